@@ -1,0 +1,123 @@
+"""Every switch as one record: name, default, parser, meaning, and whether it changes code.
+
+Switches are read from ``HYBRIDJIT_<NAME>`` once, at import. :func:`override` sets them for a
+``with`` block (tests, the command line). Nothing on the hot path reads the environment.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+PREFIX = "HYBRIDJIT_"
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _flag(text: str) -> bool:
+    return text.strip().lower() not in ("", "0", "false", "no", "off")
+
+
+def _count(text: str) -> int | None:
+    return int(text) if text.strip() else None
+
+
+@dataclass(frozen=True)
+class Switch:
+    """One switch: what it is called, what it does, and whether it belongs in a cache key."""
+
+    name: str
+    default: str
+    parse: Callable[[str], Any]
+    meaning: str
+    changes_code: bool = False
+
+
+SWITCHES = (
+    Switch("DUMP", "", _names, "stages to print: `infer,...,fuse,plan,spec,llvm,asm` or `all`"),
+    Switch("DUMP_DIR", "", str, "write the dumped stages to numbered files there instead"),
+    Switch("SKIP", "", _names, "passes or kernel choices to leave out, for bisecting", True),
+    Switch("VERIFY", "1", _flag, "0 turns off the verifier that runs after every pass"),
+    Switch("CHECK", "", _flag, "run each step's reference too, and name the first that differs"),
+    Switch("TIMING", "", _flag, "print how long each pass and each kernel took to compile"),
+    Switch("EXPLAIN", "", _flag, "say why something was recompiled, chosen or not fused"),
+    Switch(
+        "TARGET", "", str, "compile for a narrower CPU: `avx512`, `avx2`, `sse2` or `neon`", True
+    ),
+    Switch("NUM_THREADS", "", _count, "worker threads; unset: what this process may use"),
+    Switch("CACHE_DIR", "", str, "where compiled objects are kept; `off` keeps none"),
+)
+_BY_NAME = {switch.name: switch for switch in SWITCHES}
+
+
+class Config:
+    """The current value of every switch, as attributes in lower case."""
+
+    dump: tuple[str, ...]
+    dump_dir: str
+    skip: tuple[str, ...]
+    verify: bool
+    check: bool
+    timing: bool
+    explain: bool
+    target: str
+    num_threads: int | None
+    cache_dir: str
+
+    def __init__(self, environ: dict[str, str]) -> None:
+        for switch in SWITCHES:
+            text = environ.get(PREFIX + switch.name, switch.default)
+            try:
+                value = switch.parse(text)
+            except ValueError as error:
+                raise ValueError(f"{PREFIX}{switch.name}={text!r}: {error}") from None
+            setattr(self, switch.name.lower(), value)
+        for name in environ:
+            if name.startswith(PREFIX) and name[len(PREFIX) :] not in _BY_NAME:
+                _warn_unknown(name)
+
+    def fingerprint(self) -> str:
+        """The switches that change generated code, as text for a cache key."""
+        pairs = [(s.name, getattr(self, s.name.lower())) for s in SWITCHES if s.changes_code]
+        return ";".join(f"{name}={value}" for name, value in pairs)
+
+
+def _warn_unknown(name: str) -> None:
+    near = difflib.get_close_matches(name, [PREFIX + s.name for s in SWITCHES], 1, 0.5)
+    hint = f", did you mean {near[0]}?" if near else ""
+    warnings.warn(f"unknown environment variable {name}{hint}", stacklevel=2)
+
+
+config = Config(dict(os.environ))
+
+
+@contextmanager
+def override(**values: Any) -> Iterator[Config]:
+    """Set switches for the length of a ``with`` block: ``with override(explain=True):``."""
+    unknown = [name for name in values if name.upper() not in _BY_NAME]
+    if unknown:
+        raise ValueError(f"no such switch: {', '.join(unknown)}")
+    before = {name: getattr(config, name) for name in values}
+    for name, value in values.items():
+        setattr(config, name, value)
+    try:
+        yield config
+    finally:
+        for name, value in before.items():
+            setattr(config, name, value)
+
+
+def switch_table() -> str:
+    """The table of switches, as the README prints it."""
+    rows = [f"| `{PREFIX}...` | Meaning | In cache key |", "|---|---|---|"]
+    rows += [
+        f"| `{s.name}` | {s.meaning} | {'yes' if s.changes_code else 'no'} |" for s in SWITCHES
+    ]
+    return "\n".join(rows)

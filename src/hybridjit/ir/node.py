@@ -1,0 +1,121 @@
+"""Nodes and outputs: what the user wrote, with no types on it.
+
+A Symbol (``sym/symbol.py``) is a tuple of :class:`Output`. Nodes are frozen and shared; identity
+is the object, never the name: MXNet's files repeat names.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..errors import MXNetError, located
+from ..ops.registry import OpDef
+
+_PACKAGE = str(Path(__file__).resolve().parent.parent)
+
+
+class Output(NamedTuple):
+    """Output ``index`` of ``node``."""
+
+    node: Node
+    index: int = 0
+
+    @property
+    def name(self) -> str:
+        """The output's name as MXNet lists it: ``<node>_output``; a variable's is its own."""
+        if self.node.op is None:
+            return self.node.name
+        return f"{self.node.name}_{self.node.output_names[self.index]}"
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One use of an operator, or a variable (``op`` None).
+
+    text    attributes as symbol JSON spells them, hidden ``__x__`` keys included
+    attrs   the operator's attributes parsed, defaults filled in
+    source  the user's own line, ``file:line in function``; empty when it came from a file
+    """
+
+    op: OpDef | None
+    name: str
+    text: Mapping[str, str]
+    inputs: tuple[Output, ...]
+    attrs: Mapping[str, Any] = field(repr=False)
+    source: str = ""
+
+    @property
+    def is_variable(self) -> bool:
+        return self.op is None
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        return ("",) if self.op is None else self.op.output_names(self.attrs)
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        return () if self.op is None else self.op.input_names(self.attrs)
+
+    def describe(self) -> str:
+        """Operator and name, as messages have it: ``Convolution 'stage1_conv0'``."""
+        return f"variable '{self.name}'" if self.op is None else f"{self.op.name} '{self.name}'"
+
+
+def variable(name: str, text: Mapping[str, str] | None = None, source: str = "") -> Node:
+    """A variable node: an input, a parameter, an auxiliary state or a constant."""
+    return Node(None, name, dict(text or {}), (), {}, source)
+
+
+def apply(
+    op: OpDef, name: str, inputs: Iterable[Output], text: Mapping[str, str], source: str = ""
+) -> Node:
+    """A node that applies ``op``; parses the attribute texts and checks the number of inputs.
+
+    Raises MXNetError (AttributeValueError and the like) naming the operator and the node.
+    """
+    inputs = tuple(inputs)
+    try:
+        attrs = op.parse(text)
+        names = op.input_names(attrs)
+        if len(names) != len(inputs):
+            raise MXNetError(
+                f"Operator {op.name} expects {len(names)} inputs ({', '.join(names)}), "
+                f"but got {len(inputs)} instead."
+            )
+    except MXNetError as error:
+        raise located(error, f"{op.name} '{name}'", (), source) from None
+    return Node(op, name, dict(text), inputs, attrs, source)
+
+
+def topological(outputs: Iterable[Output]) -> list[Node]:
+    """All nodes that the outputs need, inputs before users, first input first (MXNet's order)."""
+    order: list[Node] = []
+    done: set[Node] = set()
+    for output in outputs:
+        stack: list[tuple[Node, int]] = [(output.node, 0)]
+        while stack:
+            node, position = stack.pop()
+            if node in done:
+                continue
+            if position < len(node.inputs):
+                stack.append((node, position + 1))
+                stack.append((node.inputs[position].node, 0))
+            else:
+                done.add(node)
+                order.append(node)
+    return order
+
+
+def user_line() -> str:
+    """The innermost line of the calling stack that is not hybridjit's own."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back  # type: ignore[assignment]
+    if frame is None:
+        return ""
+    code = frame.f_code
+    return f"{code.co_filename}:{frame.f_lineno} in {code.co_name}"

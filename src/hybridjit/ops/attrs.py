@@ -1,0 +1,191 @@
+"""Operator attributes: their declaration, and their text form in symbol JSON.
+
+Every attribute is text in a file, in whatever spelling the program that wrote it used (``(3, 3)``,
+``[3,3]``, ``(3L, 3L)``, ``3``). The attribute's type decides what is accepted. Nothing here
+evaluates text: the grammar is a handful of regular expressions.
+
+An operator declares its attributes in one line, ``"kernel:shape! stride:shape=() p:float=0.5"``:
+name, type, then ``!`` for required or ``=default``; a trailing ``?`` on the type admits None;
+alternatives with a bar (``avg|max``) make an enumeration.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import AttributeValueError
+from ..types import DTYPE_NAMES
+
+# Accepted on every operator and without meaning here.
+IGNORED = frozenset({"workspace", "cudnn_tune", "cudnn_off", "ctx", "name"})
+
+_INT = re.compile(r"\s*[-+]?\d{1,19}\s*\Z")
+_FLOAT = re.compile(r"\s*[-+]?(\d+\.?\d*([eE][-+]?\d+)?|\.\d+([eE][-+]?\d+)?|inf|nan)\s*\Z")
+_TUPLE = re.compile(r"\s*[\(\[](.*)[\)\]]\s*\Z", re.DOTALL)
+_MAX_ITEMS = 4096
+
+
+def _int(text: str) -> int:
+    if not _INT.match(text):
+        raise ValueError
+    value = int(text)
+    if not -(2**63) <= value < 2**63:
+        raise ValueError
+    return value
+
+
+def _float(text: str) -> float:
+    if not _FLOAT.match(text):
+        raise ValueError
+    return float(text)
+
+
+def _bool(text: str) -> bool:
+    word = text.strip().lower()
+    if word not in ("true", "false", "1", "0"):
+        raise ValueError
+    return word in ("true", "1")
+
+
+def _items(text: str) -> list[str]:
+    match = _TUPLE.match(text)
+    inner = match.group(1) if match else text
+    if not match and "," in text:
+        raise ValueError
+    parts = inner.split(",")
+    if parts and not parts[-1].strip():
+        parts.pop()
+    if len(parts) > _MAX_ITEMS:
+        raise ValueError
+    return parts
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    return tuple(_int(re.sub(r"L\s*\Z", "", part)) for part in _items(text))
+
+
+def _optional_ints(text: str) -> tuple[int | None, ...]:
+    if text.strip() == "None":
+        return (None,)
+    return tuple(None if p.strip() == "None" else _int(p) for p in _items(text))
+
+
+def _floats(text: str) -> tuple[float, ...]:
+    return tuple(_float(part) for part in _items(text))
+
+
+def _dtype(text: str) -> np.dtype:
+    return DTYPE_NAMES[text.strip()]
+
+
+_PARSERS: dict[str, Callable[[str], Any]] = {
+    "int": _int,
+    "long": _int,
+    "float": _float,
+    "double": _float,
+    "bool": _bool,
+    "shape": _shape,
+    "ints": _optional_ints,
+    "floats": _floats,
+    "dtype": _dtype,
+    "layout": str,
+    "string": str,
+}
+
+
+@dataclass(frozen=True)
+class Attr:
+    """One attribute of an operator: its name, type and default (both as declared)."""
+
+    name: str
+    type: str
+    default: Any = None
+    required: bool = False
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        return tuple(self.base.split("|")) if "|" in self.base else ()
+
+    @property
+    def base(self) -> str:
+        return self.type.rstrip("?")
+
+    def parse(self, text: str) -> Any:
+        """The value that ``text`` spells. Raises AttributeValueError."""
+        if self.type.endswith("?") and text.strip() == "None":
+            return None
+        if self.choices:
+            if text in self.choices:
+                return text
+            raise AttributeValueError(
+                f"attribute {self.name} is one of {', '.join(self.choices)}, got {text!r}"
+            )
+        try:
+            return _PARSERS[self.base](text)
+        except (ValueError, KeyError):
+            raise AttributeValueError(
+                f"attribute {self.name} takes {self.type}, got {text!r}"
+            ) from None
+
+
+def declare(text: str) -> tuple[Attr, ...]:
+    """The attributes that a declaration line names. See the module's text for the notation."""
+    return tuple(_declare_one(item) for item in text.split())
+
+
+def _declare_one(item: str) -> Attr:
+    name, _, rest = item.partition(":")
+    if rest.endswith("!"):
+        return Attr(name, rest[:-1], required=True)
+    kind, _, default = rest.partition("=")
+    attr = Attr(name, kind)
+    return Attr(name, kind, attr.parse(default))
+
+
+def attr_text(value: Any) -> str:
+    """The text that symbol JSON holds for a value given in Python, as MXNet spells it.
+
+    A dtype is its name; everything else is ``str(value)``, numpy scalars as Python's.
+    """
+    if isinstance(value, type) and issubclass(value, np.generic):
+        return np.dtype(value).name
+    if isinstance(value, np.dtype):
+        return value.name
+    if isinstance(value, np.generic):
+        return str(value.item())
+    if isinstance(value, (tuple, list)):
+        items = [v.item() if isinstance(v, np.generic) else v for v in value]
+        return str(tuple(items) if isinstance(value, tuple) else items)
+    return str(value)
+
+
+def parse_attrs(declared: tuple[Attr, ...], text: Mapping[str, str]) -> dict[str, Any]:
+    """Values of all declared attributes from their texts.
+
+    Keys of the form ``__x__`` and those in IGNORED are passed over.
+    Raises AttributeValueError for a missing, unknown or malformed attribute.
+    """
+    known = {attr.name for attr in declared}
+    for key in text:
+        if key not in known and key not in IGNORED and not _is_hidden(key):
+            raise AttributeValueError(
+                f"there is no attribute {key}; possible ones: {', '.join(sorted(known)) or 'none'}"
+            )
+    values = {}
+    for attr in declared:
+        if attr.name in text:
+            values[attr.name] = attr.parse(text[attr.name])
+        elif attr.required:
+            raise AttributeValueError(f"required attribute {attr.name} of {attr.type} is missing")
+        else:
+            values[attr.name] = attr.default
+    return values
+
+
+def _is_hidden(key: str) -> bool:
+    return len(key) > 4 and key.startswith("__") and key.endswith("__")

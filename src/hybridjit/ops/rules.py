@@ -1,0 +1,146 @@
+"""Type rules shared by many operators.
+
+A rule has the signature ``rule(ins, outs, **attrs) -> (ins, outs)``: it takes what is known of
+the input and output types and returns what follows. :func:`forward` makes one from a function
+that only looks forward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from ..errors import DTypeError, ShapeError
+from ..types import (
+    UNKNOWN,
+    PartialShape,
+    TensorType,
+    merge,
+    merge_dtypes,
+    merge_shapes,
+    shape_text,
+)
+
+Types = tuple[TensorType, ...]
+
+
+def forward(rule: Callable[..., TensorType | Types]) -> Callable[..., tuple[Types, Types]]:
+    """A type rule from ``rule(*input types, **attrs) -> output type or types``.
+
+    Nothing is concluded until every input type is known.
+    """
+
+    @wraps(rule)
+    def infer(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+        if not all(t.is_known for t in ins):
+            return ins, outs
+        result = rule(*ins, **attrs)
+        return ins, merged(outs, result if isinstance(result, tuple) else (result,))
+
+    return infer
+
+
+def merged(known: Types, found: Types) -> Types:
+    """Output types known before, merged with those found now."""
+    if not known:
+        return found
+    return tuple(merge(a, b) for a, b in zip(known, found))
+
+
+def same_type(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+    """All inputs and outputs have one type; whatever is known of any holds for all."""
+    everything = UNKNOWN
+    for t in (*ins, *outs):
+        everything = merge(everything, t)
+    return (everything,) * len(ins), (everything,) * max(len(outs), 1)
+
+
+def same_dtype(*types: TensorType) -> np.dtype | None:
+    """The one element type of all operands. Raises DTypeError when there are two."""
+    dtype = None
+    for t in types:
+        dtype = merge_dtypes(dtype, t.dtype)
+    return dtype
+
+
+def broadcast(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+    """NumPy's broadcasting over equal dtypes."""
+    dtype = same_dtype(*ins, *outs)
+    ins = tuple(t.with_dtype(dtype) for t in ins)
+    shape: PartialShape | None = None
+    if all(t.shape is not None for t in ins):
+        shape = broadcast_shapes(*(t.shape for t in ins))  # type: ignore[misc]
+    return ins, merged(outs, (TensorType(shape, dtype),))
+
+
+def broadcast_shapes(a: PartialShape, b: PartialShape) -> PartialShape:
+    """The shape of ``a`` broadcast against ``b``, ranks may differ. Raises ShapeError."""
+    rank = max(len(a), len(b))
+    a_full = (1,) * (rank - len(a)) + tuple(a)
+    b_full = (1,) * (rank - len(b)) + tuple(b)
+    out: list[int | None] = []
+    for x, y in zip(a_full, b_full):
+        if x == 1 or x == y:
+            out.append(y)
+        elif y == 1:
+            out.append(x)
+        elif x is None or y is None:
+            out.append(y if x is None else x)
+        else:
+            raise ShapeError(
+                "operands could not be broadcast together with shapes "
+                f"{shape_text(a)} {shape_text(b)}"
+            )
+    return tuple(out)
+
+
+def require_float(what: str, t: TensorType) -> None:
+    """Raises DTypeError unless ``t`` is a floating type."""
+    if t.dtype is not None and t.dtype.kind != "f":
+        raise DTypeError(f"{what} takes floating types, got {t.dtype.name}")
+
+
+def normalized_axis(axis: int, ndim: int, what: str = "axis") -> int:
+    """``axis`` counted from the front. Raises ShapeError when it is out of range."""
+    if not -ndim <= axis < ndim:
+        raise ShapeError(f"{what} {axis} is out of range for {ndim} dimensions")
+    return axis % ndim
+
+
+def reduced_axes(
+    ndim: int, axis: tuple[int, ...] | int | None, exclude: bool = False
+) -> tuple[int, ...]:
+    """The axes that a reduction runs over, sorted. None and () mean all, whatever ``exclude``."""
+    if axis is None or axis == ():
+        return tuple(range(ndim))
+    axes = (axis,) if isinstance(axis, int) else axis
+    normal = [normalized_axis(a, ndim) for a in axes]
+    if len(set(normal)) != len(normal):
+        raise ShapeError(f"axes {shape_text(axes)} name one axis twice")
+    if exclude:
+        return tuple(a for a in range(ndim) if a not in normal)
+    return tuple(sorted(normal))
+
+
+def reduced_shape(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
+    """The shape after reducing ``axes``; a full reduction without keepdims gives (1,)."""
+    if keepdims:
+        return tuple(1 if i in axes else d for i, d in enumerate(shape))
+    return tuple(d for i, d in enumerate(shape) if i not in axes) or (1,)
+
+
+def spatial(values: tuple[int, ...], count: int, default: int, what: str) -> tuple[int, ...]:
+    """A per-axis attribute (stride, pad, ...) for ``count`` spatial axes; empty means default."""
+    if not values:
+        return (default,) * count
+    if len(values) != count:
+        raise ShapeError(f"{what} {shape_text(values)} has {len(values)} numbers, needs {count}")
+    return values
+
+
+def fill(t: TensorType, shape: PartialShape, dtype: np.dtype | None) -> TensorType:
+    """``t`` completed with what the operator says that it must be."""
+    return TensorType(merge_shapes(t.shape, shape), merge_dtypes(t.dtype, dtype))

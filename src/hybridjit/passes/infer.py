@@ -1,0 +1,104 @@
+"""Shape and type inference: give every node's outputs a shape and dtype, in both directions.
+
+In: nodes and what is known of the variables. Out: a type per output. Weights take theirs from the
+data, begin states from their consumers, so rules are applied forwards and backwards until nothing
+changes. It never guesses: what stays unknown is reported as unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ..errors import MXNetError, ShapeError, located
+from ..ir.node import Node, Output, topological
+from ..types import DTYPE_CODES, FLOAT32, UNKNOWN, TensorType, merge
+
+NodeTypes = dict[Node, tuple[TensorType, ...]]
+
+
+def infer_node_types(outputs: Iterable[Output], known: Mapping[str, TensorType]) -> NodeTypes:
+    """Types of all nodes, given what is known of some variables by name.
+
+    Variables also bring their own ``__shape__`` and ``__dtype__`` (0 and -1 there: unknown).
+    Raises ShapeError or DTypeError naming the node, its operands and the user's line.
+    """
+    order = topological(outputs)
+    types: NodeTypes = {
+        n: (_variable_type(n, known),) if n.op is None else (UNKNOWN,) * len(n.output_names)
+        for n in order
+    }
+    _to_fixed_point(order, types)
+    if _default_dtypes(order, types):
+        _to_fixed_point(order, types)
+    return types
+
+
+def _to_fixed_point(order: list[Node], types: NodeTypes) -> None:
+    """Sweep forwards, then backwards, until a whole sweep learns nothing."""
+    pending = [n for n in order if n.op is not None]
+    while True:
+        learned = False
+        for node in pending:
+            learned |= _apply_rule(node, types)
+        pending = [n for n in pending if not _is_settled(n, types)]
+        if not learned or not pending:
+            return
+        pending.reverse()
+
+
+def _is_settled(node: Node, types: NodeTypes) -> bool:
+    return all(t.is_known for t in types[node]) and all(
+        types[i.node][i.index].is_known for i in node.inputs
+    )
+
+
+def _apply_rule(node: Node, types: NodeTypes) -> bool:
+    """Run one node's rule; write back what it learned. True if anything was learned."""
+    assert node.op is not None
+    ins = tuple(types[i.node][i.index] for i in node.inputs)
+    outs = types[node]
+    try:
+        new_ins, new_outs = node.op.infer(ins, outs, **node.attrs)
+        learned = new_outs != outs
+        types[node] = new_outs
+        for edge, before, after in zip(node.inputs, ins, new_ins):
+            if after != before:
+                learned = True
+                row = list(types[edge.node])
+                row[edge.index] = merge(row[edge.index], after)
+                types[edge.node] = tuple(row)
+    except MXNetError as error:
+        names = [f"{n} {i.name}" for n, i in zip(node.input_names, node.inputs)]
+        raise located(error, node.describe(), zip(names, ins), node.source) from None
+    return learned
+
+
+def _variable_type(node: Node, known: Mapping[str, TensorType]) -> TensorType:
+    given = known.get(node.name, UNKNOWN)
+    hinted = TensorType(_hinted_shape(node), None)
+    if given.dtype is None and "__dtype__" in node.text:
+        code = node.text["__dtype__"]
+        hinted = hinted.with_dtype(DTYPE_CODES.get(int(code)) if code.isdigit() else None)
+    try:
+        return merge(hinted, given)
+    except ShapeError as error:
+        operands = (("__shape__", hinted), ("given", given))
+        raise located(error, node.describe(), operands, node.source) from None
+
+
+def _hinted_shape(node: Node) -> tuple[int | None, ...] | None:
+    """``__shape__``: 0 and -1 are unknown sizes. Malformed hints say nothing."""
+    text = node.text.get("__shape__", "")
+    digits = text.strip().strip("()[]")
+    if not text or not all(p.strip().lstrip("-").isdigit() for p in digits.split(",") if p.strip()):
+        return None
+    sizes = [int(p) for p in digits.split(",") if p.strip()]
+    return tuple(s if s > 0 else None for s in sizes) or None
+
+
+def _default_dtypes(order: list[Node], types: NodeTypes) -> bool:
+    """Variables whose dtype nothing decides are float32, as in MXNet. True if there was one."""
+    open_variables = [n for n in order if n.op is None and types[n][0].dtype is None]
+    for node in open_variables:
+        types[node] = (types[node][0].with_dtype(FLOAT32),)
+    return bool(open_variables)

@@ -1,0 +1,139 @@
+"""Element types and tensor types: what is known of a value before it exists.
+
+A :class:`TensorType` may be partial: ``shape`` None (rank unknown), a dimension None (size
+unknown) or ``dtype`` None. MXNet's files write 0 for an unknown dimension; that 0 becomes None
+where it is read, so that a real zero-size batch stays possible.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .errors import DTypeError, ShapeError
+
+Shape = tuple[int, ...]
+PartialShape = tuple["int | None", ...]
+
+# MXNet's numeric codes (files, `__dtype__`) and the names of its dtype attributes.
+DTYPE_CODES: dict[int, np.dtype] = {
+    0: np.dtype("float32"),
+    1: np.dtype("float64"),
+    2: np.dtype("float16"),
+    3: np.dtype("uint8"),
+    4: np.dtype("int32"),
+    5: np.dtype("int8"),
+    6: np.dtype("int64"),
+    7: np.dtype("bool"),
+}
+CODE_OF_DTYPE: dict[np.dtype, int] = {dtype: code for code, dtype in DTYPE_CODES.items()}
+DTYPE_NAMES: dict[str, np.dtype] = {dtype.name: dtype for dtype in DTYPE_CODES.values()}
+
+_SHORT = {
+    "float32": "f32",
+    "float64": "f64",
+    "float16": "f16",
+    "uint8": "u8",
+    "int8": "i8",
+    "int32": "i32",
+    "int64": "i64",
+    "bool": "bool",
+}
+FLOAT32 = np.dtype("float32")
+INT64 = np.dtype("int64")
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """Shape and dtype of a tensor, either of which may be unknown in part."""
+
+    shape: PartialShape | None
+    dtype: np.dtype | None
+
+    @property
+    def is_known(self) -> bool:
+        return self.dtype is not None and is_known_shape(self.shape)
+
+    @property
+    def dims(self) -> Shape:
+        """The shape of a known type."""
+        assert is_known_shape(self.shape), self
+        return self.shape  # type: ignore[return-value]
+
+    @property
+    def ndim(self) -> int:
+        return len(self.dims)
+
+    @property
+    def size(self) -> int:
+        return product(self.dims)
+
+    @property
+    def nbytes(self) -> int:
+        assert self.dtype is not None
+        return self.size * self.dtype.itemsize
+
+    def with_shape(self, shape: PartialShape | None) -> TensorType:
+        return TensorType(shape, self.dtype)
+
+    def with_dtype(self, dtype: np.dtype | None) -> TensorType:
+        return TensorType(self.shape, dtype)
+
+    def __str__(self) -> str:
+        name = "?" if self.dtype is None else _SHORT.get(self.dtype.name, self.dtype.name)
+        if self.shape is None:
+            return f"{name}[...]"
+        return f"{name}[{','.join('?' if d is None else str(d) for d in self.shape)}]"
+
+
+UNKNOWN = TensorType(None, None)
+
+
+def type_of(array: np.ndarray) -> TensorType:
+    return TensorType(array.shape, array.dtype)
+
+
+def product(sizes: tuple[int, ...]) -> int:
+    result = 1
+    for size in sizes:
+        result *= size
+    return result
+
+
+def is_known_shape(shape: PartialShape | None) -> bool:
+    return shape is not None and None not in shape
+
+
+def merge_shapes(a: PartialShape | None, b: PartialShape | None) -> PartialShape | None:
+    """What two partial descriptions of one shape say together.
+
+    Raises ShapeError when they contradict each other.
+    """
+    if a is None or b is None:
+        return b if a is None else a
+    if len(a) != len(b):
+        raise ShapeError(f"expected shape {shape_text(a)}, got {shape_text(b)}")
+    if any(x is not None and y is not None and x != y for x, y in zip(a, b)):
+        raise ShapeError(f"expected shape {shape_text(a)}, got {shape_text(b)}")
+    return tuple(y if x is None else x for x, y in zip(a, b))
+
+
+def merge_dtypes(a: np.dtype | None, b: np.dtype | None) -> np.dtype | None:
+    if a is not None and b is not None and a != b:
+        raise DTypeError(f"expected {a.name}, got {b.name}")
+    return b if a is None else a
+
+
+def merge(a: TensorType, b: TensorType) -> TensorType:
+    """What two partial types say together; ShapeError or DTypeError when they contradict."""
+    if a is b or a == b:
+        return a
+    return TensorType(merge_shapes(a.shape, b.shape), merge_dtypes(a.dtype, b.dtype))
+
+
+def shape_text(shape: PartialShape | None) -> str:
+    """A shape as messages print it: ``(2,?,3)``."""
+    if shape is None:
+        return "(...)"
+    return "(" + ",".join("?" if d is None else str(d) for d in shape) + ")"
