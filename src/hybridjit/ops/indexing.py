@@ -1,0 +1,1 @@
+"""Gathering and selecting elements."""

@@ -1,0 +1,1 @@
+"""Elementwise operators: unary, binary, scalar and broadcasting forms."""
