@@ -1,0 +1,65 @@
+"""Writing a file so that its old content survives until the new one is whole.
+
+In: a path and the bytes in pieces. Out: the file, replaced in one step. Neither format knows how.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from ..errors import MXNetError
+
+Path = str | os.PathLike[str]
+
+
+def write_atomically(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+    """Write ``pieces`` to a temporary file in the same folder, flush it to disk, rename it.
+
+    A failure (a full disk, say) leaves the old file whole and no temporary one. A path that is
+    not a regular file (a pipe, ``/dev/stdout``) is written as it stands.
+    Raises MXNetError with the system's reason.
+    """
+    with system_errors(path):
+        target = os.path.realpath(path)
+        if os.path.exists(target) and not os.path.isfile(target):
+            with open(target, "wb") as out:
+                out.writelines(pieces)
+            return
+        _replace(target, pieces)
+
+
+def _replace(target: str, pieces: Iterable[bytes | memoryview]) -> None:
+    mode = _mode_for(target)
+    folder, name = os.path.split(target)
+    handle, temporary = tempfile.mkstemp(prefix=f".{name[:100]}.", suffix=".part", dir=folder)
+    try:
+        with os.fdopen(handle, "wb") as out:
+            out.writelines(pieces)
+            out.flush()
+            os.fsync(out.fileno())
+        os.chmod(temporary, mode)
+        os.replace(temporary, target)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _mode_for(target: str) -> int:
+    """The permissions of the file to replace; of a new one, what the process's mask leaves."""
+    if os.path.exists(target):
+        return os.stat(target).st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+@contextmanager
+def system_errors(path: Path) -> Iterator[None]:
+    """Turn the system's file errors into MXNetError: ``<path>: No such file or directory``."""
+    try:
+        yield
+    except OSError as error:
+        raise MXNetError(f"{os.fspath(path)}: {error.strerror or error}") from None

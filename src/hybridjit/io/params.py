@@ -1,0 +1,350 @@
+"""MXNet's binary array files: ``.params``, and whatever ``nd.save`` writes.
+
+In: a file, of any version MXNet ever wrote. Out: NumPy arrays in the host's memory, by name or in
+order. Sparse records become dense and bfloat16 becomes float32. Writing is always the current
+dense layout. Nothing here trusts the file: each count and size is held against the bytes that
+are left before anything is allocated for it.
+
+Layout (little-endian): u64 0x112, u64 reserved, u64 count, the records back to back, u64 number
+of names (the count, or 0), each name as u64 length and bytes. Records are described at
+:func:`_read_record`.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from typing import BinaryIO, NoReturn
+
+import numpy as np
+
+from ..errors import DTypeError, ModelFormatError
+from ..types import CODE_OF_DTYPE, DTYPE_CODES, FLOAT32, product
+from .atomic import Path, system_errors, write_atomically
+
+Arrays = dict[str, np.ndarray] | list[np.ndarray]
+
+_MAGIC = 0x112
+_V1, _V2, _V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
+_DENSE, _ROW_SPARSE, _CSR = 0, 1, 2
+_AUX_COUNT = {_DENSE: 0, _ROW_SPARSE: 1, _CSR: 2}
+_BFLOAT16 = 12
+_CPU = (1, 0)
+
+_MAX_DIMS = 32  # what every supported NumPy can hold
+_MAX_ARRAYS = 1 << 18  # a Python object each: 30 MB for a file of empty records
+_DENSE_SLACK = 32 << 20  # what sparse records may grow by, beyond the file's own length
+
+
+def load(path: Path) -> Arrays:
+    """Read a file: a dict when it holds names (the last of equal ones wins), else a list.
+
+    Arrays are fresh, aligned and writable. Raises MXNetError when the file cannot be opened and
+    ModelFormatError when it is not what the format says.
+    """
+    with system_errors(path), open(path, "rb") as file:
+        source = file if file.seekable() else io.BytesIO(file.read())
+        return _read_container(_Reader(source, os.fspath(path)))
+
+
+def loads(data: bytes | bytearray | memoryview) -> Arrays:
+    """The same as :func:`load` for a file's content."""
+    return _read_container(_Reader(io.BytesIO(data), "buffer"))
+
+
+def save(path: Path, arrays: Mapping[str, np.ndarray] | Sequence[np.ndarray]) -> None:
+    """Write arrays as MXNet 1.9.1 does, byte for byte; the old file is replaced only when done.
+
+    Raises DTypeError for an element type that the format lacks, MXNetError when the disk refuses.
+    """
+    _check_dtypes(arrays)
+    write_atomically(path, _pieces(arrays))
+
+
+def dumps(arrays: Mapping[str, np.ndarray] | Sequence[np.ndarray]) -> bytes:
+    """The bytes that :func:`save` writes."""
+    _check_dtypes(arrays)
+    return b"".join(_pieces(arrays))
+
+
+# Reading
+
+
+class _Reader:
+    """A bounded stream: knows how much is left, where it is, and which array it is in."""
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self.file = file
+        self.name = name
+        self.size = file.seek(0, io.SEEK_END)
+        self.offset = file.seek(0)
+        self.place = "the header"
+        self.dense_budget = self.size + _DENSE_SLACK
+
+    @property
+    def left(self) -> int:
+        return self.size - self.offset
+
+    def fail(self, what: str, offset: int | None = None) -> NoReturn:
+        at = self.offset if offset is None else offset
+        raise ModelFormatError(
+            f"Invalid NDArray file format: {what} (at byte {at} of {self.size}, "
+            f"in {self.place}, {self.name})"
+        )
+
+    def need(self, count: int, what: str) -> None:
+        if count > self.left:
+            self.fail(f"{what} takes {count} bytes, {self.left} are left")
+
+    def unpack(self, layout: str, what: str) -> tuple[int, ...]:
+        size = struct.calcsize(layout)
+        self.need(size, what)
+        return struct.unpack(layout, self._exactly(size))
+
+    def text(self, count: int) -> str:
+        self.need(count, "name")
+        start = self.offset
+        try:
+            return self._exactly(count).decode("utf-8")
+        except UnicodeDecodeError as error:
+            self.fail("name is not UTF-8", start + error.start)
+
+    def array(self, shape: tuple[int, ...], dtype: np.dtype, what: str) -> np.ndarray:
+        self.need(product(shape) * dtype.itemsize, f"{what} of shape {shape} and {dtype.name}")
+        result = np.empty(shape, dtype.newbyteorder("<"))
+        got = self.file.readinto(result.reshape(-1).view(np.uint8))  # type: ignore[attr-defined]
+        if got != result.nbytes:
+            self.fail(f"file shrank while it was read: {got} of {result.nbytes} bytes")
+        self.offset += got
+        return result.astype(dtype, copy=False)
+
+    def _exactly(self, count: int) -> bytes:
+        data = self.file.read(count)
+        if len(data) != count:
+            self.fail(f"file shrank while it was read: {len(data)} of {count} bytes")
+        self.offset += count
+        return data
+
+
+def _read_container(reader: _Reader) -> Arrays:
+    magic, _, count = reader.unpack("<QQQ", "header")
+    if magic != _MAGIC:
+        reader.fail(f"magic number is {magic:#x}, not {_MAGIC:#x}", 0)
+    if count > min(_MAX_ARRAYS, reader.left // 4):
+        reader.fail(f"{count} arrays cannot be in {reader.left} bytes", 16)
+    arrays = []
+    for index in range(count):
+        reader.place = f"array {index} of {count}"
+        arrays.append(_read_record(reader))
+    reader.place = "the names"
+    names = _read_names(reader, count)
+    return dict(zip(names, arrays)) if names else arrays
+
+
+def _read_names(reader: _Reader, arrays: int) -> list[str]:
+    (count,) = reader.unpack("<Q", "number of names")
+    if count not in (0, arrays):
+        reader.fail(f"{count} names for {arrays} arrays", reader.offset - 8)
+    names = []
+    for index in range(count):
+        reader.place = f"name {index} of {count}"
+        (length,) = reader.unpack("<Q", "length of name")
+        names.append(reader.text(length))
+    return names
+
+
+def _read_record(reader: _Reader) -> np.ndarray:
+    """One array of any version.
+
+    V2, V3: u32 magic, i32 storage type, [i32 ndim + i64 dims of the stored values,] i32 ndim,
+    i64 dims, i32 device type, i32 device id, i32 dtype, [per index array i32 dtype, i32 ndim,
+    i64 dims,] values, [index arrays]; bracketed parts only in sparse records.
+    V1: no storage type. V0: no magic either, u32 ndim and u32 dims.
+    An array without dimensions ends after its shape, except in V3, where it is a scalar.
+    """
+    (magic,) = reader.unpack("<I", "magic number of the array")
+    storage = _DENSE
+    stored: tuple[int, ...] | None = ()
+    if magic in (_V2, _V3):
+        storage = _read_storage_type(reader)
+        if storage != _DENSE:
+            stored = _read_shape(reader)
+    shape = _read_old_shape(reader, magic) if magic < _V1 else _read_shape(reader)
+    if shape is None or (shape == () and magic != _V3):
+        return np.zeros((0,), FLOAT32)
+    reader.unpack("<ii", "device")  # where the array lived; here it is always host memory
+    code = _read_dtype_code(reader)
+    if storage == _DENSE:
+        return _read_values(reader, shape, code)
+    if stored is None:
+        reader.fail("stored values of a sparse array have no shape")
+    return _read_sparse(reader, storage, stored, shape, code)
+
+
+def _read_storage_type(reader: _Reader) -> int:
+    (storage,) = reader.unpack("<i", "storage type")
+    if storage not in _AUX_COUNT:
+        reader.fail(f"Unknown storage type {storage}", reader.offset - 4)
+    return storage
+
+
+def _read_old_shape(reader: _Reader, ndim: int) -> tuple[int, ...]:
+    """The dims of a V0 record, whose first number is the count of dimensions itself."""
+    if ndim > _MAX_DIMS:
+        reader.fail(
+            f"{ndim:#x} is neither a magic number nor a number of dimensions", reader.offset - 4
+        )
+    return reader.unpack(f"<{ndim}I", "dims")
+
+
+def _read_shape(reader: _Reader) -> tuple[int, ...] | None:
+    """A shape; None for ndim -1, which np-shape files write for an array that never had one."""
+    (ndim,) = reader.unpack("<i", "number of dimensions")
+    if ndim == -1:
+        return None
+    if not 0 <= ndim <= _MAX_DIMS:
+        reader.fail(f"{ndim} dimensions, possible are 0 to {_MAX_DIMS}", reader.offset - 4)
+    dims = reader.unpack(f"<{ndim}q", "dims")
+    if any(d < 0 for d in dims):
+        reader.fail(f"negative size in shape {dims}", reader.offset - 8 * ndim)
+    # Sizes beside a zero are bounded too: NumPy multiplies them without it.
+    if product(tuple(d for d in dims if d)) >= 1 << 48:
+        reader.fail(f"shape {dims} is larger than any file", reader.offset - 8 * ndim)
+    return dims
+
+
+def _read_dtype_code(reader: _Reader) -> int:
+    (code,) = reader.unpack("<i", "element type")
+    if code not in DTYPE_CODES and code != _BFLOAT16:
+        reader.fail(f"Unknown type enum {code}", reader.offset - 4)
+    return code
+
+
+def _read_values(reader: _Reader, shape: tuple[int, ...], code: int) -> np.ndarray:
+    if code == _BFLOAT16:
+        halves = reader.array(shape, np.dtype("uint16"), "data")
+        wide = halves.astype(np.uint32)
+        wide <<= 16
+        return wide.view(np.float32)
+    dtype = DTYPE_CODES[code]
+    if dtype.kind == "b":  # any byte may stand in a file, only 0 and 1 may stand in a NumPy bool
+        return reader.array(shape, np.dtype("uint8"), "data") != 0
+    return reader.array(shape, dtype, "data")
+
+
+# Sparse records
+
+
+def _read_sparse(
+    reader: _Reader, storage: int, stored: tuple[int, ...], shape: tuple[int, ...], code: int
+) -> np.ndarray:
+    start = reader.offset
+    heads = [(_read_dtype_code(reader), _read_shape(reader)) for _ in range(_AUX_COUNT[storage])]
+    values = _read_values(reader, stored, code)
+    indices = [_read_indices(reader, code, shape) for code, shape in heads]
+    if storage == _CSR:
+        rows, columns = _csr_positions(reader, values, indices, shape, start)
+        dense = _zeros(reader, shape, values.dtype, start)
+        dense[rows, columns] = values
+    else:
+        rows = _row_positions(reader, values, indices[0], shape, start)
+        dense = _zeros(reader, shape, values.dtype, start)
+        dense[rows] = values
+    return dense
+
+
+def _read_indices(reader: _Reader, code: int, shape: tuple[int, ...] | None) -> np.ndarray:
+    if shape is None or len(shape) != 1:
+        reader.fail(f"index array of a sparse array has shape {shape}, not one dimension")
+    indices = _read_values(reader, shape, code)
+    if indices.dtype.name not in ("int32", "int64"):
+        reader.fail(f"index array of a sparse array is {indices.dtype.name}")
+    return indices.astype(np.int64, copy=False)
+
+
+def _csr_positions(
+    reader: _Reader,
+    values: np.ndarray,
+    indices: list[np.ndarray],
+    shape: tuple[int, ...],
+    start: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Row and column of each stored value."""
+    starts, columns = indices
+    if len(shape) != 2 or values.ndim != 1 or len(starts) != shape[0] + 1:
+        reader.fail(f"csr array of shape {shape} has {len(starts)} row starts", start)
+    if starts[0] != 0 or (starts[1:] < starts[:-1]).any() or starts[-1] != len(columns):
+        reader.fail("row starts of a csr array do not ascend from 0 to its number of values", start)
+    _check_indices(reader, values, columns, shape[1], start)
+    return np.repeat(np.arange(shape[0]), np.diff(starts)), columns
+
+
+def _row_positions(
+    reader: _Reader, values: np.ndarray, rows: np.ndarray, shape: tuple[int, ...], start: int
+) -> np.ndarray:
+    if not shape or values.shape[1:] != shape[1:]:
+        reader.fail(f"rows of shape {values.shape[1:]} in an array of shape {shape}", start)
+    _check_indices(reader, values, rows, shape[0], start)
+    return rows
+
+
+def _check_indices(
+    reader: _Reader, values: np.ndarray, indices: np.ndarray, bound: int, start: int
+) -> None:
+    if len(indices) != len(values):
+        reader.fail(f"{len(indices)} indices for {len(values)} stored values", start)
+    if len(indices) and (indices.min() < 0 or indices.max() >= bound):
+        reader.fail(f"indices from {indices.min()} to {indices.max()} for size {bound}", start)
+
+
+def _zeros(reader: _Reader, shape: tuple[int, ...], dtype: np.dtype, start: int) -> np.ndarray:
+    """Room for a dense copy, within what all sparse records of one file may take together."""
+    needed = product(shape) * dtype.itemsize
+    if needed > reader.dense_budget:
+        reader.fail(
+            f"sparse array of shape {shape} takes {needed} bytes when dense, "
+            f"the file may grow by {reader.dense_budget}",
+            start,
+        )
+    reader.dense_budget -= needed
+    return np.zeros(shape, dtype)
+
+
+# Writing
+
+
+def _check_dtypes(arrays: Mapping[str, np.ndarray] | Sequence[np.ndarray]) -> None:
+    """Before the first byte is written: a refusal must not cost the old file."""
+    items = arrays.items() if isinstance(arrays, Mapping) else enumerate(arrays)
+    for name, array in items:
+        if array.dtype.newbyteorder("=") not in CODE_OF_DTYPE:
+            known = ", ".join(dtype.name for dtype in CODE_OF_DTYPE)
+            raise DTypeError(f"array {name!r} is {array.dtype}; the file format has {known}")
+
+
+def _pieces(
+    arrays: Mapping[str, np.ndarray] | Sequence[np.ndarray],
+) -> Iterator[bytes | memoryview]:
+    names = list(arrays) if isinstance(arrays, Mapping) else []
+    values = list(arrays.values()) if isinstance(arrays, Mapping) else arrays
+    yield struct.pack("<QQQ", _MAGIC, 0, len(values))
+    for array in values:
+        yield from _record_pieces(array)
+    yield struct.pack("<Q", len(names))
+    for name in names:
+        data = name.encode("utf-8")
+        yield struct.pack("<Q", len(data))
+        yield data
+
+
+def _record_pieces(array: np.ndarray) -> Iterator[bytes | memoryview]:
+    """The record of one array: V2; V3 for a scalar, which V2 cannot hold."""
+    magic = _V2 if array.ndim else _V3
+    code = CODE_OF_DTYPE[array.dtype.newbyteorder("=")]
+    yield struct.pack("<Iii", magic, _DENSE, array.ndim)
+    yield struct.pack(f"<{array.ndim}q", *array.shape)
+    yield struct.pack("<iii", *_CPU, code)
+    flat = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(-1)
+    yield memoryview(flat.view(np.uint8))
