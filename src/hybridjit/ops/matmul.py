@@ -1,1 +1,220 @@
-"""Dense layers and matrix products."""
+"""Matrix products: FullyConnected, dot, batch_dot and their relatives.
+
+In: matrices, with batch axes in front where the operator has them. Out: their product in the
+same dtype. float16 is multiplied in float32 and rounded once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import AttributeValueError, ShapeError
+from ..types import (
+    PartialShape,
+    TensorType,
+    is_known_shape,
+    merge_shapes,
+    product,
+    shape_text,
+)
+from .conv import weight_and_bias
+from .registry import Kind, Types, register
+from .rules import fill, forward, merged, require_float, same_dtype
+
+
+def multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """``a @ b`` in the dtype of ``a``."""
+    if a.dtype == np.float16:
+        return (a.astype(np.float32) @ b.astype(np.float32)).astype(np.float16)
+    return a @ b
+
+
+def _dense_shapes(
+    data: PartialShape, num_hidden: int, flatten: bool
+) -> tuple[int | None, PartialShape]:
+    """Features per row, and the output's shape."""
+    if not flatten:
+        return data[-1], (*data[:-1], num_hidden)
+    rest = data[1:]
+    features = product(rest) if is_known_shape(rest) else None  # type: ignore[arg-type]
+    return features, (data[0], num_hidden)
+
+
+def _infer_dense(
+    ins: Types, outs: Types, *, num_hidden: int, flatten: bool, **attrs: Any
+) -> tuple[Types, Types]:
+    """Weight (num_hidden, features); the output's leading sizes also fix the data's."""
+    if num_hidden < 1:
+        raise AttributeValueError(f"num_hidden must be at least 1, got {num_hidden}")
+    dtype = same_dtype(*ins, *outs)
+    data, weight = ins[0].with_dtype(dtype), ins[1]
+    require_float("FullyConnected", data)
+    if data.shape is None:
+        return ins, outs
+    if not data.shape:
+        raise ShapeError("data has no axes, FullyConnected needs at least one")
+    features, out = _dense_shapes(data.shape, num_hidden, flatten)
+    _check_dense_weight(weight.shape, (num_hidden, features))
+    outs = merged(outs, (TensorType(out, dtype),))
+    data = data.with_shape(_dense_backward(data.shape, outs[0].shape, flatten))
+    bias = tuple(fill(b, (num_hidden,), dtype) for b in ins[2:])
+    return (data, fill(weight, (num_hidden, features), dtype), *bias), outs
+
+
+def _check_dense_weight(found: PartialShape | None, expected: PartialShape) -> None:
+    if found is None:
+        return
+    if len(found) != 2:
+        raise ShapeError(f"weight should be 2D, got {shape_text(found)}")
+    for what, f, e in zip(("outputs", "inputs"), found, expected):
+        if None not in (f, e) and f != e:
+            owner = "num_hidden is" if what == "outputs" else "data has"
+            raise ShapeError(
+                f"Shape inconsistent, Provided = {shape_text(found)}, inferred shape="
+                f"{shape_text(expected)}: weight has {f} {what}, {owner} {e}"
+            )
+
+
+def _dense_backward(
+    data: PartialShape, out: PartialShape | None, flatten: bool
+) -> PartialShape | None:
+    if out is None:
+        return data
+    lead = (out[0], *data[1:]) if flatten else (*out[:-1], data[-1])
+    return merge_shapes(data, lead)
+
+
+def _dense(
+    data: np.ndarray,
+    weight: np.ndarray,
+    bias: np.ndarray | None = None,
+    *,
+    flatten: bool,
+    **attrs: Any,
+) -> np.ndarray:
+    """data @ weight.T + bias, over the last axis or over all axes but the first."""
+    if flatten:
+        data = data.reshape(data.shape[0], product(data.shape[1:]))
+    rows = data.reshape(product(data.shape[:-1]), data.shape[-1])
+    y = multiply(rows, weight.T)
+    if bias is not None:
+        y += bias
+    return y.reshape(*data.shape[:-1], weight.shape[0])
+
+
+register(
+    "FullyConnected",
+    weight_and_bias,
+    "num_hidden:int! no_bias:bool=False flatten:bool=True",
+    kind=Kind.GEMM,
+    infer=_infer_dense,
+    ref=_dense,
+    doc="data times the transpose of weight, plus bias; weight is (num_hidden, features).",
+)
+
+
+def _moved(shape: PartialShape, transpose_first: bool, transpose_last: bool) -> PartialShape:
+    if transpose_first:
+        return (*shape[1:], shape[0])
+    return (shape[-1], *shape[:-1]) if transpose_last else shape
+
+
+@forward
+def _infer_dot(
+    lhs: TensorType, rhs: TensorType, *, transpose_a: bool, transpose_b: bool, **attrs: Any
+) -> TensorType:
+    """The last axis of lhs against the first of rhs; vectors give (1,)."""
+    dtype = same_dtype(lhs, rhs)
+    require_float("dot", lhs)
+    if not lhs.dims or not rhs.dims:
+        raise ShapeError("dot takes operands of at least one axis")
+    a, b = _moved(lhs.dims, transpose_a, False), _moved(rhs.dims, False, transpose_b)
+    if a[-1] != b[0]:
+        raise ShapeError(
+            f"dot shape error: {shape_text(lhs.shape)} X {shape_text(rhs.shape)}: "
+            f"lhs contracts {a[-1]} elements, rhs {b[0]}"
+        )
+    return TensorType((*a[:-1], *b[1:]) or (1,), dtype)
+
+
+def _dot(
+    lhs: np.ndarray, rhs: np.ndarray, *, transpose_a: bool, transpose_b: bool, **attrs: Any
+) -> np.ndarray:
+    """tensordot over one axis, after moving lhs' first axis last or rhs' last axis first."""
+    a = np.moveaxis(lhs, 0, -1) if transpose_a else lhs
+    b = np.moveaxis(rhs, -1, 0) if transpose_b else rhs
+    k = a.shape[-1]
+    y = multiply(a.reshape(product(a.shape[:-1]), k), b.reshape(k, product(b.shape[1:])))
+    return y.reshape((*a.shape[:-1], *b.shape[1:]) or (1,))
+
+
+_TRANSPOSES = "transpose_a:bool=False transpose_b:bool=False"
+_DOT = _TRANSPOSES + " forward_stype:None|csr|default|row_sparse=None"
+
+register(
+    "dot",
+    "lhs rhs",
+    _DOT,
+    kind=Kind.GEMM,
+    infer=_infer_dot,
+    ref=_dot,
+    aliases="_sparse_dot",
+    doc="Product over the last axis of lhs and the first of rhs.",
+)
+
+
+def _swapped(shape: PartialShape, transpose: bool) -> PartialShape:
+    return (*shape[:-2], shape[-1], shape[-2]) if transpose else shape
+
+
+def _batched_product(
+    what: str, lhs: TensorType, rhs: TensorType, transpose_a: bool, transpose_b: bool
+) -> PartialShape:
+    """The shape of op(lhs) op(rhs) over equal leading axes. Raises ShapeError."""
+    a, b = _swapped(lhs.dims, transpose_a), _swapped(rhs.dims, transpose_b)
+    pair = f"{shape_text(lhs.shape)} X {shape_text(rhs.shape)}"
+    if a[:-2] != b[:-2]:
+        raise ShapeError(f"{what} shape error (the leading batch dimensions must be equal): {pair}")
+    if a[-1] != b[-2]:
+        raise ShapeError(
+            f"{what} shape error (shape mismatch): {pair}: "
+            f"lhs contracts {a[-1]} elements, rhs {b[-2]}"
+        )
+    return (*a[:-1], b[-1])
+
+
+@forward
+def _infer_batch_dot(
+    lhs: TensorType, rhs: TensorType, *, transpose_a: bool, transpose_b: bool, **attrs: Any
+) -> TensorType:
+    """Equal leading axes, then the product of the two last ones."""
+    dtype = same_dtype(lhs, rhs)
+    require_float("batch_dot", lhs)
+    if lhs.ndim < 3 or lhs.ndim != rhs.ndim:
+        raise ShapeError(
+            "batch_dot takes two operands of the same rank, 3 or more, got "
+            f"{shape_text(lhs.shape)} and {shape_text(rhs.shape)}"
+        )
+    return TensorType(_batched_product("batch_dot", lhs, rhs, transpose_a, transpose_b), dtype)
+
+
+def _batch_dot(
+    lhs: np.ndarray, rhs: np.ndarray, *, transpose_a: bool, transpose_b: bool, **attrs: Any
+) -> np.ndarray:
+    """A matrix product per leading index."""
+    a = lhs.swapaxes(-1, -2) if transpose_a else lhs
+    b = rhs.swapaxes(-1, -2) if transpose_b else rhs
+    return multiply(a, b)
+
+
+register(
+    "batch_dot",
+    "lhs rhs",
+    _DOT,
+    kind=Kind.GEMM,
+    infer=_infer_batch_dot,
+    ref=_batch_dot,
+    doc="Matrix products over equal leading axes; transposes swap the last two.",
+)
