@@ -347,4 +347,4 @@ def _record_pieces(array: np.ndarray) -> Iterator[bytes | memoryview]:
     yield struct.pack(f"<{array.ndim}q", *array.shape)
     yield struct.pack("<iii", *_CPU, code)
     flat = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(-1)
-    yield memoryview(flat.view(np.uint8))
+    yield flat.view(np.uint8).data

@@ -1,0 +1,203 @@
+"""MXNet's graph files, ``-symbol.json``: text in, outputs over nodes out, and back.
+
+Writing reproduces MXNet 1.9.1 (CPU build with oneDNN) byte for byte; reading is in
+``symbol_reader.py``. Types are not looked at here: a graph may be written before any are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from ..ir.node import Node, Output, topological
+from .atomic import Path, system_errors, write_atomically
+from .symbol_reader import read_document
+from .symbol_upgrade import CURRENT
+
+Outputs = tuple[Output, ...]
+Entry = tuple[int, int, int]
+
+_LONG = 10  # MXNet breaks lists of more items than this over lines
+
+# Outputs counted by `node_row_ptr` that no user sees: saved statistics, masks, workspaces.
+_TOTAL_OUTPUTS = {
+    "BatchNorm": 3,
+    "BatchNorm_v1": 3,
+    "BilinearSampler": 2,
+    "CTCLoss": 2,
+    "Correlation": 3,
+    "Dropout": 2,
+    "GridGenerator": 2,
+    "GroupNorm": 3,
+    "InstanceNorm": 3,
+    "L2Normalization": 2,
+    "LRN": 2,
+    "LayerNorm": 3,
+    "ROIPooling": 2,
+    "SpatialTransformer": 3,
+    "_contrib_BatchNormWithReLU": 4,
+    "_contrib_DeformablePSROIPooling": 2,
+    "_contrib_MultiProposal": 2,
+    "_contrib_Proposal": 2,
+    "_contrib_SyncBatchNorm": 3,
+    "_contrib_box_nms": 2,
+    "_linalg_det": 3,
+    "_linalg_slogdet": 4,
+    "sort": 2,
+}
+_CHANNELS_FIRST = (None, "None", "NCW", "NCHW", "NCDHW")
+
+
+def load(path: Path) -> Outputs:
+    """Read a graph from a file. Raises as :func:`loads`, and MXNetError when it cannot be read."""
+    with system_errors(path), open(path, "rb") as file:
+        data = file.read()
+    return read_document(data, str(path))
+
+
+def loads(text: str | bytes) -> Outputs:
+    """The outputs of the graph that ``text`` holds, of any MXNet version up to 1.9.1.
+
+    Raises ModelFormatError for text that is not a graph, UnknownOpError listing every operator
+    that is not registered, and the operator's own error for a wrong attribute or number of
+    inputs; all are MXNetError and name the node.
+    """
+    return read_document(text, "symbol JSON")
+
+
+def save(path: Path, outputs: Iterable[Output], remove_amp_cast: bool = True) -> None:
+    """Write :func:`dumps` to a file, replacing an old one only when done."""
+    write_atomically(path, [dumps(outputs, remove_amp_cast).encode("utf-8")])
+
+
+def dumps(outputs: Iterable[Output], remove_amp_cast: bool = True) -> str:
+    """The graph as JSON text; casts that mixed precision put in are left out unless asked for."""
+    heads = tuple(outputs)
+    if remove_amp_cast:
+        heads = without_amp_casts(heads)
+    order = topological(heads)
+    index = {node: i for i, node in enumerate(order)}
+    rows = [0]
+    for node in order:
+        rows.append(rows[-1] + _total_outputs(node))
+    entries = _input_entries(order, index)
+    nodes = ", \n    ".join(_node_text(node, entries[node]) for node in order)
+    variables = [str(i) for i, node in enumerate(order) if node.op is None]
+    head_entries = [_entry_text((index[h.node], h.index, 0)) for h in heads]
+    parts = (
+        f'"nodes": [\n    {nodes}\n  ]',
+        f'"arg_nodes": {_list_text(variables, 2)}',
+        f'"node_row_ptr": {_list_text([str(row) for row in rows], 2)}',
+        f'"heads": {_list_text(head_entries, 2)}',
+        f'"attrs": {{"mxnet_version": ["int", {CURRENT}]}}',
+    )
+    return "{\n  " + ", \n  ".join(parts) + "\n}"
+
+
+def without_amp_casts(outputs: Sequence[Output]) -> Outputs:
+    """The same graph without ``amp_cast`` and ``amp_multicast`` nodes: users read their inputs."""
+    instead: dict[Output, Output] = {}
+    for node in topological(outputs):
+        inputs = tuple(instead.get(i, i) for i in node.inputs)
+        if node.op is not None and node.op.name in ("amp_cast", "amp_multicast"):
+            instead.update((Output(node, k), source) for k, source in enumerate(inputs))
+        elif inputs != node.inputs:
+            new = replace(node, inputs=inputs)
+            names = range(len(node.output_names))
+            instead.update((Output(node, k), Output(new, k)) for k in names)
+    return tuple(instead.get(o, o) for o in outputs)
+
+
+def _input_entries(order: list[Node], index: Mapping[Node, int]) -> dict[Node, list[Entry]]:
+    """Each node's inputs as (node, output, version).
+
+    The version of a variable counts the operators composed on it that write it (BatchNorm its
+    moving averages). It means nothing when the graph runs; a file that was read keeps the number
+    that its first writer had.
+    """
+    versions: dict[Node, int] = {}
+    entries: dict[Node, list[Entry]] = {}
+    for node in order:
+        written = frozenset() if node.op is None else node.op.aux_positions(node.attrs)
+        entries[node] = []
+        for position, (source, output) in enumerate(node.inputs):
+            if position in written:
+                versions[source] = _next_version(source, versions.get(source))
+            entries[node].append((index[source], output, versions.get(source, 0)))
+    return entries
+
+
+def _next_version(variable: Node, current: int | None) -> int:
+    if current is None:
+        return variable.attrs.get("version", 1)
+    return current + 1 if current else 0
+
+
+def _total_outputs(node: Node) -> int:
+    if node.op is None:
+        return 1
+    visible = len(node.output_names)
+    return max(visible, _TOTAL_OUTPUTS.get(node.op.name, 1), _outputs_by_attrs(node))
+
+
+def _outputs_by_attrs(node: Node) -> int:
+    """Where a hidden output depends on attributes. oneDNN's max pooling keeps a workspace."""
+    assert node.op is not None
+    get = node.attrs.get
+    hidden = (
+        (node.op.name == "topk" and get("ret_typ") == "value")
+        or (node.op.name == "LeakyReLU" and get("act_type") == "rrelu")
+        or (
+            node.op.name == "Pooling"
+            and get("pool_type", "max") == "max"
+            and bool(get("kernel"))
+            and get("layout") in _CHANNELS_FIRST
+        )
+    )
+    return 2 if hidden else 1
+
+
+# Text
+
+
+def _node_text(node: Node, entries: list[Entry]) -> str:
+    parts = [
+        f'"op": {_string("null" if node.op is None else node.op.name)}',
+        f'"name": {_string(node.name)}',
+    ]
+    if node.text:
+        parts.append(f'"attrs": {_attrs_text(node.text)}')
+    parts.append(f'"inputs": {_list_text([_entry_text(e) for e in entries], 6)}')
+    return "{\n      " + ", \n      ".join(parts) + "\n    }"
+
+
+def _attrs_text(text: Mapping[str, str]) -> str:
+    pairs = [f"{_string(key)}: {_string(value)}" for key, value in _sorted_pairs(text)]
+    if len(pairs) == 1:
+        return "{" + pairs[0] + "}"
+    return "{\n        " + ", \n        ".join(pairs) + "\n      }"
+
+
+def _sorted_pairs(text: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Sorted by the bytes of the key, as MXNet's map is."""
+    return iter(sorted(text.items(), key=lambda pair: pair[0].encode("utf-8", "surrogatepass")))
+
+
+def _entry_text(entry: Entry) -> str:
+    return f"[{entry[0]}, {entry[1]}, {entry[2]}]"
+
+
+def _list_text(items: list[str], indent: int) -> str:
+    """A JSON list, on one line up to ten items; ``indent`` is that of the line it starts on."""
+    if len(items) <= _LONG:
+        return "[" + ", ".join(items) + "]"
+    inner = "\n" + " " * (indent + 2)
+    return "[" + inner + f", {inner}".join(items) + "\n" + " " * indent + "]"
+
+
+_ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
+
+
+def _string(text: str) -> str:
+    """A string as MXNet quotes it: five escapes, everything else as it is."""
+    return f'"{text.translate(_ESCAPES)}"'
