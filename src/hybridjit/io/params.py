@@ -31,6 +31,7 @@ _V1, _V2, _V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
 _DENSE, _ROW_SPARSE, _CSR = 0, 1, 2
 _AUX_COUNT = {_DENSE: 0, _ROW_SPARSE: 1, _CSR: 2}
 _BFLOAT16 = 12
+_INDEX_CODES = (4, 6)  # int32, int64
 _CPU = (1, 0)
 
 _MAX_DIMS = 32  # what every supported NumPy can hold
@@ -178,7 +179,7 @@ def _read_record(reader: _Reader) -> np.ndarray:
     code = _read_dtype_code(reader)
     if storage == _DENSE:
         return _read_values(reader, shape, code)
-    if stored is None:
+    if not stored:
         reader.fail("stored values of a sparse array have no shape")
     return _read_sparse(reader, storage, stored, shape, code)
 
@@ -241,9 +242,13 @@ def _read_sparse(
     reader: _Reader, storage: int, stored: tuple[int, ...], shape: tuple[int, ...], code: int
 ) -> np.ndarray:
     start = reader.offset
-    heads = [(_read_dtype_code(reader), _read_shape(reader)) for _ in range(_AUX_COUNT[storage])]
-    values = _read_values(reader, stored, code)
-    indices = [_read_indices(reader, code, shape) for code, shape in heads]
+    heads = [_read_index_head(reader) for _ in range(_AUX_COUNT[storage])]
+    # MXNet may write 0 for the number of stored values; the index array's length is what counts.
+    values = _read_values(reader, (heads[-1][1], *stored[1:]), code)
+    indices = [
+        _read_values(reader, (count,), index_code).astype(np.int64, copy=False)
+        for index_code, count in heads
+    ]
     if storage == _CSR:
         rows, columns = _csr_positions(reader, values, indices, shape, start)
         dense = _zeros(reader, shape, values.dtype, start)
@@ -255,13 +260,15 @@ def _read_sparse(
     return dense
 
 
-def _read_indices(reader: _Reader, code: int, shape: tuple[int, ...] | None) -> np.ndarray:
+def _read_index_head(reader: _Reader) -> tuple[int, int]:
+    """Element type and length of an index array."""
+    code = _read_dtype_code(reader)
+    if code not in _INDEX_CODES:
+        reader.fail(f"index array of a sparse array is {DTYPE_CODES.get(code)}", reader.offset - 4)
+    shape = _read_shape(reader)
     if shape is None or len(shape) != 1:
         reader.fail(f"index array of a sparse array has shape {shape}, not one dimension")
-    indices = _read_values(reader, shape, code)
-    if indices.dtype.name not in ("int32", "int64"):
-        reader.fail(f"index array of a sparse array is {indices.dtype.name}")
-    return indices.astype(np.int64, copy=False)
+    return code, shape[0]
 
 
 def _csr_positions(
