@@ -1,0 +1,273 @@
+"""LoopBuilder: loops as ``with`` blocks, vectors, masks and fused multiply-add over llvmlite.
+
+Generator code is indented like the code it generates. Sizes known at compile time may be given as
+Python ints wherever an index is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from llvmlite import ir
+
+from ..target import Target
+
+I1 = ir.IntType(1)
+I32 = ir.IntType(32)
+I64 = ir.IntType(64)
+F32 = ir.FloatType()
+PTR = ir.PointerType()
+VOID = ir.VoidType()
+
+Index = Any  # an i64 value, or a Python int
+
+
+class Loop:
+    """A running loop: its index, the values carried into this round, and ``yields`` for the next.
+
+    After the ``with`` block, ``results`` are the carried values as the loop left them.
+    """
+
+    def __init__(self, index: Any, carried: list[Any]) -> None:
+        self.index = index
+        self.carried = carried
+        self.results = carried
+        self.next_values: list[Any] = list(carried)
+
+    def yields(self, values: Sequence[Any]) -> None:
+        self.next_values = list(values)
+
+
+class LoopBuilder:
+    """Writes one function. ``lanes`` is the vector width that ``load`` and ``splat`` use."""
+
+    def __init__(self, function: ir.Function, target: Target) -> None:
+        self.function = function
+        self.module = function.module
+        self.target = target
+        self.lanes = target.lanes
+        self.b = ir.IRBuilder(function.append_basic_block("entry"))
+
+    # --- indices ---
+
+    def i64(self, value: Index) -> Any:
+        return ir.Constant(I64, value) if isinstance(value, int) else value
+
+    def add(self, a: Index, b: Index) -> Index:
+        """a + b on indices."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a + b
+        if isinstance(b, int) and b == 0:
+            return a
+        if isinstance(a, int) and a == 0:
+            return b
+        return self.b.add(self.i64(a), self.i64(b), flags=["nsw"])
+
+    def sub(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
+            return a - b
+        return self.b.sub(self.i64(a), self.i64(b), flags=["nsw"])
+
+    def mul(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
+            return a * b
+        for x, y in ((a, b), (b, a)):
+            if isinstance(x, int) and x in (0, 1):
+                return 0 if x == 0 else y
+        return self.b.mul(self.i64(a), self.i64(b), flags=["nsw"])
+
+    def divmod(self, a: Index, divisor: int) -> tuple[Index, Index]:
+        """Quotient and remainder of a non-negative index by a constant."""
+        if isinstance(a, int):
+            return divmod(a, divisor)
+        if divisor == 1:
+            return a, 0
+        quotient = self.b.udiv(a, self.i64(divisor))
+        return quotient, self.sub(a, self.mul(quotient, divisor))
+
+    def split(self, a: Index, sizes: Sequence[int]) -> list[Index]:
+        """``a`` as digits in mixed base ``sizes``, the last the fastest; the first is unbounded."""
+        digits: list[Index] = []
+        for size in reversed(sizes[1:]):
+            a, digit = self.divmod(a, size)
+            digits.append(digit)
+        return [a, *reversed(digits)]
+
+    def min(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
+            return min(a, b)
+        a, b = self.i64(a), self.i64(b)
+        return self.b.select(self.b.icmp_signed("<", a, b), a, b)
+
+    def max(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
+            return max(a, b)
+        a, b = self.i64(a), self.i64(b)
+        return self.b.select(self.b.icmp_signed(">", a, b), a, b)
+
+    def dot(self, indices: Sequence[Index], strides: Sequence[int]) -> Index:
+        """The offset sum of index times stride."""
+        total: Index = 0
+        for index, stride in zip(indices, strides):
+            total = self.add(total, self.mul(index, stride))
+        return total
+
+    # --- control ---
+
+    @contextmanager
+    def loop(
+        self, name: str, start: Index, stop: Index, step: Index = 1, carry: Sequence[Any] = ()
+    ) -> Iterator[Loop]:
+        """``for name in range(start, stop, step)``, carrying values from round to round."""
+        b = self.b
+        entry = b.block
+        head = self.function.append_basic_block(f"{name}.head")
+        body = self.function.append_basic_block(f"{name}.body")
+        after = self.function.append_basic_block(f"{name}.after")
+        b.branch(head)
+        b.position_at_end(head)
+        index = b.phi(I64, name)
+        index.add_incoming(self.i64(start), entry)
+        carried = [b.phi(value.type) for value in carry]
+        for phi, value in zip(carried, carry):
+            phi.add_incoming(value, entry)
+        b.cbranch(b.icmp_signed("<", index, self.i64(stop)), body, after)
+        b.position_at_end(body)
+        loop = Loop(index, list(carried))
+        yield loop
+        following = self.b.add(index, self.i64(step), flags=["nsw"])
+        index.add_incoming(following, b.block)
+        for phi, value in zip(carried, loop.next_values):
+            phi.add_incoming(value, b.block)
+        b.branch(head)
+        b.position_at_end(after)
+
+    @contextmanager
+    def when(self, condition: Any) -> Iterator[None]:
+        """``if condition:``"""
+        with self.b.if_then(condition):
+            yield
+
+    def less(self, a: Index, b: Index) -> Any:
+        return self.b.icmp_signed("<", self.i64(a), self.i64(b))
+
+    # --- memory ---
+
+    def at(self, pointer: Any, index: Index) -> Any:
+        """The address of f32 element ``index``."""
+        if isinstance(index, int) and index == 0:
+            return pointer
+        return self.b.gep(pointer, [self.i64(index)], inbounds=True, source_etype=F32)
+
+    def vector_type(self, lanes: int | None = None) -> Any:
+        return ir.VectorType(F32, lanes or self.lanes)
+
+    def load_scalar(self, pointer: Any, index: Index = 0) -> Any:
+        return self.b.load(self.at(pointer, index), typ=F32, align=4)
+
+    def load(self, pointer: Any, index: Index = 0) -> Any:
+        """A whole vector from any address that is a multiple of four."""
+        return self.b.load(self.at(pointer, index), typ=self.vector_type(), align=4)
+
+    def load_masked(self, pointer: Any, index: Index, mask: Any, other: float = 0.0) -> Any:
+        """The lanes that ``mask`` names; the others are ``other`` and are not touched in memory."""
+        vt = self.vector_type()
+        name = f"llvm.masked.load.v{self.lanes}f32.p0"
+        function = self.declare(name, vt, [PTR, mask.type, vt])
+        call = self.b.call(function, [self.at(pointer, index), mask, self.splat(other)])
+        return call
+
+    def load_strided(self, pointer: Any, index: Index, stride: int, count: int) -> Any:
+        """``count`` elements ``stride`` apart in the low lanes, one load each; the rest zero."""
+        result = self.splat(0.0)
+        for lane in range(count):
+            value = self.load_scalar(pointer, self.add(index, lane * stride))
+            result = self.b.insert_element(result, value, ir.Constant(I32, lane))
+        return result
+
+    def store(self, value: Any, pointer: Any, index: Index = 0) -> None:
+        self.b.store(value, self.at(pointer, index), align=4)
+
+    def store_masked(self, value: Any, pointer: Any, index: Index, mask: Any) -> None:
+        name = f"llvm.masked.store.v{self.lanes}f32.p0"
+        function = self.declare(name, VOID, [value.type, PTR, mask.type])
+        self.b.call(function, [value, self.at(pointer, index), mask])
+
+    def store_strided(self, value: Any, pointer: Any, index: Index, stride: int, n: int) -> None:
+        for lane in range(n):
+            element = self.b.extract_element(value, ir.Constant(I32, lane))
+            self.store(element, pointer, self.add(index, lane * stride))
+
+    def mask_first(self, count: Index) -> Any:
+        """The mask of the first ``count`` lanes."""
+        if isinstance(count, int):
+            bits = [1 if lane < count else 0 for lane in range(self.lanes)]
+            return ir.Constant(ir.VectorType(I1, self.lanes), bits)
+        lanes = ir.Constant(ir.VectorType(I32, self.lanes), list(range(self.lanes)))
+        limit = self.b.trunc(count, I32)
+        return self.b.icmp_signed("<", lanes, self._broadcast(limit, I32))
+
+    # --- vectors ---
+
+    def constant(self, value: float, like: Any = None) -> Any:
+        """A constant of the type of ``like`` (a value), or a whole vector."""
+        kind = self.vector_type() if like is None else like.type
+        if isinstance(kind, ir.VectorType):
+            return ir.Constant(kind, [ir.Constant(F32, value)] * kind.count)
+        return ir.Constant(F32, value)
+
+    def splat(self, value: Any) -> Any:
+        """A vector with one value in all lanes, from a float or an f32 value."""
+        if isinstance(value, (int, float)):
+            return self.constant(float(value))
+        return self._broadcast(value, F32)
+
+    def _broadcast(self, value: Any, element: Any) -> Any:
+        kind = ir.VectorType(element, self.lanes)
+        zeros = ir.Constant(ir.VectorType(I32, self.lanes), [0] * self.lanes)
+        first = self.b.insert_element(
+            ir.Constant(kind, ir.Undefined), value, ir.Constant(I32, 0)
+        )
+        return self.b.shuffle_vector(first, ir.Constant(kind, ir.Undefined), zeros)
+
+    def fma(self, a: Any, b: Any, c: Any) -> Any:
+        """a * b + c: rounded once where the target has the instruction, twice where it has not."""
+        if not self.target.has_fma:
+            return self.b.fadd(self.b.fmul(a, b), c)
+        return self.intrinsic("fma", a, b, c)
+
+    def intrinsic(self, name: str, *args: Any) -> Any:
+        """``llvm.<name>`` on f32 scalars or vectors."""
+        kind = args[0].type
+        suffix = f"v{kind.count}f32" if isinstance(kind, ir.VectorType) else "f32"
+        function = self.declare(f"llvm.{name}.{suffix}", kind, [a.type for a in args])
+        return self.b.call(function, args)
+
+    def declare(self, name: str, result: Any, arguments: list[Any]) -> Any:
+        known = self.module.globals.get(name)
+        return known or ir.Function(self.module, ir.FunctionType(result, arguments), name)
+
+    def shuffle(self, value: Any, lanes: Sequence[int]) -> Any:
+        pattern = ir.Constant(ir.VectorType(I32, len(lanes)), list(lanes))
+        return self.b.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), pattern)
+
+    def reduce_lanes(self, value: Any, combine: Any) -> Any:
+        """All lanes combined by halves, always in the same order; an f32 value."""
+        width = self.lanes
+        while width > 1:
+            width //= 2
+            low = self.shuffle(value, range(width))
+            high = self.shuffle(value, range(width, 2 * width))
+            value = combine(low, high)
+        return self.b.extract_element(value, ir.Constant(I32, 0))
+
+    # --- work ---
+
+    def share(self, units: Index, tid: Any, threads: Any) -> tuple[Any, Any]:
+        """This thread's contiguous part of ``units``: the same for the same three numbers."""
+        units = self.i64(units)
+        begin = self.b.udiv(self.mul(units, tid), threads)
+        end = self.b.udiv(self.mul(units, self.add(tid, 1)), threads)
+        return begin, end

@@ -1,0 +1,169 @@
+"""llvmlite's binding: find the host, optimise, emit objects, load them, disassemble.
+
+Facts about llvmlite that this file works around:
+- ``create_mcjit_compiler`` takes the target machine with it: each engine gets its own.
+- ``ModulePassManager`` leaks about 75 KB a run: its real dispose is hidden by a no-op in the class
+  order, and is called here by its name.
+- Every LLVM call holds one global lock; ours, :data:`LOCK`, is taken around it so that a fork can
+  wait for the compile to end instead of inheriting a lock that nobody will release.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import llvmlite.binding as llvm
+from llvmlite.binding.newpassmanagers import NewPassManager
+
+from ..errors import InternalError
+from ..target import Target
+
+LOCK = threading.RLock()
+
+_NARROWER = {
+    "avx512": ("x86-64-v4", 64, 32, True),
+    "avx2": ("x86-64-v3", 32, 16, True),
+    "sse2": ("x86-64", 16, 16, False),
+}
+_ALIASES = {"x86-64-v4": "avx512", "x86-64-v3": "avx2", "x86-64": "sse2", "x86-64-v2": "sse2"}
+
+
+@lru_cache(maxsize=1)
+def _initialize() -> None:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+
+
+@lru_cache(maxsize=8)
+def find_target(name: str = "") -> Target:
+    """The host, or a narrower CPU of the same kind by name. Raises ValueError.
+
+    LLVM's host features already take into account what the operating system saves.
+    """
+    with LOCK:
+        _initialize()
+        host = _host_target()
+    if name in ("", "native", host.name):
+        return host
+    name = _ALIASES.get(name, name)
+    if name == "neon" and host.name == "neon":
+        return host
+    if name not in _NARROWER or not host.triple.startswith("x86_64"):
+        known = ", ".join(("native", *_NARROWER)) if "x86_64" in host.triple else "native, neon"
+        raise ValueError(f"HYBRIDJIT_TARGET={name!r}: this host knows {known}")
+    cpu, width, registers, has_fma = _NARROWER[name]
+    if width > host.vector_bytes:
+        raise ValueError(f"HYBRIDJIT_TARGET={name!r} is wider than this host, which has {host.name}")
+    return replace(
+        host,
+        name=name,
+        cpu=cpu,
+        features="",
+        vector_bytes=width,
+        vector_registers=registers,
+        has_fma=has_fma,
+    )
+
+
+def _host_target() -> Target:
+    triple, cpu = llvm.get_process_triple(), llvm.get_host_cpu_name()
+    flags = llvm.get_host_cpu_features()
+    features = flags.flatten()
+    if triple.startswith(("aarch64", "arm64")):
+        return Target("neon", triple, cpu, features, 16, 32, True)
+    if flags.get("avx512f") and flags.get("avx512vl"):
+        return Target("avx512", triple, cpu, features, 64, 32, True)
+    if flags.get("avx2") and flags.get("fma"):
+        return Target("avx2", triple, cpu, features, 32, 16, True)
+    name = "sse2" if "x86_64" in triple else "generic"
+    return Target(name, triple, cpu, features, 16, 16, False)
+
+
+def _machine(target: Target) -> Any:
+    return llvm.Target.from_triple(target.triple).create_target_machine(
+        cpu=target.cpu, features=target.features, opt=3, reloc="pic", codemodel="small"
+    )
+
+
+def optimised(text: str, target: Target) -> tuple[Any, Any]:
+    """LLVM's module and machine for IR text, verified and optimised. Raises InternalError."""
+    module = llvm.parse_assembly(text)
+    try:
+        module.verify()
+    except RuntimeError as error:
+        raise InternalError(f"bug in hybridjit: LLVM refuses the module: {error}") from None
+    machine = _machine(target)
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = False
+    options.slp_vectorization = False
+    options.loop_unrolling = False
+    passes = llvm.create_pass_builder(machine, options)
+    manager = passes.getModulePassManager()
+    manager.run(module, passes)
+    NewPassManager._dispose(manager)
+    manager.detach()
+    passes.close()
+    return module, machine
+
+
+def compile_object(text: str, target: Target) -> bytes:
+    """Object code for IR text."""
+    with LOCK:
+        _initialize()
+        module, machine = optimised(text, target)
+        code = machine.emit_object(module)
+        module.close()
+        return code
+
+
+def optimised_text(text: str, target: Target) -> str:
+    """The IR after LLVM's passes, as text."""
+    with LOCK:
+        _initialize()
+        return str(optimised(text, target)[0])
+
+
+def assembly(text: str, target: Target) -> str:
+    """The machine code for IR text, as assembly."""
+    with LOCK:
+        _initialize()
+        module, machine = optimised(text, target)
+        return machine.emit_assembly(module)
+
+
+class Library:
+    """Machine code in memory. ``close`` gives the memory and its mapping back."""
+
+    def __init__(self, objects: Iterable[bytes], target: Target) -> None:
+        with LOCK:
+            _initialize()
+            self._engine: Any = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine(target))
+            for code in objects:
+                self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+            self._engine.finalize_object()
+
+    def address(self, name: str) -> int:
+        """The address of a function. Raises InternalError if there is none."""
+        with LOCK:
+            address = self._engine.get_function_address(name)
+        if not address:
+            raise InternalError(f"bug in hybridjit: no function {name} in the compiled code")
+        return address
+
+    def close(self) -> None:
+        with LOCK:
+            engine, self._engine = self._engine, None
+            if engine is not None:
+                engine.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_engine", None) is not None:
+            self.close()
+
+
+RUN_TYPE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 4)

@@ -1,0 +1,20 @@
+"""Emitters, one file per kernel kind; ``KERNELS`` is the only list of them."""
+
+from collections.abc import Callable
+from typing import Any
+
+from .conv import emit_conv
+from .depthwise import emit_depthwise
+from .pointwise import emit_pointwise
+from .pool import emit_pool
+from .softmax import emit_softmax
+
+KERNELS: dict[str, Callable[..., Any]] = {
+    "conv": emit_conv,
+    "depthwise": emit_depthwise,
+    "pointwise": emit_pointwise,
+    "pool": emit_pool,
+    "softmax": emit_softmax,
+}
+
+__all__ = ["KERNELS"]

@@ -1,0 +1,333 @@
+"""Convolution and dense layers: implicit im2col + GEMM with the result tile in registers.
+
+The rows of A are addresses into the activation, tap by tap; no column matrix is written. Padding
+costs nothing: taps above and below are left out of the loops, and the tiles at the left and right
+edge have loops of their own that leave out the columns that would read outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from ..builder import Index, LoopBuilder
+from ..spec import ConvSpec
+from .arguments import Arguments
+from .program import evaluate
+from .tail import read_vector, write_vector
+from .window import Tile, first_input, input_line, is_always_inside, rows_inside, tiles_of_row
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of output channels: ``nv`` vectors, of which the last has ``last`` lanes."""
+
+    nv: int
+    last: int
+
+
+@dataclass
+class Place:
+    """Where one unit of work reads and writes."""
+
+    x: Any
+    w: Any
+    bias: Any
+    reads: list[Any]
+    writes: list[Any]
+    depth: Index
+    row: Index
+
+
+def emit_conv(b: LoopBuilder, spec: ConvSpec, args: Arguments) -> None:
+    """y[n,o,f] = program(bias[f] + sum over taps and channels of x[n,o+tap,c] * w[f,tap,c])."""
+    x, w, bias = args.pointer("x"), args.pointer("w"), args.pointer("bias")
+    reads = [args.pointer(f"r{i}") for i in range(len(spec.reads))]
+    writes = [args.pointer(f"y{i}") for i in range(len(spec.writes))]
+    batch = args.integer("batch")
+    tiles = tiles_of_row(spec, spec.mr)
+    by_tile = has_uniform_tiles(spec)
+    lines = spec.out[0] * spec.out[1] * (len(tiles) if by_tile else 1)
+    chunks = -(-lines // spec.rows)
+    blocks = blocks_of(spec, b.lanes)
+    begin, end = b.share(
+        b.mul(batch, chunks * spec.groups * len(blocks) * spec.rows), args.tid, args.threads
+    )
+    with b.loop("unit", begin, end) as unit:
+        sizes = (0, chunks, spec.groups, len(blocks), spec.rows)
+        image, chunk, group, block, within = b.split(unit.index, sizes)
+        line = b.add(b.mul(chunk, spec.rows), within)
+
+        def emit_line() -> None:
+            for kind, count, first in _runs_of_blocks(blocks):
+                with b.when(_in_range(b, block, first, first + count, len(blocks))):
+                    place, column = _locate(
+                        b, spec, (x, w, bias, reads, writes), image, group, block, line, by_tile
+                    )
+                    _emit_columns(b, spec, kind, place, tiles, column)
+
+        if lines % spec.rows:
+            with b.when(b.less(line, lines)):
+                emit_line()
+        else:
+            emit_line()
+
+
+def has_uniform_tiles(spec: ConvSpec) -> bool:
+    """Whether no column reads outside its row: then each tile is a unit of work by itself."""
+    return is_always_inside(spec, 2)
+
+
+def blocks_of(spec: ConvSpec, lanes: int) -> list[Block]:
+    """The output channels of a group as blocks of ``nv`` vectors; the last may be narrower."""
+    vectors = -(-spec.oc // lanes)
+    last = spec.oc - (vectors - 1) * lanes
+    full, rest = divmod(vectors, spec.nv)
+    blocks = [Block(spec.nv, lanes)] * full + ([Block(rest, lanes)] if rest else [])
+    blocks[-1] = Block(blocks[-1].nv, last)
+    return blocks
+
+
+def _runs_of_blocks(blocks: list[Block]) -> list[tuple[Block, int, int]]:
+    """Equal neighbours together: (block, how many, index of the first)."""
+    runs, first = [], 0
+    for kind, members in groupby(blocks):
+        count = len(list(members))
+        runs.append((kind, count, first))
+        first += count
+    return runs
+
+
+def _in_range(b: LoopBuilder, value: Index, low: int, high: int, size: int) -> Any:
+    if low == 0:
+        return b.less(value, high)
+    return b.less(low - 1, value)
+
+
+def _locate(
+    b: LoopBuilder,
+    spec: ConvSpec,
+    pointers: tuple[Any, Any, Any, list[Any], list[Any]],
+    image: Index,
+    group: Index,
+    block: Index,
+    line: Index,
+    by_tile: bool,
+) -> tuple[Place, Index]:
+    """Base addresses of one unit, and the tile's number in its row when units are tiles."""
+    x, w, bias, reads, writes = pointers
+    tiles = -(-spec.out[2] // spec.mr) if by_tile else 1
+    depth, row, tile = b.split(line, (0, spec.out[1], tiles))
+    taps = spec.kernel[0] * spec.kernel[1] * spec.kernel[2]
+    padded = -(-spec.oc // b.lanes) * b.lanes
+    width = spec.nv * b.lanes
+    channel = b.add(b.mul(group, spec.oc), b.mul(block, width))
+    packed = b.add(b.mul(group, padded), b.mul(block, width))
+    place = Place(
+        x=b.at(x, b.add(b.mul(image, spec.xs[0]), b.mul(group, spec.ic * spec.xs[4]))),
+        w=b.at(w, b.mul(packed, taps * spec.ic)),
+        bias=b.at(bias, packed),
+        reads=[b.at(p, b.dot((image, depth, row, 0, channel), s)) for p, s in zip(reads, spec.reads)],
+        writes=[
+            b.at(p, b.dot((image, depth, row, 0, channel), s)) for p, s in zip(writes, spec.writes)
+        ],
+        depth=depth,
+        row=row,
+    )
+    return place, tile
+
+
+def _emit_columns(
+    b: LoopBuilder, spec: ConvSpec, block: Block, place: Place, tiles: list[Tile], tile: Index
+) -> None:
+    """One tile when units are tiles; else the whole row, equal neighbours in a loop."""
+    if has_uniform_tiles(spec):
+        _emit_one_of(b, spec, block, place, tiles, tile)
+        return
+    for _, members in groupby(tiles, key=lambda t: t.shape):
+        run = list(members)
+        if len(run) == 1:
+            _emit_tile(b, spec, block, place, run[0], run[0].start)
+            continue
+        stop = run[-1].start + run[-1].width
+        with b.loop("col", run[0].start, stop, run[0].width) as col:
+            _emit_tile(b, spec, block, place, run[0], col.index)
+
+
+def _emit_one_of(
+    b: LoopBuilder, spec: ConvSpec, block: Block, place: Place, tiles: list[Tile], tile: Index
+) -> None:
+    """Tile number ``tile`` of a row: the wide ones come first."""
+    wide = [t for t in tiles if t.width == tiles[0].width]
+    small = tiles[len(wide) :]
+    if not small:
+        _emit_tile(b, spec, block, place, wide[0], b.mul(tile, wide[0].width))
+        return
+    with b.when(b.less(tile, len(wide))):
+        _emit_tile(b, spec, block, place, wide[0], b.mul(tile, wide[0].width))
+    with b.when(b.less(len(wide) - 1, tile)):
+        start = b.add(b.mul(tile, small[0].width), len(wide))
+        _emit_tile(b, spec, block, place, small[0], start)
+
+
+def _emit_tile(
+    b: LoopBuilder, spec: ConvSpec, block: Block, place: Place, tile: Tile, column: Index
+) -> None:
+    """One register tile: accumulate over all of K, then the program, then the stores."""
+    start = [b.load(place.bias, j * b.lanes) for j in range(block.nv)]
+    accs = start * tile.width
+    if spec.taps:
+        accs = _sum_by_channel(b, spec, block, place, tile, column, accs)
+    else:
+        accs = _sum_by_tap(b, spec, block, place, tile, column, accs)
+    _emit_store(b, spec, block, place, tile, column, accs)
+
+
+def _sum_by_tap(
+    b: LoopBuilder,
+    spec: ConvSpec,
+    block: Block,
+    place: Place,
+    tile: Tile,
+    column: Index,
+    accs: list[Any],
+) -> list[Any]:
+    """Channels innermost: for taps (kd, kh, kw): for c: acc[m] += x[m + tap, c] * w[tap, c]."""
+    left = first_input(b, column, spec.stride[2], spec.pad[2])
+    taps = list(enumerate(tile.reach))
+    for reach, members in groupby(taps, key=lambda t: t[1]):
+        run = [tap for tap, _ in members]
+        if reach[0] == reach[1]:
+            continue
+
+        def body(kd: Index, kh: Index, accs: Sequence[Any], run=run, reach=reach) -> list[Any]:
+            if len(run) == 1:
+                return one_tap(kd, kh, run[0], accs, reach)
+            with b.loop("kw", run[0], run[-1] + 1, carry=accs) as loop:
+                loop.yields(one_tap(kd, kh, loop.index, loop.carried, reach))
+            return loop.results
+
+        def one_tap(
+            kd: Index, kh: Index, kw: Index, accs: Sequence[Any], reach: tuple[int, int]
+        ) -> list[Any]:
+            line = input_line(b, spec, (place.depth, place.row), (kd, kh))
+            first = b.add(left, b.mul(kw, spec.dilate[2]))
+            at = b.add(line, b.mul(first, spec.xs[3]))
+            tap = b.add(b.mul(b.add(b.mul(kd, spec.kernel[1]), kh), spec.kernel[2]), kw)
+            weights = b.at(place.w, b.mul(tap, spec.ic * block.nv * b.lanes))
+            return _sum_channels(b, spec, block, b.at(place.x, at), weights, accs, reach)
+
+        accs = rows_inside(b, spec, (place.depth, place.row), accs, body)
+    return accs
+
+
+def _sum_channels(
+    b: LoopBuilder,
+    spec: ConvSpec,
+    block: Block,
+    x: Any,
+    w: Any,
+    accs: Sequence[Any],
+    reach: tuple[int, int],
+) -> list[Any]:
+    """acc[m, v] += x[m, c] * w[c, v] over c, ``unroll`` channels a round."""
+    columns = block.nv * b.lanes
+    whole = spec.ic - spec.ic % spec.unroll
+    done = list(accs)
+    if whole > spec.unroll:
+        with b.loop("ic", 0, whole, spec.unroll, carry=done) as loop:
+            xc = b.at(x, b.mul(loop.index, spec.xs[4]))
+            wc = b.at(w, b.mul(loop.index, columns))
+            values = loop.carried
+            for u in range(spec.unroll):
+                values = _rank_one(b, spec, block, xc, wc, u * spec.xs[4], u, values, reach)
+            loop.yields(values)
+        done = list(loop.results)
+    else:
+        whole = 0
+    for c in range(whole, spec.ic):
+        done = _rank_one(b, spec, block, x, w, c * spec.xs[4], c, done, reach)
+    return done
+
+
+def _sum_by_channel(
+    b: LoopBuilder,
+    spec: ConvSpec,
+    block: Block,
+    place: Place,
+    tile: Tile,
+    column: Index,
+    accs: list[Any],
+) -> list[Any]:
+    """Width taps innermost and unrolled: for few channels, whatever their stride."""
+    left = first_input(b, column, spec.stride[2], spec.pad[2])
+    columns = block.nv * b.lanes
+
+    def per_channel(c: Index, accs: Sequence[Any]) -> list[Any]:
+        def body(kd: Index, kh: Index, accs: Sequence[Any]) -> list[Any]:
+            row = input_line(b, spec, (place.depth, place.row), (kd, kh))
+            at = b.add(b.add(row, b.mul(left, spec.xs[3])), b.mul(c, spec.xs[4]))
+            line = b.add(b.mul(b.add(b.mul(c, spec.kernel[0]), kd), spec.kernel[1]), kh)
+            x, w = b.at(place.x, at), b.at(place.w, b.mul(line, spec.kernel[2] * columns))
+            values = list(accs)
+            for kw, reach in enumerate(tile.reach):
+                offset = kw * spec.dilate[2] * spec.xs[3]
+                values = _rank_one(b, spec, block, x, w, offset, kw, values, reach)
+            return values
+
+        return rows_inside(b, spec, (place.depth, place.row), accs, body)
+
+    if spec.ic == 1:
+        return per_channel(0, accs)
+    with b.loop("ic", 0, spec.ic, carry=accs) as loop:
+        loop.yields(per_channel(loop.index, loop.carried))
+    return loop.results
+
+
+def _rank_one(
+    b: LoopBuilder,
+    spec: ConvSpec,
+    block: Block,
+    x: Any,
+    w: Any,
+    offset: int,
+    k: int,
+    accs: Sequence[Any],
+    reach: tuple[int, int],
+) -> list[Any]:
+    """acc[m, v] += x[m] * w[k, v] for the columns m in ``reach``."""
+    if reach[0] == reach[1]:
+        return list(accs)
+    vectors = [b.load(w, (k * block.nv + j) * b.lanes) for j in range(block.nv)]
+    result = list(accs)
+    for m in range(*reach):
+        value = b.splat(b.load_scalar(x, m * spec.stride[2] * spec.xs[3] + offset))
+        for j, vector in enumerate(vectors):
+            result[m * block.nv + j] = b.fma(value, vector, result[m * block.nv + j])
+    return result
+
+
+def _emit_store(
+    b: LoopBuilder,
+    spec: ConvSpec,
+    block: Block,
+    place: Place,
+    tile: Tile,
+    column: Index,
+    accs: Sequence[Any],
+) -> None:
+    for m in range(tile.width):
+        for j in range(block.nv):
+            count = block.last if j == block.nv - 1 else b.lanes
+            at = b.add(column, m)
+            operands = [
+                read_vector(b, p, b.add(b.mul(at, s[3]), j * b.lanes * s[4]), s[4], count)
+                for p, s in zip(place.reads, spec.reads)
+            ]
+            results = evaluate(b, spec.program, [accs[m * block.nv + j], *operands])
+            for value, p, s in zip(results, place.writes, spec.writes):
+                write_vector(
+                    b, value, p, b.add(b.mul(at, s[3]), j * b.lanes * s[4]), s[4], count
+                )

@@ -1,0 +1,133 @@
+"""Depthwise convolution: one filter per channel, vectors along channels.
+
+A tile of output columns stays in registers; each input vector of a row is loaded once and serves
+every tap that reaches it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+from ..builder import Index, LoopBuilder
+from ..spec import DepthwiseSpec
+from .arguments import Arguments
+from .program import evaluate
+from .tail import read_vector, write_vector
+from .window import Tile, first_input, input_line, rows_inside, tiles_of_row
+
+
+def emit_depthwise(b: LoopBuilder, spec: DepthwiseSpec, args: Arguments) -> None:
+    """y[n,o,c] = program(bias[c] + sum over taps of x[n,o+tap,c] * w[tap,c])."""
+    x, w, bias = args.pointer("x"), args.pointer("w"), args.pointer("bias")
+    reads = [args.pointer(f"r{i}") for i in range(len(spec.reads))]
+    writes = [args.pointer(f"y{i}") for i in range(len(spec.writes))]
+    batch = args.integer("batch")
+    vectors = -(-spec.channels // b.lanes)
+    lines = spec.out[0] * spec.out[1]
+    begin, end = b.share(b.mul(batch, lines), args.tid, args.threads)
+    with b.loop("unit", begin, end) as unit:
+        image, depth, row = b.split(unit.index, (0, spec.out[0], spec.out[1]))
+
+        def emit_vectors(first: Index, count: int, last: int) -> None:
+            channel = b.mul(first, b.lanes)
+            at = (image, depth, row, 0, channel)
+            bases = [b.at(p, b.dot(at, s)) for p, s in zip(reads, spec.reads)]
+            targets = [b.at(p, b.dot(at, s)) for p, s in zip(writes, spec.writes)]
+            source = b.at(x, b.add(b.mul(image, spec.xs[0]), channel))
+            tile = _Tiles(b, spec, (depth, row), source, b.at(w, channel), b.at(bias, channel))
+            tile.emit_row(bases, targets, count, last)
+
+        lanes_last = spec.channels - (vectors - 1) * b.lanes
+        whole = vectors - 1 if lanes_last < b.lanes else vectors
+        blocks = whole - whole % spec.nv
+        if blocks:
+            with b.loop("vectors", 0, blocks, spec.nv) as v:
+                emit_vectors(v.index, spec.nv, b.lanes)
+        if whole % spec.nv:
+            emit_vectors(blocks, whole % spec.nv, b.lanes)
+        if whole < vectors:
+            emit_vectors(whole, 1, lanes_last)
+
+
+class _Tiles:
+    """The output columns of one row, for a few vectors of channels."""
+
+    def __init__(
+        self,
+        b: LoopBuilder,
+        spec: DepthwiseSpec,
+        place: tuple[Index, Index],
+        x: Any,
+        w: Any,
+        bias: Any,
+    ) -> None:
+        self.b, self.spec, self.place = b, spec, place
+        self.x, self.w, self.bias = x, w, bias
+        self.padded = -(-spec.channels // b.lanes) * b.lanes
+
+    def emit_row(self, reads: list[Any], writes: list[Any], count: int, last: int) -> None:
+        for _, members in groupby(tiles_of_row(self.spec, self.spec.cols), key=lambda t: t.shape):
+            run = list(members)
+            if len(run) == 1:
+                self._emit_tile(run[0], run[0].start, reads, writes, count, last)
+                continue
+            stop = run[-1].start + run[-1].width
+            with self.b.loop("col", run[0].start, stop, run[0].width) as col:
+                self._emit_tile(run[0], col.index, reads, writes, count, last)
+
+    def _emit_tile(
+        self,
+        tile: Tile,
+        column: Index,
+        reads: list[Any],
+        writes: list[Any],
+        count: int,
+        last: int,
+    ) -> None:
+        b, spec = self.b, self.spec
+        start = [b.load(self.bias, j * b.lanes) for j in range(count)] * tile.width
+        left = first_input(b, column, spec.stride[2], spec.pad[2])
+
+        def body(kd: Index, kh: Index, accs: Sequence[Any]) -> list[Any]:
+            line = input_line(b, spec, self.place, (kd, kh))
+            x = b.at(self.x, b.add(line, b.mul(left, spec.xs[3])))
+            taps = b.mul(b.add(b.mul(kd, spec.kernel[1]), kh), spec.kernel[2])
+            w = b.at(self.w, b.mul(taps, self.padded))
+            return self._sum_row(tile, x, w, accs, count, last)
+
+        accs = rows_inside(b, spec, self.place, start, body)
+        for m in range(tile.width):
+            for j in range(count):
+                lanes = last if j == count - 1 else b.lanes
+                at, channel = b.add(column, m), j * b.lanes
+                operands = [
+                    read_vector(b, p, b.add(b.mul(at, s[3]), channel * s[4]), s[4], lanes)
+                    for p, s in zip(reads, spec.reads)
+                ]
+                results = evaluate(b, spec.program, [accs[m * count + j], *operands])
+                for value, p, s in zip(results, writes, spec.writes):
+                    index = b.add(b.mul(at, s[3]), channel * s[4])
+                    write_vector(b, value, p, index, s[4], lanes)
+
+    def _sum_row(
+        self, tile: Tile, x: Any, w: Any, accs: Sequence[Any], count: int, last: int
+    ) -> list[Any]:
+        """One input row: every vector under the tile is loaded once, for all its taps."""
+        b, spec = self.b, self.spec
+        pairs: dict[int, list[tuple[int, int]]] = {}
+        for kw, (low, high) in enumerate(tile.reach):
+            for m in range(low, high):
+                position = m * spec.stride[2] + kw * spec.dilate[2]
+                pairs.setdefault(position, []).append((m, kw))
+        result = list(accs)
+        for j in range(count):
+            lanes = last if j == count - 1 else b.lanes
+            filters = [b.load(w, kw * self.padded + j * b.lanes) for kw in range(spec.kernel[2])]
+            for position in sorted(pairs):
+                value = read_vector(b, x, position * spec.xs[3] + j * b.lanes, 1, lanes)
+                for m, kw in pairs[position]:
+                    k = m * count + j
+                    result[k] = b.fma(value, filters[kw], result[k])
+        return result

@@ -1,0 +1,136 @@
+"""Pooling: a window at a time, vectors along channels. Padding is never read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from llvmlite import ir
+
+from ..builder import F32, Index, LoopBuilder
+from ..spec import PoolSpec
+from .arguments import Arguments
+from .program import evaluate
+from .tail import read_vector, write_vector
+from .window import first_input, input_line, is_always_inside, rows_inside, valid_taps
+
+# Vectors of channels done together: enough independent chains to hide the latency of an add.
+WIDTH = 4
+LOWEST = -3.4028234663852886e38
+
+
+def emit_pool(b: LoopBuilder, spec: PoolSpec, args: Arguments) -> None:
+    """y[n,o,c] = program(reduce over the taps inside the input of x[n,o+tap,c])."""
+    x = args.pointer("x")
+    reads = [args.pointer(f"r{i}") for i in range(len(spec.reads))]
+    writes = [args.pointer(f"y{i}") for i in range(len(spec.writes))]
+    batch = args.integer("batch")
+    vectors = -(-spec.channels // b.lanes)
+    blocks = -(-vectors // WIDTH)
+    rest = vectors - (blocks - 1) * WIDTH
+    last = spec.channels - (vectors - 1) * b.lanes
+    units = b.mul(batch, spec.out[0] * spec.out[1] * blocks)
+    begin, end = b.share(units, args.tid, args.threads)
+    with b.loop("unit", begin, end) as unit:
+        image, depth, row, block = b.split(unit.index, (0, spec.out[0], spec.out[1], blocks))
+        channel = b.mul(block, WIDTH * b.lanes)
+        at = (image, depth, row, 0, channel)
+        bases = [b.at(p, b.dot(at, s)) for p, s in zip(reads, spec.reads)]
+        targets = [b.at(p, b.dot(at, s)) for p, s in zip(writes, spec.writes)]
+        window = _Window(b, spec, (depth, row), b.at(x, b.add(b.mul(image, spec.xs[0]), channel)))
+        if (rest, last) == (WIDTH, b.lanes):
+            window.emit_row(bases, targets, WIDTH, b.lanes)
+        else:
+            if blocks > 1:
+                with b.when(b.less(block, blocks - 1)):
+                    window.emit_row(bases, targets, WIDTH, b.lanes)
+            with b.when(b.less(blocks - 2, block)):
+                window.emit_row(bases, targets, rest, last)
+
+
+class _Window:
+    """The windows of one output row, for a few vectors of channels."""
+
+    def __init__(
+        self, b: LoopBuilder, spec: PoolSpec, place: tuple[Index, Index], x: Any
+    ) -> None:
+        self.b, self.spec, self.place, self.x = b, spec, place, x
+
+    def emit_row(self, reads: list[Any], writes: list[Any], count: int, last: int) -> None:
+        b, spec = self.b, self.spec
+        with b.loop("col", 0, spec.out[2]) as col:
+            values = self._reduce(col.index, count, last)
+            for j, value in enumerate(values):
+                lanes = last if j == count - 1 else b.lanes
+                channel = j * b.lanes
+                operands = [
+                    read_vector(b, p, b.add(b.mul(col.index, s[3]), channel * s[4]), s[4], lanes)
+                    for p, s in zip(reads, spec.reads)
+                ]
+                results = evaluate(b, spec.program, [value, *operands])
+                for result, p, s in zip(results, writes, spec.writes):
+                    index = b.add(b.mul(col.index, s[3]), channel * s[4])
+                    write_vector(b, result, p, index, s[4], lanes)
+
+    def _reduce(self, column: Index, count: int, last: int) -> list[Any]:
+        b, spec = self.b, self.spec
+        left = first_input(b, column, spec.stride[2], spec.pad[2])
+        low, high = valid_taps(b, spec, 2, column)
+
+        def row(kd: Index, kh: Index, accs: Sequence[Any]) -> list[Any]:
+            line = input_line(b, spec, self.place, (kd, kh))
+            with b.loop("kw", low, high, carry=accs) as kw:
+                at = b.add(line, b.mul(b.add(left, kw.index), spec.xs[3]))
+                kw.yields(
+                    [
+                        self._combine(
+                            acc,
+                            read_vector(
+                                b,
+                                self.x,
+                                b.add(at, j * b.lanes),
+                                1,
+                                last if j == count - 1 else b.lanes,
+                            ),
+                        )
+                        for j, acc in enumerate(kw.carried)
+                    ]
+                )
+            return kw.results
+
+        start = b.splat(LOWEST if spec.how == "max" else 0.0)
+        accs = rows_inside(b, spec, self.place, [start] * count, row)
+        if spec.how != "avg":
+            return accs
+        divisor = b.splat(self._divisor(column))
+        return [b.b.fdiv(acc, divisor) for acc in accs]
+
+    def _combine(self, acc: Any, value: Any) -> Any:
+        """The larger (NaN never is) or the sum."""
+        if self.spec.how == "max":
+            return self.b.b.select(self.b.b.fcmp_ordered(">", value, acc), value, acc)
+        return self.b.b.fadd(acc, value)
+
+    def _divisor(self, column: Index) -> Any:
+        """Elements of the window that count: all but the overhang, or only real ones; an f32.
+
+        An empty window has sum 0 and divisor 1.
+        """
+        b = self.b
+        size: Index = 1
+        for axis, out in enumerate((*self.place, column)):
+            size = b.mul(size, self._extent(axis, out))
+        if isinstance(size, int):
+            return ir.Constant(F32, float(size))
+        return b.b.sitofp(b.max(size, 1), F32)
+
+    def _extent(self, axis: int, out: Index) -> Index:
+        b, spec = self.b, self.spec
+        if is_always_inside(spec, axis):
+            return spec.kernel[axis]
+        if not spec.count_pad:
+            low, high = valid_taps(b, spec, axis, out)
+            return b.max(b.sub(high, low), 0)
+        start = first_input(b, out, spec.stride[axis], spec.pad[axis])
+        stop = b.min(b.add(start, spec.kernel[axis]), spec.inp[axis] + spec.pad[axis])
+        return b.max(b.sub(stop, start), 0)

@@ -1,0 +1,175 @@
+"""KernelSpec: one frozen, hashable, one-line description per kernel.
+
+The spec alone is enough to emit. It names no weight, no address, no thread count and no batch
+size: kernels take those as arguments, so nets of one shape share code, and a new batch size
+compiles only what the batch is a dimension of. Strides count f32 elements.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+Ints = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Instr:
+    """One pointwise operation on numbered values: inputs first, then earlier instructions."""
+
+    op: str
+    args: Ints
+    attrs: tuple[tuple[str, Any], ...] = ()
+
+    def __str__(self) -> str:
+        attrs = "".join(f" {k}={v}" for k, v in self.attrs)
+        return f"{self.op}({','.join(map(str, self.args))}{attrs})"
+
+
+@dataclass(frozen=True)
+class Program:
+    """What is computed on each element before it is stored.
+
+    Values 0 .. inputs-1 come from outside (value 0 is the anchor's result, where there is an
+    anchor); ``outputs`` are the values that are stored.
+    """
+
+    inputs: int
+    instrs: tuple[Instr, ...] = ()
+    outputs: Ints = (0,)
+
+    def __str__(self) -> str:
+        if not self.instrs and self.outputs == (0,):
+            return "store"
+        body = ";".join(map(str, self.instrs)) or "-"
+        return f"[{body}->{','.join(map(str, self.outputs))}]"
+
+
+@dataclass(frozen=True)
+class KernelSpec:
+    """Base of all specs. ``kind`` is the row in ``KERNELS`` that emits it."""
+
+    kind = ""
+
+    def __str__(self) -> str:
+        parts = [self.kind]
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if value != f.default:
+                parts.append(f"{f.name}={_text(value)}")
+        return " ".join(parts)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, tuple):
+        return "(" + ",".join(_text(v) for v in value) + ")"
+    return str(value)
+
+
+@dataclass(frozen=True)
+class PointwiseSpec(KernelSpec):
+    """A program over the elements of an index space; arguments: operands, results, count.
+
+    The space is ``(count, *dims)``: the outermost size is an argument. Strides are one per axis.
+    ``block`` cuts a one-axis space into units of work.
+    """
+
+    dims: Ints
+    reads: tuple[Ints, ...]
+    writes: tuple[Ints, ...]
+    program: Program
+    block: int = 0
+    kind = "pointwise"
+
+
+@dataclass(frozen=True)
+class ConvSpec(KernelSpec):
+    """Convolution as implicit im2col + GEMM; arguments: x, w, bias, operands, results, batch.
+
+    Spatial tuples are (depth, height, width). ``xs``: strides of x per (image, d, h, w, channel);
+    ``reads``/``writes``: strides per (image, d, h, w) and channel 1, operands with a fifth number
+    for their channel stride. Weights are packed, see ``packing.ConvPacking``. A dense layer is
+    the case of one image, one row and as many columns as there are rows of data.
+    mr x nv   the register tile: output columns x vectors of output channels
+    taps      whether the width taps are unrolled (few channels) or the channels are the inner loop
+    rows      output rows that are done for all channels before the next ones are begun
+    """
+
+    inp: Ints
+    out: Ints
+    kernel: Ints
+    stride: Ints
+    dilate: Ints
+    pad: Ints
+    groups: int
+    ic: int
+    oc: int
+    xs: Ints
+    reads: tuple[Ints, ...]
+    writes: tuple[Ints, ...]
+    mr: int
+    nv: int
+    unroll: int
+    taps: bool
+    rows: int
+    program: Program = Program(1)
+    kind = "conv"
+
+
+@dataclass(frozen=True)
+class DepthwiseSpec(KernelSpec):
+    """One filter per channel, vectors along channels; arguments as for ConvSpec.
+
+    cols x nv  output columns x channel vectors that are kept in registers
+    """
+
+    inp: Ints
+    out: Ints
+    kernel: Ints
+    stride: Ints
+    dilate: Ints
+    pad: Ints
+    channels: int
+    xs: Ints
+    reads: tuple[Ints, ...]
+    writes: tuple[Ints, ...]
+    cols: int
+    nv: int
+    program: Program = Program(1)
+    kind = "depthwise"
+
+
+@dataclass(frozen=True)
+class PoolSpec(KernelSpec):
+    """Pooling over windows, vectors along channels; arguments: x, operands, results, batch."""
+
+    how: str
+    inp: Ints
+    out: Ints
+    kernel: Ints
+    stride: Ints
+    pad: Ints
+    channels: int
+    xs: Ints
+    reads: tuple[Ints, ...]
+    writes: tuple[Ints, ...]
+    count_pad: bool = True
+    program: Program = Program(1)
+    kind = "pool"
+
+    @property
+    def dilate(self) -> Ints:
+        return (1, 1, 1)
+
+
+@dataclass(frozen=True)
+class SoftmaxSpec(KernelSpec):
+    """Softmax over ``size`` elements, ``step`` apart; arguments: x, y, rows.
+
+    A row is ``size`` x ``inner`` elements: inner 1 has the vectors along the axis, else across it.
+    """
+
+    how: str
+    size: int
+    inner: int
+    kind = "softmax"

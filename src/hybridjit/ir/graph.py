@@ -1,0 +1,196 @@
+"""The typed graph that the passes work on: values, groups, graphs. All of it is immutable.
+
+A :class:`Value` is a node with a type on each output. A :class:`Graph` names its inputs, its
+parameters and its outputs; after ``fuse`` it also lists its :class:`Group` s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from ..ops.registry import OpDef, lookup
+from ..types import TensorType
+from .node import Node, Output, topological
+
+
+class Use(NamedTuple):
+    """Output ``index`` of ``value``."""
+
+    value: Value
+    index: int = 0
+
+    @property
+    def type(self) -> TensorType:
+        return self.value.types[self.index]
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """One typed node; ``op`` None for an input or a parameter."""
+
+    op: OpDef | None
+    name: str
+    attrs: Mapping[str, Any]
+    inputs: tuple[Use, ...]
+    types: tuple[TensorType, ...]
+    source: str = ""
+
+    @property
+    def type(self) -> TensorType:
+        return self.types[0]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.types[0].dims
+
+    def describe(self) -> str:
+        return f"variable '{self.name}'" if self.op is None else f"{self.op.name} '{self.name}'"
+
+    def is_op(self, *names: str) -> bool:
+        return self.op is not None and self.op.name in names
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """The values that become one kernel: the anchor and the pointwise values on its result.
+
+    kind     which kernel: ``conv``, ``gemm``, ``pool``, ``pointwise``, ``view``, ``host``, ...
+    members  in topological order; the anchor is the first
+    outputs  the members that something outside reads
+    """
+
+    kind: str
+    members: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+
+    @property
+    def anchor(self) -> Value:
+        return self.members[0]
+
+    @property
+    def name(self) -> str:
+        return self.anchor.name
+
+    @property
+    def epilogue(self) -> tuple[Value, ...]:
+        return self.members[1:]
+
+    @cached_property
+    def inputs(self) -> tuple[Use, ...]:
+        """What the group reads from outside, each once, in order of first use."""
+        own = set(self.members)
+        uses = (use for member in self.members for use in member.inputs)
+        return tuple(dict.fromkeys(use for use in uses if use.value not in own))
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Inputs in call order, parameters, outputs; ``groups`` in an order that can be executed.
+
+    From ``hoist`` on, ``bind`` is the graph whose outputs are this one's parameters, in order.
+    """
+
+    inputs: tuple[Value, ...]
+    params: tuple[Value, ...]
+    outputs: tuple[Use, ...]
+    groups: tuple[Group, ...] = field(default=())
+    name: str = "graph"
+    bind: Graph | None = None
+
+    @cached_property
+    def values(self) -> tuple[Value, ...]:
+        """Every value that the outputs need, inputs before users; unused inputs come first."""
+        return tuple(walk([*(Use(v) for v in self.inputs), *self.outputs]))
+
+    @cached_property
+    def uses(self) -> dict[Value, tuple[Value, ...]]:
+        """The values that read each value, in order; a value that is an output is not listed."""
+        table: dict[Value, list[Value]] = {v: [] for v in self.values}
+        for value in self.values:
+            for source in dict.fromkeys(use.value for use in value.inputs):
+                table[source].append(value)
+        return {v: tuple(users) for v, users in table.items()}
+
+    @cached_property
+    def output_values(self) -> frozenset[Value]:
+        return frozenset(use.value for use in self.outputs)
+
+    def with_outputs(self, outputs: Iterable[Use]) -> Graph:
+        """The same inputs and parameters with other outputs; unused parameters are dropped."""
+        outputs = tuple(outputs)
+        params = tuple(v for v in walk(outputs) if v.op is None and v not in self.inputs)
+        return replace(self, params=params, outputs=outputs, groups=())
+
+
+def walk(uses: Iterable[Use]) -> list[Value]:
+    """All values that ``uses`` need, inputs before users, first input first."""
+    order: list[Value] = []
+    done: set[Value] = set()
+    for use in uses:
+        stack: list[tuple[Value, int]] = [(use.value, 0)]
+        while stack:
+            value, position = stack.pop()
+            if value in done:
+                continue
+            if position < len(value.inputs):
+                stack.append((value, position + 1))
+                stack.append((value.inputs[position].value, 0))
+            else:
+                done.add(value)
+                order.append(value)
+    return order
+
+
+def from_symbol(
+    outputs: Iterable[Output],
+    input_names: Iterable[str],
+    types: Mapping[Node, tuple[TensorType, ...]],
+    name: str = "graph",
+) -> Graph:
+    """The graph of a Symbol's outputs, given a type for every node output.
+
+    Variables named in ``input_names`` become the inputs, in that order; all others parameters.
+    Names are made unique: files may repeat them.
+    """
+    outputs = tuple(outputs)
+    values: dict[Node, Value] = {}
+    taken: dict[str, int] = {}
+    for node in topological(outputs):
+        inputs = tuple(Use(values[i.node], i.index) for i in node.inputs)
+        values[node] = Value(
+            node.op, _unique(node.name, taken), node.attrs, inputs, types[node], node.source
+        )
+    by_name = {n.name: v for n, v in values.items() if n.op is None}
+    inputs_ = tuple(by_name[n] for n in input_names if n in by_name)
+    params = tuple(v for v in values.values() if v.op is None and v not in inputs_)
+    return Graph(inputs_, params, tuple(Use(values[o.node], o.index) for o in outputs), (), name)
+
+
+def _unique(name: str, taken: dict[str, int]) -> str:
+    count = taken.get(name)
+    taken[name] = 0 if count is None else count + 1
+    return name if count is None else f"{name}.{count + 1}"
+
+
+def make(
+    op_name: str, name: str, inputs: Iterable[Use], source: str = "", **attrs: Any
+) -> Value:
+    """A new value applying a registered op; attributes left out take their defaults.
+
+    Its types come from the op's own rule, so a pass cannot give a value a type that it has not.
+    """
+    op = lookup(op_name)
+    full = {a.name: a.default for a in op.attrs} | attrs
+    inputs = tuple(inputs)
+    return Value(op, name, full, inputs, infer_types(op, inputs, full), source)
+
+
+def infer_types(
+    op: OpDef, inputs: tuple[Use, ...], attrs: Mapping[str, Any]
+) -> tuple[TensorType, ...]:
+    """The output types that the op's rule gives for these inputs."""
+    blank = tuple(TensorType(None, None) for _ in op.output_names(attrs))
+    return op.infer(tuple(use.type for use in inputs), blank, **attrs)[1]

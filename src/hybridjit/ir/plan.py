@@ -1,0 +1,117 @@
+"""The plan: steps in order, each with its buffers, and where every buffer lies.
+
+A :class:`View` is how a step sees a tensor: a buffer, an offset and a stride per axis, in
+elements. Views, slices, joined channels and broadcasting are all strides; none is a copy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..types import Shape
+from .graph import Graph, Group
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A piece of memory. kind: ``input``, ``weight``, ``output`` (numbered) or ``arena``.
+
+    offset  bytes from the arena's start, for an arena buffer
+    first, last  the steps between which it holds something
+    """
+
+    number: int
+    kind: str
+    index: int
+    nbytes: int
+    offset: int = 0
+    first: int = 0
+    last: int = 0
+
+    def __str__(self) -> str:
+        if self.kind == "arena":
+            return f"arena+{self.offset}"
+        return f"{self.kind} {self.index}"
+
+
+@dataclass(frozen=True)
+class View:
+    """A tensor in a buffer: offset and strides count elements of ``dtype``."""
+
+    buffer: int
+    offset: int
+    shape: Shape
+    strides: tuple[int, ...]
+    dtype: np.dtype
+
+    @property
+    def is_contiguous(self) -> bool:
+        return contiguous_strides(self.shape) == self.strides or all(
+            stride == full or size == 1
+            for stride, full, size in zip(self.strides, contiguous_strides(self.shape), self.shape)
+        )
+
+
+@dataclass(frozen=True)
+class Step:
+    """One group at work: what it reads (in the order of ``group.inputs``) and writes."""
+
+    number: int
+    kind: str
+    name: str
+    group: Group
+    reads: tuple[View, ...]
+    writes: tuple[View, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Steps in order and the one arena they share."""
+
+    graph: Graph
+    steps: tuple[Step, ...]
+    buffers: tuple[Buffer, ...]
+    outputs: tuple[View, ...]
+    arena_bytes: int
+    live_bytes: int = field(default=0)
+
+
+def contiguous_strides(shape: Shape) -> tuple[int, ...]:
+    """Strides, in elements, of a C-contiguous array."""
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size
+    return tuple(reversed(strides))
+
+
+def plan_text(plan: Plan) -> str:
+    """The plan, a step a line, then the arena with each buffer's place and life."""
+    steps = plan.steps
+    lines = [
+        f"plan {plan.graph.name}   {len(steps)} steps, arena {plan.arena_bytes} B, "
+        f"largest set of live bytes {plan.live_bytes} B"
+    ]
+    for step in steps:
+        reads = ", ".join(_view_text(plan, v) for v in step.reads)
+        writes = ", ".join(_view_text(plan, v) for v in step.writes)
+        fused = ", ".join(v.op.name for v in step.group.epilogue if v.op)
+        tail = (f"   epilogue {fused}" if fused else "") + (f"   {step.note}" if step.note else "")
+        lines.append(f"  step {step.number:<3} {step.kind:<10} {step.name}{tail}")
+        lines.append(f"      reads  {reads}")
+        lines.append(f"      writes {writes}")
+    arena = [b for b in plan.buffers if b.kind == "arena"]
+    for b in arena:
+        life = " " * b.first + "#" * (b.last - b.first + 1)
+        lines.append(f"  arena {b.offset:>9} +{b.nbytes:<9} |{life:<{len(steps)}}|")
+    return "\n".join(lines)
+
+
+def _view_text(plan: Plan, view: View) -> str:
+    buffer = plan.buffers[view.buffer]
+    strides = "" if view.is_contiguous else f" strides ({','.join(map(str, view.strides))})"
+    offset = f" at {view.offset}" if view.offset else ""
+    return f"{buffer}{offset} [{','.join(map(str, view.shape))}]{strides}"

@@ -1,0 +1,113 @@
+"""The one text form of graphs: dumps, golden files and messages all print through here.
+
+Numbering is by order in the listing, so equal graphs print equally.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..types import shape_text
+from .graph import Graph, Use, Value
+from .node import Node, Output, topological
+
+
+def node_text(outputs: Iterable[Output], name: str = "symbol") -> str:
+    """The untyped graph below ``outputs``, as it was traced or read from a file."""
+    outputs = tuple(outputs)
+    order = topological(outputs)
+    number = {node: f"%{i}" for i, node in enumerate(order)}
+
+    def refer(output: Output) -> str:
+        several = len(output.node.output_names) > 1
+        return number[output.node] + (f".{output.index}" if several else "")
+
+    rows = [(number[n], n.name, _node_call(n, [refer(i) for i in n.inputs])) for n in order]
+    lines = [f"symbol {name}", *_columns(rows, [n.source for n in order])]
+    return "\n".join([*lines, f"  return {', '.join(refer(o) for o in outputs)}"])
+
+
+def _node_call(node: Node, arguments: list[str]) -> str:
+    if node.op is None:
+        return "variable"
+    text = {k: v for k, v in node.text.items() if not k.startswith("__")}
+    return f"{node.op.name}({', '.join(arguments)}){_attr_text(text)}"
+
+
+def graph_text(graph: Graph, marks: Mapping[Value, str] | None = None) -> str:
+    """A typed graph, one value a line; groups as a last column when there are any."""
+    names = ValueNames(graph)
+    group_of = {v: i for i, group in enumerate(graph.groups) for v in group.members}
+    rows, notes = [], []
+    for value in graph.values:
+        if value in graph.inputs:
+            continue
+        number = f"group {group_of[value]}" if value in group_of else ""
+        types = " ".join(str(t) for t in value.types)
+        rows.append((names.of_value(value), value.name, names.call(value), types, number))
+        notes.append((marks or {}).get(value, ""))
+    header = ", ".join(f"{v.name}: {v.type}" for v in graph.inputs)
+    lines = [f"graph {graph.name} ({header})", *_columns(rows, notes)]
+    return "\n".join([*lines, f"  return {', '.join(names.of_use(u) for u in graph.outputs)}"])
+
+
+def group_text(graph: Graph) -> str:
+    """The groups of a graph, one a line: kind, what it reads, what it writes, what was fused."""
+    names = ValueNames(graph)
+    rows = []
+    for i, group in enumerate(graph.groups):
+        fused = ", ".join(v.op.name for v in group.epilogue if v.op)
+        rows.append(
+            (
+                f"group {i}",
+                group.kind,
+                group.name,
+                "reads " + ", ".join(names.of_use(u) for u in group.inputs),
+                "writes " + ", ".join(names.of_value(v) for v in group.outputs),
+                f"epilogue {fused}" if fused else "",
+            )
+        )
+    return "\n".join([f"groups of {graph.name}", *_columns(rows)])
+
+
+class ValueNames:
+    """Short names for one graph's values: inputs by name, all others by number."""
+
+    def __init__(self, graph: Graph) -> None:
+        numbered = [v for v in graph.values if v not in graph.inputs]
+        self._names = {v: v.name for v in graph.inputs}
+        self._names.update({v: f"%{i}" for i, v in enumerate(numbered)})
+
+    def of_value(self, value: Value) -> str:
+        return self._names.get(value, value.name)
+
+    def of_use(self, use: Use) -> str:
+        several = len(use.value.types) > 1
+        return self.of_value(use.value) + (f".{use.index}" if several else "")
+
+    def call(self, value: Value) -> str:
+        """``Convolution(data, %0) kernel=(3,3)``: the op, its inputs, attributes off default."""
+        if value.op is None:
+            return "param"
+        defaults = {a.name: a.default for a in value.op.attrs}
+        off = {k: v for k, v in value.attrs.items() if v != defaults.get(k) and k != "num_args"}
+        inputs = ", ".join(self.of_use(u) for u in value.inputs)
+        return f"{value.op.name}({inputs}){_attr_text(off)}"
+
+
+def _attr_text(attrs: Mapping[str, Any]) -> str:
+    def one(value: Any) -> str:
+        return shape_text(value) if isinstance(value, tuple) else str(value)
+
+    return "".join(f" {k}={one(v)}" for k, v in sorted(attrs.items()))
+
+
+def _columns(rows: list[tuple[str, ...]], notes: list[str] | None = None) -> list[str]:
+    if not rows:
+        return []
+    widths = [min(max(len(row[i]) for row in rows), 70) for i in range(len(rows[0]))]
+    lines = ["  " + "  ".join(f"{c:<{w}}" for c, w in zip(row, widths)).rstrip() for row in rows]
+    if notes:
+        lines = [f"{line}    {note}" if note else line for line, note in zip(lines, notes)]
+    return lines

@@ -1,0 +1,79 @@
+"""Rebuilding graphs: replace values and copy only what changed, and titled rewrite rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from .graph import Graph, Use, Value, infer_types
+
+Replacement = Use | tuple[Use, ...] | None
+
+
+@dataclass(frozen=True)
+class Match:
+    """Where a rule looks: the graph before this walk, and the value as it was there."""
+
+    graph: Graph
+    old: Value
+
+    def is_sole_use(self, position: int) -> bool:
+        """Whether this value alone reads its input ``position``, which is no graph output."""
+        source = self.old.inputs[position].value
+        alone = self.graph.uses[source] == (self.old,)
+        return alone and source not in self.graph.output_values
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rewrite of one value, titled by its algebra.
+
+    ``apply(value, match)`` returns None for "not mine", else what stands for the value's outputs.
+    """
+
+    title: str
+    apply: Callable[[Value, Match], Replacement]
+
+
+def rule(title: str) -> Callable[[Callable[[Value, Match], Replacement]], Rule]:
+    """Make a :class:`Rule` of a function ``(value, match) -> replacement or None``."""
+    return lambda function: Rule(title, function)
+
+
+def rebuild(value: Value, inputs: tuple[Use, ...]) -> Value:
+    """``value`` with other inputs: itself when they are the same, retyped by its rule if not."""
+    if all(a == b for a, b in zip(inputs, value.inputs)):
+        return value
+    if value.op is None or all(a.type == b.type for a, b in zip(inputs, value.inputs)):
+        return replace(value, inputs=inputs)
+    return replace(value, inputs=inputs, types=infer_types(value.op, inputs, value.attrs))
+
+
+def rewrite(graph: Graph, rules: tuple[Rule, ...], fired: list[str] | None = None) -> Graph:
+    """One walk over the graph, inputs first, trying the rules in order on each rebuilt value.
+
+    The same graph object comes back when no rule applied. Titles of rules that did are added to
+    ``fired``.
+    """
+    replaced: dict[Use, Use] = {}
+    for value in graph.values:
+        new = rebuild(value, tuple(replaced.get(use, use) for use in value.inputs))
+        title, result = _first_match(rules, new, Match(graph, value))
+        if result is not None and fired is not None:
+            fired.append(f"{value.name}: {title}")
+        if result is None and new is not value:
+            result = tuple(Use(new, index) for index in range(len(value.types)))
+        if result is not None:
+            outputs = (result,) if isinstance(result, Use) else result
+            replaced.update((Use(value, i), use) for i, use in enumerate(outputs))
+    if not replaced:
+        return graph
+    return graph.with_outputs(replaced.get(use, use) for use in graph.outputs)
+
+
+def _first_match(rules: tuple[Rule, ...], value: Value, match: Match) -> tuple[str, Replacement]:
+    for r in rules:
+        result = r.apply(value, match)
+        if result is not None:
+            return r.title, result
+    return "", None

@@ -1,0 +1,125 @@
+"""Invariants of graphs, checked after every pass.
+
+Always
+  A1  every value is defined before it is used, and the graph has no cycle
+  A2  names are unique
+  A3  inputs and parameters have no operator, all other values have one
+  A4  outputs exist: their index is one of the value's outputs
+  A5  the number of inputs is what the operator takes
+From ``infer`` on
+  T1  every value is fully typed
+  T2  a value's types are what its op's rule gives for its inputs
+From ``hoist`` on
+  H1  no value of the run graph depends on parameters alone
+From ``fuse`` on
+  G1  each value with an operator is in exactly one group
+  G2  the groups' order can be executed: a group reads only what an earlier one wrote
+  G3  a member that something outside its group reads is one of the group's outputs
+All violations are collected; one InternalError carries the listing with a mark on each bad line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..errors import InternalError, MXNetError
+from .graph import Graph, Value, infer_types
+from .printer import graph_text
+
+Violation = tuple["Value | None", str]
+
+
+def verify(graph: Graph, facts: frozenset[str], stage: str) -> None:
+    """Raise InternalError, naming ``stage``, if the graph breaks an invariant.
+
+    ``facts`` are those that hold at this point: ``typed``, ``hoisted``, ``grouped``.
+    """
+    found = list(_always(graph))
+    if "typed" in facts and not found:
+        found += _typed(graph)
+    if "hoisted" in facts and not found:
+        found += _hoisted(graph)
+    if "grouped" in facts and not found:
+        found += _grouped(graph)
+    if found:
+        raise InternalError(_report(graph, found, stage))
+
+
+def _report(graph: Graph, found: list[Violation], stage: str) -> str:
+    marks: dict[Value, str] = {}
+    loose = []
+    for value, text in found:
+        if value is None:
+            loose.append(text)
+        else:
+            marks[value] = f"<-- {text}"
+    lines = [f"bug in hybridjit: the graph is invalid after {stage}", graph_text(graph, marks)]
+    return "\n".join(lines + loose)
+
+
+def _always(graph: Graph) -> Iterator[Violation]:
+    seen: set[Value] = set()
+    names: set[str] = set()
+    sources = set(graph.inputs) | set(graph.params)
+    for value in graph.values:
+        if any(use.value not in seen for use in value.inputs):
+            yield value, "A1 reads a value that is not defined before it"
+        if value.name in names:
+            yield value, "A2 the name is taken"
+        if (value.op is None) != (value in sources):
+            yield value, "A3 neither input, parameter nor operator"
+        if value.op is not None and len(value.op.input_names(value.attrs)) != len(value.inputs):
+            yield value, f"A5 has {len(value.inputs)} inputs"
+        seen.add(value)
+        names.add(value.name)
+    for use in graph.outputs:
+        if use.value not in seen or use.index >= len(use.value.types):
+            yield None, f"A4 output {use.index} of {use.value.name} does not exist"
+
+
+def _typed(graph: Graph) -> Iterator[Violation]:
+    for value in graph.values:
+        if not all(t.is_known for t in value.types):
+            yield value, "T1 not fully typed"
+        elif value.op is not None:
+            try:
+                types = infer_types(value.op, value.inputs, value.attrs)
+            except MXNetError as error:
+                yield value, f"T2 the rule refuses: {error}"
+                continue
+            if any(t.is_known and t != mine for t, mine in zip(types, value.types)):
+                yield value, f"T2 the rule gives {' '.join(map(str, types))}"
+
+
+def _hoisted(graph: Graph) -> Iterator[Violation]:
+    varying: set[Value] = set(graph.inputs)
+    for value in graph.values:
+        if value.op is None:
+            continue
+        if any(use.value in varying for use in value.inputs) or value.op.is_random:
+            varying.add(value)
+        else:
+            yield value, "H1 depends on parameters alone"
+
+
+def _grouped(graph: Graph) -> Iterator[Violation]:
+    owner: dict[Value, int] = {}
+    written: set[Value] = {v for v in graph.values if v.op is None}
+    for number, group in enumerate(graph.groups):
+        for value in group.members:
+            if value in owner:
+                yield value, f"G1 in groups {owner[value]} and {number}"
+            owner[value] = number
+        for use in group.inputs:
+            if use.value not in written:
+                yield group.anchor, f"G2 group {number} reads {use.value.name} too early"
+        written.update(group.outputs)
+    for value in graph.values:
+        if value.op is not None and value not in owner:
+            yield value, "G1 in no group"
+    for value, users in graph.uses.items():
+        if value in owner:
+            outside = any(owner.get(u) != owner[value] for u in users)
+            exported = value in graph.groups[owner[value]].outputs
+            if (outside or value in graph.output_values) and not exported:
+                yield value, "G3 read outside its group but not one of its outputs"

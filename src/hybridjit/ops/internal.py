@@ -1,0 +1,91 @@
+"""Operators that only the compiler's passes make; no file holds them and no user calls them.
+
+They say in NumPy what a pass means, so that a rewritten graph can still be interpreted.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import ShapeError
+from ..types import TensorType, product, shape_text
+from .registry import Kind, register
+from .rules import broadcast, forward
+
+
+def bn_scale(gamma: np.ndarray, var: np.ndarray, *, eps: float, fix_gamma: bool) -> np.ndarray:
+    """gamma / sqrt(var + eps), in double precision before the one rounding."""
+    scale = 1.0 / np.sqrt(var.astype(np.float64) + eps)
+    return (scale if fix_gamma else gamma * scale).astype(var.dtype)
+
+
+def bn_shift(
+    beta: np.ndarray, mean: np.ndarray, gamma: np.ndarray, var: np.ndarray, *bias: np.ndarray,
+    eps: float, fix_gamma: bool, num_args: int,
+) -> np.ndarray:
+    """beta + (bias - mean) * gamma / sqrt(var + eps), in double precision."""
+    scale = 1.0 / np.sqrt(var.astype(np.float64) + eps)
+    if not fix_gamma:
+        scale = gamma * scale
+    offset = (bias[0] if bias else 0.0) - mean.astype(np.float64)
+    return (beta + offset * scale).astype(var.dtype)
+
+
+def _like_first(first: TensorType, *rest: TensorType, **attrs: Any) -> TensorType:
+    return first
+
+
+register(
+    "_bn_scale",
+    "gamma moving_var",
+    "eps:double! fix_gamma:bool!",
+    kind=Kind.HOST,
+    infer=forward(_like_first),
+    ref=bn_scale,
+    doc="What BatchNorm multiplies by at inference.",
+)
+register(
+    "_bn_shift",
+    "args...",
+    "num_args:int! eps:double! fix_gamma:bool!",
+    kind=Kind.HOST,
+    infer=forward(_like_first),
+    ref=bn_shift,
+    doc="What BatchNorm adds at inference, the bias of the layer before it included.",
+)
+
+
+def reshape_to(data: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
+    return data.reshape(shape).copy()
+
+
+def _reshape_to_type(data: TensorType, *, shape: tuple[int, ...]) -> TensorType:
+    if data.size != product(shape):
+        raise ShapeError(f"{data.size} elements do not fill {shape_text(shape)}")
+    return data.with_shape(shape)
+
+
+def prelu(data: np.ndarray, gamma: np.ndarray) -> np.ndarray:
+    return np.where(data > 0, data, data * gamma)
+
+
+register(
+    "_reshape_to",
+    "data",
+    "shape:shape!",
+    kind=Kind.IDENTITY,
+    infer=forward(_reshape_to_type),
+    ref=reshape_to,
+    doc="The same elements under exactly this shape; no codes.",
+)
+register(
+    "_prelu",
+    "data gamma",
+    kind=Kind.POINTWISE,
+    infer=broadcast,
+    ref=prelu,
+    scalar=lambda b, x, g: b.select(b.gt(x, b.const(0.0)), x, b.mul(x, g)),
+    doc="x where positive, gamma * x elsewhere; gamma broadcasts.",
+)

@@ -1,0 +1,75 @@
+"""BatchNorm folds into the convolution or dense layer before it; elsewhere it is scale and shift.
+
+The folded weights are ordinary graph values that depend on parameters alone, so ``hoist`` moves
+them into the bind graph and they are computed again when a parameter changes.
+"""
+
+from __future__ import annotations
+
+from ..ir.graph import Graph, Use, Value, make
+from ..ir.rewrite import Match, Replacement, rewrite, rule
+from .simplify import reshaped
+
+
+def fold_batchnorm(graph: Graph, fired: list[str] | None = None) -> Graph:
+    """No BatchNorm is left afterwards, but those whose element types differ."""
+    return rewrite(graph, (fold_into_producer, to_scale_and_shift), fired)
+
+
+@rule("BatchNorm(conv(x, w) + b)  =>  conv(x, w * scale) + (b - mean) * scale + beta")
+def fold_into_producer(value: Value, match: Match) -> Replacement:
+    if not _is_plain(value):
+        return None
+    layer = value.inputs[0].value
+    if not layer.is_op("Convolution", "FullyConnected") or not match.is_sole_use(0):
+        return None
+    if value.attrs["axis"] % len(value.shape) != _channel_axis(layer):
+        return None
+    weight = layer.inputs[1]
+    scale = _scale(value)
+    per_filter = reshaped(
+        Use(scale), (scale.shape[0], *(1,) * (weight.type.ndim - 1)), f"{value.name}_scale4"
+    )
+    folded = make("broadcast_mul", f"{layer.name}_folded_weight", [weight, per_filter])
+    shift = _shift(value, layer.inputs[2:])
+    attrs = dict(layer.attrs) | {"no_bias": False}
+    inputs = [layer.inputs[0], Use(folded), Use(shift)]
+    return Use(make(layer.op.name, value.name, inputs, layer.source, **attrs))  # type: ignore[union-attr]
+
+
+@rule("BatchNorm(x)  =>  x * scale + shift")
+def to_scale_and_shift(value: Value, match: Match) -> Replacement:
+    if not _is_plain(value):
+        return None
+    axis = value.attrs["axis"] % len(value.shape)
+    sizes = tuple(d if i == axis else 1 for i, d in enumerate(value.shape))
+    scale = reshaped(Use(_scale(value)), sizes, f"{value.name}_scale4")
+    shift = reshaped(Use(_shift(value, ())), sizes, f"{value.name}_shift4")
+    product = make("broadcast_mul", f"{value.name}_scaled", [value.inputs[0], scale], value.source)
+    return Use(make("broadcast_add", value.name, [Use(product), shift], value.source))
+
+
+def _is_plain(value: Value) -> bool:
+    if not value.is_op("BatchNorm") or len(value.types) > 1:
+        return False
+    return len({use.type.dtype for use in value.inputs}) == 1
+
+
+def _channel_axis(layer: Value) -> int:
+    if layer.is_op("FullyConnected"):
+        return 1 if len(layer.shape) == 2 else -1
+    layout = layer.attrs.get("layout")
+    return 1 if layout is None or layout[1] == "C" else len(layer.shape) - 1
+
+
+def _scale(value: Value) -> Value:
+    _, gamma, _, _, var = value.inputs
+    attrs = {k: value.attrs[k] for k in ("eps", "fix_gamma")}
+    return make("_bn_scale", f"{value.name}_scale", [gamma, var], **attrs)
+
+
+def _shift(value: Value, bias: tuple[Use, ...]) -> Value:
+    _, gamma, beta, mean, var = value.inputs
+    attrs = {k: value.attrs[k] for k in ("eps", "fix_gamma")}
+    inputs = [beta, mean, gamma, var, *bias]
+    return make("_bn_shift", f"{value.name}_shift", inputs, num_args=len(inputs), **attrs)

@@ -1,0 +1,167 @@
+"""Fuse: group the values that become one kernel.
+
+An anchor (convolution, dense layer, pooling, softmax, ...) takes with it the pointwise values that
+follow on its result's shape; pointwise values without an anchor form groups among themselves.
+Views (reshape, transpose, slice, broadcast) move no element and get no kernel here; the memory
+plan turns them into addresses, or into copies where an address will not do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from ..ir.graph import Graph, Group, Value
+from ..ops.registry import Kind
+from ..types import FLOAT32
+
+VIEWS = frozenset({"_reshape_to", "transpose", "slice", "broadcast_to"})
+_ANCHORS = {
+    "Convolution": "conv",
+    "FullyConnected": "gemm",
+    "batch_dot": "gemm",
+    "Pooling": "pool",
+    "softmax": "softmax",
+    "log_softmax": "softmax",
+    "softmin": "softmax",
+    "sum": "reduce",
+    "mean": "reduce",
+    "max": "reduce",
+    "min": "reduce",
+    "LayerNorm": "norm",
+}
+# Kinds whose kernels end in a store that can compute more first.
+_WITH_EPILOGUE = frozenset({"conv", "gemm", "pool", "pointwise", "reduce"})
+
+
+@dataclass
+class _Building:
+    """A group while it grows; ``needs`` is the set, as bits, of groups that must run before."""
+
+    number: int
+    kind: str
+    members: list[Value] = field(default_factory=list)
+    needs: int = 0
+
+
+def fuse(graph: Graph, fired: list[str] | None = None) -> Graph:
+    """The same graph with its groups, in an order that can be executed."""
+    return replace(graph, groups=_Fusion(graph, fired if fired is not None else []).run())
+
+
+def group_kind(value: Value, graph: Graph) -> str:
+    """Which kernel can compute this value on its own; ``host`` when none can."""
+    assert value.op is not None
+    if any(t.size == 0 for t in value.types) or any(u.type.size == 0 for u in value.inputs):
+        return "host"
+    if value.op.name in VIEWS and _is_simple_view(value):
+        return "view"
+    if any(t.dtype != FLOAT32 for t in (*value.types, *(u.type for u in value.inputs))):
+        return "host"
+    if value.is_op("Concat"):
+        return "concat"
+    if value.op.kind is Kind.POINTWISE and value.op.scalar is not None and value.inputs:
+        return "pointwise"
+    kind = _ANCHORS.get(value.op.name, "host")
+    return kind if _is_supported(value, kind, graph) else "host"
+
+
+def _is_simple_view(value: Value) -> bool:
+    if value.is_op("slice"):
+        return all(s is None or s > 0 for s in value.attrs["step"])
+    return True
+
+
+def _is_supported(value: Value, kind: str, graph: Graph) -> bool:
+    """Conditions under which the kernel of this kind does not apply."""
+    attrs = value.attrs
+    if kind in ("conv", "gemm") and value.is_op("Convolution", "FullyConnected"):
+        return all(u.value in graph.params for u in value.inputs[1:])
+    if kind == "gemm":
+        return False
+    if kind == "pool":
+        last = (attrs.get("layout") or "NC")[-1] == "C"
+        return last and attrs["pool_type"] != "lp" and attrs["pooling_convention"] != "same"
+    if kind == "softmax":
+        return len(value.inputs) == 1 and attrs["temperature"] in (None, 1.0)
+    return kind not in ("reduce", "norm")
+
+
+class _Fusion:
+    def __init__(self, graph: Graph, log: list[str]) -> None:
+        self.graph = graph
+        self.log = log
+        self.groups: list[_Building] = []
+        self.owner: dict[Value, _Building] = {}
+
+    def run(self) -> tuple[Group, ...]:
+        for value in self.graph.values:
+            if value.op is None:
+                continue
+            kind = group_kind(value, self.graph)
+            host = self._joinable(value) if kind == "pointwise" else None
+            self._join(value, host or self._new(kind))
+        return tuple(self._finished(g) for g in self._ordered())
+
+    def _new(self, kind: str) -> _Building:
+        group = _Building(len(self.groups), kind)
+        self.groups.append(group)
+        return group
+
+    def _join(self, value: Value, group: _Building) -> None:
+        group.members.append(value)
+        self.owner[value] = group
+        for other in self._sources(value, group):
+            group.needs |= other.needs | 1 << other.number
+        for later in self.groups:
+            if later.needs >> group.number & 1:
+                later.needs |= group.needs
+
+    def _sources(self, value: Value, group: _Building) -> Iterator[_Building]:
+        for use in value.inputs:
+            other = self.owner.get(use.value)
+            if other is not None and other is not group:
+                yield other
+
+    def _joinable(self, value: Value) -> _Building | None:
+        """The latest group on whose result this pointwise value can be computed, if any."""
+        candidates = {g.number: g for u in value.inputs if (g := self.owner.get(u.value))}
+        for number in sorted(candidates, reverse=True):
+            group = candidates[number]
+            reason = self._obstacle(value, group)
+            if not reason:
+                return group
+            if group.kind in _WITH_EPILOGUE:
+                name = group.members[0].name
+                self.log.append(f"not fused: {value.name} into {name}, because {reason}")
+        return None
+
+    def _obstacle(self, value: Value, group: _Building) -> str:
+        if group.kind not in _WITH_EPILOGUE:
+            return f"a {group.kind} has no epilogue"
+        if group.members[0].shape != value.shape:
+            return f"{group.members[0].type} is not its shape {value.type}"
+        for other in self._sources(value, group):
+            if other.needs >> group.number & 1:
+                return f"{other.members[0].name}, which it also reads, needs that one first"
+        return ""
+
+    def _ordered(self) -> list[_Building]:
+        """Groups so that each comes after all that it needs; ties by number."""
+        done, order, pending = 0, [], list(self.groups)
+        while pending:
+            ready = next(g for g in pending if not g.needs & ~done)
+            done |= 1 << ready.number
+            order.append(ready)
+            pending.remove(ready)
+        return order
+
+    def _finished(self, group: _Building) -> Group:
+        def is_read_outside(value: Value) -> bool:
+            users = self.graph.uses[value]
+            return value in self.graph.output_values or any(
+                self.owner[u] is not group for u in users
+            )
+
+        outputs = tuple(v for v in group.members if is_read_outside(v))
+        return Group(group.kind, tuple(group.members), outputs or (group.members[-1],))

@@ -1,0 +1,149 @@
+"""Channels last inside convolution regions; transposes only at their borders.
+
+Users see MXNet's NCHW. A convolution or pooling is rewritten to its channels-last form, and
+operators that do not care about the order of axes follow their inputs, so that a transpose stays
+only where a region begins or ends. A dense layer behind a flattened region takes its weight's
+columns in the new order instead of the activation in the old one.
+"""
+
+from __future__ import annotations
+
+from ..ir.graph import Graph, Use, Value, make
+from ..ir.rewrite import rebuild
+from ..ops.registry import Kind
+from ..types import product
+from .simplify import REDUNDANT, reshaped, transposed
+from ..ir.rewrite import Match, Replacement, rewrite, rule
+
+_LAYOUTS = {3: "NWC", 4: "NHWC", 5: "NDHWC"}
+
+
+def choose_layouts(graph: Graph, fired: list[str] | None = None) -> Graph:
+    """Rewrite convolution regions to channels last."""
+    if not any(v.is_op("Convolution", "Pooling") for v in graph.values):
+        return graph
+    moved = _Relayout(graph).run()
+    return rewrite(rewrite(moved, (dense_after_flatten,), fired), REDUNDANT, fired)
+
+
+def to_last(rank: int) -> tuple[int, ...]:
+    return (0, *range(2, rank), 1)
+
+
+def to_first(rank: int) -> tuple[int, ...]:
+    return (0, rank - 1, *range(1, rank - 1))
+
+
+class _Relayout:
+    """One walk that keeps, for each value, the forms in which it exists so far."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.first: dict[Use, Use] = {}
+        self.last: dict[Use, Use] = {}
+
+    def run(self) -> Graph:
+        for value in self.graph.values:
+            moved = self._channels_last(value)
+            if moved is not None:
+                self.last[Use(value)] = moved
+            else:
+                new = rebuild(value, tuple(self.as_first(u) for u in value.inputs))
+                for index in range(len(value.types)):
+                    self.first[Use(value, index)] = Use(new, index)
+        return self.graph.with_outputs(self.as_first(u) for u in self.graph.outputs)
+
+    def as_first(self, use: Use) -> Use:
+        """The value in MXNet's order of axes."""
+        if use not in self.first:
+            last = self.last[use]
+            axes = to_first(last.type.ndim)
+            self.first[use] = transposed(last, axes, f"{use.value.name}_nchw")
+        return self.first[use]
+
+    def as_last(self, use: Use) -> Use:
+        """The value with channels last."""
+        if use not in self.last:
+            first = self.first[use]
+            axes = to_last(first.type.ndim)
+            self.last[use] = transposed(first, axes, f"{use.value.name}_nhwc")
+        return self.last[use]
+
+    def _channels_last(self, value: Value) -> Use | None:
+        """The value in its channels-last form, if it should have one."""
+        if value.op is None or len(value.types) > 1 or len(value.shape) not in _LAYOUTS:
+            return None
+        if value.type.dtype is None or value.type.dtype.name != "float32":
+            return None
+        if value.is_op("Convolution", "Pooling"):
+            return self._windowed(value)
+        if not any(u in self.last and u not in self.first for u in value.inputs):
+            return None
+        if value.op.kind is Kind.POINTWISE:
+            return self._pointwise(value)
+        if value.is_op("Concat"):
+            return self._with_axis(value, "dim")
+        if value.is_op("softmax", "log_softmax", "softmin") and len(value.inputs) == 1:
+            return self._with_axis(value, "axis")
+        return None
+
+    def _windowed(self, value: Value) -> Use | None:
+        layout = value.attrs.get("layout")
+        if layout is not None and layout[1] != "C":
+            return None
+        if value.is_op("Pooling") and value.attrs["pool_type"] == "lp":
+            return None
+        rank = len(value.shape)
+        inputs = [self.as_last(value.inputs[0])]
+        if value.is_op("Convolution"):
+            weight = self.as_first(value.inputs[1])
+            axes = to_last(rank)
+            inputs.append(transposed(weight, axes, f"{value.name}_weight_last"))
+            inputs += [self.as_first(u) for u in value.inputs[2:]]
+        attrs = dict(value.attrs) | {"layout": _LAYOUTS[rank]}
+        return Use(make(value.op.name, value.name, inputs, value.source, **attrs))  # type: ignore[union-attr]
+
+    def _pointwise(self, value: Value) -> Use | None:
+        rank = len(value.shape)
+        if any(u.type.ndim not in (0, 1, rank) for u in value.inputs):
+            return None
+        inputs = []
+        for use in value.inputs:
+            if use.type.ndim == rank:
+                inputs.append(self.as_last(use))
+            elif use.type.size == 1:
+                inputs.append(self.as_first(use))
+            else:
+                return None
+        return Use(make(value.op.name, value.name, inputs, value.source, **value.attrs))  # type: ignore[union-attr]
+
+    def _with_axis(self, value: Value, key: str) -> Use:
+        """The same op along the same axis, which now stands elsewhere."""
+        rank = len(value.shape)
+        axis = to_last(rank).index(value.attrs[key] % rank)
+        inputs = [self.as_last(u) for u in value.inputs]
+        attrs = dict(value.attrs) | {key: axis}
+        return Use(make(value.op.name, value.name, inputs, value.source, **attrs))  # type: ignore[union-attr]
+
+
+@rule("dense(flatten(to_nchw(x)), w)  =>  dense(flatten(x), w with its columns reordered)")
+def dense_after_flatten(value: Value, match: Match) -> Replacement:
+    if not value.is_op("FullyConnected"):
+        return None
+    flat = value.inputs[0].value
+    if not flat.is_op("_reshape_to"):
+        return None
+    turned = flat.inputs[0].value
+    if not turned.is_op("transpose") or turned.attrs["axes"] != to_first(len(turned.shape)):
+        return None
+    batch, *sizes = turned.shape
+    if flat.shape != (batch, product(tuple(sizes))):
+        return None
+    weight = value.inputs[1]
+    units = weight.type.dims[0]
+    split = reshaped(weight, (units, *sizes), f"{value.name}_weight_split")
+    moved = transposed(split, to_last(len(turned.shape)), f"{value.name}_weight_moved")
+    weight = reshaped(moved, (units, product(tuple(sizes))), f"{value.name}_weight_last")
+    rows = reshaped(turned.inputs[0], flat.shape, f"{flat.name}_last")
+    inputs = [rows, weight, *value.inputs[2:]]
+    return Use(make("FullyConnected", value.name, inputs, value.source, **value.attrs))

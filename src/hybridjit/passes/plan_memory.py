@@ -1,0 +1,343 @@
+"""Plan memory: every step's views, and one arena in which buffers share space over time.
+
+In: a grouped graph. Out: a Plan. Views of views are folded into strides; a concatenation's inputs
+are written by their producers straight into slices of the joined buffer; a pointwise result may
+take the place of an operand that dies with it. A copy is a step of its own, and only where no
+stride can express the view, or where a kernel needs its channels contiguous.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ..ir.graph import Graph, Group, Use, Value
+from ..ir.plan import Buffer, Plan, Step, View, contiguous_strides
+from ..types import Shape, TensorType
+
+ALIGNMENT = 64
+
+
+@dataclass
+class _Storage:
+    """A buffer while its life is still growing."""
+
+    buffer: Buffer
+    reads: int = 0
+
+
+def plan_memory(graph: Graph) -> Plan:
+    """Lay out a grouped graph."""
+    return _Planner(graph).run()
+
+
+class _Planner:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.buffers: list[Buffer] = []
+        self.views: dict[Use, View] = {}
+        self.steps: list[Step] = []
+        self.placed: dict[Use, tuple[Value, int]] = {}
+        self.output_of: dict[Use, int] = {}
+        self.last_read: dict[Value, int] = {}
+
+    def run(self) -> Plan:
+        self._declare_sources()
+        self._place_in_concats()
+        self._claim_outputs()
+        self._count_reads()
+        for position, group in enumerate(self.graph.groups):
+            self._plan_group(group, position)
+        outputs = tuple(self._output(use, i) for i, use in enumerate(self.graph.outputs))
+        buffers = _with_lives(self.buffers, self.steps)
+        laid, arena = assign_offsets(buffers)
+        live = largest_live_set(laid)
+        return Plan(self.graph, tuple(self.steps), laid, outputs, arena, live)
+
+    # 1. where values come from and go to
+
+    def _declare_sources(self) -> None:
+        for kind, values in (("input", self.graph.inputs), ("weight", self.graph.params)):
+            for index, value in enumerate(values):
+                self.views[Use(value)] = self._fresh(value.type, kind, index)
+
+    def _claim_outputs(self) -> None:
+        """Outputs that their producer can write directly: each once, not inside a concat."""
+        for index, use in enumerate(self.graph.outputs):
+            produced = use.value.op is not None and self._kind_of(use.value) != "view"
+            if produced and use not in self.output_of and use not in self.placed:
+                self.output_of[use] = index
+
+    def _kind_of(self, value: Value) -> str:
+        return self._owner[value].kind
+
+    @property
+    def _owner(self) -> dict[Value, Group]:
+        if not hasattr(self, "_owner_table"):
+            self._owner_table = {v: g for g in self.graph.groups for v in g.members}
+        return self._owner_table
+
+    def _place_in_concats(self) -> None:
+        """Give each input of a concatenation its slice of the result, the outermost first."""
+        for group in reversed(self.graph.groups):
+            if group.kind != "concat":
+                continue
+            joined = group.anchor
+            for position, use in enumerate(joined.inputs):
+                if self._can_be_placed(use, joined):
+                    self.placed[use] = (joined, position)
+
+    def _can_be_placed(self, use: Use, joined: Value) -> bool:
+        if use.value.op is None or use in self.placed or joined.inputs.count(use) > 1:
+            return False
+        return self._kind_of(use.value) not in ("view",) and use not in self.graph.outputs
+
+    def _count_reads(self) -> None:
+        """The last group that reads each value, through views too."""
+        for position, group in enumerate(self.graph.groups):
+            for use in group.inputs:
+                self.last_read[use.value] = position
+        for group in reversed(self.graph.groups):
+            if group.kind == "view":
+                source = group.anchor.inputs[0].value
+                later = self.last_read.get(group.anchor, 0)
+                self.last_read[source] = max(self.last_read.get(source, 0), later)
+
+    # 2. one group at a time
+
+    def _plan_group(self, group: Group, position: int) -> None:
+        if group.kind == "view":
+            self._plan_view(group)
+        elif group.kind == "concat":
+            self._plan_concat(group)
+        else:
+            reads = tuple(self._readable(use, group) for use in group.inputs)
+            writes = self._results(group, reads, position)
+            self._add(group.kind, group, reads, writes)
+
+    def _add(
+        self, kind: str, group: Group, reads: tuple[View, ...], writes: tuple[View, ...], note=""
+    ) -> None:
+        step = Step(len(self.steps), kind, group.name, group, reads, writes, note)
+        self.steps.append(step)
+
+    def _plan_view(self, group: Group) -> None:
+        value = group.anchor
+        source = self.views[value.inputs[0]]
+        view = view_of(value, source)
+        if view is None:
+            packed = self._copied(value.inputs[0], "its strides cannot be reshaped")
+            view = view_of(value, packed)
+            assert view is not None
+        self.views[Use(value)] = view
+
+    def _plan_concat(self, group: Group) -> None:
+        joined = group.anchor
+        view = self._view_for(Use(joined))
+        axis = joined.attrs["dim"] % len(joined.shape)
+        start = 0
+        for position, use in enumerate(joined.inputs):
+            size = use.type.dims[axis]
+            if self.placed.get(use) != (joined, position):
+                part = _slice(view, axis, start, use.type.dims)
+                self._copy(use, part, "concatenated, and not free to be written in place")
+            start += size
+
+    def _readable(self, use: Use, group: Group) -> View:
+        """The view that the group reads; a packed copy where its kernel needs one."""
+        view = self.views[use]
+        needs_channels = group.kind in ("pool", "softmax", "reduce", "norm")
+        if needs_channels and use in group.anchor.inputs and view.strides[-1] != 1:
+            if view.shape[-1] != 1 or not view.is_contiguous:
+                return self._copied(use, f"the {group.kind} kernel reads contiguous channels")
+        return view
+
+    def _results(self, group: Group, reads: tuple[View, ...], position: int) -> tuple[View, ...]:
+        if group.kind == "host":
+            uses = [Use(group.anchor, i) for i in range(len(group.anchor.types))]
+        else:
+            uses = [Use(value) for value in group.outputs]
+        for use in uses:
+            self._view_for(use, self._dying_operand(use, group, reads, position))
+        return tuple(self.views[use] for use in uses)
+
+    # 3. views
+
+    def _view_for(self, use: Use, instead: View | None = None) -> View:
+        """Where a produced value lies, made on first request."""
+        if use in self.views:
+            return self.views[use]
+        if use in self.placed:
+            joined, position = self.placed[use]
+            whole = self._view_for(Use(joined))
+            axis = joined.attrs["dim"] % len(joined.shape)
+            start = sum(u.type.dims[axis] for u in joined.inputs[:position])
+            self.views[use] = _slice(whole, axis, start, use.type.dims)
+        elif use in self.output_of:
+            self.views[use] = self._fresh(use.type, "output", self.output_of[use])
+        elif instead is not None:
+            self.views[use] = instead
+        else:
+            self.views[use] = self._fresh(use.type, "arena", 0)
+        return self.views[use]
+
+    def _dying_operand(
+        self, use: Use, group: Group, reads: tuple[View, ...], position: int
+    ) -> View | None:
+        """An operand whose place the result can take: same elements, read here last.
+
+        Only operands of the pointwise part qualify: there an element is read before the same
+        element is written, by the same thread.
+        """
+        if group.kind not in ("conv", "gemm", "pointwise") or len(group.outputs) > 1:
+            return None
+        taken = set(group.anchor.inputs) if group.kind != "pointwise" else set()
+        for source, view in zip(group.inputs, reads):
+            buffer = self.buffers[view.buffer]
+            whole = view.is_contiguous and buffer.nbytes == use.type.nbytes
+            if source in taken or buffer.kind != "arena" or not whole:
+                continue
+            alone = sum(1 for v in reads if v.buffer == view.buffer) == 1
+            if view.shape == use.type.shape and alone and self._dies(view.buffer, position):
+                return view
+        return None
+
+    def _dies(self, buffer: int, position: int) -> bool:
+        """Whether no later group reads any value in this buffer."""
+        holders = [u.value for u, v in self.views.items() if v.buffer == buffer]
+        return all(self.last_read.get(v, -1) <= position for v in holders) and not any(
+            v in self.graph.output_values for v in holders
+        )
+
+    def _fresh(self, t: TensorType, kind: str, index: int) -> View:
+        number = len(self.buffers)
+        self.buffers.append(Buffer(number, kind, index, t.nbytes))
+        assert t.dtype is not None
+        return View(number, 0, t.dims, contiguous_strides(t.dims), t.dtype)
+
+    def _copied(self, use: Use, reason: str) -> View:
+        """A packed copy of ``use`` in the arena."""
+        target = self._fresh(use.type, "arena", 0)
+        self._copy(use, target, reason)
+        return target
+
+    def _copy(self, use: Use, target: View, reason: str) -> None:
+        kind = "copy" if use.type.dtype is not None and use.type.dtype.itemsize == 4 else "host"
+        group = Group("copy", (use.value,), (use.value,))
+        self._add(kind, group, (self.views[use],), (target,), reason)
+
+    def _output(self, use: Use, index: int) -> View:
+        """The view of graph output ``index``, copied there if its producer could not write it."""
+        if self.output_of.get(use) == index:
+            return self.views[use]
+        target = self._fresh(use.type, "output", index)
+        self._copy(use, target, "returned, and not written there by its producer")
+        return target
+
+
+def view_of(value: Value, source: View) -> View | None:
+    """The view that a view operator makes of ``source``; None where strides cannot express it."""
+    shape = value.shape
+    if value.is_op("transpose"):
+        axes = value.attrs["axes"]
+        strides = tuple(source.strides[a] for a in axes)
+        return replace(source, shape=shape, strides=strides)
+    if value.is_op("broadcast_to"):
+        strides = tuple(
+            0 if size != full else stride
+            for stride, size, full in zip(source.strides, source.shape, shape)
+        )
+        return replace(source, shape=shape, strides=strides)
+    if value.is_op("slice"):
+        return _sliced(value, source)
+    strides_ = reshaped_strides(source.shape, source.strides, shape)
+    return None if strides_ is None else replace(source, shape=shape, strides=strides_)
+
+
+def _sliced(value: Value, source: View) -> View:
+    offset, strides = source.offset, list(source.strides)
+    begins, steps = value.attrs["begin"], value.attrs["step"] or ()
+    for axis, begin in enumerate(begins):
+        step = steps[axis] if axis < len(steps) and steps[axis] is not None else 1
+        start = 0 if begin is None else begin
+        start += source.shape[axis] if start < 0 else 0
+        offset += max(start, 0) * source.strides[axis]
+        strides[axis] *= step
+    return replace(source, offset=offset, shape=value.shape, strides=tuple(strides))
+
+
+def _slice(view: View, axis: int, start: int, shape: Shape) -> View:
+    return replace(view, offset=view.offset + start * view.strides[axis], shape=shape)
+
+
+def reshaped_strides(
+    shape: Shape, strides: tuple[int, ...], target: Shape
+) -> tuple[int, ...] | None:
+    """Strides under which a strided array has another shape without moving; None if it cannot."""
+    runs = [(d, s) for d, s in zip(shape, strides) if d != 1]
+    result: list[int] = []
+    position = len(runs) - 1
+    left, stride = (runs[position] if runs else (1, 1))
+    for size in reversed(target):
+        if size == 1:
+            result.append(stride)
+            continue
+        while left == 1 and position > 0:
+            position -= 1
+            left, stride = runs[position]
+        while left < size and position > 0 and runs[position - 1][1] == stride * left:
+            position -= 1
+            left *= runs[position][0]
+        if left % size:
+            return None
+        result.append(stride)
+        left //= size
+        stride *= size
+    return tuple(reversed(result))
+
+
+def _with_lives(buffers: list[Buffer], steps: list[Step]) -> list[Buffer]:
+    """Each buffer with the first and last step that touches it."""
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for step in steps:
+        for view in (*step.reads, *step.writes):
+            first.setdefault(view.buffer, step.number)
+            last[view.buffer] = step.number
+    return [
+        replace(b, first=first.get(b.number, 0), last=last.get(b.number, 0)) for b in buffers
+    ]
+
+
+def assign_offsets(buffers: list[Buffer]) -> tuple[tuple[Buffer, ...], int]:
+    """Offsets for the arena's buffers, the largest first, each at the lowest place that is free.
+
+    Returns the buffers and the arena's size in bytes.
+    """
+    placed: list[Buffer] = []
+    arena = 0
+    for buffer in sorted(buffers, key=lambda b: (-b.nbytes, b.first, b.number)):
+        if buffer.kind != "arena":
+            continue
+        alive = [b for b in placed if b.first <= buffer.last and buffer.first <= b.last]
+        offset = 0
+        for other in sorted(alive, key=lambda b: b.offset):
+            if offset + buffer.nbytes <= other.offset:
+                break
+            offset = max(offset, aligned(other.offset + other.nbytes))
+        placed.append(replace(buffer, offset=offset))
+        arena = max(arena, offset + aligned(buffer.nbytes))
+    table = {b.number: b for b in placed}
+    return tuple(table.get(b.number, b) for b in buffers), arena
+
+
+def largest_live_set(buffers: tuple[Buffer, ...]) -> int:
+    """The most arena bytes that hold something at one step: no plan can do with less."""
+    arena = [b for b in buffers if b.kind == "arena"]
+    steps = {b.first for b in arena}
+    return max((sum(b.nbytes for b in arena if b.first <= s <= b.last) for s in steps), default=0)
+
+
+def aligned(nbytes: int) -> int:
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+
+

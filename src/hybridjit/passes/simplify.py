@@ -1,0 +1,321 @@
+"""Simplify: identities go, and the many spellings of one idea become one.
+
+After this pass the only shape-changing operators are ``_reshape_to`` (literal sizes),
+``transpose``, ``slice`` (explicit bounds) and ``broadcast_to``; the only softmax is ``softmax`` or
+``log_softmax``; the only matrix products are ``FullyConnected`` on two dimensions and
+``batch_dot`` on three without transposition; BatchNorm has one output and no activation.
+"""
+
+from __future__ import annotations
+
+from ..errors import ShapeError
+from ..ir.graph import Graph, Use, Value, make
+from ..ir.rewrite import Match, Replacement, rewrite, rule
+from ..ops.registry import Kind
+from ..types import product
+
+_PLAIN_IDENTITIES = {
+    "_copy",
+    "BlockGrad",
+    "make_loss",
+    "MakeLoss",
+    "Dropout",
+    "LinearRegressionOutput",
+    "MAERegressionOutput",
+    "SVMOutput",
+    "IdentityAttachKLSparseReg",
+    "_contrib_gradientmultiplier",
+}
+
+
+def simplify(graph: Graph, fired: list[str] | None = None) -> Graph:
+    """Canonical spellings, then what they make redundant."""
+    graph = rewrite(graph, CANONICAL, fired)
+    return rewrite(graph, REDUNDANT, fired)
+
+
+def reshaped(use: Use, shape: tuple[int, ...], name: str) -> Use:
+    """``use`` under another shape; itself when it has that shape already."""
+    if use.type.shape == shape:
+        return use
+    return Use(make("_reshape_to", name, [use], shape=shape))
+
+
+def transposed(use: Use, axes: tuple[int, ...], name: str) -> Use:
+    """``use`` with its axes in the given order; itself when that is the order they have."""
+    if axes == tuple(range(len(axes))):
+        return use
+    return Use(make("transpose", name, [use], axes=axes))
+
+
+@rule("identity(x)  =>  x")
+def drop_identity(value: Value, match: Match) -> Replacement:
+    if value.op is None or value.op.name not in _PLAIN_IDENTITIES:
+        return None
+    if value.attrs.get("mode") == "always" or value.type != value.inputs[0].type:
+        return None
+    return value.inputs[0]
+
+
+@rule("reshape by codes, Flatten, expand_dims, squeeze, ...  =>  _reshape_to(x, sizes)")
+def literal_reshape(value: Value, match: Match) -> Replacement:
+    if value.op is None or value.op.kind is not Kind.IDENTITY or value.is_op("_reshape_to"):
+        return None
+    if value.type.dtype != value.inputs[0].type.dtype or value.type == value.inputs[0].type:
+        return None
+    return Use(make("_reshape_to", value.name, value.inputs[:1], value.source, shape=value.shape))
+
+
+@rule("SwapAxis(x)  =>  transpose(x)")
+def swap_to_transpose(value: Value, match: Match) -> Replacement:
+    if not value.is_op("SwapAxis"):
+        return None
+    axes = list(range(len(value.shape)))
+    a, b = value.attrs["dim1"], value.attrs["dim2"]
+    axes[a], axes[b] = axes[b], axes[a]
+    return transposed(value.inputs[0], tuple(axes), value.name)
+
+
+@rule("transpose(x, ())  =>  transpose(x, reversed axes)")
+def explicit_transpose(value: Value, match: Match) -> Replacement:
+    if not value.is_op("transpose") or value.attrs["axes"]:
+        return None
+    axes = tuple(reversed(range(len(value.shape))))
+    return transposed(value.inputs[0], axes, value.name) if axes else None
+
+
+@rule("slice_axis, slice_like, SliceChannel  =>  slice with explicit bounds")
+def explicit_slice(value: Value, match: Match) -> Replacement:
+    source = value.inputs[0] if value.inputs else None
+    if value.is_op("slice_axis") and source:
+        axis, begin = value.attrs["axis"] % source.type.ndim, value.attrs["begin"]
+        begin += source.type.dims[axis] if begin < 0 else 0
+        return _cut(value, source, axis, begin, value.shape[axis], value.name)
+    if value.is_op("SliceChannel") and source:
+        axis = value.attrs["axis"] % source.type.ndim
+        size = source.type.dims[axis] // len(value.types)
+        parts = (
+            _cut(value, source, axis, i * size, size, f"{value.name}_part{i}")
+            for i in range(len(value.types))
+        )
+        return tuple(
+            reshaped(part, t.dims, f"{value.name}_squeezed{i}")
+            for i, (part, t) in enumerate(zip(parts, value.types))
+        )
+    if value.is_op("slice_like") and source:
+        return Use(
+            make(
+                "slice",
+                value.name,
+                [source],
+                value.source,
+                begin=(0,) * len(value.shape),
+                end=value.shape,
+                step=(1,) * len(value.shape),
+            )
+        )
+    return None
+
+
+def _cut(value: Value, source: Use, axis: int, begin: int, size: int, name: str) -> Use:
+    sizes = source.type.dims
+    if size == sizes[axis]:
+        return source
+    if size == 0:
+        raise ShapeError(f"an empty slice of axis {axis}")
+    return Use(
+        make(
+            "slice",
+            name,
+            [source],
+            value.source,
+            begin=tuple(begin if i == axis else 0 for i in range(len(sizes))),
+            end=tuple(begin + size if i == axis else d for i, d in enumerate(sizes)),
+            step=(1,) * len(sizes),
+        )
+    )
+
+
+@rule("broadcast_axis, broadcast_like  =>  broadcast_to(x, sizes)")
+def literal_broadcast(value: Value, match: Match) -> Replacement:
+    if not value.is_op("broadcast_axis", "broadcast_like"):
+        return None
+    if value.type == value.inputs[0].type:
+        return value.inputs[0]
+    return Use(make("broadcast_to", value.name, value.inputs[:1], value.source, shape=value.shape))
+
+
+@rule("LeakyReLU(x, gamma, prelu)  =>  _prelu(x, gamma on its axis)")
+def aligned_prelu(value: Value, match: Match) -> Replacement:
+    if not value.is_op("LeakyReLU") or value.attrs["act_type"] != "prelu":
+        return None
+    data, gamma = value.inputs
+    size, rank = gamma.type.size, data.type.ndim
+    if size > 1 and rank > 1:
+        gamma = reshaped(gamma, (1, size, *(1,) * (rank - 2)), f"{value.name}_gamma")
+    return Use(make("_prelu", value.name, [data, gamma], value.source))
+
+
+@rule("SoftmaxOutput(x, label), SoftmaxActivation(x)  =>  softmax(x)")
+def plain_softmax(value: Value, match: Match) -> Replacement:
+    if not value.is_op("SoftmaxOutput", "SoftmaxActivation"):
+        return None
+    data, attrs = value.inputs[0], value.attrs
+    shape = data.type.dims
+    if attrs.get("preserve_shape"):
+        return Use(make("softmax", value.name, [data], value.source, axis=-1))
+    if attrs.get("multi_output") or attrs.get("mode") == "channel":
+        return Use(make("softmax", value.name, [data], value.source, axis=1))
+    if len(shape) < 2 or 0 in shape:
+        return None
+    rows = reshaped(data, (shape[0], product(shape[1:])), f"{value.name}_rows")
+    result = Use(make("softmax", f"{value.name}_softmax", [rows], value.source, axis=1))
+    return reshaped(result, shape, value.name)
+
+
+@rule("FullyConnected(x of any rank)  =>  FullyConnected(x as rows)")
+def dense_on_rows(value: Value, match: Match) -> Replacement:
+    if not value.is_op("FullyConnected"):
+        return None
+    data, attrs = value.inputs[0], value.attrs
+    columns = value.inputs[1].type.dims[1]
+    shape = (product(value.shape[:-1]), columns)
+    if data.type.shape == shape or data.type.size != product(shape):
+        return None
+    rows = reshaped(data, shape, f"{value.name}_rows")
+    full = dict(attrs) | {"flatten": True}
+    name = value.name if len(value.shape) == 2 else f"{value.name}_dense"
+    result = make("FullyConnected", name, [rows, *value.inputs[1:]], value.source, **full)
+    return reshaped(Use(result), value.shape, value.name)
+
+
+@rule("dot(a, b)  =>  FullyConnected(a as rows, b as columns)")
+def dot_to_dense(value: Value, match: Match) -> Replacement:
+    if not value.is_op("dot"):
+        return None
+    a, b = value.inputs
+    if a.type.ndim == 0 or b.type.ndim == 0 or value.type.size == 0 or a.type.size == 0:
+        return None
+    if value.attrs["transpose_a"] and a.type.ndim > 1:
+        a = transposed(a, (*range(1, a.type.ndim), 0), f"{value.name}_a")
+    inner = a.type.dims[-1]
+    if value.attrs["transpose_b"] and b.type.ndim > 1:
+        b = reshaped(b, (b.type.size // inner, inner), f"{value.name}_b")
+    else:
+        flat = reshaped(b, (inner, b.type.size // inner), f"{value.name}_b_rows")
+        b = transposed(flat, (1, 0), f"{value.name}_b")
+    rows = reshaped(a, (a.type.size // inner, inner), f"{value.name}_rows")
+    count = b.type.dims[0]
+    shape = (rows.type.dims[0], count)
+    name = value.name if shape == value.shape else f"{value.name}_dense"
+    result = make(
+        "FullyConnected", name, [rows, b], value.source, num_hidden=count, no_bias=True
+    )
+    return reshaped(Use(result), value.shape, value.name)
+
+
+@rule("batch_dot with transpositions  =>  batch_dot(transpose(a), transpose(b)) on three axes")
+def plain_batch_dot(value: Value, match: Match) -> Replacement:
+    if not value.is_op("batch_dot"):
+        return None
+    flags = (value.attrs["transpose_a"], value.attrs["transpose_b"])
+    if value.type.size == 0 or (flags == (False, False) and len(value.shape) == 3):
+        return None
+    sides = []
+    for use, flip, side in zip(value.inputs, flags, "ab"):
+        rows, columns = use.type.dims[-2:]
+        batch = product(use.type.dims[:-2])
+        flat = reshaped(use, (batch, rows, columns), f"{value.name}_{side}_flat")
+        sides.append(transposed(flat, (0, 2, 1) if flip else (0, 1, 2), f"{value.name}_{side}"))
+    name = value.name if len(value.shape) == 3 else f"{value.name}_product"
+    return reshaped(Use(make("batch_dot", name, sides, value.source)), value.shape, value.name)
+
+
+@rule("BatchNorm with mean and variance as outputs  =>  BatchNorm, mean, variance")
+def single_output_batchnorm(value: Value, match: Match) -> Replacement:
+    if not value.is_op("BatchNorm", "_contrib_SyncBatchNorm", "BatchNorm_v1"):
+        return None
+    attrs = {k: value.attrs[k] for k in ("eps", "fix_gamma", "momentum", "use_global_stats")}
+    attrs["axis"] = value.attrs.get("axis", 1) % len(value.shape)
+    if value.is_op("BatchNorm") and not value.attrs["output_mean_var"]:
+        return None
+    plain = Use(make("BatchNorm", value.name, value.inputs, value.source, **attrs))
+    extra = (value.inputs[3], value.inputs[4])
+    return (plain, *extra) if value.attrs["output_mean_var"] else plain
+
+
+@rule("BatchNormWithReLU(x)  =>  relu(BatchNorm(x))")
+def split_batchnorm_relu(value: Value, match: Match) -> Replacement:
+    if not value.is_op("_contrib_BatchNormWithReLU") or value.attrs["output_mean_var"]:
+        return None
+    attrs = {k: value.attrs[k] for k in ("eps", "fix_gamma", "axis")}
+    plain = make("BatchNorm", f"{value.name}_norm", value.inputs, value.source, **attrs)
+    return Use(make("relu", value.name, [Use(plain)], value.source))
+
+
+@rule("zeros_like(x), ones_like(x)  =>  a constant")
+def constant_like(value: Value, match: Match) -> Replacement:
+    if not value.is_op("zeros_like", "ones_like") or value.type.size == 0:
+        return None
+    name = "_zeros" if value.is_op("zeros_like") else "_ones"
+    attrs = {"shape": value.shape, "dtype": value.type.dtype}
+    return Use(make(name, value.name, [], value.source, **attrs))
+
+
+@rule("_reshape_to(_reshape_to(x, a), b)  =>  _reshape_to(x, b)")
+def merge_reshapes(value: Value, match: Match) -> Replacement:
+    if not value.is_op("_reshape_to") or not value.inputs[0].value.is_op("_reshape_to"):
+        return None
+    return reshaped(value.inputs[0].value.inputs[0], value.shape, value.name)
+
+
+@rule("_reshape_to(x, shape of x)  =>  x")
+def drop_reshape(value: Value, match: Match) -> Replacement:
+    same = value.is_op("_reshape_to") and value.type == value.inputs[0].type
+    return value.inputs[0] if same else None
+
+
+@rule("transpose(transpose(x, a), b)  =>  transpose(x, a then b)")
+def merge_transposes(value: Value, match: Match) -> Replacement:
+    if not value.is_op("transpose") or not value.inputs[0].value.is_op("transpose"):
+        return None
+    inner = value.inputs[0].value
+    axes = tuple(inner.attrs["axes"][a] for a in value.attrs["axes"])
+    return transposed(inner.inputs[0], axes, value.name)
+
+
+@rule("transpose(x) that keeps the order of all sizes but 1  =>  _reshape_to(x)")
+def transpose_of_ones(value: Value, match: Match) -> Replacement:
+    if not value.is_op("transpose"):
+        return None
+    sizes = value.inputs[0].type.dims
+    moved = [a for a in value.attrs["axes"] if sizes[a] != 1]
+    if moved != sorted(moved):
+        return None
+    return reshaped(value.inputs[0], value.shape, value.name)
+
+
+@rule("Concat(x)  =>  x")
+def drop_single_concat(value: Value, match: Match) -> Replacement:
+    single = value.is_op("Concat", "add_n") and len(value.inputs) == 1
+    return value.inputs[0] if single else None
+
+
+CANONICAL = (
+    drop_identity,
+    literal_reshape,
+    swap_to_transpose,
+    explicit_transpose,
+    explicit_slice,
+    literal_broadcast,
+    aligned_prelu,
+    plain_softmax,
+    dense_on_rows,
+    dot_to_dense,
+    plain_batch_dot,
+    single_output_batchnorm,
+    split_batchnorm_relu,
+    constant_like,
+    drop_single_concat,
+)
+REDUNDANT = (merge_reshapes, drop_reshape, merge_transposes, transpose_of_ones)

@@ -1,0 +1,34 @@
+"""The CPU that code is made for, as plain data. ``codegen/jit.py`` finds the host's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the choosers and the emitters may know about a CPU.
+
+    vector_bytes      width of one vector register
+    vector_registers  how many of them code can use
+    has_fma           whether a fused multiply-add is one instruction
+    l1_bytes, l2_bytes  data caches of one core
+    """
+
+    name: str
+    triple: str
+    cpu: str
+    features: str
+    vector_bytes: int
+    vector_registers: int
+    has_fma: bool
+    l1_bytes: int = 32 * 1024
+    l2_bytes: int = 1024 * 1024
+
+    @property
+    def lanes(self) -> int:
+        """Elements of four bytes in one vector."""
+        return self.vector_bytes // 4
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.cpu}, {self.vector_registers} x {self.vector_bytes} B)"
