@@ -1,0 +1,230 @@
+"""Samples of the operators that work on windows, matrices and channels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hybridjit.errors import AttributeValueError, DTypeError, ShapeError
+from hybridjit.types import TensorType
+from sampling import add, bad, ints
+
+F16, F64, I32 = (np.dtype(t) for t in ("float16", "float64", "int32"))
+
+
+def convolution() -> None:
+    conv = "Convolution"
+    add(conv, (2, 3, 9, 9), kernel=(3, 3), num_filter=4)
+    add(conv, (2, 3, 9, 9), kernel=(3, 3), num_filter=4, pad=(1, 1), no_bias=True)
+    add(conv, (1, 16, 7, 7), kernel=(3, 3), num_filter=32, pad=(1, 1))
+    add(conv, (1, 5, 11, 8), kernel=(1, 1), num_filter=7)
+    add(conv, (3, 8, 8, 8), kernel=(1, 1), num_filter=16, stride=(2, 2), no_bias=True)
+    add(conv, (1, 3, 17, 19), kernel=(7, 7), num_filter=8, stride=(2, 2), pad=(3, 3))
+    add(conv, (1, 2, 10, 12), kernel=(2, 3), num_filter=3, stride=(3, 1), pad=(1, 0))
+    add(conv, (2, 4, 9, 7), kernel=(3, 3), num_filter=5, dilate=(2, 1), pad=(2, 1))
+    add(conv, (1, 6, 8, 8), kernel=(3, 3), num_filter=9, num_group=3, pad=(1, 1))
+    add(conv, (2, 8, 7, 7), kernel=(3, 3), num_filter=8, num_group=8, pad=(1, 1), no_bias=True)
+    add(conv, (1, 17, 9, 9), kernel=(5, 5), num_filter=17, num_group=17, stride=(2, 2), pad=(2, 2))
+    add(conv, (1, 4, 9, 9), kernel=(3, 3), num_filter=8, num_group=4, dilate=(2, 2), pad=(1, 3))
+    add(conv, (1, 3, 5, 5), kernel=(5, 5), num_filter=2)
+    add(conv, (1, 3, 1, 1), kernel=(3, 3), num_filter=2, pad=(1, 1))
+    add(conv, (0, 3, 9, 9), kernel=(3, 3), num_filter=4)
+    add(conv, (2, 3, 15), kernel=(4,), num_filter=5, stride=(2,), pad=(1,))
+    add(conv, (2, 6, 15), kernel=(3,), num_filter=4, num_group=2, dilate=(3,), layout="NCW")
+    add(conv, (1, 2, 5, 6, 7), kernel=(3, 2, 3), num_filter=4, stride=(1, 2, 2), pad=(1, 0, 1))
+    add(conv, (1, 4, 4, 5, 5), kernel=(1, 3, 3), num_filter=4, num_group=2, no_bias=True)
+    add(conv, (2, 9, 9, 3), kernel=(3, 3), num_filter=4, layout="NHWC", pad=(1, 1))
+    add(conv, (2, 9, 8, 6), kernel=(3, 3), num_filter=4, layout="NHWC", num_group=2)
+    add(conv, (2, 15, 3), kernel=(3,), num_filter=4, layout="NWC", stride=(2,))
+    add(conv, (1, 4, 5, 6, 2), kernel=(2, 2, 2), num_filter=3, layout="NDHWC")
+    add(conv, (1, 3, 9, 9), kernel=(3, 3), num_filter=4, dtype="float64")
+    add(conv, (1, 3, 9, 9), kernel=(3, 3), num_filter=4, dtype="float16")
+    add("Convolution_v1", (1, 3, 9, 9), kernel=(3, 3), num_filter=4, pad=(1, 1))
+
+    takes_3 = {"kernel": (3, 3), "num_filter": 4, "no_bias": True}
+    w = (4, 3, 3, 3)
+    bad(conv, (1, 2, 9, 9), w, error=ShapeError, says="weight takes 3 input channels, data has 2",
+        **takes_3)  # fmt: skip
+    bad(conv, (3, 9, 9), w, error=ShapeError,
+        says="Input data should be 4D in batch-num_filter-y-x", **takes_3)  # fmt: skip
+    bad(conv, (1, 3, 9, 9), w, error=ShapeError,
+        says="Input data should be 3D in batch-num_filter-x", kernel=(3,), num_filter=4,
+        no_bias=True)  # fmt: skip
+    bad(conv, (1, 3, 2, 2), w, error=ShapeError, says="kernel size exceed input", **takes_3)
+    bad(conv, (1, 3, 9, 9), w, error=ShapeError, says="3 does not divide 4", num_group=3, **takes_3)
+    bad(conv, (1, 3, 9, 9), w, error=ShapeError, says="stride (1) has 1 numbers, needs 2",
+        stride=(1,), **takes_3)  # fmt: skip
+    bad(conv, (1, 3, 9, 9), w, error=AttributeValueError, says="stride (0,1)", stride=(0, 1),
+        **takes_3)  # fmt: skip
+    bad(conv, (1, 3, 9, 9), w, error=AttributeValueError, says="layout NCW", layout="NCW",
+        **takes_3)  # fmt: skip
+    bad(conv, (1, 3, 9, 9), w, error=AttributeValueError, says="kernel of shape is missing",
+        num_filter=4, no_bias=True)  # fmt: skip
+    bad(conv, (1, 3, 9, 9), w, (5,), error=ShapeError, says="(5)", kernel=(3, 3), num_filter=4)
+    bad(conv, (1, 3, 9, 9), TensorType(w, F64), error=DTypeError, says="float64", **takes_3)
+    bad(conv, TensorType((1, 3, 9, 9), I32), TensorType(w, I32), error=DTypeError,
+        says="takes floating types, got int32", **takes_3)  # fmt: skip
+
+
+def pooling() -> None:
+    pool = "Pooling"
+    add(pool, (2, 3, 8, 8), kernel=(2, 2), stride=(2, 2))
+    add(pool, (2, 3, 9, 11), kernel=(3, 3), stride=(2, 2), pad=(1, 1))
+    add(pool, (1, 17, 7, 7), kernel=(3, 2), pool_type="avg")
+    add(pool, (1, 5, 9, 9), kernel=(3, 3), pool_type="avg", stride=(2, 2), pad=(1, 1))
+    add(pool, (1, 5, 9, 9), kernel=(3, 3), pool_type="avg", pad=(1, 1), count_include_pad=False)
+    add(pool, (1, 4, 6, 6), kernel=(3, 3), pool_type="avg", stride=(2, 2), pad=(1, 1),
+        pooling_convention="full")  # fmt: skip
+    add(pool, (1, 4, 6, 8), kernel=(3, 3), pool_type="avg", stride=(2, 2), pad=(1, 1),
+        pooling_convention="full", count_include_pad=False)  # fmt: skip
+    add(pool, (1, 4, 8, 6), kernel=(3, 3), stride=(2, 2), pooling_convention="full")
+    add(pool, (1, 2, 6, 6), kernel=(1, 1), stride=(4, 4), pooling_convention="full")
+    add(pool, (1, 2, 6, 6), kernel=(2, 2), stride=(5, 5), pad=(1, 1), pool_type="avg",
+        pooling_convention="full")  # fmt: skip
+    add(pool, (2, 3, 7, 5), kernel=(2, 3), pool_type="sum", stride=(1, 2), pad=(1, 2))
+    add(pool, (2, 3, 7, 5), kernel=(2, 2), pool_type="lp", p_value=1)
+    add(pool, (2, 3, 7, 5), kernel=(2, 2), pool_type="lp", p_value=2, pad=(1, 1))
+    add(pool, (2, 3, 7, 5), kernel=(2, 2), pool_type="lp", p_value=3)
+    for pool_type in ("max", "avg", "sum"):
+        add(pool, (2, 17, 5, 7), pool_type=pool_type, global_pool=True)
+    add(pool, (2, 3, 5, 5), kernel=(2, 2), pool_type="lp", p_value=2, global_pool=True)
+    add(pool, (2, 3, 13), kernel=(3,), stride=(2,), pad=(1,))
+    add(pool, (2, 3, 13), kernel=(4,), stride=(3,), pool_type="avg", layout="NCW")
+    add(pool, (2, 3, 10), kernel=(4,), stride=(3,), pad=(0, 0, 0), pooling_convention="same")
+    add(pool, (1, 2, 5, 6, 7), kernel=(1, 3, 3), stride=(1, 2, 2), pad=(0, 1, 1))
+    add(pool, (1, 2, 5, 6, 7), kernel=(2, 2, 2), pool_type="avg", pooling_convention="full",
+        stride=(2, 2, 2))  # fmt: skip
+    add(pool, (2, 8, 9, 3), kernel=(2, 2), stride=(2, 2), layout="NHWC")
+    add(pool, (2, 8, 9, 3), pool_type="avg", global_pool=True, layout="NHWC")
+    add(pool, (0, 3, 8, 8), kernel=(2, 2))
+    add(pool, (0, 3, 8, 8), global_pool=True)
+    add(pool, (1, 3, 8, 8), kernel=(2, 2), dtype="float64")
+    add(pool, (1, 3, 8, 8), kernel=(3, 3), pool_type="avg", dtype="float16")
+    holes = np.full((1, 1, 4, 4), np.nan, np.float32)
+    holes[0, 0, 0] = (1, -np.inf, np.inf, -5)
+    add(pool, holes, kernel=(2, 2))
+    add(pool, holes, pool_type="max", global_pool=True)
+    for v1_type in ("max", "avg", "sum"):
+        add("Pooling_v1", (1, 2, 7, 7), kernel=(2, 2), stride=(3, 3), pad=(1, 1),
+            pool_type=v1_type, pooling_convention="full")  # fmt: skip
+    add("Pooling_v1", (1, 2, 7, 7), global_pool=True, pool_type="avg")
+
+    x = (1, 3, 8, 8)
+    bad(pool, x, error=AttributeValueError, says="kernel is required")
+    bad(pool, (3, 8, 8), error=ShapeError, says="Input data should be 4D", kernel=(2, 2))
+    bad(pool, (3, 8), error=ShapeError, says="Input data should be 3D", global_pool=True)
+    bad(pool, x, error=ShapeError, says="2 is not less than 2", kernel=(2, 2), pad=(2, 2))
+    bad(pool, x, error=ShapeError, says="kernel size exceed input", kernel=(9, 9))
+    bad(pool, x, error=AttributeValueError, says="stride (0,0)", kernel=(2, 2), stride=(0, 0))
+    bad(pool, x, error=AttributeValueError, says="p_value of 1, 2 or 3", kernel=(2, 2),
+        pool_type="lp")  # fmt: skip
+    bad(pool, x, error=AttributeValueError, says="full, same, valid", kernel=(2, 2),
+        pooling_convention="Full")  # fmt: skip
+    bad(pool, x, error=ShapeError, says="same takes 3D data", kernel=(2, 2),
+        pooling_convention="same")  # fmt: skip
+    bad(pool, x, error=AttributeValueError, says="layout NCW", kernel=(2, 2), layout="NCW")
+    bad(pool, TensorType(x, I32), error=DTypeError, says="got int32", kernel=(2, 2))
+
+
+def products() -> None:
+    fc = "FullyConnected"
+    add(fc, (2, 3), num_hidden=4)
+    add(fc, (5, 17), num_hidden=33, no_bias=True)
+    add(fc, (2, 3, 4), num_hidden=5)
+    add(fc, (2, 3, 4), num_hidden=5, flatten=False)
+    add(fc, (3,), num_hidden=4)
+    add(fc, (3,), num_hidden=4, flatten=False)
+    add(fc, (1, 64), num_hidden=1)
+    add(fc, (0, 6), num_hidden=4)
+    add(fc, (2, 3), num_hidden=4, dtype="float64")
+    add(fc, (2, 3), num_hidden=4, dtype="float16")
+    bad(fc, (2, 3), (4, 4), error=ShapeError, says="weight has 4 inputs, data has 3",
+        num_hidden=4, no_bias=True)  # fmt: skip
+    bad(fc, (2, 3), (5, 3), error=ShapeError, says="weight has 5 outputs, num_hidden is 4",
+        num_hidden=4, no_bias=True)  # fmt: skip
+    bad(fc, (2, 3), (4, 3), error=AttributeValueError, says="num_hidden", num_hidden=0,
+        no_bias=True)  # fmt: skip
+    bad(fc, (2, 3), (4, 3), error=AttributeValueError, says="num_hidden of int is missing",
+        no_bias=True)  # fmt: skip
+    bad(fc, TensorType((2, 3), I32), TensorType((4, 3), I32), error=DTypeError, says="int32",
+        num_hidden=4, no_bias=True)  # fmt: skip
+    bad(fc, (2, 3), TensorType((4, 3), F16), error=DTypeError, says="float16", num_hidden=4,
+        no_bias=True)  # fmt: skip
+
+    add("dot", (2, 3), (3, 5))
+    add("dot", (17, 33), (33, 19))
+    add("dot", (3, 2), (3, 5), transpose_a=True)
+    add("dot", (2, 3), (5, 3), transpose_b=True)
+    add("dot", (3, 2), (5, 3), transpose_a=True, transpose_b=True)
+    add("dot", (4,), (4,))
+    add("dot", (2, 4), (4,))
+    add("dot", (4,), (4, 3))
+    add("dot", (2, 3, 4), (4, 5))
+    add("dot", (3, 4, 5), (3, 6), transpose_a=True)
+    add("dot", (2, 3), (5, 6, 3), transpose_b=True)
+    add("dot", (2, 3, 4), (4, 2, 3))
+    add("dot", (0, 3), (3, 5))
+    add("dot", (2, 3), (3, 5), dtype="float64")
+    bad("dot", (2, 3), (4, 3), error=ShapeError, says="lhs contracts 3 elements, rhs 4")
+    bad("dot", (2, 3), TensorType((3, 2), F64), error=DTypeError, says="float64")
+
+    batch = "batch_dot"
+    add(batch, (2, 3, 4), (2, 4, 5))
+    add(batch, (2, 4, 3), (2, 4, 5), transpose_a=True)
+    add(batch, (2, 3, 4), (2, 5, 4), transpose_b=True)
+    add(batch, (2, 4, 3), (2, 5, 4), transpose_a=True, transpose_b=True)
+    add(batch, (2, 3, 17, 4), (2, 3, 4, 33))
+    add(batch, (1, 1, 1), (1, 1, 1))
+    add(batch, (0, 3, 4), (0, 4, 5))
+    add(batch, (2, 3, 4), (2, 4, 5), dtype="float64")
+    bad(batch, (2, 3, 4), (2, 3, 4), error=ShapeError, says="lhs contracts 4 elements, rhs 3")
+    bad(batch, (2, 3, 4), (1, 4, 3), error=ShapeError, says="batch dimensions must be equal")
+    bad(batch, (3, 4), (4, 3), error=ShapeError, says="3 or more")
+
+
+def normalisations() -> None:
+    bn = "BatchNorm"
+    add(bn, (2, 3, 5, 7))
+    add(bn, (2, 3, 5, 7), fix_gamma=False)
+    add(bn, (2, 5, 7, 3), fix_gamma=False, axis=3, eps=1e-5)
+    add(bn, (2, 5, 7, 3), fix_gamma=False, axis=-1)
+    add(bn, (2, 17), fix_gamma=False)
+    add(bn, (2, 3, 5), fix_gamma=False, output_mean_var=True)
+    add(bn, (3,), axis=0)
+    add(bn, (2, 3, 4, 5, 6), fix_gamma=False)
+    add(bn, (0, 3, 4), fix_gamma=False)
+    add(bn, (2, 3, 5, 7), fix_gamma=False, dtype="float64")
+    add(bn, (2, 3, 5, 7), fix_gamma=False, dtype="float16")
+    x, c3, c4 = (2, 3, 4), (3,), (4,)
+    bad(bn, x, c4, c3, c3, c3, error=ShapeError, says="gamma has shape (4), data has 3 channels")
+    bad(bn, x, c3, c3, c3, c3, error=ShapeError, says="channel axis 3 is out of range", axis=3)
+    bad(bn, TensorType(x, F16), *[TensorType(c3, F16)] * 4, error=DTypeError, says="float32")
+    bad(bn, TensorType(x, I32), *[TensorType(c3, I32)] * 4, error=DTypeError, says="int32")
+
+
+def softmaxes() -> None:
+    for name in ("softmax", "log_softmax", "softmin"):
+        add(name, (2, 3))
+        add(name, (5,))
+        add(name, (2, 17, 5), axis=1)
+        add(name, (2, 3, 4, 5), axis=-3)
+        add(name, (3, 33), temperature=2.5)
+        add(name, (3, 5), dtype_="float64")
+        add(name, (3, 5), dtype="float16")
+        add(name, (3, 5), dtype="float64")
+        add(name, (0, 5))
+        bad(name, (2, 3), error=ShapeError, says="axis 2 is out of range", axis=2)
+        bad(name, TensorType((2, 3), I32), error=DTypeError, says="got int32")
+    add("softmax", np.array([[1000.0, -1000, 0], [-np.inf] * 3, [0, -np.inf, 1]], np.float32))
+    add("softmax", (3, 5), ints(0, 2, 9), use_length=True)
+    add("softmax", (2, 5, 3), ints([1, 2, 3], [0, 5, 4], dtype="int64"), use_length=True, axis=1)
+    bad("softmax", (2, 3), (2,), error=DTypeError, says="integer types", use_length=True)
+    bad("softmax", (2, 3), ints(1, 2, 3), error=ShapeError, says="(3)", use_length=True)
+
+
+def declare() -> None:
+    """List them all."""
+    convolution()
+    pooling()
+    products()
+    normalisations()
+    softmaxes()

@@ -1,0 +1,151 @@
+"""Every operator against its own declaration: types, attribute text, strides, errors.
+
+Registering an operator adds its tests; ``samples.py`` gives the inputs.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from hybridjit.errors import MXNetError
+from hybridjit.ir.node import Output, apply, variable
+from hybridjit.ops import OpDef, all_names, all_ops, run_ref
+from hybridjit.ops.attrs import attr_text
+from hybridjit.passes.infer import infer_node_types
+from hybridjit.types import UNKNOWN, type_of
+from samples import Sample, error_samples, samples
+
+CASES = [pytest.param(op, s, id=f"{op.name}-{s.name}") for op in all_ops() for s in samples(op)]
+REFUSED = [
+    pytest.param(op, bad, id=f"{op.name}-{i}-{bad.fragment}")
+    for op in all_ops()
+    for i, bad in enumerate(error_samples(op))
+]
+
+# The same numbers in another order of summation differ in the last digits.
+STRIDED_TOLERANCE = {"float16": 2e-3, "float32": 1e-5, "float64": 1e-12}
+
+
+def run(op: OpDef, arrays: list[np.ndarray], text: dict[str, str]) -> list[np.ndarray]:
+    """The outputs by the reference. NumPy turns results without axes into scalars; undo that."""
+    return [np.asarray(y) for y in run_ref(op, arrays, op.parse(text))]
+
+
+@pytest.mark.parametrize("op", all_ops(), ids=lambda op: op.name)
+class TestDeclaration:
+    def test_has_samples(self, op):
+        assert samples(op), (
+            f"op '{op.name}' is registered but tests/samples.py has no inputs for it; "
+            "add one entry there"
+        )
+
+    def test_has_a_doc_line(self, op):
+        assert op.doc and op.doc.endswith(".") and "\n" not in op.doc
+
+    def test_aliases_find_it(self, op):
+        assert all(all_names()[name] is op for name in (op.name, *op.aliases))
+
+    def test_attribute_names_are_unique(self, op):
+        names = [attr.name for attr in op.attrs]
+        assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("op, sample", CASES)
+class TestOp:
+    def test_infer_matches_reference(self, op: OpDef, sample: Sample):
+        attrs = op.parse(sample.attrs)
+        names = op.output_names(attrs)
+        given = tuple(type_of(a) for a in sample.arrays)
+        ins, outs = op.infer(given, (UNKNOWN,) * len(names), **attrs)
+        made = run_ref(op, list(sample.arrays), attrs)
+        assert tuple(ins) == given
+        assert [str(t) for t in outs] == [str(type_of(np.asarray(y))) for y in made]
+        assert len(made) == len(names)
+
+    def test_infer_completes_the_inputs(self, op: OpDef, sample: Sample):
+        """Knowing the outputs as well must neither contradict nor lose anything."""
+        attrs = op.parse(sample.attrs)
+        given = tuple(type_of(a) for a in sample.arrays)
+        outs = op.infer(given, (UNKNOWN,) * len(op.output_names(attrs)), **attrs)[1]
+        assert op.infer(given, outs, **attrs) == (given, outs)
+
+    def test_json_round_trip(self, op: OpDef, sample: Sample):
+        attrs = op.parse(sample.attrs)
+        written = json.loads(json.dumps({k: attr_text(v) for k, v in attrs.items()}))
+        assert str(op.parse(json.loads(json.dumps(sample.attrs)))) == str(attrs)
+        declared = {a.name: a for a in op.attrs}
+        for key, value in attrs.items():
+            if key in sample.attrs or value is not None:
+                assert str(declared[key].parse(written[key])) == str(value)
+
+    def test_inputs_are_not_written(self, op: OpDef, sample: Sample):
+        kept = [a.copy() for a in sample.arrays]
+        for result in run(op, list(sample.arrays), sample.attrs):
+            assert not any(np.shares_memory(result, a) for a in sample.arrays)
+        for before, after in zip(kept, sample.arrays):
+            np.testing.assert_array_equal(before, after)
+
+    def test_strided_inputs(self, op: OpDef, sample: Sample):
+        wanted = run(op, list(sample.arrays), sample.attrs)
+        for view in VIEWS:
+            arrays = [view(a) for a in sample.arrays]
+            made = run(op, arrays, sample.attrs)
+            if not op.is_random:
+                for a, b in zip(wanted, made):
+                    assert_close(b, a)
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (2, 0, 3), (2, 3, 4, 5)])
+def test_views_keep_the_values(shape):
+    plain = np.arange(np.prod(shape)).reshape(shape)
+    for view in VIEWS:
+        np.testing.assert_array_equal(view(plain), plain)
+
+
+def assert_close(found: np.ndarray, wanted: np.ndarray) -> None:
+    assert found.shape == wanted.shape and found.dtype == wanted.dtype
+    if wanted.dtype.kind == "f":
+        tolerance = STRIDED_TOLERANCE[wanted.dtype.name]
+        np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
+    else:
+        np.testing.assert_array_equal(found, wanted)
+
+
+def _transposed(a: np.ndarray) -> np.ndarray:
+    return a.T.copy("C").T
+
+
+def _sliced(a: np.ndarray) -> np.ndarray:
+    wide = np.zeros([2 * n + 1 for n in a.shape], a.dtype)
+    view = wide[(..., *(slice(1, None, 2) for _ in a.shape))]
+    view[...] = a
+    return view
+
+
+def _reversed(a: np.ndarray) -> np.ndarray:
+    back = (..., *(slice(None, None, -1),) * a.ndim)
+    return a[back].copy("C")[back]
+
+
+def _read_only(a: np.ndarray) -> np.ndarray:
+    copy = a.copy()
+    copy.flags.writeable = False
+    return copy
+
+
+VIEWS = (_transposed, _sliced, _reversed, _read_only)
+
+
+@pytest.mark.parametrize("op, bad", REFUSED)
+def test_rejects(op, bad):
+    """The right exception, naming the operator and the rule."""
+    data = [variable(f"x{i}") for i in range(len(bad.types))]
+    with pytest.raises(MXNetError) as caught:
+        node = apply(op, "node", [Output(d) for d in data], bad.attrs)
+        infer_node_types([Output(node)], {d.name: t for d, t in zip(data, bad.types)})
+    assert type(caught.value) is bad.exception
+    assert bad.fragment in str(caught.value)
+    assert f"{op.name} 'node'" in str(caught.value)
