@@ -1,0 +1,67 @@
+"""Module-style checkpoints, ``mx.model``: ``<prefix>-symbol.json`` and ``<prefix>-0000.params``.
+
+In: a prefix and an epoch. Out: the graph and its arrays, arguments and auxiliary states apart.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from ..errors import ModelFormatError
+from ..nd.ndarray import NDArray
+from ..sym.symbol import Symbol
+from . import nd_files, symbol_files
+
+Arrays = dict[str, NDArray]
+
+
+def load_checkpoint(prefix: str, epoch: int) -> tuple[Symbol, Arrays, Arrays]:
+    """``(symbol, arg_params, aux_params)``, the arrays under their names without ``arg:``.
+
+    Raises MXNetError when a file is missing or malformed.
+    """
+    symbol = symbol_files.load(f"{prefix}-symbol.json")
+    return (symbol, *load_params(prefix, epoch))
+
+
+def load_params(prefix: str, epoch: int) -> tuple[Arrays, Arrays]:
+    """``(arg_params, aux_params)``; names with another prefix are passed over, as in MXNet.
+
+    Raises ModelFormatError when a name has no prefix at all, or when the file has no names.
+    """
+    path = _params_path(prefix, epoch)
+    loaded = nd_files.load(path)
+    if not loaded:
+        logging.warning("Params file '%s' is empty", path)
+        return {}, {}
+    if not isinstance(loaded, dict):
+        raise ModelFormatError(f"{path} holds a list of arrays; a checkpoint has names")
+    found: dict[str, Arrays] = {"arg": {}, "aux": {}}
+    for name, array in loaded.items():
+        kind, colon, rest = name.partition(":")
+        if not colon:
+            raise ModelFormatError(f"{path}: name {name!r} starts with neither arg: nor aux:")
+        if kind in found:
+            found[kind][rest] = array
+    return found["arg"], found["aux"]
+
+
+def save_checkpoint(
+    prefix: str,
+    epoch: int,
+    symbol: Symbol | None,
+    arg_params: Mapping[str, NDArray],
+    aux_params: Mapping[str, NDArray],
+    remove_amp_cast: bool = True,
+) -> None:
+    """Write both files; only the arrays when ``symbol`` is None. Raises MXNetError."""
+    if symbol is not None:
+        symbol_files.save(symbol, f"{prefix}-symbol.json", remove_amp_cast)
+    named = {f"arg:{name}": array for name, array in arg_params.items()}
+    named.update((f"aux:{name}", array) for name, array in aux_params.items())
+    nd_files.save(_params_path(prefix, epoch), named)
+
+
+def _params_path(prefix: str, epoch: int) -> str:
+    return f"{prefix}-{epoch:04d}.params"

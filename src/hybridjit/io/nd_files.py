@@ -1,0 +1,73 @@
+"""``nd.save``, ``nd.load`` and ``nd.load_frombuffer``: NDArrays in MXNet's binary files.
+
+In: NDArrays, alone, listed or by name. Out: the file; and NDArrays on ``cpu(0)``, whatever device
+the file names. The format itself is in ``params.py``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..context import cpu
+from ..nd.ndarray import NDArray
+from . import params
+
+Loaded = dict[str, NDArray] | list[NDArray]
+
+
+def save(fname: str, data: NDArray | list[NDArray] | dict[str, NDArray]) -> None:
+    """Write an array, a list or a dictionary of arrays; an old file survives a failure.
+
+    Raises TypeError or ValueError for other data, as MXNet does, and MXNetError when the file
+    cannot be written.
+    """
+    _require_name(fname)
+    if isinstance(data, NDArray):
+        params.save(fname, [data._data])
+    elif isinstance(data, dict):
+        _require_arrays(data.values())
+        if any(not isinstance(name, str) for name in data):
+            raise TypeError("save only accept dict str->NDArray or list of NDArray")
+        params.save(fname, {name: array._data for name, array in data.items()})
+    elif isinstance(data, list):
+        _require_arrays(data)
+        params.save(fname, [array._data for array in data])
+    else:
+        raise ValueError(
+            "data needs to either be a NDArray, dict of str, NDArray pairs or a list of NDarrays."
+        )
+
+
+def load(fname: str) -> Loaded:
+    """A dictionary when the file holds names, else a list (also when it is empty).
+
+    Raises TypeError when ``fname`` is not a string, MXNetError when it cannot be opened, and
+    ModelFormatError when it is not such a file.
+    """
+    _require_name(fname)
+    return _wrapped(params.load(fname))
+
+
+def load_frombuffer(buf: bytes | str) -> Loaded:
+    """The same for a file's content. Raises TypeError when it is neither bytes nor a string."""
+    if not isinstance(buf, (bytes, str)):
+        raise TypeError("buf required to be a string or bytes")
+    return _wrapped(params.loads(buf if isinstance(buf, bytes) else buf.encode("utf-8")))
+
+
+def _wrapped(arrays: dict[str, np.ndarray] | list[np.ndarray]) -> Loaded:
+    if isinstance(arrays, dict):
+        return {name: NDArray(array, cpu()) for name, array in arrays.items()}
+    return [NDArray(array, cpu()) for array in arrays]
+
+
+def _require_name(fname: Any) -> None:
+    if not isinstance(fname, str):
+        raise TypeError("fname required to be a string")
+
+
+def _require_arrays(arrays: Any) -> None:
+    if any(not isinstance(array, NDArray) for array in arrays):
+        raise TypeError("save only accept dict str->NDArray or list of NDArray")
