@@ -1,0 +1,41 @@
+"""MXNet Gluon's HybridBlock system as a JIT compiler on NumPy and LLVM.
+
+``from hybridjit import nd, sym, gluon`` replaces ``from mxnet import nd, sym, gluon``. Importing
+the package loads no compiler; the first compiled call does.
+"""
+
+from . import attribute, autograd, base, context, name, nd, sym
+from .attribute import AttrScope
+from .config import override
+from .context import Context, cpu, cpu_pinned, current_context, gpu, num_gpus
+from .errors import MXNetError
+from .nd import NDArray
+from .sym import Symbol
+
+__version__ = "0.1.0"
+
+ndarray = nd
+symbol = sym
+
+__all__ = [
+    "AttrScope",
+    "Context",
+    "MXNetError",
+    "NDArray",
+    "Symbol",
+    "attribute",
+    "autograd",
+    "base",
+    "context",
+    "cpu",
+    "cpu_pinned",
+    "current_context",
+    "gpu",
+    "name",
+    "nd",
+    "ndarray",
+    "num_gpus",
+    "override",
+    "sym",
+    "symbol",
+]

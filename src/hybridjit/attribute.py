@@ -1,0 +1,47 @@
+"""Attributes that a ``with AttrScope(key="text"):`` block puts on every symbol made inside it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+
+class _Stack(threading.local):
+    """The scopes entered with ``with`` in this thread."""
+
+    def __init__(self) -> None:
+        self.entered: list[AttrScope] = []
+
+
+class _ScopeType(type):
+    """Gives ``AttrScope.current``, as MXNet has it on the class."""
+
+    @property
+    def current(cls) -> AttrScope:
+        return _stack.entered[-1] if _stack.entered else _NO_SCOPE
+
+
+class AttrScope(metaclass=_ScopeType):
+    """Attribute texts for the symbols made inside; an inner scope adds to the outer ones."""
+
+    def __init__(self, **texts: str) -> None:
+        if any(not isinstance(text, str) for text in texts.values()):
+            raise ValueError("Attributes need to be string")
+        self._own = texts
+        self._texts = texts
+
+    def get(self, attr: Mapping[str, str] | None) -> dict[str, str]:
+        """The scope's attributes, overruled by those in ``attr``."""
+        return {**self._texts, **(attr or {})}
+
+    def __enter__(self) -> AttrScope:
+        self._texts = {**AttrScope.current._texts, **self._own}
+        _stack.entered.append(self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _stack.entered.pop()
+
+
+_stack = _Stack()
+_NO_SCOPE = AttrScope()

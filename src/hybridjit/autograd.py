@@ -1,0 +1,95 @@
+"""Training and recording flags. They select what Dropout and BatchNorm do; nothing is recorded.
+
+hybridjit runs inference only, so ``backward`` and ``grad`` say that and stop.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, NoReturn
+
+from .errors import MXNetError
+
+
+class _Flags(threading.local):
+    """This thread's flags."""
+
+    recording = False
+    training = False
+
+
+_flags = _Flags()
+
+
+def is_recording() -> bool:
+    return _flags.recording
+
+
+def is_training() -> bool:
+    return _flags.training
+
+
+def set_recording(is_recording: bool) -> bool:
+    """Set the recording flag; returns what it was."""
+    before, _flags.recording = _flags.recording, bool(is_recording)
+    return before
+
+
+def set_training(train_mode: bool) -> bool:
+    """Set the training flag; returns what it was."""
+    before, _flags.training = _flags.training, bool(train_mode)
+    return before
+
+
+class _Scope:
+    """Sets the flags for the length of a ``with`` block; None leaves a flag alone."""
+
+    def __init__(self, recording: bool | None, training: bool | None) -> None:
+        self._wanted = (recording, training)
+        self._before: list[tuple[bool, bool]] = []
+
+    def __enter__(self) -> None:
+        self._before.append((_flags.recording, _flags.training))
+        recording, training = self._wanted
+        if recording is not None:
+            _flags.recording = recording
+        if training is not None:
+            _flags.training = training
+
+    def __exit__(self, *error: object) -> None:
+        _flags.recording, _flags.training = self._before.pop()
+
+
+def record(train_mode: bool = True) -> _Scope:
+    """``with record():`` sets both flags, as a training loop would."""
+    return _Scope(True, train_mode)
+
+
+def pause(train_mode: bool = False) -> _Scope:
+    return _Scope(False, train_mode)
+
+
+def train_mode() -> _Scope:
+    """``with train_mode():`` Dropout drops and BatchNorm uses the batch's own statistics."""
+    return _Scope(None, True)
+
+
+def predict_mode() -> _Scope:
+    return _Scope(None, False)
+
+
+def backward(*args: Any, **kwargs: Any) -> NoReturn:
+    """Raises MXNetError: gradients are not computed here."""
+    raise MXNetError("autograd.backward: hybridjit runs inference only, gradients are not computed")
+
+
+def grad(*args: Any, **kwargs: Any) -> NoReturn:
+    """Raises MXNetError: gradients are not computed here."""
+    raise MXNetError("autograd.grad: hybridjit runs inference only, gradients are not computed")
+
+
+def mark_variables(*args: Any, **kwargs: Any) -> NoReturn:
+    """Raises MXNetError: gradients are not computed here."""
+    raise MXNetError(
+        "autograd.mark_variables: hybridjit runs inference only, gradients are not computed"
+    )

@@ -1,0 +1,100 @@
+"""Devices as MXNet names them. Everything runs on the CPU here; the others are names that fail.
+
+``cpu(1)`` is a device of its own: arrays know which one they were made on.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from .errors import MXNetError
+
+_TYPE_IDS = {"cpu": 1, "gpu": 2, "cpu_pinned": 3, "cpu_shared": 5}
+_TYPE_NAMES = {number: name for name, number in _TYPE_IDS.items()}
+
+
+class _Stack(threading.local):
+    """The contexts entered with ``with`` in this thread."""
+
+    def __init__(self) -> None:
+        self.entered: list[Context] = []
+
+
+class _ContextType(type):
+    """Gives ``Context.default_ctx``, as MXNet has it on the class."""
+
+    @property
+    def default_ctx(cls) -> Context:
+        return current_context()
+
+
+class Context(metaclass=_ContextType):
+    """A device: type and number. Usable as ``with mx.cpu(1):``."""
+
+    __slots__ = ("device_typeid", "device_id")
+
+    def __init__(self, device_type: str | Context, device_id: int = 0) -> None:
+        if isinstance(device_type, Context):
+            self.device_typeid, self.device_id = device_type.device_typeid, device_type.device_id
+            return
+        if device_type not in _TYPE_IDS:
+            raise MXNetError(f"unknown device type {device_type!r}: one of {', '.join(_TYPE_IDS)}")
+        self.device_typeid, self.device_id = _TYPE_IDS[device_type], device_id
+
+    @property
+    def device_type(self) -> str:
+        return _TYPE_NAMES[self.device_typeid]
+
+    def __hash__(self) -> int:
+        return hash((self.device_typeid, self.device_id))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Context)
+            and self.device_typeid == other.device_typeid
+            and self.device_id == other.device_id
+        )
+
+    def __repr__(self) -> str:
+        return f"{self.device_type}({self.device_id})"
+
+    def __enter__(self) -> Context:
+        _stack.entered.append(self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _stack.entered.pop()
+
+    def empty_cache(self) -> None:
+        """Nothing is cached per device."""
+
+    def require_host(self, what: str) -> None:
+        """Raises MXNetError when this is a GPU: nothing runs there."""
+        if self.device_typeid == _TYPE_IDS["gpu"]:
+            raise MXNetError(f"Operator {what} is not implemented for GPU.")
+
+
+_stack = _Stack()
+_CPU = Context("cpu", 0)
+
+
+def cpu(device_id: int = 0) -> Context:
+    return Context("cpu", device_id)
+
+
+def cpu_pinned(device_id: int = 0) -> Context:
+    return Context("cpu_pinned", device_id)
+
+
+def gpu(device_id: int = 0) -> Context:
+    """A GPU's name; making an array on it raises MXNetError."""
+    return Context("gpu", device_id)
+
+
+def num_gpus() -> int:
+    return 0
+
+
+def current_context() -> Context:
+    """The innermost context entered in this thread, ``cpu(0)`` outside of all."""
+    return _stack.entered[-1] if _stack.entered else _CPU

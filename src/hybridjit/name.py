@@ -1,0 +1,62 @@
+"""Automatic names: one counter per hint, and managers that change what a name becomes.
+
+Symbols and gluon's block prefixes ask ``NameManager.current`` for their names. Outside of any
+``with`` block that is one manager for the whole process; entering one replaces it in this thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+
+class _Stack(threading.local):
+    """The managers entered with ``with`` in this thread."""
+
+    def __init__(self) -> None:
+        self.entered: list[NameManager] = []
+
+
+class _ManagerType(type):
+    """Gives ``NameManager.current``, as MXNet has it on the class."""
+
+    @property
+    def current(cls) -> NameManager:
+        return _stack.entered[-1] if _stack.entered else _process_wide
+
+
+class NameManager(metaclass=_ManagerType):
+    """Gives ``hint0``, ``hint1``, ... to what the user did not name."""
+
+    def __init__(self) -> None:
+        self._counter: Counter[str] = Counter()
+
+    def get(self, name: str | None, hint: str) -> str:
+        """``name`` if the user gave one, else the next automatic name for ``hint``."""
+        if name:
+            return name
+        number = self._counter[hint]
+        self._counter[hint] += 1
+        return f"{hint}{number}"
+
+    def __enter__(self) -> NameManager:
+        _stack.entered.append(self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _stack.entered.pop()
+
+
+class Prefix(NameManager):
+    """Puts ``prefix`` before every name, automatic or given."""
+
+    def __init__(self, prefix: str) -> None:
+        super().__init__()
+        self._prefix = prefix
+
+    def get(self, name: str | None, hint: str) -> str:
+        return self._prefix + super().get(name, hint)
+
+
+_stack = _Stack()
+_process_wide = NameManager()

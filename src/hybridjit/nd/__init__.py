@@ -1,0 +1,101 @@
+"""Eager arrays: ``nd.array`` and its kin, and one function per operator.
+
+The functions of operators come from the registry (``nd/__init__.pyi`` lists them for editors);
+``contrib``, ``linalg``, ``image``, ``random`` and ``sparse`` are modules of their own.
+``nd.save``, ``nd.load`` and ``nd.load_frombuffer`` are attached by the package, which knows files.
+"""
+
+import sys
+
+from ..ops.namespace import attach
+from . import _internal, contrib, image, linalg, op, random, sparse
+from .creation import (
+    arange,
+    array,
+    concatenate,
+    empty,
+    eye,
+    from_numpy,
+    full,
+    histogram,
+    linspace,
+    moveaxis,
+    onehot_encode,
+    ones,
+    waitall,
+    zeros,
+)
+from .ndarray import (
+    FUNCTIONS,
+    NDArray,
+    add,
+    divide,
+    equal,
+    greater,
+    greater_equal,
+    invoke,
+    lesser,
+    lesser_equal,
+    logical_and,
+    logical_or,
+    logical_xor,
+    maximum,
+    minimum,
+    modulo,
+    multiply,
+    not_equal,
+    power,
+    split_v2,
+    subtract,
+    true_divide,
+)
+
+__all__ = [
+    "NDArray",
+    "add",
+    "arange",
+    "array",
+    "concatenate",
+    "contrib",
+    "divide",
+    "empty",
+    "equal",
+    "eye",
+    "from_numpy",
+    "full",
+    "greater",
+    "greater_equal",
+    "histogram",
+    "image",
+    "invoke",
+    "lesser",
+    "lesser_equal",
+    "linalg",
+    "linspace",
+    "logical_and",
+    "logical_or",
+    "logical_xor",
+    "maximum",
+    "minimum",
+    "modulo",
+    "moveaxis",
+    "multiply",
+    "not_equal",
+    "onehot_encode",
+    "ones",
+    "op",
+    "power",
+    "random",
+    "sparse",
+    "split_v2",
+    "subtract",
+    "true_divide",
+    "waitall",
+    "zeros",
+]
+
+for _module in (contrib, image, linalg, random, sparse):
+    attach(_module, FUNCTIONS[_module.__name__.rpartition(".")[2]])
+attach(_internal, FUNCTIONS["_internal"])
+attach(op, FUNCTIONS[""])
+attach(sys.modules[__name__], FUNCTIONS[""])

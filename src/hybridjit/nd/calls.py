@@ -1,0 +1,68 @@
+"""What stands between an eager call and NumPy: attributes parsed, operands checked.
+
+In: an operator, attribute texts and NumPy arrays. Out: attribute values, or the error that a
+compiled net would raise for the same mistake. Calls that were checked before are remembered by
+their attribute texts and operand types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import DTypeError, MXNetError, ShapeError, located
+from ..ir.node import user_line
+from ..ops.registry import OpDef
+from ..types import UNKNOWN, shape_text, type_of
+
+_MAX_REMEMBERED = 8192
+_remembered: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+
+
+def checked_attrs(
+    op: OpDef, texts: Mapping[str, str], arrays: Sequence[np.ndarray]
+) -> Mapping[str, Any]:
+    """The attribute values of a call that is allowed. Raises MXNetError of one that is not."""
+    key = (op.name, *texts.items(), *[(a.shape, a.dtype.num) for a in arrays])
+    attrs = _remembered.get(key)
+    if attrs is None:
+        attrs = _check(op, texts, arrays)
+        if len(_remembered) >= _MAX_REMEMBERED:
+            _remembered.clear()
+        _remembered[key] = attrs
+    return attrs
+
+
+def check_out(op: OpDef, results: Sequence[np.ndarray], outs: Sequence[np.ndarray]) -> None:
+    """Raises ShapeError, DTypeError or MXNetError unless ``results`` fit into ``outs``."""
+    if len(results) != len(outs):
+        raise MXNetError(f"Operator {op.name} has {len(results)} outputs, out has {len(outs)}")
+    for result, out in zip(results, outs):
+        if result.shape != out.shape:
+            raise _out_error(op, ShapeError, shape_text(result.shape), shape_text(out.shape))
+        if result.dtype != out.dtype:
+            raise _out_error(op, DTypeError, result.dtype.name, out.dtype.name)
+
+
+def _check(op: OpDef, texts: Mapping[str, str], arrays: Sequence[np.ndarray]) -> Mapping[str, Any]:
+    types = tuple(type_of(a) for a in arrays)
+    names: tuple[str, ...] = ()
+    try:
+        attrs = op.parse(texts)
+        names = op.input_names(attrs)
+        if len(names) != len(arrays):
+            raise MXNetError(
+                f"Operator {op.name} expects {len(names)} inputs ({', '.join(names)}), "
+                f"but got {len(arrays)} instead."
+            )
+        op.infer(types, (UNKNOWN,) * len(op.output_names(attrs)), **attrs)
+    except MXNetError as error:
+        names = (*names, *(f"input{i}" for i in range(len(names), len(types))))
+        raise located(error, op.name, zip(names, types), user_line()) from None
+    return attrs
+
+
+def _out_error(op: OpDef, kind: type[MXNetError], found: str, given: str) -> MXNetError:
+    return located(kind(f"the result is {found}, out is {given}"), op.name, (), user_line())

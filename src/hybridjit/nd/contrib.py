@@ -1,0 +1,1 @@
+"""``nd.contrib``: contributed operators; filled from the registry."""

@@ -1,0 +1,192 @@
+"""Arrays from values, files of numbers and rules: ``nd.array``, ``nd.zeros`` and their kin.
+
+In: Python or NumPy values and a context. Out: NDArrays. The element type is float32 unless the
+caller says otherwise or the source is an NDArray.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..context import Context, current_context
+from ..ops.registry import lookup
+from ..ops.rules import normalized_axis
+from ..types import FLOAT32
+from .memory import converted, dtype_of
+from .ndarray import NDArray, invoke
+
+
+def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
+    """A copy of ``source_array`` (anything that NumPy reads as numbers).
+
+    Raises TypeError for what is not an array of numbers.
+    """
+    if isinstance(source_array, NDArray):
+        source, default = source_array._data, source_array._data.dtype
+    else:
+        source, default = _numbers(source_array), FLOAT32
+    wanted = default if dtype is None else dtype_of(dtype)
+    return NDArray(converted(source, wanted), _place(ctx, "array"))
+
+
+def empty(
+    shape: Any, ctx: Context | None = None, dtype: Any = None, stype: str | None = None
+) -> NDArray:
+    """An array of no particular contents (zeros, so that runs repeat)."""
+    return zeros(shape, ctx, dtype)
+
+
+def zeros(
+    shape: Any,
+    ctx: Context | None = None,
+    dtype: Any = None,
+    stype: str | None = None,
+    out: NDArray | None = None,
+    **kwargs: Any,
+) -> NDArray:
+    return full(shape, 0, ctx, dtype, out)
+
+
+def ones(
+    shape: Any,
+    ctx: Context | None = None,
+    dtype: Any = None,
+    out: NDArray | None = None,
+    **kwargs: Any,
+) -> NDArray:
+    return full(shape, 1, ctx, dtype, out)
+
+
+def full(
+    shape: Any,
+    val: float,
+    ctx: Context | None = None,
+    dtype: Any = None,
+    out: NDArray | None = None,
+) -> NDArray:
+    """``val`` everywhere, written to ``out`` if there is one."""
+    if out is not None:
+        out[:] = val
+        return out
+    sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    result = np.empty(sizes, _dtype(dtype))
+    with np.errstate(over="ignore", invalid="ignore"):
+        result[...] = val
+    return NDArray(result, _place(ctx, "_full"))
+
+
+def arange(
+    start: float,
+    stop: float | None = None,
+    step: float = 1.0,
+    repeat: int = 1,
+    infer_range: bool | None = None,
+    ctx: Context | None = None,
+    dtype: Any = None,
+) -> NDArray:
+    """``start``, ``start + step``, ... below ``stop``, each ``repeat`` times."""
+    given = {"start": start, "stop": stop, "step": step, "repeat": repeat, "dtype": _dtype(dtype)}
+    return invoke(lookup("_arange"), (), given, None, _place(ctx, "_arange"))
+
+
+def linspace(
+    start: float,
+    stop: float,
+    num: int,
+    endpoint: bool = True,
+    ctx: Context | None = None,
+    dtype: Any = None,
+) -> NDArray:
+    """``num`` evenly spaced numbers from ``start`` to ``stop``."""
+    given = {"start": start, "stop": stop, "num": num, "endpoint": endpoint}
+    given["dtype"] = _dtype(dtype)  # type: ignore[assignment]
+    return invoke(lookup("_linspace"), (), given, None, _place(ctx, "_linspace"))
+
+
+def eye(
+    N: int, M: int = 0, k: int = 0, ctx: Context | None = None, dtype: Any = None, **kwargs: Any
+) -> NDArray:
+    """Ones on the ``k``-th diagonal of ``N`` rows and ``M`` columns (0: as many)."""
+    given = {"N": N, "M": M, "k": k, "dtype": _dtype(dtype)}
+    return invoke(lookup("_eye"), (), given, None, _place(ctx, "_eye"))
+
+
+def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
+    """An NDArray on ``ndarray``'s own memory, which is read-only for NumPy from then on.
+
+    Without ``zero_copy``, or when the memory is not contiguous and native, a copy.
+    """
+    dtype = dtype_of(ndarray.dtype)
+    shareable = ndarray.flags.c_contiguous and ndarray.flags.writeable and ndarray.dtype == dtype
+    if not zero_copy or not shareable:
+        return NDArray(converted(ndarray, dtype))
+    shared = ndarray.view()
+    ndarray.flags.writeable = False
+    return NDArray(shared)
+
+
+def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = True) -> NDArray:
+    """The arrays joined along ``axis``; a lone one is itself if ``always_copy`` is False."""
+    if len(arrays) == 1 and not always_copy:
+        return arrays[0]
+    return invoke(lookup("Concat"), arrays, {"dim": axis, "num_args": len(arrays)})
+
+
+def moveaxis(tensor: NDArray, source: Any, destination: Any) -> NDArray:
+    """The array with these axes moved to new places, as a copy."""
+    sources, places = np.atleast_1d(source), np.atleast_1d(destination)
+    if len(sources) != len(places):
+        raise ValueError(
+            "`source` and `destination` arguments must have the same number of elements"
+        )
+    moved = [normalized_axis(int(s), tensor.ndim, "source") for s in sources]
+    axes = [axis for axis in range(tensor.ndim) if axis not in moved]
+    for place, axis in sorted(zip((int(p) % tensor.ndim for p in places), moved)):
+        axes.insert(place, axis)
+    return invoke(lookup("transpose"), (tensor,), {"axes": tuple(axes)})
+
+
+def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
+    """Rows of 0 with a 1 at the index, written to ``out``."""
+    given = {"depth": out.shape[1], "dtype": out._data.dtype}
+    return invoke(lookup("one_hot"), (indices,), given, out)
+
+
+def histogram(
+    a: NDArray, bins: Any = 10, range: tuple[float, float] | None = None
+) -> list[NDArray]:
+    """Counts per bin and the bins' edges. ``bins`` is their number, or an NDArray of edges."""
+    if isinstance(bins, NDArray):
+        return invoke(lookup("_histogram"), (a, bins), {})
+    ends = (float(a._data.min()), float(a._data.max())) if range is None else range
+    return invoke(lookup("_histogram"), (a,), {"bin_cnt": bins, "range": ends})
+
+
+def waitall() -> None:
+    """Nothing to wait for: every call has finished when it returns."""
+
+
+def _numbers(values: Any) -> np.ndarray:
+    try:
+        found = np.asarray(values)
+    except ValueError:
+        found = np.asarray(None)
+    if found.dtype.kind not in "iufb":
+        raise TypeError("source_array must be array like object")
+    return found
+
+
+def _dtype(dtype: Any) -> np.dtype:
+    return FLOAT32 if dtype is None else dtype_of(dtype)
+
+
+def _place(ctx: Context | str | None, what: str) -> Context:
+    """The context to make an array on. Raises MXNetError for a GPU."""
+    if ctx is None:
+        return current_context()
+    place = Context(ctx)
+    place.require_host(what)
+    return place

@@ -1,0 +1,1 @@
+"""``nd.image``: image operators; filled from the registry."""

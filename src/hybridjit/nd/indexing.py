@@ -1,0 +1,64 @@
+"""MXNet's indexing rules on NumPy arrays: which key means what, and which result is a view.
+
+In: an array and the key between the brackets, with NDArrays already unwrapped. Out: a key that
+NumPy reads as MXNet means it. Boolean arrays are no masks here: they index as 0 and 1.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+
+def normal_key(key: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """``key`` as a tuple of ints, slices, None, Ellipsis and integer arrays.
+
+    Raises IndexError for an index out of range or too many of them, ValueError for a key that is
+    not one.
+    """
+    parts = key if isinstance(key, tuple) else (key,)
+    normal = tuple(_normal_part(part) for part in parts)
+    consumed = sum(part is not None and part is not Ellipsis for part in normal)
+    if consumed > len(shape):
+        raise IndexError(f"too many indices ({consumed}) for array with {len(shape)} dimensions")
+    return normal
+
+
+def is_basic(key: tuple[Any, ...]) -> bool:
+    """Whether NumPy answers with a view of the same memory."""
+    return not any(isinstance(part, np.ndarray) for part in key)
+
+
+def _normal_part(part: Any) -> Any:
+    if part is None or part is Ellipsis:
+        return part
+    if isinstance(part, slice):
+        return slice(*(None if end is None else _whole(end) for end in _ends(part)))
+    if isinstance(part, np.ndarray) and part.ndim > 0:
+        return _index_array(part)
+    if isinstance(part, (list, tuple, range)):
+        return _index_array(np.asarray(part))
+    return _whole(part)
+
+
+def _ends(part: slice) -> tuple[Any, Any, Any]:
+    return part.start, part.stop, part.step
+
+
+def _whole(part: Any) -> int:
+    """An integer index; True is 1. Raises ValueError for what is none."""
+    try:
+        return int(operator.index(part))
+    except TypeError:
+        raise ValueError(
+            f"NDArray does not support slicing with key {part} of type {type(part)}."
+        ) from None
+
+
+def _index_array(part: np.ndarray) -> np.ndarray:
+    """Integer indices from numbers of any kind, truncated towards zero."""
+    if part.dtype.kind not in "iufb":
+        raise ValueError(f"NDArray does not support slicing with key of type {part.dtype}.")
+    return part if part.dtype.kind in "iu" else part.astype(np.int64)

@@ -1,0 +1,1 @@
+"""``nd.linalg``: linear algebra; filled from the registry."""

@@ -1,0 +1,228 @@
+"""An array on a device: its memory, its views, and the one way in which it is written.
+
+In: a NumPy array that is C-contiguous and in native byte order. Out: views and copies of it under
+MXNet's indexing rules. Arrays that share memory share a :class:`Storage`. No operator is known
+here; :mod:`.ndarray` adds them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..context import Context, current_context
+from ..errors import DTypeError, ShapeError
+from ..types import CODE_OF_DTYPE, shape_text
+from .indexing import is_basic, normal_key
+from .storage import Storage
+
+Self = TypeVar("Self", bound="DenseArray")
+
+
+def dtype_of(dtype: Any) -> np.dtype:
+    """The element type that ``dtype`` names. Raises DTypeError when MXNet has no such type."""
+    try:
+        found = np.dtype(dtype).newbyteorder("=")
+    except TypeError:
+        found = None
+    if found not in CODE_OF_DTYPE:
+        names = ", ".join(known.name for known in CODE_OF_DTYPE)
+        raise DTypeError(f"dtype is one of {names}, got {dtype}")
+    return found
+
+
+def converted(values: Any, dtype: np.dtype) -> np.ndarray:
+    """``values`` as a new contiguous array of ``dtype``; what does not fit becomes inf or wraps."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.array(values, dtype, order="C")
+
+
+class DenseArray:
+    """What every NDArray can do without an operator."""
+
+    __slots__ = ("_data", "_storage", "_ctx", "__weakref__")
+    __array_priority__ = 1000.0  # NumPy scalars on the left leave the operation to us
+
+    def __init__(
+        self, data: np.ndarray, ctx: Context | None = None, storage: Storage | None = None
+    ) -> None:
+        self._data = data
+        self._ctx = current_context() if ctx is None else ctx
+        self._storage = Storage() if storage is None else storage
+
+    # What it is
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._data.shape
+
+    @property
+    def size(self) -> int:
+        return self._data.size
+
+    @property
+    def ndim(self) -> int:
+        return self._data.ndim
+
+    @property
+    def dtype(self) -> type[np.generic]:
+        return self._data.dtype.type
+
+    @property
+    def context(self) -> Context:
+        return self._ctx
+
+    @property
+    def ctx(self) -> Context:
+        return self._ctx
+
+    @property
+    def stype(self) -> str:
+        return "default"
+
+    @property
+    def writable(self) -> bool:
+        return True
+
+    @property
+    def T(self: Self) -> Self:
+        """The array with its axes reversed, as a copy."""
+        return type(self)(np.array(self._data.T, order="C"), self._ctx)
+
+    def __repr__(self) -> str:
+        sizes = "x".join(map(str, self.shape))
+        return f"\n{self._data}\n<{type(self).__name__} {sizes} @{self._ctx}>"
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __iter__(self: Self) -> Iterator[Self]:
+        return (self[i] for i in range(len(self)))
+
+    def __bool__(self) -> bool:
+        if self.size > 1:
+            raise ValueError("The truth value of an NDArray with multiple elements is ambiguous.")
+        return self.size == 1 and bool(self.asscalar())
+
+    def __float__(self) -> float:
+        return float(self.asscalar())
+
+    def __int__(self) -> int:
+        return int(self.asscalar())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """A copy, always: nobody else writes to this memory."""
+        if copy is False:
+            raise ValueError("an NDArray becomes a NumPy array by copying")
+        return np.array(self._data, dtype)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self._data, self._ctx.device_type, self._ctx.device_id)
+
+    def __deepcopy__(self: Self, memo: Any) -> Self:
+        return self.copy()
+
+    # Reading
+
+    def asnumpy(self) -> np.ndarray:
+        """A NumPy copy."""
+        return self._data.copy()
+
+    def asscalar(self) -> Any:
+        """The one element. Raises ValueError when there are more."""
+        if self.size != 1:
+            raise ValueError("The current array is not a scalar")
+        return self._data.reshape(-1)[0]
+
+    def __getitem__(self: Self, key: Any) -> Self:
+        """A view for ints and contiguous slices, else a copy; a lone element has shape (1,)."""
+        normal = self._key(key)
+        found = self._data[normal]
+        if found.ndim == 0 and self._data.ndim > 0:
+            found = self._data[(*normal, None)]
+        if is_basic(normal) and found.flags.c_contiguous:
+            return type(self)(found, self._ctx, self._storage)
+        return type(self)(np.array(found, order="C"), self._ctx)
+
+    def copy(self: Self) -> Self:
+        return type(self)(self._data.copy(), self._ctx)
+
+    def detach(self: Self) -> Self:
+        """The same memory."""
+        return type(self)(self._data, self._ctx, self._storage)
+
+    def as_in_context(self: Self, context: Context) -> Self:
+        """Itself if it is there already, else a copy. Raises MXNetError for a GPU."""
+        if context == self._ctx:
+            return self
+        context.require_host("_copyto")
+        return type(self)(self._data.copy(), context)
+
+    def as_nd_ndarray(self: Self) -> Self:
+        return self
+
+    def wait_to_read(self) -> None:
+        """Nothing to wait for: every call has finished when it returns."""
+
+    # Writing
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Broadcasts ``value`` into the place. Raises ValueError when the shapes forbid it."""
+        self._write(_assignable(value), self._key(key))
+
+    def copyto(self: Self, other: Self | Context) -> Self | bool:
+        """Write these values into ``other``, or copy them to another context."""
+        if isinstance(other, Context):
+            other.require_host("_copyto")
+            return type(self)(self._data.copy(), other)
+        if not isinstance(other, DenseArray):
+            raise TypeError(f"copyto does not support type {type(other)}")
+        if other is self:
+            warnings.warn("You are attempting to copy an array to itself", RuntimeWarning)
+            return False
+        if other.shape != self.shape:
+            mine, theirs = shape_text(self.shape), shape_text(other.shape)
+            raise ShapeError(f"copyto: this array has shape {mine}, the other {theirs}")
+        other._write(self._data)
+        return other
+
+    def _write(self, values: Any, key: Any = ...) -> None:
+        """Put ``values`` into this memory: the only way in which it changes."""
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                self._data[key] = values
+        except ValueError:
+            place = shape_text(self._data[key].shape)
+            raise ValueError(
+                "operands could not be broadcast together: "
+                f"values of shape {shape_text(np.shape(values))}, place of shape {place}"
+            ) from None
+        self._storage.bump()
+
+    def _key(self, key: Any) -> tuple[Any, ...]:
+        if isinstance(key, tuple):
+            parts = tuple(p._data if isinstance(p, DenseArray) else p for p in key)
+            return normal_key(parts, self.shape)
+        return normal_key(key._data if isinstance(key, DenseArray) else key, self.shape)
+
+
+def _assignable(value: Any) -> Any:
+    """``value`` as NumPy can assign it. Raises TypeError for what is not numbers."""
+    if isinstance(value, DenseArray):
+        return value._data
+    if isinstance(value, (int, float, np.generic)):
+        return value
+    array = np.asarray(value)
+    if array.dtype.kind not in "iufb":
+        raise TypeError(
+            f"NDArray does not support assignment with non-array-like object {value} "
+            f"of type {type(value)}"
+        )
+    return array
+
+
+def _restored(cls: type[Self], data: np.ndarray, device_type: str, device_id: int) -> Self:
+    return cls(data, Context(device_type, device_id))

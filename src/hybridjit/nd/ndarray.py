@@ -1,0 +1,325 @@
+"""NDArray with its operators, and ``invoke``: the one place where eager calls happen.
+
+In: an operator, NDArrays and attribute values. Out: NDArrays of their own memory. A mistake raises
+here what it would raise in a compiled net. Nothing is recorded for gradients.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from .. import autograd
+from ..context import Context, current_context
+from ..errors import MXNetError, ShapeError
+from ..ops.namespace import FLUENT, attr_texts, namespace
+from ..ops.registry import OpDef, lookup, run_ref
+from ..types import UNKNOWN, TensorType
+from .calls import check_out, checked_attrs
+from .memory import DenseArray, dtype_of
+from .training import TRAINING_FORMS
+
+_NUMBERS = (float, int, np.generic)
+
+
+class NDArray(DenseArray):
+    """An array on a device, with MXNet's methods. Make one with ``nd.array`` and its kin."""
+
+    __slots__ = ()
+
+    __hash__ = object.__hash__  # by identity: == compares element by element
+
+    @property
+    def grad(self) -> None:
+        """Always None: there are no gradients."""
+        return None
+
+    def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> NoReturn:
+        """Raises MXNetError: gradients are not computed here."""
+        raise MXNetError("attach_grad: hybridjit runs inference only, gradients are not computed")
+
+    def backward(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Raises MXNetError: gradients are not computed here."""
+        raise MXNetError("backward: hybridjit runs inference only, gradients are not computed")
+
+    def astype(self, dtype: Any, copy: bool = True) -> NDArray:
+        """The values as another element type; itself when nothing changes and copy is False."""
+        wanted = dtype_of(dtype)
+        if not copy and wanted == self._data.dtype:
+            return self
+        return invoke(lookup("Cast"), [self], {"dtype": wanted})
+
+    def tostype(self, stype: str) -> NDArray:
+        if stype != "default":
+            raise MXNetError(f"storage type {stype!r}: hybridjit has dense arrays only")
+        return self.copy()
+
+    # Shapes
+
+    def reshape(self, *shape: Any, **kwargs: Any) -> NDArray:
+        """A view in another shape; 0, -1, -2, -3 and -4 mean what they do for ``nd.reshape``.
+
+        Raises ValueError when the number of elements differs.
+        """
+        wanted = shape or kwargs.pop("shape", ())
+        reverse = kwargs.pop("reverse", False)
+        if kwargs:
+            raise TypeError(f"reshape takes shape and reverse, got {', '.join(kwargs)}")
+        if len(wanted) == 1 and isinstance(wanted[0], (tuple, list)):
+            wanted = wanted[0]
+        if not wanted:
+            raise ValueError("Shape must be provided.")
+        return self._reshaped(tuple(operator.index(size) for size in wanted), reverse)
+
+    def _reshaped(self, wanted: tuple[int, ...], reverse: bool) -> NDArray:
+        try:
+            sizes = wanted if min(wanted) > 0 else self._decoded(wanted, reverse)
+            return NDArray(self._data.reshape(sizes), self._ctx, self._storage)
+        except (ValueError, ShapeError):
+            raise ValueError(
+                f"Cannot reshape array of size {self.size} into shape {wanted}"
+            ) from None
+
+    def _decoded(self, wanted: tuple[int, ...], reverse: bool) -> tuple[int, ...]:
+        """The sizes that a shape with codes in it stands for."""
+        known = TensorType(self.shape, self._data.dtype)
+        infer = lookup("Reshape").infer
+        return infer((known,), (UNKNOWN,), shape=wanted, reverse=reverse)[1][0].dims
+
+    def flatten(self, inplace: bool = False) -> NDArray:
+        return invoke(lookup("Flatten"), [self], {})
+
+    def expand_dims(self, axis: int, inplace: bool = False) -> NDArray:
+        return invoke(lookup("expand_dims"), [self], {"axis": axis})
+
+    def squeeze(self, axis: Any = None, inplace: bool = False) -> NDArray:
+        return invoke(lookup("squeeze"), [self], {"axis": axis})
+
+    def diag(self, k: int = 0, **kwargs: Any) -> NDArray:
+        return invoke(lookup("diag"), [self], {"k": k, **kwargs})
+
+    def split_v2(self, *args: Any, **kwargs: Any) -> Any:
+        return split_v2(self, *args, **kwargs)
+
+    # Python's operators
+
+    def __neg__(self) -> NDArray:
+        return multiply(self, -1.0)
+
+    def __abs__(self) -> NDArray:
+        return invoke(lookup("abs"), [self], {})
+
+    def __add__(self, other: Any) -> NDArray:
+        return add(self, other)
+
+    def __radd__(self, other: Any) -> NDArray:
+        return add(other, self)
+
+    def __iadd__(self, other: Any) -> NDArray:
+        return add(self, other, self)
+
+    def __sub__(self, other: Any) -> NDArray:
+        return subtract(self, other)
+
+    def __rsub__(self, other: Any) -> NDArray:
+        return subtract(other, self)
+
+    def __isub__(self, other: Any) -> NDArray:
+        return subtract(self, other, self)
+
+    def __mul__(self, other: Any) -> NDArray:
+        return multiply(self, other)
+
+    def __rmul__(self, other: Any) -> NDArray:
+        return multiply(other, self)
+
+    def __imul__(self, other: Any) -> NDArray:
+        return multiply(self, other, self)
+
+    def __truediv__(self, other: Any) -> NDArray:
+        return divide(self, other)
+
+    def __rtruediv__(self, other: Any) -> NDArray:
+        return divide(other, self)
+
+    def __itruediv__(self, other: Any) -> NDArray:
+        return divide(self, other, self)
+
+    def __mod__(self, other: Any) -> NDArray:
+        return modulo(self, other)
+
+    def __rmod__(self, other: Any) -> NDArray:
+        return modulo(other, self)
+
+    def __imod__(self, other: Any) -> NDArray:
+        return modulo(self, other, self)
+
+    def __pow__(self, other: Any) -> NDArray:
+        return power(self, other)
+
+    def __rpow__(self, other: Any) -> NDArray:
+        return power(other, self)
+
+    def __eq__(self, other: Any) -> NDArray:  # type: ignore[override]
+        return equal(self, other)
+
+    def __ne__(self, other: Any) -> NDArray:  # type: ignore[override]
+        return not_equal(self, other)
+
+    def __gt__(self, other: Any) -> NDArray:
+        return greater(self, other)
+
+    def __ge__(self, other: Any) -> NDArray:
+        return greater_equal(self, other)
+
+    def __lt__(self, other: Any) -> NDArray:
+        return lesser(self, other)
+
+    def __le__(self, other: Any) -> NDArray:
+        return lesser_equal(self, other)
+
+
+def invoke(
+    op: OpDef,
+    inputs: Sequence[NDArray],
+    given: Mapping[str, Any],
+    out: NDArray | Sequence[NDArray] | None = None,
+    ctx: Context | None = None,
+) -> Any:
+    """Run ``op`` on ``inputs``: an NDArray, or a list of them when it has several outputs.
+
+    ``given`` are attribute values, or their texts. With ``out`` the results are written there.
+    Raises MXNetError naming the operator, its operands and the user's line.
+    """
+    texts = attr_texts(op, given)
+    arrays = [array._data for array in inputs]
+    attrs = checked_attrs(op, texts, arrays)
+    form = TRAINING_FORMS.get(op.name) if autograd.is_training() else None
+    if form is None:
+        results = run_ref(op, arrays, attrs)
+    else:
+        results, updates = form(arrays, attrs)
+        for position, values in updates.items():
+            inputs[position]._write(values)
+    results = [_owned(result, arrays) for result in results]
+    if out is not None:
+        return _written(op, results, out)
+    place = ctx or (inputs[0]._ctx if inputs else current_context())
+    wrapped = [NDArray(result, place) for result in results]
+    return wrapped[0] if len(wrapped) == 1 else wrapped
+
+
+def call(op: OpDef, called: str, tensors: dict[str, Any], given: dict[str, Any]) -> Any:
+    """What a function of the ``nd`` namespace does with its arguments."""
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, NDArray):
+            who = "Positional arguments" if "num_args" in given else f"Argument {name}"
+            raise AssertionError(f"{who} must have NDArray type, but got {tensor}")
+    for name, value in given.items():
+        if isinstance(value, NDArray) and name != "out":
+            raise TypeError(f"{called}() takes a value for '{name}', got an NDArray")
+    out, _, ctx = given.pop("out", None), given.pop("name", None), given.pop("ctx", None)
+    if ctx is not None:
+        ctx = Context(*ctx) if isinstance(ctx, tuple) else Context(ctx)
+        ctx.require_host(op.name)
+    return invoke(op, list(tensors.values()), given, out, ctx)
+
+
+def _owned(result: np.ndarray, operands: Sequence[np.ndarray]) -> np.ndarray:
+    """A contiguous, writable array that shares no memory with the operands."""
+    array = np.asarray(result)
+    if not array.flags.c_contiguous or not array.flags.writeable:
+        return np.array(array, order="C")
+    if any(
+        array is x or (array.base is not None and np.may_share_memory(array, x)) for x in operands
+    ):
+        return array.copy()
+    return array
+
+
+def _written(op: OpDef, results: list[np.ndarray], out: Any) -> Any:
+    """``out``, after the results were written there."""
+    outs = list(out) if isinstance(out, (list, tuple)) else [out]
+    for array in outs:
+        if not isinstance(array, NDArray):
+            raise TypeError(f"out is an NDArray or a list of them, got {type(array)}")
+    check_out(op, results, [array._data for array in outs])
+    for array, result in zip(outs, results):
+        array._write(result)
+    return out
+
+
+def _binary(
+    array_op: str, scalar_op: str, reversed_op: str, plain: Callable[[Any, Any], Any], doc: str
+) -> Callable[..., Any]:
+    """The function behind a Python operator: arrays broadcast, a number becomes an attribute."""
+
+    def function(lhs: Any, rhs: Any, out: NDArray | None = None) -> Any:
+        if isinstance(lhs, NDArray):
+            if isinstance(rhs, NDArray):
+                return invoke(lookup(array_op), (lhs, rhs), {}, out)
+            if isinstance(rhs, _NUMBERS):
+                return invoke(lookup(scalar_op), (lhs,), {"scalar": float(rhs)}, out)
+            raise TypeError(f"type {type(rhs)} not supported")
+        if not isinstance(lhs, _NUMBERS):
+            raise TypeError(f"type {type(lhs)} not supported")
+        if isinstance(rhs, NDArray):
+            return invoke(lookup(reversed_op), (rhs,), {"scalar": float(lhs)}, out)
+        if isinstance(rhs, _NUMBERS):
+            return plain(lhs, rhs)
+        raise TypeError(f"type {type(rhs)} not supported")
+
+    function.__doc__ = doc
+    return function
+
+
+def _symmetric(word: str, plain: Callable[[Any, Any], Any], doc: str) -> Callable[..., Any]:
+    return _binary(f"broadcast_{word}", f"_{word}_scalar", f"_{word}_scalar", plain, doc)
+
+
+def _ordering(
+    word: str, mirrored: str, plain: Callable[[Any, Any], bool], doc: str
+) -> Callable[..., Any]:
+    return _binary(f"broadcast_{word}", f"_{word}_scalar", f"_{mirrored}_scalar", plain, doc)
+
+
+add = _binary("broadcast_add", "_plus_scalar", "_plus_scalar", operator.add, "lhs + rhs")
+subtract = _binary("broadcast_sub", "_minus_scalar", "_rminus_scalar", operator.sub, "lhs - rhs")
+multiply = _binary("broadcast_mul", "_mul_scalar", "_mul_scalar", operator.mul, "lhs * rhs")
+divide = _binary("broadcast_div", "_div_scalar", "_rdiv_scalar", operator.truediv, "lhs / rhs")
+modulo = _binary("broadcast_mod", "_mod_scalar", "_rmod_scalar", operator.mod, "lhs % rhs")
+power = _binary("broadcast_power", "_power_scalar", "_rpower_scalar", operator.pow, "base ** exp")
+maximum = _symmetric("maximum", max, "The larger of the two.")
+minimum = _symmetric("minimum", min, "The smaller of the two.")
+equal = _symmetric("equal", operator.eq, "1 where lhs == rhs, else 0.")
+not_equal = _symmetric("not_equal", operator.ne, "1 where lhs != rhs, else 0.")
+greater = _ordering("greater", "lesser", operator.gt, "1 where lhs > rhs, else 0.")
+greater_equal = _ordering("greater_equal", "lesser_equal", operator.ge, "1 where lhs >= rhs.")
+lesser = _ordering("lesser", "greater", operator.lt, "1 where lhs < rhs, else 0.")
+lesser_equal = _ordering("lesser_equal", "greater_equal", operator.le, "1 where lhs <= rhs.")
+logical_and = _symmetric("logical_and", lambda a, b: bool(a and b), "1 where both are not 0.")
+logical_or = _symmetric("logical_or", lambda a, b: bool(a or b), "1 where one is not 0.")
+logical_xor = _symmetric("logical_xor", lambda a, b: bool(a) != bool(b), "1 where just one is.")
+true_divide = divide
+
+
+def split_v2(
+    ary: NDArray, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False
+) -> Any:
+    """Split along ``axis`` into so many equal parts, or at these indices."""
+    given: dict[str, Any] = {"axis": axis, "squeeze_axis": squeeze_axis}
+    if isinstance(indices_or_sections, int):
+        given.update(indices=(), sections=indices_or_sections)
+    else:
+        given.update(indices=(0, *indices_or_sections), sections=0)
+    return invoke(lookup("_split_v2"), (ary,), given)
+
+
+FUNCTIONS = namespace(call, ("out", "name"))
+
+for _name in FLUENT:
+    if _name in FUNCTIONS[""]:
+        setattr(NDArray, _name, FUNCTIONS[""][_name])

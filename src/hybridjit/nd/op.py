@@ -1,0 +1,1 @@
+"""``nd.op``: every public operator under its plain name; filled from the registry."""

@@ -1,0 +1,1 @@
+"""``nd.random``: random values; filled from the registry."""

@@ -1,0 +1,37 @@
+"""Who has written to an array's memory, as numbers that are cheap to compare.
+
+Arrays that share memory share one :class:`Storage`. Every write bumps its ``version``. A compiled
+net marks the storages of its parameters as watched; a write to any watched storage also advances
+the one process-wide counter ``WRITES.count``, so that the net learns from a single comparison per
+call that none of its parameters changed.
+"""
+
+from __future__ import annotations
+
+
+class Writes:
+    """How many writes to watched storages there have been."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+WRITES = Writes()
+
+
+class Storage:
+    """The identity of a piece of memory: how often it was written, and whether anyone watches."""
+
+    __slots__ = ("version", "watched")
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.watched = False
+
+    def bump(self) -> None:
+        """Note one write."""
+        self.version += 1
+        if self.watched:
+            WRITES.count += 1

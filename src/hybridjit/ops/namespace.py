@@ -1,0 +1,194 @@
+"""Python functions for operators: what ``nd`` and ``sym`` are filled with.
+
+In: the registry, and an ``invoke`` that says what a call does. Out: real functions with signature
+and documentation, sorted into a namespace's own and its sub-modules' (``contrib``, ``linalg``...).
+A call sorts its arguments into tensors by input name and the rest by name; what they mean is
+``invoke``'s affair.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from inspect import Parameter
+from types import ModuleType
+from typing import Any
+
+from .attrs import IGNORED, Attr, attr_text
+from .registry import OpDef, all_names, lookup
+
+# invoke(op, called, tensors by input name, everything else by name)
+Invoke = Callable[[OpDef, str, dict[str, Any], dict[str, Any]], Any]
+
+SUBMODULES = ("contrib", "linalg", "image", "random", "sparse")
+
+# Methods that arrays and symbols have in common; each is the function of the same name.
+_FLUENT = """
+    abs arccos arccosh arcsin arcsinh arctan arctanh argmax argmax_channel argmin argsort
+    broadcast_axes broadcast_like broadcast_to cbrt ceil clip cos cosh degrees depth_to_space exp
+    expm1 fix flip floor log log10 log1p log2 log_softmax max mean min nanprod nansum norm one_hot
+    ones_like pad pick prod radians rcbrt reciprocal relu repeat reshape_like rint round rsqrt
+    shape_array sigmoid sign sin sinh size_array slice slice_axis slice_like softmax softmin sort
+    space_to_depth split sqrt square sum swapaxes take tan tanh tile topk transpose trunc
+    zeros_like
+"""
+FLUENT = tuple(_FLUENT.split())
+
+
+def namespace(invoke: Invoke, options: tuple[str, ...]) -> dict[str, dict[str, Callable[..., Any]]]:
+    """All functions, by sub-module and name. ``""`` holds the namespace's own.
+
+    ``options`` are the extra parameters after the attributes (``out``, ``name``, ``attr``).
+    Names with a leading underscore are under ``_internal``, but ``_contrib_X`` is ``contrib.X``.
+    """
+    rooms: dict[str, dict[str, Callable[..., Any]]] = {"": {}, "_internal": {}}
+    rooms.update({room: {} for room in SUBMODULES})
+    for name, op in all_names().items():
+        for room, public in _places(name):
+            rooms[room][public] = _function(op, public, invoke, options)
+    return rooms
+
+
+def attach(module: ModuleType, functions: Mapping[str, Callable[..., Any]]) -> ModuleType:
+    """Give ``module`` these functions, except where it defines its own."""
+    for name, function in functions.items():
+        if name not in module.__dict__:
+            function.__module__ = module.__name__
+            setattr(module, name, function)
+    return module
+
+
+def attr_texts(op: OpDef, given: Mapping[str, Any]) -> dict[str, str]:
+    """The texts of the attributes that a caller gave.
+
+    None is written where the attribute admits it, and means "not given" elsewhere.
+    """
+    texts = {}
+    for key, value in given.items():
+        if value is not None:
+            texts[key] = attr_text(value)
+        elif any(attr.name == key and _admits_none(attr) for attr in op.attrs):
+            texts[key] = "None"
+    return texts
+
+
+def input_slots(op: OpDef) -> tuple[str, ...]:
+    """Names of all inputs that the operator can have, whatever its attributes; () if variadic."""
+    if is_variadic(op):
+        return ()
+    if not callable(op.inputs):
+        return tuple(name.lstrip("*") for name in op.inputs)
+    lists = [op.input_names(attrs) for attrs in _attribute_variants(op)]
+    longest = max(lists, key=len, default=())
+    rest = dict.fromkeys(n for names in lists for n in names if n not in longest)
+    return (*longest, *rest)
+
+
+def is_variadic(op: OpDef) -> bool:
+    """True if the operator takes any number of tensors, counted by ``num_args``."""
+    return any(attr.name == "num_args" for attr in op.attrs)
+
+
+def signature(op: OpDef, options: tuple[str, ...]) -> inspect.Signature:
+    """Tensors, then attributes in declared order, then ``options``, all by position or keyword."""
+    kind = Parameter.POSITIONAL_OR_KEYWORD
+    if is_variadic(op):
+        parameters = [Parameter("data", Parameter.VAR_POSITIONAL)]
+        kind = Parameter.KEYWORD_ONLY
+    else:
+        parameters = [Parameter(name, kind, default=None) for name in input_slots(op)]
+    for attr in op.attrs:
+        parameters.append(Parameter(attr.name, kind, default=attr.default))
+    parameters += [Parameter(name, kind, default=None) for name in options]
+    return inspect.Signature(parameters)
+
+
+def _places(name: str) -> Iterator[tuple[str, str]]:
+    """Where ``name`` is found: pairs of sub-module and name in it."""
+    for room in SUBMODULES:
+        if name.startswith(f"_{room}_"):
+            yield room, name[len(room) + 2 :]
+    yield ("_internal", name) if name.startswith("_") else ("", name)
+
+
+def _function(op: OpDef, name: str, invoke: Invoke, options: tuple[str, ...]) -> Callable[..., Any]:
+    make = _variadic_function if is_variadic(op) else _fixed_function
+    function = make(op, name, invoke, options)
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = _documentation(op)
+    function.__signature__ = _shared_signature(op.name, options)  # type: ignore[attr-defined]
+    return function
+
+
+def _fixed_function(
+    op: OpDef, called: str, invoke: Invoke, options: tuple[str, ...]
+) -> Callable[..., Any]:
+    inputs = input_slots(op)
+    names = (*inputs, *(attr.name for attr in op.attrs), *options)
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        if len(args) > len(names):
+            raise TypeError(
+                f"{called}() takes from 0 to {len(names)} positional arguments "
+                f"but {len(args)} were given"
+            )
+        given = dict(zip(names, args))
+        for key in given.keys() & kwargs.keys():
+            raise TypeError(f"{called}() got multiple values for argument '{key}'")
+        given.update(kwargs)
+        tensors = {n: t for n in inputs if (t := given.pop(n, None)) is not None}
+        return invoke(op, called, tensors, given)
+
+    return function
+
+
+def _variadic_function(
+    op: OpDef, called: str, invoke: Invoke, options: tuple[str, ...]
+) -> Callable[..., Any]:
+    def function(*args: Any, **given: Any) -> Any:
+        tensors = {f"arg{i}": tensor for i, tensor in enumerate(args)}
+        for key in [k for k in given if k[:3] == "arg" and k[3:].isdigit()]:
+            tensors[key] = given.pop(key)
+        given.setdefault("num_args", len(tensors))
+        return invoke(op, called, tensors, given)
+
+    return function
+
+
+@cache
+def _shared_signature(main_name: str, options: tuple[str, ...]) -> inspect.Signature:
+    """One signature for an operator under all its names: making one takes longer than the rest."""
+    return signature(lookup(main_name), options)
+
+
+def _admits_none(attr: Attr) -> bool:
+    return attr.type.endswith("?") or attr.base == "ints"
+
+
+def _documentation(op: OpDef) -> str:
+    lines = [op.doc]
+    if op.attrs:
+        lines += ["", "Attributes:"]
+        lines += [f"    {attr.name}: {_attribute_line(attr)}" for attr in op.attrs]
+    return "\n".join(lines)
+
+
+def _attribute_line(attr: Attr) -> str:
+    return f"{attr.type}, required" if attr.required else f"{attr.type}, default {attr.default!r}"
+
+
+def _attribute_variants(op: OpDef) -> Iterator[dict[str, Any]]:
+    """Attribute values that cover every choice which the operator's inputs may depend on."""
+    base = {attr.name: attr.default for attr in op.attrs if attr.name not in IGNORED}
+    assert callable(op.inputs)
+    read = inspect.signature(op.inputs).parameters
+    finite = {a.name: _values(a) for a in op.attrs if a.name in read and _values(a)}
+    for values in itertools.product(*finite.values()):
+        yield {**base, **dict(zip(finite, values))}
+
+
+def _values(attr: Attr) -> tuple[Any, ...]:
+    """All values of an attribute that has few of them."""
+    return (False, True) if attr.base == "bool" else attr.choices

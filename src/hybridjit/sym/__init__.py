@@ -1,0 +1,61 @@
+"""Symbols: ``sym.var`` and its kin, and one function per operator.
+
+The functions of operators come from the registry (``sym/__init__.pyi`` lists them for editors);
+``contrib``, ``linalg``, ``image``, ``random`` and ``sparse`` are modules of their own.
+"""
+
+import sys
+
+from ..ops.namespace import attach
+from . import _internal, contrib, image, linalg, op, random, sparse
+from .creation import (
+    Group,
+    Variable,
+    arange,
+    eye,
+    full,
+    histogram,
+    linspace,
+    load,
+    load_json,
+    ones,
+    var,
+    zeros,
+)
+from .symbol import FUNCTIONS, Symbol, hypot, maximum, minimum, power, split_v2
+
+pow = power
+
+__all__ = [
+    "Group",
+    "Symbol",
+    "Variable",
+    "arange",
+    "contrib",
+    "eye",
+    "full",
+    "histogram",
+    "hypot",
+    "image",
+    "linalg",
+    "linspace",
+    "load",
+    "load_json",
+    "maximum",
+    "minimum",
+    "ones",
+    "op",
+    "pow",
+    "power",
+    "random",
+    "sparse",
+    "split_v2",
+    "var",
+    "zeros",
+]
+
+for _module in (contrib, image, linalg, random, sparse):
+    attach(_module, FUNCTIONS[_module.__name__.rpartition(".")[2]])
+attach(_internal, FUNCTIONS["_internal"])
+attach(op, FUNCTIONS[""])
+attach(sys.modules[__name__], FUNCTIONS[""])

@@ -1,0 +1,88 @@
+"""Making nodes: an operator, the symbols it is applied to, attributes and a name.
+
+In: an operator, Outputs by input name, attribute values. Out: one node. Inputs that the caller left
+out become variables ``<node>_<input>``, as MXNet makes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..attribute import AttrScope
+from ..errors import MXNetError, located
+from ..ir.node import Node, Output, user_line, variable
+from ..name import NameManager
+from ..ops.namespace import attr_texts, is_variadic
+from ..ops.registry import OpDef
+
+# Attributes that MXNet keeps between underscores, however they were given.
+HIDDEN_KEYS = frozenset({"ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage"})
+
+# Variables made for these inputs say how they would be initialised.
+_IMPLICIT_INIT = {
+    ("BatchNorm", "moving_mean"): '["zero", {}]',
+    ("BatchNorm", "moving_var"): '["one", {}]',
+    ("BatchNorm_v1", "moving_mean"): '["zero", {}]',
+    ("BatchNorm_v1", "moving_var"): '["one", {}]',
+    ("_contrib_SyncBatchNorm", "moving_mean"): '["zero", {}]',
+    ("_contrib_SyncBatchNorm", "moving_var"): '["one", {}]',
+    ("LeakyReLU", "gamma"): '["Constant", {"value": 0.25}]',
+    ("UpSampling", "weight"): '["bilinear", {}]',
+}
+
+
+def compose(
+    op: OpDef,
+    hint: str,
+    inputs: Mapping[str, Output],
+    given: Mapping[str, Any],
+    name: str | None = None,
+    attr: Mapping[str, str] | None = None,
+) -> Node:
+    """A node that applies ``op``. Raises MXNetError naming operator, node and the user's line."""
+    source = user_line()
+    text = {**user_texts(attr), **attr_texts(op, given)}
+    name = NameManager.current.get(name, hint)
+    try:
+        attrs = op.parse(text)
+        names = op.input_names(attrs)
+        by_name = dict(zip(names, inputs.values())) if is_variadic(op) else inputs
+        _check_inputs(names, inputs, by_name)
+    except MXNetError as error:
+        raise located(error, f"{op.name} '{name}'", (), source) from None
+    edges = tuple(
+        by_name.get(n) or Output(_implicit_variable(op, name, n, text, source)) for n in names
+    )
+    return Node(op, name, text, edges, attrs, source)
+
+
+def user_texts(attr: Mapping[str, str] | None) -> dict[str, str]:
+    """The attributes of the current AttrScope and ``attr``, hidden keys between underscores.
+
+    Raises ValueError when one is not text.
+    """
+    texts = AttrScope.current.get(attr)
+    if any(not isinstance(value, str) for value in texts.values()):
+        raise ValueError("Set Attr only accepts string values")
+    return {f"__{k}__" if k in HIDDEN_KEYS else k: value for k, value in texts.items()}
+
+
+def _check_inputs(
+    names: tuple[str, ...], given: Mapping[str, Output], by_name: Mapping[str, Output]
+) -> None:
+    """Raises MXNetError when an input was given that these attributes do not have."""
+    if len(by_name) < len(given):
+        raise MXNetError(f"expects {len(names)} inputs, but got {len(given)} instead.")
+    for name in by_name:
+        if name not in names:
+            raise MXNetError(f"there is no input {name}; the inputs are {', '.join(names)}")
+
+
+def _implicit_variable(
+    op: OpDef, node_name: str, input_name: str, text: Mapping[str, str], source: str
+) -> Node:
+    """The variable for an input that was left out; it carries the operator's attributes."""
+    init = _IMPLICIT_INIT.get((op.name, input_name))
+    own = {**text, "__init__": init} if init else text
+    return variable(f"{node_name}_{input_name}", own, source)

@@ -1,0 +1,1 @@
+"""``sym.contrib``: contributed operators; filled from the registry."""

@@ -1,0 +1,143 @@
+"""Symbols from names, files and rules: ``sym.var``, ``sym.Group``, ``sym.zeros`` and their kin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from ..ir.node import Output, user_line, variable
+from ..ops.attrs import attr_text
+from ..types import CODE_OF_DTYPE
+from .compose import user_texts
+from .symbol import FUNCTIONS, Symbol
+from .upper import UPPER
+
+_INTERNAL = FUNCTIONS["_internal"]
+_STORAGE_TYPES = {"default": "0", "row_sparse": "1", "csr": "2"}
+
+
+def var(
+    name: str,
+    attr: dict[str, str] | None = None,
+    shape: Any = None,
+    lr_mult: float | None = None,
+    wd_mult: float | None = None,
+    dtype: Any = None,
+    init: Any = None,
+    stype: str | None = None,
+    **kwargs: Any,
+) -> Symbol:
+    """A variable. What is known of it is kept as attributes (``__shape__``, ``__dtype__``, ...).
+
+    Raises TypeError for a name that is not text, ValueError for another keyword unless it looks
+    like ``__this__``.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"Expect a string for variable `name`, got {type(name)}")
+    facts = {
+        "__shape__": None if shape is None else attr_text(shape),
+        "__lr_mult__": None if lr_mult is None else str(lr_mult),
+        "__wd_mult__": None if wd_mult is None else str(wd_mult),
+        "__dtype__": None if dtype is None else str(CODE_OF_DTYPE[np.dtype(dtype)]),
+        "__init__": init if init is None or isinstance(init, str) else init.dumps(),
+        "__storage_type__": None if stype is None else _STORAGE_TYPES[stype],
+    }
+    for key in kwargs:
+        if not (key.startswith("__") and key.endswith("__")):
+            raise ValueError(
+                f"Attribute name={key} is not supported. Additional attributes must start and end "
+                "with double underscores, e.g, __yourattr__"
+            )
+    facts.update({key: str(value) for key, value in kwargs.items()})
+    texts = {**user_texts(attr), **{k: text for k, text in facts.items() if text is not None}}
+    return Symbol((Output(variable(name, texts, user_line())),))
+
+
+Variable = var
+
+
+def Group(symbols: Iterable[Symbol]) -> Symbol:
+    """All outputs of several symbols as one. Raises TypeError when something is no symbol."""
+    members = list(symbols)
+    if not members or any(not isinstance(member, Symbol) for member in members):
+        raise TypeError("Expected a list of symbols as input")
+    return Symbol(output for member in members for output in member.outputs)
+
+
+def load(fname: Any) -> Symbol:
+    """Read a ``-symbol.json`` file. Raises MXNetError when it is none."""
+    return Symbol(UPPER.load(fname))
+
+
+def load_json(json_str: str) -> Symbol:
+    """The symbol that a JSON text holds. Raises MXNetError when it holds none."""
+    return Symbol(UPPER.from_json(json_str))
+
+
+def zeros(shape: Any, dtype: Any = None, **kwargs: Any) -> Symbol:
+    return _INTERNAL["_zeros"](shape=shape, dtype=dtype or "float32", **kwargs)
+
+
+def ones(shape: Any, dtype: Any = None, **kwargs: Any) -> Symbol:
+    return _INTERNAL["_ones"](shape=shape, dtype=dtype or "float32", **kwargs)
+
+
+def full(shape: Any, val: float, dtype: Any = None, **kwargs: Any) -> Symbol:
+    dtype = dtype or "float32"
+    return _INTERNAL["_full"](shape=shape, dtype=dtype, value=float(val), **kwargs)
+
+
+def arange(
+    start: float,
+    stop: float | None = None,
+    step: float = 1.0,
+    repeat: int = 1,
+    infer_range: bool = False,
+    name: str | None = None,
+    dtype: Any = None,
+) -> Symbol:
+    """``start``, ``start + step``, ... below ``stop``, each ``repeat`` times."""
+    return _INTERNAL["_arange"](
+        start=start,
+        stop=stop,
+        step=step,
+        repeat=repeat,
+        infer_range=infer_range,
+        name=name,
+        dtype=dtype or "float32",
+    )
+
+
+def linspace(
+    start: float,
+    stop: float,
+    num: int,
+    endpoint: bool = True,
+    name: str | None = None,
+    dtype: Any = None,
+) -> Symbol:
+    """``num`` evenly spaced numbers from ``start`` to ``stop``."""
+    return _INTERNAL["_linspace"](
+        start=start, stop=stop, num=num, endpoint=endpoint, name=name, dtype=dtype or "float32"
+    )
+
+
+def eye(N: int, M: int = 0, k: int = 0, dtype: Any = None, **kwargs: Any) -> Symbol:
+    """Ones on the ``k``-th diagonal of ``N`` rows and ``M`` columns (0: as many)."""
+    return _INTERNAL["_eye"](N=N, M=M, k=k, dtype=dtype or "float32", **kwargs)
+
+
+def histogram(
+    a: Symbol, bins: Any = 10, range: tuple[float, float] | None = None, **kwargs: Any
+) -> Symbol:
+    """Counts per bin and the bins' edges. ``bins`` is their number, or a Symbol of edges.
+
+    Raises ValueError for a number of bins without a range: it cannot depend on the values.
+    """
+    if isinstance(bins, Symbol):
+        return _INTERNAL["_histogram"](a, bins, **kwargs)
+    if range is None:
+        raise ValueError("null range is not supported in symbol mode")
+    return _INTERNAL["_histogram"](a, bin_cnt=bins, range=range, **kwargs)

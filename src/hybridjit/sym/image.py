@@ -1,0 +1,1 @@
+"""``sym.image``: image operators; filled from the registry."""

@@ -1,0 +1,109 @@
+"""What ``infer_shape`` and ``infer_type`` of a Symbol answer.
+
+In: a Symbol's outputs, and shapes or element types by argument name. Out: MXNet's three lists
+(arguments, outputs, auxiliary states), in which 0 and () stand for what is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..errors import MXNetError
+from ..ir.node import Node, Output, topological
+from ..passes.infer import NodeTypes, infer_node_types
+from ..types import DTYPE_NAMES, TensorType
+from .outputs import Outputs, auxiliary_nodes
+
+Lists = tuple[list[Any], list[Any], list[Any]]
+
+
+def infer_shapes(symbol: Outputs, shapes: Mapping[str, Any]) -> Lists:
+    """Shapes, from some arguments' shapes. Raises MXNetError when they contradict each other."""
+    for name, shape in shapes.items():
+        if not isinstance(shape, (tuple, list)):
+            raise TypeError(f"Arguments need to be shapes (tuple), but '{name}' is {type(shape)}.")
+    known = {n: TensorType(tuple(s or None for s in sizes), None) for n, sizes in shapes.items()}
+    return _listed(symbol, infer_node_types(symbol.outputs, known), _shape)
+
+
+def infer_types(symbol: Outputs, dtypes: Mapping[str, Any]) -> Lists:
+    """Element types, from some arguments' types; variables that nothing decides are float32.
+
+    An operator whose rule needs shapes is taken to keep its first input's type or to have the type
+    that its ``dtype`` attribute says.
+    """
+    known = {n: TensorType(None, _element_type(n, d)) for n, d in dtypes.items()}
+    types = infer_node_types(symbol.outputs, known)
+    for node in topological(symbol.outputs):
+        types[node] = tuple(
+            t if t.dtype is not None else t.with_dtype(_likely_dtype(node, types))
+            for t in types[node]
+        )
+    return _listed(symbol, types, _dtype)
+
+
+def is_complete(lists: Lists) -> bool:
+    """Whether nothing in the three lists is unknown."""
+    return all(item is not None and item != () and 0 not in _sizes(item) for item in sum(lists, []))
+
+
+def by_argument_name(symbol: Outputs, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Facts given by position (in argument order, None for unknown) or by name, by name.
+
+    Raises ValueError when both are given, MXNetError for a name that is no variable's.
+    """
+    if args and kwargs:
+        raise ValueError(
+            "Can only specify known argument shapes either by positional or kwargs way."
+        )
+    if args:
+        names = symbol.list_arguments()
+        if len(args) > len(names):
+            raise MXNetError(f"{len(args)} arguments are given, the symbol has {len(names)}")
+        return {name: fact for name, fact in zip(names, args) if fact is not None}
+    names = symbol.list_inputs()
+    for name in kwargs:
+        if name not in names:
+            raise MXNetError(f"keyword argument name {name} not found. Candidates: {names}")
+    return {name: fact for name, fact in kwargs.items() if fact is not None}
+
+
+def _listed(symbol: Outputs, types: NodeTypes, pick: Any) -> Lists:
+    aux = auxiliary_nodes(symbol.outputs)
+    variables = [node for node in topological(symbol.outputs) if node.is_variable]
+    arguments = [pick(types[node][0]) for node in variables if node not in aux]
+    states = [pick(types[node][0]) for node in variables if node in aux]
+    return arguments, [pick(types[o.node][o.index]) for o in symbol.outputs], states
+
+
+def _shape(t: TensorType) -> tuple[int, ...]:
+    return () if t.shape is None else tuple(size or 0 for size in t.shape)
+
+
+def _dtype(t: TensorType) -> type[np.generic] | None:
+    return None if t.dtype is None else t.dtype.type
+
+
+def _sizes(item: Any) -> tuple[int, ...]:
+    return item if isinstance(item, tuple) else ()
+
+
+def _element_type(name: str, dtype: Any) -> np.dtype:
+    found = DTYPE_NAMES.get(np.dtype(dtype).name)
+    if found is None:
+        raise TypeError(f"Argument need to be one of {', '.join(DTYPE_NAMES)}, '{name}' is {dtype}")
+    return found
+
+
+def _likely_dtype(node: Node, types: NodeTypes) -> np.dtype | None:
+    declared = node.attrs.get("dtype")
+    if isinstance(declared, np.dtype):
+        return declared
+    return _input_dtypes(node.inputs, types)
+
+
+def _input_dtypes(inputs: Iterable[Output], types: NodeTypes) -> np.dtype | None:
+    return next((types[edge.node][edge.index].dtype for edge in inputs), None)

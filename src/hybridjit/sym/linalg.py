@@ -1,0 +1,1 @@
+"""``sym.linalg``: linear algebra; filled from the registry."""

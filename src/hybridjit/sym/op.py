@@ -1,0 +1,1 @@
+"""``sym.op``: every public operator under its plain name; filled from the registry."""

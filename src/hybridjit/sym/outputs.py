@@ -1,0 +1,188 @@
+"""A tuple of outputs of nodes: indexing, names and listings.
+
+In: outputs. Out: names, attributes, and other tuples of outputs. No operator is known here;
+:mod:`.symbol` adds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NoReturn, TypeVar
+
+from ..errors import MXNetError
+from ..ir.node import Node, Output, topological
+from .compose import HIDDEN_KEYS
+
+Self = TypeVar("Self", bound="Outputs")
+
+_VALUES_ONLY = frozenset({"shape", "dtype", "size", "ndim", "context", "ctx", "T", "stype", "grad"})
+
+
+class Outputs:
+    """What every Symbol can do without an operator."""
+
+    __slots__ = ("outputs", "__weakref__")
+    __array_priority__ = 1000.0  # NumPy scalars on the left leave the operation to us
+
+    def __init__(self, outputs: Iterable[Output]) -> None:
+        self.outputs = tuple(outputs)
+
+    @property
+    def name(self) -> str | None:
+        """The node's name; None for a group over several nodes."""
+        names = {id(output.node): output.node.name for output in self.outputs}
+        return names.popitem()[1] if len(names) == 1 else None
+
+    def __repr__(self) -> str:
+        if self.name is not None:
+            return f"<Symbol {self.name}>"
+        return f"<Symbol group [{', '.join(output.node.name for output in self.outputs)}]>"
+
+    def __len__(self) -> int:
+        return len(self.outputs)
+
+    def __iter__(self: Self) -> Iterator[Self]:
+        return (type(self)((output,)) for output in self.outputs)
+
+    def __getitem__(self: Self, index: Any) -> Self:
+        """One output by position or name, or a group of them by a slice.
+
+        Raises IndexError for a position that is not there, ValueError for such a name, MXNetError
+        for a negative position and TypeError for anything else.
+        """
+        if isinstance(index, str):
+            return self._output_named(index)
+        if isinstance(index, slice):
+            return type(self)(self.outputs[index])
+        if not isinstance(index, int):
+            raise TypeError("Symbol only support integer index to fetch i-th output")
+        if index < 0:
+            raise MXNetError(f"Symbol only accept nonnegative index, got {index}")
+        if index >= len(self.outputs):
+            raise IndexError(
+                f"output {index} of {self!r}, which has {len(self.outputs)}: "
+                "on a Symbol the brackets choose an output, not a row"
+            )
+        return type(self)((self.outputs[index],))
+
+    def _output_named(self: Self, name: str) -> Self:
+        found = [output for output in self.outputs if output.name == name]
+        if not found:
+            raise ValueError(f'Cannot find output that matches name "{name}"')
+        if len(found) > 1:
+            raise ValueError(f'There are multiple outputs with name "{name}"')
+        return type(self)(found)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        message = f"'Symbol' object has no attribute '{name}'"
+        if name in _VALUES_ONLY:
+            message += (
+                ": nothing is computed yet while a block is traced; an operator can find it out "
+                "at run time (shape_array, reshape with 0 and -1, slice_like, reshape_like)"
+            )
+        raise AttributeError(message)
+
+    def __copy__(self: Self) -> Self:
+        return type(self)(self.outputs)
+
+    def __deepcopy__(self: Self, memo: Any) -> Self:
+        return type(self)(self.outputs)
+
+    # Listings
+
+    def list_outputs(self) -> list[str]:
+        return [output.name for output in self.outputs]
+
+    def list_inputs(self) -> list[str]:
+        """Names of all variables, in the order of the nodes."""
+        return [node.name for node in self._variables()]
+
+    def list_arguments(self) -> list[str]:
+        """Names of the variables that are not auxiliary states."""
+        aux = auxiliary_nodes(self.outputs)
+        return [node.name for node in self._variables() if node not in aux]
+
+    def list_auxiliary_states(self) -> list[str]:
+        aux = auxiliary_nodes(self.outputs)
+        return [node.name for node in self._variables() if node in aux]
+
+    def _variables(self) -> list[Node]:
+        return [node for node in topological(self.outputs) if node.is_variable]
+
+    def get_internals(self: Self) -> Self:
+        """A group of every output of every node."""
+        nodes = topological(self.outputs)
+        return type(self)(Output(n, i) for n in nodes for i in range(len(n.output_names)))
+
+    def get_children(self: Self) -> Self | None:
+        """A group of the inputs of the nodes; None when there are none."""
+        nodes = dict.fromkeys(output.node for output in self.outputs)
+        inputs = [edge for node in nodes for edge in node.inputs]
+        return type(self)(inputs) if inputs else None
+
+    def attr(self, key: str) -> str | None:
+        """One attribute's text; None if it is not set or this is a group."""
+        return self.list_attr().get(key)
+
+    def list_attr(self, recursive: bool = False) -> dict[str, str]:
+        """All attributes of this node, hidden keys also without their underscores."""
+        if recursive:
+            raise DeprecationWarning("list_attr with recursive=True: use attr_dict")
+        return {} if self.name is None else _shown_attrs(self.outputs[0].node)
+
+    def attr_dict(self) -> dict[str, dict[str, str]]:
+        """The attributes of every node that has any, by name."""
+        nodes = topological(self.outputs)
+        return {node.name: _shown_attrs(node) for node in nodes if node.text}
+
+    def debug_str(self) -> str:
+        """A listing of all nodes."""
+        lines = ["Symbol Outputs:"]
+        lines += [f"\toutput[{i}]={o.node.name}({o.index})" for i, o in enumerate(self.outputs)]
+        for node in topological(self.outputs):
+            lines += _debug_lines(node)
+        return "\n".join(lines) + "\n"
+
+
+def auxiliary_nodes(outputs: Iterable[Output]) -> set[Node]:
+    """The variables that some operator reads as an auxiliary state."""
+    found: set[Node] = set()
+    for node in topological(outputs):
+        if node.op is not None:
+            found.update(node.inputs[i].node for i in node.op.aux_positions(node.attrs))
+    return found
+
+
+def substituted(outputs: Iterable[Output], values: Mapping[str, Output]) -> list[Output]:
+    """The same outputs of a copy of the graph with variables replaced, by name."""
+    outputs = tuple(outputs)
+    new: dict[Node, Output | Node] = {}
+
+    def moved(edge: Output) -> Output:
+        found = new[edge.node]
+        return found if isinstance(found, Output) else Output(found, edge.index)
+
+    for node in topological(outputs):
+        if node.is_variable:
+            new[node] = values.get(node.name, node)
+        else:
+            inputs = tuple(moved(edge) for edge in node.inputs)
+            new[node] = Node(node.op, node.name, node.text, inputs, node.attrs, node.source)
+    return [moved(output) for output in outputs]
+
+
+def _shown_attrs(node: Node) -> dict[str, str]:
+    bare = {key: node.text[f"__{key}__"] for key in HIDDEN_KEYS if f"__{key}__" in node.text}
+    return {**node.text, **bare}
+
+
+def _debug_lines(node: Node) -> list[str]:
+    if node.is_variable:
+        return [f"Variable:{node.name}"]
+    assert node.op is not None
+    lines = ["--------------------", f"Op:{node.op.name}, Name={node.name}", "Inputs:"]
+    edges = enumerate(node.inputs)
+    lines += [f"\targ[{i}]={e.node.name}({e.index}) version=0" for i, e in edges]
+    if node.text:
+        lines += ["Attrs:", *(f"\t{key}={value}" for key, value in sorted(node.text.items()))]
+    return lines

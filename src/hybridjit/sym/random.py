@@ -1,0 +1,1 @@
+"""``sym.random``: random values; filled from the registry."""

@@ -1,0 +1,331 @@
+"""Symbol with its operators, and ``call``: the one place where they make nodes.
+
+In: symbols and attribute values. Out: symbols. Operators are strict here, as in MXNet: ``+`` makes
+``elemwise_add``, which does not broadcast. What needs the layers above (files, evaluation) goes
+through :mod:`.upper`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ..errors import MXNetError, NotImplementedForSymbol
+from ..ir.node import Output
+from ..ops.namespace import FLUENT, is_variadic, namespace
+from ..ops.registry import OpDef
+from .compose import compose
+from .infer import by_argument_name, infer_shapes, infer_types, is_complete
+from .outputs import Outputs, substituted
+from .upper import UPPER
+
+_NUMBERS = (float, int, np.generic)
+ARRAY_ONLY = (
+    "asnumpy",
+    "asscalar",
+    "copy",
+    "detach",
+    "as_in_context",
+    "wait_to_read",
+    "backward",
+)
+
+
+class Symbol(Outputs):
+    """Outputs of a graph that is yet to be computed. Make one with ``sym.var`` or an operator."""
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]  # == makes a node
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _from_json, (UPPER.to_json(self.outputs, False),)
+
+    # Types and values
+
+    def infer_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """Shapes of arguments, outputs and auxiliary states, from some arguments' shapes.
+
+        ``(None, None, None)`` and a warning when they do not suffice. Raises MXNetError when they
+        contradict each other.
+        """
+        found = self.infer_shape_partial(*args, **kwargs)
+        if is_complete(found):
+            return found
+        rows = zip(self.list_arguments(), found[0])
+        warnings.warn(
+            "Cannot decide shape for the following arguments (0s in shape means unknown "
+            "dimensions). Consider providing them as input:\n\t"
+            + "\n\t".join(f"{name}: {shape}" for name, shape in rows if not shape or 0 in shape),
+            stacklevel=2,
+        )
+        return None, None, None
+
+    def infer_shape_partial(self, *args: Any, **kwargs: Any) -> Any:
+        """As ``infer_shape``, with ``()`` for an unknown shape and 0 for an unknown size."""
+        return infer_shapes(self, by_argument_name(self, args, kwargs))
+
+    def infer_type(self, *args: Any, **kwargs: Any) -> Any:
+        """Element types of arguments, outputs and auxiliary states, from some arguments' types."""
+        found = self.infer_type_partial(*args, **kwargs)
+        return found if is_complete(found) else (None, None, None)
+
+    def infer_type_partial(self, *args: Any, **kwargs: Any) -> Any:
+        return infer_types(self, by_argument_name(self, args, kwargs))
+
+    def eval(self, ctx: Any = None, **kwargs: Any) -> Any:
+        """The outputs, computed from arrays by argument name, as a list."""
+        return self.bind(ctx, kwargs).forward()
+
+    def bind(
+        self,
+        ctx: Any,
+        args: Any,
+        args_grad: Any = None,
+        grad_req: Any = "write",
+        aux_states: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        """An Executor over these arrays (a dictionary, or a list in argument order)."""
+        return UPPER.bind(self, ctx, args, aux_states)
+
+    def simple_bind(
+        self, ctx: Any, grad_req: Any = "write", type_dict: Any = None, **kwargs: Any
+    ) -> Any:
+        """An Executor over new arrays of zeros, from the shapes of some arguments."""
+        return UPPER.simple_bind(self, ctx, type_dict, kwargs)
+
+    def optimize_for(self, backend: str, *args: Any, **kwargs: Any) -> Symbol:
+        """Itself: there are no other backends."""
+        return self
+
+    def get_backend_symbol(self, backend: str) -> Symbol:
+        return self
+
+    def tojson(self, remove_amp_cast: bool = True) -> str:
+        """The graph as MXNet's symbol JSON."""
+        return UPPER.to_json(self.outputs, remove_amp_cast)
+
+    def save(self, fname: str, remove_amp_cast: bool = True) -> None:
+        """Write the graph to a ``-symbol.json`` file."""
+        UPPER.save(fname, self.outputs, remove_amp_cast)
+
+    def __call__(self, *args: Symbol, **kwargs: Any) -> Symbol:
+        """A copy with variables replaced: ``net(data=other)``."""
+        kwargs.pop("name", None)
+        if args:
+            raise MXNetError("General composition only support kwargs for now")
+        names = self.list_inputs()
+        for name, value in kwargs.items():
+            if not isinstance(value, Symbol):
+                raise TypeError(f"Compose expect `Symbol` as arguments, got {type(value)}")
+            if name not in names:
+                raise MXNetError(f"keyword argument name {name} not found. Candidates: {names}")
+        values = {name: single_output(name, value) for name, value in kwargs.items()}
+        return Symbol(substituted(self.outputs, values))
+
+    # Shapes
+
+    def reshape(self, *args: Any, **kwargs: Any) -> Symbol:
+        """The operator ``reshape``: takes the shape as one tuple."""
+        return _PUBLIC["reshape"](self, *args, **kwargs)
+
+    def astype(self, *args: Any, **kwargs: Any) -> Symbol:
+        return _PUBLIC["cast"](self, *args, **kwargs)
+
+    def flatten(self, inplace: bool = False, **kwargs: Any) -> Symbol:
+        return _PUBLIC["flatten"](self, **kwargs)
+
+    def expand_dims(self, axis: int, inplace: bool = False, **kwargs: Any) -> Symbol:
+        return _PUBLIC["expand_dims"](self, axis=axis, **kwargs)
+
+    def squeeze(self, axis: Any = None, inplace: bool = False, **kwargs: Any) -> Symbol:
+        return _PUBLIC["squeeze"](self, axis=axis, **kwargs)
+
+    def diag(self, k: int = 0, **kwargs: Any) -> Symbol:
+        return _PUBLIC["diag"](self, k, **kwargs)
+
+    def split_v2(self, *args: Any, **kwargs: Any) -> Symbol:
+        return split_v2(self, *args, **kwargs)
+
+    def as_nd_ndarray(self) -> Symbol:
+        return self
+
+    # Python's operators
+
+    def __neg__(self) -> Symbol:
+        return multiply(self, -1.0)
+
+    def __abs__(self) -> Symbol:
+        return _PUBLIC["abs"](self)
+
+    def __add__(self, other: Any) -> Symbol:
+        return add(self, other)
+
+    def __radd__(self, other: Any) -> Symbol:
+        return add(other, self)
+
+    def __sub__(self, other: Any) -> Symbol:
+        return subtract(self, other)
+
+    def __rsub__(self, other: Any) -> Symbol:
+        return subtract(other, self)
+
+    def __mul__(self, other: Any) -> Symbol:
+        return multiply(self, other)
+
+    def __rmul__(self, other: Any) -> Symbol:
+        return multiply(other, self)
+
+    def __truediv__(self, other: Any) -> Symbol:
+        return divide(self, other)
+
+    def __rtruediv__(self, other: Any) -> Symbol:
+        return divide(other, self)
+
+    def __mod__(self, other: Any) -> Symbol:
+        return modulo(self, other)
+
+    def __rmod__(self, other: Any) -> Symbol:
+        return modulo(other, self)
+
+    def __pow__(self, other: Any) -> Symbol:
+        return power(self, other)
+
+    def __rpow__(self, other: Any) -> Symbol:
+        return _from_base(other, self)
+
+    def __eq__(self, other: Any) -> Symbol:  # type: ignore[override]
+        return _equal(self, other)
+
+    def __ne__(self, other: Any) -> Symbol:  # type: ignore[override]
+        return _not_equal(self, other)
+
+    def __gt__(self, other: Any) -> Symbol:
+        return _greater(self, other)
+
+    def __ge__(self, other: Any) -> Symbol:
+        return _greater_equal(self, other)
+
+    def __lt__(self, other: Any) -> Symbol:
+        return _lesser(self, other)
+
+    def __le__(self, other: Any) -> Symbol:
+        return _lesser_equal(self, other)
+
+    # What only arrays can do
+
+    def __iadd__(self, other: Any) -> NoReturn:
+        raise NotImplementedForSymbol("__iadd__", "+=", other, 1)
+
+    def __isub__(self, other: Any) -> NoReturn:
+        raise NotImplementedForSymbol("__isub__", "-=", other, 1)
+
+    def __imul__(self, other: Any) -> NoReturn:
+        raise NotImplementedForSymbol("__imul__", "*=", other, 1)
+
+    def __itruediv__(self, other: Any) -> NoReturn:
+        raise NotImplementedForSymbol("__itruediv__", "/=", other, 1)
+
+    def __bool__(self) -> NoReturn:
+        raise NotImplementedForSymbol("__bool__", "bool")
+
+
+def call(op: OpDef, called: str, tensors: dict[str, Any], given: dict[str, Any]) -> Symbol:
+    """What a function of the ``sym`` namespace does with its arguments."""
+    name, attr = given.pop("name", None), given.pop("attr", None)
+    given.pop("out", None)
+    for key in [key for key, value in given.items() if isinstance(value, Symbol)]:
+        tensors[key] = given.pop(key)
+    for key, tensor in tensors.items():
+        if not isinstance(tensor, Symbol):
+            who = "Positional arguments" if is_variadic(op) else f"Argument {key}"
+            raise AssertionError(f"{who} must be Symbol instances, but got {tensor}")
+    inputs = {key: single_output(key, tensor) for key, tensor in tensors.items()}
+    node = compose(op, called.lower(), inputs, given, name, attr)
+    return Symbol(Output(node, i) for i in range(len(node.output_names)))
+
+
+def single_output(name: str, symbol: Symbol) -> Output:
+    """The one output of ``symbol``. Raises MXNetError when it has several."""
+    if len(symbol.outputs) != 1:
+        raise MXNetError(
+            f"input {name} takes one output, {symbol!r} has {len(symbol.outputs)}: "
+            "choose one with [i]"
+        )
+    return symbol.outputs[0]
+
+
+FUNCTIONS = namespace(call, ("name", "attr", "out"))
+_PUBLIC, _INTERNAL = FUNCTIONS[""], FUNCTIONS["_internal"]
+
+for _name in FLUENT:
+    if _name in _PUBLIC:
+        setattr(Symbol, _name, _PUBLIC[_name])
+
+
+def _array_only(name: str) -> Callable[..., NoReturn]:
+    def method(self: Symbol, *args: Any, **kwargs: Any) -> NoReturn:
+        raise NotImplementedForSymbol(name)
+
+    return method
+
+
+for _name in ARRAY_ONLY:
+    setattr(Symbol, _name, _array_only(_name))
+
+
+def _binary(
+    word: str, scalar_word: str, reversed_word: str, plain: Callable[[Any, Any], Any] | None = None
+) -> Callable[[Any, Any], Any]:
+    """The function behind a Python operator: strict on symbols, numbers become an attribute.
+
+    The words are names of operators as MXNet's front end calls them; nodes are named after them.
+    """
+
+    def function(lhs: Any, rhs: Any) -> Any:
+        if isinstance(lhs, Symbol) and isinstance(rhs, Symbol):
+            return _INTERNAL[word](lhs, rhs)
+        if isinstance(lhs, Symbol) and isinstance(rhs, _NUMBERS):
+            return _INTERNAL[scalar_word](lhs, scalar=rhs)
+        if isinstance(rhs, Symbol) and isinstance(lhs, _NUMBERS):
+            return _INTERNAL[reversed_word](rhs, scalar=lhs)
+        if plain is not None and isinstance(lhs, _NUMBERS) and isinstance(rhs, _NUMBERS):
+            return plain(lhs, rhs)
+        strange = rhs if isinstance(lhs, (Symbol, *_NUMBERS)) else lhs
+        raise TypeError(f"type {type(strange)} not supported")
+
+    return function
+
+
+add = _binary("_Plus", "_PlusScalar", "_PlusScalar")
+subtract = _binary("_Minus", "_MinusScalar", "_RMinusScalar")
+multiply = _binary("_Mul", "_MulScalar", "_MulScalar")
+divide = _binary("_Div", "_DivScalar", "_RDivScalar")
+modulo = _binary("_Mod", "_ModScalar", "_RModScalar")
+power = _binary("_Power", "_PowerScalar", "_RPowerScalar", pow)
+maximum = _binary("_Maximum", "_MaximumScalar", "_MaximumScalar", max)
+minimum = _binary("_Minimum", "_MinimumScalar", "_MinimumScalar", min)
+hypot = _binary("_Hypot", "_HypotScalar", "_HypotScalar", np.hypot)
+_from_base = _binary("_Power", "_PowerScalar", "_rpower_scalar")
+_equal = _binary("_equal", "_equal_scalar", "_equal_scalar")
+_not_equal = _binary("_not_equal", "_not_equal_scalar", "_not_equal_scalar")
+_greater = _binary("_greater", "_greater_scalar", "_lesser_scalar")
+_greater_equal = _binary("_greater_equal", "_greater_equal_scalar", "_lesser_equal_scalar")
+_lesser = _binary("_lesser", "_lesser_scalar", "_greater_scalar")
+_lesser_equal = _binary("_lesser_equal", "_lesser_equal_scalar", "_greater_equal_scalar")
+
+
+def split_v2(
+    ary: Symbol, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False
+) -> Symbol:
+    """Split along ``axis`` into so many equal parts, or at these indices."""
+    sections = indices_or_sections if isinstance(indices_or_sections, int) else 0
+    indices = [] if sections else [0, *indices_or_sections]
+    return _INTERNAL["_split_v2"](ary, indices, axis, squeeze_axis, sections)
+
+
+def _from_json(text: str) -> Symbol:
+    return Symbol(UPPER.from_json(text))

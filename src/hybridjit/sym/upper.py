@@ -1,0 +1,40 @@
+"""What symbols ask of the layers above them: the file format and evaluation.
+
+Imports point down, so ``sym`` cannot reach them. The package (``hybridjit/__init__.py``) puts
+their functions into :data:`UPPER` when it is imported; the methods of Symbol call them there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import InternalError
+
+
+def _absent(*args: Any, **kwargs: Any) -> Any:
+    raise InternalError("this function is attached by `import hybridjit`, which did not finish")
+
+
+@dataclass
+class Upper:
+    """Functions over the outputs that a symbol holds.
+
+    to_json      ``(outputs, remove_amp_cast) -> text``
+    from_json    ``(text) -> outputs``
+    save         ``(file name, outputs, remove_amp_cast)``
+    load         ``(file name) -> outputs``
+    bind         ``(symbol, ctx, args, aux_states) -> Executor``
+    simple_bind  ``(symbol, ctx, types by name, shapes by name) -> Executor``
+    """
+
+    to_json: Callable[..., str] = _absent
+    from_json: Callable[..., Any] = _absent
+    save: Callable[..., None] = _absent
+    load: Callable[..., Any] = _absent
+    bind: Callable[..., Any] = _absent
+    simple_bind: Callable[..., Any] = _absent
+
+
+UPPER = Upper()
