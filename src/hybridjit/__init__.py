@@ -9,13 +9,20 @@ from .attribute import AttrScope
 from .config import override
 from .context import Context, cpu, cpu_pinned, current_context, gpu, num_gpus
 from .errors import MXNetError
+from .io import nd_files, symbol_files
 from .nd import NDArray
 from .sym import Symbol
+from .sym.upper import UPPER
 
 __version__ = "0.1.0"
 
 ndarray = nd
 symbol = sym
+
+# What lies below the file formats gets them here: imports point down only.
+nd.save, nd.load, nd.load_frombuffer = nd_files.save, nd_files.load, nd_files.load_frombuffer
+UPPER.to_json, UPPER.load_json = symbol_files.to_json, symbol_files.load_json
+UPPER.save, UPPER.load = symbol_files.save, symbol_files.load
 
 __all__ = [
     "AttrScope",

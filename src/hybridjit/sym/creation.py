@@ -68,12 +68,12 @@ def Group(symbols: Iterable[Symbol]) -> Symbol:
 
 def load(fname: Any) -> Symbol:
     """Read a ``-symbol.json`` file. Raises MXNetError when it is none."""
-    return Symbol(UPPER.load(fname))
+    return UPPER.load(fname)
 
 
 def load_json(json_str: str) -> Symbol:
     """The symbol that a JSON text holds. Raises MXNetError when it holds none."""
-    return Symbol(UPPER.from_json(json_str))
+    return UPPER.load_json(json_str)
 
 
 def zeros(shape: Any, dtype: Any = None, **kwargs: Any) -> Symbol:

@@ -41,7 +41,7 @@ class Symbol(Outputs):
     __hash__ = None  # type: ignore[assignment]  # == makes a node
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _from_json, (UPPER.to_json(self.outputs, False),)
+        return _restored, (UPPER.to_json(self, False),)
 
     # Types and values
 
@@ -106,11 +106,11 @@ class Symbol(Outputs):
 
     def tojson(self, remove_amp_cast: bool = True) -> str:
         """The graph as MXNet's symbol JSON."""
-        return UPPER.to_json(self.outputs, remove_amp_cast)
+        return UPPER.to_json(self, remove_amp_cast)
 
     def save(self, fname: str, remove_amp_cast: bool = True) -> None:
         """Write the graph to a ``-symbol.json`` file."""
-        UPPER.save(fname, self.outputs, remove_amp_cast)
+        UPPER.save(self, fname, remove_amp_cast)
 
     def __call__(self, *args: Symbol, **kwargs: Any) -> Symbol:
         """A copy with variables replaced: ``net(data=other)``."""
@@ -327,5 +327,5 @@ def split_v2(
     return _INTERNAL["_split_v2"](ary, indices, axis, squeeze_axis, sections)
 
 
-def _from_json(text: str) -> Symbol:
-    return Symbol(UPPER.from_json(text))
+def _restored(text: str) -> Symbol:
+    return UPPER.load_json(text)

@@ -19,18 +19,18 @@ def _absent(*args: Any, **kwargs: Any) -> Any:
 
 @dataclass
 class Upper:
-    """Functions over the outputs that a symbol holds.
+    """Functions of the file format and of evaluation.
 
-    to_json      ``(outputs, remove_amp_cast) -> text``
-    from_json    ``(text) -> outputs``
-    save         ``(file name, outputs, remove_amp_cast)``
-    load         ``(file name) -> outputs``
+    to_json      ``(symbol, remove_amp_cast) -> text``
+    load_json    ``(text) -> Symbol``
+    save         ``(symbol, file name, remove_amp_cast)``
+    load         ``(file name) -> Symbol``
     bind         ``(symbol, ctx, args, aux_states) -> Executor``
     simple_bind  ``(symbol, ctx, types by name, shapes by name) -> Executor``
     """
 
     to_json: Callable[..., str] = _absent
-    from_json: Callable[..., Any] = _absent
+    load_json: Callable[..., Any] = _absent
     save: Callable[..., None] = _absent
     load: Callable[..., Any] = _absent
     bind: Callable[..., Any] = _absent
