@@ -1,1 +1,229 @@
-"""Elementwise operators: unary, binary, scalar and broadcasting forms."""
+"""Functions of one element: exp, floor, relu and their kin; inputs ``data``, no attributes.
+
+Each line says the meaning twice on purpose: once for NumPy arrays of any type, once for one
+float32 on a scalar builder. An operator without the second form runs in NumPy only. Results keep
+the operand's type: float16 is computed in single precision, integers in double, then truncated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..errors import DTypeError
+from ..types import TensorType
+from . import special
+from .casting import exactly, in_floating, on_integers
+from .registry import Kind, register
+from .rules import Types, require_float, same_type
+
+DEGREES = 180.0 / math.pi
+
+
+def refuse_bool(*types: TensorType) -> None:
+    """Raises DTypeError for a bool operand: MXNet's arithmetic has none."""
+    if any(t.dtype is not None and t.dtype.kind == "b" for t in types):
+        raise DTypeError("this operator takes numbers, got bool")
+
+
+def same_number(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+    """All inputs and outputs have one numeric type; whatever is known of any holds for all."""
+    refuse_bool(*ins, *outs)
+    return same_type(ins, outs)
+
+
+def same_float(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+    """All inputs and outputs have one floating type; whatever is known of any holds for all."""
+    for t in (*ins, *outs):
+        require_float("this operator", t)
+    return same_type(ins, outs)
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x))
+
+
+def scalar_sigmoid(b: Any, x: Any) -> Any:
+    one = b.const(1.0)
+    return b.div(one, b.add(one, b.exp(b.neg(x))))
+
+
+def softsign(x: np.ndarray) -> np.ndarray:
+    return x / (1 + np.abs(x))
+
+
+def scalar_softsign(b: Any, x: Any) -> Any:
+    return b.div(x, b.add(b.const(1.0), b.abs(x)))
+
+
+def indicator(b: Any, mask: Any) -> Any:
+    """1 where the mask holds, else 0."""
+    return b.select(mask, b.const(1.0), b.const(0.0))
+
+
+@on_integers(np.copy)
+def _round(x: np.ndarray) -> np.ndarray:
+    """To the nearest, halves away from zero. Adding 0.5 first would round 0.49999997 up."""
+    whole = np.trunc(x)
+    return np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(1, x), whole)
+
+
+def _scalar_round(b: Any, x: Any) -> Any:
+    zero, one = b.const(0.0), b.const(1.0)
+    whole = b.trunc(x)
+    away = b.add(whole, b.select(b.lt(x, zero), b.const(-1.0), one))
+    return b.select(b.ge(b.abs(b.sub(x, whole)), b.const(0.5)), away, whole)
+
+
+@on_integers(np.copy)
+def _rint(x: np.ndarray) -> np.ndarray:
+    """To the nearest, halves down."""
+    low, high = np.floor(x), np.ceil(x)
+    return np.where(x - low <= high - x, low, high)
+
+
+def _scalar_rint(b: Any, x: Any) -> Any:
+    low, high = b.floor(x), b.ceil(x)
+    return b.select(b.le(b.sub(x, low), b.sub(high, x)), low, high)
+
+
+@exactly
+def _sign(x: np.ndarray) -> np.ndarray:
+    """-1, 0 or 1; 0 for NaN."""
+    return (x > 0).astype(np.int8) - (x < 0).astype(np.int8)
+
+
+def _scalar_sign(b: Any, x: Any) -> Any:
+    zero = b.const(0.0)
+    return b.select(b.gt(x, zero), b.const(1.0), b.select(b.lt(x, zero), b.const(-1.0), zero))
+
+
+def unary(
+    name: str,
+    ref: Callable[..., Any],
+    scalar: Callable[..., Any] | None,
+    doc: str,
+    domain: tuple[float, float] = (-4.0, 4.0),
+    aliases: str = "sparse",
+) -> None:
+    """Register one function of one number. ``aliases="sparse"`` is MXNet's ``_sparse_<name>``."""
+    register(
+        name,
+        "data",
+        kind=Kind.HOST if scalar is None else Kind.POINTWISE,
+        infer=same_number,
+        ref=ref,
+        scalar=scalar,
+        domain=domain,
+        aliases=f"_sparse_{name}" if aliases == "sparse" else aliases,
+        doc=doc,
+    )
+
+
+def times(factor: float) -> Callable[..., Any]:
+    return lambda b, x: b.mul(x, b.const(factor))
+
+
+# Exact in every type
+unary(
+    "relu",
+    exactly(lambda x: np.maximum(x, 0)),
+    lambda b, x: b.max(x, b.const(0.0)),
+    "x where positive, else 0; NaN stays.",
+)
+unary("abs", exactly(np.abs), lambda b, x: b.abs(x), "Absolute value.")
+unary("negative", exactly(np.negative), lambda b, x: b.neg(x), "-x; unsigned integers wrap.")
+unary("square", exactly(np.square), lambda b, x: b.mul(x, x), "x * x.")
+unary("sign", _sign, _scalar_sign, "-1, 0 or 1; 0 for NaN.")
+unary(
+    "_contrib_sign_ste",
+    _sign,
+    _scalar_sign,
+    "sign, by its training name.",
+    aliases="_sparse__contrib_sign_ste",
+)
+unary(
+    "logical_not",
+    exactly(lambda x: x == 0),
+    lambda b, x: indicator(b, b.eq(x, b.const(0.0))),
+    "1 where x is 0, else 0.",
+    aliases="",
+)
+
+# Rounding; integers are whole already
+unary("floor", on_integers(np.copy)(np.floor), lambda b, x: b.floor(x), "Largest whole <= x.")
+unary("ceil", on_integers(np.copy)(np.ceil), lambda b, x: b.ceil(x), "Smallest whole >= x.")
+unary("trunc", on_integers(np.copy)(np.trunc), lambda b, x: b.trunc(x), "Whole part of x.")
+unary("fix", on_integers(np.copy)(np.trunc), lambda b, x: b.trunc(x), "Nearest whole to zero.")
+unary("round", _round, _scalar_round, "Nearest whole, halves away from zero.")
+unary(
+    "_contrib_round_ste",
+    _round,
+    _scalar_round,
+    "round, by its training name.",
+    aliases="_sparse__contrib_round_ste",
+)
+unary("rint", _rint, _scalar_rint, "Nearest whole, halves down.")
+
+# Exponentials and roots
+unary("sigmoid", in_floating(sigmoid), scalar_sigmoid, "1 / (1 + exp(-x)).")
+unary("softsign", in_floating(softsign), scalar_softsign, "x / (1 + |x|).", aliases="")
+unary("tanh", in_floating(np.tanh), lambda b, x: b.tanh(x), "Hyperbolic tangent.")
+unary("exp", in_floating(np.exp), lambda b, x: b.exp(x), "e to the x.")
+unary("expm1", in_floating(np.expm1), lambda b, x: b.expm1(x), "e to the x, less 1.")
+unary("log", in_floating(np.log), lambda b, x: b.log(x), "Natural logarithm.", (0.05, 8))
+unary(
+    "log2",
+    in_floating(np.log2),
+    lambda b, x: b.mul(b.log(x), b.const(1 / math.log(2))),
+    "Logarithm to base 2.",
+    (0.05, 8),
+)
+unary(
+    "log10",
+    in_floating(np.log10),
+    lambda b, x: b.mul(b.log(x), b.const(1 / math.log(10))),
+    "Logarithm to base 10.",
+    (0.05, 8),
+)
+unary("log1p", in_floating(np.log1p), lambda b, x: b.log1p(x), "log(1 + x).", (-0.9, 8))
+unary("sqrt", in_floating(np.sqrt), lambda b, x: b.sqrt(x), "Square root.", (0.05, 8))
+unary(
+    "rsqrt",
+    in_floating(lambda x: 1 / np.sqrt(x)),
+    lambda b, x: b.div(b.const(1.0), b.sqrt(x)),
+    "1 / sqrt(x).",
+    (0.05, 8),
+)
+unary("cbrt", in_floating(np.cbrt), None, "Cube root.")
+unary("rcbrt", in_floating(lambda x: 1 / np.cbrt(x)), None, "1 / cbrt(x).", (0.05, 8), "")
+unary(
+    "reciprocal",
+    in_floating(lambda x: 1 / x),
+    lambda b, x: b.div(b.const(1.0), x),
+    "1 / x.",
+    (0.05, 8),
+    "",
+)
+unary("degrees", in_floating(lambda x: x * DEGREES), times(DEGREES), "Radians to degrees.")
+unary("radians", in_floating(lambda x: x / DEGREES), times(1 / DEGREES), "Degrees to radians.")
+unary("erf", in_floating(special.erf), lambda b, x: b.erf(x), "Error function.", aliases="")
+
+# Trigonometry and special functions
+unary("sin", in_floating(np.sin), None, "Sine.")
+unary("cos", in_floating(np.cos), None, "Cosine.")
+unary("tan", in_floating(np.tan), None, "Tangent.", (-1.2, 1.2))
+unary("arcsin", in_floating(np.arcsin), None, "Inverse sine.", (-0.95, 0.95))
+unary("arccos", in_floating(np.arccos), None, "Inverse cosine.", (-0.95, 0.95))
+unary("arctan", in_floating(np.arctan), None, "Inverse tangent.")
+unary("sinh", in_floating(np.sinh), None, "Hyperbolic sine.")
+unary("cosh", in_floating(np.cosh), None, "Hyperbolic cosine.")
+unary("arcsinh", in_floating(np.arcsinh), None, "Inverse hyperbolic sine.")
+unary("arccosh", in_floating(np.arccosh), None, "Inverse hyperbolic cosine.", (1.1, 8))
+unary("arctanh", in_floating(np.arctanh), None, "Inverse hyperbolic tangent.", (-0.9, 0.9))
+unary("erfinv", in_floating(special.erfinv), None, "Inverse error function.", (-0.9, 0.9), "")
+unary("gamma", in_floating(special.gamma), None, "The gamma function.", (0.2, 5))
+unary("gammaln", in_floating(special.gammaln), None, "log |gamma(x)|.", (0.2, 5))

@@ -1,0 +1,263 @@
+"""Activations and other functions of one element that take attributes: clip, smooth_l1, ...
+
+``LeakyReLU`` with ``prelu`` has a second input: gamma of C numbers lies along axis 1 of the data
+(axis 0 of 1-D data), gamma of one number holds everywhere. :func:`gamma_shape` is that rule; its
+scalar form takes the two values already aligned.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..errors import ShapeError
+from ..types import PartialShape, product, shape_text
+from . import special
+from .casting import exactly, in_floating, scalar_of
+from .pointwise import (
+    same_float,
+    same_number,
+    scalar_sigmoid,
+    scalar_softsign,
+    sigmoid,
+    softsign,
+)
+from .registry import Kind, register
+from .rules import Types, same_dtype
+
+# Klambauer et al. 2017, "Self-normalizing neural networks": the fixed point for mean 0, variance 1
+SELU_ALPHA = 1.6732632423543772
+SELU_SCALE = 1.0507009873554805
+
+
+def _softplus(x: np.ndarray) -> np.ndarray:
+    """log(1 + exp(x)) without overflow; NaN stays."""
+    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+
+
+def _scalar_softplus(b: Any, x: Any) -> Any:
+    return b.add(b.max(x, b.const(0.0)), b.log1p(b.exp(b.neg(b.abs(x)))))
+
+
+def _scalar_positive(b: Any, x: Any) -> Any:
+    zero = b.const(0.0)
+    return b.select(b.gt(x, zero), x, zero)
+
+
+# act_type: on arrays, on a scalar builder. Unlike the operator relu, this relu makes NaN 0.
+_ACTIVATIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "relu": (lambda x: np.where(x > 0, x, 0), _scalar_positive),
+    "sigmoid": (sigmoid, scalar_sigmoid),
+    "tanh": (np.tanh, lambda b, x: b.tanh(x)),
+    "softrelu": (_softplus, _scalar_softplus),
+    "softsign": (softsign, scalar_softsign),
+}
+
+
+@in_floating
+def activation(x: np.ndarray, *, act_type: str) -> np.ndarray:
+    return _ACTIVATIONS[act_type][0](x)
+
+
+register(
+    "Activation",
+    "data",
+    "act_type:relu|sigmoid|softrelu|softsign|tanh!",
+    kind=Kind.POINTWISE,
+    infer=same_float,
+    ref=activation,
+    scalar=lambda b, x, act_type: _ACTIVATIONS[act_type][1](b, x),
+    doc="relu (NaN gives 0), sigmoid, softrelu = log(1 + exp(x)), softsign or tanh.",
+)
+
+
+def gamma_shape(data: PartialShape, gamma: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape under which prelu's gamma broadcasts against the data. Raises ShapeError."""
+    axis = 1 if len(data) > 1 else 0
+    if product(gamma) == 1:
+        return (1,) * len(data)
+    if len(gamma) != 1 or gamma[0] != data[axis]:
+        raise ShapeError(
+            f"gamma {shape_text(gamma)} must be (1,) or fit axis {axis} of data {shape_text(data)}"
+        )
+    return tuple(gamma[0] if i == axis else 1 for i in range(len(data)))
+
+
+def _leaky_types(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+    (data,), outs = same_float(ins[:1], outs)
+    if len(ins) == 1:
+        return (data,), outs
+    gamma = ins[1].with_dtype(same_dtype(data, ins[1]))
+    if gamma.shape is None and data.shape:
+        gamma = gamma.with_shape((data.shape[1] if len(data.shape) > 1 else data.shape[0],))
+    if gamma.is_known and data.is_known:
+        gamma_shape(data.dims, gamma.dims)
+    return (data, gamma), outs
+
+
+def _elu(x: np.ndarray, slope: float) -> np.ndarray:
+    return np.where(x > 0, x, x.dtype.type(slope) * np.expm1(x))
+
+
+def _gelu(x: np.ndarray) -> np.ndarray:
+    inner = special.erf(x.astype(np.float64) / math.sqrt(2.0)).astype(x.dtype)
+    return x.dtype.type(0.5) * x * (1 + inner)
+
+
+@in_floating
+def leaky_relu(
+    x: np.ndarray,
+    *gamma: np.ndarray,
+    act_type: str,
+    slope: float,
+    lower_bound: float,
+    upper_bound: float,
+) -> np.ndarray:
+    number = x.dtype.type
+    if act_type == "gelu":
+        return _gelu(x)
+    if act_type == "elu":
+        return _elu(x, slope)
+    if act_type == "selu":
+        return number(SELU_SCALE) * _elu(x, SELU_ALPHA)
+    if act_type == "prelu":
+        return np.where(x > 0, x, x * gamma[0].reshape(gamma_shape(x.shape, gamma[0].shape)))
+    factor = slope if act_type == "leaky" else (lower_bound + upper_bound) / 2
+    return np.where(x > 0, x, x * number(factor))
+
+
+def _scalar_leaky_relu(
+    b: Any,
+    x: Any,
+    *gamma: Any,
+    act_type: str,
+    slope: float,
+    lower_bound: float,
+    upper_bound: float,
+) -> Any:
+    if act_type == "gelu":
+        inner = b.add(b.const(1.0), b.erf(b.div(x, b.const(math.sqrt(2.0)))))
+        return b.mul(b.mul(b.const(0.5), x), inner)
+    if act_type in ("elu", "selu"):
+        factor = b.const(slope if act_type == "elu" else SELU_ALPHA)
+        bent = b.select(b.gt(x, b.const(0.0)), x, b.mul(factor, b.expm1(x)))
+        return bent if act_type == "elu" else b.mul(b.const(SELU_SCALE), bent)
+    mean_slope = slope if act_type == "leaky" else (lower_bound + upper_bound) / 2
+    factor = gamma[0] if act_type == "prelu" else b.const(mean_slope)
+    return b.select(b.gt(x, b.const(0.0)), x, b.mul(x, factor))
+
+
+register(
+    "LeakyReLU",
+    lambda act_type, **attrs: ("data", "gamma") if act_type == "prelu" else ("data",),
+    "act_type:elu|gelu|leaky|prelu|rrelu|selu=leaky slope:float=0.25"
+    " lower_bound:float=0.125 upper_bound:float=0.334",
+    kind=Kind.POINTWISE,
+    infer=_leaky_types,
+    ref=leaky_relu,
+    scalar=_scalar_leaky_relu,
+    doc="x where positive, else slope*x, gamma*x or slope*(exp(x)-1); or gelu, by erf.",
+)
+
+
+@in_floating
+def hard_sigmoid(x: np.ndarray, *, alpha: float, beta: float) -> np.ndarray:
+    number = x.dtype.type
+    return np.maximum(np.minimum(x * number(alpha) + number(beta), number(1)), number(0))
+
+
+def _scalar_hard_sigmoid(b: Any, x: Any, *, alpha: float, beta: float) -> Any:
+    line = b.add(b.mul(x, b.const(alpha)), b.const(beta))
+    return b.max(b.min(line, b.const(1.0)), b.const(0.0))
+
+
+register(
+    "hard_sigmoid",
+    "data",
+    "alpha:float=0.2 beta:float=0.5",
+    kind=Kind.POINTWISE,
+    infer=same_float,
+    ref=hard_sigmoid,
+    scalar=_scalar_hard_sigmoid,
+    doc="max(0, min(1, alpha * x + beta)).",
+)
+
+
+@exactly
+def clip(x: np.ndarray, *, a_min: float, a_max: float) -> np.ndarray:
+    """x between the bounds, which integers truncate; the upper one is looked at first."""
+    low, high = scalar_of(a_min, x.dtype), scalar_of(a_max, x.dtype)
+    return np.where(x > high, high, np.where(x < low, low, x))
+
+
+def _scalar_clip(b: Any, x: Any, *, a_min: float, a_max: float) -> Any:
+    low, high = b.const(a_min), b.const(a_max)
+    return b.select(b.gt(x, high), high, b.select(b.lt(x, low), low, x))
+
+
+register(
+    "clip",
+    "data",
+    "a_min:float! a_max:float!",
+    kind=Kind.POINTWISE,
+    infer=same_number,
+    ref=clip,
+    scalar=_scalar_clip,
+    aliases="_sparse_clip",
+    doc="x between a_min and a_max; NaN stays.",
+)
+
+
+@in_floating
+def smooth_l1(x: np.ndarray, *, scalar: float) -> np.ndarray:
+    number = x.dtype.type
+    size, square = np.abs(x), number(scalar * scalar)
+    inverse = number(1) / square
+    half = number(0.5)
+    return np.where(size > inverse, size - half * inverse, half * x * x * square)
+
+
+def _scalar_smooth_l1(b: Any, x: Any, *, scalar: float) -> Any:
+    half, square = b.const(0.5), b.const(scalar * scalar)
+    inverse = b.div(b.const(1.0), square)
+    size = b.abs(x)
+    bowl = b.mul(b.mul(b.mul(half, x), x), square)
+    return b.select(b.gt(size, inverse), b.sub(size, b.mul(half, inverse)), bowl)
+
+
+register(
+    "smooth_l1",
+    "data",
+    "scalar:double=1",
+    kind=Kind.POINTWISE,
+    infer=same_number,
+    ref=smooth_l1,
+    scalar=_scalar_smooth_l1,
+    doc="0.5 (s x)^2 where |x| <= 1/s^2, else |x| - 0.5/s^2.",
+)
+
+
+@in_floating
+def quadratic(x: np.ndarray, *, a: float, b: float, c: float) -> np.ndarray:
+    number = x.dtype.type
+    return number(a) * x * x + number(b) * x + number(c)
+
+
+def _scalar_quadratic(builder: Any, x: Any, *, a: float, b: float, c: float) -> Any:
+    square = builder.mul(builder.mul(builder.const(a), x), x)
+    return builder.add(builder.add(square, builder.mul(builder.const(b), x)), builder.const(c))
+
+
+register(
+    "_contrib_quadratic",
+    "data",
+    "a:float=0 b:float=0 c:float=0",
+    kind=Kind.POINTWISE,
+    infer=same_number,
+    ref=quadratic,
+    scalar=_scalar_quadratic,
+    doc="a * x^2 + b * x + c.",
+)

@@ -1,0 +1,266 @@
+"""Functions of two numbers, in up to four forms each, and ``add_n``.
+
+``elemwise_add`` takes equal shapes, ``broadcast_add`` NumPy's, ``_plus_scalar`` an attribute
+``scalar`` for the right operand and ``_rminus_scalar`` one for the left. Operands have one type,
+which the result keeps; comparisons give 0 and 1 in it. A scalar is first converted to that type
+(1.5 is 1 beside integers); bool operands of scalar forms count as int64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from ..errors import ShapeError
+from ..types import INT64, TensorType, merge_dtypes, merge_shapes
+from .casting import exactly, in_floating, on_integers, scalar_of
+from .pointwise import indicator, refuse_bool, same_number
+from .registry import Kind, register
+from .rules import Types, broadcast
+
+Formula = Callable[..., Any]
+
+
+def broadcast_number(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+    """NumPy's broadcasting over equal numeric dtypes."""
+    refuse_bool(*ins, *outs)
+    return broadcast(ins, outs)
+
+
+def with_scalar_type(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+    """The result has the operand's type, int64 for bool."""
+    (data,), out = ins, outs[0] if outs else TensorType(None, None)
+    shape = merge_shapes(data.shape, out.shape)
+    dtype = INT64 if data.dtype is not None and data.dtype.kind == "b" else data.dtype
+    dtype = merge_dtypes(dtype, out.dtype)
+    taken = dtype if data.dtype is None else data.dtype
+    return (TensorType(shape, taken),), (TensorType(shape, dtype),)
+
+
+def _scalar_form(ref: Formula, is_reversed: bool) -> Formula:
+    def with_scalar(data: np.ndarray, *, scalar: float, is_int: bool) -> np.ndarray:
+        number = data.astype(INT64) if data.dtype.kind == "b" else data
+        other = scalar_of(scalar, number.dtype)
+        return ref(other, number) if is_reversed else ref(number, other)
+
+    return with_scalar
+
+
+def _scalar_code(code: Formula | None, is_reversed: bool) -> Formula | None:
+    if code is None:
+        return None
+
+    def with_scalar(b: Any, x: Any, *, scalar: float, is_int: bool) -> Any:
+        other = b.const(scalar)
+        return code(b, other, x) if is_reversed else code(b, x, other)
+
+    return with_scalar
+
+
+def _register(names: str, inputs: str, attrs: str, **fields: Any) -> None:
+    name, _, aliases = names.partition(" ")
+    kind = Kind.HOST if fields["scalar"] is None else Kind.POINTWISE
+    register(name, inputs, attrs, kind=kind, aliases=aliases, **fields)
+
+
+def operation(
+    doc: str,
+    ref: Formula,
+    code: Formula | None,
+    *,
+    strict: str,
+    twin: str,
+    scalar: str,
+    reversed_scalar: str = "",
+    domain: tuple[float, float] = (-4.0, 4.0),
+) -> None:
+    """Register the forms of one function: each text is a main name followed by its aliases."""
+    pair: dict[str, Any] = {"ref": ref, "scalar": code, "domain": domain}
+    _register(strict, "lhs rhs", "", infer=same_number, doc=f"{doc} Equal shapes.", **pair)
+    _register(twin, "lhs rhs", "", infer=broadcast_number, doc=f"{doc} Broadcasts.", **pair)
+    for names, swapped in ((scalar, False), (reversed_scalar, True)):
+        if names:
+            _register(
+                names,
+                "data",
+                "scalar:double=1 is_int:bool=True",
+                infer=with_scalar_type,
+                ref=_scalar_form(ref, swapped),
+                scalar=_scalar_code(code, swapped),
+                domain=domain,
+                doc=f"{doc} The {'first' if swapped else 'second'} operand is an attribute.",
+            )
+
+
+def _quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Whole quotient towards zero; NumPy's goes down. 0 for a zero divisor."""
+    down = np.floor_divide(a, b)
+    return down + ((np.remainder(a, b) != 0) & ((a < 0) != (b < 0)))
+
+
+@on_integers(np.remainder)
+def _modulo(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The remainder with the divisor's sign; 0 for a zero divisor."""
+    rest = np.fmod(a, b)
+    rest = np.where((rest != 0) & ((a < 0) != (b < 0)), rest + b, rest)
+    return np.where(b == 0, 0, rest)
+
+
+operation(
+    "Sum.",
+    exactly(np.add),
+    lambda b, x, y: b.add(x, y),
+    strict="elemwise_add _Plus _plus _add _sparse_elemwise_add",
+    twin="broadcast_add broadcast_plus _sparse_broadcast_add _sparse_broadcast_plus",
+    scalar="_plus_scalar _PlusScalar",
+)
+operation(
+    "Difference.",
+    exactly(np.subtract),
+    lambda b, x, y: b.sub(x, y),
+    strict="elemwise_sub _Minus _minus _sub _sparse_elemwise_sub",
+    twin="broadcast_sub broadcast_minus _sparse_broadcast_sub _sparse_broadcast_minus",
+    scalar="_minus_scalar _MinusScalar",
+    reversed_scalar="_rminus_scalar _RMinusScalar",
+)
+operation(
+    "Product.",
+    exactly(np.multiply),
+    lambda b, x, y: b.mul(x, y),
+    strict="elemwise_mul _Mul _mul _sparse_elemwise_mul",
+    twin="broadcast_mul _sparse_broadcast_mul",
+    scalar="_mul_scalar _MulScalar",
+)
+operation(
+    "Quotient; of integers towards zero.",
+    on_integers(_quotient)(np.divide),
+    lambda b, x, y: b.div(x, y),
+    domain=(0.5, 4.0),
+    strict="elemwise_div _Div _div _sparse_elemwise_div",
+    twin="broadcast_div _sparse_broadcast_div",
+    scalar="_div_scalar _DivScalar",
+    reversed_scalar="_rdiv_scalar _RDivScalar",
+)
+operation(
+    "Remainder with the divisor's sign, 0 for divisor 0.",
+    _modulo,
+    None,
+    domain=(0.5, 4.0),
+    strict="_mod _Mod",
+    twin="broadcast_mod",
+    scalar="_mod_scalar _ModScalar",
+    reversed_scalar="_rmod_scalar _RModScalar",
+)
+operation(
+    "Power.",
+    in_floating(np.power),
+    None,
+    domain=(0.2, 3.0),
+    strict="_power _Power",
+    twin="broadcast_power",
+    scalar="_power_scalar _PowerScalar",
+    reversed_scalar="_rpower_scalar _RPowerScalar",
+)
+operation(
+    "The larger; NaN if either is.",
+    exactly(np.maximum),
+    lambda b, x, y: b.max(x, y),
+    strict="_maximum _Maximum",
+    twin="broadcast_maximum",
+    scalar="_maximum_scalar _MaximumScalar",
+)
+operation(
+    "The smaller; NaN if either is.",
+    exactly(np.minimum),
+    lambda b, x, y: b.min(x, y),
+    strict="_minimum _Minimum",
+    twin="broadcast_minimum",
+    scalar="_minimum_scalar _MinimumScalar",
+)
+operation(
+    "sqrt(a^2 + b^2).",
+    in_floating(np.hypot),
+    None,
+    strict="_hypot _Hypot",
+    twin="broadcast_hypot",
+    scalar="_hypot_scalar _HypotScalar",
+)
+
+
+def _comparison(name: str, old: str, ref: Formula, method: str, doc: str) -> None:
+    operation(
+        doc,
+        exactly(ref),
+        lambda b, x, y: indicator(b, getattr(b, method)(x, y)),
+        strict=f"_{name} _{old}",
+        twin=f"broadcast_{name}",
+        scalar=f"_{name}_scalar _{old.replace('_', '')}Scalar",
+    )
+
+
+_comparison("equal", "Equal", np.equal, "eq", "1 where equal, else 0.")
+_comparison("not_equal", "Not_Equal", np.not_equal, "ne", "1 where not equal, else 0.")
+_comparison("greater", "Greater", np.greater, "gt", "1 where greater, else 0.")
+_comparison(
+    "greater_equal", "Greater_Equal", np.greater_equal, "ge", "1 where greater or equal, else 0."
+)
+_comparison("lesser", "Lesser", np.less, "lt", "1 where less, else 0.")
+_comparison("lesser_equal", "Lesser_Equal", np.less_equal, "le", "1 where less or equal, else 0.")
+
+
+def _mask_xor(b: Any, x: Any, y: Any) -> Any:
+    return b.mask_and(b.mask_or(x, y), b.mask_not(b.mask_and(x, y)))
+
+
+def _logical(name: str, old: str, ref: Formula, join: Formula, doc: str) -> None:
+    def code(b: Any, x: Any, y: Any) -> Any:
+        zero = b.const(0.0)
+        return indicator(b, join(b, b.ne(x, zero), b.ne(y, zero)))
+
+    operation(
+        doc,
+        exactly(ref),
+        code,
+        strict=f"_logical_{name} _Logical_{old}",
+        twin=f"broadcast_logical_{name}",
+        scalar=f"_logical_{name}_scalar _Logical{old}Scalar",
+    )
+
+
+_logical(
+    "and",
+    "And",
+    np.logical_and,
+    lambda b, x, y: b.mask_and(x, y),
+    "1 where both are nonzero, else 0.",
+)
+_logical(
+    "or", "Or", np.logical_or, lambda b, x, y: b.mask_or(x, y), "1 where either is nonzero, else 0."
+)
+_logical("xor", "Xor", np.logical_xor, _mask_xor, "1 where one alone is nonzero, else 0.")
+
+
+def _some_equal_types(ins: Types, outs: Types, *, num_args: int) -> tuple[Types, Types]:
+    if not ins:
+        raise ShapeError(f"add_n needs at least one operand, got {num_args}")
+    return same_number(ins, outs)
+
+
+def _sum_of_all(first: np.ndarray, *rest: np.ndarray, num_args: int) -> np.ndarray:
+    return np.array(reduce(np.add, rest, first), first.dtype, order="C")
+
+
+register(
+    "add_n",
+    "args...",
+    "num_args:int!",
+    kind=Kind.POINTWISE,
+    infer=_some_equal_types,
+    ref=_sum_of_all,
+    scalar=lambda b, *values, num_args: reduce(b.add, values),
+    aliases="ElementWiseSum _sparse_add_n _sparse_ElementWiseSum",
+    doc="Sum of any number of equal shapes.",
+)

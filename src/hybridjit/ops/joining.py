@@ -1,0 +1,221 @@
+"""Operators that make arrays larger: Concat, stack, tile, repeat and the broadcast_* family.
+
+In: one or more arrays of one type. Out: a new C-contiguous array of that type.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..errors import AttributeValueError, ShapeError
+from ..types import UNKNOWN, PartialShape, TensorType, merge, merge_shapes, product, shape_text
+from .movement import in_range, moving
+from .registry import Kind, register
+from .rules import Types, merged, normalized_axis, same_dtype
+
+Shape = tuple[int, ...]
+
+# Joining
+
+
+def _joined_axis(ins: Types, axis: int, extra: int = 0) -> int | None:
+    """The axis from the front, once the rank of any operand is known."""
+    ranks = [len(t.shape) for t in ins if t.shape is not None]
+    return normalized_axis(axis, ranks[0] + extra) if ranks else None
+
+
+def _without(shape: PartialShape, axis: int) -> PartialShape:
+    return tuple(None if i == axis else size for i, size in enumerate(shape))
+
+
+def _with(shape: PartialShape, axis: int, size: int | None) -> PartialShape:
+    return tuple(size if i == axis else d for i, d in enumerate(shape))
+
+
+def concat_types(ins: Types, outs: Types, *, num_args: int, dim: int) -> tuple[Types, Types]:
+    """Equal but for axis ``dim``, where the sizes add up; one unknown size is what is missing."""
+    if not ins:
+        raise ShapeError(f"Concat needs at least one operand, got {num_args}")
+    dtype = same_dtype(*ins, *outs)
+    out = outs[0] if outs else UNKNOWN
+    axis = _joined_axis((*ins, out), dim)
+    if axis is None:
+        return tuple(t.with_dtype(dtype) for t in ins), (out.with_dtype(dtype),)
+    shared: PartialShape | None = None
+    for t in (*ins, out):
+        if t.shape is not None:
+            shared = merge_shapes(shared, _without(t.shape, axis))
+    assert shared is not None
+    sizes = [None if t.shape is None else t.shape[axis] for t in ins]
+    total = None if out.shape is None else out.shape[axis]
+    if total is not None and sizes.count(None) == 1:
+        missing = total - sum(s for s in sizes if s is not None)
+        if missing < 0:
+            raise ShapeError(f"Concat of {total} on axis {axis} has operands of {total - missing}")
+        sizes[sizes.index(None)] = missing
+    if None not in sizes:
+        total = sum(s for s in sizes if s is not None)
+    ins = tuple(TensorType(_with(shared, axis, size), dtype) for size in sizes)
+    return ins, (merge(out, TensorType(_with(shared, axis, total), dtype)),)
+
+
+def _concat(*arrays: np.ndarray, num_args: int, dim: int) -> np.ndarray:
+    return np.asarray(np.concatenate(arrays, axis=dim), order="C")
+
+
+register(
+    "Concat",
+    "data...",
+    "num_args:int! dim:int=1",
+    kind=Kind.MOVEMENT,
+    infer=concat_types,
+    ref=_concat,
+    aliases="concat _sparse_concat",
+    doc="Arrays one after the other along axis dim.",
+)
+
+
+def _stack_types(ins: Types, outs: Types, *, num_args: int, axis: int) -> tuple[Types, Types]:
+    if not ins:
+        raise ShapeError(f"stack needs at least one operand, got {num_args}")
+    each = UNKNOWN
+    for t in ins:
+        each = merge(each, t)
+    if outs and each.dtype is None:
+        each = each.with_dtype(outs[0].dtype)
+    place = _joined_axis((each,), axis, 1)
+    shape: PartialShape | None = None
+    if place is not None and each.shape is not None:
+        shape = (*each.shape[:place], len(ins), *each.shape[place:])
+    return (each,) * len(ins), merged(outs, (TensorType(shape, each.dtype),))
+
+
+def _stack(*arrays: np.ndarray, num_args: int, axis: int) -> np.ndarray:
+    return np.asarray(np.stack(arrays, axis=axis), order="C")
+
+
+register(
+    "stack",
+    "data...",
+    "axis:int=0 num_args:int!",
+    kind=Kind.MOVEMENT,
+    infer=_stack_types,
+    ref=_stack,
+    doc="Equal shapes side by side along a new axis.",
+)
+
+
+# Repeating
+
+
+def _tiled(data: Shape, reps: Shape) -> Shape:
+    if any(r < 1 for r in reps):
+        raise AttributeValueError(f"tile's reps are positive, got {shape_text(reps)}")
+    rank = max(len(data), len(reps))
+    sizes = (1,) * (rank - len(data)) + data
+    counts = (1,) * (rank - len(reps)) + reps
+    return tuple(s * r for s, r in zip(sizes, counts))
+
+
+moving(
+    "tile",
+    "data",
+    "reps:shape!",
+    _tiled,
+    lambda data, reps: np.tile(data, reps),
+    "The whole array repeated along each axis.",
+)
+
+
+def _repeated(data: Shape, repeats: int, axis: int | None) -> Shape:
+    if repeats < 0:
+        raise AttributeValueError(f"repeats cannot be negative, got {repeats}")
+    if axis is None:
+        return (product(data) * repeats,)
+    place = normalized_axis(axis, len(data))
+    return tuple(s * repeats if i == place else s for i, s in enumerate(data))
+
+
+moving(
+    "repeat",
+    "data",
+    "repeats:int! axis:int?=None",
+    _repeated,
+    lambda data, repeats, axis: np.repeat(data, repeats, axis),
+    "Each element (or row of an axis) repeated.",
+)
+
+
+# Broadcasting
+
+
+def broadcast_shape(data: Shape, shape: Shape) -> Shape:
+    """``shape`` with 0 meaning the data's own size. Raises ShapeError."""
+    if len(shape) != len(data):
+        raise ShapeError(
+            f"{shape_text(data)} has {len(data)} axes, broadcast_to {shape_text(shape)} takes as "
+            "many"
+        )
+    full = tuple(s or d for s, d in zip(shape, data))
+    if any(d not in (1, s) for d, s in zip(data, full)):
+        raise ShapeError(f"{shape_text(data)} cannot be broadcast to {shape_text(shape)}")
+    return full
+
+
+moving(
+    "broadcast_to",
+    "data",
+    "shape:shape=()",
+    broadcast_shape,
+    lambda data, shape: np.broadcast_to(data, broadcast_shape(data.shape, shape)),
+    "Axes of size 1 repeated up to a shape of the same rank; 0 keeps a size.",
+)
+
+
+def _axes_broadcast(data: Shape, axis: Shape, size: Shape) -> Shape:
+    if len(axis) != len(size):
+        raise ShapeError(f"axis names {len(axis)} axes, size gives {len(size)} sizes")
+    sizes = list(data)
+    for a, n in zip(axis, size):
+        if sizes[in_range(a, len(data))] != 1:
+            raise ShapeError(f"axis {a} must have size 1 to be broadcast, has {sizes[a]}")
+        sizes[a] = n
+    return tuple(sizes)
+
+
+moving(
+    "broadcast_axis",
+    "data",
+    "axis:shape=() size:shape=()",
+    _axes_broadcast,
+    lambda data, axis, size: np.broadcast_to(data, _axes_broadcast(data.shape, axis, size)),
+    "Axes of size 1 repeated to the sizes given.",
+    aliases="broadcast_axes",
+)
+
+
+def _like(lhs: Shape, rhs: Shape, lhs_axes: Shape | None, rhs_axes: Shape | None) -> Shape:
+    if lhs_axes is None or rhs_axes is None:
+        return broadcast_shape(lhs, rhs)
+    if len(lhs_axes) != len(rhs_axes):
+        raise ShapeError(f"lhs_axes names {len(lhs_axes)} axes, rhs_axes {len(rhs_axes)}")
+    sizes = list(lhs)
+    for a, b in zip(lhs_axes, rhs_axes):
+        place = normalized_axis(a, len(lhs), "lhs_axes")
+        size = rhs[normalized_axis(b, len(rhs), "rhs_axes")]
+        if sizes[place] not in (1, size):
+            raise ShapeError(f"axis {place} of size {sizes[place]} cannot be broadcast to {size}")
+        sizes[place] = size
+    return tuple(sizes)
+
+
+moving(
+    "broadcast_like",
+    "lhs rhs",
+    "lhs_axes:shape?=None rhs_axes:shape?=None",
+    _like,
+    lambda lhs, rhs, lhs_axes, rhs_axes: np.broadcast_to(
+        lhs, _like(lhs.shape, rhs.shape, lhs_axes, rhs_axes)
+    ),
+    "lhs broadcast to the shape of rhs, or to some of its axes.",
+)
