@@ -21,7 +21,7 @@ def load_checkpoint(prefix: str, epoch: int) -> tuple[Symbol, Arrays, Arrays]:
 
     Raises MXNetError when a file is missing or malformed.
     """
-    symbol = Symbol(symbol_files.load(f"{prefix}-symbol.json"))
+    symbol = symbol_files.load(f"{prefix}-symbol.json")
     return (symbol, *load_params(prefix, epoch))
 
 
@@ -57,7 +57,7 @@ def save_checkpoint(
 ) -> None:
     """Write both files; only the arrays when ``symbol`` is None. Raises MXNetError."""
     if symbol is not None:
-        symbol_files.save(f"{prefix}-symbol.json", symbol.outputs, remove_amp_cast)
+        symbol_files.save(symbol, f"{prefix}-symbol.json", remove_amp_cast)
     named = {f"arg:{name}": array for name, array in arg_params.items()}
     named.update((f"aux:{name}", array) for name, array in aux_params.items())
     nd_files.save(_params_path(prefix, epoch), named)

@@ -1,45 +1,39 @@
-"""Graph files as users name them: what the methods of Symbol and ``sym.load`` ask for.
+"""Symbols as files: what ``Symbol.tojson``, ``Symbol.save``, ``sym.load`` and ``sym.load_json`` do.
 
-In: names of files, JSON text, the outputs that a Symbol holds. Out: the same. These are the
-functions of :class:`~hybridjit.sym.upper.Upper`; :func:`attach` puts them there. The format itself
-is in ``symbol_json.py``.
+In: Symbols, names of files, JSON text. Out: the same. The format itself is in ``symbol_json.py``.
 """
 
 from __future__ import annotations
 
-from ..ir.node import Output
-from ..sym.upper import UPPER
+from ..sym.symbol import Symbol
 from . import symbol_json
 
-Outputs = tuple[Output, ...]
+
+def to_json(symbol: Symbol, remove_amp_cast: bool = True) -> str:
+    """The graph as MXNet's symbol JSON."""
+    return symbol_json.dumps(symbol.outputs, remove_amp_cast)
 
 
-def attach() -> None:
-    """Give Symbol its files; called once, by the package."""
-    UPPER.to_json = symbol_json.dumps
-    UPPER.from_json = from_json
-    UPPER.save = save
-    UPPER.load = load
-
-
-def from_json(text: str) -> Outputs:
-    """The outputs of a graph. Raises TypeError unless given a string, MXNetError for a bad one."""
-    if not isinstance(text, str):
-        raise TypeError("fname required to be string")
-    return symbol_json.loads(text)
-
-
-def save(fname: str, outputs: Outputs, remove_amp_cast: bool = True) -> None:
-    """Write a graph. Raises TypeError unless ``fname`` is a string, MXNetError when it fails."""
-    symbol_json.save(_checked(fname), outputs, remove_amp_cast)
-
-
-def load(fname: str) -> Outputs:
-    """Read a graph. Raises TypeError unless ``fname`` is a string, MXNetError as ``from_json``."""
-    return symbol_json.load(_checked(fname))
-
-
-def _checked(fname: str) -> str:
+def save(symbol: Symbol, fname: str, remove_amp_cast: bool = True) -> None:
+    """Write the graph to a file. Raises TypeError unless ``fname`` is a string."""
     if not isinstance(fname, str):
         raise TypeError("fname need to be string")
-    return fname
+    symbol_json.save(fname, symbol.outputs, remove_amp_cast)
+
+
+def load(fname: str) -> Symbol:
+    """Read a ``-symbol.json`` file.
+
+    Raises TypeError unless ``fname`` is a string, and MXNetError for a file that is missing or
+    that is not a graph.
+    """
+    if not isinstance(fname, str):
+        raise TypeError("fname need to be string")
+    return Symbol(symbol_json.load(fname))
+
+
+def load_json(json_str: str) -> Symbol:
+    """A Symbol from JSON text. Raises TypeError unless it is a string, MXNetError as ``load``."""
+    if not isinstance(json_str, str):
+        raise TypeError("fname required to be string")
+    return Symbol(symbol_json.loads(json_str))
