@@ -47,7 +47,7 @@ def check_groups(num_filter: int, num_group: int, channels: int | None) -> None:
         )
 
 
-def _check_weight(
+def check_weight(
     found: PartialShape | None, expected: PartialShape, axis: int, groups: int
 ) -> None:
     """Raises ShapeError, in words, when a weight does not fit the data or the attributes."""
@@ -94,7 +94,7 @@ def _infer_convolution(
     check_groups(num_filter, num_group, channels)
     per_group = None if channels is None else channels // num_group
     expected = join_axes(num_filter, per_group, kernel, last)
-    _check_weight(ins[1].shape, expected, len(expected) - 1 if last else 1, num_group)
+    check_weight(ins[1].shape, expected, len(expected) - 1 if last else 1, num_group)
     new_ins = [data, fill(ins[1], expected, dtype)]
     new_ins += [fill(bias, (num_filter,), dtype) for bias in ins[2:]]
     out = join_axes(data.shape[0], num_filter, window.out_sizes(sizes), last)

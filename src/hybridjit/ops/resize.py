@@ -1,0 +1,246 @@
+"""Changes of resolution: UpSampling, bilinear resizing and adaptive average pooling.
+
+In: (N, C, H, W). Out: the same with other spatial sizes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import AttributeValueError, ShapeError
+from ..types import Shape, TensorType, shape_text
+from .deconv import DECONVOLUTION
+from .norm import wide
+from .registry import Kind, Types, register
+from .rules import forward, merged, require_float, same_dtype
+
+
+def _check_image(what: str, t: TensorType) -> None:
+    if t.shape is not None and len(t.shape) != 4:
+        raise ShapeError(f"{what} takes 4D data (batch, channel, y, x), got {shape_text(t.shape)}")
+
+
+def _upsampling_inputs(*, sample_type: str, num_args: int, **attrs: Any) -> tuple[str, ...]:
+    if sample_type == "bilinear":
+        return ("data", "weight")
+    return tuple(f"arg{i}" for i in range(num_args))
+
+
+def bilinear_attrs(scale: int, num_filter: int) -> dict[str, Any]:
+    """Attributes of the Deconvolution that a bilinear UpSampling is."""
+    k, p = 2 * scale - scale % 2, scale // 2
+    text = {
+        "kernel": f"({k}, {k})",
+        "stride": f"({scale}, {scale})",
+        "pad": f"({p}, {p})",
+        "num_filter": str(num_filter),
+        "num_group": str(num_filter),
+    }
+    return DECONVOLUTION.parse(text)
+
+
+def _infer_upsampling(
+    ins: Types,
+    outs: Types,
+    *,
+    scale: int,
+    sample_type: str,
+    multi_input_mode: str,
+    num_filter: int,
+    **attrs: Any,
+) -> tuple[Types, Types]:
+    """The first input's spatial sizes times scale; every input is brought to that size."""
+    if scale < 1:
+        raise AttributeValueError(f"scale must be at least 1, got {scale}")
+    if sample_type == "bilinear":
+        if ins[0].shape is None:
+            return ins, outs
+        channels = ins[0].shape[1] if len(ins[0].shape) == 4 else None
+        attrs = bilinear_attrs(scale, channels or max(num_filter, 1))
+        return DECONVOLUTION.infer(ins, outs, **attrs)
+    dtype = same_dtype(*ins, *outs)
+    for t in ins:
+        _check_image("UpSampling", t)
+    if not all(t.is_known for t in ins):
+        return tuple(t.with_dtype(dtype) for t in ins), outs
+    n, c, h, w = ins[0].dims
+    for t in ins[1:]:
+        if h * scale % t.dims[2] or w * scale % t.dims[3] or t.dims[0] != n:
+            raise ShapeError(
+                f"{shape_text(t.shape)} cannot be repeated to {h * scale} x {w * scale}"
+            )
+    channels = sum(t.dims[1] for t in ins) if multi_input_mode == "concat" else c
+    if multi_input_mode == "sum" and any(t.dims[1] != c for t in ins):
+        raise ShapeError("multi_input_mode sum takes inputs with the same number of channels")
+    return ins, merged(outs, (TensorType((n, channels, h * scale, w * scale), dtype),))
+
+
+def _repeated(x: np.ndarray, height: int, width: int) -> np.ndarray:
+    """out[y, x] = in[y // scale, x // scale]."""
+    return x.repeat(height // x.shape[2], axis=2).repeat(width // x.shape[3], axis=3)
+
+
+def _upsampling(
+    *inputs: np.ndarray,
+    scale: int,
+    sample_type: str,
+    multi_input_mode: str,
+    **attrs: Any,
+) -> np.ndarray:
+    """Repeat each cell, or spread it with a bilinear kernel given as the second input."""
+    if sample_type == "bilinear":
+        channels = inputs[0].shape[1]
+        return DECONVOLUTION.ref(*inputs, **bilinear_attrs(scale, channels))
+    height, width = (n * scale for n in inputs[0].shape[2:])
+    parts = [_repeated(x, height, width) for x in inputs]
+    return np.concatenate(parts, axis=1) if multi_input_mode == "concat" else sum(parts)
+
+
+register(
+    "UpSampling",
+    _upsampling_inputs,
+    "scale:int! num_filter:int=0 sample_type:bilinear|nearest! "
+    "multi_input_mode:concat|sum=concat num_args:int!",
+    kind=Kind.HOST,
+    infer=_infer_upsampling,
+    ref=_upsampling,
+    doc="Repeat cells or spread them bilinearly; several inputs are joined or summed.",
+)
+
+
+def _scaled(size: int, scale: float, odd: bool) -> int:
+    """size * scale rounded down; odd sizes stay odd if asked for."""
+    by = np.float32(scale)
+    return int((size - 1) * by) + 1 if odd and size % 2 else int(size * by)
+
+
+def _resized(
+    sizes: Shape,
+    like: Shape | None,
+    *,
+    height: int,
+    width: int,
+    scale_height: float | None,
+    scale_width: float | None,
+    mode: str,
+) -> Shape:
+    """Output sizes of BilinearResize2D."""
+    if like is not None:
+        return like
+    h, w = sizes
+    if mode == "size" and scale_height is None:
+        return height, width
+    if mode in ("size", "odd_scale"):
+        if scale_height is None or scale_width is None:
+            raise AttributeValueError(f"mode {mode} needs both scale_height and scale_width")
+        odd = mode == "odd_scale"
+        return _scaled(h, scale_height, odd), _scaled(w, scale_width, odd)
+    parity, step = (1 if "odd" in mode else 0), (1 if mode.endswith("up") else -1)
+    return tuple(n if n % 2 == parity else n + step for n in sizes)
+
+
+def _infer_resize(
+    ins: Types, outs: Types, *, align_corners: bool, **attrs: Any
+) -> tuple[Types, Types]:
+    """Data's batch and channels with sizes by :func:`_resized`."""
+    for t in ins:
+        _check_image("BilinearResize2D", t)
+    require_float("BilinearResize2D", ins[0])
+    if not all(t.is_known for t in ins):
+        return ins, outs
+    like = ins[1].dims[2:] if len(ins) > 1 else None
+    sizes = _resized(ins[0].dims[2:], like, **attrs)
+    if min(sizes) < 1:
+        raise ShapeError(f"output sizes {shape_text(sizes)} must be at least 1")
+    return ins, merged(outs, (ins[0].with_shape((*ins[0].dims[:2], *sizes)),))
+
+
+def _source(out: int, size: int, align: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Lower and upper source index, and the weight of the upper one, per output cell."""
+    cell = np.arange(out, dtype=np.float32)
+    if out == 1:
+        at = cell  # MXNet reads pixel 0 here, not the centre
+    elif align:
+        at = cell * np.float32((size - 1) / (out - 1))
+    else:
+        at = np.maximum((cell + np.float32(0.5)) * np.float32(size / out) - np.float32(0.5), 0)
+    low = np.minimum(at.astype(np.int64), size - 1)
+    return low, np.minimum(low + 1, size - 1), at - low.astype(np.float32)
+
+
+def bilinear_resize(x: np.ndarray, height: int, width: int, align: bool) -> np.ndarray:
+    """Weighted mean of the four neighbours of each source point, over the last two axes."""
+    if x.shape[-2:] == (height, width):
+        return x.copy()
+    v = wide(x)
+    top, bottom, fy = _source(height, x.shape[-2], align)
+    left, right, fx = _source(width, x.shape[-1], align)
+    fy = fy[:, None].astype(v.dtype)
+    fx = fx.astype(v.dtype)
+    rows = v[..., top, :] * (1 - fy) + v[..., bottom, :] * fy
+    return (rows[..., left] * (1 - fx) + rows[..., right] * fx).astype(x.dtype, copy=False)
+
+
+def _resize(
+    data: np.ndarray, like: np.ndarray | None = None, *, align_corners: bool, **attrs: Any
+) -> np.ndarray:
+    """Bilinear interpolation; weights in float32 as MXNet has them."""
+    sizes = _resized(data.shape[2:], None if like is None else like.shape[2:], **attrs)
+    return bilinear_resize(data, *sizes, align_corners)
+
+
+def _resize_inputs(*, mode: str, **attrs: Any) -> tuple[str, ...]:
+    return ("data", "like") if mode == "like" else ("data",)
+
+
+register(
+    "_contrib_BilinearResize2D",
+    _resize_inputs,
+    "height:int=1 width:int=1 scale_height:float?=None scale_width:float?=None "
+    "mode:like|odd_scale|size|to_even_down|to_even_up|to_odd_down|to_odd_up=size "
+    "align_corners:bool=True",
+    kind=Kind.HOST,
+    infer=_infer_resize,
+    ref=_resize,
+    doc="Bilinear interpolation to a size, a scale or another input's size.",
+)
+
+
+def _adaptive_sizes(output_size: Shape) -> Shape:
+    if len(output_size) > 2 or any(n < 1 for n in output_size):
+        raise AttributeValueError(
+            f"output_size takes one or two positive numbers, got {shape_text(output_size)}"
+        )
+    return (*output_size, *output_size)[:2] if output_size else (1, 1)
+
+
+@forward
+def _infer_adaptive(data: TensorType, *, output_size: Shape) -> TensorType:
+    """(N, C, *output_size)."""
+    _check_image("AdaptiveAvgPooling2D", data)
+    require_float("AdaptiveAvgPooling2D", data)
+    return data.with_shape((*data.dims[:2], *_adaptive_sizes(output_size)))
+
+
+def _adaptive(data: np.ndarray, *, output_size: Shape) -> np.ndarray:
+    """Means of the bins [floor(i H / h), ceil((i + 1) H / h)), which may overlap."""
+    x = wide(data)
+    for axis, count in zip((2, 3), _adaptive_sizes(output_size)):
+        size = data.shape[axis]
+        bins = [(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
+        parts = [np.take(x, range(a, b), axis).mean(axis, keepdims=True) for a, b in bins]
+        x = np.concatenate(parts, axis)
+    return x.astype(data.dtype, copy=False)
+
+
+register(
+    "_contrib_AdaptiveAvgPooling2D",
+    "data",
+    "output_size:shape=()",
+    kind=Kind.HOST,
+    infer=_infer_adaptive,
+    ref=_adaptive,
+    doc="Average pooling to a given size; bins overlap when sizes do not divide.",
+)
