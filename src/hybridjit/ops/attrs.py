@@ -25,7 +25,7 @@ from ..types import DTYPE_NAMES
 IGNORED = frozenset({"workspace", "cudnn_tune", "cudnn_off", "ctx", "name"})
 
 _INT = re.compile(r"\s*[-+]?\d{1,19}\s*\Z")
-_FLOAT = re.compile(r"\s*[-+]?(\d+\.?\d*([eE][-+]?\d+)?|\.\d+([eE][-+]?\d+)?|inf|nan)\s*\Z")
+_FLOAT = re.compile(r"\s*[-+]?(\d+(\.\d*)?([eE][-+]?\d+)?|\.\d+([eE][-+]?\d+)?|inf|nan)\s*\Z")
 _TUPLE = re.compile(r"\s*[\(\[](.*)[\)\]]\s*\Z", re.DOTALL)
 _MAX_ITEMS = 4096
 
