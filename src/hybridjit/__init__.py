@@ -4,7 +4,7 @@
 the package loads no compiler; the first compiled call does.
 """
 
-from . import attribute, autograd, base, context, name, nd, sym
+from . import attribute, autograd, base, context, name, nd, random, sym
 from .attribute import AttrScope
 from .config import override
 from .context import Context, cpu, cpu_pinned, current_context, gpu, num_gpus
@@ -43,6 +43,7 @@ __all__ = [
     "ndarray",
     "num_gpus",
     "override",
+    "random",
     "sym",
     "symbol",
 ]

@@ -20,7 +20,7 @@ from ..ops.registry import OpDef, lookup, run_ref
 from ..types import UNKNOWN, TensorType
 from .calls import check_out, checked_attrs
 from .memory import DenseArray, dtype_of
-from .training import TRAINING_FORMS
+from .training import TRAINING_OPERANDS
 
 _NUMBERS = (float, int, np.generic)
 
@@ -197,14 +197,9 @@ def invoke(
     texts = attr_texts(op, given)
     arrays = [array._data for array in inputs]
     attrs = checked_attrs(op, texts, arrays)
-    form = TRAINING_FORMS.get(op.name) if autograd.is_training() else None
-    if form is None:
-        results = run_ref(op, arrays, attrs)
-    else:
-        results, updates = form(arrays, attrs)
-        for position, values in updates.items():
-            inputs[position]._write(values)
-    results = [_owned(result, arrays) for result in results]
+    if autograd.is_training() and op.name in TRAINING_OPERANDS:
+        arrays, attrs = TRAINING_OPERANDS[op.name](arrays, attrs)
+    results = [_owned(result, arrays) for result in run_ref(op, arrays, attrs)]
     if out is not None:
         return _written(op, results, out)
     place = ctx or (inputs[0]._ctx if inputs else current_context())

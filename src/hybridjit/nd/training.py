@@ -1,7 +1,9 @@
-"""What BatchNorm does while ``autograd.is_training()``.
+"""What Dropout and BatchNorm do while ``autograd.is_training()``.
 
-In: arrays and attribute values. Out: the results and the new moving statistics.
-Every operator that is not named here means the same in both modes.
+In: an operator's operands and attribute values. Out: those with which its reference computes the
+training result. As in MXNet, the forward pass leaves BatchNorm's moving statistics as they are
+(the backward pass, which does not exist here, would move them). Every other operator means the
+same in both modes.
 """
 
 from __future__ import annotations
@@ -11,8 +13,31 @@ from typing import Any
 
 import numpy as np
 
-# (arrays, attribute values) -> (results, {input position: new contents})
-TrainingForm = Callable[
-    [Sequence[np.ndarray], Mapping[str, Any]], tuple[list[np.ndarray], dict[int, np.ndarray]]
-]
-TRAINING_FORMS: dict[str, TrainingForm] = {}
+from ..ops.norm import wide
+
+Operands = tuple[Sequence[np.ndarray], Mapping[str, Any]]
+
+
+def _dropping(arrays: Sequence[np.ndarray], attrs: Mapping[str, Any]) -> Operands:
+    return arrays, {**attrs, "mode": "always"}
+
+
+def _with_batch_statistics(arrays: Sequence[np.ndarray], attrs: Mapping[str, Any]) -> Operands:
+    """The batch's own mean and variance per channel in place of the moving ones."""
+    if attrs["use_global_stats"]:
+        return arrays, attrs
+    data, gamma, beta, moving_mean, moving_var = arrays
+    channel = attrs.get("axis", 1) % data.ndim
+    others = tuple(axis for axis in range(data.ndim) if axis != channel)
+    mean = wide(data).mean(others).astype(moving_mean.dtype)
+    variance = wide(data).var(others).astype(moving_var.dtype)
+    return (data, gamma, beta, mean, variance), attrs
+
+
+TRAINING_OPERANDS: dict[str, Callable[[Sequence[np.ndarray], Mapping[str, Any]], Operands]] = {
+    "Dropout": _dropping,
+    "BatchNorm": _with_batch_statistics,
+    "BatchNorm_v1": _with_batch_statistics,
+    "_contrib_SyncBatchNorm": _with_batch_statistics,
+    "_contrib_BatchNormWithReLU": _with_batch_statistics,
+}

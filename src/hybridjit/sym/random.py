@@ -1,1 +1,18 @@
-"""``sym.random``: random values; filled from the registry."""
+"""``sym.random``: random symbols. The ``*_like`` operators are filled in from the registry."""
+
+from ..ops.sampling import Distributions
+from .symbol import FUNCTIONS, Symbol
+
+_distributions = Distributions(FUNCTIONS["_internal"], Symbol)
+
+exponential = _distributions.exponential
+gamma = _distributions.gamma
+generalized_negative_binomial = _distributions.generalized_negative_binomial
+multinomial = _distributions.multinomial
+negative_binomial = _distributions.negative_binomial
+normal = _distributions.normal
+poisson = _distributions.poisson
+randint = _distributions.randint
+randn = _distributions.randn
+shuffle = _distributions.shuffle
+uniform = _distributions.uniform

@@ -1,0 +1,48 @@
+"""``mx.random``: the seed of every draw, and random arrays.
+
+One generator serves all; its numbers are NumPy's, not those that MXNet draws from the same seed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .nd.random import (
+    exponential,
+    gamma,
+    generalized_negative_binomial,
+    multinomial,
+    negative_binomial,
+    normal,
+    poisson,
+    randint,
+    randn,
+    shuffle,
+    uniform,
+)
+from .ops import random as _draws
+from .ops.random import generator
+
+
+def seed(seed_state: int, ctx: Any = "all") -> None:
+    """Restart the generator. Raises ValueError unless ``seed_state`` is an integer."""
+    if not isinstance(seed_state, int):
+        raise ValueError("seed_state must be int")
+    _draws.seed(seed_state % 2**64)
+
+
+__all__ = [
+    "exponential",
+    "gamma",
+    "generalized_negative_binomial",
+    "generator",
+    "multinomial",
+    "negative_binomial",
+    "normal",
+    "poisson",
+    "randint",
+    "randn",
+    "seed",
+    "shuffle",
+    "uniform",
+]
