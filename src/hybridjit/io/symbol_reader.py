@@ -256,7 +256,7 @@ def _keep_versions(node: Node, record: RawNode) -> None:
     for position in node.op.aux_positions(node.attrs):
         source, _, version = record.inputs[position]
         variable = node.inputs[position].node
-        if source.op is None and version != 1:
+        if source.op is None:
             variable.attrs.setdefault("version", version)  # type: ignore[attr-defined]
 
 
