@@ -9,6 +9,7 @@ from .attribute import AttrScope
 from .config import override
 from .context import Context, cpu, cpu_pinned, current_context, gpu, num_gpus
 from .errors import MXNetError
+from .executor import bind, simple_bind
 from .io import nd_files, symbol_files
 from .nd import NDArray
 from .sym import Symbol
@@ -23,6 +24,7 @@ symbol = sym
 nd.save, nd.load, nd.load_frombuffer = nd_files.save, nd_files.load, nd_files.load_frombuffer
 UPPER.to_json, UPPER.load_json = symbol_files.to_json, symbol_files.load_json
 UPPER.save, UPPER.load = symbol_files.save, symbol_files.load
+UPPER.bind, UPPER.simple_bind = bind, simple_bind
 
 __all__ = [
     "AttrScope",

@@ -33,6 +33,9 @@ class Context(metaclass=_ContextType):
 
     __slots__ = ("device_typeid", "device_id")
 
+    device_typeid: int
+    device_id: int
+
     def __init__(self, device_type: str | Context, device_id: int = 0) -> None:
         if isinstance(device_type, Context):
             self.device_typeid, self.device_id = device_type.device_typeid, device_type.device_id

@@ -1,1 +1,127 @@
-"""``nd.contrib``: contributed operators; filled from the registry."""
+"""``nd.contrib``: control flow on arrays, tests for special values, and contributed operators.
+
+The operators are filled in from the registry. The control flow functions are Python loops here;
+``sym.contrib`` has no counterpart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from ..ops.registry import lookup
+from .creation import zeros
+from .ndarray import NDArray, invoke
+from .random import uniform
+
+Nested = Any  # an NDArray, or lists of lists of them
+
+
+def foreach(
+    body: Callable[[Nested, Nested], tuple[Nested, Nested]], data: Nested, init_states: Nested
+) -> tuple[Nested, Nested]:
+    """``output, states = body(row, states)`` for each row of ``data``: stacked outputs, states."""
+    arrays, shape = _flattened(data)
+    states, steps = init_states, []
+    for i in range(len(arrays[0])):
+        output, states = body(_rebuilt(shape, [array[i] for array in arrays]), states)
+        steps.append(output)
+    return _stacked(steps, len(steps)), states
+
+
+def while_loop(
+    cond: Callable[..., Any],
+    func: Callable[..., tuple[Nested, Nested]],
+    loop_vars: Nested,
+    max_iterations: int | None = None,
+) -> tuple[Nested, Nested]:
+    """``output, vars = func(*vars)`` while ``cond(*vars)``: stacked outputs, variables.
+
+    Outputs have ``max_iterations`` rows; those that were not computed are 0.
+    """
+    if max_iterations is None:
+        raise ValueError("max_iterations should be specified")
+    variables = loop_vars if isinstance(loop_vars, (list, tuple)) else [loop_vars]
+    steps: list[Nested] = []
+    while len(steps) < max_iterations and cond(*variables):
+        output, variables = func(*variables)
+        variables = variables if isinstance(variables, (list, tuple)) else [variables]
+        steps.append([] if output is None else output)
+    if not steps:
+        raise ValueError("while_loop: the condition was false at once, so no output is known")
+    result = variables if isinstance(loop_vars, (list, tuple)) else variables[0]
+    return _stacked(steps, max_iterations), result
+
+
+def cond(pred: Any, then_func: Callable[[], Nested], else_func: Callable[[], Nested]) -> Nested:
+    """``then_func()`` if ``pred`` (one element) is not 0, else ``else_func()``."""
+    return then_func() if bool(pred) else else_func()
+
+
+def isnan(data: NDArray) -> NDArray:
+    """1 where the element is not a number, else 0."""
+    return data != data
+
+
+def isinf(data: NDArray) -> NDArray:
+    """1 where the element is infinite, else 0."""
+    return invoke(lookup("abs"), (data,), {}) == math.inf
+
+
+def isfinite(data: NDArray) -> NDArray:
+    """1 where the element is neither infinite nor NaN, else 0."""
+    return (data == data) * (invoke(lookup("abs"), (data,), {}) != math.inf)
+
+
+def rand_zipfian(
+    true_classes: NDArray, num_sampled: int, range_max: int, ctx: Any = None
+) -> tuple[NDArray, NDArray, NDArray]:
+    """Classes drawn from a log-uniform distribution below ``range_max``, and expected counts.
+
+    P(class) = (log(class + 2) - log(class + 1)) / log(range_max + 1).
+    """
+    log_range = math.log(range_max + 1)
+    drawn = uniform(0, log_range, shape=(num_sampled,), dtype="float64", ctx=ctx)
+    sampled = (invoke(lookup("exp"), (drawn,), {}) - 1).astype("int64") % range_max
+    counts = []
+    for classes in (true_classes.astype("float64"), sampled.astype("float64")):
+        share = invoke(lookup("log"), ((classes + 2.0) / (classes + 1.0),), {}) / log_range
+        counts.append(share * num_sampled)
+    return sampled, counts[0], counts[1]
+
+
+def _flattened(nested: Nested) -> tuple[list[NDArray], Any]:
+    """All arrays in order, and the nesting (None for an array)."""
+    if not isinstance(nested, (list, tuple)):
+        return [nested], None
+    arrays: list[NDArray] = []
+    shapes = []
+    for member in nested:
+        found, shape = _flattened(member)
+        arrays += found
+        shapes.append((len(found), shape))
+    return arrays, shapes
+
+
+def _rebuilt(shape: Any, arrays: list[NDArray]) -> Nested:
+    """The nesting that :func:`_flattened` took apart."""
+    if shape is None:
+        return arrays[0]
+    members, start = [], 0
+    for count, inner in shape:
+        members.append(_rebuilt(inner, arrays[start : start + count]))
+        start += count
+    return members
+
+
+def _stacked(steps: list[Nested], rows: int) -> Nested:
+    """The outputs of all steps along a new first axis, padded with 0 to ``rows``."""
+    flat = [_flattened(step)[0] for step in steps]
+    columns = []
+    for arrays in zip(*flat):
+        missing = rows - len(arrays)
+        padding = [zeros(arrays[0].shape, arrays[0].ctx, arrays[0].dtype)] * missing
+        column = [*arrays, *padding]
+        columns.append(invoke(lookup("stack"), column, {"num_args": len(column)}))
+    return _rebuilt(_flattened(steps[0])[1], columns)

@@ -142,7 +142,7 @@ class DenseArray:
         normal = self._key(key)
         found = self._data[normal]
         if found.ndim == 0 and self._data.ndim > 0:
-            found = self._data[(*normal, None)]
+            found = self._data[normal + (None,)]
         if is_basic(normal) and found.flags.c_contiguous:
             return type(self)(found, self._ctx, self._storage)
         return type(self)(np.array(found, order="C"), self._ctx)

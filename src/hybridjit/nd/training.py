@@ -8,33 +8,31 @@ same in both modes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from ..ops.norm import wide
-
-Operands = tuple[Sequence[np.ndarray], Mapping[str, Any]]
+Operands = tuple[list[np.ndarray], Mapping[str, Any]]
 
 
-def _dropping(arrays: Sequence[np.ndarray], attrs: Mapping[str, Any]) -> Operands:
+def _dropping(arrays: list[np.ndarray], attrs: Mapping[str, Any]) -> Operands:
     return arrays, {**attrs, "mode": "always"}
 
 
-def _with_batch_statistics(arrays: Sequence[np.ndarray], attrs: Mapping[str, Any]) -> Operands:
+def _with_batch_statistics(arrays: list[np.ndarray], attrs: Mapping[str, Any]) -> Operands:
     """The batch's own mean and variance per channel in place of the moving ones."""
     if attrs["use_global_stats"]:
         return arrays, attrs
     data, gamma, beta, moving_mean, moving_var = arrays
     channel = attrs.get("axis", 1) % data.ndim
     others = tuple(axis for axis in range(data.ndim) if axis != channel)
-    mean = wide(data).mean(others).astype(moving_mean.dtype)
-    variance = wide(data).var(others).astype(moving_var.dtype)
-    return (data, gamma, beta, mean, variance), attrs
+    mean = data.mean(others, dtype=moving_mean.dtype)  # float32 for float16 data
+    variance = data.var(others, dtype=moving_var.dtype)
+    return [data, gamma, beta, mean, variance], attrs
 
 
-TRAINING_OPERANDS: dict[str, Callable[[Sequence[np.ndarray], Mapping[str, Any]], Operands]] = {
+TRAINING_OPERANDS: dict[str, Callable[[list[np.ndarray], Mapping[str, Any]], Operands]] = {
     "Dropout": _dropping,
     "BatchNorm": _with_batch_statistics,
     "BatchNorm_v1": _with_batch_statistics,

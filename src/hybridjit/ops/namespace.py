@@ -93,12 +93,10 @@ def is_variadic(op: OpDef) -> bool:
 
 def signature(op: OpDef, options: tuple[str, ...]) -> inspect.Signature:
     """Tensors, then attributes in declared order, then ``options``, all by position or keyword."""
-    kind = Parameter.POSITIONAL_OR_KEYWORD
+    kind: Any = Parameter.KEYWORD_ONLY if is_variadic(op) else Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [Parameter(name, kind, default=None) for name in input_slots(op)]
     if is_variadic(op):
         parameters = [Parameter("data", Parameter.VAR_POSITIONAL)]
-        kind = Parameter.KEYWORD_ONLY
-    else:
-        parameters = [Parameter(name, kind, default=None) for name in input_slots(op)]
     for attr in op.attrs:
         parameters.append(Parameter(attr.name, kind, default=attr.default))
     parameters += [Parameter(name, kind, default=None) for name in options]

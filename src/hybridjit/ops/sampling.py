@@ -162,7 +162,8 @@ class Distributions:
 
     def _operator(self, name: str) -> Callable[..., Any]:
         """The namespace's function for an operator. Raises UnknownOpError if there is none."""
-        return self._operators[lookup(name) and name]
+        lookup(name)
+        return self._operators[name]
 
 
 def _given(**options: Any) -> dict[str, Any]:

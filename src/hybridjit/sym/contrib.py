@@ -1,1 +1,34 @@
-"""``sym.contrib``: contributed operators; filled from the registry."""
+"""``sym.contrib``: contributed operators, filled in from the registry.
+
+Loops and branches inside a graph are not supported: the functions for them say so.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from ..errors import MXNetError
+
+
+def _refuse(name: str) -> NoReturn:
+    raise MXNetError(
+        f"sym.contrib.{name}: a graph here holds no control flow; unroll it, or leave this block "
+        "unhybridized"
+    )
+
+
+def foreach(body: Any, data: Any, init_states: Any, name: str = "foreach") -> NoReturn:
+    """Raises MXNetError: a graph holds no control flow."""
+    _refuse("foreach")
+
+
+def while_loop(
+    cond: Any, func: Any, loop_vars: Any, max_iterations: Any = None, name: str = "while_loop"
+) -> NoReturn:
+    """Raises MXNetError: a graph holds no control flow."""
+    _refuse("while_loop")
+
+
+def cond(pred: Any, then_func: Any, else_func: Any, name: str = "cond") -> NoReturn:
+    """Raises MXNetError: a graph holds no control flow."""
+    _refuse("cond")
