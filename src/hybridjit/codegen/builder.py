@@ -227,9 +227,7 @@ class LoopBuilder:
     def _broadcast(self, value: Any, element: Any) -> Any:
         kind = ir.VectorType(element, self.lanes)
         zeros = ir.Constant(ir.VectorType(I32, self.lanes), [0] * self.lanes)
-        first = self.b.insert_element(
-            ir.Constant(kind, ir.Undefined), value, ir.Constant(I32, 0)
-        )
+        first = self.b.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(I32, 0))
         return self.b.shuffle_vector(first, ir.Constant(kind, ir.Undefined), zeros)
 
     def fma(self, a: Any, b: Any, c: Any) -> Any:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -58,7 +58,9 @@ def find_target(name: str = "") -> Target:
         raise ValueError(f"HYBRIDJIT_TARGET={name!r}: this host knows {known}")
     cpu, width, registers, has_fma = _NARROWER[name]
     if width > host.vector_bytes:
-        raise ValueError(f"HYBRIDJIT_TARGET={name!r} is wider than this host, which has {host.name}")
+        raise ValueError(
+            f"HYBRIDJIT_TARGET={name!r} is wider than this host, which has {host.name}"
+        )
     return replace(
         host,
         name=name,
@@ -142,7 +144,9 @@ class Library:
     def __init__(self, objects: Iterable[bytes], target: Target) -> None:
         with LOCK:
             _initialize()
-            self._engine: Any = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine(target))
+            self._engine: Any = llvm.create_mcjit_compiler(
+                llvm.parse_assembly(""), _machine(target)
+            )
             for code in objects:
                 self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
             self._engine.finalize_object()
@@ -166,4 +170,27 @@ class Library:
             self.close()
 
 
-RUN_TYPE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 4)
+_RUN = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 4)
+_PUBLISH = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3)
+_SERVE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+
+
+@dataclass(frozen=True)
+class Driver:
+    """The driver's functions as callables; they release the GIL while they run."""
+
+    run: Any
+    publish: Any
+    serve: Any
+    library: Library
+
+
+def load_driver(code: bytes, target: Target) -> Driver:
+    """Load the object of ``module.emit_driver``."""
+    library = Library([code], target)
+    return Driver(
+        _RUN(library.address("run")),
+        _PUBLISH(library.address("publish")),
+        _SERVE(library.address("serve")),
+        library,
+    )

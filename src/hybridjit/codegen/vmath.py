@@ -215,7 +215,9 @@ class VectorMath:
         result = self.lb.fma(e, self.const(0.693359375), self.add(m, y))
         result = self.select(self.eq(x, self.const(0.0)), self.const(-math.inf), result)
         result = self.select(self.eq(x, self.const(math.inf)), x, result)
-        return self._nan_or(x, self.select(self.lt(x, self.const(0.0)), self.const(math.nan), result))
+        return self._nan_or(
+            x, self.select(self.lt(x, self.const(0.0)), self.const(math.nan), result)
+        )
 
     def log1p(self, x: Any) -> Any:
         """log(1 + x), within 4 ulp: the rounding of 1 + x is put back as a correction."""
@@ -250,7 +252,9 @@ class VectorMath:
         magnitude = self.abs(x)
         square = self.mul(x, x)
         near = self.mul(self._polynomial(square, self._ERF_SMALL), magnitude)
-        t = self.div(self.const(1.0), self.lb.fma(magnitude, self.const(0.3275911), self.const(1.0)))
+        t = self.div(
+            self.const(1.0), self.lb.fma(magnitude, self.const(0.3275911), self.const(1.0))
+        )
         tail = self.mul(self._polynomial(t, self._ERFC), t)
         far = self.sub(self.const(1.0), self.mul(tail, self.exp(self.neg(square))))
         result = self.select(self.lt(magnitude, self.const(1.0)), near, far)

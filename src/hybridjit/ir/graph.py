@@ -161,12 +161,25 @@ def from_symbol(
     for node in topological(outputs):
         inputs = tuple(Use(values[i.node], i.index) for i in node.inputs)
         values[node] = Value(
-            node.op, _unique(node.name, taken), node.attrs, inputs, types[node], node.source
+            node.op,
+            _unique(node.name, taken),
+            _settled_attrs(node, types[node]),
+            inputs,
+            types[node],
+            node.source,
         )
     by_name = {n.name: v for n, v in values.items() if n.op is None}
     inputs_ = tuple(by_name[n] for n in input_names if n in by_name)
     params = tuple(v for v in values.values() if v.op is None and v not in inputs_)
     return Graph(inputs_, params, tuple(Use(values[o.node], o.index) for o in outputs), (), name)
+
+
+def _settled_attrs(node: Node, types: tuple[TensorType, ...]) -> Mapping[str, Any]:
+    """A node's attributes; a source's unknown sizes (0) are those that its users decided."""
+    shape = node.attrs.get("shape")
+    if not node.inputs and isinstance(shape, tuple) and 0 in shape and types[0].is_known:
+        return {**node.attrs, "shape": types[0].dims}
+    return node.attrs
 
 
 def _unique(name: str, taken: dict[str, int]) -> str:
@@ -175,9 +188,7 @@ def _unique(name: str, taken: dict[str, int]) -> str:
     return name if count is None else f"{name}.{count + 1}"
 
 
-def make(
-    op_name: str, name: str, inputs: Iterable[Use], source: str = "", **attrs: Any
-) -> Value:
+def make(op_name: str, name: str, inputs: Iterable[Use], source: str = "", **attrs: Any) -> Value:
     """A new value applying a registered op; attributes left out take their defaults.
 
     Its types come from the op's own rule, so a pass cannot give a value a type that it has not.

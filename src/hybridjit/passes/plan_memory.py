@@ -8,21 +8,15 @@ stride can express the view, or where a kernel needs its channels contiguous.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..ir.graph import Graph, Group, Use, Value
 from ..ir.plan import Buffer, Plan, Step, View, contiguous_strides
 from ..types import Shape, TensorType
 
 ALIGNMENT = 64
-
-
-@dataclass
-class _Storage:
-    """A buffer while its life is still growing."""
-
-    buffer: Buffer
-    reads: int = 0
+# Kinds whose kernels take and give contiguous data only.
+PACKED_READERS = frozenset({"softmax", "reduce", "norm"})
 
 
 def plan_memory(graph: Graph) -> Plan:
@@ -89,7 +83,8 @@ class _Planner:
     def _can_be_placed(self, use: Use, joined: Value) -> bool:
         if use.value.op is None or use in self.placed or joined.inputs.count(use) > 1:
             return False
-        return self._kind_of(use.value) not in ("view",) and use not in self.graph.outputs
+        kind = self._kind_of(use.value)
+        return kind not in {"view", *PACKED_READERS} and use not in self.graph.outputs
 
     def _count_reads(self) -> None:
         """The last group that reads each value, through views too."""
@@ -145,10 +140,12 @@ class _Planner:
     def _readable(self, use: Use, group: Group) -> View:
         """The view that the group reads; a packed copy where its kernel needs one."""
         view = self.views[use]
-        needs_channels = group.kind in ("pool", "softmax", "reduce", "norm")
-        if needs_channels and use in group.anchor.inputs and view.strides[-1] != 1:
-            if view.shape[-1] != 1 or not view.is_contiguous:
-                return self._copied(use, f"the {group.kind} kernel reads contiguous channels")
+        if use not in group.anchor.inputs:
+            return view
+        if group.kind in PACKED_READERS and not view.is_contiguous:
+            return self._copied(use, f"the {group.kind} kernel reads packed data")
+        if group.kind == "pool" and view.strides[-1] != 1 and view.shape[-1] != 1:
+            return self._copied(use, "the pool kernel reads contiguous channels")
         return view
 
     def _results(self, group: Group, reads: tuple[View, ...], position: int) -> tuple[View, ...]:
@@ -276,7 +273,7 @@ def reshaped_strides(
     runs = [(d, s) for d, s in zip(shape, strides) if d != 1]
     result: list[int] = []
     position = len(runs) - 1
-    left, stride = (runs[position] if runs else (1, 1))
+    left, stride = runs[position] if runs else (1, 1)
     for size in reversed(target):
         if size == 1:
             result.append(stride)
@@ -303,9 +300,7 @@ def _with_lives(buffers: list[Buffer], steps: list[Step]) -> list[Buffer]:
         for view in (*step.reads, *step.writes):
             first.setdefault(view.buffer, step.number)
             last[view.buffer] = step.number
-    return [
-        replace(b, first=first.get(b.number, 0), last=last.get(b.number, 0)) for b in buffers
-    ]
+    return [replace(b, first=first.get(b.number, 0), last=last.get(b.number, 0)) for b in buffers]
 
 
 def assign_offsets(buffers: list[Buffer]) -> tuple[tuple[Buffer, ...], int]:
@@ -339,5 +334,3 @@ def largest_live_set(buffers: tuple[Buffer, ...]) -> int:
 
 def aligned(nbytes: int) -> int:
     return -(-nbytes // ALIGNMENT) * ALIGNMENT
-
-

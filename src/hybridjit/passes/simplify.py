@@ -208,9 +208,7 @@ def dot_to_dense(value: Value, match: Match) -> Replacement:
     count = b.type.dims[0]
     shape = (rows.type.dims[0], count)
     name = value.name if shape == value.shape else f"{value.name}_dense"
-    result = make(
-        "FullyConnected", name, [rows, b], value.source, num_hidden=count, no_bias=True
-    )
+    result = make("FullyConnected", name, [rows, b], value.source, num_hidden=count, no_bias=True)
     return reshaped(Use(result), value.shape, value.name)
 
 

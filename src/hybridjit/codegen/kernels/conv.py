@@ -129,7 +129,9 @@ def _locate(
         x=b.at(x, b.add(b.mul(image, spec.xs[0]), b.mul(group, spec.ic * spec.xs[4]))),
         w=b.at(w, b.mul(packed, taps * spec.ic)),
         bias=b.at(bias, packed),
-        reads=[b.at(p, b.dot((image, depth, row, 0, channel), s)) for p, s in zip(reads, spec.reads)],
+        reads=[
+            b.at(p, b.dot((image, depth, row, 0, channel), s)) for p, s in zip(reads, spec.reads)
+        ],
         writes=[
             b.at(p, b.dot((image, depth, row, 0, channel), s)) for p, s in zip(writes, spec.writes)
         ],
@@ -328,6 +330,4 @@ def _emit_store(
             ]
             results = evaluate(b, spec.program, [accs[m * block.nv + j], *operands])
             for value, p, s in zip(results, place.writes, spec.writes):
-                write_vector(
-                    b, value, p, b.add(b.mul(at, s[3]), j * b.lanes * s[4]), s[4], count
-                )
+                write_vector(b, value, p, b.add(b.mul(at, s[3]), j * b.lanes * s[4]), s[4], count)

@@ -66,8 +66,6 @@ def _emit_row(
 def _emit_vector(
     b: LoopBuilder, spec: PointwiseSpec, reads: list[Any], writes: list[Any], i: Index, n: int
 ) -> None:
-    values = [
-        read_vector(b, p, b.mul(i, s[-1]), s[-1], n) for p, s in zip(reads, spec.reads)
-    ]
+    values = [read_vector(b, p, b.mul(i, s[-1]), s[-1], n) for p, s in zip(reads, spec.reads)]
     for value, p, s in zip(evaluate(b, spec.program, values), writes, spec.writes):
         write_vector(b, value, p, b.mul(i, s[-1]), s[-1], n)

@@ -51,9 +51,7 @@ def emit_pool(b: LoopBuilder, spec: PoolSpec, args: Arguments) -> None:
 class _Window:
     """The windows of one output row, for a few vectors of channels."""
 
-    def __init__(
-        self, b: LoopBuilder, spec: PoolSpec, place: tuple[Index, Index], x: Any
-    ) -> None:
+    def __init__(self, b: LoopBuilder, spec: PoolSpec, place: tuple[Index, Index], x: Any) -> None:
         self.b, self.spec, self.place, self.x = b, spec, place, x
 
     def emit_row(self, reads: list[Any], writes: list[Any], count: int, last: int) -> None:

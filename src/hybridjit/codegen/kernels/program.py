@@ -16,7 +16,8 @@ def evaluate(b: LoopBuilder, program: Program, inputs: Sequence[Any]) -> list[An
     values = list(inputs)
     math = VectorMath(b, values[0])
     for instr in program.instrs:
-        scalar = lookup(instr.op).scalar
-        assert scalar is not None, f"{instr.op} has no scalar formula"
-        values.append(scalar(math, *(values[i] for i in instr.args), **dict(instr.attrs)))
+        op = lookup(instr.op)
+        assert op.scalar is not None, f"{instr.op} has no scalar formula"
+        attrs = {a.name: a.default for a in op.attrs} | dict(instr.attrs)
+        values.append(op.scalar(math, *(values[i] for i in instr.args), **attrs))
     return [values[i] for i in program.outputs]

@@ -36,10 +36,13 @@ class _Line:
     def emit_along(self) -> None:
         """Vectors along the axis; their lanes are combined at the end, always in one order."""
         b = self.b
-        top = self._over(b.splat(LOWEST), lambda acc, v, n: self.math.max(acc, self._kept(v, n, LOWEST)))
+        top = self._over(
+            b.splat(LOWEST), lambda acc, v, n: self.math.max(acc, self._kept(v, n, LOWEST))
+        )
         top = b.splat(b.reduce_lanes(top, self.math.max))
         total = self._over(
-            b.splat(0.0), lambda acc, v, n: self.math.add(acc, self._kept(self._exp(v, top), n, 0.0))
+            b.splat(0.0),
+            lambda acc, v, n: self.math.add(acc, self._kept(self._exp(v, top), n, 0.0)),
         )
         total = b.splat(b.reduce_lanes(total, self.math.add))
         log_total = self.math.log(total) if self.spec.how == "log_softmax" else None

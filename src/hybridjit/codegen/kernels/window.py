@@ -116,12 +116,12 @@ def rows_inside(
             loop.yields(inner(loop.index, loop.carried))
         return loop.results
 
-    return over(
-        0, "kd", carry, lambda kd, c: over(1, "kh", c, lambda kh, c: list(body(kd, kh, c)))
-    )
+    return over(0, "kd", carry, lambda kd, c: over(1, "kh", c, lambda kh, c: list(body(kd, kh, c))))
 
 
-def input_line(b: LoopBuilder, spec: Any, place: tuple[Index, Index], taps: tuple[Index, Index]) -> Index:
+def input_line(
+    b: LoopBuilder, spec: Any, place: tuple[Index, Index], taps: tuple[Index, Index]
+) -> Index:
     """The offset in x of the input line (depth, row) under taps (kd, kh)."""
     at = [
         b.add(

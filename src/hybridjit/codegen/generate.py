@@ -1,0 +1,126 @@
+"""From Plan to loaded machine code: choose, emit, load. The only door into ``codegen``."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ..config import config
+from ..ir.plan import Plan
+from ..target import Target
+from .choose import Address, Call, Packed, choose
+from .jit import Library, assembly, compile_object, find_target, load_driver, optimised_text
+from .module import emit_driver, emit_kernel, kernel_name
+from .spec import KernelSpec
+
+
+class JournalLike(Protocol):
+    """The part of ``compiler.Journal`` that is used here."""
+
+    notes: list[str]
+
+    def wants(self, stage: str) -> bool: ...
+    def dump(self, stage: str, text: Any) -> None: ...
+    def timed(self, name: str, description: str, work: Any) -> Any: ...
+
+
+class Kernel:
+    """One kernel's machine code in memory, given back when nothing uses it any more."""
+
+    def __init__(self, spec: KernelSpec, library: Library) -> None:
+        self.spec = spec
+        self._library = library
+        self.address = library.address(kernel_name(spec))
+
+
+@dataclass(frozen=True)
+class Code:
+    """What a plan needs to run: per step its calls, the kernels, and the driver's functions.
+
+    ``scratch_bytes`` is what one thread needs besides the arena.
+    """
+
+    target: Target
+    calls: tuple[tuple[Call, ...], ...]
+    kernels: dict[KernelSpec, Kernel]
+    driver: Any
+    scratch_bytes: int = 0
+
+
+_LOCK = threading.Lock()
+_KERNELS: weakref.WeakValueDictionary[tuple[Target, KernelSpec], Kernel] = (
+    weakref.WeakValueDictionary()
+)
+_DRIVERS: dict[Target, Any] = {}
+
+
+def generate_code(plan: Plan, winograd: bool, journal: JournalLike) -> Code:
+    """Choose a spec for every step, and load one kernel for every distinct spec."""
+    target = find_target(config.target)
+    params = {value: i for i, value in enumerate(plan.graph.params)}
+    calls = tuple(choose(step, params, target) for step in plan.steps)
+    journal.dump("spec", lambda: spec_text(plan, calls, target))
+    specs = tuple(dict.fromkeys(call.spec for row in calls for call in row))
+    _dump_code(specs, target, journal)
+    with _LOCK:
+        kernels = {spec: _kernel(spec, target, journal) for spec in specs}
+        driver = _driver(target, journal)
+    return Code(target, calls, kernels, driver)
+
+
+def _kernel(spec: KernelSpec, target: Target, journal: JournalLike) -> Kernel:
+    kernel = _KERNELS.get((target, spec))
+    if kernel is None:
+        kernel = journal.timed("kernel", str(spec), lambda: _compile(spec, target))
+        _KERNELS[target, spec] = kernel
+    return kernel
+
+
+def _compile(spec: KernelSpec, target: Target) -> Kernel:
+    code = compile_object(str(emit_kernel(spec, target)), target)
+    return Kernel(spec, Library([code], target))
+
+
+def _driver(target: Target, journal: JournalLike) -> Any:
+    if target not in _DRIVERS:
+
+        def load() -> Any:
+            return load_driver(compile_object(str(emit_driver(target)), target), target)
+
+        _DRIVERS[target] = journal.timed("driver", "the loop over steps", load)
+    return _DRIVERS[target]
+
+
+def spec_text(plan: Plan, calls: tuple[tuple[Call, ...], ...], target: Target) -> str:
+    """One line for each kernel call: step, kernel, spec, and how its weights are packed."""
+    lines = [f"specs of {plan.graph.name} for {target}"]
+    for step, row in zip(plan.steps, calls):
+        if not row:
+            op = step.group.anchor.op
+            lines.append(f"  step {step.number:<3} host  {op.name if op else 'copy'} '{step.name}'")
+        for call in row:
+            packs = ", ".join(
+                f"{plan.graph.params[a.index].name} {a.packing}"
+                for a in call.args
+                if isinstance(a, Packed) and a.index is not None
+            )
+            lines.append(f"  step {step.number:<3} {kernel_name(call.spec)}  {call.spec}")
+            if packs:
+                lines.append(f"           weights {packs}")
+    return "\n".join(lines)
+
+
+def _dump_code(specs: tuple[KernelSpec, ...], target: Target, journal: JournalLike) -> None:
+    wanted = [stage for stage in ("llvm", "asm") if journal.wants(stage)]
+    if not wanted:
+        return
+    texts = {kernel_name(s): str(emit_kernel(s, target)) for s in specs}
+    show = {"llvm": optimised_text, "asm": assembly}
+    for stage in wanted:
+        parts = [f"; kernel {n}\n{show[stage](text, target)}" for n, text in texts.items()]
+        journal.dump(stage, lambda parts=parts: "\n".join(parts))
+
+
+__all__ = ["Address", "Call", "Code", "Kernel", "Packed", "generate_code"]

@@ -1,0 +1,213 @@
+"""The compiler on one page: Symbol in, executable out.
+
+``PIPELINE`` is the order of the passes; ``compile_graph`` shows where one noun becomes the next.
+:class:`Journal` is the only thing that knows about verifying, timing, dumping and skipping.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .config import config
+from .ir.graph import Graph, from_symbol
+from .ir.node import Output
+from .ir.plan import Plan, plan_text
+from .ir.printer import graph_text, group_text, node_text
+from .ir.verify import verify
+from .passes.fold_batchnorm import fold_batchnorm
+from .passes.fuse import fuse
+from .passes.hoist import hoist
+from .passes.infer import infer_node_types
+from .passes.layout import choose_layouts
+from .passes.plan_memory import plan_memory
+from .passes.simplify import simplify
+from .passes.verify_plan import verify_plan
+from .runtime.executable import Executable
+from .types import TensorType
+
+if TYPE_CHECKING:
+    from .target import Target
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One row of the pipeline. ``needs`` and ``gives`` are facts, checked by a test."""
+
+    name: str
+    run: Callable[[Graph, list[str]], Graph]
+    description: str
+    needs: str = "typed"
+    gives: str = ""
+    can_skip: bool = True
+
+
+PIPELINE = (
+    Pass("simplify", simplify, "one spelling for each idea; identities go", gives="canonical"),
+    Pass("fold-bn", fold_batchnorm, "BatchNorm into the layer before it", "canonical"),
+    Pass("layout", choose_layouts, "channels last in convolution regions", "canonical"),
+    Pass("hoist", hoist, "what depends on parameters alone leaves", gives="hoisted", can_skip=False),
+    Pass("fuse", fuse, "group values that become one kernel", "hoisted", "grouped", False),
+)
+STAGES = (
+    "trace", "infer", *(p.name for p in PIPELINE), "plan", "spec", "llvm", "asm",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a caller may choose for one network."""
+
+    winograd: bool = True
+
+
+@dataclass
+class Journal:
+    """What a compilation says of itself: dumped stages, times, and reasons.
+
+    ``sink(number, stage, text)`` receives each stage that is wanted; by default it prints, or
+    writes numbered files where HYBRIDJIT_DUMP_DIR says.
+    """
+
+    wanted: tuple[str, ...] = ()
+    sink: Callable[[int, str, str], None] | None = None
+    times: list[tuple[str, str, float]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def wants(self, stage: str) -> bool:
+        return stage in self.wanted or "all" in self.wanted
+
+    def dump(self, stage: str, text: Callable[[], str]) -> None:
+        if self.wants(stage):
+            (self.sink or write_stage)(STAGES.index(stage), stage, text())
+
+    def timed(self, name: str, description: str, work: Callable[[], Any]) -> Any:
+        start = time.perf_counter()
+        result = work()
+        self.times.append((name, description, time.perf_counter() - start))
+        return result
+
+    def report(self) -> None:
+        """Print what the switches ask for."""
+        if config.timing:
+            print(self.timing_table(), file=sys.stderr)
+        if config.explain:
+            for note in self.notes:
+                print(note, file=sys.stderr)
+
+    def timing_table(self) -> str:
+        rows = [f"  {1e3 * t:9.2f} ms  {name:<10} {text}" for name, text, t in self.times]
+        total = sum(t for _, _, t in self.times)
+        return "\n".join(["compile times", *rows, f"  {1e3 * total:9.2f} ms  total"])
+
+
+def write_stage(number: int, stage: str, text: str) -> None:
+    """Print a stage, or write it to ``NN-stage.txt`` in HYBRIDJIT_DUMP_DIR."""
+    if config.dump_dir:
+        folder = Path(config.dump_dir)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{number:02}-{stage}.txt").write_text(text + "\n")
+    else:
+        print(f"==== {stage}\n{text}", file=sys.stderr)
+
+
+_LOCK = threading.Lock()
+
+
+def compile_graph(
+    outputs: Iterable[Output],
+    input_types: Mapping[str, TensorType],
+    param_types: Mapping[str, TensorType],
+    options: Options = Options(),  # noqa: B008 (frozen)
+    journal: Journal | None = None,
+    name: str = "graph",
+) -> Executable:
+    """Symbol in, executable out. This is the whole compiler.
+
+    input_types  the inputs, in call order, with their types
+    param_types  what is known of every other variable
+    Raises ShapeError, DTypeError and the like as ``infer`` does; InternalError for our own bugs.
+    """
+    journal = journal or Journal(config.dump)
+    with _LOCK:
+        plan = plan_graph(outputs, input_types, param_types, journal, name)
+        return generate(plan, options, journal)
+
+
+def plan_graph(
+    outputs: Iterable[Output],
+    input_types: Mapping[str, TensorType],
+    param_types: Mapping[str, TensorType],
+    journal: Journal,
+    name: str = "graph",
+) -> Plan:
+    """The part of the compiler that knows no LLVM: from Symbol to Plan."""
+    outputs = tuple(outputs)
+    journal.dump("trace", lambda: node_text(outputs, name))
+    known = {**param_types, **input_types}
+    types = journal.timed(
+        "infer", "a shape and dtype for every value", lambda: infer_node_types(outputs, known)
+    )
+    graph = from_symbol(outputs, input_types, types, name)
+    facts = {"typed"}
+    _check(graph, facts, "infer")
+    journal.dump("infer", lambda: graph_text(graph))
+    for row in PIPELINE:
+        graph = run_pass(row, graph, facts, journal)
+    plan = journal.timed("plan", "views, and one arena", lambda: plan_memory(graph))
+    if config.verify:
+        verify_plan(plan)
+    journal.dump("plan", lambda: plan_text(plan))
+    return plan
+
+
+def run_pass(row: Pass, graph: Graph, facts: set[str], journal: Journal) -> Graph:
+    """One pass, with everything around it: skipping, timing, verifying, dumping."""
+    if row.can_skip and row.name in config.skip:
+        return graph
+    fired: list[str] = []
+    after = journal.timed(row.name, row.description, lambda: row.run(graph, fired))
+    if row.gives:
+        facts.add(row.gives)
+    journal.notes += [note for note in fired if note.startswith("not fused")]
+    _check(after, facts, row.name)
+    if after is graph:
+        journal.dump(row.name, lambda: f"{row.name}: no change")
+    else:
+        journal.dump(row.name, lambda: pass_text(after, fired))
+    return after
+
+
+def pass_text(graph: Graph, fired: list[str]) -> str:
+    """A graph after a pass: itself, its groups, its bind graph, and which rules fired."""
+    parts = [graph_text(graph)]
+    if graph.groups:
+        parts.append(group_text(graph))
+    elif graph.bind is not None:
+        parts.append(graph_text(graph.bind))
+    return "\n".join([*parts, *(f"  # {note}" for note in fired)])
+
+
+def _check(graph: Graph, facts: set[str], stage: str) -> None:
+    if config.verify:
+        verify(graph, frozenset(facts), stage)
+
+
+def generate(plan: Plan, options: Options, journal: Journal) -> Executable:
+    """From Plan to machine code. Imports the code generator on first use, and with it llvmlite."""
+    from .codegen.generate import generate_code  # noqa: PLC0415 (see tests/test_layers.py)
+
+    code = generate_code(plan, options.winograd, journal)
+    return Executable(plan, code)
+
+
+def find_target() -> Target:
+    """The target that the switches select."""
+    from .codegen.jit import find_target as find  # noqa: PLC0415 (see tests/test_layers.py)
+
+    return find(config.target)

@@ -1,0 +1,1 @@
+"""Run compiled plans: bound weights, arenas, threads, and the cache of signatures."""

@@ -1,0 +1,268 @@
+"""Executable: a plan with machine code, bound to parameters, ready to be called.
+
+A *binding* is the parameters as the kernels want them: the bind graph's results, packed. An
+*instance* is what one call needs for itself: an arena and a table of kernel arguments. Calls from
+several threads take an instance each, so they never meet.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..config import config
+from ..ir.graph import Value
+from ..ir.interpret import interpret, run_value
+from ..ir.plan import Plan, Step, View
+from .arena import Arena
+from .checking import Checker
+from .threads import THREADS, NativeCalls, Pool
+
+# Instances kept for later calls; a call that finds none makes its own and gives it back.
+MAX_IDLE_INSTANCES = 8
+# Below this many multiplications a plan runs on the caller alone: waking a worker costs about as
+# much (5 us) as half of that work takes.
+_WORTH_SHARING = 1_000_000
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Steps [first, last) that run natively, or one host step."""
+
+    first: int
+    last: int
+    host: Step | None = None
+
+
+class Binding:
+    """The parameters of one executable, packed for its kernels.
+
+    ``values`` are the run graph's parameters in order; ``address`` of a packed argument is found
+    once, here.
+    """
+
+    def __init__(self, plan: Plan, params: Mapping[str, np.ndarray]) -> None:
+        bind = plan.graph.bind
+        assert bind is not None
+        arrays: dict[Value, np.ndarray] = {v: _plain(params[v.name]) for v in bind.params}
+        results = interpret(bind, arrays)
+        self.values = [np.ascontiguousarray(a) for a in results]
+        self._packed: dict[Any, np.ndarray] = {}
+
+    def packed(self, argument: Any) -> int:
+        """The address of a ``Packed`` argument of a kernel call."""
+        if argument not in self._packed:
+            if argument.index is None:
+                source = np.zeros(argument.size, np.float32)
+            else:
+                source = self.values[argument.index]
+            self._packed[argument] = _aligned(argument.packing.pack(source))
+        return address_of(self._packed[argument])
+
+
+class Instance:
+    """One call's arena and argument table."""
+
+    def __init__(self, executable: Executable, binding: Binding) -> None:
+        plan = executable.plan
+        self.binding = binding
+        self.arena = Arena(plan.arena_bytes)
+        self.patches: list[tuple[str, int, int, int]] = []
+        rows: list[int] = []
+        starts: list[int] = []
+        kernels: list[int] = []
+        for row in executable.code.calls:
+            for call in row:
+                starts.append(len(rows))
+                kernels.append(executable.code.kernels[call.spec].address)
+                rows += [self._argument(plan, a, len(rows) + i) for i, a in enumerate(call.args)]
+        self.slots = (ctypes.c_int64 * max(1, len(rows)))(*rows)
+        base = ctypes.addressof(self.slots)
+        flat = [n for k, s in zip(kernels, starts) for n in (k, base + 8 * s)]
+        self.steps = (ctypes.c_int64 * max(1, len(flat)))(*flat)
+        self.steps_address = ctypes.addressof(self.steps)
+        self.barrier = Arena(256)
+        self.barrier.bytes[:] = 0
+
+    def _argument(self, plan: Plan, argument: Any, slot: int) -> int:
+        """The 64-bit number for one argument; inputs and outputs are filled in at each call."""
+        if isinstance(argument, int):
+            return argument
+        if hasattr(argument, "packing"):
+            return self.binding.packed(argument)
+        view: View = argument.view
+        buffer = plan.buffers[view.buffer]
+        offset = view.offset * view.dtype.itemsize
+        if buffer.kind == "arena":
+            return self.arena.address + buffer.offset + offset
+        if buffer.kind == "weight":
+            return address_of(self.binding.values[buffer.index]) + offset
+        self.patches.append((buffer.kind, buffer.index, slot, offset))
+        return 0
+
+
+class Executable:
+    """A compiled plan. ``bind`` it, then call it with the inputs' arrays."""
+
+    def __init__(self, plan: Plan, code: Any) -> None:
+        self.plan = plan
+        self.code = code
+        self.binding: Binding | None = None
+        self.segments = _segments(plan, code.calls)
+        self.output_types = [(v.shape, v.dtype) for v in plan.outputs]
+        self.is_small = _work(code.calls) < _WORTH_SHARING
+        driver = code.driver
+        self._native = NativeCalls(driver.run, driver.publish, driver.serve)
+        self._idle: list[Instance] = []
+        self._lock = threading.Lock()
+
+    def bind(self, params: Mapping[str, np.ndarray]) -> None:
+        """Take these parameters from the next call on; calls under way finish with the old ones."""
+        binding = Binding(self.plan, params)
+        with self._lock:
+            self.binding = binding
+            self._idle = []
+
+    def __call__(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The outputs, freshly allocated. ``inputs`` are contiguous, of the compiled types."""
+        outputs = [np.empty(shape, dtype) for shape, dtype in self.output_types]
+        self.run_into(inputs, outputs)
+        return outputs
+
+    def run_into(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+        """Compute into ``outputs``: contiguous, of the compiled types, apart from the inputs."""
+        instance = self._take()
+        try:
+            slots = instance.slots
+            for kind, index, slot, offset in instance.patches:
+                array = inputs[index] if kind == "input" else outputs[index]
+                slots[slot] = address_of(array) + offset
+            if config.check:
+                Checker(self, instance, inputs, outputs).run()
+            else:
+                self._run_segments(instance, inputs, outputs)
+        finally:
+            self._give(instance)
+
+    def _run_segments(
+        self, instance: Instance, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
+    ) -> None:
+        for segment in self.segments:
+            if segment.host is not None:
+                self.run_host(segment.host, instance, inputs, outputs)
+            else:
+                self.run_steps(instance, segment.first, segment.last)
+
+    def run_steps(self, instance: Instance, first: int, last: int) -> None:
+        """Native steps [first, last), counted in kernel calls."""
+        count = 1 if self.is_small else THREADS.count
+        if count == 1:
+            self._native.run(instance.steps_address, instance.barrier.address, first, last, 0, 1)
+        else:
+            pool: Pool = THREADS.pool(self._native)
+            pool.run(instance.steps_address, instance.barrier.address, first, last, count)
+
+    def run_host(
+        self,
+        step: Step,
+        instance: Instance,
+        inputs: Sequence[np.ndarray],
+        outputs: Sequence[np.ndarray],
+    ) -> None:
+        """An op without a kernel: its NumPy reference, on views of the same memory."""
+
+        def array(view: View) -> np.ndarray:
+            return self.array(view, instance, inputs, outputs)
+
+        results = self.reference(step, [array(v) for v in step.reads])
+        for view, result in zip(step.writes, results):
+            np.copyto(array(view), result.reshape(view.shape))
+
+    def reference(self, step: Step, reads: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """What a step should write, by the NumPy references of its group's values."""
+        group = step.group
+        if group.kind == "copy":
+            return [reads[0]]
+        results: dict[tuple[Value, int], np.ndarray] = {
+            (use.value, use.index): array for use, array in zip(group.inputs, reads)
+        }
+        for member in group.members:
+            arrays = [results[u.value, u.index] for u in member.inputs]
+            for index, array in enumerate(run_value(member, arrays)):
+                results[member, index] = array
+        if group.kind == "host":
+            return [results[group.anchor, i] for i in range(len(group.anchor.types))]
+        return [results[value, 0] for value in group.outputs]
+
+    def array(
+        self,
+        view: View,
+        instance: Instance,
+        inputs: Sequence[np.ndarray],
+        outputs: Sequence[np.ndarray],
+    ) -> np.ndarray:
+        """A NumPy view of a plan's view during a call."""
+        buffer = self.plan.buffers[view.buffer]
+        if buffer.kind == "arena":
+            memory = instance.arena.bytes[buffer.offset : buffer.offset + buffer.nbytes]
+            whole = memory.view(view.dtype)
+        else:
+            table = {"input": inputs, "output": outputs, "weight": instance.binding.values}
+            whole = table[buffer.kind][buffer.index].reshape(-1)
+        strides = [s * view.dtype.itemsize for s in view.strides]
+        return np.lib.stride_tricks.as_strided(whole[view.offset :], view.shape, strides)
+
+    def _take(self) -> Instance:
+        binding = self.binding
+        assert binding is not None, "bind() comes before the first call"
+        try:
+            instance = self._idle.pop()
+        except IndexError:
+            return Instance(self, binding)
+        return instance if instance.binding is self.binding else Instance(self, binding)
+
+    def _give(self, instance: Instance) -> None:
+        if instance.binding is self.binding and len(self._idle) < MAX_IDLE_INSTANCES:
+            self._idle.append(instance)
+
+
+def address_of(array: np.ndarray) -> int:
+    return array.__array_interface__["data"][0]
+
+
+def _plain(array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array)
+
+
+def _aligned(array: np.ndarray) -> np.ndarray:
+    """A copy on a 64-byte boundary, so that no vector of weights crosses a cache line."""
+    raw = np.empty(array.nbytes + 64, np.uint8)
+    start = -address_of(raw) % 64
+    result = raw[start : start + array.nbytes].view(array.dtype)
+    result[:] = array
+    return result
+
+
+def _segments(plan: Plan, calls: Sequence[Sequence[Any]]) -> list[Segment]:
+    """The plan's steps as runs of kernel calls, and host steps between them."""
+    segments: list[Segment] = []
+    position = 0
+    for step, row in zip(plan.steps, calls):
+        if not row:
+            segments.append(Segment(position, position, step))
+        elif segments and segments[-1].host is None:
+            segments[-1] = Segment(segments[-1].first, position + len(row))
+        else:
+            segments.append(Segment(position, position + len(row)))
+        position += len(row)
+    return segments
+
+
+def _work(calls: Sequence[Sequence[Any]]) -> int:
+    """Multiplications of all calls, as their specs count them."""
+    return sum(call.work for row in calls for call in row)

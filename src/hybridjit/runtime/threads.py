@@ -1,0 +1,201 @@
+"""One pool of workers for the process.
+
+A worker is a Python thread that stays inside native code: it spins for a bounded time for the next
+job, then goes back to Python and sleeps on a semaphore. A job is a range of a plan's steps, which
+every worker walks with a part of the work of each step. Nothing decides a worker's part but its
+number and how many there are, and no part decides the order of a sum: the bits are the same for
+any number of threads.
+
+With one thread no worker is made. A caller that finds the pool busy does all the work itself.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..config import config
+
+# The pool's shared memory, in 64-bit slots: the sequence number, then two job records, each on a
+# cache line of its own (``codegen.module`` has the code that reads them).
+SLOTS = 24
+
+
+@dataclass(frozen=True)
+class NativeCalls:
+    """The driver's functions: ``run`` walks steps, ``publish`` posts a job, ``serve`` waits."""
+
+    run: Any
+    publish: Any
+    serve: Any
+
+
+class Pool:
+    """Workers 1 .. n-1; the caller is worker 0."""
+
+    def __init__(self, native: NativeCalls) -> None:
+        self._native = native
+        self._memory = (ctypes.c_int64 * (SLOTS + 8))()
+        base = ctypes.addressof(self._memory)
+        self._state = base + (-base % 64)
+        self._busy = threading.Lock()
+        self._wake: list[threading.Semaphore] = []
+        self._asleep: list[bool] = []
+
+    @property
+    def workers(self) -> int:
+        return len(self._wake)
+
+    def run(self, steps: int, barrier: int, first: int, last: int, threads: int) -> None:
+        """Run steps [first, last) on ``threads`` threads, or alone if the pool is taken."""
+        if threads > 1 and self._busy.acquire(blocking=False):
+            try:
+                self._grow(threads - 1)
+                self._native.publish(self._state, steps, barrier, first, last, threads)
+                self._wake_sleepers(threads - 1)
+                self._native.run(steps, barrier, first, last, 0, threads)
+            finally:
+                self._busy.release()
+        else:
+            self._native.run(steps, barrier, first, last, 0, 1)
+
+    def _grow(self, count: int) -> None:
+        while len(self._wake) < count:
+            number = len(self._wake)
+            self._wake.append(threading.Semaphore(0))
+            self._asleep.append(False)
+            name = f"hybridjit-{number + 1}"
+            seen = ctypes.c_int64.from_address(self._state).value
+            threading.Thread(
+                target=self._serve, args=(number, seen), daemon=True, name=name
+            ).start()
+
+    def _wake_sleepers(self, count: int) -> None:
+        for number in range(count):
+            if self._asleep[number]:
+                self._asleep[number] = False
+                self._wake[number].release()
+
+    def _serve(self, number: int, seen: int) -> None:
+        """A worker's life: serve jobs until a bounded wait saw none, then sleep until woken.
+
+        It says that it sleeps before it looks at the sequence once more; a caller raises the
+        sequence before it looks for sleepers. One of the two always sees the other.
+        """
+        sequence = ctypes.c_int64.from_address(self._state)
+        while True:
+            seen = self._native.serve(self._state, seen, number + 1)
+            self._asleep[number] = True
+            if sequence.value != seen:
+                if not self._asleep[number]:
+                    self._wake[number].acquire()
+                self._asleep[number] = False
+                continue
+            self._wake[number].acquire()
+
+
+class Threads:
+    """How many threads a call uses, and the pool, made anew in the child of a fork."""
+
+    def __init__(self) -> None:
+        self._count: int | None = None
+        self._pool: Pool | None = None
+        self._lock = threading.Lock()
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        self._pool = None
+        self._lock = threading.Lock()
+
+    @property
+    def count(self) -> int:
+        if self._count is None:
+            self._count = config.num_threads or default_thread_count()
+        return self._count
+
+    def set_count(self, count: int) -> None:
+        if not isinstance(count, int) or count < 1:
+            raise ValueError(f"the number of threads is at least 1, got {count!r}")
+        self._count = count
+
+    def pool(self, native: NativeCalls) -> Pool:
+        with self._lock:
+            if self._pool is None:
+                self._pool = Pool(native)
+            return self._pool
+
+
+THREADS = Threads()
+
+
+def set_num_threads(count: int) -> None:
+    """Use ``count`` threads from the next call on. Raises ValueError below 1."""
+    THREADS.set_count(count)
+
+
+def get_num_threads() -> int:
+    """How many threads the next call may use."""
+    return THREADS.count
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """``with hybridjit.threads(2):`` use that many threads inside the block."""
+    before = THREADS.count
+    THREADS.set_count(count)
+    try:
+        yield
+    finally:
+        THREADS.set_count(before)
+
+
+def default_thread_count() -> int:
+    """The least of OMP_NUM_THREADS, or of affinity, cgroup quota and physical cores."""
+    wished = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
+    if wished.isdigit() and int(wished) > 0:
+        return int(wished)
+    limits = [_affinity(), _quota(Path("/sys/fs/cgroup")), _physical_cores()]
+    return max(1, min(limit for limit in limits if limit))
+
+
+def _affinity() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _quota(root: Path) -> int | None:
+    """Whole cores that the cgroup's quota allows (version 2, then 1); None without a quota."""
+    try:
+        quota, period = (root / "cpu.max").read_text().split()
+    except (OSError, ValueError):
+        try:
+            quota = (root / "cpu/cpu.cfs_quota_us").read_text().strip()
+            period = (root / "cpu/cpu.cfs_period_us").read_text().strip()
+        except OSError:
+            return None
+    if not quota.isdigit() or not period.isdigit() or int(period) == 0:
+        return None
+    return max(1, math.ceil(int(quota) / int(period)))
+
+
+def _physical_cores() -> int | None:
+    """Distinct (package, core) pairs among the CPUs that this process may use; None if unknown."""
+    if not hasattr(os, "sched_getaffinity"):
+        return None
+    cores = set()
+    for cpu in os.sched_getaffinity(0):
+        topology = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology")
+        try:
+            package = (topology / "physical_package_id").read_text().strip()
+            cores.add((package, (topology / "core_id").read_text().strip()))
+        except OSError:
+            return None
+    return len(cores)
