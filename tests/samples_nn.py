@@ -194,11 +194,62 @@ def normalisations() -> None:
     add(bn, (0, 3, 4), fix_gamma=False)
     add(bn, (2, 3, 5, 7), fix_gamma=False, dtype="float64")
     add(bn, (2, 3, 5, 7), fix_gamma=False, dtype="float16")
+    for name in ("_contrib_BatchNormWithReLU", "_contrib_SyncBatchNorm", "BatchNorm_v1"):
+        key = {"key": "a"} if "Sync" in name else {}
+        add(name, (2, 3, 4, 5), fix_gamma=False, **key)
+        add(name, (2, 3, 4, 5), eps=0.1, **key)
+        add(name, (2, 3, 4), fix_gamma=False, output_mean_var=True, **key)
     x, c3, c4 = (2, 3, 4), (3,), (4,)
     bad(bn, x, c4, c3, c3, c3, error=ShapeError, says="gamma has shape (4), data has 3 channels")
     bad(bn, x, c3, c3, c3, c3, error=ShapeError, says="channel axis 3 is out of range", axis=3)
     bad(bn, TensorType(x, F16), *[TensorType(c3, F16)] * 4, error=DTypeError, says="float32")
     bad(bn, TensorType(x, I32), *[TensorType(c3, I32)] * 4, error=DTypeError, says="int32")
+
+
+def layer_norms() -> None:
+    for shape, axis in (((2, 3), -1), ((5,), 0), ((2, 3, 17), 1), ((4, 33), 1), ((3, 4, 5), -3)):
+        add("LayerNorm", shape, axis=axis)
+    add("LayerNorm", (2, 6), eps=0.1, output_mean_var=True)
+    add("LayerNorm", (3, 2, 4), axis=0, output_mean_var=True)
+    add("LayerNorm", (0, 4))
+    add("LayerNorm", (2, 6), dtype="float64")
+    add("LayerNorm", (2, 6), dtype="float16")
+    bad("LayerNorm", (2, 3), (2,), (3,), error=ShapeError, says="data has 3 elements on axis 1")
+    bad("LayerNorm", (2, 3), (3,), (3,), error=ShapeError, says="axis 2 is out of range", axis=2)
+    bad("LayerNorm", TensorType((2, 3), F16), (3,), (3,), error=DTypeError, says="float16")
+
+    for shape in ((2, 3, 4), (2, 3, 5, 7), (1, 17, 2, 3, 4), (0, 3, 4)):
+        add("InstanceNorm", shape)
+        add("GroupNorm", shape)
+    add("InstanceNorm", (2, 3, 4), eps=0.5, dtype="float64")
+    add("GroupNorm", (2, 6, 4), num_groups=2, output_mean_var=True)
+    add("GroupNorm", (2, 6, 4, 5), num_groups=6, eps=0.1)
+    add("GroupNorm", (2, 6, 4), num_groups=3, dtype="float16")
+    bad("InstanceNorm", (2, 3), (3,), (3,), error=ShapeError, says="rank >= 3, got 2")
+    bad("InstanceNorm", (2, 3, 4), (4,), (3,), error=ShapeError, says="data has 3 channels")
+    bad("GroupNorm", (2, 6, 4), (4,), (4,), error=ShapeError, says="4 does not divide 6",
+        num_groups=4)  # fmt: skip
+    bad("GroupNorm", (2, 6, 4), (6,), (6,), error=ShapeError, says="GroupNorm has 2 groups",
+        num_groups=2)  # fmt: skip
+
+    for mode in ("instance", "channel", "spatial"):
+        add("L2Normalization", (2, 3, 4), mode=mode)
+        add("L2Normalization", (2, 3, 4, 5), mode=mode, eps=0.1)
+        add("L2Normalization", (0, 3, 4, 5), mode=mode)
+    add("L2Normalization", (2, 17))
+    add("L2Normalization", (5,), dtype="float16")
+    bad("L2Normalization", (2, 3), error=ShapeError, says="at least 3 dimensions", mode="channel")
+    bad("L2Normalization", TensorType((2, 3), I32), error=DTypeError, says="int32")
+    for channels, nsize in ((5, 3), (7, 5), (2, 5), (6, 1)):
+        add("LRN", (2, channels, 3, 4), nsize=nsize, alpha=0.5, beta=0.6, knorm=1)
+    add("LRN", (1, 20, 2, 2), nsize=5)
+    bad("LRN", (2, 3, 4), error=ShapeError, says="4D data", nsize=3)
+    bad("LRN", (2, 3, 4, 4), error=AttributeValueError, says="nsize must be at least 1", nsize=0)
+    for axes in ((0,), (1, 2), (-1,), (0, 1, 2)):
+        add("moments", (2, 3, 4), axes=axes)
+        add("moments", (2, 3, 4), axes=axes, keepdims=True)
+    bad("moments", (2, 3), error=AttributeValueError, says="Empty axes is not supported")
+    bad("moments", (2, 3), error=ShapeError, says="axis 2 is out of range", axes=(2,))
 
 
 def softmaxes() -> None:
@@ -220,6 +271,92 @@ def softmaxes() -> None:
     bad("softmax", (2, 3), (2,), error=DTypeError, says="integer types", use_length=True)
     bad("softmax", (2, 3), ints(1, 2, 3), error=ShapeError, says="(3)", use_length=True)
 
+    for name in ("SoftmaxActivation",):
+        for shape in ((2, 3), (5,), (2, 3, 4), (2, 3, 4, 5), (0, 3)):
+            add(name, shape)
+        add(name, (2, 3, 4), mode="channel")
+        add(name, (2, 3, 4, 5), mode="channel")
+        add(name, (2, 3), dtype="float16")
+        bad(name, (2, 3), error=ShapeError, says="at least 3 dimensions", mode="channel")
+    output = "SoftmaxOutput"
+    for shape in ((2, 3), (5,), (2, 3, 4), (0, 3)):
+        add(output, shape)
+    add(output, (2, 3), (2, 3))
+    add(output, (2, 3, 4), multi_output=True)
+    add(output, (2, 3, 4, 5), preserve_shape=True)
+    add(output, (2, 3), dtype="float64")
+    bad(output, (2, 3), (5,), error=ShapeError, says="label has shape (5), data needs (2)")
+    bad(output, (2, 3), ints(1, 2), error=DTypeError, says="int32")
+    add("softmax_cross_entropy", (3, 5), np.array([0, 4, 2], np.float32))
+    bad("softmax_cross_entropy", (3, 5, 2), (3,), error=ShapeError, says="takes 2D data")
+
+
+def resolutions() -> None:
+    deconv = "Deconvolution"
+    add(deconv, (2, 3, 5, 5), kernel=(3, 3), num_filter=4)
+    add(deconv, (1, 3, 5, 6), kernel=(3, 2), num_filter=4, stride=(2, 3), no_bias=False)
+    add(deconv, (1, 4, 4, 4), kernel=(4, 4), num_filter=2, stride=(2, 2), pad=(1, 1))
+    add(deconv, (1, 4, 4, 4), kernel=(3, 3), num_filter=2, stride=(2, 2), pad=(1, 1), adj=(1, 1))
+    add(deconv, (1, 4, 4, 4), kernel=(2, 2), num_filter=2, stride=(3, 3), adj=(2, 1))
+    add(deconv, (1, 6, 5, 5), kernel=(3, 3), num_filter=4, num_group=2, dilate=(2, 1))
+    add(deconv, (1, 4, 5, 5), kernel=(4, 4), num_filter=4, num_group=4, stride=(2, 2), pad=(1, 1))
+    add(deconv, (1, 3, 5, 5), kernel=(4, 4), num_filter=2, stride=(2, 2), target_shape=(9, 10))
+    add(deconv, (2, 3, 7), kernel=(3,), num_filter=4, stride=(2,), layout="NCW")
+    add(deconv, (1, 2, 3, 3, 3), kernel=(2, 2, 2), num_filter=3, stride=(2, 1, 2))
+    add(deconv, (2, 5, 5, 3), kernel=(3, 3), num_filter=4, layout="NHWC")
+    add(deconv, (0, 3, 5, 5), kernel=(3, 3), num_filter=4)
+    add(deconv, (1, 3, 5, 5), kernel=(3, 3), num_filter=4, dtype="float64")
+    takes_4 = {"kernel": (3, 3), "num_filter": 3}
+    x, w = (1, 4, 5, 5), (4, 3, 3, 3)
+    bad(deconv, (1, 3, 5, 5), w, error=ShapeError, says="weight takes 4 input channels, data has 3",
+        **takes_4)  # fmt: skip
+    bad(deconv, x, w, error=ShapeError, says="1 is not less than 1", adj=(1, 1), **takes_4)
+    bad(deconv, x, w, error=ShapeError, says="too big target shape", target_shape=(9, 9), **takes_4)
+    bad(deconv, x, w, error=ShapeError, says="pad 9 leaves nothing", pad=(9, 9), **takes_4)
+    bad(deconv, (4, 5, 5), w, error=ShapeError, says="Input data should be 4D", **takes_4)
+
+    window = {"kernel": (3, 2), "stride": (2, 1), "pad": (1, 0), "dilate": (1, 2)}
+    add("im2col", (2, 3, 7, 8), **window)
+    add("col2im", (2, 18, 24), output_size=(7, 8), **window)
+    bad("col2im", (2, 17, 24), error=ShapeError, says="(N, C * 6, 24)", output_size=(7, 8),
+        **window)  # fmt: skip
+
+    up = "UpSampling"
+    add(up, (2, 3, 4, 5), scale=2, sample_type="nearest", num_args=1)
+    add(up, (1, 2, 3, 3), scale=3, sample_type="nearest", num_args=1)
+    add(up, (1, 2, 4, 4), (1, 3, 8, 8), scale=2, sample_type="nearest", num_args=2)
+    add(up, (1, 2, 4, 4), (1, 2, 2, 8), scale=2, sample_type="nearest", num_args=2,
+        multi_input_mode="sum")  # fmt: skip
+    add(up, (1, 2, 3, 4), scale=2, sample_type="bilinear", num_args=2, num_filter=2)
+    add(up, (1, 3, 3, 4), scale=3, sample_type="bilinear", num_args=2, num_filter=3)
+    bad(up, (2, 3, 4), error=ShapeError, says="4D data", scale=2, sample_type="nearest",
+        num_args=1)  # fmt: skip
+    bad(up, (1, 2, 4, 4), (1, 2, 3, 4), error=ShapeError, says="cannot be repeated to 8 x 8",
+        scale=2, sample_type="nearest", num_args=2)  # fmt: skip
+    bad(up, (1, 2, 4, 4), error=AttributeValueError, says="scale must be at least 1", scale=0,
+        sample_type="nearest", num_args=1)  # fmt: skip
+
+    resize = "_contrib_BilinearResize2D"
+    for align in (True, False):
+        add(resize, (2, 3, 5, 7), height=8, width=3, align_corners=align)
+        add(resize, (1, 2, 5, 7), (1, 1, 10, 14), mode="like", align_corners=align)
+        add(resize, (1, 2, 5, 7), height=1, width=4, align_corners=align)
+        add(resize, (1, 2, 5, 7), height=5, width=7, align_corners=align)
+        add(resize, (1, 2, 1, 7), height=5, width=7, align_corners=align)
+    add(resize, (1, 2, 5, 7), scale_height=1.5, scale_width=0.5)
+    for mode in ("odd_scale", "to_even_down", "to_even_up", "to_odd_down", "to_odd_up"):
+        add(resize, (1, 2, 5, 6), mode=mode, scale_height=1.5, scale_width=2)
+    add(resize, (1, 2, 5, 7), height=3, width=3, dtype="float16")
+    bad(resize, (2, 5, 7), error=ShapeError, says="4D data", height=3, width=3)
+    bad(resize, (1, 2, 5, 7), error=AttributeValueError, says="both scale_height and scale_width",
+        scale_height=2)  # fmt: skip
+    bad(resize, TensorType((1, 2, 5, 7), I32), error=DTypeError, says="int32", height=3, width=3)
+    adaptive = "_contrib_AdaptiveAvgPooling2D"
+    for size in ((), (2,), (3, 4), (7, 9)):
+        add(adaptive, (2, 3, 5, 7), output_size=size)
+    bad(adaptive, (1, 2, 5, 7), error=AttributeValueError, says="positive numbers",
+        output_size=(0,))  # fmt: skip
+
 
 def declare() -> None:
     """List them all."""
@@ -228,3 +365,5 @@ def declare() -> None:
     products()
     normalisations()
     softmaxes()
+    layer_norms()
+    resolutions()

@@ -3,6 +3,7 @@
 from . import (
     activation,
     arithmetic,
+    batchnorm,
     conv,
     creation,
     deconv,
@@ -36,6 +37,7 @@ __all__ = [
     "all_names",
     "all_ops",
     "arithmetic",
+    "batchnorm",
     "conv",
     "creation",
     "deconv",

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..types import PartialShape, Shape, TensorType, product, shape_text
+from .casting import widened
 from .registry import Kind, Types, register
 from .rules import fill, merged, require_float, same_dtype
 from .windows import (
@@ -110,11 +111,6 @@ def columns(x: np.ndarray, window: Window, groups: int) -> np.ndarray:
     return view.transpose(order).reshape(groups, taps, product(view.shape[1 : 1 + rank]))
 
 
-def _computing(array: np.ndarray) -> np.ndarray:
-    """float16 is computed in float32: its own products overflow and its sums lose digits."""
-    return array.astype(np.float32) if array.dtype == np.float16 else array
-
-
 def _convolution(
     data: np.ndarray,
     weight: np.ndarray,
@@ -135,9 +131,9 @@ def _convolution(
     x, w = (np.moveaxis(a, -1, 1) if last else a for a in (data, weight))
     out_sizes = window.out_sizes(x.shape[2:])
     out = np.empty((x.shape[0], num_filter, *out_sizes), data.dtype)  # type: ignore[arg-type]
-    w = _computing(w).reshape(num_group, num_filter // num_group, -1)
-    x = padded(_computing(x), window.pad, window.pad, 0)
-    shift = None if bias is None else _computing(bias).reshape(num_group, -1, 1)
+    w = widened(w).reshape(num_group, num_filter // num_group, -1)
+    x = padded(widened(x), window.pad, window.pad, 0)
+    shift = None if bias is None else widened(bias).reshape(num_group, -1, 1)
     for sample, target in zip(x, out):
         y = w @ columns(sample, window, num_group)
         target[...] = (y if shift is None else y + shift).reshape(target.shape)

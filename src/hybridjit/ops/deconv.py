@@ -12,8 +12,8 @@ import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..types import PartialShape, Shape, TensorType, product, shape_text
+from .casting import widened
 from .conv import check_groups, check_weight, columns, weight_and_bias
-from .norm import wide
 from .registry import Kind, Types, register
 from .rules import fill, forward, merged, require_float, same_dtype, spatial
 from .windows import (
@@ -130,7 +130,7 @@ def _deconvolution(
     """weight.T @ data gives the columns that are then scattered."""
     window = window_of(kernel, stride, dilate, pad)
     last = is_channel_last(layout, window.rank)
-    x, w = (wide(np.moveaxis(a, -1, 1) if last else a) for a in (data, weight))
+    x, w = (widened(np.moveaxis(a, -1, 1) if last else a) for a in (data, weight))
     sizes = x.shape[2:]
     out, crop = zip(*_output_axes(window, sizes, adj, target_shape))
     batch, channels = x.shape[0], x.shape[1] // num_group

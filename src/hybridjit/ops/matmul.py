@@ -19,6 +19,7 @@ from ..types import (
     product,
     shape_text,
 )
+from .casting import widened
 from .conv import weight_and_bias
 from .registry import Kind, Types, register
 from .rules import fill, forward, merged, require_float, same_dtype
@@ -26,9 +27,7 @@ from .rules import fill, forward, merged, require_float, same_dtype
 
 def multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """``a @ b`` in the dtype of ``a``."""
-    if a.dtype == np.float16:
-        return (a.astype(np.float32) @ b.astype(np.float32)).astype(np.float16)
-    return a @ b
+    return (widened(a) @ widened(b)).astype(a.dtype, copy=False)
 
 
 def _dense_shapes(

@@ -1,7 +1,7 @@
-"""Normalisations.
+"""Normalisations by statistics of the data itself.
 
-In: data, and scale and shift where the operator has them. Out: the data's type. Statistics are
-computed, and stored ones applied, in float32 at least.
+In: data, and scale and shift where the operator has them. Out: the data's type. Variances are
+those of the population; statistics are computed in float32 at least.
 """
 
 from __future__ import annotations
@@ -10,96 +10,276 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ShapeError
-from ..types import FLOAT32, PartialShape, TensorType, merge, shape_text
+from ..errors import AttributeValueError, ShapeError
+from ..types import PartialShape, Shape, TensorType, merge, product, shape_text
+from .batchnorm import along, check_length
+from .casting import widened
 from .registry import Kind, Types, register
-from .rules import fill, merged, normalized_axis, require_float
+from .rules import (
+    fill,
+    forward,
+    merged,
+    normalized_axis,
+    reduced_axes,
+    reduced_shape,
+    require_float,
+    same_dtype,
+)
 
 
-def wide(x: np.ndarray) -> np.ndarray:
-    """float16 becomes float32; other types stay as they are."""
-    return x.astype(np.float32) if x.dtype == np.float16 else x
+def _scale_and_shift(
+    what: str, ins: Types, outs: Types, length: int | None, owner: str
+) -> tuple[Types, TensorType]:
+    """Data merged with the output, gamma and beta of ``length`` numbers; all of one dtype."""
+    dtype = same_dtype(*ins, *outs)
+    data = merge(ins[0], outs[0]).with_dtype(dtype) if outs else ins[0].with_dtype(dtype)
+    require_float(what, data)
+    for name, param in zip(("gamma", "beta"), ins[1:]):
+        check_length(name, param.shape, length, owner)
+    return (data, *(fill(p, (length,), dtype) for p in ins[1:])), data
 
 
-def along(vector: np.ndarray, ndim: int, axis: int) -> np.ndarray:
-    """``vector`` shaped to broadcast along ``axis`` of an array of ``ndim`` axes."""
-    return vector.reshape([-1 if i == axis % ndim else 1 for i in range(ndim)])
+def _standardised(x: np.ndarray, axes: Shape, eps: float) -> tuple[np.ndarray, ...]:
+    """(x - mean) / std, mean and std, with std = sqrt(variance + eps); reduced axes stay as 1."""
+    mean = x.mean(axis=axes, keepdims=True)
+    centred = x - mean
+    variance = np.square(centred).mean(axis=axes, keepdims=True)
+    std = np.sqrt(variance + x.dtype.type(eps))
+    return centred / std, mean, std
 
 
-def _check_length(name: str, found: PartialShape | None, length: int | None, axis: int) -> None:
-    if found is not None and None not in (*found, length) and found != (length,):
-        raise ShapeError(
-            f"{name} has shape {shape_text(found)}, data has {length} channels on axis {axis}"
-        )
+def _with_statistics(
+    y: np.ndarray, mean: np.ndarray, std: np.ndarray, dtype: np.dtype, wanted: bool
+) -> Any:
+    results = tuple(a.astype(dtype, copy=False) for a in (y, mean, std))
+    return results if wanted else results[0]
 
 
-def _infer_batchnorm(
-    ins: Types, outs: Types, *, axis: int = 1, output_mean_var: bool, **attrs: Any
+def _mean_std_outputs(*, output_mean_var: bool, **attrs: Any) -> tuple[str, ...]:
+    return ("output", "mean", "std") if output_mean_var else ("output",)
+
+
+def _infer_layernorm(
+    ins: Types, outs: Types, *, axis: int, output_mean_var: bool, **attrs: Any
 ) -> tuple[Types, Types]:
-    """Output like the data; parameters one per channel, float32 for float16 data."""
-    data = merge(ins[0], outs[0]) if outs else ins[0]
-    require_float("BatchNorm", data)
-    dtype = FLOAT32 if data.dtype == np.float16 else data.dtype
-    per_channel: PartialShape = (None,)
-    if data.shape is not None:
-        axis = normalized_axis(axis, len(data.shape), "channel axis")
-        per_channel = (data.shape[axis],)
-        for name, param in zip(("gamma", "beta", "moving_mean", "moving_var"), ins[1:]):
-            _check_length(name, param.shape, per_channel[0], axis)
-    params = tuple(fill(param, per_channel, dtype) for param in ins[1:])
-    found = (data, *[TensorType(per_channel, dtype)] * 2) if output_mean_var else (data,)
-    return (data, *params), merged(outs, found)
+    """gamma and beta have the length of ``axis``; mean and std keep that axis as 1."""
+    shape = merge(ins[0], outs[0]).shape if outs else ins[0].shape
+    if shape is None:
+        return ins, outs
+    axis = normalized_axis(axis, len(shape))
+    ins, data = _scale_and_shift(
+        "LayerNorm", ins, outs, shape[axis], f"data has {shape[axis]} elements on axis {axis}"
+    )
+    reduced = data.with_shape((*shape[:axis], 1, *shape[axis + 1 :]))
+    return ins, merged(outs, (data, reduced, reduced) if output_mean_var else (data,))
 
 
-def _batchnorm(
+def _layernorm(
     data: np.ndarray,
     gamma: np.ndarray,
     beta: np.ndarray,
-    moving_mean: np.ndarray,
-    moving_var: np.ndarray,
     *,
+    axis: int,
     eps: float,
-    fix_gamma: bool,
     output_mean_var: bool,
-    axis: int = 1,
-    **attrs: Any,
 ) -> Any:
-    """(data - mean) / sqrt(var + eps) * gamma + beta with the stored mean and variance."""
-    inverse = 1 / np.sqrt(moving_var + moving_var.dtype.type(eps))
-    scale = inverse if fix_gamma else inverse * gamma
-    ndim = data.ndim
-    y = wide(data) - along(moving_mean, ndim, axis)
-    y *= along(scale, ndim, axis)
-    y += along(beta, ndim, axis)
-    y = y.astype(data.dtype, copy=False)
-    return (y, moving_mean.copy(), inverse) if output_mean_var else y
+    """(x - mean) / sqrt(variance + eps) * gamma + beta along ``axis``."""
+    y, mean, std = _standardised(widened(data), (axis,), eps)
+    y = y * along(gamma, data.ndim, axis) + along(beta, data.ndim, axis)
+    return _with_statistics(y, mean, std, data.dtype, output_mean_var)
 
-
-def _batchnorm_relu(*arrays: np.ndarray, **attrs: Any) -> Any:
-    y = _batchnorm(*arrays, **attrs)
-    if isinstance(y, tuple):
-        return (np.maximum(y[0], 0), *y[1:])
-    return np.maximum(y, 0)
-
-
-def _batchnorm_outputs(*, output_mean_var: bool, **attrs: Any) -> tuple[str, ...]:
-    return ("output", "mean", "var") if output_mean_var else ("output",)
-
-
-_BATCHNORM_INPUTS = "data gamma beta *moving_mean *moving_var"
-_BATCHNORM = (
-    "eps:double=0.001 momentum:float=0.9 fix_gamma:bool=True use_global_stats:bool=False "
-    "output_mean_var:bool=False"
-)
-_CALIBRATION = " min_calib_range:float?=None max_calib_range:float?=None"
 
 register(
-    "BatchNorm",
-    _BATCHNORM_INPUTS,
-    _BATCHNORM + " axis:int=1" + _CALIBRATION,
+    "LayerNorm",
+    "data gamma beta",
+    "axis:int=-1 eps:float=1e-05 output_mean_var:bool=False",
     kind=Kind.NORM,
-    infer=_infer_batchnorm,
-    ref=_batchnorm,
-    outputs=_batchnorm_outputs,
-    doc="Normalise each channel with its stored mean and variance.",
+    infer=_infer_layernorm,
+    ref=_layernorm,
+    outputs=_mean_std_outputs,
+    doc="Normalise along one axis, then scale and shift.",
+)
+
+
+def _check_images(what: str, shape: PartialShape) -> None:
+    if len(shape) < 3:
+        raise ShapeError(
+            f"{what} only supports input tensors of rank >= 3, got {len(shape)}"
+        )
+
+
+def _infer_instancenorm(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+    """gamma and beta per channel (axis 1)."""
+    shape = merge(ins[0], outs[0]).shape if outs else ins[0].shape
+    if shape is None:
+        return ins, outs
+    _check_images("InstanceNorm", shape)
+    ins, data = _scale_and_shift(
+        "InstanceNorm", ins, outs, shape[1], f"data has {shape[1]} channels on axis 1"
+    )
+    return ins, merged(outs, (data,))
+
+
+def _instancenorm(
+    data: np.ndarray, gamma: np.ndarray, beta: np.ndarray, *, eps: float
+) -> np.ndarray:
+    """Each channel of each sample over its spatial axes."""
+    y = _standardised(widened(data), tuple(range(2, data.ndim)), eps)[0]
+    y = y * along(gamma, data.ndim, 1) + along(beta, data.ndim, 1)
+    return y.astype(data.dtype, copy=False)
+
+
+register(
+    "InstanceNorm",
+    "data gamma beta",
+    "eps:float=0.001",
+    kind=Kind.NORM,
+    infer=_infer_instancenorm,
+    ref=_instancenorm,
+    doc="Normalise each channel of each sample over its spatial axes.",
+)
+
+
+def _infer_groupnorm(
+    ins: Types, outs: Types, *, num_groups: int, output_mean_var: bool, **attrs: Any
+) -> tuple[Types, Types]:
+    """gamma and beta per group; mean and std are (N, num_groups)."""
+    shape = merge(ins[0], outs[0]).shape if outs else ins[0].shape
+    if shape is None:
+        return ins, outs
+    _check_images("GroupNorm", shape)
+    if num_groups < 1:
+        raise AttributeValueError(f"num_groups must be at least 1, got {num_groups}")
+    if shape[1] is not None and shape[1] % num_groups:
+        raise ShapeError(
+            f"num_groups must divide the channels, but {num_groups} does not divide {shape[1]}"
+        )
+    ins, data = _scale_and_shift(
+        "GroupNorm", ins, outs, num_groups, f"GroupNorm has {num_groups} groups"
+    )
+    reduced = data.with_shape((shape[0], num_groups))
+    return ins, merged(outs, (data, reduced, reduced) if output_mean_var else (data,))
+
+
+def _groupnorm(
+    data: np.ndarray,
+    gamma: np.ndarray,
+    beta: np.ndarray,
+    *,
+    num_groups: int,
+    eps: float,
+    output_mean_var: bool,
+) -> Any:
+    """Each group of channels of each sample; one gamma and one beta per group."""
+    batch = data.shape[0]
+    x = widened(data).reshape(batch, num_groups, product(data.shape[1:]) // num_groups)
+    y, mean, std = _standardised(x, (2,), eps)
+    y = (y * gamma[:, None] + beta[:, None]).reshape(data.shape)
+    mean, std = (a.reshape(batch, num_groups) for a in (mean, std))
+    return _with_statistics(y, mean, std, data.dtype, output_mean_var)
+
+
+register(
+    "GroupNorm",
+    "data gamma beta",
+    "num_groups:int=1 eps:float=1e-05 output_mean_var:bool=False",
+    kind=Kind.NORM,
+    infer=_infer_groupnorm,
+    ref=_groupnorm,
+    outputs=_mean_std_outputs,
+    doc="Normalise each group of channels; gamma and beta are per group.",
+)
+
+
+def _infer_l2(ins: Types, outs: Types, *, mode: str, **attrs: Any) -> tuple[Types, Types]:
+    data = merge(ins[0], outs[0]) if outs else ins[0]
+    require_float("L2Normalization", data)
+    if data.shape is not None and mode != "instance" and len(data.shape) < 3:
+        raise ShapeError(
+            f"at least 3 dimensions required in {mode} mode, got {shape_text(data.shape)}"
+        )
+    return (data,), merged(outs, (data,))
+
+
+def _l2_normalization(data: np.ndarray, *, eps: float, mode: str) -> np.ndarray:
+    """x / sqrt(sum of x^2 + eps) over each sample, the channels, or the spatial axes."""
+    axes = {"instance": range(1, data.ndim), "channel": (1,), "spatial": range(2, data.ndim)}
+    x = widened(data)
+    total = np.square(x).sum(axis=tuple(axes[mode]), keepdims=True)
+    return (x / np.sqrt(total + x.dtype.type(eps))).astype(data.dtype, copy=False)
+
+
+register(
+    "L2Normalization",
+    "data",
+    "eps:float=1e-10 mode:channel|instance|spatial=instance",
+    kind=Kind.NORM,
+    infer=_infer_l2,
+    ref=_l2_normalization,
+    doc="Divide by the Euclidean length of each sample, pixel or channel.",
+)
+
+
+def _infer_lrn(ins: Types, outs: Types, *, nsize: int, **attrs: Any) -> tuple[Types, Types]:
+    data = merge(ins[0], outs[0]) if outs else ins[0]
+    require_float("LRN", data)
+    if nsize < 1:
+        raise AttributeValueError(f"nsize must be at least 1, got {nsize}")
+    if data.shape is not None and len(data.shape) != 4:
+        raise ShapeError(f"LRN takes 4D data, got {shape_text(data.shape)}")
+    return (data,), merged(outs, (data,))
+
+
+def _lrn(data: np.ndarray, *, alpha: float, beta: float, knorm: float, nsize: int) -> np.ndarray:
+    """x * (knorm + alpha / nsize * sum of x^2 over nsize channels)^-beta, clipped at borders."""
+    x = widened(data)
+    square = np.square(x)
+    half, channels = nsize // 2, x.shape[1]
+    total = np.zeros_like(x)
+    for offset in range(-half, nsize - half):
+        low, high = max(0, -offset), min(channels, channels - offset)
+        if low < high:
+            total[:, low:high] += square[:, low + offset : high + offset]
+    scale = x.dtype.type(knorm) + x.dtype.type(alpha / nsize) * total
+    return (x * scale ** x.dtype.type(-beta)).astype(data.dtype, copy=False)
+
+
+register(
+    "LRN",
+    "data",
+    "alpha:float=0.0001 beta:float=0.75 knorm:float=2 nsize:int!",
+    kind=Kind.NORM,
+    infer=_infer_lrn,
+    ref=_lrn,
+    doc="Divide by a power of the energy of neighbouring channels.",
+)
+
+
+@forward
+def _infer_moments(data: TensorType, *, axes: Shape | None, keepdims: bool) -> Types:
+    """Mean and variance, each of the reduced shape."""
+    require_float("moments", data)
+    if not axes:
+        raise AttributeValueError("Empty axes is not supported; name all axes for global moments")
+    shape = reduced_shape(data.dims, reduced_axes(data.ndim, axes), keepdims)
+    return (data.with_shape(shape),) * 2
+
+
+def _moments(data: np.ndarray, *, axes: Shape, keepdims: bool) -> tuple[np.ndarray, ...]:
+    """Mean and population variance over ``axes``."""
+    x = widened(data)
+    shape = reduced_shape(data.shape, reduced_axes(data.ndim, axes), keepdims)
+    mean, variance = x.mean(axis=axes), x.var(axis=axes)
+    return tuple(a.reshape(shape).astype(data.dtype, copy=False) for a in (mean, variance))
+
+
+register(
+    "moments",
+    "data",
+    "axes:shape?=None keepdims:bool=False",
+    kind=Kind.HOST,
+    infer=_infer_moments,
+    ref=_moments,
+    outputs=("output0", "output1"),
+    doc="Mean and variance over the given axes.",
 )

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..types import PartialShape, Shape, TensorType, product, shape_text
+from .casting import widened
 from .registry import Kind, Types, register
 from .rules import merged, require_float, same_dtype
 from .windows import (
@@ -157,7 +158,7 @@ def _pool_windows(x: np.ndarray, window: Window, out: Shape, attrs: dict[str, An
     if pool_type == "max":
         lowest = np.finfo(x.dtype).min
         return _reduce_max(_taps(x, window, out, lowest), lowest)
-    wide = x.astype(np.float32) if x.dtype == np.float16 else x
+    wide = widened(x)
     if pool_type == "lp":
         total = _reduce_sum(_taps(wide ** attrs["p_value"], window, out, 0))
         return _root(total, attrs["p_value"]).astype(x.dtype)
@@ -174,7 +175,7 @@ def _pool_all(x: np.ndarray, pool_type: str, p_value: int | None) -> np.ndarray:
     if pool_type == "max":
         lowest = np.finfo(x.dtype).min
         return np.fmax.reduce(x, axis=axes, keepdims=True, initial=lowest)
-    wide = x.astype(np.float32) if x.dtype == np.float16 else x
+    wide = widened(x)
     if pool_type == "lp":
         assert p_value is not None
         total = _root(np.sum(wide**p_value, axis=axes, keepdims=True), p_value)

@@ -11,8 +11,8 @@ import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..types import Shape, TensorType, shape_text
+from .casting import widened
 from .deconv import DECONVOLUTION
-from .norm import wide
 from .registry import Kind, Types, register
 from .rules import forward, merged, require_float, same_dtype
 
@@ -174,7 +174,7 @@ def bilinear_resize(x: np.ndarray, height: int, width: int, align: bool) -> np.n
     """Weighted mean of the four neighbours of each source point, over the last two axes."""
     if x.shape[-2:] == (height, width):
         return x.copy()
-    v = wide(x)
+    v = widened(x)
     top, bottom, fy = _source(height, x.shape[-2], align)
     left, right, fx = _source(width, x.shape[-1], align)
     fy = fy[:, None].astype(v.dtype)
@@ -226,7 +226,7 @@ def _infer_adaptive(data: TensorType, *, output_size: Shape) -> TensorType:
 
 def _adaptive(data: np.ndarray, *, output_size: Shape) -> np.ndarray:
     """Means of the bins [floor(i H / h), ceil((i + 1) H / h)), which may overlap."""
-    x = wide(data)
+    x = widened(data)
     for axis, count in zip((2, 3), _adaptive_sizes(output_size)):
         size = data.shape[axis]
         bins = [(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]

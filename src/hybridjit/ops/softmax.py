@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import DTypeError, ShapeError
-from ..types import PartialShape, TensorType, shape_text
-from .norm import wide
+from ..types import PartialShape, TensorType, merge, product, shape_text
+from .casting import widened
 from .registry import Kind, Types, register
-from .rules import fill, merged, normalized_axis, require_float
+from .rules import fill, forward, merged, normalized_axis, require_float, same_dtype
 
 
 def softmax_along(x: np.ndarray, axis: int) -> np.ndarray:
@@ -67,7 +67,7 @@ def _lengths(t: TensorType, shape: PartialShape) -> TensorType:
 
 
 def _scaled(x: np.ndarray, temperature: float | None) -> np.ndarray:
-    x = wide(x)
+    x = widened(x)
     return x if temperature in (None, 1.0) else x / x.dtype.type(temperature)
 
 
@@ -145,4 +145,120 @@ register(
     infer=_infer_softmax,
     ref=_softmin,
     doc="softmax of the negated data.",
+)
+
+
+def _infer_softmax_activation(
+    ins: Types, outs: Types, *, mode: str, **attrs: Any
+) -> tuple[Types, Types]:
+    data = merge(ins[0], outs[0]) if outs else ins[0]
+    require_float("SoftmaxActivation", data)
+    if data.shape is not None and mode == "channel" and len(data.shape) < 3:
+        raise ShapeError(f"mode channel needs at least 3 dimensions, got {shape_text(data.shape)}")
+    return (data,), merged(outs, (data,))
+
+
+def _softmax_activation(data: np.ndarray, *, mode: str) -> np.ndarray:
+    """Softmax over axis 1 in mode channel; over the last axis in mode instance.
+
+    MXNet's text says that instance flattens each sample; 1.9.1 runs the last axis alone.
+    """
+    y = softmax_along(widened(data), 1 if mode == "channel" else -1)
+    return y.astype(data.dtype, copy=False)
+
+
+register(
+    "SoftmaxActivation",
+    "data",
+    "mode:channel|instance=instance",
+    kind=Kind.SOFTMAX,
+    infer=_infer_softmax_activation,
+    ref=_softmax_activation,
+    doc="Softmax over the last axis, or over channels.",
+)
+
+
+def _infer_softmax_output(
+    ins: Types, outs: Types, *, multi_output: bool, **attrs: Any
+) -> tuple[Types, Types]:
+    """Output like the data; the label has one number per distribution, or the data's shape."""
+    dtype = same_dtype(*ins, *outs)
+    data = (merge(ins[0], outs[0]) if outs else ins[0]).with_dtype(dtype)
+    require_float("SoftmaxOutput", data)
+    label = ins[1].with_dtype(dtype)
+    if data.shape is not None:
+        rest = data.shape[2:]
+        per_line = (data.shape[0], *rest) if multi_output else data.shape[:-1]
+        allowed = [per_line, data.shape, (data.shape[0], 1, *rest)]
+        if label.shape is None:
+            label = label.with_shape(per_line)
+        elif None not in label.shape and not any(_fits(label.shape, s) for s in allowed):
+            raise ShapeError(
+                f"label has shape {shape_text(label.shape)}, data needs {shape_text(per_line)}"
+            )
+    return (data, label), merged(outs, (data,))
+
+
+def _fits(found: PartialShape, wanted: PartialShape) -> bool:
+    return len(found) == len(wanted) and all(w in (None, f) for f, w in zip(found, wanted))
+
+
+def _softmax_output(
+    data: np.ndarray,
+    label: np.ndarray,
+    *,
+    multi_output: bool,
+    preserve_shape: bool,
+    **attrs: Any,
+) -> np.ndarray:
+    """Softmax over axis 1 (multi_output), the last axis (preserve_shape) or each whole sample."""
+    x = widened(data)
+    if not multi_output and not preserve_shape:
+        x = x.reshape(x.shape[0], product(x.shape[1:])) if x.ndim > 1 else x
+    y = softmax_along(x, 1 if multi_output else -1)
+    return y.reshape(data.shape).astype(data.dtype, copy=False)
+
+
+register(
+    "SoftmaxOutput",
+    "data label",
+    "grad_scale:float=1 ignore_label:float=-1 multi_output:bool=False use_ignore:bool=False "
+    "preserve_shape:bool=False normalization:batch|null|valid=null out_grad:bool=False "
+    "smooth_alpha:float=0",
+    kind=Kind.SOFTMAX,
+    infer=_infer_softmax_output,
+    ref=_softmax_output,
+    aliases="Softmax",
+    doc="Softmax as the end of a training graph; inference does not read the label.",
+)
+
+
+@forward
+def _infer_cross_entropy(data: TensorType, label: TensorType) -> TensorType:
+    """One number for the whole batch."""
+    dtype = same_dtype(data, label)
+    require_float("softmax_cross_entropy", data)
+    if data.ndim != 2 or label.dims != data.dims[:1]:
+        raise ShapeError(
+            "softmax_cross_entropy takes 2D data and a label per row, got "
+            f"{shape_text(data.shape)} and {shape_text(label.shape)}"
+        )
+    return TensorType((1,), dtype)
+
+
+def _cross_entropy(data: np.ndarray, label: np.ndarray) -> np.ndarray:
+    """Sum over rows of -log softmax at the label, which is clipped to the classes."""
+    rows = np.arange(len(label))
+    classes = np.clip(label.astype(np.int64), 0, data.shape[1] - 1)
+    picked = softmax_along(widened(data), 1)[rows, classes]
+    return -np.log(picked).sum(keepdims=True).astype(data.dtype)
+
+
+register(
+    "softmax_cross_entropy",
+    "data label",
+    kind=Kind.HOST,
+    infer=_infer_cross_entropy,
+    ref=_cross_entropy,
+    doc="Sum over the batch of the cross entropy between softmax and label.",
 )
