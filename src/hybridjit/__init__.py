@@ -4,7 +4,7 @@
 the package loads no compiler; the first compiled call does.
 """
 
-from . import attribute, autograd, base, context, name, nd, random, sym
+from . import attribute, autograd, base, context, gluon, initializer, name, nd, random, sym
 from .attribute import AttrScope
 from .config import override
 from .context import Context, cpu, cpu_pinned, current_context, gpu, num_gpus
@@ -19,6 +19,7 @@ __version__ = "0.1.0"
 
 ndarray = nd
 symbol = sym
+init = initializer
 
 # What lies below the file formats gets them here: imports point down only.
 nd.save, nd.load, nd.load_frombuffer = nd_files.save, nd_files.load, nd_files.load_frombuffer
@@ -39,7 +40,10 @@ __all__ = [
     "cpu",
     "cpu_pinned",
     "current_context",
+    "gluon",
     "gpu",
+    "init",
+    "initializer",
     "name",
     "nd",
     "ndarray",

@@ -1,0 +1,18 @@
+"""Gluon: nets as Python classes, run line by line or hybridized."""
+
+from . import nn, parameter
+from .block import Block
+from .hybrid_block import HybridBlock
+from .parameter import Constant, Parameter, ParameterDict
+from .symbol_block import SymbolBlock
+
+__all__ = [
+    "Block",
+    "Constant",
+    "HybridBlock",
+    "Parameter",
+    "ParameterDict",
+    "SymbolBlock",
+    "nn",
+    "parameter",
+]

@@ -1,0 +1,262 @@
+"""Block: a layer or a net, with named parameters and children, run line by line.
+
+In: children and parameters as attributes, then arrays to ``block(...)``. Out: whatever ``forward``
+returns. Nothing is traced or compiled here.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from .. import initializer
+from ..context import Context
+from . import saving
+from .hooks import HookHandle
+from .naming import BlockScope, name_block
+from .parameter import Parameter, ParameterDict
+from .summary import print_summary
+
+
+class Block:
+    """Base of all layers and nets.
+
+    ``prefix`` goes before the names of its parameters; ``params`` shares another block's.
+    """
+
+    # Containers have no row of their own in summary(): their children are all there is to them.
+    is_container = False
+
+    def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
+        self._prefix, self._params = name_block(prefix, params, self._alias())
+        self._name = self._prefix[:-1] if self._prefix.endswith("_") else self._prefix
+        self._scope = BlockScope(self)
+        self._children: OrderedDict[str, Block] = OrderedDict()
+        self._reg_params: dict[str, Parameter] = {}
+        self._forward_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+        self._forward_pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+
+    def _alias(self) -> str:
+        """The hint for automatic names."""
+        return type(self).__name__.lower()
+
+    def __repr__(self) -> str:
+        children = {n: value for n, value in vars(self).items() if isinstance(value, Block)}
+        return rows_text(self, children.items())
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Register a Block as a child, a Parameter as a parameter, under the attribute's name.
+
+        Raises TypeError when that would replace one of another type.
+        """
+        if name in vars(self):
+            old = vars(self)[name]
+            if isinstance(old, (Block, Parameter)) and not isinstance(value, type(old)):
+                raise TypeError(
+                    f"Changing attribute type for {name} from {type(old)} to {type(value)} "
+                    "is not allowed."
+                )
+        if isinstance(value, Block):
+            self.register_child(value, name)
+        elif isinstance(value, Parameter):
+            assert name not in self._reg_params, (
+                f"Overriding Parameter attribute {name} is not allowed. If you want to share "
+                "parameters between blocks, please set 'params' at Block construction instead."
+            )
+            self._reg_params[name] = value
+        super().__setattr__(name, value)
+
+    # ---- names --------------------------------------------------------------------------------
+
+    @property
+    def prefix(self) -> str:
+        return self._prefix
+
+    @property
+    def name(self) -> str:
+        """The prefix without its last underscore."""
+        return self._name
+
+    def name_scope(self) -> BlockScope:
+        """``with block.name_scope():`` puts this block's prefix before what is made inside."""
+        return self._scope
+
+    @property
+    def params(self) -> ParameterDict:
+        """This block's own parameters, without its children's."""
+        return self._params
+
+    def collect_params(self, select: str | None = None) -> ParameterDict:
+        """This block's and all descendants' parameters, those whose name matches ``select``.
+
+        ``select`` is a regular expression, matched from the start of the full name.
+        """
+        self._check_containers()
+        found = ParameterDict(self._params.prefix)
+        pattern = re.compile(select) if select else None
+        found.update({n: p for n, p in self.params.items() if pattern is None or pattern.match(n)})
+        for child in self._children.values():
+            found.update(child.collect_params(select))
+        return found
+
+    def _check_containers(self) -> None:
+        """Warn of blocks in a plain list or dict: nobody would find their parameters."""
+        children = set(self._children.values())
+        for name, value in vars(self).items():
+            if name == "_children" or not isinstance(value, (list, tuple, dict)):
+                continue
+            if any(isinstance(b, Block) and b not in children for b in _contents(value)):
+                warnings.warn(
+                    f'"{type(self).__name__}.{name}" is an unregistered container with Blocks. '
+                    "Note that Blocks inside the list, tuple or dict will not be registered "
+                    "automatically. Make sure to register them using register_child() or switching "
+                    "to nn.Sequential/nn.HybridSequential instead.",
+                    stacklevel=3,
+                )
+
+    def _collect_params_with_prefix(self, prefix: str = "") -> dict[str, Parameter]:
+        """All parameters by structural path: attribute names and child keys joined by dots."""
+        if prefix:
+            prefix += "."
+        found = {prefix + name: param for name, param in self._reg_params.items()}
+        for name, child in self._children.items():
+            found.update(child._collect_params_with_prefix(prefix + name))
+        return found
+
+    # ---- children and hooks -------------------------------------------------------------------
+
+    def register_child(self, block: Block, name: str | None = None) -> None:
+        """Add a child; its key is ``name`` or the number of children before it."""
+        self._children[str(len(self._children)) if name is None else name] = block
+
+    def register_forward_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
+        """Call ``hook(block, inputs)`` before every forward."""
+        return HookHandle(self._forward_pre_hooks, hook)
+
+    def register_forward_hook(self, hook: Callable[..., Any]) -> HookHandle:
+        """Call ``hook(block, inputs, output)`` after every forward."""
+        return HookHandle(self._forward_hooks, hook)
+
+    def register_op_hook(self, callback: Callable[..., Any], monitor_all: bool = False) -> None:
+        """Pass on to the hybrid blocks inside; see :meth:`HybridBlock.register_op_hook`."""
+        for child in self._children.values():
+            child.register_op_hook(callback, monitor_all)
+
+    def apply(self, fn: Callable[[Block], Any]) -> Block:
+        """Call ``fn`` on every descendant, children first, then on this block; returns it."""
+        for child in self._children.values():
+            child.apply(fn)
+        fn(self)
+        return self
+
+    # ---- parameters ---------------------------------------------------------------------------
+
+    def initialize(
+        self,
+        init: Any = None,
+        ctx: Context | list[Context] | None = None,
+        verbose: bool = False,
+        force_reinit: bool = False,
+    ) -> None:
+        """Initialise all parameters; ``init`` serves those without an initialiser of their own."""
+        init = initializer.Uniform() if init is None else init
+        self.collect_params().initialize(init, ctx, verbose, force_reinit)
+
+    def cast(self, dtype: Any) -> None:
+        """Change the element type of all parameters."""
+        for child in self._children.values():
+            child.cast(dtype)
+        for param in self.params.values():
+            param.cast(dtype)
+
+    def hybridize(self, active: bool = True, **kwargs: Any) -> None:
+        """Hybridize the hybrid blocks inside, each for itself."""
+        for child in self._children.values():
+            child.hybridize(active, **kwargs)
+
+    def save_parameters(self, filename: str, deduplicate: bool = False) -> None:
+        """Write all parameters by structural path; with ``deduplicate`` a shared one only once."""
+        saving.save_parameters(self, filename, deduplicate)
+
+    def load_parameters(
+        self,
+        filename: str,
+        ctx: Context | list[Context] | None = None,
+        allow_missing: bool = False,
+        ignore_extra: bool = False,
+        cast_dtype: bool = False,
+        dtype_source: str = "current",
+    ) -> None:
+        """Read a file of :meth:`save_parameters`, or one that holds full names.
+
+        Raises AssertionError for a missing name, a shape or a dtype that differs; ValueError for
+        an extra name; MXNetError for a file that cannot be read.
+        """
+        saving.load_parameters(
+            self, filename, ctx, allow_missing, ignore_extra, cast_dtype, dtype_source
+        )
+
+    def save_params(self, filename: str) -> None:
+        """Deprecated: full names without this block's prefix."""
+        warnings.warn(
+            "save_params is deprecated. Please use save_parameters. Note that if you want load from "
+            "SymbolBlock later, please use export instead.",
+            stacklevel=2,
+        )
+        self.collect_params().save(filename, strip_prefix=self.prefix)
+
+    def load_params(
+        self,
+        filename: str,
+        ctx: Context | list[Context] | None = None,
+        allow_missing: bool = False,
+        ignore_extra: bool = False,
+    ) -> None:
+        """Deprecated: the same as :meth:`load_parameters`."""
+        warnings.warn("load_params is deprecated. Please use load_parameters.", stacklevel=2)
+        self.load_parameters(filename, ctx, allow_missing, ignore_extra)
+
+    def save(self, prefix: str) -> None:
+        """Write ``<prefix>-model.json`` (the structure) and ``<prefix>-model.params``."""
+        saving.save_model(self, prefix)
+
+    def load(self, prefix: str) -> None:
+        """Read what :meth:`save` wrote into a block of the same structure."""
+        saving.load_model(self, prefix)
+
+    # ---- running ------------------------------------------------------------------------------
+
+    def __call__(self, *args: Any) -> Any:
+        for hook in list(self._forward_pre_hooks.values()):
+            hook(self, args)
+        output = self.forward(*args)
+        for hook in list(self._forward_hooks.values()):
+            hook(self, args, output)
+        return output
+
+    def forward(self, *args: Any) -> Any:
+        """To override: what the block computes."""
+        raise NotImplementedError(f"{type(self).__name__} does not define forward")
+
+    def summary(self, *inputs: Any) -> None:
+        """Run once on ``inputs`` and print a table of layers, shapes and parameter counts."""
+        print_summary(self, inputs)
+
+
+def rows_text(block: Any, children: Iterable[tuple[str, Block]]) -> str:
+    """A block's text: its class, and one row per child, indented."""
+    rows = [f"  ({name}): " + repr(child).replace("\n", "\n  ") for name, child in children]
+    return f"{type(block).__name__}(\n" + "\n".join(rows) + "\n)"
+
+
+def _contents(container: Any) -> Iterator[Any]:
+    """All values in nested lists, tuples and dicts."""
+    items = container.values() if isinstance(container, dict) else container
+    for item in items:
+        if isinstance(item, (list, tuple, dict)):
+            yield from _contents(item)
+        else:
+            yield item

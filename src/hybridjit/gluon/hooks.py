@@ -1,0 +1,25 @@
+"""Handles of hooks: what ``register_forward_hook`` gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+class HookHandle:
+    """Takes its hook off again with ``detach()``, or at the end of a ``with`` block."""
+
+    def __init__(self, hooks: dict[int, Callable[..., Any]], hook: Callable[..., Any]) -> None:
+        self._hooks = hooks
+        self._key = id(hook)
+        hooks[self._key] = hook
+
+    def detach(self) -> None:
+        """Take the hook off; doing so again does nothing."""
+        self._hooks.pop(self._key, None)
+
+    def __enter__(self) -> HookHandle:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.detach()

@@ -1,0 +1,302 @@
+"""HybridBlock: a block that can be traced to a graph once, and run as that graph from then on.
+
+In: ``hybrid_forward(F, x, ...)``, written once for arrays and symbols. Out: eager results line by
+line, or after ``hybridize()`` those of a :class:`CachedGraph`. What the graph does inside is not
+known here.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from .. import nd, sym
+from ..context import Context
+from ..errors import DeferredInitializationError
+from ..nd import NDArray
+from ..sym import Symbol
+from ..types import TensorType, type_of
+from .block import Block
+from .hybrid import CachedGraph
+from .inference import set_shapes, variable_types
+from .parameter import Parameter, ParameterDict
+from .saving import export_graph
+from .structure import Format, flatten, regroup, same_arguments, tensors_in
+from .trace import Trace, trace
+
+# Held while a block is traced: two threads may make the first call to one net.
+_tracing = threading.RLock()
+
+
+class _Cached(NamedTuple):
+    """A traced block, ready to be called. Replaced as a whole, so that threads see one or none."""
+
+    graph: CachedGraph
+    trace: Trace
+    is_plain: bool  # one array in, one array out
+
+
+class HybridBlock(Block):
+    """Base of layers and nets that can be hybridized; override ``hybrid_forward``."""
+
+    def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
+        super().__init__(prefix, params)
+        self._active = False
+        self._flags: dict[str, Any] = {}
+        self._trace: Trace | None = None
+        self._cached: _Cached | None = None
+        self._monitor: tuple[Callable[..., Any], bool] | None = None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if isinstance(value, (HybridBlock, Parameter)):
+            self._clear_cached_op()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies and pickles: without the compiled graph, which is made again when called."""
+        return {**vars(self), "_cached": None}
+
+    def register_child(self, block: Block, name: str | None = None) -> None:
+        """Add a child. Raises ValueError unless it is a HybridBlock."""
+        if not isinstance(block, HybridBlock):
+            raise ValueError(
+                f"Children of HybridBlock must also be HybridBlock, but {block} has type "
+                f"{type(block)}. If you are using Sequential, please try HybridSequential instead."
+            )
+        super().register_child(block, name)
+        self._clear_cached_op()
+
+    def _clear_cached_op(self) -> None:
+        """Forget the graph; the next call traces again."""
+        self._cached = None
+        self._trace = None
+
+    def hybridize(
+        self, active: bool = True, backend: str | None = None, clear: bool = True, **flags: Any
+    ) -> None:
+        """Run as a graph from the next call on (or no longer, with ``active=False``).
+
+        ``flags`` are hints: static_alloc, static_shape, winograd and the like; names that are not
+        known are accepted. ``clear=False`` keeps a graph that was traced before.
+        """
+        self._active = active
+        self._flags = flags
+        if clear:
+            self._clear_cached_op()
+        elif not active:
+            self._cached = None
+        if active and (self._forward_hooks or self._forward_pre_hooks):
+            warnings.warn(
+                f'"{self}" is being hybridized while still having forward hook/pre-hook. '
+                f'If "{self}" is a child of HybridBlock, the hooks will not take effect.',
+                stacklevel=2,
+            )
+        super().hybridize(active, backend=backend, clear=clear, **flags)
+
+    def cast(self, dtype: Any) -> None:
+        self._clear_cached_op()
+        super().cast(dtype)
+
+    def register_op_hook(self, callback: Callable[..., Any], monitor_all: bool = False) -> None:
+        """Call ``callback(tensor_name, op_name, array)`` for every operator's results.
+
+        Only while hybridized; with ``monitor_all`` for the operands too, before the results.
+        """
+        self._monitor = (callback, monitor_all)
+        if self._cached is not None:
+            self._cached.graph.monitor = self._monitor
+        super().register_op_hook(callback, monitor_all)
+
+    # ---- calling: the hot path ----------------------------------------------------------------
+
+    def forward(self, x: Any, *args: Any) -> Any:
+        """Eagerly with F = nd, as a graph when hybridized, or with F = sym for symbols.
+
+        Raises ValueError for arguments without a tensor, or with both kinds.
+        """
+        cached = self._cached  # there is none unless the block runs as a graph
+        if cached is not None and cached.is_plain and not args and type(x) is NDArray:
+            return cached.graph((x,))[0]
+        return self._forward_any((x, *args))
+
+    def _forward_any(self, args: tuple[Any, ...]) -> Any:
+        tensors = list(tensors_in(args))
+        symbols = [t for t in tensors if isinstance(t, Symbol)]
+        if not tensors:
+            raise ValueError(
+                "In HybridBlock, there must be one NDArray or one Symbol in the input. "
+                "Please check the type of the args."
+            )
+        if not symbols:
+            if self._active:
+                return self._call_graph(tensors, args)
+            return self._call_eagerly(tensors[0].context, args)
+        if len(symbols) < len(tensors):
+            raise ValueError(
+                "In HybridBlock, we do not support mixed NDArrays and Symbols types for the input. "
+                "Please check the type of the args."
+            )
+        return self.forward_symbols(*args)
+
+    def _call_graph(self, tensors: list[NDArray], args: tuple[Any, ...]) -> Any:
+        flat, form = flatten(args, "input")
+        cached = self._cached or self._build(args)
+        _check_arguments(cached.trace, form)
+        _require_one_context(tensors)
+        arrays = [array for array in flat if array is not None]
+        return regroup(cached.graph(arrays), cached.trace.out_format)
+
+    def _call_eagerly(self, ctx: Context, args: tuple[Any, ...]) -> Any:
+        with ctx:
+            try:
+                params = {name: p.data(ctx) for name, p in self._reg_params.items()}
+            except DeferredInitializationError:
+                self._finish_own_params(args)
+                params = {name: p.data(ctx) for name, p in self._reg_params.items()}
+            return self.hybrid_forward(nd, *args, **params)
+
+    def forward_symbols(self, *args: Any) -> Any:
+        """``hybrid_forward`` with F = sym, its operators named in this block's scope."""
+        params = {name: p.var() for name, p in self._reg_params.items()}
+        with self.name_scope():
+            return self.hybrid_forward(sym, *args, **params)
+
+    def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+        """To override: what the block computes, with functions of ``F`` (``nd`` or ``sym``)."""
+        raise NotImplementedError(f"{type(self).__name__} does not define hybrid_forward")
+
+    # ---- tracing ------------------------------------------------------------------------------
+
+    def _traced(self, args: Sequence[Any]) -> Trace:
+        """The block's graph for arguments of this structure, traced if that was not done yet."""
+        with _tracing:
+            found = self._trace
+            if found is not None:
+                _, form = flatten(args, "input")
+                if same_arguments(found.in_format, form):
+                    return found
+                if self._cached is not None:
+                    _check_arguments(found, form)
+            self._trace = trace(self, args)
+            return self._trace
+
+    def _build(self, args: Sequence[Any]) -> _Cached:
+        """Trace, and bind the graph to the parameters in it; once, however many threads call."""
+        with _tracing:
+            if self._cached is None:
+                traced = self._traced(args)
+                params = self.collect_params()
+                used = _params_in(traced, params)
+                graph = CachedGraph(traced.outputs, traced.input_names, used, self._flags)
+                graph.monitor = self._monitor
+                _warn_unused(traced, params)
+                plain = traced.in_format == [0] and traced.out_format == 0
+                self._cached = _Cached(graph, traced, plain)
+            return self._cached
+
+    def _finish_own_params(self, args: tuple[Any, ...]) -> None:
+        """Complete the parameters of this block alone; its children do the same for theirs."""
+        self.infer_shape(*args)
+        for param in self._reg_params.values():
+            param._finish_deferred_init()
+
+    def infer_shape(self, *args: Any) -> None:
+        """Set the shape of every parameter in the graph from the arguments' shapes.
+
+        Raises ValueError when one does not follow from them.
+        """
+        traced = self._traced(args)
+        params = _params_in(traced, self.collect_params())
+        set_shapes(traced.outputs, _input_types(traced, args), params)
+
+    def infer_type(self, *args: Any) -> None:
+        """Set the dtype of every parameter in the graph from the arguments' dtypes."""
+        traced = self._traced(args)
+        params = _params_in(traced, self.collect_params())
+        types = variable_types(traced.outputs, _input_types(traced, args), params)
+        for name, param in params.items():
+            found = types[name].dtype
+            if found is not None and found != param.array_dtype:
+                param.dtype = found.type
+
+    # ---- files and other services -------------------------------------------------------------
+
+    def export(self, path: str, epoch: int = 0, remove_amp_cast: bool = True) -> tuple[str, str]:
+        """Write ``path-symbol.json`` and ``path-<epoch>.params``; returns both names.
+
+        Only parameters in the graph are written, as ``arg:`` or ``aux:`` and their full name.
+        Raises RuntimeError when the block was not hybridized and called before.
+        """
+        traced = self._exportable()
+        if traced is None:
+            raise RuntimeError(
+                "Please first call block.hybridize() and then run forward with this block at least "
+                "once before calling export."
+            )
+        return export_graph(traced.symbol, self.collect_params(), path, epoch, remove_amp_cast)
+
+    def _exportable(self) -> Trace | None:
+        """The graph that export writes: not one that was only traced to infer shapes."""
+        return None if self._cached is None else self._cached.trace
+
+    def optimize_for(
+        self, x: Any, *args: Any, backend: str | None = None, clear: bool = False, **flags: Any
+    ) -> None:
+        """Hybridize and build the graph without running it; there are no other backends here."""
+        if backend is None:
+            raise ValueError('Must specify "backend" to optimize_for')
+        self.hybridize(True, backend, clear, **flags)
+        self._build((x, *args))
+
+
+def _params_in(traced: Trace, params: ParameterDict) -> dict[str, Parameter]:
+    """The parameters that the graph reads. AssertionError for a variable that is none."""
+    inputs = set(traced.input_names)
+    found = {}
+    for name in traced.symbol.list_inputs():
+        if name not in inputs:
+            assert name in params, f"Unknown input to HybridBlock: {name}"
+            found[name] = params[name]
+    return found
+
+
+def _check_arguments(traced: Trace, form: Format) -> None:
+    if not same_arguments(traced.in_format, form):
+        raise ValueError(
+            "The argument structure of HybridBlock does not match the cached version. "
+            f"Stored format = {traced.in_format}, input format = {form}"
+        )
+
+
+def _require_one_context(tensors: list[NDArray]) -> None:
+    first = tensors[0].context
+    if any(tensor.context != first for tensor in tensors):
+        found = sorted({str(tensor.context) for tensor in tensors})
+        raise ValueError(
+            "Find multiple contexts in the input, After hybridized, the HybridBlock only supports "
+            f"one input context. Find all contexts = {found}"
+        )
+
+
+def _input_types(traced: Trace, args: Sequence[Any]) -> Mapping[str, TensorType]:
+    flat, _ = flatten(args, "input")
+    return dict(zip(traced.input_names, (type_of(a._data) for a in flat if a is not None)))
+
+
+def _warn_unused(traced: Trace, params: ParameterDict) -> None:
+    used = set(traced.symbol.list_inputs())
+    inputs = [str(i) for i, name in enumerate(traced.input_names) if name not in used]
+    if inputs:
+        warnings.warn(
+            f"The {','.join(inputs)}-th input to HybridBlock is not used by any computation. "
+            "Is this intended?",
+            stacklevel=5,
+        )
+    unused = [name for name in params if name not in used]
+    if unused:
+        warnings.warn(
+            f"Parameter {', '.join(unused)} is not used by any computation. Is this intended?",
+            stacklevel=5,
+        )

@@ -1,0 +1,77 @@
+"""Shapes that layers left open, found from the first inputs.
+
+In: a graph, its input arrays' types, the parameters in it. Out: parameters whose shape (or dtype) is
+known. Nothing changes when the inference fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..errors import ShapeError
+from ..ir.node import Output
+from ..passes.infer import infer_node_types
+from ..types import TensorType, is_known_shape
+from .parameter import Parameter
+from .parameter.single import is_known
+
+
+def finish_deferred(
+    outputs: Sequence[Output], inputs: Mapping[str, TensorType], params: Mapping[str, Parameter]
+) -> None:
+    """Initialise the deferred parameters among ``params`` from the types of the inputs.
+
+    Raises ValueError when the shapes cannot be inferred, DTypeError when the dtypes disagree.
+    """
+    set_shapes(outputs, inputs, params)
+    for param in params.values():
+        param._finish_deferred_init()
+
+
+def set_shapes(
+    outputs: Sequence[Output], inputs: Mapping[str, TensorType], params: Mapping[str, Parameter]
+) -> None:
+    """Give every parameter in the graph the shape that follows from the inputs. Raises ValueError."""
+    try:
+        found = variable_types(outputs, inputs, params)
+    except ShapeError as error:
+        raise ValueError(_failure(str(error), inputs)) from error
+    shapes = {
+        name: param.shape if is_known(param.shape) else _known_dims(found.get(name))
+        for name, param in params.items()
+    }
+    unknown = [name for name, shape in shapes.items() if shape is None and name in found]
+    if unknown:
+        raise ValueError(_failure(f"Nothing decides the shape of {', '.join(unknown)}", inputs))
+    for name, shape in shapes.items():
+        if shape is not None:
+            params[name].shape = shape
+
+
+def variable_types(
+    outputs: Sequence[Output], inputs: Mapping[str, TensorType], params: Mapping[str, Parameter]
+) -> dict[str, TensorType]:
+    """The types of all variables in the graph, as far as they follow from what is known."""
+    known = {name: partial_type(param) for name, param in params.items()} | dict(inputs)
+    types = infer_node_types(outputs, known)
+    return {node.name: types[node][0] for node in types if node.is_variable}
+
+
+def partial_type(param: Parameter) -> TensorType:
+    """What a parameter says of itself; sizes below 1 are unknown."""
+    shape = param.shape
+    sizes = None if shape is None else tuple(size if size > 0 else None for size in shape)
+    return TensorType(sizes, param.array_dtype)
+
+
+def _known_dims(found: TensorType | None) -> Any:
+    return found.shape if found is not None and is_known_shape(found.shape) else None
+
+
+def _failure(reason: str, inputs: Mapping[str, TensorType]) -> str:
+    given = ", ".join(f"{name} {type_}" for name, type_ in inputs.items())
+    return (
+        f"Deferred initialization failed because shape cannot be inferred. {reason}\n"
+        f"  Arguments: {given}"
+    )

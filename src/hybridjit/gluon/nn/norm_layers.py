@@ -1,0 +1,198 @@
+"""Normalisation layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..hybrid_block import HybridBlock
+from ..parameter import Parameter
+
+
+class BatchNorm(HybridBlock):
+    """(x - running_mean) / sqrt(running_var + eps) * gamma + beta along one axis (1502.03167).
+
+    Without ``scale`` gamma counts as ones, and is overwritten by them; without ``center`` beta is
+    only kept from training.
+    """
+
+    fuse_relu = False
+
+    def __init__(
+        self,
+        axis: int = 1,
+        momentum: float = 0.9,
+        epsilon: float = 1e-5,
+        center: bool = True,
+        scale: bool = True,
+        use_global_stats: bool = False,
+        beta_initializer: Any = "zeros",
+        gamma_initializer: Any = "ones",
+        running_mean_initializer: Any = "zeros",
+        running_variance_initializer: Any = "ones",
+        in_channels: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self._kwargs: dict[str, Any] = {
+            "axis": axis,
+            "eps": epsilon,
+            "momentum": momentum,
+            "fix_gamma": not scale,
+            "use_global_stats": use_global_stats,
+        }
+        if in_channels != 0:
+            self.in_channels = in_channels
+        size = (in_channels,)
+        self.gamma = _vector(self, "gamma", size, gamma_initializer, scale)
+        self.beta = _vector(self, "beta", size, beta_initializer, center)
+        self.running_mean = _vector(self, "running_mean", size, running_mean_initializer, False)
+        self.running_var = _vector(self, "running_var", size, running_variance_initializer, False)
+
+    def cast(self, dtype: Any) -> None:
+        """Change the element type; beside float16 data these parameters stay float32."""
+        super().cast("float32" if np.dtype(dtype) == np.float16 else dtype)
+
+    def hybrid_forward(  # type: ignore[override]
+        self, F: Any, x: Any, gamma: Any, beta: Any, running_mean: Any, running_var: Any
+    ) -> Any:
+        op = F.contrib.BatchNormWithReLU if self.fuse_relu else F.BatchNorm
+        return op(x, gamma, beta, running_mean, running_var, name="fwd", **self._kwargs)
+
+    def __repr__(self) -> str:
+        return _options_text(self, self._kwargs, self.gamma.shape[0] or None)
+
+
+class BatchNormReLU(BatchNorm):
+    """Batch normalisation followed by relu."""
+
+    fuse_relu = True
+
+
+class InstanceNorm(HybridBlock):
+    """Normalisation of each sample and channel over the other axes."""
+
+    def __init__(
+        self,
+        axis: int = 1,
+        epsilon: float = 1e-5,
+        center: bool = True,
+        scale: bool = False,
+        beta_initializer: Any = "zeros",
+        gamma_initializer: Any = "ones",
+        in_channels: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self._kwargs = {"eps": epsilon, "axis": axis, "center": center, "scale": scale}
+        self._axis = axis
+        self._epsilon = epsilon
+        self.gamma = _vector(self, "gamma", (in_channels,), gamma_initializer, scale)
+        self.beta = _vector(self, "beta", (in_channels,), beta_initializer, center)
+
+    def hybrid_forward(  # type: ignore[override]
+        self, F: Any, x: Any, gamma: Any, beta: Any
+    ) -> Any:
+        if self._axis == 1:
+            return F.InstanceNorm(x, gamma, beta, name="fwd", eps=self._epsilon)
+        x = x.swapaxes(1, self._axis)
+        out = F.InstanceNorm(x, gamma, beta, name="fwd", eps=self._epsilon)
+        return out.swapaxes(1, self._axis)
+
+    def __repr__(self) -> str:
+        return _options_text(self, self._kwargs, self.gamma.shape[0])
+
+
+class LayerNorm(HybridBlock):
+    """Normalisation along one axis of each sample (Ba et al., 1607.06450)."""
+
+    def __init__(
+        self,
+        axis: int = -1,
+        epsilon: float = 1e-5,
+        center: bool = True,
+        scale: bool = True,
+        beta_initializer: Any = "zeros",
+        gamma_initializer: Any = "ones",
+        in_channels: int = 0,
+        prefix: str | None = None,
+        params: Any = None,
+    ) -> None:
+        super().__init__(prefix=prefix, params=params)
+        self._kwargs = {"eps": epsilon, "axis": axis, "center": center, "scale": scale}
+        self._axis = axis
+        self._epsilon = epsilon
+        self._center = center
+        self._scale = scale
+        self.gamma = _vector(self, "gamma", (in_channels,), gamma_initializer, scale)
+        self.beta = _vector(self, "beta", (in_channels,), beta_initializer, center)
+
+    def hybrid_forward(  # type: ignore[override]
+        self, F: Any, data: Any, gamma: Any, beta: Any
+    ) -> Any:
+        return F.LayerNorm(data, gamma=gamma, beta=beta, axis=self._axis, eps=self._epsilon)
+
+    def __repr__(self) -> str:
+        return _options_text(self, self._kwargs, self.gamma.shape[0])
+
+
+class GroupNorm(HybridBlock):
+    """Normalisation over groups of channels; gamma and beta have one number per group."""
+
+    def __init__(
+        self,
+        num_groups: int = 1,
+        epsilon: float = 1e-5,
+        center: bool = True,
+        scale: bool = True,
+        beta_initializer: Any = "zeros",
+        gamma_initializer: Any = "ones",
+        prefix: str | None = None,
+        params: Any = None,
+    ) -> None:
+        super().__init__(prefix=prefix, params=params)
+        self._kwargs = {
+            "eps": epsilon,
+            "num_groups": num_groups,
+            "center": center,
+            "scale": scale,
+        }
+        self._num_groups = num_groups
+        self._epsilon = epsilon
+        self._center = center
+        self._scale = scale
+        self.gamma = _vector(self, "gamma", (num_groups,), gamma_initializer, scale)
+        self.beta = _vector(self, "beta", (num_groups,), beta_initializer, center)
+
+    def hybrid_forward(  # type: ignore[override]
+        self, F: Any, data: Any, gamma: Any, beta: Any
+    ) -> Any:
+        return F.GroupNorm(
+            data, gamma=gamma, beta=beta, num_groups=self._num_groups, eps=self._epsilon
+        )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({_pairs(self._kwargs)})"
+
+
+def _vector(
+    block: HybridBlock, name: str, shape: tuple[int, ...], init: Any, is_trained: bool
+) -> Parameter:
+    """A parameter with one number per channel."""
+    return block.params.get(
+        name,
+        grad_req="write" if is_trained else "null",
+        shape=shape,
+        init=init,
+        allow_deferred_init=True,
+        differentiable=is_trained,
+    )
+
+
+def _options_text(block: HybridBlock, options: dict[str, Any], in_channels: int | None) -> str:
+    return f"{type(block).__name__}({_pairs(options)}, in_channels={in_channels})"
+
+
+def _pairs(options: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in options.items())

@@ -1,0 +1,7 @@
+"""Parameters of gluon blocks: one (or a constant), and a block's collection of them."""
+
+from ...errors import DeferredInitializationError
+from .collection import ParameterDict
+from .single import Constant, Parameter
+
+__all__ = ["Constant", "DeferredInitializationError", "Parameter", "ParameterDict"]

@@ -1,0 +1,297 @@
+"""A block's parameters by full name, and how they are stored in and read from a file.
+
+In: a prefix, and perhaps another collection to share from. Out: a mapping in order of creation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
+from typing import Any
+
+import numpy as np
+
+from ... import initializer
+from ...context import Context
+from ...errors import ModelFormatError
+from ...io import params as params_file
+from ...nd import NDArray
+from .loading import load_value
+from .single import Constant, Parameter
+
+_NAMING = (
+    "For more info on naming, please see "
+    "https://mxnet.io/api/python/docs/tutorials/packages/gluon/blocks/naming.html"
+)
+_SAME_PREFIX = "Please make sure source and target networks have the same prefix." + _NAMING
+
+
+class ParameterDict:
+    """Parameters by full name. ``get`` takes the name without the prefix, ``[...]`` the full one."""
+
+    def __init__(self, prefix: str = "", shared: ParameterDict | None = None) -> None:
+        self._prefix = prefix
+        self._shared = shared
+        self._params: dict[str, Parameter] = {}
+
+    @property
+    def prefix(self) -> str:
+        return self._prefix
+
+    @property
+    def shared(self) -> ParameterDict | None:
+        """The collection whose parameters are taken before new ones are made."""
+        return self._shared
+
+    def __repr__(self) -> str:
+        head = f"{self._prefix} " if self._prefix else ""
+        rows = "\n".join(f"  {param}" for param in self._params.values())
+        return f"{head}(\n{rows}\n)"
+
+    def __getitem__(self, name: str) -> Parameter:
+        return self._params[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._params)
+
+    def keys(self) -> KeysView[str]:
+        return self._params.keys()
+
+    def values(self) -> ValuesView[Parameter]:
+        return self._params.values()
+
+    def items(self) -> ItemsView[str, Parameter]:
+        return self._params.items()
+
+    # ---- finding and making -------------------------------------------------------------------
+
+    def get(self, name: str, **attributes: Any) -> Parameter:
+        """The parameter ``prefix + name``, made with these attributes if there is none.
+
+        An existing one takes over what it does not know yet. Raises AssertionError when it
+        contradicts an attribute.
+        """
+        full = self._prefix + name
+        param = self.find(full)
+        if param is None:
+            param = self._params[full] = Parameter(full, **attributes)
+            return param
+        for key, desired in attributes.items():
+            _agree(param, key, desired)
+        return param
+
+    def get_constant(self, name: str, value: Any = None) -> Constant:
+        """The constant ``prefix + name``, made from ``value`` if there is none.
+
+        Raises KeyError when there is neither, AssertionError when the existing parameter is no
+        constant or has another value.
+        """
+        full = self._prefix + name
+        param = self.find(full)
+        if param is None:
+            if value is None:
+                raise KeyError(
+                    f"No constant named '{full}'. Please specify value if you want to create a new "
+                    "constant."
+                )
+            param = self._params[full] = Constant(full, value)
+        assert isinstance(param, Constant), (
+            f"Parameter '{full}' already exists but it is not a constant."
+        )
+        if value is not None:
+            given = value.asnumpy() if isinstance(value, NDArray) else np.asarray(value)
+            assert np.array_equal(param.value.asnumpy(), given), (
+                f"Constant '{full}' already exists but its value is not the given one."
+            )
+        return param
+
+    def find(self, full: str) -> Parameter | None:
+        """The parameter of this full name, here or where this collection shares from."""
+        if full in self._params:
+            return self._params[full]
+        if self._shared is not None:
+            param = self._shared.find(full)
+            if param is not None:
+                self._params[full] = param
+            return param
+        return None
+
+    def update(self, other: ParameterDict | Mapping[str, Parameter]) -> None:
+        """Add all of ``other``. Raises AssertionError for a different one under the same name."""
+        for name, param in other.items():
+            assert self._params.get(name, param) is param, (
+                "Cannot update self with other because they have different Parameters with the "
+                f"same name '{name}'"
+            )
+        self._params.update(other.items())
+
+    # ---- acting on all of them ----------------------------------------------------------------
+
+    def initialize(
+        self,
+        init: Any = None,
+        ctx: Context | list[Context] | None = None,
+        verbose: bool = False,
+        force_reinit: bool = False,
+    ) -> None:
+        """Initialise all; ``init`` (Uniform() by default) serves those without one of their own."""
+        init = initializer.create(initializer.Uniform() if init is None else init)
+        if verbose:
+            init.set_verbosity(verbose=True)
+        for param in self.values():
+            param.initialize(None, ctx, init, force_reinit=force_reinit)
+
+    def zero_grad(self) -> None:
+        """Nothing to do: there are no gradients."""
+
+    def reset_ctx(self, ctx: Context | list[Context]) -> None:
+        for param in self.values():
+            param.reset_ctx(ctx)
+
+    def list_ctx(self) -> list[Context]:
+        """The contexts of all parameters, each once."""
+        contexts = (ctx for param in self.values() for ctx in param.list_ctx())
+        return list(dict.fromkeys(contexts))
+
+    def setattr(self, name: str, value: Any) -> None:
+        """Set one attribute on all parameters, e.g. ``setattr('grad_req', 'null')``."""
+        for param in self.values():
+            setattr(param, name, value)
+
+    # ---- files --------------------------------------------------------------------------------
+
+    def save(self, filename: str, strip_prefix: str = "") -> None:
+        """Write all values under their full names without ``strip_prefix``.
+
+        Raises ValueError for a name that does not start with it.
+        """
+        arrays = {}
+        for name, param in self.items():
+            if not name.startswith(strip_prefix):
+                raise ValueError(
+                    f"Prefix '{strip_prefix}' is to be striped before saving, but Parameter's name "
+                    f"'{name}' does not start with '{strip_prefix}'. this may be due to your Block "
+                    "shares parameters from other Blocks or you forgot to use 'with name_scope()' "
+                    f"when creating child blocks. {_NAMING}"
+                )
+            arrays[name[len(strip_prefix) :]] = param.data().asnumpy()
+        params_file.save(filename, arrays)
+
+    def load(
+        self,
+        filename: str,
+        ctx: Context | Sequence[Context] | None = None,
+        allow_missing: bool = False,
+        ignore_extra: bool = False,
+        restore_prefix: str = "",
+        cast_dtype: bool = False,
+        dtype_source: str = "current",
+    ) -> None:
+        """Read a file of full names (``arg:`` and ``aux:`` are taken off). See :meth:`load_dict`."""
+        self.load_dict(
+            named_arrays(filename),
+            ctx,
+            allow_missing,
+            ignore_extra,
+            restore_prefix,
+            filename,
+            cast_dtype,
+            dtype_source,
+        )
+
+    def load_dict(
+        self,
+        param_dict: Mapping[str, Any],
+        ctx: Context | Sequence[Context] | None = None,
+        allow_missing: bool = False,
+        ignore_extra: bool = False,
+        restore_prefix: str = "",
+        filename: str | None = None,
+        cast_dtype: bool = False,
+        dtype_source: str = "current",
+    ) -> None:
+        """Take the values of ``restore_prefix + name`` from the dict.
+
+        Raises AssertionError for a missing or an extra name unless allowed, and for a shape or
+        dtype that differs.
+        """
+        self._check_restore_prefix(restore_prefix)
+        source = f"file: {filename}" if filename else "param_dict"
+        arrays = {
+            restore_prefix + re.sub("^(arg|aux):", "", name): value
+            for name, value in param_dict.items()
+        }
+        if not allow_missing:
+            for name in self.keys():
+                assert name in arrays, (
+                    f"Parameter '{name[len(restore_prefix) :]}' is missing in {source}, which "
+                    f"contains parameters: {brief_names(arrays)}. {_SAME_PREFIX}"
+                )
+        for name, value in arrays.items():
+            if name in self._params:
+                load_value(self._params[name], value, ctx, cast_dtype, dtype_source)
+                continue
+            assert ignore_extra, (
+                f"Parameter '{name[len(restore_prefix) :]}' loaded from {source} is not present in "
+                f"ParameterDict, choices are: {brief_names(self.keys())}. Set ignore_extra to True "
+                f"to ignore. {_SAME_PREFIX}"
+            )
+
+    def _check_restore_prefix(self, restore_prefix: str) -> None:
+        for name in self.keys():
+            assert name.startswith(restore_prefix), (
+                f"restore_prefix is '{restore_prefix}' but Parameters name '{name}' does not start "
+                f"with '{restore_prefix}'. {_NAMING}"
+            )
+
+
+def _agree(param: Parameter, key: str, desired: Any) -> None:
+    """Hold one attribute given to ``get`` against the stored one; fill in what was unknown."""
+    stored = getattr(param, key, None)
+    if stored is None:
+        if hasattr(param, key):
+            setattr(param, key, desired)
+        return
+    if desired is None:
+        return
+    if key == "shape":
+        merged = _merged_sizes(stored, (desired,) if isinstance(desired, int) else desired)
+        agrees = merged is not None
+        if merged is not None:
+            param.shape = merged
+    elif key == "dtype":
+        agrees = np.dtype(stored) == np.dtype(desired)
+    else:
+        agrees = bool(stored == desired)
+    assert agrees, (
+        f"Cannot retrieve Parameter '{param.name}' because desired attribute does not match with "
+        f"stored for attribute '{key}': desired '{desired}' vs stored '{stored}'."
+    )
+
+
+def _merged_sizes(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...] | None:
+    """What two shapes with unknown sizes (0) say together; None when they contradict."""
+    if len(a) != len(b) or any(x != y and x > 0 and y > 0 for x, y in zip(a, b)):
+        return None
+    return tuple(max(x, y) for x, y in zip(a, b))
+
+
+def named_arrays(filename: str) -> dict[str, np.ndarray]:
+    """The arrays of a parameter file by name; an empty file is an empty dict.
+
+    Raises ModelFormatError for a file whose arrays have no names.
+    """
+    arrays = params_file.load(filename)
+    if not arrays:
+        return {}
+    if not isinstance(arrays, dict):
+        raise ModelFormatError(f"{filename}: holds {len(arrays)} arrays without names")
+    return arrays
+
+
+def brief_names(names: Any, limit: int = 10) -> str:
+    """Names for a message: quoted, with the middle of a long list left out."""
+    quoted = [f"'{name}'" for name in names]
+    if len(quoted) > limit:
+        quoted = [*quoted[: limit // 2], "...", *quoted[-(limit // 2) :]]
+    return ", ".join(quoted)

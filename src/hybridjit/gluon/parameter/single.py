@@ -1,0 +1,402 @@
+"""Parameters: named arrays that a block owns, initialised now or when their shape is known.
+
+In: what the layer says of the shape, dtype and initialiser, later values from the user or a file.
+Out: live NDArrays, and the variable that stands for each of them in a graph. Values are written in
+place, through the NDArray, so whoever holds it sees them. Gradients are not kept.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from ... import initializer, nd, sym
+from ...context import Context, current_context
+from ...errors import DeferredInitializationError, MXNetError
+from ...initializer import InitDesc, Initializer
+from ...nd import NDArray
+from ...sym import Symbol
+
+_GRAD_REQS = ("write", "add", "null")
+# Two threads may run the first forward of one net: only one of them may make the arrays.
+_initialising = threading.RLock()
+
+
+class _Deferred(NamedTuple):
+    """An initialisation that waits for the shape."""
+
+    init: Any
+    ctx: list[Context]
+    default_init: Any
+    data: Any = None
+
+
+class Parameter:
+    """One named array of a block (or one per context), possibly waiting for its shape.
+
+    A 0 in ``shape`` is a size that is not known yet; ``shape`` None says nothing at all.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        grad_req: str = "write",
+        shape: Any = None,
+        dtype: Any = np.float32,
+        lr_mult: float = 1.0,
+        wd_mult: float = 1.0,
+        init: Any = None,
+        allow_deferred_init: bool = False,
+        differentiable: bool = True,
+        stype: str = "default",
+        grad_stype: str = "default",
+    ) -> None:
+        self.name = name
+        self.lr_mult = lr_mult
+        self.wd_mult = wd_mult
+        self.init = init
+        self._shape = (shape,) if isinstance(shape, int) else shape
+        self._dtype = dtype
+        self._allow_deferred_init = allow_deferred_init
+        self._differentiable = differentiable
+        self._stype = stype
+        self._grad_stype = grad_stype
+        self._var: Symbol | None = None
+        self._data: list[NDArray] | None = None
+        self._deferred_init: _Deferred | None = None
+        self.grad_req = grad_req
+
+    def __repr__(self) -> str:
+        return f"Parameter {self.name} (shape={self.shape}, dtype={self.dtype})"
+
+    # ---- what is known of it ------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """The shape, 0 where it is unknown; settable as long as it says nothing else."""
+        return self._shape
+
+    @shape.setter
+    def shape(self, new: Sequence[int] | None) -> None:
+        if self._shape is None or new is None:
+            self._shape = None if new is None else tuple(new)
+            return
+        assert fits(self._shape, new), (
+            f"Expected shape {tuple(new)} is incompatible with given shape {self._shape}."
+        )
+        self._shape = tuple(new)
+
+    @property
+    def dtype(self) -> Any:
+        """The element type as it was given; setting it casts."""
+        return self._dtype
+
+    @dtype.setter
+    def dtype(self, dtype: Any) -> None:
+        self.cast(dtype)
+
+    @property
+    def grad_req(self) -> str:
+        return self._grad_req
+
+    @grad_req.setter
+    def grad_req(self, req: str) -> None:
+        assert req in _GRAD_REQS, (
+            f"grad_req must be one of 'write', 'add', or 'null', but got '{req}'"
+        )
+        self._grad_req = req if self._differentiable else "null"
+
+    @property
+    def stype(self) -> str:
+        return self._stype
+
+    @property
+    def grad_stype(self) -> str:
+        return self._grad_stype
+
+    @property
+    def is_initialized(self) -> bool:
+        return self._data is not None
+
+    @property
+    def is_deferred(self) -> bool:
+        """Initialised in name only: its arrays wait for the shape."""
+        return self._data is None and self._deferred_init is not None
+
+    def var(self) -> Symbol:
+        """The variable that stands for this parameter in graphs, always the same one."""
+        if self._var is None:
+            self._var = sym.var(
+                self.name,
+                shape=self.shape,
+                dtype=self.dtype,
+                lr_mult=self.lr_mult,
+                wd_mult=self.wd_mult,
+                init=self.init,
+                stype=self._stype,
+            )
+        return self._var
+
+    # ---- its arrays ---------------------------------------------------------------------------
+
+    def data(self, ctx: Context | None = None) -> NDArray:
+        """The live array on ``ctx`` (by default on the context that is current or the only one).
+
+        Raises DeferredInitializationError while the shape is unknown, RuntimeError when it was not
+        initialised, or not on that context.
+        """
+        arrays = self._data
+        if arrays is None:
+            self._raise_missing()
+        if len(arrays) == 1 and (ctx is None or arrays[0].context == ctx):
+            return arrays[0]
+        wanted = ctx or current_context()
+        for array in arrays:
+            if array.context == wanted:
+                return array
+        raise RuntimeError(
+            f"Parameter '{self.name}' was not initialized on context {wanted}. "
+            f"It was only initialized on {self.list_ctx()}."
+        )
+
+    def list_data(self) -> list[NDArray]:
+        """The live arrays on all contexts; raises as :meth:`data` does."""
+        if self._data is None:
+            self._raise_missing()
+        return list(self._data)
+
+    def list_ctx(self) -> list[Context]:
+        if self._data is not None:
+            return [array.context for array in self._data]
+        if self._deferred_init is not None:
+            return self._deferred_init.ctx
+        raise RuntimeError(f"Parameter '{self.name}' has not been initialized")
+
+    def _raise_missing(self) -> NoReturn:
+        if self._deferred_init is not None:
+            raise DeferredInitializationError(
+                f"Parameter '{self.name}' has not been initialized yet because initialization was "
+                "deferred. Actual initialization happens during the first forward pass. Please pass "
+                "one batch of data through the network before accessing Parameters. You can also "
+                "avoid deferred initialization by specifying in_units, num_features, etc., for "
+                "network layers."
+            )
+        raise RuntimeError(
+            f"Parameter '{self.name}' has not been initialized. Note that you should initialize "
+            "parameters and create Trainer with Block.collect_params() instead of Block.params "
+            "because the later does not include Parameters of nested child Blocks"
+        )
+
+    def set_data(self, data: Any) -> None:
+        """Write new values in place on every context, in this parameter's dtype.
+
+        On a deferred parameter the values fix the shape and wait with it.
+        Raises AssertionError for another shape and for a parameter that was not initialised.
+        """
+        self.shape = data.shape
+        if self._data is not None:
+            for array in self._data:
+                array[:] = data
+            return
+        assert self._deferred_init is not None, f"Parameter '{self.name}' has not been initialized"
+        self._deferred_init = self._deferred_init._replace(data=data)
+
+    def cast(self, dtype: Any) -> None:
+        """Change the element type; the arrays are new ones then."""
+        self._dtype = dtype
+        if self._data is not None:
+            self._data = [array.astype(dtype) for array in self._data]
+        self._var = None
+
+    def reset_ctx(self, ctx: Context | list[Context]) -> None:
+        """Move to other contexts. ValueError when it was not initialised."""
+        contexts = as_list(ctx)
+        if self._data is not None:
+            self.allocate(self._data[0], contexts)
+        elif self._deferred_init is not None:
+            self._deferred_init = self._deferred_init._replace(ctx=contexts)
+        else:
+            raise ValueError(
+                f"Cannot reset context for Parameter '{self.name}' because it has not been "
+                "initialized."
+            )
+
+    # ---- initialisation -----------------------------------------------------------------------
+
+    def initialize(
+        self,
+        init: Any = None,
+        ctx: Context | list[Context] | None = None,
+        default_init: Any = None,
+        force_reinit: bool = False,
+    ) -> None:
+        """Fill by ``init``, else by the parameter's own initialiser, else by ``default_init``.
+
+        With an unknown shape this is deferred to the first forward, where that is allowed.
+        Raises ValueError where it is not.
+        """
+        if self._data is not None and not force_reinit:
+            warnings.warn(
+                f"Parameter '{self.name}' is already initialized, ignoring. "
+                "Set force_reinit=True to re-initialize.",
+                stacklevel=2,
+            )
+            return
+        default_init = default_init or initializer.Uniform()
+        if init is None:
+            init = default_init if self.init is None else self.init
+        waiting = _Deferred(init, as_list(ctx or current_context()), default_init)
+        if is_known(self.shape):
+            self._fill(waiting)
+        elif self._allow_deferred_init:
+            self._deferred_init = waiting
+        else:
+            raise ValueError(
+                f"Cannot initialize Parameter '{self.name}' because it has invalid shape: "
+                f"{self.shape}."
+            )
+
+    def _finish_deferred_init(self) -> None:
+        """Make the arrays of a deferred parameter, now that its shape is known."""
+        with _initialising:
+            if self._deferred_init is None:
+                return
+            assert is_known(self.shape), (
+                f"Cannot initialize Parameter '{self.name}' because it has invalid shape: "
+                f"{self.shape}. Please specify in_units, in_channels, etc for `Block`s."
+            )
+            self._fill(self._deferred_init)
+
+    def _fill(self, waiting: _Deferred) -> None:
+        if waiting.data is None:
+            values = nd.zeros(self.shape, dtype=self.array_dtype)
+            desc = InitDesc(self.name, {"__init__": waiting.init})
+            initializer.create(waiting.default_init)(desc, values)
+        else:
+            values = waiting.data
+        self.allocate(values, waiting.ctx)
+
+    def allocate(self, values: Any, contexts: list[Context]) -> None:
+        """Initialise with these values on these contexts, in place where it can be."""
+        old = self._data
+        if old is not None and _can_hold(old, values.shape, self.array_dtype, contexts):
+            for array in old:
+                array[:] = values
+        else:
+            self._data = [nd.array(values, ctx=c, dtype=self.array_dtype) for c in contexts]
+        self._deferred_init = None
+
+    @property
+    def array_dtype(self) -> np.dtype:
+        return np.dtype(np.float32 if self._dtype is None else self._dtype)
+
+    # ---- gradients ----------------------------------------------------------------------------
+
+    def grad(self, ctx: Context | None = None) -> NoReturn:
+        """Raises: RuntimeError when no gradient was wanted, MXNetError because none is kept."""
+        if self._data is None:
+            self._raise_missing()
+        if self.grad_req == "null":
+            raise RuntimeError(
+                f"Cannot get gradient array for Parameter '{self.name}' because grad_req='null'"
+            )
+        raise MXNetError(
+            f"Parameter '{self.name}' has no gradient: hybridjit runs inference only, gradients are "
+            "not computed"
+        )
+
+    def list_grad(self) -> NoReturn:
+        """Raises as :meth:`grad` does."""
+        self.grad()
+
+    def zero_grad(self) -> None:
+        """Nothing to do: there is no gradient."""
+
+    def list_row_sparse_data(self, row_id: NDArray) -> NoReturn:
+        self.row_sparse_data(row_id)
+
+    def row_sparse_data(self, row_id: NDArray) -> NoReturn:
+        """Raises RuntimeError: all parameters are dense."""
+        raise RuntimeError(
+            f"Cannot return a copy of Parameter '{self.name}' via row_sparse_data() because its "
+            "storage type is default. Please use data() instead."
+        )
+
+    def _reduce(self) -> NDArray:
+        """One copy of the values, for a file."""
+        return self.list_data()[0].copy()
+
+
+class Constant(Parameter):
+    """A parameter that is never trained and starts from ``value`` (dtype and shape are its own)."""
+
+    def __init__(self, name: str, value: Any) -> None:
+        array = value if isinstance(value, NDArray) else nd.array(value)
+        self.value = array
+        super().__init__(
+            name,
+            grad_req="null",
+            shape=array.shape,
+            dtype=array.dtype,
+            init=_Value(name, array),
+            differentiable=False,
+        )
+
+    def __repr__(self) -> str:
+        return f"Constant {self.name} (shape={self.shape}, dtype={self.dtype})"
+
+    @property
+    def grad_req(self) -> str:
+        return "null"
+
+    @grad_req.setter
+    def grad_req(self, req: str) -> None:
+        if req != "null":
+            warnings.warn(
+                f'Constant parameter "{self.name}" does not support grad_req other than "null", '
+                f'and new value "{req}" is ignored.',
+                stacklevel=2,
+            )
+
+
+class _Value(Initializer):
+    """Initialises a Constant. Its text is a name, not the values: a graph does not hold those."""
+
+    def __init__(self, name: str, value: NDArray) -> None:
+        super().__init__()
+        self._name = name
+        self._value = value
+
+    def _init_weight(self, name: str, arr: NDArray) -> None:
+        arr[:] = self._value
+
+    def dumps(self) -> str:
+        return f"Constant_{self._name}"
+
+
+def is_known(shape: Sequence[int] | None) -> bool:
+    """True when every size of the shape is known."""
+    return shape is not None and all(size > 0 for size in shape)
+
+
+def fits(partial: Sequence[int], shape: Sequence[int]) -> bool:
+    """True when ``shape`` says nothing else than ``partial``, whose sizes below 1 are unknown."""
+    return len(partial) == len(shape) and all(
+        known < 1 or known == size for known, size in zip(partial, shape)
+    )
+
+
+def as_list(ctx: Context | Sequence[Context]) -> list[Context]:
+    return [ctx] if isinstance(ctx, Context) else list(ctx)
+
+
+def _can_hold(
+    arrays: list[NDArray], shape: tuple[int, ...], dtype: np.dtype, contexts: list[Context]
+) -> bool:
+    return [array.context for array in arrays] == contexts and all(
+        array.shape == shape and array.dtype == dtype for array in arrays
+    )

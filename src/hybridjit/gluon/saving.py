@@ -1,0 +1,168 @@
+"""A block's parameters in a file, under structural paths (``features.0.weight``).
+
+In: a block and a file name. Out: the file, or the block with the file's values. Files whose names
+are full ones (``net0_dense0_weight``, with ``arg:`` or without) are read too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..context import Context
+from ..errors import ModelFormatError
+from ..io import params as params_file
+from ..io import symbol_json
+from ..io.atomic import system_errors, write_atomically
+from ..sym import Symbol
+from .parameter import Parameter, ParameterDict
+from .parameter.collection import brief_names, named_arrays
+from .parameter.loading import load_value
+
+if TYPE_CHECKING:
+    from .block import Block
+
+
+def save_parameters(block: Block, filename: str, deduplicate: bool) -> None:
+    """Write every parameter under its path; with ``deduplicate`` under its last path only.
+
+    Raises RuntimeError or DeferredInitializationError before anything is written when a parameter
+    has no values yet.
+    """
+    by_path = block._collect_params_with_prefix()
+    if deduplicate:
+        last = {id(param): path for path, param in by_path.items()}
+        by_path = {path: p for path, p in by_path.items() if last[id(p)] == path}
+    params_file.save(filename, {path: p.data().asnumpy() for path, p in by_path.items()})
+
+
+def load_parameters(
+    block: Block,
+    filename: str,
+    ctx: Context | Sequence[Context] | None,
+    allow_missing: bool,
+    ignore_extra: bool,
+    cast_dtype: bool,
+    dtype_source: str,
+) -> None:
+    """Read by structural path; a file without any path in it is read by full names instead."""
+    arrays = named_arrays(filename)
+    params = block._collect_params_with_prefix()
+    if not arrays and not params:
+        return
+    if not _has_paths(arrays, params):
+        # A file of export() holds whole names, one of save_params() lacks the block's prefix.
+        exported = any(name.startswith(("arg:", "aux:")) for name in arrays)
+        block.collect_params().load_dict(
+            arrays,
+            ctx,
+            allow_missing,
+            ignore_extra,
+            "" if exported else block.prefix,
+            filename,
+            cast_dtype,
+            dtype_source,
+        )
+        return
+    if not allow_missing:
+        _check_missing(params, arrays, filename)
+    if not ignore_extra:
+        _check_extra(params, arrays, filename)
+    for path, array in arrays.items():
+        if path in params:
+            load_value(params[path], array, ctx, cast_dtype, dtype_source)
+
+
+def _has_paths(arrays: Mapping[str, np.ndarray], params: Mapping[str, Parameter]) -> bool:
+    return any("." in name for name in arrays) or bool(arrays) and set(arrays) <= set(params)
+
+
+def _check_missing(
+    params: Mapping[str, Parameter], arrays: Mapping[str, np.ndarray], filename: str
+) -> None:
+    present = {id(params[path]) for path in arrays if path in params}
+    for path, param in params.items():
+        # One path of a shared parameter is enough.
+        assert id(param) in present, (
+            f"Parameter '{path}' is missing in file '{filename}', which contains parameters: "
+            f"{brief_names(arrays)}. Set allow_missing=True to ignore missing parameters."
+        )
+
+
+def _check_extra(
+    params: Mapping[str, Parameter], arrays: Mapping[str, np.ndarray], filename: str
+) -> None:
+    for path in arrays:
+        if path not in params:
+            raise ValueError(
+                f"Parameter '{path}' loaded from file '{filename}' is not present in "
+                f"ParameterDict, which contains parameters {brief_names(params)}. "
+                "Set ignore_extra=True to ignore."
+            )
+
+
+def export_graph(
+    symbol: Symbol, params: ParameterDict, path: str, epoch: int, remove_amp_cast: bool
+) -> tuple[str, str]:
+    """Write a graph and the parameters in it, as ``HybridBlock.export`` does; both file names."""
+    kinds = dict.fromkeys(symbol.list_arguments(), "arg:")
+    kinds |= dict.fromkeys(symbol.list_auxiliary_states(), "aux:")
+    arrays = {
+        kinds[name] + name: param.data().asnumpy()
+        for name, param in params.items()
+        if name in kinds
+    }
+    names = f"{path}-symbol.json", f"{path}-{epoch:04d}.params"
+    symbol_json.save(names[0], symbol.outputs, remove_amp_cast)
+    params_file.save(names[1], arrays)
+    return names
+
+
+def save_model(block: Block, prefix: str) -> None:
+    """``<prefix>-model.json``: names, children and which of them are hybridized; and the values."""
+    text = json.dumps({block.name: _structure(block)})
+    save_parameters(block, f"{prefix}-model.params", False)
+    write_atomically(f"{prefix}-model.json", [text.encode()])
+
+
+def load_model(block: Block, prefix: str) -> None:
+    """Read the values, then hybridize what was hybridized.
+
+    Raises ModelFormatError when the description is not one of a block.
+    """
+    path = f"{prefix}-model.json"
+    with system_errors(path):
+        text = Path(path).read_text(encoding="utf-8")
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ModelFormatError(f"{path}: not JSON: {error}") from None
+    if not isinstance(content, dict) or len(content) != 1:
+        raise ModelFormatError(f"{path}: does not describe one block")
+    load_parameters(block, f"{prefix}-model.params", None, False, False, False, "current")
+    _restore(block, next(iter(content.values())))
+
+
+def _structure(block: Block) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "orig_name": block.name,
+        "hybridized": bool(getattr(block, "_active", False)),
+        "children": {child.name: key for key, child in block._children.items()},
+    }
+    found.update({child.name: _structure(child) for child in block._children.values()})
+    return found
+
+
+def _restore(block: Block, saved: Any) -> None:
+    """Take over which blocks were hybridized; what the description lacks stays as it is."""
+    if not isinstance(saved, dict) or not isinstance(saved.get("children"), dict):
+        return
+    if hasattr(block, "_active"):
+        block._active = bool(saved.get("hybridized"))
+    for name, key in saved["children"].items():
+        if key in block._children:
+            _restore(block._children[key], saved.get(name))

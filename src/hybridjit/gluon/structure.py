@@ -1,0 +1,77 @@
+"""Nested lists of arrays or symbols, taken apart into a flat list and a format, and put together.
+
+A format is 0 for one tensor, n > 0 for a symbol of n outputs, -1 for None, or a list of formats.
+It is what a cached graph remembers of its caller's arguments and results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Union
+
+from ..nd import NDArray
+from ..sym import Symbol
+
+Format = Union[int, list["Format"]]
+
+NONE: int = -1
+
+
+def flatten(value: Any, what: str) -> tuple[list[Any], Format]:
+    """The tensors in ``value`` in order (None stays in its place), and the format.
+
+    Raises ValueError for anything but NDArray, Symbol, None and nested lists or tuples of them.
+    """
+    if isinstance(value, NDArray):
+        return [value], 0
+    if isinstance(value, Symbol):
+        count = len(value)
+        return [value], count if count > 1 else 0
+    if value is None:
+        return [None], NONE
+    if not isinstance(value, (list, tuple)):
+        raise ValueError(
+            f"When hybridized, the input of HybridBlock {what} must be (nested) list of Symbol or "
+            f"NDArray, but got {value} of type {type(value)}"
+        )
+    flat: list[Any] = []
+    formats: list[Format] = []
+    for item in value:
+        part, part_format = flatten(item, what)
+        flat.extend(part)
+        formats.append(part_format)
+    return flat, formats
+
+
+def regroup(flat: Sequence[Any], form: Format) -> Any:
+    """The inverse of :func:`flatten`, with lists for all nesting; ``flat`` has no Nones."""
+    return _take(iter(flat), form)
+
+
+def _take(items: Iterator[Any], form: Format) -> Any:
+    if isinstance(form, list):
+        return [_take(items, part) for part in form]
+    if form == NONE:
+        return None
+    return next(items) if form == 0 else [next(items) for _ in range(form)]
+
+
+def same_arguments(stored: Format, given: Format) -> bool:
+    """True when the formats of two argument lists agree but for Nones at the end."""
+    if not isinstance(stored, list) or not isinstance(given, list):
+        return stored == given
+    length = max(len(stored), len(given))
+    return _padded(stored, length) == _padded(given, length)
+
+
+def _padded(form: list[Format], length: int) -> list[Format]:
+    return form + [NONE] * (length - len(form))
+
+
+def tensors_in(value: Any) -> Iterator[Any]:
+    """Every NDArray and Symbol in nested lists and tuples."""
+    if isinstance(value, (NDArray, Symbol)):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from tensors_in(item)

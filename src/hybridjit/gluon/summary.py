@@ -1,0 +1,106 @@
+"""``Block.summary``: a table of layers, output shapes and parameter counts.
+
+In: a block that is initialised and not hybridized, and inputs to run once. Out: text on stdout.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .parameter import Parameter
+
+if TYPE_CHECKING:
+    from .block import Block
+
+_ROW = "{:>20}  {:>42} {:>15}"
+_WIDTH = 80
+
+
+@dataclass
+class _Row:
+    """One layer, or the input."""
+
+    name: str
+    output: str
+    params: list[Parameter] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        return sum(_size(p) for p in self.params)
+
+
+def print_summary(block: Block, inputs: tuple[Any, ...]) -> None:
+    """Run ``block`` once on ``inputs`` and print what each layer gave."""
+    rows = [_Row("Input", _shapes_text(inputs))]
+    handles = [child.register_forward_hook(_recorder(rows)) for child in _layers(block)]
+    try:
+        block(*inputs)
+    finally:
+        for handle in handles:
+            handle.detach()
+    print("\n".join(_table(rows)))
+
+
+def _layers(block: Block) -> list[Block]:
+    """Every block inside, each once, but for plain containers."""
+    found: dict[int, Block] = {}
+
+    def visit(child: Block) -> None:
+        assert not getattr(child, "_active", False), (
+            f'"{child.name}" must not be hybridized to print summary.'
+        )
+        if not child.is_container:
+            found[id(child)] = child
+
+    block.apply(visit)
+    return list(found.values())
+
+
+def _recorder(rows: list[_Row]) -> Any:
+    def record(block: Block, _: Any, outputs: Any) -> None:
+        name = f"{type(block).__name__}-{len(rows)}"
+        rows.append(_Row(name, _shapes_text(outputs), list(block._reg_params.values())))
+
+    return record
+
+
+def _table(rows: list[_Row]) -> list[str]:
+    params = [p for row in rows for p in row.params]
+    total = sum(_size(p) for p in params)
+    fixed = sum(_size(p) for p in params if p.grad_req == "null")
+    unique = sum(_size(p) for p in {id(p): p for p in params}.values())
+    return [
+        "-" * _WIDTH,
+        _ROW.format("Layer (type)", "Output Shape", "Param #"),
+        "=" * _WIDTH,
+        *(_ROW.format(row.name, row.output, row.count) for row in rows),
+        "=" * _WIDTH,
+        "Parameters in forward computation graph, duplicate included",
+        f"   Total params: {total}",
+        f"   Trainable params: {total - fixed}",
+        f"   Non-trainable params: {fixed}",
+        f"Shared params in forward computation graph: {total - unique}",
+        f"Unique parameters in model: {unique}",
+        "-" * _WIDTH,
+    ]
+
+
+def _size(param: Parameter) -> int:
+    return int(np.prod(param.data().shape))
+
+
+def _shapes_text(value: Any) -> str:
+    """``(2, 4)``; several with commas between, without the outer brackets."""
+    if isinstance(value, (list, tuple)) and len(value) == 1:
+        value = value[0]
+    text = str(_shapes(value))
+    return text[1:-1] if isinstance(value, (list, tuple)) else text
+
+
+def _shapes(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_shapes(item) for item in value]
+    return getattr(value, "shape", value)

@@ -1,0 +1,156 @@
+"""SymbolBlock: a block made from a graph that exists already, usually from files.
+
+In: outputs and inputs as symbols, or the names of two files. Out: a block whose parameters are the
+graph's other variables, under their full names. It runs as a graph from the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os.path import commonprefix
+from typing import Any
+
+import numpy as np
+
+from .. import sym
+from ..context import Context
+from ..io import symbol_json
+from ..ir.node import topological
+from ..nd import NDArray
+from ..sym import Symbol
+from ..types import DTYPE_CODES
+from .hybrid_block import HybridBlock, _Cached
+from .parameter import ParameterDict
+from .structure import regroup
+from .trace import Trace, of_symbols
+
+# Parameters of BatchNorm stay float32 beside float16 data: they are found by these names.
+_VARIANCES = ("_running_var", "_moving_var")
+_SIBLINGS = (*_VARIANCES, "_running_mean", "_moving_mean", "_gamma", "_beta")
+
+
+class SymbolBlock(HybridBlock):
+    """A graph as a block. ``params`` shares the parameters of the block that the graph is from.
+
+    ``hybridize(active=False)`` runs it operator by operator; ``hybridize()`` compiles it again.
+    """
+
+    def __init__(self, outputs: Any, inputs: Any, params: ParameterDict | None = None) -> None:
+        super().__init__(prefix=None, params=None)
+        self._prefix = ""
+        self._params = ParameterDict("", params)
+        self._is_compiled = True
+        self._trace: Trace = of_symbols(outputs, inputs)
+        self._add_params()
+
+    @staticmethod
+    def imports(
+        symbol_file: str,
+        input_names: str | Sequence[str],
+        param_file: str | None = None,
+        ctx: Context | Sequence[Context] | None = None,
+        allow_missing: bool = False,
+        ignore_extra: bool = False,
+    ) -> SymbolBlock:
+        """A block from the files that ``export`` writes; the inputs are called in this order.
+
+        Parameters take the dtype that the file has. Raises MXNetError for a file that cannot be
+        read, AssertionError for missing and for extra parameters unless they are allowed.
+        """
+        names = [input_names] if isinstance(input_names, str) else list(input_names)
+        graph = Symbol(symbol_json.load(symbol_file))
+        block = SymbolBlock(graph, [sym.var(name) for name in names])
+        if param_file is not None:
+            block.collect_params().load(
+                param_file, ctx, allow_missing, ignore_extra, "", True, "saved"
+            )
+        return block
+
+    def _add_params(self) -> None:
+        """A parameter for every variable that is no input; auxiliary states come last."""
+        graph = self._trace.symbol
+        hints = _hinted_dtypes(graph)
+        inputs = set(self._trace.input_names)
+        for names, req in (
+            (graph.list_arguments(), "write"),
+            (graph.list_auxiliary_states(), "null"),
+        ):
+            for name in dict.fromkeys(names):
+                if name not in inputs and self.params.find(name) is None:
+                    dtype = hints.get(name, np.float32)
+                    self.params.get(name, grad_req=req, allow_deferred_init=True, dtype=dtype)
+        cut = len(_shared_start(list(self.params)))
+        self._reg_params = {name[cut:]: param for name, param in self.params.items()}
+
+    def __repr__(self) -> str:
+        symbol, inputs = self._trace.symbol, self._trace.input_names
+        return f"{type(self).__name__}(\n{symbol} : {len(inputs)} -> {len(symbol)}\n)"
+
+    def _clear_cached_op(self) -> None:
+        self._cached = None  # the trace is the block itself
+
+    def hybridize(
+        self, active: bool = True, backend: str | None = None, clear: bool = True, **flags: Any
+    ) -> None:
+        """Compile from the next call on, with these flags; or interpret, with ``active=False``."""
+        self._is_compiled = active
+        super().hybridize(active, backend, True, **flags)
+
+    def cast(self, dtype: Any) -> None:
+        """Change all element types; beside float16, BatchNorm's parameters stay float32."""
+        super().cast(dtype)
+        if np.dtype(dtype) != np.float16:
+            return
+        for name in self.params:
+            for ending in _VARIANCES:
+                if name.endswith(ending):
+                    self._keep_float32(name.removesuffix(ending))
+
+    def _keep_float32(self, start: str) -> None:
+        for ending in _SIBLINGS:
+            param = self.params.find(start + ending)
+            if param is not None:
+                param.cast("float32")
+
+    def _forward_any(self, args: tuple[Any, ...]) -> Any:
+        first = args[0]
+        assert isinstance(first, (NDArray, Symbol)), (
+            "HybridBlock requires the first argument to forward be either Symbol or NDArray, but "
+            f"got {type(first)}"
+        )
+        if isinstance(first, NDArray):
+            return self._call_graph([a for a in args if isinstance(a, NDArray)], args)
+        return self.forward_symbols(*args)
+
+    def forward_symbols(self, *args: Any) -> Any:
+        """The graph with its inputs replaced by ``args``."""
+        spliced = self._trace.symbol(**dict(zip(self._trace.input_names, args)))
+        return regroup(list(spliced), self._trace.out_format)
+
+    def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+        """Not used: the graph is given."""
+        raise NotImplementedError("a SymbolBlock has no hybrid_forward")
+
+    def _build(self, args: Sequence[Any]) -> _Cached:
+        cached = super()._build(args)
+        cached.graph.compiled = self._is_compiled
+        return cached
+
+    def _exportable(self) -> Trace:
+        return self._trace
+
+
+def _hinted_dtypes(graph: Symbol) -> Mapping[str, Any]:
+    """The dtypes that variables declare."""
+    found = {}
+    for node in topological(graph.outputs):
+        code = node.text.get("__dtype__", "") if node.is_variable else ""
+        if code.isdigit() and int(code) in DTYPE_CODES:
+            found[node.name] = DTYPE_CODES[int(code)].type
+    return found
+
+
+def _shared_start(names: list[str]) -> str:
+    """What all names begin with, but never a whole name."""
+    start = commonprefix(names)
+    return start if start not in names else start[: start.rfind("_") + 1]

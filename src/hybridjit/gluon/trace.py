@@ -1,0 +1,89 @@
+"""Tracing: run a block's ``hybrid_forward`` once with symbols, and keep what it built.
+
+In: a hybrid block and the arguments of a call. Out: a :class:`Trace`: the graph's outputs, the
+names of its inputs, and the formats of arguments and results. Shapes are not looked at: one trace
+serves them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .. import sym
+from ..ir.node import Output
+from ..sym import Symbol
+from .structure import Format, flatten, regroup
+
+if TYPE_CHECKING:
+    from .hybrid_block import HybridBlock
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A block as a graph.
+
+    inputs      variables, in the order of the flattened arguments without Nones
+    in_format   the format of the list of arguments
+    out_format  the format of the result
+    """
+
+    inputs: tuple[Symbol, ...]
+    outputs: tuple[Output, ...]
+    in_format: Format
+    out_format: Format
+
+    @property
+    def input_names(self) -> list[str]:
+        return [str(symbol.name) for symbol in self.inputs]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.inputs, self.symbol, self.in_format, self.out_format)
+
+    @property
+    def symbol(self) -> Symbol:
+        return Symbol(self.outputs)
+
+
+def _restored(
+    inputs: tuple[Symbol, ...], symbol: Symbol, in_format: Format, out_format: Format
+) -> Trace:
+    return Trace(inputs, symbol.outputs, in_format, out_format)
+
+
+def trace(block: HybridBlock, args: Sequence[Any]) -> Trace:
+    """The graph that ``block`` computes for arguments of this structure.
+
+    Raises ValueError for arguments or results that are not tensors, TypeError for a result with
+    None in it, and whatever ``hybrid_forward`` raises.
+    """
+    flat, in_format = flatten(args, "input")
+    count = sum(item is not None for item in flat)
+    names = ["data"] if count == 1 else [f"data{i}" for i in range(count)]
+    inputs = tuple(sym.var(name) for name in names)
+    result = block.forward_symbols(*regroup(inputs, in_format))
+    flat_result, out_format = flatten(result, "output")
+    if not flat_result or any(item is None for item in flat_result):
+        raise TypeError("Expected a list of symbols as input")
+    outputs = tuple(output for symbol in flat_result for output in symbol.outputs)
+    return Trace(inputs, outputs, in_format, out_format)
+
+
+def of_symbols(outputs: Any, inputs: Any) -> Trace:
+    """The trace of a graph that exists already, for a SymbolBlock.
+
+    A group in ``outputs`` counts as its parts; a single output is no list.
+    Raises AssertionError when an input is not a variable.
+    """
+    if isinstance(outputs, (list, tuple)) and len(outputs) == 1:
+        outputs = outputs[0]
+    inputs = [inputs] if isinstance(inputs, Symbol) and len(inputs) == 1 else list(inputs)
+    flat_inputs, in_format = flatten(inputs, "input")
+    flat_outputs, out_format = flatten(outputs, "output")
+    for symbol in flat_inputs:
+        assert len(symbol) == 1 and symbol.outputs[0].node.is_variable, (
+            f"Input symbols must be variable, but {symbol} is an output of operators"
+        )
+    heads = tuple(output for symbol in flat_outputs for output in symbol.outputs)
+    return Trace(tuple(flat_inputs), heads, in_format, out_format)

@@ -1,0 +1,447 @@
+"""Initialisers: what a parameter holds before anything was loaded into it.
+
+In: a description of the parameter (its name and attributes) and the array to fill. Out: the array,
+filled in place. Nothing here knows of blocks. The random values come from this package's own
+generator (``random.seed``), so they differ from MXNet's for the same seed.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from . import nd
+from . import random as _random
+from .nd import NDArray
+
+_REGISTRY: dict[str, type[Initializer]] = {}
+
+
+class InitDesc(str):
+    """A parameter's name, with the attributes of its variable and the net's own initialiser."""
+
+    attrs: Mapping[str, Any]
+    global_init: Initializer | None
+
+    def __new__(
+        cls, name: str, attrs: Mapping[str, Any] | None = None, global_init: Any = None
+    ) -> InitDesc:
+        desc = super().__new__(cls, name)
+        desc.attrs = attrs or {}
+        desc.global_init = global_init
+        return desc
+
+
+class Initializer:
+    """Base of all initialisers; the keyword arguments are what :meth:`dumps` writes.
+
+    A subclass overrides ``_init_weight(name, array)`` and fills ``array`` in place.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        self._kwargs = kwargs
+        self._verbose = False
+        self._print_func: Callable[[NDArray], str] = _mean_magnitude
+
+    def set_verbosity(
+        self, verbose: bool = False, print_func: Callable[[NDArray], str] | None = None
+    ) -> Initializer:
+        """Log every initialisation, with ``print_func(array)`` as its summary."""
+        self._verbose = verbose
+        self._print_func = print_func or _mean_magnitude
+        return self
+
+    def dumps(self) -> str:
+        """The text that :func:`create` reads back: ``["xavier", {...}]``."""
+        return json.dumps([type(self).__name__.lower(), self._kwargs])
+
+    def __call__(self, desc: str, arr: NDArray) -> None:
+        """Fill ``arr``: by the variable's own ``__init__`` if it has one, else by its name.
+
+        Raises TypeError unless ``desc`` is text, ValueError for a name that ends in nothing known.
+        """
+        if not isinstance(desc, str):
+            raise TypeError("name must be string")
+        own = desc.attrs.get("__init__", "") if isinstance(desc, InitDesc) else ""
+        if own:
+            create(own)._init_weight(desc, arr)
+        else:
+            self._fill_by_name(desc, arr)
+        if self._verbose:
+            logging.info("Initialized %s as %s: %s", desc, own or self, self._print_func(arr))
+
+    def _fill_by_name(self, name: str, arr: NDArray) -> None:
+        for suffixes, method in _BY_SUFFIX:
+            if name.endswith(suffixes):
+                getattr(self, method)(name, arr)
+                return
+        self._init_default(name, arr)
+
+    def _init_weight(self, name: str, arr: NDArray) -> None:
+        raise NotImplementedError("Must override it")
+
+    def _init_zero(self, name: str, arr: NDArray) -> None:
+        arr[:] = 0.0
+
+    def _init_one(self, name: str, arr: NDArray) -> None:
+        arr[:] = 1.0
+
+    _init_bias = _init_zero
+    _init_beta = _init_zero
+    _init_gamma = _init_one
+
+    def _init_default(self, name: str, arr: NDArray) -> None:
+        raise ValueError(
+            f'Unknown initialization pattern for {name}. Default initialization is limited to "weight", '
+            '"bias", "gamma" (1.0), "beta" (0.0) and running statistics. '
+            "Please use mx.sym.Variable(init=mx.init.*) to set initialization pattern"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Initializer):
+            return NotImplemented
+        return type(self) is type(other) and self._kwargs == other._kwargs
+
+    __hash__ = object.__hash__
+
+
+_BY_SUFFIX: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("weight",), "_init_weight"),
+    (("bias",), "_init_bias"),
+    (("gamma",), "_init_gamma"),
+    (("beta",), "_init_beta"),
+    (("min", "moving_mean", "running_mean", "moving_inv_var", "moving_avg"), "_init_zero"),
+    (("max", "moving_var", "running_var"), "_init_one"),
+)
+
+
+def _mean_magnitude(arr: NDArray) -> str:
+    return str(float(np.linalg.norm(arr.asnumpy()) / np.sqrt(arr.size)))
+
+
+# ---- registry ---------------------------------------------------------------------------------
+
+
+def register(klass: type[Initializer]) -> type[Initializer]:
+    """Make an Initializer subclass known under its lower-cased name. Usable as a decorator."""
+    return _register_as(klass, klass.__name__)
+
+
+def alias(*names: str) -> Callable[[type[Initializer]], type[Initializer]]:
+    """Make a class known under further names. Usable as a decorator."""
+
+    def decorate(klass: type[Initializer]) -> type[Initializer]:
+        for name in names:
+            _register_as(klass, name)
+        return klass
+
+    return decorate
+
+
+def _register_as(klass: type[Initializer], name: str) -> type[Initializer]:
+    if not issubclass(klass, Initializer):
+        raise TypeError(f"only a subclass of Initializer can be registered, got {klass}")
+    key = name.lower()
+    if _REGISTRY.get(key, klass) is not klass:
+        warnings.warn(
+            f"New initializer {klass.__module__}.{klass.__name__} registered with name {key} "
+            f"is overriding existing initializer {_REGISTRY[key].__name__}",
+            stacklevel=3,
+        )
+    _REGISTRY[key] = klass
+    return klass
+
+
+def create(init: Any, **kwargs: Any) -> Initializer:
+    """An initialiser from itself, from a name, or from the text of :meth:`Initializer.dumps`.
+
+    Raises AssertionError for anything else and for a name that is not registered.
+    """
+    if isinstance(init, Initializer):
+        return init
+    assert isinstance(init, str), (
+        f"initializer must be a registered name, the text of dumps() or an Initializer, got {init!r}"
+    )
+    if init.startswith("["):
+        init, kwargs = json.loads(init)
+    key = init.lower()
+    assert key in _REGISTRY, (
+        f"{init} is not registered. Please register with initializer.register first"
+    )
+    return _REGISTRY[key](**kwargs)
+
+
+# ---- constants --------------------------------------------------------------------------------
+
+
+@alias("zeros")
+@register
+class Zero(Initializer):
+    """All zeros."""
+
+    def _init_weight(self, name: str, arr: NDArray) -> None:
+        arr[:] = 0
+
+
+@alias("ones")
+@register
+class One(Initializer):
+    """All ones."""
+
+    def _init_weight(self, name: str, arr: NDArray) -> None:
+        arr[:] = 1
+
+
+@register
+class Constant(Initializer):
+    """One value everywhere, or the given array."""
+
+    def __init__(self, value: Any = 0) -> None:
+        super().__init__(value=value)
+        self.value = value
+
+    def _init_weight(self, name: str, arr: NDArray) -> None:
+        arr[:] = self.value
+
+    def dumps(self) -> str:
+        value = self.value
+        if isinstance(value, (NDArray, np.ndarray)):
+            value = (value.asnumpy() if isinstance(value, NDArray) else value).tolist()
+        return json.dumps([type(self).__name__.lower(), {"value": value}])
+
+
+# ---- random values ----------------------------------------------------------------------------
+
+
+@register
+class Uniform(Initializer):
+    """Uniform over [-scale, scale)."""
+
+    def __init__(self, scale: float = 0.07) -> None:
+        super().__init__(scale=scale)
+        self.scale = scale
+
+    def _init_weight(self, name: str, arr: NDArray) -> None:
+        arr[:] = _random.generator().uniform(-self.scale, self.scale, arr.shape)
+
+
+@register
+class Normal(Initializer):
+    """Normal with mean 0 and deviation ``sigma``."""
+
+    def __init__(self, sigma: float = 0.01) -> None:
+        super().__init__(sigma=sigma)
+        self.sigma = sigma
+
+    def _init_weight(self, name: str, arr: NDArray) -> None:
+        arr[:] = _random.generator().normal(0, self.sigma, arr.shape)
+
+
+@register
+class Orthogonal(Initializer):
+    """``scale`` times a matrix with orthonormal rows or columns (Saxe et al., 1312.6120)."""
+
+    def __init__(self, scale: float = 1.414, rand_type: str = "uniform") -> None:
+        super().__init__(scale=scale, rand_type=rand_type)
+        self.scale = scale
+        self.rand_type = rand_type
+
+    def _init_weight(self, name: str, arr: NDArray) -> None:
+        rows, columns = arr.shape[0], int(np.prod(arr.shape[1:]))
+        start = _draw(self.rand_type, 1.0, (rows, columns))
+        left, _, right = np.linalg.svd(start, full_matrices=False)
+        basis = left if left.shape == (rows, columns) else right
+        arr[:] = (self.scale * basis).reshape(arr.shape)
+
+
+@register
+class Xavier(Initializer):
+    """Scale by the number of inputs and outputs: sqrt(magnitude / factor) (Glorot and Bengio).
+
+    fan_in = shape[1] * prod(shape[2:]), fan_out = shape[0] * prod(shape[2:]); the factor is one
+    of them (``in``, ``out``) or their mean (``avg``).
+    """
+
+    def __init__(
+        self, rnd_type: str = "uniform", factor_type: str = "avg", magnitude: float = 3
+    ) -> None:
+        super().__init__(rnd_type=rnd_type, factor_type=factor_type, magnitude=magnitude)
+        self.rnd_type = rnd_type
+        self.factor_type = factor_type
+        self.magnitude = float(magnitude)
+
+    def _init_weight(self, name: str, arr: NDArray) -> None:
+        if len(arr.shape) < 2:
+            raise ValueError(
+                f"{type(self).__name__} initializer cannot be applied to vector {name}. "
+                "It requires at least 2D."
+            )
+        receptive = float(np.prod(arr.shape[2:]))
+        fan_in, fan_out = arr.shape[1] * receptive, arr.shape[0] * receptive
+        factors = {"avg": (fan_in + fan_out) / 2.0, "in": fan_in, "out": fan_out}
+        if self.factor_type not in factors:
+            raise ValueError(
+                f"Incorrect factor type: it is one of avg, in, out, got {self.factor_type!r}"
+            )
+        scale = np.sqrt(self.magnitude / factors[self.factor_type])
+        arr[:] = _draw(self.rnd_type, scale, arr.shape)
+
+
+@register
+class MSRAPrelu(Xavier):
+    """He et al. (1502.01852): Gaussian with magnitude 2 / (1 + slope**2)."""
+
+    def __init__(self, factor_type: str = "avg", slope: float = 0.25) -> None:
+        super().__init__("gaussian", factor_type, 2.0 / (1 + slope**2))
+        self._kwargs = {"factor_type": factor_type, "slope": slope}
+
+
+def _draw(kind: str, scale: float, shape: tuple[int, ...]) -> np.ndarray:
+    """Random values: uniform over [-scale, scale), or normal with deviation ``scale``."""
+    if kind == "uniform":
+        return _random.generator().uniform(-scale, scale, shape)
+    if kind in ("gaussian", "normal"):
+        return _random.generator().normal(0, scale, shape)
+    raise ValueError(f"Unknown random type: it is one of uniform, gaussian, got {kind!r}")
+
+
+# ---- shaped values ----------------------------------------------------------------------------
+
+
+@register
+class Bilinear(Initializer):
+    """The kernel that makes a transposed convolution a bilinear up-sampling."""
+
+    def _init_weight(self, name: str, arr: NDArray) -> None:
+        height, width = arr.shape[2], arr.shape[3]
+        factor = np.ceil(width / 2.0)
+        centre = (2 * factor - 1 - factor % 2) / (2.0 * factor)
+        tent_x = 1 - np.abs(np.arange(width) / factor - centre)
+        tent_y = 1 - np.abs(np.arange(height) / factor - centre)
+        arr[:] = np.broadcast_to(np.outer(tent_y, tent_x), arr.shape)
+
+
+@register
+class LSTMBias(Initializer):
+    """Zeros, but ``forget_bias`` for the second quarter: the forget gate."""
+
+    def __init__(self, forget_bias: float = 1.0) -> None:
+        super().__init__(forget_bias=forget_bias)
+        self.forget_bias = forget_bias
+
+    def _init_weight(self, name: str, arr: NDArray) -> None:
+        units = arr.shape[0] // 4
+        values = np.zeros(arr.shape)
+        values[units : 2 * units] = self.forget_bias
+        arr[:] = values
+
+
+@register
+class FusedRNN(Initializer):
+    """The packed vector of a fused RNN: ``init`` for its weights, zeros for its biases.
+
+    Order in the vector: per layer and direction the input and the recurrent weights, then in the
+    same order their biases; an LSTM's forget gate starts from ``forget_bias`` in both.
+    """
+
+    def __init__(
+        self,
+        init: Any,
+        num_hidden: int,
+        num_layers: int,
+        mode: str,
+        bidirectional: bool = False,
+        forget_bias: float = 1.0,
+    ) -> None:
+        self._init = create(init) if init is not None else None
+        super().__init__(
+            init=None if self._init is None else self._init.dumps(),
+            num_hidden=num_hidden,
+            num_layers=num_layers,
+            mode=mode,
+            bidirectional=bidirectional,
+            forget_bias=forget_bias,
+        )
+
+    def _init_weight(self, name: str, arr: NDArray) -> None:
+        options = self._kwargs
+        gates = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}[options["mode"]]
+        directions = 2 if options["bidirectional"] else 1
+        hidden, rows = options["num_hidden"], gates * options["num_hidden"]
+        init = self._init or getattr(name, "global_init", None) or Uniform()
+        blocks = directions * options["num_layers"]
+        later = (directions * hidden + hidden + 2) * rows * directions * (options["num_layers"] - 1)
+        inputs = (arr.size - later) // (directions * rows) - hidden - 2
+        parts = []
+        for block in range(blocks):
+            width = inputs if block < directions else directions * hidden
+            parts += [_filled(init, name, (rows, width)), _filled(init, name, (rows, hidden))]
+        bias = np.zeros((2, rows))
+        if options["mode"] == "lstm":
+            bias[:, hidden : 2 * hidden] = options["forget_bias"]
+        arr[:] = np.concatenate([p.ravel() for p in parts] + [bias.ravel()] * blocks)
+
+
+def _filled(init: Initializer, name: str, shape: tuple[int, ...]) -> np.ndarray:
+    part = nd.zeros(shape)
+    init._init_weight(name, part)
+    return part.asnumpy()
+
+
+# ---- by name, for plain symbol code -----------------------------------------------------------
+
+
+class Load:
+    """Values from a dict or a parameter file, by name; ``default_init`` for what is not in it."""
+
+    def __init__(self, param: Any, default_init: Any = None, verbose: bool = False) -> None:
+        loaded = nd.load(param) if isinstance(param, str) else param
+        assert isinstance(loaded, dict), "Load takes a dict of name to NDArray, or a file of one"
+        self.param = {re.sub(r"^(arg|aux):", "", name): value for name, value in loaded.items()}
+        self.default_init = default_init
+        self.verbose = verbose
+
+    def __call__(self, name: str, arr: NDArray) -> None:
+        if name in self.param:
+            value = self.param[name]
+            assert arr.shape == value.shape, (
+                f"Parameter {name} cannot be initialized from loading. Shape mismatch, "
+                f"target {arr.shape} vs loaded {value.shape}"
+            )
+            arr[:] = value
+        else:
+            assert self.default_init is not None, (
+                f"Cannot Initialize {name}. Not found in loaded param and no default Initializer "
+                "is provided."
+            )
+            self.default_init(name, arr)
+        if self.verbose:
+            logging.info(
+                "Initialized %s by %s", name, "loading" if name in self.param else "default"
+            )
+
+
+class Mixed:
+    """The first initialiser whose pattern matches the start of the name."""
+
+    def __init__(self, patterns: list[str], initializers: list[Any]) -> None:
+        assert len(patterns) == len(initializers), (
+            f"Mixed takes one initializer per pattern, got {len(initializers)} for {len(patterns)}"
+        )
+        self.map = [(re.compile(p), init) for p, init in zip(patterns, initializers)]
+
+    def __call__(self, name: str, arr: NDArray) -> None:
+        for pattern, init in self.map:
+            if pattern.match(name):
+                init(name, arr)
+                return
+        raise ValueError(
+            f'Parameter name {name} did not match any pattern. Consider adding a ".*" pattern at '
+            "the end with default Initializer."
+        )
