@@ -23,11 +23,11 @@ Self = TypeVar("Self", bound="DenseArray")
 
 
 def dtype_of(dtype: Any) -> np.dtype:
-    """The element type that ``dtype`` names. Raises DTypeError when MXNet has no such type."""
-    try:
-        found = np.dtype(dtype).newbyteorder("=")
-    except TypeError:
-        found = None
+    """The element type that ``dtype`` names.
+
+    Raises TypeError when it names none, DTypeError when MXNet has no such type.
+    """
+    found = np.dtype(dtype).newbyteorder("=")
     if found not in CODE_OF_DTYPE:
         names = ", ".join(known.name for known in CODE_OF_DTYPE)
         raise DTypeError(f"dtype is one of {names}, got {dtype}")
@@ -211,17 +211,15 @@ class DenseArray:
 
 def _assignable(value: Any) -> Any:
     """``value`` as NumPy can assign it. Raises TypeError for what is not numbers."""
-    if isinstance(value, DenseArray):
-        return value._data
     if isinstance(value, (int, float, np.generic)):
         return value
-    array = np.asarray(value)
+    array = value._data if isinstance(value, DenseArray) else np.asarray(value)
     if array.dtype.kind not in "iufb":
         raise TypeError(
             f"NDArray does not support assignment with non-array-like object {value} "
             f"of type {type(value)}"
         )
-    return array
+    return array.reshape(()) if array.size == 1 else array
 
 
 def _restored(cls: type[Self], data: np.ndarray, device_type: str, device_id: int) -> Self:

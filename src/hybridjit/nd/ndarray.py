@@ -62,7 +62,8 @@ class NDArray(DenseArray):
     def reshape(self, *shape: Any, **kwargs: Any) -> NDArray:
         """A view in another shape; 0, -1, -2, -3 and -4 mean what they do for ``nd.reshape``.
 
-        Raises ValueError when the number of elements differs.
+        Raises ShapeError when the number of elements differs, ValueError when a -1 cannot be
+        found.
         """
         wanted = shape or kwargs.pop("shape", ())
         reverse = kwargs.pop("reverse", False)
@@ -71,7 +72,7 @@ class NDArray(DenseArray):
         if len(wanted) == 1 and isinstance(wanted[0], (tuple, list)):
             wanted = wanted[0]
         if not wanted:
-            raise ValueError("Shape must be provided.")
+            raise AssertionError("Shape must be provided.")
         return self._reshaped(tuple(operator.index(size) for size in wanted), reverse)
 
     def _reshaped(self, wanted: tuple[int, ...], reverse: bool) -> NDArray:
@@ -79,15 +80,31 @@ class NDArray(DenseArray):
             sizes = wanted if min(wanted) > 0 else self._decoded(wanted, reverse)
             return NDArray(self._data.reshape(sizes), self._ctx, self._storage)
         except (ValueError, ShapeError):
-            raise ValueError(
-                f"Cannot reshape array of size {self.size} into shape {wanted}"
-            ) from None
+            kind = ValueError if -1 in wanted else ShapeError
+            raise kind(f"Cannot reshape array of size {self.size} into shape {wanted}") from None
 
     def _decoded(self, wanted: tuple[int, ...], reverse: bool) -> tuple[int, ...]:
         """The sizes that a shape with codes in it stands for."""
+        op = lookup("Reshape")
+        attrs = op.parse({"shape": str(wanted), "reverse": str(bool(reverse))})
         known = TensorType(self.shape, self._data.dtype)
-        infer = lookup("Reshape").infer
-        return infer((known,), (UNKNOWN,), shape=wanted, reverse=reverse)[1][0].dims
+        return op.infer((known,), (UNKNOWN,), **attrs)[1][0].dims
+
+    def broadcast_to(self, shape: Any) -> NDArray:
+        """Repeated along axes of size 1, and along new leading ones. Raises ValueError."""
+        sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+        ones = (1,) * (len(sizes) - self.ndim)
+        source = NDArray(self._data.reshape(ones + self.shape), self._ctx)
+        try:
+            return invoke(lookup("broadcast_to"), [source], {"shape": sizes})
+        except ShapeError as error:
+            raise ValueError(str(error)) from None
+
+    def broadcast_like(self, other: NDArray, **axes: Any) -> NDArray:
+        """Broadcast to another array's shape, or some axes to some of its axes."""
+        if not axes:
+            return self.broadcast_to(other.shape)
+        return invoke(lookup("broadcast_like"), [self, other], axes)
 
     def flatten(self, inplace: bool = False) -> NDArray:
         return invoke(lookup("Flatten"), [self], {})
@@ -271,14 +288,29 @@ def _binary(
     return function
 
 
+def _both(lhs: Any, rhs: Any) -> bool:
+    return bool(lhs) and bool(rhs)
+
+
+def _either(lhs: Any, rhs: Any) -> bool:
+    return bool(lhs) or bool(rhs)
+
+
+def _one_of(lhs: Any, rhs: Any) -> bool:
+    return bool(lhs) != bool(rhs)
+
+
 def _symmetric(word: str, plain: Callable[[Any, Any], Any], doc: str) -> Callable[..., Any]:
     return _binary(f"broadcast_{word}", f"_{word}_scalar", f"_{word}_scalar", plain, doc)
 
 
-def _ordering(
+def _comparing(
     word: str, mirrored: str, plain: Callable[[Any, Any], bool], doc: str
 ) -> Callable[..., Any]:
-    return _binary(f"broadcast_{word}", f"_{word}_scalar", f"_{mirrored}_scalar", plain, doc)
+    def as_number(lhs: Any, rhs: Any) -> int:
+        return int(plain(lhs, rhs))
+
+    return _binary(f"broadcast_{word}", f"_{word}_scalar", f"_{mirrored}_scalar", as_number, doc)
 
 
 add = _binary("broadcast_add", "_plus_scalar", "_plus_scalar", operator.add, "lhs + rhs")
@@ -289,15 +321,15 @@ modulo = _binary("broadcast_mod", "_mod_scalar", "_rmod_scalar", operator.mod, "
 power = _binary("broadcast_power", "_power_scalar", "_rpower_scalar", operator.pow, "base ** exp")
 maximum = _symmetric("maximum", max, "The larger of the two.")
 minimum = _symmetric("minimum", min, "The smaller of the two.")
-equal = _symmetric("equal", operator.eq, "1 where lhs == rhs, else 0.")
-not_equal = _symmetric("not_equal", operator.ne, "1 where lhs != rhs, else 0.")
-greater = _ordering("greater", "lesser", operator.gt, "1 where lhs > rhs, else 0.")
-greater_equal = _ordering("greater_equal", "lesser_equal", operator.ge, "1 where lhs >= rhs.")
-lesser = _ordering("lesser", "greater", operator.lt, "1 where lhs < rhs, else 0.")
-lesser_equal = _ordering("lesser_equal", "greater_equal", operator.le, "1 where lhs <= rhs.")
-logical_and = _symmetric("logical_and", lambda a, b: bool(a and b), "1 where both are not 0.")
-logical_or = _symmetric("logical_or", lambda a, b: bool(a or b), "1 where one is not 0.")
-logical_xor = _symmetric("logical_xor", lambda a, b: bool(a) != bool(b), "1 where just one is.")
+equal = _comparing("equal", "equal", operator.eq, "1 where lhs == rhs, else 0.")
+not_equal = _comparing("not_equal", "not_equal", operator.ne, "1 where lhs != rhs, else 0.")
+greater = _comparing("greater", "lesser", operator.gt, "1 where lhs > rhs, else 0.")
+greater_equal = _comparing("greater_equal", "lesser_equal", operator.ge, "1 where lhs >= rhs.")
+lesser = _comparing("lesser", "greater", operator.lt, "1 where lhs < rhs, else 0.")
+lesser_equal = _comparing("lesser_equal", "greater_equal", operator.le, "1 where lhs <= rhs.")
+logical_and = _comparing("logical_and", "logical_and", _both, "1 where both are not 0.")
+logical_or = _comparing("logical_or", "logical_or", _either, "1 where one is not 0.")
+logical_xor = _comparing("logical_xor", "logical_xor", _one_of, "1 where just one is not 0.")
 true_divide = divide
 
 
@@ -316,5 +348,5 @@ def split_v2(
 FUNCTIONS = namespace(call, ("out", "name"))
 
 for _name in FLUENT:
-    if _name in FUNCTIONS[""]:
+    if _name in FUNCTIONS[""] and _name not in NDArray.__dict__:
         setattr(NDArray, _name, FUNCTIONS[""][_name])
