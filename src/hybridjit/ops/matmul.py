@@ -168,7 +168,7 @@ def _swapped(shape: PartialShape, transpose: bool) -> PartialShape:
     return (*shape[:-2], shape[-1], shape[-2]) if transpose else shape
 
 
-def _batched_product(
+def batched_product(
     what: str, lhs: TensorType, rhs: TensorType, transpose_a: bool, transpose_b: bool
 ) -> PartialShape:
     """The shape of op(lhs) op(rhs) over equal leading axes. Raises ShapeError."""
@@ -196,7 +196,7 @@ def _infer_batch_dot(
             "batch_dot takes two operands of the same rank, 3 or more, got "
             f"{shape_text(lhs.shape)} and {shape_text(rhs.shape)}"
         )
-    return TensorType(_batched_product("batch_dot", lhs, rhs, transpose_a, transpose_b), dtype)
+    return TensorType(batched_product("batch_dot", lhs, rhs, transpose_a, transpose_b), dtype)
 
 
 def _batch_dot(

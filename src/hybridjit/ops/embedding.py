@@ -1,0 +1,62 @@
+"""Embedding: rows of a table by index.
+
+In: indices of any type, truncated and clipped to the table. Out: the table's dtype.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import AttributeValueError, ShapeError
+from ..types import PartialShape, TensorType, merge_dtypes, shape_text
+from .casting import convert
+from .registry import Kind, Types, register
+from .rules import fill, merged
+
+
+def _check_table(found: PartialShape | None, wanted: tuple[int, int]) -> None:
+    if min(wanted) < 1:
+        raise AttributeValueError(f"input_dim and output_dim must be at least 1, got {wanted}")
+    if found is not None and None not in found and found != wanted:
+        raise ShapeError(
+            f"weight has shape {shape_text(found)}, input_dim and output_dim say "
+            f"{shape_text(wanted)}"
+        )
+
+
+def _infer_embedding(
+    ins: Types,
+    outs: Types,
+    *,
+    input_dim: int,
+    output_dim: int,
+    dtype: np.dtype,
+    **attrs: Any,
+) -> tuple[Types, Types]:
+    """Indices' shape with output_dim behind it; the attribute dtype holds when no array has one."""
+    data, weight = ins
+    _check_table(weight.shape, (input_dim, output_dim))
+    known = merge_dtypes(weight.dtype, outs[0].dtype if outs else None)
+    weight = fill(weight, (input_dim, output_dim), dtype if known is None else known)
+    if data.shape is None:
+        return (data, weight), outs
+    out = TensorType((*data.shape, output_dim), weight.dtype)
+    return (data, weight), merged(outs, (out,))
+
+
+def _embedding(data: np.ndarray, weight: np.ndarray, *, input_dim: int, **attrs: Any) -> np.ndarray:
+    rows = np.clip(convert(data, np.dtype(np.int64)), 0, input_dim - 1)
+    return weight[rows]
+
+
+register(
+    "Embedding",
+    "data weight",
+    "input_dim:int! output_dim:int! dtype:dtype=float32 sparse_grad:bool=False",
+    kind=Kind.HOST,
+    infer=_infer_embedding,
+    ref=_embedding,
+    doc="Rows of weight by index; indices are truncated towards zero and clipped.",
+)
