@@ -44,12 +44,22 @@ FLOAT32 = np.dtype("float32")
 INT64 = np.dtype("int64")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TensorType:
     """Shape and dtype of a tensor, either of which may be unknown in part."""
 
     shape: PartialShape | None
     dtype: np.dtype | None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TensorType):
+            return NotImplemented
+        # NumPy reads None as float64: np.dtype("float64") == None is True.
+        same_dtype = (self.dtype is None) == (other.dtype is None) and self.dtype == other.dtype
+        return self.shape == other.shape and same_dtype
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.dtype))
 
     @property
     def is_known(self) -> bool:
