@@ -1,1 +1,209 @@
-"""Placeholder."""
+"""Order and place: argmax, argmin, topk, sort, argsort.
+
+In: numeric arrays. Out: places as floats (argmax in the data's own type, the others in ``dtype``,
+float32 by default) or the values themselves. Of equals the first in the array comes first, in
+either direction. NaN is the largest and the smallest for argmax and argmin; where it is sorted to
+is not defined in MXNet, here it comes last.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import ShapeError
+from ..types import TensorType
+from .casting import convert
+from .pointwise import refuse_bool
+from .registry import Kind, register
+from .rules import Types, forward, normalized_axis
+
+Shape = tuple[int, ...]
+_ARG = "axis:int?=None keepdims:bool=False"
+
+
+def _arg_shape(data: TensorType, axis: int | None, keepdims: bool) -> Shape:
+    if axis is None:
+        shape: Shape = (1,) * data.ndim if keepdims else (1,)
+        count = data.size
+    else:
+        place = normalized_axis(axis, data.ndim)
+        count = data.dims[place]
+        middle = (1,) if keepdims else ()
+        shape = data.dims[:place] + middle + data.dims[place + 1 :] or (1,)
+    if count == 0:
+        raise ShapeError(f"there is no largest or smallest of 0 elements: data is {data}")
+    return shape
+
+
+def _arg_type(data: TensorType, *, axis: int | None, keepdims: bool) -> TensorType:
+    refuse_bool(data)
+    return data.with_shape(_arg_shape(data, axis, keepdims))
+
+
+def _arg(find: Any) -> Any:
+    def ref(data: np.ndarray, *, axis: int | None, keepdims: bool) -> np.ndarray:
+        shape = _arg_type(TensorType(data.shape, data.dtype), axis=axis, keepdims=keepdims).dims
+        return convert(np.asarray(find(data, axis=axis)).reshape(shape), data.dtype)
+
+    return ref
+
+
+register(
+    "argmax",
+    "data",
+    _ARG,
+    kind=Kind.HOST,
+    infer=forward(_arg_type),
+    ref=_arg(np.argmax),
+    doc="Place of the first largest along an axis, in the data's type.",
+)
+register(
+    "argmin",
+    "data",
+    _ARG,
+    kind=Kind.HOST,
+    infer=forward(_arg_type),
+    ref=_arg(np.argmin),
+    doc="Place of the first smallest along an axis, in the data's type.",
+)
+register(
+    "argmax_channel",
+    "data",
+    kind=Kind.HOST,
+    infer=forward(lambda data: _arg_type(data, axis=1, keepdims=False)),
+    ref=lambda data: _arg(np.argmax)(data, axis=1, keepdims=False),
+    doc="argmax along axis 1.",
+)
+
+
+def order(data: np.ndarray, axis: int, is_ascend: bool) -> np.ndarray:
+    """Indices that sort along ``axis``; equals in their order, NaN last."""
+    if is_ascend:
+        return np.argsort(data, axis=axis, kind="stable")
+    if data.dtype.kind == "f":
+        return np.argsort(-data, axis=axis, kind="stable")
+    # The reverse of an ascending order of the reversed array keeps equals in place
+    backwards = np.argsort(np.flip(data, axis), axis=axis, kind="stable")
+    return data.shape[axis] - 1 - np.flip(backwards, axis)
+
+
+def _lined_up(shape: Shape, axis: int | None) -> tuple[Shape, int]:
+    """The shape and axis to sort along; axis None flattens."""
+    if axis is None:
+        return (int(np.prod(shape)),), 0
+    return shape, normalized_axis(axis, len(shape))
+
+
+def _topk_shape(shape: Shape, axis: int | None, k: int, ret_typ: str) -> Shape:
+    lined, place = _lined_up(shape, axis)
+    size = lined[place]
+    if k > size:
+        raise ShapeError(f"the top {k} of {size} elements: there are fewer")
+    if ret_typ == "mask":
+        return shape
+    return (*lined[:place], k if k > 0 else size, *lined[place + 1 :])
+
+
+def _topk_types(
+    data: TensorType,
+    *,
+    axis: int | None,
+    k: int,
+    ret_typ: str,
+    is_ascend: bool,
+    dtype: np.dtype,
+) -> Types:
+    refuse_bool(data)
+    shape = _topk_shape(data.dims, axis, k, ret_typ)
+    values, indices = TensorType(shape, data.dtype), TensorType(shape, dtype)
+    if ret_typ == "both":
+        return values, indices
+    return (indices,) if ret_typ == "indices" else (values,)
+
+
+def topk(
+    data: np.ndarray,
+    *,
+    axis: int | None,
+    k: int,
+    ret_typ: str,
+    is_ascend: bool,
+    dtype: np.dtype,
+) -> Any:
+    """The k largest (or smallest) along an axis, best first: their values, places, or a mask."""
+    lined, place = _lined_up(data.shape, axis)
+    line = data.reshape(lined)
+    count = k if k > 0 else lined[place]
+    best = np.take(order(line, place, is_ascend), range(count), axis=place)
+    if ret_typ == "mask":
+        mask = np.zeros(lined, data.dtype)
+        np.put_along_axis(mask, best, np.array(1, data.dtype), axis=place)
+        return mask.reshape(data.shape)
+    values = np.asarray(np.take_along_axis(line, best, axis=place), order="C")
+    indices = convert(best, dtype)
+    if ret_typ == "both":
+        return values, indices
+    return indices if ret_typ == "indices" else values
+
+
+def _topk_names(ret_typ: str, **attrs: Any) -> tuple[str, ...]:
+    if ret_typ == "both":
+        return "output0", "output1"
+    return ("output0",) if ret_typ == "value" else ("output",)
+
+
+register(
+    "topk",
+    "data",
+    "axis:int?=-1 k:int=1 ret_typ:both|indices|mask|value=indices"
+    " is_ascend:bool=False dtype:dtype=float32",
+    kind=Kind.HOST,
+    infer=forward(_topk_types),
+    ref=topk,
+    outputs=_topk_names,
+    doc="The k largest or smallest along an axis: places, values, both, or a mask.",
+)
+
+
+def _sorted_type(data: TensorType, *, axis: int | None, is_ascend: bool) -> TensorType:
+    refuse_bool(data)
+    return data.with_shape(_lined_up(data.dims, axis)[0])
+
+
+def sort(data: np.ndarray, *, axis: int | None, is_ascend: bool) -> np.ndarray:
+    lined, place = _lined_up(data.shape, axis)
+    line = data.reshape(lined)
+    found = np.take_along_axis(line, order(line, place, is_ascend), axis=place)
+    return np.asarray(found, order="C")
+
+
+def argsort(data: np.ndarray, *, axis: int | None, is_ascend: bool, dtype: np.dtype) -> np.ndarray:
+    lined, place = _lined_up(data.shape, axis)
+    return convert(order(data.reshape(lined), place, is_ascend), dtype)
+
+
+register(
+    "sort",
+    "data",
+    "axis:int?=-1 is_ascend:bool=True",
+    kind=Kind.HOST,
+    infer=forward(_sorted_type),
+    ref=sort,
+    outputs=("output0",),
+    doc="The values in order along an axis; flattened when axis is None.",
+)
+register(
+    "argsort",
+    "data",
+    "axis:int?=-1 is_ascend:bool=True dtype:dtype=float32",
+    kind=Kind.HOST,
+    infer=forward(
+        lambda data, axis, is_ascend, dtype: _sorted_type(
+            data, axis=axis, is_ascend=is_ascend
+        ).with_dtype(dtype)
+    ),
+    ref=argsort,
+    doc="Places of the values in order along an axis.",
+)

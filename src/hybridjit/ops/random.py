@@ -1,14 +1,27 @@
 """Random operators; every draw comes from one generator, which :func:`seed` restarts.
 
-In: distribution parameters as attributes or arrays. Out: samples. The numbers are NumPy's, not
-those that MXNet would draw from the same seed.
+In: distribution parameters as attributes (``_random_normal``) or as arrays (``_sample_normal``, so
+many draws for each element). Out: samples. The numbers are NumPy's, not those that MXNet would
+draw from the same seed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
-from ..errors import AttributeValueError
+from ..errors import AttributeValueError, DTypeError, ShapeError
+from ..types import FLOAT32, TensorType, merge, shape_text
+from .casting import convert
+from .creation import given_shape, wanted_shape
+from .registry import Kind, register
+from .rules import Types, forward, merged, require_float, same_type
+
+Shape = tuple[int, ...]
+Draw = Callable[..., Any]
+INT32 = np.dtype("int32")
 
 _generator = np.random.default_rng()
 
@@ -37,3 +50,319 @@ def dropout_mask(
     keep = 1.0 - p
     kept = _generator.random(drawn) < keep
     return kept.astype(dtype) * dtype.type(1.0 / keep if keep else 0.0)
+
+
+# The distributions: draws of ``size`` by parameters that are numbers or arrays
+
+
+def _uniform(low: Any, high: Any, size: Shape) -> Any:
+    return _generator.uniform(low, high, size)
+
+
+def _normal(mean: Any, deviation: Any, size: Shape) -> Any:
+    return _generator.normal(mean, deviation, size)
+
+
+def _exponential(rate: Any, size: Shape) -> Any:
+    return _generator.exponential(1.0 / np.asarray(rate), size)
+
+
+def _gamma(alpha: Any, beta: Any, size: Shape) -> Any:
+    """Shape ``alpha`` and scale ``beta``: the mean is alpha * beta."""
+    return _generator.gamma(alpha, beta, size)
+
+
+def _poisson(rate: Any, size: Shape) -> Any:
+    return _generator.poisson(rate, size)
+
+
+def _negative_binomial(k: Any, p: Any, size: Shape) -> Any:
+    """Failures before ``k`` successes of probability ``p``: a Poisson with a gamma rate."""
+    odds = (1.0 - np.asarray(p)) / np.asarray(p)
+    return _generator.poisson(_generator.gamma(k, odds, size))
+
+
+def _mean_negative_binomial(mu: Any, alpha: Any, size: Shape) -> Any:
+    """Mean ``mu``, variance mu + alpha * mu^2; alpha 0 is the Poisson distribution."""
+    mu, alpha = np.broadcast_arrays(np.asarray(mu, float), np.asarray(alpha, float))
+    spread = np.where(alpha > 0, alpha, 1.0)
+    rate = np.where(alpha > 0, _generator.gamma(1.0 / spread, mu * spread, size), mu)
+    return _generator.poisson(np.broadcast_to(rate, size))
+
+
+def _at_least(limit: float, name: str, value: float, above: bool = False) -> None:
+    if not (value > limit if above else value >= limit):
+        bound = "above" if above else "at least"
+        raise AttributeValueError(f"{name} is {bound} {limit:g}, got {value:g}")
+
+
+def _check_uniform(low: float, high: float) -> None:
+    if not low <= high:
+        raise AttributeValueError(f"low is at most high, got {low:g} and {high:g}")
+
+
+def _check_probability(p: float) -> None:
+    if not 0.0 < p <= 1.0:
+        raise AttributeValueError(f"p lies above 0 and up to 1, got {p:g}")
+
+
+def _check_gamma(alpha: float, beta: float) -> None:
+    _at_least(0, "alpha", alpha, above=True)
+    _at_least(0, "beta", beta, above=True)
+
+
+def _check_negative_binomial(k: float, p: float) -> None:
+    _at_least(0, "k", k, above=True)
+    _check_probability(p)
+
+
+def _check_mean_negative_binomial(mu: float, alpha: float) -> None:
+    _at_least(0, "mu", mu)
+    _at_least(0, "alpha", alpha)
+
+
+def _draw_types(check: Callable[..., None]) -> Callable[..., tuple[Types, Types]]:
+    """Parameters in their range, a floating dtype, and the shape as ``_zeros`` has it."""
+
+    def infer(
+        ins: Types, outs: Types, *, shape: Shape | None, dtype: np.dtype | None, **params: float
+    ) -> tuple[Types, Types]:
+        check(**params)
+        out = TensorType(wanted_shape(shape), dtype or FLOAT32)
+        require_float("a random draw", out)
+        return ins, merged(outs, (out,))
+
+    return infer
+
+
+def _draw_like_types(check: Callable[..., None]) -> Callable[..., tuple[Types, Types]]:
+    def infer(ins: Types, outs: Types, **params: float) -> tuple[Types, Types]:
+        check(**params)
+        require_float("a random draw", ins[0])
+        return same_type(ins, outs)
+
+    return infer
+
+
+def _from_attributes(draw: Draw, names: tuple[str, ...]) -> Draw:
+    def ref(*, shape: Shape | None, dtype: np.dtype | None, **params: float) -> np.ndarray:
+        values = draw(*(params[name] for name in names), given_shape(shape))
+        return convert(np.asarray(values), dtype or FLOAT32)
+
+    return ref
+
+
+def _from_data(draw: Draw, names: tuple[str, ...]) -> Draw:
+    def ref(data: np.ndarray, **params: float) -> np.ndarray:
+        values = draw(*(params[name] for name in names), data.shape)
+        return convert(np.asarray(values), data.dtype)
+
+    return ref
+
+
+def _sample_type(
+    first: TensorType, *rest: TensorType, shape: Shape, dtype: np.dtype | None
+) -> TensorType:
+    """The parameters' shape, then ``shape`` draws for each."""
+    params = first
+    for t in rest:
+        params = merge(params, t)
+    if any(size < 1 for size in shape):
+        raise ShapeError(f"the number of draws is positive, got {shape_text(shape)}")
+    floating = params.dtype if params.dtype is not None and params.dtype.kind == "f" else FLOAT32
+    result = TensorType(params.dims + shape, dtype or floating)
+    require_float("a random draw", result)
+    return result
+
+
+def _from_arrays(draw: Draw) -> Draw:
+    def ref(*params: np.ndarray, shape: Shape, dtype: np.dtype | None) -> np.ndarray:
+        size = params[0].shape + shape
+        wide = [p.astype(np.float64).reshape(p.shape + (1,) * len(shape)) for p in params]
+        types = [TensorType(p.shape, p.dtype) for p in params]
+        result = _sample_type(*types, shape=shape, dtype=dtype)
+        assert result.dtype is not None
+        return convert(np.asarray(draw(*wide, size)), result.dtype)
+
+    return ref
+
+
+def distribution(
+    name: str,
+    params: str,
+    draw: Draw,
+    check: Callable[..., None],
+    doc: str,
+    *,
+    inputs: str = "",
+    aliases: str = "",
+) -> None:
+    """Register ``_random_name``, ``_random_name_like`` and ``_sample_name``.
+
+    ``params`` declares the parameters as attributes, ``inputs`` names them as arrays.
+    """
+    names = tuple(item.partition(":")[0] for item in params.split())
+    register(
+        f"_random_{name}",
+        "",
+        f"{params} shape:shape?=None dtype:dtype?=None",
+        kind=Kind.RANDOM,
+        infer=_draw_types(check),
+        ref=_from_attributes(draw, names),
+        aliases=f"random_{name} {aliases}",
+        doc=f"Draws: {doc}",
+    )
+    register(
+        f"_random_{name}_like",
+        "data",
+        params,
+        kind=Kind.RANDOM,
+        infer=_draw_like_types(check),
+        ref=_from_data(draw, names),
+        doc=f"Draws in the shape of the data: {doc}",
+    )
+    register(
+        f"_sample_{name}",
+        inputs or " ".join(names),
+        "shape:shape=() dtype:dtype?=None",
+        kind=Kind.RANDOM,
+        infer=forward(_sample_type),
+        ref=_from_arrays(draw),
+        aliases=f"sample_{name}",
+        doc=f"Draws for each element: {doc}",
+    )
+
+
+distribution(
+    "uniform",
+    "low:float=0 high:float=1",
+    _uniform,
+    _check_uniform,
+    "even over [low, high).",
+    aliases="uniform",
+)
+distribution(
+    "normal",
+    "loc:float=0 scale:float=1",
+    _normal,
+    lambda loc, scale: _at_least(0, "scale", scale, above=True),
+    "mean loc, standard deviation scale.",
+    inputs="mu sigma",
+    aliases="normal",
+)
+distribution(
+    "exponential",
+    "lam:float=1",
+    _exponential,
+    lambda lam: _at_least(0, "lam", lam, above=True),
+    "density lam * exp(-lam * x).",
+)
+distribution(
+    "gamma",
+    "alpha:float=1 beta:float=1",
+    _gamma,
+    _check_gamma,
+    "shape alpha, scale beta.",
+)
+distribution(
+    "poisson",
+    "lam:float=1",
+    _poisson,
+    lambda lam: _at_least(0, "lam", lam),
+    "counts with mean lam.",
+)
+distribution(
+    "negative_binomial",
+    "k:int=1 p:float=1",
+    _negative_binomial,
+    _check_negative_binomial,
+    "failures before k successes of probability p.",
+)
+distribution(
+    "generalized_negative_binomial",
+    "mu:float=1 alpha:float=1",
+    _mean_negative_binomial,
+    _check_mean_negative_binomial,
+    "counts with mean mu and variance mu + alpha * mu^2.",
+)
+
+
+def _randint_types(
+    ins: Types, outs: Types, *, low: int, high: int, shape: Shape | None, dtype: np.dtype | None
+) -> tuple[Types, Types]:
+    if not low < high:
+        raise AttributeValueError(f"randint's low is below high, got {low} and {high}")
+    result = dtype or INT32
+    if result.kind != "i":
+        raise DTypeError(f"randint makes int32 or int64, got {result.name}")
+    return ins, merged(outs, (TensorType(wanted_shape(shape), result),))
+
+
+def randint(*, low: int, high: int, shape: Shape | None, dtype: np.dtype | None) -> np.ndarray:
+    return convert(_generator.integers(low, high, given_shape(shape)), dtype or INT32)
+
+
+register(
+    "_random_randint",
+    "",
+    "low:long! high:long! shape:shape?=None dtype:dtype?=None",
+    kind=Kind.RANDOM,
+    infer=_randint_types,
+    ref=randint,
+    aliases="random_randint",
+    doc="Integers even over [low, high).",
+)
+
+
+def _multinomial_types(
+    data: TensorType, *, shape: Shape, get_prob: bool, dtype: np.dtype
+) -> TensorType | Types:
+    require_float("sample_multinomial", data)
+    if data.ndim < 1 or data.dims[-1] == 0:
+        raise ShapeError(f"sample_multinomial chooses from an axis of 1 or more, data is {data}")
+    drawn = TensorType((data.dims[:-1] + shape) or (1,), dtype)
+    return (drawn, drawn.with_dtype(data.dtype)) if get_prob else drawn
+
+
+def multinomial(data: np.ndarray, *, shape: Shape, get_prob: bool, dtype: np.dtype) -> Any:
+    """Places drawn with the probabilities along the last axis, and the log of theirs."""
+    rows = data.reshape(-1, data.shape[-1]).astype(np.float64)
+    total = np.cumsum(rows, axis=1)
+    count = int(np.prod(shape))
+    level = _generator.random((len(rows), count)) * total[:, -1:]
+    chosen = [np.searchsorted(t, u, side="right") for t, u in zip(total, level)]
+    places = np.minimum(np.array(chosen).reshape(len(rows), count), data.shape[-1] - 1)
+    size = data.shape[:-1] + shape or (1,)
+    drawn = convert(places.reshape(size), dtype)
+    if not get_prob:
+        return drawn
+    odds = np.log(np.take_along_axis(rows, places, axis=1))
+    return drawn, convert(odds.reshape(size), data.dtype)
+
+
+register(
+    "_sample_multinomial",
+    "data",
+    "shape:shape=() get_prob:bool=False dtype:dtype=int32",
+    kind=Kind.RANDOM,
+    infer=forward(_multinomial_types),
+    ref=multinomial,
+    outputs=lambda get_prob, **attrs: ("output0", "output1") if get_prob else ("output",),
+    aliases="sample_multinomial",
+    doc="Places drawn with the probabilities along the last axis.",
+)
+
+
+def shuffle(data: np.ndarray) -> np.ndarray:
+    return np.asarray(_generator.permutation(data, axis=0), data.dtype, order="C")
+
+
+register(
+    "_shuffle",
+    "data",
+    kind=Kind.RANDOM,
+    infer=same_type,
+    ref=shuffle,
+    aliases="shuffle",
+    doc="The rows of axis 0 in random order.",
+)

@@ -1,1 +1,231 @@
-"""Reductions over axes, and ordering."""
+"""Reductions over axes: sum, mean, prod, max, min, norm, cumsum, and the like.
+
+In: arrays of any numeric type (bool too for sum, mean, prod, max and min). Out: the operand's
+type. ``axis`` None or () means all axes and then gives shape (1,); ``exclude`` means all others.
+Floats are accumulated in double precision; integer sums wrap in their own type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..errors import AttributeValueError, DTypeError, ShapeError
+from ..types import FLOAT32, TensorType, product
+from .casting import convert, fresh, working_dtype
+from .pointwise import refuse_bool
+from .registry import Kind, register
+from .rules import forward, normalized_axis, reduced_axes, reduced_shape
+
+Shape = tuple[int, ...]
+DOUBLE = np.dtype("float64")
+_AXES = "axis:shape?=None keepdims:bool=False exclude:bool=False"
+
+
+def _spans(data: TensorType, axis: Shape | None, keepdims: bool, exclude: bool = False) -> Shape:
+    return reduced_shape(data.dims, reduced_axes(data.ndim, axis, exclude), keepdims)
+
+
+def _refuse_empty(what: str, data: TensorType, shape: Shape) -> None:
+    """Raises ShapeError where an output element would have no input element."""
+    if data.size == 0 and product(shape) > 0:
+        raise ShapeError(f"{what} of no elements: data is {data}")
+
+
+def accumulator(dtype: np.dtype) -> np.dtype:
+    """The type that sums are formed in: double for floats, the operand's own for the rest."""
+    return DOUBLE if dtype.kind == "f" else dtype
+
+
+def _sum(data: np.ndarray, axes: Shape) -> np.ndarray:
+    return np.sum(data, axis=axes, dtype=accumulator(data.dtype))
+
+
+def _prod(data: np.ndarray, axes: Shape) -> np.ndarray:
+    return np.prod(data, axis=axes, dtype=accumulator(data.dtype))
+
+
+def _mean(data: np.ndarray, axes: Shape) -> np.ndarray:
+    """The sum over the count; of integers the wrapped sum, divided towards zero."""
+    if data.dtype.kind == "b":
+        return np.any(data, axis=axes)
+    count = product(tuple(data.shape[a] for a in axes))
+    total = _sum(data, axes)
+    if data.dtype.kind == "f":
+        return total / np.float64(count)
+    sign = np.where(total < 0, -1, 1)
+    return sign * (np.abs(total.astype(np.int64)) // max(count, 1))
+
+
+def _without_nan(data: np.ndarray, value: float) -> np.ndarray:
+    return np.where(np.isnan(data), data.dtype.type(value), data)
+
+
+def reduction(
+    name: str,
+    compute: Callable[[np.ndarray, Shape], np.ndarray],
+    doc: str,
+    *,
+    aliases: str = "",
+    of_empty: bool = True,
+) -> None:
+    """Register ``compute(data, axes)``; ``of_empty`` says whether no elements have a result."""
+
+    def rule(data: TensorType, *, axis: Shape | None, keepdims: bool, exclude: bool) -> TensorType:
+        shape = _spans(data, axis, keepdims, exclude)
+        if not of_empty:
+            _refuse_empty(name, data, shape)
+        return data.with_shape(shape)
+
+    def ref(data: np.ndarray, *, axis: Shape | None, keepdims: bool, exclude: bool) -> np.ndarray:
+        axes = reduced_axes(data.ndim, axis, exclude)
+        result = np.asarray(compute(data, axes)) if axes else fresh(data, data.dtype)
+        shape = reduced_shape(data.shape, axes, keepdims)
+        return convert(result, data.dtype).reshape(shape)
+
+    register(
+        name,
+        "data",
+        _AXES,
+        kind=Kind.REDUCE,
+        infer=forward(rule),
+        ref=ref,
+        aliases=aliases,
+        doc=doc,
+    )
+
+
+reduction("sum", _sum, "Sum over axes.", aliases="sum_axis _sparse_sum")
+reduction("mean", _mean, "Mean over axes.", aliases="_sparse_mean")
+reduction("prod", _prod, "Product over axes.")
+reduction(
+    "max",
+    lambda data, axes: np.max(data, axis=axes),
+    "Largest over axes; NaN wins.",
+    aliases="max_axis",
+    of_empty=False,
+)
+reduction(
+    "min",
+    lambda data, axes: np.min(data, axis=axes),
+    "Smallest over axes; NaN wins.",
+    aliases="min_axis",
+    of_empty=False,
+)
+reduction(
+    "nansum",
+    lambda data, axes: _sum(_without_nan(data, 0), axes),
+    "Sum over axes; NaN counts as 0.",
+)
+reduction(
+    "nanprod",
+    lambda data, axes: _prod(_without_nan(data, 1), axes),
+    "Product over axes; NaN counts as 1.",
+)
+
+
+def _norm_type(
+    data: TensorType,
+    *,
+    ord: int,
+    axis: Shape | None,
+    out_dtype: np.dtype | None,
+    keepdims: bool,
+) -> TensorType:
+    refuse_bool(data)
+    if ord not in (1, 2):
+        raise AttributeValueError(f"norm's ord is 1 or 2, got {ord}")
+    return TensorType(_spans(data, axis, keepdims), out_dtype or data.dtype)
+
+
+def norm(
+    data: np.ndarray,
+    *,
+    ord: int,
+    axis: Shape | None,
+    out_dtype: np.dtype | None,
+    keepdims: bool,
+) -> np.ndarray:
+    """Sum of absolute values (ord 1), or the root of the sum of squares (ord 2)."""
+    axes = reduced_axes(data.ndim, axis)
+    wide = data.astype(DOUBLE)
+    if ord == 1:
+        result = np.sum(np.abs(wide), axis=axes)
+    else:
+        result = np.sqrt(np.sum(wide * wide, axis=axes))
+    shape = reduced_shape(data.shape, axes, keepdims)
+    return convert(np.asarray(result), out_dtype or data.dtype).reshape(shape)
+
+
+register(
+    "norm",
+    "data",
+    "ord:int=2 axis:shape?=None out_dtype:dtype?=None keepdims:bool=False",
+    kind=Kind.REDUCE,
+    infer=forward(_norm_type),
+    ref=norm,
+    aliases="_sparse_norm",
+    doc="Sum of |x| over axes (ord 1), or root of the sum of squares (ord 2).",
+)
+
+
+def _cumsum_type(data: TensorType, *, axis: int | None, dtype: np.dtype | None) -> TensorType:
+    if axis is not None:
+        normalized_axis(axis, data.ndim)
+    shape = (data.size,) if axis is None else data.dims
+    return TensorType(shape, dtype or data.dtype)
+
+
+def cumsum(data: np.ndarray, *, axis: int | None, dtype: np.dtype | None) -> np.ndarray:
+    """Running sums in the output's type, float16 ones in single precision."""
+    result = dtype or data.dtype
+    wide = working_dtype(result) if result.kind == "f" else result
+    return convert(np.cumsum(convert(data, wide), axis=axis, dtype=wide), result)
+
+
+register(
+    "_np_cumsum",
+    "a",
+    "axis:int?=None dtype:dtype?=None",
+    kind=Kind.HOST,
+    infer=forward(_cumsum_type),
+    ref=cumsum,
+    aliases="cumsum",
+    doc="Running sums along an axis; flattened when axis is None.",
+)
+
+
+def all_finite(data: np.ndarray, *, init_output: bool) -> np.ndarray:
+    return np.array([np.isfinite(data).all()], FLOAT32)
+
+
+register(
+    "all_finite",
+    "data",
+    "init_output:bool=True",
+    kind=Kind.HOST,
+    infer=forward(lambda data, init_output: TensorType((1,), FLOAT32)),
+    ref=all_finite,
+    doc="1 if no element is infinite or NaN, else 0.",
+)
+
+
+def _allclose_type(a: TensorType, b: TensorType, **attrs: Any) -> TensorType:
+    if a != b:
+        raise (DTypeError if a.shape == b.shape else ShapeError)(
+            f"operands of one type are compared, got {a} and {b}"
+        )
+    return TensorType((1,), np.dtype("uint8"))
+
+
+register(
+    "_contrib_allclose",
+    "a b",
+    "rtol:float=1e-05 atol:float=1e-08 equal_nan:bool=True",
+    kind=Kind.HOST,
+    infer=forward(_allclose_type),
+    ref=lambda a, b, **attrs: np.array([np.allclose(a, b, **attrs)], np.uint8),
+    doc="1 if |a - b| <= atol + rtol * |b| everywhere, else 0.",
+)

@@ -1,0 +1,228 @@
+"""Selection by condition, replacement of parts, coordinates, and counting into bins.
+
+``where`` takes a condition of the data's shape, or one number for each row: see
+:func:`condition_shape`; its scalar form takes the three values already aligned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..errors import AttributeValueError, ShapeError
+from ..types import INT64, UNKNOWN, TensorType, merge, shape_text
+from .casting import convert, fresh, scalar_of
+from .indexing import places_of
+from .registry import Kind, register
+from .rules import Types, forward, normalized_axis
+from .slicing import sliced, slices
+
+Shape = tuple[int, ...]
+
+# Selection by condition
+
+
+def condition_shape(condition: Shape, data: Shape) -> Shape:
+    """The shape under which a condition broadcasts against the data. Raises ShapeError."""
+    if condition == data:
+        return data
+    if len(condition) == 1 and data and condition[0] == data[0]:
+        return condition + (1,) * (len(data) - 1)
+    raise ShapeError(
+        f"condition {shape_text(condition)} must have the shape {shape_text(data)} of x, "
+        "or its first size alone"
+    )
+
+
+def _where_types(ins: Types, outs: Types) -> tuple[Types, Types]:
+    """x, y and the result have one type; the condition has any dtype."""
+    condition, x, y = ins
+    result = UNKNOWN
+    for t in (x, y, *outs):
+        result = merge(result, t)
+    if condition.is_known and result.is_known:
+        condition_shape(condition.dims, result.dims)
+    return (condition, result, result), (result,)
+
+
+def where(condition: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    truth = (condition != 0).reshape(condition_shape(condition.shape, x.shape))
+    return np.asarray(np.where(truth, x, y), order="C")
+
+
+register(
+    "where",
+    "condition x y",
+    kind=Kind.POINTWISE,
+    infer=_where_types,
+    ref=where,
+    scalar=lambda b, condition, x, y: b.select(b.ne(condition, b.const(0.0)), x, y),
+    aliases="_sparse_where",
+    doc="x where the condition is not 0, else y; a 1-D condition chooses rows.",
+)
+
+
+def _mask_type(data: TensorType, index: TensorType, *, axis: int) -> TensorType:
+    """How many are kept depends on values: that size stays unknown."""
+    place = normalized_axis(axis, data.ndim)
+    if index.dims != (data.dims[place],):
+        raise ShapeError(
+            f"index {shape_text(index.dims)} must be ({data.dims[place]},), as axis {place} of data"
+        )
+    return TensorType((*data.dims[:place], None, *data.dims[place + 1 :]), data.dtype)
+
+
+def boolean_mask(data: np.ndarray, index: np.ndarray, *, axis: int) -> np.ndarray:
+    return np.asarray(np.compress(index != 0, data, axis=axis), order="C")
+
+
+register(
+    "_contrib_boolean_mask",
+    "data index",
+    "axis:int=0",
+    kind=Kind.HOST,
+    infer=forward(_mask_type),
+    ref=boolean_mask,
+    outputs=("output0",),
+    doc="The rows whose index is not 0; how many depends on values.",
+)
+
+
+# Replacing parts
+
+
+def _index_copy_type(old: TensorType, index: TensorType, new: TensorType) -> TensorType:
+    needed = (*index.dims, *old.dims[1:])
+    if index.ndim != 1 or new.dims != needed:
+        raise ShapeError(f"new_tensor {shape_text(new.dims)} must be {shape_text(needed)}")
+    return merge(old, TensorType(None, new.dtype))
+
+
+def index_copy(old: np.ndarray, index: np.ndarray, new: np.ndarray) -> np.ndarray:
+    result = fresh(old, old.dtype)
+    result[places_of(index[None], old.shape)] = new
+    return result
+
+
+register(
+    "_contrib_index_copy",
+    "old_tensor index_vector new_tensor",
+    kind=Kind.HOST,
+    infer=forward(_index_copy_type),
+    ref=index_copy,
+    doc="old_tensor with rows replaced by those of new_tensor.",
+)
+
+
+def _assign_type(lhs: TensorType, *rhs: TensorType, **attrs: Any) -> TensorType:
+    attrs.pop("scalar", None)
+    shape = sliced(lhs.dims, **attrs)
+    for t in rhs:
+        merge(lhs.with_shape(shape), t)
+    return lhs
+
+
+def _assign(lhs: np.ndarray, rhs: np.ndarray, attrs: dict[str, Any]) -> np.ndarray:
+    result = fresh(lhs, lhs.dtype)
+    result[slices(lhs.shape, **attrs)] = rhs
+    return result
+
+
+def _slice_assign_scalar(lhs: np.ndarray, scalar: float, **attrs: Any) -> np.ndarray:
+    return _assign(lhs, scalar_of(scalar, lhs.dtype), attrs)
+
+
+def _assigning(name: str, inputs: str, attrs: str, ref: Callable[..., Any], alias: str) -> None:
+    register(
+        name,
+        inputs,
+        attrs + "begin:ints! end:ints! step:ints=()",
+        kind=Kind.HOST,
+        infer=forward(_assign_type),
+        ref=ref,
+        aliases=alias,
+        doc="The first input with a slice of it replaced.",
+    )
+
+
+_assigning(
+    "_slice_assign",
+    "lhs rhs",
+    "",
+    lambda lhs, rhs, **attrs: _assign(lhs, rhs, attrs),
+    "_crop_assign",
+)
+_assigning(
+    "_slice_assign_scalar",
+    "data",
+    "scalar:double=0 ",
+    _slice_assign_scalar,
+    "_crop_assign_scalar",
+)
+
+
+# Counting
+
+
+def _histogram_types(data: TensorType, *bins: TensorType, **attrs: Any) -> Types:
+    count = attrs["bin_cnt"]
+    if bins:
+        if bins[0].ndim != 1 or bins[0].size < 2:
+            raise ShapeError(f"bins takes 2 edges or more on one axis, got {bins[0]}")
+        count = bins[0].size - 1
+    elif count < 1 or attrs["range"] is None or len(attrs["range"]) != 2:
+        raise AttributeValueError(
+            f"histogram takes bin_cnt >= 1 and a range of two numbers, got {count} and "
+            f"{attrs['range']}"
+        )
+    return TensorType((count,), INT64), TensorType((count + 1,), data.dtype)
+
+
+def histogram(data: np.ndarray, *bins: np.ndarray, **attrs: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Counts and edges; the last bin includes its right edge."""
+    edges = bins[0].astype(np.float64) if bins else attrs["bin_cnt"]
+    values = data.astype(np.float64).ravel()
+    counts, found = np.histogram(values, edges, attrs["range"] if not bins else None)
+    return counts.astype(np.int64), convert(found, data.dtype)
+
+
+register(
+    "_histogram",
+    lambda bin_cnt, **attrs: ("data", "bins") if bin_cnt is None else ("data",),
+    "bin_cnt:int?=None range:floats?=None",
+    kind=Kind.HOST,
+    infer=forward(_histogram_types),
+    ref=histogram,
+    outputs=("output0", "output1"),
+    doc="How many elements lie in each bin, and the edges.",
+)
+
+
+# Coordinates
+
+
+def _index_axes(data: Shape, axes: Shape | None) -> tuple[int, ...]:
+    return tuple(
+        normalized_axis(a, len(data)) for a in (range(len(data)) if axes is None else axes)
+    )
+
+
+def index_array(data: np.ndarray, *, axes: Shape | None) -> np.ndarray:
+    chosen = _index_axes(data.shape, axes)
+    grid = np.indices(data.shape, np.int64)
+    return np.stack([grid[a] for a in chosen], axis=-1)
+
+
+register(
+    "_contrib_index_array",
+    "data",
+    "axes:shape?=None",
+    kind=Kind.HOST,
+    infer=forward(
+        lambda data, axes: TensorType((*data.dims, len(_index_axes(data.dims, axes))), INT64)
+    ),
+    ref=index_array,
+    doc="The coordinates of every element, as int64 along a last axis.",
+)
