@@ -51,7 +51,9 @@ PIPELINE = (
     Pass("simplify", simplify, "one spelling for each idea; identities go", gives="canonical"),
     Pass("fold-bn", fold_batchnorm, "BatchNorm into the layer before it", "canonical"),
     Pass("layout", choose_layouts, "channels last in convolution regions", "canonical"),
-    Pass("hoist", hoist, "what depends on parameters alone leaves", gives="hoisted", can_skip=False),
+    Pass(
+        "hoist", hoist, "what depends on parameters alone leaves", gives="hoisted", can_skip=False
+    ),
     Pass("fuse", fuse, "group values that become one kernel", "hoisted", "grouped", False),
 )
 STAGES = (

@@ -1,22 +1,33 @@
 """CachedGraph: a traced graph bound to its parameters, ready to be called with arrays.
 
-In: a graph, the names of its inputs, its parameters, the flags of ``hybridize``. Out: for each call,
-the graph's outputs. Knows nothing of blocks, formats or hooks. Parameters are read at every call.
+In: a graph, the names of its inputs, its parameters, the flags of ``hybridize``. Out: for each
+call, the graph's outputs. Knows nothing of blocks, formats or hooks.
+
+A graph is compiled once for every signature (shapes and dtypes of the inputs). Parameters may
+change at any time: every write to one advances a counter that each call compares once, and the
+weights are packed again when it moved.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .. import nd
+import numpy as np
+
+from ..autograd import is_training
+from ..compiler import Options, compile_graph
 from ..context import Context
 from ..errors import MXNetError
-from ..ir.node import Node, Output, topological
+from ..ir.node import Output, topological
 from ..nd import NDArray
+from ..nd.storage import WRITES
 from ..passes.infer import NodeTypes, infer_node_types
+from ..runtime.cache import Entry, SignatureCache
 from ..types import TensorType, type_of
 from .inference import finish_deferred
+from .interpreter import interpret_nodes
 from .parameter import Parameter
 
 
@@ -35,17 +46,25 @@ class CachedGraph:
         input_names: list[str],
         params: Mapping[str, Parameter],
         flags: Mapping[str, Any],
+        name: str = "graph",
     ) -> None:
         if flags.get("static_shape") and not flags.get("static_alloc"):
             raise MXNetError("static_alloc must be True when static_shape is True")
         self.outputs = outputs
         self.input_names = input_names
         self.params = dict(params)
-        self.flags = dict(flags)
+        self.options = Options(winograd=bool(flags.get("winograd", True)))
+        self.name = name
         self.compiled = True
         self.monitor: tuple[Callable[..., Any], bool] | None = None
-        self._order = topological(outputs)
+        self.cache = SignatureCache(name, input_names)
+        self._lock = threading.RLock()
+        self._latest: Entry | None = None
+        self._writes = -1
+        self._versions: list[tuple[int, int]] = []
+        self._packed: dict[Any, np.ndarray] = {}
         self._types: dict[tuple[Any, ...], NodeTypes] = {}
+        self._fixed_gammas = _fixed_gammas(outputs)
 
     def __call__(self, arrays: Sequence[NDArray]) -> list[NDArray]:
         """The outputs for these inputs, on the context of the first.
@@ -54,74 +73,97 @@ class CachedGraph:
         one's shape does not follow from the inputs, MXNetError naming the operator for inputs that
         do not fit.
         """
-        named = dict(zip(self.input_names, arrays))
-        ctx = arrays[0].context
-        for name, array in self._parameter_arrays(named, ctx).items():
-            named.setdefault(name, array)
-        return self._interpret(named, self._checked_types(named), ctx)
+        if self.monitor is not None or not self.compiled or is_training():
+            return self._interpret(arrays)
+        entry = self._latest
+        inputs = [array._data for array in arrays]
+        if entry is None or self._writes != WRITES.count or not entry.fits(inputs):
+            entry = self._entry_for(arrays)
+        ctx = arrays[0]._ctx
+        return [NDArray(output, ctx) for output in entry.executable(inputs)]
 
-    def _parameter_arrays(self, inputs: Mapping[str, NDArray], ctx: Context) -> dict[str, NDArray]:
+    # ---- compiled -----------------------------------------------------------------------------
+
+    def _entry_for(self, arrays: Sequence[NDArray]) -> Entry:
+        """The compiled graph for these inputs, with the parameters as they are now."""
+        with self._lock:
+            params = self._parameter_arrays(arrays)
+            self._notice_writes(params)
+            types = [type_of(array._data) for array in arrays]
+            entry = self.cache.find(types)
+            if entry is None:
+                entry = self.cache.add(types, self._compile(types, params))
+            if not entry.is_bound:
+                entry.executable.bind({n: p._data for n, p in params.items()}, self._packed)
+                entry.is_bound = True
+            self._latest = entry
+            return entry
+
+    def _compile(self, types: list[TensorType], params: Mapping[str, NDArray]) -> Any:
+        known = {name: type_of(array._data) for name, array in params.items()}
+        inputs = dict(zip(self.input_names, types))
+        return compile_graph(self.outputs, inputs, known, self.options, name=self.name)
+
+    def _notice_writes(self, params: Mapping[str, NDArray]) -> None:
+        """Forget packed weights if any parameter was written or replaced since the last look.
+
+        The counter is read first: a write during the look is then found by the next call.
+        """
+        count = WRITES.count
+        for array in params.values():
+            array._storage.watched = True
+        versions = [(id(a._storage), a._storage.version) for a in params.values()]
+        if versions != self._versions:
+            self._fix_gammas(params)
+            self._versions = [(id(a._storage), a._storage.version) for a in params.values()]
+            self._packed = {}
+            self.cache.unbind()
+        self._writes = count
+
+    def _fix_gammas(self, params: Mapping[str, NDArray]) -> None:
+        """BatchNorm with fix_gamma takes gamma as ones, and MXNet writes them into it."""
+        for name in self._fixed_gammas:
+            array = params.get(name)
+            if array is not None and not (array._data == 1).all():
+                array[:] = 1
+
+    # ---- interpreted --------------------------------------------------------------------------
+
+    def _interpret(self, arrays: Sequence[NDArray]) -> list[NDArray]:
+        named = dict(zip(self.input_names, arrays))
+        for name, array in self._parameter_arrays(arrays).items():
+            named.setdefault(name, array)
+        types = self._checked_types(named)
+        ctx = arrays[0].context
+        return interpret_nodes(self.outputs, named, types, ctx, self.monitor)
+
+    def _parameter_arrays(self, arrays: Sequence[NDArray]) -> dict[str, NDArray]:
         """The live array of every parameter, after finishing deferred initialisations."""
+        ctx: Context = arrays[0].context
         if any(param.is_deferred for param in self.params.values()):
             for param in self.params.values():
                 if not param.is_deferred:
                     param.data(ctx)
-            finish_deferred(self.outputs, _types(inputs), self.params)
+            finish_deferred(self.outputs, _types(self.input_names, arrays), self.params)
         return {name: param.data(ctx) for name, param in self.params.items()}
 
     def _checked_types(self, named: Mapping[str, NDArray]) -> NodeTypes:
         """The type of every node for arrays of these types; MXNetError when they do not fit."""
-        types = _types(named)
+        types = _types(named, named.values())
         signature = tuple(types.values())
         if signature not in self._types:
             self._types[signature] = infer_node_types(self.outputs, types)
         return self._types[signature]
 
-    def _interpret(
-        self, named: Mapping[str, NDArray], types: NodeTypes, ctx: Context
-    ) -> list[NDArray]:
-        """Run node by node. An output that is a variable is the caller's own array."""
-        results: dict[Node, list[NDArray]] = {}
-        for node in self._order:
-            if node.op is None:
-                results[node] = [named[node.name]]
-                continue
-            inputs = [results[edge.node][edge.index] for edge in node.inputs]
-            found = nd.invoke(node.op, inputs, _settled_attrs(node, types), ctx=ctx)
-            results[node] = found if isinstance(found, list) else [found]
-            if self.monitor is not None:
-                _report(self.monitor, node, inputs, results[node])
-        return [results[output.node][output.index] for output in self.outputs]
+
+def _types(names: Any, arrays: Any) -> dict[str, TensorType]:
+    return {name: type_of(array._data) for name, array in zip(names, arrays)}
 
 
-def _types(arrays: Mapping[str, NDArray]) -> dict[str, TensorType]:
-    return {name: type_of(array._data) for name, array in arrays.items()}
-
-
-def _settled_attrs(node: Node, types: NodeTypes) -> Mapping[str, Any]:
-    """A node's attributes; a source's unknown sizes (0) are those that its users decided."""
-    shape = node.attrs.get("shape")
-    if not node.inputs and isinstance(shape, tuple) and 0 in shape:
-        return {**node.text, "shape": types[node][0].dims}
-    return node.text
-
-
-class _Text(str):
-    """A name for hooks written for MXNet, which gave bytes to decode."""
-
-    def decode(self, *args: Any) -> str:
-        return str(self)
-
-
-def _report(
-    monitor: tuple[Callable[..., Any], bool],
-    node: Node,
-    inputs: Sequence[NDArray],
-    outputs: Sequence[NDArray],
-) -> None:
-    """Tell an operator hook what a node read and gave."""
-    callback, operands_too = monitor
-    assert node.op is not None
-    named = zip(node.input_names, inputs) if operands_too else ()
-    for name, array in (*named, *zip(node.output_names, outputs)):
-        callback(_Text(f"{node.name}_{name}"), _Text(node.op.name), array)
+def _fixed_gammas(outputs: Sequence[Output]) -> list[str]:
+    """The variables that a BatchNorm with fix_gamma reads as its gamma."""
+    return [
+        node.inputs[1].node.name
+        for node in topological(outputs)
+        if node.attrs.get("fix_gamma") and node.inputs[1].node.is_variable
+    ]

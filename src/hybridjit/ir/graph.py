@@ -146,32 +146,37 @@ def walk(uses: Iterable[Use]) -> list[Value]:
 
 def from_symbol(
     outputs: Iterable[Output],
-    input_names: Iterable[str],
+    inputs: Mapping[str, TensorType],
     types: Mapping[Node, tuple[TensorType, ...]],
     name: str = "graph",
 ) -> Graph:
     """The graph of a Symbol's outputs, given a type for every node output.
 
-    Variables named in ``input_names`` become the inputs, in that order; all others parameters.
-    Names are made unique: files may repeat them.
+    Variables named in ``inputs`` become the inputs, in that order, used or not; all others become
+    parameters. Two variables of one name are one value; names of operators, which files may
+    repeat, are made unique.
     """
     outputs = tuple(outputs)
+    variables = {n: Value(None, n, {}, (), (t,)) for n, t in inputs.items()}
     values: dict[Node, Value] = {}
-    taken: dict[str, int] = {}
+    taken = dict.fromkeys(variables, 0)
     for node in topological(outputs):
-        inputs = tuple(Use(values[i.node], i.index) for i in node.inputs)
+        if node.op is None and node.name in variables:
+            values[node] = variables[node.name]
+            continue
         values[node] = Value(
             node.op,
             _unique(node.name, taken),
             _settled_attrs(node, types[node]),
-            inputs,
+            tuple(Use(values[i.node], i.index) for i in node.inputs),
             types[node],
             node.source,
         )
-    by_name = {n.name: v for n, v in values.items() if n.op is None}
-    inputs_ = tuple(by_name[n] for n in input_names if n in by_name)
-    params = tuple(v for v in values.values() if v.op is None and v not in inputs_)
-    return Graph(inputs_, params, tuple(Use(values[o.node], o.index) for o in outputs), (), name)
+        if node.op is None:
+            variables[node.name] = values[node]
+    params = tuple(v for n, v in variables.items() if n not in inputs)
+    heads = tuple(Use(values[o.node], o.index) for o in outputs)
+    return Graph(tuple(variables[n] for n in inputs), params, heads, (), name)
 
 
 def _settled_attrs(node: Node, types: tuple[TensorType, ...]) -> Mapping[str, Any]:

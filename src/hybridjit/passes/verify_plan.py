@@ -1,9 +1,9 @@
 """Invariants of a plan, with lifetimes computed anew from its steps.
 
-  P1  two buffers that are alive at one step share no byte of the arena
-  P2  every offset is a multiple of 64, and every buffer ends inside the arena
-  P3  every view stays inside its buffer
-  P4  an arena buffer is written before it is read
+P1  two buffers that are alive at one step share no byte of the arena
+P2  every offset is a multiple of 64, and every buffer ends inside the arena
+P3  every view stays inside its buffer
+P4  an arena buffer is written before it is read
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from ..config import config
-from ..ir.graph import Value
-from ..ir.interpret import interpret, run_value
+from ..ir.graph import Graph, Use, Value, walk
+from ..ir.interpret import evaluate, run_value
 from ..ir.plan import Plan, Step, View
 from .arena import Arena
 from .checking import Checker
@@ -42,27 +42,50 @@ class Segment:
 class Binding:
     """The parameters of one executable, packed for its kernels.
 
-    ``values`` are the run graph's parameters in order; ``address`` of a packed argument is found
-    once, here.
+    ``values`` are the run graph's parameters in order, made when they are needed. ``store``
+    keeps packed arrays by how they are computed, so that the executables of one net share them.
     """
 
-    def __init__(self, plan: Plan, params: Mapping[str, np.ndarray]) -> None:
-        bind = plan.graph.bind
-        assert bind is not None
-        arrays: dict[Value, np.ndarray] = {v: _plain(params[v.name]) for v in bind.params}
-        results = interpret(bind, arrays)
-        self.values = [np.ascontiguousarray(a) for a in results]
-        self._packed: dict[Any, np.ndarray] = {}
+    def __init__(
+        self, plan: Plan, params: Mapping[str, np.ndarray], store: dict[Any, np.ndarray]
+    ) -> None:
+        assert plan.graph.bind is not None
+        self._bind: Graph = plan.graph.bind
+        self._arrays: dict[Value, np.ndarray] = {v: params[v.name] for v in self._bind.params}
+        self._recipes = [recipe(use) for use in self._bind.outputs]
+        self._store = store
+
+    def value(self, index: int) -> np.ndarray:
+        """Parameter ``index`` of the run graph, contiguous; a copy, never the user's own array."""
+        key = self._recipes[index]
+        if key not in self._store:
+            use = self._bind.outputs[index]
+            needed = walk([use])
+            self._store[key] = _aligned(evaluate([use], needed, self._arrays)[0])
+        return self._store[key]
 
     def packed(self, argument: Any) -> int:
         """The address of a ``Packed`` argument of a kernel call."""
-        if argument not in self._packed:
-            if argument.index is None:
-                source = np.zeros(argument.size, np.float32)
-            else:
-                source = self.values[argument.index]
-            self._packed[argument] = _aligned(argument.packing.pack(source))
-        return address_of(self._packed[argument])
+        index, packing = argument.index, argument.packing
+        key = (argument.size if index is None else self._recipes[index], packing)
+        if key not in self._store:
+            self._store[key] = _aligned(packing.pack(self._source(index, argument.size)))
+        return address_of(self._store[key])
+
+    def _source(self, index: int | None, size: int) -> np.ndarray:
+        if index is None:
+            return np.zeros(size, np.float32)
+        use = self._bind.outputs[index]
+        return evaluate([use], walk([use]), self._arrays)[0]
+
+
+def recipe(use: Use) -> str:
+    """How a bind value is computed from named parameters: equal text, equal array."""
+    value = use.value
+    if value.op is None:
+        return value.name
+    attrs = ",".join(f"{k}={v}" for k, v in sorted(value.attrs.items()))
+    return f"{value.op.name}.{use.index}[{attrs}]({';'.join(map(recipe, value.inputs))})"
 
 
 class Instance:
@@ -101,7 +124,7 @@ class Instance:
         if buffer.kind == "arena":
             return self.arena.address + buffer.offset + offset
         if buffer.kind == "weight":
-            return address_of(self.binding.values[buffer.index]) + offset
+            return address_of(self.binding.value(buffer.index)) + offset
         self.patches.append((buffer.kind, buffer.index, slot, offset))
         return 0
 
@@ -121,9 +144,14 @@ class Executable:
         self._idle: list[Instance] = []
         self._lock = threading.Lock()
 
-    def bind(self, params: Mapping[str, np.ndarray]) -> None:
-        """Take these parameters from the next call on; calls under way finish with the old ones."""
-        binding = Binding(self.plan, params)
+    def bind(
+        self, params: Mapping[str, np.ndarray], store: dict[Any, np.ndarray] | None = None
+    ) -> None:
+        """Take these parameters from the next call on; calls under way finish with the old ones.
+
+        ``store`` is shared by the executables of one net; it belongs to these parameters.
+        """
+        binding = Binding(self.plan, params, {} if store is None else store)
         with self._lock:
             self.binding = binding
             self._idle = []
@@ -212,8 +240,11 @@ class Executable:
             memory = instance.arena.bytes[buffer.offset : buffer.offset + buffer.nbytes]
             whole = memory.view(view.dtype)
         else:
-            table = {"input": inputs, "output": outputs, "weight": instance.binding.values}
-            whole = table[buffer.kind][buffer.index].reshape(-1)
+            if buffer.kind == "weight":
+                source = instance.binding.value(buffer.index)
+            else:
+                source = (inputs if buffer.kind == "input" else outputs)[buffer.index]
+            whole = source.reshape(-1)
         strides = [s * view.dtype.itemsize for s in view.strides]
         return np.lib.stride_tricks.as_strided(whole[view.offset :], view.shape, strides)
 
@@ -235,16 +266,12 @@ def address_of(array: np.ndarray) -> int:
     return array.__array_interface__["data"][0]
 
 
-def _plain(array: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(array)
-
-
 def _aligned(array: np.ndarray) -> np.ndarray:
     """A copy on a 64-byte boundary, so that no vector of weights crosses a cache line."""
     raw = np.empty(array.nbytes + 64, np.uint8)
     start = -address_of(raw) % 64
-    result = raw[start : start + array.nbytes].view(array.dtype)
-    result[:] = array
+    result = raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    result[...] = array
     return result
 
 

@@ -19,6 +19,7 @@ from ...context import Context, current_context
 from ...errors import DeferredInitializationError, MXNetError
 from ...initializer import InitDesc, Initializer
 from ...nd import NDArray
+from ...nd.storage import WRITES
 from ...sym import Symbol
 
 _GRAD_REQS = ("write", "add", "null")
@@ -209,7 +210,7 @@ class Parameter:
         """Change the element type; the arrays are new ones then."""
         self._dtype = dtype
         if self._data is not None:
-            self._data = [array.astype(dtype) for array in self._data]
+            self._hold([array.astype(dtype) for array in self._data])
         self._var = None
 
     def reset_ctx(self, ctx: Context | list[Context]) -> None:
@@ -287,8 +288,13 @@ class Parameter:
             for array in old:
                 array[:] = values
         else:
-            self._data = [nd.array(values, ctx=c, dtype=self.array_dtype) for c in contexts]
+            self._hold([nd.array(values, ctx=c, dtype=self.array_dtype) for c in contexts])
         self._deferred_init = None
+
+    def _hold(self, arrays: list[NDArray]) -> None:
+        """Keep these arrays from now on; compiled nets take them at their next call."""
+        self._data = arrays
+        WRITES.count += 1
 
     @property
     def array_dtype(self) -> np.dtype:

@@ -1,0 +1,68 @@
+"""Run a graph node by node by the operators' NumPy meanings: hybridized nets with compiling off.
+
+In: a graph and an array for every variable. Out: the graph's outputs. Operators behave as the
+graph's do (strict shapes), and training forms apply under ``autograd.record``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from .. import nd
+from ..context import Context
+from ..ir.node import Node, Output, topological
+from ..nd import NDArray
+from ..passes.infer import NodeTypes
+
+Monitor = tuple[Callable[..., Any], bool]
+
+
+def interpret_nodes(
+    outputs: Sequence[Output],
+    named: Mapping[str, NDArray],
+    types: NodeTypes,
+    ctx: Context,
+    monitor: Monitor | None = None,
+) -> list[NDArray]:
+    """The outputs. One that is a variable is the caller's own array."""
+    results: dict[Node, list[NDArray]] = {}
+    for node in topological(outputs):
+        if node.op is None:
+            results[node] = [named[node.name]]
+            continue
+        inputs = [results[edge.node][edge.index] for edge in node.inputs]
+        found = nd.invoke(node.op, inputs, _settled_attrs(node, types), ctx=ctx)
+        results[node] = found if isinstance(found, list) else [found]
+        if monitor is not None:
+            _report(monitor, node, inputs, results[node])
+    return [results[output.node][output.index] for output in outputs]
+
+
+def _settled_attrs(node: Node, types: NodeTypes) -> Mapping[str, Any]:
+    """A node's attributes; a source's unknown sizes (0) are those that its users decided."""
+    shape = node.attrs.get("shape")
+    if not node.inputs and isinstance(shape, tuple) and 0 in shape:
+        return {**node.text, "shape": types[node][0].dims}
+    return node.text
+
+
+class _Text(str):
+    """A name for hooks written for MXNet, which gave bytes to decode."""
+
+    def decode(self, *args: Any) -> str:
+        return str(self)
+
+
+def _report(
+    monitor: Monitor,
+    node: Node,
+    inputs: Sequence[NDArray],
+    outputs: Sequence[NDArray],
+) -> None:
+    """Tell an operator hook what a node read and gave."""
+    callback, operands_too = monitor
+    assert node.op is not None
+    named = zip(node.input_names, inputs) if operands_too else ()
+    for name, array in (*named, *zip(node.output_names, outputs)):
+        callback(_Text(f"{node.name}_{name}"), _Text(node.op.name), array)

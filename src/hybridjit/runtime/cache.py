@@ -1,0 +1,94 @@
+"""The cache of one graph's compiled signatures: bounded, and able to say what changed on a miss."""
+
+from __future__ import annotations
+
+import sys
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..config import config
+from ..types import TensorType
+
+# Signatures kept for one graph; the one that was not used for longest goes first, with its code.
+MAX_SIGNATURES = 16
+
+
+class Entry:
+    """One signature's executable; ``is_bound`` tells whether it has the parameters of today."""
+
+    __slots__ = ("executable", "is_bound", "_wanted")
+
+    def __init__(self, types: Sequence[TensorType], executable: Any) -> None:
+        self.executable = executable
+        self.is_bound = False
+        self._wanted = [(t.shape, t.dtype) for t in types]
+
+    def fits(self, arrays: Sequence[np.ndarray]) -> bool:
+        """Whether this executable is for arrays like these."""
+        if len(arrays) != len(self._wanted):
+            return False
+        for array, (shape, dtype) in zip(arrays, self._wanted):
+            if array.shape != shape or array.dtype != dtype:
+                return False
+        return self.is_bound
+
+
+class SignatureCache:
+    """Signature to :class:`Entry`, the most recently used last."""
+
+    def __init__(self, name: str, input_names: Sequence[str]) -> None:
+        self._name = name
+        self._input_names = list(input_names)
+        self._entries: OrderedDict[Any, Entry] = OrderedDict()
+        self._compiled = 0
+        self._previous: tuple[TensorType, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def compiled(self) -> int:
+        """How many signatures have been compiled so far."""
+        return self._compiled
+
+    def find(self, types: Sequence[TensorType]) -> Entry | None:
+        key = self._key(types)
+        entry = self._entries.get(key)
+        if entry is not None:
+            self._entries.move_to_end(key)
+        return entry
+
+    def add(self, types: Sequence[TensorType], executable: Any) -> Entry:
+        entry = Entry(types, executable)
+        self._entries[self._key(types)] = entry
+        if len(self._entries) > MAX_SIGNATURES:
+            self._entries.popitem(last=False)
+        self._compiled += 1
+        if config.explain:
+            print(self._explanation(tuple(types)), file=sys.stderr)
+        self._previous = tuple(types)
+        return entry
+
+    def unbind(self) -> None:
+        """Every entry takes its parameters anew before its next call."""
+        for entry in self._entries.values():
+            entry.is_bound = False
+
+    def _key(self, types: Sequence[TensorType]) -> Any:
+        return (*types, config.fingerprint())
+
+    def _explanation(self, types: tuple[TensorType, ...]) -> str:
+        """``recompile net0: input 'data' changed f32[8,3] -> f32[5,3]  (2nd signature)``."""
+        if self._compiled == 1:
+            pairs = zip(self._input_names, types)
+            return f"compile {self._name}: " + ", ".join(f"{n} {t}" for n, t in pairs)
+        changed = [
+            f"input '{name}' changed {before} -> {now}"
+            for name, before, now in zip(self._input_names, self._previous, types)
+            if before != now
+        ]
+        reason = ", ".join(changed) or "a switch that changes code was set"
+        return f"recompile {self._name}: {reason}  (signature {self._compiled})"
