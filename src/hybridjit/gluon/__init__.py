@@ -1,6 +1,6 @@
 """Gluon: nets as Python classes, run line by line or hybridized."""
 
-from . import nn, parameter
+from . import contrib, nn, parameter
 from .block import Block
 from .hybrid_block import HybridBlock
 from .parameter import Constant, Parameter, ParameterDict
@@ -13,6 +13,7 @@ __all__ = [
     "Parameter",
     "ParameterDict",
     "SymbolBlock",
+    "contrib",
     "nn",
     "parameter",
 ]

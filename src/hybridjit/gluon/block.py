@@ -33,7 +33,7 @@ class Block:
     def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
         self._prefix, self._params = name_block(prefix, params, self._alias())
         self._name = self._prefix[:-1] if self._prefix.endswith("_") else self._prefix
-        self._scope = BlockScope(self)
+        self._scope = BlockScope(self, is_transparent=prefix == "")
         self._children: OrderedDict[str, Block] = OrderedDict()
         self._reg_params: dict[str, Parameter] = {}
         self._forward_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()

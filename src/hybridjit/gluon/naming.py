@@ -41,8 +41,9 @@ _open = _Open()
 class BlockScope:
     """One block's scope: names the children made inside it, and the operators while tracing."""
 
-    def __init__(self, block: Prefixed) -> None:
+    def __init__(self, block: Prefixed, is_transparent: bool = False) -> None:
         self.block = block
+        self.is_transparent = is_transparent  # entering it leaves the outer scope in force
         self._counter: Counter[str] = Counter()
 
     def next_prefix(self, hint: str) -> str:
@@ -52,7 +53,7 @@ class BlockScope:
         return f"{hint}{number}_"
 
     def __enter__(self) -> BlockScope:
-        if not self.block.prefix:  # a block without prefix leaves the outer scope in force
+        if self.is_transparent:
             _open.scopes.append((_open.innermost, None))
             return self
         manager = Prefix(self.block.prefix)

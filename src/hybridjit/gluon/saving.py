@@ -109,12 +109,11 @@ def export_graph(
     symbol: Symbol, params: ParameterDict, path: str, epoch: int, remove_amp_cast: bool
 ) -> tuple[str, str]:
     """Write a graph and the parameters in it, as ``HybridBlock.export`` does; both file names."""
-    kinds = dict.fromkeys(symbol.list_arguments(), "arg:")
-    kinds |= dict.fromkeys(symbol.list_auxiliary_states(), "aux:")
+    aux = set(symbol.list_auxiliary_states())
     arrays = {
-        kinds[name] + name: param.data().asnumpy()
-        for name, param in params.items()
-        if name in kinds
+        ("aux:" if name in aux else "arg:") + name: params[name].data().asnumpy()
+        for name in symbol.list_inputs()
+        if name in params
     }
     names = f"{path}-symbol.json", f"{path}-{epoch:04d}.params"
     symbol_json.save(names[0], symbol.outputs, remove_amp_cast)

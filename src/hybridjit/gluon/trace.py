@@ -78,7 +78,8 @@ def of_symbols(outputs: Any, inputs: Any) -> Trace:
     """
     if isinstance(outputs, (list, tuple)) and len(outputs) == 1:
         outputs = outputs[0]
-    inputs = [inputs] if isinstance(inputs, Symbol) and len(inputs) == 1 else list(inputs)
+    if not isinstance(inputs, (list, tuple)):
+        inputs = list(inputs) if isinstance(inputs, Symbol) else [inputs]
     flat_inputs, in_format = flatten(inputs, "input")
     flat_outputs, out_format = flatten(outputs, "output")
     for symbol in flat_inputs:

@@ -127,7 +127,6 @@ class _Conv(_AnyConv):
         op_name: str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
         self._set_up(
             channels,
             in_channels,
@@ -140,6 +139,7 @@ class _Conv(_AnyConv):
             pad=padding,
             num_group=groups,
         )
+        super().__init__(**kwargs)
         self._add_params(
             channels, in_channels // groups, activation, weight_initializer, bias_initializer
         )
@@ -171,7 +171,6 @@ class _ConvTranspose(_AnyConv):
         op_name: str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
         self._set_up(
             channels,
             in_channels,
@@ -185,6 +184,7 @@ class _ConvTranspose(_AnyConv):
             num_group=groups,
             adj=output_padding,
         )
+        super().__init__(**kwargs)
         self.outpad = self._kwargs["adj"]
         self._add_params(
             in_channels, channels // groups, activation, weight_initializer, bias_initializer

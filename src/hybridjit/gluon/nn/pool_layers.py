@@ -73,8 +73,8 @@ class _MaxPool(_AnyPool):
         ceil_mode: bool = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
         self._set_up(pool_size, strides, padding, layout, ceil_mode)
+        super().__init__(**kwargs)
 
 
 class MaxPool1D(_MaxPool):
@@ -104,8 +104,8 @@ class MaxPool3D(_AnyPool):
         layout: str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
         self._set_up(pool_size, strides, padding, layout, ceil_mode)
+        super().__init__(**kwargs)
 
 
 class AvgPool1D(_AnyPool):
@@ -124,10 +124,10 @@ class AvgPool1D(_AnyPool):
         count_include_pad: bool = True,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
         self._set_up(
             pool_size, strides, padding, layout, ceil_mode, count_include_pad=count_include_pad
         )
+        super().__init__(**kwargs)
 
 
 class _AvgPool(_AnyPool):
@@ -145,10 +145,10 @@ class _AvgPool(_AnyPool):
         count_include_pad: bool = True,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
         self._set_up(
             pool_size, strides, padding, layout, ceil_mode, count_include_pad=count_include_pad
         )
+        super().__init__(**kwargs)
 
 
 class AvgPool2D(_AvgPool):
@@ -167,8 +167,8 @@ class _GlobalPool(_AnyPool):
     """One window over all spatial axes, which become 1."""
 
     def __init__(self, layout: str | None = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
         self._set_up(1, None, 0, layout, True, is_global=True)
+        super().__init__(**kwargs)
 
 
 class GlobalMaxPool1D(_GlobalPool):

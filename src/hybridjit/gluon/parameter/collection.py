@@ -6,7 +6,7 @@ In: a prefix, and perhaps another collection to share from. Out: a mapping in or
 from __future__ import annotations
 
 import re
-from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,7 @@ from ...nd import NDArray
 from .loading import load_value
 from .single import Constant, Parameter
 
-_NAMING = (
-    "For more info on naming, please see "
-    "https://mxnet.io/api/python/docs/tutorials/packages/gluon/blocks/naming.html"
-)
-_SAME_PREFIX = "Please make sure source and target networks have the same prefix." + _NAMING
+_SAME_PREFIX = "Please make sure source and target networks have the same prefix."
 
 
 class ParameterDict:
@@ -172,7 +168,7 @@ class ParameterDict:
                     f"Prefix '{strip_prefix}' is to be striped before saving, but Parameter's name "
                     f"'{name}' does not start with '{strip_prefix}'. this may be due to your Block "
                     "shares parameters from other Blocks or you forgot to use 'with name_scope()' "
-                    f"when creating child blocks. {_NAMING}"
+                    f"when creating child blocks."
                 )
             arrays[name[len(strip_prefix) :]] = param.data().asnumpy()
         params_file.save(filename, arrays)
@@ -241,7 +237,7 @@ class ParameterDict:
         for name in self.keys():
             assert name.startswith(restore_prefix), (
                 f"restore_prefix is '{restore_prefix}' but Parameters name '{name}' does not start "
-                f"with '{restore_prefix}'. {_NAMING}"
+                f"with '{restore_prefix}'."
             )
 
 
@@ -289,9 +285,9 @@ def named_arrays(filename: str) -> dict[str, np.ndarray]:
     return arrays
 
 
-def brief_names(names: Any, limit: int = 10) -> str:
-    """Names for a message: quoted, with the middle of a long list left out."""
+def brief_names(names: Iterable[str]) -> str:
+    """Names for a message: quoted, with the middle of a list of more than seven left out."""
     quoted = [f"'{name}'" for name in names]
-    if len(quoted) > limit:
-        quoted = [*quoted[: limit // 2], "...", *quoted[-(limit // 2) :]]
+    if len(quoted) > 7:
+        quoted = [*quoted[:3], "...", *quoted[-4:]]
     return ", ".join(quoted)

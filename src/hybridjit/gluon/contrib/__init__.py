@@ -1,0 +1,5 @@
+"""Layers that MXNet keeps apart as experimental."""
+
+from . import nn
+
+__all__ = ["nn"]

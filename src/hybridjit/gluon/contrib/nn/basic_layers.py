@@ -1,0 +1,183 @@
+"""Parallel branches, pixel shuffles, and the BatchNorm and Embedding of several devices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .... import nd
+from ...block import Block
+from ...hybrid_block import HybridBlock
+from ...nn import BatchNorm, HybridSequential, Sequential
+from ...parameter import ParameterDict
+
+
+class Concurrent(Sequential):
+    """Every child on the same input; the results joined along ``axis``."""
+
+    def __init__(
+        self, axis: int = -1, prefix: str | None = None, params: ParameterDict | None = None
+    ) -> None:
+        super().__init__(prefix, params)
+        self.axis = axis
+
+    def forward(self, x: Any) -> Any:
+        return nd.concat(*[child(x) for child in self._children.values()], dim=self.axis)
+
+
+class HybridConcurrent(HybridSequential):
+    """Every hybrid child on the same input; the results joined along ``axis``."""
+
+    def __init__(
+        self, axis: int = -1, prefix: str | None = None, params: ParameterDict | None = None
+    ) -> None:
+        super().__init__(prefix, params)
+        self.axis = axis
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        return F.concat(*[child(x) for child in self._children.values()], dim=self.axis)
+
+
+class Identity(HybridBlock):
+    """The input itself."""
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # type: ignore[override]
+        return x
+
+
+class SparseEmbedding(Block):
+    """Rows of a table by index, for nets that are not hybridized."""
+
+    def __init__(
+        self,
+        input_dim: int,
+        output_dim: int,
+        dtype: Any = "float32",
+        weight_initializer: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self._kwargs = {
+            "input_dim": input_dim,
+            "output_dim": output_dim,
+            "dtype": dtype,
+            "sparse_grad": True,
+        }
+        self.weight = self.params.get(
+            "weight", shape=(input_dim, output_dim), init=weight_initializer, dtype=dtype
+        )
+
+    def forward(self, x: Any) -> Any:  # type: ignore[override]
+        return nd.Embedding(x, self.weight.data(x.context), name="fwd", **self._kwargs)
+
+    def __repr__(self) -> str:
+        options = self._kwargs
+        return (
+            f"{type(self).__name__}({options['input_dim']} -> {options['output_dim']}, "
+            f"{options['dtype']})"
+        )
+
+
+class SyncBatchNorm(BatchNorm):
+    """BatchNorm that in training shares its statistics among ``num_devices``."""
+
+    def __init__(
+        self,
+        in_channels: int = 0,
+        num_devices: int | None = None,
+        momentum: float = 0.9,
+        epsilon: float = 1e-5,
+        center: bool = True,
+        scale: bool = True,
+        use_global_stats: bool = False,
+        beta_initializer: Any = "zeros",
+        gamma_initializer: Any = "ones",
+        running_mean_initializer: Any = "zeros",
+        running_variance_initializer: Any = "ones",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            1,
+            momentum,
+            epsilon,
+            center,
+            scale,
+            use_global_stats,
+            beta_initializer,
+            gamma_initializer,
+            running_mean_initializer,
+            running_variance_initializer,
+            in_channels,
+            **kwargs,
+        )
+        del self._kwargs["axis"]
+        self._kwargs |= {"ndev": num_devices or 1, "key": self.prefix}
+
+    def hybrid_forward(
+        self, F: Any, x: Any, gamma: Any, beta: Any, running_mean: Any, running_var: Any
+    ) -> Any:
+        return F.contrib.SyncBatchNorm(
+            x, gamma, beta, running_mean, running_var, name="fwd", **self._kwargs
+        )
+
+
+class PixelShuffle1D(HybridBlock):
+    """(N, C * f, W) to (N, C, W * f)."""
+
+    def __init__(self, factor: int) -> None:
+        super().__init__()
+        self._factor = int(factor)
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # type: ignore[override]
+        x = F.reshape(x, (0, -4, -1, self._factor, 0))
+        x = F.transpose(x, (0, 1, 3, 2))
+        return F.reshape(x, (0, 0, -3))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._factor})"
+
+
+class PixelShuffle2D(HybridBlock):
+    """(N, C * f1 * f2, H, W) to (N, C, H * f1, W * f2)."""
+
+    def __init__(self, factor: int | tuple[int, int]) -> None:
+        super().__init__()
+        self._factors = _factors(factor, 2)
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # type: ignore[override]
+        f1, f2 = self._factors
+        x = F.reshape(x, (0, -4, -1, f1 * f2, 0, 0))
+        x = F.reshape(x, (0, 0, -4, f1, f2, 0, 0))
+        x = F.transpose(x, (0, 1, 4, 2, 5, 3))
+        return F.reshape(x, (0, 0, -3, -3))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._factors})"
+
+
+class PixelShuffle3D(HybridBlock):
+    """(N, C * f1 * f2 * f3, D, H, W) to (N, C, D * f1, H * f2, W * f3)."""
+
+    def __init__(self, factor: int | tuple[int, int, int]) -> None:
+        super().__init__()
+        self._factors = _factors(factor, 3)
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # type: ignore[override]
+        f1, f2, f3 = self._factors
+        x = F.reshape(x, (0, -4, -1, f1 * f2 * f3, 0, 0, 0))
+        x = F.swapaxes(x, 2, 3)  # (N, C, D, f, H, W)
+        x = F.reshape(x, (0, 0, 0, -4, f1, f2 * f3, 0, 0))
+        x = F.reshape(x, (0, 0, -3, 0, 0, 0))  # (N, C, D * f1, f2 * f3, H, W)
+        x = F.swapaxes(x, 3, 4)
+        x = F.reshape(x, (0, 0, 0, 0, -4, f2, f3, 0))
+        x = F.reshape(x, (0, 0, 0, -3, 0, 0))  # (N, C, D * f1, H * f2, f3, W)
+        x = F.swapaxes(x, 4, 5)
+        return F.reshape(x, (0, 0, 0, 0, -3))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._factors})"
+
+
+def _factors(factor: Any, count: int) -> tuple[int, ...]:
+    factors = (int(factor),) * count if isinstance(factor, int) else tuple(map(int, factor))
+    assert len(factors) == count, f"factor must be a number or {count} of them, got {factor}"
+    return factors
