@@ -300,3 +300,47 @@ register(
     ref=lambda data, dtype: cast(data, dtype=dtype if data.dtype.kind == "f" else data.dtype),
     doc="Cast for floating types; other types stay.",
 )
+
+
+def _multicast_types(
+    ins: Types, outs: Types, *, num_outputs: int, cast_narrow: bool
+) -> tuple[Types, Types]:
+    """Floats all take the widest (or narrowest) type among them."""
+    if any(t.dtype is None for t in ins):
+        return ins, outs
+    target = _common_float([t.dtype for t in ins if t.dtype], cast_narrow)
+    found = tuple(t.with_dtype(target) if _is_float(t.dtype) else t for t in ins)
+    return ins, tuple(merge(a, b) for a, b in zip(outs or found, found))
+
+
+def _is_float(dtype: np.dtype | None) -> bool:
+    return dtype is not None and dtype.kind == "f"
+
+
+def _common_float(dtypes: list[np.dtype], narrow: bool) -> np.dtype | None:
+    floats = sorted((d for d in dtypes if _is_float(d)), key=lambda d: d.itemsize)
+    return (floats[0] if narrow else floats[-1]) if floats else None
+
+
+def _multicast(*arrays: np.ndarray, num_outputs: int, cast_narrow: bool) -> tuple[np.ndarray, ...]:
+    target = _common_float([a.dtype for a in arrays], cast_narrow)
+    return tuple(
+        cast(a, dtype=target if target is not None and _is_float(a.dtype) else a.dtype)
+        for a in arrays
+    )
+
+
+def _numbered(prefix: str) -> Callable[..., tuple[str, ...]]:
+    return lambda num_outputs, **attrs: tuple(f"{prefix}{i}" for i in range(num_outputs))
+
+
+register(
+    "amp_multicast",
+    _numbered("data_"),
+    "num_outputs:int! cast_narrow:bool=False",
+    kind=Kind.HOST,
+    infer=_multicast_types,
+    ref=_multicast,
+    outputs=_numbered("output"),
+    doc="Floats of several types cast to the widest of them.",
+)

@@ -130,6 +130,58 @@ register(
 )
 
 
+# The legacy crop of images
+
+
+def _window(
+    shapes: tuple[Shape, ...], offset: Shape, h_w: Shape, center_crop: bool
+) -> tuple[slice, slice]:
+    """Rows and columns that Crop keeps. Raises ShapeError when they leave the image."""
+    data = shapes[0]
+    if len(data) != 4:
+        raise ShapeError(f"Crop takes data of 4 axes (NCHW), got {len(data)}")
+    wanted = shapes[1][2:] if len(shapes) > 1 else h_w
+    if len(wanted) != 2 or len(offset) != 2:
+        raise ShapeError(f"Crop takes two sizes, got {shape_text(wanted)} at {shape_text(offset)}")
+    parts = []
+    for size, cut, first in zip(data[2:], wanted, offset):
+        start = (size - cut) // 2 if center_crop else first
+        if cut < 1 or start < 0 or start + cut > size:
+            raise ShapeError(f"Crop of {cut} from {start} on leaves an axis of size {size}")
+        parts.append(slice(start, start + cut))
+    return parts[0], parts[1]
+
+
+def _crop_types(
+    ins: Types, outs: Types, *, num_args: int, offset: Shape, h_w: Shape, center_crop: bool
+) -> tuple[Types, Types]:
+    if num_args not in (1, 2):
+        raise AttributeValueError(f"Crop takes 1 or 2 inputs, got {num_args}")
+    if not all(t.is_known for t in ins):
+        return ins, outs
+    rows, columns = _window(tuple(t.dims for t in ins), offset, h_w, center_crop)
+    sizes = (rows.stop - rows.start, columns.stop - columns.start)
+    return ins, merged(outs, (ins[0].with_shape(ins[0].dims[:2] + sizes),))
+
+
+def crop(
+    *arrays: np.ndarray, num_args: int, offset: Shape, h_w: Shape, center_crop: bool
+) -> np.ndarray:
+    rows, columns = _window(tuple(a.shape for a in arrays), offset, h_w, center_crop)
+    return np.array(arrays[0][:, :, rows, columns], order="C")
+
+
+register(
+    "Crop",
+    "data...",
+    "num_args:int! offset:shape=(0,0) h_w:shape=(0,0) center_crop:bool=False",
+    kind=Kind.MOVEMENT,
+    infer=_crop_types,
+    ref=crop,
+    doc="A part of each NCHW image: h_w, or the second input's size, at offset or centred.",
+)
+
+
 # Splits: several outputs
 
 
