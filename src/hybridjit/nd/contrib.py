@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..ops.registry import lookup
 from .creation import zeros
 from .ndarray import NDArray, invoke
 from .random import uniform
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...
+
 
 Nested = Any  # an NDArray, or lists of lists of them
 

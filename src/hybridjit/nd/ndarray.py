@@ -15,7 +15,7 @@ import numpy as np
 from .. import autograd
 from ..context import Context, current_context
 from ..errors import MXNetError, ShapeError
-from ..ops.namespace import FLUENT, attr_texts, namespace
+from ..ops.namespace import FLUENT, attr_texts, is_variadic, namespace
 from ..ops.registry import OpDef, lookup, run_ref
 from ..types import UNKNOWN, TensorType
 from .calls import check_out, checked_attrs
@@ -77,7 +77,8 @@ class NDArray(DenseArray):
 
     def _reshaped(self, wanted: tuple[int, ...], reverse: bool) -> NDArray:
         try:
-            sizes = wanted if min(wanted) > 0 else self._decoded(wanted, reverse)
+            codes = [size for size in wanted if size <= 0]  # NumPy knows one of them, a lone -1
+            sizes = wanted if codes in ([], [-1]) else self._decoded(wanted, reverse)
             return NDArray(self._data.reshape(sizes), self._ctx, self._storage)
         except (ValueError, ShapeError):
             kind = ValueError if -1 in wanted else ShapeError
@@ -228,7 +229,7 @@ def call(op: OpDef, called: str, tensors: dict[str, Any], given: dict[str, Any])
     """What a function of the ``nd`` namespace does with its arguments."""
     for name, tensor in tensors.items():
         if not isinstance(tensor, NDArray):
-            who = "Positional arguments" if "num_args" in given else f"Argument {name}"
+            who = "Positional arguments" if is_variadic(op) else f"Argument {name}"
             raise AssertionError(f"{who} must have NDArray type, but got {tensor}")
     for name, value in given.items():
         if isinstance(value, NDArray) and name != "out":

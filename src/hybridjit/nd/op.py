@@ -1,1 +1,7 @@
 """``nd.op``: every public operator under its plain name; filled from the registry."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...

@@ -1,5 +1,7 @@
 """``nd.random``: random arrays. The ``*_like`` operators are filled in from the registry."""
 
+from typing import TYPE_CHECKING, Any
+
 from ..ops.sampling import Distributions
 from .ndarray import FUNCTIONS, NDArray
 
@@ -16,3 +18,7 @@ randint = _distributions.randint
 randn = _distributions.randn
 shuffle = _distributions.shuffle
 uniform = _distributions.uniform
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...

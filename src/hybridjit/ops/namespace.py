@@ -87,8 +87,17 @@ def input_slots(op: OpDef) -> tuple[str, ...]:
 
 
 def is_variadic(op: OpDef) -> bool:
-    """True if the operator takes any number of tensors, counted by ``num_args``."""
-    return any(attr.name == "num_args" for attr in op.attrs)
+    """True if the operator takes any number of tensors."""
+    return count_attribute(op) is not None
+
+
+def count_attribute(op: OpDef) -> str | None:
+    """The attribute that says how many tensors there are (``num_args``); None if they are fixed."""
+    if not callable(op.inputs):
+        return "num_args" if op.is_variadic else None
+    read = inspect.signature(op.inputs).parameters
+    counts = [a.name for a in op.attrs if a.type == "int" and a.name in read]
+    return counts[0] if counts else None
 
 
 def signature(op: OpDef, options: tuple[str, ...]) -> inspect.Signature:
@@ -145,11 +154,14 @@ def _fixed_function(
 def _variadic_function(
     op: OpDef, called: str, invoke: Invoke, options: tuple[str, ...]
 ) -> Callable[..., Any]:
+    count = count_attribute(op)
+    assert count is not None
+
     def function(*args: Any, **given: Any) -> Any:
         tensors = {f"arg{i}": tensor for i, tensor in enumerate(args)}
         for key in [k for k in given if k[:3] == "arg" and k[3:].isdigit()]:
             tensors[key] = given.pop(key)
-        given.setdefault("num_args", len(tensors))
+        given.setdefault(count, len(tensors))
         return invoke(op, called, tensors, given)
 
     return function

@@ -5,9 +5,13 @@ Loops and branches inside a graph are not supported: the functions for them say 
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..errors import MXNetError
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...
 
 
 def _refuse(name: str) -> NoReturn:

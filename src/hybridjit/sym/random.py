@@ -1,5 +1,7 @@
 """``sym.random``: random symbols. The ``*_like`` operators are filled in from the registry."""
 
+from typing import TYPE_CHECKING, Any
+
 from ..ops.sampling import Distributions
 from .symbol import FUNCTIONS, Symbol
 
@@ -16,3 +18,7 @@ randint = _distributions.randint
 randn = _distributions.randn
 shuffle = _distributions.shuffle
 uniform = _distributions.uniform
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...

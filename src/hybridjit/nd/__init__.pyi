@@ -1,0 +1,1676 @@
+"""Functions of the ``nd`` namespace. Made from the registry by tools/gen_stubs.py."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from . import contrib as contrib
+from . import image as image
+from . import linalg as linalg
+from . import op as op
+from . import random as random
+from . import sparse as sparse
+from .creation import arange as arange
+from .creation import array as array
+from .creation import concatenate as concatenate
+from .creation import empty as empty
+from .creation import eye as eye
+from .creation import from_numpy as from_numpy
+from .creation import full as full
+from .creation import histogram as histogram
+from .creation import linspace as linspace
+from .creation import moveaxis as moveaxis
+from .creation import onehot_encode as onehot_encode
+from .creation import ones as ones
+from .creation import waitall as waitall
+from .creation import zeros as zeros
+from .ndarray import NDArray as NDArray
+from .ndarray import add as add
+from .ndarray import divide as divide
+from .ndarray import equal as equal
+from .ndarray import greater as greater
+from .ndarray import greater_equal as greater_equal
+from .ndarray import invoke as invoke
+from .ndarray import lesser as lesser
+from .ndarray import lesser_equal as lesser_equal
+from .ndarray import logical_and as logical_and
+from .ndarray import logical_or as logical_or
+from .ndarray import logical_xor as logical_xor
+from .ndarray import maximum as maximum
+from .ndarray import minimum as minimum
+from .ndarray import modulo as modulo
+from .ndarray import multiply as multiply
+from .ndarray import not_equal as not_equal
+from .ndarray import power as power
+from .ndarray import split_v2 as split_v2
+from .ndarray import subtract as subtract
+from .ndarray import true_divide as true_divide
+
+_Sizes = int | Sequence[Any]
+
+def load(fname: str) -> Any: ...
+def load_frombuffer(buf: bytes | str) -> Any: ...
+def save(fname: str, data: Any) -> None: ...
+def Activation(
+    data: NDArray | None = ...,
+    act_type: str = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def BatchNorm(
+    data: NDArray | None = ...,
+    gamma: NDArray | None = ...,
+    beta: NDArray | None = ...,
+    moving_mean: NDArray | None = ...,
+    moving_var: NDArray | None = ...,
+    eps: float = 0.001,
+    momentum: float = 0.9,
+    fix_gamma: bool = True,
+    use_global_stats: bool = False,
+    output_mean_var: bool = False,
+    axis: int = 1,
+    min_calib_range: float | None = None,
+    max_calib_range: float | None = None,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Any: ...
+def BatchNorm_v1(
+    data: NDArray | None = ...,
+    gamma: NDArray | None = ...,
+    beta: NDArray | None = ...,
+    moving_mean: NDArray | None = ...,
+    moving_var: NDArray | None = ...,
+    eps: float = 0.001,
+    momentum: float = 0.9,
+    fix_gamma: bool = True,
+    use_global_stats: bool = False,
+    output_mean_var: bool = False,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Any: ...
+def BlockGrad(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def Cast(
+    data: NDArray | None = ...,
+    dtype: Any = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def Concat(
+    *data: NDArray,
+    num_args: int = ...,
+    dim: int = 1,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def Convolution(
+    data: NDArray | None = ...,
+    weight: NDArray | None = ...,
+    bias: NDArray | None = ...,
+    kernel: _Sizes = ...,
+    stride: _Sizes = (),
+    dilate: _Sizes = (),
+    pad: _Sizes = (),
+    num_filter: int = ...,
+    num_group: int = 1,
+    no_bias: bool = False,
+    layout: str | None = None,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def Convolution_v1(
+    data: NDArray | None = ...,
+    weight: NDArray | None = ...,
+    bias: NDArray | None = ...,
+    kernel: _Sizes = ...,
+    stride: _Sizes = (),
+    dilate: _Sizes = (),
+    pad: _Sizes = (),
+    num_filter: int = ...,
+    num_group: int = 1,
+    no_bias: bool = False,
+    layout: str | None = None,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def Crop(
+    *data: NDArray,
+    num_args: int = ...,
+    offset: _Sizes = ...,
+    h_w: _Sizes = ...,
+    center_crop: bool = False,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def Deconvolution(
+    data: NDArray | None = ...,
+    weight: NDArray | None = ...,
+    bias: NDArray | None = ...,
+    kernel: _Sizes = ...,
+    stride: _Sizes = (),
+    dilate: _Sizes = (),
+    pad: _Sizes = (),
+    adj: _Sizes = (),
+    target_shape: _Sizes = (),
+    num_filter: int = ...,
+    num_group: int = 1,
+    no_bias: bool = True,
+    layout: str | None = None,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def Dropout(
+    data: NDArray | None = ...,
+    p: float = 0.5,
+    mode: str = "training",
+    axes: _Sizes = (),
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def ElementWiseSum(
+    *data: NDArray, num_args: int = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def Embedding(
+    data: NDArray | None = ...,
+    weight: NDArray | None = ...,
+    input_dim: int = ...,
+    output_dim: int = ...,
+    dtype: Any = ...,
+    sparse_grad: bool = False,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def Flatten(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def FullyConnected(
+    data: NDArray | None = ...,
+    weight: NDArray | None = ...,
+    bias: NDArray | None = ...,
+    num_hidden: int = ...,
+    no_bias: bool = False,
+    flatten: bool = True,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def GroupNorm(
+    data: NDArray | None = ...,
+    gamma: NDArray | None = ...,
+    beta: NDArray | None = ...,
+    num_groups: int = 1,
+    eps: float = 1e-05,
+    output_mean_var: bool = False,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Any: ...
+def IdentityAttachKLSparseReg(
+    data: NDArray | None = ...,
+    moving_avg: NDArray | None = ...,
+    sparseness_target: float = 0.1,
+    penalty: float = 0.001,
+    momentum: float = 0.9,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def InstanceNorm(
+    data: NDArray | None = ...,
+    gamma: NDArray | None = ...,
+    beta: NDArray | None = ...,
+    eps: float = 0.001,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def L2Normalization(
+    data: NDArray | None = ...,
+    eps: float = 1e-10,
+    mode: str = "instance",
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def LRN(
+    data: NDArray | None = ...,
+    alpha: float = 0.0001,
+    beta: float = 0.75,
+    knorm: float = 2.0,
+    nsize: int = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def LayerNorm(
+    data: NDArray | None = ...,
+    gamma: NDArray | None = ...,
+    beta: NDArray | None = ...,
+    axis: int = -1,
+    eps: float = 1e-05,
+    output_mean_var: bool = False,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Any: ...
+def LeakyReLU(
+    data: NDArray | None = ...,
+    gamma: NDArray | None = ...,
+    act_type: str = "leaky",
+    slope: float = 0.25,
+    lower_bound: float = 0.125,
+    upper_bound: float = 0.334,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def LinearRegressionOutput(
+    data: NDArray | None = ...,
+    label: NDArray | None = ...,
+    grad_scale: float = 1.0,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def LogisticRegressionOutput(
+    data: NDArray | None = ...,
+    label: NDArray | None = ...,
+    grad_scale: float = 1.0,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def MAERegressionOutput(
+    data: NDArray | None = ...,
+    label: NDArray | None = ...,
+    grad_scale: float = 1.0,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def MakeLoss(
+    data: NDArray | None = ...,
+    grad_scale: float = 1.0,
+    valid_thresh: float = 0.0,
+    normalization: str = "null",
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def Pad(
+    data: NDArray | None = ...,
+    mode: str = ...,
+    pad_width: _Sizes = ...,
+    constant_value: float = 0.0,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def Pooling(
+    data: NDArray | None = ...,
+    kernel: _Sizes = (),
+    pool_type: str = "max",
+    global_pool: bool = False,
+    pooling_convention: str = "valid",
+    stride: _Sizes = (),
+    pad: _Sizes = (),
+    p_value: int | None = None,
+    count_include_pad: bool | None = None,
+    layout: str | None = None,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def Pooling_v1(
+    data: NDArray | None = ...,
+    kernel: _Sizes = (),
+    pool_type: str = "max",
+    global_pool: bool = False,
+    pooling_convention: str = "valid",
+    stride: _Sizes = (),
+    pad: _Sizes = (),
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def Reshape(
+    data: NDArray | None = ...,
+    shape: _Sizes = (),
+    reverse: bool = False,
+    target_shape: _Sizes = (),
+    keep_highest: bool = False,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def SVMOutput(
+    data: NDArray | None = ...,
+    label: NDArray | None = ...,
+    margin: float = 1.0,
+    regularization_coefficient: float = 1.0,
+    use_linear: bool = False,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def SliceChannel(
+    data: NDArray | None = ...,
+    num_outputs: int = ...,
+    axis: int = 1,
+    squeeze_axis: bool = False,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Any: ...
+def Softmax(
+    data: NDArray | None = ...,
+    label: NDArray | None = ...,
+    grad_scale: float = 1.0,
+    ignore_label: float = -1.0,
+    multi_output: bool = False,
+    use_ignore: bool = False,
+    preserve_shape: bool = False,
+    normalization: str = "null",
+    out_grad: bool = False,
+    smooth_alpha: float = 0.0,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def SoftmaxActivation(
+    data: NDArray | None = ...,
+    mode: str = "instance",
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def SoftmaxOutput(
+    data: NDArray | None = ...,
+    label: NDArray | None = ...,
+    grad_scale: float = 1.0,
+    ignore_label: float = -1.0,
+    multi_output: bool = False,
+    use_ignore: bool = False,
+    preserve_shape: bool = False,
+    normalization: str = "null",
+    out_grad: bool = False,
+    smooth_alpha: float = 0.0,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def SwapAxis(
+    data: NDArray | None = ...,
+    dim1: int = 0,
+    dim2: int = 0,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def UpSampling(
+    *data: NDArray,
+    scale: int = ...,
+    num_filter: int = 0,
+    sample_type: str = ...,
+    multi_input_mode: str = "concat",
+    num_args: int = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def abs(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def add_n(
+    *data: NDArray, num_args: int = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def all_finite(
+    data: NDArray | None = ...,
+    init_output: bool = True,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def amp_cast(
+    data: NDArray | None = ...,
+    dtype: Any = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def amp_multicast(
+    *data: NDArray,
+    num_outputs: int = 2,
+    cast_narrow: bool = False,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Any: ...
+def arccos(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def arccosh(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def arcsin(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def arcsinh(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def arctan(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def arctanh(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def argmax(
+    data: NDArray | None = ...,
+    axis: int | None = None,
+    keepdims: bool = False,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def argmax_channel(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def argmin(
+    data: NDArray | None = ...,
+    axis: int | None = None,
+    keepdims: bool = False,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def argsort(
+    data: NDArray | None = ...,
+    axis: int | None = -1,
+    is_ascend: bool = True,
+    dtype: Any = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def batch_dot(
+    lhs: NDArray | None = ...,
+    rhs: NDArray | None = ...,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    forward_stype: str = "None",
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def batch_take(
+    a: NDArray | None = ...,
+    indices: NDArray | None = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def broadcast_add(
+    lhs: NDArray | None = ...,
+    rhs: NDArray | None = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def broadcast_axes(
+    data: NDArray | None = ...,
+    axis: _Sizes = (),
+    size: _Sizes = (),
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def broadcast_axis(
+    data: NDArray | None = ...,
+    axis: _Sizes = (),
+    size: _Sizes = (),
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def broadcast_div(
+    lhs: NDArray | None = ...,
+    rhs: NDArray | None = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def broadcast_equal(
+    lhs: NDArray | None = ...,
+    rhs: NDArray | None = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def broadcast_greater(
+    lhs: NDArray | None = ...,
+    rhs: NDArray | None = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def broadcast_greater_equal(
+    lhs: NDArray | None = ...,
+    rhs: NDArray | None = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def broadcast_hypot(
+    lhs: NDArray | None = ...,
+    rhs: NDArray | None = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def broadcast_lesser(
+    lhs: NDArray | None = ...,
+    rhs: NDArray | None = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def broadcast_lesser_equal(
+    lhs: NDArray | None = ...,
+    rhs: NDArray | None = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def broadcast_like(
+    lhs: NDArray | None = ...,
+    rhs: NDArray | None = ...,
+    lhs_axes: _Sizes | None = None,
+    rhs_axes: _Sizes | None = None,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def broadcast_logical_and(
+    lhs: NDArray | None = ...,
+    rhs: NDArray | None = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def broadcast_logical_or(
+    lhs: NDArray | None = ...,
+    rhs: NDArray | None = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def broadcast_logical_xor(
+    lhs: NDArray | None = ...,
+    rhs: NDArray | None = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def broadcast_maximum(
+    lhs: NDArray | None = ...,
+    rhs: NDArray | None = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def broadcast_minimum(
+    lhs: NDArray | None = ...,
+    rhs: NDArray | None = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def broadcast_minus(
+    lhs: NDArray | None = ...,
+    rhs: NDArray | None = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def broadcast_mod(
+    lhs: NDArray | None = ...,
+    rhs: NDArray | None = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def broadcast_mul(
+    lhs: NDArray | None = ...,
+    rhs: NDArray | None = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def broadcast_not_equal(
+    lhs: NDArray | None = ...,
+    rhs: NDArray | None = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def broadcast_plus(
+    lhs: NDArray | None = ...,
+    rhs: NDArray | None = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def broadcast_power(
+    lhs: NDArray | None = ...,
+    rhs: NDArray | None = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def broadcast_sub(
+    lhs: NDArray | None = ...,
+    rhs: NDArray | None = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def broadcast_to(
+    data: NDArray | None = ...,
+    shape: _Sizes = (),
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def cast(
+    data: NDArray | None = ...,
+    dtype: Any = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def cbrt(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def ceil(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def choose_element_0index(
+    data: NDArray | None = ...,
+    index: NDArray | None = ...,
+    axis: int | None = -1,
+    keepdims: bool = False,
+    mode: str = "clip",
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def clip(
+    data: NDArray | None = ...,
+    a_min: float = ...,
+    a_max: float = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def col2im(
+    data: NDArray | None = ...,
+    output_size: _Sizes = ...,
+    kernel: _Sizes = ...,
+    stride: _Sizes = (),
+    dilate: _Sizes = (),
+    pad: _Sizes = (),
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def concat(
+    *data: NDArray,
+    num_args: int = ...,
+    dim: int = 1,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def cos(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def cosh(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def crop(
+    data: NDArray | None = ...,
+    begin: _Sizes = ...,
+    end: _Sizes = ...,
+    step: _Sizes = (),
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def cumsum(
+    a: NDArray | None = ...,
+    axis: int | None = None,
+    dtype: Any = None,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def degrees(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def depth_to_space(
+    data: NDArray | None = ...,
+    block_size: int = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def diag(
+    data: NDArray | None = ...,
+    k: int = 0,
+    axis1: int = 0,
+    axis2: int = 1,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def dot(
+    lhs: NDArray | None = ...,
+    rhs: NDArray | None = ...,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    forward_stype: str = "None",
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def elemwise_add(
+    lhs: NDArray | None = ...,
+    rhs: NDArray | None = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def elemwise_div(
+    lhs: NDArray | None = ...,
+    rhs: NDArray | None = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def elemwise_mul(
+    lhs: NDArray | None = ...,
+    rhs: NDArray | None = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def elemwise_sub(
+    lhs: NDArray | None = ...,
+    rhs: NDArray | None = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def erf(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def erfinv(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def exp(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def expand_dims(
+    data: NDArray | None = ...,
+    axis: int = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def expm1(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def fix(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def flatten(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def flip(
+    data: NDArray | None = ...,
+    axis: _Sizes = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def floor(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def gamma(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def gammaln(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def gather_nd(
+    data: NDArray | None = ...,
+    indices: NDArray | None = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def hard_sigmoid(
+    data: NDArray | None = ...,
+    alpha: float = 0.2,
+    beta: float = 0.5,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def identity(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def im2col(
+    data: NDArray | None = ...,
+    kernel: _Sizes = ...,
+    stride: _Sizes = (),
+    dilate: _Sizes = (),
+    pad: _Sizes = (),
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def khatri_rao(
+    *data: NDArray, num_args: int = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def linalg_det(
+    A: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> Any: ...
+def linalg_extractdiag(
+    A: NDArray | None = ..., offset: int = 0, out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def linalg_extracttrian(
+    A: NDArray | None = ...,
+    offset: int = 0,
+    lower: bool = True,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def linalg_gelqf(
+    A: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> Any: ...
+def linalg_gemm(
+    A: NDArray | None = ...,
+    B: NDArray | None = ...,
+    C: NDArray | None = ...,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    axis: int = -2,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def linalg_gemm2(
+    A: NDArray | None = ...,
+    B: NDArray | None = ...,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    alpha: float = 1.0,
+    axis: int = -2,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def linalg_inverse(
+    A: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def linalg_makediag(
+    A: NDArray | None = ..., offset: int = 0, out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def linalg_maketrian(
+    A: NDArray | None = ...,
+    offset: int = 0,
+    lower: bool = True,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def linalg_potrf(
+    A: NDArray | None = ...,
+    lower: bool = True,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def linalg_potri(
+    A: NDArray | None = ...,
+    lower: bool = True,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def linalg_slogdet(
+    A: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> Any: ...
+def linalg_sumlogdiag(
+    A: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def linalg_syevd(
+    A: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> Any: ...
+def linalg_syrk(
+    A: NDArray | None = ...,
+    transpose: bool = False,
+    alpha: float = 1.0,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def linalg_trmm(
+    A: NDArray | None = ...,
+    B: NDArray | None = ...,
+    transpose: bool = False,
+    rightside: bool = False,
+    lower: bool = True,
+    alpha: float = 1.0,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def linalg_trsm(
+    A: NDArray | None = ...,
+    B: NDArray | None = ...,
+    transpose: bool = False,
+    rightside: bool = False,
+    lower: bool = True,
+    alpha: float = 1.0,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def log(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def log10(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def log1p(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def log2(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def log_softmax(
+    data: NDArray | None = ...,
+    axis: int = -1,
+    temperature: float | None = None,
+    dtype: Any = None,
+    use_length: bool | None = False,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def logical_not(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def make_loss(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def max(
+    data: NDArray | None = ...,
+    axis: _Sizes | None = None,
+    keepdims: bool = False,
+    exclude: bool = False,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def max_axis(
+    data: NDArray | None = ...,
+    axis: _Sizes | None = None,
+    keepdims: bool = False,
+    exclude: bool = False,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def mean(
+    data: NDArray | None = ...,
+    axis: _Sizes | None = None,
+    keepdims: bool = False,
+    exclude: bool = False,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def min(
+    data: NDArray | None = ...,
+    axis: _Sizes | None = None,
+    keepdims: bool = False,
+    exclude: bool = False,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def min_axis(
+    data: NDArray | None = ...,
+    axis: _Sizes | None = None,
+    keepdims: bool = False,
+    exclude: bool = False,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def moments(
+    data: NDArray | None = ...,
+    axes: _Sizes | None = None,
+    keepdims: bool = False,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Any: ...
+def nanprod(
+    data: NDArray | None = ...,
+    axis: _Sizes | None = None,
+    keepdims: bool = False,
+    exclude: bool = False,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def nansum(
+    data: NDArray | None = ...,
+    axis: _Sizes | None = None,
+    keepdims: bool = False,
+    exclude: bool = False,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def negative(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def norm(
+    data: NDArray | None = ...,
+    ord: int = 2,
+    axis: _Sizes | None = None,
+    out_dtype: Any = None,
+    keepdims: bool = False,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def normal(
+    loc: float = 0.0,
+    scale: float = 1.0,
+    shape: _Sizes | None = None,
+    dtype: Any = None,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def one_hot(
+    indices: NDArray | None = ...,
+    depth: int = ...,
+    on_value: float = 1.0,
+    off_value: float = 0.0,
+    dtype: Any = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def ones_like(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def pad(
+    data: NDArray | None = ...,
+    mode: str = ...,
+    pad_width: _Sizes = ...,
+    constant_value: float = 0.0,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def pick(
+    data: NDArray | None = ...,
+    index: NDArray | None = ...,
+    axis: int | None = -1,
+    keepdims: bool = False,
+    mode: str = "clip",
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def prod(
+    data: NDArray | None = ...,
+    axis: _Sizes | None = None,
+    keepdims: bool = False,
+    exclude: bool = False,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def radians(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def random_exponential(
+    lam: float = 1.0,
+    shape: _Sizes | None = None,
+    dtype: Any = None,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def random_gamma(
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    shape: _Sizes | None = None,
+    dtype: Any = None,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def random_generalized_negative_binomial(
+    mu: float = 1.0,
+    alpha: float = 1.0,
+    shape: _Sizes | None = None,
+    dtype: Any = None,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def random_negative_binomial(
+    k: int = 1,
+    p: float = 1.0,
+    shape: _Sizes | None = None,
+    dtype: Any = None,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def random_normal(
+    loc: float = 0.0,
+    scale: float = 1.0,
+    shape: _Sizes | None = None,
+    dtype: Any = None,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def random_pdf_dirichlet(
+    sample: NDArray | None = ...,
+    alpha: NDArray | None = ...,
+    is_log: bool = False,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def random_pdf_exponential(
+    sample: NDArray | None = ...,
+    lam: NDArray | None = ...,
+    is_log: bool = False,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def random_pdf_gamma(
+    sample: NDArray | None = ...,
+    alpha: NDArray | None = ...,
+    beta: NDArray | None = ...,
+    is_log: bool = False,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def random_pdf_generalized_negative_binomial(
+    sample: NDArray | None = ...,
+    mu: NDArray | None = ...,
+    alpha: NDArray | None = ...,
+    is_log: bool = False,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def random_pdf_negative_binomial(
+    sample: NDArray | None = ...,
+    k: NDArray | None = ...,
+    p: NDArray | None = ...,
+    is_log: bool = False,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def random_pdf_normal(
+    sample: NDArray | None = ...,
+    mu: NDArray | None = ...,
+    sigma: NDArray | None = ...,
+    is_log: bool = False,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def random_pdf_poisson(
+    sample: NDArray | None = ...,
+    lam: NDArray | None = ...,
+    is_log: bool = False,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def random_pdf_uniform(
+    sample: NDArray | None = ...,
+    low: NDArray | None = ...,
+    high: NDArray | None = ...,
+    is_log: bool = False,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def random_poisson(
+    lam: float = 1.0,
+    shape: _Sizes | None = None,
+    dtype: Any = None,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def random_randint(
+    low: int = ...,
+    high: int = ...,
+    shape: _Sizes | None = None,
+    dtype: Any = None,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def random_uniform(
+    low: float = 0.0,
+    high: float = 1.0,
+    shape: _Sizes | None = None,
+    dtype: Any = None,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def ravel_multi_index(
+    data: NDArray | None = ...,
+    shape: _Sizes | None = None,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def rcbrt(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def reciprocal(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def relu(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def repeat(
+    data: NDArray | None = ...,
+    repeats: int = ...,
+    axis: int | None = None,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def reshape(
+    data: NDArray | None = ...,
+    shape: _Sizes = (),
+    reverse: bool = False,
+    target_shape: _Sizes = (),
+    keep_highest: bool = False,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def reshape_like(
+    lhs: NDArray | None = ...,
+    rhs: NDArray | None = ...,
+    lhs_begin: int | None = None,
+    lhs_end: int | None = None,
+    rhs_begin: int | None = None,
+    rhs_end: int | None = None,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def reverse(
+    data: NDArray | None = ...,
+    axis: _Sizes = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def rint(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def round(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def rsqrt(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def sample_exponential(
+    lam: NDArray | None = ...,
+    shape: _Sizes = (),
+    dtype: Any = None,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def sample_gamma(
+    alpha: NDArray | None = ...,
+    beta: NDArray | None = ...,
+    shape: _Sizes = (),
+    dtype: Any = None,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def sample_generalized_negative_binomial(
+    mu: NDArray | None = ...,
+    alpha: NDArray | None = ...,
+    shape: _Sizes = (),
+    dtype: Any = None,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def sample_multinomial(
+    data: NDArray | None = ...,
+    shape: _Sizes = (),
+    get_prob: bool = False,
+    dtype: Any = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Any: ...
+def sample_negative_binomial(
+    k: NDArray | None = ...,
+    p: NDArray | None = ...,
+    shape: _Sizes = (),
+    dtype: Any = None,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def sample_normal(
+    mu: NDArray | None = ...,
+    sigma: NDArray | None = ...,
+    shape: _Sizes = (),
+    dtype: Any = None,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def sample_poisson(
+    lam: NDArray | None = ...,
+    shape: _Sizes = (),
+    dtype: Any = None,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def sample_uniform(
+    low: NDArray | None = ...,
+    high: NDArray | None = ...,
+    shape: _Sizes = (),
+    dtype: Any = None,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def scatter_nd(
+    data: NDArray | None = ...,
+    indices: NDArray | None = ...,
+    shape: _Sizes = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def shape_array(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def shuffle(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def sigmoid(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def sign(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def sin(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def sinh(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def size_array(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def slice(
+    data: NDArray | None = ...,
+    begin: _Sizes = ...,
+    end: _Sizes = ...,
+    step: _Sizes = (),
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def slice_axis(
+    data: NDArray | None = ...,
+    axis: int = ...,
+    begin: int = ...,
+    end: int | None = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def slice_like(
+    data: NDArray | None = ...,
+    shape_like: NDArray | None = ...,
+    axes: _Sizes = (),
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def smooth_l1(
+    data: NDArray | None = ...,
+    scalar: float = 1.0,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def softmax(
+    data: NDArray | None = ...,
+    length: NDArray | None = ...,
+    axis: int = -1,
+    temperature: float | None = None,
+    dtype: Any = None,
+    use_length: bool | None = False,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def softmax_cross_entropy(
+    data: NDArray | None = ...,
+    label: NDArray | None = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def softmin(
+    data: NDArray | None = ...,
+    axis: int = -1,
+    temperature: float | None = None,
+    dtype: Any = None,
+    use_length: bool | None = False,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def softsign(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def sort(
+    data: NDArray | None = ...,
+    axis: int | None = -1,
+    is_ascend: bool = True,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Any: ...
+def space_to_depth(
+    data: NDArray | None = ...,
+    block_size: int = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def split(
+    data: NDArray | None = ...,
+    num_outputs: int = ...,
+    axis: int = 1,
+    squeeze_axis: bool = False,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Any: ...
+def sqrt(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def square(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def squeeze(
+    data: NDArray | None = ...,
+    axis: _Sizes | None = None,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def stack(
+    *data: NDArray,
+    axis: int = 0,
+    num_args: int = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def stop_gradient(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def sum(
+    data: NDArray | None = ...,
+    axis: _Sizes | None = None,
+    keepdims: bool = False,
+    exclude: bool = False,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def sum_axis(
+    data: NDArray | None = ...,
+    axis: _Sizes | None = None,
+    keepdims: bool = False,
+    exclude: bool = False,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def swapaxes(
+    data: NDArray | None = ...,
+    dim1: int = 0,
+    dim2: int = 0,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def take(
+    a: NDArray | None = ...,
+    indices: NDArray | None = ...,
+    axis: int = 0,
+    mode: str = "clip",
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def tan(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def tanh(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def tile(
+    data: NDArray | None = ...,
+    reps: _Sizes = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def topk(
+    data: NDArray | None = ...,
+    axis: int | None = -1,
+    k: int = 1,
+    ret_typ: str = "indices",
+    is_ascend: bool = False,
+    dtype: Any = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Any: ...
+def transpose(
+    data: NDArray | None = ...,
+    axes: _Sizes = (),
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def trunc(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def uniform(
+    low: float = 0.0,
+    high: float = 1.0,
+    shape: _Sizes | None = None,
+    dtype: Any = None,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def unravel_index(
+    data: NDArray | None = ...,
+    shape: _Sizes | None = None,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def where(
+    condition: NDArray | None = ...,
+    x: NDArray | None = ...,
+    y: NDArray | None = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def zeros_like(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...

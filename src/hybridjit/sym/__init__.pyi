@@ -1,0 +1,1212 @@
+"""Functions of the ``sym`` namespace. Made from the registry by tools/gen_stubs.py."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from . import contrib as contrib
+from . import image as image
+from . import linalg as linalg
+from . import op as op
+from . import random as random
+from . import sparse as sparse
+from .creation import Group as Group
+from .creation import Variable as Variable
+from .creation import arange as arange
+from .creation import eye as eye
+from .creation import full as full
+from .creation import histogram as histogram
+from .creation import linspace as linspace
+from .creation import load as load
+from .creation import load_json as load_json
+from .creation import ones as ones
+from .creation import var as var
+from .creation import zeros as zeros
+from .symbol import Symbol as Symbol
+from .symbol import hypot as hypot
+from .symbol import maximum as maximum
+from .symbol import minimum as minimum
+from .symbol import power as power
+from .symbol import split_v2 as split_v2
+
+_Sizes = int | Sequence[Any]
+
+pow = power
+
+def Activation(
+    data: Symbol | None = ..., act_type: str = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def BatchNorm(
+    data: Symbol | None = ...,
+    gamma: Symbol | None = ...,
+    beta: Symbol | None = ...,
+    moving_mean: Symbol | None = ...,
+    moving_var: Symbol | None = ...,
+    eps: float = 0.001,
+    momentum: float = 0.9,
+    fix_gamma: bool = True,
+    use_global_stats: bool = False,
+    output_mean_var: bool = False,
+    axis: int = 1,
+    min_calib_range: float | None = None,
+    max_calib_range: float | None = None,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def BatchNorm_v1(
+    data: Symbol | None = ...,
+    gamma: Symbol | None = ...,
+    beta: Symbol | None = ...,
+    moving_mean: Symbol | None = ...,
+    moving_var: Symbol | None = ...,
+    eps: float = 0.001,
+    momentum: float = 0.9,
+    fix_gamma: bool = True,
+    use_global_stats: bool = False,
+    output_mean_var: bool = False,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def BlockGrad(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def Cast(
+    data: Symbol | None = ..., dtype: Any = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def Concat(
+    *data: Symbol, num_args: int = ..., dim: int = 1, name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def Convolution(
+    data: Symbol | None = ...,
+    weight: Symbol | None = ...,
+    bias: Symbol | None = ...,
+    kernel: _Sizes = ...,
+    stride: _Sizes = (),
+    dilate: _Sizes = (),
+    pad: _Sizes = (),
+    num_filter: int = ...,
+    num_group: int = 1,
+    no_bias: bool = False,
+    layout: str | None = None,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def Convolution_v1(
+    data: Symbol | None = ...,
+    weight: Symbol | None = ...,
+    bias: Symbol | None = ...,
+    kernel: _Sizes = ...,
+    stride: _Sizes = (),
+    dilate: _Sizes = (),
+    pad: _Sizes = (),
+    num_filter: int = ...,
+    num_group: int = 1,
+    no_bias: bool = False,
+    layout: str | None = None,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def Crop(
+    *data: Symbol,
+    num_args: int = ...,
+    offset: _Sizes = ...,
+    h_w: _Sizes = ...,
+    center_crop: bool = False,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def Deconvolution(
+    data: Symbol | None = ...,
+    weight: Symbol | None = ...,
+    bias: Symbol | None = ...,
+    kernel: _Sizes = ...,
+    stride: _Sizes = (),
+    dilate: _Sizes = (),
+    pad: _Sizes = (),
+    adj: _Sizes = (),
+    target_shape: _Sizes = (),
+    num_filter: int = ...,
+    num_group: int = 1,
+    no_bias: bool = True,
+    layout: str | None = None,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def Dropout(
+    data: Symbol | None = ...,
+    p: float = 0.5,
+    mode: str = "training",
+    axes: _Sizes = (),
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def ElementWiseSum(
+    *data: Symbol, num_args: int = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def Embedding(
+    data: Symbol | None = ...,
+    weight: Symbol | None = ...,
+    input_dim: int = ...,
+    output_dim: int = ...,
+    dtype: Any = ...,
+    sparse_grad: bool = False,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def Flatten(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def FullyConnected(
+    data: Symbol | None = ...,
+    weight: Symbol | None = ...,
+    bias: Symbol | None = ...,
+    num_hidden: int = ...,
+    no_bias: bool = False,
+    flatten: bool = True,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def GroupNorm(
+    data: Symbol | None = ...,
+    gamma: Symbol | None = ...,
+    beta: Symbol | None = ...,
+    num_groups: int = 1,
+    eps: float = 1e-05,
+    output_mean_var: bool = False,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def IdentityAttachKLSparseReg(
+    data: Symbol | None = ...,
+    moving_avg: Symbol | None = ...,
+    sparseness_target: float = 0.1,
+    penalty: float = 0.001,
+    momentum: float = 0.9,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def InstanceNorm(
+    data: Symbol | None = ...,
+    gamma: Symbol | None = ...,
+    beta: Symbol | None = ...,
+    eps: float = 0.001,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def L2Normalization(
+    data: Symbol | None = ...,
+    eps: float = 1e-10,
+    mode: str = "instance",
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def LRN(
+    data: Symbol | None = ...,
+    alpha: float = 0.0001,
+    beta: float = 0.75,
+    knorm: float = 2.0,
+    nsize: int = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def LayerNorm(
+    data: Symbol | None = ...,
+    gamma: Symbol | None = ...,
+    beta: Symbol | None = ...,
+    axis: int = -1,
+    eps: float = 1e-05,
+    output_mean_var: bool = False,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def LeakyReLU(
+    data: Symbol | None = ...,
+    gamma: Symbol | None = ...,
+    act_type: str = "leaky",
+    slope: float = 0.25,
+    lower_bound: float = 0.125,
+    upper_bound: float = 0.334,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def LinearRegressionOutput(
+    data: Symbol | None = ...,
+    label: Symbol | None = ...,
+    grad_scale: float = 1.0,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def LogisticRegressionOutput(
+    data: Symbol | None = ...,
+    label: Symbol | None = ...,
+    grad_scale: float = 1.0,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def MAERegressionOutput(
+    data: Symbol | None = ...,
+    label: Symbol | None = ...,
+    grad_scale: float = 1.0,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def MakeLoss(
+    data: Symbol | None = ...,
+    grad_scale: float = 1.0,
+    valid_thresh: float = 0.0,
+    normalization: str = "null",
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def Pad(
+    data: Symbol | None = ...,
+    mode: str = ...,
+    pad_width: _Sizes = ...,
+    constant_value: float = 0.0,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def Pooling(
+    data: Symbol | None = ...,
+    kernel: _Sizes = (),
+    pool_type: str = "max",
+    global_pool: bool = False,
+    pooling_convention: str = "valid",
+    stride: _Sizes = (),
+    pad: _Sizes = (),
+    p_value: int | None = None,
+    count_include_pad: bool | None = None,
+    layout: str | None = None,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def Pooling_v1(
+    data: Symbol | None = ...,
+    kernel: _Sizes = (),
+    pool_type: str = "max",
+    global_pool: bool = False,
+    pooling_convention: str = "valid",
+    stride: _Sizes = (),
+    pad: _Sizes = (),
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def Reshape(
+    data: Symbol | None = ...,
+    shape: _Sizes = (),
+    reverse: bool = False,
+    target_shape: _Sizes = (),
+    keep_highest: bool = False,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def SVMOutput(
+    data: Symbol | None = ...,
+    label: Symbol | None = ...,
+    margin: float = 1.0,
+    regularization_coefficient: float = 1.0,
+    use_linear: bool = False,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def SliceChannel(
+    data: Symbol | None = ...,
+    num_outputs: int = ...,
+    axis: int = 1,
+    squeeze_axis: bool = False,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def Softmax(
+    data: Symbol | None = ...,
+    label: Symbol | None = ...,
+    grad_scale: float = 1.0,
+    ignore_label: float = -1.0,
+    multi_output: bool = False,
+    use_ignore: bool = False,
+    preserve_shape: bool = False,
+    normalization: str = "null",
+    out_grad: bool = False,
+    smooth_alpha: float = 0.0,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def SoftmaxActivation(
+    data: Symbol | None = ..., mode: str = "instance", name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def SoftmaxOutput(
+    data: Symbol | None = ...,
+    label: Symbol | None = ...,
+    grad_scale: float = 1.0,
+    ignore_label: float = -1.0,
+    multi_output: bool = False,
+    use_ignore: bool = False,
+    preserve_shape: bool = False,
+    normalization: str = "null",
+    out_grad: bool = False,
+    smooth_alpha: float = 0.0,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def SwapAxis(
+    data: Symbol | None = ..., dim1: int = 0, dim2: int = 0, name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def UpSampling(
+    *data: Symbol,
+    scale: int = ...,
+    num_filter: int = 0,
+    sample_type: str = ...,
+    multi_input_mode: str = "concat",
+    num_args: int = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def abs(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def add_n(*data: Symbol, num_args: int = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def all_finite(
+    data: Symbol | None = ..., init_output: bool = True, name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def amp_cast(
+    data: Symbol | None = ..., dtype: Any = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def amp_multicast(
+    *data: Symbol,
+    num_outputs: int = 2,
+    cast_narrow: bool = False,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def arccos(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def arccosh(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def arcsin(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def arcsinh(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def arctan(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def arctanh(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def argmax(
+    data: Symbol | None = ...,
+    axis: int | None = None,
+    keepdims: bool = False,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def argmax_channel(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def argmin(
+    data: Symbol | None = ...,
+    axis: int | None = None,
+    keepdims: bool = False,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def argsort(
+    data: Symbol | None = ...,
+    axis: int | None = -1,
+    is_ascend: bool = True,
+    dtype: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def batch_dot(
+    lhs: Symbol | None = ...,
+    rhs: Symbol | None = ...,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    forward_stype: str = "None",
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def batch_take(
+    a: Symbol | None = ..., indices: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def broadcast_add(
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def broadcast_axes(
+    data: Symbol | None = ...,
+    axis: _Sizes = (),
+    size: _Sizes = (),
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def broadcast_axis(
+    data: Symbol | None = ...,
+    axis: _Sizes = (),
+    size: _Sizes = (),
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def broadcast_div(
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def broadcast_equal(
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def broadcast_greater(
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def broadcast_greater_equal(
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def broadcast_hypot(
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def broadcast_lesser(
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def broadcast_lesser_equal(
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def broadcast_like(
+    lhs: Symbol | None = ...,
+    rhs: Symbol | None = ...,
+    lhs_axes: _Sizes | None = None,
+    rhs_axes: _Sizes | None = None,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def broadcast_logical_and(
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def broadcast_logical_or(
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def broadcast_logical_xor(
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def broadcast_maximum(
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def broadcast_minimum(
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def broadcast_minus(
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def broadcast_mod(
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def broadcast_mul(
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def broadcast_not_equal(
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def broadcast_plus(
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def broadcast_power(
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def broadcast_sub(
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def broadcast_to(
+    data: Symbol | None = ..., shape: _Sizes = (), name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def cast(
+    data: Symbol | None = ..., dtype: Any = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def cbrt(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def ceil(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def choose_element_0index(
+    data: Symbol | None = ...,
+    index: Symbol | None = ...,
+    axis: int | None = -1,
+    keepdims: bool = False,
+    mode: str = "clip",
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def clip(
+    data: Symbol | None = ...,
+    a_min: float = ...,
+    a_max: float = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def col2im(
+    data: Symbol | None = ...,
+    output_size: _Sizes = ...,
+    kernel: _Sizes = ...,
+    stride: _Sizes = (),
+    dilate: _Sizes = (),
+    pad: _Sizes = (),
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def concat(
+    *data: Symbol, num_args: int = ..., dim: int = 1, name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def cos(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def cosh(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def crop(
+    data: Symbol | None = ...,
+    begin: _Sizes = ...,
+    end: _Sizes = ...,
+    step: _Sizes = (),
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def cumsum(
+    a: Symbol | None = ...,
+    axis: int | None = None,
+    dtype: Any = None,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def degrees(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def depth_to_space(
+    data: Symbol | None = ..., block_size: int = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def diag(
+    data: Symbol | None = ...,
+    k: int = 0,
+    axis1: int = 0,
+    axis2: int = 1,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def dot(
+    lhs: Symbol | None = ...,
+    rhs: Symbol | None = ...,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    forward_stype: str = "None",
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def elemwise_add(
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def elemwise_div(
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def elemwise_mul(
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def elemwise_sub(
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def erf(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def erfinv(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def exp(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def expand_dims(
+    data: Symbol | None = ..., axis: int = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def expm1(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def fix(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def flatten(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def flip(
+    data: Symbol | None = ..., axis: _Sizes = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def floor(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def gamma(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def gammaln(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def gather_nd(
+    data: Symbol | None = ..., indices: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def hard_sigmoid(
+    data: Symbol | None = ...,
+    alpha: float = 0.2,
+    beta: float = 0.5,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def identity(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def im2col(
+    data: Symbol | None = ...,
+    kernel: _Sizes = ...,
+    stride: _Sizes = (),
+    dilate: _Sizes = (),
+    pad: _Sizes = (),
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def khatri_rao(
+    *data: Symbol, num_args: int = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def linalg_det(A: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def linalg_extractdiag(
+    A: Symbol | None = ..., offset: int = 0, name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def linalg_extracttrian(
+    A: Symbol | None = ...,
+    offset: int = 0,
+    lower: bool = True,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def linalg_gelqf(A: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def linalg_gemm(
+    A: Symbol | None = ...,
+    B: Symbol | None = ...,
+    C: Symbol | None = ...,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    axis: int = -2,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def linalg_gemm2(
+    A: Symbol | None = ...,
+    B: Symbol | None = ...,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    alpha: float = 1.0,
+    axis: int = -2,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def linalg_inverse(A: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def linalg_makediag(
+    A: Symbol | None = ..., offset: int = 0, name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def linalg_maketrian(
+    A: Symbol | None = ...,
+    offset: int = 0,
+    lower: bool = True,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def linalg_potrf(
+    A: Symbol | None = ..., lower: bool = True, name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def linalg_potri(
+    A: Symbol | None = ..., lower: bool = True, name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def linalg_slogdet(A: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def linalg_sumlogdiag(A: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def linalg_syevd(A: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def linalg_syrk(
+    A: Symbol | None = ...,
+    transpose: bool = False,
+    alpha: float = 1.0,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def linalg_trmm(
+    A: Symbol | None = ...,
+    B: Symbol | None = ...,
+    transpose: bool = False,
+    rightside: bool = False,
+    lower: bool = True,
+    alpha: float = 1.0,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def linalg_trsm(
+    A: Symbol | None = ...,
+    B: Symbol | None = ...,
+    transpose: bool = False,
+    rightside: bool = False,
+    lower: bool = True,
+    alpha: float = 1.0,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def log(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def log10(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def log1p(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def log2(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def log_softmax(
+    data: Symbol | None = ...,
+    axis: int = -1,
+    temperature: float | None = None,
+    dtype: Any = None,
+    use_length: bool | None = False,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def logical_not(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def make_loss(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def max(
+    data: Symbol | None = ...,
+    axis: _Sizes | None = None,
+    keepdims: bool = False,
+    exclude: bool = False,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def max_axis(
+    data: Symbol | None = ...,
+    axis: _Sizes | None = None,
+    keepdims: bool = False,
+    exclude: bool = False,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def mean(
+    data: Symbol | None = ...,
+    axis: _Sizes | None = None,
+    keepdims: bool = False,
+    exclude: bool = False,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def min(
+    data: Symbol | None = ...,
+    axis: _Sizes | None = None,
+    keepdims: bool = False,
+    exclude: bool = False,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def min_axis(
+    data: Symbol | None = ...,
+    axis: _Sizes | None = None,
+    keepdims: bool = False,
+    exclude: bool = False,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def moments(
+    data: Symbol | None = ...,
+    axes: _Sizes | None = None,
+    keepdims: bool = False,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def nanprod(
+    data: Symbol | None = ...,
+    axis: _Sizes | None = None,
+    keepdims: bool = False,
+    exclude: bool = False,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def nansum(
+    data: Symbol | None = ...,
+    axis: _Sizes | None = None,
+    keepdims: bool = False,
+    exclude: bool = False,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def negative(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def norm(
+    data: Symbol | None = ...,
+    ord: int = 2,
+    axis: _Sizes | None = None,
+    out_dtype: Any = None,
+    keepdims: bool = False,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def normal(
+    loc: float = 0.0,
+    scale: float = 1.0,
+    shape: _Sizes | None = None,
+    dtype: Any = None,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def one_hot(
+    indices: Symbol | None = ...,
+    depth: int = ...,
+    on_value: float = 1.0,
+    off_value: float = 0.0,
+    dtype: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def ones_like(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def pad(
+    data: Symbol | None = ...,
+    mode: str = ...,
+    pad_width: _Sizes = ...,
+    constant_value: float = 0.0,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def pick(
+    data: Symbol | None = ...,
+    index: Symbol | None = ...,
+    axis: int | None = -1,
+    keepdims: bool = False,
+    mode: str = "clip",
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def prod(
+    data: Symbol | None = ...,
+    axis: _Sizes | None = None,
+    keepdims: bool = False,
+    exclude: bool = False,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def radians(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def random_exponential(
+    lam: float = 1.0,
+    shape: _Sizes | None = None,
+    dtype: Any = None,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def random_gamma(
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    shape: _Sizes | None = None,
+    dtype: Any = None,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def random_generalized_negative_binomial(
+    mu: float = 1.0,
+    alpha: float = 1.0,
+    shape: _Sizes | None = None,
+    dtype: Any = None,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def random_negative_binomial(
+    k: int = 1,
+    p: float = 1.0,
+    shape: _Sizes | None = None,
+    dtype: Any = None,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def random_normal(
+    loc: float = 0.0,
+    scale: float = 1.0,
+    shape: _Sizes | None = None,
+    dtype: Any = None,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def random_pdf_dirichlet(
+    sample: Symbol | None = ...,
+    alpha: Symbol | None = ...,
+    is_log: bool = False,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def random_pdf_exponential(
+    sample: Symbol | None = ...,
+    lam: Symbol | None = ...,
+    is_log: bool = False,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def random_pdf_gamma(
+    sample: Symbol | None = ...,
+    alpha: Symbol | None = ...,
+    beta: Symbol | None = ...,
+    is_log: bool = False,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def random_pdf_generalized_negative_binomial(
+    sample: Symbol | None = ...,
+    mu: Symbol | None = ...,
+    alpha: Symbol | None = ...,
+    is_log: bool = False,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def random_pdf_negative_binomial(
+    sample: Symbol | None = ...,
+    k: Symbol | None = ...,
+    p: Symbol | None = ...,
+    is_log: bool = False,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def random_pdf_normal(
+    sample: Symbol | None = ...,
+    mu: Symbol | None = ...,
+    sigma: Symbol | None = ...,
+    is_log: bool = False,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def random_pdf_poisson(
+    sample: Symbol | None = ...,
+    lam: Symbol | None = ...,
+    is_log: bool = False,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def random_pdf_uniform(
+    sample: Symbol | None = ...,
+    low: Symbol | None = ...,
+    high: Symbol | None = ...,
+    is_log: bool = False,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def random_poisson(
+    lam: float = 1.0,
+    shape: _Sizes | None = None,
+    dtype: Any = None,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def random_randint(
+    low: int = ...,
+    high: int = ...,
+    shape: _Sizes | None = None,
+    dtype: Any = None,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def random_uniform(
+    low: float = 0.0,
+    high: float = 1.0,
+    shape: _Sizes | None = None,
+    dtype: Any = None,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def ravel_multi_index(
+    data: Symbol | None = ..., shape: _Sizes | None = None, name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def rcbrt(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def reciprocal(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def relu(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def repeat(
+    data: Symbol | None = ...,
+    repeats: int = ...,
+    axis: int | None = None,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def reshape(
+    data: Symbol | None = ...,
+    shape: _Sizes = (),
+    reverse: bool = False,
+    target_shape: _Sizes = (),
+    keep_highest: bool = False,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def reshape_like(
+    lhs: Symbol | None = ...,
+    rhs: Symbol | None = ...,
+    lhs_begin: int | None = None,
+    lhs_end: int | None = None,
+    rhs_begin: int | None = None,
+    rhs_end: int | None = None,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def reverse(
+    data: Symbol | None = ..., axis: _Sizes = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def rint(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def round(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def rsqrt(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def sample_exponential(
+    lam: Symbol | None = ...,
+    shape: _Sizes = (),
+    dtype: Any = None,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def sample_gamma(
+    alpha: Symbol | None = ...,
+    beta: Symbol | None = ...,
+    shape: _Sizes = (),
+    dtype: Any = None,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def sample_generalized_negative_binomial(
+    mu: Symbol | None = ...,
+    alpha: Symbol | None = ...,
+    shape: _Sizes = (),
+    dtype: Any = None,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def sample_multinomial(
+    data: Symbol | None = ...,
+    shape: _Sizes = (),
+    get_prob: bool = False,
+    dtype: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def sample_negative_binomial(
+    k: Symbol | None = ...,
+    p: Symbol | None = ...,
+    shape: _Sizes = (),
+    dtype: Any = None,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def sample_normal(
+    mu: Symbol | None = ...,
+    sigma: Symbol | None = ...,
+    shape: _Sizes = (),
+    dtype: Any = None,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def sample_poisson(
+    lam: Symbol | None = ...,
+    shape: _Sizes = (),
+    dtype: Any = None,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def sample_uniform(
+    low: Symbol | None = ...,
+    high: Symbol | None = ...,
+    shape: _Sizes = (),
+    dtype: Any = None,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def scatter_nd(
+    data: Symbol | None = ...,
+    indices: Symbol | None = ...,
+    shape: _Sizes = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def shape_array(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def shuffle(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def sigmoid(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def sign(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def sin(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def sinh(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def size_array(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def slice(
+    data: Symbol | None = ...,
+    begin: _Sizes = ...,
+    end: _Sizes = ...,
+    step: _Sizes = (),
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def slice_axis(
+    data: Symbol | None = ...,
+    axis: int = ...,
+    begin: int = ...,
+    end: int | None = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def slice_like(
+    data: Symbol | None = ...,
+    shape_like: Symbol | None = ...,
+    axes: _Sizes = (),
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def smooth_l1(
+    data: Symbol | None = ..., scalar: float = 1.0, name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def softmax(
+    data: Symbol | None = ...,
+    length: Symbol | None = ...,
+    axis: int = -1,
+    temperature: float | None = None,
+    dtype: Any = None,
+    use_length: bool | None = False,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def softmax_cross_entropy(
+    data: Symbol | None = ..., label: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def softmin(
+    data: Symbol | None = ...,
+    axis: int = -1,
+    temperature: float | None = None,
+    dtype: Any = None,
+    use_length: bool | None = False,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def softsign(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def sort(
+    data: Symbol | None = ...,
+    axis: int | None = -1,
+    is_ascend: bool = True,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def space_to_depth(
+    data: Symbol | None = ..., block_size: int = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def split(
+    data: Symbol | None = ...,
+    num_outputs: int = ...,
+    axis: int = 1,
+    squeeze_axis: bool = False,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def sqrt(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def square(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def squeeze(
+    data: Symbol | None = ..., axis: _Sizes | None = None, name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def stack(
+    *data: Symbol, axis: int = 0, num_args: int = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def stop_gradient(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def sum(
+    data: Symbol | None = ...,
+    axis: _Sizes | None = None,
+    keepdims: bool = False,
+    exclude: bool = False,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def sum_axis(
+    data: Symbol | None = ...,
+    axis: _Sizes | None = None,
+    keepdims: bool = False,
+    exclude: bool = False,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def swapaxes(
+    data: Symbol | None = ..., dim1: int = 0, dim2: int = 0, name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def take(
+    a: Symbol | None = ...,
+    indices: Symbol | None = ...,
+    axis: int = 0,
+    mode: str = "clip",
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def tan(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def tanh(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def tile(
+    data: Symbol | None = ..., reps: _Sizes = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def topk(
+    data: Symbol | None = ...,
+    axis: int | None = -1,
+    k: int = 1,
+    ret_typ: str = "indices",
+    is_ascend: bool = False,
+    dtype: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def transpose(
+    data: Symbol | None = ..., axes: _Sizes = (), name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def trunc(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def uniform(
+    low: float = 0.0,
+    high: float = 1.0,
+    shape: _Sizes | None = None,
+    dtype: Any = None,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def unravel_index(
+    data: Symbol | None = ..., shape: _Sizes | None = None, name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def where(
+    condition: Symbol | None = ...,
+    x: Symbol | None = ...,
+    y: Symbol | None = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def zeros_like(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...

@@ -1,0 +1,171 @@
+"""Write the .pyi files that show editors and type checkers what the registry puts into nd and sym.
+
+    python tools/gen_stubs.py
+
+In: the registry, and the imports of ``nd/__init__.py`` and ``sym/__init__.py``. Out: their stubs
+and those of the sub-modules that hold nothing else. A test compares the files with what this makes.
+"""
+
+from __future__ import annotations
+
+import ast
+import keyword
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+
+import hybridjit
+from hybridjit.nd.ndarray import FUNCTIONS as ND_FUNCTIONS
+from hybridjit.ops.attrs import Attr
+from hybridjit.ops.namespace import input_slots, is_variadic
+from hybridjit.ops.registry import OpDef, lookup
+from hybridjit.sym.symbol import FUNCTIONS as SYM_FUNCTIONS
+
+PACKAGE = Path(hybridjit.__file__).parent
+NAMESPACES = {
+    "nd": ("NDArray", "ndarray", ND_FUNCTIONS),
+    "sym": ("Symbol", "symbol", SYM_FUNCTIONS),
+}
+FILLED = ("image", "linalg", "sparse")  # sub-modules with nothing of their own
+FILES = {
+    "nd": [
+        "def load(fname: str) -> Any: ...",
+        "def load_frombuffer(buf: bytes | str) -> Any: ...",
+        "def save(fname: str, data: Any) -> None: ...",
+    ],
+    "sym": [],
+}
+WIDTH = 100
+ATTRIBUTE_TYPES = {
+    "int": "int",
+    "long": "int",
+    "float": "float",
+    "double": "float",
+    "bool": "bool",
+    "shape": "_Sizes",
+    "ints": "_Sizes",
+    "floats": "_Sizes",
+    "dtype": "Any",
+    "layout": "str",
+    "string": "str",
+}
+
+
+def stubs() -> dict[Path, str]:
+    """The text of every stub file, by path."""
+    texts = {}
+    for namespace, (tensor, module, functions) in NAMESPACES.items():
+        folder = PACKAGE / namespace
+        own = _own_imports(folder / "__init__.py")
+        texts[folder / "__init__.pyi"] = "\n".join(
+            [
+                *_header(f"Functions of the ``{namespace}`` namespace.", tensor, None),
+                *_import_lines(own),
+                "",
+                *_aliases(folder / "__init__.py"),
+                *FILES[namespace],
+                *_definitions("", functions[""], tensor, {name for _, name in own}),
+                "",
+            ]
+        )
+        for room in FILLED:
+            heading = f"Functions of ``{namespace}.{room}``."
+            lines = _header(heading, tensor, module) + [
+                "",
+                "_Sizes = int | Sequence[Any]",
+                "",
+                *_definitions(room, functions[room], tensor),
+            ]
+            texts[folder / f"{room}.pyi"] = "\n".join([*lines, ""])
+    return texts
+
+
+def _header(heading: str, tensor: str, module: str | None) -> list[str]:
+    lines = [
+        f'"""{heading} Made from the registry by tools/gen_stubs.py."""',
+        "",
+        "from collections.abc import Sequence",
+        "from typing import Any",
+        "",
+    ]
+    if module is not None:
+        lines.append(f"from .{module} import {tensor}")
+    return lines
+
+
+def _own_imports(path: Path) -> list[tuple[str, str]]:
+    """(module, name) of everything that a namespace imports from its own folder."""
+    imports = []
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ImportFrom) and node.level == 1:
+            imports += [(f".{node.module or ''}", alias.name) for alias in node.names]
+    return imports
+
+
+def _import_lines(imports: list[tuple[str, str]]) -> list[str]:
+    hidden = {name for _, name in imports if name.startswith("_") or name == "FUNCTIONS"}
+    lines = [f"from {m} import {n} as {n}" for m, n in imports if n not in hidden]
+    return [*lines, "", "_Sizes = int | Sequence[Any]"]
+
+
+def _aliases(path: Path) -> Iterator[str]:
+    """Plain assignments such as ``pow = power``."""
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name):
+            yield from (ast.unparse(node), "")
+
+
+def _definitions(
+    room: str, names: Iterable[str], tensor: str, skipped: Collection[str] = ()
+) -> Iterator[str]:
+    for name in sorted(names):
+        if name not in skipped and not keyword.iskeyword(name):
+            op = lookup(f"_{room}_{name}" if room else name)
+            yield _laid_out(name, list(_parameters(op, tensor)), _result(op, tensor))
+
+
+def _laid_out(name: str, parameters: list[str], result: str) -> str:
+    """A definition broken over lines as the formatter would break it."""
+    inside = ", ".join(parameters)
+    if len(f"def {name}({inside}) -> {result}: ...") <= WIDTH:
+        return f"def {name}({inside}) -> {result}: ..."
+    if len(f"    {inside}") > WIDTH:
+        inside = ",\n    ".join(parameters) + ","
+    return f"def {name}(\n    {inside}\n) -> {result}: ..."
+
+
+def _parameters(op: OpDef, tensor: str) -> Iterator[str]:
+    if is_variadic(op):
+        yield f"*data: {tensor}"
+    for name in input_slots(op):
+        yield f"{name}: {tensor} | None = ..."
+    for attr in op.attrs:
+        kind = "str" if attr.choices else ATTRIBUTE_TYPES[attr.base]
+        yield f"{attr.name}: {kind}{_optional(attr)} = {_default(attr)}"
+    if tensor == "NDArray":
+        yield "out: Any = ..."
+    yield "name: str | None = ..."
+    yield "**kwargs: Any"
+
+
+def _optional(attr: Attr) -> str:
+    admits = attr.type.endswith("?") and ATTRIBUTE_TYPES.get(attr.base) != "Any"
+    return " | None" if admits else ""
+
+
+def _default(attr: Attr) -> str:
+    is_plain = isinstance(attr.default, (bool, int, float, str)) or attr.default in (None, ())
+    return repr(attr.default).replace("'", '"') if is_plain and not attr.required else "..."
+
+
+def _result(op: OpDef, tensor: str) -> str:
+    return tensor if tensor == "Symbol" or op.outputs == ("output",) else "Any"
+
+
+def main() -> None:
+    for path, text in stubs().items():
+        path.write_text(text)
+        print(f"{path.relative_to(PACKAGE)}: {text.count('def ')} functions")
+
+
+if __name__ == "__main__":
+    main()
