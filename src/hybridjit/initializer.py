@@ -98,8 +98,8 @@ class Initializer:
 
     def _init_default(self, name: str, arr: NDArray) -> None:
         raise ValueError(
-            f'Unknown initialization pattern for {name}. Default initialization is limited to "weight", '
-            '"bias", "gamma" (1.0), "beta" (0.0) and running statistics. '
+            f"Unknown initialization pattern for {name}. Default initialization is limited to "
+            '"weight", "bias", "gamma" (1.0), "beta" (0.0) and running statistics. '
             "Please use mx.sym.Variable(init=mx.init.*) to set initialization pattern"
         )
 
@@ -166,7 +166,7 @@ def create(init: Any, **kwargs: Any) -> Initializer:
     if isinstance(init, Initializer):
         return init
     assert isinstance(init, str), (
-        f"initializer must be a registered name, the text of dumps() or an Initializer, got {init!r}"
+        f"initializer must be a registered name, text of dumps() or an Initializer, got {init!r}"
     )
     if init.startswith("["):
         init, kwargs = json.loads(init)

@@ -1,6 +1,6 @@
 """Gluon: nets as Python classes, run line by line or hybridized."""
 
-from . import contrib, nn, parameter
+from . import contrib, nn, parameter, utils
 from .block import Block
 from .hybrid_block import HybridBlock
 from .parameter import Constant, Parameter, ParameterDict
@@ -16,4 +16,5 @@ __all__ = [
     "contrib",
     "nn",
     "parameter",
+    "utils",
 ]

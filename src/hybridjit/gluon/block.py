@@ -202,8 +202,8 @@ class Block:
     def save_params(self, filename: str) -> None:
         """Deprecated: full names without this block's prefix."""
         warnings.warn(
-            "save_params is deprecated. Please use save_parameters. Note that if you want load from "
-            "SymbolBlock later, please use export instead.",
+            "save_params is deprecated. Please use save_parameters. Note that if you want load "
+            "from SymbolBlock later, please use export instead.",
             stacklevel=2,
         )
         self.collect_params().save(filename, strip_prefix=self.prefix)

@@ -20,12 +20,13 @@ from ..autograd import is_training
 from ..compiler import Options, compile_graph
 from ..context import Context
 from ..errors import MXNetError
-from ..ir.node import Output, topological
+from ..ir.node import Output
 from ..nd import NDArray
 from ..nd.storage import WRITES
 from ..passes.infer import NodeTypes, infer_node_types
 from ..runtime.cache import Entry, SignatureCache
 from ..types import TensorType, type_of
+from .fixed_gamma import fixed_gammas, overwrite_with_ones
 from .inference import finish_deferred
 from .interpreter import interpret_nodes
 from .parameter import Parameter
@@ -64,7 +65,7 @@ class CachedGraph:
         self._versions: list[tuple[int, int]] = []
         self._packed: dict[Any, np.ndarray] = {}
         self._types: dict[tuple[Any, ...], NodeTypes] = {}
-        self._fixed_gammas = _fixed_gammas(outputs)
+        self._fixed_gammas = fixed_gammas(outputs)
 
     def __call__(self, arrays: Sequence[NDArray]) -> list[NDArray]:
         """The outputs for these inputs, on the context of the first.
@@ -123,9 +124,8 @@ class CachedGraph:
     def _fix_gammas(self, params: Mapping[str, NDArray]) -> None:
         """BatchNorm with fix_gamma takes gamma as ones, and MXNet writes them into it."""
         for name in self._fixed_gammas:
-            array = params.get(name)
-            if array is not None and not (array._data == 1).all():
-                array[:] = 1
+            if name in params:
+                overwrite_with_ones(params[name])
 
     # ---- interpreted --------------------------------------------------------------------------
 
@@ -133,6 +133,7 @@ class CachedGraph:
         named = dict(zip(self.input_names, arrays))
         for name, array in self._parameter_arrays(arrays).items():
             named.setdefault(name, array)
+        self._fix_gammas(named)
         types = self._checked_types(named)
         ctx = arrays[0].context
         return interpret_nodes(self.outputs, named, types, ctx, self.monitor)
@@ -158,12 +159,3 @@ class CachedGraph:
 
 def _types(names: Any, arrays: Any) -> dict[str, TensorType]:
     return {name: type_of(array._data) for name, array in zip(names, arrays)}
-
-
-def _fixed_gammas(outputs: Sequence[Output]) -> list[str]:
-    """The variables that a BatchNorm with fix_gamma reads as its gamma."""
-    return [
-        node.inputs[1].node.name
-        for node in topological(outputs)
-        if node.attrs.get("fix_gamma") and node.inputs[1].node.is_variable
-    ]

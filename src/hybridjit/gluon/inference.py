@@ -1,7 +1,7 @@
 """Shapes that layers left open, found from the first inputs.
 
-In: a graph, its input arrays' types, the parameters in it. Out: parameters whose shape (or dtype) is
-known. Nothing changes when the inference fails.
+In: a graph, the types of its inputs, the parameters in it. Out: parameters whose shape is known.
+Nothing changes when the inference fails.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ def finish_deferred(
 def set_shapes(
     outputs: Sequence[Output], inputs: Mapping[str, TensorType], params: Mapping[str, Parameter]
 ) -> None:
-    """Give every parameter in the graph the shape that follows from the inputs. Raises ValueError."""
+    """Give every parameter in the graph the shape that follows from the inputs.
+
+    Raises ValueError when there is one that does not.
+    """
     try:
         found = variable_types(outputs, inputs, params)
     except ShapeError as error:

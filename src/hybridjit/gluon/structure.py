@@ -7,12 +7,12 @@ It is what a cached graph remembers of its caller's arguments and results.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Union
+from typing import Any
 
 from ..nd import NDArray
 from ..sym import Symbol
 
-Format = Union[int, list["Format"]]
+Format = Any  # int | list[Format], which an alias cannot say in Python 3.10
 
 NONE: int = -1
 

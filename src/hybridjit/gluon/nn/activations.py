@@ -43,9 +43,7 @@ class LeakyReLU(HybridBlock):
 class PReLU(HybridBlock):
     """Leaky ReLU whose slope is a parameter: one number, or one per channel."""
 
-    def __init__(
-        self, alpha_initializer: Any = None, in_channels: int = 1, **kwargs: Any
-    ) -> None:
+    def __init__(self, alpha_initializer: Any = None, in_channels: int = 1, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         init = initializer.Constant(0.25) if alpha_initializer is None else alpha_initializer
         with self.name_scope():

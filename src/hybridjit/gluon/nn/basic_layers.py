@@ -52,7 +52,9 @@ class Dense(HybridBlock):
                 if use_bias
                 else None
             )
-            self.act = None if activation is None else Activation(activation, prefix=f"{activation}_")
+            self.act = (
+                None if activation is None else Activation(activation, prefix=f"{activation}_")
+            )
 
     def hybrid_forward(  # type: ignore[override]
         self, F: Any, x: Any, weight: Any, bias: Any = None
@@ -160,7 +162,7 @@ class Lambda(Block):
 
 
 class HybridLambda(HybridBlock):
-    """A function as a layer: a name in both ``nd`` and ``sym``, or a callable on F and the inputs."""
+    """A function as a layer: a name in ``nd`` and ``sym``, or a callable on F and the inputs."""
 
     def __init__(self, function: str | Callable[..., Any], prefix: str | None = None) -> None:
         super().__init__(prefix=prefix)

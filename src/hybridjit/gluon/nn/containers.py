@@ -11,17 +11,15 @@ from ..hybrid_block import HybridBlock
 from ..parameter import ParameterDict
 
 
-class _Chain:
+class _Chain(Block):
     """What both kinds of Sequential have in common: a list of children."""
 
     is_container = True
-    _children: dict[str, Block]
-    prefix: str
 
     def add(self, *blocks: Block) -> None:
         """Append blocks."""
         for block in blocks:
-            self.register_child(block)  # type: ignore[attr-defined]
+            self.register_child(block)
 
     def __len__(self) -> int:
         return len(self._children)
@@ -31,7 +29,7 @@ class _Chain:
         found = list(self._children.values())[key]
         if not isinstance(found, list):
             return found
-        part = type(self)(prefix=self.prefix)  # type: ignore[call-arg]
+        part = type(self)(prefix=self.prefix)
         part.add(*found)
         return part
 
@@ -42,11 +40,11 @@ class _Chain:
         return rows_text(self, self._children.items())
 
 
-class Sequential(_Chain, Block):
+class Sequential(_Chain):
     """Children of any kind, run in order."""
 
     def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
-        Block.__init__(self, prefix, params)
+        super().__init__(prefix, params)
 
     def forward(self, x: Any) -> Any:  # type: ignore[override]
         for block in self._children.values():
@@ -54,21 +52,21 @@ class Sequential(_Chain, Block):
         return x
 
     def hybridize(self, active: bool = True, **kwargs: Any) -> None:
-        """Hybridize each child for itself; with hybrid children only, HybridSequential is better."""
+        """Hybridize each child for itself; warns when a HybridSequential would do better."""
         if self._children and all(isinstance(c, HybridBlock) for c in self._children.values()):
             warnings.warn(
                 f"All children of this Sequential layer '{self.prefix}' are HybridBlocks. "
                 "Consider using HybridSequential for the best performance.",
                 stacklevel=2,
             )
-        Block.hybridize(self, active, **kwargs)
+        super().hybridize(active, **kwargs)
 
 
 class HybridSequential(_Chain, HybridBlock):
     """Hybrid children, run in order."""
 
     def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
-        HybridBlock.__init__(self, prefix, params)
+        super().__init__(prefix, params)
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:  # type: ignore[override]
         for block in self._children.values():

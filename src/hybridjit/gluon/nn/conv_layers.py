@@ -44,7 +44,9 @@ class _AnyConv(HybridBlock):
         groups, adj = sizes.pop("num_group"), sizes.pop("adj", None)
         count = len(layout) - 2
         full = {name: per_axis(value, count) for name, value in sizes.items()}
-        assert len(full["kernel"]) == count, f"kernel_size must be a number or a list of {count} ints"
+        assert len(full["kernel"]) == count, (
+            f"kernel_size must be a number or a list of {count} ints"
+        )
         for name, value in full.items():
             if len(value) != count:
                 raise ShapeError(f"{name} {value} must have {count} numbers, as the kernel has")

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ... import nd
+from ..fixed_gamma import overwrite_with_ones
 from ..hybrid_block import HybridBlock
 from ..parameter import Parameter
 
@@ -57,6 +59,8 @@ class BatchNorm(HybridBlock):
     def hybrid_forward(  # type: ignore[override]
         self, F: Any, x: Any, gamma: Any, beta: Any, running_mean: Any, running_var: Any
     ) -> Any:
+        if self._kwargs["fix_gamma"] and F is nd:
+            overwrite_with_ones(gamma)
         op = F.contrib.BatchNormWithReLU if self.fuse_relu else F.BatchNorm
         return op(x, gamma, beta, running_mean, running_var, name="fwd", **self._kwargs)
 

@@ -23,7 +23,7 @@ _SAME_PREFIX = "Please make sure source and target networks have the same prefix
 
 
 class ParameterDict:
-    """Parameters by full name. ``get`` takes the name without the prefix, ``[...]`` the full one."""
+    """Parameters by full name. ``get`` takes the name without the prefix, ``[...]`` all of it."""
 
     def __init__(self, prefix: str = "", shared: ParameterDict | None = None) -> None:
         self._prefix = prefix
@@ -183,7 +183,7 @@ class ParameterDict:
         cast_dtype: bool = False,
         dtype_source: str = "current",
     ) -> None:
-        """Read a file of full names (``arg:`` and ``aux:`` are taken off). See :meth:`load_dict`."""
+        """Read a file of full names (``arg:``, ``aux:`` are taken off). See :meth:`load_dict`."""
         self.load_dict(
             named_arrays(filename),
             ctx,

@@ -77,8 +77,8 @@ class Parameter:
     # ---- what is known of it ------------------------------------------------------------------
 
     @property
-    def shape(self) -> tuple[int, ...] | None:
-        """The shape, 0 where it is unknown; settable as long as it says nothing else."""
+    def shape(self) -> Any:
+        """The shape, 0 or None where it is unknown; settable while it says nothing else."""
         return self._shape
 
     @shape.setter
@@ -181,10 +181,10 @@ class Parameter:
         if self._deferred_init is not None:
             raise DeferredInitializationError(
                 f"Parameter '{self.name}' has not been initialized yet because initialization was "
-                "deferred. Actual initialization happens during the first forward pass. Please pass "
-                "one batch of data through the network before accessing Parameters. You can also "
-                "avoid deferred initialization by specifying in_units, num_features, etc., for "
-                "network layers."
+                "deferred. Actual initialization happens during the first forward pass. Please "
+                "pass one batch of data through the network before accessing Parameters. You can "
+                "also avoid deferred initialization by specifying in_units, num_features, etc., "
+                "for network layers."
             )
         raise RuntimeError(
             f"Parameter '{self.name}' has not been initialized. Note that you should initialize "
@@ -311,8 +311,8 @@ class Parameter:
                 f"Cannot get gradient array for Parameter '{self.name}' because grad_req='null'"
             )
         raise MXNetError(
-            f"Parameter '{self.name}' has no gradient: hybridjit runs inference only, gradients are "
-            "not computed"
+            f"Parameter '{self.name}' has no gradient: hybridjit runs inference only, gradients "
+            "are not computed"
         )
 
     def list_grad(self) -> NoReturn:
