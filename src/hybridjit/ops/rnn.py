@@ -1,1 +1,275 @@
-"""Recurrent networks and sequences."""
+"""The fused recurrent operator.
+
+In: data (T, N, C), one flat vector of all parameters, begin states (layers * directions, N, H).
+Out: outputs (T, N, directions * H) and, if asked for, the last states.
+
+NOTE: as MXNet 1.9.1 does on a CPU, sequence_length and the lstm_state_clip attributes are
+accepted and have no effect. Dropout between layers acts in training only.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import AttributeValueError, ShapeError
+from ..types import PartialShape, TensorType, shape_text
+from .casting import widened
+from .joining import concat_types
+from .registry import Kind, Types, register
+from .rules import fill, merged, require_float, same_dtype
+
+_GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
+
+
+class _Sizes(NamedTuple):
+    """What the attributes say of an RNN; ``width`` is that of the h state."""
+
+    gates: int
+    layers: int
+    directions: int
+    hidden: int
+    projection: int | None
+
+    @property
+    def width(self) -> int:
+        return self.hidden if self.projection is None else self.projection
+
+    def weight_shapes(self, channels: int, layer: int) -> list[tuple[int, int]]:
+        """i2h, h2h and, with a projection, h2r of one direction of a layer."""
+        features = channels if layer == 0 else self.directions * self.width
+        rows = self.gates * self.hidden
+        shapes = [(rows, features), (rows, self.width)]
+        return shapes if self.projection is None else [*shapes, (self.projection, self.hidden)]
+
+    def parameter_count(self, channels: int) -> int:
+        weights = sum(
+            rows * columns
+            for layer in range(self.layers)
+            for rows, columns in self.weight_shapes(channels, layer)
+        )
+        biases = self.layers * 2 * self.gates * self.hidden
+        return self.directions * (weights + biases)
+
+
+def _sizes(
+    *,
+    mode: str,
+    state_size: int,
+    num_layers: int,
+    bidirectional: bool,
+    projection_size: int | None,
+    **attrs: Any,
+) -> _Sizes:
+    """Raises AttributeValueError for sizes below 1 and for a projection outside lstm."""
+    if min(state_size, num_layers) < 1 or (projection_size is not None and projection_size < 1):
+        raise AttributeValueError(
+            "state_size, num_layers and projection_size must be at least 1, got "
+            f"{state_size}, {num_layers} and {projection_size}"
+        )
+    if projection_size is not None and mode != "lstm":
+        raise AttributeValueError(f"projection_size takes mode lstm, got {mode}")
+    return _Sizes(_GATES[mode], num_layers, 1 + bidirectional, state_size, projection_size)
+
+
+def _rnn_inputs(*, mode: str, use_sequence_length: bool, **attrs: Any) -> tuple[str, ...]:
+    cell = ("state_cell",) if mode == "lstm" else ()
+    length = ("sequence_length",) if use_sequence_length else ()
+    return ("data", "parameters", "state", *cell, *length)
+
+
+def _rnn_outputs(*, mode: str, state_outputs: bool, **attrs: Any) -> tuple[str, ...]:
+    if not state_outputs:
+        return ("output",)
+    cell = ("statecell_output",) if mode == "lstm" else ()
+    return ("output", "state_output", *cell)
+
+
+def _known_batch(data: PartialShape, states: Types, outs: Types) -> PartialShape:
+    """The data's shape with its batch size taken from a state or an output if need be."""
+    if data[1] is not None:
+        return data
+    others = [t.shape for t in (*states, *outs) if t.shape is not None and len(t.shape) == 3]
+    return (data[0], next((s[1] for s in others if s[1] is not None), None), data[2])
+
+
+def _check_parameters(found: PartialShape | None, count: int | None) -> None:
+    if found is not None and None not in (*found, count) and found != (count,):
+        raise ShapeError(
+            f"parameters have shape {shape_text(found)}, the attributes and the data need ({count})"
+        )
+
+
+def _infer_rnn(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+    """The number of parameters follows from C, states and outputs from N and the attributes."""
+    sizes = _sizes(**attrs)
+    cells = 1 + (attrs["mode"] == "lstm")
+    data, parameters, states, lengths = ins[0], ins[1], ins[2 : 2 + cells], ins[2 + cells :]
+    dtype = same_dtype(data, parameters, *states, *outs)
+    data = data.with_dtype(dtype)
+    require_float("RNN", data)
+    if data.shape is None:
+        return ins, outs
+    if len(data.shape) != 3:
+        raise ShapeError(
+            "Input data should be rank-3 tensor of dim [sequence length, batch size, input size], "
+            f"got {shape_text(data.shape)}"
+        )
+    shape = _known_batch(data.shape, states, outs)
+    length, batch, channels = shape
+    count = None if channels is None else sizes.parameter_count(channels)
+    _check_parameters(parameters.shape, count)
+    rows = sizes.layers * sizes.directions
+    state_shapes = [(rows, batch, width) for width in (sizes.width, sizes.hidden)][:cells]
+    new_states = tuple(fill(t, s, dtype) for t, s in zip(states, state_shapes))
+    out = TensorType((length, batch, sizes.directions * sizes.width), dtype)
+    found = (out, *new_states) if attrs["state_outputs"] else (out,)
+    new_lengths = tuple(fill(t, (batch,), None) for t in lengths)
+    ins = (data.with_shape(shape), fill(parameters, (count,), dtype), *new_states, *new_lengths)
+    return ins, merged(outs, found)
+
+
+class _Layer(NamedTuple):
+    """One direction of one layer: weights i2h, h2h, h2r and biases i2h, h2h."""
+
+    weights: list[np.ndarray]
+    biases: list[np.ndarray]
+
+
+def _unpacked(parameters: np.ndarray, sizes: _Sizes, channels: int) -> list[_Layer]:
+    """The flat vector as views: all weights first, then all biases, directions within layers."""
+    pieces = iter(_pieces(parameters, sizes, channels))
+    directions = [layer for layer in range(sizes.layers) for _ in range(sizes.directions)]
+    weights = [[next(pieces) for _ in sizes.weight_shapes(channels, at)] for at in directions]
+    biases = [[next(pieces), next(pieces)] for _ in directions]
+    return [_Layer(w, b) for w, b in zip(weights, biases)]
+
+
+def _pieces(parameters: np.ndarray, sizes: _Sizes, channels: int) -> list[np.ndarray]:
+    shapes: list[tuple[int, ...]] = [
+        shape
+        for layer in range(sizes.layers)
+        for _ in range(sizes.directions)
+        for shape in sizes.weight_shapes(channels, layer)
+    ]
+    shapes += [(sizes.gates * sizes.hidden,)] * (2 * sizes.layers * sizes.directions)
+    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
+    return [p.reshape(s) for p, s in zip(np.split(parameters, ends[:-1]), shapes)]
+
+
+def _sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x))
+
+
+def _lstm_step(x: np.ndarray, h: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Gates i, f, g, o: c' = s(f) c + s(i) tanh(g), h' = s(o) tanh(c')."""
+    i, f, g, o = np.split(x + h, 4, axis=1)
+    c = _sigmoid(f) * c + _sigmoid(i) * np.tanh(g)
+    return _sigmoid(o) * np.tanh(c), c
+
+
+def _gru_step(x: np.ndarray, h: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """Gates r, z, n: h' = (1 - z) tanh(x_n + r h_n) + z h."""
+    (xr, xz, xn), (hr, hz, hn) = np.split(x, 3, axis=1), np.split(h, 3, axis=1)
+    r, z = _sigmoid(xr + hr), _sigmoid(xz + hz)
+    return (1 - z) * np.tanh(xn + r * hn) + z * before
+
+
+def _run_layer(
+    mode: str, x: np.ndarray, layer: _Layer, h: np.ndarray, c: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """All steps of one direction: outputs (T, N, width), last h, last c."""
+    i2h, h2h, *h2r = layer.weights
+    length, batch, channels = x.shape
+    projected = (x.reshape(length * batch, channels) @ i2h.T + layer.biases[0]).reshape(
+        length, batch, i2h.shape[0]
+    )
+    out = np.empty((length, batch, h.shape[1]), x.dtype)
+    for t in range(length):
+        recurrent = h @ h2h.T + layer.biases[1]
+        if c is not None:
+            h, c = _lstm_step(projected[t], recurrent, c)
+            h = h @ h2r[0].T if h2r else h
+        elif mode == "gru":
+            h = _gru_step(projected[t], recurrent, h)
+        else:
+            total = projected[t] + recurrent
+            h = np.tanh(total) if mode == "rnn_tanh" else np.maximum(total, 0)
+        out[t] = h
+    return out, h, c
+
+
+def _rnn(
+    data: np.ndarray, parameters: np.ndarray, state: np.ndarray, *rest: np.ndarray, **attrs: Any
+) -> Any:
+    """Layer on layer; the backward direction reads and writes its steps in reverse."""
+    sizes, mode = _sizes(**attrs), attrs["mode"]
+    layers = _unpacked(widened(parameters), sizes, data.shape[2])
+    x, begin = widened(data), widened(state)
+    cells = widened(rest[0]) if mode == "lstm" else [None] * len(begin)
+    last_h, last_c = [], []
+    for first in range(0, len(layers), sizes.directions):
+        sides = []
+        for k in range(first, first + sizes.directions):
+            step = -1 if k > first else 1
+            y, h, c = _run_layer(mode, x[::step], layers[k], begin[k], cells[k])
+            sides.append(y[::step])
+            last_h.append(h)
+            last_c.append(c)
+        x = np.concatenate(sides, axis=2)
+    results = [x]
+    if attrs["state_outputs"]:
+        results += [np.stack(last_h)] + ([np.stack(last_c)] if mode == "lstm" else [])
+    typed = tuple(a.astype(data.dtype, copy=False) for a in results)
+    return typed if attrs["state_outputs"] else typed[0]
+
+
+register(
+    "RNN",
+    _rnn_inputs,
+    "state_size:int! num_layers:int! bidirectional:bool=False "
+    "mode:gru|lstm|rnn_relu|rnn_tanh! p:float=0 state_outputs:bool=False "
+    "projection_size:int?=None lstm_state_clip_min:double?=None "
+    "lstm_state_clip_max:double?=None lstm_state_clip_nan:bool=False "
+    "use_sequence_length:bool=False",
+    kind=Kind.HOST,
+    infer=_infer_rnn,
+    ref=_rnn,
+    outputs=_rnn_outputs,
+    doc="Layers of LSTM, GRU or plain recurrent cells over a whole sequence.",
+)
+
+
+def _infer_parameters(ins: Types, outs: Types, *, num_args: int, dim: int) -> tuple[Types, Types]:
+    """Concat; several unknown sizes, which are weights of one layer, share what is missing."""
+    ins, outs = concat_types(ins, outs, num_args=num_args, dim=dim)
+    if outs[0].shape is None or outs[0].shape[dim] is None:
+        return ins, outs
+    unknown = [i for i, t in enumerate(ins) if t.shape is None or t.shape[dim] is None]
+    missing = outs[0].shape[dim] - sum(
+        t.shape[dim]
+        for i, t in enumerate(ins)
+        if i not in unknown  # type: ignore[index, misc]
+    )
+    if not unknown or missing % len(unknown):
+        return ins, outs
+    shape = list(outs[0].shape)
+    shape[dim] = missing // len(unknown)
+    filled = [fill(t, tuple(shape), None) if i in unknown else t for i, t in enumerate(ins)]
+    return tuple(filled), outs
+
+
+def _join(*arrays: np.ndarray, num_args: int, dim: int) -> np.ndarray:
+    return np.concatenate(arrays, axis=dim)
+
+
+register(
+    "_rnn_param_concat",
+    "data...",
+    "num_args:int! dim:int=1",
+    kind=Kind.HOST,
+    infer=_infer_parameters,
+    ref=_join,
+    doc="The flat parameter vector of an RNN from its pieces.",
+)

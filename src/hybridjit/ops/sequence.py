@@ -1,0 +1,132 @@
+"""Operators on padded sequences: steps on axis 0 (or 1), one length per sample.
+
+In: data of rank 2 or more, and lengths of any type, truncated, if use_sequence_length is set.
+Out: the data masked, reversed, or its last steps.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import ShapeError
+from ..types import PartialShape, TensorType, merge, shape_text
+from .casting import convert
+from .registry import Kind, Types, register
+from .rules import fill, merged
+
+
+def _sequence_inputs(*, use_sequence_length: bool, **attrs: Any) -> tuple[str, ...]:
+    return ("data", "sequence_length") if use_sequence_length else ("data",)
+
+
+def _check(shape: PartialShape, axis: int, last_axis: int) -> None:
+    if len(shape) < 2:
+        raise ShapeError(f"The data array must be of rank 2 or greater, got {shape_text(shape)}")
+    if not 0 <= axis <= last_axis:
+        expected = "0 or 1" if last_axis else "0"
+        raise ShapeError(f"Current implementation expects axis to be {expected}, got {axis}")
+
+
+def _lengths(lengths: Types, data: TensorType, axis: int) -> Types:
+    """One number per sample; of the data's type when nothing else is known."""
+    assert data.shape is not None
+    return tuple(
+        fill(t, (data.shape[1 - axis],), data.dtype if t.dtype is None else t.dtype)
+        for t in lengths
+    )
+
+
+def _infer_like(last_axis: int) -> Any:
+    """The rule of an operator whose output is like its data."""
+
+    def infer(ins: Types, outs: Types, *, axis: int, **attrs: Any) -> tuple[Types, Types]:
+        data = merge(ins[0], outs[0]) if outs else ins[0]
+        if data.shape is None:
+            return (data, *ins[1:]), merged(outs, (data,))
+        _check(data.shape, axis, last_axis)
+        return (data, *_lengths(ins[1:], data, axis)), merged(outs, (data,))
+
+    return infer
+
+
+def _counts(lengths: np.ndarray) -> np.ndarray:
+    return convert(lengths, np.dtype(np.int64))
+
+
+def _mask(
+    data: np.ndarray, lengths: np.ndarray | None = None, *, value: float, axis: int, **attrs: Any
+) -> np.ndarray:
+    """``value`` in every step from the sample's length on."""
+    y = data.copy()
+    if lengths is not None:
+        beyond = np.arange(data.shape[axis])[:, None] >= _counts(lengths)
+        y[beyond if axis == 0 else beyond.T] = convert(np.float64(value), data.dtype)
+    return y
+
+
+register(
+    "SequenceMask",
+    _sequence_inputs,
+    "use_sequence_length:bool=False value:float=0 axis:int=0",
+    kind=Kind.HOST,
+    infer=_infer_like(1),
+    ref=_mask,
+    doc="Overwrite the steps from each sample's length on.",
+)
+
+
+def _infer_last(ins: Types, outs: Types, *, axis: int, **attrs: Any) -> tuple[Types, Types]:
+    """The data's shape without its step axis."""
+    data = ins[0]
+    if data.shape is None:
+        return ins, outs
+    _check(data.shape, axis, 1)
+    out = data.with_shape(data.shape[:axis] + data.shape[axis + 1 :])
+    return (data, *_lengths(ins[1:], data, axis)), merged(outs, (out,))
+
+
+def _last(
+    data: np.ndarray, lengths: np.ndarray | None = None, *, axis: int, **attrs: Any
+) -> np.ndarray:
+    """Step length - 1 of each sample, clipped to the steps that there are; without, the last."""
+    steps = np.moveaxis(data, axis, 0)
+    if lengths is None:
+        return steps[-1].copy()
+    at = np.clip(_counts(lengths) - 1, 0, len(steps) - 1)
+    return steps[at, np.arange(len(at))]
+
+
+register(
+    "SequenceLast",
+    _sequence_inputs,
+    "use_sequence_length:bool=False axis:int=0",
+    kind=Kind.HOST,
+    infer=_infer_last,
+    ref=_last,
+    doc="The last step of each sample.",
+)
+
+
+def _reverse(
+    data: np.ndarray, lengths: np.ndarray | None = None, *, axis: int, **attrs: Any
+) -> np.ndarray:
+    """The first length steps of each sample backwards, the others where they are."""
+    if lengths is None:
+        return data[::-1].copy()
+    step = np.arange(len(data))[:, None]
+    count = np.clip(_counts(lengths), 0, len(data))
+    source = np.where(step < count, count - 1 - step, step)
+    return data[source, np.arange(data.shape[1])]
+
+
+register(
+    "SequenceReverse",
+    _sequence_inputs,
+    "use_sequence_length:bool=False axis:int=0",
+    kind=Kind.HOST,
+    infer=_infer_like(0),
+    ref=_reverse,
+    doc="Reverse the first steps of each sample, as many as its length says.",
+)
