@@ -1,0 +1,162 @@
+"""Imports point down, stand at the top of the file, and llvmlite stays in one place."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import hybridjit
+
+PACKAGE = Path(hybridjit.__file__).parent
+
+# A part may import only from rows above its own, and from itself.
+LAYERS = [
+    {"errors", "config", "target", "name", "attribute"},
+    {"types", "base", "context", "autograd"},
+    {"ops"},
+    {"ir"},
+    {"passes", "codegen", "runtime"},  # siblings: they may not see each other
+    {"compiler"},
+    {"nd", "sym"},  # siblings
+    {"random", "executor", "io"},
+    {"initializer"},
+    {"gluon"},
+    {"cli", "compat", "__init__", "__main__"},
+]
+ROW = {part: row for row, parts in enumerate(LAYERS) for part in parts}
+
+# (importing part, imported part): imports inside functions that are meant, each with its reason.
+LATE = {
+    ("compiler", "codegen"),  # on first use, so that eager mode does not pay for llvmlite
+}
+
+
+class Import(NamedTuple):
+    """One imported part (or foreign package) and where it is imported."""
+
+    target: str
+    is_foreign: bool
+    inside_function: bool
+    line: int
+
+
+def part_of(path: Path) -> str:
+    first = path.relative_to(PACKAGE).parts[0]
+    return first.removesuffix(".py")
+
+
+def imports_of(path: Path, text: str) -> Iterator[Import]:
+    package = list(path.relative_to(PACKAGE).parts[:-1])
+
+    def visit(node: ast.AST, inside: bool) -> Iterator[Import]:
+        for child in ast.iter_child_nodes(node):
+            deeper = inside or isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef))
+            if isinstance(child, ast.Import):
+                for alias in child.names:
+                    yield Import(alias.name.split(".")[0], True, inside, child.lineno)
+            elif isinstance(child, ast.ImportFrom):
+                for target, foreign in targets(child):
+                    yield Import(target, foreign, inside, child.lineno)
+            yield from visit(child, deeper)
+
+    def targets(node: ast.ImportFrom) -> Iterator[tuple[str, bool]]:
+        if node.level == 0:
+            yield (node.module or "").split(".")[0], True
+            return
+        base = package[: len(package) - (node.level - 1)]
+        base = base + (node.module.split(".") if node.module else [])
+        if base:
+            yield base[0], False
+            return
+        for alias in node.names:
+            yield (alias.name if alias.name in ROW else "__init__"), False
+
+    return visit(ast.parse(text), False)
+
+
+def complaints(path: Path, text: str) -> list[str]:
+    """What is wrong with one file's imports."""
+    part = part_of(path)
+    if part not in ROW:
+        return [f"{part} is in no row of LAYERS: give it one"]
+    found = []
+    for target, is_foreign, inside, line in imports_of(path, text):
+        where = f"{path.relative_to(PACKAGE)}:{line}"
+        late = (part, target) in LATE
+        if inside and not late:
+            found.append(f"{where} imports {target} inside a function")
+        if is_foreign:
+            if target == "hybridjit":
+                found.append(f"{where} imports the package by name: use a relative import")
+            elif target == "llvmlite" and part != "codegen":
+                found.append(f"{where} imports llvmlite outside of codegen")
+            elif target not in {*sys.stdlib_module_names, "numpy", "llvmlite"}:
+                found.append(f"{where} imports {target}: only numpy and llvmlite are there")
+        elif target != part and not late and ROW[target] >= ROW[part]:
+            found.append(f"{where}: {part} may not import {target}, which is not below it")
+    return found
+
+
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_point_down(path):
+    assert complaints(path, path.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    "place, text, word",
+    [
+        ("ops/x.py", "from ..nd import NDArray", "may not import nd"),
+        ("nd/x.py", "from ..sym.symbol import Symbol", "may not import sym"),
+        ("nd/x.py", "from .. import sym", "may not import sym"),
+        ("passes/x.py", "from ..codegen import jit", "may not import codegen"),
+        ("io/x.py", "from .. import __version__", "may not import __init__"),
+        ("nd/x.py", "def f():\n    from ..ops import lookup", "inside a function"),
+        ("nd/x.py", "def f():\n    import json", "inside a function"),
+        ("compiler.py", "def f():\n    from .passes import infer", "inside a function"),
+        ("nd/x.py", "import llvmlite.ir", "outside of codegen"),
+        ("nd/x.py", "import torch", "imports torch"),
+        ("nd/x.py", "from hybridjit import sym", "by name"),
+        ("unheard/x.py", "import os", "no row"),
+        ("errors.py", "if TYPE_CHECKING:\n    from .ops import registry", "may not import ops"),
+    ],
+)
+def test_the_check_finds_what_is_wrong(place, text, word):
+    assert any(word in complaint for complaint in complaints(PACKAGE / place, text))
+
+
+@pytest.mark.parametrize(
+    "place, text",
+    [
+        ("nd/x.py", "import numpy\nfrom ..ops import registry\nfrom . import storage"),
+        ("nd/x.py", "from .. import autograd"),
+        ("compiler.py", "def f():\n    from .codegen.module import emit"),
+        ("gluon/nn/x.py", "from ... import nd, sym\nfrom ..block import Block"),
+        ("codegen/kernels/x.py", "from llvmlite import ir\nfrom ..builder import LoopBuilder"),
+    ],
+)
+def test_the_check_accepts_what_is_right(place, text):
+    assert complaints(PACKAGE / place, text) == []
+
+
+def test_eager_mode_loads_no_compiler():
+    """Importing the package and running a layer without hybridize loads no llvmlite."""
+    program = """
+import sys
+import hybridjit as mx
+net = mx.gluon.nn.Dense(3)
+net.initialize()
+net(mx.nd.ones((2, 4)))
+assert mx.sym.relu(mx.sym.var("x")).name
+print("llvmlite" in sys.modules, "hybridjit.codegen" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.split() == ["False", "False"], done.stderr
