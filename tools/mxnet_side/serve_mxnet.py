@@ -1,0 +1,90 @@
+"""Answers requests with real MXNet; runs in MXNet's own environment, one process for many cases.
+
+In: one JSON object per line on standard input. Out: one JSON object per line on standard output,
+``{"ok": true}`` or ``{"refused": "why"}``; arrays travel in MXNet's binary files.
+"""
+
+import json
+import sys
+import warnings
+from collections import namedtuple
+
+warnings.filterwarnings("ignore")
+
+import mxnet as mx  # noqa: E402
+
+Batch = namedtuple("Batch", ["data"])
+
+
+def run(request):
+    """Bind the graph to arrays by name, run it, write the outputs."""
+    symbol = mx.sym.load(request["symbol"])
+    arrays = {name.partition(":")[2]: a for name, a in load(request["params"]).items()}
+    arrays.update(load(request["inputs"]))
+    args = {name: arrays[name] for name in symbol.list_arguments()}
+    aux = {name: arrays[name] for name in symbol.list_auxiliary_states()}
+    executor = symbol.bind(mx.cpu(), args, aux_states=aux, grad_req="null")
+    write(request, executor.forward(is_train=False))
+
+
+def infer(request):
+    """Whether MXNet's own shape inference accepts the graph."""
+    shapes = {name: tuple(shape) for name, shape in request["shapes"].items()}
+    found = mx.sym.load(request["symbol"]).infer_shape(**shapes)
+    if found[0] is None:
+        raise mx.MXNetError("shapes cannot be inferred")
+
+
+def block(request):
+    """Load an exported network as gluon users do, run it, write the outputs."""
+    arrays = load(request["inputs"])
+    net = mx.gluon.SymbolBlock.imports(request["symbol"], list(arrays), request["params"])
+    result = net(*arrays.values())
+    write(request, result if isinstance(result, (list, tuple)) else [result])
+
+
+def module(request):
+    """Load an exported network as Module users do, run it, write the outputs."""
+    arrays = load(request["inputs"])
+    symbol, arg_params, aux_params = mx.model.load_checkpoint(request["prefix"], 0)
+    net = mx.mod.Module(symbol, list(arrays), label_names=None)
+    net.bind([(name, array.shape) for name, array in arrays.items()], for_training=False)
+    net.set_params(arg_params, aux_params)
+    net.forward(Batch(list(arrays.values())), is_train=False)
+    write(request, net.get_outputs())
+
+
+def parameters(request):
+    """Read a file of ``save_parameters`` and write its arrays again."""
+    mx.nd.save(request["out"], mx.nd.load(request["params"]))
+
+
+def load(path):
+    return mx.nd.load(path) or {}
+
+
+def write(request, outputs):
+    mx.nd.save(request["out"], [output.copy() for output in outputs])
+
+
+DO = {f.__name__: f for f in (run, infer, block, module, parameters)}
+
+
+def main():
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            DO[request["do"]](request)
+            answer = {"ok": True}
+        except Exception as error:
+            answer = {"refused": f"{type(error).__name__}: {last_line(error)}"}
+        print(json.dumps(answer), flush=True)
+
+
+def last_line(error):
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[-1].strip()[:300] if lines else ""
+
+
+if __name__ == "__main__":
+    main()
