@@ -6,8 +6,10 @@ run a graph is ``gluon.SymbolBlock`` with ``hybridize()``; this is what ``bind``
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from . import autograd
 from .context import Context, current_context
@@ -16,7 +18,7 @@ from .nd import NDArray, zeros
 from .nd.ndarray import invoke
 from .passes.infer import infer_node_types
 from .sym import Symbol
-from .types import type_of
+from .types import TensorType, type_of
 
 Arrays = Mapping[str, NDArray] | Sequence[NDArray]
 
@@ -117,23 +119,24 @@ def simple_bind(
     shapes: Mapping[str, Any],
 ) -> Executor:
     """An Executor over new arrays of zeros. Raises RuntimeError when a shape stays unknown."""
+    dtypes = {name: np.dtype(dtype) for name, dtype in (type_dict or {}).items()}
+    sizes = {name: tuple(size or None for size in shape) for name, shape in shapes.items()}
+    known = {n: TensorType(sizes.get(n), dtypes.get(n)) for n in {**sizes, **dtypes}}
+    types = infer_node_types(symbol.outputs, known)
     place = ctx or current_context()
-    arg_shapes, _, aux_shapes = symbol.infer_shape(**shapes)
-    if arg_shapes is None:
-        raise RuntimeError(
-            f"simple_bind error. Arguments: {dict(shapes)} do not decide the shapes of all of "
-            f"{', '.join(symbol.list_arguments())}"
-        )
-    arg_types, _, aux_types = symbol.infer_type(**(type_dict or {}))
-    args = _zeros(symbol.list_arguments(), arg_shapes, arg_types, place)
-    aux = _zeros(symbol.list_auxiliary_states(), aux_shapes, aux_types, place)
+    arrays = {}
+    for node in topological(symbol.outputs):
+        if node.op is None:
+            (t,) = types[node]
+            if not t.is_known:
+                raise RuntimeError(
+                    f"simple_bind error. Arguments: {dict(shapes)} do not decide the shape of "
+                    f"{node.name}"
+                )
+            arrays[node.name] = zeros(t.dims, place, t.dtype)
+    args = {name: arrays[name] for name in symbol.list_arguments()}
+    aux = {name: arrays[name] for name in symbol.list_auxiliary_states()}
     return Executor(symbol, place, args, aux)
-
-
-def _zeros(
-    names: Iterable[str], shapes: Iterable[Any], dtypes: Iterable[Any], ctx: Context
-) -> dict[str, NDArray]:
-    return {n: zeros(shape, ctx, dtype) for n, shape, dtype in zip(names, shapes, dtypes)}
 
 
 def _by_name(what: str, names: list[str], arrays: Arrays) -> dict[str, NDArray]:

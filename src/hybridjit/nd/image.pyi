@@ -6,4 +6,3 @@ from typing import Any
 from .ndarray import NDArray
 
 _Sizes = int | Sequence[Any]
-

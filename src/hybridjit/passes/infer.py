@@ -24,7 +24,7 @@ def infer_node_types(outputs: Iterable[Output], known: Mapping[str, TensorType])
     """
     order = topological(outputs)
     types: NodeTypes = {
-        n: (_variable_type(n, known),) if n.op is None else (UNKNOWN,) * len(n.output_names)
+        n: (variable_type(n, known),) if n.op is None else (UNKNOWN,) * len(n.output_names)
         for n in order
     }
     _to_fixed_point(order, types)
@@ -39,7 +39,7 @@ def _to_fixed_point(order: list[Node], types: NodeTypes) -> None:
     while True:
         learned = False
         for node in pending:
-            learned |= _apply_rule(node, types)
+            learned |= apply_rule(node, types)
         pending = [n for n in pending if not _is_settled(n, types)]
         if not learned or not pending:
             return
@@ -52,7 +52,7 @@ def _is_settled(node: Node, types: NodeTypes) -> bool:
     )
 
 
-def _apply_rule(node: Node, types: NodeTypes) -> bool:
+def apply_rule(node: Node, types: NodeTypes) -> bool:
     """Run one node's rule; write back what it learned. True if anything was learned."""
     assert node.op is not None
     ins = tuple(types[i.node][i.index] for i in node.inputs)
@@ -73,7 +73,7 @@ def _apply_rule(node: Node, types: NodeTypes) -> bool:
     return learned
 
 
-def _variable_type(node: Node, known: Mapping[str, TensorType]) -> TensorType:
+def variable_type(node: Node, known: Mapping[str, TensorType]) -> TensorType:
     given = known.get(node.name, UNKNOWN)
     hinted = TensorType(_hinted_shape(node), None)
     if given.dtype is None and "__dtype__" in node.text:

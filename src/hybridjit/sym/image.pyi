@@ -6,4 +6,3 @@ from typing import Any
 from .symbol import Symbol
 
 _Sizes = int | Sequence[Any]
-

@@ -6,15 +6,15 @@ In: a Symbol's outputs, and shapes or element types by argument name. Out: MXNet
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from ..errors import MXNetError
 from ..ir.node import Node, Output, topological
-from ..passes.infer import NodeTypes, infer_node_types
-from ..types import DTYPE_NAMES, TensorType
+from ..passes.infer import NodeTypes, apply_rule, infer_node_types, variable_type
+from ..types import DTYPE_NAMES, UNKNOWN, TensorType
 from .outputs import Outputs, auxiliary_nodes
 
 Lists = tuple[list[Any], list[Any], list[Any]]
@@ -30,18 +30,21 @@ def infer_shapes(symbol: Outputs, shapes: Mapping[str, Any]) -> Lists:
 
 
 def infer_types(symbol: Outputs, dtypes: Mapping[str, Any]) -> Lists:
-    """Element types, from some arguments' types; variables that nothing decides are float32.
+    """Element types, from some arguments' types and no shapes. Raises DTypeError.
 
-    An operator whose rule needs shapes is taken to keep its first input's type or to have the type
-    that its ``dtype`` attribute says.
+    An operator whose rule says nothing without shapes is taken to give and take its first input's
+    type, or the one that its ``dtype`` attribute names.
     """
     known = {n: TensorType(None, _element_type(n, d)) for n, d in dtypes.items()}
-    types = infer_node_types(symbol.outputs, known)
-    for node in topological(symbol.outputs):
-        types[node] = tuple(
-            t if t.dtype is not None else t.with_dtype(_likely_dtype(node, types))
-            for t in types[node]
-        )
+    order = topological(symbol.outputs)
+    types: NodeTypes = {
+        n: (variable_type(n, known),) if n.op is None else (UNKNOWN,) * len(n.output_names)
+        for n in order
+    }
+    for node in order:
+        if node.op is not None:
+            apply_rule(node, types)
+            _complete(node, types)
     return _listed(symbol, types, _dtype)
 
 
@@ -98,12 +101,13 @@ def _element_type(name: str, dtype: Any) -> np.dtype:
     return found
 
 
-def _likely_dtype(node: Node, types: NodeTypes) -> np.dtype | None:
+def _complete(node: Node, types: NodeTypes) -> None:
+    """Give inputs and outputs whose element type is unknown the likely one."""
     declared = node.attrs.get("dtype")
-    if isinstance(declared, np.dtype):
-        return declared
-    return _input_dtypes(node.inputs, types)
-
-
-def _input_dtypes(inputs: Iterable[Output], types: NodeTypes) -> np.dtype | None:
-    return next((types[edge.node][edge.index].dtype for edge in inputs), None)
+    firsts = (types[edge.node][edge.index].dtype for edge in node.inputs)
+    likely = declared if isinstance(declared, np.dtype) else next(firsts, None)
+    for edge in (*node.inputs, *(Output(node, i) for i in range(len(node.output_names)))):
+        row = list(types[edge.node])
+        if row[edge.index].dtype is None:
+            row[edge.index] = row[edge.index].with_dtype(likely)
+            types[edge.node] = tuple(row)
