@@ -26,7 +26,6 @@ from ..nd.storage import WRITES
 from ..passes.infer import NodeTypes, infer_node_types
 from ..runtime.cache import Entry, SignatureCache
 from ..types import TensorType, type_of
-from .fixed_gamma import fixed_gammas, overwrite_with_ones
 from .inference import finish_deferred
 from .interpreter import interpret_nodes
 from .parameter import Parameter
@@ -65,7 +64,6 @@ class CachedGraph:
         self._versions: list[tuple[int, int]] = []
         self._packed: dict[Any, np.ndarray] = {}
         self._types: dict[tuple[Any, ...], NodeTypes] = {}
-        self._fixed_gammas = fixed_gammas(outputs)
 
     def __call__(self, arrays: Sequence[NDArray]) -> list[NDArray]:
         """The outputs for these inputs, on the context of the first.
@@ -115,17 +113,10 @@ class CachedGraph:
             array._storage.watched = True
         versions = [(id(a._storage), a._storage.version) for a in params.values()]
         if versions != self._versions:
-            self._fix_gammas(params)
-            self._versions = [(id(a._storage), a._storage.version) for a in params.values()]
+            self._versions = versions
             self._packed = {}
             self.cache.unbind()
         self._writes = count
-
-    def _fix_gammas(self, params: Mapping[str, NDArray]) -> None:
-        """BatchNorm with fix_gamma takes gamma as ones, and MXNet writes them into it."""
-        for name in self._fixed_gammas:
-            if name in params:
-                overwrite_with_ones(params[name])
 
     # ---- interpreted --------------------------------------------------------------------------
 
@@ -133,7 +124,6 @@ class CachedGraph:
         named = dict(zip(self.input_names, arrays))
         for name, array in self._parameter_arrays(arrays).items():
             named.setdefault(name, array)
-        self._fix_gammas(named)
         types = self._checked_types(named)
         ctx = arrays[0].context
         return interpret_nodes(self.outputs, named, types, ctx, self.monitor)

@@ -21,27 +21,28 @@ _CHUNK = 1 << 20
 def split_data(
     data: NDArray, num_slice: int, batch_axis: int = 0, even_split: bool = True
 ) -> list[NDArray]:
-    """``num_slice`` parts of ``data`` along ``batch_axis``; the last ones may be larger.
+    """``num_slice`` parts of ``data`` along ``batch_axis``; the first ones may be larger.
 
     Raises ValueError when there are fewer samples than parts, and when ``even_split`` is wanted
     but the number of samples is no multiple of the number of parts.
     """
     size = data.shape[batch_axis]
-    if size < num_slice:
-        raise ValueError(
-            f"Too many slices for data with shape {data.shape}. Arguments are "
-            f"num_slice={num_slice} and batch_axis={batch_axis}."
-        )
     if even_split and size % num_slice != 0:
         raise ValueError(
             f"data with shape {data.shape} cannot be evenly split into {num_slice} slices along "
             f"axis {batch_axis}. Use a batch size that's multiple of {num_slice} or set "
             "even_split=False to allow uneven partitioning of data."
         )
-    step = size // num_slice
-    ends = [step * (i + 1) for i in range(num_slice - 1)] + [size]
+    if size < num_slice:
+        raise ValueError(
+            f"Too many slices for data with shape {data.shape}. Arguments are "
+            f"num_slice={num_slice} and batch_axis={batch_axis}."
+        )
+    step, larger = divmod(size, num_slice)
+    ends = [step * i + min(i, larger) for i in range(num_slice + 1)]
     return [
-        nd.slice_axis(data, axis=batch_axis, begin=step * i, end=end) for i, end in enumerate(ends)
+        nd.slice_axis(data, axis=batch_axis, begin=begin, end=end)
+        for begin, end in zip(ends, ends[1:])
     ]
 
 

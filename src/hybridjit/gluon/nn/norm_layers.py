@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from ... import nd
-from ..fixed_gamma import overwrite_with_ones
 from ..hybrid_block import HybridBlock
 from ..parameter import Parameter
 
@@ -15,8 +14,7 @@ from ..parameter import Parameter
 class BatchNorm(HybridBlock):
     """(x - running_mean) / sqrt(running_var + eps) * gamma + beta along one axis (1502.03167).
 
-    Without ``scale`` gamma counts as ones, and is overwritten by them; without ``center`` beta is
-    only kept from training.
+    Without ``scale`` gamma counts as ones; without ``center`` beta is only kept from training.
     """
 
     fuse_relu = False
@@ -59,10 +57,15 @@ class BatchNorm(HybridBlock):
     def hybrid_forward(  # type: ignore[override]
         self, F: Any, x: Any, gamma: Any, beta: Any, running_mean: Any, running_var: Any
     ) -> Any:
-        if self._kwargs["fix_gamma"] and F is nd:
-            overwrite_with_ones(gamma)
+        if F is nd:
+            self._overwrite_fixed_gamma(gamma)
         op = F.contrib.BatchNormWithReLU if self.fuse_relu else F.BatchNorm
         return op(x, gamma, beta, running_mean, running_var, name="fwd", **self._kwargs)
+
+    def _overwrite_fixed_gamma(self, gamma: Any) -> None:
+        """Write ones where gamma counts as ones: MXNet does so eagerly, and not when hybridized."""
+        if self._kwargs["fix_gamma"] and not (gamma._data == 1).all():
+            gamma[:] = 1
 
     def __repr__(self) -> str:
         return _options_text(self, self._kwargs, self.gamma.shape[0] or None)

@@ -6,7 +6,6 @@ from typing import Any
 
 from .... import nd
 from ...block import Block
-from ...fixed_gamma import overwrite_with_ones
 from ...hybrid_block import HybridBlock
 from ...nn import BatchNorm, HybridSequential, Sequential
 from ...parameter import ParameterDict
@@ -116,8 +115,8 @@ class SyncBatchNorm(BatchNorm):
     def hybrid_forward(
         self, F: Any, x: Any, gamma: Any, beta: Any, running_mean: Any, running_var: Any
     ) -> Any:
-        if self._kwargs["fix_gamma"] and F is nd:
-            overwrite_with_ones(gamma)
+        if F is nd:
+            self._overwrite_fixed_gamma(gamma)
         return F.contrib.SyncBatchNorm(
             x, gamma, beta, running_mean, running_var, name="fwd", **self._kwargs
         )
