@@ -162,7 +162,7 @@ def plain_softmax(value: Value, match: Match) -> Replacement:
         return None
     data, attrs = value.inputs[0], value.attrs
     shape = data.type.dims
-    if attrs.get("preserve_shape"):
+    if attrs.get("preserve_shape") or attrs.get("mode") == "instance":
         return Use(make("softmax", value.name, [data], value.source, axis=-1))
     if attrs.get("multi_output") or attrs.get("mode") == "channel":
         return Use(make("softmax", value.name, [data], value.source, axis=1))
@@ -229,7 +229,7 @@ def plain_batch_dot(value: Value, match: Match) -> Replacement:
     return reshaped(Use(make("batch_dot", name, sides, value.source)), value.shape, value.name)
 
 
-@rule("BatchNorm with mean and variance as outputs  =>  BatchNorm, mean, variance")
+@rule("BatchNorm with statistics as outputs  =>  BatchNorm, mean, 1 / sqrt(variance + eps)")
 def single_output_batchnorm(value: Value, match: Match) -> Replacement:
     if not value.is_op("BatchNorm", "_contrib_SyncBatchNorm", "BatchNorm_v1"):
         return None
@@ -238,8 +238,13 @@ def single_output_batchnorm(value: Value, match: Match) -> Replacement:
     if value.is_op("BatchNorm") and not value.attrs["output_mean_var"]:
         return None
     plain = Use(make("BatchNorm", value.name, value.inputs, value.source, **attrs))
-    extra = (value.inputs[3], value.inputs[4])
-    return (plain, *extra) if value.attrs["output_mean_var"] else plain
+    if not value.attrs["output_mean_var"]:
+        return plain
+    _, gamma, _, mean, var = value.inputs
+    inverse = make(
+        "_bn_scale", f"{value.name}_invstd", [gamma, var], eps=attrs["eps"], fix_gamma=True
+    )
+    return plain, mean, Use(inverse)
 
 
 @rule("BatchNormWithReLU(x)  =>  relu(BatchNorm(x))")
@@ -253,8 +258,8 @@ def split_batchnorm_relu(value: Value, match: Match) -> Replacement:
 
 @rule("zeros_like(x), ones_like(x)  =>  a constant")
 def constant_like(value: Value, match: Match) -> Replacement:
-    if not value.is_op("zeros_like", "ones_like") or value.type.size == 0:
-        return None
+    if not value.is_op("zeros_like", "ones_like") or value.type.size == 0 or not value.shape:
+        return None  # an empty shape attribute stands for an unknown shape
     name = "_zeros" if value.is_op("zeros_like") else "_ones"
     attrs = {"shape": value.shape, "dtype": value.type.dtype}
     return Use(make(name, value.name, [], value.source, **attrs))
