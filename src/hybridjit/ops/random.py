@@ -354,7 +354,10 @@ register(
 
 
 def shuffle(data: np.ndarray) -> np.ndarray:
-    return np.asarray(_generator.permutation(data, axis=0), data.dtype, order="C")
+    if data.ndim == 0:
+        return data.copy()
+    order = _generator.permutation(data.shape[0]) if data.ndim else ...
+    return np.array(data[order], order="C")
 
 
 register(
