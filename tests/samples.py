@@ -10,13 +10,18 @@ import zlib
 
 import numpy as np
 
+import samples_movement
 import samples_nn
 from hybridjit.errors import MXNetError
-from hybridjit.ops import Kind, OpDef, rules
+from hybridjit.ops import Kind, OpDef, arithmetic, pointwise, rules
 from hybridjit.types import UNKNOWN, TensorType
 from sampling import LISTED, REFUSED, Bad, Sample
 
+samples_movement.declare()
 samples_nn.declare()
+
+BROADCASTING = (rules.broadcast, arithmetic.broadcast_number)
+ELEMENTWISE_RULES = (*BROADCASTING, rules.same_type, pointwise.same_number, pointwise.same_float)
 
 LANES = 16  # float32 elements of the widest vector
 LENGTHS = (0, 1, LANES - 1, LANES, LANES + 1, 3 * LANES + 2)
@@ -33,7 +38,7 @@ PAIRS = (
 
 
 # Attribute texts that an elementwise operator is sampled with; others run with their defaults.
-ELEMENTWISE_ATTRS: dict[str, list[dict[str, str]]] = {}
+ELEMENTWISE_ATTRS: dict[str, list[dict[str, str]]] = {**samples_movement.ELEMENTWISE}
 
 
 def samples(op: OpDef) -> list[Sample]:
@@ -43,7 +48,7 @@ def samples(op: OpDef) -> list[Sample]:
 
 
 def is_elementwise(op: OpDef) -> bool:
-    return op.kind is Kind.POINTWISE or op.infer in (rules.same_type, rules.broadcast)
+    return op.kind is Kind.POINTWISE or op.infer in ELEMENTWISE_RULES
 
 
 def error_samples(op: OpDef) -> list[Bad]:
@@ -57,7 +62,7 @@ def _generated(op: OpDef) -> list[Sample]:
         attrs = op.parse(text)
         count = len(op.input_names(attrs))
         shapes = [(s,) * count for s in (*RANKS, *((n,) for n in LENGTHS))]
-        if op.infer is rules.broadcast and count == 2:
+        if op.infer in BROADCASTING and count == 2:
             shapes += [*PAIRS, *(pair[::-1] for pair in PAIRS)]
         calls = [(shape, np.dtype(np.float32)) for shape in shapes]
         calls += [

@@ -15,7 +15,7 @@ from hybridjit.ir.node import Output, apply, variable
 from hybridjit.ops import OpDef, all_names, all_ops, run_ref
 from hybridjit.ops.attrs import attr_text
 from hybridjit.passes.infer import infer_node_types
-from hybridjit.types import UNKNOWN, type_of
+from hybridjit.types import UNKNOWN, merge, type_of
 from samples import Sample, error_samples, samples
 
 CASES = [pytest.param(op, s, id=f"{op.name}-{s.name}") for op in all_ops() for s in samples(op)]
@@ -24,6 +24,9 @@ REFUSED = [
     for op in all_ops()
     for i, bad in enumerate(error_samples(op))
 ]
+
+# Operators whose output shape depends on values: types cannot say it.
+SIZED_BY_VALUES = {"_contrib_boolean_mask"}
 
 # The same numbers in another order of summation differ in the last digits.
 STRIDED_TOLERANCE = {"float16": 2e-3, "float32": 1e-5, "float64": 1e-12}
@@ -62,7 +65,11 @@ class TestOp:
         ins, outs = op.infer(given, (UNKNOWN,) * len(names), **attrs)
         made = run_ref(op, list(sample.arrays), attrs)
         assert tuple(ins) == given
-        assert [str(t) for t in outs] == [str(type_of(np.asarray(y))) for y in made]
+        found = [type_of(np.asarray(y)) for y in made]
+        if op.name in SIZED_BY_VALUES:
+            assert not any(t.is_known for t in outs)
+            outs = tuple(merge(t, f) for t, f in zip(outs, found))
+        assert [str(t) for t in outs] == [str(f) for f in found]
         assert len(made) == len(names)
 
     def test_infer_completes_the_inputs(self, op: OpDef, sample: Sample):

@@ -188,9 +188,17 @@ register(
 
 @exactly
 def clip(x: np.ndarray, *, a_min: float, a_max: float) -> np.ndarray:
-    """x between the bounds, which integers truncate; the upper one is looked at first."""
+    """x between the bounds, the upper one looked at first.
+
+    Integers are compared with the bounds as they are and take them truncated, so a bound outside
+    of the type's range does nothing.
+    """
     low, high = scalar_of(a_min, x.dtype), scalar_of(a_max, x.dtype)
-    return np.where(x > high, high, np.where(x < low, low, x))
+    is_float = x.dtype.kind == "f"
+    wide = x if is_float else x.astype(np.float64)
+    below = wide < (low if is_float else a_min)
+    above = wide > (high if is_float else a_max)
+    return np.where(above, high, np.where(below, low, x))
 
 
 def _scalar_clip(b: Any, x: Any, *, a_min: float, a_max: float) -> Any:
@@ -243,12 +251,12 @@ register(
 @in_floating
 def quadratic(x: np.ndarray, *, a: float, b: float, c: float) -> np.ndarray:
     number = x.dtype.type
-    return number(a) * x * x + number(b) * x + number(c)
+    return (number(a) * x + number(b)) * x + number(c)
 
 
 def _scalar_quadratic(builder: Any, x: Any, *, a: float, b: float, c: float) -> Any:
-    square = builder.mul(builder.mul(builder.const(a), x), x)
-    return builder.add(builder.add(square, builder.mul(builder.const(b), x)), builder.const(c))
+    line = builder.add(builder.mul(builder.const(a), x), builder.const(b))
+    return builder.add(builder.mul(line, x), builder.const(c))
 
 
 register(

@@ -65,7 +65,7 @@ def reshaped(data: Shape, codes: Shape, reverse: bool = False) -> Shape:
         code = codes[position]
         position += 1
         needed = {0: 1, -3: 2, -4: 1}.get(code, 0)
-        if cursor + needed > len(data):
+        if needed and cursor + needed > len(data):
             raise ShapeError(
                 f"in {shape_text(codes)} code {code} needs {needed} more axes, "
                 f"data {shape_text(data)} has {max(len(data) - cursor, 0)} left"
