@@ -23,6 +23,7 @@ from .windows import (
     join_axes,
     padded,
     split_axes,
+    tap_cells,
     window_of,
 )
 
@@ -97,18 +98,15 @@ def _infer_deconvolution(
 
 
 def scatter(cols: np.ndarray, window: Window, sizes: Shape, out: Shape, crop: Shape) -> np.ndarray:
-    """Add columns (..., *kernel, *sizes) into (..., *out): cell i*stride + t*dilate - crop."""
+    """Add columns (N, C, *kernel, *sizes) into (N, C, *out): cell i*stride + t*dilate - crop."""
     spans = tuple(s * (n - 1) + w for s, n, w in zip(window.stride, sizes, window.spans))
-    lead = cols.shape[: cols.ndim - 2 * window.rank]
     room = tuple(max(f, c + o) for f, c, o in zip(spans, crop, out))
-    full = np.zeros((*lead, *room), cols.dtype)
+    full = np.zeros((*cols.shape[:2], *room), cols.dtype)
     for tap in np.ndindex(*window.kernel):
-        cells = tuple(
-            slice(t * d, t * d + (n - 1) * s + 1, s)
-            for t, d, n, s in zip(tap, window.dilate, sizes, window.stride)
-        )
-        full[(..., *cells)] += cols[(..., *tap, *(slice(None) for _ in tap))]
-    return full[(..., *(slice(c, c + o) for c, o in zip(crop, out)))]
+        starts = tuple(t * d for t, d in zip(tap, window.dilate))
+        of_tap = (slice(None), slice(None), *tap)
+        full[tap_cells(starts, window.stride, sizes)] += cols[of_tap]
+    return full[tap_cells(crop, (1,) * window.rank, out)]
 
 
 def _deconvolution(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ShapeError
-from ..types import Shape, TensorType, shape_text
+from ..types import PartialShape, Shape, TensorType, shape_text
 from .matmul import batched_product, multiply
 from .registry import Kind, register
 from .rules import forward, normalized_axis, require_float, same_dtype
@@ -35,7 +35,7 @@ def _rows_at(t: TensorType, axis: int) -> TensorType:
     return t.with_shape((*dims[:-1], rows, dims[-1]))
 
 
-def _rows_back(shape: Shape, axis: int) -> Shape:
+def _rows_back(shape: PartialShape, axis: int) -> PartialShape:
     dims = list(shape)
     rows = dims.pop(-2)
     dims.insert(normalized_axis(axis, len(shape)), rows)

@@ -23,6 +23,7 @@ from .windows import (
     join_axes,
     padded,
     split_axes,
+    tap_cells,
     window_of,
 )
 
@@ -113,10 +114,7 @@ def _taps(x: np.ndarray, window: Window, out: Shape, value: float) -> list[np.nd
         for o, s, k, p, n in zip(out, window.stride, window.kernel, window.pad, x.shape[2:])
     )
     x = padded(x, window.pad, after, value)
-    return [
-        x[(..., *(slice(t, t + (o - 1) * s + 1, s) for t, o, s in zip(tap, out, window.stride)))]
-        for tap in np.ndindex(*window.kernel)
-    ]
+    return [x[tap_cells(tap, window.stride, out)] for tap in np.ndindex(*window.kernel)]
 
 
 def _divisors(sizes: Shape, window: Window, out: Shape, include_pad: bool) -> np.ndarray:

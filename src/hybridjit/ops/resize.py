@@ -5,6 +5,7 @@ In: (N, C, H, W). Out: the same with other spatial sizes.
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -95,7 +96,7 @@ def _upsampling(
         return DECONVOLUTION.ref(*inputs, **bilinear_attrs(scale, channels))
     height, width = (n * scale for n in inputs[0].shape[2:])
     parts = [_repeated(x, height, width) for x in inputs]
-    return np.concatenate(parts, axis=1) if multi_input_mode == "concat" else sum(parts)
+    return np.concatenate(parts, axis=1) if multi_input_mode == "concat" else reduce(np.add, parts)
 
 
 register(
@@ -187,8 +188,8 @@ def _resize(
     data: np.ndarray, like: np.ndarray | None = None, *, align_corners: bool, **attrs: Any
 ) -> np.ndarray:
     """Bilinear interpolation; weights in float32 as MXNet has them."""
-    sizes = _resized(data.shape[2:], None if like is None else like.shape[2:], **attrs)
-    return bilinear_resize(data, *sizes, align_corners)
+    height, width = _resized(data.shape[2:], None if like is None else like.shape[2:], **attrs)
+    return bilinear_resize(data, height, width, align_corners)
 
 
 def _resize_inputs(*, mode: str, **attrs: Any) -> tuple[str, ...]:

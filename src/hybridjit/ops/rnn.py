@@ -208,7 +208,8 @@ def _rnn(
     layers = _unpacked(widened(parameters), sizes, data.shape[2])
     x, begin = widened(data), widened(state)
     cells = widened(rest[0]) if mode == "lstm" else [None] * len(begin)
-    last_h, last_c = [], []
+    last_h: list[Any] = []
+    last_c: list[Any] = []
     for first in range(0, len(layers), sizes.directions):
         sides = []
         for k in range(first, first + sizes.directions):
@@ -244,17 +245,15 @@ register(
 def _infer_parameters(ins: Types, outs: Types, *, num_args: int, dim: int) -> tuple[Types, Types]:
     """Concat; several unknown sizes, which are weights of one layer, share what is missing."""
     ins, outs = concat_types(ins, outs, num_args=num_args, dim=dim)
-    if outs[0].shape is None or outs[0].shape[dim] is None:
+    total = None if outs[0].shape is None else outs[0].shape[dim]
+    sizes = [None if t.shape is None else t.shape[dim] for t in ins]
+    unknown = [i for i, size in enumerate(sizes) if size is None]
+    if total is None or not unknown:
         return ins, outs
-    unknown = [i for i, t in enumerate(ins) if t.shape is None or t.shape[dim] is None]
-    missing = outs[0].shape[dim] - sum(
-        t.shape[dim]
-        for i, t in enumerate(ins)
-        if i not in unknown  # type: ignore[index, misc]
-    )
-    if not unknown or missing % len(unknown):
+    missing = total - sum(size for size in sizes if size is not None)
+    if missing % len(unknown):
         return ins, outs
-    shape = list(outs[0].shape)
+    shape = list(outs[0].shape or ())
     shape[dim] = missing // len(unknown)
     filled = [fill(t, tuple(shape), None) if i in unknown else t for i, t in enumerate(ins)]
     return tuple(filled), outs

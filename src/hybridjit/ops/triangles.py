@@ -69,7 +69,8 @@ def _infer_extracttrian(A: TensorType, *, offset: int, **attrs: Any) -> TensorTy
 
 
 def _extracttrian(A: np.ndarray, *, offset: int, lower: bool) -> np.ndarray:
-    return A[(..., *_cells(A.shape[-1], offset, lower))]
+    rows, columns = _cells(A.shape[-1], offset, lower)
+    return A[..., rows, columns]
 
 
 def _side(count: int) -> int:
@@ -89,7 +90,8 @@ def _infer_maketrian(A: TensorType, *, offset: int, **attrs: Any) -> TensorType:
 def _maketrian(A: np.ndarray, *, offset: int, lower: bool) -> np.ndarray:
     n = _side(A.shape[-1]) + abs(offset)
     y = np.zeros((*A.shape[:-1], n, n), A.dtype)
-    y[(..., *_cells(n, offset, lower))] = A
+    rows, columns = _cells(n, offset, lower)
+    y[..., rows, columns] = A
     return y
 
 

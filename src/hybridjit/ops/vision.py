@@ -1,1 +1,211 @@
-"""Detection and image operators."""
+"""Boxes: overlap, suppression and decoding.
+
+In: boxes of four numbers, corners (x1, y1, x2, y2) or centres (x, y, w, h), in rows. Out: rows
+again, or overlaps. Box arithmetic stays in the data's own precision.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import AttributeValueError, ShapeError
+from ..types import TensorType, product, shape_text
+from .casting import widened
+from .registry import Kind, register
+from .rules import forward, require_float, same_dtype
+
+
+def to_corners(boxes: np.ndarray) -> np.ndarray:
+    """(x, y, w, h) -> (x1, y1, x2, y2)."""
+    centre, half = boxes[..., :2], boxes[..., 2:4] / 2
+    return np.concatenate([centre - half, centre + half], axis=-1)
+
+
+def to_centres(boxes: np.ndarray) -> np.ndarray:
+    """(x1, y1, x2, y2) -> (x, y, w, h)."""
+    low, size = boxes[..., :2], boxes[..., 2:4] - boxes[..., :2]
+    return np.concatenate([low + size / 2, size], axis=-1)
+
+
+def overlaps(lhs: np.ndarray, rhs: np.ndarray) -> np.ndarray:
+    """Intersection over union of corner boxes (..., 4), broadcasting; negative sizes count 0."""
+    low, high = np.maximum(lhs[..., :2], rhs[..., :2]), np.minimum(lhs[..., 2:], rhs[..., 2:])
+    shared = np.maximum(high - low, 0).prod(axis=-1)
+    union = _areas(lhs) + _areas(rhs) - shared
+    return np.where(union > 0, shared / np.where(union > 0, union, 1), 0).astype(lhs.dtype)
+
+
+def _areas(boxes: np.ndarray) -> np.ndarray:
+    return np.maximum(boxes[..., 2:] - boxes[..., :2], 0).prod(axis=-1)
+
+
+def suppress(
+    boxes: np.ndarray, ids: np.ndarray | None, threshold: float, strict: bool
+) -> np.ndarray:
+    """Which of the corner boxes, best first, survive greedy suppression.
+
+    A box falls to a better survivor of its own id (of any, when ``ids`` is None) that overlaps it
+    by more than the threshold, or by the threshold itself unless ``strict``.
+    """
+    alive = np.ones(len(boxes), bool)
+    limit = boxes.dtype.type(threshold)
+    for i in range(len(boxes) - 1):
+        if not alive[i]:
+            continue
+        share = overlaps(boxes[i], boxes[i + 1 :])
+        hit = share > limit if strict else share >= limit
+        alive[i + 1 :] &= ~(hit if ids is None else hit & (ids[i + 1 :] == ids[i]))
+    return alive
+
+
+def _check_column(name: str, first: int, count: int, width: int) -> None:
+    if first < 0 or first + count > width:
+        raise AttributeValueError(f"{name} {first} is out of range for rows of {width} numbers")
+
+
+@forward
+def _infer_nms(
+    data: TensorType, *, coord_start: int, score_index: int, id_index: int, **attrs: Any
+) -> TensorType:
+    """Like the data (..., rows, width)."""
+    require_float("box_nms", data)
+    if data.ndim < 2:
+        raise ShapeError(f"box_nms takes (..., num_box, box_width), got {shape_text(data.shape)}")
+    width = data.dims[-1]
+    _check_column("coord_start", coord_start, 4, width)
+    _check_column("score_index", score_index, 1, width)
+    if id_index >= 0:
+        _check_column("id_index", id_index, 1, width)
+    return data
+
+
+def _nms_rows(
+    rows: np.ndarray,
+    *,
+    overlap_thresh: float,
+    valid_thresh: float,
+    topk: int,
+    coord_start: int,
+    score_index: int,
+    id_index: int,
+    background_id: int,
+    force_suppress: bool,
+    in_format: str,
+    out_format: str,
+) -> np.ndarray:
+    """Survivors of one batch at the top, best first, and rows of -1 below."""
+    scores = rows[:, score_index]
+    valid = scores > scores.dtype.type(valid_thresh)
+    if id_index >= 0:
+        valid &= rows[:, id_index] != background_id
+    order = np.flatnonzero(valid)
+    order = order[np.argsort(-scores[order], kind="stable")]
+    kept = rows[order[:topk] if topk > 0 else order].copy()
+    columns = slice(coord_start, coord_start + 4)
+    boxes = widened(kept[:, columns])
+    corners = to_corners(boxes) if in_format == "center" else boxes
+    ids = None if force_suppress or id_index < 0 else kept[:, id_index]
+    alive = suppress(corners, ids, overlap_thresh, strict=True)
+    if in_format != out_format:
+        kept[:, columns] = corners if out_format == "corner" else to_centres(boxes)
+    out = np.full_like(rows, -1)
+    out[: alive.sum()] = kept[alive]
+    return out
+
+
+def _box_nms(data: np.ndarray, **attrs: Any) -> np.ndarray:
+    """Non-maximum suppression in each (rows, width) of the data; topk 0 leaves it as it is."""
+    if attrs["topk"] == 0 or data.size == 0:
+        return data.copy()
+    batches = data.reshape(product(data.shape[:-2]), *data.shape[-2:])
+    return np.stack([_nms_rows(rows, **attrs) for rows in batches]).reshape(data.shape)
+
+
+register(
+    "_contrib_box_nms",
+    "data",
+    "overlap_thresh:float=0.5 valid_thresh:float=0 topk:int=-1 coord_start:int=2 "
+    "score_index:int=1 id_index:int=-1 background_id:int=-1 force_suppress:bool=False "
+    "in_format:center|corner=corner out_format:center|corner=corner",
+    kind=Kind.HOST,
+    infer=_infer_nms,
+    ref=_box_nms,
+    outputs=("output0",),
+    aliases="_contrib_box_non_maximum_suppression",
+    doc="Greedy non-maximum suppression: survivors first, the other rows -1.",
+)
+
+
+@forward
+def _infer_iou(lhs: TensorType, rhs: TensorType, **attrs: Any) -> TensorType:
+    """All leading axes of lhs, then all of rhs."""
+    dtype = same_dtype(lhs, rhs)
+    require_float("box_iou", lhs)
+    for name, t in (("lhs", lhs), ("rhs", rhs)):
+        if not t.dims or t.dims[-1] != 4:
+            raise ShapeError(f"last dimension of {name} must be 4, got {shape_text(t.shape)}")
+    return TensorType(lhs.dims[:-1] + rhs.dims[:-1] or (1,), dtype)
+
+
+def _box_iou(lhs: np.ndarray, rhs: np.ndarray, *, format: str) -> np.ndarray:
+    """Overlap of every box of lhs with every box of rhs."""
+    a, b = (to_corners(x) if format == "center" else x for x in (lhs, rhs))
+    shape = lhs.shape[:-1] + rhs.shape[:-1] or (1,)
+    return overlaps(a.reshape(-1, 1, 4), b.reshape(1, -1, 4)).reshape(shape)
+
+
+register(
+    "_contrib_box_iou",
+    "lhs rhs",
+    "format:center|corner=corner",
+    kind=Kind.HOST,
+    infer=_infer_iou,
+    ref=_box_iou,
+    doc="Intersection over union of every pair of boxes.",
+)
+
+
+@forward
+def _infer_decode(data: TensorType, anchors: TensorType, **attrs: Any) -> TensorType:
+    """Like the data (B, N, 4); anchors (1, N, 4) serve every batch."""
+    same_dtype(data, anchors)
+    require_float("box_decode", data)
+    if data.ndim != 3 or data.dims[2] != 4:
+        raise ShapeError(f"data should be (batch, boxes, 4), got {shape_text(data.shape)}")
+    if anchors.dims != (1, data.dims[1], 4):
+        raise ShapeError(f"anchors should be (1,{data.dims[1]},4), got {shape_text(anchors.shape)}")
+    return data
+
+
+def _box_decode(
+    data: np.ndarray,
+    anchors: np.ndarray,
+    *,
+    std0: float,
+    std1: float,
+    std2: float,
+    std3: float,
+    clip: float,
+    format: str,
+) -> np.ndarray:
+    """Offsets times std, applied to the anchors, as corner boxes."""
+    a = widened(anchors)
+    a = to_centres(a) if format == "corner" else a
+    offsets = widened(data) * np.array([std0, std1, std2, std3], a.dtype)
+    centre = offsets[..., :2] * a[..., 2:] + a[..., :2]
+    growth = np.minimum(offsets[..., 2:], a.dtype.type(clip)) if clip > 0 else offsets[..., 2:]
+    half = np.exp(growth) * a[..., 2:] / 2
+    return np.concatenate([centre - half, centre + half], axis=-1).astype(data.dtype, copy=False)
+
+
+register(
+    "_contrib_box_decode",
+    "data anchors",
+    "std0:float=1 std1:float=1 std2:float=1 std3:float=1 clip:float=-1 format:center|corner=center",
+    kind=Kind.HOST,
+    infer=_infer_decode,
+    ref=_box_decode,
+    doc="Boxes from predicted offsets and anchors.",
+)

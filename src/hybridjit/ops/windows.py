@@ -8,6 +8,7 @@ windows of an array. It does not compute: the operators do.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -127,8 +128,8 @@ def padded(x: np.ndarray, before: Shape, after: Shape, value: float) -> np.ndarr
     lead = x.ndim - len(before)
     full = x.shape[:lead] + tuple(n + b + a for n, b, a in zip(x.shape[lead:], before, after))
     out = np.full(full, value, x.dtype)
-    inner = tuple(slice(b, b + n) for b, n in zip(before, x.shape[lead:]))
-    out[(..., *inner)] = x
+    inner: tuple[Any, ...] = tuple(slice(b, b + n) for b, n in zip(before, x.shape[lead:]))
+    out[(slice(None),) * lead + inner] = x
     return out
 
 
@@ -138,4 +139,12 @@ def windows(x: np.ndarray, window: Window) -> np.ndarray:
     view = np.lib.stride_tricks.sliding_window_view(x, window.spans, axes)
     steps = tuple(slice(None, None, s) for s in window.stride)
     taps = tuple(slice(None, None, d) for d in window.dilate)
-    return view[(..., *steps, *taps)]
+    lead: tuple[Any, ...] = (slice(None),) * (x.ndim - window.rank)
+    return view[lead + steps + taps]
+
+
+def tap_cells(starts: Shape, steps: Shape, counts: PartialShape) -> tuple[Any, ...]:
+    """An index of (N, C, sizes...): along each axis ``counts`` cells from ``starts`` by ``steps``."""
+    known: Shape = counts  # type: ignore[assignment]
+    cells = (slice(a, a + (n - 1) * s + 1, s) for a, s, n in zip(starts, steps, known))
+    return (slice(None), slice(None), *cells)

@@ -1,0 +1,138 @@
+"""Correlation of two feature maps over a neighbourhood of displacements.
+
+In: data1 and data2 (N, C, H, W). Out: (N, D * D, h, w), one channel per displacement, rows first.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..errors import AttributeValueError, ShapeError
+from ..types import TensorType, shape_text
+from .casting import widened
+from .registry import Kind, register
+from .rules import forward, require_float, same_dtype
+from .windows import padded
+
+
+class _Geometry(NamedTuple):
+    """radius: displacements to each side; border: what windows and displacements need around."""
+
+    radius: int
+    border: int
+    height: int
+    width: int
+
+
+def _geometry(
+    height: int,
+    width: int,
+    *,
+    kernel_size: int,
+    max_displacement: int,
+    stride1: int,
+    stride2: int,
+    pad_size: int,
+    is_multiply: bool,
+) -> _Geometry:
+    if kernel_size < 1 or kernel_size % 2 == 0:
+        raise AttributeValueError(f"kernel_size must be odd, got {kernel_size}")
+    if min(stride1, stride2) < 1 or min(max_displacement, pad_size) < 0:
+        raise AttributeValueError(
+            "stride1 and stride2 must be at least 1, max_displacement and pad_size at least 0"
+        )
+    border = max_displacement + kernel_size // 2
+    sizes = [-(-(n + 2 * pad_size - 2 * border) // stride1) for n in (height, width)]
+    if min(sizes) < 1:
+        raise ShapeError(
+            f"{height} x {width} with padding {pad_size} is smaller than the border {border}"
+        )
+    return _Geometry(max_displacement // stride2, border, *sizes)
+
+
+@forward
+def _infer_correlation(data1: TensorType, data2: TensorType, **attrs: int) -> TensorType:
+    """(2 floor(max_displacement / stride2) + 1)^2 channels, ceil((padded - 2 border) / stride1)."""
+    same_dtype(data1, data2)
+    require_float("Correlation", data1)
+    if data1.ndim != 4 or data1.dims != data2.dims:
+        raise ShapeError(
+            f"Correlation takes two 4D operands of one shape, got {shape_text(data1.shape)} and "
+            f"{shape_text(data2.shape)}"
+        )
+    geometry = _geometry(*data1.dims[2:], **attrs)  # type: ignore[arg-type]
+    channels = (2 * geometry.radius + 1) ** 2
+    return data1.with_shape((data1.dims[0], channels, geometry.height, geometry.width))
+
+
+def _window_means(
+    a: np.ndarray, b: np.ndarray, kernel: int, geometry: _Geometry, stride: int, multiply: bool
+) -> np.ndarray:
+    """Mean over channels and the kernel of a * b or |a - b|, one number per window."""
+    cells = a * b if multiply else np.abs(a - b)
+    summed = cells.sum(axis=1)
+    total = sum(
+        summed[
+            :,
+            dy : dy + (geometry.height - 1) * stride + 1 : stride,
+            dx : dx + (geometry.width - 1) * stride + 1 : stride,
+        ]
+        for dy in range(kernel)
+        for dx in range(kernel)
+    )
+    return np.asarray(total / a.dtype.type(kernel * kernel * a.shape[1]))
+
+
+def _correlation(
+    data1: np.ndarray,
+    data2: np.ndarray,
+    *,
+    kernel_size: int,
+    max_displacement: int,
+    stride1: int,
+    stride2: int,
+    pad_size: int,
+    is_multiply: bool,
+) -> np.ndarray:
+    """Displacements run over multiples of stride2, from top left to bottom right."""
+    geometry = _geometry(
+        *data1.shape[2:],
+        kernel_size=kernel_size,
+        max_displacement=max_displacement,
+        stride1=stride1,
+        stride2=stride2,
+        pad_size=pad_size,
+        is_multiply=is_multiply,
+    )
+    a, b = (padded(widened(x), (pad_size,) * 2, (pad_size,) * 2, 0) for x in (data1, data2))
+    low = max_displacement
+    height, width = (n - 2 * low for n in a.shape[2:])
+    centre = a[:, :, low : low + height, low : low + width]
+    shifts = [d * stride2 for d in range(-geometry.radius, geometry.radius + 1)]
+    means = [
+        _window_means(
+            centre,
+            b[:, :, low + dy : low + dy + height, low + dx : low + dx + width],
+            kernel_size,
+            geometry,
+            stride1,
+            is_multiply,
+        )
+        for dy in shifts
+        for dx in shifts
+    ]
+    return np.stack(means, axis=1).astype(data1.dtype, copy=False)
+
+
+register(
+    "Correlation",
+    "data1 data2",
+    "kernel_size:int=1 max_displacement:int=1 stride1:int=1 stride2:int=1 pad_size:int=0 "
+    "is_multiply:bool=True",
+    kind=Kind.HOST,
+    infer=_infer_correlation,
+    ref=_correlation,
+    doc="Correlation of patches of two feature maps over displacements.",
+)

@@ -1,0 +1,218 @@
+"""Deformable convolutions: every tap samples the data at a learned offset.
+
+In: data (N, C, H, W), offset (N, 2 * groups * taps, oh, ow) alternating dy, dx, for the modulated
+form mask (N, groups * taps, oh, ow), weight (F, C/g, kh, kw), bias. Out: (N, F, oh, ow).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..errors import AttributeValueError, ShapeError
+from ..types import PartialShape, Shape, TensorType, merge_shapes, product, shape_text
+from .casting import widened
+from .conv import check_groups, check_weight
+from .registry import Kind, Types, register
+from .rules import fill, merged, require_float, same_dtype
+from .windows import Window, check_rank, is_channel_last, window_of
+
+Sampler = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+
+
+def _window(kernel: Shape, stride: Shape, dilate: Shape, pad: Shape, layout: str | None) -> Window:
+    window = window_of(kernel, stride, dilate, pad)
+    if window.rank != 2:
+        raise ShapeError(f"deformable convolution takes 2D kernels, got {shape_text(kernel)}")
+    if is_channel_last(layout, 2):
+        raise AttributeValueError(f"deformable convolution takes layout NCHW, got {layout}")
+    return window
+
+
+def _inputs(*, no_bias: bool, **attrs: Any) -> tuple[str, ...]:
+    return ("data", "offset", "weight") if no_bias else ("data", "offset", "weight", "bias")
+
+
+def _modulated_inputs(**attrs: Any) -> tuple[str, ...]:
+    data, offset, *rest = _inputs(**attrs)
+    return (data, offset, "mask", *rest)
+
+
+def _merge_named(name: str, t: TensorType, shape: PartialShape, dtype: Any) -> TensorType:
+    try:
+        return TensorType(merge_shapes(t.shape, shape), dtype)
+    except ShapeError as error:
+        raise ShapeError(f"{name}: {error}") from None
+
+
+def _infer(
+    ins: Types,
+    outs: Types,
+    *,
+    kernel: Shape,
+    stride: Shape,
+    dilate: Shape,
+    pad: Shape,
+    num_filter: int,
+    num_group: int,
+    num_deformable_group: int,
+    no_bias: bool,
+    layout: str | None,
+    **attrs: Any,
+) -> tuple[Types, Types]:
+    """Sizes as Convolution's; offset (and mask) have two (one) channels per group and tap."""
+    window = _window(kernel, stride, dilate, pad, layout)
+    dtype = same_dtype(*ins, *outs)
+    data = ins[0].with_dtype(dtype)
+    require_float("deformable convolution", data)
+    if data.shape is None:
+        return ins, outs
+    check_rank(data.shape, 2)
+    batch, channels = data.shape[:2]
+    check_groups(num_filter, num_group, channels)
+    if num_deformable_group < 1 or (channels is not None and channels % num_deformable_group):
+        raise ShapeError(
+            f"num_deformable_group must divide the input channels, but {num_deformable_group} "
+            f"does not divide {channels}"
+        )
+    sizes = window.out_sizes(data.shape[2:])
+    taps = num_deformable_group * product(kernel)
+    fields = ins[1 : len(ins) - (1 if no_bias else 2)]
+    expected = [(batch, 2 * taps, *sizes), (batch, taps, *sizes)]
+    new_fields = [
+        _merge_named(name, t, shape, dtype)
+        for name, t, shape in zip(("offset", "mask"), fields, expected)
+    ]
+    weight, *bias = ins[1 + len(fields) :]
+    wanted = (num_filter, None if channels is None else channels // num_group, *kernel)
+    check_weight(weight.shape, wanted, 1, num_group)
+    new_bias = [fill(b, (num_filter,), dtype) for b in bias]
+    ins = (data, *new_fields, fill(weight, wanted, dtype), *new_bias)
+    return ins, merged(outs, (TensorType((batch, num_filter, *sizes), dtype),))
+
+
+def _corners(at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    low = np.floor(at)
+    return low.astype(np.int64), at - low
+
+
+def _gather(x: np.ndarray, y: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """x[:, y, c], with cells outside counting as 0."""
+    height, width = x.shape[1:]
+    inside = (y >= 0) & (y < height) & (c >= 0) & (c < width)
+    cells = x[:, np.clip(y, 0, height - 1), np.clip(c, 0, width - 1)]
+    return np.where(inside, cells, 0)
+
+
+def sample_zero_padded(x: np.ndarray, y: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """Bilinear samples of (C, H, W) at rows y and columns c, the data continued by zeros."""
+    top, fy = _corners(y)
+    left, fc = _corners(c)
+    upper = _gather(x, top, left) * (1 - fc) + _gather(x, top, left + 1) * fc
+    lower = _gather(x, top + 1, left) * (1 - fc) + _gather(x, top + 1, left + 1) * fc
+    return upper * (1 - fy) + lower * fy
+
+
+def _sample_clamped(x: np.ndarray, y: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """Samples outside [0, H) x [0, W) are 0; between the last cell and the border they clamp."""
+    height, width = x.shape[1:]
+    inside = (y >= 0) & (y < height) & (c >= 0) & (c < width)
+    held = np.clip(y, 0, height - 1), np.clip(c, 0, width - 1)
+    return np.where(inside, sample_zero_padded(x, *held), 0)
+
+
+def _sampled_columns(
+    x: np.ndarray, offset: np.ndarray, mask: np.ndarray | None, window: Window, sampler: Sampler
+) -> np.ndarray:
+    """One sample's columns (C, taps, oh * ow). offset is (groups, taps, 2, oh, ow)."""
+    groups, taps, _, oh, ow = offset.shape
+    per_group = x.shape[0] // groups
+    base = np.mgrid[:oh, :ow].astype(x.dtype)
+    columns = np.empty((groups, per_group, taps, oh, ow), x.dtype)
+    for t, tap in enumerate(np.ndindex(*window.kernel)):
+        grid = [
+            base[i] * window.stride[i] - window.pad[i] + tap[i] * window.dilate[i] for i in range(2)
+        ]
+        for g in range(groups):
+            at = grid[0] + offset[g, t, 0], grid[1] + offset[g, t, 1]
+            values = sampler(x[g * per_group : (g + 1) * per_group], *at)
+            columns[g, :, t] = values if mask is None else values * mask[g, t]
+    return columns.reshape(x.shape[0], taps, oh * ow)
+
+
+def _convolve(
+    data: np.ndarray,
+    offset: np.ndarray,
+    mask: np.ndarray | None,
+    weight: np.ndarray,
+    bias: np.ndarray | None,
+    sampler: Sampler,
+    *,
+    kernel: Shape,
+    stride: Shape,
+    dilate: Shape,
+    pad: Shape,
+    num_filter: int,
+    num_group: int,
+    num_deformable_group: int,
+    **attrs: Any,
+) -> np.ndarray:
+    window = window_of(kernel, stride, dilate, pad)
+    oh, ow = offset.shape[2:]
+    groups, taps = num_deformable_group, product(kernel)
+    w = widened(weight).reshape(num_group, num_filter // num_group, -1)
+    out = np.empty((len(data), num_filter, oh, ow), data.dtype)
+    for n, x in enumerate(widened(data)):
+        shifts = widened(offset[n]).reshape(groups, taps, 2, oh, ow)
+        factors = None if mask is None else widened(mask[n]).reshape(groups, taps, oh, ow)
+        columns = _sampled_columns(x, shifts, factors, window, sampler)
+        out[n] = (w @ columns.reshape(num_group, -1, oh * ow)).reshape(num_filter, oh, ow)
+    return out if bias is None else out + bias.reshape(-1, 1, 1)
+
+
+def _deformable(
+    data: np.ndarray,
+    offset: np.ndarray,
+    weight: np.ndarray,
+    bias: np.ndarray | None = None,
+    **attrs: Any,
+) -> np.ndarray:
+    return _convolve(data, offset, None, weight, bias, _sample_clamped, **attrs)
+
+
+def _modulated(
+    data: np.ndarray,
+    offset: np.ndarray,
+    mask: np.ndarray,
+    weight: np.ndarray,
+    bias: np.ndarray | None = None,
+    **attrs: Any,
+) -> np.ndarray:
+    return _convolve(data, offset, mask, weight, bias, sample_zero_padded, **attrs)
+
+
+_ATTRS = (
+    "kernel:shape! stride:shape=() dilate:shape=() pad:shape=() num_filter:int! num_group:int=1 "
+    "num_deformable_group:int=1 no_bias:bool=False "
+)
+
+register(
+    "_contrib_DeformableConvolution",
+    _inputs,
+    _ATTRS + "layout:layout?=None",
+    kind=Kind.HOST,
+    infer=_infer,
+    ref=_deformable,
+    doc="Convolution whose taps sample at learned offsets.",
+)
+register(
+    "_contrib_ModulatedDeformableConvolution",
+    _modulated_inputs,
+    _ATTRS + "im2col_step:int=64 layout:layout?=None",
+    kind=Kind.HOST,
+    infer=_infer,
+    ref=_modulated,
+    doc="Convolution whose taps sample at learned offsets and are scaled by a mask.",
+)

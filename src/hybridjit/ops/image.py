@@ -1,0 +1,166 @@
+"""Preparation of images: HWC pictures to CHW tensors, normalising, cropping, resizing.
+
+In: one image (three axes) or a batch (four). Out: the same number of axes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..errors import AttributeValueError, ShapeError
+from ..types import FLOAT32, Shape, TensorType, shape_text
+from .casting import convert, widened
+from .registry import Kind, register
+from .rules import forward, require_float
+
+
+def _check_image(t: TensorType) -> None:
+    if t.ndim not in (3, 4):
+        raise ShapeError(f"an image has 3 axes, a batch of them 4, got {shape_text(t.shape)}")
+
+
+@forward
+def _infer_to_tensor(data: TensorType) -> TensorType:
+    """(..., H, W, C) -> (..., C, H, W) in float32."""
+    _check_image(data)
+    *lead, height, width, channels = data.dims
+    return TensorType((*lead, channels, height, width), FLOAT32)
+
+
+def _to_tensor(data: np.ndarray) -> np.ndarray:
+    """Channels first, divided by 255."""
+    y = np.moveaxis(data, -1, -3).astype(np.float32, order="C")
+    return y / np.float32(255)
+
+
+register(
+    "_image_to_tensor",
+    "data",
+    kind=Kind.HOST,
+    infer=_infer_to_tensor,
+    ref=_to_tensor,
+    doc="HWC image to CHW float32 in [0, 1].",
+)
+
+
+@forward
+def _infer_normalize(
+    data: TensorType, *, mean: tuple[float, ...], std: tuple[float, ...]
+) -> TensorType:
+    """Like the data, (..., C, H, W)."""
+    _check_image(data)
+    require_float("_image_normalize", data)
+    channels = data.dims[-3]
+    if channels not in (1, 3):
+        raise ShapeError(f"_image_normalize takes 1 or 3 channels on axis -3, got {channels}")
+    for name, values in (("mean", mean), ("std", std)):
+        if len(values) != 1 and len(values) < channels:
+            raise AttributeValueError(f"{name} has {len(values)} numbers for {channels} channels")
+    return data
+
+
+def _per_channel(values: tuple[float, ...], channels: int, dtype: np.dtype) -> np.ndarray:
+    numbers = values * channels if len(values) == 1 else values[:channels]
+    return np.array(numbers, dtype).reshape(channels, 1, 1)
+
+
+def _normalize(data: np.ndarray, *, mean: tuple[float, ...], std: tuple[float, ...]) -> np.ndarray:
+    """(x - mean) / std per channel; one number serves all channels."""
+    channels, x = data.shape[-3], widened(data)
+    y = (x - _per_channel(mean, channels, x.dtype)) / _per_channel(std, channels, x.dtype)
+    return y.astype(data.dtype, copy=False)
+
+
+register(
+    "_image_normalize",
+    "data",
+    "mean:floats=(0,0,0,0) std:floats=(1,1,1,1)",
+    kind=Kind.HOST,
+    infer=_infer_normalize,
+    ref=_normalize,
+    doc="Subtract the mean of each channel and divide by its deviation.",
+)
+
+
+@forward
+def _infer_crop(data: TensorType, *, x: int, y: int, width: int, height: int) -> TensorType:
+    """(..., height, width, C)."""
+    _check_image(data)
+    rows, columns = data.dims[-3:-1]
+    if min(x, y) < 0 or min(width, height) < 1 or x + width > columns or y + height > rows:
+        raise ShapeError(
+            f"the crop of {height} x {width} at row {y}, column {x} leaves the image of "
+            f"{rows} x {columns}"
+        )
+    return data.with_shape((*data.dims[:-3], height, width, data.dims[-1]))
+
+
+def _crop(data: np.ndarray, *, x: int, y: int, width: int, height: int) -> np.ndarray:
+    return data[..., y : y + height, x : x + width, :].copy()
+
+
+register(
+    "_image_crop",
+    "data",
+    "x:int! y:int! width:int! height:int!",
+    kind=Kind.HOST,
+    infer=_infer_crop,
+    ref=_crop,
+    doc="A rectangle of an HWC image.",
+)
+
+
+def _target(rows: int, columns: int, size: Shape, keep_ratio: bool) -> Shape:
+    """Height and width: size is (w, h), or one number for both or for the shorter side."""
+    if not 1 <= len(size) <= 2 or min(size) < 1:
+        raise AttributeValueError(f"size takes one or two positive numbers, got {size}")
+    if len(size) == 2:
+        return size[1], size[0]
+    if not keep_ratio:
+        return size[0], size[0]
+    if rows > columns:
+        return rows * size[0] // columns, size[0]
+    return size[0], columns * size[0] // rows
+
+
+@forward
+def _infer_resize(data: TensorType, *, size: Shape, keep_ratio: bool, interp: int) -> TensorType:
+    """(..., height, width, C)."""
+    _check_image(data)
+    if interp not in (0, 1):
+        raise AttributeValueError(f"interp is 0 (nearest) or 1 (bilinear), got {interp}")
+    *lead, rows, columns, channels = data.dims
+    return data.with_shape((*lead, *_target(rows, columns, size, keep_ratio), channels))
+
+
+def _sources(out: int, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Two neighbours and the weight of the second, cells being centred at i + 0.5."""
+    at = np.clip((np.arange(out) + 0.5) * (size / out) - 0.5, 0, size - 1)
+    low = at.astype(np.int64)
+    return low, np.minimum(low + 1, size - 1), at - low
+
+
+def _resize(data: np.ndarray, *, size: Shape, keep_ratio: bool, interp: int) -> np.ndarray:
+    """Nearest cell, or bilinear; integers are rounded."""
+    rows, columns = data.shape[-3:-1]
+    height, width = _target(rows, columns, size, keep_ratio)
+    if interp == 0:
+        y, x = (np.arange(n) * m // n for n, m in ((height, rows), (width, columns)))
+        return data[..., y[:, None], x, :]
+    (top, bottom, fy), (left, right, fx) = _sources(height, rows), _sources(width, columns)
+    v = data.astype(np.float64)
+    fy, fx = fy[:, None, None], fx[:, None]
+    lines = v[..., top, :, :] * (1 - fy) + v[..., bottom, :, :] * fy
+    y = lines[..., left, :] * (1 - fx) + lines[..., right, :] * fx
+    return convert(np.rint(y) if data.dtype.kind in "iu" else y, data.dtype)
+
+
+register(
+    "_image_resize",
+    "data",
+    "size:shape=() keep_ratio:bool=False interp:int=1",
+    kind=Kind.HOST,
+    infer=_infer_resize,
+    ref=_resize,
+    doc="An HWC image in another size.",
+)

@@ -1,0 +1,178 @@
+"""Pooling over regions of interest.
+
+In: data (N, C, H, W), regions (R, 5) as [batch, x1, y1, x2, y2] in image coordinates. Out: one
+(C, pooled height, pooled width) per region.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import AttributeValueError, ShapeError
+from ..types import Shape, TensorType, product, shape_text
+from .casting import widened
+from .registry import Kind, register
+from .rules import forward, require_float, same_dtype
+
+
+def _check(data: TensorType, rois: TensorType, pooled_size: Shape, widths: Shape) -> None:
+    same_dtype(data, rois)
+    require_float("the operator", data)
+    if data.ndim != 4:
+        raise ShapeError(f"data should be a 4D tensor, got {shape_text(data.shape)}")
+    if rois.ndim != 2 or rois.dims[1] not in widths:
+        expected = " or ".join(str(w) for w in widths)
+        raise ShapeError(
+            f"rois should be rows of {expected} numbers [batch, x1, y1, x2, y2], got "
+            f"{shape_text(rois.shape)}"
+        )
+    if len(pooled_size) != 2 or min(pooled_size) < 1:
+        raise AttributeValueError(
+            f"pooled_size takes two positive numbers, got {shape_text(pooled_size)}"
+        )
+
+
+@forward
+def _infer_align(
+    data: TensorType,
+    rois: TensorType,
+    *,
+    pooled_size: Shape,
+    position_sensitive: bool,
+    **attrs: Any,
+) -> TensorType:
+    """(R, C, *pooled_size); C divided by the number of bins when position_sensitive."""
+    _check(data, rois, pooled_size, (4, 5))
+    channels, bins = data.dims[1], product(pooled_size)
+    if position_sensitive and channels % bins:
+        raise ShapeError(f"the number of bins {bins} must divide the {channels} channels")
+    channels = channels // bins if position_sensitive else channels
+    return data.with_shape((rois.dims[0], channels, *pooled_size))
+
+
+def _bin_weights(
+    start: np.floating, size: np.floating, bins: int, sample_ratio: int, length: int
+) -> np.ndarray:
+    """Weight of every cell in every bin along one axis: (bins, length).
+
+    Bilinear sampling on a product grid is a product of the two axes' weights.
+    """
+    dtype = np.asarray(size).dtype.type
+    step = dtype(size / bins)
+    count = sample_ratio if sample_ratio > 0 else max(int(np.ceil(step)), 0)
+    if count == 0:
+        return np.zeros((bins, length), dtype)
+    at = start + np.arange(bins, dtype=dtype)[:, None] * step
+    at = at + (np.arange(count, dtype=dtype) + dtype(0.5)) * step / dtype(count)
+    outside = (at < -1) | (at > length)
+    at = np.clip(at, 0, length - 1)
+    low = at.astype(np.int64)
+    part = at - low
+    weights = np.zeros((bins, length), dtype)
+    rows = np.broadcast_to(np.arange(bins)[:, None], low.shape)
+    np.add.at(weights, (rows, low), np.where(outside, 0, 1 - part))
+    np.add.at(weights, (rows, np.minimum(low + 1, length - 1)), np.where(outside, 0, part))
+    return weights / dtype(count)
+
+
+def _align(
+    data: np.ndarray,
+    rois: np.ndarray,
+    *,
+    pooled_size: Shape,
+    spatial_scale: float,
+    sample_ratio: int,
+    position_sensitive: bool,
+    aligned: bool,
+) -> np.ndarray:
+    """Average of bilinear samples of each bin; a negative batch index gives zeros."""
+    x, r = widened(data), widened(rois)
+    batches, corners = (r[:, 0].astype(np.int64), r[:, 1:]) if r.shape[1] == 5 else (
+        np.zeros(len(r), np.int64), r)  # fmt: skip
+    scaled = corners * x.dtype.type(spatial_scale) - x.dtype.type(0.5 if aligned else 0)
+    out = np.zeros((len(r), x.shape[1], *pooled_size), x.dtype)
+    for k, (batch, (x1, y1, x2, y2)) in enumerate(zip(batches, scaled)):
+        if not 0 <= batch < len(x):
+            continue
+        height, width = y2 - y1, x2 - x1
+        if not aligned:
+            height, width = max(height, x.dtype.type(1)), max(width, x.dtype.type(1))
+        rows = _bin_weights(y1, height, pooled_size[0], sample_ratio, x.shape[2])
+        columns = _bin_weights(x1, width, pooled_size[1], sample_ratio, x.shape[3])
+        out[k] = rows @ x[batch] @ columns.T
+    if position_sensitive:
+        out = _own_bins(out)
+    return out.astype(data.dtype, copy=False)
+
+
+def _own_bins(pooled: np.ndarray) -> np.ndarray:
+    """Bin (i, j) of channel c from channel c * bins + i * columns + j."""
+    count, channels, rows, columns = pooled.shape
+    split = pooled.reshape(count, channels // (rows * columns), rows, columns, rows, columns)
+    return np.einsum("ncijij->ncij", split).copy()
+
+
+register(
+    "_contrib_ROIAlign",
+    "data rois",
+    "pooled_size:shape! spatial_scale:float! sample_ratio:int=-1 position_sensitive:bool=False "
+    "aligned:bool=False",
+    kind=Kind.HOST,
+    infer=_infer_align,
+    ref=_align,
+    doc="Average of bilinear samples in each bin of each region.",
+)
+
+
+@forward
+def _infer_roi_pooling(
+    data: TensorType, rois: TensorType, *, pooled_size: Shape, **attrs: Any
+) -> TensorType:
+    """(R, C, *pooled_size)."""
+    _check(data, rois, pooled_size, (5,))
+    return data.with_shape((rois.dims[0], data.dims[1], *pooled_size))
+
+
+def _bins(start: int, end: int, count: int, length: int) -> list[tuple[int, int]]:
+    """First and last-plus-one cell of each bin, clipped to the data."""
+    step = np.float32(max(end - start + 1, 1)) / np.float32(count)
+    low = np.floor(np.arange(count, dtype=np.float32) * step).astype(int) + start
+    high = np.ceil(np.arange(1, count + 1, dtype=np.float32) * step).astype(int) + start
+    return list(zip(np.clip(low, 0, length).tolist(), np.clip(high, 0, length).tolist()))
+
+
+def _rounded(x: np.ndarray) -> np.ndarray:
+    """To the nearest integer, halves away from zero."""
+    return np.trunc(x + np.copysign(x.dtype.type(0.5), x)).astype(int)
+
+
+def _roi_pooling(
+    data: np.ndarray, rois: np.ndarray, *, pooled_size: Shape, spatial_scale: float
+) -> np.ndarray:
+    """Maximum of each bin; an empty bin, or a batch index out of range, gives 0."""
+    out = np.zeros((len(rois), data.shape[1], *pooled_size), data.dtype)
+    corners = _rounded(rois[:, 1:] * rois.dtype.type(spatial_scale))
+    for k, (batch, (x1, y1, x2, y2)) in enumerate(zip(rois[:, 0].astype(int), corners.tolist())):
+        if not 0 <= batch < len(data):
+            continue
+        rows = _bins(y1, y2, pooled_size[0], data.shape[2])
+        columns = _bins(x1, x2, pooled_size[1], data.shape[3])
+        for i, (top, bottom) in enumerate(rows):
+            for j, (left, right) in enumerate(columns):
+                if top < bottom and left < right:
+                    cells = data[batch, :, top:bottom, left:right]
+                    out[k, :, i, j] = cells.max(axis=(1, 2))
+    return out
+
+
+register(
+    "ROIPooling",
+    "data rois",
+    "pooled_size:shape! spatial_scale:float!",
+    kind=Kind.HOST,
+    infer=_infer_roi_pooling,
+    ref=_roi_pooling,
+    doc="Maximum of each bin of each region, on whole pixels.",
+)

@@ -1,0 +1,155 @@
+"""Sampling by a grid: spatial transformers.
+
+In: data (N, C, H, W) and a grid (N, 2, h, w) of x and y in [-1, 1], or what makes one. Out:
+(N, C, h, w). -1 and 1 are the centres of the first and the last cell; outside is zero.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import AttributeValueError, ShapeError
+from ..types import Shape, TensorType, shape_text
+from .casting import widened
+from .deformable import sample_zero_padded
+from .registry import Kind, Types, register
+from .rules import fill, forward, merged, require_float, same_dtype
+
+
+def _check_target(target_shape: Shape) -> None:
+    if len(target_shape) != 2 or min(target_shape) < 1:
+        raise AttributeValueError(
+            f"target_shape takes two positive numbers, got {shape_text(target_shape)}"
+        )
+
+
+def _axis(count: int, dtype: np.dtype) -> np.ndarray:
+    """count points from -1 to 1."""
+    return (np.arange(count) * (2 / (count - 1) if count > 1 else 0) - 1).astype(dtype)
+
+
+def affine_grid(theta: np.ndarray, height: int, width: int) -> np.ndarray:
+    """(N, 6) row-major 2 x 3 matrices times (x, y, 1): a grid (N, 2, h, w), x first."""
+    y, x = np.meshgrid(_axis(height, theta.dtype), _axis(width, theta.dtype), indexing="ij")
+    points = np.stack([x.ravel(), y.ravel(), np.ones(height * width, theta.dtype)])
+    return (theta.reshape(len(theta), 2, 3) @ points).reshape(len(theta), 2, height, width)
+
+
+def warp_grid(flow: np.ndarray) -> np.ndarray:
+    """Pixel coordinates displaced by a flow (N, 2, h, w), x first, as a grid."""
+    height, width = flow.shape[2:]
+    y, x = np.mgrid[:height, :width].astype(flow.dtype)
+    half = np.array([max(width - 1, 1) / 2, max(height - 1, 1) / 2], flow.dtype)
+    return (flow + np.stack([x, y])) / half[:, None, None] - 1
+
+
+@forward
+def _infer_grid(data: TensorType, *, transform_type: str, target_shape: Shape) -> TensorType:
+    """affine: (N, 6) -> (N, 2, *target_shape); warp: like the flow."""
+    require_float("GridGenerator", data)
+    if transform_type == "affine":
+        _check_target(target_shape)
+        if data.ndim != 2 or data.dims[1] != 6:
+            raise ShapeError(f"affine data should be (batch, 6), got {shape_text(data.shape)}")
+        return data.with_shape((data.dims[0], 2, *target_shape))
+    if data.ndim != 4 or data.dims[1] != 2:
+        raise ShapeError(f"warp data should be (batch, 2, h, w), got {shape_text(data.shape)}")
+    return data
+
+
+def _grid(data: np.ndarray, *, transform_type: str, target_shape: Shape) -> np.ndarray:
+    x = widened(data)
+    grid = affine_grid(x, *target_shape) if transform_type == "affine" else warp_grid(x)
+    return grid.astype(data.dtype, copy=False)
+
+
+register(
+    "GridGenerator",
+    "data",
+    "transform_type:affine|warp! target_shape:shape=(0,0)",
+    kind=Kind.HOST,
+    infer=_infer_grid,
+    ref=_grid,
+    doc="A sampling grid from affine matrices or from a flow.",
+)
+
+
+def sample(data: np.ndarray, grid: np.ndarray) -> np.ndarray:
+    """Bilinear samples of each (C, H, W) at its grid."""
+    x, g = widened(data), widened(grid)
+    height, width = data.shape[2:]
+    out = np.empty((*data.shape[:2], *grid.shape[2:]), data.dtype)
+    for n in range(len(data)):
+        columns, rows = (
+            (g[n, i] + 1) * g.dtype.type((size - 1) / 2) for i, size in ((0, width), (1, height))
+        )
+        out[n] = sample_zero_padded(x[n], rows, columns)
+    return out
+
+
+@forward
+def _infer_sampler(data: TensorType, grid: TensorType) -> TensorType:
+    """(N, C) of the data, (h, w) of the grid."""
+    same_dtype(data, grid)
+    require_float("BilinearSampler", data)
+    if data.ndim != 4 or grid.ndim != 4 or grid.dims[:2] != (data.dims[0], 2):
+        raise ShapeError(
+            f"data should be 4D and grid (batch, 2, h, w), got {shape_text(data.shape)} and "
+            f"{shape_text(grid.shape)}"
+        )
+    return data.with_shape((*data.dims[:2], *grid.dims[2:]))
+
+
+register(
+    "BilinearSampler",
+    "data grid",
+    kind=Kind.HOST,
+    infer=_infer_sampler,
+    ref=sample,
+    doc="Bilinear samples at the points of a grid.",
+)
+
+
+def _infer_transformer(
+    ins: Types,
+    outs: Types,
+    *,
+    target_shape: Shape,
+    transform_type: str,
+    sampler_type: str,
+) -> tuple[Types, Types]:
+    """(N, C, *target_shape); loc is (N, 6)."""
+    _check_target(target_shape)
+    if (transform_type, sampler_type) != ("affine", "bilinear"):
+        raise AttributeValueError(
+            "transform_type affine and sampler_type bilinear are the only ones, got "
+            f"{transform_type} and {sampler_type}"
+        )
+    data, loc = ins
+    dtype = same_dtype(data, loc)
+    require_float("SpatialTransformer", data)
+    if data.shape is None:
+        return ins, outs
+    if len(data.shape) != 4:
+        raise ShapeError(f"data should be 4D, got {shape_text(data.shape)}")
+    out = TensorType((*data.shape[:2], *target_shape), dtype)
+    return (data, fill(loc, (data.shape[0], 6), dtype)), merged(outs, (out,))
+
+
+def _transformer(
+    data: np.ndarray, loc: np.ndarray, *, target_shape: Shape, **attrs: Any
+) -> np.ndarray:
+    return sample(data, affine_grid(widened(loc), *target_shape))
+
+
+register(
+    "SpatialTransformer",
+    "data loc",
+    "target_shape:shape=(0,0) transform_type:string! sampler_type:string!",
+    kind=Kind.HOST,
+    infer=_infer_transformer,
+    ref=_transformer,
+    doc="Resample the data by an affine transformation.",
+)
