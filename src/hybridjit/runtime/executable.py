@@ -61,7 +61,8 @@ class Binding:
         if key not in self._store:
             use = self._bind.outputs[index]
             needed = walk([use])
-            self._store[key] = _aligned(evaluate([use], needed, self._arrays)[0])
+            made = _aligned(evaluate([use], needed, self._arrays)[0])
+            self._store.setdefault(key, made)
         return self._store[key]
 
     def packed(self, argument: Any) -> int:
@@ -69,7 +70,9 @@ class Binding:
         index, packing = argument.index, argument.packing
         key = (argument.size if index is None else self._recipes[index], packing)
         if key not in self._store:
-            self._store[key] = _aligned(packing.pack(self._source(index, argument.size)))
+            # Another thread may have made it meanwhile, and handed out its address: that one stays.
+            made = _aligned(packing.pack(self._source(index, argument.size)))
+            self._store.setdefault(key, made)
         return address_of(self._store[key])
 
     def _source(self, index: int | None, size: int) -> np.ndarray:
@@ -111,6 +114,13 @@ class Instance:
         self.steps_address = ctypes.addressof(self.steps)
         self.barrier = Arena(256)
         self.barrier.bytes[:] = 0
+
+    def connect(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+        """Put the addresses of one call's arrays where the kernels read them."""
+        slots = self.slots
+        for kind, index, slot, offset in self.patches:
+            array = inputs[index] if kind == "input" else outputs[index]
+            slots[slot] = address_of(array) + offset
 
     def _argument(self, plan: Plan, argument: Any, slot: int) -> int:
         """The 64-bit number for one argument; inputs and outputs are filled in at each call."""
@@ -166,25 +176,28 @@ class Executable:
         """Compute into ``outputs``: contiguous, of the compiled types, apart from the inputs."""
         instance = self._take()
         try:
-            slots = instance.slots
-            for kind, index, slot, offset in instance.patches:
-                array = inputs[index] if kind == "input" else outputs[index]
-                slots[slot] = address_of(array) + offset
+            instance.connect(inputs, outputs)
             if config.check:
                 Checker(self, instance, inputs, outputs).run()
             else:
-                self._run_segments(instance, inputs, outputs)
+                self.run_segments(instance, inputs, outputs)
         finally:
             self._give(instance)
 
-    def _run_segments(
+    def run_segments(
         self, instance: Instance, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
     ) -> None:
+        """The whole plan on a connected instance."""
         for segment in self.segments:
             if segment.host is not None:
                 self.run_host(segment.host, instance, inputs, outputs)
             else:
                 self.run_steps(instance, segment.first, segment.last)
+
+    @property
+    def threads(self) -> int:
+        """How many threads the next call uses."""
+        return 1 if self.is_small else THREADS.count
 
     def run_steps(self, instance: Instance, first: int, last: int) -> None:
         """Native steps [first, last), counted in kernel calls."""
