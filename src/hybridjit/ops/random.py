@@ -356,7 +356,7 @@ register(
 def shuffle(data: np.ndarray) -> np.ndarray:
     if data.ndim == 0:
         return data.copy()
-    order = _generator.permutation(data.shape[0]) if data.ndim else ...
+    order = _generator.permutation(data.shape[0])
     return np.array(data[order], order="C")
 
 
