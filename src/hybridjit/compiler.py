@@ -6,11 +6,15 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +27,7 @@ from .ir.verify import verify
 from .passes.fold_batchnorm import fold_batchnorm
 from .passes.fuse import fuse
 from .passes.hoist import hoist
-from .passes.infer import infer_node_types
+from .passes.infer import infer_node_types, require_known
 from .passes.layout import choose_layouts
 from .passes.plan_memory import plan_memory
 from .passes.simplify import simplify
@@ -73,20 +77,40 @@ class Journal:
     """What a compilation says of itself: dumped stages, times, and reasons.
 
     ``sink(number, stage, text)`` receives each stage that is wanted; by default it prints, or
-    writes numbered files where HYBRIDJIT_DUMP_DIR says.
+    writes numbered files where HYBRIDJIT_DUMP_DIR says. ``name`` is what is being compiled.
     """
 
     wanted: tuple[str, ...] = ()
     sink: Callable[[int, str, str], None] | None = None
     times: list[tuple[str, str, float]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    name: str = "graph"
+
+    def __post_init__(self) -> None:
+        unknown = [stage for stage in self.wanted if stage not in (*STAGES, "all")]
+        if unknown:
+            known = ", ".join((*STAGES, "all"))
+            warnings.warn(f"no stage is called {', '.join(unknown)}; known are {known}")
+
+    @cached_property
+    def folder(self) -> Path:
+        """Below HYBRIDJIT_DUMP_DIR, numbered: no compilation of a process replaces another's."""
+        safe = re.sub(r"[^\w.-]+", "_", self.name)
+        return Path(config.dump_dir) / f"{next(_COMPILATIONS):02}-{safe}"
 
     def wants(self, stage: str) -> bool:
         return stage in self.wanted or "all" in self.wanted
 
     def dump(self, stage: str, text: Callable[[], str]) -> None:
         if self.wants(stage):
-            (self.sink or write_stage)(STAGES.index(stage), stage, text())
+            (self.sink or self.show)(STAGES.index(stage), stage, text())
+
+    def show(self, number: int, stage: str, text: str) -> None:
+        """Print a stage, or write it to a file in :attr:`folder`."""
+        if config.dump_dir:
+            write_stage(self.folder, number, stage, text)
+        else:
+            print(f"==== {stage}\n{text}", file=sys.stderr)
 
     def timed(self, name: str, description: str, work: Callable[[], Any]) -> Any:
         start = time.perf_counter()
@@ -108,16 +132,13 @@ class Journal:
         return "\n".join(["compile times", *rows, f"  {1e3 * total:9.2f} ms  total"])
 
 
-def write_stage(number: int, stage: str, text: str) -> None:
-    """Print a stage, or write it to ``NN-stage.txt`` in HYBRIDJIT_DUMP_DIR."""
-    if config.dump_dir:
-        folder = Path(config.dump_dir)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{number:02}-{stage}.txt").write_text(text + "\n")
-    else:
-        print(f"==== {stage}\n{text}", file=sys.stderr)
+def write_stage(folder: Path, number: int, stage: str, text: str) -> None:
+    """``NN-stage.txt`` in ``folder``, which is made."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{number:02}-{stage}.txt").write_text(text + "\n", encoding="utf-8")
 
 
+_COMPILATIONS = itertools.count()
 _LOCK = threading.Lock()
 
 
@@ -150,11 +171,13 @@ def plan_graph(
 ) -> Plan:
     """The part of the compiler that knows no LLVM: from Symbol to Plan."""
     outputs = tuple(outputs)
+    journal.name = name
     journal.dump("trace", lambda: node_text(outputs, name))
     known = {**param_types, **input_types}
     types = journal.timed(
         "infer", "a shape and dtype for every value", lambda: infer_node_types(outputs, known)
     )
+    require_known(types)
     graph = from_symbol(outputs, input_types, types, name)
     facts = {"typed"}
     _check(graph, facts, "infer")

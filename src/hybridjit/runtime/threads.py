@@ -161,8 +161,16 @@ def default_thread_count() -> int:
     wished = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
     if wished.isdigit() and int(wished) > 0:
         return int(wished)
-    limits = [_affinity(), _quota(Path("/sys/fs/cgroup")), _physical_cores()]
-    return max(1, min(limit for limit in limits if limit))
+    return max(1, min(limit for limit in thread_limits().values() if limit))
+
+
+def thread_limits() -> dict[str, int | None]:
+    """What bounds the number of threads, by name; None where it is not known or not set."""
+    return {
+        "affinity": _affinity(),
+        "cgroup quota": _quota(Path("/sys/fs/cgroup")),
+        "physical cores": _physical_cores(),
+    }
 
 
 def _affinity() -> int:
