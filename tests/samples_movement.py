@@ -101,7 +101,7 @@ def moves() -> None:
     add("Cast", (3, 4), dtype_="float32", dtype="uint8")
     add("amp_cast", (3, 4), dtype_="float16")
     add("amp_cast", (3, 4), dtype_="float16", dtype="int32")
-    add("amp_multicast", np.ones((2, 3), np.float16), (2, 3))
+    add("amp_multicast", np.ones((2, 3), np.float16), (2, 3), num_outputs=2)
 
     bad("transpose", (2, 3), error=ShapeError, says="no order of 2 axes", axes=(0, 2))
     bad("SwapAxis", (2, 3), error=ShapeError, says="dim2 2 is out of range", dim2=2)

@@ -24,7 +24,9 @@ def copy_first(data: np.ndarray, *others: np.ndarray, **attrs: Any) -> np.ndarra
     return fresh(data, data.dtype)
 
 
-def _identity(name: str, doc: str, attrs: str = "", aliases: str = "") -> None:
+def _identity(
+    name: str, doc: str, attrs: str = "", aliases: str = "", output: str = "output"
+) -> None:
     register(
         name,
         "data",
@@ -32,6 +34,7 @@ def _identity(name: str, doc: str, attrs: str = "", aliases: str = "") -> None:
         kind=Kind.IDENTITY,
         infer=same_type,
         ref=copy_first,
+        outputs=(output,),
         aliases=aliases,
         doc=doc,
     )
@@ -39,7 +42,7 @@ def _identity(name: str, doc: str, attrs: str = "", aliases: str = "") -> None:
 
 _identity("_copy", "The data.", aliases="identity")
 _identity("BlockGrad", "The data; stops gradients.", aliases="stop_gradient _sparse_stop_gradient")
-_identity("make_loss", "The data; a loss in training.", aliases="_sparse_make_loss")
+_identity("make_loss", "The data; a loss in training.", aliases="_sparse_make_loss", output="loss")
 _identity(
     "MakeLoss",
     "The data; a loss in training.",

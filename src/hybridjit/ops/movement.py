@@ -337,7 +337,7 @@ def _numbered(prefix: str) -> Callable[..., tuple[str, ...]]:
 register(
     "amp_multicast",
     _numbered("data_"),
-    "num_outputs:int=2 cast_narrow:bool=False",
+    "num_outputs:int! cast_narrow:bool=False",
     kind=Kind.HOST,
     infer=_multicast_types,
     ref=_multicast,

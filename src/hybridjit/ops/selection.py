@@ -85,7 +85,6 @@ register(
     kind=Kind.HOST,
     infer=forward(_mask_type),
     ref=boolean_mask,
-    outputs=("output0",),
     doc="The rows whose index is not 0; how many depends on values.",
 )
 

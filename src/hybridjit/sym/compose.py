@@ -19,14 +19,11 @@ from ..ops.registry import OpDef
 # Attributes that MXNet keeps between underscores, however they were given.
 HIDDEN_KEYS = frozenset({"ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage"})
 
+_BATCH_NORMS = ("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm", "_contrib_BatchNormWithReLU")
 # Variables made for these inputs say how they would be initialised.
 _IMPLICIT_INIT = {
-    ("BatchNorm", "moving_mean"): '["zero", {}]',
-    ("BatchNorm", "moving_var"): '["one", {}]',
-    ("BatchNorm_v1", "moving_mean"): '["zero", {}]',
-    ("BatchNorm_v1", "moving_var"): '["one", {}]',
-    ("_contrib_SyncBatchNorm", "moving_mean"): '["zero", {}]',
-    ("_contrib_SyncBatchNorm", "moving_var"): '["one", {}]',
+    **{(name, "moving_mean"): '["zero", {}]' for name in _BATCH_NORMS},
+    **{(name, "moving_var"): '["one", {}]' for name in _BATCH_NORMS},
     ("LeakyReLU", "gamma"): '["Constant", {"value": 0.25}]',
     ("UpSampling", "weight"): '["bilinear", {}]',
 }
