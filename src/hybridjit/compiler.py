@@ -159,7 +159,9 @@ def compile_graph(
     journal = journal or Journal(config.dump)
     with _LOCK:
         plan = plan_graph(outputs, input_types, param_types, journal, name)
-        return generate(plan, options, journal)
+        executable = generate(plan, options, journal)
+    journal.report()
+    return executable
 
 
 def plan_graph(
