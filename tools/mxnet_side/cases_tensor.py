@@ -120,8 +120,8 @@ def reduction(draw: Draw) -> Case:
     elif name == "norm":
         given["ord"] = draw.pick(1, 2)
         axis = axis[:2] if isinstance(axis, tuple) else axis
-    elif name in ("argmax_channel",):
-        return Case(sym.argmax_channel(data()), {"data": values})
+    elif name == "argmax_channel":
+        return Case(sym.argmax_channel(data()), {"data": draw.normal(draw.shape(2, 4))})
     elif name == "moments":
         x = sym.moments(data(), axes=axes or (0,), **given)
         return Case(x, {"data": values})

@@ -105,5 +105,5 @@ def _drawn(draw: Draw, name: str, shape: tuple[int, ...]) -> np.ndarray:
     return draw.normal(shape)
 
 
-def data(name: str = "data") -> Symbol:
-    return sym.var(name)
+def data(name: str = "data", dtype: str | None = None) -> Symbol:
+    return sym.var(name, dtype=dtype)
