@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .. import nd, sym
@@ -198,8 +198,9 @@ class HybridBlock(Block):
 
     def _finish_own_params(self, args: tuple[Any, ...]) -> None:
         """Complete the parameters of this block alone; its children do the same for theirs."""
-        self.infer_shape(*args)
-        for param in self._reg_params.values():
+        own = self._reg_params.values()
+        self._infer_shapes(args, own)
+        for param in own:
             param._finish_deferred_init()
 
     def infer_shape(self, *args: Any) -> None:
@@ -207,9 +208,12 @@ class HybridBlock(Block):
 
         Raises ValueError when one does not follow from them.
         """
+        self._infer_shapes(args)
+
+    def _infer_shapes(self, args: Sequence[Any], needed: Iterable[Parameter] = ()) -> None:
         traced = self._traced(args)
         params = _params_in(traced, self.collect_params())
-        set_shapes(traced.outputs, _input_types(traced, args), params)
+        set_shapes(traced.outputs, _input_types(traced, args), params, needed)
 
     def infer_type(self, *args: Any) -> None:
         """Set the dtype of every parameter in the graph from the arguments' dtypes."""

@@ -6,7 +6,7 @@ Nothing changes when the inference fails.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..errors import ShapeError
@@ -30,11 +30,14 @@ def finish_deferred(
 
 
 def set_shapes(
-    outputs: Sequence[Output], inputs: Mapping[str, TensorType], params: Mapping[str, Parameter]
+    outputs: Sequence[Output],
+    inputs: Mapping[str, TensorType],
+    params: Mapping[str, Parameter],
+    needed: Iterable[Parameter] = (),
 ) -> None:
     """Give every parameter in the graph the shape that follows from the inputs.
 
-    Raises ValueError when there is one that does not.
+    Raises ValueError when there is one, there or among ``needed``, whose shape does not.
     """
     try:
         found = variable_types(outputs, inputs, params)
@@ -44,7 +47,8 @@ def set_shapes(
         name: param.shape if is_known(param.shape) else _known_dims(found.get(name))
         for name, param in params.items()
     }
-    unknown = [name for name, shape in shapes.items() if shape is None and name in found]
+    unknown = [name for name, shape in shapes.items() if shape is None]
+    unknown += [p.name for p in needed if p.name not in shapes and not is_known(p.shape)]
     if unknown:
         raise ValueError(_failure(f"Nothing decides the shape of {', '.join(unknown)}", inputs))
     for name, shape in shapes.items():
