@@ -27,7 +27,9 @@ LAYERS = [
     {"random", "executor", "io"},
     {"initializer"},
     {"gluon"},
-    {"cli", "compat", "__init__", "__main__"},
+    {"compat", "loading"},
+    {"cli", "__init__"},
+    {"__main__"},
 ]
 ROW = {part: row for row, parts in enumerate(LAYERS) for part in parts}
 

@@ -11,6 +11,7 @@ from .context import Context, cpu, cpu_pinned, current_context, gpu, num_gpus
 from .errors import MXNetError
 from .executor import bind, simple_bind
 from .io import nd_files, symbol_files
+from .loading import load
 from .nd import NDArray
 from .sym import Symbol
 from .sym.upper import UPPER
@@ -44,6 +45,7 @@ __all__ = [
     "gpu",
     "init",
     "initializer",
+    "load",
     "name",
     "nd",
     "ndarray",
