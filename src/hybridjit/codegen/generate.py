@@ -10,7 +10,8 @@ from typing import Any, Protocol
 from ..config import config
 from ..ir.plan import Plan
 from ..target import Target
-from .choose import Address, Call, Packed, choose
+from .call import Call, Packed, Setting
+from .choose import choose
 from .jit import Library, assembly, compile_object, find_target, load_driver, optimised_text
 from .module import emit_driver, emit_kernel, kernel_name
 from .spec import KernelSpec
@@ -37,16 +38,12 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Code:
-    """What a plan needs to run: per step its calls, the kernels, and the driver's functions.
-
-    ``scratch_bytes`` is what one thread needs besides the arena.
-    """
+    """What a plan needs to run: per step its calls, the kernels, and the driver's functions."""
 
     target: Target
     calls: tuple[tuple[Call, ...], ...]
     kernels: dict[KernelSpec, Kernel]
     driver: Any
-    scratch_bytes: int = 0
 
 
 _LOCK = threading.Lock()
@@ -60,7 +57,9 @@ def generate_code(plan: Plan, winograd: bool, journal: JournalLike) -> Code:
     """Choose a spec for every step, and load one kernel for every distinct spec."""
     target = find_target(config.target)
     params = {value: i for i, value in enumerate(plan.graph.params)}
-    calls = tuple(choose(step, params, target) for step in plan.steps)
+    use_winograd = winograd and "winograd" not in config.skip
+    setting = Setting(params, target, use_winograd)
+    calls = tuple(choose(step, setting) for step in plan.steps)
     journal.dump("spec", lambda: spec_text(plan, calls, target))
     specs = tuple(dict.fromkeys(call.spec for row in calls for call in row))
     _dump_code(specs, target, journal)
@@ -121,6 +120,3 @@ def _dump_code(specs: tuple[KernelSpec, ...], target: Target, journal: JournalLi
     for stage in wanted:
         parts = [f"; kernel {n}\n{show[stage](text, target)}" for n, text in texts.items()]
         journal.dump(stage, lambda parts=parts: "\n".join(parts))
-
-
-__all__ = ["Address", "Call", "Code", "Kernel", "Packed", "generate_code"]

@@ -72,6 +72,51 @@ class DepthwisePacking:
 
 
 @dataclass(frozen=True)
+class WinogradPacking:
+    """Weights [F, 3, 3, C] transformed by F(m x m, 3x3) to [points][block][C][nv * lanes].
+
+    Computed in double precision and rounded once; padded with zeros to whole blocks.
+    """
+
+    m: int
+    lanes: int
+    nv: int
+
+    def pack(self, weight: np.ndarray) -> np.ndarray:
+        width = self.nv * self.lanes
+        padded = -(-weight.shape[0] // width) * width
+        filters = weight.reshape(weight.shape[0], 3, 3, -1).astype(np.float64)
+        g = filter_matrix(self.m)
+        full = np.zeros(((self.m + 2) ** 2, filters.shape[3], padded), np.float32)
+        turned = np.einsum("ar,frsc,bs->abcf", g, filters, g, optimize=True)
+        full[:, :, : weight.shape[0]] = turned.reshape(full.shape[0], full.shape[1], -1)
+        split = full.reshape(full.shape[0], full.shape[1], -1, width)
+        return np.ascontiguousarray(split.transpose(0, 2, 1, 3)).ravel()
+
+
+def interpolation_points(m: int) -> tuple[float, ...]:
+    """The finite points of F(m, 3); infinity is the last point.
+
+    For m = 4, sqrt(1/2) and sqrt(2) instead of the usual 1 and 2: the largest error of a layer is
+    a quarter (8e-6 against 3e-5 of the output's deviation, 128 channels).
+    """
+    if m == 2:
+        return (0.0, 1.0, -1.0)
+    return (0.0, 0.5**0.5, -(0.5**0.5), 2.0**0.5, -(2.0**0.5))
+
+
+def filter_matrix(m: int) -> np.ndarray:
+    """G of F(m, 3), [m + 2, 3]: powers of each point over the product of its distances (Toom, Cook)."""
+    points = interpolation_points(m)
+    g = np.zeros((m + 2, 3))
+    for i, p in enumerate(points):
+        others = np.prod([p - q for q in points if q != p])
+        g[i] = np.array([1.0, p, p * p]) / others
+    g[-1, 2] = 1.0
+    return g
+
+
+@dataclass(frozen=True)
 class Plain:
     """The array as it is, contiguous."""
 
@@ -79,4 +124,4 @@ class Plain:
         return np.ascontiguousarray(array)
 
 
-Packing = ConvPacking | ChannelPacking | DepthwisePacking | Plain
+Packing = ConvPacking | ChannelPacking | DepthwisePacking | WinogradPacking | Plain

@@ -117,6 +117,60 @@ class ConvSpec(KernelSpec):
 
 
 @dataclass(frozen=True)
+class WinogradSpec(KernelSpec):
+    """3x3 convolution, stride 1, by Winograd's F(m x m, 3x3); arguments: as ConvSpec's, and scratch.
+
+    tiles   output tiles that are transformed together, as the rows of the products
+    blocks  blocks of ``nv`` vectors of output channels that are done per unit of work
+    mr x nv the register tile of the products
+    """
+
+    m: int
+    inp: Ints
+    out: Ints
+    pad: Ints
+    ic: int
+    oc: int
+    xs: Ints
+    reads: tuple[Ints, ...]
+    writes: tuple[Ints, ...]
+    tiles: int
+    blocks: int
+    mr: int
+    nv: int
+    unroll: int
+    program: Program = Program(1)
+    kind = "winograd"
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Tiles down and across one image."""
+        return -(-self.out[1] // self.m), -(-self.out[2] // self.m)
+
+    @property
+    def points(self) -> int:
+        """Values of one transformed tile."""
+        return (self.m + 2) ** 2
+
+    @property
+    def rows(self) -> int:
+        """Rows of the products: tiles rounded up to whole register tiles."""
+        return -(-self.tiles // self.mr) * self.mr
+
+    def scratch_floats(self, lanes: int) -> tuple[int, int, int]:
+        """Floats of one thread's transformed input, products, and zeros with room to discard.
+
+        The point stride is a multiple of a cache line that is no multiple of a page, so that the
+        points of one tile do not fall into one set of the cache.
+        """
+        width = self.nv * lanes * self.blocks
+        padded = -(-self.ic // lanes) * lanes
+        v = self.points * (self.rows * padded + 16)
+        m = self.points * (self.rows * width + 16)
+        return v, m, padded + width + lanes
+
+
+@dataclass(frozen=True)
 class DepthwiseSpec(KernelSpec):
     """One filter per channel, vectors along channels; arguments as for ConvSpec.
 

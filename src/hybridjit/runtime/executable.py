@@ -92,12 +92,15 @@ def recipe(use: Use) -> str:
 
 
 class Instance:
-    """One call's arena and argument table."""
+    """One call's arena, working memory and argument table, for up to ``threads`` threads."""
 
-    def __init__(self, executable: Executable, binding: Binding) -> None:
+    def __init__(self, executable: Executable, binding: Binding, threads: int) -> None:
         plan = executable.plan
         self.binding = binding
+        self.threads = threads
         self.arena = Arena(plan.arena_bytes)
+        self.scratch = Arena(threads * _scratch_bytes(executable.code.calls))
+        self.scratch.bytes[:] = 0
         self.patches: list[tuple[str, int, int, int]] = []
         rows: list[int] = []
         starts: list[int] = []
@@ -128,6 +131,8 @@ class Instance:
             return argument
         if hasattr(argument, "packing"):
             return self.binding.packed(argument)
+        if hasattr(argument, "nbytes"):
+            return self.scratch.address
         view: View = argument.view
         buffer = plan.buffers[view.buffer]
         offset = view.offset * view.dtype.itemsize
@@ -199,9 +204,14 @@ class Executable:
         """How many threads the next call uses."""
         return 1 if self.is_small else THREADS.count
 
+    @property
+    def thread_count(self) -> int:
+        """How many threads the next call uses."""
+        return 1 if self.is_small else THREADS.count
+
     def run_steps(self, instance: Instance, first: int, last: int) -> None:
         """Native steps [first, last), counted in kernel calls."""
-        count = 1 if self.is_small else THREADS.count
+        count = min(self.thread_count, instance.threads)
         if count == 1:
             self._native.run(instance.steps_address, instance.barrier.address, first, last, 0, 1)
         else:
@@ -264,11 +274,14 @@ class Executable:
     def _take(self) -> Instance:
         binding = self.binding
         assert binding is not None, "bind() comes before the first call"
+        threads = self.thread_count
         try:
             instance = self._idle.pop()
         except IndexError:
-            return Instance(self, binding)
-        return instance if instance.binding is self.binding else Instance(self, binding)
+            return Instance(self, binding, threads)
+        if instance.binding is binding and instance.threads >= threads:
+            return instance
+        return Instance(self, binding, threads)
 
     def _give(self, instance: Instance) -> None:
         if instance.binding is self.binding and len(self._idle) < MAX_IDLE_INSTANCES:
@@ -306,3 +319,9 @@ def _segments(plan: Plan, calls: Sequence[Sequence[Any]]) -> list[Segment]:
 def _work(calls: Sequence[Sequence[Any]]) -> int:
     """Multiplications of all calls, as their specs count them."""
     return sum(call.work for row in calls for call in row)
+
+
+def _scratch_bytes(calls: Sequence[Sequence[Any]]) -> int:
+    """Working memory of one thread: steps follow each other, so they share it."""
+    arguments = (a for row in calls for call in row for a in call.args)
+    return max((a.nbytes for a in arguments if hasattr(a, "nbytes")), default=0)

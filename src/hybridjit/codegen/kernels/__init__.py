@@ -8,6 +8,7 @@ from .depthwise import emit_depthwise
 from .pointwise import emit_pointwise
 from .pool import emit_pool
 from .softmax import emit_softmax
+from .winograd import emit_winograd
 
 KERNELS: dict[str, Callable[..., Any]] = {
     "conv": emit_conv,
@@ -15,6 +16,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "pointwise": emit_pointwise,
     "pool": emit_pool,
     "softmax": emit_softmax,
+    "winograd": emit_winograd,
 }
 
 __all__ = ["KERNELS"]

@@ -15,6 +15,7 @@ from typing import Any
 from ..builder import Index, LoopBuilder
 from ..spec import ConvSpec
 from .arguments import Arguments
+from .gemm import Rows, multiply, rank_one
 from .program import evaluate
 from .tail import read_vector, write_vector
 from .window import Tile, first_input, input_line, is_always_inside, rows_inside, tiles_of_row
@@ -198,6 +199,7 @@ def _sum_by_tap(
 ) -> list[Any]:
     """Channels innermost: for taps (kd, kh, kw): for c: acc[m] += x[m + tap, c] * w[tap, c]."""
     left = first_input(b, column, spec.stride[2], spec.pad[2])
+    rows = Rows(spec.stride[2] * spec.xs[3], spec.xs[4])
     taps = list(enumerate(tile.reach))
     for reach, members in groupby(taps, key=lambda t: t[1]):
         run = [tap for tap, _ in members]
@@ -219,39 +221,11 @@ def _sum_by_tap(
             at = b.add(line, b.mul(first, spec.xs[3]))
             tap = b.add(b.mul(b.add(b.mul(kd, spec.kernel[1]), kh), spec.kernel[2]), kw)
             weights = b.at(place.w, b.mul(tap, spec.ic * block.nv * b.lanes))
-            return _sum_channels(b, spec, block, b.at(place.x, at), weights, accs, reach)
+            x = b.at(place.x, at)
+            return multiply(b, x, weights, spec.ic, spec.unroll, rows, block.nv, accs, reach)
 
         accs = rows_inside(b, spec, (place.depth, place.row), accs, body)
     return accs
-
-
-def _sum_channels(
-    b: LoopBuilder,
-    spec: ConvSpec,
-    block: Block,
-    x: Any,
-    w: Any,
-    accs: Sequence[Any],
-    reach: tuple[int, int],
-) -> list[Any]:
-    """acc[m, v] += x[m, c] * w[c, v] over c, ``unroll`` channels a round."""
-    columns = block.nv * b.lanes
-    whole = spec.ic - spec.ic % spec.unroll
-    done = list(accs)
-    if whole > spec.unroll:
-        with b.loop("ic", 0, whole, spec.unroll, carry=done) as loop:
-            xc = b.at(x, b.mul(loop.index, spec.xs[4]))
-            wc = b.at(w, b.mul(loop.index, columns))
-            values = loop.carried
-            for u in range(spec.unroll):
-                values = _rank_one(b, spec, block, xc, wc, u * spec.xs[4], u, values, reach)
-            loop.yields(values)
-        done = list(loop.results)
-    else:
-        whole = 0
-    for c in range(whole, spec.ic):
-        done = _rank_one(b, spec, block, x, w, c * spec.xs[4], c, done, reach)
-    return done
 
 
 def _sum_by_channel(
@@ -266,6 +240,7 @@ def _sum_by_channel(
     """Width taps innermost and unrolled: for few channels, whatever their stride."""
     left = first_input(b, column, spec.stride[2], spec.pad[2])
     columns = block.nv * b.lanes
+    rows = Rows(spec.stride[2] * spec.xs[3], spec.xs[4])
 
     def per_channel(c: Index, accs: Sequence[Any]) -> list[Any]:
         def body(kd: Index, kh: Index, accs: Sequence[Any]) -> list[Any]:
@@ -276,7 +251,7 @@ def _sum_by_channel(
             values = list(accs)
             for kw, reach in enumerate(tile.reach):
                 offset = kw * spec.dilate[2] * spec.xs[3]
-                values = _rank_one(b, spec, block, x, w, offset, kw, values, reach)
+                values = rank_one(b, x, w, offset, kw, rows, block.nv, values, reach)
             return values
 
         return rows_inside(b, spec, (place.depth, place.row), accs, body)
@@ -286,29 +261,6 @@ def _sum_by_channel(
     with b.loop("ic", 0, spec.ic, carry=accs) as loop:
         loop.yields(per_channel(loop.index, loop.carried))
     return loop.results
-
-
-def _rank_one(
-    b: LoopBuilder,
-    spec: ConvSpec,
-    block: Block,
-    x: Any,
-    w: Any,
-    offset: int,
-    k: int,
-    accs: Sequence[Any],
-    reach: tuple[int, int],
-) -> list[Any]:
-    """acc[m, v] += x[m] * w[k, v] for the columns m in ``reach``."""
-    if reach[0] == reach[1]:
-        return list(accs)
-    vectors = [b.load(w, (k * block.nv + j) * b.lanes) for j in range(block.nv)]
-    result = list(accs)
-    for m in range(*reach):
-        value = b.splat(b.load_scalar(x, m * spec.stride[2] * spec.xs[3] + offset))
-        for j, vector in enumerate(vectors):
-            result[m * block.nv + j] = b.fma(value, vector, result[m * block.nv + j])
-    return result
 
 
 def _emit_store(

@@ -1,0 +1,104 @@
+"""Calls: what a planned step becomes. A kernel and its arguments, and how views turn into them.
+
+Choosers (``choose.py``, ``choose_conv.py``) make calls; the runtime turns their arguments into
+addresses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..ir.graph import Group, Use, Value
+from ..ir.plan import Step, View
+from ..target import Target
+from .packing import Packing
+from .spec import Instr, Ints, KernelSpec, Program
+
+
+@dataclass(frozen=True)
+class Address:
+    """The address of a view's first element."""
+
+    view: View
+
+
+@dataclass(frozen=True)
+class Packed:
+    """The address of parameter ``index`` of the run graph, packed for its kernel.
+
+    ``index`` None stands for zeros: the bias of a layer that has none.
+    """
+
+    index: int | None
+    packing: Packing
+    size: int = 0
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """The address of working memory: ``nbytes`` for each thread, one after the other."""
+
+    nbytes: int
+
+
+Argument = Address | Packed | Scratch | int
+
+
+@dataclass(frozen=True)
+class Call:
+    """One kernel and its arguments in order; ``work`` counts its multiplications, about."""
+
+    spec: KernelSpec
+    args: tuple[Argument, ...]
+    work: int = 0
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a choice depends on besides the step: the weights' numbers, the CPU, the options."""
+
+    params: dict[Value, int]
+    target: Target
+    winograd: bool = True
+
+
+def build_program(group: Group, anchored: bool) -> tuple[Program, tuple[Use, ...]]:
+    """The group's pointwise part, and the uses that are its operands, in order.
+
+    With an anchor, value 0 is the anchor's result and the operands follow.
+    """
+    members = group.epilogue if anchored else group.members
+    own = set(group.members)
+    operands = tuple(dict.fromkeys(u for m in members for u in m.inputs if u.value not in own))
+    number: dict[Value, int] = {group.anchor: 0} if anchored else {}
+    base = len(number)
+    at = {use: base + i for i, use in enumerate(operands)}
+    instrs = []
+    for value in members:
+        args = tuple(number[u.value] if u.value in number else at[u] for u in value.inputs)
+        instrs.append(Instr(value.op.name, args, _attrs_off_default(value)))  # type: ignore[union-attr]
+        number[value] = base + len(operands) + len(instrs) - 1
+    outputs = tuple(number[v] for v in group.outputs)
+    return Program(base + len(operands), tuple(instrs), outputs), operands
+
+
+def _attrs_off_default(value: Value) -> tuple[tuple[str, Any], ...]:
+    assert value.op is not None
+    defaults = {a.name: a.default for a in value.op.attrs}
+    pairs = sorted((k, v) for k, v in value.attrs.items() if v != defaults[k])
+    return tuple(pairs)
+
+
+def broadcast_strides(view: View, shape: Ints) -> Ints:
+    """The view's strides over an index space ``shape``; 0 along axes that it repeats on."""
+    missing = len(shape) - len(view.shape)
+    return (0,) * missing + tuple(
+        0 if size == 1 and full != 1 else stride
+        for size, stride, full in zip(view.shape, view.strides, shape[missing:])
+    )
+
+
+def views_of(step: Step, uses: tuple[Use, ...]) -> list[View]:
+    table = dict(zip(step.group.inputs, step.reads))
+    return [table[use] for use in uses]

@@ -1,0 +1,74 @@
+"""The micro-kernel: a tile of the result in registers, one row of B and one value of A at a time.
+
+Rows of A are addresses ``x + m * row_step``, so a convolution's implicit column matrix, a dense
+layer's data and Winograd's transformed tiles all serve as A. B is packed [k][nv * lanes].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..builder import LoopBuilder
+
+
+@dataclass(frozen=True)
+class Rows:
+    """How A is laid out: elements from row to row, and from k to k."""
+
+    row_step: int
+    k_step: int
+
+
+def rank_one(
+    b: LoopBuilder,
+    x: Any,
+    w: Any,
+    offset: int,
+    k: int,
+    rows: Rows,
+    nv: int,
+    accs: Sequence[Any],
+    reach: tuple[int, int],
+) -> list[Any]:
+    """acc[m, v] += x[m * row_step + offset] * w[k, v] for the rows m in ``reach``."""
+    if reach[0] == reach[1]:
+        return list(accs)
+    vectors = [b.load(w, (k * nv + j) * b.lanes) for j in range(nv)]
+    result = list(accs)
+    for m in range(*reach):
+        value = b.splat(b.load_scalar(x, m * rows.row_step + offset))
+        for j, vector in enumerate(vectors):
+            result[m * nv + j] = b.fma(value, vector, result[m * nv + j])
+    return result
+
+
+def multiply(
+    b: LoopBuilder,
+    x: Any,
+    w: Any,
+    size: int,
+    unroll: int,
+    rows: Rows,
+    nv: int,
+    accs: Sequence[Any],
+    reach: tuple[int, int],
+) -> list[Any]:
+    """acc[m, v] += sum over k < size of x[m, k] * w[k, v], ``unroll`` steps of k a round."""
+    whole = size - size % unroll
+    done = list(accs)
+    if whole > unroll:
+        with b.loop("k", 0, whole, unroll, carry=done) as loop:
+            xk = b.at(x, b.mul(loop.index, rows.k_step))
+            wk = b.at(w, b.mul(loop.index, nv * b.lanes))
+            values = loop.carried
+            for u in range(unroll):
+                values = rank_one(b, xk, wk, u * rows.k_step, u, rows, nv, values, reach)
+            loop.yields(values)
+        done = list(loop.results)
+    else:
+        whole = 0
+    for k in range(whole, size):
+        done = rank_one(b, x, w, k * rows.k_step, k, rows, nv, done, reach)
+    return done
