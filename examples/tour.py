@@ -164,7 +164,7 @@ def dump_stages(net: gluon.HybridBlock, x: nd.NDArray) -> dict[str, str]:
     with tempfile.TemporaryDirectory() as folder:
         with hybridjit.override(dump=("all",), dump_dir=folder):
             net(x)
-        files = sorted(Path(folder).iterdir())
+        files = sorted(Path(folder).glob("*/*.txt"))  # one folder for each compilation
         return {file.stem.partition("-")[2]: file.read_text().rstrip() for file in files}
 
 
