@@ -200,11 +200,6 @@ class Executable:
                 self.run_steps(instance, segment.first, segment.last)
 
     @property
-    def threads(self) -> int:
-        """How many threads the next call uses."""
-        return 1 if self.is_small else THREADS.count
-
-    @property
     def thread_count(self) -> int:
         """How many threads the next call uses."""
         return 1 if self.is_small else THREADS.count
