@@ -142,9 +142,7 @@ def readings(outputs: Iterable[Output]) -> list[Reading]:
     ]
 
 
-def sort_variables(
-    read: Iterable[Reading], names: Iterable[str], params: Collection[str]
-) -> Roles:
+def sort_variables(read: Iterable[Reading], names: Iterable[str], params: Collection[str]) -> Roles:
     """What the variables ``names`` are that are not in ``params``, from how they are read."""
     slots: dict[str, list[Reading]] = {name: [] for name in names if name not in params}
     for reading in read:
