@@ -33,6 +33,20 @@ def infer_node_types(outputs: Iterable[Output], known: Mapping[str, TensorType])
     return types
 
 
+def require_known(types: NodeTypes) -> None:
+    """Raises ShapeError, located, for the first node whose type does not follow from the inputs."""
+    for node, found in types.items():
+        if all(t.is_known for t in found):
+            continue
+        reason = f"its type {' '.join(map(str, found))} does not follow from the inputs"
+        if node.inputs:
+            reason = f"its result {' '.join(map(str, found))} has a shape that depends on values"
+        names = [f"{n} {i.name}" for n, i in zip(node.input_names, node.inputs)]
+        operands = zip(names, (types[i.node][i.index] for i in node.inputs))
+        error = ShapeError(f"{reason}; a compiled graph needs every shape before it runs")
+        raise located(error, node.describe(), operands, node.source)
+
+
 def _to_fixed_point(order: list[Node], types: NodeTypes) -> None:
     """Sweep forwards, then backwards, until a whole sweep learns nothing."""
     pending = [n for n in order if n.op is not None]
