@@ -231,7 +231,9 @@ class Checker:
             return
         symbol_json.save(self.folder / "case.json", case.symbol.outputs)
         shapes = {name: array.shape for name, array in case.inputs.items()}
-        request = {"do": "infer", "symbol": str(self.folder / "case.json"), "shapes": shapes}
+        types = {name: array.dtype.name for name, array in case.inputs.items()}
+        path = str(self.folder / "case.json")
+        request = {"do": "accepts", "symbol": path, "shapes": shapes, "types": types}
         if self.mxnet.ask(request) == []:
             self.report.difference(kind, f"hybridjit refuses: {why}", replay)
         else:
