@@ -4,12 +4,15 @@
 the package loads no compiler; the first compiled call does.
 """
 
-from . import attribute, autograd, base, context, gluon, initializer, name, nd, random, sym
+import sys
+
+from . import attribute, autograd, base, context, gluon, initializer, name, nd, random, sym, util
 from .attribute import AttrScope
 from .config import override
 from .context import Context, cpu, cpu_pinned, current_context, gpu, num_gpus
 from .errors import MXNetError
 from .executor import bind, simple_bind
+from .io import checkpoint as model
 from .io import nd_files, symbol_files
 from .loading import load
 from .nd import NDArray
@@ -21,6 +24,9 @@ __version__ = "0.1.0"
 ndarray = nd
 symbol = sym
 init = initializer
+
+for _alias, _module in {"ndarray": nd, "symbol": sym, "init": init, "model": model}.items():
+    sys.modules[f"{__name__}.{_alias}"] = _module  # `from hybridjit.ndarray import NDArray`
 
 # What lies below the file formats gets them here: imports point down only.
 nd.save, nd.load, nd.load_frombuffer = nd_files.save, nd_files.load, nd_files.load_frombuffer
@@ -46,6 +52,7 @@ __all__ = [
     "init",
     "initializer",
     "load",
+    "model",
     "name",
     "nd",
     "ndarray",
@@ -54,4 +61,5 @@ __all__ = [
     "random",
     "sym",
     "symbol",
+    "util",
 ]

@@ -30,13 +30,15 @@ class NameManager(metaclass=_ManagerType):
 
     def __init__(self) -> None:
         self._counter: Counter[str] = Counter()
+        self._lock = threading.Lock()
 
     def get(self, name: str | None, hint: str) -> str:
         """``name`` if the user gave one, else the next automatic name for ``hint``."""
         if name:
             return name
-        number = self._counter[hint]
-        self._counter[hint] += 1
+        with self._lock:
+            number = self._counter[hint]
+            self._counter[hint] += 1
         return f"{hint}{number}"
 
     def __enter__(self) -> NameManager:

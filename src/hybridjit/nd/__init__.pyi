@@ -90,6 +90,13 @@ def BatchNorm_v1(
     name: str | None = ...,
     **kwargs: Any,
 ) -> Any: ...
+def BilinearSampler(
+    data: NDArray | None = ...,
+    grid: NDArray | None = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
 def BlockGrad(
     data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
 ) -> NDArray: ...
@@ -136,6 +143,19 @@ def Convolution_v1(
     num_group: int = 1,
     no_bias: bool = False,
     layout: str | None = None,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def Correlation(
+    data1: NDArray | None = ...,
+    data2: NDArray | None = ...,
+    kernel_size: int = 1,
+    max_displacement: int = 1,
+    stride1: int = 1,
+    stride2: int = 1,
+    pad_size: int = 0,
+    is_multiply: bool = True,
     out: Any = ...,
     name: str | None = ...,
     **kwargs: Any,
@@ -201,6 +221,14 @@ def FullyConnected(
     num_hidden: int = ...,
     no_bias: bool = False,
     flatten: bool = True,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def GridGenerator(
+    data: NDArray | None = ...,
+    transform_type: str = ...,
+    target_shape: _Sizes = ...,
     out: Any = ...,
     name: str | None = ...,
     **kwargs: Any,
@@ -344,6 +372,36 @@ def Pooling_v1(
     name: str | None = ...,
     **kwargs: Any,
 ) -> NDArray: ...
+def RNN(
+    data: NDArray | None = ...,
+    parameters: NDArray | None = ...,
+    state: NDArray | None = ...,
+    state_cell: NDArray | None = ...,
+    sequence_length: NDArray | None = ...,
+    state_size: int = ...,
+    num_layers: int = ...,
+    bidirectional: bool = False,
+    mode: str = ...,
+    p: float = 0.0,
+    state_outputs: bool = False,
+    projection_size: int | None = None,
+    lstm_state_clip_min: float | None = None,
+    lstm_state_clip_max: float | None = None,
+    lstm_state_clip_nan: bool = False,
+    use_sequence_length: bool = False,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Any: ...
+def ROIPooling(
+    data: NDArray | None = ...,
+    rois: NDArray | None = ...,
+    pooled_size: _Sizes = ...,
+    spatial_scale: float = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
 def Reshape(
     data: NDArray | None = ...,
     shape: _Sizes = (),
@@ -360,6 +418,34 @@ def SVMOutput(
     margin: float = 1.0,
     regularization_coefficient: float = 1.0,
     use_linear: bool = False,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def SequenceLast(
+    data: NDArray | None = ...,
+    sequence_length: NDArray | None = ...,
+    use_sequence_length: bool = False,
+    axis: int = 0,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def SequenceMask(
+    data: NDArray | None = ...,
+    sequence_length: NDArray | None = ...,
+    use_sequence_length: bool = False,
+    value: float = 0.0,
+    axis: int = 0,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def SequenceReverse(
+    data: NDArray | None = ...,
+    sequence_length: NDArray | None = ...,
+    use_sequence_length: bool = False,
+    axis: int = 0,
     out: Any = ...,
     name: str | None = ...,
     **kwargs: Any,
@@ -410,6 +496,16 @@ def SoftmaxOutput(
     name: str | None = ...,
     **kwargs: Any,
 ) -> NDArray: ...
+def SpatialTransformer(
+    data: NDArray | None = ...,
+    loc: NDArray | None = ...,
+    target_shape: _Sizes = ...,
+    transform_type: str = ...,
+    sampler_type: str = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
 def SwapAxis(
     data: NDArray | None = ...,
     dim1: int = 0,
@@ -451,7 +547,7 @@ def amp_cast(
 ) -> NDArray: ...
 def amp_multicast(
     *data: NDArray,
-    num_outputs: int = 2,
+    num_outputs: int = ...,
     cast_narrow: bool = False,
     out: Any = ...,
     name: str | None = ...,
@@ -1029,7 +1125,7 @@ def logical_not(
 ) -> NDArray: ...
 def make_loss(
     data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
-) -> NDArray: ...
+) -> Any: ...
 def max(
     data: NDArray | None = ...,
     axis: _Sizes | None = None,

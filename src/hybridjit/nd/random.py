@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from ..ops.sampling import Distributions
 from .ndarray import FUNCTIONS, NDArray
 
-_distributions = Distributions(FUNCTIONS["_internal"], NDArray)
+_distributions = Distributions(FUNCTIONS["_internal"], NDArray, (1,))
 
 exponential = _distributions.exponential
 gamma = _distributions.gamma

@@ -13,11 +13,22 @@ from .registry import lookup
 
 
 class Distributions:
-    """The functions of one namespace: its operators, and the type of its tensors."""
+    """The functions of one namespace.
 
-    def __init__(self, operators: Mapping[str, Callable[..., Any]], tensor: type) -> None:
+    operators      its functions of operators, by name
+    tensor         the type of its tensors
+    default_shape  what numbers give when the caller names no shape; None leaves it open
+    """
+
+    def __init__(
+        self,
+        operators: Mapping[str, Callable[..., Any]],
+        tensor: type,
+        default_shape: tuple[int, ...] | None,
+    ) -> None:
         self._operators = operators
         self._tensor = tensor
+        self._default_shape = default_shape
 
     def uniform(
         self,
@@ -158,6 +169,8 @@ class Distributions:
             raise AssertionError(
                 f"Distribution parameters must all have the same type, but got both {types}."
             )
+        if shape is None and self._default_shape is not None:
+            given["shape"] = self._default_shape if out is None else out.shape
         return self._operator(f"_random_{word}")(**params, **given)
 
     def _operator(self, name: str) -> Callable[..., Any]:

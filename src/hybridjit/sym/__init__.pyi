@@ -66,6 +66,9 @@ def BatchNorm_v1(
     name: str | None = ...,
     **kwargs: Any,
 ) -> Symbol: ...
+def BilinearSampler(
+    data: Symbol | None = ..., grid: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
 def BlockGrad(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
 def Cast(
     data: Symbol | None = ..., dtype: Any = ..., name: str | None = ..., **kwargs: Any
@@ -100,6 +103,18 @@ def Convolution_v1(
     num_group: int = 1,
     no_bias: bool = False,
     layout: str | None = None,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def Correlation(
+    data1: Symbol | None = ...,
+    data2: Symbol | None = ...,
+    kernel_size: int = 1,
+    max_displacement: int = 1,
+    stride1: int = 1,
+    stride2: int = 1,
+    pad_size: int = 0,
+    is_multiply: bool = True,
     name: str | None = ...,
     **kwargs: Any,
 ) -> Symbol: ...
@@ -158,6 +173,13 @@ def FullyConnected(
     num_hidden: int = ...,
     no_bias: bool = False,
     flatten: bool = True,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def GridGenerator(
+    data: Symbol | None = ...,
+    transform_type: str = ...,
+    target_shape: _Sizes = ...,
     name: str | None = ...,
     **kwargs: Any,
 ) -> Symbol: ...
@@ -286,6 +308,34 @@ def Pooling_v1(
     name: str | None = ...,
     **kwargs: Any,
 ) -> Symbol: ...
+def RNN(
+    data: Symbol | None = ...,
+    parameters: Symbol | None = ...,
+    state: Symbol | None = ...,
+    state_cell: Symbol | None = ...,
+    sequence_length: Symbol | None = ...,
+    state_size: int = ...,
+    num_layers: int = ...,
+    bidirectional: bool = False,
+    mode: str = ...,
+    p: float = 0.0,
+    state_outputs: bool = False,
+    projection_size: int | None = None,
+    lstm_state_clip_min: float | None = None,
+    lstm_state_clip_max: float | None = None,
+    lstm_state_clip_nan: bool = False,
+    use_sequence_length: bool = False,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def ROIPooling(
+    data: Symbol | None = ...,
+    rois: Symbol | None = ...,
+    pooled_size: _Sizes = ...,
+    spatial_scale: float = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
 def Reshape(
     data: Symbol | None = ...,
     shape: _Sizes = (),
@@ -301,6 +351,31 @@ def SVMOutput(
     margin: float = 1.0,
     regularization_coefficient: float = 1.0,
     use_linear: bool = False,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def SequenceLast(
+    data: Symbol | None = ...,
+    sequence_length: Symbol | None = ...,
+    use_sequence_length: bool = False,
+    axis: int = 0,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def SequenceMask(
+    data: Symbol | None = ...,
+    sequence_length: Symbol | None = ...,
+    use_sequence_length: bool = False,
+    value: float = 0.0,
+    axis: int = 0,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def SequenceReverse(
+    data: Symbol | None = ...,
+    sequence_length: Symbol | None = ...,
+    use_sequence_length: bool = False,
+    axis: int = 0,
     name: str | None = ...,
     **kwargs: Any,
 ) -> Symbol: ...
@@ -343,6 +418,15 @@ def SoftmaxOutput(
     name: str | None = ...,
     **kwargs: Any,
 ) -> Symbol: ...
+def SpatialTransformer(
+    data: Symbol | None = ...,
+    loc: Symbol | None = ...,
+    target_shape: _Sizes = ...,
+    transform_type: str = ...,
+    sampler_type: str = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
 def SwapAxis(
     data: Symbol | None = ..., dim1: int = 0, dim2: int = 0, name: str | None = ..., **kwargs: Any
 ) -> Symbol: ...
@@ -366,7 +450,7 @@ def amp_cast(
 ) -> Symbol: ...
 def amp_multicast(
     *data: Symbol,
-    num_outputs: int = 2,
+    num_outputs: int = ...,
     cast_narrow: bool = False,
     name: str | None = ...,
     **kwargs: Any,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from ..ops.sampling import Distributions
 from .symbol import FUNCTIONS, Symbol
 
-_distributions = Distributions(FUNCTIONS["_internal"], Symbol)
+_distributions = Distributions(FUNCTIONS["_internal"], Symbol, None)
 
 exponential = _distributions.exponential
 gamma = _distributions.gamma
