@@ -13,8 +13,17 @@ from ..ir.graph import Value
 from ..ir.plan import Step
 from ..target import Target
 from ..types import product
-from .call import Address, Argument, Call, Packed, Scratch, Setting
-from .call import broadcast_strides, build_program, views_of
+from .call import (
+    Address,
+    Argument,
+    Call,
+    Packed,
+    Scratch,
+    Setting,
+    broadcast_strides,
+    build_program,
+    views_of,
+)
 from .packing import ChannelPacking, ConvPacking, DepthwisePacking, WinogradPacking
 from .spec import ConvSpec, DepthwiseSpec, Ints, Program, WinogradSpec
 

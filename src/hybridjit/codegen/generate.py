@@ -14,6 +14,7 @@ from .call import Call, Packed, Setting
 from .choose import choose
 from .jit import Library, assembly, compile_object, find_target, load_driver, optimised_text
 from .module import emit_driver, emit_kernel, kernel_name
+from .objects import load_object, object_key, prune, store_object
 from .spec import KernelSpec
 
 
@@ -78,7 +79,11 @@ def _kernel(spec: KernelSpec, target: Target, journal: JournalLike) -> Kernel:
 
 
 def _compile(spec: KernelSpec, target: Target) -> Kernel:
-    code = compile_object(str(emit_kernel(spec, target)), target)
+    key = object_key(str(spec), target)
+    code = load_object(key)
+    if code is None:
+        code = compile_object(str(emit_kernel(spec, target)), target, spec.needs_passes)
+        store_object(key, code)
     return Kernel(spec, Library([code], target))
 
 
@@ -86,7 +91,13 @@ def _driver(target: Target, journal: JournalLike) -> Any:
     if target not in _DRIVERS:
 
         def load() -> Any:
-            return load_driver(compile_object(str(emit_driver(target)), target), target)
+            key = object_key("driver", target)
+            code = load_object(key)
+            if code is None:
+                code = compile_object(str(emit_driver(target)), target)
+                store_object(key, code)
+                prune()
+            return load_driver(code, target)
 
         _DRIVERS[target] = journal.timed("driver", "the loop over steps", load)
     return _DRIVERS[target]
@@ -115,8 +126,11 @@ def _dump_code(specs: tuple[KernelSpec, ...], target: Target, journal: JournalLi
     wanted = [stage for stage in ("llvm", "asm") if journal.wants(stage)]
     if not wanted:
         return
-    texts = {kernel_name(s): str(emit_kernel(s, target)) for s in specs}
     show = {"llvm": optimised_text, "asm": assembly}
     for stage in wanted:
-        parts = [f"; kernel {n}\n{show[stage](text, target)}" for n, text in texts.items()]
+        parts = [
+            f"; kernel {kernel_name(s)}  {s}\n"
+            + show[stage](str(emit_kernel(s, target)), target, s.needs_passes)
+            for s in specs
+        ]
         journal.dump(stage, lambda parts=parts: "\n".join(parts))

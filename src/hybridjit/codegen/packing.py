@@ -106,7 +106,7 @@ def interpolation_points(m: int) -> tuple[float, ...]:
 
 
 def filter_matrix(m: int) -> np.ndarray:
-    """G of F(m, 3), [m + 2, 3]: powers of each point over the product of its distances (Toom, Cook)."""
+    """G of F(m, 3), [m + 2, 3]: powers of a point over the product of its distances (Toom, Cook)."""
     points = interpolation_points(m)
     g = np.zeros((m + 2, 3))
     for i, p in enumerate(points):

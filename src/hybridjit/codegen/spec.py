@@ -47,9 +47,13 @@ class Program:
 
 @dataclass(frozen=True)
 class KernelSpec:
-    """Base of all specs. ``kind`` is the row in ``KERNELS`` that emits it."""
+    """Base of all specs. ``kind`` is the row in ``KERNELS`` that emits it.
+
+    ``needs_passes`` tells whether LLVM's optimiser has anything to do on what is emitted.
+    """
 
     kind = ""
+    needs_passes = True
 
     def __str__(self) -> str:
         parts = [self.kind]
@@ -114,11 +118,12 @@ class ConvSpec(KernelSpec):
     rows: int
     program: Program = Program(1)
     kind = "conv"
+    needs_passes = False
 
 
 @dataclass(frozen=True)
 class WinogradSpec(KernelSpec):
-    """3x3 convolution, stride 1, by Winograd's F(m x m, 3x3); arguments: as ConvSpec's, and scratch.
+    """3x3 convolution at stride 1 by Winograd's F(m x m, 3x3); ConvSpec's arguments, and scratch.
 
     tiles   output tiles that are transformed together, as the rows of the products
     blocks  blocks of ``nv`` vectors of output channels that are done per unit of work
@@ -141,6 +146,7 @@ class WinogradSpec(KernelSpec):
     unroll: int
     program: Program = Program(1)
     kind = "winograd"
+    needs_passes = False
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -191,6 +197,7 @@ class DepthwiseSpec(KernelSpec):
     nv: int
     program: Program = Program(1)
     kind = "depthwise"
+    needs_passes = False
 
 
 @dataclass(frozen=True)

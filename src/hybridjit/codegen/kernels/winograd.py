@@ -61,9 +61,9 @@ class _Winograd:
             block, chunk = b.split(unit.index, (0, chunks))
             first = b.mul(block, spec.tiles)
             count = b.min(b.sub(total, first), spec.tiles)
-            with b.when(b.b.icmp_signed("!=", b.i64(block), unit.carried[0])):
-                with b.loop("tile", 0, count) as tile:
-                    self._transform_input(b.add(first, tile.index), tile.index)
+            is_new = b.b.icmp_signed("!=", b.i64(block), unit.carried[0])
+            with b.when(is_new), b.loop("tile", 0, count) as tile:
+                self._transform_input(b.add(first, tile.index), tile.index)
             start = b.mul(chunk, spec.blocks)
             stop = b.min(b.add(start, spec.blocks), self.columns)
             self._multiply(start, stop, count)

@@ -1,0 +1,114 @@
+"""What one core of this host can do at most: measured by two small kernels.
+
+In: a target. Out: multiply-adds per second with all operands in registers, and bytes read per
+second from memory. Every share of the peak that is printed anywhere is a share of these.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from ..target import Target
+from .builder import I64, PTR, VOID, LoopBuilder
+from .jit import Library, compile_object
+
+_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
+_ROUNDS = 20_000
+_UNROLL = 4
+_MEGABYTES = 128  # more than the last cache of most hosts
+_REPEATS = 15
+
+
+@lru_cache(maxsize=8)
+def measure_flops(target: Target) -> float:
+    """Floating-point operations per second of one core, a multiply-add counted as two."""
+    chains = _chains(target)
+    result = np.zeros(16 * chains, np.float32)
+    address = result.ctypes.data
+    seconds = _least_seconds(_emit_chains(target), target, lambda run: run(address, _ROUNDS))
+    return 2.0 * _ROUNDS * _UNROLL * chains * target.lanes / seconds
+
+
+@lru_cache(maxsize=8)
+def measure_read_bandwidth(target: Target) -> float:
+    """Bytes per second that one core reads from memory, in order."""
+    data = np.ones(_MEGABYTES << 18, np.float32)
+    rounds = data.size // (_reads(target) * target.lanes)
+    address = data.ctypes.data
+    seconds = _least_seconds(_emit_reads(target), target, lambda run: run(address, rounds))
+    return 4.0 * rounds * _reads(target) * target.lanes / seconds
+
+
+def _least_seconds(module: ir.Module, target: Target, call: Callable[[Any], None]) -> float:
+    """The fastest of several calls: what other programs take away is no part of a peak."""
+    library = Library([compile_object(str(module), target)], target)
+    run = _FUNCTION(library.address("measure"))
+    times = []
+    call(run)
+    for _ in range(_REPEATS):
+        start = time.perf_counter()
+        call(run)
+        times.append(time.perf_counter() - start)
+    library.close()
+    return min(times)
+
+
+def _chains(target: Target) -> int:
+    """Independent sums: enough to hide the latency of an FMA, few enough to stay in registers."""
+    return target.vector_registers * 3 // 4
+
+
+def _reads(target: Target) -> int:
+    """Vectors read in one round."""
+    return target.vector_registers // 2
+
+
+def _emit_chains(target: Target) -> ir.Module:
+    """measure(y, rounds): every chain is c = c * a + b, over and over."""
+    module, b, (y, rounds) = _function(target)
+    chains = _chains(target)
+    a, addend = b.load(y), b.load(y, target.lanes)
+    start = [b.splat(float(i)) for i in range(chains)]  # equal chains would become one
+    with b.loop("round", 0, rounds, carry=start) as loop:
+        values = loop.carried
+        for _ in range(_UNROLL):
+            values = [b.fma(value, a, addend) for value in values]
+        loop.yields(values)
+    for i, value in enumerate(loop.results):
+        b.store(value, y, i * target.lanes)
+    b.b.ret_void()
+    return module
+
+
+def _emit_reads(target: Target) -> ir.Module:
+    """measure(x, rounds): the sum of x, left in its first element."""
+    module, b, (x, rounds) = _function(target)
+    count = _reads(target)
+    with b.loop("round", 0, rounds, carry=[b.splat(0.0)] * count) as loop:
+        base = b.mul(loop.index, count * target.lanes)
+        loop.yields(
+            [
+                b.b.fadd(value, b.load(x, b.add(base, i * target.lanes)))
+                for i, value in enumerate(loop.carried)
+            ]
+        )
+    total = loop.results[0]
+    for value in loop.results[1:]:
+        total = b.b.fadd(total, value)
+    b.store(total, x)
+    b.b.ret_void()
+    return module
+
+
+def _function(target: Target) -> tuple[ir.Module, LoopBuilder, tuple[Any, Any]]:
+    module = ir.Module("measure")
+    module.triple = target.triple
+    function = ir.Function(module, ir.FunctionType(VOID, [PTR, I64]), "measure")
+    return module, LoopBuilder(function, target), function.args
