@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import json
 import pickle
@@ -221,6 +222,36 @@ def test_reading_counts_nothing(read):
     before = (array._storage.version, WRITES.count)
     read(array)
     assert (array._storage.version, WRITES.count) == before
+
+
+def test_nothing_else_writes_to_an_arrays_memory():
+    """In the whole package, only ``DenseArray._write`` assigns into ``_data``."""
+    package = Path(mx.__file__).parent
+    writers = []
+    for path in package.rglob("*.py"):
+        for function in ast.walk(ast.parse(path.read_text())):
+            if isinstance(function, ast.FunctionDef) and any(map(_writes_data, ast.walk(function))):
+                writers.append((path.name, function.name))
+    assert writers == [("memory.py", "_write")]
+
+
+def _writes_data(node):
+    """``a._data = ...``, ``a._data[...] = ...``, ``a._data += ...`` or a NumPy ``out=a._data``."""
+    if isinstance(node, ast.keyword):
+        return node.arg == "out" and _is_data(node.value)
+    if isinstance(node, ast.AugAssign):
+        return _is_data(node.target)
+    return isinstance(node, ast.Assign) and any(map(_is_data, node.targets))
+
+
+def _is_data(node):
+    """Whether this is ``x._data``, or a part of it; ``self._data`` alone makes an attribute."""
+    whole = node
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    if not isinstance(node, ast.Attribute) or node.attr != "_data":
+        return False
+    return whole is not node or not (isinstance(node.value, ast.Name) and node.value.id == "self")
 
 
 def test_a_failed_write_changes_nothing():

@@ -349,5 +349,5 @@ def split_v2(
 FUNCTIONS = namespace(call, ("out", "name"))
 
 for _name in FLUENT:
-    if _name in FUNCTIONS[""] and _name not in NDArray.__dict__:
+    if _name not in NDArray.__dict__:
         setattr(NDArray, _name, FUNCTIONS[""][_name])

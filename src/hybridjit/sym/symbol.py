@@ -262,8 +262,7 @@ FUNCTIONS = namespace(call, ("name", "attr", "out"))
 _PUBLIC, _INTERNAL = FUNCTIONS[""], FUNCTIONS["_internal"]
 
 for _name in FLUENT:
-    if _name in _PUBLIC:
-        setattr(Symbol, _name, _PUBLIC[_name])
+    setattr(Symbol, _name, _PUBLIC[_name])
 
 
 def _array_only(name: str) -> Callable[..., NoReturn]:
