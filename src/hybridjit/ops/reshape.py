@@ -42,12 +42,11 @@ def _inferred(data: Shape, sizes: list[int], codes: Shape) -> Shape:
     return tuple(total // rest if s == -1 else s for s in sizes)
 
 
-def _split(size: int, parts: Shape, codes: Shape) -> list[int]:
+def _split(size: int, parts: Shape, shown: str) -> list[int]:
     """The two sizes of code -4: one may be -1."""
     if len(parts) != 2 or parts.count(-1) > 1 or any(p < 1 and p != -1 for p in parts):
         raise ShapeError(
-            f"in {shape_text(codes)} code -4 takes two sizes, one of which may be -1, "
-            f"got {shape_text(parts)}"
+            f"in {shown} code -4 takes two sizes, one of which may be -1, got {shape_text(parts)}"
         )
     known = product(tuple(p for p in parts if p != -1))
     if size % known or (-1 not in parts and known != size):
@@ -55,10 +54,8 @@ def _split(size: int, parts: Shape, codes: Shape) -> list[int]:
     return [size // known if p == -1 else p for p in parts]
 
 
-def reshaped(data: Shape, codes: Shape, reverse: bool = False) -> Shape:
-    """The shape that Reshape's codes (0, -1, -2, -3, -4) make of ``data``. Raises ShapeError."""
-    if reverse:
-        return reshaped(data[::-1], codes[::-1])[::-1]
+def _sizes(data: Shape, codes: Shape, shown: str) -> list[int]:
+    """The codes from left to right over the axes of ``data``; an inferred size stays -1."""
     sizes: list[int] = []
     cursor = position = 0
     while position < len(codes):
@@ -67,8 +64,8 @@ def reshaped(data: Shape, codes: Shape, reverse: bool = False) -> Shape:
         needed = {0: 1, -3: 2, -4: 1}.get(code, 0)
         if needed and cursor + needed > len(data):
             raise ShapeError(
-                f"in {shape_text(codes)} code {code} needs {needed} more axes, "
-                f"data {shape_text(data)} has {max(len(data) - cursor, 0)} left"
+                f"in {shown} code {code} needs {needed} more axes, data of {len(data)} axes has "
+                f"{max(len(data) - cursor, 0)} left"
             )
         if code > 0 or code == -1:
             sizes.append(code)
@@ -77,14 +74,24 @@ def reshaped(data: Shape, codes: Shape, reverse: bool = False) -> Shape:
             sizes += data[cursor:]
             cursor = len(data)
         elif code == -4:
-            sizes += _split(data[cursor], codes[position : position + 2], codes)
+            sizes += _split(data[cursor], codes[position : position + 2], shown)
             position += 2
             cursor += 1
         elif code in (0, -3):
             sizes.append(product(data[cursor : cursor + needed]))
             cursor += needed
         else:
-            raise ShapeError(f"Reshape knows the codes 0 to -4, got {code} in {shape_text(codes)}")
+            raise ShapeError(f"Reshape knows the codes 0 to -4, got {code} in {shown}")
+    return sizes
+
+
+def reshaped(data: Shape, codes: Shape, reverse: bool = False) -> Shape:
+    """The shape that Reshape's codes (0, -1, -2, -3, -4) make of ``data``. Raises ShapeError."""
+    shown = shape_text(codes)
+    if reverse:
+        sizes = _sizes(data[::-1], codes[::-1], shown)[::-1]
+    else:
+        sizes = _sizes(data, codes, shown)
     return _inferred(data, sizes, codes)
 
 

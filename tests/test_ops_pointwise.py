@@ -1,0 +1,238 @@
+"""Values that MXNet 1.9.1 gave: rounding, division, NaN, element types. Recorded, not derived."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hybridjit.errors import AttributeValueError, DTypeError
+from hybridjit.ops import random
+from running import as_bits, run
+
+NAN, INF = float("nan"), float("inf")
+SPECIAL = [NAN, INF, -INF, -0.0, 0.0, 0.5, -0.5, 1.5, 2.5, -2.5, 0.49999997, 3, -3]
+
+# fmt: off
+RECORDED = {
+    "round": [NAN, INF, -INF, -0.0, 0, 1, -1, 2, 3, -3, 0, 3, -3],
+    "rint": [NAN, INF, -INF, -0.0, 0, 0, -1, 1, 2, -3, 0, 3, -3],
+    "fix": [NAN, INF, -INF, -0.0, 0, 0, -0.0, 1, 2, -2, 0, 3, -3],
+    "trunc": [NAN, INF, -INF, -0.0, 0, 0, -0.0, 1, 2, -2, 0, 3, -3],
+    "floor": [NAN, INF, -INF, -0.0, 0, 0, -1, 1, 2, -3, 0, 3, -3],
+    "ceil": [NAN, INF, -INF, -0.0, 0, 1, -0.0, 2, 3, -2, 1, 3, -3],
+    "sign": [0, 1, -1, 0, 0, 1, -1, 1, 1, -1, 1, 1, -1],
+    "relu": [NAN, INF, 0, 0, 0, 0.5, 0, 1.5, 2.5, 0, 0.49999997, 3, 0],
+    "logical_not": [0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0],
+}
+# fmt: on
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_special_values(name):
+    np.testing.assert_array_equal(run(name, SPECIAL), np.array(RECORDED[name], np.float32))
+
+
+@pytest.mark.parametrize("name", ["fix", "trunc", "round", "rint", "ceil"])
+def test_rounding_keeps_the_sign_of_zero(name):
+    assert as_bits(run(name, [-0.0, -0.2])) == ["-0.0", "-1.0" if name == "floor" else "-0.0"]
+
+
+def test_two_relus_and_nan():
+    assert np.isnan(run("relu", [NAN])[0])
+    assert run("Activation", [NAN], act_type="relu")[0] == 0
+
+
+def test_poles():
+    np.testing.assert_array_equal(run("rsqrt", [0, -0.0, INF, -1]), [INF, -INF, 0, NAN])
+    np.testing.assert_array_equal(run("reciprocal", [0, -0.0, INF]), [INF, -INF, 0])
+    np.testing.assert_array_equal(
+        run("gamma", [0, -0.0, -3, INF, -INF]), [INF, -INF, NAN, INF, NAN]
+    )
+    np.testing.assert_array_equal(run("gammaln", [0, -3, INF, -INF]), [INF, INF, INF, INF])
+    np.testing.assert_array_equal(run("erfinv", [1, -1, 2]), [INF, -INF, NAN])
+    np.testing.assert_array_equal(run("softsign", [INF]), [NAN])
+
+
+@pytest.mark.parametrize(
+    "divisor, wanted",
+    [
+        (3, [NAN, NAN, NAN, -0.0, 0, 0.5, 2.5, 1.5, 2.5, 0.5, 0.49999997, 0, 0]),
+        (-3, [NAN, NAN, NAN, 0, 0, -2.5, -0.5, -1.5, -0.5, -2.5, -2.5, 0, 0]),
+        (INF, [NAN, NAN, NAN, -0.0, 0, 0.5, INF, 1.5, 2.5, INF, 0.49999997, 3, INF]),
+        (0, [0] * 13),
+    ],
+)
+def test_modulo_of_floats(divisor, wanted):
+    found = run("_mod_scalar", SPECIAL, scalar=divisor)
+    np.testing.assert_array_equal(found, np.array(wanted, np.float32))
+
+
+def test_modulo_keeps_a_negative_zero():
+    assert as_bits(run("_mod_scalar", [-0.0], scalar=3)) == ["-0.0"]
+
+
+def test_integers_divide_towards_zero_and_remain_with_the_divisor():
+    a, b = np.array([-5, 7, 5, -7, 3], "int32"), np.array([3, 2, -3, -3, 0], "int32")
+    assert run("elemwise_div", a[:4], b[:4]).tolist() == [-1, 3, -1, 2]
+    assert run("_mod", a, b).tolist() == [1, 1, -1, -1, 0]
+
+
+def test_integers_wrap():
+    assert run("elemwise_add", np.array([200], "uint8"), np.array([100], "uint8")).tolist() == [44]
+    assert run("_minus_scalar", np.array([0], "uint8"), scalar=1).tolist() == [255]
+    assert run("abs", np.array([-128], "int8")).tolist() == [-128]
+    assert run("negative", np.array([1], "uint8")).tolist() == [255]
+    assert run("_plus_scalar", np.array([0], "uint8"), scalar=300).tolist() == [44]
+
+
+@pytest.mark.parametrize(
+    "name, scalar, wanted",
+    [
+        ("_plus_scalar", 1.5, [2, 3, 6]),
+        ("_mul_scalar", 1.5, [1, 2, 5]),
+        ("_div_scalar", 2.5, [0, 1, 2]),
+        ("_rdiv_scalar", 100, [100, 50, 20]),
+        ("_power_scalar", 0.5, [1, 1, 1]),
+        ("_power_scalar", -1, [1, 0, 0]),
+        ("_rpower_scalar", 2, [2, 4, 32]),
+        ("_greater_scalar", 1.5, [0, 1, 1]),
+        ("_equal_scalar", 1.5, [1, 0, 0]),
+        ("_mod_scalar", -4, [-3, -2, -3]),
+    ],
+)
+def test_scalars_are_truncated_beside_integers(name, scalar, wanted):
+    found = run(name, np.array([1, 2, 5], "int32"), scalar=scalar)
+    assert found.dtype == np.int32 and found.tolist() == wanted
+
+
+@pytest.mark.parametrize(
+    "name, wanted",
+    [
+        ("exp", [2, 7, 54, 8103, -(2**31)]),
+        ("sqrt", [1, 1, 2, 3, 5]),
+        ("sigmoid", [0, 0, 0, 0, 0]),
+        ("cbrt", [1, 1, 1, 2, 3]),
+        ("log2", [0, 1, 2, 3, 4]),
+        ("degrees", [57, 114, 229, 515, 1546]),
+        ("reciprocal", [1, 0, 0, 0, 0]),
+    ],
+)
+def test_functions_of_integers_are_truncated(name, wanted):
+    found = run(name, np.array([1, 2, 4, 9, 27], "int32"))
+    assert found.dtype == np.int32 and found.tolist() == wanted
+
+
+def test_functions_of_int64_use_double_precision():
+    assert run("exp", np.array([27], "int64")).tolist() == [532048240601]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "uint8"])
+def test_comparisons_keep_the_element_type(dtype):
+    a, b = np.array([1, 2, 3], dtype), np.array([1, 3, 2], dtype)
+    for name, wanted in (("equal", [1, 0, 0]), ("lesser", [0, 1, 0]), ("logical_xor", [0, 0, 0])):
+        found = run(f"broadcast_{name}", a, b)
+        assert found.dtype == dtype and found.tolist() == wanted
+
+
+def test_nan_in_comparisons_and_maxima():
+    assert run("broadcast_equal", [NAN], [NAN])[0] == 0
+    assert run("broadcast_not_equal", [NAN], [NAN])[0] == 1
+    assert run("broadcast_logical_and", [NAN], [1])[0] == 1
+    assert np.isnan(run("broadcast_maximum", [NAN, 1], [1, NAN])).all()
+    assert np.isnan(run("_minimum_scalar", [1], scalar=NAN)[0])
+    assert np.isnan(run("clip", [NAN], a_min=0, a_max=1)[0])
+
+
+def test_clip_looks_at_the_upper_bound_first():
+    found = run("clip", [-3, -1, 0, 1, 3], a_min=1, a_max=-1)
+    assert found.tolist() == [1, 1, -1, -1, -1]
+
+
+def test_clip_of_integers():
+    assert run("clip", np.array([1, 2, 4], "int32"), a_min=1.5, a_max=3.5).tolist() == [1, 2, 3]
+    assert run("clip", np.array([0, 9], "uint8"), a_min=-1, a_max=300).tolist() == [0, 9]
+
+
+def test_bool_counts_as_int64_beside_a_scalar_and_nowhere_else():
+    found = run("_mul_scalar", np.array([True, False]), scalar=1.5)
+    assert found.dtype == np.int64 and found.tolist() == [1, 0]
+    assert run("_greater_scalar", np.array([True]), scalar=0.5).dtype == np.int64
+    with pytest.raises(DTypeError, match="takes numbers, got bool"):
+        run("broadcast_add", np.array([True]), np.array([True]))
+
+
+@pytest.mark.parametrize(
+    "dtype, wanted",
+    [
+        ("uint8", [255, 44, 1, 255, 0, 0, 0, 112]),
+        ("int8", [-1, 44, 1, -1, 0, 0, 0, 112]),
+        ("int32", [-1, 300, 1, -1, -(2**31), -(2**31), -(2**31), 70000]),
+        ("int64", [-1, 300, 1, -1, -(2**63), -(2**63), 3 * 10**9, 70000]),
+        ("bool", [True] * 8),
+    ],
+)
+def test_cast_converts_as_c_does(dtype, wanted):
+    found = run("Cast", [-1, 300, 1.9, -1.9, NAN, INF, 3e9, 70000], dtype=dtype)
+    assert found.dtype == dtype and found.tolist() == wanted
+
+
+def test_results_of_float16_are_rounded_once():
+    x = np.array([0.1, 1.7, 3.3], "float16")
+    wide = x.astype("float32")
+    expected = (1 / (1 + np.exp(-wide))).astype("float16")
+    np.testing.assert_array_equal(run("sigmoid", x), expected)
+
+
+def test_dropout_is_the_identity_unless_always():
+    x = np.arange(1, 2001, dtype=np.float32).reshape(20, 100)
+    np.testing.assert_array_equal(run("Dropout", x, p=0.9), x)
+    random.seed(5)
+    dropped = run("Dropout", x, p=0.25, mode="always")
+    kept = dropped != 0
+    np.testing.assert_allclose(dropped[kept], x[kept] / np.float32(0.75), rtol=1e-6)
+    assert 0.7 < kept.mean() < 0.8
+    shared = run("Dropout", x, p=0.5, mode="always", axes=(1,)) != 0
+    assert (shared.all(axis=1) | ~shared.any(axis=1)).all()
+
+
+def test_seed_restarts_the_generator():
+    random.seed(3)
+    first = run("_random_normal", shape=(4,))
+    random.seed(3)
+    np.testing.assert_array_equal(first, run("_random_normal", shape=(4,)))
+    assert (run("_random_normal", shape=(4,)) != first).all()
+
+
+def test_dropout_mask_refuses_a_probability_that_is_none():
+    with pytest.raises(AttributeValueError, match="between 0 and 1, got 1.5"):
+        random.dropout_mask((3,), 1.5, (), np.dtype("float32"))
+
+
+# The distributions' means and variances, each within five standard errors
+MOMENTS = {
+    "uniform": ({"low": -1, "high": 2}, 0.5, 0.75),
+    "normal": ({"loc": 1, "scale": 2}, 1, 4),
+    "exponential": ({"lam": 2}, 0.5, 0.25),
+    "gamma": ({"alpha": 2, "beta": 0.5}, 1, 0.5),
+    "poisson": ({"lam": 3}, 3, 3),
+    "negative_binomial": ({"k": 3, "p": 0.4}, 4.5, 11.25),
+    "generalized_negative_binomial": ({"mu": 2, "alpha": 0.3}, 2, 3.2),
+}
+
+
+@pytest.mark.parametrize("name", MOMENTS)
+def test_moments_of_the_draws(name):
+    attrs, mean, variance = MOMENTS[name]
+    random.seed(11)
+    count = 20000
+    drawn = run(f"_random_{name}", shape=(count,), dtype="float64", **attrs)
+    assert abs(drawn.mean() - mean) < 5 * np.sqrt(variance / count)
+    assert abs(drawn.var() / variance - 1) < 0.1
+
+
+def test_multinomial_follows_the_odds_and_gives_their_logarithm():
+    random.seed(2)
+    drawn, log = run("_sample_multinomial", [[0.25, 0.75], [1, 0]], shape=4000, get_prob=True)
+    assert drawn.shape == (2, 4000) and drawn.dtype == np.int32
+    assert abs(drawn[0].mean() - 0.75) < 0.04 and not drawn[1].any()
+    np.testing.assert_allclose(log, np.log(np.where(drawn == 1, 0.75, [[0.25], [1]])), rtol=1e-6)
