@@ -9,10 +9,19 @@ count or an address.
 from __future__ import annotations
 
 from ..ir.plan import Step, View
+from ..ops.rules import reduced_axes
 from ..types import product
-from .call import Address, Call, Setting, broadcast_strides, build_program, views_of
+from .call import Address, Argument, Call, Setting, broadcast_strides, build_program, views_of
 from .choose_conv import choose_conv, choose_gemm, five, three
-from .spec import Ints, PointwiseSpec, PoolSpec, Program, SoftmaxSpec
+from .spec import (
+    Ints,
+    LayerNormSpec,
+    PointwiseSpec,
+    PoolSpec,
+    Program,
+    ReduceSpec,
+    SoftmaxSpec,
+)
 
 
 def choose(step: Step, setting: Setting) -> tuple[Call, ...]:
@@ -51,7 +60,7 @@ def _pointwise_call(program: Program, reads: list[View], writes: list[View]) -> 
         program=program,
         block=_BLOCK if len(sizes) == 1 else 0,
     )
-    args = (*map(Address, reads), *map(Address, writes), sizes[0])
+    args: tuple[Argument, ...] = (*map(Address, reads), *map(Address, writes), sizes[0])
     return Call(spec, args, product(shape))
 
 
@@ -112,6 +121,32 @@ def _choose_pool(step: Step, setting: Setting) -> tuple[Call, ...]:
     return (Call(spec, (Address(x), *extra, x.shape[0]), work),)
 
 
+def _choose_reduce(step: Step, setting: Setting) -> tuple[Call, ...]:
+    anchor = step.group.anchor
+    shape = step.reads[0].shape
+    axes = reduced_axes(len(shape), anchor.attrs["axis"], anchor.attrs["exclude"])
+    reduced = [i for i in axes if shape[i] != 1]
+    first, last = reduced[0], reduced[-1]
+    assert anchor.op is not None
+    spec = ReduceSpec(
+        how=anchor.op.name,
+        size=product(shape[first : last + 1]),
+        inner=product(shape[last + 1 :]),
+    )
+    rows = product(shape[:first])
+    args = (Address(step.reads[0]), Address(step.writes[0]), rows)
+    return (Call(spec, args, product(shape)),)
+
+
+def _choose_norm(step: Step, setting: Setting) -> tuple[Call, ...]:
+    anchor = step.group.anchor
+    views = views_of(step, anchor.inputs)
+    shape = anchor.shape
+    spec = LayerNormSpec(size=shape[-1], eps=anchor.attrs["eps"])
+    args = (*map(Address, views), Address(step.writes[0]), product(shape[:-1]))
+    return (Call(spec, args, 8 * product(shape)),)
+
+
 def _choose_softmax(step: Step, setting: Setting) -> tuple[Call, ...]:
     anchor = step.group.anchor
     axis = anchor.attrs["axis"] % len(anchor.shape)
@@ -130,4 +165,6 @@ _CHOOSERS = {
     "gemm": choose_gemm,
     "pool": _choose_pool,
     "softmax": _choose_softmax,
+    "reduce": _choose_reduce,
+    "norm": _choose_norm,
 }

@@ -25,7 +25,7 @@ from .call import (
     views_of,
 )
 from .packing import ChannelPacking, ConvPacking, DepthwisePacking, WinogradPacking
-from .spec import ConvSpec, DepthwiseSpec, Ints, Program, WinogradSpec
+from .spec import ConvSpec, DepthwiseSpec, Ints, MatmulSpec, Program, WinogradSpec
 
 # Operations that a core does in the time in which it gets one byte that is not in its own caches.
 # Measured with 16 lanes: 235 GFLOP/s against 10 to 25 GB/s, which two cores share.
@@ -51,7 +51,7 @@ class Layer:
     program: Program
 
     @property
-    def geometry(self) -> dict[str, Ints]:
+    def geometry(self) -> dict[str, Any]:
         names = ("inp", "out", "kernel", "stride", "dilate", "pad")
         return {name: getattr(self, name) for name in names}
 
@@ -99,6 +99,8 @@ def choose_conv(step: Step, setting: Setting) -> tuple[Call, ...]:
 def choose_gemm(step: Step, setting: Setting) -> tuple[Call, ...]:
     """A dense layer: one image, one row, a column for each row of data."""
     anchor = step.group.anchor
+    if anchor.is_op("batch_dot") or anchor.inputs[1].value not in setting.params:
+        return _choose_matmul(step, setting.target)
     program, operands = build_program(step.group, anchored=True)
     x = views_of(step, anchor.inputs[:1])[0]
     others, one = views_of(step, operands), (1, 1, 1)
@@ -119,6 +121,41 @@ def choose_gemm(step: Step, setting: Setting) -> tuple[Call, ...]:
     )
     extra = tuple(Address(v) for v in (*others, *step.writes))
     return (_call(layer, anchor, Address(x), extra, 1, setting),)
+
+
+def _choose_matmul(step: Step, target: Target) -> tuple[Call, ...]:
+    """A product of two activations; a dense layer with computed weights is one of a batch of 1."""
+    anchor = step.group.anchor
+    program, operands = build_program(step.group, anchored=True)
+    left, right = views_of(step, anchor.inputs)
+    others = views_of(step, operands)
+    batched = anchor.is_op("batch_dot")
+    m, n = anchor.shape[-2:]
+    mr, nv = register_tile(m, -(-n // target.lanes), target)
+    batch = anchor.shape[0] if batched else 1
+    units = batch * -(-n // (nv * target.lanes))
+
+    def by_batch(strides: Ints) -> Ints:
+        return strides if batched else (0, *strides)
+
+    b = by_batch(right.strides)
+    spec = MatmulSpec(
+        m=m,
+        n=n,
+        k=left.shape[-1],
+        a=by_batch(left.strides),
+        b=b if batched else (b[0], b[2], b[1]),
+        reads=tuple(by_batch(broadcast_strides(v, anchor.shape)) for v in others),
+        writes=tuple(by_batch(v.strides) for v in step.writes),
+        mr=mr,
+        nv=nv,
+        unroll=4,
+        parts=min(-(-m // mr), -(-8 // units)) if units < 4 else 1,
+        program=program,
+    )
+    scratch = Scratch(4 * spec.scratch_floats(target.lanes))
+    extra = (*map(Address, others), *map(Address, step.writes), scratch, batch)
+    return (Call(spec, (Address(left), Address(right), *extra), batch * m * n * spec.k),)
 
 
 def three(values: Ints, default: int) -> Ints:

@@ -26,10 +26,9 @@ class ConvPacking:
 
     def pack(self, weight: np.ndarray) -> np.ndarray:
         filters = weight.shape[0] // self.groups
-        rows = weight.reshape(self.groups, filters, -1, weight.shape[-1])
-        if self.taps:
-            rows = rows.transpose(0, 1, 3, 2)
-        rows = rows.reshape(self.groups, filters, -1)
+        split = weight.reshape(self.groups, filters, -1, weight.shape[-1])
+        turned = split.transpose(0, 1, 3, 2) if self.taps else split
+        rows = turned.reshape(self.groups, filters, -1)
         padded = -(-filters // self.lanes) * self.lanes
         full = np.zeros((self.groups, padded, rows.shape[2]), np.float32)
         full[:, :filters] = rows
@@ -106,7 +105,7 @@ def interpolation_points(m: int) -> tuple[float, ...]:
 
 
 def filter_matrix(m: int) -> np.ndarray:
-    """G of F(m, 3), [m + 2, 3]: powers of a point over the product of its distances (Toom, Cook)."""
+    """G of F(m, 3), [m + 2, 3]: a point's powers over the product of its distances (Toom, Cook)."""
     points = interpolation_points(m)
     g = np.zeros((m + 2, 3))
     for i, p in enumerate(points):

@@ -224,6 +224,56 @@ class PoolSpec(KernelSpec):
 
 
 @dataclass(frozen=True)
+class MatmulSpec(KernelSpec):
+    """Products of two activations; arguments: a, b, operands, results, scratch, batch.
+
+    Strides of ``a`` are per (batch, row, k), of ``b`` per (batch, k, column), of operands and
+    results per (batch, row, column). A block of b's columns is packed into the thread's scratch
+    and used for all rows. parts: the rows are cut into that many units of work.
+    """
+
+    m: int
+    n: int
+    k: int
+    a: Ints
+    b: Ints
+    reads: tuple[Ints, ...]
+    writes: tuple[Ints, ...]
+    mr: int
+    nv: int
+    unroll: int
+    parts: int = 1
+    program: Program = Program(1)
+    kind = "matmul"
+    needs_passes = False
+
+    def scratch_floats(self, lanes: int) -> int:
+        return self.k * self.nv * lanes
+
+
+@dataclass(frozen=True)
+class ReduceSpec(KernelSpec):
+    """A reduction of the middle axis of [rows, size, inner]; arguments: x, y, rows.
+
+    inner 1 has the vectors along the axis, else across it.
+    """
+
+    how: str
+    size: int
+    inner: int
+    kind = "reduce"
+
+
+@dataclass(frozen=True)
+class LayerNormSpec(KernelSpec):
+    """LayerNorm over the last axis of [rows, size]; arguments: x, gamma, beta, y, rows."""
+
+    size: int
+    eps: float
+    kind = "norm"
+
+
+@dataclass(frozen=True)
 class SoftmaxSpec(KernelSpec):
     """Softmax over ``size`` elements, ``step`` apart; arguments: x, y, rows.
 

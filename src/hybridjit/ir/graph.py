@@ -20,7 +20,7 @@ class Use(NamedTuple):
     """Output ``index`` of ``value``."""
 
     value: Value
-    index: int = 0
+    index: int = 0  # type: ignore[assignment]
 
     @property
     def type(self) -> TensorType:

@@ -22,7 +22,7 @@ class Output(NamedTuple):
     """Output ``index`` of ``node``."""
 
     node: Node
-    index: int = 0
+    index: int = 0  # type: ignore[assignment]
 
     @property
     def name(self) -> str:

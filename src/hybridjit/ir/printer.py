@@ -5,7 +5,7 @@ Numbering is by order in the listing, so equal graphs print equally.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..types import shape_text
@@ -103,7 +103,7 @@ def _attr_text(attrs: Mapping[str, Any]) -> str:
     return "".join(f" {k}={one(v)}" for k, v in sorted(attrs.items()))
 
 
-def _columns(rows: list[tuple[str, ...]], notes: list[str] | None = None) -> list[str]:
+def _columns(rows: Sequence[tuple[str, ...]], notes: list[str] | None = None) -> list[str]:
     if not rows:
         return []
     widths = [min(max(len(row[i]) for row in rows), 70) for i in range(len(rows[0]))]

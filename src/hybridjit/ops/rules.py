@@ -72,7 +72,9 @@ def broadcast(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
     ins = tuple(t.with_dtype(dtype) for t in ins)
     shape: PartialShape | None = None
     if all(t.shape is not None for t in ins):
-        shape = broadcast_shapes(*(t.shape for t in ins))  # type: ignore[misc]
+        a, b = (t.shape for t in ins)
+        assert a is not None and b is not None
+        shape = broadcast_shapes(a, b)
     return ins, merged(outs, (TensorType(shape, dtype),))
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from ..ir.graph import Graph, Group, Value
 from ..ops.registry import Kind
+from ..ops.rules import reduced_axes
 from ..types import FLOAT32
 
 VIEWS = frozenset({"_reshape_to", "transpose", "slice", "broadcast_to"})
@@ -31,7 +32,7 @@ _ANCHORS = {
     "LayerNorm": "norm",
 }
 # Kinds whose kernels end in a store that can compute more first.
-_WITH_EPILOGUE = frozenset({"conv", "gemm", "pool", "pointwise", "reduce"})
+_WITH_EPILOGUE = frozenset({"conv", "gemm", "pool", "pointwise"})
 
 
 @dataclass
@@ -75,16 +76,32 @@ def _is_simple_view(value: Value) -> bool:
 def _is_supported(value: Value, kind: str, graph: Graph) -> bool:
     """Conditions under which the kernel of this kind does not apply."""
     attrs = value.attrs
-    if kind in ("conv", "gemm") and value.is_op("Convolution", "FullyConnected"):
-        return all(u.value in graph.params for u in value.inputs[1:])
+    if value.is_op("Convolution", "FullyConnected"):
+        if all(u.value in graph.params for u in value.inputs[1:]):
+            return True
+        return value.is_op("FullyConnected") and bool(attrs["no_bias"])
     if kind == "gemm":
-        return False
+        return len(value.shape) == 3
     if kind == "pool":
         last = (attrs.get("layout") or "NC")[-1] == "C"
         return last and attrs["pool_type"] != "lp" and attrs["pooling_convention"] != "same"
     if kind == "softmax":
         return len(value.inputs) == 1 and attrs["temperature"] in (None, 1.0)
-    return kind not in ("reduce", "norm")
+    if kind == "reduce":
+        return _is_one_run(value)
+    if kind == "norm":
+        last = attrs["axis"] in (-1, len(value.shape) - 1)
+        return last and len(value.types) == 1
+    return kind != "host"
+
+
+def _is_one_run(value: Value) -> bool:
+    """Whether the reduced axes lie next to each other, but for axes of size 1."""
+    shape = value.inputs[0].type.dims
+    axes = reduced_axes(len(shape), value.attrs["axis"], value.attrs["exclude"])
+    kept = [i for i, size in enumerate(shape) if size != 1 and i not in axes]
+    reduced = [i for i, size in enumerate(shape) if size != 1 and i in axes]
+    return not any(reduced[0] < i < reduced[-1] for i in kept) if reduced else False
 
 
 class _Fusion:

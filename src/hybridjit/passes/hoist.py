@@ -41,9 +41,10 @@ def _fixed_values(graph: Graph) -> set[Value]:
     """Parameters, and what is computed from them and from nothing else."""
     fixed: set[Value] = set(graph.params)
     for value in graph.values:
-        if value.op is not None and not value.op.is_random:
-            if all(use.value in fixed for use in value.inputs):
-                fixed.add(value)
+        if value.op is None or value.op.is_random:
+            continue
+        if all(use.value in fixed for use in value.inputs):
+            fixed.add(value)
     return fixed
 
 

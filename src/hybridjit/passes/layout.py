@@ -9,11 +9,10 @@ columns in the new order instead of the activation in the old one.
 from __future__ import annotations
 
 from ..ir.graph import Graph, Use, Value, make
-from ..ir.rewrite import rebuild
+from ..ir.rewrite import Match, Replacement, rebuild, rewrite, rule
 from ..ops.registry import Kind
 from ..types import product
 from .simplify import REDUNDANT, reshaped, transposed
-from ..ir.rewrite import Match, Replacement, rewrite, rule
 
 _LAYOUTS = {3: "NWC", 4: "NHWC", 5: "NDHWC"}
 

@@ -5,16 +5,22 @@ from typing import Any
 
 from .conv import emit_conv
 from .depthwise import emit_depthwise
+from .matmul import emit_matmul
+from .norm import emit_layernorm
 from .pointwise import emit_pointwise
 from .pool import emit_pool
+from .reduce import emit_reduce
 from .softmax import emit_softmax
 from .winograd import emit_winograd
 
 KERNELS: dict[str, Callable[..., Any]] = {
     "conv": emit_conv,
     "depthwise": emit_depthwise,
+    "matmul": emit_matmul,
+    "norm": emit_layernorm,
     "pointwise": emit_pointwise,
     "pool": emit_pool,
+    "reduce": emit_reduce,
     "softmax": emit_softmax,
     "winograd": emit_winograd,
 }
