@@ -1,0 +1,118 @@
+"""A symbol compiled and run, the same by the NumPy references, and how near is near enough.
+
+In: outputs of nodes and an array for every variable. Out: arrays, or an AssertionError with the
+largest difference in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from hybridjit.codegen.jit import find_target
+from hybridjit.compiler import Journal, compile_graph, plan_graph
+from hybridjit.ir.graph import from_symbol
+from hybridjit.ir.interpret import interpret
+from hybridjit.ir.node import Node, Output, apply, variable
+from hybridjit.ir.plan import Plan
+from hybridjit.ops import lookup
+from hybridjit.ops.attrs import attr_text
+from hybridjit.passes.infer import infer_node_types
+from hybridjit.runtime.executable import Executable
+from hybridjit.types import type_of
+
+# Largest difference as a part of the largest result: a kernel sums in another order than NumPy.
+TOLERANCE = {"float16": 2e-3, "float32": 1e-5, "float64": 1e-12}
+# Every target that this host can run; the widest is the host itself.
+TARGETS = ("native", "avx2", "sse2")
+
+Arrays = Mapping[str, np.ndarray]
+
+
+def is_available(target: str) -> bool:
+    """Whether this host can run code for ``target``."""
+    try:
+        find_target(target)
+    except ValueError:
+        return False
+    return True
+
+
+AVAILABLE = tuple(t for t in TARGETS if is_available(t))
+
+
+def var(name: str) -> Output:
+    return Output(variable(name))
+
+
+def call(op: str, *inputs: Output, name: str = "", **attrs: object) -> Output:
+    """The first output of ``op`` on ``inputs``; attributes as Python values."""
+    return Output(node(op, *inputs, name=name, **attrs))
+
+
+def node(op: str, *inputs: Output, name: str = "", **attrs: object) -> Node:
+    text = {key.rstrip("_"): attr_text(value) for key, value in attrs.items()}
+    return apply(lookup(op), name or op.strip("_").lower(), inputs, text)
+
+
+def plan_of(
+    outputs: Sequence[Output], arrays: Arrays, params: Sequence[str] = (), journal: object = None
+) -> Plan:
+    """The plan of a graph whose variables in ``params`` are parameters, all others inputs."""
+    given = {n: type_of(a) for n, a in arrays.items() if n not in params}
+    fixed = {n: type_of(arrays[n]) for n in params}
+    return plan_graph(outputs, given, fixed, journal or Journal())  # type: ignore[arg-type]
+
+
+def compiled(outputs: Sequence[Output], arrays: Arrays, params: Sequence[str] = ()) -> Executable:
+    """The executable, bound to those of ``arrays`` that are ``params``."""
+    given = {n: type_of(a) for n, a in arrays.items() if n not in params}
+    fixed = {n: type_of(arrays[n]) for n in params}
+    executable = compile_graph(outputs, given, fixed, journal=Journal())
+    executable.bind({n: arrays[n] for n in params})
+    return executable
+
+
+def run_compiled(
+    outputs: Sequence[Output], arrays: Arrays, params: Sequence[str] = ()
+) -> list[np.ndarray]:
+    executable = compiled(outputs, arrays, params)
+    return executable([np.ascontiguousarray(a) for n, a in arrays.items() if n not in params])
+
+
+def run_reference(outputs: Sequence[Output], arrays: Arrays) -> list[np.ndarray]:
+    """The graph as it was written, no pass applied, one NumPy reference after the other."""
+    given = {n: type_of(a) for n, a in arrays.items()}
+    graph = from_symbol(outputs, given, infer_node_types(outputs, given))
+    named = {v: arrays[v.name] for v in graph.inputs}
+    return [np.asarray(a) for a in interpret(graph, named)]
+
+
+def assert_near(
+    found: Sequence[np.ndarray], wanted: Sequence[np.ndarray], tolerance: float | None = None
+) -> None:
+    """Equal shapes and types; integers exact, floats within ``tolerance`` of the largest value."""
+    assert len(found) == len(wanted)
+    for number, (mine, right) in enumerate(zip(found, wanted)):
+        assert mine.shape == right.shape, f"output {number}: {mine.shape}, not {right.shape}"
+        assert mine.dtype == right.dtype, f"output {number}: {mine.dtype}, not {right.dtype}"
+        if right.dtype.kind != "f":
+            np.testing.assert_array_equal(mine, right)
+        elif right.size:
+            limit = TOLERANCE[right.dtype.name] if tolerance is None else tolerance
+            _assert_floats_near(mine, right, limit, number)
+
+
+def _assert_floats_near(
+    found: np.ndarray, wanted: np.ndarray, tolerance: float, number: int
+) -> None:
+    finite = np.isfinite(wanted)
+    np.testing.assert_array_equal(found[~finite], wanted[~finite])
+    gap = np.abs(found[finite].astype(np.float64) - wanted[finite])
+    scale = np.abs(wanted[finite].astype(np.float64)).max(initial=0.0)
+    worst = float(gap.max(initial=0.0)) if np.isfinite(found[finite]).all() else np.inf
+    assert worst <= tolerance * scale, (
+        f"output {number} differs by {worst:.3g}; the largest value is {scale:.3g}, "
+        f"allowed is {tolerance:g} of it"
+    )
