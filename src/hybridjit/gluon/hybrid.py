@@ -22,7 +22,7 @@ from ..context import Context
 from ..errors import MXNetError
 from ..ir.node import Output
 from ..nd import NDArray
-from ..nd.storage import WRITES
+from ..nd.storage import WRITES, Storage
 from ..passes.infer import NodeTypes, infer_node_types
 from ..runtime.cache import Entry, SignatureCache
 from ..types import TensorType, type_of
@@ -61,7 +61,9 @@ class CachedGraph:
         self._lock = threading.RLock()
         self._latest: Entry | None = None
         self._writes = -1
-        self._versions: list[tuple[int, int]] = []
+        # Storages, not their ids: a freed one's id may come back with the same version.
+        self._versions: list[tuple[Storage, int]] = []
+        self._param_types: list[TensorType] = []
         self._packed: dict[Any, np.ndarray] = {}
         self._types: dict[tuple[Any, ...], NodeTypes] = {}
 
@@ -111,12 +113,20 @@ class CachedGraph:
         count = WRITES.count
         for array in params.values():
             array._storage.watched = True
-        versions = [(id(a._storage), a._storage.version) for a in params.values()]
+        versions = [(a._storage, a._storage.version) for a in params.values()]
         if versions != self._versions:
             self._versions = versions
             self._packed = {}
             self.cache.unbind()
+            self._notice_casts(params)
         self._writes = count
+
+    def _notice_casts(self, params: Mapping[str, NDArray]) -> None:
+        """Forget compiled code if a parameter has another type now: it is for the old one."""
+        types = [type_of(array._data) for array in params.values()]
+        if types != self._param_types:
+            self._param_types = types
+            self.cache = SignatureCache(self.name, self.input_names)
 
     # ---- interpreted --------------------------------------------------------------------------
 

@@ -179,8 +179,10 @@ class HybridBlock(Block):
                     return found
                 if self._cached is not None:
                     _check_arguments(found, form)
-            self._trace = trace(self, args)
-            return self._trace
+            found = trace(self, args)
+            _params_in(found, self.collect_params())  # a graph with strangers in it is not kept
+            self._trace = found
+            return found
 
     def _build(self, args: Sequence[Any]) -> _Cached:
         """Trace, and bind the graph to the parameters in it; once, however many threads call."""

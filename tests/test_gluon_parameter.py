@@ -1,0 +1,329 @@
+"""Parameter, Constant and ParameterDict: initialising, writing in place, casting, files, errors."""
+
+import numpy as np
+import pytest
+
+import hybridjit as mx
+from hybridjit import gluon
+from hybridjit.gluon import Constant, Parameter, ParameterDict
+from hybridjit.gluon.parameter import DeferredInitializationError
+
+
+def made(name="w", shape=(2, 3), init="ones", **kwargs):
+    param = Parameter(name, shape=shape, init=init, **kwargs)
+    param.initialize()
+    return param
+
+
+# ---- one parameter ------------------------------------------------------------------------------
+
+
+def test_uninitialised():
+    param = Parameter("w", shape=(2, 3))
+    for ask in (param.data, param.list_data, param.list_ctx, param.grad):
+        with pytest.raises(RuntimeError, match="Parameter 'w' has not been initialized"):
+            ask()
+    with pytest.raises(AssertionError, match="has not been initialized"):
+        param.set_data(mx.nd.ones((2, 3)))
+    with pytest.raises(ValueError, match="Cannot reset context"):
+        param.reset_ctx(mx.cpu(1))
+
+
+def test_initialise_twice_warns_and_keeps():
+    param = made()
+    with pytest.warns(UserWarning, match="Set force_reinit=True to re-initialize"):
+        param.initialize(mx.init.Zero())
+    assert param.data().asnumpy().sum() == 6
+
+
+def test_own_initialiser_wins_over_the_default():
+    param = Parameter("w", shape=(2,), init=mx.init.Constant(3))
+    param.initialize(default_init=mx.init.Zero())
+    assert param.data().asnumpy().tolist() == [3, 3]
+    param.initialize(mx.init.Zero(), force_reinit=True)
+    assert param.data().asnumpy().tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("write", ["set_data", "force_reinit", "load"])
+def test_writes_are_in_place(write, tmp_path):
+    param = made(init="zeros")
+    live = param.data()
+    if write == "set_data":
+        param.set_data(np.ones((2, 3)))
+    elif write == "force_reinit":
+        param.initialize(mx.init.One(), force_reinit=True)
+    else:
+        params = ParameterDict()
+        params.update({"w": param})
+        params.load_dict({"w": mx.nd.ones((2, 3))})
+    assert param.data() is live
+    assert live.asnumpy().sum() == 6
+
+
+def test_set_data_casts_to_the_parameters_dtype():
+    param = made()
+    param.set_data(np.full((2, 3), 2, np.float64))
+    assert param.data().dtype is np.float32
+    with pytest.raises(AssertionError, match=r"Expected shape \(2, 4\) is incompatible with given"):
+        param.set_data(mx.nd.ones((2, 4)))
+
+
+def test_an_initialiser_that_fails_leaves_the_values():
+    param = made(shape=(4,))
+    with pytest.raises(ValueError, match="cannot be applied to vector w"):
+        param.initialize(mx.init.Xavier(), force_reinit=True)
+    assert param.data().asnumpy().sum() == 4
+
+
+def test_cast_makes_new_arrays():
+    param = made()
+    before = param.data()
+    param.cast("float16")
+    assert (param.dtype, param.data().dtype, before.dtype) == ("float16", np.float16, np.float32)
+    param.dtype = np.float64
+    assert str(param) == "Parameter w (shape=(2, 3), dtype=<class 'numpy.float64'>)"
+
+
+def test_shape_can_only_become_more_precise():
+    param = Parameter("w", shape=(0, 3), allow_deferred_init=True)
+    param.shape = (4, 3)
+    for other in ((5, 3), (4,), (4, 3, 1)):
+        with pytest.raises(AssertionError, match="incompatible with given shape"):
+            param.shape = other
+    assert param.shape == (4, 3)
+    assert Parameter("w", shape=4).shape == (4,)
+
+
+def test_unknown_shape_without_deferral():
+    for shape in ((0, 3), None):
+        with pytest.raises(ValueError, match="because it has invalid shape"):
+            Parameter("w", shape=shape).initialize()
+
+
+def test_deferred_initialisation():
+    param = Parameter("w", shape=(0, 3), init="ones", allow_deferred_init=True)
+    param.initialize()
+    assert param.list_ctx() == [mx.cpu(0)]
+    with pytest.raises(DeferredInitializationError, match="initialization was deferred"):
+        param.data()
+    assert issubclass(DeferredInitializationError, mx.MXNetError)
+    param.shape = (2, 3)
+    param._finish_deferred_init()
+    assert param.data().asnumpy().sum() == 6
+
+
+def test_data_for_a_deferred_parameter_waits_with_it():
+    param = Parameter("w", shape=(0, 3), allow_deferred_init=True)
+    param.initialize()
+    param.set_data(mx.nd.full((4, 3), 5))
+    assert param.shape == (4, 3)
+    with pytest.raises(DeferredInitializationError):
+        param.data()
+    param._finish_deferred_init()
+    assert param.data().asnumpy().sum() == 60
+
+
+def test_contexts():
+    param = Parameter("w", shape=(2,), init="ones")
+    param.initialize(ctx=[mx.cpu(0), mx.cpu(1)])
+    assert [a.context for a in param.list_data()] == [mx.cpu(0), mx.cpu(1)]
+    assert param.data(mx.cpu(1)).context == mx.cpu(1)
+    with pytest.raises(RuntimeError, match=r"not initialized on context cpu\(2\). It was only"):
+        param.data(mx.cpu(2))
+    param.reset_ctx(mx.cpu(2))
+    assert param.list_ctx() == [mx.cpu(2)]
+    assert param.data().asnumpy().sum() == 2
+
+
+def test_gradients_are_refused_by_name():
+    with pytest.raises(mx.MXNetError, match="inference only"):
+        made().grad()
+    with pytest.raises(RuntimeError, match="grad_req='null'"):
+        made(grad_req="null").list_grad()
+    with pytest.raises(AssertionError, match="grad_req must be one of"):
+        Parameter("w", grad_req="sometimes")
+    assert Parameter("w", differentiable=False).grad_req == "null"
+
+
+def test_variable():
+    param = made(shape=(2,), lr_mult=2, wd_mult=0.5)
+    assert param.var() is param.var()
+    attrs = param.var().attr_dict()["w"]
+    assert (attrs["__shape__"], attrs["__dtype__"], attrs["__init__"]) == ("(2,)", "0", "ones")
+    assert (attrs["__lr_mult__"], attrs["__wd_mult__"]) == ("2", "0.5")
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "shape"),
+    [
+        ([1, 2], np.float32, (2,)),
+        (np.arange(3), np.float32, (3,)),
+        (mx.nd.array([1, 2], dtype="int32"), np.int32, (2,)),
+    ],
+)
+def test_constant(value, dtype, shape):
+    constant = Constant("c", value)
+    assert (constant.dtype, constant.shape, constant.grad_req) == (dtype, shape, "null")
+    assert str(constant) == f"Constant c (shape={shape}, dtype={dtype})"
+    with pytest.raises(RuntimeError, match="has not been initialized"):
+        constant.data()
+    constant.initialize()
+    expected = np.arange(3) if shape == (3,) else [1, 2]
+    np.testing.assert_array_equal(constant.data().asnumpy(), expected)
+    with pytest.warns(UserWarning, match='does not support grad_req other than "null"'):
+        constant.grad_req = "write"
+    assert constant.grad_req == "null"
+
+
+# ---- collections --------------------------------------------------------------------------------
+
+
+def test_get_makes_once_and_merges_shapes():
+    params = ParameterDict("pre_")
+    weight = params.get("w", shape=(2, 0), allow_deferred_init=True)
+    assert params.get("w", shape=(0, 3)) is weight
+    assert weight.shape == (2, 3)
+    for wrong in ({"shape": (4, 3)}, {"shape": (2, 3, 4)}, {"dtype": "float16"}, {"lr_mult": 3}):
+        with pytest.raises(
+            AssertionError, match="Cannot retrieve Parameter 'pre_w' because desired"
+        ):
+            params.get("w", **wrong)
+    assert params.get("w", init="ones").init == "ones"
+    with pytest.raises(TypeError, match="foo"):
+        params.get("new", foo=3)
+
+
+def test_mapping_manners():
+    params = ParameterDict("pre_")
+    weight = params.get("w", shape=(2,))
+    assert list(params) == list(params.keys()) == ["pre_w"]
+    assert list(params.items()) == [("pre_w", weight)]
+    assert params["pre_w"] is weight
+    assert "pre_w" in params
+    assert bool(ParameterDict())
+    with pytest.raises(KeyError):
+        params["w"]
+    with pytest.raises(TypeError, match="len"):
+        len(params)
+    assert str(params) == (
+        "pre_ (\n  Parameter pre_w (shape=(2,), dtype=<class 'numpy.float32'>)\n)"
+    )
+    assert str(ParameterDict()) == "(\n\n)"
+
+
+def test_constants_in_a_collection():
+    params = ParameterDict("pre_")
+    with pytest.raises(KeyError, match="No constant named 'pre_c'"):
+        params.get_constant("c")
+    constant = params.get_constant("c", [[1.0]])
+    assert params.get_constant("c") is params.get_constant("c", [[1.0]]) is constant
+    with pytest.raises(AssertionError, match="already exists but its value"):
+        params.get_constant("c", [[2.0]])
+    params.get("w")
+    with pytest.raises(AssertionError, match="it is not a constant"):
+        params.get_constant("w", 1)
+
+
+def test_sharing_and_update():
+    first = ParameterDict("a_")
+    weight = first.get("w")
+    assert ParameterDict("a_", shared=first).get("w") is weight
+    assert ParameterDict("b_", shared=first).get("w") is not weight
+    other = ParameterDict("a_")
+    other.get("w")
+    with pytest.raises(AssertionError, match="different Parameters with the same name 'a_w'"):
+        first.update(other)
+
+
+def test_setattr_and_reset():
+    params = ParameterDict("pre_")
+    params.get("w", shape=(2,))
+    params.initialize()
+    params.setattr("grad_req", "null")
+    assert params["pre_w"].grad_req == "null"
+    params.reset_ctx(mx.cpu(1))
+    assert params.list_ctx() == [mx.cpu(1)]
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A collection of one parameter, and its file."""
+    params = ParameterDict("pre_")
+    params.get("w", shape=(2,), init="ones")
+    params.initialize()
+    path = str(tmp_path / "f.params")
+    params.save(path)
+    return params, path
+
+
+def test_save_strips_and_load_restores_the_prefix(saved, tmp_path):
+    params, path = saved
+    stripped = str(tmp_path / "stripped")
+    params.save(stripped, strip_prefix="pre_")
+    assert list(mx.nd.load(stripped)) == ["w"]
+    params["pre_w"].set_data(mx.nd.zeros((2,)))
+    params.load(stripped, restore_prefix="pre_")
+    assert params["pre_w"].data().asnumpy().sum() == 2
+    with pytest.raises(ValueError, match="Prefix 'zz_' is to be striped"):
+        params.save(stripped, strip_prefix="zz_")
+    with pytest.raises(AssertionError, match="restore_prefix is 'zz'"):
+        params.load(path, restore_prefix="zz")
+
+
+def test_load_takes_prefixes_of_exported_files(saved, tmp_path):
+    params, path = saved
+    mx.nd.save(path, {"arg:pre_w": mx.nd.full((2,), 5), "aux:pre_q": mx.nd.ones((1,))})
+    with pytest.raises(AssertionError, match="'pre_q' loaded from file: .* choices are: 'pre_w'"):
+        params.load(path)
+    params.load(path, ignore_extra=True)
+    assert params["pre_w"].data().asnumpy().tolist() == [5, 5]
+
+
+def test_load_errors(saved, tmp_path):
+    params, path = saved
+    mx.nd.save(path, {"zz": mx.nd.ones((2,))})
+    with pytest.raises(AssertionError, match="'pre_w' is missing in file: .* parameters: 'zz'"):
+        params.load(path)
+    params.load(path, allow_missing=True, ignore_extra=True)
+    mx.nd.save(path, {"pre_w": mx.nd.ones((3,))})
+    with pytest.raises(AssertionError, match=r"shape incompatible expected \(2,\) vs saved \(3,\)"):
+        params.load(path)
+    mx.nd.save(path, [mx.nd.ones((2,))])
+    with pytest.raises(mx.MXNetError, match="arrays without names"):
+        params.load(path)
+    with pytest.raises(mx.MXNetError, match="No such file"):
+        params.load(str(tmp_path / "absent"))
+    with pytest.raises(AssertionError, match="previous initialized on"):
+        params.load_dict({"pre_w": mx.nd.ones((2,))}, ctx=mx.cpu(1))
+    assert params["pre_w"].data().asnumpy().tolist() == [1, 1]
+
+
+def test_dtypes_of_files(saved):
+    params, _ = saved
+    halves = {"pre_w": mx.nd.ones((2,), dtype="float16")}
+    with pytest.raises(AssertionError, match="dtype incompatible .* Set cast_dtype=True"):
+        params.load_dict(halves)
+    params.load_dict(halves, cast_dtype=True)
+    assert params["pre_w"].data().dtype is np.float32
+    params.load_dict(halves, cast_dtype=True, dtype_source="saved")
+    assert params["pre_w"].data().dtype is np.float16
+    with pytest.raises(AssertionError, match="dtype_source must be"):
+        params.load_dict(halves, cast_dtype=True, dtype_source="other")
+
+
+@pytest.mark.parametrize("initialised", [True, False])
+def test_files_complete_parameters_of_unknown_shape(initialised):
+    params = ParameterDict()
+    params.get("w", shape=(0, 3), allow_deferred_init=True)
+    if initialised:
+        params.initialize()
+    with pytest.raises(AssertionError, match="shape incompatible"):
+        params.load_dict({"w": mx.nd.ones((2, 4))})
+    params.load_dict({"w": mx.nd.ones((2, 3))})
+    assert params["w"].shape == (2, 3)
+    assert params["w"].data().asnumpy().sum() == 6
+
+
+def test_gluon_exports():
+    assert gluon.Parameter is Parameter
+    assert gluon.parameter.ParameterDict is ParameterDict
