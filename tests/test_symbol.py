@@ -142,6 +142,7 @@ def test_var_keeps_what_is_known():
         (lambda: sym.var(3), TypeError, "Expect a string"),
         (lambda: sym.var("x", foo=1), ValueError, "start and end with double underscores"),
         (lambda: sym.var("x", attr={"a": 1}), ValueError, "only accepts string"),
+        (lambda: sym.var("x", dtype="uint16"), DTypeError, "float32.*uint16"),
         (lambda: mx.AttrScope(a=1), ValueError, "string"),
     ],
 )

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import DTypeError
 from ..ir.node import Output, user_line, variable
 from ..ops.attrs import attr_text
 from ..types import CODE_OF_DTYPE
@@ -32,7 +33,7 @@ def var(
     """A variable. What is known of it is kept as attributes (``__shape__``, ``__dtype__``, ...).
 
     Raises TypeError for a name that is not text, ValueError for another keyword unless it looks
-    like ``__this__``.
+    like ``__this__``, DTypeError for an element type that MXNet does not have.
     """
     if not isinstance(name, str):
         raise TypeError(f"Expect a string for variable `name`, got {type(name)}")
@@ -40,7 +41,7 @@ def var(
         "__shape__": None if shape is None else attr_text(shape),
         "__lr_mult__": None if lr_mult is None else str(lr_mult),
         "__wd_mult__": None if wd_mult is None else str(wd_mult),
-        "__dtype__": None if dtype is None else str(CODE_OF_DTYPE[np.dtype(dtype)]),
+        "__dtype__": None if dtype is None else _dtype_code(dtype),
         "__init__": init if init is None or isinstance(init, str) else init.dumps(),
         "__storage_type__": None if stype is None else _STORAGE_TYPES[stype],
     }
@@ -141,3 +142,12 @@ def histogram(
     if range is None:
         raise ValueError("null range is not supported in symbol mode")
     return _INTERNAL["_histogram"](a, bin_cnt=bins, range=range, **kwargs)
+
+
+def _dtype_code(dtype: Any) -> str:
+    """The number that stands for an element type, as text."""
+    code = CODE_OF_DTYPE.get(np.dtype(dtype))
+    if code is None:
+        names = ", ".join(known.name for known in CODE_OF_DTYPE)
+        raise DTypeError(f"dtype is one of {names}, got {dtype}")
+    return str(code)
