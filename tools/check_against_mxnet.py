@@ -16,6 +16,7 @@ import argparse
 import json
 import os
 import select
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -32,13 +33,13 @@ import numpy as np
 from hybridjit.errors import MXNetError
 from hybridjit.io import params, symbol_json
 from hybridjit.name import NameManager
-from mxnet_side import cases_nn, cases_tensor
+from mxnet_side import cases_nn, cases_rest, cases_tensor
 from mxnet_side.draw import Build, Case, Draw, draw_params
 from mxnet_side.exports import Exported, export_all
 
 SERVERS = Path(__file__).parent / "mxnet_side"
 REQUIREMENTS = ("numpy<1.24", "mxnet==1.9.1")
-KINDS: dict[str, tuple[int, Build]] = {**cases_nn.KINDS, **cases_tensor.KINDS}
+KINDS: dict[str, tuple[int, Build]] = {**cases_nn.KINDS, **cases_tensor.KINDS, **cases_rest.KINDS}
 # Kinds whose cases mean the same in another floating type.
 ANY_FLOAT = (*cases_nn.KINDS, "unary", "binary", "scalar", "reduction", "movement", "joining")
 # MXNet fuses graphs for oneDNN by itself, wrongly where a convolution's result is used twice.
@@ -212,15 +213,21 @@ class Checker:
         if isinstance(theirs, str):
             self.skipped[f"{kind}: {theirs[:100]}"] += 1
             return
+        found: dict[str, list[Way]] = {}
         for way in self.ways:
-            flags = {"compiled": way.compiled, "winograd": way.winograd}
-            server = self.ours[way.target, way.threads]
-            ours = server.ask({**paths, **flags}, self.folder / "ours.params")
-            why = compare(ours, theirs, case.tolerance)
+            why = compare(self._run(way, paths), theirs, case.tolerance)
             if why:
-                text = " ".join(str(case.symbol.list_attr()).split())
-                what = f"{kind} {case.symbol.name} {text} [{way}]"
-                self.report.difference(what, why, f"{replay} {way if way.compiled else ''}")
+                found.setdefault(why, []).append(way)
+        for why, ways in found.items():
+            attrs = " ".join(f"{k}={v}" for k, v in case.symbol.list_attr().items())
+            what = f"{kind} {case.symbol.name} {attrs} [{ways[0]}]"
+            more = f" and {len(ways) - 1} more of {len(self.ways)} ways" if len(ways) > 1 else ""
+            switches = f" {ways[0]}" if ways[0].compiled else ""
+            self.report.difference(what + more, why, replay + switches)
+
+    def _run(self, way: Way, paths: dict[str, str]) -> Answer:
+        request = {**paths, "compiled": way.compiled, "winograd": way.winograd}
+        return self.ours[way.target, way.threads].ask(request, self.folder / "ours.params")
 
     def _refused(self, seed: int, number: int, kind: str, why: str, replay: str) -> None:
         """Hybridjit does not take the graph: a difference if MXNet takes it."""
@@ -294,8 +301,11 @@ def mxnet_python(path: str | None, folder: Path) -> str:
     """The interpreter with MXNet: ``path``, or that of a new environment in ``folder``."""
     if path:
         return path
+    base = sys.executable if sys.version_info < (3, 12) else shutil.which("python3.11")
+    if base is None:
+        raise SystemExit("MXNet 1.9.1 needs Python 3.11 or older: give --mxnet-python")
     print(f"building an environment with {', '.join(REQUIREMENTS)} in {folder}", flush=True)
-    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    subprocess.run([base, "-m", "venv", str(folder)], check=True)
     python = str(folder / "bin" / "python")
     subprocess.run([python, "-m", "pip", "-q", "install", *REQUIREMENTS], check=True)
     return python

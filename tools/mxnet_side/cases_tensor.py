@@ -135,77 +135,99 @@ def reduction(draw: Draw) -> Case:
 
 
 def movement(draw: Draw) -> Case:
-    """One to three operators that move elements without changing them."""
-    shape = draw.shape(2, 4)
-    x, rank = data(), len(shape)
-    kind = draw.pick(
-        *(
-            "transpose",
-            "SwapAxis",
-            "expand_dims",
-            "slice",
-            "slice_axis",
-            "tile",
-            "repeat",
-            "reverse",
-        ),
-        *("pad", "reshape", "flatten", "split", "squeeze", "depth", "space", "diag", "broadcast"),
-    )
-    axis = draw.int(0, rank - 1)
-    if kind == "transpose":
-        x = sym.transpose(x, axes=tuple(int(a) for a in draw.rng.permutation(rank)))
-    elif kind == "SwapAxis":
-        x = sym.SwapAxis(x, dim1=axis, dim2=draw.int(0, rank - 1))
-    elif kind == "expand_dims":
-        x = sym.expand_dims(x, axis=draw.int(-rank - 1, rank))
-    elif kind == "slice":
-        x = _slice(draw, shape)
-    elif kind == "slice_axis":
-        begin = draw.int(0, shape[axis] - 1)
-        end = draw.pick(None, draw.int(begin + 1, shape[axis]))
-        x = sym.slice_axis(x, axis=draw.pick(axis, axis - rank), begin=begin, end=end)
-    elif kind == "tile":
-        x = sym.tile(x, reps=tuple(draw.int(1, 3) for _ in range(draw.int(1, 4))))
-    elif kind == "repeat":
-        x = sym.repeat(x, repeats=draw.int(1, 4), **draw.some(axis=draw.int(-rank, rank - 1)))
-    elif kind == "reverse":
-        x = sym.reverse(x, axis=draw.pick(axis, (0, rank - 1) if rank > 1 else (0,)))
-    elif kind == "pad":
-        shape = (draw.int(1, 3), draw.int(1, 9), draw.int(3, 9), draw.int(3, 9))
-        width = (0, 0, 0, 0, *(draw.int(0, 2) for _ in range(4)))
-        mode = draw.pick("constant", "edge", "reflect")
-        x = sym.Pad(x, mode=mode, pad_width=width, **draw.some(constant_value=1.5))
-    elif kind == "reshape":
-        shape, codes = draw.pick(*RESHAPES)
-        x = sym.Reshape(x, shape=codes, **draw.some(reverse=False))
-    elif kind == "flatten":
-        x = sym.Flatten(x)
-    elif kind == "split":
-        parts = draw.int(1, 4)
-        shape = (*shape[:axis], parts * draw.int(1, 4), *shape[axis + 1 :])
-        x = sym.SliceChannel(x, num_outputs=parts, axis=axis, squeeze_axis=shape[axis] == parts)
-    elif kind == "squeeze":
-        shape = tuple(1 if draw.chance(0.5) else size for size in shape)
-        x = sym.squeeze(
-            x, **draw.some(axis=tuple(a for a in range(rank) if shape[a] == 1)[:1] or 0)
-        )
-    elif kind in ("depth", "space"):
-        block = draw.int(1, 3)
-        sizes = draw.int(1, 4), draw.int(1, 4)
-        if kind == "depth":
-            shape = (2, block * block * draw.int(1, 4), *sizes)
-            x = sym.depth_to_space(x, block_size=block)
-        else:
-            shape = (2, draw.int(1, 5), block * sizes[0], block * sizes[1])
-            x = sym.space_to_depth(x, block_size=block)
-    elif kind == "diag":
-        x = sym.diag(x, **draw.some(k=draw.int(-1, 1)))
-    else:
-        shape = (*shape[:axis], 1, *shape[axis + 1 :])
-        x = sym.broadcast_axis(x, axis=axis, size=draw.int(1, 7))
+    """An operator that moves elements without changing them, and perhaps one on what it gives."""
+    x, shape = draw.pick(*MOVES)(draw, draw.shape(2, 4))
     if draw.chance(0.4):
         x = sym.relu(x[0]) * 2
     return Case(x, {"data": draw.normal(shape)})
+
+
+Moved = tuple[sym.Symbol, tuple[int, ...]]  # and the shape of the data that it is for
+
+
+def _transpose(draw: Draw, shape: tuple[int, ...]) -> Moved:
+    axes = tuple(int(a) for a in draw.rng.permutation(len(shape)))
+    return sym.transpose(data(), axes=axes), shape
+
+
+def _swap(draw: Draw, shape: tuple[int, ...]) -> Moved:
+    last = len(shape) - 1
+    return sym.SwapAxis(data(), dim1=draw.int(0, last), dim2=draw.int(0, last)), shape
+
+
+def _expand(draw: Draw, shape: tuple[int, ...]) -> Moved:
+    return sym.expand_dims(data(), axis=draw.int(-len(shape) - 1, len(shape))), shape
+
+
+def _squeeze(draw: Draw, shape: tuple[int, ...]) -> Moved:
+    shape = tuple(1 if draw.chance(0.5) else size for size in shape)
+    ones = tuple(a for a, size in enumerate(shape) if size == 1)
+    return sym.squeeze(data(), **draw.some(axis=ones[:1] or 0)), shape
+
+
+def _slice_axis(draw: Draw, shape: tuple[int, ...]) -> Moved:
+    axis = draw.int(0, len(shape) - 1)
+    begin = draw.int(0, shape[axis] - 1)
+    end = draw.pick(None, draw.int(begin + 1, shape[axis]))
+    axis = draw.pick(axis, axis - len(shape))
+    return sym.slice_axis(data(), axis=axis, begin=begin, end=end), shape
+
+
+def _repeat(draw: Draw, shape: tuple[int, ...]) -> Moved:
+    if draw.chance(0.5):
+        return sym.tile(data(), reps=tuple(draw.int(1, 3) for _ in range(draw.int(1, 4)))), shape
+    given = draw.some(axis=draw.int(-len(shape), len(shape) - 1))
+    return sym.repeat(data(), repeats=draw.int(1, 4), **given), shape
+
+
+def _reverse(draw: Draw, shape: tuple[int, ...]) -> Moved:
+    last = len(shape) - 1
+    return sym.reverse(data(), axis=draw.pick(draw.int(0, last), (0, last))), shape
+
+
+def _pad(draw: Draw, shape: tuple[int, ...]) -> Moved:
+    mode = draw.pick("constant", "edge", "reflect")
+    width = (0, 0, 0, 0, *(draw.int(0, 2) for _ in range(4)))
+    x = sym.Pad(data(), mode=mode, pad_width=width, **draw.some(constant_value=1.5))
+    return x, (draw.int(1, 3), draw.int(1, 9), draw.int(3, 9), draw.int(3, 9))
+
+
+def _reshape(draw: Draw, shape: tuple[int, ...]) -> Moved:
+    if draw.chance(0.2):
+        return sym.Flatten(data()), shape
+    shape, codes = draw.pick(*RESHAPES)
+    return sym.Reshape(data(), shape=codes, **draw.some(reverse=False)), shape
+
+
+def _split(draw: Draw, shape: tuple[int, ...]) -> Moved:
+    axis, parts = draw.int(0, len(shape) - 1), draw.int(1, 4)
+    if draw.chance(0.3):
+        return sym.split_v2(data(), tuple(range(1, shape[axis], 2)), axis=axis), shape
+    shape = (*shape[:axis], parts * draw.int(1, 4), *shape[axis + 1 :])
+    squeeze = shape[axis] == parts
+    return sym.SliceChannel(data(), num_outputs=parts, axis=axis, squeeze_axis=squeeze), shape
+
+
+def _blocks(draw: Draw, shape: tuple[int, ...]) -> Moved:
+    block, height, width = draw.int(1, 3), draw.int(1, 4), draw.int(1, 4)
+    if draw.chance(0.5):
+        shape = (2, block * block * draw.int(1, 4), height, width)
+        return sym.depth_to_space(data(), block_size=block), shape
+    return sym.space_to_depth(data(), block_size=block), (
+        2, draw.int(1, 5), block * height, block * width,
+    )  # fmt: skip
+
+
+def _diagonal(draw: Draw, shape: tuple[int, ...]) -> Moved:
+    return sym.diag(data(), **draw.some(k=draw.int(-1, 1))), shape
+
+
+def _broadcast(draw: Draw, shape: tuple[int, ...]) -> Moved:
+    axis, size = draw.int(0, len(shape) - 1), draw.int(1, 7)
+    shape = (*shape[:axis], 1, *shape[axis + 1 :])
+    if draw.chance(0.5):
+        return sym.broadcast_axis(data(), axis=axis, size=size), shape
+    return sym.broadcast_to(data(), shape=(*shape[:axis], size, *shape[axis + 1 :])), shape
 
 
 RESHAPES = (
@@ -223,7 +245,7 @@ RESHAPES = (
 )
 
 
-def _slice(draw: Draw, shape: tuple[int, ...]) -> sym.Symbol:
+def _slice(draw: Draw, shape: tuple[int, ...]) -> Moved:
     begin, end, step = [], [], []
     for size in shape[: draw.int(1, len(shape))]:
         first = draw.int(0, size - 1)
@@ -233,7 +255,13 @@ def _slice(draw: Draw, shape: tuple[int, ...]) -> sym.Symbol:
         end.append(draw.pick(None, last) if not backwards else None)
         step.append(-1 if backwards else draw.pick(None, 1, 2, 3))
     given = {"step": tuple(step)} if any(s is not None for s in step) else {}
-    return sym.slice(data(), begin=tuple(begin), end=tuple(end), **given)
+    return sym.slice(data(), begin=tuple(begin), end=tuple(end), **given), shape
+
+
+MOVES = (
+    *(_transpose, _swap, _expand, _squeeze, _slice, _slice, _slice_axis, _repeat, _reverse, _pad),
+    *(_reshape, _split, _blocks, _diagonal, _broadcast),
+)
 
 
 def joining(draw: Draw) -> Case:
