@@ -230,11 +230,13 @@ class Block:
     # ---- running ------------------------------------------------------------------------------
 
     def __call__(self, *args: Any) -> Any:
-        for hook in list(self._forward_pre_hooks.values()):
-            hook(self, args)
+        if self._forward_pre_hooks:
+            for hook in list(self._forward_pre_hooks.values()):
+                hook(self, args)
         output = self.forward(*args)
-        for hook in list(self._forward_hooks.values()):
-            hook(self, args, output)
+        if self._forward_hooks:
+            for hook in list(self._forward_hooks.values()):
+                hook(self, args, output)
         return output
 
     def forward(self, *args: Any) -> Any:

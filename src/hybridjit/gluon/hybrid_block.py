@@ -35,7 +35,7 @@ class _Cached(NamedTuple):
 
     graph: CachedGraph
     trace: Trace
-    is_plain: bool  # one array in, one array out
+    arity: int  # how many arrays it takes; -1 when its arguments are nested or None
 
 
 class HybridBlock(Block):
@@ -117,9 +117,12 @@ class HybridBlock(Block):
         Raises ValueError for arguments without a tensor, or with both kinds.
         """
         cached = self._cached  # there is none unless the block runs as a graph
-        if cached is not None and cached.is_plain and not args and type(x) is NDArray:
-            return cached.graph((x,))[0]
-        return self._forward_any((x, *args))
+        arrays = (x, *args)
+        if cached is not None and len(arrays) == cached.arity and _on_one_context(arrays):
+            results = cached.graph(arrays)
+            out_format = cached.trace.out_format
+            return results[0] if out_format == 0 else regroup(results, out_format)
+        return self._forward_any(arrays)
 
     def _forward_any(self, args: tuple[Any, ...]) -> Any:
         tensors = list(tensors_in(args))
@@ -194,8 +197,9 @@ class HybridBlock(Block):
                 graph = CachedGraph(traced.outputs, traced.input_names, used, self._flags)
                 graph.monitor = self._monitor
                 _warn_unused(traced, params)
-                plain = traced.in_format == [0] and traced.out_format == 0
-                self._cached = _Cached(graph, traced, plain)
+                arity = len(traced.inputs)
+                is_flat = traced.in_format == [0] * arity
+                self._cached = _Cached(graph, traced, arity if is_flat else -1)
             return self._cached
 
     def _finish_own_params(self, args: tuple[Any, ...]) -> None:
@@ -274,6 +278,19 @@ def _check_arguments(traced: Trace, form: Format) -> None:
             "The argument structure of HybridBlock does not match the cached version. "
             f"Stored format = {traced.in_format}, input format = {form}"
         )
+
+
+def _on_one_context(arrays: tuple[Any, ...]) -> bool:
+    """True when all are NDArrays on the context of the first."""
+    ctx = None
+    for array in arrays:
+        if type(array) is not NDArray:
+            return False
+        if ctx is None:
+            ctx = array._ctx
+        elif array._ctx is not ctx and array._ctx != ctx:
+            return False
+    return True
 
 
 def _require_one_context(tensors: list[NDArray]) -> None:
