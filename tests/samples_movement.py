@@ -44,6 +44,8 @@ def reshapes() -> None:
         ((-1,), False),
     ):
         add("Reshape", (2, 3, 4, 5), shape=shape, reverse=reverse)
+    add("Reshape", (2, 3), shape=(3, 2))
+    add("Reshape", (2, 3, 4, 5), shape=(5, 4, 3, 2))
     add("Reshape", (0, 3, 4), shape=(0, 12))
     add("Reshape", (2, 3, 4), target_shape=(2, 0))
     add("Reshape", (3, 4), shape=(-1,), dtype="int32")

@@ -281,7 +281,7 @@ def reshaped_strides(
         while left == 1 and position > 0:
             position -= 1
             left, stride = runs[position]
-        while left < size and position > 0 and runs[position - 1][1] == stride * left:
+        while left % size and position > 0 and runs[position - 1][1] == stride * left:
             position -= 1
             left *= runs[position][0]
         if left % size:
