@@ -42,8 +42,9 @@ def is_available(target: str) -> bool:
 AVAILABLE = tuple(t for t in TARGETS if is_available(t))
 
 
-def var(name: str) -> Output:
-    return Output(variable(name))
+def var(name: str, shape: tuple[int, ...] | None = None) -> Output:
+    """A variable, with its shape if nothing else tells it."""
+    return Output(variable(name, {"__shape__": str(shape)} if shape else {}))
 
 
 def call(op: str, *inputs: Output, name: str = "", **attrs: object) -> Output:

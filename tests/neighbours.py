@@ -1,0 +1,127 @@
+"""Layers that become a kernel, and what may be computed in the same kernel behind them.
+
+In: the names of a layer and of what follows. Out: the outputs of a graph, an array for every
+variable in it, and which variables are parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from compiling import call, var
+from hybridjit.ir.node import Output, topological
+from hybridjit.passes.infer import infer_node_types
+from hybridjit.types import FLOAT32, TensorType
+
+Layer = Callable[[Output], Output]
+Shape = tuple[int, ...]
+
+
+class Network(NamedTuple):
+    """A graph, an array for every variable, and the names of the variables that are parameters."""
+
+    outputs: list[Output]
+    arrays: dict[str, np.ndarray]
+    params: list[str]
+
+    @property
+    def inputs(self) -> list[np.ndarray]:
+        return [a for n, a in self.arrays.items() if n not in self.params]
+
+
+def layer(op: str, *others: Output, **attrs: object) -> Layer:
+    return lambda x: call(op, x, *others, name="layer", **attrs)
+
+
+def conv(filters: int, kernel: Shape = (3, 3), **attrs: object) -> Layer:
+    weights = (var("w"), var("b"))
+    return layer("Convolution", *weights, kernel=kernel, num_filter=filters, **attrs)
+
+
+def pool(**attrs: object) -> Layer:
+    return layer("Pooling", **attrs)
+
+
+def dense(units: int) -> Layer:
+    return layer("FullyConnected", var("w"), var("b"), num_hidden=units)
+
+
+LAYERS: dict[str, tuple[Layer, Shape]] = {
+    "conv3x3": (conv(7, pad=(1, 1)), (2, 5, 9, 10)),
+    "conv3x3-wide": (conv(40, pad=(1, 1)), (1, 33, 14, 13)),
+    "conv1x1": (conv(18, (1, 1)), (2, 17, 5, 6)),
+    "conv-strided": (conv(16, (5, 3), stride=(2, 3), pad=(2, 0)), (1, 3, 16, 15)),
+    "conv-dilated": (conv(9, dilate=(2, 2), pad=(2, 2)), (1, 8, 9, 9)),
+    "conv-grouped": (conv(12, num_group=3, pad=(1, 1)), (2, 6, 7, 7)),
+    "conv-winograd": (conv(64, pad=(1, 1)), (2, 65, 12, 13)),
+    "depthwise": (conv(19, num_group=19, pad=(1, 1)), (2, 19, 7, 8)),
+    "conv1d": (conv(6, (3,), pad=(1,)), (2, 5, 12)),
+    "conv3d": (conv(5, (2, 3, 3), pad=(0, 1, 1)), (1, 4, 4, 5, 6)),
+    "dense": (dense(21), (3, 37)),
+    "dense-one-row": (dense(64), (1, 50)),
+    "batch-dot": (layer("batch_dot", var("other", (3, 17, 19))), (3, 5, 17)),
+    "maxpool": (pool(kernel=(3, 3), stride=(2, 2), pad=(1, 1)), (2, 19, 9, 8)),
+    "avgpool": (pool(kernel=(2, 2), pool_type="avg"), (1, 5, 6, 7)),
+    "global-pool": (pool(pool_type="avg", global_pool=True), (2, 18, 5, 5)),
+    "sum-last": (layer("sum", axis=(2,)), (3, 5, 33)),
+    "max-middle": (layer("max", axis=(1,), keepdims=True), (2, 7, 19)),
+    "layer-norm": (layer("LayerNorm", var("w"), var("b")), (3, 5, 18)),
+    "softmax": (layer("softmax"), (3, 35)),
+    "softmax-across": (layer("log_softmax", axis=1), (2, 5, 18)),
+}
+
+
+def norm(y: Output) -> Output:
+    states = [var(f"bn_{n}") for n in ("gamma", "beta", "mean", "var")]
+    return call("BatchNorm", y, *states, fix_gamma=False)
+
+
+# What follows the layer's result y: ``same`` is a tensor like y, ``channel`` has one number per
+# sample and channel, ``place`` one per place.
+TAILS: dict[str, Callable[[Output], list[Output]]] = {
+    "nothing": lambda y: [y],
+    "relu": lambda y: [call("relu", y)],
+    "residual-relu": lambda y: [call("relu", call("elemwise_add", y, var("same")))],
+    "residual-first": lambda y: [call("elemwise_sub", var("same"), y)],
+    "gate": lambda y: [call("broadcast_mul", y, var("channel"))],
+    "places": lambda y: [call("broadcast_add", y, var("place"))],
+    "batchnorm-relu": lambda y: [call("relu", norm(y))],
+    "swish": lambda y: [call("elemwise_mul", y, call("sigmoid", y))],
+    "twice": lambda y: [call("relu", y), y],
+    "scalar-clip": lambda y: [
+        call("clip", call("_plus_scalar", y, scalar=0.5), a_min=-0.25, a_max=0.75)
+    ],
+    "prelu": lambda y: [call("LeakyReLU", y, var("slope"), act_type="prelu")],
+}
+FIXED = frozenset({"w", "b", "slope", *(f"bn_{n}" for n in ("gamma", "beta", "mean", "var"))})
+
+
+def network(make: Layer, shape: Shape, tail: str = "nothing") -> Network:
+    """``make`` on an input of this shape, with ``tail`` behind it."""
+    outputs = TAILS[tail](make(var("x")))
+    known = _shapes(make, shape)
+    random = np.random.default_rng(len(shape) + sum(shape))
+    needed = [n.name for n in topological(outputs) if n.is_variable]
+    arrays = {n: random.normal(0, 1, known[n]).astype(np.float32) for n in needed}
+    if "w" in arrays:  # results of about one, whatever the size of the layer
+        arrays["w"] /= np.float32(np.sqrt(arrays["w"][0].size))
+    if "bn_var" in arrays:
+        arrays["bn_var"] = np.abs(arrays["bn_var"]) + np.float32(0.5)
+    return Network(outputs, arrays, [n for n in arrays if n in FIXED])
+
+
+def _shapes(make: Layer, shape: Shape) -> dict[str, Shape]:
+    """The shape of every variable that a layer or a tail may have."""
+    types = infer_node_types([make(var("x"))], {"x": TensorType(shape, FLOAT32)})
+    known = {n.name: t[0].dims for n, t in types.items()}
+    result = known.pop("layer")
+    channels, places = result[1], result[2:]
+    return known | {
+        "same": result,
+        "channel": (result[0], channels, *(1 for _ in places)),
+        "place": (1, 1, *places),
+        **dict.fromkeys(FIXED - set(known), (channels,)),
+    }
