@@ -130,7 +130,10 @@ def main(arguments: list[str] | None = None) -> int:
     good = compare("eager", eager, labels, mxnet)
     good &= compare("compiled", compiled, labels, mxnet)
     print(f"\nOne image: eager {eager_time:.3f} ms, compiled {one_time:.3f} ms")
-    print(f"(the first compiled call took {first_time:.0f} ms: it compiles the network).")
+    print(
+        f"(the first compiled call took {first_time:.0f} ms: it compiles the network, or finds the "
+        "code that an earlier run left on disk)."
+    )
     print(f"\nTo see the generated code:\n    {dump_command()}")
     if not good:
         print("\nNot as MXNet 1.9.1 has it: see the differences above.", file=sys.stderr)
