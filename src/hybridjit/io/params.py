@@ -35,7 +35,7 @@ _INDEX_CODES = (4, 6)  # int32, int64
 _CPU = (1, 0)
 
 _MAX_DIMS = 32  # what every supported NumPy can hold
-_MAX_ARRAYS = 1 << 18  # a Python object each: 30 MB for a file of empty records
+_MAX_ARRAYS = 1 << 16  # a Python object each: 8 MB for a file of empty records
 _DENSE_SLACK = 32 << 20  # what sparse records may grow by, beyond the file's own length
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ..ir.node import Node, Output, topological
 from .atomic import Path, system_errors, write_atomically
-from .symbol_reader import read_document
+from .symbol_reader import RawLine, read_document, read_outline
 from .symbol_upgrade import CURRENT
 
 Outputs = tuple[Output, ...]
@@ -53,6 +53,16 @@ def load(path: Path) -> Outputs:
     with system_errors(path), open(path, "rb") as file:
         data = file.read()
     return read_document(data, str(path))
+
+
+def load_outline(path: Path) -> tuple[list[RawLine], list[tuple[int, int]]]:
+    """The nodes and heads of a file as they are written, whatever operators they name.
+
+    Raises ModelFormatError for a file that is not a graph, MXNetError when it cannot be read.
+    """
+    with system_errors(path), open(path, "rb") as file:
+        data = file.read()
+    return read_outline(data, str(path))
 
 
 def loads(text: str | bytes) -> Outputs:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from ..errors import AttributeValueError, ModelFormatError, MXNetError, UnknownOpError
 from ..ir.node import Node, Output, apply
@@ -50,6 +50,46 @@ def read_document(data: str | bytes, name: str) -> Outputs:
         return tuple(_output(entry, nodes, f"head {k}") for k, entry in enumerate(heads))
     except MXNetError as error:
         raise _about_file(error, name) from None
+
+
+class RawLine(NamedTuple):
+    """A node as the file has it: its operator may be unknown, its attributes may be wrong."""
+
+    op: str
+    name: str
+    attrs: Mapping[str, str]
+    inputs: tuple[tuple[int, int], ...]
+    problem: str
+
+
+def read_outline(data: str | bytes, name: str) -> tuple[list[RawLine], list[tuple[int, int]]]:
+    """The nodes of a file and its heads, for a look at a graph whose operators are not all known.
+
+    Inputs and heads are (node, output); ``problem`` says why an operator is refused. Raises
+    ModelFormatError as :func:`read_document` does, but not for operators.
+    """
+    try:
+        top = _mapping(_parse(data), "the document", _TOP_KEYS)
+        lines: list[RawLine] = []
+        for i, item in enumerate(_list(_required(top, "nodes", "the document"), "nodes")):
+            lines.append(_raw_line(item, f"node {i}", i))
+        heads = _list(_required(top, "heads", "the document"), "heads")
+        return lines, [_position(h, len(lines), f"head {k}")[:2] for k, h in enumerate(heads)]
+    except MXNetError as error:
+        raise _about_file(error, name) from None
+
+
+def _raw_line(item: Any, place: str, number: int) -> RawLine:
+    node = _mapping(item, place, _NODE_KEYS | _OLD_NODE_KEYS)
+    op = _text(_required(node, "op", place), f"op of {place}", _MAX_NAME)
+    problem = ""
+    try:
+        _operator(op, bool(node.get("subgraphs")))
+    except UnknownOpError as error:
+        problem = str(error)
+    inputs = _list(_required(node, "inputs", place), f"inputs of {place}")
+    edges = [_position(e, number, f"input {k} of {place}")[:2] for k, e in enumerate(inputs)]
+    return RawLine(op, _node_name(node, place), _attributes(node, place), tuple(edges), problem)
 
 
 def _about_file(error: MXNetError, name: str) -> MXNetError:
@@ -187,15 +227,21 @@ def _inputs(
 
 def _entry(item: Any, nodes: list[RawNode], what: str) -> RawEntry:
     """``[node, output]`` or ``[node, output, version]``, naming one of ``nodes``."""
+    index, output, version = _position(item, len(nodes), what)
+    return nodes[index], output, version
+
+
+def _position(item: Any, count: int, what: str) -> tuple[int, int, int]:
+    """``[node, output, version]`` as numbers, the node one of ``count``."""
     numbers = _list(item, what)
     if len(numbers) not in (2, 3) or any(type(n) is not int for n in numbers):
         _fail(f"{what} is [node, output, version], got {_shown(item)}")
     index, output, version = (*numbers, 0)[:3]
-    if not 0 <= index < len(nodes):
-        _fail(f"{what} names node {index}; possible here are 0 to {len(nodes) - 1}")
+    if not 0 <= index < count:
+        _fail(f"{what} names node {index}; possible here are 0 to {count - 1}")
     if output < 0 or version < 0:
         _fail(f"{what} has a negative number: {_shown(item)}")
-    return nodes[index], output, version
+    return index, output, version
 
 
 def _check_arg_nodes(top: Mapping[str, Any], raw: list[RawNode]) -> None:

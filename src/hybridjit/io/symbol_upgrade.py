@@ -12,6 +12,7 @@ from typing import Any
 
 from ..errors import MXNetError, located
 from ..ops.registry import OpDef
+from ..sym.compose import HIDDEN_KEYS, IMPLICIT_INIT
 
 CURRENT = 10901  # what this project reads and writes
 UNSTATED = 800  # a file without a version is older than the key
@@ -19,15 +20,6 @@ UNSTATED = 800  # a file without a version is older than the key
 _STORED_AUX = 900  # since then auxiliary states and all other inputs stand in the file
 _STORED_INIT = 904
 _SIGNED_ARGMAX_AXIS = 905  # before, axis -1 of argmax and argmin meant "over everything"
-
-_HIDDEN = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage")
-
-# The initializer that composing an operator writes on a variable for one of its inputs.
-_DEFAULT_INIT = {
-    ("BatchNorm", "moving_mean"): '["zero", {}]',
-    ("BatchNorm", "moving_var"): '["one", {}]',
-    ("LeakyReLU", "gamma"): '["Constant", {"value": 0.25}]',
-}
 
 
 @dataclass(eq=False)
@@ -69,7 +61,7 @@ def _rename_hidden(node: RawNode) -> dict[str, str]:
     """Bare hidden keys become ``__key__``; ``<input>_<key>`` is taken out and returned."""
     moved = {}
     for key in list(node.text):
-        hidden = next((h for h in _HIDDEN if key == h or key.endswith("_" + h)), None)
+        hidden = next((h for h in HIDDEN_KEYS if key == h or key.endswith("_" + h)), None)
         if hidden is None:
             continue
         if key == hidden:
@@ -86,8 +78,8 @@ def _add_missing_inputs(node: RawNode) -> list[RawNode]:
     names = _input_names(node, node.op)[len(node.inputs) :]
     new = [RawNode(node.place, None, f"{node.name}_{name}", dict(node.text)) for name in names]
     for name, made in zip(names, new):
-        if (node.op.name, name) in _DEFAULT_INIT:
-            made.text["__init__"] = _DEFAULT_INIT[node.op.name, name]
+        if (node.op.name, name) in IMPLICIT_INIT:
+            made.text["__init__"] = IMPLICIT_INIT[node.op.name, name]
     node.inputs += [(made, 0, 0) for made in new]
     return new
 
@@ -98,7 +90,7 @@ def _move_to_inputs(node: RawNode, moved: dict[str, str]) -> None:
         return
     inputs = dict(zip(_input_names(node, node.op), node.inputs))
     for key, value in moved.items():
-        hidden = next(h for h in _HIDDEN if key.endswith("_" + h))
+        hidden = next(h for h in HIDDEN_KEYS if key.endswith("_" + h))
         entry = inputs.get(key[: -len(hidden) - 1])
         if entry is None:
             node.text[key] = value  # nothing of that name: the operator will refuse it
@@ -112,7 +104,7 @@ def _set_default_init(node: RawNode) -> None:
     states = node.op.aux_positions(_parsed(node, node.op))
     names = _input_names(node, node.op)
     for position, (source, _, _) in enumerate(node.inputs[: len(names)]):
-        default = _DEFAULT_INIT.get((node.op.name, names[position]))
+        default = IMPLICIT_INIT.get((node.op.name, names[position]))
         if position in states and source.op is None and default:
             source.text.setdefault("__init__", default)
 

@@ -21,7 +21,7 @@ HIDDEN_KEYS = frozenset({"ctx_group", "lr_mult", "wd_mult", "force_mirroring", "
 
 _BATCH_NORMS = ("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm", "_contrib_BatchNormWithReLU")
 # Variables made for these inputs say how they would be initialised.
-_IMPLICIT_INIT = {
+IMPLICIT_INIT = {
     **{(name, "moving_mean"): '["zero", {}]' for name in _BATCH_NORMS},
     **{(name, "moving_var"): '["one", {}]' for name in _BATCH_NORMS},
     ("LeakyReLU", "gamma"): '["Constant", {"value": 0.25}]',
@@ -80,6 +80,6 @@ def _implicit_variable(
     op: OpDef, node_name: str, input_name: str, text: Mapping[str, str], source: str
 ) -> Node:
     """The variable for an input that was left out; it carries the operator's attributes."""
-    init = _IMPLICIT_INIT.get((op.name, input_name))
+    init = IMPLICIT_INIT.get((op.name, input_name))
     own = {**text, "__init__": init} if init else text
     return variable(f"{node_name}_{input_name}", own, source)
