@@ -18,26 +18,26 @@ class _Flags(threading.local):
     training = False
 
 
-_flags = _Flags()
+FLAGS = _Flags()
 
 
 def is_recording() -> bool:
-    return _flags.recording
+    return FLAGS.recording
 
 
 def is_training() -> bool:
-    return _flags.training
+    return FLAGS.training
 
 
 def set_recording(is_recording: bool) -> bool:
     """Set the recording flag; returns what it was."""
-    before, _flags.recording = _flags.recording, bool(is_recording)
+    before, FLAGS.recording = FLAGS.recording, bool(is_recording)
     return before
 
 
 def set_training(train_mode: bool) -> bool:
     """Set the training flag; returns what it was."""
-    before, _flags.training = _flags.training, bool(train_mode)
+    before, FLAGS.training = FLAGS.training, bool(train_mode)
     return before
 
 
@@ -49,15 +49,15 @@ class _Scope:
         self._before: list[tuple[bool, bool]] = []
 
     def __enter__(self) -> None:
-        self._before.append((_flags.recording, _flags.training))
+        self._before.append((FLAGS.recording, FLAGS.training))
         recording, training = self._wanted
         if recording is not None:
-            _flags.recording = recording
+            FLAGS.recording = recording
         if training is not None:
-            _flags.training = training
+            FLAGS.training = training
 
     def __exit__(self, *error: object) -> None:
-        _flags.recording, _flags.training = self._before.pop()
+        FLAGS.recording, FLAGS.training = self._before.pop()
 
 
 def record(train_mode: bool = True) -> _Scope:

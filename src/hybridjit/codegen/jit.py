@@ -177,6 +177,7 @@ class Library:
 
 
 _RUN = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 4)
+_CALL = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _PUBLISH = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3)
 _SERVE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
@@ -185,6 +186,7 @@ _SERVE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctype
 class Driver:
     """The driver's functions as callables; they release the GIL while they run."""
 
+    call: Any
     run: Any
     publish: Any
     serve: Any
@@ -195,6 +197,7 @@ def load_driver(code: bytes, target: Target) -> Driver:
     """Load the object of ``module.emit_driver``."""
     library = Library([code], target)
     return Driver(
+        _CALL(library.address("call")),
         _RUN(library.address("run")),
         _PUBLISH(library.address("publish")),
         _SERVE(library.address("serve")),

@@ -61,9 +61,24 @@ def emit_driver(target: Target) -> ir.Module:
         lb.b.call(kernel, [args, tid, threads])
         lb.b.call(barrier, [state, threads])
     lb.b.ret_void()
+    _emit_call(module, target, function)
     _emit_publish(module, target)
     _emit_serve(module, target, function)
     return module
+
+
+def _emit_call(module: ir.Module, target: Target, run: ir.Function) -> None:
+    """void call(ptr job): run a job (steps, barrier, first, last) on this thread alone.
+
+    One argument costs ctypes 0.3 us less than six.
+    """
+    function = ir.Function(module, ir.FunctionType(VOID, [PTR]), "call")
+    lb = LoopBuilder(function, target)
+    job = function.args[0]
+    steps, barrier = (_slot(lb, job, lb.i64(i), PTR) for i in (0, 1))
+    first, last = (_slot(lb, job, lb.i64(i), I64) for i in (2, 3))
+    lb.b.call(run, [steps, barrier, first, last, lb.i64(0), lb.i64(1)])
+    lb.b.ret_void()
 
 
 def _emit_publish(module: ir.Module, target: Target) -> None:

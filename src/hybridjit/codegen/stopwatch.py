@@ -24,7 +24,7 @@ class Stopwatch:
     """``run`` has the arguments of the driver's ``run``; ``seconds`` are those of its last call."""
 
     def __init__(self, driver: Any, target: Target) -> None:
-        self._run = driver.library.address("run")
+        self._run = ctypes.c_int64(driver.library.address("run"))
         self._library = Library([compile_object(str(_emit_watch(target)), target)], target)
         self._watch = _WATCH(self._library.address("watch"))
         self._stamps = (ctypes.c_int64 * 2)()
@@ -36,7 +36,8 @@ class Stopwatch:
         self._count = last - first
         if len(self._stamps) < 2 * (self._count + 1):
             self._stamps = (ctypes.c_int64 * (2 * (self._count + 1)))()
-        self._watch(self._run, steps, barrier, first, last, threads, self._stamps)
+        run = ctypes.addressof(self._run)
+        self._watch(run, steps, barrier, first, last, threads, self._stamps)
 
     @property
     def seconds(self) -> list[float]:
@@ -49,7 +50,10 @@ class Stopwatch:
 
 
 def _emit_watch(target: Target) -> ir.Module:
-    """watch(run, steps, barrier, first, last, threads, stamps): a time before, and after each."""
+    """watch(run, steps, barrier, first, last, threads, stamps): a time before, and after each step.
+
+    ``run`` points to the address of the driver's function: it is in another library.
+    """
     module = ir.Module("watch")
     module.triple = target.triple
     signature = ir.FunctionType(VOID, [PTR] * 3 + [I64] * 3 + [PTR])
@@ -57,7 +61,8 @@ def _emit_watch(target: Target) -> ir.Module:
     run, steps, barrier, first, last, threads, stamps = function.args
     b = LoopBuilder(function, target)
     clock = b.declare("clock_gettime", I32, [I32, PTR])
-    driver = ir.FunctionType(VOID, [PTR, PTR] + [I64] * 4)
+    kind = ir.FunctionType(VOID, [PTR, PTR] + [I64] * 4)
+    driver = b.b.load(run, typ=kind.as_pointer(), align=8)
 
     def note(position: Any) -> None:
         record = b.b.gep(stamps, [b.i64(b.mul(position, 2))], source_etype=I64)
@@ -66,10 +71,7 @@ def _emit_watch(target: Target) -> ir.Module:
     note(0)
     with b.loop("step", first, last) as step:
         following = b.add(step.index, 1)
-        b.b.call(
-            b.b.bitcast(run, driver.as_pointer()),
-            [steps, barrier, step.index, following, b.i64(0), threads],
-        )
+        b.b.call(driver, [steps, barrier, step.index, following, b.i64(0), threads])
         note(b.sub(following, first))
     b.b.ret_void()
     return module

@@ -36,6 +36,7 @@ class _Cached(NamedTuple):
     graph: CachedGraph
     trace: Trace
     arity: int  # how many arrays it takes; -1 when its arguments are nested or None
+    is_plain: bool  # one array in, one out
 
 
 class HybridBlock(Block):
@@ -117,6 +118,8 @@ class HybridBlock(Block):
         Raises ValueError for arguments without a tensor, or with both kinds.
         """
         cached = self._cached  # there is none unless the block runs as a graph
+        if cached is not None and cached.is_plain and not args and type(x) is NDArray:
+            return cached.graph.call_one(x)
         arrays = (x, *args)
         if cached is not None and len(arrays) == cached.arity and _on_one_context(arrays):
             results = cached.graph(arrays)
@@ -199,7 +202,8 @@ class HybridBlock(Block):
                 _warn_unused(traced, params)
                 arity = len(traced.inputs)
                 is_flat = traced.in_format == [0] * arity
-                self._cached = _Cached(graph, traced, arity if is_flat else -1)
+                is_plain = is_flat and arity == 1 and traced.out_format == 0
+                self._cached = _Cached(graph, traced, arity if is_flat else -1, is_plain)
             return self._cached
 
     def _finish_own_params(self, args: tuple[Any, ...]) -> None:

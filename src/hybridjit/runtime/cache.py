@@ -19,11 +19,12 @@ MAX_SIGNATURES = 16
 class Entry:
     """One signature's executable; ``is_bound`` tells whether it has the parameters of today."""
 
-    __slots__ = ("executable", "is_bound", "_wanted")
+    __slots__ = ("executable", "is_bound", "shape", "dtype", "_wanted")
 
     def __init__(self, types: Sequence[TensorType], executable: Any) -> None:
         self.executable = executable
         self.is_bound = False
+        self.shape, self.dtype = types[0].shape, types[0].dtype
         self._wanted = [(t.shape, t.dtype) for t in types]
 
     def fits(self, arrays: Sequence[np.ndarray]) -> bool:

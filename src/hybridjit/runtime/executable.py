@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy import empty
 
 from ..config import config
 from ..ir.graph import Graph, Use, Value, walk
@@ -37,6 +38,9 @@ class Segment:
     first: int
     last: int
     host: Step | None = None
+
+
+Patch = tuple[int, int, int]  # an argument's slot, the array's number, an offset in bytes
 
 
 class Binding:
@@ -101,7 +105,7 @@ class Instance:
         self.arena = Arena(plan.arena_bytes)
         self.scratch = Arena(threads * _scratch_bytes(executable.code.calls))
         self.scratch.bytes[:] = 0
-        self.patches: list[tuple[str, int, int, int]] = []
+        self.patches: tuple[list[Patch], list[Patch]] = ([], [])
         rows: list[int] = []
         starts: list[int] = []
         kernels: list[int] = []
@@ -117,13 +121,18 @@ class Instance:
         self.steps_address = ctypes.addressof(self.steps)
         self.barrier = Arena(256)
         self.barrier.bytes[:] = 0
+        self._job = (ctypes.c_int64 * 4)(
+            self.steps_address, self.barrier.address, 0, len(kernels)
+        )
+        self.job_address = ctypes.addressof(self._job)
 
     def connect(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
         """Put the addresses of one call's arrays where the kernels read them."""
         slots = self.slots
-        for kind, index, slot, offset in self.patches:
-            array = inputs[index] if kind == "input" else outputs[index]
-            slots[slot] = address_of(array) + offset
+        for slot, index, offset in self.patches[0]:
+            slots[slot] = inputs[index].__array_interface__["data"][0] + offset
+        for slot, index, offset in self.patches[1]:
+            slots[slot] = outputs[index].__array_interface__["data"][0] + offset
 
     def _argument(self, plan: Plan, argument: Any, slot: int) -> int:
         """The 64-bit number for one argument; inputs and outputs are filled in at each call."""
@@ -140,7 +149,7 @@ class Instance:
             return self.arena.address + buffer.offset + offset
         if buffer.kind == "weight":
             return address_of(self.binding.value(buffer.index)) + offset
-        self.patches.append((buffer.kind, buffer.index, slot, offset))
+        self.patches[buffer.kind == "output"].append((slot, buffer.index, offset))
         return 0
 
 
@@ -156,6 +165,9 @@ class Executable:
         self.is_small = _work(code.calls) < _WORTH_SHARING
         driver = code.driver
         self._native = NativeCalls(driver.run, driver.publish, driver.serve)
+        self._call = driver.call
+        is_native = len(self.segments) == 1 and self.segments[0].host is None
+        self._is_quick = self.is_small and is_native
         self._idle: list[Instance] = []
         self._lock = threading.Lock()
 
@@ -173,8 +185,21 @@ class Executable:
 
     def __call__(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The outputs, freshly allocated. ``inputs`` are contiguous, of the compiled types."""
-        outputs = [np.empty(shape, dtype) for shape, dtype in self.output_types]
-        self.run_into(inputs, outputs)
+        outputs = [empty(shape, dtype) for shape, dtype in self.output_types]
+        idle = self._idle
+        if not self._is_quick or not idle or config.check:
+            self.run_into(inputs, outputs)
+            return outputs
+        # Small and all native: 1.5 us less than run_into. An instance in this list has this
+        # list's binding, for bind() makes a new list.
+        try:
+            instance = idle.pop()
+        except IndexError:
+            self.run_into(inputs, outputs)
+            return outputs
+        instance.connect(inputs, outputs)
+        self._call(instance.job_address)
+        idle.append(instance)
         return outputs
 
     def run_into(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:

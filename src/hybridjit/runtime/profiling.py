@@ -1,0 +1,167 @@
+"""How long each kernel call of a plan takes within a run: after the calls before it, on all threads.
+
+In: a bound executable, inputs, outputs, a stopwatch. Out: a :class:`Profile`. Watched runs
+alternate with runs that are not, so that the two can be compared: the parts together have to be
+the whole.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from ..ir.plan import Plan, Step, View
+from ..types import product
+from .executable import Instance, Segment
+from .threads import NativeCalls, Pool
+
+if TYPE_CHECKING:
+    from .executable import Executable
+
+_LEAST_ROUNDS = 8
+_MOST_ROUNDS = 4000
+
+
+class StopwatchLike(Protocol):
+    """The part of ``codegen.stopwatch.Stopwatch`` that is used here."""
+
+    def run(self, *numbers: int) -> None: ...
+
+    @property
+    def seconds(self) -> list[float]: ...
+
+
+@dataclass(frozen=True)
+class Part:
+    """One kernel call, or a host step (``call`` None), and its seconds."""
+
+    step: Step
+    call: Any
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Profile:
+    """All parts in order; all times are means over the middle half of the rounds.
+
+    ``whole``: seconds of a run that was not watched.
+    """
+
+    plan: Plan
+    parts: tuple[Part, ...]
+    whole: float
+    threads: int
+    rounds: int
+
+    @property
+    def total(self) -> float:
+        """The parts together, in seconds."""
+        return sum(part.seconds for part in self.parts)
+
+    @property
+    def excess(self) -> float:
+        """By which part of the whole the parts together differ from it."""
+        return self.total / self.whole - 1
+
+
+class Profiler:
+    """Watched and unwatched runs of one executable on one set of arrays."""
+
+    def __init__(
+        self,
+        executable: Executable,
+        inputs: Sequence[np.ndarray],
+        outputs: Sequence[np.ndarray],
+        stopwatch: StopwatchLike,
+    ) -> None:
+        assert executable.binding is not None, "bind() comes before a profile"
+        self.executable = executable
+        self.arrays = (inputs, outputs)
+        self.threads = executable.thread_count
+        self.instance = Instance(executable, executable.binding, self.threads)
+        self.instance.connect(inputs, outputs)
+        self._stopwatch = stopwatch
+        self._driver = executable.code.driver
+        self._caller: Callable[..., None] = self._driver.run
+        # A pool of its own, since only here does what the caller runs change; one for both kinds
+        # of runs, since the idle workers of a second one would take cores from the first.
+        self._pool = Pool(NativeCalls(self._run, self._driver.publish, self._driver.serve))
+
+    def profile(self, seconds: float = 2.0) -> Profile:
+        """Measure for about ``seconds``, after a warm-up. Writes the outputs as any call does."""
+        self.run_whole()
+        self.run_watched()
+        whole: list[float] = []
+        rounds: list[list[float]] = []
+        deadline = time.perf_counter() + seconds
+        while len(rounds) < _LEAST_ROUNDS or (
+            len(rounds) < _MOST_ROUNDS and time.perf_counter() < deadline
+        ):
+            whole.append(self.run_whole())
+            rounds.append(self.run_watched())
+        means = middle_means(rounds)
+        parts = [Part(step, call, mean) for (step, call), mean in zip(self._calls(), means)]
+        together = middle_means([[t] for t in whole])[0]
+        return Profile(
+            self.executable.plan, tuple(parts), together, self.threads, len(rounds)
+        )
+
+    def run_whole(self) -> float:
+        """Seconds of a run."""
+        self._caller = self._driver.run
+        start = time.perf_counter()
+        for segment in self.executable.segments:
+            self._run_segment(segment)
+        return time.perf_counter() - start
+
+    def run_watched(self) -> list[float]:
+        """Seconds of each part of a run, in order."""
+        self._caller = self._stopwatch.run
+        found: list[float] = []
+        for segment in self.executable.segments:
+            start = time.perf_counter()
+            self._run_segment(segment)
+            took = time.perf_counter() - start
+            found += self._stopwatch.seconds if segment.host is None else [took]
+        return found
+
+    def _run_segment(self, segment: Segment) -> None:
+        instance = self.instance
+        if segment.host is not None:
+            self.executable.run_host(segment.host, instance, *self.arrays)
+            return
+        steps, barrier = instance.steps_address, instance.barrier.address
+        self._pool.run(steps, barrier, segment.first, segment.last, self.threads)
+
+    def _run(self, *numbers: int) -> None:
+        self._caller(*numbers)
+
+    def _calls(self) -> list[tuple[Step, Any]]:
+        plan, rows = self.executable.plan, self.executable.code.calls
+        return [(step, call) for step, row in zip(plan.steps, rows) for call in (row or (None,))]
+
+
+def middle_means(rounds: Sequence[Sequence[float]]) -> list[float]:
+    """Each column's mean over the half of the rounds whose sums are in the middle.
+
+    Means add up, as medians do not: the columns together are the mean of those rounds.
+    """
+    ordered = sorted(rounds, key=sum)
+    quarter = len(ordered) // 4
+    middle = ordered[quarter : len(ordered) - quarter]
+    return [sum(column) / len(middle) for column in zip(*middle)]
+
+
+def bytes_moved(step: Step) -> int:
+    """Bytes that a step reads and writes, each element once."""
+    return sum(_view_bytes(view) for view in (*step.reads, *step.writes))
+
+
+def _view_bytes(view: View) -> int:
+    """Elements that a view repeats (stride 0) count once."""
+    sizes = tuple(size for size, stride in zip(view.shape, view.strides) if stride)
+    return product(sizes) * view.dtype.itemsize
