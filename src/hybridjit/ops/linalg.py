@@ -293,9 +293,11 @@ def _infer_syevd(A: TensorType) -> tuple[TensorType, TensorType]:
 
 
 def _syevd(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Eigenvectors as rows, eigenvalues ascending, of symmetric matrices."""
+    """Eigenvectors as rows, the largest element of each positive, and eigenvalues ascending."""
     values, vectors = np.linalg.eigh(A)
-    return np.ascontiguousarray(vectors.swapaxes(-1, -2)), values
+    rows = vectors.swapaxes(-1, -2)
+    largest = np.take_along_axis(rows, np.abs(rows).argmax(-1, keepdims=True), -1)
+    return np.where(largest < 0, -rows, rows), values
 
 
 def _infer_number(A: TensorType) -> TensorType:

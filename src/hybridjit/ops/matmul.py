@@ -129,6 +129,8 @@ def _infer_dot(
     require_float("dot", lhs)
     if not lhs.dims or not rhs.dims:
         raise ShapeError("dot takes operands of at least one axis")
+    if lhs.ndim == rhs.ndim == 1 and (transpose_a or transpose_b):
+        raise ShapeError("Cannot transpose vectors")
     a, b = _moved(lhs.dims, transpose_a, False), _moved(rhs.dims, False, transpose_b)
     if a[-1] != b[0]:
         raise ShapeError(

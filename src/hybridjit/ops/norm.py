@@ -103,9 +103,7 @@ register(
 
 def _check_images(what: str, shape: PartialShape) -> None:
     if len(shape) < 3:
-        raise ShapeError(
-            f"{what} only supports input tensors of rank >= 3, got {len(shape)}"
-        )
+        raise ShapeError(f"{what} only supports input tensors of rank >= 3, got {len(shape)}")
 
 
 def _infer_instancenorm(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
@@ -231,12 +229,15 @@ def _infer_lrn(ins: Types, outs: Types, *, nsize: int, **attrs: Any) -> tuple[Ty
 
 
 def _lrn(data: np.ndarray, *, alpha: float, beta: float, knorm: float, nsize: int) -> np.ndarray:
-    """x * (knorm + alpha / nsize * sum of x^2 over nsize channels)^-beta, clipped at borders."""
+    """x * (knorm + alpha / nsize * sum of x^2)^-beta over the channels around, clipped at borders.
+
+    The window is symmetric: an even nsize reaches no further than the odd one below it.
+    """
     x = widened(data)
     square = np.square(x)
-    half, channels = nsize // 2, x.shape[1]
+    half, channels = (nsize - 1) // 2, x.shape[1]
     total = np.zeros_like(x)
-    for offset in range(-half, nsize - half):
+    for offset in range(-half, half + 1):
         low, high = max(0, -offset), min(channels, channels - offset)
         if low < high:
             total[:, low:high] += square[:, low + offset : high + offset]

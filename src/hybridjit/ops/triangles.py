@@ -54,13 +54,14 @@ def _makediag(A: np.ndarray, *, offset: int) -> np.ndarray:
 
 
 def _cells(n: int, offset: int, lower: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Cells of the triangle that starts at the offset diagonal, row by row.
+    """Cells of the triangle beyond the offset diagonal: a lower one by rows, an upper by columns.
 
     A positive offset means the upper triangle, a negative one the lower, whatever ``lower`` says.
     """
+    rows, columns = np.tril_indices(n, -abs(offset))
     if offset < 0 or (offset == 0 and lower):
-        return np.tril_indices(n, offset)
-    return np.triu_indices(n, offset)
+        return rows, columns
+    return columns, rows
 
 
 def _infer_extracttrian(A: TensorType, *, offset: int, **attrs: Any) -> TensorType:
@@ -103,14 +104,14 @@ for name, attrs, infer, ref, doc in (
         "offset:int=0 lower:bool=True",
         _infer_extracttrian,
         _extracttrian,
-        "A triangle as a vector, row by row.",
+        "A triangle as a vector; a lower one by rows, an upper one by columns.",
     ),
     (
         "maketrian",
         "offset:int=0 lower:bool=True",
         _infer_maketrian,
         _maketrian,
-        "A vector as a triangle, row by row.",
+        "A vector as a triangle; a lower one by rows, an upper one by columns.",
     ),
 ):
     register(

@@ -144,7 +144,7 @@ def windows(x: np.ndarray, window: Window) -> np.ndarray:
 
 
 def tap_cells(starts: Shape, steps: Shape, counts: PartialShape) -> tuple[Any, ...]:
-    """An index of (N, C, sizes...): along each axis ``counts`` cells from ``starts`` by ``steps``."""
+    """An index of (N, C, sizes...): ``counts`` cells from ``starts`` by ``steps`` on each axis."""
     known: Shape = counts  # type: ignore[assignment]
     cells = (slice(a, a + (n - 1) * s + 1, s) for a, s, n in zip(starts, steps, known))
     return (slice(None), slice(None), *cells)
