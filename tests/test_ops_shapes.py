@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from hybridjit.errors import MXNetError, ShapeError
+from hybridjit.ir.graph import from_symbol
+from hybridjit.ir.interpret import interpret
 from hybridjit.ir.node import Output, apply, variable
 from hybridjit.ops import creation, lookup, run_ref
 from hybridjit.passes.infer import infer_node_types
@@ -226,3 +228,15 @@ def test_resolved_attributes_make_what_was_inferred():
     other = lookup("_full")
     attrs = other.parse({"shape": "(2,)", "value": "3"})
     assert creation.resolved(other, attrs, TensorType((2,), FLOAT32)) == attrs
+
+
+def test_a_graph_makes_sources_as_large_as_their_users_decided():
+    x = Output(variable("x"))
+    text = {"start": "2", "infer_range": "True"}
+    steps = Output(apply(lookup("_arange"), "steps", (), text))
+    total = Output(apply(lookup("elemwise_add"), "sum", (x, steps), {}))
+    whole = Output(apply(lookup("elemwise_add"), "all", (total, zeros()), {}))
+    given = {"x": TensorType((3,), FLOAT32)}
+    graph = from_symbol([whole], given, infer_node_types([whole], given))
+    (found,) = interpret(graph, {graph.inputs[0]: np.ones(3, np.float32)})
+    assert found.tolist() == [3, 4, 5]

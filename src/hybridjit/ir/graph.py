@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from ..ops.creation import resolved
 from ..ops.registry import OpDef, lookup
 from ..types import TensorType
 from .node import Node, Output, topological
@@ -180,11 +181,10 @@ def from_symbol(
 
 
 def _settled_attrs(node: Node, types: tuple[TensorType, ...]) -> Mapping[str, Any]:
-    """A node's attributes; a source's unknown sizes (0) are those that its users decided."""
-    shape = node.attrs.get("shape")
-    if not node.inputs and isinstance(shape, tuple) and 0 in shape and types[0].is_known:
-        return {**node.attrs, "shape": types[0].dims}
-    return node.attrs
+    """A node's attributes; a source's unknown sizes are those that its users decided."""
+    if node.op is None or node.inputs or not types[0].is_known:
+        return node.attrs
+    return resolved(node.op, node.attrs, types[0])
 
 
 def _unique(name: str, taken: dict[str, int]) -> str:
