@@ -70,9 +70,7 @@ def read_outline(data: str | bytes, name: str) -> tuple[list[RawLine], list[tupl
     """
     try:
         top = _mapping(_parse(data), "the document", _TOP_KEYS)
-        lines: list[RawLine] = []
-        for i, item in enumerate(_list(_required(top, "nodes", "the document"), "nodes")):
-            lines.append(_raw_line(item, f"node {i}", i))
+        lines = [_raw_line(item, f"node {i}", i) for i, item in enumerate(_node_items(top))]
         heads = _list(_required(top, "heads", "the document"), "heads")
         return lines, [_position(h, len(lines), f"head {k}")[:2] for k, h in enumerate(heads)]
     except MXNetError as error:
@@ -151,12 +149,17 @@ def _version(top: Mapping[str, Any]) -> int:
     return pair[1]
 
 
-def _raw_nodes(top: Mapping[str, Any]) -> list[RawNode]:
+def _node_items(top: Mapping[str, Any]) -> list[Any]:
     items = _list(_required(top, "nodes", "the document"), "nodes")
     if len(items) > _MAX_NODES:
         _fail(f"{len(items)} nodes, possible are {_MAX_NODES}")
+    return items
+
+
+def _raw_nodes(top: Mapping[str, Any]) -> list[RawNode]:
     maps = [
-        _mapping(item, f"node {i}", _NODE_KEYS | _OLD_NODE_KEYS) for i, item in enumerate(items)
+        _mapping(item, f"node {i}", _NODE_KEYS | _OLD_NODE_KEYS)
+        for i, item in enumerate(_node_items(top))
     ]
     names = [_node_name(m, f"node {i}") for i, m in enumerate(maps)]
     places = [f"node {i} '{name}'" for i, name in enumerate(names)]
