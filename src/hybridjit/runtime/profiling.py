@@ -106,9 +106,7 @@ class Profiler:
         means = middle_means(rounds)
         parts = [Part(step, call, mean) for (step, call), mean in zip(self._calls(), means)]
         together = middle_means([[t] for t in whole])[0]
-        return Profile(
-            self.executable.plan, tuple(parts), together, self.threads, len(rounds)
-        )
+        return Profile(self.executable.plan, tuple(parts), together, self.threads, len(rounds))
 
     def run_whole(self) -> float:
         """Seconds of a run."""
