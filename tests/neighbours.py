@@ -49,21 +49,27 @@ def dense(units: int) -> Layer:
     return layer("FullyConnected", var("w"), var("b"), num_hidden=units)
 
 
+def inside(make: Layer, axes: int = 2) -> Layer:
+    """The layer in the midst of a region with channels last: a pooling over one place before it."""
+    return lambda x: make(call("Pooling", x, name="before", kernel=(1,) * axes))
+
+
 LAYERS: dict[str, tuple[Layer, Shape]] = {
-    "conv3x3": (conv(7, pad=(1, 1)), (2, 5, 9, 10)),
-    "conv3x3-wide": (conv(40, pad=(1, 1)), (1, 33, 14, 13)),
-    "conv1x1": (conv(18, (1, 1)), (2, 17, 5, 6)),
-    "conv-strided": (conv(16, (5, 3), stride=(2, 3), pad=(2, 0)), (1, 3, 16, 15)),
-    "conv-dilated": (conv(9, dilate=(2, 2), pad=(2, 2)), (1, 8, 9, 9)),
-    "conv-grouped": (conv(12, num_group=3, pad=(1, 1)), (2, 6, 7, 7)),
-    "conv-winograd": (conv(64, pad=(1, 1)), (2, 65, 12, 13)),
-    "depthwise": (conv(19, num_group=19, pad=(1, 1)), (2, 19, 7, 8)),
-    "conv1d": (conv(6, (3,), pad=(1,)), (2, 5, 12)),
-    "conv3d": (conv(5, (2, 3, 3), pad=(0, 1, 1)), (1, 4, 4, 5, 6)),
+    "conv3x3-first": (conv(7, pad=(1, 1)), (2, 5, 9, 10)),
+    "conv7x7-first": (conv(18, (7, 7), stride=(2, 2), pad=(3, 3)), (1, 3, 17, 19)),
+    "conv3x3": (inside(conv(40, pad=(1, 1))), (2, 12, 7, 13)),
+    "conv1x1": (inside(conv(18, (1, 1))), (2, 17, 5, 6)),
+    "conv-strided": (inside(conv(16, (5, 3), stride=(2, 3), pad=(2, 0))), (1, 3, 16, 15)),
+    "conv-dilated": (inside(conv(9, dilate=(2, 2), pad=(2, 2))), (1, 8, 9, 9)),
+    "conv-grouped": (inside(conv(12, num_group=3, pad=(1, 1))), (2, 6, 7, 7)),
+    "conv-winograd": (inside(conv(70, pad=(1, 1))), (2, 65, 12, 13)),
+    "depthwise": (inside(conv(19, num_group=19, pad=(1, 1))), (2, 19, 7, 8)),
+    "conv1d": (inside(conv(6, (3,), pad=(1,)), 1), (2, 5, 12)),
+    "conv3d": (inside(conv(5, (2, 3, 3), pad=(0, 1, 1)), 3), (1, 4, 4, 5, 6)),
     "dense": (dense(21), (3, 37)),
     "dense-one-row": (dense(64), (1, 50)),
     "batch-dot": (layer("batch_dot", var("other", (3, 17, 19))), (3, 5, 17)),
-    "maxpool": (pool(kernel=(3, 3), stride=(2, 2), pad=(1, 1)), (2, 19, 9, 8)),
+    "maxpool": (inside(pool(kernel=(3, 3), stride=(2, 2), pad=(1, 1))), (2, 19, 9, 8)),
     "avgpool": (pool(kernel=(2, 2), pool_type="avg"), (1, 5, 6, 7)),
     "global-pool": (pool(pool_type="avg", global_pool=True), (2, 18, 5, 5)),
     "sum-last": (layer("sum", axis=(2,)), (3, 5, 33)),
@@ -117,6 +123,7 @@ def _shapes(make: Layer, shape: Shape) -> dict[str, Shape]:
     """The shape of every variable that a layer or a tail may have."""
     types = infer_node_types([make(var("x"))], {"x": TensorType(shape, FLOAT32)})
     known = {n.name: t[0].dims for n, t in types.items()}
+    known.pop("before", None)
     result = known.pop("layer")
     channels, places = result[1], result[2:]
     return known | {

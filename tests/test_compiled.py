@@ -14,7 +14,7 @@ from hybridjit.errors import ShapeError
 from hybridjit.ir.node import Output, apply, variable
 from hybridjit.ops import OpDef, all_ops, run_ref
 from hybridjit.types import UNKNOWN, type_of
-from neighbours import LAYERS, TAILS, Network, conv, dense, layer, network, pool
+from neighbours import LAYERS, TAILS, Network, conv, dense, inside, layer, network, pool
 from samples import Sample, samples
 
 # Allowed difference as a part of the largest value, where it is not the dtype's own.
@@ -139,7 +139,7 @@ class TestSizes:
         check_network(network(conv(3, (1, 3), pad=(0, 1)), (1, size, 1, size)), kernels)
 
     def test_depthwise_channels(self, size: int, kernels):
-        make = conv(size, num_group=size, pad=(1, 1))
+        make = inside(conv(size, num_group=size, pad=(1, 1)))
         check_network(network(make, (1, size, 4, 5)), kernels)
 
     def test_dense_rows_and_units(self, size: int, kernels):
