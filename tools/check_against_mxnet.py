@@ -141,7 +141,8 @@ def composed(kind: str, draw: Draw) -> Case:
             name: array.astype(dtype) if array.dtype == np.float32 else array
             for name, array in case.inputs.items()
         }
-        case.tolerance = max(case.tolerance, 5e-3) if dtype == "float16" else case.tolerance
+        if dtype == "float16":  # in which MXNet also adds up
+            case.tolerance = 0.05 if kind in ("normalisation", "reduction") else 5e-3
     return case
 
 
@@ -340,12 +341,10 @@ def main(arguments: list[str]) -> int:
             run(checker, options)
         finally:
             checker.stop()
-    for why, count in sorted(checker.skipped.items(), key=lambda pair: -pair[1])[:12]:
+    for why, count in checker.skipped.most_common(12):
         print(f"skipped {count}: {why}")
-    print(
-        f"{report.cases} cases, {report.differences} differences"
-        f" ({sum(checker.skipped.values())} skipped: MXNet refuses them)"
-    )
+    print(f"{checker.skipped.total()} cases were skipped: MXNet refuses them")
+    print(f"{report.cases} cases, {report.differences} differences")
     return 1 if report.differences else 0
 
 
