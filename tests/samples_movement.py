@@ -332,6 +332,16 @@ def identities() -> None:
     bad("Dropout", TensorType((3,), np.dtype("int32")), error=DTypeError, says="got int32")
 
 
+def alignments() -> None:
+    labels = np.array([[1, 2, 0], [3, 3, 1]], np.float32)
+    add("CTCLoss", (5, 2, 4), labels)
+    add("CTCLoss", (5, 2, 4), labels, np.array([4, 0], np.float32), use_data_lengths=True)
+    add("CTCLoss", (5, 2, 4), labels, ints(2, 1), use_label_lengths=True, blank_label="last")
+    bad("CTCLoss", (5, 2, 4), (3, 2), error=ShapeError, says="label has 3 sequences, data has 2")
+    bad("CTCLoss", (2, 2, 4), (2, 3), error=ShapeError, says="label of 3 is longer than data of 2")
+    bad("CTCLoss", (2, 2), (2, 3), error=ShapeError, says="data (T, N, C)")
+
+
 def arithmetic() -> None:
     for name in ("_mod", "_power", "_hypot"):
         scalar = f"{name}_scalar"
@@ -356,6 +366,6 @@ def declare() -> None:
     """Fill the tables; called once, by ``samples``."""
     for family in (
         reshapes, moves, joins, slices, reductions, orders, selections, creations, draws,
-        identities, arithmetic,
+        identities, alignments, arithmetic,
     ):  # fmt: skip
         family()

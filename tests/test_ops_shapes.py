@@ -171,6 +171,18 @@ def test_ranges():
     assert like.tolist() == [1, 1, 1.5, 1.5]
 
 
+def test_ctc_loss_sums_over_all_alignments():
+    """Three steps and the label (1, 2): five paths, written out."""
+    data = np.random.default_rng(4).normal(size=(3, 1, 3)).astype(np.float32)
+    odds = np.exp(data[:, 0]) / np.exp(data[:, 0]).sum(1, keepdims=True)
+    paths = [(1, 2, 0), (1, 0, 2), (0, 1, 2), (1, 1, 2), (1, 2, 2)]
+    wanted = -np.log(sum(odds[0, a] * odds[1, b] * odds[2, c] for a, b, c in paths))
+    np.testing.assert_allclose(run("CTCLoss", data, [[1, 2, 0]]), [wanted], rtol=1e-6)
+    assert run("CTCLoss", data, [[2, 2, 2]]).tolist() == [0]  # no way, as in MXNet
+    with pytest.raises(MXNetError, match="label 7 names none of the 3 classes"):
+        run("CTCLoss", data, [[1, 7, 0]])
+
+
 def inferred(name: str, *inputs: Output, known: dict[str, tuple], out=None, **attrs: object):
     """Types of the inputs and the first output after inference over ``x <op> other``."""
     node = apply(lookup(name), "node", inputs, {k: str(v) for k, v in attrs.items()})
