@@ -37,9 +37,7 @@ def _ctc_types(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
     if label.shape[0] != count:
         raise ShapeError(f"label has {label.shape[0]} sequences, data has {count}")
     if label.shape[1] > steps:  # type: ignore[operator]
-        raise ShapeError(
-            f"a label of {label.shape[1]} classes is longer than data of {steps} steps"
-        )
+        raise ShapeError(f"label of {label.shape[1]} is longer than data of {steps} steps")
     label = label.with_dtype(label.dtype or data.dtype)
     known = [fill(t, (count,), t.dtype or data.dtype) for t in lengths]
     return (data, label, *known), merged(outs, (TensorType((count,), data.dtype),))
