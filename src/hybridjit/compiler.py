@@ -132,10 +132,12 @@ class Journal:
         return "\n".join(["compile times", *rows, f"  {1e3 * total:9.2f} ms  total"])
 
 
-def write_stage(folder: Path, number: int, stage: str, text: str) -> None:
-    """``NN-stage.txt`` in ``folder``, which is made."""
+def write_stage(folder: Path, number: int, stage: str, text: str) -> Path:
+    """Write ``NN-stage.txt`` in ``folder``, which is made; returns the file."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{number:02}-{stage}.txt").write_text(text + "\n", encoding="utf-8")
+    file = folder / f"{number:02}-{stage}.txt"
+    file.write_text(text + "\n", encoding="utf-8")
+    return file
 
 
 _COMPILATIONS = itertools.count()

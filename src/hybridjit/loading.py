@@ -78,7 +78,7 @@ def load(prefix: str, epoch: int = 0, ctx: Context | None = None) -> SymbolBlock
     outputs = symbol_json.load(f"{prefix}-symbol.json")
     path = f"{prefix}-{epoch:04d}.params"
     params = load_params(path)
-    roles = sort_variables(readings(outputs), variables(outputs), params)
+    roles = sort_variables(outputs, params)
     require_parameters(roles, path)
     return make_block(outputs, roles, params, ctx)
 
@@ -142,15 +142,29 @@ def readings(outputs: Iterable[Output]) -> list[Reading]:
     ]
 
 
-def sort_variables(read: Iterable[Reading], names: Iterable[str], params: Collection[str]) -> Roles:
-    """What the variables ``names`` are that are not in ``params``, from how they are read."""
-    slots: dict[str, list[Reading]] = {name: [] for name in names if name not in params}
+def sort_variables(outputs: Iterable[Output], params: Collection[str]) -> Roles:
+    """What the graph's variables are that are not in ``params``."""
+    outputs = tuple(outputs)
+    nodes = [node for node in topological(outputs) if node.is_variable]
+    learned = {node.name for node in nodes if is_learned(node.text)}
+    names = [name for name in variables(outputs) if name not in params]
+    return roles_of(names, learned, readings(outputs))
+
+
+def is_learned(text: Mapping[str, str]) -> bool:
+    """Whether a variable's attributes are those of a Gluon parameter: only these have a rate."""
+    return "__lr_mult__" in text
+
+
+def roles_of(names: Iterable[str], learned: Collection[str], read: Iterable[Reading]) -> Roles:
+    """What these variables without arrays are, from how operators read them."""
+    slots: dict[str, list[Reading]] = {name: [] for name in names}
     for reading in read:
         if reading.variable in slots:
             slots[reading.variable].append(reading)
     found: dict[str, list[str]] = {"input": [], "label": [], "missing": []}
     for name, uses in slots.items():
-        found[_role(uses)].append(name)
+        found["missing" if name in learned else _role(uses)].append(name)
     return Roles(tuple(found["input"]), tuple(found["label"]), tuple(found["missing"]))
 
 

@@ -1,4 +1,4 @@
-"""How long each kernel call of a plan takes within a run: after the calls before it, on all threads.
+"""How long each kernel call of a plan takes within a run: after the one before, on all threads.
 
 In: a bound executable, inputs, outputs, a stopwatch. Out: a :class:`Profile`. Watched runs
 alternate with runs that are not, so that the two can be compared: the parts together have to be

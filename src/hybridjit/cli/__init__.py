@@ -1,0 +1,79 @@
+"""The command line: ``hybridjit COMMAND ...``, a file for each command.
+
+A command's file is loaded when the command is chosen, so that ``hybridjit ops`` does not pay for
+a compiler that it does not use.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import import_module, metadata
+
+from ..errors import MXNetError
+from .arguments import UsageError
+
+COMMANDS = {
+    "inspect": "what a model needs and holds, and whether all of its operators are known",
+    "dump": "print any stage of a compilation",
+    "run": "run a model on arrays from files",
+    "bench": "measure a model: compile time, first call, latency, memory",
+    "profile": "time every step of a compiled model",
+    "ops": "table of the operators",
+    "switches": "table of the HYBRIDJIT_... environment variables",
+    "doctor": "what hybridjit found on this machine",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line. 0: fine; 1: a problem with the model or its files; 2: usage.
+
+    Raises SystemExit as argparse does, for ``--help`` and for words that it does not know.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    parser = _parser(words[0] if words else "")
+    args = parser.parse_args(words)
+    try:
+        code = args.run(args)
+        sys.stdout.flush()
+        return code
+    except UsageError as error:
+        print(f"hybridjit {args.command}: {error}", file=sys.stderr)
+        return 2
+    except (MXNetError, OSError) as error:
+        return _problem(error, args)
+    except KeyboardInterrupt:
+        return 130
+
+
+def _problem(error: Exception, args: argparse.Namespace) -> int:
+    if isinstance(error, BrokenPipeError):  # the reader of our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    if args.traceback:
+        traceback.print_exception(error)
+    else:
+        print(f"hybridjit {args.command}: {error}", file=sys.stderr)
+    return 1
+
+
+def _parser(chosen: str) -> argparse.ArgumentParser:
+    """The parser of all commands; only the chosen one has its arguments."""
+    parser = argparse.ArgumentParser(
+        prog="hybridjit",
+        description="Run, inspect and measure networks in MXNet's -symbol.json and .params files.",
+    )
+    version = f"hybridjit {metadata.version('hybridjit')}"
+    parser.add_argument("--version", action="version", version=version)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, text in COMMANDS.items():
+        sub = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+        if name == chosen:
+            module = import_module(f".{name}", __package__)
+            module.add_arguments(sub)
+            sub.add_argument("--traceback", action="store_true", help="show where an error is from")
+            sub.set_defaults(run=module.run)
+    return parser

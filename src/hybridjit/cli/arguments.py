@@ -1,0 +1,117 @@
+"""Arguments that several commands take, and how their text is read."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import numpy as np
+
+from ..compiler import find_target
+from ..config import override
+from ..types import DTYPE_NAMES
+
+Item = TypeVar("Item")
+
+
+class UsageError(Exception):
+    """The command line does not make sense for this model: exit code 2."""
+
+
+def add_model(parser: argparse.ArgumentParser, params: str = "") -> None:
+    """The two files. ``params`` says what happens without the second one."""
+    parser.add_argument("symbol", help="the graph, a -symbol.json file")
+    parser.add_argument("--params", metavar="FILE", help=f"its parameters, a .params file{params}")
+
+
+def add_shapes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--shape",
+        metavar="NAME=N,N,...",
+        type=named_shape,
+        action="append",
+        default=[],
+        help="shape of an input; once for each input",
+    )
+    parser.add_argument(
+        "--dtype",
+        metavar="NAME=DTYPE",
+        type=named_dtype,
+        action="append",
+        default=[],
+        help="element type of an input (default: what the graph asks for, else float32)",
+    )
+
+
+def add_target(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--target", help="compile for a narrower CPU: avx512, avx2, sse2 or neon")
+
+
+@contextmanager
+def chosen_target(name: str | None) -> Iterator[None]:
+    """Compile for ``--target`` inside the block. Raises UsageError if this host cannot."""
+    if name is None:
+        yield
+        return
+    with override(target=name):
+        try:
+            find_target()
+        except ValueError as error:
+            raise UsageError(f"--target: {str(error).partition(': ')[2] or error}") from None
+        yield
+
+
+def named_shape(text: str) -> tuple[str, tuple[int, ...]]:
+    """``data=16,1,28,28``. An empty list is the shape of a scalar."""
+    name, sizes = _named(text, "data=1,3,224,224")
+    try:
+        shape = tuple(int(size) for size in sizes.strip("()[]").split(",") if size.strip())
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: sizes are whole numbers") from None
+    if any(size < 0 for size in shape):
+        raise argparse.ArgumentTypeError(f"{text!r}: sizes are not negative")
+    return name, shape
+
+
+def named_dtype(text: str) -> tuple[str, np.dtype]:
+    """``data=float32``."""
+    name, dtype = _named(text, "data=float32")
+    if dtype not in DTYPE_NAMES:
+        known = ", ".join(DTYPE_NAMES)
+        raise argparse.ArgumentTypeError(f"{text!r}: element types are {known}")
+    return name, DTYPE_NAMES[dtype]
+
+
+def named_file(text: str) -> tuple[str, str]:
+    """``data=x.npy``."""
+    return _named(text, "data=x.npy")
+
+
+def counts(text: str) -> list[int]:
+    """``1,2,4``: whole numbers above 0."""
+    try:
+        found = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected numbers such as 1,2,4") from None
+    if any(number < 1 for number in found):
+        raise argparse.ArgumentTypeError(f"{text!r}: numbers are at least 1")
+    return found
+
+
+def once(pairs: list[tuple[str, Item]], option: str) -> dict[str, Item]:
+    """Repeated NAME=... options as a dictionary. Raises UsageError for a name given twice."""
+    found: dict[str, Item] = {}
+    for name, item in pairs:
+        if name in found:
+            raise UsageError(f"{option} is given twice for {name!r}")
+        found[name] = item
+    return found
+
+
+def _named(text: str, example: str) -> tuple[str, str]:
+    name, equals, rest = text.rpartition("=")
+    if not equals or not name:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected NAME=..., for example {example}")
+    return name, rest

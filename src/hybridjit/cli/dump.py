@@ -1,0 +1,110 @@
+"""``hybridjit dump``: print any stage of a compilation, or write the stages to numbered files.
+
+In: a graph, and shapes. Out: text, the same that HYBRIDJIT_DUMP shows of a running program.
+Stages before ``spec`` are made without LLVM, and nothing after the last wanted stage is made.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ..compiler import STAGES, Journal, compile_graph, plan_graph, write_stage
+from .arguments import UsageError, add_model, add_shapes, add_target, chosen_target
+from .model import model_of
+
+_CODE_STAGES = ("llvm", "asm")
+_LLVM_STAGES = ("spec", *_CODE_STAGES)
+_KERNEL_MARK = "; kernel "
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_model(parser, " (without it, their types are inferred)")
+    add_shapes(parser)
+    parser.add_argument(
+        "--after",
+        metavar="STAGE,...",
+        type=stages,
+        required=True,
+        help=f"what to show: {', '.join(STAGES)}, or all",
+    )
+    parser.add_argument(
+        "--kernel",
+        metavar="NAME",
+        help="narrow llvm and asm to the kernels with this in their name, as --after spec has it",
+    )
+    parser.add_argument("--out", metavar="DIR", type=Path, help="write NN-STAGE.txt files there")
+    add_target(parser)
+
+
+def stages(text: str) -> tuple[str, ...]:
+    """``plan,spec`` in the compiler's order; ``all`` is every stage."""
+    wanted = [part.strip() for part in text.split(",") if part.strip()]
+    unknown = [stage for stage in wanted if stage not in (*STAGES, "all")]
+    if unknown or not wanted:
+        known = ", ".join((*STAGES, "all"))
+        raise argparse.ArgumentTypeError(f"no stage is called {text!r}; known are {known}")
+    return STAGES if "all" in wanted else tuple(s for s in STAGES if s in wanted)
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.kernel and not set(args.after) & set(_CODE_STAGES):
+        raise UsageError("--kernel narrows llvm and asm: --after names neither")
+    model, input_types, param_types = model_of(args)
+    sink = _Sink(args.after, args.out, args.kernel)
+    journal = Journal(args.after, sink)
+    needs_llvm = any(stage in _LLVM_STAGES for stage in args.after)
+    compile_ = compile_graph if needs_llvm else plan_graph
+    with chosen_target(args.target if needs_llvm else None):
+        try:
+            compile_(model.outputs, input_types, param_types, journal=journal, name=model.name)
+        except _EnoughSeen:
+            pass
+    for stage in args.after:
+        if stage not in sink.seen:
+            sink.show(STAGES.index(stage), stage, f"{stage} was left out by HYBRIDJIT_SKIP")
+    return 0
+
+
+class _EnoughSeen(Exception):
+    """Ends a compilation of which nothing more is wanted."""
+
+
+class _Sink:
+    """Receives the stages; ends the compilation after the last one that is wanted."""
+
+    def __init__(self, wanted: tuple[str, ...], folder: Path | None, kernel: str | None) -> None:
+        self.wanted = wanted
+        self.seen: set[str] = set()
+        self._folder = folder
+        self._kernel = kernel
+
+    def __call__(self, number: int, stage: str, text: str) -> None:
+        self.seen.add(stage)
+        if self._kernel and stage in _CODE_STAGES:
+            text = narrowed(text, self._kernel)
+        self.show(number, stage, text)
+        if stage == self.wanted[-1]:
+            raise _EnoughSeen
+
+    def show(self, number: int, stage: str, text: str) -> None:
+        if self._folder is not None:
+            print(write_stage(self._folder, number, stage, text))
+        elif len(self.wanted) > 1:
+            print(f"==== {stage}\n{text}")
+        else:
+            print(text)
+
+
+def narrowed(text: str, name: str) -> str:
+    """The parts of an llvm or asm listing whose kernel has ``name`` in its name.
+
+    Raises UsageError listing all kernels when there is none.
+    """
+    parts = [_KERNEL_MARK + part for part in ("\n" + text).split("\n" + _KERNEL_MARK)[1:]]
+    names = [part[len(_KERNEL_MARK) :].split(None, 1)[0] for part in parts]
+    exact = [part for part, found in zip(parts, names) if found == name]
+    chosen = exact or [part for part, found in zip(parts, names) if name in found]
+    if not chosen:
+        raise UsageError(f"no kernel is called {name!r}; there are\n  " + "\n  ".join(names))
+    return "\n".join(chosen)

@@ -1,0 +1,148 @@
+"""A model named on the command line: its files read, its inputs typed, its parameters found.
+
+In: file names, shapes and dtypes as given. Out: a :class:`Model`, and what the compiler wants to
+know of its variables. Nothing is compiled here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import MXNetError
+from ..io import symbol_json
+from ..ir.node import Output
+from ..loading import (
+    Roles,
+    load_params,
+    readings,
+    require_parameters,
+    sort_variables,
+    variables,
+    without_labels,
+)
+from ..passes.infer import infer_node_types
+from ..types import FLOAT32, TensorType, type_of
+from .arguments import UsageError, once
+
+Types = dict[str, TensorType]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A graph without its labels, and its arrays; ``params`` None when no file was given.
+
+    inputs  variables that a caller gives: those that are no parameters
+    """
+
+    name: str
+    outputs: tuple[Output, ...]
+    roles: Roles
+    params: dict[str, np.ndarray] | None
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return self.roles.inputs
+
+
+def read_model(symbol: str, params: str | None, given: Mapping[str, object]) -> Model:
+    """The model in these files. A label that is ``given`` a shape stays an input.
+
+    Raises MXNetError for files that cannot be used or do not belong together.
+    """
+    outputs = symbol_json.load(symbol)
+    arrays = None if params is None else load_params(params)
+    roles = sort_variables(outputs, arrays or ())
+    if params is not None:
+        require_parameters(roles, params)
+    kept = [name for name in roles.labels if name in given]
+    cut = tuple(name for name in roles.labels if name not in given)
+    roles = Roles((*roles.inputs, *kept), cut, roles.missing)
+    name = Path(symbol).name.removesuffix(".json").removesuffix("-symbol")
+    return Model(name, without_labels(outputs, cut), roles, arrays)
+
+
+def model_of(args: argparse.Namespace) -> tuple[Model, Types, Types]:
+    """The model, the types of its inputs and of its parameters, from parsed arguments."""
+    shapes, dtypes = once(args.shape, "--shape"), once(args.dtype, "--dtype")
+    model = read_model(args.symbol, args.params, shapes)
+    return (model, *variable_types(model, shapes, dtypes))
+
+
+def variable_types(
+    model: Model, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str, np.dtype]
+) -> tuple[Types, Types]:
+    """Types of the inputs, in the graph's order, and of the parameters.
+
+    Raises UsageError for a name that is no variable's and for an input whose shape is not known,
+    MXNetError when the shapes contradict the graph.
+    """
+    names = variables(model.outputs)
+    _require_names({**shapes, **dtypes}, names, model)
+    known = {n: TensorType(shapes.get(n), dtypes.get(n)) for n in {**shapes, **dtypes}}
+    known |= {name: type_of(array) for name, array in (model.params or {}).items()}
+    types = infer_node_types(model.outputs, known)
+    found = {node.name: types[node][0] for node in types if node.is_variable}
+    unknown = [name for name in model.inputs if name in found and not found[name].is_known]
+    if unknown:
+        options = " ".join(f"--shape {name}=..." for name in unknown)
+        raise UsageError(f"the shape of {_listed(unknown)} is not known: give {options}")
+    inputs = {name: found[name] for name in names if name in model.inputs}
+    params = {name: found[name] for name in names if name not in model.inputs}
+    _require_types(params)
+    return inputs, params
+
+
+def _require_names(given: Mapping[str, object], names: list[str], model: Model) -> None:
+    wrong = [name for name in given if name not in names]
+    if wrong:
+        inputs = _listed(model.inputs)
+        raise UsageError(f"the graph has no variable {_listed(wrong)}; its inputs are {inputs}")
+    fixed = [name for name in given if name in (model.params or ())]
+    if fixed:
+        raise UsageError(f"{_listed(fixed)} has its shape and element type from the --params file")
+
+
+def _require_types(params: Types) -> None:
+    unknown = [name for name, found in params.items() if not found.is_known]
+    if unknown:
+        raise MXNetError(
+            f"the shape of {_listed(unknown)} does not follow from the inputs: give --params, "
+            "or --shape for it as well"
+        )
+
+
+def _listed(names: list[str] | tuple[str, ...]) -> str:
+    return ", ".join(f"'{name}'" for name in names) or "none"
+
+
+def parameters(model: Model, types: Types) -> dict[str, np.ndarray]:
+    """The model's arrays, or harmless ones of these types when no file was given.
+
+    Weights are random and as large as keeps a signal's size; variances and scales are 1.
+    """
+    if model.params is not None:
+        return model.params
+    slots = {reading.variable: reading.slot for reading in readings(model.outputs)}
+    return {name: stand_in(name, t, slots.get(name, "")) for name, t in types.items()}
+
+
+def stand_in(name: str, wanted: TensorType, slot: str = "") -> np.ndarray:
+    """An array of this type for an input or a parameter: the same for the same name."""
+    assert wanted.dtype is not None
+    if wanted.dtype.kind != "f":
+        return np.zeros(wanted.dims, wanted.dtype)
+    if slot in ("gamma", "moving_var"):
+        return np.ones(wanted.dims, wanted.dtype)
+    if slot in ("beta", "bias", "moving_mean"):
+        return np.zeros(wanted.dims, wanted.dtype)
+    generator = np.random.default_rng(zlib.crc32(name.encode()))
+    array = generator.standard_normal(wanted.dims, FLOAT32)
+    if slot in ("weight", "parameters") and wanted.ndim > 1:
+        array *= np.float32((2 / max(1, wanted.size // wanted.dims[0])) ** 0.5)
+    return np.asarray(array, wanted.dtype)

@@ -1,0 +1,16 @@
+"""``hybridjit switches``: the table of environment variables."""
+
+from __future__ import annotations
+
+import argparse
+
+from ..config import switch_table
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """None of its own."""
+
+
+def run(args: argparse.Namespace) -> int:
+    print(switch_table())
+    return 0
