@@ -183,7 +183,10 @@ class _Winograd:
             def at(r: int, q: int, base: Any = base, s: Any = s) -> tuple[Any, Any]:
                 return b.b.and_(rows[r], columns[q]), b.at(base, r * s[2] + q * s[3])
 
-            self._note_square(number * spec.m**2, spec.m, at, self.waste)
+            # A place outside reads what the tile's first place reads: at any channel stride, its
+            # operand exists. Only results have room of their own for what nobody looks at.
+            outside = base if number < len(self.reads) else self.waste
+            self._note_square(number * spec.m**2, spec.m, at, outside)
         source = b.at(self.m, b.mul(row, self.width * spec.blocks))
         bias = b.at(self.bias, channel)
         size = b.min(b.sub(spec.oc, channel), b.mul(b.sub(stop, start), self.width))
