@@ -11,6 +11,14 @@ from typing import Any
 
 import numpy as np
 
+ZOO = (
+    *("alexnet", "densenet121", "densenet161", "densenet169", "densenet201", "inceptionv3"),
+    *("mobilenet0.25", "mobilenet0.5", "mobilenet0.75", "mobilenet1.0", "mobilenetv2_0.25"),
+    *("mobilenetv2_0.5", "mobilenetv2_0.75", "mobilenetv2_1.0", "resnet18_v1", "resnet34_v1"),
+    *("resnet50_v1", "resnet101_v1", "resnet152_v1", "resnet18_v2", "resnet34_v2", "resnet50_v2"),
+    *("resnet101_v2", "resnet152_v2", "squeezenet1.0", "squeezenet1.1", "vgg11", "vgg13", "vgg16"),
+    *("vgg19", "vgg11_bn", "vgg13_bn", "vgg16_bn", "vgg19_bn"),
+)
 Net = tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]
 
 
@@ -28,6 +36,15 @@ def fill(mx: Any, net: Any) -> None:
     for name, param in net.collect_params().items():
         if not isinstance(param, mx.gluon.Constant):
             param.set_data(mx.nd.array(values(name, param.shape)))
+
+
+def structure(mx: Any, name: str) -> str:
+    """All that files depend on in a model of the zoo: its graph, its parameters, their paths."""
+    with mx.name.NameManager():
+        net = mx.gluon.model_zoo.vision.get_model(name)
+    params = str(net.collect_params()).replace("<class 'numpy.float32'>", "float32")
+    graph = net(mx.sym.var("data")).tojson()
+    return "\n".join([graph, params, *net._collect_params_with_prefix(), repr(net)])
 
 
 def layers(mx: Any) -> dict[str, Net]:

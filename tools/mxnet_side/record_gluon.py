@@ -3,11 +3,14 @@
     python tools/mxnet_side/record_gluon.py      with MXNet 1.9.1 installed
 
 Writes ``tests/fixtures/gluon_nets.npz``: per net its symbol JSON, repr, parameter names, the names
-in its files, and the outputs in order.
+in its files, and the outputs in order; and ``tests/fixtures/model_zoo.json``: per model the digest
+of ``gluon_nets.structure``.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import sys
 import tempfile
@@ -58,6 +61,11 @@ def main():
         for name, (make, shapes) in {**gluon_nets.layers(mx), **gluon_nets.nets(mx)}.items():
             found |= record(name, make, shapes, folder)
     np.savez_compressed(TESTS / "fixtures" / "gluon_nets.npz", **found)
+    digests = {
+        name: hashlib.sha256(gluon_nets.structure(mx, name).encode()).hexdigest()
+        for name in gluon_nets.ZOO
+    }
+    Path(TESTS, "fixtures", "model_zoo.json").write_text(json.dumps(digests, indent=1) + "\n")
 
 
 if __name__ == "__main__":
