@@ -10,8 +10,10 @@ import zlib
 
 import numpy as np
 
+import samples_linear
 import samples_movement
 import samples_nn
+import samples_vision
 from hybridjit.errors import MXNetError
 from hybridjit.ops import Kind, OpDef, arithmetic, pointwise, rules
 from hybridjit.types import UNKNOWN, TensorType
@@ -19,6 +21,8 @@ from sampling import LISTED, REFUSED, Bad, Sample
 
 samples_movement.declare()
 samples_nn.declare()
+samples_linear.declare()
+samples_vision.declare()
 
 BROADCASTING = (rules.broadcast, arithmetic.broadcast_number)
 ELEMENTWISE_RULES = (*BROADCASTING, rules.same_type, pointwise.same_number, pointwise.same_float)

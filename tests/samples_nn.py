@@ -252,6 +252,19 @@ def layer_norms() -> None:
     bad("moments", (2, 3), error=ShapeError, says="axis 2 is out of range", axes=(2,))
 
 
+def made_by_passes() -> None:
+    """Operators that only the compiler writes into a graph."""
+    variance = np.array([0.5, 1, 2], np.float32)
+    for fix_gamma in (True, False):
+        attrs = {"eps": 1e-3, "fix_gamma": fix_gamma}
+        add("_bn_scale", (3,), variance, **attrs)
+        add("_bn_shift", (3,), (3,), (3,), variance, num_args=4, **attrs)
+        add("_bn_shift", (3,), (3,), (3,), variance, (3,), num_args=5, **attrs)
+    add("_reshape_to", (2, 6), shape=(3, 4))
+    add("_reshape_to", (2, 3, 4), shape=(24,))
+    bad("_reshape_to", (2, 3), error=ShapeError, says="6 elements do not fill (4)", shape=(4,))
+
+
 def softmaxes() -> None:
     for name in ("softmax", "log_softmax", "softmin"):
         add(name, (2, 3))
@@ -367,3 +380,4 @@ def declare() -> None:
     softmaxes()
     layer_norms()
     resolutions()
+    made_by_passes()

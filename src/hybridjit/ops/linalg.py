@@ -6,11 +6,12 @@ In: (..., rows, columns). Out: products, factors, solutions and determinants in 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
 
-from ..errors import ShapeError
+from ..errors import MXNetError, ShapeError
 from ..types import PartialShape, Shape, TensorType, shape_text
 from .matmul import batched_product, multiply
 from .registry import Kind, register
@@ -166,6 +167,19 @@ def _lead(t: TensorType) -> Shape:
     return t.dims[:-2] or (1,)
 
 
+def _reported(ref: Callable[..., Any]) -> Callable[..., Any]:
+    """``ref`` with NumPy's complaint about a singular or indefinite matrix as an MXNetError."""
+
+    @wraps(ref)
+    def run(*matrices: np.ndarray, **attrs: Any) -> Any:
+        try:
+            return ref(*matrices, **attrs)
+        except np.linalg.LinAlgError as error:
+            raise MXNetError(str(error)) from None
+
+    return run
+
+
 def _per_matrix(
     name: str,
     inputs: str,
@@ -181,7 +195,7 @@ def _per_matrix(
         attrs,
         kind=Kind.HOST,
         infer=forward(infer),
-        ref=ref,
+        ref=_reported(ref),
         outputs=outputs,
         aliases=f"linalg_{name}",
         doc=doc,

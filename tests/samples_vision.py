@@ -1,0 +1,147 @@
+"""Samples of the vision operators: boxes, regions, grids, deformable convolution, images."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hybridjit.errors import AttributeValueError, DTypeError, ShapeError
+from hybridjit.types import UNKNOWN, TensorType
+from sampling import add, bad
+
+I32 = np.dtype("int32")
+
+
+def corners(*shape: int, scale: float = 1.0) -> np.ndarray:
+    """Boxes (..., 4) whose second corner lies beyond the first."""
+    boxes = np.random.default_rng(len(shape)).random((*shape, 4), np.float32) * np.float32(scale)
+    boxes[..., 2:] += boxes[..., :2]
+    return boxes
+
+
+def detections(*shape: int) -> np.ndarray:
+    """Rows of id, score and box; scores repeat, as sorting must keep their order."""
+    random = np.random.default_rng(7)
+    ids = random.integers(-1, 3, (*shape, 1)).astype(np.float32)
+    scores = random.integers(0, 10, (*shape, 1)).astype(np.float32) / 10
+    return np.concatenate([ids, scores, corners(*shape)], -1)
+
+
+def boxes() -> None:
+    nms = "_contrib_box_nms"
+    rows = detections(2, 9)
+    add(nms, rows)
+    add(nms, rows, id_index=0, overlap_thresh=0.3)
+    add(nms, rows, id_index=0, background_id=0, valid_thresh=0.25, topk=4)
+    add(nms, rows, id_index=0, force_suppress=True, in_format="center")
+    add(nms, rows, out_format="center")
+    add(nms, rows[0], topk=0)
+    add(nms, np.ones((3, 5), np.float32), coord_start=0, score_index=4)
+    bad(nms, (6,), error=ShapeError, says="(..., num_box, box_width)")
+    bad(nms, (3, 5), error=AttributeValueError, says="coord_start 2 is out of range for rows of 5")
+    bad(nms, (3, 6), error=AttributeValueError, says="id_index 6", id_index=6)
+    bad(nms, TensorType((3, 6), I32), error=DTypeError, says="int32")
+    for name in ("corner", "center"):
+        add("_contrib_box_iou", corners(2, 3), corners(5), format=name)
+        add("_contrib_box_decode", (2, 3, 4), corners(1, 3), format=name, std0=0.1, clip=0.5)
+    add("_contrib_box_decode", (2, 3, 4), corners(1, 3))
+    bad("_contrib_box_iou", (2, 3), (5, 4), error=ShapeError, says="last dimension of lhs")
+    bad("_contrib_box_decode", (2, 3, 4), (2, 3, 4), error=ShapeError, says="(1,3,4)")
+
+
+def anchors() -> None:
+    prior, detect = "_contrib_MultiBoxPrior", "_contrib_MultiBoxDetection"
+    add(prior, (1, 2, 3, 4))
+    add(prior, (2, 1, 2, 3), sizes=(0.5, 0.25), ratios=(1, 2, 0.5))
+    add(prior, (1, 1, 2, 2), sizes=(0.9,), clip=True, steps=(0.4, 0.3), offsets=(0.2, 0.7))
+    bad(prior, (2, 3, 4), error=ShapeError, says="4D: batch-channel-y-x")
+    bad(prior, (1, 2, 3, 4), error=AttributeValueError, says="at least one number", sizes=())
+    scores = np.random.default_rng(3).random((2, 3, 7), np.float32)
+    for options in ({}, {"nms_topk": 2}, {"force_suppress": True}, {"threshold": 0.8}):
+        add(detect, scores, (2, 28), corners(1, 7, scale=0.5), **options)
+    add(detect, scores, (2, 28), corners(1, 7, scale=0.5), nms_threshold=-1, clip=False)
+    bad(detect, (2, 3, 7), (2, 27), (1, 7, 4), error=ShapeError, says="loc_pred should be (2,28)")
+    bad(detect, (2, 3, 7), (2, 28), (1, 6, 4), error=ShapeError, says="anchor should be (1,7,4)")
+
+
+def regions() -> None:
+    rois = np.concatenate([[[0], [1], [-1], [1]], corners(4, scale=6) - 1], 1).astype(np.float32)
+    align, pooling = "_contrib_ROIAlign", "ROIPooling"
+    for ratio in (-1, 2):
+        for aligned in (False, True):
+            add(align, (2, 3, 7, 5), rois, pooled_size=(2, 3), spatial_scale=0.5,
+                sample_ratio=ratio, aligned=aligned)  # fmt: skip
+    add(align, (2, 12, 7, 5), rois, pooled_size=(2, 3), spatial_scale=1, position_sensitive=True)
+    add(align, (1, 2, 4, 4), rois[:, 1:], pooled_size=(1, 1), spatial_scale=1)
+    add(pooling, (2, 3, 7, 5), rois, pooled_size=(2, 3), spatial_scale=0.5)
+    add(pooling, (2, 3, 7, 5), rois, pooled_size=(4, 4), spatial_scale=1)
+    for name in (align, pooling):
+        bad(name, (2, 7, 5), (4, 5), error=ShapeError, says="4D", pooled_size=(2, 2),
+            spatial_scale=1)  # fmt: skip
+        bad(name, (2, 3, 7, 5), (4, 6), error=ShapeError, says="rois should be rows",
+            pooled_size=(2, 2), spatial_scale=1)  # fmt: skip
+        bad(name, (2, 3, 7, 5), (4, 5), error=AttributeValueError, says="two positive numbers",
+            pooled_size=(2,), spatial_scale=1)  # fmt: skip
+
+
+def deformable() -> None:
+    plain = "_contrib_DeformableConvolution"
+    modulated = "_contrib_ModulatedDeformableConvolution"
+    for name in (plain, modulated):
+        add(name, (1, 2, 6, 7), kernel=(3, 3), num_filter=4, pad=(1, 1))
+        add(name, (2, 4, 8, 8), kernel=(3, 2), num_filter=6, stride=(2, 1), dilate=(1, 2),
+            num_group=2, num_deformable_group=2, no_bias=True)  # fmt: skip
+        fields = [UNKNOWN] * (2 if name == plain else 3)
+        bad(name, (1, 4, 6), *fields, error=ShapeError, says="takes 2D kernels", kernel=(3,),
+            num_filter=4, no_bias=True)  # fmt: skip
+        bad(name, (1, 3, 6, 6), *fields, error=ShapeError, says="2 does not divide 3",
+            kernel=(3, 3), num_filter=4, num_deformable_group=2, no_bias=True)  # fmt: skip
+    bad(plain, (1, 2, 6, 6), (1, 17, 4, 4), (4, 2, 3, 3), error=ShapeError, says="offset: expected",
+        kernel=(3, 3), num_filter=4, no_bias=True)  # fmt: skip
+
+
+def grids() -> None:
+    add("GridGenerator", (2, 6), transform_type="affine", target_shape=(3, 4))
+    add("GridGenerator", (2, 2, 3, 4), transform_type="warp")
+    add("BilinearSampler", (2, 3, 5, 4), (2, 2, 3, 6))
+    transformer = {"transform_type": "affine", "sampler_type": "bilinear"}
+    add("SpatialTransformer", (2, 3, 5, 4), target_shape=(3, 4), **transformer)
+    bad("GridGenerator", (2, 5), error=ShapeError, says="(batch, 6)", transform_type="affine",
+        target_shape=(3, 4))  # fmt: skip
+    bad("GridGenerator", (2, 6), error=AttributeValueError, says="target_shape",
+        transform_type="affine")  # fmt: skip
+    bad("BilinearSampler", (2, 3, 5, 4), (2, 3, 3, 6), error=ShapeError, says="(batch, 2, h, w)")
+    bad("SpatialTransformer", (2, 3, 5), (2, 6), error=ShapeError, says="4D",
+        target_shape=(3, 4), **transformer)  # fmt: skip
+    add("Correlation", (1, 2, 6, 7), (1, 2, 6, 7), pad_size=1)
+    add("Correlation", (2, 3, 7, 8), (2, 3, 7, 8), kernel_size=3, max_displacement=2, stride1=2,
+        stride2=2, pad_size=3, is_multiply=False)  # fmt: skip
+    bad("Correlation", (1, 2, 6, 7), (1, 2, 6, 7), error=AttributeValueError, says="must be odd",
+        kernel_size=2)  # fmt: skip
+    bad("Correlation", (1, 2, 6, 7), (1, 2, 7, 7), error=ShapeError, says="of one shape")
+
+
+def images() -> None:
+    picture = np.random.default_rng(1).integers(0, 256, (5, 7, 3)).astype(np.uint8)
+    add("_image_to_tensor", picture)
+    add("_image_to_tensor", (2, 4, 5, 1))
+    add("_image_normalize", (3, 4, 5), mean=(0.1, 0.2, 0.3), std=(1.0, 2.0, 3.0))
+    add("_image_normalize", (2, 1, 4, 5), mean=(0.1,), std=(2.0,))
+    add("_image_crop", picture, x=1, y=2, width=4, height=3)
+    add("_image_resize", picture, size=(4, 8))
+    add("_image_resize", picture, size=(3,), keep_ratio=True)
+    add("_image_resize", (2, 5, 7, 3), size=(9, 4), interp=0)
+    bad("_image_to_tensor", (4, 5), error=ShapeError, says="an image has 3 axes")
+    bad("_image_normalize", (2, 4, 5), error=ShapeError, says="1 or 3 channels")
+    bad("_image_crop", (5, 7, 3), error=ShapeError, says="leaves the image of 5 x 7", x=5, y=0,
+        width=3, height=2)  # fmt: skip
+    bad("_image_resize", (5, 7, 3), error=AttributeValueError, says="got 2", size=(2, 2), interp=2)
+
+
+def declare() -> None:
+    """List them all."""
+    boxes()
+    anchors()
+    regions()
+    deformable()
+    grids()
+    images()
