@@ -55,9 +55,12 @@ def convolution(
 
 def deconvolution(
     data, weight, bias=None, *, kernel, stride, dilate, pad, adj, target_shape, num_filter,
-    num_group, **_,
+    num_group, layout, **_,
 ):  # fmt: skip
     """Every input cell adds x * w[t] to the output cell i*stride + t*dilate - pad."""
+    last = bool(layout) and layout.endswith("C")
+    if last:
+        data, weight = np.moveaxis(data, -1, 1), np.moveaxis(weight, -1, 1)
     rank, sizes = len(kernel), data.shape[2:]
     stride, dilate = _each(stride, rank, 1), _each(dilate, rank, 1)
     pad, adj = _each(pad, rank, 0), _each(adj, rank, 0)
@@ -76,7 +79,7 @@ def deconvolution(
                 out[(n, first + f, *at)] += float(data[(n, c, *i)]) * float(weight[(c, f, *t)])
     for f in range(num_filter if bias is not None else 0):
         out[:, f] += float(bias[f])
-    return out
+    return np.moveaxis(out, 1, -1) if last else out
 
 
 def _pool_one(values: list[float], clipped: int, attrs) -> float:
