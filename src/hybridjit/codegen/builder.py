@@ -187,6 +187,13 @@ class LoopBuilder:
             result = self.b.insert_element(result, value, ir.Constant(I32, lane))
         return result
 
+    def prefetch(self, pointer: Any, index: Index) -> None:
+        """Ask for the cache line of element ``index``; never faults, whatever the address."""
+        function = self.declare("llvm.prefetch.p0", VOID, [PTR, I32, I32, I32])
+        read, into_l2, data = (ir.Constant(I32, n) for n in (0, 2, 1))
+        address = self.b.gep(pointer, [self.i64(index)], source_etype=F32)
+        self.b.call(function, [address, read, into_l2, data])
+
     def store(self, value: Any, pointer: Any, index: Index = 0) -> None:
         self.b.store(value, self.at(pointer, index), align=4)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..config import config
+from ..forks import Rank, held_at_fork
 from ..ir.plan import Plan
 from ..target import Target
 from .call import Call, Packed, Setting
@@ -47,7 +47,8 @@ class Code:
     driver: Any
 
 
-_LOCK = threading.Lock()
+held_at_fork(Rank.LLVM, jit.LOCK)
+_LOCK = held_at_fork(Rank.KERNELS)
 _KERNELS: weakref.WeakValueDictionary[tuple[Target, KernelSpec], Kernel] = (
     weakref.WeakValueDictionary()
 )

@@ -39,6 +39,11 @@ def _initialize() -> None:
     llvm.initialize_all_asmprinters()
 
 
+def llvm_version() -> str:
+    """The version of the LLVM that llvmlite brings."""
+    return ".".join(map(str, llvm.llvm_version_info))
+
+
 @lru_cache(maxsize=8)
 def find_target(name: str = "") -> Target:
     """The host, or a narrower CPU of the same kind by name. Raises ValueError.

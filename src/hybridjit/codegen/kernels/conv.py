@@ -15,7 +15,7 @@ from typing import Any
 from ..builder import Index, LoopBuilder
 from ..spec import ConvSpec
 from .arguments import Arguments
-from .gemm import Rows, multiply, rank_one
+from .gemm import LINE_BYTES, Ahead, Rows, multiply, rank_one
 from .program import evaluate
 from .tail import read_vector, write_vector
 from .window import Tile, first_input, input_line, is_always_inside, rows_inside, tiles_of_row
@@ -38,6 +38,7 @@ class Place:
     bias: Any
     reads: list[Any]
     writes: list[Any]
+    ahead: Any
     depth: Index
     row: Index
 
@@ -48,6 +49,7 @@ def emit_conv(b: LoopBuilder, spec: ConvSpec, args: Arguments) -> None:
     reads = [args.pointer(f"r{i}") for i in range(len(spec.reads))]
     writes = [args.pointer(f"y{i}") for i in range(len(spec.writes))]
     batch = args.integer("batch")
+    pointers = (x, w, bias, reads, writes)
     tiles = tiles_of_row(spec, spec.mr)
     by_tile = has_uniform_tiles(spec)
     lines = spec.out[0] * spec.out[1] * (len(tiles) if by_tile else 1)
@@ -65,7 +67,7 @@ def emit_conv(b: LoopBuilder, spec: ConvSpec, args: Arguments) -> None:
             for kind, count, first in _runs_of_blocks(blocks):
                 with b.when(_in_range(b, block, first, first + count, len(blocks))):
                     place, column = _locate(
-                        b, spec, (x, w, bias, reads, writes), image, group, block, line, by_tile
+                        b, spec, pointers, image, group, block, (line, within), by_tile
                     )
                     _emit_columns(b, spec, kind, place, tiles, column)
 
@@ -114,11 +116,12 @@ def _locate(
     image: Index,
     group: Index,
     block: Index,
-    line: Index,
+    lines: tuple[Index, Index],
     by_tile: bool,
 ) -> tuple[Place, Index]:
     """Base addresses of one unit, and the tile's number in its row when units are tiles."""
     x, w, bias, reads, writes = pointers
+    line, within = lines
     tiles = -(-spec.out[2] // spec.mr) if by_tile else 1
     depth, row, tile = b.split(line, (0, spec.out[1], tiles))
     taps = spec.kernel[0] * spec.kernel[1] * spec.kernel[2]
@@ -126,6 +129,7 @@ def _locate(
     width = spec.nv * b.lanes
     channel = b.add(b.mul(group, spec.oc), b.mul(block, width))
     packed = b.add(b.mul(group, padded), b.mul(block, width))
+    asked = _lines_ahead(spec, b.lanes) * LINE_BYTES // 4 * taps * (spec.ic // spec.unroll)
     place = Place(
         x=b.at(x, b.add(b.mul(image, spec.xs[0]), b.mul(group, spec.ic * spec.xs[4]))),
         w=b.at(w, b.mul(packed, taps * spec.ic)),
@@ -136,6 +140,7 @@ def _locate(
         writes=[
             b.at(p, b.dot((image, depth, row, 0, channel), s)) for p, s in zip(writes, spec.writes)
         ],
+        ahead=b.at(w, b.add(b.mul(b.add(packed, width), taps * spec.ic), b.mul(within, asked))),
         depth=depth,
         row=row,
     )
@@ -222,10 +227,26 @@ def _sum_by_tap(
             tap = b.add(b.mul(b.add(b.mul(kd, spec.kernel[1]), kh), spec.kernel[2]), kw)
             weights = b.at(place.w, b.mul(tap, spec.ic * block.nv * b.lanes))
             x = b.at(place.x, at)
-            return multiply(b, x, weights, spec.ic, spec.unroll, rows, block.nv, accs, reach)
+            ahead = _ahead(b, spec, place, tap)
+            return multiply(b, x, weights, spec.ic, spec.unroll, rows, block.nv, accs, reach, ahead)
 
         accs = rows_inside(b, spec, (place.depth, place.row), accs, body)
     return accs
+
+
+def _lines_ahead(spec: ConvSpec, lanes: int) -> int:
+    """Lines of the next block of weights that a round asks for; 0 when there is no other block."""
+    if spec.groups > 1 or spec.oc <= spec.nv * lanes:
+        return 0
+    return Ahead.lines_for(spec.nv * lanes, spec.unroll, spec.rows)
+
+
+def _ahead(b: LoopBuilder, spec: ConvSpec, place: Place, tap: Index) -> Ahead | None:
+    lines = _lines_ahead(spec, b.lanes)
+    if not lines:
+        return None
+    step = lines * LINE_BYTES // 4 * (spec.ic // spec.unroll)
+    return Ahead(b.at(place.ahead, b.mul(tap, step)), lines)
 
 
 def _sum_by_channel(

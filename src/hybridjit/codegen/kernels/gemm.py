@@ -21,6 +21,26 @@ class Rows:
     k_step: int
 
 
+@dataclass(frozen=True)
+class Ahead:
+    """The weights that come next: where a tile's part of them begins, and lines asked for a round.
+
+    A block of weights serves several tiles. Each tile asks for a part of the next block while it
+    computes, so that the first tile on that block does not wait for memory.
+    """
+
+    pointer: Any
+    lines: int
+
+    @staticmethod
+    def lines_for(columns: int, unroll: int, tiles: int) -> int:
+        """Lines a round so that ``tiles`` tiles ask for a whole block; 0 where they are too few."""
+        return -(-columns * 4 * unroll // (LINE_BYTES * tiles)) if tiles >= 2 else 0
+
+
+LINE_BYTES = 64
+
+
 def rank_one(
     b: LoopBuilder,
     x: Any,
@@ -54,6 +74,7 @@ def multiply(
     nv: int,
     accs: Sequence[Any],
     reach: tuple[int, int],
+    ahead: Ahead | None = None,
 ) -> list[Any]:
     """acc[m, v] += sum over k < size of x[m, k] * w[k, v], ``unroll`` steps of k a round."""
     whole = size - size % unroll
@@ -63,6 +84,10 @@ def multiply(
             xk = b.at(x, b.mul(loop.index, rows.k_step))
             wk = b.at(w, b.mul(loop.index, nv * b.lanes))
             values = loop.carried
+            if ahead is not None:
+                first = b.mul(loop.index, ahead.lines * LINE_BYTES // 4 // unroll)
+                for line in range(ahead.lines):
+                    b.prefetch(ahead.pointer, b.add(first, line * LINE_BYTES // 4))
             for u in range(unroll):
                 values = rank_one(b, xk, wk, u * rows.k_step, u, rows, nv, values, reach)
             loop.yields(values)

@@ -18,7 +18,7 @@ from ..builder import PTR, Index, LoopBuilder
 from ..packing import interpolation_points
 from ..spec import WinogradSpec
 from .arguments import Arguments
-from .gemm import Rows, multiply
+from .gemm import LINE_BYTES, Ahead, Rows, multiply
 from .program import evaluate
 from .tail import read_vector, write_vector
 
@@ -143,6 +143,9 @@ class _Winograd:
     def _multiply(self, start: Index, stop: Index, count: Index) -> None:
         b, spec = self.b, self.spec
         rows = Rows(self.padded, 1)
+        tiles = spec.rows // spec.mr
+        lines = Ahead.lines_for(self.width, spec.unroll, tiles)
+        asked = lines * LINE_BYTES // 4 * (spec.ic // spec.unroll)
         with b.loop("point", 0, spec.points) as point:
             v = b.at(self.v, b.mul(point.index, self.v_step))
             m = b.at(self.m, b.mul(point.index, self.m_step))
@@ -150,7 +153,10 @@ class _Winograd:
             with b.loop("block", start, stop) as block:
                 u = b.at(filters, b.mul(block.index, spec.ic * self.width))
                 column = b.mul(b.sub(block.index, start), self.width)
+                following = b.at(u, spec.ic * self.width)
                 with b.loop("row", 0, count, spec.mr) as row:
+                    part = b.mul(b.b.udiv(row.index, b.i64(spec.mr)), asked)
+                    ahead = Ahead(b.at(following, part), lines) if lines else None
                     accs = multiply(
                         b,
                         b.at(v, b.mul(row.index, self.padded)),
@@ -161,6 +167,7 @@ class _Winograd:
                         spec.nv,
                         [b.splat(0.0)] * (spec.mr * spec.nv),
                         (0, spec.mr),
+                        ahead,
                     )
                     at = b.add(b.mul(row.index, self.width * spec.blocks), column)
                     for r in range(spec.mr):
