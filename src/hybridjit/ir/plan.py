@@ -79,6 +79,13 @@ class Plan:
     live_bytes: int = field(default=0)
 
 
+def strided(memory: np.ndarray, view: View) -> np.ndarray:
+    """``view`` as an array over the memory of its buffer, which is contiguous."""
+    whole = memory.reshape(-1).view(view.dtype)
+    strides = [stride * view.dtype.itemsize for stride in view.strides]
+    return np.lib.stride_tricks.as_strided(whole[view.offset :], view.shape, strides)
+
+
 def contiguous_strides(shape: Shape) -> tuple[int, ...]:
     """Strides, in elements, of a C-contiguous array."""
     strides, step = [], 1

@@ -19,7 +19,7 @@ from numpy import empty
 from ..config import config
 from ..ir.graph import Graph, Use, Value, walk
 from ..ir.interpret import evaluate, run_value
-from ..ir.plan import Plan, Step, View
+from ..ir.plan import Plan, Step, View, strided
 from .arena import Arena
 from .checking import Checker
 from .threads import THREADS, NativeCalls, Pool
@@ -280,16 +280,11 @@ class Executable:
         """A NumPy view of a plan's view during a call."""
         buffer = self.plan.buffers[view.buffer]
         if buffer.kind == "arena":
-            memory = instance.arena.bytes[buffer.offset : buffer.offset + buffer.nbytes]
-            whole = memory.view(view.dtype)
-        else:
-            if buffer.kind == "weight":
-                source = instance.binding.value(buffer.index)
-            else:
-                source = (inputs if buffer.kind == "input" else outputs)[buffer.index]
-            whole = source.reshape(-1)
-        strides = [s * view.dtype.itemsize for s in view.strides]
-        return np.lib.stride_tricks.as_strided(whole[view.offset :], view.shape, strides)
+            end = buffer.offset + buffer.nbytes
+            return strided(instance.arena.bytes[buffer.offset : end], view)
+        if buffer.kind == "weight":
+            return strided(instance.binding.value(buffer.index), view)
+        return strided((inputs if buffer.kind == "input" else outputs)[buffer.index], view)
 
     def _take(self) -> Instance:
         binding = self.binding
