@@ -1,0 +1,184 @@
+"""Run plans with every buffer hard against memory that nobody may touch (Linux).
+
+Each input, weight, result, intermediate and scratch gets pages of its own between two pages
+without access, and lies at the very end or the very beginning of them. A kernel that reads or
+writes one element too far ends the process, so this runs as a program of its own:
+
+    python tests/guarded.py end|start [--too-far]
+
+prints a line for each network before it runs and, last, the kinds of kernels that ran.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from compiling import assert_near, call, compiled, run_reference, var
+from hybridjit.codegen.call import Address, Argument, Call, Packed, Scratch
+from hybridjit.ir.plan import Step, View
+from hybridjit.runtime.executable import Executable
+from neighbours import LAYERS, TAILS, Network, conv, dense, inside, layer, network, pool
+
+PAGE = mmap.PAGESIZE
+NO_ACCESS = 0
+THREADS = 3  # every kernel is called once for each, one after the other
+_KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class Guarded:
+    """``nbytes`` of memory at the end or the start of its pages, between two forbidden ones."""
+
+    def __init__(self, nbytes: int, at_end: bool) -> None:
+        inner = max(1, -(-nbytes // PAGE)) * PAGE
+        self._map = mmap.mmap(-1, inner + 2 * PAGE)
+        base = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
+        for page in (base, base + PAGE + inner):
+            if _LIBC.mprotect(ctypes.c_void_p(page), ctypes.c_size_t(PAGE), NO_ACCESS):
+                raise OSError(ctypes.get_errno(), "mprotect")
+        self.address = base + PAGE + (inner - nbytes if at_end else 0)
+        self.bytes = np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(self.address))
+
+    def close(self) -> None:
+        self._map.close()
+
+
+class GuardedRun:
+    """One run of an executable, with memory of its own for every buffer of the plan."""
+
+    def __init__(self, executable: Executable, at_end: bool) -> None:
+        self.executable = executable
+        self.at_end = at_end
+        self.plan = executable.plan
+        self.regions: list[Guarded] = []
+        self.buffers = [self._new(b.nbytes) for b in self.plan.buffers]
+
+    def _new(self, nbytes: int, fill: int = 0xFF) -> Guarded:
+        region = Guarded(nbytes, self.at_end)
+        region.bytes[:] = fill  # 0xFF everywhere is a NaN
+        self.regions.append(region)
+        return region
+
+    def __call__(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        for buffer, region in zip(self.plan.buffers, self.buffers):
+            if buffer.kind == "input":
+                region.bytes[:] = inputs[buffer.index].reshape(-1).view(np.uint8)
+            elif buffer.kind == "weight":
+                array = self.executable.binding.value(buffer.index)  # type: ignore[union-attr]
+                region.bytes[:] = array.reshape(-1).view(np.uint8)
+        for step, row in zip(self.plan.steps, self.executable.code.calls):
+            self._run_step(step, row)
+        found = [self.array(view).copy() for view in self.plan.outputs]
+        for region in self.regions:
+            region.close()
+        return found
+
+    def _run_step(self, step: Step, row: Sequence[Call]) -> None:
+        if not row:
+            results = self.executable.reference(step, [self.array(v) for v in step.reads])
+            for view, result in zip(step.writes, results):
+                self.array(view)[...] = result.reshape(view.shape)
+        for kernel_call in row:
+            numbers = [self._number(a) for a in kernel_call.args]
+            slots = self._new(8 * len(numbers))
+            slots.bytes[:] = np.array(numbers, np.int64).view(np.uint8)
+            kernel = _KERNEL(self.executable.code.kernels[kernel_call.spec].address)
+            for thread in range(THREADS):
+                kernel(slots.address, thread, THREADS)
+
+    def _number(self, argument: Argument) -> int:
+        if isinstance(argument, int):
+            return argument
+        if isinstance(argument, Scratch):
+            return self._new(THREADS * argument.nbytes, fill=0).address
+        if isinstance(argument, Packed):
+            packed = argument.packing.pack(self._source(argument))
+            region = self._new(packed.nbytes)
+            region.bytes[:] = packed.reshape(-1).view(np.uint8)
+            return region.address
+        view = argument.view
+        return self.buffers[view.buffer].address + view.offset * view.dtype.itemsize
+
+    def _source(self, argument: Packed) -> np.ndarray:
+        if argument.index is None:
+            return np.zeros(argument.size, np.float32)
+        return self.executable.binding.value(argument.index)  # type: ignore[union-attr]
+
+    def array(self, view: View) -> np.ndarray:
+        whole = self.buffers[view.buffer].bytes.view(view.dtype)
+        strides = [s * view.dtype.itemsize for s in view.strides]
+        return np.lib.stride_tricks.as_strided(whole[view.offset :], view.shape, strides)
+
+
+def networks() -> Iterator[tuple[str, Network]]:
+    """Every kind of kernel, with its edges: odd sizes, strides, dilation, groups, operands."""
+    for name, (make, shape) in LAYERS.items():
+        for tail in ("nothing", "residual-relu", "gate", "twice"):
+            assert tail in TAILS
+            yield f"{name} {tail}", network(make, shape, tail)
+    for size in (1, 3, 8, 17, 33):
+        yield f"conv {size}", network(inside(conv(size, pad=(1, 1))), (1, size, 3, 4))
+        yield f"row {size}", network(conv(3, (1, 3), pad=(0, 1)), (1, 2, 1, size))
+        depthwise = inside(conv(size, (5, 3), num_group=size, stride=(2, 2), pad=(2, 1)))
+        yield f"depthwise {size}", network(depthwise, (2, size, 5, 6))
+        yield f"dense {size}", network(dense(size), (size, 5))
+        yield f"pool {size}", network(inside(pool(kernel=(2, 3), pool_type="avg")), (1, size, 3, 4))
+        yield f"softmax {size}", network(layer("softmax"), (2, size))
+        yield f"across {size}", network(layer("softmax", axis=1), (2, 3, size))
+        yield f"mean {size}", network(layer("mean", axis=(1,), keepdims=True), (2, size))
+        yield (
+            f"batch-dot {size}",
+            network(layer("batch_dot", var("other", (2, 3, size))), (2, 2, 3)),
+        )
+        yield f"strided {size}", strided(size)
+
+
+def strided(size: int) -> Network:
+    """Pointwise with a transposed, a sliced and a repeated operand."""
+    turned = call("transpose", var("x"), axes=(1, 0))
+    cut = call("slice", var("y"), begin=(0, 1), end=(size, 6), step=(1, 2))
+    wide = call("broadcast_to", var("z"), shape=(size, 3))
+    total = call("elemwise_mul", call("elemwise_add", turned, cut), wide)
+    shapes = {"x": (3, size), "y": (size, 6), "z": (1, 3)}
+    random = np.random.default_rng(size)
+    arrays = {n: random.normal(0, 1, s).astype(np.float32) for n, s in shapes.items()}
+    return Network([total], arrays, [])
+
+
+def reaching_too_far(executable: Executable, at_end: bool) -> Executable:
+    """The same executable with its first kernel's input moved by one element."""
+    first, *rest = executable.code.calls
+    (moved,) = first
+    argument = moved.args[0]
+    assert isinstance(argument, Address)
+    view = argument.view
+    there = replace(view, offset=view.offset + (1 if at_end else -1))
+    changed = replace(moved, args=(Address(there), *moved.args[1:]))
+    executable.code = replace(executable.code, calls=((changed,), *rest))
+    return executable
+
+
+def main(place: str, too_far: bool) -> None:
+    kinds: set[str] = set()
+    if too_far:
+        net = network(layer("relu"), (4, 33))
+        executable = compiled(net.outputs, net.arrays)
+        GuardedRun(reaching_too_far(executable, place == "end"), place == "end")(net.inputs)
+        return
+    for name, net in networks():
+        print(name, flush=True)
+        executable = compiled(net.outputs, net.arrays, net.params)
+        kinds |= {kernel_call.spec.kind for row in executable.code.calls for kernel_call in row}
+        found = GuardedRun(executable, place == "end")(net.inputs)
+        assert_near(found, run_reference(net.outputs, net.arrays))
+    print(*sorted(kinds))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], "--too-far" in sys.argv)

@@ -1,0 +1,211 @@
+"""Tests of the tests: mistakes are planted, and what should find them must."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import conftest
+from compiling import assert_near, call, compiled, plan_of, run_compiled, run_reference, var
+from hybridjit.codegen import generate
+from hybridjit.codegen.call import Address
+from hybridjit.codegen.kernels import program
+from hybridjit.config import override
+from hybridjit.errors import InternalError
+from hybridjit.ir.node import Output
+from hybridjit.ir.plan import Plan
+from hybridjit.ops import lookup
+from hybridjit.passes.verify_plan import verify_plan
+from hybridjit.runtime.executable import Executable
+
+X = np.linspace(-1, 1, 50, dtype=np.float32)  # no whole number of vectors
+
+
+def squared() -> list[Output]:
+    return [call("square", var("x"))]
+
+
+def two_branches() -> list[Output]:
+    """Two intermediates that are alive together."""
+    x = var("x")
+    total = call("elemwise_add", call("softmax", x), call("log_softmax", x), name="total")
+    return [call("softmax", total, name="last")]
+
+
+# --- a wrong scalar rule ---
+
+
+@pytest.fixture
+def wrong_square(monkeypatch):
+    """``square`` compiled as x * x + 1e-3, while the reference stays right."""
+    wrong = replace(lookup("square"), scalar=lambda b, x: b.add(b.mul(x, x), b.const(1e-3)))
+    monkeypatch.setattr(program, "lookup", lambda name: wrong if name == "square" else lookup(name))
+    monkeypatch.setattr(generate, "_KERNELS", {})
+
+
+def test_comparison_finds_a_wrong_scalar_rule(wrong_square):
+    found = run_compiled(squared(), {"x": X})
+    with pytest.raises(AssertionError, match="output 0 differs by 0.001"):
+        assert_near(found, run_reference(squared(), {"x": X}))
+
+
+def test_check_mode_finds_a_wrong_scalar_rule(wrong_square):
+    executable = compiled(squared(), {"x": X})
+    with override(check=True), pytest.raises(InternalError, match="step 0 .pointwise: square"):
+        executable([X])
+
+
+def test_the_rule_is_right_again():
+    assert_near(run_compiled(squared(), {"x": X}), run_reference(squared(), {"x": X}))
+
+
+# --- overlapping buffers ---
+
+
+def overlapping(plan: Plan) -> Plan:
+    """The plan with all buffers of its arena in one place."""
+    return replace(plan, buffers=tuple(replace(b, offset=0) for b in plan.buffers))
+
+
+def with_plan(executable: Executable, plan: Plan) -> Executable:
+    other = Executable(plan, executable.code)
+    other.bind({})
+    return other
+
+
+def test_verifier_finds_overlapping_buffers():
+    plan = plan_of(two_branches(), {"x": X})
+    verify_plan(plan)
+    with pytest.raises(InternalError, match="P1 buffers . and . overlap while both are alive"):
+        verify_plan(overlapping(plan))
+
+
+def test_overlapping_buffers_give_wrong_numbers():
+    """What the verifier guards against is real: comparison and check mode find it too."""
+    executable = compiled(two_branches(), {"x": X})
+    wanted = run_reference(two_branches(), {"x": X})
+    assert_near(executable([X]), wanted)
+    broken = with_plan(executable, overlapping(executable.plan))
+    with pytest.raises(AssertionError, match="differs by"):
+        assert_near(broken([X]), wanted)
+    with override(check=True), pytest.raises(InternalError, match="which another step overwrote"):
+        broken([X])
+
+
+# --- memory ---
+
+
+def redirected(executable: Executable, position: int, step: int, to: int, offset: int) -> None:
+    """Let a kernel's argument ``position`` point to element ``offset`` of buffer ``to``."""
+    calls = list(executable.code.calls)
+    (kernel_call,) = calls[step]
+    argument = kernel_call.args[position]
+    assert isinstance(argument, Address)
+    there = Address(replace(argument.view, buffer=to, offset=offset))
+    args = (*kernel_call.args[:position], there, *kernel_call.args[position + 1 :])
+    calls[step] = (replace(kernel_call, args=args),)
+    executable.code = replace(executable.code, calls=tuple(calls))
+
+
+def buffer_numbers(executable: Executable, kind: str) -> list[int]:
+    return [b.number for b in executable.plan.buffers if b.kind == kind]
+
+
+def test_check_mode_finds_a_write_beyond_the_arena():
+    """The first branch's result lies eight floats too far back: canaries there are broken."""
+    executable = compiled(two_branches(), {"x": X})
+    first = next(b for b in executable.plan.buffers if b.kind == "arena" and b.offset == 0)
+    step = next(s for s in executable.plan.steps if s.writes[0].buffer == first.number)
+    redirected(executable, 1, step.number, first.number, -8)
+    with override(check=True), pytest.raises(InternalError):
+        executable([X])
+    instance = executable._idle[0]
+    with pytest.raises(InternalError, match="wrote outside the arena"):
+        instance.arena.check_canaries("the planted step")
+
+
+def test_check_mode_finds_a_written_input():
+    executable = compiled(two_branches(), {"x": X})
+    (source,) = buffer_numbers(executable, "input")
+    redirected(executable, 1, len(executable.plan.steps) - 1, source, 0)
+    with override(check=True), pytest.raises(InternalError):
+        executable([X.copy()])
+
+
+def test_check_mode_finds_a_read_of_what_is_dead():
+    """The last step reads the first branch, which ended before: NaN has taken its place."""
+    executable = compiled(two_branches(), {"x": X})
+    last = len(executable.plan.steps) - 1
+    dead = next(b for b in executable.plan.buffers if b.kind == "arena" and b.last < last)
+    redirected(executable, 0, last, dead.number, 0)
+    with override(check=True), pytest.raises(InternalError, match="differs from its reference"):
+        executable([X])
+
+
+# --- the comparison itself ---
+
+RIGHT = [np.array([1, -2, 4], np.float32)]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        np.array([1, -2, 4.0001], np.float32),
+        np.array([1, -2, np.nan], np.float32),
+        np.array([1, -2, np.inf], np.float32),
+        np.array([1, -2], np.float32),
+        np.array([1, -2, 4], np.float64),
+        np.array([[1, -2, 4]], np.float32),
+    ],
+    ids=["value", "nan", "inf", "shape", "dtype", "rank"],
+)
+def test_comparison_refuses(wrong: np.ndarray):
+    with pytest.raises(AssertionError):
+        assert_near([wrong], RIGHT)
+
+
+def test_comparison_wants_the_same_special_values():
+    special = np.array([np.nan, np.inf, -np.inf, 1], np.float32)
+    assert_near([special.copy()], [special])
+    for index in range(3):
+        other = special.copy()
+        other[index] = 0
+        with pytest.raises(AssertionError):
+            assert_near([other], [special])
+
+
+def test_comparison_accepts_rounding_and_wants_every_output():
+    assert_near([np.array([1, -2, 4.00002], np.float32)], RIGHT)
+    with pytest.raises(AssertionError):
+        assert_near([], RIGHT)
+    with pytest.raises(AssertionError):
+        assert_near([np.array([1, 3])], [np.array([1, 2])])
+
+
+# --- golden files ---
+
+
+class _Options:
+    def __init__(self, update: bool) -> None:
+        self.update = update
+
+    def getoption(self, name: str) -> bool:
+        assert name == "--update-golden"
+        return self.update
+
+
+def test_update_of_golden_files_is_refused_in_ci(monkeypatch):
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.UsageError, match="refused when CI is set"):
+        conftest.pytest_configure(_Options(True))
+    conftest.pytest_configure(_Options(False))
+    monkeypatch.delenv("CI")
+    conftest.pytest_configure(_Options(True))
+
+
+def test_golden_text_must_be_equal(golden):
+    golden("one line\n  and another")
+    with pytest.raises(AssertionError):
+        golden("one line\n  and another one")

@@ -1,0 +1,35 @@
+"""Every kind of kernel with its memory hard against pages that nobody may touch (``guarded.py``).
+
+A read or write one element outside ends the process, so it runs as a process of its own.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hybridjit.codegen.kernels import KERNELS
+
+PROGRAM = Path(__file__).parent / "guarded.py"
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="mprotect is called as on Linux")
+
+
+def run_guarded(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(PROGRAM), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+
+@pytest.mark.parametrize("place", ["end", "start"])
+def test_nothing_outside_a_buffer_is_touched(place: str):
+    done = run_guarded(place)
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0, f"it ended at: {lines[-1:]}\n{done.stderr[-2000:]}"
+    assert lines[-1].split() == sorted(KERNELS)
+
+
+@pytest.mark.parametrize("place", ["end", "start"])
+def test_one_element_too_far_ends_the_process(place: str):
+    assert run_guarded(place, "--too-far").returncode < 0
