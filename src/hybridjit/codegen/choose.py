@@ -143,7 +143,8 @@ def _choose_norm(step: Step, setting: Setting) -> tuple[Call, ...]:
     views = views_of(step, anchor.inputs)
     shape = anchor.shape
     spec = LayerNormSpec(size=shape[-1], eps=anchor.attrs["eps"])
-    args = (*map(Address, views), Address(step.writes[0]), product(shape[:-1]))
+    tensors = (*views, step.writes[0])
+    args: tuple[Argument, ...] = (*map(Address, tensors), product(shape[:-1]))
     return (Call(spec, args, 8 * product(shape)),)
 
 

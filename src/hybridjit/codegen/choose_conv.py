@@ -154,8 +154,9 @@ def _choose_matmul(step: Step, target: Target) -> tuple[Call, ...]:
         program=program,
     )
     scratch = Scratch(4 * spec.scratch_floats(target.lanes))
-    extra = (*map(Address, others), *map(Address, step.writes), scratch, batch)
-    return (Call(spec, (Address(left), Address(right), *extra), batch * m * n * spec.k),)
+    views = (left, right, *others, *step.writes)
+    args: tuple[Argument, ...] = (*map(Address, views), scratch, batch)
+    return (Call(spec, args, batch * m * n * spec.k),)
 
 
 def three(values: Ints, default: int) -> Ints:
