@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import re
 import sys
-import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .config import config
+from .forks import Rank, held_at_fork
 from .ir.graph import Graph, from_symbol
 from .ir.node import Output
 from .ir.plan import Plan, plan_text
@@ -141,7 +141,7 @@ def write_stage(folder: Path, number: int, stage: str, text: str) -> Path:
 
 
 _COMPILATIONS = itertools.count()
-_LOCK = threading.Lock()
+_LOCK = held_at_fork(Rank.COMPILING)
 
 
 def compile_graph(

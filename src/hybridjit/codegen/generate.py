@@ -12,7 +12,7 @@ from ..ir.plan import Plan
 from ..target import Target
 from .call import Call, Packed, Setting
 from .choose import choose
-from .jit import Library, assembly, compile_object, find_target, load_driver, optimised_text
+from .jit import LOCK, Library, assembly, compile_object, find_target, load_driver, optimised_text
 from .module import emit_driver, emit_kernel, kernel_name
 from .objects import load_object, object_key, prune, store_object
 from .spec import KernelSpec
@@ -47,8 +47,8 @@ class Code:
     driver: Any
 
 
-held_at_fork(Rank.LLVM, jit.LOCK)
 _LOCK = held_at_fork(Rank.KERNELS)
+held_at_fork(Rank.LLVM, LOCK)
 _KERNELS: weakref.WeakValueDictionary[tuple[Target, KernelSpec], Kernel] = (
     weakref.WeakValueDictionary()
 )

@@ -10,7 +10,6 @@ weights are packed again when it moved.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +19,7 @@ from ..autograd import FLAGS, is_training
 from ..compiler import Options, compile_graph
 from ..context import Context
 from ..errors import MXNetError
+from ..forks import Rank, held_at_fork
 from ..ir.node import Output
 from ..nd import NDArray
 from ..nd.storage import WRITES, Storage
@@ -29,6 +29,10 @@ from ..types import TensorType, type_of
 from .inference import finish_deferred
 from .interpreter import interpret_nodes
 from .parameter import Parameter
+
+# Held from the look at the parameters to the end of packing them; calls that find all as it was
+# take no lock.
+_binding = held_at_fork(Rank.BINDING)
 
 
 class CachedGraph:
@@ -58,7 +62,6 @@ class CachedGraph:
         self.compiled = True
         self.monitor: tuple[Callable[..., Any], bool] | None = None
         self.cache = SignatureCache(name, input_names)
-        self._lock = threading.RLock()
         self._latest: Entry | None = None
         self._writes = -1
         # Storages, not their ids: a freed one's id may come back with the same version.
@@ -102,7 +105,7 @@ class CachedGraph:
 
     def _entry_for(self, arrays: Sequence[NDArray]) -> Entry:
         """The compiled graph for these inputs, with the parameters as they are now."""
-        with self._lock:
+        with _binding:
             params = self._parameter_arrays(arrays)
             self._notice_writes(params)
             types = [type_of(array._data) for array in arrays]

@@ -7,7 +7,6 @@ known here.
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple
 from .. import nd, sym
 from ..context import Context
 from ..errors import DeferredInitializationError
+from ..forks import Rank, held_at_fork
 from ..nd import NDArray
 from ..sym import Symbol
 from ..types import TensorType, type_of
@@ -27,7 +27,7 @@ from .structure import Format, flatten, regroup, same_arguments, tensors_in
 from .trace import Trace, trace
 
 # Held while a block is traced: two threads may make the first call to one net.
-_tracing = threading.RLock()
+_tracing = held_at_fork(Rank.TRACING)
 
 
 class _Cached(NamedTuple):

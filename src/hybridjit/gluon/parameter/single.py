@@ -7,7 +7,6 @@ place, through the NDArray, so whoever holds it sees them. Gradients are not kep
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn
@@ -17,6 +16,7 @@ import numpy as np
 from ... import initializer, nd, sym
 from ...context import Context, current_context
 from ...errors import DeferredInitializationError, MXNetError
+from ...forks import Rank, held_at_fork
 from ...initializer import InitDesc, Initializer
 from ...nd import NDArray
 from ...nd.storage import WRITES
@@ -24,7 +24,7 @@ from ...sym import Symbol
 
 _GRAD_REQS = ("write", "add", "null")
 # Two threads may run the first forward of one net: only one of them may make the arrays.
-_initialising = threading.RLock()
+_initialising = held_at_fork(Rank.INITIALISING)
 
 
 class _Deferred(NamedTuple):

@@ -1,0 +1,291 @@
+"""The README's promises, one after the other, on a network that MXNet trained.
+
+What needs a process of its own (fork, files written) is a small program run by Python.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hybridjit
+from hybridjit import gluon, nd
+from hybridjit.errors import MXNetError
+from hybridjit.runtime.cache import MAX_SIGNATURES
+from hybridjit.runtime.threads import threads
+
+DIGITS = Path(__file__).parent.parent / "examples" / "digits"
+PREFIX = str(DIGITS / "digits")
+
+
+@pytest.fixture(scope="module")
+def net() -> gluon.SymbolBlock:
+    return hybridjit.load(PREFIX)
+
+
+@pytest.fixture(scope="module")
+def images() -> np.ndarray:
+    """float32 [24,1,28,28]: enough work that several threads share it."""
+    small = np.load(DIGITS / "digits-test.npz")["images"][:24].astype("float32") / 16
+    large = np.kron(small, np.ones((1, 3, 3), "float32"))
+    return np.pad(large, ((0, 0), (2, 2), (2, 2)))[:, np.newaxis]
+
+
+@pytest.fixture(scope="module")
+def logits() -> np.ndarray:
+    return np.load(DIGITS / "digits-test.npz")["logits"][:24]
+
+
+def run(net: gluon.SymbolBlock, images: np.ndarray) -> np.ndarray:
+    return net(nd.array(images)).asnumpy()
+
+
+def programs_output(program: str, **settings: str) -> str:
+    """What a program prints, run with these images' folder as its only argument."""
+    environment = {**os.environ, "HYBRIDJIT_CACHE_DIR": "off", **settings}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program, PREFIX],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# ---- numbers ------------------------------------------------------------------------------------
+
+
+def test_the_same_numbers_eager_and_compiled(net, images, logits):
+    compiled = run(net, images)
+    plain = hybridjit.load(PREFIX)
+    plain.hybridize(active=False)
+    limit = 1e-5 * np.abs(logits).max()
+    assert np.abs(compiled - run(plain, images)).max() <= limit
+    assert np.abs(compiled - logits).max() <= limit
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_the_same_bits_for_any_number_of_threads(net, images, count):
+    with threads(1):
+        alone = run(net, images)
+    with threads(count):
+        for _ in range(3):
+            np.testing.assert_array_equal(run(net, images), alone)
+
+
+def test_the_same_bits_at_any_place_in_the_batch(net, images):
+    in_order = run(net, images)
+    for step in range(1, 4):
+        np.testing.assert_array_equal(
+            run(net, np.roll(images, step, 0)), np.roll(in_order, step, 0)
+        )
+    np.testing.assert_array_equal(run(net, images[::-1].copy())[::-1], in_order)
+
+
+# ---- threads and processes ----------------------------------------------------------------------
+
+
+def in_threads(work: Callable[[int], None], count: int) -> None:
+    """``work(i)`` in ``count`` threads that start together; the first error is raised here."""
+    start, errors = threading.Barrier(count), []
+
+    def body(number: int) -> None:
+        try:
+            start.wait()
+            work(number)
+        except BaseException as error:
+            errors.append(error)
+
+    running = [threading.Thread(target=body, args=(i,)) for i in range(count)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+def test_calls_from_several_threads(net, images):
+    wanted = [run(net, images[i : i + 8]) for i in range(8)]
+
+    def work(number: int) -> None:
+        for _ in range(25):
+            np.testing.assert_array_equal(run(net, images[number : number + 8]), wanted[number])
+
+    in_threads(work, 8)
+
+
+LOAD_ONCE = """
+import os, sys, threading, warnings
+warnings.filterwarnings("ignore", message=".*fork")  # Python's own advice: there are threads
+import numpy as np
+import hybridjit
+from hybridjit import nd
+net = hybridjit.load(sys.argv[1])
+x = nd.array(np.random.default_rng(0).random((16, 1, 28, 28), "float32"))
+before = net(x).asnumpy()
+"""
+
+FORK = """
+def child():
+    return bool((net(x).asnumpy() == before).all()) and net(x[0:5]).shape == (5, 10)
+
+def fork_children(count):
+    running = []
+    for _ in range(count):
+        pid = os.fork()
+        if pid == 0:
+            good = False
+            try:
+                good = child()
+            finally:
+                os._exit(0 if good else 1)
+        running.append(pid)
+    return [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in running]
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_load_once_then_fork():
+    """Children run what the parent compiled, and compile what is new, all at the same time."""
+    program = LOAD_ONCE + FORK + "print(fork_children(4), bool((net(x).asnumpy() == before).all()))"
+    for count in ("1", "3"):
+        assert programs_output(program, HYBRIDJIT_NUM_THREADS=count) == "[0, 0, 0, 0] True\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_fork_while_other_threads_compile_and_call():
+    program = (
+        LOAD_ONCE
+        + FORK
+        + """
+going = True
+
+def compile_shapes():
+    batch = 0
+    while going:
+        batch += 1
+        net(nd.ones((batch % 40 + 1, 1, 28, 28)))
+
+def call():
+    while going:
+        net(x)
+
+others = [threading.Thread(target=f, daemon=True) for f in (compile_shapes, call)]
+for thread in others:
+    thread.start()
+codes = [code for _ in range(8) for code in fork_children(2)]
+going = False
+for thread in others:
+    thread.join()
+print(codes)
+"""
+    )
+    assert programs_output(program, HYBRIDJIT_NUM_THREADS="2") == f"{[0] * 16}\n"
+
+
+# ---- parameters and shapes ----------------------------------------------------------------------
+
+
+def compiled_signatures(net: gluon.SymbolBlock) -> int:
+    assert net._cached is not None
+    return net._cached.graph.cache.compiled
+
+
+def test_a_parameter_that_changes_takes_effect_and_compiles_nothing(images):
+    net = hybridjit.load(PREFIX)
+    before = run(net, images)
+    count = compiled_signatures(net)
+    last = net.collect_params()["digits_fc3_weight"]
+    weight = last.data().asnumpy()
+    last.set_data(nd.array(2 * weight))
+    np.testing.assert_allclose(run(net, images), 2 * before, rtol=1e-6)
+    last.data()[0] = 0
+    assert (run(net, images)[:, 0] == 0).all() and (run(net, images)[:, 1] != 0).all()
+    net.collect_params().load(f"{PREFIX}-0000.params")
+    np.testing.assert_array_equal(run(net, images), before)
+    assert compiled_signatures(net) == count
+
+
+def test_signatures_are_kept_up_to_a_bound(images):
+    net = hybridjit.load(PREFIX)
+    for batch in range(1, MAX_SIGNATURES + 3):
+        run(net, images[:batch])
+    assert compiled_signatures(net) == MAX_SIGNATURES + 2
+    assert len(net._cached.graph.cache) == MAX_SIGNATURES
+    run(net, images[: MAX_SIGNATURES + 2])
+    assert compiled_signatures(net) == MAX_SIGNATURES + 2
+    run(net, images[:1])
+    assert compiled_signatures(net) == MAX_SIGNATURES + 3
+
+
+class Mixed(gluon.HybridBlock):
+    """Operators with kernels around some that have none."""
+
+    def hybrid_forward(self, F, x):
+        y = F.relu(x * 2)
+        y = F.sort(y, axis=1) + F.cast(F.cast(x, dtype="int32"), dtype="float32")
+        return F.softmax(F.gammaln(F.abs(y) + 1))
+
+
+def test_operators_without_a_kernel_run_between_kernels():
+    net, x = Mixed(), nd.random.uniform(-3, 3, shape=(4, 9))
+    eager = net(x).asnumpy()
+    net.hybridize()
+    np.testing.assert_allclose(net(x).asnumpy(), eager, rtol=1e-5)
+
+
+class SizedByValues(gluon.HybridBlock):
+    def hybrid_forward(self, F, x, mask):
+        return F.contrib.boolean_mask(x, mask)
+
+
+def test_a_shape_that_depends_on_values_is_refused_by_name():
+    net = SizedByValues()
+    net.hybridize()
+    with pytest.raises(MXNetError, match="boolean_mask"):
+        net(nd.ones((3, 2)), nd.array([1, 0, 1]))
+
+
+# ---- no surprises -------------------------------------------------------------------------------
+
+
+def test_denormal_numbers_are_left_alone(net, images):
+    run(net, images)
+    assert np.float32(1e-40) * np.float32(1) > 0
+
+
+def test_nothing_is_written_but_compiled_objects(tmp_path):
+    """Neither sockets nor files, as Python's audit hooks report them."""
+    program = """
+import sys
+seen = []
+
+def listen(event, args):
+    if event.startswith("socket."):
+        seen.append(event)
+    elif event == "open" and isinstance(args[0], str) and set(args[1] or "") & set("wax+"):
+        seen.append(args[0])
+    elif event in ("os.mkdir", "os.rename"):
+        seen.append(str(args[0]))
+
+sys.addaudithook(listen)
+import hybridjit
+from hybridjit import nd
+hybridjit.load(sys.argv[1])(nd.ones((2, 1, 28, 28))).asnumpy()
+print("\\n".join(seen))
+"""
+    settings = {"PYTHONDONTWRITEBYTECODE": "1", "HOME": str(tmp_path / "home")}
+    assert programs_output(program, **settings).split() == []
+    folder = tmp_path / "objects"
+    written = programs_output(program, **settings, HYBRIDJIT_CACHE_DIR=str(folder)).split()
+    assert written and all(Path(name).is_relative_to(folder) for name in written)
