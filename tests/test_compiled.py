@@ -15,6 +15,7 @@ from hybridjit.ir.node import Output, apply, variable
 from hybridjit.ops import OpDef, all_ops, run_ref
 from hybridjit.types import UNKNOWN, type_of
 from neighbours import LAYERS, TAILS, Network, conv, dense, inside, layer, network, pool
+from recorded import NETWORKS, arrays_of, as_list, block_of
 from samples import Sample, samples
 
 # Allowed difference as a part of the largest value, where it is not the dtype's own.
@@ -181,3 +182,15 @@ class TestSizes:
 def test_batch(name: str, batch: int, kernels):
     make, (_, *rest) = LAYERS[name]
     check_network(network(make, (batch, *rest)), kernels)
+
+
+# --- whole networks, every step against its reference in poisoned memory ---
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_network_in_check_mode(name: str):
+    net = block_of(name)
+    net.hybridize()
+    inputs, wanted = arrays_of(name)
+    with override(check=True):
+        assert_near(as_list(net(*inputs)), wanted, 1e-4)
