@@ -6,6 +6,7 @@ Registering an operator adds its tests; ``samples.py`` gives the inputs.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from hybridjit.ir.node import Output, apply, variable
 from hybridjit.ops import OpDef, all_names, all_ops, run_ref
 from hybridjit.ops.attrs import attr_text
 from hybridjit.passes.infer import infer_node_types
-from hybridjit.types import UNKNOWN, merge, type_of
+from hybridjit.types import UNKNOWN, TensorType, merge, type_of
 from samples import Sample, error_samples, samples
 
 CASES = [pytest.param(op, s, id=f"{op.name}-{s.name}") for op in all_ops() for s in samples(op)]
@@ -79,6 +80,21 @@ class TestOp:
         outs = op.infer(given, (UNKNOWN,) * len(op.output_names(attrs)), **attrs)[1]
         assert op.infer(given, outs, **attrs) == (given, outs)
 
+    def test_infer_takes_partial_types(self, op: OpDef, sample: Sample):
+        """Whatever follows from less must agree with what follows from everything."""
+        attrs = op.parse(sample.attrs)
+        unknown = (UNKNOWN,) * len(op.output_names(attrs))
+        given = tuple(type_of(a) for a in sample.arrays)
+        outs = op.infer(given, unknown, **attrs)[1]
+        for known in blurred(given):
+            for results in (unknown, outs):
+                found_ins, found_outs = op.infer(known, results, **attrs)
+                pairs = list(zip((*found_ins, *found_outs), (*given, *outs)))
+                if op.name in PRESUMED:
+                    pairs = [pairs[i] for i, t in enumerate(known) if t.is_known]
+                for found, whole in pairs:
+                    assert merge(found, whole) == whole
+
     def test_json_round_trip(self, op: OpDef, sample: Sample):
         attrs = op.parse(sample.attrs)
         written = json.loads(json.dumps({k: attr_text(v) for k, v in attrs.items()}))
@@ -110,6 +126,26 @@ def test_views_keep_the_values(shape):
     plain = np.arange(np.prod(shape)).reshape(shape)
     for view in VIEWS:
         np.testing.assert_array_equal(view(plain), plain)
+
+
+# Operators that give an input of which nothing is said the type that it usually has.
+PRESUMED = {
+    "SoftmaxOutput": "a label per line, although one of the data's shape is accepted",
+    "LeakyReLU": "a gamma per channel, although a single number is accepted",
+    "CTCLoss": "lengths in float32, although integers are accepted",
+    "_plus_scalar": "int64 data behind an int64 result, although bool data gives one too",
+}
+
+
+def blurred(types: tuple[TensorType, ...]) -> Iterator[tuple[TensorType, ...]]:
+    """The types with one thing unknown each time: a size, a shape, a dtype, all but the first."""
+    for i, t in enumerate(types):
+        axes = range(t.ndim) if t.size else ()  # an unknown size does not follow from zero
+        sizes = [(*t.dims[:a], None, *t.dims[a + 1 :]) for a in axes]
+        for less in (*(t.with_shape(s) for s in (None, *sizes)), t.with_dtype(None), UNKNOWN):
+            yield (*types[:i], less, *types[i + 1 :])
+    yield tuple(t if i == 0 else UNKNOWN for i, t in enumerate(types))
+    yield (UNKNOWN,) * len(types)
 
 
 def assert_close(found: np.ndarray, wanted: np.ndarray) -> None:

@@ -44,13 +44,12 @@ class _Sizes(NamedTuple):
         return shapes if self.projection is None else [*shapes, (self.projection, self.hidden)]
 
     def parameter_count(self, channels: int) -> int:
-        weights = sum(
-            rows * columns
-            for layer in range(self.layers)
-            for rows, columns in self.weight_shapes(channels, layer)
+        first, rest = (
+            sum(rows * columns for rows, columns in self.weight_shapes(channels, layer))
+            for layer in (0, 1)
         )
         biases = self.layers * 2 * self.gates * self.hidden
-        return self.directions * (weights + biases)
+        return self.directions * (first + (self.layers - 1) * rest + biases)
 
 
 def _sizes(

@@ -30,12 +30,9 @@ def _check(shape: PartialShape, axis: int, last_axis: int) -> None:
 
 
 def _lengths(lengths: Types, data: TensorType, axis: int) -> Types:
-    """One number per sample; of the data's type when nothing else is known."""
+    """One number per sample, of any type."""
     assert data.shape is not None
-    return tuple(
-        fill(t, (data.shape[1 - axis],), data.dtype if t.dtype is None else t.dtype)
-        for t in lengths
-    )
+    return tuple(fill(t, (data.shape[1 - axis],), None) for t in lengths)
 
 
 def _infer_like(last_axis: int) -> Any:
