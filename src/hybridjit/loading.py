@@ -79,7 +79,7 @@ def load(prefix: str, epoch: int = 0, ctx: Context | None = None) -> SymbolBlock
     path = f"{prefix}-{epoch:04d}.params"
     params = load_params(path)
     roles = sort_variables(outputs, params)
-    require_parameters(roles, path)
+    require_parameters(roles, path, params)
     return make_block(outputs, roles, params, ctx)
 
 
@@ -174,11 +174,18 @@ def _role(uses: list[Reading]) -> str:
     return "missing" if any(use.slot in _LEARNED for use in uses) else "input"
 
 
-def require_parameters(roles: Roles, path: str) -> None:
-    """Raises MXNetError listing every parameter that the file lacks."""
-    if roles.missing:
-        names = ", ".join(f"'{name}'" for name in roles.missing)
-        raise MXNetError(f"the graph reads parameters that are missing in {path}: {names}")
+def require_parameters(roles: Roles, path: str, held: Collection[str]) -> None:
+    """Raises MXNetError listing every parameter that the file, which has ``held``, lacks."""
+    if not roles.missing:
+        return
+    names = ", ".join(f"'{name}'" for name in roles.missing)
+    message = f"the graph reads parameters that are missing in {path}: {names}"
+    if any("." in name for name in held):
+        message += (
+            ". Its names are those of save_parameters, which fit the block that wrote them; "
+            "a graph needs the file that export writes"
+        )
+    raise MXNetError(message)
 
 
 def without_labels(outputs: Iterable[Output], labels: Collection[str]) -> tuple[Output, ...]:

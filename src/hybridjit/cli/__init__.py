@@ -34,12 +34,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Raises SystemExit as argparse does, for ``--help`` and for words that it does not know.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    parser = _parser(words[0] if words else "")
+    try:
+        parser = _parser(words[0] if words else "")
+    except ImportError as error:
+        return _no_compiler(words[0], error)
     args = parser.parse_args(words)
     try:
         code = args.run(args)
         sys.stdout.flush()
         return code
+    except ImportError as error:
+        return _no_compiler(args.command, error)
     except UsageError as error:
         print(f"hybridjit {args.command}: {error}", file=sys.stderr)
         return 2
@@ -57,6 +62,13 @@ def _problem(error: Exception, args: argparse.Namespace) -> int:
         traceback.print_exception(error)
     else:
         print(f"hybridjit {args.command}: {error}", file=sys.stderr)
+    return 1
+
+
+def _no_compiler(command: str, error: ImportError) -> int:
+    if not (error.name or "").startswith("llvmlite"):
+        raise error
+    print(f"hybridjit {command}: llvmlite cannot be loaded: {error}", file=sys.stderr)
     return 1
 
 

@@ -10,7 +10,8 @@ from typing import TypeVar
 import numpy as np
 
 from ..compiler import find_target
-from ..config import override
+from ..config import config, override
+from ..target import Target
 from ..types import DTYPE_NAMES
 
 Item = TypeVar("Item")
@@ -50,17 +51,17 @@ def add_target(parser: argparse.ArgumentParser) -> None:
 
 
 @contextmanager
-def chosen_target(name: str | None) -> Iterator[None]:
-    """Compile for ``--target`` inside the block. Raises UsageError if this host cannot."""
-    if name is None:
-        yield
-        return
-    with override(target=name):
+def chosen_target(name: str | None) -> Iterator[Target]:
+    """Compile for ``--target`` inside the block, or for what HYBRIDJIT_TARGET says.
+
+    Raises UsageError if this host cannot run it.
+    """
+    with override(target=name or config.target):
         try:
-            find_target()
+            target = find_target()
         except ValueError as error:
-            raise UsageError(f"--target: {str(error).partition(': ')[2] or error}") from None
-        yield
+            raise UsageError(str(error)) from None
+        yield target
 
 
 def named_shape(text: str) -> tuple[str, tuple[int, ...]]:

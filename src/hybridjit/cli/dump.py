@@ -7,6 +7,7 @@ Stages before ``spec`` are made without LLVM, and nothing after the last wanted 
 from __future__ import annotations
 
 import argparse
+from contextlib import suppress
 from pathlib import Path
 
 from ..compiler import STAGES, Journal, compile_graph, plan_graph, write_stage
@@ -53,13 +54,13 @@ def run(args: argparse.Namespace) -> int:
     model, input_types, param_types = model_of(args)
     sink = _Sink(args.after, args.out, args.kernel)
     journal = Journal(args.after, sink)
-    needs_llvm = any(stage in _LLVM_STAGES for stage in args.after)
-    compile_ = compile_graph if needs_llvm else plan_graph
-    with chosen_target(args.target if needs_llvm else None):
-        try:
-            compile_(model.outputs, input_types, param_types, journal=journal, name=model.name)
-        except _EnoughSeen:
-            pass
+    graph = (model.outputs, input_types, param_types)
+    with suppress(_EnoughSeen):
+        if any(stage in _LLVM_STAGES for stage in args.after):
+            with chosen_target(args.target):
+                compile_graph(*graph, journal=journal, name=model.name)
+        else:
+            plan_graph(*graph, journal, model.name)
     for stage in args.after:
         if stage not in sink.seen:
             sink.show(STAGES.index(stage), stage, f"{stage} was left out by HYBRIDJIT_SKIP")

@@ -58,8 +58,8 @@ def read_model(symbol: str, params: str | None, given: Mapping[str, object]) -> 
     outputs = symbol_json.load(symbol)
     arrays = None if params is None else load_params(params)
     roles = sort_variables(outputs, arrays or ())
-    if params is not None:
-        require_parameters(roles, params)
+    if params is not None and arrays is not None:
+        require_parameters(roles, params, arrays)
     kept = [name for name in roles.labels if name in given]
     cut = tuple(name for name in roles.labels if name not in given)
     roles = Roles((*roles.inputs, *kept), cut, roles.missing)
@@ -91,7 +91,7 @@ def variable_types(
     unknown = [name for name in model.inputs if name in found and not found[name].is_known]
     if unknown:
         options = " ".join(f"--shape {name}=..." for name in unknown)
-        raise UsageError(f"the shape of {_listed(unknown)} is not known: give {options}")
+        raise UsageError(f"the shape of {listed(unknown)} is not known: give {options}")
     inputs = {name: found[name] for name in names if name in model.inputs}
     params = {name: found[name] for name in names if name not in model.inputs}
     _require_types(params)
@@ -101,23 +101,23 @@ def variable_types(
 def _require_names(given: Mapping[str, object], names: list[str], model: Model) -> None:
     wrong = [name for name in given if name not in names]
     if wrong:
-        inputs = _listed(model.inputs)
-        raise UsageError(f"the graph has no variable {_listed(wrong)}; its inputs are {inputs}")
+        inputs = listed(model.inputs)
+        raise UsageError(f"the graph has no variable {listed(wrong)}; its inputs are {inputs}")
     fixed = [name for name in given if name in (model.params or ())]
     if fixed:
-        raise UsageError(f"{_listed(fixed)} has its shape and element type from the --params file")
+        raise UsageError(f"{listed(fixed)} has its shape and element type from the --params file")
 
 
 def _require_types(params: Types) -> None:
     unknown = [name for name, found in params.items() if not found.is_known]
     if unknown:
         raise MXNetError(
-            f"the shape of {_listed(unknown)} does not follow from the inputs: give --params, "
+            f"the shape of {listed(unknown)} does not follow from the inputs: give --params, "
             "or --shape for it as well"
         )
 
 
-def _listed(names: list[str] | tuple[str, ...]) -> str:
+def listed(names: list[str] | tuple[str, ...]) -> str:
     return ", ".join(f"'{name}'" for name in names) or "none"
 
 

@@ -29,7 +29,9 @@ _MOST_ROUNDS = 4000
 class StopwatchLike(Protocol):
     """The part of ``codegen.stopwatch.Stopwatch`` that is used here."""
 
-    def run(self, *numbers: int) -> None: ...
+    def run(
+        self, steps: int, barrier: int, first: int, last: int, tid: int, threads: int
+    ) -> None: ...
 
     @property
     def seconds(self) -> list[float]: ...
@@ -46,13 +48,15 @@ class Part:
 
 @dataclass(frozen=True)
 class Profile:
-    """All parts in order; all times are means over the middle half of the rounds.
+    """All parts in order; all times are means over the faster half of the rounds.
 
-    ``whole``: seconds of a run that was not watched.
+    start  seconds outside of all parts: waking threads, going into native code and back
+    whole  seconds of a run that was not watched
     """
 
     plan: Plan
     parts: tuple[Part, ...]
+    start: float
     whole: float
     threads: int
     rounds: int
@@ -64,8 +68,8 @@ class Profile:
 
     @property
     def excess(self) -> float:
-        """By which part of the whole the parts together differ from it."""
-        return self.total / self.whole - 1
+        """By which part of the whole the parts and the start together differ from it."""
+        return (self.total + self.start) / self.whole - 1
 
 
 class Profiler:
@@ -103,10 +107,12 @@ class Profiler:
         ):
             whole.append(self.run_whole())
             rounds.append(self.run_watched())
-        means = middle_means(rounds)
+        *means, start = faster_means(rounds)
         parts = [Part(step, call, mean) for (step, call), mean in zip(self._calls(), means)]
-        together = middle_means([[t] for t in whole])[0]
-        return Profile(self.executable.plan, tuple(parts), together, self.threads, len(rounds))
+        (together,) = faster_means([[t] for t in whole])
+        return Profile(
+            self.executable.plan, tuple(parts), start, together, self.threads, len(rounds)
+        )
 
     def run_whole(self) -> float:
         """Seconds of a run."""
@@ -117,15 +123,18 @@ class Profiler:
         return time.perf_counter() - start
 
     def run_watched(self) -> list[float]:
-        """Seconds of each part of a run, in order."""
+        """Seconds of each part of a run, in order, and last those outside of all parts."""
         self._caller = self._stopwatch.run
         found: list[float] = []
+        rest = 0.0
         for segment in self.executable.segments:
             start = time.perf_counter()
             self._run_segment(segment)
             took = time.perf_counter() - start
-            found += self._stopwatch.seconds if segment.host is None else [took]
-        return found
+            parts = self._stopwatch.seconds if segment.host is None else [took]
+            found += parts
+            rest += took - sum(parts)
+        return [*found, rest]
 
     def _run_segment(self, segment: Segment) -> None:
         instance = self.instance
@@ -143,15 +152,15 @@ class Profiler:
         return [(step, call) for step, row in zip(plan.steps, rows) for call in (row or (None,))]
 
 
-def middle_means(rounds: Sequence[Sequence[float]]) -> list[float]:
-    """Each column's mean over the half of the rounds whose sums are in the middle.
+def faster_means(rounds: Sequence[Sequence[float]]) -> list[float]:
+    """Each column's mean over the half of the rounds whose sums are the smallest.
 
-    Means add up, as medians do not: the columns together are the mean of those rounds.
+    Means add up, as medians do not: the columns together are what those rounds took. The slower
+    half is where other programs took the machine.
     """
     ordered = sorted(rounds, key=sum)
-    quarter = len(ordered) // 4
-    middle = ordered[quarter : len(ordered) - quarter]
-    return [sum(column) / len(middle) for column in zip(*middle)]
+    faster = ordered[: (len(ordered) + 1) // 2]
+    return [sum(column) / len(faster) for column in zip(*faster)]
 
 
 def bytes_moved(step: Step) -> int:

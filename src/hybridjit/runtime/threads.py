@@ -158,10 +158,17 @@ def threads(count: int) -> Iterator[None]:
 
 def default_thread_count() -> int:
     """The least of OMP_NUM_THREADS, or of affinity, cgroup quota and physical cores."""
+    return explained_default()[0]
+
+
+def explained_default() -> tuple[int, str]:
+    """The default number of threads, and what decides it."""
     wished = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
     if wished.isdigit() and int(wished) > 0:
-        return int(wished)
-    return max(1, min(limit for limit in thread_limits().values() if limit))
+        return int(wished), "OMP_NUM_THREADS"
+    limits = {name: limit for name, limit in thread_limits().items() if limit}
+    count = max(1, min(limits.values()))
+    return count, ", ".join(name for name, limit in limits.items() if limit == count)
 
 
 def thread_limits() -> dict[str, int | None]:

@@ -1,0 +1,158 @@
+"""``hybridjit bench``: compile time, first call, latency and memory of a model.
+
+In: a graph, shapes, thread counts, batch sizes. Out: a row for each of them. What is timed is the
+compiled function on fresh outputs; ``net(x)`` adds a few microseconds to it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..compiler import Journal, compile_graph
+from ..config import override
+from ..runtime.threads import get_num_threads, threads
+from .arguments import UsageError, add_model, add_shapes, add_target, chosen_target, counts, once
+from .model import Model, Types, parameters, read_model, stand_in, variable_types
+from .table import table
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
+_HEADING = (
+    "batch", "threads", "compile ms", "first call ms", "median ms", "p10", "p90", "calls",
+    "images/s", "peak MB",
+)  # fmt: skip
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_model(parser, " (without it, random ones)")
+    add_shapes(parser)
+    parser.add_argument(
+        "--threads", metavar="N,...", type=counts, help="thread counts (default: what a call uses)"
+    )
+    parser.add_argument(
+        "--batch", metavar="N,...", type=counts, help="batch sizes: the first size of every --shape"
+    )
+    parser.add_argument(
+        "--seconds", metavar="S", type=float, default=2.0, help="time for each row (2)"
+    )
+    parser.add_argument(
+        "--cold", action="store_true", help="take no compiled object from the disk cache"
+    )
+    add_target(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    shapes, dtypes = once(args.shape, "--shape"), once(args.dtype, "--dtype")
+    model = read_model(args.symbol, args.params, shapes)
+    cold = override(cache_dir="off") if args.cold else nullcontext()
+    with chosen_target(args.target) as target, cold:
+        print(f"{model.name} on {target}{'' if args.params else ', random parameters'}")
+        rows: list[tuple[str, ...]] = []
+        for batch in args.batch or [None]:
+            given = shapes if batch is None else with_batch(shapes, batch)
+            inputs, params = variable_types(model, given, dtypes)
+            rows += measure_model(model, inputs, params, args.threads, args.seconds)
+    print(table(rows, _HEADING, right=range(len(_HEADING))))
+    return 0
+
+
+def with_batch(shapes: Mapping[str, tuple[int, ...]], batch: int) -> dict[str, tuple[int, ...]]:
+    """The shapes with another first size."""
+    if not shapes:
+        raise UsageError("--batch changes the first size of every --shape, and there is none")
+    return {name: (batch, *shape[1:]) for name, shape in shapes.items() if shape}
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Seconds of a call: the first one, and the spread of those after a warm-up."""
+
+    first: float
+    times: list[float]
+
+    def quantile(self, part: float) -> float:
+        return self.times[min(len(self.times) - 1, int(part * len(self.times)))]
+
+    @property
+    def median(self) -> float:
+        return self.quantile(0.5)
+
+
+def measure_model(
+    model: Model, inputs: Types, params: Types, thread_counts: list[int] | None, seconds: float
+) -> list[tuple[str, ...]]:
+    """A row for each thread count; compiled once."""
+    start = time.perf_counter()
+    executable = compile_graph(model.outputs, inputs, params, journal=Journal(), name=model.name)
+    compiled = time.perf_counter() - start
+    executable.bind(parameters(model, params))
+    arrays = [stand_in(name, wanted) for name, wanted in inputs.items()]
+    batch = arrays[0].shape[0] if arrays and arrays[0].ndim else 1
+    rows = []
+    for number, count in enumerate(thread_counts or [get_num_threads()]):
+        with threads(count):
+            latency = measure_call(lambda: executable(arrays), seconds)
+        numbers = (1e3 * compiled, 1e3 * latency.first) if number == 0 else (None, None)
+        rows.append(_row(batch, count, numbers, latency))
+    return rows
+
+
+def _row(
+    batch: int, count: int, once_only: tuple[float | None, ...], latency: Latency
+) -> tuple[str, ...]:
+    spread = (latency.median, latency.quantile(0.1), latency.quantile(0.9))
+    return (
+        str(batch),
+        str(count),
+        *("" if value is None else f"{value:.1f}" for value in once_only),
+        *(milliseconds(value) for value in spread),
+        str(len(latency.times)),
+        f"{batch / latency.median:.1f}",
+        f"{peak_memory() / 1e6:.0f}",
+    )
+
+
+def milliseconds(seconds: float) -> str:
+    return f"{1e3 * seconds:.{3 if seconds > 1e-3 else 4}f}"
+
+
+def measure_call(call: Callable[[], object], seconds: float) -> Latency:
+    """The first call, then a warm-up for a tenth of the time, then as many calls as fit.
+
+    At least one call is timed, however long it takes.
+    """
+    clock = time.perf_counter
+    start = clock()
+    call()
+    first = clock() - start
+    end = clock() + seconds / 10
+    while clock() < end:
+        call()
+    times: list[float] = []
+    end = clock() + seconds
+    while not times or clock() < end:
+        start = clock()
+        call()
+        times.append(clock() - start)
+    return Latency(first, sorted(times))
+
+
+def peak_memory() -> int:
+    """The most bytes that this process has had resident so far; 0 where nothing tells."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+    except (OSError, StopIteration):
+        if resource is None:
+            return 0
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return most if sys.platform == "darwin" else 1024 * most

@@ -1,0 +1,201 @@
+"""``hybridjit inspect``: what a model needs and holds, before anything is compiled.
+
+In: the files of a model. Out: its inputs, outputs, operators and parameters, and whatever keeps it
+from running: unknown operators with their nodes, missing parameters. Exit code 1 if there is any.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import MXNetError, UnknownOpError
+from ..io import params as params_file
+from ..io import symbol_json
+from ..ir.node import Output, topological
+from ..loading import Reading, Roles, bare_name, is_learned, roles_of
+from ..ops import lookup
+from ..sym.outputs import auxiliary_nodes
+from ..types import type_of
+from .arguments import add_model
+from .ops import kernel
+from .table import indented, table
+
+
+@dataclass(frozen=True)
+class Line:
+    """A node of the file, whether its operator is known or not; ``op`` "null" is a variable."""
+
+    op: str
+    name: str
+    attrs: Mapping[str, str]
+    inputs: tuple[int, ...]
+    slots: tuple[str, ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """All nodes in order, the names of the outputs, and the variables that are states."""
+
+    lines: list[Line]
+    outputs: list[str]
+    states: frozenset[str] = frozenset()
+
+    @property
+    def variables(self) -> list[str]:
+        return list(dict.fromkeys(line.name for line in self.lines if line.op == "null"))
+
+    @property
+    def readings(self) -> list[Reading]:
+        return [
+            Reading(self.lines[i].name, line.op, slot)
+            for line in self.lines
+            for i, slot in zip(line.inputs, line.slots)
+        ]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_model(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    listing = read_listing(args.symbol)
+    arrays = {} if args.params is None else read_arrays(args.params)
+    held = {bare_name(name) for name in arrays}
+    names = [name for name in listing.variables if name not in held]
+    learned = {line.name for line in listing.lines if is_learned(line.attrs)}
+    roles = roles_of(names, learned, listing.readings)
+    sections = [
+        _summary(args, listing),
+        _section("inputs", list(roles.inputs)),
+        _section("labels (not needed for inference)", list(roles.labels)),
+        _section("outputs", listing.outputs),
+        _operators(listing),
+    ]
+    if args.params is None:
+        sections.append(_hinted(roles, listing))
+    else:
+        sections.append(_parameters(arrays, listing))
+        sections.append(_section("missing parameters", list(roles.missing)))
+        extra = sorted(held - set(listing.variables))
+        sections.append(_section("parameters that the graph does not read", extra))
+    problems = _problems(listing)
+    sections.append(_section("operators that are not supported", problems))
+    print("\n".join(section for section in sections if section))
+    return 1 if problems or (args.params and roles.missing) else 0
+
+
+def read_listing(path: str) -> Listing:
+    """The nodes of a file. Raises MXNetError for a file that is no graph."""
+    try:
+        return _of_nodes(symbol_json.load(path))
+    except UnknownOpError:
+        return _of_outline(path)
+
+
+def _of_nodes(outputs: Sequence[Output]) -> Listing:
+    order = topological(outputs)
+    number = {node: i for i, node in enumerate(order)}
+    lines = [
+        Line(
+            "null" if node.op is None else node.op.name,
+            node.name,
+            node.text,
+            tuple(number[edge.node] for edge in node.inputs),
+            node.input_names,
+        )
+        for node in order
+    ]
+    states = frozenset(node.name for node in auxiliary_nodes(outputs))
+    return Listing(lines, [output.name for output in outputs], states)
+
+
+def _of_outline(path: str) -> Listing:
+    """The same from the bare file: slots only where the operator is known."""
+    raw, heads = symbol_json.load_outline(path)
+    lines = []
+    for r in raw:
+        slots = () if r.problem or r.op == "null" else _slots(r.op, r.attrs)
+        lines.append(Line(r.op, r.name, r.attrs, tuple(i for i, _ in r.inputs), slots, r.problem))
+    outputs = [lines[i].name + ("" if lines[i].op == "null" else "_output") for i, _ in heads]
+    return Listing(lines, outputs)
+
+
+def _slots(op: str, attrs: Mapping[str, str]) -> tuple[str, ...]:
+    known = lookup(op)
+    try:
+        return known.input_names(known.parse(attrs))
+    except MXNetError:
+        return ()
+
+
+def read_arrays(path: str) -> dict[str, np.ndarray]:
+    """The arrays of a parameter file under their full names; numbers where it has none."""
+    arrays = params_file.load(path)
+    return arrays if isinstance(arrays, dict) else {str(i): a for i, a in enumerate(arrays)}
+
+
+# Text
+
+
+def _section(title: str, items: Sequence[str]) -> str:
+    return "\n".join([f"{title}: {len(items)}", *(f"  {item}" for item in items)]) if items else ""
+
+
+def _summary(args: argparse.Namespace, listing: Listing) -> str:
+    variables = sum(line.op == "null" for line in listing.lines)
+    nodes = len(listing.lines)
+    return f"{Path(args.symbol).name}: {nodes} nodes, {variables} of them variables"
+
+
+def _operators(listing: Listing) -> str:
+    found = Counter(line.op for line in listing.lines if line.op != "null")
+    problems = {line.op for line in listing.lines if line.problem}
+    rows = [
+        (op, str(count), "NOT SUPPORTED" if op in problems else kernel(lookup(op)))
+        for op, count in sorted(found.items(), key=lambda item: (-item[1], item[0]))
+    ]
+    return f"operators: {len(rows)}\n" + indented(table(rows, right={1})) if rows else ""
+
+
+def _problems(listing: Listing) -> list[str]:
+    """One text for each unknown operator: why, and all places."""
+    places: dict[str, list[str]] = {}
+    for number, line in enumerate(listing.lines):
+        if line.problem:
+            places.setdefault(line.problem, []).append(f"node {number} '{line.name}'")
+    return [f"{why}: {', '.join(where)}" for why, where in places.items()]
+
+
+def _parameters(arrays: Mapping[str, np.ndarray], listing: Listing) -> str:
+    if not arrays:
+        return "parameters: none"
+    rows = [(_kind(name, listing), bare_name(name), str(type_of(a))) for name, a in arrays.items()]
+    total = sum(array.nbytes for array in arrays.values())
+    count = sum(array.size for array in arrays.values())
+    head = f"parameters: {len(rows)}, {count} numbers, {total / 1e6:.2f} MB"
+    return f"{head}\n{indented(table(rows))}"
+
+
+def _kind(name: str, listing: Listing) -> str:
+    kind = name.partition(":")[0]
+    if kind in ("arg", "aux") and ":" in name:
+        return kind
+    return "aux" if name in listing.states else "arg"
+
+
+def _hinted(roles: Roles, listing: Listing) -> str:
+    """The parameters as the graph alone tells of them."""
+    hints = {line.name: line.attrs.get("__shape__", "") for line in listing.lines}
+    rows = [
+        ("aux" if name in listing.states else "arg", name, hints[name]) for name in roles.missing
+    ]
+    if not rows:
+        return "parameters: none that the graph names as such"
+    return f"parameters that the graph reads: {len(rows)}\n{indented(table(rows))}"

@@ -1,0 +1,42 @@
+"""What the compiler makes of this machine, for ``hybridjit doctor``. Loads llvmlite."""
+
+from __future__ import annotations
+
+from ..codegen.jit import find_target, llvm_version
+from ..codegen.objects import cache_folder
+from ..codegen.peak import measure_flops, measure_read_bandwidth
+from ..config import config
+from ..errors import MXNetError
+from ..target import Target
+
+Rows = list[tuple[str, str]]
+
+
+def compiler_rows() -> Rows:
+    """LLVM, the target that code is made for, and where objects are kept."""
+    target = chosen()
+    fma = "with" if target.has_fma else "without"
+    return [
+        ("LLVM", llvm_version()),
+        ("host CPU", f"{find_target().cpu}, {target.triple}"),
+        ("target", f"{target}, {fma} fused multiply-add"),
+        ("vector width", f"{8 * target.vector_bytes} bits, {target.lanes} float32"),
+        ("compiled objects", str(cache_folder() or "not kept")),
+    ]
+
+
+def measured_rows() -> Rows:
+    """What one core does at most, measured now."""
+    target = chosen()
+    return [
+        ("peak of one core", f"{measure_flops(target) / 1e9:.1f} GFLOP/s (float32)"),
+        ("memory, one core", f"{measure_read_bandwidth(target) / 1e9:.1f} GB/s read"),
+    ]
+
+
+def chosen() -> Target:
+    """The target that HYBRIDJIT_TARGET selects. Raises MXNetError if this host cannot run it."""
+    try:
+        return find_target(config.target)
+    except ValueError as error:
+        raise MXNetError(str(error)) from None

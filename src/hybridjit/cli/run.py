@@ -1,0 +1,107 @@
+"""``hybridjit run``: a model on arrays from .npy files, its outputs to .npy files."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import sys
+from collections.abc import Mapping
+
+import numpy as np
+
+from .. import nd
+from ..errors import MXNetError
+from ..io.atomic import system_errors, write_atomically
+from ..loading import make_block
+from ..nd import NDArray
+from ..types import DTYPE_NAMES
+from .arguments import UsageError, add_model, add_target, chosen_target, named_file, once
+from .model import Model, listed, read_model, variable_types
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_model(parser)
+    parser.add_argument(
+        "--input",
+        metavar="NAME=FILE.npy",
+        type=named_file,
+        action="append",
+        default=[],
+        help="array of an input; once for each (float64 is taken as what the graph asks for)",
+    )
+    parser.add_argument(
+        "--output",
+        metavar="FILE.npy",
+        action="append",
+        required=True,
+        help="file of an output; once for each, in the graph's order",
+    )
+    parser.add_argument("--eager", action="store_true", help="run by NumPy, compile nothing")
+    add_target(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    files = once(args.input, "--input")
+    model = read_model(args.symbol, args.params, files)
+    _require_files(model, files, args.output)
+    arrays = {name: read_array(name, file) for name, file in files.items()}
+    for array, file in zip(outputs_of(model, arrays, args), args.output):
+        buffer = io.BytesIO()
+        np.save(buffer, array, allow_pickle=False)
+        write_atomically(file, [buffer.getbuffer()])
+        print(f"{file}: {array.dtype} {array.shape}")
+    return 0
+
+
+def outputs_of(
+    model: Model, arrays: Mapping[str, np.ndarray], args: argparse.Namespace
+) -> list[np.ndarray]:
+    """What the model gives for these arrays, compiled or with ``--eager``."""
+    if model.roles.missing and model.params is None:
+        raise MXNetError(f"the graph has parameters ({listed(model.roles.missing)}): give --params")
+    types, _ = variable_types(
+        model,
+        {name: array.shape for name, array in arrays.items()},
+        {name: array.dtype for name, array in arrays.items() if array.dtype != np.float64},
+    )
+    block = make_block(model.outputs, model.roles, model.params or {})
+    block.hybridize(active=not args.eager)
+    inputs = [nd.array(arrays[n], dtype=types[n].dtype) for n in model.inputs]
+    if args.eager:
+        found = block(*inputs)
+    else:
+        with chosen_target(args.target):
+            found = block(*inputs)
+    return [array.asnumpy() for array in ([found] if isinstance(found, NDArray) else found)]
+
+
+def _require_files(model: Model, files: Mapping[str, str], outputs: list[str]) -> None:
+    missing = [name for name in model.inputs if name not in files]
+    if missing:
+        raise UsageError(f"no --input for {listed(missing)}")
+    unknown = [name for name in files if name not in model.inputs]
+    if unknown:
+        raise UsageError(f"{listed(unknown)} is no input; the inputs are {listed(model.inputs)}")
+    if len(outputs) != len(model.outputs):
+        names = ", ".join(output.name for output in model.outputs)
+        raise UsageError(
+            f"{len(outputs)} files for {len(model.outputs)} outputs: give --output once for each "
+            f"of {names}"
+        )
+
+
+def read_array(name: str, file: str) -> np.ndarray:
+    """The array of a .npy file. Raises MXNetError for any other file, and for objects."""
+    try:
+        with system_errors(file):
+            array = np.load(file, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        why = "" if "pickle" in str(error) else f": {error}"
+        raise MXNetError(f"{file}: not a .npy file of numbers{why}") from None
+    if not isinstance(array, np.ndarray) or array.dtype.name not in DTYPE_NAMES:
+        kind = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
+        known = ", ".join(DTYPE_NAMES)
+        raise MXNetError(f"{file}: holds {kind}; possible is one array of {known}")
+    if array.dtype == np.float64:
+        print(f"{file}: float64, taken as what the graph asks '{name}' to be", file=sys.stderr)
+    return array
