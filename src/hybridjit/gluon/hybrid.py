@@ -25,6 +25,7 @@ from ..nd import NDArray
 from ..nd.storage import WRITES, Storage
 from ..passes.infer import NodeTypes, infer_node_types
 from ..runtime.cache import Entry, SignatureCache
+from ..runtime.executable import Executable
 from ..types import TensorType, type_of
 from .inference import finish_deferred
 from .interpreter import interpret_nodes
@@ -102,6 +103,10 @@ class CachedGraph:
         return NDArray(entry.executable((data,))[0], x._ctx)
 
     # ---- compiled -----------------------------------------------------------------------------
+
+    def compiled_for(self, arrays: Sequence[NDArray]) -> Executable:
+        """The executable for these inputs, bound to the parameters as they are now."""
+        return self._entry_for(arrays).executable
 
     def _entry_for(self, arrays: Sequence[NDArray]) -> Entry:
         """The compiled graph for these inputs, with the parameters as they are now."""

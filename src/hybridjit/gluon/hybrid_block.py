@@ -11,14 +11,17 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .. import nd, sym
 from ..context import Context
-from ..errors import DeferredInitializationError
+from ..errors import DeferredInitializationError, DTypeError, ShapeError
 from ..forks import Rank, held_at_fork
 from ..nd import NDArray
 from ..sym import Symbol
 from ..types import TensorType, type_of
 from .block import Block
+from .bound import BoundCall
 from .hybrid import CachedGraph
 from .inference import set_shapes, variable_types
 from .parameter import Parameter, ParameterDict
@@ -126,6 +129,24 @@ class HybridBlock(Block):
             out_format = cached.trace.out_format
             return results[0] if out_format == 0 else regroup(results, out_format)
         return self._forward_any(arrays)
+
+    def bind(self, *args: Any, out: Any = None) -> BoundCall:
+        """A callable on fixed arrays: it reads ``args`` and writes ``out`` at every call.
+
+        ``out`` is an array, or a list of them for several outputs; made here when left out. The
+        block has to be hybridized, and ``args`` are arrays, not nested. Raises ValueError for
+        arguments that are not, ShapeError or DTypeError for an ``out`` of another type.
+        """
+        if not self._active and self._exportable() is None:
+            raise ValueError("bind() is for hybridized blocks: call hybridize() first")
+        results = self(*args)
+        cached = self._cached
+        if cached is None or cached.arity != len(args):
+            raise ValueError("bind() takes arrays, not nested or None")
+        wanted = [results] if isinstance(results, NDArray) else list(results)
+        given = wanted if out is None else [out] if isinstance(out, NDArray) else list(out)
+        _check_outputs(wanted, given)
+        return BoundCall(cached.graph, list(args), given, cached.trace.out_format)
 
     def _forward_any(self, args: tuple[Any, ...]) -> Any:
         tensors = list(tensors_in(args))
@@ -274,6 +295,17 @@ def _params_in(traced: Trace, params: ParameterDict) -> dict[str, Parameter]:
             assert name in params, f"Unknown input to HybridBlock: {name}"
             found[name] = params[name]
     return found
+
+
+def _check_outputs(wanted: list[NDArray], given: list[NDArray]) -> None:
+    if len(wanted) != len(given):
+        raise ValueError(f"the block has {len(wanted)} outputs, out has {len(given)}")
+    for right, array in zip(wanted, given):
+        if right.shape != array.shape:
+            raise ShapeError(f"out has shape {array.shape}, the output has {right.shape}")
+        if right.dtype != array.dtype:
+            names = (np.dtype(array.dtype).name, np.dtype(right.dtype).name)
+            raise DTypeError(f"out has dtype {names[0]}, the output has {names[1]}")
 
 
 def _check_arguments(traced: Trace, form: Format) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,9 +121,7 @@ class Instance:
         self.steps_address = ctypes.addressof(self.steps)
         self.barrier = Arena(256)
         self.barrier.bytes[:] = 0
-        self._job = (ctypes.c_int64 * 4)(
-            self.steps_address, self.barrier.address, 0, len(kernels)
-        )
+        self._job = (ctypes.c_int64 * 4)(self.steps_address, self.barrier.address, 0, len(kernels))
         self.job_address = ctypes.addressof(self._job)
 
     def connect(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
@@ -213,6 +211,25 @@ class Executable:
                 self.run_segments(instance, inputs, outputs)
         finally:
             self._give(instance)
+
+    def connected(
+        self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
+    ) -> Callable[[], None]:
+        """A function that runs on these arrays, with an instance of its own.
+
+        It keeps the parameters that are bound now.
+        """
+        assert self.binding is not None
+        instance = Instance(self, self.binding, self.thread_count)
+        instance.connect(inputs, outputs)
+        if self._is_quick and not config.check:
+            call, job = self._call, instance.job_address
+
+            def run(kept: tuple[object, ...] = (instance, inputs, outputs, self)) -> None:
+                call(job)
+
+            return run
+        return lambda: self.run_segments(instance, inputs, outputs)
 
     def run_segments(
         self, instance: Instance, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
