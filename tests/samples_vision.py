@@ -83,6 +83,29 @@ def regions() -> None:
             pooled_size=(2,), spatial_scale=1)  # fmt: skip
 
 
+def proposals() -> None:
+    random = np.random.default_rng(5)
+    small = {"scales": (2, 4), "ratios": (0.5, 1), "feature_stride": 8, "rpn_min_size": 4}
+    scores = random.random((2, 8, 3, 4), np.float32)
+    moves = random.normal(0, 0.3, (2, 16, 3, 4)).astype(np.float32)
+    info = np.array([[24, 32, 1], [20, 25, 0.5]], np.float32)
+    for name in ("_contrib_Proposal", "_contrib_MultiProposal"):
+        add(name, scores, moves, info, rpn_post_nms_top_n=5, **small)
+        add(name, scores, moves, info, output_score=True, rpn_pre_nms_top_n=20, threshold=0.5,
+            rpn_post_nms_top_n=30, **small)  # fmt: skip
+        add(name, scores[:1], moves[:1], info[:1], iou_loss=True, rpn_post_nms_top_n=4, **small)
+        bad(name, (2, 7, 3, 4), (2, 16, 3, 4), (2, 3), error=ShapeError, says="(batch, 8, h, w)",
+            **small)  # fmt: skip
+        bad(name, (2, 8, 3, 4), (2, 16, 3, 4), (1, 3), error=ShapeError,
+            says="im_info should be (2,3)", **small)  # fmt: skip
+    rois = np.concatenate([[[0], [1], [-1], [1]], corners(4, scale=6)], 1).astype(np.float32)
+    pooling = "_contrib_PSROIPooling"
+    add(pooling, (2, 12, 7, 5), rois, spatial_scale=1, output_dim=3, pooled_size=2)
+    add(pooling, (2, 8, 7, 5), rois, spatial_scale=0.5, output_dim=2, pooled_size=3, group_size=2)
+    bad(pooling, (2, 12, 7, 5), (4, 5), error=ShapeError, says="27 channels, has 12",
+        spatial_scale=1, output_dim=3, pooled_size=3)  # fmt: skip
+
+
 def deformable() -> None:
     plain = "_contrib_DeformableConvolution"
     modulated = "_contrib_ModulatedDeformableConvolution"
@@ -142,6 +165,7 @@ def declare() -> None:
     boxes()
     anchors()
     regions()
+    proposals()
     deformable()
     grids()
     images()

@@ -58,5 +58,6 @@ register(
     kind=Kind.HOST,
     infer=_infer_embedding,
     ref=_embedding,
+    aliases="_sparse_Embedding",
     doc="Rows of weight by index; indices are truncated towards zero and clipped.",
 )

@@ -110,6 +110,7 @@ register(
     kind=Kind.GEMM,
     infer=_infer_dense,
     ref=_dense,
+    aliases="_sparse_FullyConnected",
     doc="data times the transpose of weight, plus bias; weight is (num_hidden, features).",
 )
 

@@ -176,3 +176,71 @@ register(
     ref=_roi_pooling,
     doc="Maximum of each bin of each region, on whole pixels.",
 )
+
+
+@forward
+def _infer_position_sensitive(
+    data: TensorType,
+    rois: TensorType,
+    *,
+    output_dim: int,
+    pooled_size: int,
+    group_size: int,
+    **attrs: Any,
+) -> TensorType:
+    """(R, output_dim, pooled_size, pooled_size)."""
+    _check(data, rois, (pooled_size, pooled_size), (5,))
+    groups = group_size or pooled_size
+    if data.dims[1] != output_dim * groups * groups:
+        raise ShapeError(
+            f"data should have output_dim * group_size^2 = {output_dim * groups * groups} "
+            f"channels, has {data.dims[1]}"
+        )
+    return data.with_shape((rois.dims[0], output_dim, pooled_size, pooled_size))
+
+
+def _spans(start: float, end: float, count: int, length: int) -> list[tuple[int, int]]:
+    """First and last-plus-one cell of each bin between two points, clipped to the data."""
+    step = np.float32(max(end - start, 0.1)) / np.float32(count)
+    edges = np.arange(count + 1, dtype=np.float32) * step + np.float32(start)
+    low, high = np.floor(edges[:-1]).astype(int), np.ceil(edges[1:]).astype(int)
+    return list(zip(np.clip(low, 0, length).tolist(), np.clip(high, 0, length).tolist()))
+
+
+def _position_sensitive(
+    data: np.ndarray,
+    rois: np.ndarray,
+    *,
+    spatial_scale: float,
+    output_dim: int,
+    pooled_size: int,
+    group_size: int,
+) -> np.ndarray:
+    """Mean of each bin, read from the channels of the bin's own group; an empty bin gives 0."""
+    groups = group_size or pooled_size
+    maps = widened(data).reshape(len(data), output_dim, groups, groups, *data.shape[2:])
+    out = np.zeros((len(rois), output_dim, pooled_size, pooled_size), data.dtype)
+    corners = _rounded(rois[:, 1:]) + np.array([0, 0, 1, 1])
+    scaled = corners.astype(np.float32) * np.float32(spatial_scale)
+    for k, (batch, (x1, y1, x2, y2)) in enumerate(zip(rois[:, 0].astype(int), scaled.tolist())):
+        if not 0 <= batch < len(data):
+            continue
+        rows = _spans(y1, y2, pooled_size, data.shape[2])
+        columns = _spans(x1, x2, pooled_size, data.shape[3])
+        for i, (top, bottom) in enumerate(rows):
+            for j, (left, right) in enumerate(columns):
+                if top < bottom and left < right:
+                    group = maps[batch, :, i * groups // pooled_size, j * groups // pooled_size]
+                    out[k, :, i, j] = group[:, top:bottom, left:right].mean(axis=(1, 2))
+    return out
+
+
+register(
+    "_contrib_PSROIPooling",
+    "data rois",
+    "spatial_scale:float! output_dim:int! pooled_size:int! group_size:int=0",
+    kind=Kind.HOST,
+    infer=_infer_position_sensitive,
+    ref=_position_sensitive,
+    doc="Mean of each bin of each region, from channels that belong to the bin.",
+)
