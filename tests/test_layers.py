@@ -17,7 +17,7 @@ PACKAGE = Path(hybridjit.__file__).parent
 
 # A part may import only from rows above its own, and from itself.
 LAYERS = [
-    {"errors", "config", "forks", "target", "name", "attribute", "util"},
+    {"errors", "config", "forks", "target", "table", "name", "attribute", "util"},
     {"types", "base", "context", "autograd"},
     {"ops"},
     {"ir"},
@@ -27,7 +27,7 @@ LAYERS = [
     {"random", "executor", "io"},
     {"initializer"},
     {"gluon"},
-    {"compat", "loading"},
+    {"compat", "loading", "profiling"},
     {"cli", "__init__"},
     {"__main__"},
 ]

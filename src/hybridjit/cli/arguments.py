@@ -90,15 +90,16 @@ def named_file(text: str) -> tuple[str, str]:
     return _named(text, "data=x.npy")
 
 
+def count(text: str) -> int:
+    """A whole number above 0."""
+    if not text.strip().isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number, at least 1")
+    return int(text)
+
+
 def counts(text: str) -> list[int]:
     """``1,2,4``: whole numbers above 0."""
-    try:
-        found = [int(part) for part in text.split(",")]
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected numbers such as 1,2,4") from None
-    if any(number < 1 for number in found):
-        raise argparse.ArgumentTypeError(f"{text!r}: numbers are at least 1")
-    return found
+    return [count(part) for part in text.split(",")]
 
 
 def once(pairs: list[tuple[str, Item]], option: str) -> dict[str, Item]:

@@ -17,9 +17,9 @@ from pathlib import Path
 from ..compiler import Journal, compile_graph
 from ..config import override
 from ..runtime.threads import get_num_threads, threads
+from ..table import milliseconds, table
 from .arguments import UsageError, add_model, add_shapes, add_target, chosen_target, counts, once
 from .model import Model, Types, parameters, read_model, stand_in, variable_types
-from .table import table
 
 try:
     import resource
@@ -119,10 +119,6 @@ def _row(
         f"{batch / latency.median:.1f}",
         f"{peak_memory() / 1e6:.0f}",
     )
-
-
-def milliseconds(seconds: float) -> str:
-    return f"{1e3 * seconds:.{3 if seconds > 1e-3 else 4}f}"
 
 
 def measure_call(call: Callable[[], object], seconds: float) -> Latency:

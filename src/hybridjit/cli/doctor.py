@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ..config import PREFIX, SWITCHES, config
 from ..runtime.threads import explained_default, thread_limits
-from .table import table
+from ..table import table
 
 Rows = list[tuple[str, str]]
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")

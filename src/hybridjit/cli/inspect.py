@@ -21,10 +21,10 @@ from ..ir.node import Output, topological
 from ..loading import Reading, Roles, bare_name, is_learned, roles_of
 from ..ops import lookup
 from ..sym.outputs import auxiliary_nodes
+from ..table import indented, table
 from ..types import type_of
 from .arguments import add_model
 from .ops import kernel
-from .table import indented, table
 
 
 @dataclass(frozen=True)

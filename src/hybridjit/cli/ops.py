@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ..ops import Kind, OpDef, all_ops
-from .table import table
+from ..table import table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

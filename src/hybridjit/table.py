@@ -1,4 +1,4 @@
-"""Tables of text: columns as wide as their widest cell."""
+"""Tables of text: columns as wide as their widest cell, and how times are written in them."""
 
 from __future__ import annotations
 
@@ -22,3 +22,8 @@ def table(
 
 def indented(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.splitlines())
+
+
+def milliseconds(seconds: float) -> str:
+    """Three decimals, or four below a millisecond."""
+    return f"{1e3 * seconds:.{3 if seconds >= 1e-3 else 4}f}"

@@ -1,0 +1,229 @@
+"""Where a network spends its time: every step of its compiled plan, with the line it comes from.
+
+In: a block and arrays, or a bound executable. Out: a :class:`Report`, which prints as a table and
+can be written as a Chrome trace. Importing this module loads LLVM.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import sym
+from .codegen.module import kernel_name
+from .codegen.peak import measure_flops
+from .codegen.stopwatch import Stopwatch
+from .compiler import Journal, compile_graph
+from .gluon import HybridBlock
+from .io.atomic import write_atomically
+from .ir.node import Output
+from .ir.plan import Step
+from .nd import NDArray
+from .runtime.executable import Executable
+from .runtime.profiling import Part, Profile, Profiler, bytes_moved
+from .sym import Symbol
+from .table import milliseconds, table
+from .target import Target
+from .types import type_of
+
+_HEADING = (
+    "step", "ms", "share", "GFLOP/s", "of peak", "GB/s", "algorithm", "operator", "fused", "line",
+)  # fmt: skip
+_CLOSE = 0.05
+_LONG = 1e-3  # seconds from which on the parts have to be the whole
+
+
+def profile(net: HybridBlock, *arrays: NDArray, seconds: float = 3.0) -> Report:
+    """Compile ``net`` for these arrays, measure its steps for about ``seconds``.
+
+    The report names the lines of ``hybrid_forward`` that the steps come from. Raises what a call
+    of the net raises.
+    """
+    net(*arrays)  # initialises what is deferred, and says what does not fit
+    names = ["data"] if len(arrays) == 1 else [f"data{i}" for i in range(len(arrays))]
+    outputs = tuple(_outputs(net(*map(sym.var, names))))
+    values = {name: array.asnumpy() for name, array in zip(names, arrays)}
+    params = {name: param.data().asnumpy() for name, param in net.collect_params().items()}
+    executable = compile_graph(
+        outputs,
+        {name: type_of(value) for name, value in values.items()},
+        {name: type_of(param) for name, param in params.items()},
+        journal=Journal(),
+        name=net.name,
+    )
+    executable.bind(params)
+    return measure(executable, list(values.values()), seconds)
+
+
+def _outputs(result: Any) -> Iterator[Output]:
+    """The outputs of a block's result: a Symbol, or nested lists of them."""
+    if isinstance(result, Symbol):
+        yield from result.outputs
+    else:
+        for item in result:
+            yield from _outputs(item)
+
+
+def measure(executable: Executable, inputs: Sequence[np.ndarray], seconds: float) -> Report:
+    """The report of a bound executable on these inputs."""
+    outputs = [np.empty(shape, dtype) for shape, dtype in executable.output_types]
+    target = executable.code.target
+    stopwatch = Stopwatch(executable.code.driver, target)
+    found = Profiler(executable, inputs, outputs, stopwatch).profile(seconds)
+    return Report(found, target, measure_flops(target))
+
+
+@dataclass(frozen=True)
+class Report:
+    """A profile and what it is held against. ``peak``: operations per second of one core."""
+
+    profile: Profile
+    target: Target
+    peak: float
+
+    @property
+    def most(self) -> float:
+        """Operations per second of all threads together, at most."""
+        return self.peak * self.profile.threads
+
+    def __str__(self) -> str:
+        return "\n".join([self._title(), self._table(), self._sums(), self._difference()])
+
+    def write_trace(self, path: str) -> None:
+        """Write the steps as a Chrome trace, for chrome://tracing or ui.perfetto.dev."""
+        document = {"traceEvents": list(_events(self.profile.parts)), "displayTimeUnit": "ms"}
+        write_atomically(path, [json.dumps(document).encode()])
+
+    def _title(self) -> str:
+        graph = self.profile.plan.graph
+        given = ", ".join(f"{value.name} {value.type}" for value in graph.inputs)
+        return f"{graph.name} ({given}) on {self.target}, {_count(self.profile.threads, 'thread')}"
+
+    def _table(self) -> str:
+        rows = [self._row(part) for part in self.profile.parts]
+        used = [i for i in range(len(_HEADING)) if any(row[i] for row in rows)]
+        shown = [tuple(row[i] for i in used) for row in rows]
+        right = [column for column, i in enumerate(used) if i < 6]
+        return table(shown, [_HEADING[i] for i in used], right)
+
+    def _row(self, part: Part) -> tuple[str, ...]:
+        step, seconds = part.step, part.seconds
+        alone = sum(other.step is step for other in self.profile.parts) == 1
+        rate = _flops(part) / seconds if seconds else 0.0
+        return (
+            str(step.number),
+            milliseconds(seconds),
+            f"{100 * seconds / self.profile.total:.1f}%",
+            f"{1e-9 * rate:.1f}" if rate else "",
+            f"{100 * rate / self.most:.0f}%" if rate else "",
+            f"{1e-9 * bytes_moved(step) / seconds:.1f}" if alone and seconds else "",
+            part_name(part),
+            step.name,
+            _fused(step),
+            _source(step),
+        )
+
+    def _sums(self) -> str:
+        """What the kernels reach together, without the host's steps."""
+        native = [part for part in self.profile.parts if part.call is not None]
+        seconds = sum(part.seconds for part in native)
+        host = self.profile.total - seconds
+        peak = f"peak {1e-9 * self.most:.0f} GFLOP/s on {_count(self.profile.threads, 'thread')}"
+        parts = [peak]
+        if seconds:
+            rate = sum(map(_flops, native)) / seconds
+            share = f"{1e-9 * rate:.1f} GFLOP/s, {100 * rate / self.most:.0f}% of peak"
+            parts.append(f"kernels {milliseconds(seconds)} ms, {share}")
+        if len(native) < len(self.profile.parts):
+            parts.append(f"host steps {milliseconds(host)} ms")
+        return "; ".join(parts)
+
+    def _difference(self) -> str:
+        """The steps together against runs that were not watched."""
+        found = self.profile
+        text = (
+            f"steps together {milliseconds(found.total)} ms, starting them "
+            f"{milliseconds(found.start)} ms; a run that was not watched "
+            f"{milliseconds(found.whole)} ms: {100 * found.excess:+.1f}% "
+            f"in {_count(found.rounds, 'round')}"
+        )
+        if found.whole < _LONG:
+            return text
+        if abs(found.excess) <= _CLOSE:
+            return text + ", within 5%"
+        return text + ", MORE THAN 5%: something else used the machine, run it again"
+
+
+def part_name(part: Part) -> str:
+    """The algorithm, or which operator NumPy computes."""
+    if part.call is not None:
+        return algorithm(part.call.spec)
+    op = part.step.group.anchor.op
+    return f"host {op.name if op else 'copy'}"
+
+
+def algorithm(spec: Any) -> str:
+    """How a kernel works, from its spec: kind, window, register tile. ``conv 3x3/2 tile 7x2``."""
+    words = [spec.kind]
+    if spec.kind == "winograd":
+        words.append(f"F({spec.m}x{spec.m})")
+    how = getattr(spec, "how", None)
+    if isinstance(how, str):
+        words.append(how)
+    window = getattr(spec, "kernel", ())
+    if any(size != 1 for size in window):
+        words.append("x".join(map(str, _axes(window))) + _stride(getattr(spec, "stride", ())))
+    rows = getattr(spec, "mr", None) or getattr(spec, "cols", None)
+    if rows and getattr(spec, "nv", None):
+        words.append(f"tile {rows}x{spec.nv}")
+    return " ".join(words)
+
+
+def _axes(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Per-axis numbers without the leading 1 that stands for a depth that is not there."""
+    return sizes[1:] if len(sizes) == 3 and sizes[0] == 1 else sizes
+
+
+def _stride(stride: tuple[int, ...]) -> str:
+    steps = sorted(set(_axes(stride)))
+    return "" if steps in ([], [1]) else "/" + ",".join(map(str, steps))
+
+
+def _flops(part: Part) -> float:
+    return 0.0 if part.call is None else 2.0 * part.call.work
+
+
+def _fused(step: Step) -> str:
+    return ", ".join(value.op.name for value in step.group.epilogue if value.op)
+
+
+def _source(step: Step) -> str:
+    """The user's line that the step comes from; a graph from a file has none."""
+    return next((value.source for value in step.group.members if value.source), "")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _events(parts: Iterable[Part]) -> Iterator[dict[str, Any]]:
+    """The parts end to end as complete events of the Trace Event Format; in microseconds."""
+    now = 0.0
+    for part in parts:
+        call, step = part.call, part.step
+        details = {
+            "step": step.number,
+            "kernel": "" if call is None else kernel_name(call.spec),
+            "spec": "" if call is None else str(call.spec),
+            "fused": _fused(step),
+            "GFLOP/s": 1e-9 * _flops(part) / part.seconds if part.seconds else 0.0,
+            "bytes": bytes_moved(step),
+            "line": _source(step),
+        }
+        shape = {"name": step.name, "cat": part_name(part), "ph": "X", "pid": 0, "tid": 0}
+        yield {**shape, "ts": 1e6 * now, "dur": 1e6 * part.seconds, "args": details}
+        now += part.seconds
