@@ -1,0 +1,496 @@
+"""Running compiled nets: the same bits everywhere, threads, forks, parameters, memory, failures."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import threading
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+import hybridjit as mx
+from hybridjit import autograd, gluon, nd
+from hybridjit.codegen import generate
+from hybridjit.config import override
+from hybridjit.errors import InternalError, MXNetError
+from hybridjit.gluon import hybrid, nn
+from hybridjit.runtime.cache import MAX_SIGNATURES
+from hybridjit.runtime.threads import threads
+from recorded import NETWORKS, arrays_of, as_list, block_of
+
+rng = np.random.default_rng(7)
+
+
+class Joined(gluon.HybridBlock):
+    """Branches of a convolution's result: depthwise, pooled, and itself, joined by channels."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2D(channels, 3, padding=1, in_channels=3)
+        self.norm = nn.BatchNorm(in_channels=channels)
+        self.each = nn.Conv2D(channels, 3, padding=1, groups=channels, in_channels=channels)
+        self.mixed = nn.Conv2D(channels, 3, padding=1, in_channels=channels)
+        self.last = nn.Dense(10, in_units=3 * channels)
+
+    def hybrid_forward(self, F, x):
+        y = F.relu(self.norm(self.first(x)))
+        pooled = F.Pooling(y, kernel=(3, 3), pad=(1, 1), pool_type="avg")
+        z = F.concat(self.each(y), pooled, self.mixed(y) + y, dim=1)
+        return F.softmax(self.last(F.Pooling(z, global_pool=True, pool_type="avg")))
+
+
+def filled(net: gluon.Block) -> gluon.Block:
+    """The net with parameters drawn at random, hybridized."""
+    net.initialize()
+    random = np.random.default_rng(3)
+    for name, param in net.collect_params().items():
+        values = random.normal(0, 0.3, param.shape)
+        param.set_data(nd.array(np.abs(values) + 0.5 if name.endswith("var") else values))
+    net.hybridize()
+    return net
+
+
+@pytest.fixture(scope="module")
+def joined() -> gluon.Block:
+    return filled(Joined(20))
+
+
+@pytest.fixture
+def dense() -> gluon.Block:
+    net = nn.HybridSequential()
+    net.add(nn.Dense(17, activation="relu", in_units=9), nn.Dense(4, in_units=17))
+    return filled(net)
+
+
+def rows(count: int, width: int = 9) -> np.ndarray:
+    return np.random.default_rng(count).normal(0, 1, (count, width)).astype(np.float32)
+
+
+def run(net: gluon.Block, x: np.ndarray) -> np.ndarray:
+    return net(nd.array(x)).asnumpy()
+
+
+def cache_of(net: gluon.Block) -> hybrid.SignatureCache:
+    return net._cached.graph.cache
+
+
+def in_threads(work: Callable[[int], None], count: int) -> None:
+    """``work(i)`` in ``count`` threads that start together; the first error is raised here."""
+    start, errors = threading.Barrier(count), []
+
+    def body(number: int) -> None:
+        try:
+            start.wait()
+            work(number)
+        except BaseException as error:
+            errors.append(error)
+
+    running = [threading.Thread(target=body, args=(i,)) for i in range(count)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+# --- the same bits ---
+
+IMAGES = np.random.default_rng(1).normal(0, 1, (9, 3, 20, 21)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def alone(joined) -> np.ndarray:
+    """The result for each image by itself, on one thread."""
+    with threads(1):
+        return np.concatenate([run(joined, IMAGES[i : i + 1]) for i in range(9)])
+
+
+@pytest.mark.parametrize("batch", range(1, 10))
+def test_batch_place_and_threads_do_not_change_a_bit(joined, alone, batch):
+    for count in range(1, 5):
+        with threads(count):
+            for first in {0, 9 - batch}:
+                part = slice(first, first + batch)
+                np.testing.assert_array_equal(run(joined, IMAGES[part]), alone[part])
+            turned = run(joined, IMAGES[:batch][::-1].copy())
+            np.testing.assert_array_equal(turned[::-1], alone[:batch])
+
+
+def shifted(array: np.ndarray, nbytes: int) -> np.ndarray:
+    """The same array ``nbytes`` behind a cache line."""
+    raw = np.empty(array.nbytes + 128, np.uint8)
+    start = -raw.__array_interface__["data"][0] % 64 + nbytes
+    moved = raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    moved[...] = array
+    return moved
+
+
+@pytest.mark.parametrize("nbytes", range(0, 64, 4))
+def test_alignment_of_the_input_does_not_change_a_bit(joined, alone, nbytes):
+    given = shifted(IMAGES[:2], nbytes)
+    x = nd.from_numpy(given)
+    assert x._data.__array_interface__["data"][0] % 64 == nbytes
+    np.testing.assert_array_equal(joined(x).asnumpy(), alone[:2])
+
+
+def test_floats_at_odd_addresses(joined, alone):
+    x = nd.from_numpy(shifted(IMAGES[:2], 1))
+    np.testing.assert_array_equal(joined(x).asnumpy(), alone[:2])
+
+
+# --- many callers ---
+
+
+def test_many_threads_call_one_small_net(dense):
+    given = [nd.array(rows(i % 3 + 1)) for i in range(32)]
+    wanted = [dense(x).asnumpy() for x in given]
+
+    def work(number: int) -> None:
+        for _ in range(200):
+            np.testing.assert_array_equal(dense(given[number]).asnumpy(), wanted[number])
+
+    in_threads(work, 32)
+
+
+def test_many_threads_call_one_large_net(joined, alone):
+    def work(number: int) -> None:
+        first = number % 8
+        for _ in range(10):
+            found = run(joined, IMAGES[first : first + 2])
+            np.testing.assert_array_equal(found, alone[first : first + 2])
+
+    with threads(2):
+        in_threads(work, 12)
+
+
+def test_parameters_change_under_calls(dense):
+    """Every call sees one state of the parameters, the old or the new, never a mixture."""
+    x = nd.array(rows(2))
+    last = dense[1].bias
+    states = [nd.array(np.full(4, value, np.float32)) for value in (0.0, 100.0)]
+    results = []
+    for state in states:
+        last.set_data(state)
+        results.append(dense(x).asnumpy())
+    going = True
+
+    def work(number: int) -> None:
+        nonlocal going
+        if number == 0:
+            for turn in range(60):
+                last.set_data(states[turn % 2])
+            going = False
+        while going:
+            found = dense(x).asnumpy()
+            assert any((found == result).all() for result in results)
+
+    in_threads(work, 6)
+
+
+# --- forks ---
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+
+
+@pytest.fixture
+def forking() -> Iterator[None]:
+    with warnings.catch_warnings():  # Python's own advice against forks when there are threads
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
+
+
+@needs_fork
+def test_child_of_a_fork_computes_the_same(joined, alone, forking):
+    with threads(2):
+        run(joined, IMAGES)
+        pid = os.fork()
+        if pid == 0:
+            good = False
+            try:
+                known = (run(joined, IMAGES) == alone).all()
+                new = (run(joined, IMAGES[:8, :, :, :]) == alone[:8]).all()
+                good = bool(known and new)
+            finally:
+                os._exit(0 if good else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        np.testing.assert_array_equal(run(joined, IMAGES), alone)
+
+
+@needs_fork
+def test_multiprocessing_by_fork(dense, forking):
+    wanted = [run(dense, rows(i)) for i in range(1, 5)]
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        found = pool.starmap(run, [(dense, rows(i)) for i in range(1, 5)])
+    for mine, right in zip(found, wanted):
+        np.testing.assert_array_equal(mine, right)
+
+
+# --- whose memory is whose ---
+
+
+def test_outputs_belong_to_the_caller(dense):
+    x = nd.array(rows(3))
+    first = dense(x)
+    kept = first.asnumpy().copy()
+    second = dense(nd.array(rows(3) + 1))
+    assert not np.shares_memory(first._data, second._data)
+    np.testing.assert_array_equal(first.asnumpy(), kept)
+    first[:] = 0
+    np.testing.assert_array_equal(dense(x).asnumpy(), kept)
+
+
+class Itself(gluon.HybridBlock):
+    """Returns views of its input and one result twice."""
+
+    def hybrid_forward(self, F, x):
+        y = F.relu(x)
+        return x.reshape((-1,)), F.transpose(x), y, y, F.BlockGrad(x)
+
+
+def test_outputs_are_five_arrays_apart_from_the_input():
+    net = Itself()
+    net.hybridize()
+    x = nd.array(rows(3))
+    results = net(x)
+    for number, result in enumerate(results):
+        for other in (x, *results[:number]):
+            assert not np.shares_memory(result._data, other._data)
+    flat, turned, *_ = (result.asnumpy() for result in results)
+    np.testing.assert_array_equal(flat, rows(3).ravel())
+    np.testing.assert_array_equal(turned, rows(3).T)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_inputs_are_never_written(name):
+    net = block_of(name)
+    net.hybridize()
+    inputs, _ = arrays_of(name)
+    before = [x.asnumpy().copy() for x in inputs]
+    for x in inputs:
+        x._data.flags.writeable = False
+    first, second = as_list(net(*inputs)), as_list(net(*inputs))
+    for x, copy in zip(inputs, before):
+        np.testing.assert_array_equal(x.asnumpy(), copy)
+    for a, b in zip(first, second):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_zero_size_batches(joined, dense, count):
+    assert run(dense, rows(count)).shape == (count, 4)
+    assert run(joined, IMAGES[:count]).shape == (count, 10)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda a: a.astype(">f4"),
+        lambda a: a[::-1][::-1],
+        lambda a: np.asfortranarray(a),
+        lambda a: a.T.copy().T,
+        lambda a: np.repeat(a, 2, axis=1)[:, ::2],
+        lambda a: _read_only(a),
+        lambda a: a.astype(np.float64),
+    ],
+    ids=["big-endian", "reversed", "fortran", "transposed", "strided", "read-only", "float64"],
+)
+def test_numpy_arrays_of_every_make(dense, view):
+    x = rows(5)
+    wanted = run(dense, x)
+    np.testing.assert_array_equal(dense(nd.array(view(x), dtype="float32")).asnumpy(), wanted)
+    if view(x).dtype == x.dtype:
+        np.testing.assert_array_equal(dense(nd.from_numpy(view(x))).asnumpy(), wanted)
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    copy = array.copy()
+    copy.flags.writeable = False
+    return copy
+
+
+# --- parameters ---
+
+
+def test_weights_change_in_every_cached_signature(dense, tmp_path):
+    """set_data, load_parameters, in-place writes and initialisation, at three batch sizes."""
+
+    def results() -> list[np.ndarray]:
+        return [run(dense, rows(count)) for count in (1, 2, 5)]
+
+    def right() -> list[np.ndarray]:
+        w0, b0, w1, b1 = (p.data().asnumpy() for p in dense.collect_params().values())
+        return [np.maximum(rows(count) @ w0.T + b0, 0) @ w1.T + b1 for count in (1, 2, 5)]
+
+    before = results()
+    dense.save_parameters(str(tmp_path / "net.params"))
+    weight = dense[0].weight
+    changes: list[Callable[[], object]] = [
+        lambda: weight.set_data(weight.data() * 2),
+        lambda: weight.data().__setitem__(slice(3, 5), -1.0),
+        lambda: weight.data().__iadd__(0.25),
+        lambda: dense.initialize(mx.init.Constant(0.1), force_reinit=True),
+        lambda: dense.load_parameters(str(tmp_path / "net.params")),
+    ]
+    last = before
+    for change in changes:
+        change()
+        now = results()
+        for mine, old, wanted in zip(now, last, right()):
+            assert (mine != old).any()
+            np.testing.assert_allclose(mine, wanted, rtol=1e-5, atol=1e-6)
+        assert cache_of(dense).compiled == 3
+        last = now
+    for mine, right in zip(last, before):
+        np.testing.assert_array_equal(mine, right)
+
+
+def test_the_users_own_array_is_not_the_packed_weight(dense):
+    x = nd.array(rows(2))
+    mine = nd.array(np.ones((4, 17), np.float32))
+    dense[1].weight.set_data(mine)
+    before = dense(x).asnumpy()
+    mine[:] = 0
+    np.testing.assert_array_equal(dense(x).asnumpy(), before)
+
+
+# --- the cache ---
+
+
+@pytest.fixture
+def compilations(monkeypatch) -> list[dict]:
+    """The input types of every compilation from here on."""
+    seen: list[dict] = []
+    original = hybrid.compile_graph
+
+    def counting(outputs, inputs, *args, **kwargs):
+        seen.append(dict(inputs))
+        return original(outputs, inputs, *args, **kwargs)
+
+    monkeypatch.setattr(hybrid, "compile_graph", counting)
+    return seen
+
+
+def test_one_signature_compiles_once(dense, compilations):
+    for _ in range(3):
+        for count in (1, 2):
+            run(dense, rows(count))
+    assert [str(types["data"]) for types in compilations] == ["f32[1,9]", "f32[2,9]"]
+    for param in dense.collect_params().values():
+        param.set_data(param.data() * 2)
+    run(dense, rows(1)), run(dense, rows(2))
+    assert len(compilations) == 2
+
+
+def test_first_calls_from_many_threads_compile_once(dense, compilations):
+    wanted = run(dense, rows(2))
+    dense.hybridize()
+    compilations.clear()
+    found: list[np.ndarray] = []
+    in_threads(lambda number: found.append(run(dense, rows(2))), 8)
+    assert len(compilations) == 1 and len(found) == 8
+    for result in found:
+        np.testing.assert_array_equal(result, wanted)
+
+
+def test_cache_is_bounded_and_gives_code_back():
+    net = nn.HybridLambda(lambda F, x: F.log_softmax(F.sin(x) * 3))
+    net.hybridize()
+    kernels: list[weakref.ref] = []
+    for width in range(1, MAX_SIGNATURES + 4):
+        run(net, rows(2, width))
+        entry = list(cache_of(net)._entries.values())[-1]
+        kernels += map(weakref.ref, entry.executable.code.kernels.values())
+    assert len(cache_of(net)) == MAX_SIGNATURES
+    gc.collect()
+    assert kernels[1]() is None, "the code of the oldest signature is still there"
+    assert kernels[-1]() is not None
+    del net, entry
+    gc.collect()
+    assert all(kernel() is None for kernel in kernels)
+
+
+def test_hybridizing_again_gives_code_back(dense):
+    run(dense, rows(2))
+    executable = weakref.ref(next(iter(cache_of(dense)._entries.values())).executable)
+    dense.hybridize()
+    gc.collect()
+    assert executable() is None
+
+
+def test_explanation_of_a_recompilation(dense, capsys):
+    with override(explain=True):
+        run(dense, rows(8))
+        run(dense, rows(8))
+        run(dense, rows(5))
+        dense(nd.array(rows(5)))
+    lines = [line for line in capsys.readouterr().err.splitlines() if "compile " in line]
+    assert lines == [
+        "compile graph: data f32[8,9]",
+        "recompile graph: input 'data' changed f32[8,9] -> f32[5,9]  (signature 2)",
+    ]
+
+
+# --- training, and failures ---
+
+
+def test_training_mode_is_seen_at_every_call():
+    net = nn.HybridSequential()
+    net.add(nn.Dense(64, in_units=9), nn.Dropout(0.5), nn.BatchNorm(in_channels=64))
+    net = filled(net)
+    x = nd.array(rows(6))
+    wanted = net(x).asnumpy()
+    with autograd.train_mode():
+        trained = net(x).asnumpy()
+    assert (trained != wanted).any() and (trained != net(x).asnumpy()).any()
+    with autograd.record():
+        assert (net(x).asnumpy() != wanted).any()
+        with autograd.predict_mode():
+            again = net(x).asnumpy()
+    assert again.shape == wanted.shape
+
+
+def test_a_failed_compilation_leaves_the_net_usable(monkeypatch):
+    net = filled(nn.Dense(23, in_units=9))
+    known = run(net, rows(4))
+
+    def fail(*args: object) -> bytes:
+        raise InternalError("bug in hybridjit: planted")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(generate, "compile_object", fail)
+        patch.setattr(generate, "_KERNELS", {})
+        with pytest.raises(InternalError, match="planted"):
+            run(net, rows(3))
+        np.testing.assert_array_equal(run(net, rows(4)), known)
+    np.testing.assert_array_equal(run(net, rows(4)), known)
+    np.testing.assert_array_equal(run(net, rows(4)[:3]), known[:3])
+
+
+def test_inputs_that_do_not_fit_leave_the_net_usable(joined, alone):
+    run(joined, IMAGES[:1])
+    for bad in (IMAGES[:, :2], IMAGES[0], IMAGES.astype(np.float64)):
+        with pytest.raises(MXNetError, match="Error in operator Convolution"):
+            joined(nd.array(bad, dtype=bad.dtype))
+    np.testing.assert_array_equal(run(joined, IMAGES[:1]), alone[:1])
+
+
+def test_an_error_in_a_host_step_leaves_the_net_usable(monkeypatch):
+    net = nn.HybridLambda(lambda F, x: F.sort(F.relu(x)) * 2)
+    net.hybridize()
+    wanted = run(net, rows(3))
+    executable = next(iter(cache_of(net)._entries.values())).executable
+
+    def fail(*args: object) -> None:
+        raise MemoryError("planted")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(executable, "run_host", fail)
+        with pytest.raises(MemoryError, match="planted"):
+            run(net, rows(3))
+    np.testing.assert_array_equal(run(net, rows(3)), wanted)
