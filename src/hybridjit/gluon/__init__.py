@@ -1,6 +1,6 @@
 """Gluon: nets as Python classes, run line by line or hybridized."""
 
-from . import contrib, model_zoo, nn, parameter, utils
+from . import contrib, model_zoo, nn, parameter, rnn, utils
 from .block import Block
 from .hybrid_block import HybridBlock
 from .parameter import Constant, Parameter, ParameterDict
@@ -17,5 +17,6 @@ __all__ = [
     "model_zoo",
     "nn",
     "parameter",
+    "rnn",
     "utils",
 ]

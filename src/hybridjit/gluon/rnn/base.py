@@ -1,0 +1,117 @@
+"""What all recurrent cells share: states, step counting, and unrolling over a sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ... import nd
+from ..block import Block
+from ..hybrid_block import HybridBlock
+from ..nn import LeakyReLU
+from ..parameter import ParameterDict
+from .sequences import formed, last_states, masked
+
+States = list[Any]
+
+
+class RecurrentCell(Block):
+    """One step: ``output, states = cell(inputs, states)``."""
+
+    def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
+        super().__init__(prefix=prefix, params=params)
+        self._modified = False
+        self.reset()
+
+    def reset(self) -> None:
+        """Start counting steps anew; before a cell is used for another sequence."""
+        self._init_counter = -1
+        self._counter = -1
+        for cell in self._children.values():
+            if isinstance(cell, RecurrentCell):
+                cell.reset()
+
+    def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
+        """To override: shape and layout of each state."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what its states are")
+
+    def begin_state(
+        self, batch_size: int = 0, func: Callable[..., Any] = nd.zeros, **kwargs: Any
+    ) -> States:
+        """The initial states, made by ``func(name=..., shape=..., **kwargs)``."""
+        self._require_unmodified()
+        states = []
+        for info in self.state_info(batch_size):
+            self._init_counter += 1
+            name = f"{self._prefix}begin_state_{self._init_counter}"
+            states.append(func(name=name, **{**info, **kwargs}))
+        return states
+
+    def _require_unmodified(self) -> None:
+        assert not self._modified, (
+            "After applying modifier cells (e.g. ZoneoutCell) the base cell cannot be called "
+            "directly. Call the modifier cell instead."
+        )
+
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: States | None = None,
+        layout: str = "NTC",
+        merge_outputs: bool | None = None,
+        valid_length: Any = None,
+    ) -> tuple[Any, States]:
+        """Run ``length`` steps over ``inputs`` (a tensor in ``layout``, or a list of steps).
+
+        Returns the outputs (a tensor when ``merge_outputs``) and the last states. With
+        ``valid_length``, one number per sample, later outputs are zeros and the states are those
+        after the last valid step.
+        """
+        self.reset()
+        steps, axis, F, batch = formed(length, inputs, layout, False)
+        states = first_states(self, F, begin_state, steps, batch)
+        outputs: Any = []
+        history = []
+        for step in steps[:length]:
+            output, states = self(step, states)
+            outputs.append(output)
+            history.append(states)
+        if valid_length is not None:
+            states = last_states(F, history, valid_length)
+            outputs = masked(F, outputs, length, valid_length, axis, True)
+        return formed(length, outputs, layout, merge_outputs).steps, states
+
+    def forward(self, inputs: Any, states: States) -> Any:  # type: ignore[override]
+        self._counter += 1
+        return super().forward(inputs, states)
+
+
+class HybridRecurrentCell(RecurrentCell, HybridBlock):
+    """A recurrent cell that can be hybridized."""
+
+    def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
+        super().__init__(prefix=prefix, params=params)
+
+
+def first_states(cell: Any, F: Any, begin_state: Any, steps: Any, batch: int) -> States:
+    """The states given, or the cell's own initial ones on the inputs' context."""
+    if begin_state is not None:
+        return begin_state
+    if F is nd:
+        first = steps[0] if isinstance(steps, (list, tuple)) else steps
+        with first.context:
+            return cell.begin_state(func=F.zeros, batch_size=batch)
+    return cell.begin_state(func=F.zeros, batch_size=batch)
+
+
+def activated(F: Any, x: Any, activation: Any, **kwargs: Any) -> Any:
+    """``activation`` of x: a name, a LeakyReLU, or a function."""
+    functions = {"tanh": F.tanh, "relu": F.relu, "sigmoid": F.sigmoid, "softsign": F.softsign}
+    if isinstance(activation, str):
+        if activation in functions:
+            return functions[activation](x, **kwargs)
+        return F.Activation(x, act_type=activation, **kwargs)
+    if isinstance(activation, LeakyReLU):
+        return F.LeakyReLU(x, act_type="leaky", slope=activation._alpha, **kwargs)
+    return activation(x, **kwargs)

@@ -1,0 +1,325 @@
+"""Cells made of cells: in a row, in both directions, or with something added to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ... import nd
+from ...nd import NDArray
+from ...sym import Symbol
+from ..parameter import ParameterDict
+from .base import HybridRecurrentCell, RecurrentCell, States, first_states
+from .sequences import formed, masked, reverse
+
+
+class _Row(RecurrentCell):
+    """What both sequential cells do: each cell takes the output of the one before."""
+
+    def add(self, cell: RecurrentCell) -> None:
+        """Append a cell."""
+        self.register_child(cell)
+
+    def __len__(self) -> int:
+        return len(self._children)
+
+    def __getitem__(self, index: int) -> Any:
+        return list(self._children.values())[index]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._children.values())
+
+    def __repr__(self) -> str:
+        rows = "\n".join(f"({i}): {cell!r}" for i, cell in enumerate(self))
+        return f"{type(self).__name__}(\n{rows}\n)"
+
+    def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
+        return [info for cell in self for info in cell.state_info(batch_size)]
+
+    def begin_state(self, batch_size: int = 0, *args: Any, **kwargs: Any) -> States:
+        self._require_unmodified()
+        return [s for cell in self for s in cell.begin_state(batch_size, *args, **kwargs)]
+
+    def _step(self, inputs: Any, states: States) -> tuple[Any, States]:
+        self._counter += 1
+        position, after = 0, []
+        for cell in self:
+            assert not isinstance(cell, BidirectionalCell), (
+                "a BidirectionalCell cannot be stepped: use unroll"
+            )
+            count = len(cell.state_info())
+            inputs, states_of_cell = cell(inputs, states[position : position + count])
+            position += count
+            after += states_of_cell
+        return inputs, after
+
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: States | None = None,
+        layout: str = "NTC",
+        merge_outputs: bool | None = None,
+        valid_length: Any = None,
+    ) -> tuple[Any, States]:
+        """Each cell over the whole sequence before the next."""
+        self.reset()
+        form = formed(length, inputs, layout, None)
+        states = first_states(self, form.F, begin_state, inputs, form.batch)
+        position, after = 0, []
+        for i, cell in enumerate(self):
+            count = len(cell.state_info())
+            merge = merge_outputs if i == len(self) - 1 else None
+            inputs, states_of_cell = cell.unroll(
+                length,
+                inputs,
+                states[position : position + count],
+                layout,
+                merge,
+                valid_length,
+            )
+            position += count
+            after += states_of_cell
+        return inputs, after
+
+
+class SequentialRNNCell(_Row):
+    """Cells of any kind in a row."""
+
+    def forward(self, inputs: Any, states: States) -> Any:
+        return self._step(inputs, states)
+
+
+class HybridSequentialRNNCell(_Row, HybridRecurrentCell):
+    """Hybrid cells in a row."""
+
+    def __call__(self, inputs: Any, states: States) -> Any:
+        return self._step(inputs, states)
+
+    def hybrid_forward(self, F: Any, inputs: Any, states: States) -> Any:  # type: ignore[override]
+        return self._step(inputs, states)
+
+
+class DropoutCell(HybridRecurrentCell):
+    """Dropout on the inputs; no states."""
+
+    def __init__(
+        self,
+        rate: float,
+        axes: tuple[int, ...] = (),
+        prefix: str | None = None,
+        params: ParameterDict | None = None,
+    ) -> None:
+        super().__init__(prefix, params)
+        assert isinstance(rate, (int, float)), f"rate must be a number, got {rate!r}"
+        self._rate = rate
+        self._axes = axes
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(rate={self._rate}, axes={self._axes})"
+
+    def _alias(self) -> str:
+        return "dropout"
+
+    def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
+        return []
+
+    def hybrid_forward(self, F: Any, inputs: Any, states: States) -> Any:  # type: ignore[override]
+        if self._rate > 0:
+            name = f"t{self._counter}_fwd"
+            inputs = F.Dropout(inputs, p=self._rate, axes=self._axes, name=name)
+        return inputs, states
+
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: States | None = None,
+        layout: str = "NTC",
+        merge_outputs: bool | None = None,
+        valid_length: Any = None,
+    ) -> tuple[Any, States]:
+        self.reset()
+        form = formed(length, inputs, layout, merge_outputs)
+        if isinstance(form.steps, (NDArray, Symbol)):
+            return self.hybrid_forward(form.F, form.steps, begin_state or [])
+        return super().unroll(
+            length, form.steps, begin_state, layout, merge_outputs, valid_length=None
+        )
+
+
+class ModifierCell(HybridRecurrentCell):
+    """A cell around ``base_cell``, which must not be called by itself any more."""
+
+    def __init__(self, base_cell: RecurrentCell) -> None:
+        assert not base_cell._modified, (
+            f"Cell {base_cell.name} is already modified. One cell cannot be modified twice"
+        )
+        base_cell._modified = True
+        super().__init__(prefix=base_cell.prefix + self._alias(), params=None)
+        self.base_cell = base_cell
+
+    @property
+    def params(self) -> ParameterDict:
+        return self.base_cell.params
+
+    def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
+        return self.base_cell.state_info(batch_size)
+
+    def begin_state(
+        self, batch_size: int = 0, func: Callable[..., Any] = nd.zeros, **kwargs: Any
+    ) -> States:
+        self._require_unmodified()
+        self.base_cell._modified = False
+        try:
+            return self.base_cell.begin_state(batch_size, func=func, **kwargs)
+        finally:
+            self.base_cell._modified = True
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.base_cell!r})"
+
+
+class ZoneoutCell(ModifierCell):
+    """While training, outputs and states keep their previous values at random (1606.01305)."""
+
+    def __init__(
+        self, base_cell: RecurrentCell, zoneout_outputs: float = 0.0, zoneout_states: float = 0.0
+    ) -> None:
+        assert not isinstance(base_cell, BidirectionalCell), (
+            "BidirectionalCell doesn't support zoneout since it doesn't support step. Please add "
+            "ZoneoutCell to the cells underneath instead."
+        )
+        super().__init__(base_cell)
+        self._zoneout_outputs = zoneout_outputs
+        self._zoneout_states = zoneout_states
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(p_out={self._zoneout_outputs}, "
+            f"p_state={self._zoneout_states}, {self.base_cell!r})"
+        )
+
+    def _alias(self) -> str:
+        return "zoneout"
+
+    def reset(self) -> None:
+        super().reset()
+        self._prev_output: Any = None
+
+    def hybrid_forward(self, F: Any, inputs: Any, states: States) -> Any:  # type: ignore[override]
+        p_output, p_state = self._zoneout_outputs, self._zoneout_states
+        output, after = self.base_cell(inputs, states)
+
+        def mixed(p: float, new: Any, old: Any) -> Any:
+            return F.where(F.Dropout(F.ones_like(new), p=p), new, old)
+
+        previous = self._prev_output
+        if type(previous) is not type(output):  # none yet, or one of a trace
+            previous = F.zeros_like(output)
+        output = mixed(p_output, output, previous) if p_output else output
+        if p_state:
+            after = [mixed(p_state, new, old) for new, old in zip(after, states)]
+        self._prev_output = output
+        return output, after
+
+
+class ResidualCell(ModifierCell):
+    """The base cell's output plus its input."""
+
+    def hybrid_forward(self, F: Any, inputs: Any, states: States) -> Any:  # type: ignore[override]
+        output, states = self.base_cell(inputs, states)
+        return F.elemwise_add(output, inputs, name=f"t{self._counter}_fwd"), states
+
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: States | None = None,
+        layout: str = "NTC",
+        merge_outputs: bool | None = None,
+        valid_length: Any = None,
+    ) -> tuple[Any, States]:
+        self.reset()
+        self.base_cell._modified = False
+        try:
+            outputs, states = self.base_cell.unroll(
+                length, inputs, begin_state, layout, merge_outputs, valid_length
+            )
+        finally:
+            self.base_cell._modified = True
+        merge = isinstance(outputs, (NDArray, Symbol)) if merge_outputs is None else merge_outputs
+        steps, axis, F, _ = formed(length, inputs, layout, merge)
+        if valid_length is not None:
+            steps = masked(F, steps, length, valid_length, axis, merge)
+        if merge:
+            return F.elemwise_add(outputs, steps), states
+        return [F.elemwise_add(output, step) for output, step in zip(outputs, steps)], states
+
+
+class BidirectionalCell(HybridRecurrentCell):
+    """One cell forwards, one backwards, their outputs joined; it can only be unrolled."""
+
+    def __init__(
+        self, l_cell: RecurrentCell, r_cell: RecurrentCell, output_prefix: str = "bi_"
+    ) -> None:
+        super().__init__(prefix="", params=None)
+        self.register_child(l_cell, "l_cell")
+        self.register_child(r_cell, "r_cell")
+        self._output_prefix = output_prefix
+
+    def __call__(self, inputs: Any, states: States) -> Any:
+        """Raises NotImplementedError: the backward cell needs the whole sequence."""
+        raise NotImplementedError("Bidirectional cannot be stepped. Please use unroll")
+
+    def __repr__(self) -> str:
+        left, right = self._children.values()
+        return f"{type(self).__name__}(forward={left!r}, backward={right!r})"
+
+    def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
+        return [info for cell in self._cells() for info in cell.state_info(batch_size)]
+
+    def begin_state(self, batch_size: int = 0, *args: Any, **kwargs: Any) -> States:
+        self._require_unmodified()
+        return [s for c in self._cells() for s in c.begin_state(batch_size, *args, **kwargs)]
+
+    def _cells(self) -> list[Any]:
+        return list(self._children.values())
+
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: States | None = None,
+        layout: str = "NTC",
+        merge_outputs: bool | None = None,
+        valid_length: Any = None,
+    ) -> tuple[Any, States]:
+        self.reset()
+        steps, axis, F, batch = formed(length, inputs, layout, False)
+        turned = reverse(steps, length, valid_length)
+        states = first_states(self, F, begin_state, steps, batch)
+        left, right = self._cells()
+        count = len(left.state_info(batch))
+        forward, left_states = left.unroll(
+            length, steps, states[:count], layout, merge_outputs, valid_length
+        )
+        backward, right_states = right.unroll(
+            length, turned, states[count:], layout, False, valid_length
+        )
+        backward = reverse(backward, length, valid_length)
+        merge = isinstance(forward, (NDArray, Symbol)) if merge_outputs is None else merge_outputs
+        outputs = self._joined(F, forward, backward, layout, merge)
+        if valid_length is not None:
+            outputs = masked(F, outputs, length, valid_length, axis, merge)
+        return outputs, left_states + right_states
+
+    def _joined(self, F: Any, forward: Any, backward: Any, layout: str, merge: bool) -> Any:
+        forward = formed(None, forward, layout, merge).steps
+        backward = formed(None, backward, layout, merge).steps
+        if merge:
+            return F.concat(forward, backward, dim=2, name=f"{self._output_prefix}out")
+        return [
+            F.concat(left, right, dim=1, name=f"{self._output_prefix}t{i}_out")
+            for i, (left, right) in enumerate(zip(forward, backward))
+        ]

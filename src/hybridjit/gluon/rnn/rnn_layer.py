@@ -1,0 +1,385 @@
+"""RNN, LSTM and GRU over whole sequences, as one operator."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from ... import nd, sym
+from ...nd import NDArray
+from ...sym import Symbol
+from ..hybrid_block import HybridBlock
+from ..parameter import Parameter
+from .cells import GRUCell, LSTMCell, RNNCell
+from .composed_cells import BidirectionalCell, DropoutCell, HybridSequentialRNNCell
+
+_NAME = re.compile(r"(l|r)(\d+)_(i2h|h2h|h2r)_(weight|bias)\Z")
+
+
+class _RNNLayer(HybridBlock):
+    """``num_layers`` layers in one or both directions; parameters per layer and direction."""
+
+    gates = 1
+    hint = ""
+
+    def _set_up(
+        self,
+        hidden_size: int,
+        num_layers: int,
+        layout: str,
+        dropout: float,
+        bidirectional: bool,
+        input_size: int,
+        initializers: tuple[Any, Any, Any, Any],
+        mode: str,
+        dtype: Any,
+        use_sequence_length: bool = False,
+        projection_size: int | None = None,
+        h2r_weight_initializer: Any = None,
+    ) -> None:
+        self._hidden_size = hidden_size
+        self._num_layers = num_layers
+        self._layout = layout
+        self._dropout = dropout
+        self._dir = 2 if bidirectional else 1
+        self._input_size = input_size
+        self._mode = mode
+        self._dtype = dtype
+        self._use_sequence_length = use_sequence_length
+        self._projection_size = projection_size
+        self._skip_states: bool | None = None
+        self._clip: dict[str, Any] = {
+            "lstm_state_clip_min": None,
+            "lstm_state_clip_max": None,
+            "lstm_state_clip_nan": False,
+        }
+        self._add_params(initializers, h2r_weight_initializer)
+
+    def _add_params(self, initializers: tuple[Any, Any, Any, Any], h2r: Any) -> None:
+        rows, hidden = self.gates * self._hidden_size, self._hidden_size
+        recurrent = self._projection_size or hidden
+        inputs = self._input_size
+        i2h_w, h2h_w, i2h_b, h2h_b = initializers
+        for layer in range(self._num_layers):
+            for side in ("l", "r")[: self._dir]:
+                place = f"{side}{layer}_"
+                self._add_param(f"{place}i2h_weight", (rows, inputs), i2h_w)
+                self._add_param(f"{place}h2h_weight", (rows, recurrent), h2h_w)
+                self._add_param(f"{place}i2h_bias", (rows,), i2h_b)
+                self._add_param(f"{place}h2h_bias", (rows,), h2h_b)
+                if self._projection_size:
+                    self._add_param(f"{place}h2r_weight", (recurrent, hidden), h2r)
+            inputs = recurrent * self._dir
+
+    def _add_param(self, name: str, shape: tuple[int, ...], init: Any) -> None:
+        param = self.params.get(
+            name, shape=shape, init=init, allow_deferred_init=True, dtype=self._dtype
+        )
+        setattr(self, name, param)
+
+    def _alias(self) -> str:
+        return self.hint
+
+    def __repr__(self) -> str:
+        rows, inputs = self._reg_params["l0_i2h_weight"].shape
+        parts = [f"{inputs or None} -> {rows // self.gates}", self._layout]
+        if self._num_layers != 1:
+            parts.append(f"num_layers={self._num_layers}")
+        if self._dropout != 0:
+            parts.append(f"dropout={self._dropout}")
+        if self._dir == 2:
+            parts.append("bidirectional")
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+    def _collect_params_with_prefix(self, prefix: str = "") -> dict[str, Parameter]:
+        """Paths as if the layer were cells: ``_unfused.0.i2h_weight``."""
+        start = prefix + "." if prefix else ""
+        return {start + self._path(n): param for n, param in self._reg_params.items()}
+
+    def _path(self, name: str) -> str:
+        match = _NAME.match(name)
+        assert match is not None, f"{name} is no parameter of an RNN layer"
+        side, layer, group, kind = match.groups()
+        cell = f"{side}_cell." if self._dir == 2 else ""
+        return f"_unfused.{layer}.{cell}{group}_{kind}"
+
+    def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
+        shape = (self._num_layers * self._dir, batch_size, self._hidden_size)
+        return [{"shape": shape, "__layout__": "LNC", "dtype": self._dtype}]
+
+    def cast(self, dtype: Any) -> None:
+        super().cast(dtype)
+        self._dtype = dtype
+
+    def begin_state(
+        self, batch_size: int = 0, func: Callable[..., Any] = nd.zeros, **kwargs: Any
+    ) -> list[Any]:
+        """The initial states, made by ``func(name=..., shape=..., **kwargs)``."""
+        return [
+            func(name=f"{self.prefix}h0_{i}", **{**info, **kwargs})
+            for i, info in enumerate(self.state_info(batch_size))
+        ]
+
+    def __call__(  # type: ignore[override]
+        self, inputs: Any, states: Any = None, sequence_length: Any = None, **kwargs: Any
+    ) -> Any:
+        """The outputs; with ``states`` given, the outputs and the list of last states."""
+        if (states is None) is not self._skip_states:
+            self._skip_states = states is None
+            self._clear_cached_op()  # the graph has other results now
+        if states is None:
+            if isinstance(inputs, NDArray):
+                batch = inputs.shape[self._layout.find("N")]
+                states = self.begin_state(batch, ctx=inputs.context, dtype=inputs.dtype)
+            else:
+                states = self.begin_state(0, func=sym.zeros)
+        if isinstance(states, (NDArray, Symbol)):
+            states = [states]
+        lengths = (sequence_length,) if self._use_sequence_length else ()
+        return super().__call__(inputs, states, *lengths, **kwargs)
+
+    def _infer_shapes(self, args: Sequence[Any], needed: Iterable[Parameter] = ()) -> None:
+        self._traced(args)  # first: files show the shapes that variables had when traced
+        self._take_input_size(args[0])
+        super()._infer_shapes(args, needed)
+
+    def _take_input_size(self, inputs: Any) -> None:
+        """The first layer's weights from the inputs, whose last axis is the size."""
+        if isinstance(inputs, NDArray) and inputs.ndim == 3:
+            for side in ("l", "r")[: self._dir]:
+                param = self._reg_params[f"{side}0_i2h_weight"]
+                if param.shape[1] == 0:
+                    param.shape = (param.shape[0], inputs.shape[2])
+
+    def hybrid_forward(  # type: ignore[override]
+        self, F: Any, inputs: Any, states: Any, sequence_length: Any = None, **params: Any
+    ) -> Any:
+        if F is nd:
+            self._check_states(inputs.shape[self._layout.find("N")], states)
+        if self._layout == "NTC":
+            inputs = F.swapaxes(inputs, dim1=0, dim2=1)
+        lengths = (sequence_length,) if self._use_sequence_length else ()
+        found = F.RNN(
+            inputs,
+            self._packed(F, params),
+            *states,
+            *lengths,
+            use_sequence_length=self._use_sequence_length,
+            state_size=self._hidden_size,
+            projection_size=self._projection_size,
+            num_layers=self._num_layers,
+            bidirectional=self._dir == 2,
+            p=self._dropout,
+            state_outputs=True,
+            mode=self._mode,
+            **self._clip,
+        )
+        outputs, after = found[0], [found[i] for i in range(1, len(found))]
+        if self._layout == "NTC":
+            outputs = F.swapaxes(outputs, dim1=0, dim2=1)
+        return outputs if self._skip_states else (outputs, after)
+
+    def _check_states(self, batch: int, states: Any) -> None:
+        for state, info in zip(states, self.state_info(batch)):
+            if state.shape != info["shape"]:
+                raise ValueError(
+                    f"Invalid recurrent state shape. Expecting {info['shape']}, got {state.shape}."
+                )
+
+    def _packed(self, F: Any, params: dict[str, Any]) -> Any:
+        """All parameters in one vector: first every weight, then every bias."""
+        weights = ("i2h", "h2h", "h2r") if self._projection_size else ("i2h", "h2h")
+        flat = [
+            params[f"{side}{layer}_{group}_{kind}"].reshape(-1)
+            for kind, groups in (("weight", weights), ("bias", ("i2h", "h2h")))
+            for layer in range(self._num_layers)
+            for side in ("l", "r")[: self._dir]
+            for group in groups
+        ]
+        return F._internal._rnn_param_concat(*flat, dim=0)
+
+    def _unfuse(self) -> HybridSequentialRNNCell:
+        """The same layers as cells that share the parameters."""
+        assert not self._projection_size, "_unfuse does not support projection layer yet!"
+        stack = HybridSequentialRNNCell(prefix=self.prefix, params=self.params)
+        inputs = self._input_size
+        with stack.name_scope():
+            for layer in range(self._num_layers):
+                cells = [
+                    self._cell(prefix=f"{side}{layer}_", input_size=inputs)
+                    for side in ("l", "r")[: self._dir]
+                ]
+                stack.add(BidirectionalCell(*cells) if self._dir == 2 else cells[0])
+                if self._dropout > 0 and layer != self._num_layers - 1:
+                    stack.add(DropoutCell(self._dropout))
+                inputs = self._hidden_size * self._dir
+        return stack
+
+    def _cell(self, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} does not say what its cells are")
+
+
+class RNN(_RNNLayer):
+    """Plain recurrent layers; ``activation`` is relu or tanh."""
+
+    hint = "rnn"
+
+    def __init__(
+        self,
+        hidden_size: int,
+        num_layers: int = 1,
+        activation: str = "relu",
+        layout: str = "TNC",
+        dropout: float = 0,
+        bidirectional: bool = False,
+        i2h_weight_initializer: Any = None,
+        h2h_weight_initializer: Any = None,
+        i2h_bias_initializer: Any = "zeros",
+        h2h_bias_initializer: Any = "zeros",
+        input_size: int = 0,
+        dtype: Any = "float32",
+        use_sequence_length: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        check_layout(layout)
+        if activation not in ("relu", "tanh"):
+            raise KeyError(f"rnn_{activation}: activation is relu or tanh")
+        super().__init__(**kwargs)
+        self._activation = activation
+        self._set_up(
+            hidden_size,
+            num_layers,
+            layout,
+            dropout,
+            bidirectional,
+            input_size,
+            (
+                i2h_weight_initializer,
+                h2h_weight_initializer,
+                i2h_bias_initializer,
+                h2h_bias_initializer,
+            ),
+            f"rnn_{activation}",
+            dtype,
+            use_sequence_length,
+        )
+
+    def _cell(self, **kwargs: Any) -> RNNCell:
+        return RNNCell(self._hidden_size, self._activation, **kwargs)
+
+
+class LSTM(_RNNLayer):
+    """Long short-term memory; states are the hidden ones and the cells'.
+
+    ``projection_size`` shrinks the hidden state (1402.1128); the clips bound the cells' states.
+    """
+
+    gates = 4
+    hint = "lstm"
+
+    def __init__(
+        self,
+        hidden_size: int,
+        num_layers: int = 1,
+        layout: str = "TNC",
+        dropout: float = 0,
+        bidirectional: bool = False,
+        input_size: int = 0,
+        i2h_weight_initializer: Any = None,
+        h2h_weight_initializer: Any = None,
+        i2h_bias_initializer: Any = "zeros",
+        h2h_bias_initializer: Any = "zeros",
+        projection_size: int | None = None,
+        h2r_weight_initializer: Any = None,
+        state_clip_min: float | None = None,
+        state_clip_max: float | None = None,
+        state_clip_nan: bool = False,
+        dtype: Any = "float32",
+        use_sequence_length: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        check_layout(layout)
+        super().__init__(**kwargs)
+        self._set_up(
+            hidden_size,
+            num_layers,
+            layout,
+            dropout,
+            bidirectional,
+            input_size,
+            (
+                i2h_weight_initializer,
+                h2h_weight_initializer,
+                i2h_bias_initializer,
+                h2h_bias_initializer,
+            ),
+            "lstm",
+            dtype,
+            use_sequence_length,
+            projection_size,
+            h2r_weight_initializer,
+        )
+        self._clip = {
+            "lstm_state_clip_min": state_clip_min,
+            "lstm_state_clip_max": state_clip_max,
+            "lstm_state_clip_nan": state_clip_nan,
+        }
+
+    def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
+        (cell,) = super().state_info(batch_size)
+        layers, batch, hidden = cell["shape"]
+        return [{**cell, "shape": (layers, batch, self._projection_size or hidden)}, cell]
+
+    def _cell(self, **kwargs: Any) -> LSTMCell:
+        return LSTMCell(self._hidden_size, **kwargs)
+
+
+class GRU(_RNNLayer):
+    """Gated recurrent units."""
+
+    gates = 3
+    hint = "gru"
+
+    def __init__(
+        self,
+        hidden_size: int,
+        num_layers: int = 1,
+        layout: str = "TNC",
+        dropout: float = 0,
+        bidirectional: bool = False,
+        input_size: int = 0,
+        i2h_weight_initializer: Any = None,
+        h2h_weight_initializer: Any = None,
+        i2h_bias_initializer: Any = "zeros",
+        h2h_bias_initializer: Any = "zeros",
+        dtype: Any = "float32",
+        use_sequence_length: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        check_layout(layout)
+        super().__init__(**kwargs)
+        self._set_up(
+            hidden_size,
+            num_layers,
+            layout,
+            dropout,
+            bidirectional,
+            input_size,
+            (
+                i2h_weight_initializer,
+                h2h_weight_initializer,
+                i2h_bias_initializer,
+                h2h_bias_initializer,
+            ),
+            "gru",
+            dtype,
+            use_sequence_length,
+        )
+
+    def _cell(self, **kwargs: Any) -> GRUCell:
+        return GRUCell(self._hidden_size, **kwargs)
+
+
+def check_layout(layout: str) -> None:
+    assert layout in ("TNC", "NTC"), f"Invalid layout {layout}; must be one of ['TNC' or 'NTC']"

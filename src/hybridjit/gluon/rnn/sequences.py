@@ -1,0 +1,110 @@
+"""Sequences of steps in their two forms, one tensor or a list of steps, and what is done to them.
+
+In: NDArrays or Symbols in a layout such as ``NTC`` (T is time, N the batch). Out: the other form,
+masked or reversed sequences.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ... import nd, sym
+from ...nd import NDArray
+from ...sym import Symbol
+
+
+class Sequence(NamedTuple):
+    """Steps in one of the two forms.
+
+    axis   the position of time in the layout
+    F      ``nd`` or ``sym``
+    batch  the batch size; 0 for symbols, whose sizes come later
+    """
+
+    steps: Any
+    axis: int
+    F: Any
+    batch: int
+
+
+def as_list(value: Any) -> list[Any]:
+    """Outputs of an operator as a list, however many there are."""
+    if isinstance(value, (list, tuple)):
+        return list(value)
+    return list(value) if isinstance(value, Symbol) and len(value) > 1 else [value]
+
+
+def formed(
+    length: int | None, steps: Any, layout: str, merge: bool | None, in_layout: str | None = None
+) -> Sequence:
+    """``steps`` as one tensor (``merge`` True), as a list (False), or as they are (None).
+
+    Raises AssertionError when they are not ``length`` steps, or when the layout lacks N or T.
+    """
+    assert "T" in layout and "N" in layout, f"layout has a T and an N, got {layout}"
+    axis, batch_axis = layout.find("T"), layout.find("N")
+    in_axis = in_layout.find("T") if in_layout else axis
+    F = sym if isinstance(_first(steps), Symbol) else nd
+    if isinstance(steps, (NDArray, Symbol)):
+        batch = steps.shape[batch_axis] if F is nd else 0
+        if merge is False:
+            return Sequence(_split(F, length, steps, in_axis), axis, F, batch)
+    else:
+        assert length is None or len(steps) == length, (
+            f"unroll over {length} steps, got {len(steps)} of them"
+        )
+        batch = steps[0].shape[0] if F is nd else 0
+        if merge is True:
+            return Sequence(F.stack(*steps, axis=axis), axis, F, batch)
+    if isinstance(steps, (NDArray, Symbol)) and axis != in_axis:
+        steps = F.swapaxes(steps, dim1=axis, dim2=in_axis)
+    return Sequence(steps, axis, F, batch)
+
+
+def _first(steps: Any) -> Any:
+    assert steps is not None, "unroll takes inputs, got None"
+    return steps if isinstance(steps, (NDArray, Symbol)) else steps[0]
+
+
+def _split(F: Any, length: int | None, steps: Any, axis: int) -> list[Any]:
+    if F is nd:
+        found = steps.shape[axis]
+        assert length is None or found == length, f"unroll over {length} steps, data has {found}"
+        length = found
+    return as_list(F.split(steps, axis=axis, num_outputs=length, squeeze_axis=1))
+
+
+def masked(F: Any, steps: Any, length: int, valid_length: Any, axis: int, merge: bool) -> Any:
+    """Steps at and after ``valid_length`` (one number per sample) become zeros."""
+    if isinstance(steps, (list, tuple)):
+        steps = F.stack(*steps, axis=axis)
+    steps = F.SequenceMask(steps, sequence_length=valid_length, use_sequence_length=True, axis=axis)
+    if merge:
+        return steps
+    return as_list(F.split(steps, num_outputs=length, axis=axis, squeeze_axis=True))
+
+
+def last_states(F: Any, all_states: list[list[Any]], valid_length: Any) -> list[Any]:
+    """Each state as it was after the last valid step of each sample."""
+    return [
+        F.SequenceLast(
+            F.stack(*history, axis=0),
+            sequence_length=valid_length,
+            use_sequence_length=True,
+            axis=0,
+        )
+        for history in zip(*all_states)
+    ]
+
+
+def reverse(steps: list[Any], length: int, valid_length: Any) -> list[Any]:
+    """The steps back to front; with ``valid_length`` only the valid ones of each sample."""
+    if valid_length is None:
+        return list(reversed(steps))
+    F = sym if isinstance(steps[0], Symbol) else nd
+    turned = F.SequenceReverse(
+        F.stack(*steps, axis=0), sequence_length=valid_length, use_sequence_length=True
+    )
+    if length == 1:
+        return [turned[0]]
+    return as_list(F.split(turned, axis=0, num_outputs=length, squeeze_axis=True))
