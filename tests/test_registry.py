@@ -13,11 +13,11 @@ import pytest
 
 from hybridjit.errors import MXNetError
 from hybridjit.ir.node import Output, apply, variable
-from hybridjit.ops import OpDef, all_names, all_ops, run_ref
+from hybridjit.ops import Kind, OpDef, all_names, all_ops, run_ref
 from hybridjit.ops.attrs import attr_text
 from hybridjit.passes.infer import infer_node_types
 from hybridjit.types import UNKNOWN, TensorType, merge, type_of
-from samples import Sample, error_samples, samples
+from samples import Sample, accepts, error_samples, samples
 
 CASES = [pytest.param(op, s, id=f"{op.name}-{s.name}") for op in all_ops() for s in samples(op)]
 REFUSED = [
@@ -119,6 +119,23 @@ class TestOp:
             if not op.is_random:
                 for a, b in zip(wanted, made):
                     assert_close(b, a)
+
+
+BATCHED = (Kind.CONV, Kind.POOL, Kind.NORM, Kind.SOFTMAX)
+
+
+@pytest.mark.parametrize("op", [o for o in all_ops() if o.kind in BATCHED], ids=lambda op: op.name)
+def test_a_batch_of_none(op: OpDef):
+    """No samples in, no samples out: wherever the rule takes it, the reference does."""
+    tried = 0
+    for sample in samples(op):
+        arrays = [sample.arrays[0][:0], *sample.arrays[1:]]
+        attrs, types = op.parse(sample.attrs), tuple(type_of(a) for a in arrays)
+        if accepts(op, types, attrs):
+            outs = op.infer(types, (UNKNOWN,) * len(op.output_names(attrs)), **attrs)[1]
+            assert [type_of(y) for y in run(op, arrays, sample.attrs)] == list(outs)
+            tried += 1
+    assert tried
 
 
 @pytest.mark.parametrize("shape", [(), (5,), (2, 0, 3), (2, 3, 4, 5)])

@@ -130,6 +130,8 @@ def _infer_resize(data: TensorType, *, size: Shape, keep_ratio: bool, interp: in
     if interp not in (0, 1):
         raise AttributeValueError(f"interp is 0 (nearest) or 1 (bilinear), got {interp}")
     *lead, rows, columns, channels = data.dims
+    if not rows or not columns:
+        raise ShapeError(f"an image of {rows} x {columns} has no pixels")
     return data.with_shape((*lead, *_target(rows, columns, size, keep_ratio), channels))
 
 

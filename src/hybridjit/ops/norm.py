@@ -39,11 +39,22 @@ def _scale_and_shift(
     return (data, *(fill(p, (length,), dtype) for p in ins[1:])), data
 
 
+def _mean(x: np.ndarray, axes: Shape) -> np.ndarray:
+    """The mean with reduced axes as 1; NaN, and no warning, where there is nothing."""
+    count = product(tuple(x.shape[a] for a in axes))
+    return x.sum(axis=axes, keepdims=True) / x.dtype.type(count)
+
+
+def _centred(x: np.ndarray, axes: Shape) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """x - mean, the mean and the population variance."""
+    mean = _mean(x, axes)
+    centred = x - mean
+    return centred, mean, _mean(np.square(centred), axes)
+
+
 def _standardised(x: np.ndarray, axes: Shape, eps: float) -> tuple[np.ndarray, ...]:
     """(x - mean) / std, mean and std, with std = sqrt(variance + eps); reduced axes stay as 1."""
-    mean = x.mean(axis=axes, keepdims=True)
-    centred = x - mean
-    variance = np.square(centred).mean(axis=axes, keepdims=True)
+    centred, mean, variance = _centred(x, axes)
     std = np.sqrt(variance + x.dtype.type(eps))
     return centred / std, mean, std
 
@@ -268,9 +279,9 @@ def _infer_moments(data: TensorType, *, axes: Shape | None, keepdims: bool) -> T
 
 def _moments(data: np.ndarray, *, axes: Shape, keepdims: bool) -> tuple[np.ndarray, ...]:
     """Mean and population variance over ``axes``."""
-    x = widened(data)
-    shape = reduced_shape(data.shape, reduced_axes(data.ndim, axes), keepdims)
-    mean, variance = x.mean(axis=axes), x.var(axis=axes)
+    reduced = reduced_axes(data.ndim, axes)
+    shape = reduced_shape(data.shape, reduced, keepdims)
+    _, mean, variance = _centred(widened(data), reduced)
     return tuple(a.reshape(shape).astype(data.dtype, copy=False) for a in (mean, variance))
 
 

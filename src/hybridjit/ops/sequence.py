@@ -80,6 +80,8 @@ def _infer_last(ins: Types, outs: Types, *, axis: int, **attrs: Any) -> tuple[Ty
     if data.shape is None:
         return ins, outs
     _check(data.shape, axis, 1)
+    if data.shape[axis] == 0:
+        raise ShapeError(f"SequenceLast needs a step, axis {axis} has none")
     out = data.with_shape(data.shape[:axis] + data.shape[axis + 1 :])
     return (data, *_lengths(ins[1:], data, axis)), merged(outs, (out,))
 
