@@ -133,7 +133,56 @@ def nets(mx: Any) -> dict[str, Net]:
             ((2, 4),),
         ),
         "branches": (branches, ((2, 4),)),
+        **_recurrent(mx),
     }
+
+
+def _recurrent(mx: Any) -> dict[str, Net]:
+    """Fused layers inside a net, and unrolled cells, on (N, T, C)."""
+    rnn, nn = mx.gluon.rnn, mx.gluon.nn
+
+    class Fused(mx.gluon.HybridBlock):
+        def __init__(self, make, **kwargs):
+            super().__init__(**kwargs)
+            with self.name_scope():
+                self.layer = make()
+                self.output = nn.Dense(2)
+
+        def hybrid_forward(self, F, x):
+            return self.output(self.layer(x))
+
+    class Unrolled(mx.gluon.HybridBlock):
+        def __init__(self, make, **kwargs):
+            super().__init__(**kwargs)
+            with self.name_scope():
+                self.cell = make()
+
+        def hybrid_forward(self, F, x):
+            return self.cell.unroll(3, x, merge_outputs=True)
+
+    def row():
+        cells = rnn.HybridSequentialRNNCell()
+        with cells.name_scope():
+            cells.add(rnn.LSTMCell(3))
+            cells.add(rnn.DropoutCell(0.3))
+            cells.add(rnn.ResidualCell(rnn.GRUCell(3)))
+        return cells
+
+    fused = {
+        "lstm": lambda: rnn.LSTM(3, 2, layout="NTC", dropout=0.2),
+        "gru": lambda: rnn.GRU(3, bidirectional=True, layout="NTC"),
+        "rnn": lambda: rnn.RNN(2, activation="tanh"),
+        "lstm_projected": lambda: rnn.LSTM(3, projection_size=2),
+    }
+    cells = {
+        "cells": row,
+        "bidirectional": lambda: rnn.BidirectionalCell(rnn.LSTMCell(3), rnn.GRUCell(2)),
+        "zoneout": lambda: rnn.ZoneoutCell(rnn.RNNCell(3), 0.2, 0.3),
+    }
+    shapes = ((2, 3, 4),)
+    nets = {name: (lambda make=make, **k: Fused(make, **k), shapes) for name, make in fused.items()}
+    nets |= {n: (lambda make=make, **k: Unrolled(make, **k), shapes) for n, make in cells.items()}
+    return nets
 
 
 def _tutorial(mx: Any) -> Any:
