@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Protocol
 
 from ..builder import Index, LoopBuilder
@@ -69,6 +70,15 @@ def _reach(spec: Windowed, start: int, width: int) -> tuple[tuple[int, int], ...
         ]
         ranges.append((inside[0], inside[-1] + 1) if inside else (0, 0))
     return tuple(ranges)
+
+
+def runs_of_taps(tile: Tile) -> list[tuple[tuple[int, int], list[int]]]:
+    """Neighbouring width taps that reach the same columns: (columns, taps); those of none left out."""
+    runs = []
+    for reach, members in groupby(enumerate(tile.reach), key=lambda tap: tap[1]):
+        if reach[0] < reach[1]:
+            runs.append((reach, [tap for tap, _ in members]))
+    return runs
 
 
 def first_input(b: LoopBuilder, out: Index, stride: int, pad: int) -> Index:
