@@ -47,11 +47,16 @@ Argument = Address | Packed | Scratch | int
 
 @dataclass(frozen=True)
 class Call:
-    """One kernel and its arguments in order; ``work`` counts its multiplications, about."""
+    """One kernel and its arguments in order.
+
+    ``work`` counts its multiplications, about; ``reason`` says why this kernel, where there was a
+    choice.
+    """
 
     spec: KernelSpec
     args: tuple[Argument, ...]
     work: int = 0
+    reason: str = ""
 
 
 @dataclass(frozen=True)

@@ -183,7 +183,8 @@ def _call(
 ) -> Call:
     target, work = setting.target, layer.operations // 2 * batch
     weight = setting.params[anchor.inputs[1].value]
-    spec = choose_algorithm(layer, target, setting.winograd)
+    candidates = algorithms(layer, target, setting.winograd)
+    spec = candidates[0]
     after: tuple[Argument, ...] = (*extra, batch)
     if isinstance(spec, DepthwiseSpec):
         packed, bias = (
@@ -197,7 +198,29 @@ def _call(
     else:
         pack = ConvPacking(spec.groups, target.lanes, spec.nv, spec.taps)
         packed, bias = Packed(weight, pack), ChannelPacking(spec.groups, target.lanes)
-    return Call(spec, (x, packed, _bias(anchor, setting, bias), *after), work)
+    args = (x, packed, _bias(anchor, setting, bias), *after)
+    return Call(spec, args, work, _reason(layer, candidates, setting))
+
+
+def _reason(
+    layer: Layer, candidates: list[ConvSpec | DepthwiseSpec | WinogradSpec], setting: Setting
+) -> str:
+    """The candidates with their costs in millions of operations; empty where there was no choice."""
+    if len(candidates) == 1:
+        return ""
+    costs = [
+        f"{_algorithm(spec)} {cost(layer, spec, setting.target) / 1e6:.1f}"
+        for spec in candidates
+        if not isinstance(spec, DepthwiseSpec)
+    ]
+    others = (
+        f", against {', '.join(costs[1:])}" if len(costs) > 1 else ", the only one that applies"
+    )
+    return f"{costs[0]} million operations{others}"
+
+
+def _algorithm(spec: ConvSpec | WinogradSpec) -> str:
+    return f"winograd F({spec.m}x{spec.m})" if isinstance(spec, WinogradSpec) else "direct"
 
 
 def _bias(anchor: Value, setting: Setting, packing: ChannelPacking) -> Packed:
@@ -210,12 +233,19 @@ def choose_algorithm(
     layer: Layer, target: Target, winograd: bool
 ) -> ConvSpec | DepthwiseSpec | WinogradSpec:
     """Depthwise where each channel has its filter; Winograd where it pays; direct otherwise."""
+    return algorithms(layer, target, winograd)[0]
+
+
+def algorithms(
+    layer: Layer, target: Target, winograd: bool
+) -> list[ConvSpec | DepthwiseSpec | WinogradSpec]:
+    """The kernels that compute this layer, the cheapest first."""
     if layer.is_depthwise:
-        return depthwise_spec(layer, target)
+        return [depthwise_spec(layer, target)]
     candidates: list[ConvSpec | WinogradSpec] = [direct_spec(layer, target)]
     if winograd and _suits_winograd(layer, target):
         candidates += [winograd_spec(layer, target, 4), winograd_spec(layer, target, 2)]
-    return min(candidates, key=lambda spec: cost(layer, spec, target))
+    return [*sorted(candidates, key=lambda spec: cost(layer, spec, target))]
 
 
 def _suits_winograd(layer: Layer, target: Target) -> bool:

@@ -62,6 +62,12 @@ def generate_code(plan: Plan, winograd: bool, journal: JournalLike) -> Code:
     use_winograd = winograd and "winograd" not in config.skip
     setting = Setting(params, target, use_winograd)
     calls = tuple(choose(step, setting) for step in plan.steps)
+    journal.notes += [
+        f"chosen for {step.name}: {call.reason}"
+        for step, row in zip(plan.steps, calls)
+        for call in row
+        if call.reason
+    ]
     journal.dump("spec", lambda: spec_text(plan, calls, target))
     specs = tuple(dict.fromkeys(call.spec for row in calls for call in row))
     _dump_code(specs, target, journal)

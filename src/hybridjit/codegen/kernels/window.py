@@ -73,7 +73,7 @@ def _reach(spec: Windowed, start: int, width: int) -> tuple[tuple[int, int], ...
 
 
 def runs_of_taps(tile: Tile) -> list[tuple[tuple[int, int], list[int]]]:
-    """Neighbouring width taps that reach the same columns: (columns, taps); those of none left out."""
+    """Neighbouring width taps that reach the same columns, as (columns, taps)."""
     runs = []
     for reach, members in groupby(enumerate(tile.reach), key=lambda tap: tap[1]):
         if reach[0] < reach[1]:
