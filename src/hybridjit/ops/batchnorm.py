@@ -60,7 +60,10 @@ def _batchnorm(
     axis: int = 1,
     **attrs: Any,
 ) -> Any:
-    """(data - mean) / sqrt(var + eps) * gamma + beta with the stored mean and variance."""
+    """(data - mean) / sqrt(var + eps) * gamma + beta with the stored mean and variance.
+
+    output_mean_var adds the mean as given and, as MXNet has it, 1 / sqrt(var + eps) for ``var``.
+    """
     inverse = 1 / np.sqrt(moving_var + moving_var.dtype.type(eps))
     scale = inverse if fix_gamma else inverse * gamma
     ndim = data.ndim
