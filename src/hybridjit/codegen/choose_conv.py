@@ -205,7 +205,7 @@ def _call(
 def _reason(
     layer: Layer, candidates: list[ConvSpec | DepthwiseSpec | WinogradSpec], setting: Setting
 ) -> str:
-    """The candidates with their costs in millions of operations; empty where there was no choice."""
+    """The candidates and their costs in operations; empty where there was no choice."""
     if len(candidates) == 1:
         return ""
     costs = [
@@ -213,10 +213,7 @@ def _reason(
         for spec in candidates
         if not isinstance(spec, DepthwiseSpec)
     ]
-    others = (
-        f", against {', '.join(costs[1:])}" if len(costs) > 1 else ", the only one that applies"
-    )
-    return f"{costs[0]} million operations{others}"
+    return f"{costs[0]} million operations, against {', '.join(costs[1:])}"
 
 
 def _algorithm(spec: ConvSpec | WinogradSpec) -> str:
