@@ -1,0 +1,145 @@
+"""Whether two commits make the same plans and kernels: what a refactor has to show.
+
+    python tools/replay.py BEFORE [AFTER] [--models DIR]
+
+In: two commits (AFTER is the working tree when left out) and models. Out: a diff of their plans and
+kernel specs; exit code 0 when there is none, 1 when something changed. Each commit is checked out
+in a temporary worktree and runs its own code. Models are the digits of the examples and, with
+--models, every NAME-symbol.json of a folder that has NAME-io.npz beside it: arrays under the names
+of the inputs, or one input as ``x``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import difflib
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+DIGITS = ROOT / "examples" / "digits" / "digits-symbol.json"
+
+# Runs on the code of either commit, so it uses only what both have: the compiler and its journal.
+# Nothing is compiled: the journal's sink leaves when it has the specs.
+WRITER = """
+import sys
+from pathlib import Path
+import numpy as np
+from hybridjit.compiler import Journal, compile_graph
+from hybridjit.io import symbol_json
+from hybridjit.types import TensorType
+
+class Done(Exception):
+    pass
+
+def write(file, given, name):
+    def sink(number, stage, text):
+        Path(f"{name}-{stage}.txt").write_text(text + "\\n", encoding="utf-8")
+        if stage == "spec":
+            raise Done
+    types = {n: TensorType(tuple(map(int, s.split(",") if s else ())), np.dtype(d))
+             for n, d, s in (item.split(":") for item in given.split(";"))}
+    journal = Journal(("plan", "spec"), sink)
+    try:
+        compile_graph(symbol_json.load(file), types, {}, journal=journal, name=name)
+    except Done:
+        pass
+    except Exception as error:
+        Path(f"{name}-error.txt").write_text(f"{type(error).__name__}: {error}\\n")
+
+for line in sys.stdin:
+    write(*line.rstrip("\\n").split("\\t"))
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Diff the plans and specs of two commits.")
+    parser.add_argument("before", help="a commit")
+    parser.add_argument("after", nargs="?", help="another one (default: the working tree)")
+    parser.add_argument("--models", type=Path, help="a folder of NAME-symbol.json, NAME-io.npz")
+    args = parser.parse_args(arguments)
+    jobs = [*_jobs(args.models)]
+    with tempfile.TemporaryDirectory() as folder:
+        texts = []
+        for number, commit in enumerate((args.before, args.after)):
+            out = Path(folder, f"{number}-texts")
+            out.mkdir()
+            with source_of(commit, Path(folder, f"{number}-tree")) as source:
+                write_texts(source, out, jobs)
+            texts.append({path.name: path.read_text(encoding="utf-8") for path in out.iterdir()})
+    changed = [*differences(*texts, args.before, args.after or "working tree")]
+    print("\n".join(changed) if changed else f"{len(texts[0])} texts, no difference")
+    return 1 if changed else 0
+
+
+def _jobs(models: Path | None) -> Iterator[str]:
+    """A line for each model: its file, its inputs with dtypes and shapes, its name."""
+    yield f"{DIGITS}\tdata:float32:1,1,28,28\tdigits"
+    for file in sorted(models.glob("*-symbol.json")) if models else ():
+        name = file.name.removesuffix("-symbol.json")
+        recorded = file.with_name(f"{name}-io.npz")
+        if not recorded.exists():
+            print(f"{name}: left out, there is no {recorded.name}", file=sys.stderr)
+            continue
+        text = file.read_text(encoding="utf-8")
+        arrays = np.load(recorded)
+        named = {n: arrays[n] for n in arrays if f'"name": "{n}"' in text}
+        given = named or {"data": arrays["x"]}
+        items = (f"{n}:{a.dtype}:{','.join(map(str, a.shape))}" for n, a in given.items())
+        yield f"{file.resolve()}\t{';'.join(items)}\t{name}"
+
+
+@contextlib.contextmanager
+def source_of(commit: str | None, folder: Path) -> Iterator[Path]:
+    """The ``src`` folder of a commit, checked out for the length of the block."""
+    if commit is None:
+        yield ROOT / "src"
+        return
+    _git("worktree", "add", "--detach", "--quiet", str(folder), commit)
+    try:
+        yield folder / "src"
+    finally:
+        _git("worktree", "remove", "--force", str(folder))
+
+
+def _git(*words: str) -> None:
+    done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"git {words[0]} {words[1]}: {done.stderr.strip()}")
+
+
+def write_texts(source: Path, out: Path, jobs: Sequence[str]) -> None:
+    """The plan and the specs of every model, by the code in ``source``."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("HYBRIDJIT_")}
+    subprocess.run(
+        [sys.executable, "-c", WRITER],
+        input="\n".join(jobs),
+        text=True,
+        cwd=out,
+        env={**environment, "PYTHONPATH": str(source)},
+        check=True,
+    )
+
+
+def differences(before: dict[str, str], after: dict[str, str], old: str, new: str) -> Iterator[str]:
+    """A unified diff of every text that changed, appeared or went."""
+    for name in sorted({*before, *after}):
+        yield from difflib.unified_diff(
+            before.get(name, "").splitlines(),
+            after.get(name, "").splitlines(),
+            f"{old} {name}",
+            f"{new} {name}",
+            n=1,
+            lineterm="",
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
