@@ -7,7 +7,9 @@ magic numbers, counts that do not fit), cut, join and repeat. The seeds are fixe
 import copy
 import json
 import random
+import resource
 import struct
+import sys
 import time
 import tracemalloc
 import warnings
@@ -27,6 +29,20 @@ SECONDS = 10.0  # of the processor for one file, traced; far more than any needs
 NUMBERS = (0, 1, 2, 3, 5, 6, 7, 12, 31, 32, 33, 255, 2**16, 2**31 - 1, 2**31, 2**32 - 1)
 LARGE = (2**40, 2**48, 2**61, 2**62, 2**63 - 1, 2**63, 2**64 - 1)
 MAGICS = (0x112, 0xF993FAC8, 0xF993FAC9, 0xF993FACA)
+
+
+@pytest.fixture(autouse=True)
+def limited_memory():
+    """A reader that goes wild gets a MemoryError, and the machine survives."""
+    if sys.platform != "linux":
+        yield
+        return
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    limit = pages * resource.getpagesize() + (2 << 30)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 class Bounds:
@@ -242,8 +258,33 @@ def test_every_operator_with_nasty_attributes():
             inputs = [[0, 0, 0]] * rng.randrange(6)
             node = {"op": name, "name": "n", "attrs": attrs, "inputs": inputs}
             top = {"nodes": [data, node], "arg_nodes": [0], "heads": [[1, 0, 0]]}
-            check(json.dumps(top))
+            version = {"mxnet_version": ["int", rng.choice([800, 904, 10901])]}
+            check(json.dumps({**top, "attrs": version}))
     assert check.refused > 0 and check.accepted > 0
+
+
+PLAUSIBLE = {"int": "1", "long": "1", "float": "1.0", "double": "1.0", "bool": "1"}
+PLAUSIBLE |= {"shape": "(1, 1)", "ints": "(1,)", "floats": "(1.0,)", "dtype": "float32"}
+
+
+@pytest.mark.parametrize("version", [800, 10901])
+def test_every_number_of_every_operator_at_its_largest(version):
+    """No attribute is a count of inputs or outputs that nobody bounds."""
+    check = Bounds(symbol_json.loads)
+    data = {"op": "null", "name": "data", "inputs": []}
+    for op in set(all_names().values()):
+        usual = {
+            a.name: a.choices[0] if a.choices else PLAUSIBLE.get(a.base, "x")
+            for a in op.attrs
+            if a.required
+        }
+        for attr in op.attrs:
+            if attr.base in ("int", "long"):
+                attrs = {**usual, attr.name: "9" * 18}
+                node = {"op": op.name, "name": "n", "attrs": attrs, "inputs": [[0, 0, 0]]}
+                top = {"nodes": [data, node], "arg_nodes": [0], "heads": [[1, 0, 0]]}
+                check(json.dumps({**top, "attrs": {"mxnet_version": ["int", version]}}))
+    assert check.refused > 0
 
 
 @pytest.mark.parametrize(

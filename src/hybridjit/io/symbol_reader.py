@@ -46,6 +46,8 @@ def read_document(data: str | bytes, name: str) -> Outputs:
         ]
         if not heads:
             _fail("heads is empty, the graph has no output")
+        for record in raw:
+            _check_counts(record)  # first: every later step makes a name for each input
         nodes = _built(upgrade(raw, _version(top)))
         return tuple(_output(entry, nodes, f"head {k}") for k, entry in enumerate(heads))
     except MXNetError as error:
@@ -275,19 +277,24 @@ def _built(raw: list[RawNode]) -> dict[RawNode, Node]:
 
 def _applied(record: RawNode, op: OpDef, inputs: Outputs) -> Node:
     try:
-        _check_counts(op, record.text)
         return apply(op, record.name, inputs, record.text)
     except MXNetError as error:
         raise type(error)(f"{record.place}: {error}") from None
 
 
-def _check_counts(op: OpDef, text: Mapping[str, str]) -> None:
+def _check_counts(record: RawNode) -> None:
     """Bound the attributes that say how many inputs or outputs there are: each gets a name."""
-    for attr in op.attrs:
-        if attr.name in _COUNTS and attr.name in text:
-            count = attr.parse(text[attr.name])
-            if isinstance(count, int) and count > _MAX_INPUTS:
-                raise AttributeValueError(f"{attr.name} is {count}, possible are {_MAX_INPUTS}")
+    for attr in record.op.attrs if record.op else ():
+        if attr.name not in _COUNTS or attr.name not in record.text:
+            continue
+        try:
+            count = attr.parse(record.text[attr.name])
+        except AttributeValueError as error:
+            raise AttributeValueError(f"{record.place}: {error}") from None
+        if isinstance(count, int) and count > _MAX_INPUTS:
+            raise AttributeValueError(
+                f"{record.place}: {attr.name} is {count}, possible are {_MAX_INPUTS}"
+            )
 
 
 def _output(entry: RawEntry, nodes: Mapping[RawNode, Node], what: str) -> Output:
