@@ -148,6 +148,8 @@ def pooling(draw: Draw) -> Case:
     )
     if not given.get("global_pool"):
         given["kernel"] = kernel
+    if rank == 3 and kind == "avg":  # MXNet has nan for empty windows there, 0 in one and two axes
+        given.pop("pooling_convention", None)
     if kind == "lp":
         given["p_value"] = draw.int(1, 3)
     extent = [k + draw.int(0, 12 if rank < 3 else 5) for k in kernel]
