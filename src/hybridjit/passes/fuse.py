@@ -62,7 +62,7 @@ def group_kind(value: Value, graph: Graph) -> str:
     if value.is_op("Concat"):
         return "concat"
     if value.op.kind is Kind.POINTWISE and value.op.scalar is not None and value.inputs:
-        return "pointwise"
+        return "host" if value.is_op("LeakyReLU") and len(value.inputs) > 1 else "pointwise"
     kind = _ANCHORS.get(value.op.name, "host")
     return kind if _is_supported(value, kind, graph) else "host"
 
@@ -70,21 +70,26 @@ def group_kind(value: Value, graph: Graph) -> str:
 def _is_simple_view(value: Value) -> bool:
     if value.is_op("slice"):
         return all(s is None or s > 0 for s in value.attrs["step"])
-    return True
+    return not value.is_op("transpose") or bool(value.attrs["axes"])
 
 
 def _is_supported(value: Value, kind: str, graph: Graph) -> bool:
-    """Conditions under which the kernel of this kind does not apply."""
+    """Whether the kernel of this kind applies to the value as it is written.
+
+    It does to what ``simplify`` and ``layout`` make; they may have been left out.
+    """
     attrs = value.attrs
     if value.is_op("Convolution", "FullyConnected"):
+        if not (_is_channels_last(value) if kind == "conv" else _is_on_rows(value)):
+            return False
         if all(u.value in graph.params for u in value.inputs[1:]):
             return True
         return value.is_op("FullyConnected") and bool(attrs["no_bias"])
     if kind == "gemm":
-        return len(value.shape) == 3
+        return len(value.shape) == 3 and not (attrs["transpose_a"] or attrs["transpose_b"])
     if kind == "pool":
-        last = (attrs.get("layout") or "NC")[-1] == "C"
-        return last and attrs["pool_type"] != "lp" and attrs["pooling_convention"] != "same"
+        plain = attrs["pool_type"] != "lp" and attrs["pooling_convention"] != "same"
+        return plain and _is_channels_last(value)
     if kind == "softmax":
         return len(value.inputs) == 1 and attrs["temperature"] in (None, 1.0)
     if kind == "reduce":
@@ -93,6 +98,15 @@ def _is_supported(value: Value, kind: str, graph: Graph) -> bool:
         last = attrs["axis"] in (-1, len(value.shape) - 1)
         return last and len(value.types) == 1
     return kind != "host"
+
+
+def _is_channels_last(value: Value) -> bool:
+    return (value.attrs.get("layout") or "NCHW")[-1] == "C"
+
+
+def _is_on_rows(value: Value) -> bool:
+    """A dense layer on two axes, whose result has two."""
+    return value.inputs[0].type.ndim == len(value.shape) == 2
 
 
 def _is_one_run(value: Value) -> bool:
