@@ -1,0 +1,129 @@
+"""Random graphs, compiled, against the references; and the tools that replay and bisect."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+import hybridjit.compiler
+from compiling import run_reference
+from fuzz_cases import difference, read, save
+from hybridjit.compiler import PIPELINE
+from hybridjit.ir.graph import Use, make
+from hybridjit.ir.node import topological
+from hybridjit.ir.rewrite import rewrite, rule
+from random_graphs import random_graph
+
+FAILURES = Path(tempfile.gettempdir()) / "hybridjit-fuzz"
+TOOLS = Path(__file__).parent.parent / "tools"
+
+
+@pytest.mark.parametrize("first", range(0, 60, 4))
+def test_random_graphs_agree(first: int):
+    for seed in range(first, first + 4):
+        case = random_graph(seed)
+        try:
+            wrong = difference(case)
+        except Exception:
+            print(f"python tools/fuzz_graphs.py --replay {save(case, FAILURES)}")
+            raise
+        assert not wrong, f"{wrong}\npython tools/fuzz_graphs.py --replay {save(case, FAILURES)}"
+
+
+def test_a_seed_gives_one_graph(tmp_path):
+    texts = [save(random_graph(5), tmp_path / name).read_text() for name in "ab"]
+    assert texts[0] == texts[1]
+
+
+def test_seeds_cover_the_operators():
+    names = {n.op.name for s in range(60) for n in topological(random_graph(s).outputs) if n.op}
+    assert len(names) > 50
+    assert {"Convolution", "Pooling", "FullyConnected", "batch_dot", "LayerNorm"} <= names
+
+
+def test_a_saved_case_is_the_same_case(tmp_path):
+    case = random_graph(11)
+    again = read(save(case, tmp_path))
+    assert again.inputs == case.inputs and again.seed == 11
+    assert again.arrays.keys() == case.arrays.keys()
+    for name, array in case.arrays.items():
+        np.testing.assert_array_equal(again.arrays[name], array)
+    assert difference(again) == ""
+
+
+# --- a planted mistake is found, saved and traced to its pass ---
+
+
+def tool(name: str) -> ModuleType:
+    """A program of the tools folder as a module."""
+    spec = importlib.util.spec_from_file_location(name, TOOLS / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@rule("relu(x)  =>  abs(x)    planted: wrong for negative x")
+def relu_to_abs(value, match):
+    if not value.is_op("relu"):
+        return None
+    return Use(make("abs", value.name, value.inputs, value.source))
+
+
+@pytest.fixture
+def wrong_pass(monkeypatch):
+    """The layout pass also turns relu into abs."""
+
+    def with_mistake(row):
+        def run(graph, fired):
+            return rewrite(row.run(graph, fired), (relu_to_abs,), fired)
+
+        return replace(row, run=run)
+
+    rows = tuple(with_mistake(row) if row.name == "layout" else row for row in PIPELINE)
+    monkeypatch.setattr(hybridjit.compiler, "PIPELINE", rows)
+
+
+def seed_with_relu() -> int:
+    """A graph with an output that is relu of something negative."""
+    for seed in range(100):
+        case = random_graph(seed)
+        for output in case.outputs:
+            if output.node.op.name == "relu":
+                names = {n.name for n in topological([output]) if n.is_variable}
+                arrays = {n: a for n, a in case.arrays.items() if n in names}
+                if run_reference(output.node.inputs, arrays)[0].min() < 0:
+                    return seed
+    raise AssertionError("no such graph")
+
+
+def test_a_planted_mistake_is_found_and_traced(wrong_pass, tmp_path, monkeypatch, capsys):
+    seed = seed_with_relu()
+    assert "differs by" in difference(random_graph(seed))
+    fuzz, bisect = tool("fuzz_graphs"), tool("bisect_passes")
+    monkeypatch.setattr(
+        sys, "argv", ["", "--seed", str(seed), "--count", "1", "--folder", str(tmp_path)]
+    )
+    assert fuzz.main() == 1
+    path = tmp_path / f"seed-{seed}.json"
+    assert f"--replay {path}" in capsys.readouterr().out
+    monkeypatch.setattr(sys, "argv", ["", str(path)])
+    assert bisect.main() == 1
+    assert "guilty: layout" in capsys.readouterr().out
+
+
+def test_replay_and_bisection_of_a_case_that_agrees(tmp_path, monkeypatch, capsys):
+    path = save(random_graph(2), tmp_path)
+    monkeypatch.setattr(sys, "argv", ["", "--replay", str(path)])
+    assert tool("fuzz_graphs").main() == 0
+    monkeypatch.setattr(sys, "argv", ["", str(path)])
+    assert tool("bisect_passes").main() == 0
+    assert "agrees" in capsys.readouterr().out

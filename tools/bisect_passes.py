@@ -1,0 +1,58 @@
+"""Find the pass that makes a saved graph wrong.
+
+    python tools/bisect_passes.py fuzz-cases/seed-1042.json
+
+Runs the case with passes and kernel choices left out (HYBRIDJIT_SKIP): first with all of them,
+then each by itself. The guilty one is that without which the case agrees. Exit code: 0 if the case
+agrees as it is, 1 if a guilty one was found, 2 if leaving out none of them helps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from fuzz_cases import read  # noqa: E402
+from fuzz_graphs import verdict  # noqa: E402 (which adds the folder of the tests to the path)
+from hybridjit.compiler import PIPELINE  # noqa: E402
+from hybridjit.config import override  # noqa: E402
+from random_graphs import RandomGraph  # noqa: E402
+
+CHOICES = (*(row.name for row in PIPELINE if row.can_skip), "winograd")
+
+
+def without(case: RandomGraph, *names: str) -> str:
+    """What is wrong with the case when these passes or choices are left out."""
+    with override(skip=names):
+        return verdict(case)
+
+
+def guilty(case: RandomGraph) -> list[str]:
+    """The choices without which the case agrees."""
+    return [name for name in CHOICES if not without(case, name)]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("case", type=Path, help="the JSON file of a saved case")
+    case = read(parser.parse_args().case)
+    wrong = without(case)
+    if not wrong:
+        print("agrees as it is")
+        return 0
+    print(f"as it is: {wrong}")
+    rest = without(case, *CHOICES)
+    print(f"without {', '.join(CHOICES)}: {rest or 'agrees'}")
+    found = guilty(case)
+    for name in found:
+        print(f"guilty: {name}; without it the case agrees (HYBRIDJIT_SKIP={name})")
+    if not found and rest:
+        print("none of them: look at fuse, plan and the kernels (HYBRIDJIT_CHECK=1)")
+    return 1 if found or not rest else 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
