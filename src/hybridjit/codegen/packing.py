@@ -1,6 +1,8 @@
 """How a kernel wants its weights: NumPy, run when a parameter is bound.
 
-A packing is frozen data, so that the plan can print it and equal ones share one packed array.
+A packing is frozen data, so that the plan can print it and equal ones share one packed array. It
+says how many floats it makes and writes them where it is told, so that no second copy is made of
+weights that may be most of a network's memory.
 """
 
 from __future__ import annotations
@@ -8,6 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+
+
+def whole_vectors(channels: int, lanes: int) -> int:
+    """``channels`` rounded up to whole vectors."""
+    return -(-channels // lanes) * lanes
 
 
 @dataclass(frozen=True)
@@ -24,21 +31,29 @@ class ConvPacking:
     nv: int
     taps: bool
 
-    def pack(self, weight: np.ndarray) -> np.ndarray:
+    def size(self, weight: np.ndarray) -> int:
+        filters = weight.shape[0] // self.groups
+        return self.groups * whole_vectors(filters, self.lanes) * (weight.size // weight.shape[0])
+
+    def pack(self, weight: np.ndarray, out: np.ndarray) -> None:
         filters = weight.shape[0] // self.groups
         split = weight.reshape(self.groups, filters, -1, weight.shape[-1])
         turned = split.transpose(0, 1, 3, 2) if self.taps else split
         rows = turned.reshape(self.groups, filters, -1)
-        padded = -(-filters // self.lanes) * self.lanes
-        full = np.zeros((self.groups, padded, rows.shape[2]), np.float32)
-        full[:, :filters] = rows
-        width = self.nv * self.lanes
-        blocks = [
-            full[g, start : start + width].T.ravel()
-            for g in range(self.groups)
-            for start in range(0, padded, width)
-        ]
-        return np.concatenate(blocks)
+        padded, width = whole_vectors(filters, self.lanes), self.nv * self.lanes
+        position = 0
+        for group in rows:
+            for start in range(0, padded, width):
+                columns = min(width, padded - start)
+                block = out[position : position + columns * rows.shape[2]]
+                _transpose_into(group[start : start + width], block.reshape(-1, columns))
+                position += block.size
+
+
+def _transpose_into(rows: np.ndarray, block: np.ndarray) -> None:
+    """block[k, f] = rows[f, k], zeros where there is no f."""
+    block[:, : rows.shape[0]] = rows.T
+    block[:, rows.shape[0] :] = 0
 
 
 @dataclass(frozen=True)
@@ -48,12 +63,14 @@ class ChannelPacking:
     groups: int
     lanes: int
 
-    def pack(self, bias: np.ndarray) -> np.ndarray:
+    def size(self, bias: np.ndarray) -> int:
+        return self.groups * whole_vectors(bias.size // self.groups, self.lanes)
+
+    def pack(self, bias: np.ndarray, out: np.ndarray) -> None:
         rows = bias.reshape(self.groups, -1)
-        padded = -(-rows.shape[1] // self.lanes) * self.lanes
-        full = np.zeros((self.groups, padded), np.float32)
+        full = out.reshape(self.groups, -1)
         full[:, : rows.shape[1]] = rows
-        return full.ravel()
+        full[:, rows.shape[1] :] = 0
 
 
 @dataclass(frozen=True)
@@ -62,12 +79,11 @@ class DepthwisePacking:
 
     lanes: int
 
-    def pack(self, weight: np.ndarray) -> np.ndarray:
-        channels = weight.shape[0]
-        padded = -(-channels // self.lanes) * self.lanes
-        full = np.zeros((weight[0].size, padded), np.float32)
-        full[:, :channels] = weight.reshape(channels, -1).T
-        return full.ravel()
+    def size(self, weight: np.ndarray) -> int:
+        return weight[0].size * whole_vectors(weight.shape[0], self.lanes)
+
+    def pack(self, weight: np.ndarray, out: np.ndarray) -> None:
+        _transpose_into(weight.reshape(weight.shape[0], -1), out.reshape(weight[0].size, -1))
 
 
 @dataclass(frozen=True)
@@ -81,16 +97,22 @@ class WinogradPacking:
     lanes: int
     nv: int
 
-    def pack(self, weight: np.ndarray) -> np.ndarray:
+    def size(self, weight: np.ndarray) -> int:
         width = self.nv * self.lanes
-        padded = -(-weight.shape[0] // width) * width
-        filters = weight.reshape(weight.shape[0], 3, 3, -1).astype(np.float64)
+        return (self.m + 2) ** 2 * weight.shape[-1] * whole_vectors(weight.shape[0], width)
+
+    def pack(self, weight: np.ndarray, out: np.ndarray) -> None:
+        width, count = self.nv * self.lanes, weight.shape[0]
+        filters = weight.reshape(count, 3, 3, -1).astype(np.float64)
         g = filter_matrix(self.m)
-        full = np.zeros(((self.m + 2) ** 2, filters.shape[3], padded), np.float32)
-        turned = np.einsum("ar,frsc,bs->abcf", g, filters, g, optimize=True)
-        full[:, :, : weight.shape[0]] = turned.reshape(full.shape[0], full.shape[1], -1)
-        split = full.reshape(full.shape[0], full.shape[1], -1, width)
-        return np.ascontiguousarray(split.transpose(0, 2, 1, 3)).ravel()
+        full = out.reshape((self.m + 2) ** 2, -1, filters.shape[3], width)
+        for a, row in enumerate(g):
+            half = row[0] * filters[:, 0] + row[1] * filters[:, 1] + row[2] * filters[:, 2]
+            for b, column in enumerate(g):
+                point = column[0] * half[:, 0] + column[1] * half[:, 1] + column[2] * half[:, 2]
+                for block, start in enumerate(range(0, count, width)):
+                    target = full[a * (self.m + 2) + b, block]
+                    _transpose_into(point[start : start + width], target)
 
 
 def interpolation_points(m: int) -> tuple[float, ...]:
@@ -115,12 +137,4 @@ def filter_matrix(m: int) -> np.ndarray:
     return g
 
 
-@dataclass(frozen=True)
-class Plain:
-    """The array as it is, contiguous."""
-
-    def pack(self, array: np.ndarray) -> np.ndarray:
-        return np.ascontiguousarray(array)
-
-
-Packing = ConvPacking | ChannelPacking | DepthwisePacking | WinogradPacking | Plain
+Packing = ConvPacking | ChannelPacking | DepthwisePacking | WinogradPacking

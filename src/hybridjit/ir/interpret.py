@@ -16,14 +16,30 @@ def interpret(graph: Graph, arrays: Mapping[Value, np.ndarray]) -> list[np.ndarr
     return evaluate(graph.outputs, graph.values, arrays)
 
 
+# Operators that move nothing where the result may share memory with the operand.
+_AS_VIEWS = {
+    "_reshape_to": lambda data, shape: data.reshape(shape),
+    "transpose": lambda data, axes: data.transpose(axes),
+}
+
+
 def evaluate(
-    wanted: Iterable[Use], values: Iterable[Value], arrays: Mapping[Value, np.ndarray]
+    wanted: Iterable[Use],
+    values: Iterable[Value],
+    arrays: Mapping[Value, np.ndarray],
+    as_views: bool = False,
 ) -> list[np.ndarray]:
-    """The ``wanted`` outputs, running ``values`` (in order) on the arrays given."""
+    """The ``wanted`` outputs, running ``values`` (in order) on the arrays given.
+
+    ``as_views`` saves copies where the caller only reads: results may share the arrays' memory.
+    """
     results: dict[Value, list[np.ndarray]] = {v: [a] for v, a in arrays.items()}
     for value in values:
-        if value not in results:
-            results[value] = run_value(value, [results[u.value][u.index] for u in value.inputs])
+        if value in results:
+            continue
+        operands = [results[u.value][u.index] for u in value.inputs]
+        view = _AS_VIEWS.get(value.op.name) if as_views and value.op else None
+        results[value] = [view(*operands, **value.attrs)] if view else run_value(value, operands)
     return [results[use.value][use.index] for use in wanted]
 
 

@@ -77,7 +77,9 @@ class Binding:
         key = (argument.size if index is None else self._recipes[index], packing)
         if key not in self._store:
             # Another thread may have made it meanwhile, and handed out its address: that one stays.
-            made = _aligned(packing.pack(self._source(index, argument.size)))
+            source = self._source(index, argument.size)
+            made = _aligned_empty(packing.size(source), np.dtype(np.float32))
+            packing.pack(source, made)
             self._store.setdefault(key, made)
         return address_of(self._store[key])
 
@@ -85,7 +87,7 @@ class Binding:
         if index is None:
             return np.zeros(size, np.float32)
         use = self._bind.outputs[index]
-        return evaluate([use], walk([use]), self._arrays)[0]
+        return evaluate([use], walk([use]), self._arrays, as_views=True)[0]
 
 
 def recipe(use: Use) -> str:
@@ -334,11 +336,16 @@ def address_of(array: np.ndarray) -> int:
         return array.__array_interface__["data"][0]
 
 
+def _aligned_empty(size: int, dtype: np.dtype) -> np.ndarray:
+    nbytes = size * dtype.itemsize
+    raw = np.empty(nbytes + 64, np.uint8)
+    start = -address_of(raw) % 64
+    return raw[start : start + nbytes].view(dtype)
+
+
 def _aligned(array: np.ndarray) -> np.ndarray:
     """A copy on a 64-byte boundary, so that no vector of weights crosses a cache line."""
-    raw = np.empty(array.nbytes + 64, np.uint8)
-    start = -address_of(raw) % 64
-    result = raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    result = _aligned_empty(array.size, array.dtype).reshape(array.shape)
     result[...] = array
     return result
 
