@@ -17,7 +17,7 @@ from . import sym
 from .codegen.module import kernel_name
 from .codegen.peak import measure_flops
 from .codegen.stopwatch import Stopwatch
-from .compiler import Journal, compile_graph
+from .compiler import compile_graph
 from .gluon import HybridBlock
 from .io.atomic import write_atomically
 from .ir.node import Output
@@ -52,7 +52,6 @@ def profile(net: HybridBlock, *arrays: NDArray, seconds: float = 3.0) -> Report:
         outputs,
         {name: type_of(value) for name, value in values.items()},
         {name: type_of(param) for name, param in params.items()},
-        journal=Journal(),
         name=net.name,
     )
     executable.bind(params)

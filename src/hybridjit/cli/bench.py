@@ -14,7 +14,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..compiler import Journal, compile_graph
+from ..compiler import compile_graph
 from ..config import override
 from ..runtime.threads import get_num_threads, threads
 from ..table import milliseconds, table
@@ -92,7 +92,7 @@ def measure_model(
 ) -> list[tuple[str, ...]]:
     """A row for each thread count; compiled once."""
     start = time.perf_counter()
-    executable = compile_graph(model.outputs, inputs, params, journal=Journal(), name=model.name)
+    executable = compile_graph(model.outputs, inputs, params, name=model.name)
     compiled = time.perf_counter() - start
     executable.bind(parameters(model, params))
     arrays = [stand_in(name, wanted) for name, wanted in inputs.items()]

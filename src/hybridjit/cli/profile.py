@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 
-from ..compiler import Journal, compile_graph
+from ..compiler import compile_graph
 from ..profiling import measure
 from ..runtime.threads import get_num_threads, threads
 from .arguments import add_model, add_shapes, add_target, chosen_target, count
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     model, input_types, param_types = model_of(args)
     graph = (model.outputs, input_types, param_types)
     with chosen_target(args.target), threads(args.threads or get_num_threads()):
-        executable = compile_graph(*graph, journal=Journal(), name=model.name)
+        executable = compile_graph(*graph, name=model.name)
         executable.bind(parameters(model, param_types))
         inputs = [stand_in(name, wanted) for name, wanted in input_types.items()]
         report = measure(executable, inputs, args.seconds)
