@@ -1,0 +1,144 @@
+"""The transcendental functions of ``codegen/vmath.py`` over all of float32, against float64.
+
+The bounds are those that the functions' own docstrings state.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from compiling import AVAILABLE, call, compiled, var
+from hybridjit.codegen.vmath import VectorMath
+from hybridjit.config import override
+
+Exact = Callable[[np.ndarray], np.ndarray]
+FUNCTIONS: dict[str, Exact] = {
+    "exp": np.exp,
+    "expm1": np.expm1,
+    "log": np.log,
+    "log1p": np.log1p,
+    "tanh": np.tanh,
+    "erf": np.vectorize(math.erf, otypes=[np.float64]),
+}
+# Where a function changes its ways: range reduction, clamping, overflow, underflow, other branches.
+EDGES = (
+    1.0, 2.0, 0.5, 10.0, 20.0, 88.0, 88.72284, 88.8, 89.0, 87.33655, 103.97208, 104.0, 16.635532,
+    math.log(2) / 2, math.log(2), 1.5 * math.log(2), math.sqrt(0.5), math.sqrt(2), 1e-4, 2.0**-12,
+    2.0**-24, 2.0**-126, 2.0**-127, 3.4e38,
+)  # fmt: skip
+SPECIAL = np.array(
+    [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 3.4028235e38, -3.4028235e38, -1.0],
+    np.float32,
+)
+STEP = 8191  # a prime: every 8191st of all bit patterns, half a million numbers
+
+
+def stated_bound(name: str) -> float:
+    """The bound in the docstring, in units of the last place."""
+    found = re.search(r"within ([\d.]+) ulp", getattr(VectorMath, name).__doc__)
+    assert found, f"{name} states no bound"
+    return float(found.group(1))
+
+
+def around_edges() -> np.ndarray:
+    """The 600 numbers around each edge."""
+    near = np.arange(-300, 300, dtype=np.int64)
+    edges = np.array(EDGES, np.float32).view(np.uint32).astype(np.int64)
+    return (edges[:, np.newaxis] + near).ravel().astype(np.uint32).view(np.float32)
+
+
+POSITIVE = around_edges()
+# All of float32 thinly, the edges and the usual numbers thickly, and the special ones.
+X = np.concatenate(
+    [
+        POSITIVE,
+        -POSITIVE,
+        np.arange(0, 2**32, STEP, dtype=np.uint64).astype(np.uint32).view(np.float32),
+        np.linspace(-20, 20, 200_001, dtype=np.float32),
+        SPECIAL,
+    ]
+)
+
+
+@pytest.fixture(scope="module", params=AVAILABLE)
+def results(request) -> dict[str, np.ndarray]:
+    with override(target=request.param):
+        return {n: compiled([call(n, var("x"))], {"x": X})([X])[0] for n in FUNCTIONS}
+
+
+def exact(name: str, x: np.ndarray) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        return FUNCTIONS[name](x.astype(np.float64))
+
+
+def distance(found: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """|found - wanted| in units of the last place of the nearest float32; 0 where that is special.
+
+    The unit never falls below that of the denormal numbers.
+    """
+    with np.errstate(all="ignore"):
+        nearest = wanted.astype(np.float32)
+        unit = np.maximum(np.spacing(np.abs(nearest)), np.float32(2.0**-149)).astype(np.float64)
+        gap = np.abs(found.astype(np.float64) - wanted) / unit
+    return np.where(np.isfinite(nearest), gap, 0.0)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_within_the_stated_bound(name, results):
+    gap = distance(results[name], exact(name, X))
+    worst = int(np.argmax(np.where(np.isnan(gap), np.inf, gap)))
+    assert gap[worst] <= stated_bound(name), (
+        f"{name}({X[worst]!r}) is {results[name][worst]!r}, {gap[worst]:.2f} ulp away"
+    )
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_special_results(name, results):
+    """NaN and infinities come out where float64's nearest float32 has them."""
+    with np.errstate(all="ignore"):
+        wanted = exact(name, X).astype(np.float32)
+    special = ~np.isfinite(wanted)
+    assert special.any()
+    np.testing.assert_array_equal(results[name][special], wanted[special])
+    assert np.isfinite(results[name][~special]).all()
+
+
+@pytest.mark.parametrize("name", ["expm1", "log1p", "tanh", "erf"])
+def test_zero_keeps_its_sign(name, results):
+    zero = X == 0
+    np.testing.assert_array_equal(np.signbit(results[name][zero]), np.signbit(X[zero]))
+    assert (results[name][zero] == 0).all()
+
+
+@pytest.mark.parametrize("name", ["tanh", "erf"])
+def test_odd_functions_are_odd_and_bounded(name, results):
+    count = len(POSITIVE)
+    np.testing.assert_array_equal(results[name][:count], -results[name][count : 2 * count])
+    assert np.nanmax(np.abs(results[name])) == 1.0
+
+
+@pytest.mark.parametrize("name", ["exp", "expm1", "log", "tanh", "erf"])
+def test_nearly_monotonic(name, results):
+    """No step down by more than rounding: a wrong branch shows as a jump."""
+    kept = np.isfinite(X) & np.isfinite(results[name])
+    order = np.argsort(X[kept])
+    y = results[name][kept][order].astype(np.float64)
+    drop = np.maximum.accumulate(y)[:-1] - y[1:]
+    unit = np.maximum(np.spacing(np.abs(y[1:]).astype(np.float32)), 2.0**-149)
+    assert (drop / unit).max() <= 2 * stated_bound(name)
+
+
+def test_the_same_bits_in_a_vector_and_in_its_tail():
+    """Whole vectors and the last elements of a row are computed alike."""
+    x = np.linspace(-3, 3, 37, dtype=np.float32)
+    outputs = [call(n, var("x")) for n in ("exp", "tanh", "erf")]
+    whole = compiled(outputs, {"x": x})([x])
+    for first in (1, 5, 20):
+        part = np.ascontiguousarray(x[first:])
+        for mine, right in zip(compiled(outputs, {"x": part})([part]), whole):
+            np.testing.assert_array_equal(mine, right[first:])
