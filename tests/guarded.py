@@ -98,9 +98,9 @@ class GuardedRun:
         if isinstance(argument, Scratch):
             return self._new(THREADS * argument.nbytes, fill=0).address
         if isinstance(argument, Packed):
-            packed = argument.packing.pack(self._source(argument))
-            region = self._new(packed.nbytes)
-            region.bytes[:] = packed.reshape(-1).view(np.uint8)
+            source = self._source(argument)
+            region = self._new(4 * argument.packing.size(source))
+            argument.packing.pack(source, region.bytes.view(np.float32))
             return region.address
         view = argument.view
         return self.buffers[view.buffer].address + view.offset * view.dtype.itemsize
