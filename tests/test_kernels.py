@@ -5,8 +5,10 @@ A read or write one element outside ends the process, so it runs as a process of
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,13 +19,21 @@ PROGRAM = Path(__file__).parent / "guarded.py"
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="mprotect is called as on Linux")
 
 
-def run_guarded(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(PROGRAM), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+@pytest.fixture(scope="module")
+def run_guarded(tmp_path_factory) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs the program; its compiled objects are shared by the runs of this file."""
+    folder = str(tmp_path_factory.mktemp("objects"))
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, str(PROGRAM), *arguments]
+        environment = {**os.environ, "HYBRIDJIT_CACHE_DIR": folder}
+        return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+
+    return run
 
 
 @pytest.mark.parametrize("place", ["end", "start"])
-def test_nothing_outside_a_buffer_is_touched(place: str):
+def test_nothing_outside_a_buffer_is_touched(place: str, run_guarded):
     done = run_guarded(place)
     lines = done.stdout.splitlines()
     assert done.returncode == 0, f"it ended at: {lines[-1:]}\n{done.stderr[-2000:]}"
@@ -31,5 +41,5 @@ def test_nothing_outside_a_buffer_is_touched(place: str):
 
 
 @pytest.mark.parametrize("place", ["end", "start"])
-def test_one_element_too_far_ends_the_process(place: str):
+def test_one_element_too_far_ends_the_process(place: str, run_guarded):
     assert run_guarded(place, "--too-far").returncode < 0
