@@ -22,8 +22,14 @@ def bn_scale(gamma: np.ndarray, var: np.ndarray, *, eps: float, fix_gamma: bool)
 
 
 def bn_shift(
-    beta: np.ndarray, mean: np.ndarray, gamma: np.ndarray, var: np.ndarray, *bias: np.ndarray,
-    eps: float, fix_gamma: bool, num_args: int,
+    beta: np.ndarray,
+    mean: np.ndarray,
+    gamma: np.ndarray,
+    var: np.ndarray,
+    *bias: np.ndarray,
+    eps: float,
+    fix_gamma: bool,
+    num_args: int,
 ) -> np.ndarray:
     """beta + (bias - mean) * gamma / sqrt(var + eps), in double precision."""
     scale = 1.0 / np.sqrt(var.astype(np.float64) + eps)
