@@ -101,13 +101,13 @@ class Way:
 
     target: str
     threads: int
-    winograd: bool | None
+    winograd: bool | str | None
     compiled: bool = True
 
     def __str__(self) -> str:
         if not self.compiled:
             return "eager"
-        winograd = {None: "default", True: "on", False: "off"}[self.winograd]
+        winograd = {None: "default", "always": "on", False: "off"}[self.winograd]
         return f"--target {self.target} --threads {self.threads} --winograd {winograd}"
 
 
@@ -292,7 +292,7 @@ def _switches(way: Way) -> dict[str, str]:
 
 def ways_of(options: argparse.Namespace) -> Iterator[Way]:
     """Eager once, then every combination of the choices."""
-    winograd = {"default": [None], "on": [True], "off": [False], "both": [True, False]}
+    winograd = {"default": [None], "on": ["always"], "off": [False], "both": ["always", False]}
     targets = options.target.split(",")
     counts = [int(count) for count in options.threads.split(",")]
     yield Way(targets[0], counts[0], None, compiled=False)

@@ -67,9 +67,16 @@ STAGES = (
 
 @dataclass(frozen=True)
 class Options:
-    """What a caller may choose for one network."""
+    """What a caller may choose for one network.
 
-    winograd: bool = True
+    winograd  True where it pays, False never, "always" wherever it is possible
+    """
+
+    winograd: bool | str = True
+
+    def __post_init__(self) -> None:
+        if self.winograd not in (True, False, "always"):
+            raise ValueError(f'winograd is True, False or "always", got {self.winograd!r}')
 
 
 @dataclass

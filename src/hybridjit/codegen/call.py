@@ -65,7 +65,7 @@ class Setting:
 
     params: dict[Value, int]
     target: Target
-    winograd: bool = True
+    winograd: bool | str = True
 
 
 def build_program(group: Group, anchored: bool) -> tuple[Program, tuple[Use, ...]]:

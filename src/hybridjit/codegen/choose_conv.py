@@ -227,30 +227,31 @@ def _bias(anchor: Value, setting: Setting, packing: ChannelPacking) -> Packed:
 
 
 def choose_algorithm(
-    layer: Layer, target: Target, winograd: bool
+    layer: Layer, target: Target, winograd: bool | str
 ) -> ConvSpec | DepthwiseSpec | WinogradSpec:
     """Depthwise where each channel has its filter; Winograd where it pays; direct otherwise."""
     return algorithms(layer, target, winograd)[0]
 
 
 def algorithms(
-    layer: Layer, target: Target, winograd: bool
+    layer: Layer, target: Target, winograd: bool | str
 ) -> list[ConvSpec | DepthwiseSpec | WinogradSpec]:
-    """The kernels that compute this layer, the cheapest first."""
+    """The kernels that compute this layer, the one to take first."""
     if layer.is_depthwise:
         return [depthwise_spec(layer, target)]
     candidates: list[ConvSpec | WinogradSpec] = [direct_spec(layer, target)]
-    if winograd and _suits_winograd(layer, target):
-        candidates += [winograd_spec(layer, target, 4), winograd_spec(layer, target, 2)]
+    if winograd and _suits_winograd(layer, target if winograd != "always" else None):
+        transformed = [winograd_spec(layer, target, 4), winograd_spec(layer, target, 2)]
+        candidates = [*([] if winograd == "always" else candidates), *transformed]
     return [*sorted(candidates, key=lambda spec: cost(layer, spec, target))]
 
 
-def _suits_winograd(layer: Layer, target: Target) -> bool:
-    """3x3 in height and width at stride 1, enough channels for the products to be worth it."""
+def _suits_winograd(layer: Layer, target: Target | None) -> bool:
+    """3x3 in height and width at stride 1; for a target, enough channels to fill its vectors."""
     plain = layer.kernel == (1, 3, 3) and layer.stride == layer.dilate == (1, 1, 1)
     padded = layer.pad[0] == 0 and max(layer.pad) <= 2
-    wide = min(layer.ic, layer.oc) >= target.lanes and layer.xs[4] == 1
-    return plain and padded and wide and layer.groups == 1
+    wide = target is None or min(layer.ic, layer.oc) >= target.lanes
+    return plain and padded and wide and layer.groups == 1 and layer.xs[4] == 1
 
 
 def cost(layer: Layer, spec: ConvSpec | WinogradSpec, target: Target) -> float:

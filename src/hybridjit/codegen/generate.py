@@ -55,12 +55,11 @@ _KERNELS: weakref.WeakValueDictionary[tuple[Target, KernelSpec], Kernel] = (
 _DRIVERS: dict[Target, Any] = {}
 
 
-def generate_code(plan: Plan, winograd: bool, journal: JournalLike) -> Code:
+def generate_code(plan: Plan, winograd: bool | str, journal: JournalLike) -> Code:
     """Choose a spec for every step, and load one kernel for every distinct spec."""
     target = find_target(config.target)
     params = {value: i for i, value in enumerate(plan.graph.params)}
-    use_winograd = winograd and "winograd" not in config.skip
-    setting = Setting(params, target, use_winograd)
+    setting = Setting(params, target, winograd if "winograd" not in config.skip else False)
     calls = tuple(choose(step, setting) for step in plan.steps)
     journal.notes += [
         f"chosen for {step.name}: {call.reason}"

@@ -58,7 +58,7 @@ class CachedGraph:
         self.outputs = outputs
         self.input_names = input_names
         self.params = dict(params)
-        self.options = Options(winograd=bool(flags.get("winograd", True)))
+        self.options = Options(winograd=flags.get("winograd", True))
         self.name = name
         self.compiled = True
         self.monitor: tuple[Callable[..., Any], bool] | None = None

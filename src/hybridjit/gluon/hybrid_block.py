@@ -82,7 +82,9 @@ class HybridBlock(Block):
     ) -> None:
         """Run as a graph from the next call on (or no longer, with ``active=False``).
 
-        ``flags`` are hints: static_alloc, static_shape, winograd and the like; names that are not
+        ``winograd`` False computes 3x3 convolutions by the definition's sums, "always" by Winograd
+        wherever that is possible; by default where it pays. Other ``flags`` (static_alloc,
+        static_shape and the like) are hints that change nothing visible; names that are not
         known are accepted. ``clear=False`` keeps a graph that was traced before.
         """
         self._active = active

@@ -28,9 +28,9 @@ def fold_into_producer(value: Value, match: Match) -> Replacement:
     weight = layer.inputs[1]
     scale = _scale(value)
     per_filter = reshaped(
-        Use(scale), (scale.shape[0], *(1,) * (weight.type.ndim - 1)), f"{value.name}_scale4"
+        Use(scale), (scale.shape[0], *(1,) * (weight.type.ndim - 1)), f"{value.name}:scale4"
     )
-    folded = make("broadcast_mul", f"{layer.name}_folded_weight", [weight, per_filter])
+    folded = make("broadcast_mul", f"{layer.name}:folded_weight", [weight, per_filter])
     shift = _shift(value, layer.inputs[2:])
     attrs = dict(layer.attrs) | {"no_bias": False}
     inputs = [layer.inputs[0], Use(folded), Use(shift)]
@@ -43,9 +43,9 @@ def to_scale_and_shift(value: Value, match: Match) -> Replacement:
         return None
     axis = value.attrs["axis"] % len(value.shape)
     sizes = tuple(d if i == axis else 1 for i, d in enumerate(value.shape))
-    scale = reshaped(Use(_scale(value)), sizes, f"{value.name}_scale4")
-    shift = reshaped(Use(_shift(value, ())), sizes, f"{value.name}_shift4")
-    product = make("broadcast_mul", f"{value.name}_scaled", [value.inputs[0], scale], value.source)
+    scale = reshaped(Use(_scale(value)), sizes, f"{value.name}:scale4")
+    shift = reshaped(Use(_shift(value, ())), sizes, f"{value.name}:shift4")
+    product = make("broadcast_mul", f"{value.name}:scaled", [value.inputs[0], scale], value.source)
     return Use(make("broadcast_add", value.name, [Use(product), shift], value.source))
 
 
@@ -65,11 +65,11 @@ def _channel_axis(layer: Value) -> int:
 def _scale(value: Value) -> Value:
     _, gamma, _, _, var = value.inputs
     attrs = {k: value.attrs[k] for k in ("eps", "fix_gamma")}
-    return make("_bn_scale", f"{value.name}_scale", [gamma, var], **attrs)
+    return make("_bn_scale", f"{value.name}:scale", [gamma, var], **attrs)
 
 
 def _shift(value: Value, bias: tuple[Use, ...]) -> Value:
     _, gamma, beta, mean, var = value.inputs
     attrs = {k: value.attrs[k] for k in ("eps", "fix_gamma")}
     inputs = [beta, mean, gamma, var, *bias]
-    return make("_bn_shift", f"{value.name}_shift", inputs, num_args=len(inputs), **attrs)
+    return make("_bn_shift", f"{value.name}:shift", inputs, num_args=len(inputs), **attrs)

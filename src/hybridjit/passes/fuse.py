@@ -62,9 +62,16 @@ def group_kind(value: Value, graph: Graph) -> str:
     if value.is_op("Concat"):
         return "concat"
     if value.op.kind is Kind.POINTWISE and value.op.scalar is not None and value.inputs:
-        return "host" if value.is_op("LeakyReLU") and len(value.inputs) > 1 else "pointwise"
+        return "pointwise" if _broadcasts(value) else "host"
     kind = _ANCHORS.get(value.op.name, "host")
     return kind if _is_supported(value, kind, graph) else "host"
+
+
+def _broadcasts(value: Value) -> bool:
+    """Whether the operands line up from the last axis: ``where`` may have a condition for rows."""
+    if value.is_op("where"):
+        return value.inputs[0].type.shape == value.shape
+    return not value.is_op("LeakyReLU") or len(value.inputs) == 1
 
 
 def _is_simple_view(value: Value) -> bool:

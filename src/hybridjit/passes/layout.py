@@ -57,7 +57,7 @@ class _Relayout:
         if use not in self.first:
             last = self.last[use]
             axes = to_first(last.type.ndim)
-            self.first[use] = transposed(last, axes, f"{use.value.name}_nchw")
+            self.first[use] = transposed(last, axes, f"{use.value.name}:nchw")
         return self.first[use]
 
     def as_last(self, use: Use) -> Use:
@@ -65,7 +65,7 @@ class _Relayout:
         if use not in self.last:
             first = self.first[use]
             axes = to_last(first.type.ndim)
-            self.last[use] = transposed(first, axes, f"{use.value.name}_nhwc")
+            self.last[use] = transposed(first, axes, f"{use.value.name}:nhwc")
         return self.last[use]
 
     def _channels_last(self, value: Value) -> Use | None:
@@ -97,7 +97,7 @@ class _Relayout:
         if value.is_op("Convolution"):
             weight = self.as_first(value.inputs[1])
             axes = to_last(rank)
-            inputs.append(transposed(weight, axes, f"{value.name}_weight_last"))
+            inputs.append(transposed(weight, axes, f"{value.name}:weight_last"))
             inputs += [self.as_first(u) for u in value.inputs[2:]]
         attrs = dict(value.attrs) | {"layout": _LAYOUTS[rank]}
         return Use(make(value.op.name, value.name, inputs, value.source, **attrs))  # type: ignore[union-attr]
@@ -140,9 +140,9 @@ def dense_after_flatten(value: Value, match: Match) -> Replacement:
         return None
     weight = value.inputs[1]
     units = weight.type.dims[0]
-    split = reshaped(weight, (units, *sizes), f"{value.name}_weight_split")
-    moved = transposed(split, to_last(len(turned.shape)), f"{value.name}_weight_moved")
-    weight = reshaped(moved, (units, product(tuple(sizes))), f"{value.name}_weight_last")
-    rows = reshaped(turned.inputs[0], flat.shape, f"{flat.name}_last")
+    split = reshaped(weight, (units, *sizes), f"{value.name}:weight_split")
+    moved = transposed(split, to_last(len(turned.shape)), f"{value.name}:weight_moved")
+    weight = reshaped(moved, (units, product(tuple(sizes))), f"{value.name}:weight_last")
+    rows = reshaped(turned.inputs[0], flat.shape, f"{flat.name}:last")
     inputs = [rows, weight, *value.inputs[2:]]
     return Use(make("FullyConnected", value.name, inputs, value.source, **value.attrs))

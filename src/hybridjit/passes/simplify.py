@@ -95,11 +95,11 @@ def explicit_slice(value: Value, match: Match) -> Replacement:
         axis = value.attrs["axis"] % source.type.ndim
         size = source.type.dims[axis] // len(value.types)
         parts = (
-            _cut(value, source, axis, i * size, size, f"{value.name}_part{i}")
+            _cut(value, source, axis, i * size, size, f"{value.name}:part{i}")
             for i in range(len(value.types))
         )
         return tuple(
-            reshaped(part, t.dims, f"{value.name}_squeezed{i}")
+            reshaped(part, t.dims, f"{value.name}:squeezed{i}")
             for i, (part, t) in enumerate(zip(parts, value.types))
         )
     if value.is_op("slice_like") and source:
@@ -152,7 +152,7 @@ def aligned_prelu(value: Value, match: Match) -> Replacement:
     data, gamma = value.inputs
     size, rank = gamma.type.size, data.type.ndim
     if size > 1 and rank > 1:
-        gamma = reshaped(gamma, (1, size, *(1,) * (rank - 2)), f"{value.name}_gamma")
+        gamma = reshaped(gamma, (1, size, *(1,) * (rank - 2)), f"{value.name}:gamma")
     return Use(make("_prelu", value.name, [data, gamma], value.source))
 
 
@@ -168,8 +168,8 @@ def plain_softmax(value: Value, match: Match) -> Replacement:
         return Use(make("softmax", value.name, [data], value.source, axis=1))
     if len(shape) < 2 or 0 in shape:
         return None
-    rows = reshaped(data, (shape[0], product(shape[1:])), f"{value.name}_rows")
-    result = Use(make("softmax", f"{value.name}_softmax", [rows], value.source, axis=1))
+    rows = reshaped(data, (shape[0], product(shape[1:])), f"{value.name}:rows")
+    result = Use(make("softmax", f"{value.name}:softmax", [rows], value.source, axis=1))
     return reshaped(result, shape, value.name)
 
 
@@ -182,9 +182,9 @@ def dense_on_rows(value: Value, match: Match) -> Replacement:
     shape = (product(value.shape[:-1]), columns)
     if data.type.shape == shape or data.type.size != product(shape):
         return None
-    rows = reshaped(data, shape, f"{value.name}_rows")
+    rows = reshaped(data, shape, f"{value.name}:rows")
     full = dict(attrs) | {"flatten": True}
-    name = value.name if len(value.shape) == 2 else f"{value.name}_dense"
+    name = value.name if len(value.shape) == 2 else f"{value.name}:dense"
     result = make("FullyConnected", name, [rows, *value.inputs[1:]], value.source, **full)
     return reshaped(Use(result), value.shape, value.name)
 
@@ -197,17 +197,17 @@ def dot_to_dense(value: Value, match: Match) -> Replacement:
     if a.type.ndim == 0 or b.type.ndim == 0 or value.type.size == 0 or a.type.size == 0:
         return None
     if value.attrs["transpose_a"] and a.type.ndim > 1:
-        a = transposed(a, (*range(1, a.type.ndim), 0), f"{value.name}_a")
+        a = transposed(a, (*range(1, a.type.ndim), 0), f"{value.name}:a")
     inner = a.type.dims[-1]
     if value.attrs["transpose_b"] and b.type.ndim > 1:
-        b = reshaped(b, (b.type.size // inner, inner), f"{value.name}_b")
+        b = reshaped(b, (b.type.size // inner, inner), f"{value.name}:b")
     else:
-        flat = reshaped(b, (inner, b.type.size // inner), f"{value.name}_b_rows")
-        b = transposed(flat, (1, 0), f"{value.name}_b")
-    rows = reshaped(a, (a.type.size // inner, inner), f"{value.name}_rows")
+        flat = reshaped(b, (inner, b.type.size // inner), f"{value.name}:b_rows")
+        b = transposed(flat, (1, 0), f"{value.name}:b")
+    rows = reshaped(a, (a.type.size // inner, inner), f"{value.name}:rows")
     count = b.type.dims[0]
     shape = (rows.type.dims[0], count)
-    name = value.name if shape == value.shape else f"{value.name}_dense"
+    name = value.name if shape == value.shape else f"{value.name}:dense"
     result = make("FullyConnected", name, [rows, b], value.source, num_hidden=count, no_bias=True)
     return reshaped(Use(result), value.shape, value.name)
 
@@ -223,9 +223,9 @@ def plain_batch_dot(value: Value, match: Match) -> Replacement:
     for use, flip, side in zip(value.inputs, flags, "ab"):
         rows, columns = use.type.dims[-2:]
         batch = product(use.type.dims[:-2])
-        flat = reshaped(use, (batch, rows, columns), f"{value.name}_{side}_flat")
-        sides.append(transposed(flat, (0, 2, 1) if flip else (0, 1, 2), f"{value.name}_{side}"))
-    name = value.name if len(value.shape) == 3 else f"{value.name}_product"
+        flat = reshaped(use, (batch, rows, columns), f"{value.name}:{side}_flat")
+        sides.append(transposed(flat, (0, 2, 1) if flip else (0, 1, 2), f"{value.name}:{side}"))
+    name = value.name if len(value.shape) == 3 else f"{value.name}:product"
     return reshaped(Use(make("batch_dot", name, sides, value.source)), value.shape, value.name)
 
 
@@ -242,7 +242,7 @@ def single_output_batchnorm(value: Value, match: Match) -> Replacement:
         return plain
     _, gamma, _, mean, var = value.inputs
     inverse = make(
-        "_bn_scale", f"{value.name}_invstd", [gamma, var], eps=attrs["eps"], fix_gamma=True
+        "_bn_scale", f"{value.name}:invstd", [gamma, var], eps=attrs["eps"], fix_gamma=True
     )
     return plain, mean, Use(inverse)
 
@@ -252,7 +252,7 @@ def split_batchnorm_relu(value: Value, match: Match) -> Replacement:
     if not value.is_op("_contrib_BatchNormWithReLU") or value.attrs["output_mean_var"]:
         return None
     attrs = {k: value.attrs[k] for k in ("eps", "fix_gamma", "axis")}
-    plain = make("BatchNorm", f"{value.name}_norm", value.inputs, value.source, **attrs)
+    plain = make("BatchNorm", f"{value.name}:norm", value.inputs, value.source, **attrs)
     return Use(make("relu", value.name, [Use(plain)], value.source))
 
 
