@@ -11,7 +11,6 @@ from __future__ import annotations
 from ..errors import ShapeError
 from ..ir.graph import Graph, Use, Value, make
 from ..ir.rewrite import Match, Replacement, rewrite, rule
-from ..ops.registry import Kind
 from ..types import product
 
 _PLAIN_IDENTITIES = {
@@ -34,11 +33,11 @@ def simplify(graph: Graph, fired: list[str] | None = None) -> Graph:
     return rewrite(graph, REDUNDANT, fired)
 
 
-def reshaped(use: Use, shape: tuple[int, ...], name: str) -> Use:
+def reshaped(use: Use, shape: tuple[int, ...], name: str, source: str = "") -> Use:
     """``use`` under another shape; itself when it has that shape already."""
     if use.type.shape == shape:
         return use
-    return Use(make("_reshape_to", name, [use], shape=shape))
+    return Use(make("_reshape_to", name, [use], source, shape=shape))
 
 
 def transposed(use: Use, axes: tuple[int, ...], name: str) -> Use:
@@ -59,11 +58,15 @@ def drop_identity(value: Value, match: Match) -> Replacement:
 
 @rule("reshape by codes, Flatten, expand_dims, squeeze, ...  =>  _reshape_to(x, sizes)")
 def literal_reshape(value: Value, match: Match) -> Replacement:
-    if value.op is None or value.op.kind is not Kind.IDENTITY or value.is_op("_reshape_to"):
+    if not value.is_op("Reshape", "Flatten", "expand_dims", "squeeze", "reshape_like"):
         return None
-    if value.type.dtype != value.inputs[0].type.dtype or value.type == value.inputs[0].type:
-        return None
-    return Use(make("_reshape_to", value.name, value.inputs[:1], value.source, shape=value.shape))
+    return reshaped(value.inputs[0], value.shape, value.name, value.source)
+
+
+@rule("Cast(x) to the type of x  =>  x")
+def drop_cast(value: Value, match: Match) -> Replacement:
+    same = value.is_op("Cast", "amp_cast") and value.type == value.inputs[0].type
+    return value.inputs[0] if same else None
 
 
 @rule("SwapAxis(x)  =>  transpose(x)")
@@ -306,6 +309,7 @@ def drop_single_concat(value: Value, match: Match) -> Replacement:
 
 CANONICAL = (
     drop_identity,
+    drop_cast,
     literal_reshape,
     swap_to_transpose,
     explicit_transpose,
