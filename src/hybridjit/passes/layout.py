@@ -50,7 +50,8 @@ class _Relayout:
                 new = rebuild(value, tuple(self.as_first(u) for u in value.inputs))
                 for index in range(len(value.types)):
                     self.first[Use(value, index)] = Use(new, index)
-        return self.graph.with_outputs(self.as_first(u) for u in self.graph.outputs)
+        outputs = tuple(self.as_first(u) for u in self.graph.outputs)
+        return self.graph if outputs == self.graph.outputs else self.graph.with_outputs(outputs)
 
     def as_first(self, use: Use) -> Use:
         """The value in MXNet's order of axes."""

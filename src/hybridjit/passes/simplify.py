@@ -275,12 +275,6 @@ def merge_reshapes(value: Value, match: Match) -> Replacement:
     return reshaped(value.inputs[0].value.inputs[0], value.shape, value.name)
 
 
-@rule("_reshape_to(x, shape of x)  =>  x")
-def drop_reshape(value: Value, match: Match) -> Replacement:
-    same = value.is_op("_reshape_to") and value.type == value.inputs[0].type
-    return value.inputs[0] if same else None
-
-
 @rule("transpose(transpose(x, a), b)  =>  transpose(x, a then b)")
 def merge_transposes(value: Value, match: Match) -> Replacement:
     if not value.is_op("transpose") or not value.inputs[0].value.is_op("transpose"):
@@ -325,4 +319,4 @@ CANONICAL = (
     constant_like,
     drop_single_concat,
 )
-REDUNDANT = (merge_reshapes, drop_reshape, merge_transposes, transpose_of_ones)
+REDUNDANT = (merge_reshapes, merge_transposes, transpose_of_ones)
