@@ -1,0 +1,481 @@
+"""The passes: every rewrite rule where it applies and where it only seems to, then golden texts.
+
+Each case is also run by the interpreter before and after: a rewrite may not change a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from compiling import AVAILABLE, Arrays, assert_near, call, node, var
+from hybridjit.compiler import STAGES, Journal, compile_graph
+from hybridjit.config import override
+from hybridjit.ir.graph import Graph, from_symbol
+from hybridjit.ir.interpret import interpret
+from hybridjit.ir.node import Node, Output
+from hybridjit.ir.rewrite import Rule
+from hybridjit.passes import fold_batchnorm, layout, simplify
+from hybridjit.passes.fuse import fuse
+from hybridjit.passes.hoist import hoist
+from hybridjit.passes.infer import infer_node_types
+from hybridjit.types import type_of
+
+Shape = tuple[int, ...]
+TEXTS = pytest.StashKey[dict[str, dict[str, str]]]()
+PASSES = {
+    "simplify": simplify.simplify,
+    "fold_batchnorm": fold_batchnorm.fold_batchnorm,
+    "layout": layout.choose_layouts,
+}
+
+
+class Case(NamedTuple):
+    """A graph over variables of these shapes; all but ``x``, of this type, and ``y`` are fixed."""
+
+    outputs: Callable[[], Sequence[Output]]
+    shapes: dict[str, Shape]
+    dtype: str = "float32"
+
+
+def arrays_for(shapes: dict[str, Shape], dtype: str = "float32") -> dict[str, np.ndarray]:
+    random = np.random.default_rng(len(shapes))
+    arrays = {n: random.normal(0, 1, s).astype(np.float32) for n, s in shapes.items()}
+    arrays["x"] = arrays["x"].astype(dtype)
+    return {n: np.abs(a) + 0.5 if n.endswith("var") else a for n, a in arrays.items()}
+
+
+def typed(outputs: Sequence[Output], arrays: Arrays) -> Graph:
+    """The graph before any pass; ``x`` and ``y`` are its inputs."""
+    types = {n: type_of(a) for n, a in arrays.items()}
+    inputs = {n: t for n, t in types.items() if n in ("x", "y")}
+    return from_symbol(outputs, inputs, infer_node_types(outputs, types))
+
+
+def values_of(graph: Graph, arrays: Arrays) -> list[np.ndarray]:
+    given = {v: arrays[v.name] for v in (*graph.inputs, *graph.params)}
+    return [np.asarray(a) for a in interpret(graph, given)]
+
+
+def ops_of(graph: Graph) -> list[str]:
+    return [v.op.name for v in graph.values if v.op is not None]
+
+
+def several(op: str, *inputs: Output, **attrs: object) -> list[Output]:
+    """All outputs of an operator."""
+    made: Node = node(op, *inputs, name="several", **attrs)
+    return [Output(made, i) for i in range(len(made.output_names))]
+
+
+def one(op: str, *names: str, **attrs: object) -> Callable[[], list[Output]]:
+    """One operator on the variables of these names."""
+    return lambda: several(op, *(var(n) for n in names), **attrs)
+
+
+CONV = {"w": (4, 3, 3, 3), "b": (4,)}
+NORM = {"gamma": (4,), "beta": (4,), "mean": (4,), "var": (4,)}
+IMAGE: Shape = (2, 3, 5, 6)
+
+
+def conv(x: Output, **attrs: object) -> Output:
+    return call("Convolution", x, var("w"), var("b"), kernel=(3, 3), num_filter=4, **attrs)
+
+
+def norm(x: Output, **attrs: object) -> Output:
+    return call("BatchNorm", x, *(var(n) for n in NORM), **attrs)
+
+
+def dense(x: Output, units: int = 5) -> Output:
+    return call("FullyConnected", x, var("w"), no_bias=True, num_hidden=units)
+
+
+def turned_twice(first: Shape, second: Shape) -> Callable[[], list[Output]]:
+    return lambda: [call("transpose", call("transpose", var("x"), axes=first), axes=second)]
+
+
+def pooled_flat(shape: Shape) -> Callable[[], list[Output]]:
+    """A dense layer on a pooled image under another shape."""
+
+    def outputs() -> list[Output]:
+        pooled = call("Pooling", var("x"), kernel=(2, 2))
+        return [dense(call("Reshape", pooled, shape=shape))]
+
+    return outputs
+
+
+S, F, L = simplify, fold_batchnorm, layout
+# For each rule: where it applies, and where it looks as if it should and must not.
+CASES: dict[Rule, tuple[Case, Case]] = {
+    S.drop_identity: (
+        Case(one("Dropout", "x"), {"x": (2, 3)}),
+        Case(one("Dropout", "x", mode="always", p=0.0), {"x": (2, 3)}),
+    ),
+    S.drop_cast: (
+        Case(one("Cast", "x", dtype="float32"), {"x": (2, 3)}),
+        Case(one("Cast", "x", dtype="float64"), {"x": (2, 3)}),
+    ),
+    S.literal_reshape: (
+        Case(one("Reshape", "x", shape=(0, -3, -2)), {"x": (2, 3, 4, 5)}),
+        Case(one("tile", "x", reps=(1, 1)), {"x": (2, 3)}),
+    ),
+    S.swap_to_transpose: (
+        Case(one("SwapAxis", "x", dim1=0, dim2=2), {"x": (2, 3, 4)}),
+        Case(one("reverse", "x", axis=(0, 2)), {"x": (2, 3, 4)}),
+    ),
+    S.explicit_transpose: (
+        Case(one("transpose", "x"), {"x": (2, 3, 4)}),
+        Case(one("transpose", "x", axes=(2, 1, 0)), {"x": (2, 3, 4)}),
+    ),
+    S.explicit_slice: (
+        Case(one("SliceChannel", "x", num_outputs=3, squeeze_axis=True), {"x": (2, 3, 4)}),
+        Case(one("slice", "x", begin=(0, 1), end=(2, 3)), {"x": (2, 3, 4)}),
+    ),
+    S.literal_broadcast: (
+        Case(one("broadcast_axis", "x", axis=(1,), size=(4,)), {"x": (2, 1, 3)}),
+        Case(one("broadcast_to", "x", shape=(2, 4, 3)), {"x": (2, 1, 3)}),
+    ),
+    S.aligned_prelu: (
+        Case(one("LeakyReLU", "x", "g", act_type="prelu"), {"x": IMAGE, "g": (3,)}),
+        Case(one("LeakyReLU", "x", act_type="leaky"), {"x": IMAGE}),
+    ),
+    S.plain_softmax: (
+        Case(one("SoftmaxActivation", "x", mode="channel"), {"x": IMAGE}),
+        Case(one("softmax", "x", axis=1), {"x": IMAGE}),
+    ),
+    S.dense_on_rows: (
+        Case(lambda: [dense(var("x"))], {"x": (2, 3, 4), "w": (5, 12)}),
+        Case(lambda: [dense(var("x"))], {"x": (2, 12), "w": (5, 12)}),
+    ),
+    S.dot_to_dense: (
+        Case(one("dot", "x", "w", transpose_a=True), {"x": (3, 2, 4), "w": (3, 5)}),
+        Case(one("dot", "x", "w"), {"x": (2, 0), "w": (0, 5)}),
+    ),
+    S.plain_batch_dot: (
+        Case(one("batch_dot", "x", "y", transpose_b=True), {"x": (2, 3, 4), "y": (2, 5, 4)}),
+        Case(one("batch_dot", "x", "y"), {"x": (2, 3, 4), "y": (2, 4, 5)}),
+    ),
+    S.single_output_batchnorm: (
+        Case(lambda: several("BatchNorm", var("x"), *map(var, NORM), output_mean_var=True),
+             {"x": (2, 4, 5), **NORM}),
+        Case(lambda: [norm(var("x"))], {"x": (2, 4, 5), **NORM}),
+    ),
+    S.split_batchnorm_relu: (
+        Case(one("_contrib_BatchNormWithReLU", "x", *NORM), {"x": (2, 4, 5), **NORM}),
+        Case(one("_contrib_BatchNormWithReLU", "x", *NORM, output_mean_var=True),
+             {"x": (2, 4, 5), **NORM}),
+    ),
+    S.constant_like: (
+        Case(one("ones_like", "x"), {"x": (2, 3)}),
+        Case(one("ones_like", "x"), {"x": ()}),
+    ),
+    S.drop_single_concat: (
+        Case(one("Concat", "x", num_args=1), {"x": (2, 3)}),
+        Case(one("Concat", "x", "x", num_args=2), {"x": (2, 3)}),
+    ),
+    S.merge_reshapes: (
+        Case(lambda: [call("Reshape", call("Flatten", var("x")), shape=(4, 6))],
+             {"x": (2, 3, 4)}),
+        Case(lambda: [call("Reshape", call("transpose", var("x")), shape=(4, 6))],
+             {"x": (2, 3, 4)}),
+    ),
+    S.merge_transposes: (
+        Case(turned_twice((2, 0, 1), (1, 0, 2)), {"x": (2, 3, 4)}),
+        Case(lambda: [call("transpose", call("relu", call("transpose", var("x"))))],
+             {"x": (2, 3, 4)}),
+    ),
+    S.transpose_of_ones: (
+        Case(one("transpose", "x", axes=(1, 0, 2)), {"x": (3, 1, 4)}),
+        Case(one("transpose", "x", axes=(2, 1, 0)), {"x": (3, 1, 4)}),
+    ),
+    F.fold_into_producer: (
+        Case(lambda: [norm(conv(var("x")), fix_gamma=False)], {"x": IMAGE, **CONV, **NORM}),
+        Case(lambda: [norm(conv(var("x")), axis=2)], {"x": (2, 3, 6, 6), **CONV, **NORM}),
+    ),
+    F.to_scale_and_shift: (
+        Case(lambda: [norm(var("x"), axis=-1)], {"x": (2, 3, 4), **NORM}),
+        Case(lambda: [norm(var("x"))], {"x": (2, 4, 5), **NORM}, "float16"),
+    ),
+    L.dense_after_flatten: (
+        Case(pooled_flat((0, -1)), {"x": (2, 3, 4, 5), "w": (5, 36)}),
+        Case(pooled_flat((4, -1)), {"x": (2, 3, 4, 5), "w": (5, 18)}),
+    ),
+}  # fmt: skip
+
+
+def home_of(rule: Rule) -> str:
+    """The module that defines a rule."""
+    return rule.apply.__module__.rsplit(".", 1)[-1]
+
+
+def all_rules() -> list[Rule]:
+    found = (r for m in (S, F, L) for r in vars(m).values() if isinstance(r, Rule))
+    return list(dict.fromkeys(found))
+
+
+def test_every_rule_has_its_two_cases():
+    missing = [rule.apply.__name__ for rule in all_rules() if rule not in CASES]
+    assert not missing, f"add a case where it applies and one where it must not: {missing}"
+
+
+@pytest.mark.parametrize("applies", [True, False], ids=["applies", "must-not"])
+@pytest.mark.parametrize("rule", CASES, ids=lambda r: r.apply.__name__)
+def test_rule(rule: Rule, applies: bool):
+    case = CASES[rule][0 if applies else 1]
+    arrays = arrays_for(case.shapes, case.dtype)
+    before = typed(case.outputs(), arrays)
+    if home_of(rule) != "simplify":  # the others need canonical spellings
+        before = simplify.simplify(before)
+    fired: list[str] = []
+    run = PASSES[home_of(rule)]
+    after = run(before, fired)
+    assert any(note.endswith(f": {rule.title}") for note in fired) == applies, fired
+    assert [u.type for u in after.outputs] == [u.type for u in before.outputs]
+    assert_near(values_of(after, arrays), values_of(before, arrays))
+    assert run(after, again := []) is after, f"a second run finds more: {again}"
+
+
+# --- hoist ---
+
+
+def through(outputs: Sequence[Output], arrays: Arrays, *passes: Callable[..., Graph]) -> Graph:
+    graph = typed(outputs, arrays)
+    for run in passes:
+        graph = run(graph, [])
+    return graph
+
+
+def bound_values(graph: Graph, arrays: Arrays) -> list[np.ndarray]:
+    """A hoisted graph's outputs: its bind graph gives its parameters."""
+    assert graph.bind is not None
+    fixed = interpret(graph.bind, {v: arrays[v.name] for v in graph.bind.params})
+    given = dict(zip(graph.params, fixed)) | {v: arrays[v.name] for v in graph.inputs}
+    return [np.asarray(a) for a in interpret(graph, given)]
+
+
+def check_hoisted(outputs: Sequence[Output], shapes: dict[str, Shape]) -> Graph:
+    arrays = arrays_for(shapes)
+    before = typed(outputs, arrays)
+    after = hoist(before)
+    assert_near(bound_values(after, arrays), values_of(before, arrays))
+    assert [u.type for u in after.bind.outputs] == [v.type for v in after.params]
+    return after
+
+
+def test_hoist_moves_what_depends_on_parameters_alone():
+    scaled = call("elemwise_mul", call("exp", var("w")), var("v"))
+    graph = check_hoisted([call("elemwise_add", var("x"), scaled)], dict.fromkeys("xwv", (2, 3)))
+    assert ops_of(graph) == ["elemwise_add"]
+    assert ops_of(graph.bind) == ["exp", "elemwise_mul"]
+
+
+def test_hoist_leaves_what_an_input_reaches():
+    mixed = call("exp", call("elemwise_mul", var("x"), var("w")))
+    graph = check_hoisted([call("elemwise_add", mixed, var("w"))], dict.fromkeys("xw", (2, 3)))
+    assert ops_of(graph) == ["elemwise_mul", "exp", "elemwise_add"]
+    assert ops_of(graph.bind) == []
+
+
+def test_hoist_keeps_an_output_that_is_fixed():
+    graph = check_hoisted([call("exp", var("w")), var("w"), var("x")], dict.fromkeys("xw", (2, 3)))
+    assert ops_of(graph) == [] and ops_of(graph.bind) == ["exp"]
+
+
+def test_hoist_moves_constants_and_leaves_random_numbers():
+    """A random operator that depends on nothing gives something new at every call."""
+    constant = call("_full", shape=(2, 3), value=2.0)
+    drawn = call("_random_uniform", shape=(2, 3))
+    total = call("elemwise_add", call("elemwise_mul", var("x"), constant), drawn)
+    graph = hoist(typed([total], arrays_for({"x": (2, 3)})))
+    assert ops_of(graph.bind) == ["_full"]
+    assert "_random_uniform" in ops_of(graph)
+
+
+# --- layout ---
+
+
+def layout_of(outputs: Sequence[Output], shapes: dict[str, Shape]) -> tuple[Graph, list[str]]:
+    """The graph after layout and hoist (the weights' transpositions are gone), and its ops."""
+    arrays = arrays_for(shapes)
+    before = typed(outputs, arrays)
+    after = through(outputs, arrays, simplify.simplify, layout.choose_layouts, hoist)
+    assert_near(bound_values(after, arrays), values_of(before, arrays))
+    return after, ops_of(after)
+
+
+def pooled(x: Output) -> Output:
+    return call("Pooling", x, kernel=(2, 2), pool_type="avg")
+
+
+def test_layout_transposes_at_the_borders_of_a_region_only():
+    y = call("relu", conv(var("x"), pad=(1, 1)))
+    z = pooled(call("elemwise_add", call("sigmoid", y), y))
+    _, ops = layout_of([z], {"x": IMAGE, **CONV})
+    assert ops.count("transpose") == 2
+    assert ops[0] == ops[-1] == "transpose"
+
+
+def test_layout_leaves_a_graph_without_windows():
+    outputs = [call("relu", call("transpose", var("x"), axes=(0, 2, 3, 1)))]
+    graph = typed(outputs, arrays_for({"x": IMAGE}))
+    assert layout.choose_layouts(graph) is graph
+
+
+def test_layout_moves_the_axis_of_concat_and_softmax():
+    y = pooled(var("x"))
+    joined = call("softmax", call("Concat", y, call("relu", y), dim=1, num_args=2), axis=1)
+    graph, ops = layout_of([joined], {"x": IMAGE})
+    assert ops.count("transpose") == 2
+    concat = next(v for v in graph.values if v.is_op("Concat"))
+    softmax = next(v for v in graph.values if v.is_op("softmax"))
+    assert concat.attrs["dim"] == 3 and softmax.attrs["axis"] == 3
+
+
+def test_layout_leaves_an_operand_of_another_rank():
+    """A vector along the last axis would have to lie along another: the sum stays as it was."""
+    total = call("broadcast_add", pooled(var("x")), var("p"))
+    graph, ops = layout_of([total], {"x": IMAGE, "p": (5,)})
+    assert next(v for v in graph.values if v.is_op("broadcast_add")).shape == (2, 3, 4, 5)
+    assert ops[-1] == "broadcast_add"
+
+
+def test_layout_keeps_channels_last_that_the_user_chose():
+    outputs = [call("Pooling", var("x"), kernel=(2, 2), layout="NHWC", pool_type="sum")]
+    graph = typed(outputs, arrays_for({"x": IMAGE}))
+    assert layout.choose_layouts(graph) is graph
+
+
+# --- fuse ---
+
+
+def groups_of(outputs: Sequence[Output], shapes: dict[str, Shape]) -> tuple[list[str], list[str]]:
+    """Groups as ``kind(op op)`` without views, and why what was not fused was not."""
+    notes: list[str] = []
+    graph = typed(outputs, arrays_for(shapes))
+    for run in (simplify.simplify, layout.choose_layouts, hoist):
+        graph = run(graph, [])
+    graph = fuse(graph, notes)
+    rows = [
+        f"{g.kind}({' '.join(v.op.name for v in g.members if v.op)})"
+        for g in graph.groups
+        if g.kind != "view"
+    ]
+    return rows, [n for n in notes if n.startswith("not fused")]
+
+
+def test_fuse_takes_what_follows_on_the_same_shape():
+    y = call("relu", call("elemwise_add", conv(var("x")), var("y")))
+    rows, notes = groups_of([y], {"x": IMAGE, "y": (2, 4, 3, 4), **CONV})
+    assert rows == ["conv(Convolution elemwise_add relu)"] and not notes
+
+
+def test_fuse_leaves_what_has_another_shape():
+    y = call("broadcast_add", call("Pooling", var("x"), global_pool=True), var("x"))
+    rows, notes = groups_of([y], {"x": IMAGE})
+    assert rows == ["pool(Pooling)", "pointwise(broadcast_add)"]
+    assert notes == [
+        "not fused: broadcast_add into pooling, because f32[2,1,1,3] is not its shape f32[2,5,6,3]"
+    ]
+
+
+def test_fuse_makes_no_cycle():
+    """total needs the second convolution, which needs the first: it can join the second only."""
+    first = conv(var("x"), pad=(1, 1))
+    second = call("Convolution", call("softmax", first), var("v"), no_bias=True, kernel=(1, 1),
+                  num_filter=4, name="second")  # fmt: skip
+    total = call("elemwise_add", first, second, name="total")
+    rows, notes = groups_of([total], {"x": IMAGE, "v": (4, 4, 1, 1), **CONV})
+    assert rows == ["conv(Convolution)", "softmax(softmax)", "conv(Convolution elemwise_add)"]
+    assert not notes
+
+
+def test_fuse_leaves_kernels_without_an_epilogue():
+    rows, _ = groups_of([call("relu", call("softmax", var("x")))], {"x": (3, 4)})
+    assert rows == ["softmax(softmax)", "pointwise(relu)"]
+
+
+@pytest.mark.parametrize(
+    ("outputs", "dtype"),
+    [
+        (one("sort", "x"), "float32"),
+        (one("relu", "x"), "float64"),
+        (one("sum", "x", axis=(0, 2)), "float32"),
+        (one("softmax", "x", temperature=2.0), "float32"),
+        (one("Convolution", "x", "y", kernel=(1,), num_filter=2, no_bias=True), "float32"),
+    ],
+    ids=["no kernel", "other type", "axes apart", "temperature", "weights that vary"],
+)
+def test_fuse_gives_to_the_host_what_no_kernel_can(outputs, dtype):
+    arrays = arrays_for({"x": (2, 3, 4), "y": (2, 3, 1)}, dtype)
+    graph = fuse(through(outputs(), arrays, simplify.simplify, layout.choose_layouts, hoist))
+    assert "host" in [g.kind for g in graph.groups]
+
+
+# --- golden texts of the stages ---
+
+
+def digits() -> Sequence[Output]:
+    """Convolution, pooling, flatten, dense, softmax: as for handwritten digits."""
+    y = call("Convolution", var("x"), var("w"), var("b"), kernel=(3, 3), num_filter=4, name="conv")
+    y = call("Pooling", call("relu", y), kernel=(2, 2), stride=(2, 2), name="pool")
+    y = call("FullyConnected", call("Flatten", y), var("fc_w"), var("fc_b"), num_hidden=10,
+             name="fc")  # fmt: skip
+    return [call("SoftmaxOutput", y, var("y"), name="softmax")]
+
+
+def residual() -> Sequence[Output]:
+    """Convolution, BatchNorm and the input added back."""
+    y = conv(var("x"), pad=(1, 1), name="conv")
+    y = call("BatchNorm", y, *(var(n) for n in NORM), fix_gamma=False, name="bn")
+    y = call("elemwise_add", y, var("x"), name="plus")
+    return [call("relu", y, name="out")]
+
+
+def joined() -> Sequence[Output]:
+    """A block whose layers are joined by channels, averaged and flattened."""
+    x = call("Activation", var("x"), act_type="relu", name="act")
+    grown = conv(x, pad=(1, 1), name="grow")
+    both = call("Concat", x, grown, dim=1, num_args=2, name="join")
+    mean = call("Pooling", both, global_pool=True, pool_type="avg", name="mean")
+    return [call("FullyConnected", call("Flatten", mean), var("fc_w"), no_bias=True, num_hidden=2,
+                 name="fc")]  # fmt: skip
+
+
+NETS: dict[str, tuple[Callable[[], Sequence[Output]], dict[str, Shape]]] = {
+    "digits": (
+        digits,
+        {"x": (1, 1, 8, 8), "w": (4, 1, 3, 3), "b": (4,), "fc_w": (10, 36), "fc_b": (10,),
+         "y": (1,)},
+    ),
+    "residual": (residual, {"x": (1, 4, 6, 6), "w": (4, 4, 3, 3), "b": (4,), **NORM}),
+    "joined": (joined, {"x": (1, 3, 5, 5), **CONV, "fc_w": (2, 7)}),
+}  # fmt: skip
+
+
+def stage_texts(net: str) -> dict[str, str]:
+    """What every stage but the machine code says of a net, compiled for AVX2."""
+    outputs, shapes = NETS[net]
+    types = {n: type_of(a) for n, a in arrays_for(shapes).items()}
+    inputs = {n: t for n, t in types.items() if n in ("x", "y")}
+    params = {n: t for n, t in types.items() if n not in inputs}
+    texts: dict[str, str] = {}
+    wanted = tuple(stage for stage in STAGES if stage not in ("llvm", "asm"))
+    journal = Journal(wanted, lambda number, stage, text: texts.__setitem__(stage, text))
+    with override(target="avx2"):
+        compile_graph(outputs(), inputs, params, journal=journal, name=net)
+    assert tuple(texts) == wanted
+    return texts
+
+
+@pytest.mark.skipif("avx2" not in AVAILABLE, reason="the specs are those for AVX2")
+@pytest.mark.parametrize("stage", [s for s in STAGES if s not in ("llvm", "asm")])
+@pytest.mark.parametrize("net", NETS)
+def test_stage(net: str, stage: str, golden, request):
+    cache = request.config.stash.setdefault(TEXTS, {})
+    if net not in cache:
+        cache[net] = stage_texts(net)
+    text = cache[net][stage]
+    assert len(text.splitlines()) < 40, "a golden file is to be read: make the net smaller"
+    golden(text)
