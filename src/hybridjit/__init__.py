@@ -16,6 +16,7 @@ from .io import checkpoint as model
 from .io import nd_files, symbol_files
 from .loading import load
 from .nd import NDArray
+from .runtime.threads import get_num_threads, set_num_threads, threads
 from .sym import Symbol
 from .sym.upper import UPPER
 
@@ -47,6 +48,7 @@ __all__ = [
     "cpu",
     "cpu_pinned",
     "current_context",
+    "get_num_threads",
     "gluon",
     "gpu",
     "init",
@@ -58,6 +60,8 @@ __all__ = [
     "ndarray",
     "num_gpus",
     "override",
+    "set_num_threads",
+    "threads",
     "random",
     "sym",
     "symbol",
