@@ -100,6 +100,18 @@ def BilinearSampler(
 def BlockGrad(
     data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
 ) -> NDArray: ...
+def CTCLoss(
+    data: NDArray | None = ...,
+    label: NDArray | None = ...,
+    data_lengths: NDArray | None = ...,
+    label_lengths: NDArray | None = ...,
+    use_data_lengths: bool = False,
+    use_label_lengths: bool = False,
+    blank_label: str = "first",
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Any: ...
 def Cast(
     data: NDArray | None = ...,
     dtype: Any = ...,
@@ -853,6 +865,18 @@ def crop(
     name: str | None = ...,
     **kwargs: Any,
 ) -> NDArray: ...
+def ctc_loss(
+    data: NDArray | None = ...,
+    label: NDArray | None = ...,
+    data_lengths: NDArray | None = ...,
+    label_lengths: NDArray | None = ...,
+    use_data_lengths: bool = False,
+    use_label_lengths: bool = False,
+    blank_label: str = "first",
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Any: ...
 def cumsum(
     a: NDArray | None = ...,
     axis: int | None = None,

@@ -10,6 +10,28 @@ _Sizes = int | Sequence[Any]
 def ElementWiseSum(
     *data: NDArray, num_args: int = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
 ) -> NDArray: ...
+def Embedding(
+    data: NDArray | None = ...,
+    weight: NDArray | None = ...,
+    input_dim: int = ...,
+    output_dim: int = ...,
+    dtype: Any = ...,
+    sparse_grad: bool = False,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def FullyConnected(
+    data: NDArray | None = ...,
+    weight: NDArray | None = ...,
+    bias: NDArray | None = ...,
+    num_hidden: int = ...,
+    no_bias: bool = False,
+    flatten: bool = True,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
 def LinearRegressionOutput(
     data: NDArray | None = ...,
     label: NDArray | None = ...,

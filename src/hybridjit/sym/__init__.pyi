@@ -70,6 +70,17 @@ def BilinearSampler(
     data: Symbol | None = ..., grid: Symbol | None = ..., name: str | None = ..., **kwargs: Any
 ) -> Symbol: ...
 def BlockGrad(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def CTCLoss(
+    data: Symbol | None = ...,
+    label: Symbol | None = ...,
+    data_lengths: Symbol | None = ...,
+    label_lengths: Symbol | None = ...,
+    use_data_lengths: bool = False,
+    use_label_lengths: bool = False,
+    blank_label: str = "first",
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
 def Cast(
     data: Symbol | None = ..., dtype: Any = ..., name: str | None = ..., **kwargs: Any
 ) -> Symbol: ...
@@ -622,6 +633,17 @@ def crop(
     begin: _Sizes = ...,
     end: _Sizes = ...,
     step: _Sizes = (),
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def ctc_loss(
+    data: Symbol | None = ...,
+    label: Symbol | None = ...,
+    data_lengths: Symbol | None = ...,
+    label_lengths: Symbol | None = ...,
+    use_data_lengths: bool = False,
+    use_label_lengths: bool = False,
+    blank_label: str = "first",
     name: str | None = ...,
     **kwargs: Any,
 ) -> Symbol: ...

@@ -10,6 +10,26 @@ _Sizes = int | Sequence[Any]
 def ElementWiseSum(
     *data: Symbol, num_args: int = ..., name: str | None = ..., **kwargs: Any
 ) -> Symbol: ...
+def Embedding(
+    data: Symbol | None = ...,
+    weight: Symbol | None = ...,
+    input_dim: int = ...,
+    output_dim: int = ...,
+    dtype: Any = ...,
+    sparse_grad: bool = False,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def FullyConnected(
+    data: Symbol | None = ...,
+    weight: Symbol | None = ...,
+    bias: Symbol | None = ...,
+    num_hidden: int = ...,
+    no_bias: bool = False,
+    flatten: bool = True,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
 def LinearRegressionOutput(
     data: Symbol | None = ...,
     label: Symbol | None = ...,
