@@ -1,0 +1,263 @@
+"""Properties of the machine code: hot loops, registers, calls. Not its text, which LLVM may change.
+
+Assembly is made for each kind of x86 CPU, whatever this one is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from compiling import call, plan_of, var
+from hybridjit.codegen.call import Setting
+from hybridjit.codegen.choose import choose
+from hybridjit.codegen.jit import assembly, find_target
+from hybridjit.codegen.kernels import KERNELS
+from hybridjit.codegen.module import emit_driver, emit_kernel
+from hybridjit.codegen.spec import ConvSpec, KernelSpec
+from hybridjit.ir.node import Output, apply
+from hybridjit.ops import Kind, all_ops, lookup
+from hybridjit.target import Target
+from neighbours import LAYERS, Network, conv, dense, inside, network
+from samples import samples
+
+pytestmark = pytest.mark.skipif(
+    not find_target().triple.startswith("x86_64"), reason="the instructions are those of x86"
+)
+TARGETS = {
+    name: replace(
+        find_target(), name=name, cpu=cpu, features="", vector_bytes=width,
+        vector_registers=registers, has_fma=has_fma,
+    )
+    for name, cpu, width, registers, has_fma in (
+        ("avx512", "x86-64-v4", 64, 32, True),
+        ("avx2", "x86-64-v3", 32, 16, True),
+        ("sse2", "x86-64", 16, 16, False),
+    )
+}  # fmt: skip
+WIDE = ("avx512", "avx2")
+
+
+@dataclass(frozen=True)
+class Loop:
+    """An innermost loop: the instructions from its label to the jump back."""
+
+    lines: tuple[str, ...]
+
+    def count(self, pattern: str) -> int:
+        return sum(bool(re.match(pattern, line)) for line in self.lines)
+
+
+def instructions(text: str) -> list[str]:
+    """Labels and instructions of assembly, without directives and comments."""
+    lines = (re.sub(r"\s*#.*", "", line).strip() for line in text.splitlines())
+    return [re.sub(r"\s+", " ", line) for line in lines if line and line[0] != "."
+            or re.match(r"\.LBB\w+:", line)]  # fmt: skip
+
+
+def innermost_loops(text: str) -> Iterator[Loop]:
+    """Loops without a loop inside, in the order of the listing."""
+    lines = instructions(text)
+    where = {line[:-1]: i for i, line in enumerate(lines) if line.endswith(":")}
+    spans = []
+    for at, line in enumerate(lines):
+        jump = re.match(r"j\w+ (\.LBB\w+)$", line)
+        if jump and where[jump[1]] < at:
+            spans.append((where[jump[1]], at))
+    for first, last in spans:
+        if not any(first <= a and b <= last and (a, b) != (first, last) for a, b in spans):
+            yield Loop(tuple(lines[first + 1 : last + 1]))
+
+
+@cache
+def listing(spec: KernelSpec, target: Target) -> str:
+    return assembly(str(emit_kernel(spec, target)), target, spec.needs_passes)
+
+
+def specs_of(net: Network, target: Target, winograd: bool = True) -> list[KernelSpec]:
+    plan = plan_of(net.outputs, net.arrays, net.params)
+    setting = Setting({v: i for i, v in enumerate(plan.graph.params)}, target, winograd)
+    return [kernel_call.spec for step in plan.steps for kernel_call in choose(step, setting)]
+
+
+def conv_spec(net: Network, target: Target) -> ConvSpec:
+    (found,) = (s for s in specs_of(net, target, winograd=False) if isinstance(s, ConvSpec))
+    return found
+
+
+def hottest(text: str) -> Loop:
+    return max(innermost_loops(text), key=lambda loop: loop.count("v?(fmadd|mulps)"))
+
+
+# Columns of results are multiples of 12 and of 6, so that there are whole tiles.
+MULTIPLICATIONS: dict[str, Network] = {
+    "conv3x3": network(inside(conv(64, pad=(1, 1))), (1, 64, 24, 24)),
+    "conv1x1": network(inside(conv(128, (1, 1))), (1, 64, 12, 12)),
+    "conv-strided": network(inside(conv(64, stride=(2, 2), pad=(1, 1))), (1, 64, 24, 48)),
+    "dense": network(dense(256), (48, 512)),
+    "dense-one-row": network(dense(1024), (1, 512)),
+}
+
+
+@pytest.mark.parametrize("target", WIDE)
+@pytest.mark.parametrize("name", MULTIPLICATIONS)
+class TestHotLoop:
+    """acc[m, v] += x[m, c] * w[c, v], several channels a round: nothing in it but that."""
+
+    def test_one_fma_for_each_product(self, name: str, target: str):
+        spec = conv_spec(MULTIPLICATIONS[name], TARGETS[target])
+        loop = hottest(listing(spec, TARGETS[target]))
+        assert loop.count("vfmadd") == spec.mr * spec.nv * spec.unroll
+        assert loop.count("vmulps|vaddps") == 0
+
+    def test_no_call_and_nothing_on_the_stack(self, name: str, target: str):
+        spec = conv_spec(MULTIPLICATIONS[name], TARGETS[target])
+        loop = hottest(listing(spec, TARGETS[target]))
+        assert loop.count("call") == 0
+        assert not [line for line in loop.lines if "(%rsp" in line]
+
+    def test_everything_is_loaded_once(self, name: str, target: str):
+        """A row of weights as vectors, unless the one product that wants it loads it itself; a
+        number of x for each row of the tile; no register copied into another."""
+        spec = conv_spec(MULTIPLICATIONS[name], TARGETS[target])
+        loop = hottest(listing(spec, TARGETS[target]))
+        rows = spec.nv * spec.unroll
+        assert loop.count(r"vmov[au]ps") + loop.count(r"vfmadd.*\(") == rows
+        assert loop.count("vbroadcastss") == spec.mr * spec.unroll
+        assert loop.count(r"vmovaps %") == 0
+
+    def test_accumulators_fill_the_registers(self, name: str, target: str):
+        """Three quarters of them; one row of data has eight sums, enough to hide an FMA's time."""
+        spec = conv_spec(MULTIPLICATIONS[name], TARGETS[target])
+        least = 8 if spec.mr == 1 else 0.75 * TARGETS[target].vector_registers
+        assert spec.mr * spec.nv >= least
+
+    def test_little_else_than_arithmetic(self, name: str, target: str):
+        spec = conv_spec(MULTIPLICATIONS[name], TARGETS[target])
+        loop = hottest(listing(spec, TARGETS[target]))
+        loads = (spec.mr + spec.nv) * spec.unroll
+        assert len(loop.lines) <= spec.mr * spec.nv * spec.unroll + loads + 10
+
+
+@pytest.mark.parametrize("target", WIDE)
+def test_winograd_products_run_in_registers(target: str):
+    net = network(inside(conv(128, pad=(1, 1))), (1, 128, 28, 28))
+    (spec,) = (s for s in specs_of(net, TARGETS[target]) if s.kind == "winograd")
+    loops = innermost_loops(listing(spec, TARGETS[target]))
+    rows = spec.mr * spec.unroll
+    (products,) = (loop for loop in loops if loop.count("vbroadcastss") == rows)
+    assert products.count("vfmadd") == rows * spec.nv
+    assert products.count("call") == 0
+    assert not [line for line in products.lines if "(%rsp" in line]
+
+
+def test_without_fma_there_is_none():
+    spec = conv_spec(MULTIPLICATIONS["conv1x1"], TARGETS["sse2"])
+    text = listing(spec, TARGETS["sse2"])
+    assert "vfmadd" not in text
+    assert hottest(text).count("mulps") == spec.mr * spec.nv * spec.unroll
+
+
+# --- registers and calls of every kernel ---
+
+
+@cache
+def all_specs(target: str) -> tuple[KernelSpec, ...]:
+    """Kernels of every kind, with and without what may be fused."""
+    found = [
+        spec
+        for name, (make, shape) in LAYERS.items()
+        for tail in ("nothing", "residual-relu")
+        for spec in specs_of(network(make, shape, tail), TARGETS[target])
+        if tail == "nothing" or name in ("conv3x3", "depthwise", "dense", "maxpool")
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_registers_are_those_of_the_target(target: str):
+    allowed = {"avx512": {"xmm", "ymm", "zmm"}, "avx2": {"xmm", "ymm"}, "sse2": {"xmm"}}[target]
+    seen: Counter[str] = Counter()
+    for spec in all_specs(target):
+        used = set(re.findall(r"%([xyz]mm)\d", listing(spec, TARGETS[target])))
+        assert used <= allowed, f"{spec} uses {used}"
+        seen.update(used)
+    assert set(seen) == allowed
+
+
+@pytest.mark.parametrize("target", ["avx2", "sse2"])
+def test_no_mask_registers_below_avx512(target: str):
+    for spec in all_specs(target):
+        assert not re.search(r"%k[0-7]\b", listing(spec, TARGETS[target])), spec
+
+
+def test_no_kernel_calls_anything():
+    """Kernels of every kind: no library function, not even one that LLVM puts in by itself."""
+    kinds = set()
+    for spec in all_specs("avx2"):
+        kinds.add(spec.kind)
+        calls = re.findall(r"\bcall\w*\s+(\S+)", listing(spec, TARGETS["avx2"]))
+        assert not calls, f"{spec} calls {calls}"
+    assert kinds == set(KERNELS)
+
+
+def pointwise_names() -> list[str]:
+    return [op.name for op in all_ops() if op.kind is Kind.POINTWISE and op.scalar is not None]
+
+
+@pytest.mark.parametrize("name", pointwise_names())
+def test_no_scalar_formula_calls_anything(name: str):
+    """The functions of C's library would be slow, and other bits on another system."""
+    op = lookup(name)
+    sample = next(s for s in samples(op) if all(a.dtype == np.float32 for a in s.arrays))
+    arrays = {f"x{i}": a for i, a in enumerate(sample.arrays)}
+    made = apply(op, "made", map(var, arrays), sample.attrs)
+    specs = specs_of(Network([Output(made)], arrays, []), TARGETS["avx2"])
+    assert not any(re.search(r"\bcall", listing(spec, TARGETS["avx2"])) for spec in specs)
+
+
+def test_a_pointwise_kernel_is_a_vector_loop_and_a_tail():
+    net = network(lambda x: call("sqrt", x, name="layer"), (3, 50))
+    (spec,) = specs_of(net, TARGETS["avx2"])
+    vector, tail = innermost_loops(listing(spec, TARGETS["avx2"]))
+    assert vector.count("vsqrtps") == 1 and tail.count("vsqrt[ps]s") == 1
+    assert len(vector.lines) <= 6
+
+
+def test_the_driver_calls_kernels_by_address():
+    """Its own functions aside, nothing is called by name but what gives a core away."""
+    text = assembly(str(emit_driver(TARGETS["avx2"])), TARGETS["avx2"])
+    named = set(re.findall(r"\bcallq?\s+([A-Za-z_]\w*)", text))
+    assert named <= {"sched_yield", "barrier", "run"}
+    assert re.search(r"\bcallq?\s+\*", text)
+
+
+# --- the listing is read rightly ---
+
+NESTED = """
+f:
+    xorl %eax, %eax
+.LBB0_1:                # outer
+    movl $0, %ecx
+.LBB0_2:
+    vfmadd231ps (%rdi), %ymm0, %ymm1
+    addq $1, %rcx
+    jl .LBB0_2
+    movq 8(%rsp), %rax
+    jne .LBB0_1
+    jmp .LBB0_3
+.LBB0_3:
+    retq
+"""
+
+
+def test_innermost_loops_of_a_listing():
+    (loop,) = innermost_loops(NESTED)
+    assert loop.lines[-1] == "jl .LBB0_2" and len(loop.lines) == 3
+    assert loop.count("vfmadd") == 1 and loop.count("movq") == 0
