@@ -151,7 +151,8 @@ def test_winograd_products_run_in_registers(target: str):
     (spec,) = (s for s in specs_of(net, TARGETS[target]) if s.kind == "winograd")
     loops = innermost_loops(listing(spec, TARGETS[target]))
     rows = spec.mr * spec.unroll
-    (products,) = (loop for loop in loops if loop.count("vbroadcastss") == rows)
+    fitting = [loop for loop in loops if loop.count("vbroadcastss") == rows]
+    products = min(fitting, key=lambda loop: len(loop.lines))  # the transforms are longer
     assert products.count("vfmadd") == rows * spec.nv
     assert products.count("call") == 0
     assert not [line for line in products.lines if "(%rsp" in line]
