@@ -16,8 +16,7 @@ from ..builder import Index, LoopBuilder
 from ..spec import ConvSpec
 from .arguments import Arguments
 from .gemm import LINE_BYTES, Ahead, Rows, multiply, rank_one
-from .program import evaluate
-from .tail import read_vector, write_vector
+from .program import finish, places
 from .window import (
     Tile,
     first_input,
@@ -312,10 +311,6 @@ def _emit_store(
         for j in range(block.nv):
             count = block.last if j == block.nv - 1 else b.lanes
             at = b.add(column, m)
-            operands = [
-                read_vector(b, p, b.add(b.mul(at, s[3]), j * b.lanes * s[4]), s[4], count)
-                for p, s in zip(place.reads, spec.reads)
-            ]
-            results = evaluate(b, spec.program, [accs[m * block.nv + j], *operands])
-            for value, p, s in zip(results, place.writes, spec.writes):
-                write_vector(b, value, p, b.add(b.mul(at, s[3]), j * b.lanes * s[4]), s[4], count)
+            reads = places(b, place.reads, spec.reads, at, j * b.lanes)
+            writes = places(b, place.writes, spec.writes, at, j * b.lanes)
+            finish(b, spec.program, accs[m * block.nv + j], reads, writes, count)

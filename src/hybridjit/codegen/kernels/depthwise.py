@@ -13,8 +13,8 @@ from typing import Any
 from ..builder import Index, LoopBuilder
 from ..spec import DepthwiseSpec
 from .arguments import Arguments
-from .program import evaluate
-from .tail import read_vector, write_vector
+from .program import finish, places
+from .tail import read_vector
 from .window import Tile, first_input, input_line, rows_inside, tiles_of_row
 
 
@@ -102,14 +102,9 @@ class _Tiles:
             for j in range(count):
                 lanes = last if j == count - 1 else b.lanes
                 at, channel = b.add(column, m), j * b.lanes
-                operands = [
-                    read_vector(b, p, b.add(b.mul(at, s[3]), channel * s[4]), s[4], lanes)
-                    for p, s in zip(reads, spec.reads)
-                ]
-                results = evaluate(b, spec.program, [accs[m * count + j], *operands])
-                for value, p, s in zip(results, writes, spec.writes):
-                    index = b.add(b.mul(at, s[3]), channel * s[4])
-                    write_vector(b, value, p, index, s[4], lanes)
+                sources = places(b, reads, spec.reads, at, channel)
+                targets = places(b, writes, spec.writes, at, channel)
+                finish(b, spec.program, accs[m * count + j], sources, targets, lanes)
 
     def _sum_row(
         self, tile: Tile, x: Any, w: Any, accs: Sequence[Any], count: int, last: int

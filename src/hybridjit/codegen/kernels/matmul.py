@@ -8,8 +8,8 @@ from ..builder import Index, LoopBuilder
 from ..spec import MatmulSpec
 from .arguments import Arguments
 from .gemm import Rows, multiply
-from .program import evaluate
-from .tail import read_vector, write_vector
+from .program import finish, places
+from .tail import read_vector
 
 
 def emit_matmul(b: LoopBuilder, spec: MatmulSpec, args: Arguments) -> None:
@@ -92,10 +92,6 @@ class _Matmul:
         for m in range(count):
             for j in range(nv):
                 lanes = last if j == nv - 1 else b.lanes
-                operands = [
-                    read_vector(b, p, m * s[1] + j * b.lanes * s[2], s[2], lanes)
-                    for p, s in zip(reads, spec.reads)
-                ]
-                results = evaluate(b, spec.program, [accs[m * nv + j], *operands])
-                for value, p, s in zip(results, writes, spec.writes):
-                    write_vector(b, value, p, m * s[1] + j * b.lanes * s[2], s[2], lanes)
+                sources = places(b, reads, spec.reads, m, j * b.lanes)
+                targets = places(b, writes, spec.writes, m, j * b.lanes)
+                finish(b, spec.program, accs[m * nv + j], sources, targets, lanes)

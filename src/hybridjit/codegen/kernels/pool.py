@@ -10,8 +10,8 @@ from llvmlite import ir
 from ..builder import F32, Index, LoopBuilder
 from ..spec import PoolSpec
 from .arguments import Arguments
-from .program import evaluate
-from .tail import read_vector, write_vector
+from .program import finish, places
+from .tail import read_vector
 from .window import first_input, input_line, is_always_inside, rows_inside, valid_taps
 
 # Vectors of channels done together: enough independent chains to hide the latency of an add.
@@ -61,14 +61,9 @@ class _Window:
             for j, value in enumerate(values):
                 lanes = last if j == count - 1 else b.lanes
                 channel = j * b.lanes
-                operands = [
-                    read_vector(b, p, b.add(b.mul(col.index, s[3]), channel * s[4]), s[4], lanes)
-                    for p, s in zip(reads, spec.reads)
-                ]
-                results = evaluate(b, spec.program, [value, *operands])
-                for result, p, s in zip(results, writes, spec.writes):
-                    index = b.add(b.mul(col.index, s[3]), channel * s[4])
-                    write_vector(b, result, p, index, s[4], lanes)
+                sources = places(b, reads, spec.reads, col.index, channel)
+                targets = places(b, writes, spec.writes, col.index, channel)
+                finish(b, spec.program, value, sources, targets, lanes)
 
     def _reduce(self, column: Index, count: int, last: int) -> list[Any]:
         b, spec = self.b, self.spec

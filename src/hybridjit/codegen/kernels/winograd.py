@@ -19,8 +19,8 @@ from ..packing import interpolation_points
 from ..spec import WinogradSpec
 from .arguments import Arguments
 from .gemm import LINE_BYTES, Ahead, Rows, multiply
-from .program import evaluate
-from .tail import read_vector, write_vector
+from .program import finish
+from .tail import read_vector
 
 
 def emit_winograd(b: LoopBuilder, spec: WinogradSpec, args: Arguments) -> None:
@@ -224,14 +224,12 @@ class _Winograd:
 
     def _finish(self, place: int, value: Any, c: Index, lanes: int) -> None:
         b, spec, count = self.b, self.spec, self.spec.m**2
-        operands = [
-            read_vector(b, self._noted(i * count + place), b.mul(c, s[4]), s[4], lanes)
-            for i, s in enumerate(spec.reads)
+        noted = [
+            (self._noted(i * count + place), b.mul(c, s[4]), s[4])
+            for i, s in enumerate((*spec.reads, *spec.writes))
         ]
-        results = evaluate(b, spec.program, [value, *operands])
-        for i, result in enumerate(results):
-            pointer = self._noted((len(spec.reads) + i) * count + place)
-            write_vector(b, result, pointer, c, 1, lanes)
+        split = len(spec.reads)
+        finish(b, spec.program, value, noted[:split], noted[split:], lanes)
 
 
 def input_transform(b: LoopBuilder, d: Sequence[Any]) -> list[Any]:
