@@ -3,7 +3,7 @@
     python tools/bench.py                                kernels, calls, the digits
     python tools/bench.py --only kernels --match 28x28   some kernels
     python tools/bench.py --models DIR --threads 1,2     networks: DIR/NAME-symbol.json and so on
-    python tools/bench.py --peers DIR -- --nets lenet    python DIR/compare.py DIR --nets lenet
+    python tools/bench.py --peers DIR -- --nets lenet    tools/peers/compare.py DIR --nets lenet
 
 Every kernel is measured by itself on one thread, in the layout that it has inside a network, with
 warm caches; its share of the peak is one of the multiply-adds per second that this host was just
@@ -307,10 +307,14 @@ def random_image() -> np.ndarray:
 
 
 def run_peers(folder: Path, rest: list[str]) -> int:
-    """The side-by-side comparison of the folder, with its own arguments."""
-    program = folder / "compare.py"
-    if not program.exists():
-        print(f"{program}: there is no comparison to run", file=sys.stderr)
+    """The side-by-side comparison in the folder that ``tools/peers/setup.sh`` made.
+
+    A ``compare.py`` of the folder's own comes first.
+    """
+    own, ours = folder / "compare.py", Path(__file__).resolve().parent / "peers" / "compare.py"
+    program = own if own.exists() else ours
+    if not own.exists() and not (folder / "models").is_dir():
+        print(f"{folder}: there is no comparison to run; tools/peers/setup.sh", file=sys.stderr)
         return 2
     return subprocess.run(
         [sys.executable, str(program), str(folder), *rest], check=False
