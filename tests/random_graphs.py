@@ -174,6 +174,23 @@ def convolution(g: _Generator, x: Output, shape: Shape) -> None:
 
 
 @grower(1)
+def channels_last(g: _Generator, x: Output, shape: Shape) -> None:
+    """A convolution or pooling in the layout that the user chose."""
+    if len(shape) != 4 or min(shape[1:3]) < 2:
+        return
+    if g.maybe(0.4):
+        g.add("Pooling", x, kernel=(2, 2), layout="NHWC", pool_type=g.one_of("max", "avg"))
+        return
+    weight = g.param((6, 2, 1, shape[3]), (2 * shape[3]) ** -0.5)
+    g.add("Convolution", x, weight, g.param((6,)), kernel=(2, 1), pad=(1, 0), num_filter=6,
+          layout="NHWC")  # fmt: skip
+    if g.maybe() and g.pool[-1][0].node.op.name == "Convolution":
+        x, shape = g.pool[-1]
+        states = [g.param((6,)), g.param((6,)), g.param((6,)), g.param((6,), positive=True)]
+        g.add("BatchNorm", x, *states, axis=3, fix_gamma=False, eps=1e-3)
+
+
+@grower(1)
 def winograd(g: _Generator, x: Output, shape: Shape) -> None:
     """3x3, padded, with as many channels as make Winograd worth choosing."""
     if len(shape) != 4 or shape[1] < 8:
