@@ -21,7 +21,8 @@ PACKAGE = ROOT / "src" / "hybridjit"
 
 
 def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.M | re.S)
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.M | re.S)
+    return [text for name, text in fenced if name == language]
 
 
 COMMANDS = [
