@@ -182,6 +182,55 @@ class TestSizes:
         check_network(Network(outputs, arrays, []), kernels)
 
 
+# --- windows at random: kernel, stride, dilation, padding and groups of any size together ---
+
+
+def random_convolution(random: np.random.Generator) -> Network | None:
+    """One that fits its image, or None; half of them amid channels-last neighbours."""
+    axes = int(random.choice([1, 2, 2, 2, 3]))
+
+    def sizes(low: int, high: int) -> tuple[int, ...]:
+        return tuple(int(n) for n in random.integers(low, high, axes))
+
+    image, kernel = sizes(1, 12 if axes < 3 else 6), sizes(1, 5)
+    stride, dilate = sizes(1, 5), sizes(1, 3)
+    pad = tuple(int(random.integers(0, 2 * k)) for k in kernel)
+    if any(n + 2 * p < (k - 1) * d + 1 for n, k, d, p in zip(image, kernel, dilate, pad)):
+        return None
+    channels = int(random.choice([1, 3, 4, 8, 12, 17, 20]))
+    groups = int(random.choice([n for n in range(1, channels + 1) if channels % n == 0]))
+    make = conv(groups * int(random.choice([1, 2, 9])), kernel, stride=stride, dilate=dilate,
+                pad=pad, num_group=groups)  # fmt: skip
+    batch = int(random.integers(1, 4))
+    return network(inside(make, axes) if random.random() < 0.5 else make, (batch, channels, *image))
+
+
+def random_pooling(random: np.random.Generator) -> Network:
+    kernel = tuple(int(n) for n in random.integers(1, 5, 2))
+    make = pool(
+        kernel=kernel,
+        stride=tuple(int(random.integers(1, 5)) for _ in kernel),
+        pad=tuple(int(random.integers(0, k)) for k in kernel),
+        pool_type=str(random.choice(["max", "avg", "sum"])),
+        pooling_convention=str(random.choice(["valid", "full"])),
+        count_include_pad=bool(random.integers(0, 2)),
+    )
+    height, width = (int(n) for n in random.integers(5, 12, 2))
+    return network(make, (2, int(random.choice([3, 8, 17, 70])), height, width))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_windows_at_random(seed: int, kernels):
+    random = np.random.default_rng(seed)
+    checked = 0
+    while checked < 3:
+        net = random_convolution(random)
+        if net is not None:
+            check_network(net, kernels)
+            checked += 1
+    check_network(random_pooling(random), kernels)
+
+
 @pytest.mark.parametrize("batch", [1, 2, 5, 0])
 @pytest.mark.parametrize("name", ["conv3x3", "conv-winograd", "depthwise", "maxpool", "dense"])
 def test_batch(name: str, batch: int, kernels):
