@@ -184,9 +184,7 @@ def test_no_loop_of_products_touches_the_stack(name: str, target: str):
     specs = specs_of(net, TARGETS[target], winograd=False)
     (spec,) = (s for s in specs if s.kind in ("conv", "depthwise", "matmul"))
     loops = [
-        loop
-        for loop in innermost_loops(listing(spec, TARGETS[target]))
-        if loop.count(PRODUCT) >= 2
+        loop for loop in innermost_loops(listing(spec, TARGETS[target])) if loop.count(PRODUCT) >= 2
     ]
     assert loops, "a kernel of products has a loop of products"
     for loop in loops:
