@@ -24,7 +24,7 @@ from hybridjit.codegen.spec import ConvSpec, KernelSpec
 from hybridjit.ir.node import Output, apply
 from hybridjit.ops import Kind, all_ops, lookup
 from hybridjit.target import Target
-from neighbours import LAYERS, Network, conv, dense, inside, network
+from neighbours import LAYERS, Network, conv, dense, inside, layer, network
 from samples import samples
 
 pytestmark = pytest.mark.skipif(
@@ -91,8 +91,11 @@ def conv_spec(net: Network, target: Target) -> ConvSpec:
     return found
 
 
+PRODUCT = "vfmadd|v?mulps"
+
+
 def hottest(text: str) -> Loop:
-    return max(innermost_loops(text), key=lambda loop: loop.count("v?(fmadd|mulps)"))
+    return max(innermost_loops(text), key=lambda loop: loop.count(PRODUCT))
 
 
 # Columns of results are multiples of 12 and of 6, so that there are whole tiles.
@@ -156,6 +159,39 @@ def test_winograd_products_run_in_registers(target: str):
     assert products.count("vfmadd") == rows * spec.nv
     assert products.count("call") == 0
     assert not [line for line in products.lines if "(%rsp" in line]
+
+
+# Layers of real networks: tiles at the edges, first layers of few channels, one number a tap.
+EDGES: dict[str, Network] = {
+    "edges3x3": network(inside(conv(64, pad=(1, 1))), (1, 64, 14, 14)),
+    "edges5x5": network(inside(conv(48, (5, 5), pad=(2, 2))), (1, 48, 27, 27)),
+    "edges1x7": network(inside(conv(160, (1, 7), pad=(0, 3))), (1, 128, 17, 17)),
+    "edges-strided": network(inside(conv(64, stride=(2, 2), pad=(1, 1))), (1, 64, 28, 28)),
+    "first7x7": network(conv(64, (7, 7), stride=(2, 2), pad=(3, 3)), (1, 3, 112, 112)),
+    "first3x3": network(conv(32, stride=(2, 2), pad=(1, 1)), (1, 3, 112, 112)),
+    "first-valid": network(conv(64, stride=(2, 2)), (1, 3, 112, 112)),
+    "first11x11": network(conv(64, (11, 11), stride=(4, 4), pad=(2, 2)), (1, 3, 112, 112)),
+    "digits": network(conv(6, (5, 5)), (1, 1, 28, 28)),
+    "depthwise": network(inside(conv(64, num_group=64, pad=(1, 1))), (1, 64, 28, 28)),
+    "attention": network(layer("batch_dot", var("other", (4, 64, 96))), (4, 48, 64)),
+}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", [*MULTIPLICATIONS, *EDGES])
+def test_no_loop_of_products_touches_the_stack(name: str, target: str):
+    net = {**MULTIPLICATIONS, **EDGES}[name]
+    specs = specs_of(net, TARGETS[target], winograd=False)
+    (spec,) = (s for s in specs if s.kind in ("conv", "depthwise", "matmul"))
+    loops = [
+        loop
+        for loop in innermost_loops(listing(spec, TARGETS[target]))
+        if loop.count(PRODUCT) >= 2
+    ]
+    assert loops, "a kernel of products has a loop of products"
+    for loop in loops:
+        assert not [line for line in loop.lines if "(%rsp" in line], loop
+        assert loop.count("call") == 0
 
 
 def test_without_fma_there_is_none():

@@ -230,8 +230,11 @@ def _sum_by_tap(
             tap = b.add(b.mul(b.add(b.mul(kd, spec.kernel[1]), kh), spec.kernel[2]), kw)
             weights = b.at(place.w, b.mul(tap, spec.ic * block.nv * b.lanes))
             x = b.at(place.x, at)
-            ahead = _ahead(b, spec, place, tap)
-            return multiply(b, x, weights, spec.ic, spec.unroll, rows, block.nv, accs, reach, ahead)
+            # A narrower tile leaves registers free, into which LLVM would load all the weights of
+            # a round at once; where they are few it spills these (measured: 4 per 40 FMAs, AVX2).
+            tight = reach != (0, tile.width) and b.target.vector_registers < 32
+            unroll, ahead = (1, None) if tight else (spec.unroll, _ahead(b, spec, place, tap))
+            return multiply(b, x, weights, spec.ic, unroll, rows, block.nv, accs, reach, ahead)
 
         accs = rows_inside(b, spec, (place.depth, place.row), accs, body)
     return accs
@@ -265,8 +268,10 @@ def _sum_by_channel(
 
     The taps are unrolled only where sums leave half of the registers free: LLVM keeps every value
     of A for the taps that share it, and would spill sums (measured: 128 against 185 GFLOP/s).
+    Without FMA products need registers as well.
     """
-    unrolled = 2 * tile.width * block.nv <= b.target.vector_registers
+    sums = tile.width * block.nv
+    unrolled = b.target.has_fma and 2 * sums <= b.target.vector_registers
     left = first_input(b, column, spec.stride[2], spec.pad[2])
     columns = block.nv * b.lanes
     rows = Rows(spec.stride[2] * spec.xs[3], spec.xs[4])

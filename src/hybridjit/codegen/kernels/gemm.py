@@ -79,19 +79,21 @@ def multiply(
     """acc[m, v] += sum over k < size of x[m, k] * w[k, v], ``unroll`` steps of k a round."""
     whole = size - size % unroll
     done = list(accs)
+    first, last = reach[0] * nv, reach[1] * nv
     if whole > unroll:
-        with b.loop("k", 0, whole, unroll, carry=done) as loop:
+        # Only the sums that change are carried: others would go round the loop in registers.
+        with b.loop("k", 0, whole, unroll, carry=done[first:last]) as loop:
             xk = b.at(x, b.mul(loop.index, rows.k_step))
             wk = b.at(w, b.mul(loop.index, nv * b.lanes))
-            values = loop.carried
+            values = [*done[:first], *loop.carried, *done[last:]]
             if ahead is not None:
-                first = b.mul(loop.index, ahead.lines * LINE_BYTES // 4 // unroll)
-                for line in range(ahead.lines):
-                    b.prefetch(ahead.pointer, b.add(first, line * LINE_BYTES // 4))
+                line = b.mul(loop.index, ahead.lines * LINE_BYTES // 4 // unroll)
+                for n in range(ahead.lines):
+                    b.prefetch(ahead.pointer, b.add(line, n * LINE_BYTES // 4))
             for u in range(unroll):
                 values = rank_one(b, xk, wk, u * rows.k_step, u, rows, nv, values, reach)
-            loop.yields(values)
-        done = list(loop.results)
+            loop.yields(values[first:last])
+        done[first:last] = loop.results
     else:
         whole = 0
     for k in range(whole, size):
