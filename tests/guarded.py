@@ -23,7 +23,7 @@ from compiling import assert_near, call, compiled, run_reference, var
 from hybridjit.codegen.call import Address, Argument, Call, Packed, Scratch
 from hybridjit.ir.plan import Step, View
 from hybridjit.runtime.executable import Executable
-from neighbours import LAYERS, TAILS, Network, conv, dense, inside, layer, network, pool
+from neighbours import LAYERS, TAILS, Network, conv, dense, inside, layer, network, pool, recurrent
 from random_graphs import random_graph
 
 PAGE = mmap.PAGESIZE
@@ -137,6 +137,8 @@ def networks() -> Iterator[tuple[str, Network]]:
             f"batch-dot {size}",
             network(layer("batch_dot", var("other", (2, 3, size))), (2, 2, 3)),
         )
+        for mode in ("lstm", "gru", "rnn_relu"):
+            yield f"{mode} {size}", network(recurrent(mode, size), (2, 7, 3))
         yield f"strided {size}", strided(size)
     for seed in range(10):
         case = random_graph(seed)

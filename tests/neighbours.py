@@ -49,6 +49,12 @@ def dense(units: int) -> Layer:
     return layer("FullyConnected", var("w"), var("b"), num_hidden=units)
 
 
+def recurrent(mode: str, hidden: int, **attrs: object) -> Layer:
+    """The fused recurrent operator; its begin states are inputs."""
+    states = [var("h"), *([var("c")] if mode == "lstm" else [])]
+    return layer("RNN", var("w"), *states, mode=mode, state_size=hidden, num_layers=1, **attrs)
+
+
 def inside(make: Layer, axes: int = 2) -> Layer:
     """The layer in the midst of a region with channels last: a pooling over one place before it."""
     return lambda x: make(call("Pooling", x, name="before", kernel=(1,) * axes))
@@ -76,6 +82,9 @@ LAYERS: dict[str, tuple[Layer, Shape]] = {
     "max-middle": (layer("max", axis=(1,), keepdims=True), (2, 7, 19)),
     "layer-norm": (layer("LayerNorm", var("w"), var("b")), (3, 5, 18)),
     "softmax": (layer("softmax"), (3, 35)),
+    "lstm": (recurrent("lstm", 19, bidirectional=True), (3, 2, 5)),
+    "gru": (recurrent("gru", 18), (2, 9, 4)),
+    "rnn": (recurrent("rnn_tanh", 5), (3, 1, 6)),
     "softmax-across": (layer("log_softmax", axis=1), (2, 5, 18)),
 }
 

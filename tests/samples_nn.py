@@ -260,6 +260,14 @@ def made_by_passes() -> None:
         add("_bn_scale", (3,), variance, **attrs)
         add("_bn_shift", (3,), (3,), (3,), variance, num_args=4, **attrs)
         add("_bn_shift", (3,), (3,), (3,), variance, (3,), num_args=5, **attrs)
+    for what in ("points", "pixels", "halves"):
+        add("_grid_constant", what=what, height=3, width=4, dtype_="float32")
+    for mode, gates in (("lstm", 4), ("gru", 3), ("rnn_tanh", 1), ("rnn_relu", 1)):
+        for hidden, batch in ((3, 2), (17, 1), (18, 15)):
+            rows, state = gates * hidden, (batch, hidden)
+            states = (state, state) if mode == "lstm" else (state,)
+            add("_rnn_steps", (3, batch, rows), (rows, hidden), (rows,), *states, mode=mode,
+                backward=batch == 2)  # fmt: skip
     add("_reshape_to", (2, 6), shape=(3, 4))
     add("_reshape_to", (2, 3, 4), shape=(24,))
     bad("_reshape_to", (2, 3), error=ShapeError, says="6 elements do not fill (4)", shape=(4,))

@@ -28,7 +28,7 @@ LAYERS = [
     {"initializer"},
     {"gluon"},
     {"compat", "loading", "profiling"},
-    {"cli", "__init__"},
+    {"cli", "run", "__init__"},
     {"__main__"},
 ]
 ROW = {part: row for row, parts in enumerate(LAYERS) for part in parts}

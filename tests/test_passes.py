@@ -18,7 +18,7 @@ from hybridjit.ir.graph import Graph, from_symbol
 from hybridjit.ir.interpret import interpret
 from hybridjit.ir.node import Node, Output
 from hybridjit.ir.rewrite import Rule
-from hybridjit.passes import fold_batchnorm, layout, simplify
+from hybridjit.passes import compounds, compounds_rnn, fold_batchnorm, layout, simplify
 from hybridjit.passes.fuse import fuse
 from hybridjit.passes.hoist import hoist
 from hybridjit.passes.infer import infer_node_types
@@ -28,6 +28,8 @@ Shape = tuple[int, ...]
 TEXTS = pytest.StashKey[dict[str, dict[str, str]]]()
 PASSES = {
     "simplify": simplify.simplify,
+    "compounds": simplify.simplify,
+    "compounds_rnn": simplify.simplify,
     "fold_batchnorm": fold_batchnorm.fold_batchnorm,
     "layout": layout.choose_layouts,
 }
@@ -106,7 +108,8 @@ def pooled_flat(shape: Shape) -> Callable[[], list[Output]]:
     return outputs
 
 
-S, F, L = simplify, fold_batchnorm, layout
+S, F, L, C, R = simplify, fold_batchnorm, layout, compounds, compounds_rnn
+ATTENTION = "_contrib_interleaved_matmul_"
 # For each rule: where it applies, and where it looks as if it should and must not.
 CASES: dict[Rule, tuple[Case, Case]] = {
     S.drop_identity: (
@@ -190,6 +193,64 @@ CASES: dict[Rule, tuple[Case, Case]] = {
         Case(one("transpose", "x", axes=(1, 0, 2)), {"x": (3, 1, 4)}),
         Case(one("transpose", "x", axes=(2, 1, 0)), {"x": (3, 1, 4)}),
     ),
+    C.attention_scores: (
+        Case(one(f"{ATTENTION}encdec_qk", "x", "y", heads=2), {"x": (5, 2, 8), "y": (3, 2, 16)}),
+        Case(one("batch_dot", "x", "y"), {"x": (2, 3, 4), "y": (2, 4, 5)}),
+    ),
+    C.attention_values: (
+        Case(one(f"{ATTENTION}selfatt_valatt", "x", "y", heads=2),
+             {"x": (5, 2, 24), "y": (4, 5, 5)}),
+        Case(one("batch_dot", "x", "y"), {"x": (2, 3, 4), "y": (2, 4, 5)}),
+    ),
+    C.scaled_by_length: (
+        Case(one("_contrib_div_sqrt_dim", "x"), {"x": (2, 5)}),
+        Case(one("_contrib_div_sqrt_dim", "x"), {"x": (2, 5)}, "float16"),
+    ),
+    C.softmax_of_scaled: (
+        Case(one("softmax", "x", temperature=3.0, axis=1), {"x": (2, 5, 3)}),
+        Case(one("softmax", "x", temperature=1.0, axis=1), {"x": (2, 5, 3)}),
+    ),
+    C.gemm_to_batch_dot: (
+        Case(one("_linalg_gemm", "x", "y", "z", transpose_a=True, alpha=2.0, beta=3.0, axis=0),
+             {"x": (4, 2, 3), "y": (4, 2, 5), "z": (3, 2, 5)}),
+        Case(one("_linalg_gemm2", "x", "x"), {"x": (2, 2)}, "float16"),
+    ),
+    C.newer_convolution: (
+        Case(one("Convolution_v1", "x", "w", "b", kernel=(3, 3), num_filter=4),
+             {"x": IMAGE, **CONV}),
+        Case(lambda: [conv(var("x"))], {"x": IMAGE, **CONV}),
+    ),
+    C.newer_pooling: (
+        Case(one("Pooling_v1", "x", kernel=(2, 2), stride=(2, 2)), {"x": IMAGE}),
+        Case(one("Pooling_v1", "x", kernel=(2, 2), pad=(1, 1)), {"x": IMAGE}),
+    ),
+    C.bilinear_upsampling: (
+        Case(one("UpSampling", "x", "w", scale=2, sample_type="bilinear", num_filter=3,
+                 num_args=2), {"x": IMAGE, "w": (3, 1, 4, 4)}),
+        Case(one("UpSampling", "x", scale=2, sample_type="nearest", num_args=1), {"x": IMAGE}),
+    ),
+    C.transformer_to_sampler: (
+        Case(one("SpatialTransformer", "x", "y", target_shape=(4, 3), transform_type="affine",
+                 sampler_type="bilinear"), {"x": IMAGE, "y": (2, 6)}),
+        Case(one("BilinearSampler", "x", "y"), {"x": IMAGE, "y": (2, 2, 4, 3)}),
+    ),
+    C.affine_grid: (
+        Case(one("GridGenerator", "x", transform_type="affine", target_shape=(4, 3)),
+             {"x": (2, 6)}),
+        Case(one("GridGenerator", "x", transform_type="affine", target_shape=(4, 3)),
+             {"x": (2, 6)}, "float16"),
+    ),
+    C.warped_grid: (
+        Case(one("GridGenerator", "x", transform_type="warp"), {"x": (2, 2, 4, 1)}),
+        Case(one("GridGenerator", "x", transform_type="warp"), {"x": (2, 2, 4, 1)}, "float16"),
+    ),
+    R.recurrent_layers: (
+        Case(one("RNN", "x", "y", "state", state_size=2, num_layers=1, mode="rnn_tanh"),
+             {"x": (4, 1, 3), "y": (14,), "state": (1, 1, 2)}),
+        Case(one("RNN", "x", "y", "state", "cell", state_size=2, num_layers=1, mode="lstm",
+                 projection_size=1),
+             {"x": (4, 1, 3), "y": (50,), "state": (1, 1, 1), "cell": (1, 1, 2)}),
+    ),
     F.fold_into_producer: (
         Case(lambda: [norm(conv(var("x")), fix_gamma=False)], {"x": IMAGE, **CONV, **NORM}),
         Case(lambda: [norm(conv(var("x")), axis=2)], {"x": (2, 3, 6, 6), **CONV, **NORM}),
@@ -211,7 +272,7 @@ def home_of(rule: Rule) -> str:
 
 
 def all_rules() -> list[Rule]:
-    found = (r for m in (S, F, L) for r in vars(m).values() if isinstance(r, Rule))
+    found = (r for m in (S, F, L, C, R) for r in vars(m).values() if isinstance(r, Rule))
     return list(dict.fromkeys(found))
 
 
@@ -226,7 +287,7 @@ def test_rule(rule: Rule, applies: bool):
     case = CASES[rule][0 if applies else 1]
     arrays = arrays_for(case.shapes, case.dtype)
     before = typed(case.outputs(), arrays)
-    if home_of(rule) != "simplify":  # the others need canonical spellings
+    if PASSES[home_of(rule)] is not simplify.simplify:  # the others need canonical spellings
         before = simplify.simplify(before)
     fired: list[str] = []
     run = PASSES[home_of(rule)]
@@ -402,7 +463,7 @@ def test_fuse_leaves_kernels_without_an_epilogue():
         (one("sort", "x"), "float32"),
         (one("relu", "x"), "float64"),
         (one("sum", "x", axis=(0, 2)), "float32"),
-        (one("softmax", "x", temperature=2.0), "float32"),
+        (one("softmax", "x", temperature=2.0), "float16"),
         (one("Convolution", "x", "y", kernel=(1,), num_filter=2, no_bias=True), "float32"),
     ],
     ids=["no kernel", "other type", "axes apart", "temperature", "weights that vary"],

@@ -8,6 +8,9 @@ import sys
 
 from . import attribute, autograd, base, context, gluon, initializer, name, nd, random, sym, util
 from .attribute import AttrScope
+from .compat import install_as_mxnet
+from .compat.absent import explain_absent
+from .compat.elsewhere import place_elsewhere
 from .config import override
 from .context import Context, cpu, cpu_pinned, current_context, gpu, num_gpus
 from .errors import MXNetError
@@ -28,12 +31,18 @@ init = initializer
 
 for _alias, _module in {"ndarray": nd, "symbol": sym, "init": init, "model": model}.items():
     sys.modules[f"{__name__}.{_alias}"] = _module  # `from hybridjit.ndarray import NDArray`
+    for _path in [path for path in sys.modules if path.startswith(f"{_module.__name__}.")]:
+        _inner = _path.removeprefix(_module.__name__)  # the same module, not a second copy of it
+        sys.modules[f"{__name__}.{_alias}{_inner}"] = sys.modules[_path]
 
 # What lies below the file formats gets them here: imports point down only.
 nd.save, nd.load, nd.load_frombuffer = nd_files.save, nd_files.load, nd_files.load_frombuffer
 UPPER.to_json, UPPER.load_json = symbol_files.to_json, symbol_files.load_json
 UPPER.save, UPPER.load = symbol_files.save, symbol_files.load
 UPPER.bind, UPPER.simple_bind = bind, simple_bind
+
+place_elsewhere(__name__)
+explain_absent(__name__)
 
 __all__ = [
     "AttrScope",
@@ -53,6 +62,7 @@ __all__ = [
     "gpu",
     "init",
     "initializer",
+    "install_as_mxnet",
     "load",
     "model",
     "name",

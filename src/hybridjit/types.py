@@ -41,6 +41,7 @@ _SHORT = {
     "bool": "bool",
 }
 FLOAT32 = np.dtype("float32")
+FLOAT64 = np.dtype("float64")
 INT64 = np.dtype("int64")
 
 

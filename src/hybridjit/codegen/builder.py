@@ -1,4 +1,4 @@
-"""LoopBuilder: loops as ``with`` blocks, vectors, masks and fused multiply-add over llvmlite.
+"""LoopBuilder: loops as ``with`` blocks, vectors, masks and fused multiply-add over LLVM IR.
 
 Generator code is indented like the code it generates. Sizes known at compile time may be given as
 Python ints wherever an index is taken.
@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from llvmlite import ir
-
 from ..target import Target
+from . import llvmir as ir
 
 I1 = ir.IntType(1)
 I32 = ir.IntType(32)

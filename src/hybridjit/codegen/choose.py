@@ -13,6 +13,7 @@ from ..ops.rules import reduced_axes
 from ..types import product
 from .call import Address, Argument, Call, Setting, broadcast_strides, build_program, views_of
 from .choose_conv import choose_conv, choose_gemm, five, three
+from .choose_rnn import choose_recurrent
 from .spec import (
     Ints,
     LayerNormSpec,
@@ -168,4 +169,5 @@ _CHOOSERS = {
     "softmax": _choose_softmax,
     "reduce": _choose_reduce,
     "norm": _choose_norm,
+    "recurrent": choose_recurrent,
 }

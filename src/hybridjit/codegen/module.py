@@ -12,9 +12,8 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from llvmlite import ir
-
 from ..target import Target
+from . import llvmir as ir
 from .builder import I32, I64, PTR, VOID, LoopBuilder
 from .kernels import KERNELS
 from .kernels.arguments import Arguments

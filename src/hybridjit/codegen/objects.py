@@ -22,7 +22,7 @@ import llvmlite.binding as llvm
 from ..config import config
 from ..target import Target
 
-MAGIC = b"hybridjit object 1\n"
+MAGIC = b"hybridjit object 2\n"
 MAX_BYTES = 256 * 1024 * 1024
 _DIGEST_BYTES = 32
 
@@ -80,9 +80,14 @@ def load_object(key: str) -> bytes | None:
         return None
     head = len(MAGIC) + _DIGEST_BYTES
     code = data[head:]
-    if not data.startswith(MAGIC) or hashlib.sha256(code).digest() != data[len(MAGIC) : head]:
+    if not data.startswith(MAGIC) or _digest(key, code) != data[len(MAGIC) : head]:
         return None
     return code
+
+
+def _digest(key: str, code: bytes) -> bytes:
+    """Covers the name too: a file under another's name is damage like any other."""
+    return hashlib.sha256(key.encode() + b"\0" + code).digest()
 
 
 def store_object(key: str, code: bytes) -> None:
@@ -97,7 +102,7 @@ def store_object(key: str, code: bytes) -> None:
         handle, name = tempfile.mkstemp(dir=folder, prefix=".new-")
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(MAGIC + hashlib.sha256(code).digest() + code)
+                file.write(MAGIC + _digest(key, code) + code)
             os.replace(name, folder / key)
         except OSError:
             os.unlink(name)

@@ -137,4 +137,25 @@ def filter_matrix(m: int) -> np.ndarray:
     return g
 
 
-Packing = ConvPacking | ChannelPacking | DepthwisePacking | WinogradPacking
+@dataclass(frozen=True)
+class RecurrentPacking:
+    """Weights [gates * H, K] to [vectors of H][K][gate][lanes]; a bias is the case of K = 1."""
+
+    gates: int
+    lanes: int
+
+    def size(self, weight: np.ndarray) -> int:
+        rows = whole_vectors(weight.shape[0] // self.gates, self.lanes) * self.gates
+        return rows * (weight.size // weight.shape[0])
+
+    def pack(self, weight: np.ndarray, out: np.ndarray) -> None:
+        units = weight.shape[0] // self.gates
+        split = weight.reshape(self.gates, units, -1)
+        full = out.reshape(-1, split.shape[2], self.gates, self.lanes)
+        for block, start in enumerate(range(0, units, self.lanes)):
+            rows = split[:, start : start + self.lanes]
+            full[block, :, :, : rows.shape[1]] = rows.transpose(2, 0, 1)
+            full[block, :, :, rows.shape[1] :] = 0
+
+
+Packing = ConvPacking | ChannelPacking | DepthwisePacking | WinogradPacking | RecurrentPacking

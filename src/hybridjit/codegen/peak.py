@@ -13,9 +13,9 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 
 from ..target import Target
+from . import llvmir as ir
 from .builder import I64, PTR, VOID, LoopBuilder
 from .jit import Library, compile_object
 

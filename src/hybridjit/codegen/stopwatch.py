@@ -11,9 +11,8 @@ import ctypes
 import time
 from typing import Any
 
-from llvmlite import ir
-
 from ..target import Target
+from . import llvmir as ir
 from .builder import I32, I64, PTR, VOID, LoopBuilder
 from .jit import Library, compile_object
 

@@ -12,8 +12,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from llvmlite import ir
-
+from . import llvmir as ir
 from .builder import F32, I32, LoopBuilder
 
 

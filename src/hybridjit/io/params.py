@@ -99,6 +99,11 @@ class _Reader:
         if count > self.left:
             self.fail(f"{what} takes {count} bytes, {self.left} are left")
 
+    def require_small(self, shape: tuple[int, ...], offset: int) -> None:
+        """Bound the sizes beside a zero too: NumPy multiplies them without it."""
+        if product(tuple(d for d in shape if d)) >= 1 << 48:
+            self.fail(f"shape {shape} is larger than any file", offset)
+
     def unpack(self, layout: str, what: str) -> tuple[int, ...]:
         size = struct.calcsize(layout)
         self.need(size, what)
@@ -114,6 +119,7 @@ class _Reader:
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype, what: str) -> np.ndarray:
         self.need(product(shape) * dtype.itemsize, f"{what} of shape {shape} and {dtype.name}")
+        self.require_small(shape, self.offset)
         result = np.empty(shape, dtype.newbyteorder("<"))
         got = self.file.readinto(result.reshape(-1).view(np.uint8))  # type: ignore[attr-defined]
         if got != result.nbytes:
@@ -210,9 +216,7 @@ def _read_shape(reader: _Reader) -> tuple[int, ...] | None:
     dims = reader.unpack(f"<{ndim}q", "dims")
     if any(d < 0 for d in dims):
         reader.fail(f"negative size in shape {dims}", reader.offset - 8 * ndim)
-    # Sizes beside a zero are bounded too: NumPy multiplies them without it.
-    if product(tuple(d for d in dims if d)) >= 1 << 48:
-        reader.fail(f"shape {dims} is larger than any file", reader.offset - 8 * ndim)
+    reader.require_small(dims, reader.offset - 8 * ndim)
     return dims
 
 

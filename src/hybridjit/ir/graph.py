@@ -79,6 +79,13 @@ class Group:
     def epilogue(self) -> tuple[Value, ...]:
         return self.members[1:]
 
+    @property
+    def results(self) -> tuple[Use, ...]:
+        """What the group's kernel writes: all that its only member gives, or its outputs."""
+        if len(self.members) == 1:
+            return tuple(Use(self.anchor, i) for i in range(len(self.anchor.types)))
+        return tuple(Use(value) for value in self.outputs)
+
     @cached_property
     def inputs(self) -> tuple[Use, ...]:
         """What the group reads from outside, each once, in order of first use."""

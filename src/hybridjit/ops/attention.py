@@ -130,7 +130,7 @@ def _interleaved(
         f"_contrib_interleaved_matmul_{name}",
         inputs,
         "heads:int!",
-        kind=Kind.HOST,
+        kind=Kind.GEMM,
         infer=infer,
         ref=ref,
         doc=doc,

@@ -158,7 +158,7 @@ register(
     "Convolution_v1",
     weight_and_bias,
     _CONVOLUTION,
-    kind=Kind.HOST,
+    kind=Kind.CONV,
     infer=_infer_convolution,
     ref=_convolution,
     doc="Convolution as old files name it.",

@@ -36,6 +36,9 @@ class Kind(Enum):
     CONV = "conv"
     POOL = "pool"
     MOVEMENT = "movement"
+    GATHER = "gather"
+    RESIZE = "resize"
+    RNN = "rnn"
     HOST = "host"
     RANDOM = "random"  # as HOST, and every call gives another result
 

@@ -18,9 +18,9 @@ from ..types import PartialShape, TensorType, shape_text
 from .casting import widened
 from .joining import concat_types
 from .registry import Kind, Types, register
-from .rules import fill, merged, require_float, same_dtype
+from .rules import fill, forward, merged, require_float, same_dtype
 
-_GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
+GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
 
 
 class _Sizes(NamedTuple):
@@ -69,7 +69,7 @@ def _sizes(
         )
     if projection_size is not None and mode != "lstm":
         raise AttributeValueError(f"projection_size takes mode lstm, got {mode}")
-    return _Sizes(_GATES[mode], num_layers, 1 + bidirectional, state_size, projection_size)
+    return _Sizes(GATES[mode], num_layers, 1 + bidirectional, state_size, projection_size)
 
 
 def _rnn_inputs(*, mode: str, use_sequence_length: bool, **attrs: Any) -> tuple[str, ...]:
@@ -175,28 +175,40 @@ def _gru_step(x: np.ndarray, h: np.ndarray, before: np.ndarray) -> np.ndarray:
     return (1 - z) * np.tanh(xn + r * hn) + z * before
 
 
-def _run_layer(
-    mode: str, x: np.ndarray, layer: _Layer, h: np.ndarray, c: np.ndarray | None
+def _run_steps(
+    mode: str,
+    projected: np.ndarray,
+    recurrent: tuple[np.ndarray, ...],
+    h: np.ndarray,
+    c: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """All steps of one direction: outputs (T, N, width), last h, last c."""
-    i2h, h2h, *h2r = layer.weights
-    length, batch, channels = x.shape
-    projected = (x.reshape(length * batch, channels) @ i2h.T + layer.biases[0]).reshape(
-        length, batch, i2h.shape[0]
-    )
-    out = np.empty((length, batch, h.shape[1]), x.dtype)
-    for t in range(length):
-        recurrent = h @ h2h.T + layer.biases[1]
+    """All steps of one direction on projected data (T, N, gates * H); ``recurrent`` is the h2h
+    weight, its bias and, with a projection, h2r. Outputs (T, N, width), last h, last c."""
+    h2h, bias, *h2r = recurrent
+    out = np.empty((*projected.shape[:2], h.shape[1]), projected.dtype)
+    for t, x in enumerate(projected):
+        turned = h @ h2h.T + bias
         if c is not None:
-            h, c = _lstm_step(projected[t], recurrent, c)
+            h, c = _lstm_step(x, turned, c)
             h = h @ h2r[0].T if h2r else h
         elif mode == "gru":
-            h = _gru_step(projected[t], recurrent, h)
+            h = _gru_step(x, turned, h)
         else:
-            total = projected[t] + recurrent
+            total = x + turned
             h = np.tanh(total) if mode == "rnn_tanh" else np.maximum(total, 0)
         out[t] = h
     return out, h, c
+
+
+def _run_layer(
+    mode: str, x: np.ndarray, layer: _Layer, h: np.ndarray, c: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """One direction of a layer: outputs (T, N, width), last h, last c."""
+    i2h, h2h, *h2r = layer.weights
+    length, batch, channels = x.shape
+    projected = x.reshape(length * batch, channels) @ i2h.T + layer.biases[0]
+    recurrent = (h2h, layer.biases[1], *h2r)
+    return _run_steps(mode, projected.reshape(length, batch, i2h.shape[0]), recurrent, h, c)
 
 
 def _rnn(
@@ -233,11 +245,54 @@ register(
     "projection_size:int?=None lstm_state_clip_min:double?=None "
     "lstm_state_clip_max:double?=None lstm_state_clip_nan:bool=False "
     "use_sequence_length:bool=False",
-    kind=Kind.HOST,
+    kind=Kind.RNN,
     infer=_infer_rnn,
     ref=_rnn,
     outputs=_rnn_outputs,
     doc="Layers of LSTM, GRU or plain recurrent cells over a whole sequence.",
+)
+
+
+def _steps_inputs(*, mode: str, **attrs: Any) -> tuple[str, ...]:
+    cell = ("cell",) if mode == "lstm" else ()
+    return ("projected", "h2h", "bias", "state", *cell)
+
+
+def _infer_steps(
+    projected: TensorType, h2h: TensorType, *rest: TensorType, mode: str, backward: bool
+) -> Types:
+    """Outputs (T, N, H) and, for lstm, the last cell state (N, H)."""
+    length, batch, _ = projected.dims
+    hidden = h2h.dims[1]
+    cell = (projected.with_shape((batch, hidden)),) if mode == "lstm" else ()
+    return (projected.with_shape((length, batch, hidden)), *cell)
+
+
+def _steps(
+    projected: np.ndarray,
+    h2h: np.ndarray,
+    bias: np.ndarray,
+    state: np.ndarray,
+    cell: np.ndarray | None = None,
+    *,
+    mode: str,
+    backward: bool,
+) -> Any:
+    order = -1 if backward else 1
+    y, _, c = _run_steps(mode, projected[::order], (h2h, bias), state, cell)
+    y = np.ascontiguousarray(y[::order])
+    return y if c is None else (y, c)
+
+
+register(
+    "_rnn_steps",
+    _steps_inputs,
+    "mode:gru|lstm|rnn_relu|rnn_tanh! backward:bool!",
+    kind=Kind.RNN,
+    infer=forward(_infer_steps),
+    ref=_steps,
+    outputs=lambda mode, **attrs: ("output", "cell") if mode == "lstm" else ("output",),
+    doc="One direction of one recurrent layer on projected data; made by the compiler only.",
 )
 
 

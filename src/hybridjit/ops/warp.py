@@ -30,19 +30,58 @@ def _axis(count: int, dtype: np.dtype) -> np.ndarray:
     return (np.arange(count) * (2 / (count - 1) if count > 1 else 0) - 1).astype(dtype)
 
 
+def _points(height: int, width: int, dtype: np.dtype) -> np.ndarray:
+    """(x, y, 1) of every place of the target, (h * w, 3)."""
+    y, x = np.meshgrid(_axis(height, dtype), _axis(width, dtype), indexing="ij")
+    return np.stack([x.ravel(), y.ravel(), np.ones(height * width, dtype)], axis=1)
+
+
+def _pixels(height: int, width: int, dtype: np.dtype) -> np.ndarray:
+    """x, then y, of every pixel: (1, 2, h, w)."""
+    y, x = np.mgrid[:height, :width].astype(dtype)
+    return np.stack([x, y])[None]
+
+
+def _halves(height: int, width: int, dtype: np.dtype) -> np.ndarray:
+    """Half of the last x and of the last y, (1, 2, 1, 1)."""
+    return np.array([max(width - 1, 1) / 2, max(height - 1, 1) / 2], dtype).reshape(1, 2, 1, 1)
+
+
 def affine_grid(theta: np.ndarray, height: int, width: int) -> np.ndarray:
     """(N, 6) row-major 2 x 3 matrices times (x, y, 1): a grid (N, 2, h, w), x first."""
-    y, x = np.meshgrid(_axis(height, theta.dtype), _axis(width, theta.dtype), indexing="ij")
-    points = np.stack([x.ravel(), y.ravel(), np.ones(height * width, theta.dtype)])
+    points = _points(height, width, theta.dtype).T
     return (theta.reshape(len(theta), 2, 3) @ points).reshape(len(theta), 2, height, width)
 
 
 def warp_grid(flow: np.ndarray) -> np.ndarray:
     """Pixel coordinates displaced by a flow (N, 2, h, w), x first, as a grid."""
-    height, width = flow.shape[2:]
-    y, x = np.mgrid[:height, :width].astype(flow.dtype)
-    half = np.array([max(width - 1, 1) / 2, max(height - 1, 1) / 2], flow.dtype)
-    return (flow + np.stack([x, y])) / half[:, None, None] - 1
+    size = (*flow.shape[2:], flow.dtype)
+    return (flow + _pixels(*size)) / _halves(*size) - 1
+
+
+_CONSTANTS = {"points": _points, "pixels": _pixels, "halves": _halves}
+
+
+def _infer_constant(
+    ins: Types, outs: Types, *, what: str, height: int, width: int, dtype: np.dtype
+) -> tuple[Types, Types]:
+    shapes: dict[str, Shape] = {
+        "points": (height * width, 3),
+        "pixels": (1, 2, height, width),
+        "halves": (1, 2, 1, 1),
+    }
+    return ins, merged(outs, (TensorType(shapes[what], dtype),))
+
+
+register(
+    "_grid_constant",
+    "",
+    "what:halves|pixels|points! height:int! width:int! dtype:dtype!",
+    kind=Kind.HOST,
+    infer=_infer_constant,
+    ref=lambda *, what, **attrs: _CONSTANTS[what](**attrs),
+    doc="What a grid of this size needs besides its data; made by the compiler only.",
+)
 
 
 @forward

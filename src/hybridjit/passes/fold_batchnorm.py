@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..ir.graph import Graph, Use, Value, make
 from ..ir.rewrite import Match, Replacement, rewrite, rule
-from .simplify import reshaped
+from .moves import reshaped
 
 
 def fold_batchnorm(graph: Graph, fired: list[str] | None = None) -> Graph:

@@ -30,6 +30,7 @@ _ANCHORS = {
     "max": "reduce",
     "min": "reduce",
     "LayerNorm": "norm",
+    "_rnn_steps": "recurrent",
 }
 # Kinds whose kernels end in a store that can compute more first.
 _WITH_EPILOGUE = frozenset({"conv", "gemm", "pool", "pointwise"})
@@ -101,6 +102,8 @@ def _is_supported(value: Value, kind: str, graph: Graph) -> bool:
         return len(value.inputs) == 1 and attrs["temperature"] in (None, 1.0)
     if kind == "reduce":
         return _is_one_run(value)
+    if kind == "recurrent":
+        return all(u.value in graph.params for u in value.inputs[1:3])
     if kind == "norm":
         last = attrs["axis"] in (-1, len(value.shape) - 1)
         return last and len(value.types) == 1

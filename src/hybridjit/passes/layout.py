@@ -12,7 +12,8 @@ from ..ir.graph import Graph, Use, Value, make
 from ..ir.rewrite import Match, Replacement, rebuild, rewrite, rule
 from ..ops.registry import Kind
 from ..types import product
-from .simplify import REDUNDANT, reshaped, transposed
+from .moves import reshaped, transposed
+from .simplify import REDUNDANT
 
 _LAYOUTS = {3: "NWC", 4: "NHWC", 5: "NDHWC"}
 

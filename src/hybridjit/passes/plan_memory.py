@@ -149,13 +149,9 @@ class _Planner:
         return view
 
     def _results(self, group: Group, reads: tuple[View, ...], position: int) -> tuple[View, ...]:
-        if group.kind == "host":
-            uses = [Use(group.anchor, i) for i in range(len(group.anchor.types))]
-        else:
-            uses = [Use(value) for value in group.outputs]
-        for use in uses:
+        for use in group.results:
             self._view_for(use, self._dying_operand(use, group, reads, position))
-        return tuple(self.views[use] for use in uses)
+        return tuple(self.views[use] for use in group.results)
 
     # 3. views
 

@@ -1,4 +1,4 @@
-"""Simplify: identities go, and the many spellings of one idea become one.
+"""Simplify: compounds are taken apart, and the many spellings of one idea become one.
 
 After this pass the only shape-changing operators are ``_reshape_to`` (literal sizes),
 ``transpose``, ``slice`` (explicit bounds) and ``broadcast_to``; the only softmax is ``softmax`` or
@@ -8,10 +8,12 @@ After this pass the only shape-changing operators are ``_reshape_to`` (literal s
 
 from __future__ import annotations
 
-from ..errors import ShapeError
 from ..ir.graph import Graph, Use, Value, make
 from ..ir.rewrite import Match, Replacement, rewrite, rule
 from ..types import product
+from .compounds import COMPOUNDS
+from .compounds_rnn import RECURRENT
+from .moves import cut, reshaped, transposed
 
 _PLAIN_IDENTITIES = {
     "_copy",
@@ -28,23 +30,10 @@ _PLAIN_IDENTITIES = {
 
 
 def simplify(graph: Graph, fired: list[str] | None = None) -> Graph:
-    """Canonical spellings, then what they make redundant."""
+    """Compounds taken apart, canonical spellings, then what they make redundant."""
+    graph = rewrite(graph, (*COMPOUNDS, *RECURRENT), fired)
     graph = rewrite(graph, CANONICAL, fired)
     return rewrite(graph, REDUNDANT, fired)
-
-
-def reshaped(use: Use, shape: tuple[int, ...], name: str, source: str = "") -> Use:
-    """``use`` under another shape; itself when it has that shape already."""
-    if use.type.shape == shape:
-        return use
-    return Use(make("_reshape_to", name, [use], source, shape=shape))
-
-
-def transposed(use: Use, axes: tuple[int, ...], name: str) -> Use:
-    """``use`` with its axes in the given order; itself when that is the order they have."""
-    if axes == tuple(range(len(axes))):
-        return use
-    return Use(make("transpose", name, [use], axes=axes))
 
 
 @rule("identity(x)  =>  x")
@@ -93,12 +82,12 @@ def explicit_slice(value: Value, match: Match) -> Replacement:
     if value.is_op("slice_axis") and source:
         axis, begin = value.attrs["axis"] % source.type.ndim, value.attrs["begin"]
         begin += source.type.dims[axis] if begin < 0 else 0
-        return _cut(value, source, axis, begin, value.shape[axis], value.name)
+        return cut(source, axis, begin, value.shape[axis], value.name, value.source)
     if value.is_op("SliceChannel") and source:
         axis = value.attrs["axis"] % source.type.ndim
         size = source.type.dims[axis] // len(value.types)
         parts = (
-            _cut(value, source, axis, i * size, size, f"{value.name}:part{i}")
+            cut(source, axis, i * size, size, f"{value.name}:part{i}", value.source)
             for i in range(len(value.types))
         )
         return tuple(
@@ -118,25 +107,6 @@ def explicit_slice(value: Value, match: Match) -> Replacement:
             )
         )
     return None
-
-
-def _cut(value: Value, source: Use, axis: int, begin: int, size: int, name: str) -> Use:
-    sizes = source.type.dims
-    if size == sizes[axis]:
-        return source
-    if size == 0:
-        raise ShapeError(f"an empty slice of axis {axis}")
-    return Use(
-        make(
-            "slice",
-            name,
-            [source],
-            value.source,
-            begin=tuple(begin if i == axis else 0 for i in range(len(sizes))),
-            end=tuple(begin + size if i == axis else d for i, d in enumerate(sizes)),
-            step=(1,) * len(sizes),
-        )
-    )
 
 
 @rule("broadcast_axis, broadcast_like  =>  broadcast_to(x, sizes)")

@@ -287,9 +287,7 @@ class Executable:
             arrays = [results[u.value, u.index] for u in member.inputs]
             for index, array in enumerate(run_value(member, arrays)):
                 results[member, index] = array
-        if group.kind == "host":
-            return [results[group.anchor, i] for i in range(len(group.anchor.types))]
-        return [results[value, 0] for value in group.outputs]
+        return [results[use.value, use.index] for use in group.results]
 
     def array(
         self,

@@ -9,6 +9,7 @@ from .matmul import emit_matmul
 from .norm import emit_layernorm
 from .pointwise import emit_pointwise
 from .pool import emit_pool
+from .recurrent import emit_recurrent
 from .reduce import emit_reduce
 from .softmax import emit_softmax
 from .winograd import emit_winograd
@@ -20,6 +21,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "norm": emit_layernorm,
     "pointwise": emit_pointwise,
     "pool": emit_pool,
+    "recurrent": emit_recurrent,
     "reduce": emit_reduce,
     "softmax": emit_softmax,
     "winograd": emit_winograd,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from llvmlite import ir
-
+from .. import llvmir as ir
 from ..builder import F32, Index, LoopBuilder
 from ..spec import PoolSpec
 from .arguments import Arguments

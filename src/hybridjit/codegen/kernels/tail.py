@@ -6,6 +6,7 @@ it are never touched in memory.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..builder import Index, LoopBuilder
@@ -32,3 +33,17 @@ def write_vector(
         b.store(value, pointer, index)
     else:
         b.store_masked(value, pointer, index, b.mask_first(count))
+
+
+def whole_and_last(
+    b: LoopBuilder, block: Index, blocks: int, last: int, body: Callable[[int], None]
+) -> None:
+    """``body(lanes)`` for vector ``block`` of ``blocks``, the last of which has ``last`` lanes."""
+    if last == b.lanes:
+        body(b.lanes)
+        return
+    if blocks > 1:
+        with b.when(b.less(block, blocks - 1)):
+            body(b.lanes)
+    with b.when(b.less(blocks - 2, block)):
+        body(last)

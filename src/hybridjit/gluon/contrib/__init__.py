@@ -1,5 +1,5 @@
 """Layers that MXNet keeps apart as experimental."""
 
-from . import nn
+from . import cnn, nn, rnn
 
-__all__ = ["nn"]
+__all__ = ["cnn", "nn", "rnn"]

@@ -1,0 +1,118 @@
+"""A step of a recurrent layer: the product with the state before, then the cell.
+
+A unit of work is a vector of hidden units with all of its gates, for a tile of samples; the
+product goes through the same micro-kernel as every other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from ..builder import Index, LoopBuilder
+from ..spec_nn import RecurrentSpec
+from ..vmath import VectorMath
+from .arguments import Arguments
+from .gemm import Rows, multiply
+from .tail import read_vector, whole_and_last, write_vector
+
+# (gates of x, gates of h, the state before, the cell before) -> (new state, new cell)
+Cell = Callable[[VectorMath, list[Any], list[Any], Any, Any], tuple[Any, Any]]
+
+
+def emit_recurrent(b: LoopBuilder, spec: RecurrentSpec, args: Arguments) -> None:
+    """y[n] = cell(x[n], bias + w h[n]), as ``ops.rnn`` defines the cells."""
+    _Recurrent(b, spec, args).emit()
+
+
+class _Recurrent:
+    def __init__(self, b: LoopBuilder, spec: RecurrentSpec, args: Arguments) -> None:
+        self.b, self.spec, self.args = b, spec, args
+        self.x, self.w, self.bias, self.h = (args.pointer(n) for n in ("x", "w", "bias", "h"))
+        self.c = args.pointer("c") if spec.c else None
+        self.y = args.pointer("y")
+        self.c_out = args.pointer("c_out") if spec.c else None
+        self.batch = args.integer("batch")
+        self.blocks = -(-spec.hidden // b.lanes)
+        self.last = spec.hidden - (self.blocks - 1) * b.lanes
+
+    def emit(self) -> None:
+        b, mr = self.b, self.spec.mr
+        tiles = b.b.udiv(b.add(self.batch, mr - 1), b.i64(mr))
+        begin, end = b.share(b.mul(tiles, self.blocks), self.args.tid, self.args.threads)
+        with b.loop("unit", begin, end) as unit:
+            block = b.b.udiv(unit.index, tiles)
+            first = b.mul(b.sub(unit.index, b.mul(block, tiles)), mr)
+            whole_and_last(b, block, self.blocks, self.last, partial(self._emit_rows, first, block))
+
+    def _emit_rows(self, first: Index, block: Index, lanes: int) -> None:
+        """A whole tile of samples, or those that are left one by one."""
+        b, mr = self.b, self.spec.mr
+        if mr == 1:
+            self._emit_tile(first, block, 1, lanes)
+            return
+        with b.when(b.less(b.add(first, mr - 1), self.batch)):
+            self._emit_tile(first, block, mr, lanes)
+        is_short = b.less(self.batch, b.add(first, mr))
+        with b.when(is_short), b.loop("row", first, self.batch) as row:
+            self._emit_tile(row.index, block, 1, lanes)
+
+    def _emit_tile(self, first: Index, block: Index, count: int, lanes: int) -> None:
+        b, spec, gates = self.b, self.spec, self.spec.gates
+        width = gates * b.lanes
+        weights = b.at(self.w, b.mul(block, spec.hidden * width))
+        bias = b.at(self.bias, b.mul(block, width))
+        start = [b.load(bias, g * b.lanes) for g in range(gates)] * count
+        h = b.at(self.h, b.mul(first, spec.h[0]))
+        rows = Rows(spec.h[0], spec.h[1])
+        accs = multiply(b, h, weights, spec.hidden, spec.unroll, rows, gates, start, (0, count))
+        for m in range(count):
+            place = (b.add(first, m), b.mul(block, b.lanes))
+            self._emit_cell(place, accs[m * gates : (m + 1) * gates], lanes)
+
+    def _emit_cell(self, place: tuple[Index, Index], turned: Sequence[Any], lanes: int) -> None:
+        b, spec = self.b, self.spec
+
+        def read(pointer: Any, strides: Sequence[int], offset: int = 0) -> Any:
+            at = b.add(b.dot(place, strides), offset * strides[1])
+            return read_vector(b, pointer, at, strides[1], lanes)
+
+        x = [read(self.x, spec.x, g * spec.hidden) for g in range(spec.gates)]
+        before = read(self.h, spec.h) if spec.mode == "gru" else None
+        cell = read(self.c, spec.c) if spec.c else None
+        state, cell = CELLS[spec.mode](VectorMath(b), x, list(turned), before, cell)
+        write_vector(b, state, self.y, b.dot(place, spec.y), spec.y[1], lanes)
+        if spec.c:
+            write_vector(b, cell, self.c_out, b.dot(place, spec.c_out), spec.c_out[1], lanes)
+
+
+def _sigmoid(math: VectorMath, x: Any) -> Any:
+    one = math.const(1.0)
+    return math.div(one, math.add(one, math.exp(math.neg(x))))
+
+
+def _lstm(math: VectorMath, x: list[Any], h: list[Any], _: Any, c: Any) -> tuple[Any, Any]:
+    i, f, g, o = (math.add(a, b) for a, b in zip(x, h))
+    kept = math.mul(_sigmoid(math, f), c)
+    c = math.add(kept, math.mul(_sigmoid(math, i), math.tanh(g)))
+    return math.mul(_sigmoid(math, o), math.tanh(c)), c
+
+
+def _gru(math: VectorMath, x: list[Any], h: list[Any], before: Any, _: Any) -> tuple[Any, Any]:
+    r = _sigmoid(math, math.add(x[0], h[0]))
+    z = _sigmoid(math, math.add(x[1], h[1]))
+    n = math.tanh(math.add(x[2], math.mul(r, h[2])))
+    fresh = math.mul(math.sub(math.const(1.0), z), n)
+    return math.add(fresh, math.mul(z, before)), None
+
+
+def _tanh(math: VectorMath, x: list[Any], h: list[Any], _: Any, __: Any) -> tuple[Any, Any]:
+    return math.tanh(math.add(x[0], h[0])), None
+
+
+def _relu(math: VectorMath, x: list[Any], h: list[Any], _: Any, __: Any) -> tuple[Any, Any]:
+    return math.max(math.add(x[0], h[0]), math.const(0.0)), None
+
+
+CELLS: dict[str, Cell] = {"lstm": _lstm, "gru": _gru, "rnn_tanh": _tanh, "rnn_relu": _relu}

@@ -1,0 +1,6 @@
+"""``gluon.contrib.cnn``: convolutions that learn where to look."""
+
+from . import conv_layers
+from .conv_layers import DeformableConvolution, ModulatedDeformableConvolution
+
+__all__ = ["DeformableConvolution", "ModulatedDeformableConvolution", "conv_layers"]

@@ -1,0 +1,38 @@
+"""How passes write the operators that move elements: reshape, transpose, a cut of one axis.
+
+In: a use. Out: a use; the same one where nothing moves.
+"""
+
+from __future__ import annotations
+
+from ..errors import ShapeError
+from ..ir.graph import Use, make
+
+
+def reshaped(use: Use, shape: tuple[int, ...], name: str, source: str = "") -> Use:
+    """``use`` under another shape; itself when it has that shape already."""
+    if use.type.shape == shape:
+        return use
+    return Use(make("_reshape_to", name, [use], source, shape=shape))
+
+
+def transposed(use: Use, axes: tuple[int, ...], name: str) -> Use:
+    """``use`` with its axes in the given order; itself when that is the order they have."""
+    if axes == tuple(range(len(axes))):
+        return use
+    return Use(make("transpose", name, [use], axes=axes))
+
+
+def cut(use: Use, axis: int, start: int, size: int, name: str, source: str = "") -> Use:
+    """``size`` elements of an axis from ``start`` on; itself when that is all of them.
+
+    Raises ShapeError when it is none of them.
+    """
+    sizes = use.type.dims
+    if size == sizes[axis]:
+        return use
+    if size == 0:
+        raise ShapeError(f"an empty slice of axis {axis}")
+    begin = tuple(start if i == axis else 0 for i in range(len(sizes)))
+    end = tuple(start + size if i == axis else d for i, d in enumerate(sizes))
+    return Use(make("slice", name, [use], source, begin=begin, end=end, step=(1,) * len(sizes)))

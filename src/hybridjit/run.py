@@ -1,0 +1,53 @@
+"""``python -m hybridjit.run script.py [args]``: an MXNet program, unchanged, on hybridjit.
+
+The script runs as ``__main__`` with its own arguments and its own folder first on the path, as
+``python script.py`` would run it; only ``import mxnet`` gives hybridjit. ``-m package.module`` in
+place of the file runs a module.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+
+from .compat import install_as_mxnet
+
+USAGE = """\
+usage: python -m hybridjit.run SCRIPT.py [ARGUMENT ...]
+       python -m hybridjit.run -m MODULE [ARGUMENT ...]
+
+Run a Python program in which `import mxnet` gives hybridjit."""
+
+
+def main(arguments: list[str]) -> int:
+    """Run the program that ``arguments`` name. 2 when they name none."""
+    if arguments[:1] in (["-h"], ["--help"]):
+        print(USAGE)
+        return 0
+    as_module = arguments[:1] == ["-m"]
+    program = arguments[as_module:]
+    if not program or program[0].startswith("-"):
+        print(USAGE, file=sys.stderr)
+        return 2
+    if not as_module and not os.path.isfile(program[0]):
+        print(f"hybridjit.run: there is no file {program[0]!r}", file=sys.stderr)
+        return 2
+    install_as_mxnet()
+    _run_module(program) if as_module else _run_script(program)
+    return 0
+
+
+def _run_script(program: list[str]) -> None:
+    sys.argv[:] = program
+    sys.path[0] = os.path.dirname(os.path.realpath(program[0]))
+    runpy.run_path(program[0], run_name="__main__")
+
+
+def _run_module(program: list[str]) -> None:
+    sys.argv[:] = program  # runpy puts the module's file in front
+    runpy.run_module(program[0], run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
