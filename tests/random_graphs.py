@@ -1,4 +1,4 @@
-"""Random graphs for fuzzing: 5 to 30 nodes whose shapes fit, and an array for every variable.
+"""Random graphs for fuzzing: nodes whose shapes fit, and an array for every variable.
 
 The same seed gives the same graph. Only operators that are continuous in their inputs are drawn,
 with numbers of moderate size, so that a difference means a mistake and not rounding.
@@ -6,154 +6,21 @@ with numbers of moderate size, so that a difference means a mistake and not roun
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-
 import numpy as np
 
-from compiling import node, var
+from growing import Generator, RandomGraph, Shape, grower
 from hybridjit.ir.node import Output
-from hybridjit.types import FLOAT32, UNKNOWN, TensorType
 
-Shape = tuple[int, ...]
-LARGEST = 6000  # elements of one tensor
-
-
-@dataclass
-class RandomGraph:
-    """A graph; ``arrays`` has one array for each variable, ``inputs`` names those that vary."""
-
-    seed: int
-    outputs: list[Output] = field(default_factory=list)
-    arrays: dict[str, np.ndarray] = field(default_factory=dict)
-    inputs: list[str] = field(default_factory=list)
-
-    @property
-    def params(self) -> list[str]:
-        return [name for name in self.arrays if name not in self.inputs]
+__all__ = ["RandomGraph", "random_graph"]
 
 
 def random_graph(seed: int) -> RandomGraph:
     """The graph of this seed."""
-    return _Generator(seed).run()
-
-
-class _Generator:
-    """Grows a graph: each new node takes values that are there, newer ones more often."""
-
-    def __init__(self, seed: int) -> None:
-        self.random = np.random.default_rng(seed)
-        self.graph = RandomGraph(seed)
-        self.pool: list[tuple[Output, Shape]] = []
-        self.read: set[Output] = set()
-        self.count = 0
-
-    def run(self) -> RandomGraph:
-        self._start()
-        wanted = int(self.random.integers(5, 31))
-        while self.count < wanted:
-            x, shape = self._pick()
-            grow = GROWERS[int(self.random.integers(len(GROWERS)))]
-            grow(self, x, shape)
-        self._choose_outputs()
-        return self.graph
-
-    def _start(self) -> None:
-        kinds = [self._image, self._image, self._image, self._row, self._series, self._volume]
-        for index in range(int(self.random.integers(1, 3))):
-            shape = kinds[int(self.random.integers(len(kinds)))]()
-            x = self._variable(f"data{index}", shape)
-            self.graph.inputs.append(f"data{index}")
-            self.pool.append((x, shape))
-
-    def _image(self) -> Shape:
-        batch, channels = self.between(1, 4), self.one_of(1, 3, 4, 8, 15, 16, 17, 24, 33)
-        return (batch, channels, self.between(3, 13), self.between(3, 13))
-
-    def _row(self) -> Shape:
-        return (self.between(1, 5), self.one_of(1, 7, 16, 33, 50))
-
-    def _series(self) -> Shape:
-        return (self.between(1, 3), self.one_of(2, 8, 17), self.between(4, 15))
-
-    def _volume(self) -> Shape:
-        return (self.between(1, 2), self.one_of(2, 8), *(self.between(2, 6) for _ in range(3)))
-
-    def _pick(self) -> tuple[Output, Shape]:
-        newest = self.pool[-4:] if self.random.random() < 0.7 else self.pool
-        return newest[int(self.random.integers(len(newest)))]
-
-    def _choose_outputs(self) -> None:
-        leaves = [x for x, _ in self.pool if x not in self.read and x.node.op is not None]
-        inner = [x for x, _ in self.pool if x in self.read and x.node.op is not None]
-        if inner and self.random.random() < 0.3:
-            leaves.append(inner[int(self.random.integers(len(inner)))])
-        self.graph.outputs = leaves
-
-    # --- for the growers ---
-
-    def between(self, low: int, high: int) -> int:
-        """A whole number from ``low`` to ``high``, both included."""
-        return int(self.random.integers(low, high + 1))
-
-    def one_of(self, *values: object) -> object:
-        return values[int(self.random.integers(len(values)))]
-
-    def maybe(self, chance: float = 0.5) -> bool:
-        return bool(self.random.random() < chance)
-
-    def _variable(self, name: str, shape: Shape, scale: float = 1.0) -> Output:
-        values = self.random.normal(0, scale, shape).astype(np.float32)
-        self.graph.arrays[name] = values
-        return var(name, shape)
-
-    def param(self, shape: Shape, scale: float = 1.0, positive: bool = False) -> Output:
-        name = f"p{len(self.graph.arrays)}"
-        made = self._variable(name, shape, scale)
-        if positive:
-            self.graph.arrays[name] = np.abs(self.graph.arrays[name]) + np.float32(0.5)
-        return made
-
-    def like(self, shape: Shape) -> Output | None:
-        """Another value of this shape, or None."""
-        found = [x for x, other in self.pool if other == shape]
-        return found[int(self.random.integers(len(found)))] if found else None
-
-    def add(self, op: str, *inputs: Output, **attrs: object) -> None:
-        """Append a node if its operator accepts its inputs and nothing grows too large."""
-        made = node(op, *inputs, name=f"n{self.count}_{op.strip('_').lower()}", **attrs)
-        types = tuple(self._type(x) for x in inputs)
-        assert made.op is not None
-        outs = (UNKNOWN,) * len(made.output_names)
-        found = made.op.infer(types, outs, **made.attrs)[1]
-        if any(not 0 < t.size <= LARGEST for t in found):
-            return
-        self.count += 1
-        self.read.update(inputs)
-        self.pool += [(Output(made, i), t.dims) for i, t in enumerate(found)]
-
-    def _type(self, x: Output) -> TensorType:
-        if x.node.is_variable:
-            return TensorType(self.graph.arrays[x.node.name].shape, FLOAT32)
-        return TensorType(next(shape for other, shape in self.pool if other == x), FLOAT32)
-
-
-Grower = Callable[[_Generator, Output, Shape], None]
-GROWERS: list[Grower] = []
-
-
-def grower(weight: int) -> Callable[[Grower], Grower]:
-    """Register a way to grow, drawn ``weight`` times as often as one of weight 1."""
-
-    def register(function: Grower) -> Grower:
-        GROWERS.extend([function] * weight)
-        return function
-
-    return register
+    return Generator(seed).run()
 
 
 @grower(5)
-def convolution(g: _Generator, x: Output, shape: Shape) -> None:
+def convolution(g: Generator, x: Output, shape: Shape) -> None:
     if len(shape) not in (3, 4, 5):
         return
     channels, sizes = shape[1], shape[2:]
@@ -174,7 +41,7 @@ def convolution(g: _Generator, x: Output, shape: Shape) -> None:
 
 
 @grower(1)
-def channels_last(g: _Generator, x: Output, shape: Shape) -> None:
+def channels_last(g: Generator, x: Output, shape: Shape) -> None:
     """A convolution or pooling in the layout that the user chose."""
     if len(shape) != 4 or min(shape[1:3]) < 2:
         return
@@ -191,7 +58,7 @@ def channels_last(g: _Generator, x: Output, shape: Shape) -> None:
 
 
 @grower(1)
-def winograd(g: _Generator, x: Output, shape: Shape) -> None:
+def winograd(g: Generator, x: Output, shape: Shape) -> None:
     """3x3, padded, with as many channels as make Winograd worth choosing."""
     if len(shape) != 4 or shape[1] < 8:
         return
@@ -200,7 +67,7 @@ def winograd(g: _Generator, x: Output, shape: Shape) -> None:
 
 
 @grower(2)
-def pooling(g: _Generator, x: Output, shape: Shape) -> None:
+def pooling(g: Generator, x: Output, shape: Shape) -> None:
     if len(shape) not in (3, 4, 5):
         return
     how = g.one_of("max", "avg", "sum")
@@ -218,7 +85,7 @@ def pooling(g: _Generator, x: Output, shape: Shape) -> None:
 
 
 @grower(2)
-def batchnorm(g: _Generator, x: Output, shape: Shape) -> None:
+def batchnorm(g: Generator, x: Output, shape: Shape) -> None:
     if len(shape) < 2:
         return
     axis = g.one_of(1, 1, 1, -1)
@@ -228,7 +95,7 @@ def batchnorm(g: _Generator, x: Output, shape: Shape) -> None:
 
 
 @grower(2)
-def dense(g: _Generator, x: Output, shape: Shape) -> None:
+def dense(g: Generator, x: Output, shape: Shape) -> None:
     if not shape:
         return
     units, flatten = g.one_of(1, 5, 16, 40), g.maybe(0.7) or len(shape) < 2
@@ -243,7 +110,7 @@ def dense(g: _Generator, x: Output, shape: Shape) -> None:
 
 
 @grower(6)
-def unary(g: _Generator, x: Output, shape: Shape) -> None:
+def unary(g: Generator, x: Output, shape: Shape) -> None:
     op = g.one_of("relu", "relu", "sigmoid", "tanh", "abs", "erf", "softsign", "negative", "sin",
                   "_copy", "BlockGrad", "hard_sigmoid", "square")  # fmt: skip
     if op == "square":
@@ -253,7 +120,7 @@ def unary(g: _Generator, x: Output, shape: Shape) -> None:
 
 
 @grower(2)
-def activation(g: _Generator, x: Output, shape: Shape) -> None:
+def activation(g: Generator, x: Output, shape: Shape) -> None:
     kind = g.one_of("leaky", "elu", "selu", "gelu", "prelu", "softrelu", "clip")
     if kind == "clip":
         g.add("clip", x, a_min=-0.5, a_max=1.5)
@@ -267,14 +134,14 @@ def activation(g: _Generator, x: Output, shape: Shape) -> None:
 
 
 @grower(3)
-def scalar(g: _Generator, x: Output, shape: Shape) -> None:
+def scalar(g: Generator, x: Output, shape: Shape) -> None:
     op = g.one_of("_plus_scalar", "_mul_scalar", "_rminus_scalar", "_maximum_scalar",
                   "_minimum_scalar", "_div_scalar")  # fmt: skip
     g.add(op, x, scalar=float(np.round(g.random.uniform(0.3, 1.6), 2)))
 
 
 @grower(5)
-def elementwise(g: _Generator, x: Output, shape: Shape) -> None:
+def elementwise(g: Generator, x: Output, shape: Shape) -> None:
     other = g.like(shape)
     assert other is not None
     op = g.one_of("elemwise_add", "elemwise_add", "elemwise_sub", "elemwise_mul", "broadcast_add",
@@ -283,7 +150,7 @@ def elementwise(g: _Generator, x: Output, shape: Shape) -> None:
 
 
 @grower(3)
-def broadcast(g: _Generator, x: Output, shape: Shape) -> None:
+def broadcast(g: Generator, x: Output, shape: Shape) -> None:
     """With a parameter, or another value, that repeats along some axes."""
     if not shape:
         return
@@ -299,7 +166,7 @@ def broadcast(g: _Generator, x: Output, shape: Shape) -> None:
 
 
 @grower(3)
-def concat(g: _Generator, x: Output, shape: Shape) -> None:
+def concat(g: Generator, x: Output, shape: Shape) -> None:
     if not shape:
         return
     axis = 1 if len(shape) > 1 and g.maybe(0.7) else g.between(0, len(shape) - 1)
@@ -315,7 +182,7 @@ def concat(g: _Generator, x: Output, shape: Shape) -> None:
 
 
 @grower(2)
-def stacked(g: _Generator, x: Output, shape: Shape) -> None:
+def stacked(g: Generator, x: Output, shape: Shape) -> None:
     other = g.like(shape)
     assert other is not None
     if len(shape) < 4:
@@ -325,7 +192,7 @@ def stacked(g: _Generator, x: Output, shape: Shape) -> None:
 
 
 @grower(3)
-def cut(g: _Generator, x: Output, shape: Shape) -> None:
+def cut(g: Generator, x: Output, shape: Shape) -> None:
     """slice, slice_axis or a split."""
     if not shape:
         return
@@ -345,7 +212,7 @@ def cut(g: _Generator, x: Output, shape: Shape) -> None:
 
 
 @grower(3)
-def reordered(g: _Generator, x: Output, shape: Shape) -> None:
+def reordered(g: Generator, x: Output, shape: Shape) -> None:
     if len(shape) < 2:
         return
     if g.maybe(0.3):
@@ -355,7 +222,7 @@ def reordered(g: _Generator, x: Output, shape: Shape) -> None:
 
 
 @grower(3)
-def reshaped(g: _Generator, x: Output, shape: Shape) -> None:
+def reshaped(g: Generator, x: Output, shape: Shape) -> None:
     kind = g.one_of("Flatten", "merge", "split", "expand", "squeeze")
     if kind == "Flatten" and len(shape) > 1:
         g.add("Flatten", x)
@@ -372,14 +239,14 @@ def reshaped(g: _Generator, x: Output, shape: Shape) -> None:
 
 
 @grower(2)
-def softmax(g: _Generator, x: Output, shape: Shape) -> None:
+def softmax(g: Generator, x: Output, shape: Shape) -> None:
     if shape:
         op = g.one_of("softmax", "softmax", "log_softmax", "softmin")
         g.add(op, x, axis=g.between(0, len(shape) - 1) - g.one_of(0, len(shape)))
 
 
 @grower(3)
-def reduction(g: _Generator, x: Output, shape: Shape) -> None:
+def reduction(g: Generator, x: Output, shape: Shape) -> None:
     if len(shape) < 2:
         return
     axes = tuple(i for i in range(len(shape)) if g.maybe(0.4)) or (g.between(0, len(shape) - 1),)
@@ -390,7 +257,7 @@ def reduction(g: _Generator, x: Output, shape: Shape) -> None:
 
 
 @grower(1)
-def repeated(g: _Generator, x: Output, shape: Shape) -> None:
+def repeated(g: Generator, x: Output, shape: Shape) -> None:
     if 1 in shape:
         wide = tuple(3 if d == 1 and g.maybe(0.7) else d for d in shape)
         g.add("broadcast_to", x, shape=wide)
@@ -399,7 +266,7 @@ def repeated(g: _Generator, x: Output, shape: Shape) -> None:
 
 
 @grower(2)
-def normed(g: _Generator, x: Output, shape: Shape) -> None:
+def normed(g: Generator, x: Output, shape: Shape) -> None:
     if len(shape) < 2:
         return
     if g.maybe(0.7):
@@ -412,7 +279,7 @@ def normed(g: _Generator, x: Output, shape: Shape) -> None:
 
 
 @grower(2)
-def product(g: _Generator, x: Output, shape: Shape) -> None:
+def product(g: Generator, x: Output, shape: Shape) -> None:
     """batch_dot of two values, or dot with a parameter."""
     flips = {"transpose_a": False, "transpose_b": g.maybe()}
     if len(shape) == 3 and g.maybe(0.7):
@@ -433,7 +300,7 @@ def product(g: _Generator, x: Output, shape: Shape) -> None:
 
 
 @grower(1)
-def elsewhere(g: _Generator, x: Output, shape: Shape) -> None:
+def elsewhere(g: Generator, x: Output, shape: Shape) -> None:
     """Operators that have no kernel: their steps stand between native ones."""
     op = g.one_of("sort", "reverse", "tile", "L2Normalization", "cumsum")
     if not shape:
@@ -446,3 +313,72 @@ def elsewhere(g: _Generator, x: Output, shape: Shape) -> None:
         g.add(op, x, axis=(g.between(0, len(shape) - 1),))
     else:
         g.add(op, x, axis=g.between(0, len(shape) - 1))
+
+
+@grower(2)
+def other_types(g: Generator, x: Output, shape: Shape) -> None:
+    """A stretch in float64 or float16, and back."""
+    inner = g.add("Cast", x, dtype=g.one_of("float64", "float64", "float16"))
+    for _ in range(g.between(1, 2)):
+        op = g.one_of("tanh", "relu", "sigmoid", "elemwise_add", "_mul_scalar", "sum", "negative")
+        if op == "elemwise_add":
+            inner = g.add(op, inner, inner)
+        elif op == "_mul_scalar":
+            inner = g.add(op, inner, scalar=0.75)
+        elif op == "sum":
+            inner = g.add(op, inner, axis=(0,), keepdims=True) if shape else inner
+        else:
+            inner = g.add(op, inner)
+    g.add("Cast", inner, dtype="float32")
+
+
+@grower(2)
+def enlarged(g: Generator, x: Output, shape: Shape) -> None:
+    """Transposed convolution, upsampling or padding of an image."""
+    if len(shape) != 4:
+        return
+    kind = g.one_of("Deconvolution", "UpSampling", "Pad", "BilinearResize2D")
+    if kind == "Deconvolution":
+        groups = g.one_of(1, 1, *(n for n in (2, 3) if shape[1] % n == 0))
+        kernel, stride = (g.between(1, 3), g.between(1, 3)), (g.between(1, 2), g.between(1, 2))
+        weight = g.param((shape[1], 4, *kernel), shape[1] ** -0.5)
+        g.add(kind, x, weight, kernel=kernel, stride=stride, num_filter=4 * groups,
+              num_group=groups, pad=tuple(g.between(0, k // 2) for k in kernel))  # fmt: skip
+    elif kind == "UpSampling":
+        g.add(kind, x, scale=2, sample_type="nearest", num_args=1)
+    elif kind == "BilinearResize2D":
+        sizes = {"height": g.between(2, 9), "width": g.between(2, 9)}
+        g.add("_contrib_BilinearResize2D", x, **sizes)
+    else:
+        mode = g.one_of("constant", "edge", "reflect")
+        most = 3 if mode != "reflect" else min(shape[2:]) - 1
+        width = tuple(g.between(0, min(3, most)) for _ in range(4))
+        g.add("Pad", x, mode=mode, pad_width=(0, 0, 0, 0, *width), constant_value=0.5)
+
+
+@grower(2)
+def picked(g: Generator, x: Output, shape: Shape) -> None:
+    """Rows by their numbers, or one of two values by a condition."""
+    other = g.like(shape)
+    assert other is not None
+    if not shape:
+        return
+    if g.maybe():
+        g.add("where", g.indices(shape, 2), x, other)
+    else:
+        axis = g.between(0, len(shape) - 1)
+        many = (g.between(1, 4),) if g.maybe(0.7) else (2, 2)
+        g.add("take", x, g.indices(many, shape[axis]), axis=axis)
+
+
+@grower(1)
+def recurrent(g: Generator, x: Output, shape: Shape) -> None:
+    """A fused RNN over the first axis."""
+    if len(shape) != 3:
+        return
+    mode, units = g.one_of("lstm", "gru", "rnn_tanh"), g.one_of(3, 8)
+    gates, sides = {"lstm": 4, "gru": 3}.get(mode, 1), g.between(1, 2)
+    weights = sides * gates * units * (shape[2] + units + 2)
+    states = [g.param((sides, shape[1], units)) for _ in range(2 if mode == "lstm" else 1)]
+    g.add("RNN", x, g.param((weights,), 0.3), *states, mode=mode, state_size=units, num_layers=1,
+          bidirectional=sides == 2, state_outputs=g.maybe())  # fmt: skip

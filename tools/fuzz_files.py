@@ -63,7 +63,7 @@ def check(read: Callable[[Data], object], cases: Cases, every: int, name: str) -
 def run(job: tuple[str, int, int]) -> int:
     """Cases of a format; the process may grow by what one of these small files may take."""
     kind, first, count = job
-    faulthandler.enable()
+    faulthandler.enable(sys.__stderr__)
     with FORMATS[kind]() as (make, read):
         read_safely(read, make(first))
         cases = (

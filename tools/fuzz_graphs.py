@@ -10,7 +10,10 @@ replays it is printed. Exit code: 0 if all agree, 1 if not.
 from __future__ import annotations
 
 import argparse
+import faulthandler
+import multiprocessing
 import sys
+import time
 import traceback
 from pathlib import Path
 
@@ -18,6 +21,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from fuzz_cases import difference, read, save  # noqa: E402
 from random_graphs import RandomGraph, random_graph  # noqa: E402
+
+REPORT = 200
 
 
 def verdict(case: RandomGraph) -> str:
@@ -28,10 +33,29 @@ def verdict(case: RandomGraph) -> str:
         return traceback.format_exc(limit=-4).strip()
 
 
+def run(job: tuple[int, int, Path]) -> int:
+    """Seeds one after the other; how many are wrong."""
+    first, count, folder = job
+    faulthandler.enable(sys.__stderr__)
+    failures, start = 0, time.monotonic()
+    for done, seed in enumerate(range(first, first + count), 1):
+        case = random_graph(seed)
+        wrong = verdict(case)
+        if wrong:
+            failures += 1
+            path = save(case, folder)
+            print(f"{wrong}\n  python tools/fuzz_graphs.py --replay {path}", flush=True)
+        if done % REPORT == 0 or done == count:
+            took = time.monotonic() - start
+            print(f"seeds {first}..{seed}: {failures} wrong, {took:.0f} s", flush=True)
+    return failures
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=100, help="how many graphs")
+    parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--replay", type=Path, help="a saved case to run instead")
     parser.add_argument("--folder", type=Path, default=Path("fuzz-cases"), help="for failures")
     arguments = parser.parse_args()
@@ -39,14 +63,17 @@ def main() -> int:
         wrong = verdict(read(arguments.replay))
         print(wrong or "agrees")
         return 1 if wrong else 0
-    failures = 0
-    for seed in range(arguments.seed, arguments.seed + arguments.count):
-        case = random_graph(seed)
-        wrong = verdict(case)
-        if wrong:
-            failures += 1
-            path = save(case, arguments.folder)
-            print(f"{wrong}\n  python tools/fuzz_graphs.py --replay {path}", flush=True)
+    share = -(-arguments.count // arguments.processes)
+    end = arguments.seed + arguments.count
+    jobs = [
+        (first, min(share, end - first), arguments.folder)
+        for first in range(arguments.seed, end, share)
+    ]
+    if len(jobs) == 1:
+        failures = run(jobs[0])
+    else:
+        with multiprocessing.get_context("spawn").Pool(len(jobs)) as pool:
+            failures = sum(pool.map(run, jobs))
     print(f"{arguments.count} graphs, {failures} wrong")
     return 1 if failures else 0
 

@@ -14,6 +14,7 @@ from .creation import array as array
 from .creation import concatenate as concatenate
 from .creation import empty as empty
 from .creation import eye as eye
+from .creation import fill_element_0index as fill_element_0index
 from .creation import from_numpy as from_numpy
 from .creation import full as full
 from .creation import histogram as histogram

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from ..context import Context, current_context
+from ..errors import ShapeError
 from ..ops.registry import lookup
-from ..ops.rules import normalized_axis
-from ..types import FLOAT32
+from ..types import FLOAT32, shape_text
 from .memory import converted, dtype_of
 from .ndarray import NDArray, invoke
 
@@ -117,11 +117,13 @@ def eye(
 def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
     """An NDArray on ``ndarray``'s own memory, which is read-only for NumPy from then on.
 
-    Without ``zero_copy``, or when the memory is not contiguous and native, a copy.
+    Without ``zero_copy``, or when the memory is read-only or not native already, a copy.
+    Raises ValueError when memory that is not C-contiguous is to be shared.
     """
     dtype = dtype_of(ndarray.dtype)
-    shareable = ndarray.flags.c_contiguous and ndarray.flags.writeable and ndarray.dtype == dtype
-    if not zero_copy or not shareable:
+    if zero_copy and not ndarray.flags.c_contiguous:
+        raise ValueError("Only c-contiguous arrays are supported for zero-copy")
+    if not zero_copy or not ndarray.flags.writeable or ndarray.dtype != dtype:
         return NDArray(converted(ndarray, dtype))
     shared = ndarray.view()
     ndarray.flags.writeable = False
@@ -136,17 +138,37 @@ def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = Tr
 
 
 def moveaxis(tensor: NDArray, source: Any, destination: Any) -> NDArray:
-    """The array with these axes moved to new places, as a copy."""
-    sources, places = np.atleast_1d(source), np.atleast_1d(destination)
-    if len(sources) != len(places):
+    """The array with these axes moved to new places, as a copy.
+
+    Raises ValueError for axes that are out of range, repeated, or not as many as places.
+    """
+    moved, places = (
+        _axes(source, tensor.ndim, "source"),
+        _axes(destination, tensor.ndim, "destination"),
+    )
+    if len(moved) != len(places):
         raise ValueError(
             "`source` and `destination` arguments must have the same number of elements"
         )
-    moved = [normalized_axis(int(s), tensor.ndim, "source") for s in sources]
     axes = [axis for axis in range(tensor.ndim) if axis not in moved]
-    for place, axis in sorted(zip((int(p) % tensor.ndim for p in places), moved)):
+    for place, axis in sorted(zip(places, moved)):
         axes.insert(place, axis)
     return invoke(lookup("transpose"), (tensor,), {"axes": tuple(axes)})
+
+
+def fill_element_0index(lhs: NDArray, mhs: NDArray, rhs: NDArray) -> NDArray:
+    """A copy of the matrix ``lhs`` with ``mhs[i]`` in row ``i`` at column ``rhs[i]``.
+
+    Raises ShapeError unless there is one value and one column for each row, IndexError for a
+    column that is not there.
+    """
+    rows = lhs.shape[:1]
+    if lhs.ndim != 2 or mhs.shape != rows or rhs.shape != rows:
+        shapes = ", ".join(shape_text(array.shape) for array in (lhs, mhs, rhs))
+        raise ShapeError(f"fill_element_0index takes (N, M), (N,) and (N,), got {shapes}")
+    filled = lhs.copy()
+    filled[np.arange(rows[0]), rhs.astype("int64")] = mhs
+    return filled
 
 
 def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
@@ -167,6 +189,17 @@ def histogram(
 
 def waitall() -> None:
     """Nothing to wait for: every call has finished when it returns."""
+
+
+def _axes(given: Any, ndim: int, name: str) -> list[int]:
+    """Axes counted from the front. Raises ValueError for one out of range, or twice there."""
+    axes = [int(axis) for axis in np.atleast_1d(given)]
+    if any(not -ndim <= axis < ndim for axis in axes):
+        raise ValueError(f"{name} names axes {axes}, the array has {ndim}")
+    axes = [axis % ndim for axis in axes]
+    if len(set(axes)) != len(axes):
+        raise ValueError(f"repeated axis in {name} {axes}")
+    return axes
 
 
 def _numbers(values: Any) -> np.ndarray:

@@ -17,7 +17,7 @@ from ..context import Context, current_context
 from ..errors import MXNetError, ShapeError
 from ..ops.namespace import FLUENT, attr_texts, is_variadic, namespace
 from ..ops.registry import OpDef, lookup, run_ref
-from ..types import UNKNOWN, TensorType
+from ..types import UNKNOWN, TensorType, product
 from .calls import check_out, checked_attrs
 from .memory import DenseArray, dtype_of
 from .training import TRAINING_OPERANDS
@@ -62,8 +62,8 @@ class NDArray(DenseArray):
     def reshape(self, *shape: Any, **kwargs: Any) -> NDArray:
         """A view in another shape; 0, -1, -2, -3 and -4 mean what they do for ``nd.reshape``.
 
-        Raises ShapeError when the number of elements differs, ValueError when a -1 cannot be
-        found.
+        Raises ValueError when elements would be left over or a -1 cannot be found, ShapeError when
+        there are too few or another code does not fit the shape.
         """
         wanted = shape or kwargs.pop("shape", ())
         reverse = kwargs.pop("reverse", False)
@@ -81,7 +81,8 @@ class NDArray(DenseArray):
             sizes = wanted if codes in ([], [-1]) else self._decoded(wanted, reverse)
             return NDArray(self._data.reshape(sizes), self._ctx, self._storage)
         except (ValueError, ShapeError):
-            kind = ValueError if -1 in wanted else ShapeError
+            is_smaller = min(wanted) > 0 and product(wanted) < self.size
+            kind = ValueError if -1 in wanted or is_smaller else ShapeError
             raise kind(f"Cannot reshape array of size {self.size} into shape {wanted}") from None
 
     def _decoded(self, wanted: tuple[int, ...], reverse: bool) -> tuple[int, ...]:
@@ -93,7 +94,7 @@ class NDArray(DenseArray):
 
     def broadcast_to(self, shape: Any) -> NDArray:
         """Repeated along axes of size 1, and along new leading ones. Raises ValueError."""
-        sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+        sizes = tuple(int(size) for size in np.atleast_1d(shape))
         ones = (1,) * (len(sizes) - self.ndim)
         source = NDArray(self._data.reshape(ones + self.shape), self._ctx)
         try:
@@ -108,13 +109,29 @@ class NDArray(DenseArray):
         return invoke(lookup("broadcast_like"), [self, other], axes)
 
     def flatten(self, inplace: bool = False) -> NDArray:
-        return invoke(lookup("Flatten"), [self], {})
+        """Two axes, the first as it is; of the same memory when ``inplace``."""
+        return self._same_elements("Flatten", {}, inplace)
 
     def expand_dims(self, axis: int, inplace: bool = False) -> NDArray:
-        return invoke(lookup("expand_dims"), [self], {"axis": axis})
+        """A new axis of size 1; of the same memory when ``inplace``."""
+        return self._same_elements("expand_dims", {"axis": axis}, inplace)
 
     def squeeze(self, axis: Any = None, inplace: bool = False) -> NDArray:
-        return invoke(lookup("squeeze"), [self], {"axis": axis})
+        """Without some axes, or all, of size 1; of the same memory when ``inplace``."""
+        return self._same_elements("squeeze", {"axis": axis}, inplace)
+
+    def _same_elements(self, name: str, given: Mapping[str, Any], inplace: bool) -> NDArray:
+        """What an operator that changes the shape alone returns, as a copy or as a view.
+
+        Raises AssertionError for the view where the copy would raise ShapeError.
+        """
+        try:
+            result = invoke(lookup(name), [self], given)
+        except ShapeError as error:
+            if inplace:
+                raise AssertionError(str(error)) from None
+            raise
+        return self._reshaped(result.shape, False) if inplace else result
 
     def diag(self, k: int = 0, **kwargs: Any) -> NDArray:
         return invoke(lookup("diag"), [self], {"k": k, **kwargs})

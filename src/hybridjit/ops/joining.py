@@ -199,6 +199,8 @@ def _like(lhs: Shape, rhs: Shape, lhs_axes: Shape | None, rhs_axes: Shape | None
         return broadcast_shape(lhs, rhs)
     if len(lhs_axes) != len(rhs_axes):
         raise ShapeError(f"lhs_axes names {len(lhs_axes)} axes, rhs_axes {len(rhs_axes)}")
+    if not lhs_axes:
+        raise ShapeError("lhs_axes and rhs_axes name no axes: leave both out for all")
     sizes = list(lhs)
     for a, b in zip(lhs_axes, rhs_axes):
         place = normalized_axis(a, len(lhs), "lhs_axes")

@@ -1,0 +1,175 @@
+"""Growing a random graph: each new node takes values that are there and fit.
+
+In: a seed and growers. Out: a graph of 5 to 40 nodes, and an array for every variable. What nodes
+there are is in ``random_graphs.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from compiling import node, var
+from hybridjit.errors import MXNetError
+from hybridjit.ir.node import Output
+from hybridjit.types import FLOAT32, UNKNOWN, TensorType
+
+Shape = tuple[int, ...]
+LARGEST = 6000  # elements of one tensor
+
+
+@dataclass
+class RandomGraph:
+    """A graph; ``arrays`` has one array for each variable, ``inputs`` names those that vary."""
+
+    seed: int
+    outputs: list[Output] = field(default_factory=list)
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    inputs: list[str] = field(default_factory=list)
+
+    @property
+    def params(self) -> list[str]:
+        return [name for name in self.arrays if name not in self.inputs]
+
+
+class Generator:
+    """Grows a graph: each new node takes values that are there, newer ones more often."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = np.random.default_rng(seed)
+        self.graph = RandomGraph(seed)
+        self.pool: list[tuple[Output, Shape]] = []
+        self.read: set[Output] = set()
+        self.types: dict[Output, TensorType] = {}
+        self.params: dict[tuple[Shape, float, bool], Output] = {}
+        self.count = 0
+
+    def run(self) -> RandomGraph:
+        self._start()
+        wanted = int(self.random.integers(5, 41))
+        while self.count < wanted:
+            x, shape = self._pick()
+            grow = GROWERS[int(self.random.integers(len(GROWERS)))]
+            grow(self, x, shape)
+        self._choose_outputs()
+        return self.graph
+
+    def _start(self) -> None:
+        kinds = [self._image, self._image, self._image, self._row, self._series, self._volume]
+        for index in range(int(self.random.integers(1, 3))):
+            shape = kinds[int(self.random.integers(len(kinds)))]()
+            x = self._variable(f"data{index}", shape)
+            self.graph.inputs.append(f"data{index}")
+            self.pool.append((x, shape))
+
+    def _image(self) -> Shape:
+        batch, channels = self.between(1, 4), self.one_of(1, 3, 4, 8, 15, 16, 17, 24, 33)
+        return (batch, channels, self.between(3, 13), self.between(3, 13))
+
+    def _row(self) -> Shape:
+        return (self.between(1, 5), self.one_of(1, 7, 16, 33, 50))
+
+    def _series(self) -> Shape:
+        return (self.between(1, 3), self.one_of(2, 8, 17), self.between(4, 15))
+
+    def _volume(self) -> Shape:
+        return (self.between(1, 2), self.one_of(2, 8), *(self.between(2, 6) for _ in range(3)))
+
+    def _pick(self) -> tuple[Output, Shape]:
+        newest = self.pool[-4:] if self.random.random() < 0.7 else self.pool
+        return newest[int(self.random.integers(len(newest)))]
+
+    def _choose_outputs(self) -> None:
+        leaves = [x for x, _ in self.pool if x not in self.read and x.node.op is not None]
+        inner = [x for x, _ in self.pool if x in self.read and x.node.op is not None]
+        if inner and self.random.random() < 0.3:
+            leaves.append(inner[int(self.random.integers(len(inner)))])
+        if self.random.random() < 0.1:
+            leaves.append(leaves[0])
+        self.graph.outputs = leaves
+
+    # --- for the growers ---
+
+    def between(self, low: int, high: int) -> int:
+        """A whole number from ``low`` to ``high``, both included."""
+        return int(self.random.integers(low, high + 1))
+
+    def one_of(self, *values: object) -> object:
+        return values[int(self.random.integers(len(values)))]
+
+    def maybe(self, chance: float = 0.5) -> bool:
+        return bool(self.random.random() < chance)
+
+    def _variable(self, name: str, shape: Shape, scale: float = 1.0) -> Output:
+        values = self.random.normal(0, scale, shape).astype(np.float32)
+        self.graph.arrays[name] = values
+        made = var(name, shape)
+        self.types[made] = TensorType(shape, FLOAT32)
+        return made
+
+    def param(self, shape: Shape, scale: float = 1.0, positive: bool = False) -> Output:
+        """A parameter; now and then one that another node reads already."""
+        kind = (shape, scale, positive)
+        if kind in self.params and self.maybe(0.15):
+            return self.params[kind]
+        name = f"p{len(self.graph.arrays)}"
+        made = self._variable(name, shape, scale)
+        if positive:
+            self.graph.arrays[name] = np.abs(self.graph.arrays[name]) + np.float32(0.5)
+        self.params[kind] = made
+        return made
+
+    def indices(self, shape: Shape, size: int) -> Output:
+        """A parameter with numbers from 0 to ``size`` - 1."""
+        made = self.param(shape, scale=0.0)
+        values = self.random.integers(0, size, shape).astype(np.float32)
+        self.graph.arrays[made.node.name] = values
+        del self.params[shape, 0.0, False]  # what it holds is for this one reader
+        return made
+
+    def like(self, shape: Shape) -> Output | None:
+        """Another value of this shape, or None."""
+        found = [x for x, other in self.pool if other == shape]
+        return found[int(self.random.integers(len(found)))] if found else None
+
+    def add(self, op: str, *inputs: Output | None, **attrs: object) -> Output | None:
+        """Append a node if its operator accepts its inputs and nothing grows too large.
+
+        Its first output; None if it was not appended, or if an input was not. Any later node may
+        read it if it is float32.
+        """
+        if None in inputs:
+            return None
+        made = node(op, *inputs, name=f"n{self.count}_{op.strip('_').lower()}", **attrs)
+        types = tuple(self.types[x] for x in inputs)
+        assert made.op is not None
+        outs = (UNKNOWN,) * len(made.output_names)
+        try:
+            found = made.op.infer(types, outs, **made.attrs)[1]
+        except MXNetError:
+            return None
+        if any(not 0 < t.size <= LARGEST for t in found):
+            return None
+        self.count += 1
+        self.read.update(inputs)
+        for index, type_ in enumerate(found):
+            self.types[Output(made, index)] = type_
+            if type_.dtype == FLOAT32:
+                self.pool.append((Output(made, index), type_.dims))
+        return Output(made)
+
+
+Grower = Callable[[Generator, Output, Shape], None]
+GROWERS: list[Grower] = []
+
+
+def grower(weight: int) -> Callable[[Grower], Grower]:
+    """Register a way to grow, drawn ``weight`` times as often as one of weight 1."""
+
+    def register(function: Grower) -> Grower:
+        GROWERS.extend([function] * weight)
+        return function
+
+    return register
