@@ -77,11 +77,11 @@ class LoopBuilder:
                 return 0 if x == 0 else y
         return self.b.mul(self.i64(a), self.i64(b), flags=["nsw"])
 
-    def divmod(self, a: Index, divisor: int) -> tuple[Index, Index]:
-        """Quotient and remainder of a non-negative index by a constant."""
-        if isinstance(a, int):
+    def divmod(self, a: Index, divisor: Index) -> tuple[Index, Index]:
+        """Quotient and remainder of a non-negative index by a positive one."""
+        if isinstance(a, int) and isinstance(divisor, int):
             return divmod(a, divisor)
-        if divisor == 1:
+        if isinstance(divisor, int) and divisor == 1:
             return a, 0
         quotient = self.b.udiv(a, self.i64(divisor))
         return quotient, self.sub(a, self.mul(quotient, divisor))

@@ -60,29 +60,41 @@ def emit_conv(b: LoopBuilder, spec: ConvSpec, args: Arguments) -> None:
     tiles = tiles_of_row(spec, spec.mr)
     by_tile = has_uniform_tiles(spec)
     lines = spec.out[0] * spec.out[1] * (len(tiles) if by_tile else 1)
-    chunks = -(-lines // spec.rows)
     blocks = blocks_of(spec, b.lanes)
-    begin, end = b.share(
-        b.mul(batch, chunks * spec.groups * len(blocks) * spec.rows), args.tid, args.threads
-    )
+    per_image = spec.groups * len(blocks) * lines
+    begin, end = b.share(b.mul(batch, per_image), args.tid, args.threads)
     with b.loop("unit", begin, end) as unit:
-        sizes = (0, chunks, spec.groups, len(blocks), spec.rows)
-        image, chunk, group, block, within = b.split(unit.index, sizes)
-        line = b.add(b.mul(chunk, spec.rows), within)
+        image, rest = b.divmod(unit.index, per_image)
+        group, block, line, within = _place_in_image(b, spec, rest, lines, len(blocks))
+        for kind, count, first in _runs_of_blocks(blocks):
+            with b.when(_in_range(b, block, first, first + count, len(blocks))):
+                place, column = _locate(
+                    b, spec, pointers, image, group, block, (line, within), by_tile
+                )
+                _emit_columns(b, spec, kind, place, tiles, column)
 
-        def emit_line() -> None:
-            for kind, count, first in _runs_of_blocks(blocks):
-                with b.when(_in_range(b, block, first, first + count, len(blocks))):
-                    place, column = _locate(
-                        b, spec, pointers, image, group, block, (line, within), by_tile
-                    )
-                    _emit_columns(b, spec, kind, place, tiles, column)
 
-        if lines % spec.rows:
-            with b.when(b.less(line, lines)):
-                emit_line()
-        else:
-            emit_line()
+def _place_in_image(
+    b: LoopBuilder, spec: ConvSpec, unit: Index, lines: int, blocks: int
+) -> tuple[Index, Index, Index, Index]:
+    """Group, block, line and the line's number in its chunk, of a unit of an image.
+
+    Chunk c is the lines from c * lines // chunks on: chunks differ by a line where they must, so
+    that every unit is work and threads with as many units have as much to do.
+    """
+    chunks = -(-lines // spec.rows)
+    per_line = spec.groups * blocks
+    if lines % chunks == 0:
+        size = lines // chunks
+        chunk, group, block, within = b.split(unit, (0, spec.groups, blocks, size))
+        return group, block, b.add(b.mul(chunk, size), within), within
+    after, _ = b.divmod(unit, per_line)
+    chunk, _ = b.divmod(b.sub(b.mul(b.add(after, 1), chunks), 1), lines)
+    first, _ = b.divmod(b.mul(chunk, lines), chunks)
+    following, _ = b.divmod(b.mul(b.add(chunk, 1), lines), chunks)
+    rest, within = b.divmod(b.sub(unit, b.mul(first, per_line)), b.sub(following, first))
+    group, block = b.split(rest, (0, blocks))
+    return group, block, b.add(first, within), within
 
 
 def has_uniform_tiles(spec: ConvSpec) -> bool:
