@@ -88,7 +88,7 @@ class DepthwisePacking:
 
 @dataclass(frozen=True)
 class WinogradPacking:
-    """Weights [F, 3, 3, C] transformed by F(m x m, 3x3) to [points][block][C][nv * lanes].
+    """Weights [F, 3, 3, C] transformed by F(m x m, 3x3) to [block][points][C][nv * lanes].
 
     Computed in double precision and rounded once; padded with zeros to whole blocks.
     """
@@ -105,13 +105,13 @@ class WinogradPacking:
         width, count = self.nv * self.lanes, weight.shape[0]
         filters = weight.reshape(count, 3, 3, -1).astype(np.float64)
         g = filter_matrix(self.m)
-        full = out.reshape((self.m + 2) ** 2, -1, filters.shape[3], width)
+        full = out.reshape(-1, (self.m + 2) ** 2, filters.shape[3], width)
         for a, row in enumerate(g):
             half = row[0] * filters[:, 0] + row[1] * filters[:, 1] + row[2] * filters[:, 2]
             for b, column in enumerate(g):
                 point = column[0] * half[:, 0] + column[1] * half[:, 1] + column[2] * half[:, 2]
                 for block, start in enumerate(range(0, count, width)):
-                    target = full[a * (self.m + 2) + b, block]
+                    target = full[block, a * (self.m + 2) + b]
                     _transpose_into(point[start : start + width], target)
 
 

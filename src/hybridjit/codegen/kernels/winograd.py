@@ -50,26 +50,37 @@ class _Winograd:
         self.table = b.b.alloca(PTR, count)
 
     def emit(self) -> None:
+        """Threads share (tile block, block of channels) pairs; a tile block's are one run of them.
+
+        Where the run of one thread begins inside a tile block, both transform that block.
+        """
         b, spec = self.b, self.spec
         self._clear_zeros()
-        per_image = spec.grid[0] * spec.grid[1]
-        total = b.mul(self.batch, per_image)
+        total = b.mul(self.batch, spec.grid[0] * spec.grid[1])
         blocks = b.b.udiv(b.add(total, spec.tiles - 1), b.i64(spec.tiles))
-        chunks = -(-self.columns // spec.blocks)
-        begin, end = b.share(b.mul(blocks, chunks), self.args.tid, self.args.threads)
-        with b.loop("unit", begin, end, carry=[b.i64(-1)]) as unit:
-            block, chunk = b.split(unit.index, (0, chunks))
-            first = b.mul(block, spec.tiles)
-            count = b.min(b.sub(total, first), spec.tiles)
-            is_new = b.b.icmp_signed("!=", b.i64(block), unit.carried[0])
-            with b.when(is_new), b.loop("tile", 0, count) as tile:
-                self._transform_input(b.add(first, tile.index), tile.index)
-            start = b.mul(chunk, spec.blocks)
-            stop = b.min(b.add(start, spec.blocks), self.columns)
-            self._multiply(start, stop, count)
+        pairs = b.mul(blocks, self.columns)
+        begin, end = b.share(pairs, self.args.tid, self.args.threads)
+        with b.when(b.less(begin, end)):
+            from_block, _ = b.divmod(begin, self.columns)
+            last_block, _ = b.divmod(b.sub(end, 1), self.columns)
+            with b.loop("block", from_block, b.add(last_block, 1)) as block:
+                pair = b.mul(block.index, self.columns)
+                start = b.max(b.sub(begin, pair), 0)
+                stop = b.min(b.sub(end, pair), self.columns)
+                first = b.mul(block.index, spec.tiles)
+                count = b.min(b.sub(total, first), spec.tiles)
+                self._emit_block(first, count, start, stop)
+
+    def _emit_block(self, first: Index, count: Index, start: Index, stop: Index) -> None:
+        """A block of tiles, for the blocks of channels from ``start`` to ``stop``."""
+        b = self.b
+        with b.loop("tile", 0, count) as tile:
+            self._transform_input(b.add(first, tile.index), tile.index)
+        with b.loop("chunk", start, stop, self.spec.blocks) as chunk:
+            after = b.min(b.add(chunk.index, self.spec.blocks), stop)
+            self._multiply(chunk.index, after, count)
             with b.loop("tile", 0, count) as tile:
-                self._transform_output(b.add(first, tile.index), tile.index, start, stop)
-            unit.yields([b.i64(block)])
+                self._transform_output(b.add(first, tile.index), tile.index, chunk.index, after)
 
     def _clear_zeros(self) -> None:
         with self.b.loop("zero", 0, self.padded, self.b.lanes) as c:
@@ -146,34 +157,34 @@ class _Winograd:
         tiles = spec.rows // spec.mr
         lines = Ahead.lines_for(self.width, spec.unroll, tiles)
         asked = lines * LINE_BYTES // 4 * (spec.ic // spec.unroll)
-        with b.loop("point", 0, spec.points) as point:
+        size = spec.ic * self.width
+        with b.loop("block", start, stop) as block, b.loop("point", 0, spec.points) as point:
+            number = b.add(b.mul(block.index, spec.points), point.index)
             v = b.at(self.v, b.mul(point.index, self.v_step))
             m = b.at(self.m, b.mul(point.index, self.m_step))
-            filters = b.at(self.u, b.mul(point.index, self.columns * spec.ic * self.width))
-            with b.loop("block", start, stop) as block:
-                u = b.at(filters, b.mul(block.index, spec.ic * self.width))
-                column = b.mul(b.sub(block.index, start), self.width)
-                following = b.at(u, spec.ic * self.width)
-                with b.loop("row", 0, count, spec.mr) as row:
-                    part = b.mul(b.b.udiv(row.index, b.i64(spec.mr)), asked)
-                    ahead = Ahead(b.at(following, part), lines) if lines else None
-                    accs = multiply(
-                        b,
-                        b.at(v, b.mul(row.index, self.padded)),
-                        u,
-                        spec.ic,
-                        spec.unroll,
-                        rows,
-                        spec.nv,
-                        [b.splat(0.0)] * (spec.mr * spec.nv),
-                        (0, spec.mr),
-                        ahead,
-                    )
-                    at = b.add(b.mul(row.index, self.width * spec.blocks), column)
-                    for r in range(spec.mr):
-                        for j in range(spec.nv):
-                            offset = r * self.width * spec.blocks + j * b.lanes
-                            b.store(accs[r * spec.nv + j], m, b.add(at, offset))
+            u = b.at(self.u, b.mul(number, size))
+            column = b.mul(b.sub(block.index, start), self.width)
+            following = b.at(u, spec.ic * self.width)
+            with b.loop("row", 0, count, spec.mr) as row:
+                part = b.mul(b.b.udiv(row.index, b.i64(spec.mr)), asked)
+                ahead = Ahead(b.at(following, part), lines) if lines else None
+                accs = multiply(
+                    b,
+                    b.at(v, b.mul(row.index, self.padded)),
+                    u,
+                    spec.ic,
+                    spec.unroll,
+                    rows,
+                    spec.nv,
+                    [b.splat(0.0)] * (spec.mr * spec.nv),
+                    (0, spec.mr),
+                    ahead,
+                )
+                at = b.add(b.mul(row.index, self.width * spec.blocks), column)
+                for r in range(spec.mr):
+                    for j in range(spec.nv):
+                        offset = r * self.width * spec.blocks + j * b.lanes
+                        b.store(accs[r * spec.nv + j], m, b.add(at, offset))
 
     # --- y = At M A ---
 
