@@ -41,6 +41,13 @@ class IntType(Type):
         self.width = width
 
 
+class HalfType(Type):
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__("half")
+
+
 class FloatType(Type):
     __slots__ = ()
 
