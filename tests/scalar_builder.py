@@ -10,14 +10,23 @@ import math
 
 import numpy as np
 
+from hybridjit.ops import special
+
 
 def _rounded(function):
     """A method that evaluates ``function`` in double precision."""
 
-    def method(self, x):
-        return np.asarray(function(np.asarray(x, np.float64)), np.float32)
+    def method(self, *values):
+        return np.asarray(function(*(np.asarray(x, np.float64) for x in values)), np.float32)
 
     return method
+
+
+def _modulo(x, y):
+    """Python's remainder, but 0 for a zero divisor."""
+    rest = np.fmod(x, y)
+    rest = np.where((rest != 0) & ((x < 0) != (y < 0)), rest + y, rest)
+    return np.where(y == 0, 0, rest)
 
 
 class ScalarBuilder:
@@ -25,6 +34,8 @@ class ScalarBuilder:
 
     def const(self, value: float) -> np.ndarray:
         return np.asarray(value, np.float64).astype(np.float32)
+
+    scalar = const
 
     add = staticmethod(np.add)
     sub = staticmethod(np.subtract)
@@ -54,4 +65,22 @@ class ScalarBuilder:
     log = _rounded(np.log)
     log1p = _rounded(np.log1p)
     tanh = _rounded(np.tanh)
+    log2 = _rounded(np.log2)
+    log10 = _rounded(np.log10)
+    sin = _rounded(np.sin)
+    cos = _rounded(np.cos)
+    tan = _rounded(np.tan)
+    arcsin = _rounded(np.arcsin)
+    arccos = _rounded(np.arccos)
+    arctan = _rounded(np.arctan)
+    sinh = _rounded(np.sinh)
+    cosh = _rounded(np.cosh)
+    arcsinh = _rounded(np.arcsinh)
+    arccosh = _rounded(np.arccosh)
+    arctanh = _rounded(np.arctanh)
+    cbrt = _rounded(np.cbrt)
+    power = _rounded(np.power)
+    hypot = _rounded(np.hypot)
+    mod = _rounded(_modulo)
+    erfinv = _rounded(special.erfinv)
     erf = _rounded(np.vectorize(math.erf, otypes=[np.float64]))

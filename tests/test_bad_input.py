@@ -367,8 +367,8 @@ def test_a_parameter_of_another_shape(exported, net):
     assert run(other, GOOD).shape == (2, 2)
 
 
-def test_a_shape_that_contradicts_the_graphs_own(exported):
-    """``__shape__`` on a variable, and an input or a parameter of another shape."""
+def test_a_shape_other_than_the_graphs_own(exported):
+    """``__shape__`` on a variable says what its shape is where nothing else does: as in MXNet."""
 
     def declare(document: dict) -> None:
         (data,) = (n for n in document["nodes"] if n["name"] == "data")
@@ -377,11 +377,8 @@ def test_a_shape_that_contradicts_the_graphs_own(exported):
     changed_json(exported, declare)
     block = imported(exported)
     block.hybridize()
-    with pytest.raises(MXNetError) as caught:
-        run(block, GOOD)
-    assert all(text in str(caught.value) for text in ("data", "(2,3,9,9)", "(2,3,8,8)"))
-    fitting = np.zeros((2, 3, 9, 9), np.float32)
-    assert run(block, fitting).shape == (2, 2)
+    for size in (8, 9):
+        assert run(block, np.zeros((2, 3, size, size), np.float32)).shape == (2, 2)
 
 
 def test_inputs_of_the_wrong_name(exported):

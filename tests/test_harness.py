@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +20,7 @@ from hybridjit.ir.node import Output
 from hybridjit.ir.plan import Plan
 from hybridjit.ops import lookup
 from hybridjit.passes.verify_plan import verify_plan
-from hybridjit.runtime.executable import Executable
+from hybridjit.runtime.executable import Executable, Instance
 
 X = np.linspace(-1, 1, 50, dtype=np.float32)  # no whole number of vectors
 
@@ -141,6 +143,52 @@ def test_check_mode_finds_a_read_of_what_is_dead():
     dead = next(b for b in executable.plan.buffers if b.kind == "arena" and b.last < last)
     redirected(executable, 0, last, dead.number, 0)
     with override(check=True), pytest.raises(InternalError, match="differs from its reference"):
+        executable([X])
+
+
+def scribbling(executable: Executable, scribble: Callable[[Instance], None]) -> Executable:
+    """The same executable, whose last native step also does this."""
+    original = executable.run_steps
+
+    def run_steps(instance: Instance, first: int, last: int) -> None:
+        original(instance, first, last)
+        if last == sum(len(row) for row in executable.code.calls):
+            scribble(instance)
+
+    executable.run_steps = run_steps
+    return executable
+
+
+def memory_of_output(instance: Instance) -> int:
+    """The address of output 0."""
+    slot, _, _ = instance.patches[1][0]
+    return instance.slots[slot]
+
+
+@pytest.mark.parametrize("place", [-1, X.nbytes], ids=["before", "behind"])
+def test_check_mode_finds_a_write_around_an_output(place: int):
+    executable = compiled(squared(), {"x": X})
+    scribbling(executable, lambda i: ctypes.memset(memory_of_output(i) + place, 7, 1))
+    with override(check=True), pytest.raises(InternalError, match="step 0 .*wrote outside"):
+        executable([X])
+
+
+def test_check_mode_finds_a_write_beside_the_results():
+    """Into the arena, where a buffer is that died."""
+    executable = compiled(two_branches(), {"x": X})
+    scribbling(executable, lambda instance: ctypes.memset(instance.arena.address + 5, 7, 1))
+    with override(check=True), pytest.raises(InternalError, match="wrote beside its results"):
+        executable([X])
+
+
+def test_check_mode_finds_a_written_weight():
+    outputs = [call("broadcast_add", var("x"), var("w"))]
+    executable = compiled(outputs, {"x": X, "w": X}, ["w"])
+    with override(check=True):
+        executable([X])
+    weight = executable.binding.arrays()[0]
+    scribbling(executable, lambda instance: weight.__setitem__(3, 7.0))
+    with override(check=True), pytest.raises(InternalError, match="wrote to a weight"):
         executable([X])
 
 

@@ -108,9 +108,7 @@ def reads_of(step: Step) -> Sequence[Use]:
 def writes_of(step: Step) -> Sequence[Use]:
     if step.group.kind == "copy":
         return [copied(step)]
-    if step.group.kind == "host":
-        return [Use(step.group.anchor, i) for i in range(len(step.group.anchor.types))]
-    return [Use(value) for value in step.group.outputs]
+    return step.group.results
 
 
 def copied(step: Step) -> Use:

@@ -431,6 +431,39 @@ def test_infer_shape_refuses(dense, args, kwargs, exception):
         dense.infer_shape(*args, **kwargs)
 
 
+def test_what_is_given_overrules_what_a_variable_says_of_itself():
+    both = sym.var("x", shape=(2, 3)) + sym.var("y")
+    assert both.infer_shape() == ([(2, 3), (2, 3)], [(2, 3)], [])
+    assert both.infer_shape(x=(5, 6)) == ([(5, 6), (5, 6)], [(5, 6)], [])
+
+
+def test_a_convolutions_data_follows_from_its_output():
+    data = sym.var("x", shape=(0, 10, 0, 0))
+    conv = sym.Convolution(data, num_filter=21, kernel=(3, 3), dilate=(2, 1), pad=(1, 1), name="c")
+    shapes, _, _ = (conv + sym.var("y", shape=(5, 21, 30, 32))).infer_shape()
+    assert shapes == [(5, 10, 32, 32), (21, 10, 3, 3), (21,), (5, 21, 30, 32)]
+    strided = sym.Convolution(data, num_filter=21, kernel=(3, 3), stride=(2, 1), name="c")
+    shapes, _, _ = (strided + sym.var("y", shape=(5, 21, 30, 32))).infer_shape_partial()
+    assert shapes[0] == (5, 10, 0, 34)
+
+
+@pytest.mark.parametrize(
+    ("make", "shapes", "expected"),
+    [
+        (lambda x, y: sym.dot(x, y), {"x": (0, 3, 4), "y": (4, 5)}, (0, 3, 5)),
+        (lambda x, y: sym.batch_dot(x, y), {"x": (0, 3, 4), "y": (0, 4, 5)}, (0, 3, 5)),
+        (lambda x, y: sym.batch_dot(x, y), {"x": (0, 3, 4), "y": (0, 0, 5)}, ()),
+        (lambda x, y: sym.pick(x, y, axis=1), {"x": (0, 3, 3), "y": (0, 3)}, (0, 3)),
+        (lambda x, y: sym.relu(sym.sum(x, axis=1)), {"x": (0, 3, 8)}, (0, 8)),
+        (lambda x, y: sym.slice(x, begin=(0, 0), end=(1, 2)), {"x": (4, 0)}, (1, 0)),
+        (lambda x, y: sym.expand_dims(x, axis=1), {"x": (0, 3)}, (0, 1, 3)),
+    ],
+)
+def test_sizes_that_do_not_depend_on_the_unknown_ones(make, shapes, expected):
+    made = make(sym.var("x"), sym.var("y"))
+    assert made.infer_shape_partial(**shapes)[1] == [expected]
+
+
 def test_infer_type(dense):
     half = np.float16
     assert dense.infer_type(x="float16") == ([half] * 3, [half], [])

@@ -18,13 +18,20 @@ from hybridjit.config import override
 
 Exact = Callable[[np.ndarray], np.ndarray]
 FUNCTIONS: dict[str, Exact] = {
+    **{
+        name: getattr(np, name)
+        for name in (
+            "log2", "log10", "sin", "cos", "tan", "arcsin", "arccos", "arctan", "sinh", "cosh",
+            "arcsinh", "arccosh", "arctanh", "cbrt",
+        )
+    },
     "exp": np.exp,
     "expm1": np.expm1,
     "log": np.log,
     "log1p": np.log1p,
     "tanh": np.tanh,
     "erf": np.vectorize(math.erf, otypes=[np.float64]),
-}
+}  # fmt: skip
 # Where a function changes its ways: range reduction, clamping, overflow, underflow, other branches.
 EDGES = (
     1.0, 2.0, 0.5, 10.0, 20.0, 88.0, 88.72284, 88.8, 89.0, 87.33655, 103.97208, 104.0, 16.635532,

@@ -45,7 +45,12 @@ SWITCHES = (
     Switch("DUMP_DIR", "", str, "write the dumped stages to numbered files there instead"),
     Switch("SKIP", "", _names, "passes or kernel choices to leave out, for bisecting", True),
     Switch("VERIFY", "1", _flag, "0 turns off the verifier that runs after every pass"),
-    Switch("CHECK", "", _flag, "run each step's reference too, and name the first that differs"),
+    Switch(
+        "CHECK",
+        "",
+        _flag,
+        "run each step's reference too, in poisoned and fenced memory; name the first that differs",
+    ),
     Switch("TIMING", "", _flag, "print how long each pass and each kernel took to compile"),
     Switch("EXPLAIN", "", _flag, "say why something was recompiled, chosen or not fused"),
     Switch(

@@ -30,5 +30,10 @@ class Target:
         """Elements of four bytes in one vector."""
         return self.vector_bytes // 4
 
+    @property
+    def has_half(self) -> bool:
+        """Whether float16 is converted by an instruction: so do all CPUs with fused multiply-add."""
+        return self.has_fma
+
     def __str__(self) -> str:
         return f"{self.name} ({self.cpu}, {self.vector_registers} x {self.vector_bytes} B)"

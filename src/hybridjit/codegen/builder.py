@@ -14,13 +14,43 @@ from ..target import Target
 from . import llvmir as ir
 
 I1 = ir.IntType(1)
+I8 = ir.IntType(8)
+I16 = ir.IntType(16)
 I32 = ir.IntType(32)
 I64 = ir.IntType(64)
 F32 = ir.FloatType()
+F64 = ir.DoubleType()
 PTR = ir.PointerType()
 VOID = ir.VoidType()
 
 Index = Any  # an i64 value, or a Python int
+
+_NAMES = {F32: "f32", F64: "f64", I1: "i1", I8: "i8", I16: "i16", I32: "i32", I64: "i64"}
+_BYTES = {F32: 4, F64: 8, I8: 1, I16: 2, I32: 4, I64: 8}
+
+
+def element_of(value: Any) -> Any:
+    """The type of a scalar, or of a vector's elements."""
+    return value.type.element if isinstance(value.type, ir.VectorType) else value.type
+
+
+def byte_count(element: Any) -> int:
+    """Bytes of one element in memory."""
+    return _BYTES[element]
+
+
+def _suffix(kind: Any) -> str:
+    """What an intrinsic's name says of the type that it works on."""
+    if isinstance(kind, ir.VectorType):
+        return f"v{kind.count}{_NAMES[kind.element]}"
+    return _NAMES[kind]
+
+
+def constant_of(kind: Any, value: float) -> Any:
+    """One number in the type ``kind``, in all lanes of a vector."""
+    if isinstance(kind, ir.VectorType):
+        return ir.Constant(kind, [ir.Constant(kind.element, value)] * kind.count)
+    return ir.Constant(kind, value)
 
 
 class Loop:
@@ -40,7 +70,12 @@ class Loop:
 
 
 class LoopBuilder:
-    """Writes one function. ``lanes`` is the vector width that ``load`` and ``splat`` use."""
+    """Writes one function. ``lanes`` is the vector width that ``load`` and ``splat`` use.
+
+    A vector has as many lanes whatever its elements are, so that values of several types meet
+    lane by lane; LLVM makes two registers of what does not fit into one. Memory is f32 where no
+    other ``element`` is named.
+    """
 
     def __init__(self, function: ir.Function, target: Target) -> None:
         self.function = function
@@ -154,57 +189,70 @@ class LoopBuilder:
 
     # --- memory ---
 
-    def at(self, pointer: Any, index: Index) -> Any:
-        """The address of f32 element ``index``."""
+    def at(self, pointer: Any, index: Index, element: Any = F32) -> Any:
+        """The address of element ``index``."""
         if isinstance(index, int) and index == 0:
             return pointer
-        return self.b.gep(pointer, [self.i64(index)], inbounds=True, source_etype=F32)
+        return self.b.gep(pointer, [self.i64(index)], inbounds=True, source_etype=element)
 
-    def vector_type(self, lanes: int | None = None) -> Any:
-        return ir.VectorType(F32, lanes or self.lanes)
+    def vector_type(self, lanes: int | None = None, element: Any = F32) -> Any:
+        return ir.VectorType(element, lanes or self.lanes)
 
-    def load_scalar(self, pointer: Any, index: Index = 0) -> Any:
-        return self.b.load(self.at(pointer, index), typ=F32, align=4)
+    def load_scalar(self, pointer: Any, index: Index = 0, element: Any = F32) -> Any:
+        address = self.at(pointer, index, element)
+        return self.b.load(address, typ=element, align=byte_count(element))
 
-    def load(self, pointer: Any, index: Index = 0) -> Any:
-        """A whole vector from any address that is a multiple of four."""
-        return self.b.load(self.at(pointer, index), typ=self.vector_type(), align=4)
+    def load(self, pointer: Any, index: Index = 0, element: Any = F32) -> Any:
+        """A whole vector from any address that is a multiple of the element's size."""
+        kind = self.vector_type(element=element)
+        return self.b.load(self.at(pointer, index, element), typ=kind, align=byte_count(element))
 
-    def load_masked(self, pointer: Any, index: Index, mask: Any, other: float = 0.0) -> Any:
+    def load_masked(
+        self, pointer: Any, index: Index, mask: Any, other: float = 0, element: Any = F32
+    ) -> Any:
         """The lanes that ``mask`` names; the others are ``other`` and are not touched in memory."""
-        vt = self.vector_type()
-        name = f"llvm.masked.load.v{self.lanes}f32.p0"
+        vt = self.vector_type(element=element)
+        name = f"llvm.masked.load.{_suffix(vt)}.p0"
         function = self.declare(name, vt, [PTR, mask.type, vt])
-        call = self.b.call(function, [self.at(pointer, index), mask, self.splat(other)])
-        return call
+        address = self.at(pointer, index, element)
+        return self.b.call(function, [address, mask, constant_of(vt, other)])
 
-    def load_strided(self, pointer: Any, index: Index, stride: int, count: int) -> Any:
+    def load_strided(
+        self, pointer: Any, index: Index, stride: int, count: int, element: Any = F32
+    ) -> Any:
         """``count`` elements ``stride`` apart in the low lanes, one load each; the rest zero."""
-        result = self.splat(0.0)
+        result = constant_of(self.vector_type(element=element), 0)
         for lane in range(count):
-            value = self.load_scalar(pointer, self.add(index, lane * stride))
+            value = self.load_scalar(pointer, self.add(index, lane * stride), element)
             result = self.b.insert_element(result, value, ir.Constant(I32, lane))
         return result
 
     def prefetch(self, pointer: Any, index: Index) -> None:
-        """Ask for the cache line of element ``index``; never faults, whatever the address."""
+        """Ask for the cache line of f32 element ``index``; never faults, whatever the address."""
         function = self.declare("llvm.prefetch.p0", VOID, [PTR, I32, I32, I32])
         read, into_l2, data = (ir.Constant(I32, n) for n in (0, 2, 1))
         address = self.b.gep(pointer, [self.i64(index)], source_etype=F32)
         self.b.call(function, [address, read, into_l2, data])
 
     def store(self, value: Any, pointer: Any, index: Index = 0) -> None:
-        self.b.store(value, self.at(pointer, index), align=4)
+        """A scalar or a whole vector; ``index`` counts elements of its type."""
+        element = element_of(value)
+        self.b.store(value, self.at(pointer, index, element), align=byte_count(element))
 
     def store_masked(self, value: Any, pointer: Any, index: Index, mask: Any) -> None:
-        name = f"llvm.masked.store.v{self.lanes}f32.p0"
+        name = f"llvm.masked.store.{_suffix(value.type)}.p0"
         function = self.declare(name, VOID, [value.type, PTR, mask.type])
-        self.b.call(function, [value, self.at(pointer, index), mask])
+        self.b.call(function, [value, self.at(pointer, index, element_of(value)), mask])
 
     def store_strided(self, value: Any, pointer: Any, index: Index, stride: int, n: int) -> None:
         for lane in range(n):
             element = self.b.extract_element(value, ir.Constant(I32, lane))
             self.store(element, pointer, self.add(index, lane * stride))
+
+    def scratch(self, kind: Any) -> Any:
+        """Room for one value on the stack, made once however often this place is reached."""
+        with self.b.goto_entry_block():
+            return self.b.alloca(kind)
 
     def mask_first(self, count: Index) -> Any:
         """The mask of the first ``count`` lanes."""
@@ -218,17 +266,14 @@ class LoopBuilder:
     # --- vectors ---
 
     def constant(self, value: float, like: Any = None) -> Any:
-        """A constant of the type of ``like`` (a value), or a whole vector."""
-        kind = self.vector_type() if like is None else like.type
-        if isinstance(kind, ir.VectorType):
-            return ir.Constant(kind, [ir.Constant(F32, value)] * kind.count)
-        return ir.Constant(F32, value)
+        """A constant of the type of ``like`` (a value), or a whole f32 vector."""
+        return constant_of(self.vector_type() if like is None else like.type, value)
 
     def splat(self, value: Any) -> Any:
-        """A vector with one value in all lanes, from a float or an f32 value."""
+        """A vector with one value in all lanes, from a float (as f32) or a scalar value."""
         if isinstance(value, (int, float)):
             return self.constant(float(value))
-        return self._broadcast(value, F32)
+        return self._broadcast(value, value.type)
 
     def _broadcast(self, value: Any, element: Any) -> Any:
         kind = ir.VectorType(element, self.lanes)
@@ -243,10 +288,9 @@ class LoopBuilder:
         return self.intrinsic("fma", a, b, c)
 
     def intrinsic(self, name: str, *args: Any) -> Any:
-        """``llvm.<name>`` on f32 scalars or vectors."""
+        """``llvm.<name>`` on scalars or vectors of one type."""
         kind = args[0].type
-        suffix = f"v{kind.count}f32" if isinstance(kind, ir.VectorType) else "f32"
-        function = self.declare(f"llvm.{name}.{suffix}", kind, [a.type for a in args])
+        function = self.declare(f"llvm.{name}.{_suffix(kind)}", kind, [a.type for a in args])
         return self.b.call(function, args)
 
     def declare(self, name: str, result: Any, arguments: list[Any]) -> Any:
@@ -258,7 +302,7 @@ class LoopBuilder:
         return self.b.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), pattern)
 
     def reduce_lanes(self, value: Any, combine: Any) -> Any:
-        """All lanes combined by halves, always in the same order; an f32 value."""
+        """All lanes combined by halves, always in the same order; a scalar."""
         width = self.lanes
         while width > 1:
             width //= 2

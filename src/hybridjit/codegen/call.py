@@ -12,6 +12,7 @@ from typing import Any
 from ..ir.graph import Group, Use, Value
 from ..ir.plan import Step, View
 from ..target import Target
+from ..types import TensorType
 from .packing import Packing
 from .spec import Instr, Ints, KernelSpec, Program
 
@@ -82,10 +83,25 @@ def build_program(group: Group, anchored: bool) -> tuple[Program, tuple[Use, ...
     instrs = []
     for value in members:
         args = tuple(number[u.value] if u.value in number else at[u] for u in value.inputs)
-        instrs.append(Instr(value.op.name, args, _attrs_off_default(value)))  # type: ignore[union-attr]
+        assert value.op is not None
+        attrs = _attrs_off_default(value)
+        instrs.append(Instr(value.op.name, args, attrs, dtype_name(value.type)))
         number[value] = base + len(operands) + len(instrs) - 1
     outputs = tuple(number[v] for v in group.outputs)
-    return Program(base + len(operands), tuple(instrs), outputs), operands
+    anchor = (group.anchor.type,) if anchored else ()
+    types = tuple(dtype_name(t) for t in (*anchor, *(u.type for u in operands)))
+    return Program(len(types), tuple(instrs), outputs, off_default(types)), operands
+
+
+def dtype_name(t: TensorType) -> str:
+    """NumPy's name of a known element type."""
+    assert t.dtype is not None
+    return t.dtype.name
+
+
+def off_default(types: tuple[str, ...]) -> tuple[str, ...]:
+    """Element types as specs write them: none where all are float32."""
+    return () if set(types) <= {"float32"} else types
 
 
 def _attrs_off_default(value: Value) -> tuple[tuple[str, Any], ...]:

@@ -41,6 +41,13 @@ class IntType(Type):
         self.width = width
 
 
+class HalfType(Type):
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__("half")
+
+
 class FloatType(Type):
     __slots__ = ()
 
@@ -216,13 +223,29 @@ class Function(Value):
         return "\n".join([*map(str, lines), "}"])
 
 
+class Table(Value):
+    """Numbers that lie beside the code: the address of the first."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, module: Module, kind: Type, numbers: Sequence[int], name: str) -> None:
+        super().__init__(_PTR, f"@{name}")
+        items = ", ".join(f"{kind.text} {_number(kind, n)}" for n in numbers)
+        array = f"[{len(numbers)} x {kind.text}]"
+        self._text = f"{self.ref} = internal constant {array} [ {items} ], align 64"
+        module.globals[name] = self
+
+    def __str__(self) -> str:
+        return self._text
+
+
 class Module:
-    """Functions by name, and the text of them all."""
+    """Functions and tables by name, and the text of them all."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.triple = ""
-        self.globals: dict[str, Function] = {}
+        self.globals: dict[str, Function | Table] = {}
 
     def __str__(self) -> str:
         head = [f"; ModuleID = '{self.name}'", f'target triple = "{self.triple}"']

@@ -2,7 +2,7 @@
 
 The spec alone is enough to emit. It names no weight, no address, no thread count and no batch
 size: kernels take those as arguments, so nets of one shape share code, and a new batch size
-compiles only what the batch is a dimension of. Strides count f32 elements.
+compiles only what the batch is a dimension of. Strides count elements, each operand's its own.
 """
 
 from __future__ import annotations
@@ -15,15 +15,20 @@ Ints = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Instr:
-    """One pointwise operation on numbered values: inputs first, then earlier instructions."""
+    """One pointwise operation on numbered values: inputs first, then earlier instructions.
+
+    Operands count as the result's element type, ``dtype``.
+    """
 
     op: str
     args: Ints
     attrs: tuple[tuple[str, Any], ...] = ()
+    dtype: str = "float32"
 
     def __str__(self) -> str:
         attrs = "".join(f" {k}={v}" for k, v in self.attrs)
-        return f"{self.op}({','.join(map(str, self.args))}{attrs})"
+        type_ = "" if self.dtype == "float32" else f":{self.dtype}"
+        return f"{self.op}({','.join(map(str, self.args))}{attrs}){type_}"
 
 
 @dataclass(frozen=True)
@@ -31,18 +36,31 @@ class Program:
     """What is computed on each element before it is stored.
 
     Values 0 .. inputs-1 come from outside (value 0 is the anchor's result, where there is an
-    anchor); ``outputs`` are the values that are stored.
+    anchor); ``outputs`` are the values that are stored. ``types`` are the element types of the
+    inputs, none where all are float32.
     """
 
     inputs: int
     instrs: tuple[Instr, ...] = ()
     outputs: Ints = (0,)
+    types: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if not self.instrs and self.outputs == (0,):
-            return "store"
+            return f"store {self.types[0]}" if self.types else "store"
+        types = f"{','.join(self.types)}: " if self.types else ""
         body = ";".join(map(str, self.instrs)) or "-"
-        return f"[{body}->{','.join(map(str, self.outputs))}]"
+        return f"[{types}{body}->{','.join(map(str, self.outputs))}]"
+
+    @property
+    def value_types(self) -> tuple[str, ...]:
+        """The element type of every value, in the order of their numbers."""
+        inputs = self.types or ("float32",) * self.inputs
+        return (*inputs, *(instr.dtype for instr in self.instrs))
+
+    @property
+    def output_types(self) -> tuple[str, ...]:
+        return tuple(self.value_types[i] for i in self.outputs)
 
 
 @dataclass(frozen=True)
@@ -262,15 +280,6 @@ class ReduceSpec(KernelSpec):
     size: int
     inner: int
     kind = "reduce"
-
-
-@dataclass(frozen=True)
-class LayerNormSpec(KernelSpec):
-    """LayerNorm over the last axis of [rows, size]; arguments: x, gamma, beta, y, rows."""
-
-    size: int
-    eps: float
-    kind = "norm"
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
-"""The scalar protocol of the ops registry as vector code, with transcendental functions.
+"""The scalar protocol of the ops registry as f32 vector code, with transcendental functions.
 
 ``VectorMath`` has the methods that an op's ``scalar`` formula may call. Each works on f32 scalars
-and vectors alike. Error bounds are measured by ``tests/test_vmath.py`` over the stated ranges.
+and vectors alike. What networks spend time on has a formula in f32; the rest is computed in f64
+(``double_math``) and rounded once. Error bounds are measured by ``tests/test_vmath.py``.
 
 Polynomials are Taylor series or published fits, named where they stand; range reductions are the
 usual ones (Cody and Waite 1980).
@@ -13,123 +14,13 @@ import math
 from typing import Any
 
 from . import llvmir as ir
-from .builder import F32, I32, LoopBuilder
+from .arithmetic import FloatArithmetic
+from .builder import F64
+from .double_math import DoubleMath
 
 
-class VectorMath:
-    """Scalar formulas on a LoopBuilder's vectors."""
-
-    def __init__(self, builder: LoopBuilder, like: Any = None) -> None:
-        self.lb = builder
-        self.b = builder.b
-        self._kind = like.type if like is not None else builder.vector_type()
-
-    # --- constants and arithmetic ---
-
-    def const(self, value: float) -> Any:
-        if isinstance(self._kind, ir.VectorType):
-            return ir.Constant(self._kind, [ir.Constant(F32, float(value))] * self._kind.count)
-        return ir.Constant(F32, float(value))
-
-    def add(self, x: Any, y: Any) -> Any:
-        return self.b.fadd(x, y)
-
-    def sub(self, x: Any, y: Any) -> Any:
-        return self.b.fsub(x, y)
-
-    def mul(self, x: Any, y: Any) -> Any:
-        return self.b.fmul(x, y)
-
-    def div(self, x: Any, y: Any) -> Any:
-        return self.b.fdiv(x, y)
-
-    def neg(self, x: Any) -> Any:
-        return self.b.fneg(x)
-
-    def abs(self, x: Any) -> Any:
-        return self.lb.intrinsic("fabs", x)
-
-    def sqrt(self, x: Any) -> Any:
-        return self.lb.intrinsic("sqrt", x)
-
-    def floor(self, x: Any) -> Any:
-        return self.lb.intrinsic("floor", x)
-
-    def ceil(self, x: Any) -> Any:
-        return self.lb.intrinsic("ceil", x)
-
-    def trunc(self, x: Any) -> Any:
-        return self.lb.intrinsic("trunc", x)
-
-    def max(self, x: Any, y: Any) -> Any:
-        """The larger; NaN if either is NaN."""
-        larger = self.b.select(self.b.fcmp_ordered(">", x, y), x, y)
-        return self.b.select(self.b.fcmp_unordered("uno", x, x), x, larger)
-
-    def min(self, x: Any, y: Any) -> Any:
-        """The smaller; NaN if either is NaN."""
-        smaller = self.b.select(self.b.fcmp_ordered("<", x, y), x, y)
-        return self.b.select(self.b.fcmp_unordered("uno", x, x), x, smaller)
-
-    # --- masks ---
-
-    def eq(self, x: Any, y: Any) -> Any:
-        return self.b.fcmp_ordered("==", x, y)
-
-    def ne(self, x: Any, y: Any) -> Any:
-        return self.b.fcmp_unordered("!=", x, y)
-
-    def lt(self, x: Any, y: Any) -> Any:
-        return self.b.fcmp_ordered("<", x, y)
-
-    def le(self, x: Any, y: Any) -> Any:
-        return self.b.fcmp_ordered("<=", x, y)
-
-    def gt(self, x: Any, y: Any) -> Any:
-        return self.b.fcmp_ordered(">", x, y)
-
-    def ge(self, x: Any, y: Any) -> Any:
-        return self.b.fcmp_ordered(">=", x, y)
-
-    def select(self, mask: Any, x: Any, y: Any) -> Any:
-        return self.b.select(mask, x, y)
-
-    def mask_and(self, m: Any, n: Any) -> Any:
-        return self.b.and_(m, n)
-
-    def mask_or(self, m: Any, n: Any) -> Any:
-        return self.b.or_(m, n)
-
-    def mask_not(self, m: Any) -> Any:
-        return self.b.not_(m)
-
-    # --- bits ---
-
-    def _ints(self) -> Any:
-        kind = self._kind
-        return ir.VectorType(I32, kind.count) if isinstance(kind, ir.VectorType) else I32
-
-    def _int(self, value: int) -> Any:
-        kind = self._ints()
-        if isinstance(kind, ir.VectorType):
-            return ir.Constant(kind, [ir.Constant(I32, value)] * kind.count)
-        return ir.Constant(I32, value)
-
-    def _to_bits(self, x: Any) -> Any:
-        return self.b.bitcast(x, self._ints())
-
-    def _from_bits(self, n: Any) -> Any:
-        return self.b.bitcast(n, self._kind)
-
-    def _polynomial(self, x: Any, coefficients: list[float]) -> Any:
-        """Horner's scheme, highest power first."""
-        result = self.const(coefficients[0])
-        for c in coefficients[1:]:
-            result = self.lb.fma(result, x, self.const(c))
-        return result
-
-    def _nan_or(self, x: Any, result: Any) -> Any:
-        return self.select(self.b.fcmp_unordered("uno", x, x), x, result)
+class VectorMath(FloatArithmetic):
+    """Scalar formulas on f32, alone or in a LoopBuilder's vectors."""
 
     # --- functions ---
 
@@ -235,7 +126,7 @@ class VectorMath:
         capped = self.select(self.gt(magnitude, self.const(10.0)), self.const(10.0), magnitude)
         e = self.expm1(self.mul(capped, self.const(2.0)))
         ratio = self.div(e, self.add(e, self.const(2.0)))
-        signed = self.lb.intrinsic("copysign", ratio, x)
+        signed = self._with_sign(ratio, x)
         return self._nan_or(x, signed)
 
     # erf: Abramowitz and Stegun 7.1.26 is good to 1.5e-7 only in absolute terms, so near zero the
@@ -257,4 +148,85 @@ class VectorMath:
         tail = self.mul(self._polynomial(t, self._ERFC), t)
         far = self.sub(self.const(1.0), self.mul(tail, self.exp(self.neg(square))))
         result = self.select(self.lt(magnitude, self.const(1.0)), near, far)
-        return self._nan_or(x, self.lb.intrinsic("copysign", result, x))
+        return self._nan_or(x, self._with_sign(result, x))
+
+    # --- functions that are computed in f64 ---
+
+    def _doubled(self, name: str, *values: Any) -> Any:
+        """DoubleMath's function of that name on the values as f64, rounded once."""
+        kind = self._kind
+        vector = isinstance(kind, ir.VectorType)
+        wide = [self.b.fpext(v, ir.VectorType(F64, kind.count) if vector else F64) for v in values]
+        return self.b.fptrunc(getattr(DoubleMath(self.lb, wide[0]), name)(*wide), kind)
+
+    def log2(self, x: Any) -> Any:
+        """Logarithm to base 2, within 1 ulp, of powers of 2 exact; -inf at 0, NaN below."""
+        return self._doubled("log2", x)
+
+    def log10(self, x: Any) -> Any:
+        """Logarithm to base 10, within 1 ulp; -inf at 0, NaN below."""
+        return self._doubled("log10", x)
+
+    def sin(self, x: Any) -> Any:
+        """Sine, within 1 ulp on all floats; NaN for the infinities."""
+        return self._doubled("sin", x)
+
+    def cos(self, x: Any) -> Any:
+        """Cosine, within 1 ulp on all floats; NaN for the infinities."""
+        return self._doubled("cos", x)
+
+    def tan(self, x: Any) -> Any:
+        """Tangent, within 1 ulp on all floats; NaN for the infinities."""
+        return self._doubled("tan", x)
+
+    def arcsin(self, x: Any) -> Any:
+        """Inverse sine, within 1 ulp; NaN outside of -1 to 1."""
+        return self._doubled("arcsin", x)
+
+    def arccos(self, x: Any) -> Any:
+        """Inverse cosine, within 1 ulp; NaN outside of -1 to 1."""
+        return self._doubled("arccos", x)
+
+    def arctan(self, x: Any) -> Any:
+        """Arctangent, within 1 ulp on all floats."""
+        return self._doubled("arctan", x)
+
+    def sinh(self, x: Any) -> Any:
+        """Hyperbolic sine, within 1 ulp on all floats."""
+        return self._doubled("sinh", x)
+
+    def cosh(self, x: Any) -> Any:
+        """Hyperbolic cosine, within 1 ulp on all floats."""
+        return self._doubled("cosh", x)
+
+    def arcsinh(self, x: Any) -> Any:
+        """Inverse hyperbolic sine, within 1 ulp on all floats."""
+        return self._doubled("arcsinh", x)
+
+    def arccosh(self, x: Any) -> Any:
+        """Inverse hyperbolic cosine, within 1 ulp; NaN below 1."""
+        return self._doubled("arccosh", x)
+
+    def arctanh(self, x: Any) -> Any:
+        """Inverse hyperbolic tangent, within 1 ulp; infinite at -1 and 1, NaN outside."""
+        return self._doubled("arctanh", x)
+
+    def cbrt(self, x: Any) -> Any:
+        """Cube root, within 1 ulp on all floats."""
+        return self._doubled("cbrt", x)
+
+    def erfinv(self, x: Any) -> Any:
+        """The y with erf(y) = x, within 1 ulp; infinite at -1 and 1, NaN outside."""
+        return self._doubled("erfinv", x)
+
+    def power(self, x: Any, y: Any) -> Any:
+        """x**y, within 1 ulp, with C's rules for 0, infinities, NaN and negative x."""
+        return self._doubled("power", x, y)
+
+    def hypot(self, x: Any, y: Any) -> Any:
+        """sqrt(x*x + y*y) without overflow, within 1 ulp; an infinity wins over NaN."""
+        return self._doubled("hypot", x, y)
+
+    def mod(self, x: Any, y: Any) -> Any:
+        """The remainder with the sign of y, exact but for the last addition; 0 for y = 0."""
+        return self._doubled("mod", x, y)

@@ -12,16 +12,17 @@ from typing import Any
 
 import numpy as np
 
+from ..types import FLOAT64
+
 # The type that a floating formula is computed in before its one rounding: float16 in single
 # precision, integers in double.
 _WORKING = {np.dtype(name): np.dtype(name) for name in ("float32", "float64")}
 _WORKING[np.dtype("float16")] = np.dtype("float32")
-_DOUBLE = np.dtype("float64")
 
 
 def working_dtype(dtype: np.dtype) -> np.dtype:
     """float32 for float16, the type itself for wider floats, float64 for integers."""
-    return _WORKING.get(dtype, _DOUBLE)
+    return _WORKING.get(dtype, FLOAT64)
 
 
 def widened(array: np.ndarray) -> np.ndarray:
@@ -75,7 +76,16 @@ def in_floating(formula: Callable[..., Any]) -> Callable[..., np.ndarray]:
         result = formula(widened(first), *(widened(a) for a in rest), **attrs)
         return convert(np.asarray(result), first.dtype)
 
+    ref.is_in_floating = True  # type: ignore[attr-defined]
     return ref
+
+
+def is_in_floating(ref: Callable[..., Any]) -> bool:
+    """Whether a reference computes integers in double precision, as :func:`in_floating` makes it.
+
+    Anything built on such a reference keeps the mark if it is wrapped with ``functools.wraps``.
+    """
+    return getattr(ref, "is_in_floating", False)
 
 
 def on_integers(integral: Callable[..., Any]) -> Callable[..., Callable[..., np.ndarray]]:

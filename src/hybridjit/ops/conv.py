@@ -91,15 +91,31 @@ def _infer_convolution(
     if data.shape is None:
         return ins, outs
     check_rank(data.shape, window.rank)
-    channels, sizes = split_axes(data.shape, last)
+    shape = data.shape
+    if outs and outs[0].shape is not None and None in shape:
+        shape = _fitted(shape, outs[0].shape, window, last)
+    channels, sizes = split_axes(shape, last)
     check_groups(num_filter, num_group, channels)
     per_group = None if channels is None else channels // num_group
     expected = join_axes(num_filter, per_group, kernel, last)
     check_weight(ins[1].shape, expected, len(expected) - 1 if last else 1, num_group)
-    new_ins = [data, fill(ins[1], expected, dtype)]
+    new_ins = [data.with_shape(shape), fill(ins[1], expected, dtype)]
     new_ins += [fill(bias, (num_filter,), dtype) for bias in ins[2:]]
-    out = join_axes(data.shape[0], num_filter, window.out_sizes(sizes), last)
+    out = join_axes(shape[0], num_filter, window.out_sizes(sizes), last)
     return tuple(new_ins), merged(outs, (TensorType(out, dtype),))
+
+
+def _fitted(data: PartialShape, out: PartialShape, window: Window, last: bool) -> PartialShape:
+    """``data`` with its unknown batch and, where the stride is 1, sizes taken from the output."""
+    check_rank(out, window.rank)
+    channels, sizes = split_axes(data, last)
+    _, out_sizes = split_axes(out, last)
+    found = [
+        o - 1 + window.spans[i] - 2 * window.pad[i] if n is None and o and stride == 1 else n
+        for i, (n, o, stride) in enumerate(zip(sizes, out_sizes, window.stride))
+    ]
+    batch = out[0] if data[0] is None else data[0]
+    return join_axes(batch, channels, tuple(found), last)
 
 
 def columns(x: np.ndarray, window: Window, groups: int) -> np.ndarray:

@@ -55,6 +55,16 @@ _identity(
 )
 
 
+register(
+    "_identity_with_attr_like_rhs",
+    "lhs rhs",
+    kind=Kind.IDENTITY,
+    infer=same_type,
+    ref=copy_first,
+    doc="The first input, whose type is the second one's.",
+)
+
+
 def dropout(data: np.ndarray, *, p: float, mode: str, axes: tuple[int, ...]) -> np.ndarray:
     """The data; with mode ``always`` some of it zero and the rest scaled by 1 / (1 - p)."""
     if mode != "always":

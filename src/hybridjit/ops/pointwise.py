@@ -75,7 +75,8 @@ def _scalar_round(b: Any, x: Any) -> Any:
     zero, one = b.const(0.0), b.const(1.0)
     whole = b.trunc(x)
     away = b.add(whole, b.select(b.lt(x, zero), b.const(-1.0), one))
-    return b.select(b.ge(b.abs(b.sub(x, whole)), b.const(0.5)), away, whole)
+    rest = b.abs(b.sub(x, whole))
+    return b.select(b.ge(b.add(rest, rest), one), away, whole)
 
 
 @on_integers(np.copy)
@@ -178,14 +179,14 @@ unary("log", in_floating(np.log), lambda b, x: b.log(x), "Natural logarithm.", (
 unary(
     "log2",
     in_floating(np.log2),
-    lambda b, x: b.mul(b.log(x), b.const(1 / math.log(2))),
+    lambda b, x: b.log2(x),
     "Logarithm to base 2.",
     (0.05, 8),
 )
 unary(
     "log10",
     in_floating(np.log10),
-    lambda b, x: b.mul(b.log(x), b.const(1 / math.log(10))),
+    lambda b, x: b.log10(x),
     "Logarithm to base 10.",
     (0.05, 8),
 )
@@ -198,8 +199,15 @@ unary(
     "1 / sqrt(x).",
     (0.05, 8),
 )
-unary("cbrt", in_floating(np.cbrt), None, "Cube root.")
-unary("rcbrt", in_floating(lambda x: 1 / np.cbrt(x)), None, "1 / cbrt(x).", (0.05, 8), "")
+unary("cbrt", in_floating(np.cbrt), lambda b, x: b.cbrt(x), "Cube root.")
+unary(
+    "rcbrt",
+    in_floating(lambda x: 1 / np.cbrt(x)),
+    lambda b, x: b.div(b.const(1.0), b.cbrt(x)),
+    "1 / cbrt(x).",
+    (0.05, 8),
+    "",
+)
 unary(
     "reciprocal",
     in_floating(lambda x: 1 / x),
@@ -213,17 +221,36 @@ unary("radians", in_floating(lambda x: x / DEGREES), times(1 / DEGREES), "Degree
 unary("erf", in_floating(special.erf), lambda b, x: b.erf(x), "Error function.", aliases="")
 
 # Trigonometry and special functions
-unary("sin", in_floating(np.sin), None, "Sine.")
-unary("cos", in_floating(np.cos), None, "Cosine.")
-unary("tan", in_floating(np.tan), None, "Tangent.", (-1.2, 1.2))
-unary("arcsin", in_floating(np.arcsin), None, "Inverse sine.", (-0.95, 0.95))
-unary("arccos", in_floating(np.arccos), None, "Inverse cosine.", (-0.95, 0.95))
-unary("arctan", in_floating(np.arctan), None, "Inverse tangent.")
-unary("sinh", in_floating(np.sinh), None, "Hyperbolic sine.")
-unary("cosh", in_floating(np.cosh), None, "Hyperbolic cosine.")
-unary("arcsinh", in_floating(np.arcsinh), None, "Inverse hyperbolic sine.")
-unary("arccosh", in_floating(np.arccosh), None, "Inverse hyperbolic cosine.", (1.1, 8))
-unary("arctanh", in_floating(np.arctanh), None, "Inverse hyperbolic tangent.", (-0.9, 0.9))
-unary("erfinv", in_floating(special.erfinv), None, "Inverse error function.", (-0.9, 0.9), "")
+unary("sin", in_floating(np.sin), lambda b, x: b.sin(x), "Sine.")
+unary("cos", in_floating(np.cos), lambda b, x: b.cos(x), "Cosine.")
+unary("tan", in_floating(np.tan), lambda b, x: b.tan(x), "Tangent.", (-1.2, 1.2))
+unary("arcsin", in_floating(np.arcsin), lambda b, x: b.arcsin(x), "Inverse sine.", (-0.95, 0.95))
+unary("arccos", in_floating(np.arccos), lambda b, x: b.arccos(x), "Inverse cosine.", (-0.95, 0.95))
+unary("arctan", in_floating(np.arctan), lambda b, x: b.arctan(x), "Inverse tangent.")
+unary("sinh", in_floating(np.sinh), lambda b, x: b.sinh(x), "Hyperbolic sine.")
+unary("cosh", in_floating(np.cosh), lambda b, x: b.cosh(x), "Hyperbolic cosine.")
+unary("arcsinh", in_floating(np.arcsinh), lambda b, x: b.arcsinh(x), "Inverse hyperbolic sine.")
+unary(
+    "arccosh",
+    in_floating(np.arccosh),
+    lambda b, x: b.arccosh(x),
+    "Inverse hyperbolic cosine.",
+    (1.1, 8),
+)
+unary(
+    "arctanh",
+    in_floating(np.arctanh),
+    lambda b, x: b.arctanh(x),
+    "Inverse hyperbolic tangent.",
+    (-0.9, 0.9),
+)
+unary(
+    "erfinv",
+    in_floating(special.erfinv),
+    lambda b, x: b.erfinv(x),
+    "Inverse error function.",
+    (-0.9, 0.9),
+    "",
+)
 unary("gamma", in_floating(special.gamma), None, "The gamma function.", (0.2, 5))
 unary("gammaln", in_floating(special.gammaln), None, "log |gamma(x)|.", (0.2, 5))

@@ -1,7 +1,7 @@
 """Special functions that NumPy lacks: erf, its inverse, gamma and log-gamma, on float arrays.
 
 In: a float32 or float64 array. Out: a float64 array, within a few units of 1e-16 relative for
-erf. None of them is used by compiled code.
+erf. Compiled code has its own forms, which share the tables of erf.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import numpy as np
 # W. J. Cody, "Rational Chebyshev approximations for the error function", Math. Comp. 23 (1969):
 # numerator and denominator of erf(x)/x in x^2, of erfc(x)exp(x^2) in x, and of its tail in 1/x^2,
 # highest power first.
-_SMALL = (
+SMALL = (
     (1.85777706184603153e-1, 3.16112374387056560e0, 1.13864154151050156e2,
      3.77485237685302021e2, 3.20937758913846947e3),
     (1.0, 2.36012909523441209e1, 2.44024637934444173e2,
      1.28261652607737228e3, 2.84423683343917062e3),
 )  # fmt: skip
-_MIDDLE = (
+MIDDLE = (
     (2.15311535474403846e-8, 5.64188496988670089e-1, 8.88314979438837594e0,
      6.61191906371416295e1, 2.98635138197400131e2, 8.81952221241769090e2,
      1.71204761263407058e3, 2.05107837782607147e3, 1.23033935479799725e3),
@@ -28,7 +28,7 @@ _MIDDLE = (
      1.62138957456669019e3, 3.29079923573345963e3, 4.36261909014324716e3,
      3.43936767414372164e3, 1.23033935480374942e3),
 )  # fmt: skip
-_TAIL = (
+TAIL = (
     (1.63153871373020978e-2, 3.05326634961232344e-1, 3.60344899949804439e-1,
      1.25781726111229246e-1, 1.60837851487422766e-2, 6.58749161529837803e-4),
     (1.0, 2.56852019228982242e0, 1.87295284992346725e0, 5.27905102951428412e-1,
@@ -47,14 +47,14 @@ def erf(x: np.ndarray) -> np.ndarray:
     size = np.abs(x)
     result = np.where(np.isnan(x), x, np.copysign(1.0, x))  # already exact from 6 on
     small = size <= 0.46875
-    result[small] = x[small] * _ratio(_SMALL, x[small] ** 2)
+    result[small] = x[small] * _ratio(SMALL, x[small] ** 2)
     middle = (size > 0.46875) & (size < 4.0)
     y = size[middle]
-    result[middle] = np.copysign(1.0 - np.exp(-y * y) * _ratio(_MIDDLE, y), x[middle])
+    result[middle] = np.copysign(1.0 - np.exp(-y * y) * _ratio(MIDDLE, y), x[middle])
     tail = (size >= 4.0) & (size < 6.0)
     y = size[tail]
     inverse = 1.0 / (y * y)
-    rest = (1.0 / math.sqrt(math.pi) - inverse * _ratio(_TAIL, inverse)) / y
+    rest = (1.0 / math.sqrt(math.pi) - inverse * _ratio(TAIL, inverse)) / y
     result[tail] = np.copysign(1.0 - np.exp(-y * y) * rest, x[tail])
     return result
 

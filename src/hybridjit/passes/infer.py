@@ -19,7 +19,8 @@ NodeTypes = dict[Node, tuple[TensorType, ...]]
 def infer_node_types(outputs: Iterable[Output], known: Mapping[str, TensorType]) -> NodeTypes:
     """Types of all nodes, given what is known of some variables by name.
 
-    Variables also bring their own ``__shape__`` and ``__dtype__`` (0 and -1 there: unknown).
+    Variables of which nothing is given bring their own ``__shape__`` and ``__dtype__`` (0 and -1
+    there: unknown).
     Raises ShapeError or DTypeError naming the node, its operands and the user's line.
     """
     order = topological(outputs)
@@ -88,16 +89,13 @@ def apply_rule(node: Node, types: NodeTypes) -> bool:
 
 
 def variable_type(node: Node, known: Mapping[str, TensorType]) -> TensorType:
+    """What is given of a variable; what is not, its own ``__shape__`` and ``__dtype__`` say."""
     given = known.get(node.name, UNKNOWN)
-    hinted = TensorType(_hinted_shape(node), None)
+    shape = _hinted_shape(node) if given.shape is None else given.shape
     if given.dtype is None and "__dtype__" in node.text:
         code = node.text["__dtype__"]
-        hinted = hinted.with_dtype(DTYPE_CODES.get(int(code)) if code.isdigit() else None)
-    try:
-        return merge(hinted, given)
-    except ShapeError as error:
-        operands = (("__shape__", hinted), ("given", given))
-        raise located(error, node.describe(), operands, node.source) from None
+        return TensorType(shape, DTYPE_CODES.get(int(code)) if code.isdigit() else None)
+    return given.with_shape(shape)
 
 
 def _hinted_shape(node: Node) -> tuple[int | None, ...] | None:

@@ -1,17 +1,24 @@
-"""Check mode: every step against its NumPy reference, one thread, poisoned memory.
+"""Check mode: every step against its NumPy reference, one thread, poisoned and fenced memory.
 
-Slow on purpose. It names the first step that differs, instead of a wrong answer far from its cause.
+In: an executable and the arrays of a call. Out: the outputs, or an InternalError that names the
+first step that differs, reads what is dead, or writes where nothing of its own is. Inputs and
+outputs are copies between canaries, the arena is poisoned when it is fresh and wherever a buffer
+dies, and each step may change its results and nothing else. Slow on purpose: a wrong answer is
+named where it arises.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import InternalError
 from ..ir.plan import Step, View, strided
+from .arena import Arena
 
 if TYPE_CHECKING:
     from .executable import Executable, Instance
@@ -21,20 +28,40 @@ if TYPE_CHECKING:
 TOLERANCE = 2e-4
 
 
+@dataclass(frozen=True)
+class Ran:
+    """A step that was run: what it wrote, and what its references write for the same operands."""
+
+    step: Step
+    found: list[np.ndarray]
+    wanted: list[np.ndarray]
+
+
+class Fenced:
+    """A copy of an array between canaries; ``array`` None is poison of this type."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype, array: np.ndarray | None) -> None:
+        self.arena = Arena(int(np.prod(shape)) * dtype.itemsize)
+        self.array = self.arena.bytes.view(dtype).reshape(shape)
+        if array is None:
+            self.arena.poison()
+        else:
+            self.array[...] = array
+
+
 class Checker:
-    """One checked run of an executable."""
+    """One checked run of an executable on an instance that nobody else uses."""
 
     def __init__(
-        self,
-        executable: Executable,
-        instance: Instance,
-        inputs: Sequence[np.ndarray],
-        outputs: Sequence[np.ndarray],
+        self, executable: Executable, instance: Instance, inputs: Sequence[np.ndarray]
     ) -> None:
         self.executable = executable
         self.instance = instance
-        self.inputs = inputs
-        self.outputs = outputs
+        self._given = [Fenced(a.shape, a.dtype, a) for a in inputs]
+        self._made = [Fenced(shape, dtype, None) for shape, dtype in executable.output_types]
+        self.inputs = [fenced.array for fenced in self._given]
+        self.outputs = [fenced.array for fenced in self._made]
+        instance.connect(self.inputs, self.outputs)
         # What each buffer should hold: the results as they were when their step ended.
         self._kept = {
             b.number: np.full(b.nbytes, 0xFF, np.uint8)
@@ -42,33 +69,46 @@ class Checker:
             if b.kind in ("arena", "output")
         }
 
-    def run(self) -> None:
-        """Run all steps. Raises InternalError at the first that is wrong."""
-        arena = self.instance.arena
-        arena.poison()
-        before = [array.copy() for array in self.inputs]
+    def run(self) -> list[np.ndarray]:
+        """The outputs of all steps. Raises InternalError at the first step that is wrong."""
+        for ran in self.steps():
+            if not is_random(ran.step):
+                for found, wanted in zip(ran.found, ran.wanted):
+                    _require_near(ran.step, found, wanted)
+        return self.outputs
+
+    def steps(self) -> Iterator[Ran]:
+        """Run one step after the other. Raises InternalError for one that breaks memory."""
+        self.instance.arena.poison()
+        weights = self.instance.binding.arrays()
+        sums = checksums(weights)
         position = 0
         for step, row in zip(self.executable.plan.steps, self.executable.code.calls):
-            self._run_step(step, position, position + len(row))
+            yield self._run_step(step, position, position + len(row))
             position += len(row)
-            arena.check_canaries(f"step {step.number} {step.name}")
             self._bury(step.number)
-        for array, copy in zip(self.inputs, before):
-            if array.tobytes() != copy.tobytes():
-                raise InternalError("bug in hybridjit: a step wrote to an input")
+        if checksums(weights) != sums:
+            raise InternalError("bug in hybridjit: a step wrote to a weight")
 
-    def _run_step(self, step: Step, first: int, last: int) -> None:
+    def _run_step(self, step: Step, first: int, last: int) -> Ran:
         reads = [self._array(view).copy() for view in step.reads]
         self._require_kept(step, reads)
         wanted = self.executable.reference(step, reads)
+        before = [memory.bytes.copy() for memory in self._memories()]
         if first == last:
             self.executable.run_host(step, self.instance, self.inputs, self.outputs)
         else:
             self.executable.run_steps(self.instance, first, last)
-        for view, right in zip(step.writes, wanted):
-            if not _is_random(step):
-                self._compare(step, self._array(view), right.reshape(view.shape))
-            strided(self._kept[view.buffer], view)[...] = self._array(view)
+        self._require_untouched(step, before)
+        found = [self._array(view).copy() for view in step.writes]
+        for view, array in zip(step.writes, found):
+            strided(self._kept[view.buffer], view)[...] = array
+        shaped = [right.reshape(view.shape) for view, right in zip(step.writes, wanted)]
+        return Ran(step, found, shaped)
+
+    def _memories(self) -> list[Arena]:
+        """Everything that a step can reach but weights and scratch: the arena comes first."""
+        return [self.instance.arena, *(f.arena for f in (*self._given, *self._made))]
 
     def _require_kept(self, step: Step, reads: Sequence[np.ndarray]) -> None:
         """Raises InternalError if an operand is not what its own step left there."""
@@ -76,24 +116,31 @@ class Checker:
             kept = self._kept.get(view.buffer)
             if kept is not None and strided(kept, view).tobytes() != array.tobytes():
                 raise InternalError(
-                    f"bug in hybridjit: step {step.number} ({step.kind}: {step.name}) reads "
+                    f"bug in hybridjit: {describe(step)} reads "
                     f"{self.executable.plan.buffers[view.buffer]}, which another step overwrote"
                 )
 
-    def _array(self, view: View) -> np.ndarray:
-        return self.executable.array(view, self.instance, self.inputs, self.outputs)
+    def _require_untouched(self, step: Step, before: Sequence[np.ndarray]) -> None:
+        """Raises InternalError if the step changed a byte that is not of its results."""
+        memories = self._memories()
+        for memory in (*memories, self.instance.scratch):
+            memory.check_canaries(describe(step))
+        own = [np.zeros(len(old), np.uint8) for old in before]
+        for view in step.writes:
+            number, start, stop = self._place(view)
+            unsigned = replace(view, dtype=np.dtype(f"u{view.dtype.itemsize}"))
+            strided(own[number][start:stop], unsigned)[...] = np.iinfo(unsigned.dtype).max
+        for memory, old, mine in zip(memories, before, own):
+            if ((memory.bytes != old) & (mine == 0)).any():
+                raise InternalError(f"bug in hybridjit: {describe(step)} wrote beside its results")
 
-    def _compare(self, step: Step, found: np.ndarray, right: np.ndarray) -> None:
-        if found.dtype.kind != "f":
-            worst = 0.0 if (found == right).all() else np.inf
-        else:
-            worst = difference(found, right)
-        if worst > TOLERANCE:
-            members = ", ".join(v.describe() for v in step.group.members)
-            raise InternalError(
-                f"bug in hybridjit: step {step.number} ({step.kind}: {members}) differs from its "
-                f"reference by {worst:.2g} of the largest value; allowed is {TOLERANCE:g}"
-            )
+    def _place(self, view: View) -> tuple[int, int, int]:
+        """Which of the memories holds a view's buffer, and from where to where."""
+        buffer = self.executable.plan.buffers[view.buffer]
+        if buffer.kind == "arena":
+            return 0, buffer.offset, buffer.offset + buffer.nbytes
+        before = 1 if buffer.kind == "input" else 1 + len(self._given)
+        return before + buffer.index, 0, buffer.nbytes
 
     def _bury(self, number: int) -> None:
         """NaN over every buffer whose life ends with this step."""
@@ -101,14 +148,42 @@ class Checker:
             if buffer.kind == "arena" and buffer.last == number:
                 self.instance.arena.poison(buffer.offset, buffer.offset + buffer.nbytes)
 
+    def _array(self, view: View) -> np.ndarray:
+        return self.executable.array(view, self.instance, self.inputs, self.outputs)
 
-def _is_random(step: Step) -> bool:
+
+def checksums(arrays: Sequence[np.ndarray]) -> list[int]:
+    """One number for the content of each contiguous array."""
+    return [zlib.crc32(array.reshape(-1).view(np.uint8).data) for array in arrays]
+
+
+def describe(step: Step) -> str:
+    """A step in messages: ``step 3 (conv: Convolution 'conv0', relu 'relu0')``."""
+    members = ", ".join(value.describe() for value in step.group.members)
+    return f"step {step.number} ({step.kind}: {members})"
+
+
+def is_random(step: Step) -> bool:
     """Whether the reference, run again, gives something else."""
     return any(v.op is not None and v.op.is_random for v in step.group.members)
 
 
+def _require_near(step: Step, found: np.ndarray, right: np.ndarray) -> None:
+    worst = difference(found, right)
+    if not worst <= TOLERANCE:
+        raise InternalError(
+            f"bug in hybridjit: {describe(step)} differs from its reference by {worst:.2g} of the "
+            f"largest value; allowed is {TOLERANCE:g}"
+        )
+
+
 def difference(found: np.ndarray, right: np.ndarray) -> float:
-    """The largest difference as a part of the largest right value; inf where NaN or inf differ."""
+    """The largest difference as a part of the largest right value; inf where NaN or inf differ.
+
+    Types without fractions have to be equal.
+    """
+    if found.dtype.kind != "f":
+        return 0.0 if (found == right).all() else float("inf")
     if found.size == 0:
         return 0.0
     special = ~np.isfinite(right)
@@ -118,5 +193,5 @@ def difference(found: np.ndarray, right: np.ndarray) -> float:
     if (found[infinite] != right[infinite]).any():
         return float("inf")
     gap = np.abs(found[~special].astype(np.float64) - right[~special])
-    scale = np.abs(right[~special]).max(initial=0.0)
+    scale = np.abs(right[~special].astype(np.float64)).max(initial=0.0)
     return float(gap.max(initial=0.0) / max(scale, 1e-30)) if gap.any() else 0.0

@@ -39,9 +39,12 @@ def compose(
 ) -> Node:
     """A node that applies ``op``. Raises MXNetError naming operator, node and the user's line."""
     source = user_line()
-    text = {**user_texts(attr), **attr_texts(op, given)}
+    hidden = {key: str(given[key]) for key in HIDDEN_KEYS & given.keys()}
+    own = {key: value for key, value in given.items() if key not in hidden}
+    text = {**user_texts({**(attr or {}), **hidden}), **attr_texts(op, own)}
     name = NameManager.current.get(name, hint)
     try:
+        _refuse_inputs_attributes(text)
         attrs = op.parse(text)
         names = op.input_names(attrs)
         by_name = dict(zip(names, inputs.values())) if is_variadic(op) else inputs
@@ -63,6 +66,18 @@ def user_texts(attr: Mapping[str, str] | None) -> dict[str, str]:
     if any(not isinstance(value, str) for value in texts.values()):
         raise ValueError("Set Attr only accepts string values")
     return {f"__{k}__" if k in HIDDEN_KEYS else k: value for k, value in texts.items()}
+
+
+def _refuse_inputs_attributes(texts: Mapping[str, str]) -> None:
+    """Raises MXNetError for an attribute of an input's variable, such as ``weight_lr_mult``."""
+    for key in texts:
+        for hidden in HIDDEN_KEYS:
+            if key.endswith(f"_{hidden}"):
+                place = key.removesuffix(f"_{hidden}")
+                raise MXNetError(
+                    f"setting variable attributes with {key} is deprecated. please instead use "
+                    f"w = Variable({hidden}={texts[key]}); sym = YourSymbolName({place}=w)"
+                )
 
 
 def _check_inputs(

@@ -14,8 +14,10 @@ import numpy as np
 from ..errors import MXNetError
 from ..ir.node import Node, Output, topological
 from ..passes.infer import NodeTypes, apply_rule, infer_node_types, variable_type
-from ..types import DTYPE_NAMES, UNKNOWN, TensorType
+from ..types import DTYPE_NAMES, FLOAT32, UNKNOWN, PartialShape, TensorType
 from .outputs import Outputs, auxiliary_nodes
+
+_TRIED = (1, 64, 192)  # stand in for unknown sizes: small, so that clipping is seen, and large
 
 Lists = tuple[list[Any], list[Any], list[Any]]
 
@@ -26,7 +28,11 @@ def infer_shapes(symbol: Outputs, shapes: Mapping[str, Any]) -> Lists:
         if not isinstance(shape, (tuple, list)):
             raise TypeError(f"Arguments need to be shapes (tuple), but '{name}' is {type(shape)}.")
     known = {n: TensorType(tuple(s or None for s in sizes), None) for n, sizes in shapes.items()}
-    return _listed(symbol, infer_node_types(symbol.outputs, known), _shape)
+    types = infer_node_types(symbol.outputs, known)
+    for node in topological(symbol.outputs):
+        if node.op is not None and not all(t.is_known for t in types[node]):
+            types[node] = _tried(node, types)
+    return _listed(symbol, types, _shape)
 
 
 def infer_types(symbol: Outputs, dtypes: Mapping[str, Any]) -> Lists:
@@ -72,6 +78,44 @@ def by_argument_name(symbol: Outputs, args: tuple[Any, ...], kwargs: Mapping[str
         if name not in names:
             raise MXNetError(f"keyword argument name {name} not found. Candidates: {names}")
     return {name: fact for name, fact in kwargs.items() if fact is not None}
+
+
+def _tried(node: Node, types: NodeTypes) -> tuple[TensorType, ...]:
+    """A node's output types, with the sizes that are the same whatever the unknown ones are.
+
+    Rules that wait for whole shapes are asked with several sizes in the place of the unknown ones.
+    """
+    ins = [types[edge.node][edge.index] for edge in node.inputs]
+    if any(t.shape is None for t in ins):
+        return types[node]
+    answers = [found for size in _TRIED if (found := _asked(node, ins, size)) is not None]
+    if len(answers) < 2:
+        return types[node]
+    return tuple(
+        known.with_shape(_agreed([found[i].shape for found in answers], known.shape))
+        for i, known in enumerate(types[node])
+    )
+
+
+def _asked(node: Node, ins: list[TensorType], size: int) -> tuple[TensorType, ...] | None:
+    """Output types if every unknown size were ``size``; None if the rule does not allow that."""
+    assert node.op is not None
+    whole = tuple(
+        TensorType(tuple(d or size for d in t.shape or ()), t.dtype or FLOAT32) for t in ins
+    )
+    try:
+        return node.op.infer(whole, (UNKNOWN,) * len(node.output_names), **node.attrs)[1]
+    except MXNetError:
+        return None
+
+
+def _agreed(shapes: list[PartialShape | None], known: PartialShape | None) -> PartialShape | None:
+    """The sizes that all shapes have in common, beside those that are known."""
+    if any(shape is None or len(shape) != len(shapes[0] or ()) for shape in shapes):
+        return known
+    columns = zip(*(shape for shape in shapes if shape is not None))
+    same = tuple(column[0] if len(set(column)) == 1 else None for column in columns)
+    return same if known is None else tuple(k or s for k, s in zip(known, same))
 
 
 def _listed(symbol: Outputs, types: NodeTypes, pick: Any) -> Lists:

@@ -153,9 +153,15 @@ def auxiliary_nodes(outputs: Iterable[Output]) -> set[Node]:
     return found
 
 
-def substituted(outputs: Iterable[Output], values: Mapping[str, Output]) -> list[Output]:
-    """The same outputs of a copy of the graph with variables replaced, by name."""
+def substituted(
+    outputs: Iterable[Output], values: Mapping[str, Output], name: str | None = None
+) -> list[Output]:
+    """The same outputs of a copy of the graph with variables replaced, by name.
+
+    ``name`` is the new name of the first output's node.
+    """
     outputs = tuple(outputs)
+    renamed = {outputs[0].node: name} if name else {}
     new: dict[Node, Output | Node] = {}
 
     def moved(edge: Output) -> Output:
@@ -167,7 +173,8 @@ def substituted(outputs: Iterable[Output], values: Mapping[str, Output]) -> list
             new[node] = values.get(node.name, node)
         else:
             inputs = tuple(moved(edge) for edge in node.inputs)
-            new[node] = Node(node.op, node.name, node.text, inputs, node.attrs, node.source)
+            called = renamed.get(node, node.name)
+            new[node] = Node(node.op, called, node.text, inputs, node.attrs, node.source)
     return [moved(output) for output in outputs]
 
 

@@ -113,18 +113,23 @@ class Symbol(Outputs):
         UPPER.save(self, fname, remove_amp_cast)
 
     def __call__(self, *args: Symbol, **kwargs: Any) -> Symbol:
-        """A copy with variables replaced: ``net(data=other)``."""
-        kwargs.pop("name", None)
+        """A copy with variables replaced: ``net(data=other)``; ``name`` renames its node."""
+        name = kwargs.pop("name", None)
+        if args and kwargs:
+            raise TypeError(
+                "compose only accept input Symbols either as positional or keyword arguments, "
+                "not both"
+            )
         if args:
             raise MXNetError("General composition only support kwargs for now")
         names = self.list_inputs()
-        for name, value in kwargs.items():
+        for key, value in kwargs.items():
             if not isinstance(value, Symbol):
                 raise TypeError(f"Compose expect `Symbol` as arguments, got {type(value)}")
-            if name not in names:
-                raise MXNetError(f"keyword argument name {name} not found. Candidates: {names}")
-        values = {name: single_output(name, value) for name, value in kwargs.items()}
-        return Symbol(substituted(self.outputs, values))
+            if key not in names:
+                raise MXNetError(f"keyword argument name {key} not found. Candidates: {names}")
+        values = {key: single_output(key, value) for key, value in kwargs.items()}
+        return Symbol(substituted(self.outputs, values, name))
 
     # Shapes
 

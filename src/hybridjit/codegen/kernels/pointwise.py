@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..builder import Index, LoopBuilder
+from ..elements import ELEMENTS
 from ..spec import PointwiseSpec
 from .arguments import Arguments
 from .program import evaluate
@@ -26,8 +27,11 @@ def emit_pointwise(b: LoopBuilder, spec: PointwiseSpec, args: Arguments) -> None
     begin, end = b.share(units, args.tid, args.threads)
     with b.loop("unit", begin, end) as unit:
         place = b.split(unit.index, (0, *outer))
-        bases = [b.at(p, b.dot(place, s)) for p, s in zip(reads, spec.reads)]
-        targets = [b.at(p, b.dot(place, s)) for p, s in zip(writes, spec.writes)]
+        types = _types(spec)
+        bases, targets = (
+            [b.at(p, b.dot(place, s), ELEMENTS[t].stored) for p, s, t in zip(*side)]
+            for side in ((reads, spec.reads, types[0]), (writes, spec.writes, types[1]))
+        )
         _emit_row(b, spec, bases, targets, spec.dims[-1])
 
 
@@ -66,6 +70,17 @@ def _emit_row(
 def _emit_vector(
     b: LoopBuilder, spec: PointwiseSpec, reads: list[Any], writes: list[Any], i: Index, n: int
 ) -> None:
-    values = [read_vector(b, p, b.mul(i, s[-1]), s[-1], n) for p, s in zip(reads, spec.reads)]
-    for value, p, s in zip(evaluate(b, spec.program, values), writes, spec.writes):
-        write_vector(b, value, p, b.mul(i, s[-1]), s[-1], n)
+    types = _types(spec)
+    values = [
+        read_vector(b, p, b.mul(i, s[-1]), s[-1], n, t)
+        for p, s, t in zip(reads, spec.reads, types[0])
+    ]
+    results = evaluate(b, spec.program, values)
+    for value, p, s, t in zip(results, writes, spec.writes, types[1]):
+        write_vector(b, value, p, b.mul(i, s[-1]), s[-1], n, t)
+
+
+def _types(spec: PointwiseSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The element types of operands and results."""
+    program = spec.program
+    return program.value_types[: program.inputs], program.output_types

@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...ops.registry import lookup
+import numpy as np
+
+from ...ops.casting import is_in_floating
+from ...ops.registry import OpDef, lookup
 from ..builder import Index, LoopBuilder
-from ..spec import Program
+from ..double_math import DoubleMath
+from ..elements import converted, rounded_to_half
+from ..integer_math import IntegerMath
+from ..spec import Instr, Program
 from ..vmath import VectorMath
 from .tail import read_vector, write_vector
 
@@ -17,14 +23,38 @@ Place = tuple[Any, Index, int]
 
 def evaluate(b: LoopBuilder, program: Program, inputs: Sequence[Any]) -> list[Any]:
     """The values that the program stores, given its inputs as vectors."""
-    values = list(inputs)
-    math = VectorMath(b, values[0])
+    values, types = list(inputs), program.value_types
     for instr in program.instrs:
-        op = lookup(instr.op)
-        assert op.scalar is not None, f"{instr.op} has no scalar formula"
-        attrs = {a.name: a.default for a in op.attrs} | dict(instr.attrs)
-        values.append(op.scalar(math, *(values[i] for i in instr.args), **attrs))
+        args = [converted(b, values[i], types[i], instr.dtype) for i in instr.args]
+        values.append(_computed(b, instr, args))
     return [values[i] for i in program.outputs]
+
+
+def _computed(b: LoopBuilder, instr: Instr, args: Sequence[Any]) -> Any:
+    """One operation on operands of its element type: in that, or in f64 as its reference does."""
+    op = lookup(instr.op)
+    assert op.scalar is not None, f"{instr.op} has no scalar formula"
+    attrs = {a.name: a.default for a in op.attrs} | dict(instr.attrs)
+    if instr.dtype == "float32":
+        return op.scalar(VectorMath(b, args[0]), *args, **attrs)
+    dtype = np.dtype(instr.dtype)
+    if dtype.kind == "f" or not is_in_floating(op.ref):
+        return _in_own_type(b, op, dtype, args, attrs)
+    wide = [converted(b, value, instr.dtype, "float64") for value in args]
+    result = op.scalar(DoubleMath(b, wide[0], dtype), *wide, **attrs)
+    return converted(b, result, "float64", instr.dtype)
+
+
+def _in_own_type(
+    b: LoopBuilder, op: OpDef, dtype: np.dtype, args: Sequence[Any], attrs: dict[str, Any]
+) -> Any:
+    """The formula in the operands' type, float16 in single precision and rounded."""
+    assert op.scalar is not None
+    if dtype.kind != "f":
+        return op.scalar(IntegerMath(b, args[0], dtype), *args, **attrs)
+    math = VectorMath if dtype == np.float16 else DoubleMath
+    result = op.scalar(math(b, args[0], dtype), *args, **attrs)
+    return rounded_to_half(b, result) if dtype == np.float16 else result
 
 
 def finish(

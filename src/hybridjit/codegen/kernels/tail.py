@@ -10,29 +10,54 @@ from collections.abc import Callable
 from typing import Any
 
 from ..builder import Index, LoopBuilder
+from ..elements import ELEMENTS, held, stored
 
 
-def read_vector(b: LoopBuilder, pointer: Any, index: Index, stride: int, count: int) -> Any:
+def read_vector(
+    b: LoopBuilder, pointer: Any, index: Index, stride: int, count: int, dtype: str = "float32"
+) -> Any:
     """``count`` elements from ``index`` on, ``stride`` apart; stride 0 repeats one element."""
+    element = ELEMENTS[dtype].stored
     if stride == 0:
-        return b.splat(b.load_scalar(pointer, index))
-    if stride != 1:
-        return b.load_strided(pointer, index, stride, count)
+        raw = b.splat(b.load_scalar(pointer, index, element))
+    elif stride == -1:
+        raw = _read_backwards(b, pointer, index, count, element)
+    elif stride != 1:
+        raw = b.load_strided(pointer, index, stride, count, element)
+    elif count == b.lanes:
+        raw = b.load(pointer, index, element)
+    else:
+        raw = b.load_masked(pointer, index, b.mask_first(count), element=element)
+    return held(b, raw, dtype)
+
+
+def _read_backwards(b: LoopBuilder, pointer: Any, index: Index, count: int, element: Any) -> Any:
+    """``count`` elements that end at ``index``, the last one first."""
+    first = b.sub(index, count - 1)
     if count == b.lanes:
-        return b.load(pointer, index)
-    return b.load_masked(pointer, index, b.mask_first(count))
+        raw = b.load(pointer, first, element)
+    else:
+        raw = b.load_masked(pointer, first, b.mask_first(count), element=element)
+    return b.shuffle(raw, [*reversed(range(count)), *range(count, b.lanes)])
 
 
 def write_vector(
-    b: LoopBuilder, value: Any, pointer: Any, index: Index, stride: int, count: int
+    b: LoopBuilder,
+    value: Any,
+    pointer: Any,
+    index: Index,
+    stride: int,
+    count: int,
+    dtype: str = "float32",
 ) -> None:
     """The first ``count`` lanes of ``value`` to elements ``stride`` apart."""
+    raw = stored(b, value, dtype)
     if stride != 1:
-        b.store_strided(value, pointer, index, stride, count)
+        b.store_strided(raw, pointer, index, stride, count)
     elif count == b.lanes:
-        b.store(value, pointer, index)
+        b.store(raw, pointer, index)
     else:
-        b.store_masked(value, pointer, index, b.mask_first(count))
+        b.store_masked(raw, pointer, index, b.mask_first(count))
 
 
 def whole_and_last(
