@@ -24,7 +24,8 @@ LAYERS = [
     {"passes", "codegen", "runtime"},  # siblings: they may not see each other
     {"compiler"},
     {"nd", "sym"},  # siblings
-    {"random", "executor", "io"},
+    {"contrib", "random", "executor", "io"},
+    {"image"},
     {"initializer"},
     {"gluon"},
     {"compat", "loading", "profiling"},

@@ -6,11 +6,26 @@ the package loads no compiler; the first compiled call does.
 
 import sys
 
-from . import attribute, autograd, base, context, gluon, initializer, name, nd, random, sym, util
+from . import (
+    attribute,
+    autograd,
+    base,
+    context,
+    contrib,
+    gluon,
+    image,
+    initializer,
+    name,
+    nd,
+    random,
+    sym,
+    util,
+)
 from .attribute import AttrScope
 from .compat import install_as_mxnet
 from .compat.absent import explain_absent
 from .compat.elsewhere import place_elsewhere
+from .compat.placeholders import place_placeholders
 from .config import override
 from .context import Context, cpu, cpu_pinned, current_context, gpu, num_gpus
 from .errors import MXNetError
@@ -28,8 +43,10 @@ __version__ = "0.1.0"
 ndarray = nd
 symbol = sym
 init = initializer
+img = image
 
-for _alias, _module in {"ndarray": nd, "symbol": sym, "init": init, "model": model}.items():
+_ALIASES = {"ndarray": nd, "symbol": sym, "init": init, "model": model, "img": image}
+for _alias, _module in _ALIASES.items():
     sys.modules[f"{__name__}.{_alias}"] = _module  # `from hybridjit.ndarray import NDArray`
     for _path in [path for path in sys.modules if path.startswith(f"{_module.__name__}.")]:
         _inner = _path.removeprefix(_module.__name__)  # the same module, not a second copy of it
@@ -42,6 +59,7 @@ UPPER.save, UPPER.load = symbol_files.save, symbol_files.load
 UPPER.bind, UPPER.simple_bind = bind, simple_bind
 
 place_elsewhere(__name__)
+place_placeholders(__name__)
 explain_absent(__name__)
 
 __all__ = [
@@ -54,12 +72,15 @@ __all__ = [
     "autograd",
     "base",
     "context",
+    "contrib",
     "cpu",
     "cpu_pinned",
     "current_context",
     "get_num_threads",
     "gluon",
     "gpu",
+    "image",
+    "img",
     "init",
     "initializer",
     "install_as_mxnet",
