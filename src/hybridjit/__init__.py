@@ -15,9 +15,14 @@ from . import (
     gluon,
     image,
     initializer,
+    io,
+    metric,
+    mod,
+    model,
     name,
     nd,
     random,
+    registry,
     sym,
     util,
 )
@@ -30,7 +35,6 @@ from .config import override
 from .context import Context, cpu, cpu_pinned, current_context, gpu, num_gpus
 from .errors import MXNetError
 from .executor import bind, simple_bind
-from .io import checkpoint as model
 from .io import nd_files, symbol_files
 from .loading import load
 from .nd import NDArray
@@ -44,8 +48,9 @@ ndarray = nd
 symbol = sym
 init = initializer
 img = image
+module = mod
 
-_ALIASES = {"ndarray": nd, "symbol": sym, "init": init, "model": model, "img": image}
+_ALIASES = {"ndarray": nd, "symbol": sym, "init": init, "img": image, "module": mod}
 for _alias, _module in _ALIASES.items():
     sys.modules[f"{__name__}.{_alias}"] = _module  # `from hybridjit.ndarray import NDArray`
     for _path in [path for path in sys.modules if path.startswith(f"{_module.__name__}.")]:
@@ -83,9 +88,13 @@ __all__ = [
     "img",
     "init",
     "initializer",
+    "io",
     "install_as_mxnet",
     "load",
+    "metric",
+    "mod",
     "model",
+    "module",
     "name",
     "nd",
     "ndarray",
@@ -94,6 +103,7 @@ __all__ = [
     "set_num_threads",
     "threads",
     "random",
+    "registry",
     "sym",
     "symbol",
     "util",
