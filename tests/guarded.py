@@ -23,7 +23,19 @@ from compiling import assert_near, call, compiled, run_reference, var
 from hybridjit.codegen.call import Address, Argument, Call, Packed, Scratch
 from hybridjit.ir.plan import Step, View
 from hybridjit.runtime.executable import Executable
-from neighbours import LAYERS, TAILS, Network, conv, dense, inside, layer, network, pool, recurrent
+from neighbours import (
+    LAYERS,
+    TAILS,
+    Network,
+    conv,
+    deconv,
+    dense,
+    inside,
+    layer,
+    network,
+    pool,
+    recurrent,
+)
 from random_graphs import random_graph
 
 PAGE = mmap.PAGESIZE
@@ -128,9 +140,15 @@ def networks() -> Iterator[tuple[str, Network]]:
         yield f"row {size}", network(conv(3, (1, 3), pad=(0, 1)), (1, 2, 1, size))
         depthwise = inside(conv(size, (5, 3), num_group=size, stride=(2, 2), pad=(2, 1)))
         yield f"depthwise {size}", network(depthwise, (2, size, 5, 6))
+        turned = inside(deconv(size, (3, 4), stride=(2, 3), pad=(1, 0)))
+        yield f"deconv {size}", network(turned, (1, size, 3, 4))
         yield f"dense {size}", network(dense(size), (size, 5))
         yield f"pool {size}", network(inside(pool(kernel=(2, 3), pool_type="avg")), (1, size, 3, 4))
         yield f"softmax {size}", network(layer("softmax"), (2, size))
+        yield f"lrn {size}", network(inside(layer("LRN", nsize=7)), (2, size, 2, 3))
+        yield f"lrn first {size}", network(layer("LRN", nsize=3), (1, 4, 1, size))
+        yield f"norm {size}", network(layer("InstanceNorm", var("w"), var("b")), (1, 2, size))
+        yield f"length {size}", network(layer("L2Normalization", mode="channel"), (1, 2, size))
         yield f"across {size}", network(layer("softmax", axis=1), (2, 3, size))
         yield f"mean {size}", network(layer("mean", axis=(1,), keepdims=True), (2, size))
         yield (

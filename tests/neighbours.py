@@ -41,6 +41,12 @@ def conv(filters: int, kernel: Shape = (3, 3), **attrs: object) -> Layer:
     return layer("Convolution", *weights, kernel=kernel, num_filter=filters, **attrs)
 
 
+def deconv(filters: int, kernel: Shape, **attrs: object) -> Layer:
+    weights = (var("w"), var("b"))
+    both = {"kernel": kernel, "num_filter": filters, "no_bias": False, **attrs}
+    return layer("Deconvolution", *weights, **both)
+
+
 def pool(**attrs: object) -> Layer:
     return layer("Pooling", **attrs)
 
@@ -72,6 +78,11 @@ LAYERS: dict[str, tuple[Layer, Shape]] = {
     "depthwise": (inside(conv(19, num_group=19, pad=(1, 1))), (2, 19, 7, 8)),
     "conv1d": (inside(conv(6, (3,), pad=(1,)), 1), (2, 5, 12)),
     "conv3d": (inside(conv(5, (2, 3, 3), pad=(0, 1, 1)), 3), (1, 4, 4, 5, 6)),
+    "deconv": (inside(deconv(18, (4, 3), stride=(2, 2), pad=(1, 0), adj=(0, 1))), (2, 5, 6, 7)),
+    "deconv-depthwise": (
+        inside(deconv(17, (2, 5), stride=(3, 2), dilate=(2, 1), num_group=17)),
+        (1, 17, 4, 5),
+    ),
     "dense": (dense(21), (3, 37)),
     "dense-one-row": (dense(64), (1, 50)),
     "batch-dot": (layer("batch_dot", var("other", (3, 17, 19))), (3, 5, 17)),
@@ -81,6 +92,13 @@ LAYERS: dict[str, tuple[Layer, Shape]] = {
     "sum-last": (layer("sum", axis=(2,)), (3, 5, 33)),
     "max-middle": (layer("max", axis=(1,), keepdims=True), (2, 7, 19)),
     "layer-norm": (layer("LayerNorm", var("w"), var("b")), (3, 5, 18)),
+    "layer-norm-across": (layer("LayerNorm", var("w"), var("b"), axis=1), (2, 35, 18)),
+    "instance-norm": (layer("InstanceNorm", var("w"), var("b")), (2, 5, 6, 7)),
+    "instance-norm-last": (inside(layer("InstanceNorm", var("w"), var("b"))), (2, 19, 16, 17)),
+    "group-norm": (layer("GroupNorm", var("w"), var("b"), num_groups=3), (2, 6, 3, 5)),
+    "l2-norm": (inside(layer("L2Normalization", mode="channel")), (2, 20, 3, 4)),
+    "lrn": (layer("LRN", nsize=5, alpha=0.5), (2, 19, 3, 7)),
+    "lrn-last": (inside(layer("LRN", nsize=5, alpha=0.5)), (2, 19, 3, 7)),
     "softmax": (layer("softmax"), (3, 35)),
     "lstm": (recurrent("lstm", 19, bidirectional=True), (3, 2, 5)),
     "gru": (recurrent("gru", 18), (2, 9, 4)),

@@ -260,6 +260,10 @@ def made_by_passes() -> None:
         add("_bn_scale", (3,), variance, **attrs)
         add("_bn_shift", (3,), (3,), (3,), variance, num_args=4, **attrs)
         add("_bn_shift", (3,), (3,), (3,), variance, (3,), num_args=5, **attrs)
+    for channels in (3, 17):
+        add("_instance_norm_last", (2, 5, 4, channels), (channels,), (channels,), eps=1e-3)
+        for nsize in (1, 4, 5, 41):
+            add("_lrn_last", (2, 3, 2, channels), alpha=0.1, beta=0.75, knorm=2.0, nsize=nsize)
     for what in ("points", "pixels", "halves"):
         add("_grid_constant", what=what, height=3, width=4, dtype_="float32")
     for mode, gates in (("lstm", 4), ("gru", 3), ("rnn_tanh", 1), ("rnn_relu", 1)):

@@ -157,7 +157,7 @@ def images() -> None:
     bad("_image_normalize", (2, 4, 5), error=ShapeError, says="1 or 3 channels")
     bad("_image_crop", (5, 7, 3), error=ShapeError, says="leaves the image of 5 x 7", x=5, y=0,
         width=3, height=2)  # fmt: skip
-    bad("_image_resize", (5, 7, 3), error=AttributeValueError, says="got 2", size=(2, 2), interp=2)
+    bad("_image_resize", (5, 7, 3), error=AttributeValueError, says="got 9", size=(2, 2), interp=9)
 
 
 def declare() -> None:

@@ -14,7 +14,7 @@ from hybridjit.errors import ShapeError
 from hybridjit.ir.node import Output, apply, variable
 from hybridjit.ops import OpDef, all_ops, run_ref
 from hybridjit.types import UNKNOWN, type_of
-from neighbours import LAYERS, TAILS, Network, conv, dense, inside, layer, network, pool
+from neighbours import LAYERS, TAILS, Network, conv, deconv, dense, inside, layer, network, pool
 from recorded import NETWORKS, arrays_of, as_list, block_of
 from samples import Sample, samples
 
@@ -205,6 +205,25 @@ def random_convolution(random: np.random.Generator) -> Network | None:
     return network(inside(make, axes) if random.random() < 0.5 else make, (batch, channels, *image))
 
 
+def random_deconvolution(random: np.random.Generator) -> Network | None:
+    """One that leaves something of its result, or None."""
+    axes = int(random.choice([1, 2, 2, 3]))
+
+    def sizes(low: int, high: int) -> tuple[int, ...]:
+        return tuple(int(n) for n in random.integers(low, high, axes))
+
+    image, kernel, stride, dilate = sizes(1, 7), sizes(1, 5), sizes(1, 4), sizes(1, 4)
+    pad = tuple(int(random.integers(0, 2 * k)) for k in kernel)
+    adj = tuple(int(random.integers(0, s)) for s in stride)
+    full = [(k - 1) * d + 1 + (n - 1) * s for n, k, s, d in zip(image, kernel, stride, dilate)]
+    if any(f - 2 * p + a < 1 for f, p, a in zip(full, pad, adj)):
+        return None
+    groups = int(random.choice([1, 2, 17]))
+    make = deconv(groups * int(random.choice([1, 2, 16])), kernel, stride=stride, dilate=dilate,
+                  pad=pad, adj=adj, num_group=groups)  # fmt: skip
+    return network(inside(make, axes), (int(random.integers(1, 4)), groups * 2, *image))
+
+
 def random_pooling(random: np.random.Generator) -> Network:
     kernel = tuple(int(n) for n in random.integers(1, 5, 2))
     make = pool(
@@ -229,6 +248,9 @@ def test_windows_at_random(seed: int, kernels):
             check_network(net, kernels)
             checked += 1
     check_network(random_pooling(random), kernels)
+    net = random_deconvolution(random)
+    if net is not None:
+        check_network(net, kernels)
 
 
 @pytest.mark.parametrize("batch", [1, 2, 5, 0])

@@ -29,7 +29,7 @@ from hybridjit.cli.model import Model, parameters, read_model, stand_in, variabl
 from hybridjit.codegen.jit import find_target
 from hybridjit.codegen.peak import measure_flops
 from hybridjit.compiler import Journal, Options, compile_graph
-from hybridjit.loading import sort_variables
+from hybridjit.ir.roles import sort_variables
 from hybridjit.profiling import Report, algorithm, measure, profile
 from hybridjit.runtime.profiling import bytes_moved
 from hybridjit.runtime.threads import threads

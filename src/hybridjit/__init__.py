@@ -6,16 +6,35 @@ the package loads no compiler; the first compiled call does.
 
 import sys
 
-from . import attribute, autograd, base, context, gluon, initializer, name, nd, random, sym, util
+from . import (
+    attribute,
+    autograd,
+    base,
+    context,
+    contrib,
+    gluon,
+    image,
+    initializer,
+    io,
+    metric,
+    mod,
+    model,
+    name,
+    nd,
+    random,
+    registry,
+    sym,
+    util,
+)
 from .attribute import AttrScope
 from .compat import install_as_mxnet
 from .compat.absent import explain_absent
 from .compat.elsewhere import place_elsewhere
+from .compat.placeholders import place_placeholders
 from .config import override
 from .context import Context, cpu, cpu_pinned, current_context, gpu, num_gpus
 from .errors import MXNetError
 from .executor import bind, simple_bind
-from .io import checkpoint as model
 from .io import nd_files, symbol_files
 from .loading import load
 from .nd import NDArray
@@ -28,8 +47,11 @@ __version__ = "0.1.0"
 ndarray = nd
 symbol = sym
 init = initializer
+img = image
+module = mod
 
-for _alias, _module in {"ndarray": nd, "symbol": sym, "init": init, "model": model}.items():
+_ALIASES = {"ndarray": nd, "symbol": sym, "init": init, "img": image, "module": mod}
+for _alias, _module in _ALIASES.items():
     sys.modules[f"{__name__}.{_alias}"] = _module  # `from hybridjit.ndarray import NDArray`
     for _path in [path for path in sys.modules if path.startswith(f"{_module.__name__}.")]:
         _inner = _path.removeprefix(_module.__name__)  # the same module, not a second copy of it
@@ -42,6 +64,7 @@ UPPER.save, UPPER.load = symbol_files.save, symbol_files.load
 UPPER.bind, UPPER.simple_bind = bind, simple_bind
 
 place_elsewhere(__name__)
+place_placeholders(__name__)
 explain_absent(__name__)
 
 __all__ = [
@@ -54,17 +77,24 @@ __all__ = [
     "autograd",
     "base",
     "context",
+    "contrib",
     "cpu",
     "cpu_pinned",
     "current_context",
     "get_num_threads",
     "gluon",
     "gpu",
+    "image",
+    "img",
     "init",
     "initializer",
+    "io",
     "install_as_mxnet",
     "load",
+    "metric",
+    "mod",
     "model",
+    "module",
     "name",
     "nd",
     "ndarray",
@@ -73,6 +103,7 @@ __all__ = [
     "set_num_threads",
     "threads",
     "random",
+    "registry",
     "sym",
     "symbol",
     "util",

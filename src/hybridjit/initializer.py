@@ -10,17 +10,14 @@ from __future__ import annotations
 import json
 import logging
 import re
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from . import nd
+from . import nd, registry
 from . import random as _random
 from .nd import NDArray
-
-_REGISTRY: dict[str, type[Initializer]] = {}
 
 
 class InitDesc(str):
@@ -128,53 +125,9 @@ def _mean_magnitude(arr: NDArray) -> str:
 # ---- registry ---------------------------------------------------------------------------------
 
 
-def register(klass: type[Initializer]) -> type[Initializer]:
-    """Make an Initializer subclass known under its lower-cased name. Usable as a decorator."""
-    return _register_as(klass, klass.__name__)
-
-
-def alias(*names: str) -> Callable[[type[Initializer]], type[Initializer]]:
-    """Make a class known under further names. Usable as a decorator."""
-
-    def decorate(klass: type[Initializer]) -> type[Initializer]:
-        for name in names:
-            _register_as(klass, name)
-        return klass
-
-    return decorate
-
-
-def _register_as(klass: type[Initializer], name: str) -> type[Initializer]:
-    if not issubclass(klass, Initializer):
-        raise TypeError(f"only a subclass of Initializer can be registered, got {klass}")
-    key = name.lower()
-    if _REGISTRY.get(key, klass) is not klass:
-        warnings.warn(
-            f"New initializer {klass.__module__}.{klass.__name__} registered with name {key} "
-            f"is overriding existing initializer {_REGISTRY[key].__name__}",
-            stacklevel=3,
-        )
-    _REGISTRY[key] = klass
-    return klass
-
-
-def create(init: Any, **kwargs: Any) -> Initializer:
-    """An initialiser from itself, from a name, or from the text of :meth:`Initializer.dumps`.
-
-    Raises AssertionError for anything else and for a name that is not registered.
-    """
-    if isinstance(init, Initializer):
-        return init
-    assert isinstance(init, str), (
-        f"initializer must be a registered name, text of dumps() or an Initializer, got {init!r}"
-    )
-    if init.startswith("["):
-        init, kwargs = json.loads(init)
-    key = init.lower()
-    assert key in _REGISTRY, (
-        f"{init} is not registered. Please register with initializer.register first"
-    )
-    return _REGISTRY[key](**kwargs)
+register = registry.get_register_func(Initializer, "initializer")
+alias = registry.get_alias_func(Initializer, "initializer")
+create = registry.get_create_func(Initializer, "initializer")
 
 
 # ---- constants --------------------------------------------------------------------------------

@@ -18,7 +18,8 @@ from ..errors import MXNetError, UnknownOpError
 from ..io import params as params_file
 from ..io import symbol_json
 from ..ir.node import Output, topological
-from ..loading import Reading, Roles, bare_name, is_learned, roles_of
+from ..ir.roles import Reading, Roles, is_learned, roles_of
+from ..loading import bare_name
 from ..ops import lookup
 from ..sym.outputs import auxiliary_nodes
 from ..table import indented, table

@@ -17,15 +17,8 @@ import numpy as np
 from ..errors import MXNetError
 from ..io import symbol_json
 from ..ir.node import Output
-from ..loading import (
-    Roles,
-    load_params,
-    readings,
-    require_parameters,
-    sort_variables,
-    variables,
-    without_labels,
-)
+from ..ir.roles import Roles, readings, sort_variables, variables, without_labels
+from ..loading import load_params, require_parameters
 from ..passes.infer import infer_node_types
 from ..types import FLOAT32, TensorType, type_of
 from .arguments import UsageError, once

@@ -11,12 +11,23 @@ from __future__ import annotations
 from ..ir.plan import Step, View
 from ..ops.rules import reduced_axes
 from ..types import product
-from .call import Address, Argument, Call, Setting, broadcast_strides, build_program, views_of
+from .call import (
+    Address,
+    Argument,
+    Call,
+    Setting,
+    broadcast_strides,
+    build_program,
+    off_default,
+    views_of,
+)
 from .choose_conv import choose_conv, choose_gemm, five, three
+from .choose_deconv import choose_deconv
+from .choose_norm import choose_lrn, choose_norm
 from .choose_rnn import choose_recurrent
+from .elements import MOVED_AS
 from .spec import (
     Ints,
-    LayerNormSpec,
     PointwiseSpec,
     PoolSpec,
     Program,
@@ -44,7 +55,9 @@ def _choose_pointwise(step: Step, setting: Setting) -> tuple[Call, ...]:
 
 
 def _choose_copy(step: Step, setting: Setting) -> tuple[Call, ...]:
-    return (_pointwise_call(Program(1), list(step.reads), list(step.writes)),)
+    moved_as = MOVED_AS[step.reads[0].dtype.itemsize]
+    program = Program(1, types=off_default((moved_as,)))
+    return (_pointwise_call(program, list(step.reads), list(step.writes)),)
 
 
 def _pointwise_call(program: Program, reads: list[View], writes: list[View]) -> Call:
@@ -139,16 +152,6 @@ def _choose_reduce(step: Step, setting: Setting) -> tuple[Call, ...]:
     return (Call(spec, args, product(shape)),)
 
 
-def _choose_norm(step: Step, setting: Setting) -> tuple[Call, ...]:
-    anchor = step.group.anchor
-    views = views_of(step, anchor.inputs)
-    shape = anchor.shape
-    spec = LayerNormSpec(size=shape[-1], eps=anchor.attrs["eps"])
-    tensors = (*views, step.writes[0])
-    args: tuple[Argument, ...] = (*map(Address, tensors), product(shape[:-1]))
-    return (Call(spec, args, 8 * product(shape)),)
-
-
 def _choose_softmax(step: Step, setting: Setting) -> tuple[Call, ...]:
     anchor = step.group.anchor
     axis = anchor.attrs["axis"] % len(anchor.shape)
@@ -164,10 +167,12 @@ _CHOOSERS = {
     "pointwise": _choose_pointwise,
     "copy": _choose_copy,
     "conv": choose_conv,
+    "deconv": choose_deconv,
     "gemm": choose_gemm,
     "pool": _choose_pool,
     "softmax": _choose_softmax,
     "reduce": _choose_reduce,
-    "norm": _choose_norm,
+    "lrn": choose_lrn,
+    "norm": choose_norm,
     "recurrent": choose_recurrent,
 }

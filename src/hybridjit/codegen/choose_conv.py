@@ -93,7 +93,7 @@ def choose_conv(step: Step, setting: Setting) -> tuple[Call, ...]:
         program=program,
     )
     extra = tuple(Address(v) for v in (*others, *step.writes))
-    return (_call(layer, anchor, Address(x), extra, x.shape[0], setting),)
+    return (call_of(layer, anchor, Address(x), extra, x.shape[0], setting),)
 
 
 def choose_gemm(step: Step, setting: Setting) -> tuple[Call, ...]:
@@ -120,7 +120,7 @@ def choose_gemm(step: Step, setting: Setting) -> tuple[Call, ...]:
         program=program,
     )
     extra = tuple(Address(v) for v in (*others, *step.writes))
-    return (_call(layer, anchor, Address(x), extra, 1, setting),)
+    return (call_of(layer, anchor, Address(x), extra, 1, setting),)
 
 
 def _choose_matmul(step: Step, target: Target) -> tuple[Call, ...]:
@@ -173,7 +173,7 @@ def _columns(strides: Ints) -> Ints:
     return (0, 0, 0, strides[0], strides[1])
 
 
-def _call(
+def call_of(
     layer: Layer,
     anchor: Value,
     x: Address,
@@ -181,6 +181,7 @@ def _call(
     batch: int,
     setting: Setting,
 ) -> Call:
+    """The kernel call of a layer; the anchor's second and third input are weight and bias."""
     target, work = setting.target, layer.operations // 2 * batch
     weight = setting.params[anchor.inputs[1].value]
     candidates = algorithms(layer, target, setting.winograd)
@@ -338,6 +339,7 @@ def _flattened(layer: Layer) -> Layer:
     """A 1x1 convolution whose lines follow each other is one long line."""
     one = (1, 1, 1)
     plain = layer.kernel == layer.stride == one and layer.pad == (0, 0, 0)
+    plain = plain and layer.inp == layer.out
     depth, height, width = layer.out
 
     def follows(s: Ints) -> bool:

@@ -158,4 +158,48 @@ class RecurrentPacking:
             full[block, :, :, rows.shape[1] :] = 0
 
 
-Packing = ConvPacking | ChannelPacking | DepthwisePacking | WinogradPacking | RecurrentPacking
+@dataclass(frozen=True)
+class PhasePacking:
+    """Weights [C, kd, kh, kw, F / groups] of a transposed convolution, for one of its phases.
+
+    A phase is a plain convolution by every ``step``-th tap from ``first`` on, ``count`` of them,
+    backwards; ``inner`` packs its weights [F, taps, C / groups]. A phase without taps has one that
+    is zero.
+    """
+
+    inner: ConvPacking | DepthwisePacking | WinogradPacking
+    groups: int
+    first: tuple[int, ...]
+    step: tuple[int, ...]
+    count: tuple[int, ...]
+
+    def size(self, weight: np.ndarray) -> int:
+        return self.inner.size(self._turned(weight))
+
+    def pack(self, weight: np.ndarray, out: np.ndarray) -> None:
+        self.inner.pack(self._turned(weight), out)
+
+    def _turned(self, weight: np.ndarray) -> np.ndarray:
+        channels, filters = weight.shape[0] // self.groups, weight.shape[-1]
+        rank = weight.ndim - 2
+        taps = [
+            first + step * np.arange(count)[::-1]
+            for first, step, count in zip(self.first, self.step, self.count)
+        ]
+        if 0 in self.count:
+            shape = (self.groups * filters, *(1,) * rank, channels)
+            return np.zeros(shape, weight.dtype)
+        chosen = weight[np.ix_(np.arange(weight.shape[0]), *taps, np.arange(filters))]
+        split = chosen.reshape(self.groups, channels, *self.count, filters)
+        turned = split.transpose(0, -1, *range(2, 2 + rank), 1)
+        return turned.reshape(-1, *self.count, channels)
+
+
+Packing = (
+    ConvPacking
+    | ChannelPacking
+    | DepthwisePacking
+    | WinogradPacking
+    | RecurrentPacking
+    | PhasePacking
+)

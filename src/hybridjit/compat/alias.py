@@ -89,7 +89,7 @@ def _our_name(fullname: str) -> str:
     parent_name, _, leaf = fullname.rpartition(".")
     parent = sys.modules[_OURS if parent_name == _MXNET else parent_name]
     child = getattr(parent, leaf, None)
-    if isinstance(child, ModuleType):
+    if isinstance(child, ModuleType) and child.__name__.startswith(_OURS):
         return child.__name__
     name = f"{parent.__name__}.{leaf}"
     _refuse_absent(name.partition(".")[2])

@@ -1,6 +1,6 @@
 """Gluon: nets as Python classes, run line by line or hybridized."""
 
-from . import contrib, loss, model_zoo, nn, parameter, rnn, utils
+from . import contrib, data, loss, model_zoo, nn, parameter, rnn, utils
 from .block import Block
 from .hybrid_block import HybridBlock
 from .parameter import Constant, Parameter, ParameterDict
@@ -14,6 +14,7 @@ __all__ = [
     "ParameterDict",
     "SymbolBlock",
     "contrib",
+    "data",
     "loss",
     "model_zoo",
     "nn",

@@ -50,10 +50,10 @@ def _output_axis(window: Window, axis: int, size: int, adj: int, target: int) ->
     return out, pad
 
 
-def _output_axes(
+def output_axes(
     window: Window, sizes: PartialShape, adj: Shape, target_shape: Shape
 ) -> list[tuple[int | None, int]]:
-    """(output size, cropped cells) per spatial axis; an unknown size gives (None, 0)."""
+    """(output size, cropped leading cells) per spatial axis; an unknown size gives (None, 0)."""
     adj = spatial(adj, window.rank, 0, "adj")
     target = spatial(target_shape, window.rank, 0, "target_shape")
     return [
@@ -92,7 +92,7 @@ def _infer_deconvolution(
     check_weight(ins[1].shape, expected, 0, 1)
     new_ins = [data, fill(ins[1], expected, dtype)]
     new_ins += [fill(bias, (num_filter,), dtype) for bias in ins[2:]]
-    out_sizes = tuple(n for n, _ in _output_axes(window, sizes, adj, target_shape))
+    out_sizes = tuple(n for n, _ in output_axes(window, sizes, adj, target_shape))
     out = join_axes(data.shape[0], num_filter, out_sizes, last)
     return tuple(new_ins), merged(outs, (TensorType(out, dtype),))
 
@@ -130,7 +130,7 @@ def _deconvolution(
     last = is_channel_last(layout, window.rank)
     x, w = (widened(np.moveaxis(a, -1, 1) if last else a) for a in (data, weight))
     sizes = x.shape[2:]
-    out, crop = zip(*_output_axes(window, sizes, adj, target_shape))
+    out, crop = zip(*output_axes(window, sizes, adj, target_shape))
     batch, channels = x.shape[0], x.shape[1] // num_group
     w = w.reshape(num_group, channels, num_filter // num_group * product(kernel))
     cols = w.swapaxes(1, 2) @ x.reshape(batch, num_group, channels, product(sizes))
@@ -145,7 +145,7 @@ DECONVOLUTION = register(
     weight_and_bias,
     "kernel:shape! stride:shape=() dilate:shape=() pad:shape=() adj:shape=() "
     "target_shape:shape=() num_filter:int! num_group:int=1 no_bias:bool=True layout:layout?=None",
-    kind=Kind.HOST,
+    kind=Kind.CONV,
     infer=_infer_deconvolution,
     ref=_deconvolution,
     doc="The transpose of Convolution; weight (C, num_filter/num_group, k...).",

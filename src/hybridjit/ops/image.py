@@ -9,7 +9,8 @@ import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..types import FLOAT32, Shape, TensorType, shape_text
-from .casting import convert, widened
+from .casting import widened
+from .interpolation import METHODS, resample
 from .registry import Kind, register
 from .rules import forward, require_float
 
@@ -127,34 +128,19 @@ def _target(rows: int, columns: int, size: Shape, keep_ratio: bool) -> Shape:
 def _infer_resize(data: TensorType, *, size: Shape, keep_ratio: bool, interp: int) -> TensorType:
     """(..., height, width, C)."""
     _check_image(data)
-    if interp not in (0, 1):
-        raise AttributeValueError(f"interp is 0 (nearest) or 1 (bilinear), got {interp}")
+    if interp not in METHODS:
+        known = ", ".join(f"{number} ({name})" for number, name in METHODS.items())
+        raise AttributeValueError(f"interp is one of {known}, got {interp}")
     *lead, rows, columns, channels = data.dims
     if not rows or not columns:
         raise ShapeError(f"an image of {rows} x {columns} has no pixels")
     return data.with_shape((*lead, *_target(rows, columns, size, keep_ratio), channels))
 
 
-def _sources(out: int, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Two neighbours and the weight of the second, cells being centred at i + 0.5."""
-    at = np.clip((np.arange(out) + 0.5) * (size / out) - 0.5, 0, size - 1)
-    low = at.astype(np.int64)
-    return low, np.minimum(low + 1, size - 1), at - low
-
-
 def _resize(data: np.ndarray, *, size: Shape, keep_ratio: bool, interp: int) -> np.ndarray:
-    """Nearest cell, or bilinear; integers are rounded."""
-    rows, columns = data.shape[-3:-1]
-    height, width = _target(rows, columns, size, keep_ratio)
-    if interp == 0:
-        y, x = (np.arange(n) * m // n for n, m in ((height, rows), (width, columns)))
-        return data[..., y[:, None], x, :]
-    (top, bottom, fy), (left, right, fx) = _sources(height, rows), _sources(width, columns)
-    v = data.astype(np.float64)
-    fy, fx = fy[:, None, None], fx[:, None]
-    lines = v[..., top, :, :] * (1 - fy) + v[..., bottom, :, :] * fy
-    y = lines[..., left, :] * (1 - fx) + lines[..., right, :] * fx
-    return convert(np.rint(y) if data.dtype.kind in "iu" else y, data.dtype)
+    """The picture with OpenCV's method of this number; integers are rounded."""
+    height, width = _target(data.shape[-3], data.shape[-2], size, keep_ratio)
+    return resample(data, height, width, interp)
 
 
 register(

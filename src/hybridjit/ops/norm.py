@@ -149,6 +149,24 @@ register(
 )
 
 
+def _instance_norm_last(
+    data: np.ndarray, gamma: np.ndarray, beta: np.ndarray, *, eps: float
+) -> np.ndarray:
+    y = _instancenorm(np.moveaxis(data, -1, 1), gamma, beta, eps=eps)
+    return np.ascontiguousarray(np.moveaxis(y, 1, -1))
+
+
+register(
+    "_instance_norm_last",
+    "data gamma beta",
+    "eps:float!",
+    kind=Kind.NORM,
+    infer=forward(lambda data, gamma, beta, eps: data),
+    ref=_instance_norm_last,
+    doc="InstanceNorm of data with channels last; made by the compiler only.",
+)
+
+
 def _infer_groupnorm(
     ins: Types, outs: Types, *, num_groups: int, output_mean_var: bool, **attrs: Any
 ) -> tuple[Types, Types]:
@@ -264,6 +282,19 @@ register(
     infer=_infer_lrn,
     ref=_lrn,
     doc="Divide by a power of the energy of neighbouring channels.",
+)
+
+
+register(
+    "_lrn_last",
+    "data",
+    "alpha:float! beta:float! knorm:float! nsize:int!",
+    kind=Kind.NORM,
+    infer=forward(lambda data, **attrs: data),
+    ref=lambda data, **attrs: np.ascontiguousarray(
+        np.moveaxis(_lrn(np.moveaxis(data, -1, 1), **attrs), 1, -1)
+    ),
+    doc="LRN of data with channels last; made by the compiler only.",
 )
 
 

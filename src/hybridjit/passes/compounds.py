@@ -181,7 +181,8 @@ def warped_grid(value: Value, match: Match) -> Replacement:
 
 def _grid_constant(value: Value, what: str) -> Use:
     height, width = value.shape[2:]
-    attrs: dict[str, Any] = {"what": what, "height": height, "width": width, "dtype": value.type.dtype}
+    attrs: dict[str, Any] = {"height": height, "width": width, "dtype": value.type.dtype}
+    attrs["what"] = what
     return Use(make("_grid_constant", f"{value.name}:{what}", [], **attrs))
 
 

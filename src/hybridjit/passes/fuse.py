@@ -11,14 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from ..ir.graph import Graph, Group, Value
 from ..ops.registry import Kind
 from ..ops.rules import reduced_axes
 from ..types import FLOAT32
 
+_BOOL = np.dtype("bool")
 VIEWS = frozenset({"_reshape_to", "transpose", "slice", "broadcast_to"})
 _ANCHORS = {
     "Convolution": "conv",
+    "Deconvolution": "deconv",
     "FullyConnected": "gemm",
     "batch_dot": "gemm",
     "Pooling": "pool",
@@ -30,10 +34,16 @@ _ANCHORS = {
     "max": "reduce",
     "min": "reduce",
     "LayerNorm": "norm",
+    "InstanceNorm": "norm",
+    "_instance_norm_last": "norm",
+    "GroupNorm": "norm",
+    "L2Normalization": "norm",
+    "LRN": "lrn",
+    "_lrn_last": "lrn",
     "_rnn_steps": "recurrent",
 }
 # Kinds whose kernels end in a store that can compute more first.
-_WITH_EPILOGUE = frozenset({"conv", "gemm", "pool", "pointwise"})
+_WITH_EPILOGUE = frozenset({"conv", "deconv", "gemm", "pool", "pointwise"})
 
 
 @dataclass
@@ -56,29 +66,32 @@ def group_kind(value: Value, graph: Graph) -> str:
     assert value.op is not None
     if any(t.size == 0 for t in value.types) or any(u.type.size == 0 for u in value.inputs):
         return "host"
-    if value.op.name in VIEWS and _is_simple_view(value):
+    if value.op.name in VIEWS and (not value.is_op("transpose") or value.attrs["axes"]):
         return "view"
-    if any(t.dtype != FLOAT32 for t in (*value.types, *(u.type for u in value.inputs))):
-        return "host"
     if value.is_op("Concat"):
         return "concat"
     if value.op.kind is Kind.POINTWISE and value.op.scalar is not None and value.inputs:
         return "pointwise" if _broadcasts(value) else "host"
+    if not _is_single(value):
+        return "host"
     kind = _ANCHORS.get(value.op.name, "host")
     return kind if _is_supported(value, kind, graph) else "host"
 
 
+def _is_single(value: Value) -> bool:
+    """Whether all operands and results are float32."""
+    return all(t.dtype == FLOAT32 for t in (*value.types, *(u.type for u in value.inputs)))
+
+
 def _broadcasts(value: Value) -> bool:
-    """Whether the operands line up from the last axis: ``where`` may have a condition for rows."""
+    """Whether the operands line up from the last axis, and count as the result's element type.
+
+    Before ``simplify``, the condition of a ``where`` may be one for rows, and of any type.
+    """
     if value.is_op("where"):
-        return value.inputs[0].type.shape == value.shape
+        condition = value.inputs[0].type
+        return condition.shape == value.shape and condition.dtype in (value.type.dtype, _BOOL)
     return not value.is_op("LeakyReLU") or len(value.inputs) == 1
-
-
-def _is_simple_view(value: Value) -> bool:
-    if value.is_op("slice"):
-        return all(s is None or s > 0 for s in value.attrs["step"])
-    return not value.is_op("transpose") or bool(value.attrs["axes"])
 
 
 def _is_supported(value: Value, kind: str, graph: Graph) -> bool:
@@ -87,8 +100,8 @@ def _is_supported(value: Value, kind: str, graph: Graph) -> bool:
     It does to what ``simplify`` and ``layout`` make; they may have been left out.
     """
     attrs = value.attrs
-    if value.is_op("Convolution", "FullyConnected"):
-        if not (_is_channels_last(value) if kind == "conv" else _is_on_rows(value)):
+    if value.is_op("Convolution", "Deconvolution", "FullyConnected"):
+        if not (_is_on_rows(value) if kind == "gemm" else _is_channels_last(value)):
             return False
         if all(u.value in graph.params for u in value.inputs[1:]):
             return True
@@ -105,8 +118,7 @@ def _is_supported(value: Value, kind: str, graph: Graph) -> bool:
     if kind == "recurrent":
         return all(u.value in graph.params for u in value.inputs[1:3])
     if kind == "norm":
-        last = attrs["axis"] in (-1, len(value.shape) - 1)
-        return last and len(value.types) == 1
+        return len(value.types) == 1
     return kind != "host"
 
 
@@ -180,6 +192,8 @@ class _Fusion:
     def _obstacle(self, value: Value, group: _Building) -> str:
         if group.kind not in _WITH_EPILOGUE:
             return f"a {group.kind} has no epilogue"
+        if group.kind != "pointwise" and not _is_single(value):
+            return f"a {group.kind} kernel ends in float32"
         if group.members[0].shape != value.shape:
             return f"{group.members[0].type} is not its shape {value.type}"
         for other in self._sources(value, group):

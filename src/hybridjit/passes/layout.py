@@ -16,11 +16,12 @@ from .moves import reshaped, transposed
 from .simplify import REDUNDANT
 
 _LAYOUTS = {3: "NWC", 4: "NHWC", 5: "NDHWC"}
+_WINDOWED = ("Convolution", "Deconvolution", "Pooling")
 
 
 def choose_layouts(graph: Graph, fired: list[str] | None = None) -> Graph:
     """Rewrite convolution regions to channels last."""
-    if not any(v.is_op("Convolution", "Pooling") for v in graph.values):
+    if not any(v.is_op(*_WINDOWED) for v in graph.values):
         return graph
     moved = _Relayout(graph).run()
     return rewrite(rewrite(moved, (dense_after_flatten,), fired), REDUNDANT, fired)
@@ -76,7 +77,7 @@ class _Relayout:
             return None
         if value.type.dtype is None or value.type.dtype.name != "float32":
             return None
-        if value.is_op("Convolution", "Pooling"):
+        if value.is_op(*_WINDOWED):
             return self._windowed(value)
         if not any(u in self.last and u not in self.first for u in value.inputs):
             return None
@@ -84,6 +85,13 @@ class _Relayout:
             return self._pointwise(value)
         if value.is_op("Concat"):
             return self._with_axis(value, "dim")
+        if value.is_op("InstanceNorm") and len(value.types) == 1:
+            return self._instance_norm(value)
+        if value.is_op("LRN"):
+            last = [self.as_last(value.inputs[0])]
+            return Use(make("_lrn_last", value.name, last, value.source, **value.attrs))
+        if value.is_op("L2Normalization") and value.attrs["mode"] != "spatial":
+            return self._l2_norm(value)
         if value.is_op("softmax", "log_softmax", "softmin") and len(value.inputs) == 1:
             return self._with_axis(value, "axis")
         return None
@@ -96,7 +104,7 @@ class _Relayout:
             return None
         rank = len(value.shape)
         inputs = [self.as_last(value.inputs[0])]
-        if value.is_op("Convolution"):
+        if value.is_op("Convolution", "Deconvolution"):
             weight = self.as_first(value.inputs[1])
             axes = to_last(rank)
             inputs.append(transposed(weight, axes, f"{value.name}:weight_last"))
@@ -125,6 +133,21 @@ class _Relayout:
         inputs = [self.as_last(u) for u in value.inputs]
         attrs = dict(value.attrs) | {key: axis}
         return Use(make(value.op.name, value.name, inputs, value.source, **attrs))  # type: ignore[union-attr]
+
+    def _instance_norm(self, value: Value) -> Use:
+        inputs = [self.as_last(value.inputs[0]), *map(self.as_first, value.inputs[1:])]
+        eps = value.attrs["eps"]
+        return Use(make("_instance_norm_last", value.name, inputs, value.source, eps=eps))
+
+    def _l2_norm(self, value: Value) -> Use:
+        """Each place, or each sample, is a row of its own, in whatever order its elements are."""
+        last = self.as_last(value.inputs[0])
+        shape = last.type.dims
+        rows = shape[0] if value.attrs["mode"] == "instance" else product(shape[:-1])
+        flat = reshaped(last, (rows, last.type.size // rows), f"{value.name}:rows")
+        attrs = dict(value.attrs) | {"mode": "instance"}
+        norm = make("L2Normalization", f"{value.name}:norm", [flat], value.source, **attrs)
+        return reshaped(Use(norm), shape, value.name)
 
 
 @rule("dense(flatten(to_nchw(x)), w)  =>  dense(flatten(x), w with its columns reordered)")

@@ -16,7 +16,7 @@ from ..types import Shape, TensorType
 
 ALIGNMENT = 64
 # Kinds whose kernels take and give contiguous data only.
-PACKED_READERS = frozenset({"softmax", "reduce", "norm"})
+PACKED_READERS = frozenset({"softmax", "reduce", "norm", "lrn"})
 
 
 def plan_memory(graph: Graph) -> Plan:
@@ -140,8 +140,10 @@ class _Planner:
     def _readable(self, use: Use, group: Group) -> View:
         """The view that the group reads; a packed copy where its kernel needs one."""
         view = self.views[use]
-        if use not in group.anchor.inputs:
+        if use not in group.anchor.inputs or group.kind in ("pointwise", "host"):
             return view
+        if min(view.strides, default=0) < 0:
+            return self._copied(use, f"the {group.kind} kernel does not read backwards")
         if group.kind in PACKED_READERS and not view.is_contiguous:
             return self._copied(use, f"the {group.kind} kernel reads packed data")
         if group.kind == "pool" and view.strides[-1] != 1 and view.shape[-1] != 1:
@@ -181,7 +183,7 @@ class _Planner:
         Only operands of the pointwise part qualify: there an element is read before the same
         element is written, by the same thread.
         """
-        if group.kind not in ("conv", "gemm", "pointwise") or len(group.outputs) > 1:
+        if group.kind not in ("conv", "deconv", "gemm", "pointwise") or len(group.outputs) > 1:
             return None
         taken = set(group.anchor.inputs) if group.kind != "pointwise" else set()
         for source, view in zip(group.inputs, reads):
@@ -191,7 +193,7 @@ class _Planner:
                 continue
             alone = sum(1 for v in reads if v.buffer == view.buffer) == 1
             if view.shape == use.type.shape and alone and self._dies(view.buffer, position):
-                return view
+                return replace(view, dtype=use.type.dtype)
         return None
 
     def _dies(self, buffer: int, position: int) -> bool:
@@ -214,9 +216,8 @@ class _Planner:
         return target
 
     def _copy(self, use: Use, target: View, reason: str) -> None:
-        kind = "copy" if use.type.dtype is not None and use.type.dtype.itemsize == 4 else "host"
         group = Group("copy", (use.value,), (use.value,))
-        self._add(kind, group, (self.views[use],), (target,), reason)
+        self._add("copy", group, (self.views[use],), (target,), reason)
 
     def _output(self, use: Use, index: int) -> View:
         """The view of graph output ``index``, copied there if its producer could not write it."""
@@ -248,12 +249,11 @@ def view_of(value: Value, source: View) -> View | None:
 
 def _sliced(value: Value, source: View) -> View:
     offset, strides = source.offset, list(source.strides)
-    begins, steps = value.attrs["begin"], value.attrs["step"] or ()
-    for axis, begin in enumerate(begins):
-        step = steps[axis] if axis < len(steps) and steps[axis] is not None else 1
-        start = 0 if begin is None else begin
-        start += source.shape[axis] if start < 0 else 0
-        offset += max(start, 0) * source.strides[axis]
+    begins, ends, steps = (value.attrs[key] for key in ("begin", "end", "step"))
+    for axis, (begin, end) in enumerate(zip(begins, ends)):
+        step = steps[axis] if steps else None
+        start, _, step = slice(begin, end, step).indices(source.shape[axis])
+        offset += start * source.strides[axis]
         strides[axis] *= step
     return replace(source, offset=offset, shape=value.shape, strides=tuple(strides))
 

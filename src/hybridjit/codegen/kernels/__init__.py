@@ -5,8 +5,9 @@ from typing import Any
 
 from .conv import emit_conv
 from .depthwise import emit_depthwise
+from .lrn import emit_lrn
 from .matmul import emit_matmul
-from .norm import emit_layernorm
+from .norm import emit_norm
 from .pointwise import emit_pointwise
 from .pool import emit_pool
 from .recurrent import emit_recurrent
@@ -17,8 +18,9 @@ from .winograd import emit_winograd
 KERNELS: dict[str, Callable[..., Any]] = {
     "conv": emit_conv,
     "depthwise": emit_depthwise,
+    "lrn": emit_lrn,
     "matmul": emit_matmul,
-    "norm": emit_layernorm,
+    "norm": emit_norm,
     "pointwise": emit_pointwise,
     "pool": emit_pool,
     "recurrent": emit_recurrent,

@@ -1,46 +1,152 @@
-"""LayerNorm over the last axis: mean, then variance around it, then scale and shift."""
+"""Normalisation by statistics of the data: mean and variance, or the length, of runs of it.
+
+The data are [rows, size, inner], and each run goes along ``size``. With inner 1 the vectors lie
+along the run; else across it, and each lane has statistics of its own. The variance is summed in
+a second pass around the mean.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ..builder import Index, LoopBuilder
-from ..spec import LayerNormSpec
+from ..spec_nn import NormSpec
 from ..vmath import VectorMath
 from .arguments import Arguments
-from .reduce import reduce_line
-from .tail import read_vector, write_vector
+from .reduce import CHAINS, reduce_line
+from .tail import read_vector, whole_and_last, write_vector
+
+# Elements of a run that are summed before they are added to the sum of all: the error of a sum
+# in f32 grows with the number of additions in a row.
+_CHUNK = 64
 
 
-def emit_layernorm(b: LoopBuilder, spec: LayerNormSpec, args: Arguments) -> None:
-    """y = (x - mean x) / sqrt(var x + eps) * gamma + beta, the variance in a second pass."""
-    x, gamma, beta, y = (args.pointer(name) for name in ("x", "gamma", "beta", "y"))
-    rows = args.integer("rows")
-    math = VectorMath(b)
-    size = b.constant(float(spec.size), b.load_scalar(gamma))
-    begin, end = b.share(rows, args.tid, args.threads)
-    with b.loop("row", begin, end) as row:
-        line = b.at(x, b.mul(row.index, spec.size))
-        target = b.at(y, b.mul(row.index, spec.size))
-        mean = b.splat(b.b.fdiv(reduce_line(b, line, spec.size, 0.0, math.add), size))
+def emit_norm(b: LoopBuilder, spec: NormSpec, args: Arguments) -> None:
+    """y = (x - mean x) / sqrt(var x + eps) * gamma + beta, or x / sqrt(sum of x^2 + eps)."""
+    _Norm(b, spec, args).emit()
 
-        def squared(value: Any, mean: Any = mean) -> Any:
-            apart = math.sub(value, mean)
-            return math.mul(apart, apart)
 
-        total = reduce_line(b, line, spec.size, 0.0, math.add, squared)
-        variance = b.splat(b.b.fdiv(total, size))
-        scale = math.div(b.splat(1.0), math.sqrt(math.add(variance, b.splat(spec.eps))))
+class _Norm:
+    def __init__(self, b: LoopBuilder, spec: NormSpec, args: Arguments) -> None:
+        self.b, self.spec, self.args = b, spec, args
+        self.x = args.pointer("x")
+        names = ("gamma", "beta") if spec.scale else ()
+        self.scales = [args.pointer(name) for name in names]
+        self.y, self.rows = args.pointer("y"), args.integer("rows")
+        self.math = VectorMath(b)
 
-        def normalise(index: Index, lanes: int, line: Any = line, target: Any = target) -> None:
-            value = math.mul(math.sub(read_vector(b, line, index, 1, lanes), mean), scale)
-            weight = read_vector(b, gamma, index, 1, lanes)
-            shifted = b.fma(value, weight, read_vector(b, beta, index, 1, lanes))
-            write_vector(b, shifted, target, index, 1, lanes)
+    def emit(self) -> None:
+        b, spec = self.b, self.spec
+        blocks = -(-spec.inner // b.lanes)
+        begin, end = b.share(b.mul(self.rows, blocks), self.args.tid, self.args.threads)
+        with b.loop("unit", begin, end) as unit:
+            row, block = b.split(unit.index, (0, blocks))
+            if spec.inner == 1:
+                self._emit_along(row)
+            else:
+                last = spec.inner - (blocks - 1) * b.lanes
+                across = partial(self._emit_across, row, b.mul(block, b.lanes))
+                whole_and_last(b, block, blocks, last, across)
 
+    # --- along ---
+
+    def _emit_along(self, row: Index) -> None:
+        b, spec = self.b, self.spec
+        at = b.mul(row, spec.size)
+        x, y = b.at(self.x, at), b.at(self.y, at)
+
+        def total(each: Callable[[Any], Any]) -> Any:
+            return b.splat(reduce_line(b, x, spec.size, 0.0, self.math.add, each))
+
+        shift, factor = self._statistics(total)
         whole = spec.size - spec.size % b.lanes
         if whole:
             with b.loop("i", 0, whole, b.lanes) as i:
-                normalise(i.index, b.lanes)
+                self._store(x, y, i.index, (row, i.index, 0), b.lanes, shift, factor)
         if spec.size % b.lanes:
-            normalise(whole, spec.size % b.lanes)
+            self._store(x, y, whole, (row, whole, 0), spec.size % b.lanes, shift, factor)
+
+    # --- across ---
+
+    def _emit_across(self, row: Index, column: Index, lanes: int) -> None:
+        b, spec = self.b, self.spec
+        at = b.add(b.mul(row, spec.size * spec.inner), column)
+        x, y = b.at(self.x, at), b.at(self.y, at)
+        shift, factor = self._statistics(lambda each: self._sum_across(x, lanes, each))
+        with b.loop("k", 0, spec.size) as k:
+            index = b.mul(k.index, spec.inner)
+            self._store(x, y, index, (row, k.index, column), lanes, shift, factor)
+
+    def _sum_across(self, x: Any, lanes: int, each: Callable[[Any], Any]) -> Any:
+        """The sum of ``each`` element of the runs, by chunks, each in independent chains."""
+        b, spec, add = self.b, self.spec, self.math.add
+
+        def term(k: Index) -> Any:
+            return each(read_vector(b, x, b.mul(k, spec.inner), 1, lanes))
+
+        def chunk(start: Index, stop: Index) -> Any:
+            with b.loop("k", start, stop, CHAINS, carry=[b.splat(0.0)] * CHAINS) as k:
+                terms = [term(b.add(k.index, j)) for j in range(CHAINS)]
+                k.yields([add(acc, value) for acc, value in zip(k.carried, terms)])
+            first, second, third, fourth = k.results
+            return add(add(first, second), add(third, fourth))
+
+        whole = spec.size - spec.size % CHAINS
+        total = b.splat(0.0)
+        if whole:
+            with b.loop("chunk", 0, whole, _CHUNK, carry=[total]) as part:
+                stop = b.min(b.add(part.index, _CHUNK), whole)
+                part.yields([add(part.carried[0], chunk(part.index, stop))])
+            total = part.results[0]
+        for k in range(whole, spec.size):
+            total = add(total, term(k))
+        return total
+
+    # --- both ---
+
+    def _statistics(self, total: Callable[[Callable[[Any], Any]], Any]) -> tuple[Any, Any]:
+        """What is taken off (None for nothing), and what the rest is multiplied by."""
+        b, spec, math = self.b, self.spec, self.math
+        mean = None
+        square = total(lambda v: math.mul(v, v)) if spec.how == "length" else None
+        if square is None:
+            size = math.const(float(spec.size))
+            mean = math.div(total(lambda v: v), size)
+
+            def squared(value: Any) -> Any:
+                apart = math.sub(value, mean)
+                return math.mul(apart, apart)
+
+            square = math.div(total(squared), size)
+        length = math.sqrt(math.add(square, math.const(spec.eps)))
+        return mean, math.div(b.splat(1.0), length)
+
+    def _store(
+        self,
+        x: Any,
+        y: Any,
+        index: Index,
+        place: tuple[Index, Index, Index],
+        lanes: int,
+        shift: Any,
+        factor: Any,
+    ) -> None:
+        b, math = self.b, self.math
+        value = read_vector(b, x, index, 1, lanes)
+        value = math.mul(value if shift is None else math.sub(value, shift), factor)
+        if self.scales:
+            gamma, beta = (self._scale(pointer, place, lanes) for pointer in self.scales)
+            value = b.fma(value, gamma, beta)
+        write_vector(b, value, y, index, 1, lanes)
+
+    def _scale(self, pointer: Any, place: tuple[Index, Index, Index], lanes: int) -> Any:
+        """gamma or beta at (row, place in the run, column)."""
+        b, spec = self.b, self.spec
+        row, along, column = place
+        if spec.scale == "row":
+            return read_vector(b, pointer, b.divmod(row, spec.period)[1], 0, lanes)
+        if spec.scale == "inner":
+            return read_vector(b, pointer, column, 1, lanes)
+        return read_vector(b, pointer, along, 1 if spec.inner == 1 else 0, lanes)

@@ -1,0 +1,144 @@
+"""Names of MXNet that can be imported and subclassed here, and say why not when they are used.
+
+In: tables of names. Out: classes under these names in hybridjit's modules, so that a program that
+trains as well as infers gets past its imports. Making an instance, or calling one that MXNet has
+as a function, raises MXNetError with the reason.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, NoReturn, TypeVar
+
+from ..errors import MXNetError
+
+_Class = TypeVar("_Class", bound=type)
+
+_TRAINS = (
+    "trains networks, and hybridjit does inference only: train with MXNet, then load the files "
+    "that export or save_parameters wrote"
+)
+_CUSTOM = (
+    "makes operators in Python, which hybridjit has no place for in a network: compute it "
+    "before or after the network, or register the operator as hybridjit's README says"
+)
+_RECORDS = (
+    "reads files of MXNet's RecordIO format, which hybridjit does not: read the images from "
+    "files of their own, with mx.image.imread"
+)
+_AUGMENTS = (
+    "augments pictures at random for training, and hybridjit does inference only: use "
+    "resize, crop and normalize"
+)
+_WORKERS = "runs worker processes, and hybridjit's DataLoader makes batches in the calling thread"
+_AMP = "converts networks to mixed precision, which hybridjit does not: use the float32 network"
+_OPTIMIZERS = [
+    *("AdaDelta", "AdaGrad", "Adam", "Adamax", "DCASGD", "FTML", "Ftrl", "LAMB", "LARS", "LBSGD"),
+    *("NAG", "Nadam", "Optimizer", "RMSProp", "SGD", "SGLD", "Signum", "Updater", "ccSGD"),
+    *("create", "get_updater"),
+]
+_SCHEDULERS = [
+    *("CosineScheduler", "FactorScheduler", "LRScheduler", "MultiFactorScheduler"),
+    "PolyScheduler",
+]
+_CALLBACKS = [
+    *("LogValidationMetricsCallback", "ProgressBar", "Speedometer", "do_checkpoint"),
+    *("log_train_metric", "module_checkpoint"),
+]
+_AMP_NAMES = [
+    *("convert_hybrid_block", "convert_model", "convert_symbol", "init", "init_trainer"),
+    *("scale_loss", "unscale"),
+]
+_TRANSFORMS = [
+    *("RandomApply", "RandomBrightness", "RandomColorJitter", "RandomContrast"),
+    *("RandomFlipLeftRight", "RandomFlipTopBottom", "RandomHue", "RandomLighting"),
+    *("RandomResizedCrop", "RandomRotation", "RandomSaturation"),
+]
+_AUGMENTERS = [
+    *("Augmenter", "BrightnessJitterAug", "CastAug", "CenterCropAug", "ColorJitterAug"),
+    *("ColorNormalizeAug", "ContrastJitterAug", "CreateAugmenter", "ForceResizeAug"),
+    *("HorizontalFlipAug", "HueJitterAug", "ImageIter", "LightingAug", "RandomCropAug"),
+    *("RandomGrayAug", "RandomOrderAug", "RandomSizedCropAug", "ResizeAug"),
+    *("SaturationJitterAug", "SequentialAug"),
+]
+_DETECTION_AUGMENTERS = [
+    *("CreateDetAugmenter", "CreateMultiRandCropAugmenter", "DetAugmenter", "DetBorrowAug"),
+    *("DetHorizontalFlipAug", "DetRandomCropAug", "DetRandomPadAug", "DetRandomSelectAug"),
+    "ImageDetIter",
+]
+_RECORD_NAMES = [
+    *("IRHeader", "MXIndexedRecordIO", "MXRecordIO", "pack", "pack_img", "unpack", "unpack_img"),
+]
+
+# Module path below the package: names, and why they cannot be used. A module that is not
+# hybridjit's own is made.
+PLACEHOLDERS: dict[str, tuple[list[str], str]] = {
+    "callback": (_CALLBACKS, _TRAINS),
+    "contrib.amp": (_AMP_NAMES, _AMP),
+    "gluon": (["Trainer"], _TRAINS),
+    "gluon.contrib.estimator": (["Estimator"], _TRAINS),
+    "gluon.data.dataloader": (["_MultiWorkerIter"], _WORKERS),
+    "gluon.data": (["RecordFileDataset"], _RECORDS),
+    "gluon.data.dataset": (["RecordFileDataset"], _RECORDS),
+    "gluon.data.vision": (["ImageRecordDataset"], _RECORDS),
+    "gluon.data.vision.datasets": (["ImageRecordDataset"], _RECORDS),
+    "gluon.data.vision.transforms": (_TRANSFORMS, _AUGMENTS),
+    "gluon.trainer": (["Trainer"], _TRAINS),
+    "image": (_AUGMENTERS + _DETECTION_AUGMENTERS, _AUGMENTS),
+    "image.detection": (_DETECTION_AUGMENTERS, _AUGMENTS),
+    "image.image": (_AUGMENTERS, _AUGMENTS),
+    "kvstore": (["KVStore", "create"], _TRAINS),
+    "lr_scheduler": (_SCHEDULERS, _TRAINS),
+    "monitor": (["Monitor"], _TRAINS),
+    "operator": (["CustomOp", "CustomOpProp"], _CUSTOM),
+    "optimizer": (_OPTIMIZERS, _TRAINS),
+    "optimizer.optimizer": (_OPTIMIZERS, _TRAINS),
+    "recordio": (_RECORD_NAMES, _RECORDS),
+}
+
+
+def place_placeholders(package: str) -> None:
+    """Sets every name of :data:`PLACEHOLDERS`, and the decorators that classes among them take."""
+    for path, (names, reason) in PLACEHOLDERS.items():
+        module = _module(package, path)
+        for name in names:
+            setattr(module, name, _placeholder(f"mxnet.{path}.{name}", reason))
+    _module(package, "operator").register = _named_registration  # type: ignore[attr-defined]
+    for path in ("optimizer", "optimizer.optimizer"):
+        optimizers = _module(package, path)
+        optimizers.register = _registration  # type: ignore[attr-defined]
+        optimizers.Optimizer.register = staticmethod(_registration)  # type: ignore[attr-defined]
+
+
+def _module(package: str, path: str) -> ModuleType:
+    """hybridjit's module at ``path``; made, with the package that it is in, where there is none."""
+    name = f"{package}.{path}"
+    if name not in sys.modules:
+        module = ModuleType(name, f"Names of ``mxnet.{path}`` that fail when they are used.")
+        module.__path__ = []  # type: ignore[attr-defined]
+        sys.modules[name] = module
+        parent, _, leaf = path.rpartition(".")
+        setattr(_module(package, parent) if parent else sys.modules[package], leaf, module)
+    return sys.modules[name]
+
+
+def _placeholder(full_name: str, reason: str) -> type:
+    """A class that can be derived from, and whose construction raises MXNetError."""
+
+    def refuse(cls: type, *args: Any, **kwargs: Any) -> NoReturn:
+        raise MXNetError(f"{full_name} {reason}")
+
+    module, _, name = full_name.rpartition(".")
+    return type(name, (), {"__new__": refuse, "__module__": module, "__doc__": reason})
+
+
+def _registration(klass: _Class) -> _Class:
+    """``@mx.optimizer.register``: the class as it is."""
+    return klass
+
+
+def _named_registration(reg_name: str) -> Callable[[_Class], _Class]:
+    """``@mx.operator.register("name")``: the class as it is."""
+    return _registration

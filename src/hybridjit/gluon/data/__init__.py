@@ -1,0 +1,22 @@
+"""Datasets, and batches from them."""
+
+from . import dataloader, dataset, sampler, vision
+from .dataloader import DataLoader
+from .dataset import ArrayDataset, Dataset, SimpleDataset
+from .sampler import BatchSampler, FilterSampler, RandomSampler, Sampler, SequentialSampler
+
+__all__ = [
+    "ArrayDataset",
+    "BatchSampler",
+    "DataLoader",
+    "Dataset",
+    "FilterSampler",
+    "RandomSampler",
+    "Sampler",
+    "SequentialSampler",
+    "SimpleDataset",
+    "dataloader",
+    "dataset",
+    "sampler",
+    "vision",
+]

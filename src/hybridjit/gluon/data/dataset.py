@@ -1,0 +1,141 @@
+"""Datasets: anything with elements at ``[0]`` to ``[len - 1]``, and what is made from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...nd import NDArray
+from . import sampler
+
+
+class Dataset:
+    """Base: ``dataset[i]`` and ``len(dataset)`` are for the subclass to define."""
+
+    def __getitem__(self, idx: int) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} has no __getitem__ of its own")
+
+    def __len__(self) -> int:
+        raise NotImplementedError(f"{type(self).__name__} has no __len__ of its own")
+
+    def filter(self, fn: Callable[[Any], Any]) -> Dataset:
+        """The elements of which ``fn`` is true; asked now, for all."""
+        return _SampledDataset(self, sampler.FilterSampler(fn, self))
+
+    def shard(self, num_shards: int, index: int) -> Dataset:
+        """Part ``index`` of ``num_shards`` consecutive ones; the first may be larger by one."""
+        assert index < num_shards, f"Shard index of out bound: {index} out of {num_shards}"
+        assert num_shards > 0, "Number of shards must be greater than 0"
+        assert index >= 0, "Index must be non-negative"
+        size, larger = divmod(len(self), num_shards)
+        start = size * index + min(index, larger)
+        length = size + (index < larger)
+        return _SampledDataset(self, sampler.SequentialSampler(length, start))
+
+    def take(self, count: int | None) -> Dataset:
+        """The first ``count`` elements; all of them for None and for more than there are."""
+        if count is None or count > len(self):
+            count = len(self)
+        return _SampledDataset(self, sampler.SequentialSampler(max(count, 0)))
+
+    def sample(self, sampler: sampler.Sampler) -> Dataset:
+        """The elements at the sampler's indices. Raises TypeError for anything but a Sampler."""
+        return _SampledDataset(self, sampler)
+
+    def transform(self, fn: Callable[..., Any], lazy: bool = True) -> Dataset:
+        """``fn`` of each element, of a tuple's parts as arguments; at once when not ``lazy``."""
+        transformed = _LazyTransformDataset(self, fn)
+        return transformed if lazy else SimpleDataset(list(_elements(transformed)))
+
+    def transform_first(self, fn: Callable[[Any], Any], lazy: bool = True) -> Dataset:
+        """``fn`` of the first part of each element, the other parts as they are."""
+        return self.transform(_TransformFirst(fn), lazy)
+
+
+def _elements(dataset: Dataset) -> list[Any]:
+    return [dataset[i] for i in range(len(dataset))]
+
+
+class SimpleDataset(Dataset):
+    """A list, or anything like it, as a dataset."""
+
+    def __init__(self, data: Sequence[Any]) -> None:
+        self._data = data
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __getitem__(self, idx: int) -> Any:
+        return self._data[idx]
+
+
+class ArrayDataset(Dataset):
+    """Several arrays or datasets of one length; an element is a tuple with one part of each.
+
+    The elements of a one-dimensional NDArray are NumPy numbers. Raises AssertionError without
+    arrays and for arrays of different lengths.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        assert args, "Needs at least 1 arrays"
+        self._length = len(args[0])
+        for i, data in enumerate(args):
+            assert len(data) == self._length, (
+                f"All arrays must have the same length; array[0] has length {self._length} "
+                f"while array[{i}] has {len(data)}."
+            )
+        self._data = [
+            data.asnumpy() if isinstance(data, NDArray) and data.ndim == 1 else data
+            for data in args
+        ]
+
+    def __getitem__(self, idx: int) -> Any:
+        if len(self._data) == 1:
+            return self._data[0][idx]
+        return tuple(data[idx] for data in self._data)
+
+    def __len__(self) -> int:
+        return self._length
+
+
+class _SampledDataset(Dataset):
+    """Another dataset's elements in a sampler's order."""
+
+    def __init__(self, dataset: Dataset, order: sampler.Sampler) -> None:
+        if not isinstance(order, sampler.Sampler):
+            raise TypeError(
+                f"Invalid sampler type: {type(order)}. Expected gluon.data.Sampler instead."
+            )
+        self._dataset = dataset
+        self._indices = list(order)
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    def __getitem__(self, idx: int) -> Any:
+        return self._dataset[self._indices[idx]]
+
+
+class _LazyTransformDataset(Dataset):
+    """A function of another dataset's elements, computed when they are asked for."""
+
+    def __init__(self, data: Dataset, fn: Callable[..., Any]) -> None:
+        self._data = data
+        self._fn = fn
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __getitem__(self, idx: int) -> Any:
+        item = self._data[idx]
+        return self._fn(*item) if isinstance(item, tuple) else self._fn(item)
+
+
+class _TransformFirst:
+    """``fn`` of the first argument; a class, so that it can be pickled."""
+
+    def __init__(self, fn: Callable[[Any], Any]) -> None:
+        self._fn = fn
+
+    def __call__(self, first: Any, *rest: Any) -> Any:
+        return (self._fn(first), *rest) if rest else self._fn(first)

@@ -1,0 +1,95 @@
+"""Samplers: the order in which a dataset's elements are taken, and how they form batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ...random import generator
+
+_LAST_BATCH = ("keep", "discard", "rollover")
+
+
+class Sampler:
+    """Base: yields indices of a dataset's elements."""
+
+    def __iter__(self) -> Iterator[Any]:
+        raise NotImplementedError(f"{type(self).__name__} has no __iter__ of its own")
+
+    def __len__(self) -> int:
+        raise NotImplementedError(f"{type(self).__name__} has no __len__ of its own")
+
+
+class SequentialSampler(Sampler):
+    """``length`` indices from ``start`` on."""
+
+    def __init__(self, length: int, start: int = 0) -> None:
+        self._length = length
+        self._start = start
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(self._start, self._start + self._length))
+
+    def __len__(self) -> int:
+        return self._length
+
+
+class RandomSampler(Sampler):
+    """The indices below ``length`` in random order, another one each time."""
+
+    def __init__(self, length: int) -> None:
+        self._length = length
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(generator().permutation(self._length).tolist())
+
+    def __len__(self) -> int:
+        return self._length
+
+
+class FilterSampler(Sampler):
+    """The indices of the elements of which ``fn`` is true."""
+
+    def __init__(self, fn: Callable[[Any], Any], dataset: Any) -> None:
+        self._indices = [i for i in range(len(dataset)) if fn(dataset[i])]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._indices)
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+
+class BatchSampler(Sampler):
+    """Lists of ``batch_size`` indices from another sampler.
+
+    The incomplete last list is kept, discarded, or (``'rollover'``) begins the next round.
+    Raises ValueError for another ``last_batch``.
+    """
+
+    def __init__(self, sampler: Sampler, batch_size: int, last_batch: str = "keep") -> None:
+        if last_batch not in _LAST_BATCH:
+            raise ValueError(
+                f"last_batch must be one of 'keep', 'discard', or 'rollover', but got {last_batch}"
+            )
+        self._sampler = sampler
+        self._batch_size = batch_size
+        self._last_batch = last_batch
+        self._left_over: list[Any] = []
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        batch, self._left_over = self._left_over, []
+        for index in self._sampler:
+            batch.append(index)
+            if len(batch) == self._batch_size:
+                yield batch
+                batch = []
+        if batch and self._last_batch == "keep":
+            yield batch
+        elif self._last_batch == "rollover":
+            self._left_over = batch
+
+    def __len__(self) -> int:
+        if self._last_batch == "keep":
+            return -(-len(self._sampler) // self._batch_size)
+        return (len(self._sampler) + len(self._left_over)) // self._batch_size

@@ -1,0 +1,158 @@
+"""Pictures as arrays: resized, cropped, bordered, normalized.
+
+In: an NDArray (height, width, channels). Out: another. Sizes are (width, height), as everywhere
+in ``mx.image``. Interpolation has OpenCV's numbers: 0 nearest, 1 bilinear, 2 bicubic, 3 area,
+4 Lanczos; where a function chooses, 9 is area for shrinking and bicubic for enlarging, and 10 is
+any of them at random.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import nd
+from ..errors import MXNetError
+from ..nd import NDArray
+from ..random import generator
+from .decoding import imdecode, imread
+
+__all__ = [
+    "center_crop",
+    "color_normalize",
+    "copyMakeBorder",
+    "fixed_crop",
+    "imdecode",
+    "imread",
+    "imresize",
+    "random_crop",
+    "resize_short",
+    "scale_down",
+]
+
+# OpenCV's border types as NumPy calls them.
+_BORDERS = {0: "constant", 1: "edge", 2: "symmetric", 3: "wrap", 4: "reflect"}
+
+
+def imresize(src: NDArray, w: int, h: int, interp: int = 1, out: NDArray | None = None) -> NDArray:
+    """The picture in the size ``w`` x ``h``."""
+    resized = nd.image.resize(src, size=(w, h), interp=interp)
+    if out is None:
+        return resized
+    out[:] = resized
+    return out
+
+
+def scale_down(src_size: tuple[int, int], size: tuple[int, int]) -> tuple[int, int]:
+    """``size`` made smaller, in its proportions, until it fits into ``src_size``."""
+    (w, h), (source_w, source_h) = size, src_size
+    if source_h < h:
+        w, h = w * source_h / h, source_h  # type: ignore[assignment]
+    if source_w < w:
+        w, h = source_w, h * source_w / w  # type: ignore[assignment]
+    return int(w), int(h)
+
+
+def _get_interp_method(interp: int, sizes: tuple[int, ...] = ()) -> int:
+    """The method for 9 and 10; ``sizes`` are old height and width, new height and width.
+
+    Raises ValueError for a number that is none of them.
+    """
+    if interp == 9:
+        if not sizes:
+            return 2
+        old_h, old_w, new_h, new_w = sizes
+        if new_h > old_h and new_w > old_w:
+            return 2
+        return 3 if new_h < old_h and new_w < old_w else 1
+    if interp == 10:
+        return int(generator().integers(0, 5))
+    if interp not in range(5):
+        raise ValueError(f"Unknown interp method {interp}")
+    return interp
+
+
+def resize_short(src: NDArray, size: int, interp: int = 2) -> NDArray:
+    """The picture with ``size`` as its shorter side, in its own proportions."""
+    h, w = src.shape[:2]
+    new_h, new_w = (size * h // w, size) if h > w else (size, size * w // h)
+    return imresize(src, new_w, new_h, _get_interp_method(interp, (h, w, new_h, new_w)))
+
+
+def fixed_crop(
+    src: Any,
+    x0: int,
+    y0: int,
+    w: int,
+    h: int,
+    size: tuple[int, int] | None = None,
+    interp: int = 2,
+) -> Any:
+    """The rectangle at column ``x0``, row ``y0``; resized to ``size`` if that is another."""
+    out = src[y0 : y0 + h, x0 : x0 + w]
+    if size is None or (w, h) == tuple(size):
+        return out
+    return imresize(out, *size, _get_interp_method(interp, (h, w, size[1], size[0])))
+
+
+def center_crop(
+    src: Any, size: tuple[int, int], interp: int = 2
+) -> tuple[Any, tuple[int, int, int, int]]:
+    """The middle of the picture in ``size``, and (x0, y0, width, height) of what was cut out.
+
+    Where the picture is too small, the largest rectangle of these proportions is enlarged.
+    """
+    h, w, _ = src.shape
+    new_w, new_h = scale_down((w, h), size)
+    x0, y0 = (w - new_w) // 2, (h - new_h) // 2
+    return fixed_crop(src, x0, y0, new_w, new_h, size, interp), (x0, y0, new_w, new_h)
+
+
+def random_crop(
+    src: Any, size: tuple[int, int], interp: int = 2
+) -> tuple[Any, tuple[int, int, int, int]]:
+    """As :func:`center_crop`, at a random place."""
+    h, w, _ = src.shape
+    new_w, new_h = scale_down((w, h), size)
+    x0 = int(generator().integers(0, w - new_w + 1))
+    y0 = int(generator().integers(0, h - new_h + 1))
+    return fixed_crop(src, x0, y0, new_w, new_h, size, interp), (x0, y0, new_w, new_h)
+
+
+def color_normalize(src: NDArray, mean: Any, std: Any = None) -> NDArray:
+    """(src - mean) / std, written into ``src``; None leaves a step out."""
+    if mean is not None:
+        src -= mean
+    if std is not None:
+        src /= std
+    return src
+
+
+def copyMakeBorder(
+    src: NDArray,
+    top: int,
+    bot: int,
+    left: int,
+    right: int,
+    type: int = 0,
+    value: float = 0.0,
+    values: tuple[float, ...] = (),
+) -> NDArray:
+    """The picture with a border around it.
+
+    ``type`` 0 fills it with ``value`` (or ``values``, one for each channel), 1 repeats the edge,
+    2 mirrors with and 4 without the edge, 3 goes on at the other side. Raises MXNetError for
+    another type.
+    """
+    if type not in _BORDERS:
+        raise MXNetError(f"copyMakeBorder: type is one of 0, 1, 2, 3, 4, got {type}")
+    pads = ((top, bot), (left, right), (0, 0))
+    pixels = src.asnumpy()
+    if type != 0:
+        return nd.array(np.pad(pixels, pads, _BORDERS[type]), dtype=src.dtype)  # type: ignore[call-overload]
+    h, w, channels = pixels.shape
+    bordered = np.empty((h + top + bot, w + left + right, channels), pixels.dtype)
+    bordered[:] = values[:channels] if values else value
+    bordered[top : top + h, left : left + w] = pixels
+    return nd.array(bordered, dtype=src.dtype)

@@ -1,0 +1,236 @@
+"""Batches, their descriptions, and the protocol of what yields them.
+
+In: arrays. Out: ``DataBatch``es, one after the other, until ``StopIteration``. Nothing is read
+from files here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..nd.ndarray import NDArray
+
+
+class _NameAndShape(NamedTuple):
+    name: str
+    shape: tuple[int, ...]
+
+
+class DataDesc(_NameAndShape):
+    """Name and shape of an array of a batch, with its element type and layout."""
+
+    dtype: Any
+    layout: str | None
+
+    def __new__(
+        cls, name: str, shape: Any, dtype: Any = np.float32, layout: str | None = "NCHW"
+    ) -> DataDesc:
+        desc = super().__new__(cls, name, shape)
+        desc.dtype = dtype
+        desc.layout = layout
+        return desc
+
+    def __repr__(self) -> str:
+        return f"DataDesc[{self.name},{self.shape},{self.dtype},{self.layout}]"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DataDesc, (self.name, self.shape, self.dtype, self.layout)
+
+    @staticmethod
+    def get_batch_axis(layout: str | None) -> int:
+        """Where samples lie in ``layout``: 0 without one, -1 for one without an N."""
+        return 0 if layout is None else layout.find("N")
+
+    @staticmethod
+    def get_list(
+        shapes: Iterable[tuple[str, Any]], types: Iterable[tuple[str, Any]] | None
+    ) -> list[DataDesc]:
+        """Descriptions from names with shapes, and names with types if there are any."""
+        if types is None:
+            return [DataDesc(name, shape) for name, shape in shapes]
+        by_name = dict(types)
+        return [DataDesc(name, shape, by_name[name]) for name, shape in shapes]
+
+
+class DataBatch:
+    """Arrays and labels of some samples; the last ``pad`` of them only fill the batch up."""
+
+    def __init__(
+        self,
+        data: Sequence[NDArray] | None,
+        label: Sequence[NDArray] | None = None,
+        pad: int | None = None,
+        index: Any = None,
+        bucket_key: Any = None,
+        provide_data: list[DataDesc] | None = None,
+        provide_label: list[DataDesc] | None = None,
+    ) -> None:
+        for what, arrays in (("Data", data), ("Label", label)):
+            assert arrays is None or isinstance(arrays, (list, tuple)), (
+                f"{what} must be list of NDArrays, got {type(arrays)}"
+            )
+        self.data = data
+        self.label = label
+        self.pad = pad
+        self.index = index
+        self.bucket_key = bucket_key
+        self.provide_data = provide_data
+        self.provide_label = provide_label
+
+    def __str__(self) -> str:
+        data = [array.shape for array in self.data or ()]
+        label = [array.shape for array in self.label] if self.label else None
+        return f"{type(self).__name__}: data shapes: {data} label shapes: {label}"
+
+
+class DataIter:
+    """Base of what yields batches. A subclass overrides ``next``, or ``iter_next`` and getters."""
+
+    provide_data: Any
+    provide_label: Any
+
+    def __init__(self, batch_size: int = 0) -> None:
+        self.batch_size = batch_size
+
+    def __iter__(self) -> DataIter:
+        return self
+
+    def __next__(self) -> DataBatch:
+        return self.next()
+
+    def reset(self) -> None:
+        """Start from the beginning."""
+
+    def next(self) -> DataBatch:
+        """The next batch. Raises StopIteration after the last one."""
+        if not self.iter_next():
+            raise StopIteration
+        return DataBatch(self.getdata(), self.getlabel(), self.getpad(), self.getindex())
+
+    def iter_next(self) -> bool:
+        """Move on; False at the end."""
+        return False
+
+    def getdata(self) -> list[NDArray]:
+        raise NotImplementedError(f"{type(self).__name__} does not define getdata")
+
+    def getlabel(self) -> list[NDArray]:
+        raise NotImplementedError(f"{type(self).__name__} does not define getlabel")
+
+    def getindex(self) -> Any:
+        return None
+
+    def getpad(self) -> int | None:
+        return None
+
+
+class _Forwarding(DataIter):
+    """An iterator that hands on the batch that it made its own."""
+
+    current_batch: DataBatch | None = None
+
+    def _current(self) -> DataBatch:
+        assert self.current_batch is not None, "there is no batch yet: call iter_next() first"
+        return self.current_batch
+
+    def getdata(self) -> Any:
+        return self._current().data
+
+    def getlabel(self) -> Any:
+        return self._current().label
+
+    def getindex(self) -> Any:
+        return self._current().index
+
+    def getpad(self) -> int | None:
+        return self._current().pad
+
+
+class ResizeIter(_Forwarding):
+    """``size`` batches per epoch of another iterator, starting it again when it ends."""
+
+    def __init__(self, data_iter: DataIter, size: int, reset_internal: bool = True) -> None:
+        super().__init__(data_iter.batch_size)
+        self.data_iter = data_iter
+        self.size = size
+        self.reset_internal = reset_internal
+        self.cur = 0
+        self.provide_data = data_iter.provide_data
+        self.provide_label = data_iter.provide_label
+        if hasattr(data_iter, "default_bucket_key"):
+            self.default_bucket_key = data_iter.default_bucket_key
+
+    def reset(self) -> None:
+        self.cur = 0
+        if self.reset_internal:
+            self.data_iter.reset()
+
+    def iter_next(self) -> bool:
+        if self.cur == self.size:
+            return False
+        try:
+            self.current_batch = self.data_iter.next()
+        except StopIteration:
+            self.data_iter.reset()
+            self.current_batch = self.data_iter.next()
+        self.cur += 1
+        return True
+
+
+class PrefetchingIter(_Forwarding):
+    """Batches of several iterators side by side, their arrays under new names if wanted.
+
+    The name is MXNet's; nothing runs ahead here, batches are made when they are asked for.
+    """
+
+    def __init__(
+        self,
+        iters: DataIter | list[DataIter],
+        rename_data: list[Mapping[str, str]] | None = None,
+        rename_label: list[Mapping[str, str]] | None = None,
+    ) -> None:
+        self.iters = iters if isinstance(iters, list) else [iters]
+        assert self.iters, "PrefetchingIter takes at least one iterator"
+        self.provide_data = _described([i.provide_data for i in self.iters], rename_data)
+        self.provide_label = _described([i.provide_label for i in self.iters], rename_label)
+        super().__init__(self.provide_data[0].shape[0])
+
+    def reset(self) -> None:
+        for each in self.iters:
+            each.reset()
+
+    def iter_next(self) -> bool:
+        batches = [next(each, None) for each in self.iters]
+        found = [batch for batch in batches if batch is not None]
+        if not found:
+            return False
+        assert len(found) == len(batches) and len({batch.pad for batch in found}) == 1, (
+            "Number of entry mismatches between iterators"
+        )
+        self.current_batch = DataBatch(
+            [array for batch in found for array in batch.data or ()],
+            [array for batch in found for array in batch.label or ()],
+            found[0].pad,
+            found[0].index,
+            provide_data=self.provide_data,
+            provide_label=self.provide_label,
+        )
+        return True
+
+    def next(self) -> DataBatch:
+        if not self.iter_next():
+            raise StopIteration
+        return self._current()
+
+
+def _described(groups: list[list[Any]], renames: list[Mapping[str, str]] | None) -> list[DataDesc]:
+    found = []
+    for i, group in enumerate(groups):
+        for given in group:
+            desc = given if isinstance(given, DataDesc) else DataDesc(*given)
+            name = desc.name if renames is None else renames[i][desc.name]
+            found.append(DataDesc(name, desc.shape, desc.dtype, desc.layout))
+    return found

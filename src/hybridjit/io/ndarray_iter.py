@@ -1,0 +1,188 @@
+"""``NDArrayIter``: batches cut from arrays in memory.
+
+In: data and labels by name, NumPy arrays or NDArrays with samples along one axis. Out: batches of
+``batch_size`` samples each. What becomes of a last, smaller batch is the caller's choice.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..nd import array, concatenate
+from ..nd import op as array_ops
+from ..nd.ndarray import NDArray
+from .batches import DataBatch, DataDesc, DataIter
+
+Named = list[tuple[str, NDArray]]
+
+
+class NDArrayIter(DataIter):
+    """Batches of ``batch_size`` samples. ``last_batch_handle`` says what ends an epoch:
+
+    pad        a full batch, its missing samples taken from the beginning and counted by ``pad``
+    discard    nothing: samples that fill no batch are left out
+    roll_over  nothing, but these samples begin the next epoch
+
+    Shuffling uses NumPy's global generator, so ``np.random.seed`` decides it.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        label: Any = None,
+        batch_size: int = 1,
+        shuffle: bool = False,
+        last_batch_handle: str = "pad",
+        data_name: str = "data",
+        label_name: str = "softmax_label",
+        layout: str = "NCHW",
+    ) -> None:
+        super().__init__(batch_size)
+        assert last_batch_handle in ("pad", "discard", "roll_over"), (
+            f"last_batch_handle is pad, discard or roll_over, got {last_batch_handle}"
+        )
+        assert data is not None, "data is needed, got None"
+        self.data = _named(data, data_name)
+        assert self.data, "data has no array"
+        self.label = [] if label is None else _named(label, label_name)
+        self.layout = layout
+        self.shuffle = shuffle
+        self.last_batch_handle = last_batch_handle
+        self._axis = layout.find("N")
+        self.num_data = self.data[0][1].shape[self._axis]
+        self.idx = np.arange(self.num_data)
+        self.cursor = -batch_size
+        self._rest: tuple[list[NDArray], list[NDArray]] | None = None
+        self.reset()
+
+    @property
+    def data_list(self) -> list[NDArray]:
+        return [values for _, values in self.data + self.label]
+
+    @property
+    def num_source(self) -> int:
+        return len(self.data) + len(self.label)
+
+    @property
+    def provide_data(self) -> list[DataDesc]:  # type: ignore[override]
+        return self._described(self.data)
+
+    @property
+    def provide_label(self) -> list[DataDesc]:  # type: ignore[override]
+        return self._described(self.label)
+
+    def _described(self, named: Named) -> list[DataDesc]:
+        found = []
+        for name, values in named:
+            shape = list(values.shape)
+            shape[self._axis] = self.batch_size
+            found.append(DataDesc(name, tuple(shape), values.dtype, self.layout))
+        return found
+
+    def hard_reset(self) -> None:
+        """Start anew without what the last epoch left over."""
+        if self.shuffle:
+            self._shuffle()
+        self._rest = None
+        self.cursor = -self.batch_size
+
+    def reset(self) -> None:
+        """Start the next epoch; what the last one left over comes first, if that was wanted."""
+        if self.shuffle:
+            self._shuffle()
+        left = self.num_data - self.cursor  # samples that filled no batch
+        if self.last_batch_handle == "roll_over" and 0 < left < self.batch_size:
+            self.cursor = -left - self.batch_size
+        else:
+            self.cursor = -self.batch_size
+
+    def iter_next(self) -> bool:
+        self.cursor += self.batch_size
+        return self.cursor < self.num_data
+
+    def next(self) -> DataBatch:
+        if not self.iter_next():
+            raise StopIteration
+        data, label = self.getdata(), self.getlabel()
+        if data[0].shape[self._axis] != self.batch_size:
+            self._rest = data, label
+            raise StopIteration
+        if self.cursor < 0:
+            self._rest = None
+        return DataBatch(data, label, self.getpad())
+
+    def getdata(self) -> list[NDArray]:
+        return self._cut(self.data, 0)
+
+    def getlabel(self) -> list[NDArray]:
+        return self._cut(self.label, 1)
+
+    def getpad(self) -> int:
+        """How many samples fill the batch up, or were rolled over into it."""
+        if self.last_batch_handle == "pad":
+            return max(0, self.cursor + self.batch_size - self.num_data)
+        if self.last_batch_handle == "roll_over":
+            return max(0, -self.cursor)
+        return 0
+
+    def _cut(self, named: Named, which: int) -> list[NDArray]:
+        """The current batch of every array; fewer samples at an end that is not padded."""
+        assert self.cursor < self.num_data, "DataIter needs reset."
+        end = self.cursor + self.batch_size
+        if self.last_batch_handle != "pad":
+            end = min(end, self.num_data)
+        found = [self._samples(values, max(0, self.cursor), end) for _, values in named]
+        if self.cursor >= 0:
+            return found
+        assert self._rest is not None, "next epoch should have cached data"
+        both = zip(self._rest[which], found)
+        return [concatenate([first, second], axis=self._axis) for first, second in both]
+
+    def _samples(self, values: NDArray, begin: int, end: int) -> NDArray:
+        """Samples ``begin`` to ``end``, beginning again after the last one."""
+        if end <= self.num_data:
+            return array_ops.slice_axis(values, axis=self._axis, begin=begin, end=end)
+        chosen = array(np.arange(begin, end) % self.num_data, dtype="int64")
+        return array_ops.take(values, chosen, axis=self._axis)
+
+    def _shuffle(self) -> None:
+        np.random.shuffle(self.idx)
+        self.data = self._shuffled(self.data)
+        self.label = self._shuffled(self.label)
+
+    def _shuffled(self, named: Named) -> Named:
+        chosen = array(self.idx, dtype="int64")
+        return [(n, array_ops.take(v, chosen, axis=self._axis)) for n, v in named]
+
+
+def _named(source: Any, default_name: str) -> Named:
+    """Arrays with names, in the order of these. TypeError for what is not arrays."""
+    if isinstance(source, (np.ndarray, NDArray)):
+        source = [source]
+    if isinstance(source, list):
+        is_lone = len(source) == 1
+        names = [default_name if is_lone else f"_{i}_{default_name}" for i in range(len(source))]
+        source = dict(zip(names, source))
+    if not isinstance(source, dict):
+        raise TypeError(
+            "Input must be NDArray, numpy.ndarray, a list of them or dict with them as values, "
+            f"got {type(source)}"
+        )
+    return sorted(((name, _converted(name, each)) for name, each in source.items()), key=_name_of)
+
+
+def _name_of(named: tuple[str, NDArray]) -> str:
+    return named[0]
+
+
+def _converted(name: str, values: Any) -> NDArray:
+    if isinstance(values, NDArray):
+        return values
+    try:
+        return array(values)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"Invalid type '{type(values)}' for {name}, should be NDArray or numpy.ndarray"
+        ) from None

@@ -1,0 +1,51 @@
+"""``mx.metric``: how good predictions are, counted over batches.
+
+``create`` makes a metric from a name such as ``"acc"``, a function, or a list of these.
+"""
+
+from .base import (
+    CompositeEvalMetric,
+    CustomMetric,
+    EvalMetric,
+    Loss,
+    alias,
+    check_label_shapes,
+    create,
+    np,
+    register,
+)
+from .classification import (
+    F1,
+    MCC,
+    PCC,
+    Accuracy,
+    CrossEntropy,
+    NegativeLogLikelihood,
+    Perplexity,
+    TopKAccuracy,
+)
+from .regression import MAE, MSE, RMSE, PearsonCorrelation
+
+__all__ = [
+    "F1",
+    "MAE",
+    "MCC",
+    "MSE",
+    "PCC",
+    "RMSE",
+    "Accuracy",
+    "CompositeEvalMetric",
+    "CrossEntropy",
+    "CustomMetric",
+    "EvalMetric",
+    "Loss",
+    "NegativeLogLikelihood",
+    "PearsonCorrelation",
+    "Perplexity",
+    "TopKAccuracy",
+    "alias",
+    "check_label_shapes",
+    "create",
+    "np",
+    "register",
+]

@@ -1,0 +1,270 @@
+"""What all metrics share: two running sums, one since ``reset`` and one since ``reset_local``.
+
+In: lists of labels and predictions, one pair per output of a net. Out: a name and a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy
+
+from .. import registry
+from ..nd import NDArray
+from ..nd import op as array_ops
+
+Arrays = Any  # an NDArray, or a list of them
+
+
+class EvalMetric:
+    """Base of all metrics: the sum of what was measured over the number of instances.
+
+    A subclass overrides ``measure(label, prediction)``, or ``update`` as a whole.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        output_names: list[str] | None = None,
+        label_names: list[str] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self.name = str(name)
+        self.output_names = output_names
+        self.label_names = label_names
+        self._has_global_stats = kwargs.pop("has_global_stats", False)
+        self._kwargs = kwargs
+        self.reset()
+
+    def __str__(self) -> str:
+        return f"EvalMetric: {dict(self.get_name_value())}"
+
+    def get_config(self) -> dict[str, Any]:
+        """What ``create`` makes this metric from again."""
+        return {
+            **self._kwargs,
+            "metric": type(self).__name__,
+            "name": self.name,
+            "output_names": self.output_names,
+            "label_names": self.label_names,
+        }
+
+    def measure(self, label: NDArray, pred: NDArray) -> tuple[Any, Any]:
+        """To override: the sum over this pair, and of how many instances it is."""
+        raise NotImplementedError(f"{type(self).__name__} does not define measure or update")
+
+    def update(self, labels: Arrays, preds: Arrays) -> None:
+        """Count a batch. Raises ValueError when there are not as many labels as predictions."""
+        for label, pred in zip(*check_label_shapes(labels, preds, True)):
+            self._count(*self.measure(label, pred))
+
+    def _count(self, total: Any, instances: Any) -> None:
+        self.sum_metric += total
+        self.num_inst += instances
+        self.global_sum_metric += total
+        self.global_num_inst += instances
+
+    def update_dict(self, label: Mapping[str, NDArray], pred: Mapping[str, NDArray]) -> None:
+        """Count a batch given by name: those in ``output_names`` and ``label_names``, or all."""
+        preds = [pred[name] for name in self.output_names or pred]
+        labels = [label[name] for name in self.label_names or label]
+        self.update(labels, preds)
+
+    def reset(self) -> None:
+        self.global_num_inst: Any = 0
+        self.global_sum_metric: Any = 0.0
+        self.reset_local()
+
+    def reset_local(self) -> None:
+        """Start anew, but for what ``get_global`` tells."""
+        self.num_inst: Any = 0
+        self.sum_metric: Any = 0.0
+
+    def get(self) -> tuple[Any, Any]:
+        """Name and value; NaN before the first batch."""
+        return self.name, self.value_of(self.sum_metric, self.num_inst)
+
+    def get_global(self) -> tuple[Any, Any]:
+        """As ``get``, over everything since ``reset``."""
+        if not self._has_global_stats:
+            return self.get()
+        return self.name, self.value_of(self.global_sum_metric, self.global_num_inst)
+
+    def value_of(self, total: Any, instances: Any) -> Any:
+        """The value from the two sums."""
+        return float(total / instances) if instances else float("nan")
+
+    def get_name_value(self) -> list[tuple[str, Any]]:
+        """Names and values in pairs."""
+        return _pairs(*self.get())
+
+    def get_global_name_value(self) -> list[tuple[str, Any]]:
+        return _pairs(*self.get_global())
+
+
+register = registry.get_register_func(EvalMetric, "metric")
+alias = registry.get_alias_func(EvalMetric, "metric")
+_create = registry.get_create_func(EvalMetric, "metric")
+
+
+def create(metric: Any, *args: Any, **kwargs: Any) -> EvalMetric:
+    """A metric from its name or configuration, a function of NumPy arrays, or a list of these.
+
+    Raises AssertionError for a name that is not registered.
+    """
+    if callable(metric):
+        return CustomMetric(metric, *args, **kwargs)
+    if isinstance(metric, list):
+        together = CompositeEvalMetric()
+        for each in metric:
+            together.add(create(each, *args, **kwargs))
+        return together
+    return _create(metric, *args, **kwargs)
+
+
+@alias("composite")
+@register
+class CompositeEvalMetric(EvalMetric):
+    """Several metrics under one roof."""
+
+    def __init__(
+        self,
+        metrics: list[Any] | None = None,
+        name: str = "composite",
+        output_names: list[str] | None = None,
+        label_names: list[str] | None = None,
+    ) -> None:
+        self.metrics = [create(metric) for metric in metrics or []]
+        super().__init__(name, output_names, label_names, has_global_stats=True)
+
+    def add(self, metric: Any) -> None:
+        self.metrics.append(create(metric))
+
+    def get_metric(self, index: int) -> EvalMetric:
+        """The metric at ``index``. Raises IndexError beyond."""
+        return self.metrics[index]
+
+    def update_dict(self, label: Mapping[str, NDArray], pred: Mapping[str, NDArray]) -> None:
+        for metric in self.metrics:
+            metric.update_dict(_chosen(label, self.label_names), _chosen(pred, self.output_names))
+
+    def update(self, labels: Arrays, preds: Arrays) -> None:
+        for metric in self.metrics:
+            metric.update(labels, preds)
+
+    def reset(self) -> None:
+        for metric in self.metrics:
+            metric.reset()
+
+    def reset_local(self) -> None:
+        for metric in self.metrics:
+            metric.reset_local()
+
+    def get(self) -> tuple[list[str], list[Any]]:
+        return _unzipped(pair for metric in self.metrics for pair in metric.get_name_value())
+
+    def get_global(self) -> tuple[list[str], list[Any]]:
+        return _unzipped(pair for metric in self.metrics for pair in metric.get_global_name_value())
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "metrics": [m.get_config() for m in self.metrics]}
+
+
+@alias("torch", "caffe")
+@register
+class Loss(EvalMetric):
+    """The mean of the outputs themselves, which are losses; labels are not looked at."""
+
+    def __init__(
+        self,
+        name: str = "loss",
+        output_names: list[str] | None = None,
+        label_names: list[str] | None = None,
+    ) -> None:
+        super().__init__(name, output_names, label_names, has_global_stats=True)
+
+    def update(self, labels: Arrays, preds: Arrays) -> None:
+        for pred in [preds] if isinstance(preds, NDArray) else preds:
+            self._count(array_ops.sum(pred).asscalar(), pred.size)
+
+
+@register
+class CustomMetric(EvalMetric):
+    """``feval(label, prediction)`` of NumPy arrays: a value, or a sum and its instances."""
+
+    def __init__(
+        self,
+        feval: Callable[..., Any],
+        name: str | None = None,
+        allow_extra_outputs: bool = False,
+        output_names: list[str] | None = None,
+        label_names: list[str] | None = None,
+    ) -> None:
+        if name is None:
+            given = feval.__name__
+            name = f"custom({given})" if "<" in given else given
+        super().__init__(
+            name,
+            output_names,
+            label_names,
+            has_global_stats=True,
+            feval=feval,
+            allow_extra_outputs=allow_extra_outputs,
+        )
+        self._feval = feval
+        self._allow_extra_outputs = allow_extra_outputs
+
+    def update(self, labels: Arrays, preds: Arrays) -> None:
+        if not self._allow_extra_outputs:
+            labels, preds = check_label_shapes(labels, preds, True)
+        for pred, label in zip(preds, labels):
+            found = self._feval(label.asnumpy(), pred.asnumpy())
+            self._count(*(found if isinstance(found, tuple) else (found, 1)))
+
+    def get_config(self) -> dict[str, Any]:
+        """Raises NotImplementedError: a function is no text."""
+        raise NotImplementedError("CustomMetric cannot be serialized")
+
+
+def np(
+    numpy_feval: Callable[..., Any], name: str | None = None, allow_extra_outputs: bool = False
+) -> CustomMetric:
+    """A metric of a function of NumPy arrays, named after it."""
+    return CustomMetric(numpy_feval, name, allow_extra_outputs)
+
+
+def check_label_shapes(
+    labels: Any, preds: Any, wrap: bool = False, shape: bool = False
+) -> tuple[Any, Any]:
+    """Both, in lists if ``wrap``. ValueError unless lengths (or with ``shape`` shapes) agree."""
+    sizes = (labels.shape, preds.shape) if shape else (len(labels), len(preds))
+    if sizes[0] != sizes[1]:
+        raise ValueError(
+            f"Shape of labels {sizes[0]} does not match shape of predictions {sizes[1]}"
+        )
+    if wrap:
+        labels = [labels] if isinstance(labels, NDArray) else labels
+        preds = [preds] if isinstance(preds, NDArray) else preds
+    return labels, preds
+
+
+def predicted_classes(label: NDArray, pred: NDArray, axis: int = 1) -> numpy.ndarray:
+    """Class numbers: predictions that have the label's shape already, else the largest score's."""
+    scores = pred.asnumpy()
+    return (scores if pred.shape == label.shape else scores.argmax(axis)).astype(numpy.int32)
+
+
+def _pairs(names: Any, values: Any) -> list[tuple[str, Any]]:
+    if isinstance(names, list):
+        return list(zip(names, values))
+    return [(names, values)]
+
+
+def _unzipped(pairs: Iterator[tuple[str, Any]]) -> tuple[list[str], list[Any]]:
+    listed = list(pairs)
+    return [name for name, _ in listed], [value for _, value in listed]
+
+
+def _chosen(arrays: Mapping[str, NDArray], names: list[str] | None) -> Mapping[str, NDArray]:
+    return {n: a for n, a in arrays.items() if names is None or n in names}

@@ -1,0 +1,278 @@
+"""What all modules share: prediction and scoring over iterators, parameters in files.
+
+In: batches. Out: outputs, and what a metric makes of them. Training methods are there by name and
+say that there is no training.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from .. import metric, nd
+from ..errors import ModelFormatError, MXNetError
+from ..initializer import Uniform
+from ..io import DataBatch, DataDesc, DataIter, nd_files
+from ..nd import NDArray
+from ..sym import Symbol
+
+Arrays = dict[str, NDArray]
+Shapes = Sequence[Any]  # DataDescs, or tuples of what makes them
+
+
+class BatchEndParam(NamedTuple):
+    """What callbacks are given after a batch."""
+
+    epoch: int
+    nbatch: int
+    eval_metric: Any
+    locals: Any
+
+
+class BaseModule:
+    """Base of all modules. A subclass overrides what raises NotImplementedError here."""
+
+    def __init__(self, logger: Any = logging) -> None:
+        self.logger = logger
+        self.binded = False
+        self.for_training = False
+        self.inputs_need_grad = False
+        self.params_initialized = False
+        self.optimizer_initialized = False
+        self._symbol: Symbol | None = None
+
+    @property
+    def symbol(self) -> Any:
+        return self._symbol
+
+    # ---- to override ----------------------------------------------------------------------------
+
+    @property
+    def data_names(self) -> list[str]:
+        raise _undefined(self, "data_names")
+
+    @property
+    def output_names(self) -> list[str]:
+        raise _undefined(self, "output_names")
+
+    @property
+    def data_shapes(self) -> list[DataDesc]:
+        raise _undefined(self, "data_shapes")
+
+    @property
+    def label_shapes(self) -> list[DataDesc] | None:
+        raise _undefined(self, "label_shapes")
+
+    @property
+    def output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
+        raise _undefined(self, "output_shapes")
+
+    def bind(
+        self,
+        data_shapes: Shapes,
+        label_shapes: Shapes | None = None,
+        for_training: bool = True,
+        inputs_need_grad: bool = False,
+        force_rebind: bool = False,
+        shared_module: Any = None,
+        grad_req: str = "write",
+    ) -> None:
+        raise _undefined(self, "bind")
+
+    def get_params(self) -> tuple[Arrays, Arrays]:
+        raise _undefined(self, "get_params")
+
+    def init_params(
+        self,
+        initializer: Any = Uniform(0.01),  # noqa: B008 (an initialiser keeps nothing)
+        arg_params: Mapping[str, NDArray] | None = None,
+        aux_params: Mapping[str, NDArray] | None = None,
+        allow_missing: bool = False,
+        force_init: bool = False,
+        allow_extra: bool = False,
+    ) -> None:
+        raise _undefined(self, "init_params")
+
+    def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
+        raise _undefined(self, "forward")
+
+    def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
+        raise _undefined(self, "get_outputs")
+
+    def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
+        raise _undefined(self, "update_metric")
+
+    # ---- parameters -----------------------------------------------------------------------------
+
+    def set_params(
+        self,
+        arg_params: Mapping[str, NDArray],
+        aux_params: Mapping[str, NDArray],
+        allow_missing: bool = False,
+        force_init: bool = True,
+        allow_extra: bool = False,
+    ) -> None:
+        """Take these values. RuntimeError for one that is missing, unless that is allowed."""
+        self.init_params(None, arg_params, aux_params, allow_missing, force_init, allow_extra)
+
+    def save_params(self, fname: str) -> None:
+        """Write all parameters, as ``arg:`` and ``aux:`` and their name."""
+        args, auxs = self.get_params()
+        named = {f"arg:{name}": array for name, array in args.items()}
+        nd_files.save(fname, {**named, **{f"aux:{name}": a for name, a in auxs.items()}})
+
+    def load_params(self, fname: str) -> None:
+        """Read what :meth:`save_params` wrote. ModelFormatError for names without arg: or aux:."""
+        loaded = nd_files.load(fname)
+        if not isinstance(loaded, dict):
+            raise ModelFormatError(f"{fname} holds arrays without names; a checkpoint has names")
+        found: dict[str, Arrays] = {"arg": {}, "aux": {}}
+        for name, array in loaded.items():
+            kind, _, rest = name.partition(":")
+            if kind not in found:
+                raise ModelFormatError(f"{fname}: name {name!r} starts with neither arg: nor aux:")
+            found[kind][rest] = array
+        self.set_params(found["arg"], found["aux"])
+
+    def get_states(self, merge_multi_context: bool = True) -> list[NDArray]:
+        return []
+
+    def set_states(self, states: Any = None, value: Any = None) -> None:
+        assert not states and not value, "this module has no states"
+
+    # ---- running over iterators -----------------------------------------------------------------
+
+    def prepare(self, data_batch: Any, sparse_row_id_fn: Any = None) -> None:
+        """Get ready for a batch; there is nothing to do, as all parameters are dense."""
+        if sparse_row_id_fn is not None:
+            warnings.warn("sparse_row_id_fn is not invoked: all parameters are dense", stacklevel=2)
+
+    def _batches(
+        self, eval_data: DataIter, num_batch: int | None, reset: bool
+    ) -> Iterator[tuple[int, DataBatch]]:
+        """The batches with their numbers, each after it went through ``forward``."""
+        assert self.binded and self.params_initialized, "call bind and init_params first"
+        if reset:
+            eval_data.reset()
+        for number, batch in enumerate(eval_data):
+            if number == num_batch:
+                return
+            self.prepare(batch)
+            self.forward(batch, is_train=False)
+            yield number, batch
+
+    def _unpadded(self, batch: DataBatch) -> list[NDArray]:
+        return [out[: out.shape[0] - (batch.pad or 0)] for out in self.get_outputs()]
+
+    def iter_predict(
+        self,
+        eval_data: DataIter,
+        num_batch: int | None = None,
+        reset: bool = True,
+        sparse_row_id_fn: Any = None,
+    ) -> Iterator[tuple[list[NDArray], int, DataBatch]]:
+        """``(outputs, number, batch)`` for each batch, without the samples that fill it up."""
+        for number, batch in self._batches(eval_data, num_batch, reset):
+            yield self._unpadded(batch), number, batch
+
+    def predict(
+        self,
+        eval_data: Any,
+        num_batch: int | None = None,
+        merge_batches: bool = True,
+        reset: bool = True,
+        always_output_list: bool = False,
+        sparse_row_id_fn: Any = None,
+    ) -> Any:
+        """The outputs for an array, or those for all batches of an iterator, joined.
+
+        A lone output is no list unless that is wanted; without ``merge_batches`` one list per
+        batch. Raises ValueError for other data.
+        """
+        assert self.binded and self.params_initialized, "call bind and init_params first"
+        if isinstance(eval_data, (NDArray, np.ndarray)):
+            data = eval_data if isinstance(eval_data, NDArray) else nd.array(eval_data)
+            self.forward(DataBatch([data]))
+            return self.get_outputs()[0]
+        if not isinstance(eval_data, DataIter):
+            raise ValueError("eval_data must be of type NDArray or DataIter")
+        batches = self._batches(eval_data, num_batch, reset)
+        found = [[out.copy() for out in self._unpadded(batch)] for _, batch in batches]
+        if not found or not merge_batches:
+            return found
+        assert len({len(outputs) for outputs in found}) == 1, (
+            "Cannot merge batches, as num of outputs is not the same in mini-batches. Maybe "
+            "bucketing is used?"
+        )
+        merged = [nd.concatenate(parts) for parts in zip(*found)]
+        return merged[0] if len(merged) == 1 and not always_output_list else merged
+
+    def score(
+        self,
+        eval_data: DataIter,
+        eval_metric: Any,
+        num_batch: int | None = None,
+        batch_end_callback: Any = None,
+        score_end_callback: Any = None,
+        reset: bool = True,
+        epoch: int = 0,
+        sparse_row_id_fn: Any = None,
+    ) -> list[tuple[str, Any]]:
+        """Names and values of a metric (or its name) over all batches."""
+        if not isinstance(eval_metric, metric.EvalMetric):
+            eval_metric = metric.create(eval_metric)
+        eval_metric.reset()
+        count = 0
+        for number, batch in self._batches(eval_data, num_batch, reset):
+            self.update_metric(eval_metric, batch.label)
+            _call(batch_end_callback, BatchEndParam(epoch, number, eval_metric, locals()))
+            count += 1
+        _call(score_end_callback, BatchEndParam(epoch, count, eval_metric, locals()))
+        return eval_metric.get_name_value()
+
+    # ---- training, which there is not -----------------------------------------------------------
+
+    def _no_training(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Raises MXNetError: hybridjit runs inference only."""
+        raise MXNetError(
+            f"{type(self).__name__}: hybridjit runs inference only. Use forward, predict and "
+            "score; train with MXNet and load the checkpoint here"
+        )
+
+    backward = _no_training
+    borrow_optimizer = _no_training
+    fit = _no_training
+    forward_backward = _no_training
+    get_input_grads = _no_training
+    init_optimizer = _no_training
+    load_optimizer_states = _no_training
+    save_optimizer_states = _no_training
+    update = _no_training
+
+    def install_monitor(self, mon: Any) -> NoReturn:
+        """Raises MXNetError: monitors of modules are not there."""
+        raise MXNetError(
+            f"{type(self).__name__}.install_monitor is not supported: look at tensors with "
+            "SymbolBlock.register_op_hook or symbol.get_internals()"
+        )
+
+
+def described(given: Shapes) -> list[DataDesc]:
+    """Descriptions, from descriptions or tuples of their arguments."""
+    return [desc if isinstance(desc, DataDesc) else DataDesc(*desc) for desc in given]
+
+
+def _call(callbacks: Any, param: BatchEndParam) -> None:
+    """Call one function, all in a list, or none."""
+    if callbacks is None:
+        return
+    for callback in callbacks if isinstance(callbacks, (list, tuple)) else [callbacks]:
+        callback(param)
+
+
+def _undefined(module: BaseModule, what: str) -> NotImplementedError:
+    return NotImplementedError(f"{type(module).__name__} does not define {what}")

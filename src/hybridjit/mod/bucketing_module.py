@@ -1,0 +1,196 @@
+"""``BucketingModule``: one module per bucket (such as a sequence length), all on one set of values.
+
+In: ``sym_gen(bucket_key)``, which gives a Symbol with its data and label names; batches that say
+their bucket. Out: as of a Module.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from .. import nd, sym
+from ..initializer import Uniform
+from ..io import DataDesc, checkpoint, nd_files
+from ..name import NameManager
+from ..nd import NDArray
+from .base_module import Arrays, BaseModule, Shapes
+from .module import Module
+
+
+class BucketingModule(BaseModule):
+    """Modules by bucket key; ``default_bucket_key`` is the one that is bound first."""
+
+    def __init__(
+        self,
+        sym_gen: Callable[..., Any],
+        default_bucket_key: Any = None,
+        logger: Any = logging,
+        context: Any = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(logger)
+        assert default_bucket_key is not None, "default_bucket_key is needed"
+        self._default_bucket_key = default_bucket_key
+        self._sym_gen = sym_gen
+        self._options = {"context": context, "logger": logger, **options}
+        self._buckets: dict[Any, Module] = {}
+        self._current = self._module_of(default_bucket_key)
+
+    def _module_of(self, key: Any) -> Module:
+        """The module of a bucket, made when it is first asked for."""
+        if key not in self._buckets:
+            symbol, data_names, label_names = self._generated(key)
+            self._buckets[key] = Module(symbol, data_names, label_names, **self._options)
+        return self._buckets[key]
+
+    def _generated(self, key: Any) -> Any:
+        with NameManager():  # the same names for every bucket
+            return self._sym_gen(key)
+
+    # ---- what the current module is ------------------------------------------------------------
+
+    @property
+    def symbol(self) -> Any:
+        assert self.binded, "call bind first"
+        return self._current.symbol
+
+    @property
+    def data_names(self) -> list[str]:
+        return self._current.data_names
+
+    @property
+    def output_names(self) -> list[str]:
+        return self._current.output_names
+
+    @property
+    def data_shapes(self) -> list[DataDesc]:
+        return self._current.data_shapes
+
+    @property
+    def label_shapes(self) -> list[DataDesc] | None:
+        return self._current.label_shapes
+
+    @property
+    def output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
+        return self._current.output_shapes
+
+    # ---- binding and parameters ----------------------------------------------------------------
+
+    def bind(
+        self,
+        data_shapes: Shapes,
+        label_shapes: Shapes | None = None,
+        for_training: bool = True,
+        inputs_need_grad: bool = False,
+        force_rebind: bool = False,
+        shared_module: Any = None,
+        grad_req: str = "write",
+    ) -> None:
+        """Bind the default bucket; the others follow when they are switched to."""
+        assert shared_module is None, "shared_module for BucketingModule is not supported"
+        self._current = self._module_of(self._default_bucket_key)
+        self._current.bind(data_shapes, label_shapes, for_training, inputs_need_grad, force_rebind)
+        if force_rebind:
+            self._buckets = {self._default_bucket_key: self._current}
+        self.for_training, self.binded = for_training, True
+        self.params_initialized = self._current.params_initialized
+
+    def switch_bucket(
+        self, bucket_key: Any, data_shapes: Shapes, label_shapes: Shapes | None = None
+    ) -> None:
+        """Make this bucket's module the current one, bound to the values of the default one."""
+        assert self.binded, "call bind before switching bucket"
+        module = self._module_of(bucket_key)
+        if not module.binded:
+            default = self._buckets[self._default_bucket_key]
+            module.bind(data_shapes, label_shapes, self.for_training, shared_module=default)
+        self._current = module
+
+    def get_params(self) -> tuple[Arrays, Arrays]:
+        assert self.params_initialized, "call init_params or set_params first"
+        return self._module_of(self._default_bucket_key).get_params()
+
+    def init_params(
+        self,
+        initializer: Any = Uniform(0.01),  # noqa: B008 (an initialiser keeps nothing)
+        arg_params: Mapping[str, NDArray] | None = None,
+        aux_params: Mapping[str, NDArray] | None = None,
+        allow_missing: bool = False,
+        force_init: bool = False,
+        allow_extra: bool = False,
+    ) -> None:
+        if self.params_initialized and not force_init:
+            return
+        assert self.binded, "call bind before initializing the parameters"
+        self._module_of(self._default_bucket_key).init_params(
+            initializer, arg_params, aux_params, allow_missing, force_init, allow_extra
+        )
+        self.params_initialized = True
+
+    # ---- running --------------------------------------------------------------------------------
+
+    def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
+        assert self.binded and self.params_initialized, "call bind and init_params first"
+        self.switch_bucket(data_batch.bucket_key, data_batch.provide_data, data_batch.provide_label)
+        self._current.forward(data_batch, is_train)
+
+    def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
+        return self._current.get_outputs(merge_multi_context)
+
+    def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
+        self._current.update_metric(eval_metric, labels, pre_sliced)
+
+    def get_states(self, merge_multi_context: bool = True) -> list[NDArray]:
+        return self._current.get_states(merge_multi_context)
+
+    def set_states(self, states: Any = None, value: Any = None) -> None:
+        self._current.set_states(states, value)
+
+    # ---- files ----------------------------------------------------------------------------------
+
+    def save_checkpoint(self, prefix: str, epoch: int, remove_amp_cast: bool = False) -> None:
+        """Write the parameters, a symbol file per bucket, and the list of buckets (numbers)."""
+        self.save_params(f"{prefix}-{epoch:04d}.params")
+        for key in self._buckets:
+            self._generated(key)[0].save(f"{prefix}-{key}-symbol.json", remove_amp_cast)
+        keys = nd.array(list(self._buckets), dtype=np.int32)
+        nd_files.save(f"{prefix}.buckets", keys)
+
+    @staticmethod
+    def load(
+        prefix: str,
+        epoch: int,
+        sym_gen: Callable[..., Any] | None = None,
+        default_bucket_key: Any = None,
+        **kwargs: Any,
+    ) -> BucketingModule:
+        """Read what :meth:`save_checkpoint` wrote; yet to be bound."""
+        keys = nd_files.load(f"{prefix}.buckets")[0].asnumpy()  # type: ignore[index]
+        symbols = {int(key): sym.load(f"{prefix}-{int(key)}-symbol.json") for key in keys}
+        args, auxs = checkpoint.load_params(prefix, epoch)
+        return BucketingModule.load_dict(symbols, sym_gen, default_bucket_key, args, auxs, **kwargs)
+
+    @staticmethod
+    def load_dict(
+        sym_dict: Mapping[Any, Any] | None = None,
+        sym_gen: Callable[..., Any] | None = None,
+        default_bucket_key: Any = None,
+        arg_params: Mapping[str, NDArray] | None = None,
+        aux_params: Mapping[str, NDArray] | None = None,
+        **kwargs: Any,
+    ) -> BucketingModule:
+        """A module of these symbols by bucket key, and these values; yet to be bound."""
+        assert sym_dict is not None and sym_gen is not None, "sym_dict and sym_gen are needed"
+        assert arg_params is not None and aux_params is not None, "parameters are needed"
+        module = BucketingModule(sym_gen, default_bucket_key, **kwargs)
+        for key, symbol in sym_dict.items():
+            _, data_names, label_names = module._generated(key)
+            module._buckets[key] = Module(symbol, data_names, label_names, **module._options)
+        module._current = module._module_of(default_bucket_key)
+        module._current._given = arg_params, aux_params
+        module._current.params_initialized = module.params_initialized = True
+        return module

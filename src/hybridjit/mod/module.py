@@ -1,0 +1,435 @@
+"""``Module``: a Symbol with its parameters, bound to input shapes and run forward.
+
+In: a Symbol, the names of its inputs and labels, parameters by name, batches. Out: the outputs of
+the last batch. The graph is compiled once for every input shape, as a hybridized block's is.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import autograd, nd
+from ..context import Context, cpu
+from ..errors import MXNetError
+from ..gluon.hybrid import CachedGraph
+from ..gluon.parameter import Parameter
+from ..gluon.utils import split_data
+from ..initializer import InitDesc, Uniform
+from ..io import DataDesc, checkpoint
+from ..ir.node import topological
+from ..ir.roles import sort_variables
+from ..nd import NDArray
+from ..passes.infer import infer_node_types
+from ..sym import Symbol
+from ..types import TensorType
+from .base_module import Arrays, BaseModule, Shapes, described
+
+_LEARNED = ("_weight", "_bias", "_gamma", "_beta")
+
+
+class Module(BaseModule):
+    """A Symbol to bind. ``label_names`` are inputs that inference does without."""
+
+    def __init__(
+        self,
+        symbol: Symbol,
+        data_names: Sequence[str] | None = ("data",),
+        label_names: Sequence[str] | None = ("softmax_label",),
+        logger: Any = logging,
+        context: Context | Sequence[Context] | None = None,
+        work_load_list: Any = None,
+        fixed_param_names: Sequence[str] | None = None,
+        state_names: Sequence[str] | None = None,
+        group2ctxs: Any = None,
+        compression_params: Any = None,
+    ) -> None:
+        super().__init__(logger)
+        self._symbol: Symbol = symbol
+        context = cpu() if context is None else context
+        self._context = [context] if isinstance(context, Context) else list(context)
+        self._data_names = list(data_names or [])
+        self._label_names = list(label_names or [])
+        self._state_names = list(state_names or [])
+        names = symbol.list_arguments()
+        _check_names(names, self._data_names, "data", True)
+        _check_names(names, self._label_names, "label", False)
+        _check_names(names, self._state_names, "state", True)
+        _check_names(names, list(fixed_param_names or []), "fixed_param", True)
+        inputs = {*self._data_names, *self._label_names, *self._state_names}
+        inputs.update(sort_variables(symbol.outputs, ()).labels)
+        self._param_names = [name for name in names if name not in inputs]
+        self._aux_names = symbol.list_auxiliary_states()
+        self._given: tuple[Mapping[str, NDArray], Mapping[str, NDArray]] | None = None
+        self._params: dict[str, Parameter] = {}
+        self._unset: set[str] = set()
+        self._inputs: Arrays = {}
+        self._outputs: list[NDArray] = []
+        self._data_shapes: list[DataDesc] = []
+        self._label_shapes: list[DataDesc] | None = None
+
+    @staticmethod
+    def load(prefix: str, epoch: int, load_optimizer_states: bool = False, **kwargs: Any) -> Module:
+        """A module from ``prefix-symbol.json`` and ``prefix-<epoch>.params``, yet to be bound."""
+        symbol, args, auxs = checkpoint.load_checkpoint(prefix, epoch)
+        module = Module(symbol, **kwargs)
+        if load_optimizer_states:
+            module.load_optimizer_states()
+        module._given = args, auxs
+        module.params_initialized = True
+        return module
+
+    def save_checkpoint(
+        self,
+        prefix: str,
+        epoch: int,
+        save_optimizer_states: bool = False,
+        remove_amp_cast: bool = True,
+    ) -> None:
+        """Write both files that :meth:`load` reads."""
+        if save_optimizer_states:
+            self.save_optimizer_states()
+        args, auxs = self.get_params()
+        checkpoint.save_checkpoint(prefix, epoch, self._symbol, args, auxs, remove_amp_cast)
+
+    # ---- what it is -----------------------------------------------------------------------------
+
+    @property
+    def data_names(self) -> list[str]:
+        return self._data_names
+
+    @property
+    def label_names(self) -> list[str]:
+        return self._label_names
+
+    @property
+    def output_names(self) -> list[str]:
+        return self._symbol.list_outputs()
+
+    @property
+    def data_shapes(self) -> list[DataDesc]:
+        self._require_bound()
+        return self._data_shapes
+
+    @property
+    def label_shapes(self) -> list[DataDesc] | None:
+        self._require_bound()
+        return self._label_shapes
+
+    @property
+    def output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
+        self._require_bound()
+        given = {desc.name: desc.shape for desc in self._described_inputs()}
+        return list(zip(self.output_names, self._symbol.infer_shape(**given)[1]))
+
+    def _require_bound(self) -> None:
+        assert self.binded, "call bind first"
+
+    def _described_inputs(self) -> list[DataDesc]:
+        names = set(self._symbol.list_arguments())
+        return [d for d in [*self._data_shapes, *(self._label_shapes or [])] if d.name in names]
+
+    # ---- binding --------------------------------------------------------------------------------
+
+    def bind(
+        self,
+        data_shapes: Shapes,
+        label_shapes: Shapes | None = None,
+        for_training: bool = True,
+        inputs_need_grad: bool = False,
+        force_rebind: bool = False,
+        shared_module: Any = None,
+        grad_req: str = "write",
+    ) -> None:
+        """Make arrays for all inputs and parameters from the inputs' shapes.
+
+        ``for_training`` says what ``forward`` does when it is not told. ``shared_module`` gives its
+        parameters. Raises MXNetError when the shapes do not decide those of all parameters.
+        """
+        if force_rebind:
+            self._keep_values()
+        elif self.binded:
+            self.logger.warning("Already bound, ignoring bind()")
+            return
+        if inputs_need_grad:
+            self._no_training()
+        self.for_training = for_training
+        shared = {} if shared_module is None else shared_module._params
+        self._set_shapes(data_shapes, label_shapes, shared)
+        if shared_module is not None:
+            self.params_initialized, self._unset = True, shared_module._unset
+        elif self._given is not None:
+            self._take(*self._given, allow_extra=False)
+        self.binded = True
+
+    def _keep_values(self) -> None:
+        """Values of parameters survive binding again."""
+        if self.binded and self.params_initialized:
+            self._given = self.get_params()
+        self._params, self._inputs, self.binded = {}, {}, False
+
+    def _set_shapes(
+        self,
+        data_shapes: Shapes,
+        label_shapes: Shapes | None,
+        shared: Mapping[str, Parameter],
+    ) -> None:
+        data, label = described(data_shapes), label_shapes and described(label_shapes)
+        _match_names(self._data_names, data, "data", True)
+        _match_names(self._label_names, label or [], "label", False)
+        self._data_shapes, self._label_shapes = data, label or None
+        for name, found in self._variable_types().items():
+            if name in self._param_names or name in self._aux_names:
+                self._params[name] = shared.get(name) or self._parameter(name, found)
+            else:
+                self._inputs[name] = nd.zeros(found.dims, self._context[0], found.dtype)
+        inputs = list(self._inputs)
+        self._graph = CachedGraph(self._symbol.outputs, inputs, self._params, {}, "module")
+
+    def _variable_types(self) -> dict[str, TensorType]:
+        """The type of every variable of the graph. MXNetError when one stays unknown."""
+        known = {
+            desc.name: TensorType(tuple(desc.shape), np.dtype(desc.dtype))
+            for desc in self._described_inputs()
+        }
+        types = infer_node_types(self._symbol.outputs, known)
+        found = {n.name: types[n][0] for n in topological(self._symbol.outputs) if n.is_variable}
+        for name, kind in found.items():
+            if not kind.is_known:
+                raise MXNetError(
+                    f"bind: the shapes of {', '.join(known) or 'no inputs'} do not decide that of "
+                    f"{name}. If it is an input, name it in data_names or label_names and give its "
+                    "shape"
+                )
+        return found
+
+    def _parameter(self, name: str, found: TensorType) -> Parameter:
+        """A parameter of zeros, which counts as having no values yet."""
+        if name in self._params and self._params[name].shape == found.dims:
+            return self._params[name]
+        param = Parameter(name, "null", found.dims, found.dtype)
+        param.allocate(nd.zeros(found.dims, dtype=found.dtype), self._context[:1])
+        self._unset.add(name)
+        return param
+
+    def reshape(self, data_shapes: Shapes, label_shapes: Shapes | None = None) -> None:
+        """Bind to other input shapes and keep the parameters."""
+        self._require_bound()
+        self._inputs = {}
+        self._set_shapes(data_shapes, label_shapes, self._params)
+
+    # ---- parameters -----------------------------------------------------------------------------
+
+    def get_params(self) -> tuple[Arrays, Arrays]:
+        """``(arg_params, aux_params)`` as copies."""
+        assert self.params_initialized, "call init_params or set_params first"
+        if not self._params and self._given is not None:
+            return dict(self._given[0]), dict(self._given[1])
+        args, auxs = (
+            {name: self._params[name].data().copy() for name in names}
+            for names in (self._param_names, self._aux_names)
+        )
+        return args, auxs
+
+    def init_params(
+        self,
+        initializer: Any = Uniform(0.01),  # noqa: B008 (an initialiser keeps nothing)
+        arg_params: Mapping[str, NDArray] | None = None,
+        aux_params: Mapping[str, NDArray] | None = None,
+        allow_missing: bool = False,
+        force_init: bool = False,
+        allow_extra: bool = False,
+    ) -> None:
+        """Values from the dictionaries; by ``initializer`` for what is missing, if it may be.
+
+        Raises RuntimeError for a value that is missing otherwise.
+        """
+        if self.params_initialized and not force_init:
+            warnings.warn(
+                "Parameters already initialized and force_init=False. init_params call ignored.",
+                stacklevel=2,
+            )
+            return
+        assert self.binded, "call bind before initializing the parameters"
+        attrs = self._symbol.attr_dict()
+        for names, given in ((self._param_names, arg_params), (self._aux_names, aux_params)):
+            for name in sorted(names):
+                if given is not None and name in given:
+                    self._set(name, given[name])
+                    continue
+                if given is not None and not allow_missing:
+                    raise RuntimeError(f"{name} is not presented")
+                if initializer is not None:
+                    initializer(InitDesc(name, attrs.get(name)), self._params[name].data())
+                self._unset.discard(name)
+        self.params_initialized = True
+
+    def set_params(
+        self,
+        arg_params: Mapping[str, NDArray],
+        aux_params: Mapping[str, NDArray],
+        allow_missing: bool = False,
+        force_init: bool = True,
+        allow_extra: bool = False,
+    ) -> None:
+        """Take these values.
+
+        RuntimeError for one that is missing, or with ``allow_missing`` ValueError for one that
+        the graph does not have, unless ``allow_extra``.
+        """
+        if not allow_missing:
+            super().set_params(arg_params, aux_params, allow_missing, force_init, allow_extra)
+            return
+        if self.params_initialized and not force_init:
+            warnings.warn(
+                "Parameters already initialized and force_init=False. set_params call ignored.",
+                stacklevel=2,
+            )
+            return
+        self._require_bound()
+        self._take(arg_params, aux_params, allow_extra)
+        self._unset.clear()
+        self.params_initialized = True
+
+    def _take(
+        self,
+        arg_params: Mapping[str, NDArray],
+        aux_params: Mapping[str, NDArray] | None,
+        allow_extra: bool,
+    ) -> None:
+        kinds = (
+            (arg_params, self._param_names, "arguments"),
+            (aux_params or {}, self._aux_names, "auxiliary states"),
+        )
+        for given, names, what in kinds:
+            for name, array in given.items():
+                if name in names:
+                    self._set(name, array)
+                elif not allow_extra and name not in self._inputs:
+                    raise ValueError(f'Find name "{name}" that is not in the {what}')
+
+    def _set(self, name: str, values: NDArray) -> None:
+        param = self._params[name]
+        if tuple(values.shape) != tuple(param.shape):
+            raise MXNetError(
+                f"parameter {name} has shape {param.shape} by the input shapes, "
+                f"the value for it {values.shape}"
+            )
+        param.set_data(values)
+        self._unset.discard(name)
+
+    # ---- states ---------------------------------------------------------------------------------
+
+    def get_states(self, merge_multi_context: bool = True) -> list[NDArray]:
+        """The arrays of ``state_names``."""
+        return [self._inputs[name] for name in self._state_names]
+
+    def set_states(self, states: Any = None, value: Any = None) -> None:
+        """Write states from arrays, or one number into all of them."""
+        assert (states is None) != (value is None), "set_states takes states or a value"
+        for i, state in enumerate(self.get_states()):
+            state[:] = value if states is None else states[i]
+
+    # ---- running --------------------------------------------------------------------------------
+
+    def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
+        """Compute the outputs of a batch; other shapes than bound ones bind anew.
+
+        Raises MXNetError while parameters have no values.
+        """
+        assert self.binded and self.params_initialized, "call bind and init_params first"
+        if self._unset:
+            raise MXNetError(f"parameters without values: {', '.join(sorted(self._unset))}")
+        self._fit_shapes(data_batch)
+        for desc, array in self._values_in(data_batch):
+            if desc.name in self._inputs:
+                dtype = np.dtype(desc.dtype)
+                moved = array.as_in_context(self._context[0])
+                self._inputs[desc.name] = moved.astype(dtype, copy=False)
+        is_train = self.for_training if is_train is None else is_train
+        with autograd.train_mode() if is_train else autograd.predict_mode():
+            self._outputs = self._graph(list(self._inputs.values()))
+
+    def _fit_shapes(self, batch: Any) -> None:
+        shapes = [array.shape for array in batch.data]
+        if shapes == [tuple(desc.shape) for desc in self._data_shapes]:
+            return
+        label_shapes = getattr(batch, "provide_label", None) or self._label_shapes_for(batch)
+        data_shapes = getattr(batch, "provide_data", None) or [
+            DataDesc(d.name, shape, d.dtype, d.layout)
+            for d, shape in zip(self._data_shapes, shapes)
+        ]
+        states = {name: self._inputs[name] for name in self._state_names}
+        self.reshape(data_shapes, label_shapes or None)
+        for name, state in states.items():
+            if state.shape == self._inputs[name].shape:
+                self._inputs[name] = state
+
+    def _label_shapes_for(self, batch: Any) -> list[DataDesc]:
+        """Those of the labels in the batch; without labels, as many as there are samples."""
+        bound = self._label_shapes or []
+        label = getattr(batch, "label", None)
+        if label:
+            shapes = [array.shape for array in label]
+        else:
+            old, new = self._data_shapes[0].shape[0], batch.data[0].shape[0]
+            shapes = [(new, *d.shape[1:]) if d.shape[0] == old else d.shape for d in bound]
+        return [DataDesc(d.name, s, d.dtype, d.layout) for d, s in zip(bound, shapes)]
+
+    def _values_in(self, batch: Any) -> Iterator[tuple[DataDesc, NDArray]]:
+        """The arrays of a batch with their descriptions, labels only where they are bound."""
+        if len(batch.data) != len(self._data_shapes):
+            raise ValueError(
+                f"the batch has {len(batch.data)} arrays, bound are {len(self._data_shapes)}"
+            )
+        yield from zip(self._data_shapes, batch.data)
+        yield from zip(self._label_shapes or [], getattr(batch, "label", None) or [])
+
+    def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
+        """The outputs of the last batch; unmerged, each as a list with a part for every context.
+
+        One computation serves all contexts of the module.
+        """
+        assert self.binded and self.params_initialized, "call bind and init_params first"
+        if merge_multi_context:
+            return list(self._outputs)
+        return [split_data(out, len(self._context), 0, False) for out in self._outputs]
+
+    def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
+        """Count the last outputs against these labels."""
+        if pre_sliced:
+            labels = [nd.concatenate(list(parts)) for parts in zip(*labels)]
+        names = [desc.name for desc in self._label_shapes or []] or self._label_names
+        named = dict(zip(names, labels or []))
+        eval_metric.update_dict(named, dict(zip(self.output_names, self._outputs)))
+
+
+def _check_names(known: list[str], names: list[str], kind: str, throw: bool) -> None:
+    """ValueError, or a warning, for a name that is no argument of the graph."""
+    for name in names:
+        if name in known:
+            continue
+        likely = "\n\t".join(n for n in known if not n.endswith(_LEARNED))
+        message = (
+            f"You created Module with Module(..., {kind}_names={names}) but input with name "
+            f"'{name}' is not found in symbol.list_arguments(). Did you mean one of:\n\t{likely}"
+        )
+        if throw:
+            raise ValueError(message)
+        warnings.warn(message, stacklevel=3)
+
+
+def _match_names(names: list[str], shapes: list[DataDesc], kind: str, throw: bool) -> None:
+    if sorted(names) == sorted(desc.name for desc in shapes):
+        return
+    message = (
+        f"Data provided by {kind}_shapes don't match names specified by {kind}_names "
+        f"({shapes} vs. {names})"
+    )
+    if throw:
+        raise ValueError(message)
+    warnings.warn(message, stacklevel=4)

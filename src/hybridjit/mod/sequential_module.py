@@ -1,0 +1,131 @@
+"""``SequentialModule``: modules in a row, the outputs of one being the data of the next."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from ..initializer import Uniform
+from ..io import DataBatch, DataDesc
+from ..nd import NDArray
+from .base_module import Arrays, BaseModule, Shapes, described
+
+
+class SequentialModule(BaseModule):
+    """A chain of modules; only those added with ``take_labels=True`` are given the labels."""
+
+    META_TAKE_LABELS = "take_labels"
+    META_AUTO_WIRING = "auto_wiring"
+
+    def __init__(self, logger: Any = logging) -> None:
+        super().__init__(logger)
+        self._modules: list[BaseModule] = []
+        self._metas: list[Mapping[str, Any]] = []
+        self._label_shapes: list[DataDesc] | None = None
+
+    def add(self, module: BaseModule, **kwargs: Any) -> SequentialModule:
+        """Append a module; ``auto_wiring`` gives outputs the names of its data. Returns itself."""
+        for key in kwargs:
+            assert key in (self.META_TAKE_LABELS, self.META_AUTO_WIRING), f'Unknown meta "{key}"'
+        self._modules.append(module)
+        self._metas.append(kwargs)
+        self.binded = self.params_initialized = False
+        return self
+
+    @property
+    def data_names(self) -> list[str]:
+        return self._modules[0].data_names if self._modules else []
+
+    @property
+    def output_names(self) -> list[str]:
+        return self._modules[-1].output_names if self._modules else []
+
+    @property
+    def data_shapes(self) -> list[DataDesc]:
+        return self._modules[0].data_shapes
+
+    @property
+    def label_shapes(self) -> list[DataDesc] | None:
+        return self._label_shapes
+
+    @property
+    def output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
+        return self._modules[-1].output_shapes
+
+    def bind(
+        self,
+        data_shapes: Shapes,
+        label_shapes: Shapes | None = None,
+        for_training: bool = True,
+        inputs_need_grad: bool = False,
+        force_rebind: bool = False,
+        shared_module: Any = None,
+        grad_req: str = "write",
+    ) -> None:
+        """Bind each module to the shapes of the outputs before it."""
+        if self.binded and not force_rebind:
+            self.logger.warning("Already bound, ignoring bind()")
+            return
+        assert self._modules, "Attempting to bind an empty SequentialModule"
+        assert shared_module is None, "Shared module is not supported"
+        shapes = described(data_shapes)
+        takes_labels = False
+        for module, meta in zip(self._modules, self._metas):
+            if meta.get(self.META_AUTO_WIRING):
+                names = module.data_names
+                shapes = [DataDesc(new, desc.shape) for new, desc in zip(names, shapes)]
+            labels = label_shapes if meta.get(self.META_TAKE_LABELS) else None
+            takes_labels |= labels is not None
+            module.bind(shapes, labels, for_training, inputs_need_grad, force_rebind)
+            shapes = [DataDesc(name, shape) for name, shape in module.output_shapes]
+        self._label_shapes = described(label_shapes) if takes_labels and label_shapes else None
+        self.for_training, self.binded = for_training, True
+
+    def get_params(self) -> tuple[Arrays, Arrays]:
+        args: Arrays = {}
+        auxs: Arrays = {}
+        for module in self._modules:
+            for together, own in zip((args, auxs), module.get_params()):
+                together.update(own)
+        return args, auxs
+
+    def init_params(
+        self,
+        initializer: Any = Uniform(0.01),  # noqa: B008 (an initialiser keeps nothing)
+        arg_params: Mapping[str, NDArray] | None = None,
+        aux_params: Mapping[str, NDArray] | None = None,
+        allow_missing: bool = False,
+        force_init: bool = False,
+        allow_extra: bool = False,
+    ) -> None:
+        """Initialise all modules. Raises AssertionError when two have a parameter of one name."""
+        if self.params_initialized and not force_init:
+            return
+        assert self.binded, "call bind before initializing the parameters"
+        owners: dict[str, int] = {}
+        for i, module in enumerate(self._modules):
+            module.init_params(
+                initializer, arg_params, aux_params, allow_missing, force_init, allow_extra
+            )
+            for name in (name for params in module.get_params() for name in params):
+                assert owners.setdefault(name, i) == i, (
+                    f'Duplicated parameter names: "{name}" is in modules {owners[name]} and {i}'
+                )
+        self.params_initialized = True
+
+    def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
+        assert self.binded and self.params_initialized, "call bind and init_params first"
+        data = data_batch.data
+        for module in self._modules:
+            module.forward(DataBatch(data, data_batch.label), is_train)
+            data = module.get_outputs()
+
+    def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
+        return self._modules[-1].get_outputs(merge_multi_context)
+
+    def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
+        """Count by every module that takes labels."""
+        for module, meta in zip(self._modules, self._metas):
+            if meta.get(self.META_TAKE_LABELS):
+                module.update_metric(eval_metric, labels, pre_sliced)

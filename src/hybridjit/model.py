@@ -1,0 +1,145 @@
+"""``mx.model``: checkpoints in files, and ``FeedForward``, MXNet's oldest interface to a net.
+
+In: a prefix and an epoch, or a Symbol with its parameters. Out: these, or predictions for arrays.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+import numpy as np
+
+from .context import Context, cpu
+from .errors import MXNetError
+from .io import DataIter, NDArrayIter
+from .io.checkpoint import load_checkpoint, load_params, save_checkpoint
+from .mod import Module
+from .mod.base_module import BatchEndParam
+from .nd import NDArray
+from .sym import Symbol
+
+__all__ = ["BatchEndParam", "FeedForward", "load_checkpoint", "load_params", "save_checkpoint"]
+
+
+class FeedForward:
+    """A Symbol with parameters that predicts for arrays or iterators; training is not there."""
+
+    def __init__(
+        self,
+        symbol: Symbol,
+        ctx: Context | list[Context] | None = None,
+        num_epoch: int | None = None,
+        epoch_size: int | None = None,
+        optimizer: Any = "sgd",
+        initializer: Any = None,
+        numpy_batch_size: int = 128,
+        arg_params: Mapping[str, NDArray] | None = None,
+        aux_params: Mapping[str, NDArray] | None = None,
+        allow_extra_params: bool = False,
+        begin_epoch: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        self.symbol = symbol
+        self.ctx = ctx or cpu()
+        self.num_epoch = num_epoch
+        self.begin_epoch = begin_epoch
+        self.numpy_batch_size = numpy_batch_size
+        self.arg_params = arg_params
+        self.aux_params = aux_params
+        self.allow_extra_params = allow_extra_params
+
+    @staticmethod
+    def load(prefix: str, epoch: int, ctx: Any = None, **kwargs: Any) -> FeedForward:
+        """The net of ``prefix-symbol.json`` and ``prefix-<epoch>.params``."""
+        symbol, args, auxs = load_checkpoint(prefix, epoch)
+        return FeedForward(
+            symbol, ctx, arg_params=args, aux_params=auxs, begin_epoch=epoch, **kwargs
+        )
+
+    def save(self, prefix: str, epoch: int | None = None, remove_amp_cast: bool = True) -> None:
+        """Write both files; ``epoch`` is by default the last one of training."""
+        number = self.num_epoch if epoch is None else epoch
+        assert number is not None, "save takes an epoch"
+        args, auxs = self._params()
+        save_checkpoint(prefix, number, self.symbol, args, auxs, remove_amp_cast)
+
+    def predict(
+        self, X: Any, num_batch: int | None = None, return_data: bool = False, reset: bool = True
+    ) -> Any:
+        """The outputs for X (an array or an iterator) as NumPy arrays, a lone one without a list.
+
+        With ``return_data`` also the data and the labels themselves.
+        """
+        batches = self._iterator(X, None)
+        module = self._module(batches, [])
+        outputs, data, labels = [], [], []
+        for found, _, batch in module.iter_predict(batches, num_batch, reset):
+            outputs.append([out.asnumpy() for out in found])
+            kept = batches.batch_size - (batch.pad or 0)
+            data.append([array[:kept].asnumpy() for array in batch.data or ()])
+            labels.append([array[:kept].asnumpy() for array in batch.label or ()])
+        if not return_data:
+            return _joined(outputs)
+        return _joined(outputs), _joined(data), _joined(labels)
+
+    def score(
+        self,
+        X: Any,
+        eval_metric: Any = "acc",
+        num_batch: int | None = None,
+        batch_end_callback: Any = None,
+        reset: bool = True,
+    ) -> Any:
+        """The value of a metric (or its name) over an iterator with labels."""
+        names = [desc.name for desc in X.provide_label]
+        module = self._module(X, names)
+        return module.score(X, eval_metric, num_batch, batch_end_callback, reset=reset)[0][1]
+
+    def fit(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Raises MXNetError: hybridjit runs inference only."""
+        raise MXNetError(
+            "FeedForward.fit: hybridjit runs inference only. Train with MXNet and load the "
+            "checkpoint here"
+        )
+
+    @staticmethod
+    def create(*args: Any, **kwargs: Any) -> NoReturn:
+        """Raises MXNetError: it trains what it makes, and hybridjit runs inference only."""
+        raise MXNetError(
+            "FeedForward.create trains: hybridjit runs inference only. Use FeedForward(symbol, "
+            "arg_params=..., aux_params=...) or FeedForward.load"
+        )
+
+    def _params(self) -> tuple[Mapping[str, NDArray], Mapping[str, NDArray]]:
+        assert self.arg_params is not None, "this FeedForward has no parameters: use load()"
+        return self.arg_params, self.aux_params or {}
+
+    def _iterator(self, X: Any, y: Any) -> DataIter:
+        if isinstance(X, DataIter):
+            return X
+        if not isinstance(X, (np.ndarray, NDArray)):
+            raise TypeError(f"X must be a DataIter, NDArray or numpy.ndarray, got {type(X)}")
+        return NDArrayIter(X, y, min(len(X), self.numpy_batch_size))
+
+    def _module(self, batches: DataIter, label_names: list[str]) -> Module:
+        """A module bound to the iterator's shapes, with this net's parameters."""
+        names = [desc.name for desc in batches.provide_data]
+        inputs = self.symbol.list_arguments()
+        args, auxs = self._params()
+        unlabelled = [n for n in inputs if n not in args and n not in names]
+        module = Module(self.symbol, names, label_names or unlabelled, logging, self.ctx)
+        labels = batches.provide_label if label_names else None
+        module.bind(batches.provide_data, labels, for_training=False)
+        if not self.allow_extra_params:
+            extra = [name for name in args if name not in inputs]
+            assert not extra, f"parameters that the symbol does not have: {', '.join(extra)}"
+        module.set_params(args, auxs)
+        return module
+
+
+def _joined(batches: list[list[np.ndarray]]) -> Any:
+    """Each array over all batches; a lone one without its list."""
+    arrays = [np.concatenate(parts) for parts in zip(*batches)]
+    return arrays[0] if len(arrays) == 1 else arrays

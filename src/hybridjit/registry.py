@@ -1,0 +1,91 @@
+"""``mx.registry``: classes by name, for everything that may be named by a text.
+
+In: a base class and the word for its instances. Out: functions that register subclasses, give them
+further names, and make instances from a name, a configuration or an instance. Names are compared
+in lower case.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+_CLASSES: dict[type, dict[str, type]] = {}
+
+
+def get_registry(base_class: type) -> dict[str, type]:
+    """The registered subclasses by name, as a copy."""
+    return dict(_CLASSES.get(base_class, {}))
+
+
+def get_register_func(base_class: type, nickname: str) -> Callable[..., Any]:
+    """``register(klass, name=None)``, which is usable as a decorator.
+
+    It raises AssertionError for a class that is no subclass, and warns when a name gets another.
+    """
+    known = _CLASSES.setdefault(base_class, {})
+
+    def register(klass: type, name: str | None = None) -> type:
+        assert issubclass(klass, base_class), (
+            f"only a subclass of {base_class.__name__} can be registered, got {klass}"
+        )
+        key = (name or klass.__name__).lower()
+        if known.get(key, klass) is not klass:
+            warnings.warn(
+                f"New {nickname} {klass.__module__}.{klass.__name__} registered with name {key} "
+                f"is overriding existing {nickname} {known[key].__name__}",
+                stacklevel=2,
+            )
+        known[key] = klass
+        return klass
+
+    return register
+
+
+def get_alias_func(base_class: type, nickname: str) -> Callable[..., Any]:
+    """``alias(*names)``: a decorator that registers a class under further names."""
+    register = get_register_func(base_class, nickname)
+
+    def alias(*aliases: str) -> Callable[[type], type]:
+        def decorate(klass: type) -> type:
+            for name in aliases:
+                register(klass, name)
+            return klass
+
+        return decorate
+
+    return alias
+
+
+def get_create_func(base_class: type, nickname: str) -> Callable[..., Any]:
+    """``create(name, *args, **kwargs)``; the name may also be an instance, which is returned.
+
+    A dictionary, or JSON text of a dictionary or of ``[name, {arguments}]``, is a configuration.
+    Raises AssertionError for a name that is not registered and for anything else.
+    """
+    known = _CLASSES.setdefault(base_class, {})
+
+    def create(*args: Any, **kwargs: Any) -> Any:
+        name, *rest = args or (kwargs.pop(nickname),)
+        if isinstance(name, base_class):
+            assert not rest and not kwargs, (
+                f"{nickname} is already an instance. Additional arguments are invalid"
+            )
+            return name
+        if isinstance(name, dict):
+            return create(**name)
+        assert isinstance(name, str), (
+            f"{nickname} must be a registered name, its configuration or an instance, got {name!r}"
+        )
+        if name.startswith(("[", "{")):
+            assert not rest and not kwargs, "a configuration takes no further arguments"
+            found = json.loads(name)
+            return create(**found) if isinstance(found, dict) else create(found[0], **found[1])
+        assert name.lower() in known, (
+            f"{name} is not registered. Please register with {nickname}.register first"
+        )
+        return known[name.lower()](*rest, **kwargs)
+
+    return create
