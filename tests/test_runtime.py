@@ -15,7 +15,7 @@ import pytest
 
 import hybridjit as mx
 from hybridjit import autograd, gluon, nd
-from hybridjit.codegen import generate
+from hybridjit.codegen import crew, generate
 from hybridjit.config import override
 from hybridjit.errors import InternalError, MXNetError
 from hybridjit.gluon import hybrid, nn
@@ -463,7 +463,7 @@ def test_a_failed_compilation_leaves_the_net_usable(monkeypatch):
         raise InternalError("bug in hybridjit: planted")
 
     with monkeypatch.context() as patch:
-        patch.setattr(generate, "compile_object", fail)
+        patch.setattr(crew, "compile_object", fail)
         patch.setattr(generate, "_KERNELS", {})
         with pytest.raises(InternalError, match="planted"):
             run(net, rows(3))

@@ -33,6 +33,7 @@ from .passes.plan_memory import plan_memory
 from .passes.simplify import simplify
 from .passes.verify_plan import verify_plan
 from .runtime.executable import Executable
+from .runtime.threads import THREADS
 from .types import TensorType
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class Options:
 class Journal:
     """What a compilation says of itself: dumped stages, times, and reasons.
 
+    ``details`` are times within a stage, such as each kernel's; processes may share them out.
     ``sink(number, stage, text)`` receives each stage that is wanted; by default it prints, or
     writes numbered files where HYBRIDJIT_DUMP_DIR says. ``name`` is what is being compiled.
     """
@@ -90,6 +92,7 @@ class Journal:
     wanted: tuple[str, ...] = ()
     sink: Callable[[int, str, str], None] | None = None
     times: list[tuple[str, str, float]] = field(default_factory=list)
+    details: list[tuple[str, str, float]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     name: str = "graph"
 
@@ -134,9 +137,16 @@ class Journal:
                 print(note, file=sys.stderr)
 
     def timing_table(self) -> str:
-        rows = [f"  {1e3 * t:9.2f} ms  {name:<10} {text}" for name, text, t in self.times]
+        rows = [_time_row(*row) for row in self.times]
         total = sum(t for _, _, t in self.times)
-        return "\n".join(["compile times", *rows, f"  {1e3 * total:9.2f} ms  total"])
+        details = [_time_row(*row) for row in sorted(self.details, key=lambda row: -row[2])]
+        if details:
+            details.insert(0, "of these, wherever they were compiled")
+        return "\n".join(["compile times", *rows, f"  {1e3 * total:9.2f} ms  total", *details])
+
+
+def _time_row(name: str, text: str, seconds: float) -> str:
+    return f"  {1e3 * seconds:9.2f} ms  {name:<10} {text}"
 
 
 def write_stage(folder: Path, number: int, stage: str, text: str) -> Path:
@@ -238,7 +248,8 @@ def generate(plan: Plan, options: Options, journal: Journal) -> Executable:
     """From Plan to machine code. Imports the code generator on first use, and with it llvmlite."""
     from .codegen.generate import generate_code  # noqa: PLC0415 (see tests/test_layers.py)
 
-    code = generate_code(plan, options.winograd, journal)
+    processes = config.compile_processes or THREADS.count
+    code = generate_code(plan, options.winograd, journal, processes)
     return Executable(plan, code)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 from ..config import config
 from ..forks import Rank, held_at_fork
@@ -12,20 +13,10 @@ from ..ir.plan import Plan
 from ..target import Target
 from .call import Call, Packed, Setting
 from .choose import choose
-from .jit import LOCK, Library, assembly, compile_object, find_target, load_driver, optimised_text
+from .fetch import JournalLike, Wanted, fetch_objects
+from .jit import LOCK, Library, assembly, find_target, load_driver, optimised_text
 from .module import emit_driver, emit_kernel, kernel_name
-from .objects import load_object, object_key, prune, store_object
 from .spec import KernelSpec
-
-
-class JournalLike(Protocol):
-    """The part of ``compiler.Journal`` that is used here."""
-
-    notes: list[str]
-
-    def wants(self, stage: str) -> bool: ...
-    def dump(self, stage: str, text: Any) -> None: ...
-    def timed(self, name: str, description: str, work: Any) -> Any: ...
 
 
 class Kernel:
@@ -55,8 +46,13 @@ _KERNELS: weakref.WeakValueDictionary[tuple[Target, KernelSpec], Kernel] = (
 _DRIVERS: dict[Target, Any] = {}
 
 
-def generate_code(plan: Plan, winograd: bool | str, journal: JournalLike) -> Code:
-    """Choose a spec for every step, and load one kernel for every distinct spec."""
+def generate_code(
+    plan: Plan, winograd: bool | str, journal: JournalLike, processes: int = 1
+) -> Code:
+    """Choose a spec for every step, and load one kernel for every distinct spec.
+
+    ``processes`` may compile where there is enough to do.
+    """
     target = find_target(config.target)
     params = {value: i for i, value in enumerate(plan.graph.params)}
     setting = Setting(params, target, winograd if "winograd" not in config.skip else False)
@@ -71,42 +67,31 @@ def generate_code(plan: Plan, winograd: bool | str, journal: JournalLike) -> Cod
     specs = tuple(dict.fromkeys(call.spec for row in calls for call in row))
     _dump_code(specs, target, journal)
     with _LOCK:
-        kernels = {spec: _kernel(spec, target, journal) for spec in specs}
-        driver = _driver(target, journal)
+        kernels, driver = journal.timed(
+            "kernels",
+            f"machine code for {len(specs)} kernels",
+            lambda: _loaded(specs, target, processes, journal),
+        )
     return Code(target, calls, kernels, driver)
 
 
-def _kernel(spec: KernelSpec, target: Target, journal: JournalLike) -> Kernel:
-    kernel = _KERNELS.get((target, spec))
-    if kernel is None:
-        kernel = journal.timed("kernel", str(spec), lambda: _compile(spec, target))
-        _KERNELS[target, spec] = kernel
-    return kernel
-
-
-def _compile(spec: KernelSpec, target: Target) -> Kernel:
-    key = object_key(str(spec), target)
-    code = load_object(key)
-    if code is None:
-        code = compile_object(str(emit_kernel(spec, target)), target, spec.needs_passes)
-        store_object(key, code)
-    return Kernel(spec, Library([code], target))
-
-
-def _driver(target: Target, journal: JournalLike) -> Any:
+def _loaded(
+    specs: tuple[KernelSpec, ...], target: Target, processes: int, journal: JournalLike
+) -> tuple[dict[KernelSpec, Kernel], Any]:
+    """A kernel for each spec, and the driver. What is new shares one library: it is loaded once."""
+    kernels = {s: kernel for s in specs if (kernel := _KERNELS.get((target, s))) is not None}
+    new = [s for s in specs if s not in kernels]
+    wanted = [Wanted(str(s), partial(emit_kernel, s, target), s.needs_passes) for s in new]
     if target not in _DRIVERS:
-
-        def load() -> Any:
-            key = object_key("driver", target)
-            code = load_object(key)
-            if code is None:
-                code = compile_object(str(emit_driver(target)), target)
-                store_object(key, code)
-                prune()
-            return load_driver(code, target)
-
-        _DRIVERS[target] = journal.timed("driver", "the loop over steps", load)
-    return _DRIVERS[target]
+        wanted.append(Wanted("driver", partial(emit_driver, target)))
+    objects = fetch_objects(wanted, target, processes, journal)
+    if target not in _DRIVERS:
+        _DRIVERS[target] = load_driver(objects.pop(), target)
+    if new:
+        library = Library(objects, target)
+        for spec in new:
+            _KERNELS[target, spec] = kernels[spec] = Kernel(spec, library)
+    return kernels, _DRIVERS[target]
 
 
 def spec_text(plan: Plan, calls: tuple[tuple[Call, ...], ...], target: Target) -> str:

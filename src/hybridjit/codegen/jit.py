@@ -6,11 +6,15 @@ Facts about llvmlite that this file works around:
   order, and is called here by its name.
 - Every LLVM call holds one global lock; ours, :data:`LOCK`, is taken around it so that a fork can
   wait for the compile to end instead of inheriting a lock that nobody will release.
+- A process whose exit overtakes an LLVM call of a daemon thread aborts: LLVM's globals go while it
+  uses them. Exit takes :data:`LOCK` first, and code that such a thread may be in stays loaded.
 """
 
 from __future__ import annotations
 
+import atexit
 import ctypes
+import sys
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -24,6 +28,8 @@ from ..errors import InternalError
 from ..target import Target
 
 LOCK = threading.RLock()
+_LONGEST_CALL = 30.0  # seconds; a kernel takes 0.1
+atexit.register(LOCK.acquire, timeout=_LONGEST_CALL)
 
 _NARROWER = {
     "avx512": ("x86-64-v4", 64, 32, True),
@@ -177,7 +183,12 @@ class Library:
                 engine.close()
 
     def __del__(self) -> None:
-        if getattr(self, "_engine", None) is not None:
+        engine = getattr(self, "_engine", None)
+        if engine is None:
+            return
+        if sys.is_finalizing():
+            engine.detach()
+        else:
             self.close()
 
 

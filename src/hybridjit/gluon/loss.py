@@ -51,21 +51,28 @@ class Loss(HybridBlock):
     def _weighted(
         self, F: Any, loss: Any, sample_weight: Any = None, weight: float | None = None
     ) -> Any:
-        """``loss`` times the samples' weights (broadcast) and the loss's own."""
         weight = self._weight if weight is None else weight
-        if sample_weight is not None:
-            loss = F.broadcast_mul(loss, sample_weight)
-        if weight is not None:
-            assert isinstance(weight, numeric_types), f"weight must be a number, got {weight!r}"
-            loss = loss * weight
-        return loss
+        return _apply_weighting(F, loss, weight, sample_weight)
 
     def _mean(self, F: Any, loss: Any) -> Any:
         """The mean over all axes but the samples'."""
         return F.mean(loss, axis=self._batch_axis, exclude=True)
 
 
-def _shaped_like(F: Any, x: Any, other: Any) -> Any:
+# Losses in other packages import these two from MXNet by their names.
+def _apply_weighting(
+    F: Any, loss: Any, weight: float | None = None, sample_weight: Any = None
+) -> Any:
+    """``loss`` times the samples' weights (broadcast) and one number for all."""
+    if sample_weight is not None:
+        loss = F.broadcast_mul(loss, sample_weight)
+    if weight is not None:
+        assert isinstance(weight, numeric_types), f"weight must be a number, got {weight!r}"
+        loss = loss * weight
+    return loss
+
+
+def _reshape_like(F: Any, x: Any, other: Any) -> Any:
     """``x`` in the shape of ``other``, which has as many elements."""
     return x.reshape(other.shape) if F is nd else F.reshape_like(x, other)
 
@@ -84,7 +91,7 @@ class L2Loss(Loss):
     def hybrid_forward(  # type: ignore[override]
         self, F: Any, pred: Any, label: Any, sample_weight: Any = None
     ) -> Any:
-        loss = F.square(_shaped_like(F, label, pred) - pred)
+        loss = F.square(_reshape_like(F, label, pred) - pred)
         half = None if self._weight is None else self._weight / 2
         return self._mean(F, self._weighted(F, loss, sample_weight, half))
 
@@ -98,7 +105,7 @@ class L1Loss(Loss):
     def hybrid_forward(  # type: ignore[override]
         self, F: Any, pred: Any, label: Any, sample_weight: Any = None
     ) -> Any:
-        loss = F.abs(_shaped_like(F, label, pred) - pred)
+        loss = F.abs(_reshape_like(F, label, pred) - pred)
         return self._mean(F, self._weighted(F, loss, sample_weight))
 
 
@@ -122,7 +129,7 @@ class SigmoidBinaryCrossEntropyLoss(Loss):
     def hybrid_forward(  # type: ignore[override]
         self, F: Any, pred: Any, label: Any, sample_weight: Any = None, pos_weight: Any = None
     ) -> Any:
-        label = _shaped_like(F, label, pred)
+        label = _reshape_like(F, label, pred)
         of = self._of_probabilities if self._from_sigmoid else self._of_scores
         loss = of(F, pred, label, pos_weight)
         return self._mean(F, self._weighted(F, loss, sample_weight))
@@ -173,7 +180,7 @@ class SoftmaxCrossEntropyLoss(Loss):
         if self._sparse_label:
             loss = -F.pick(pred, label, axis=self._axis, keepdims=True)
         else:
-            product = pred * _shaped_like(F, label, pred)
+            product = pred * _reshape_like(F, label, pred)
             loss = -F.sum(product, axis=self._axis, keepdims=True)
         return self._mean(F, self._weighted(F, loss, sample_weight))
 
@@ -259,7 +266,7 @@ class HuberLoss(Loss):
     def hybrid_forward(  # type: ignore[override]
         self, F: Any, pred: Any, label: Any, sample_weight: Any = None
     ) -> Any:
-        distance = F.abs(_shaped_like(F, label, pred) - pred)
+        distance = F.abs(_reshape_like(F, label, pred) - pred)
         linear = distance - 0.5 * self._rho
         quadratic = (0.5 / self._rho) * F.square(distance)
         loss = F.where(distance > self._rho, linear, quadratic)
@@ -276,7 +283,7 @@ class HingeLoss(Loss):
         self._margin = margin
 
     def _too_close(self, F: Any, pred: Any, label: Any) -> Any:
-        return F.relu(self._margin - pred * _shaped_like(F, label, pred))
+        return F.relu(self._margin - pred * _reshape_like(F, label, pred))
 
     def hybrid_forward(  # type: ignore[override]
         self, F: Any, pred: Any, label: Any, sample_weight: Any = None
@@ -310,7 +317,7 @@ class LogisticLoss(Loss):
     def hybrid_forward(  # type: ignore[override]
         self, F: Any, pred: Any, label: Any, sample_weight: Any = None
     ) -> Any:
-        label = _shaped_like(F, label, pred)
+        label = _reshape_like(F, label, pred)
         if self._label_format == "signed":
             label = (label + 1.0) / 2.0
         loss = _logistic(F, pred, label)
@@ -329,8 +336,8 @@ class TripletLoss(Loss):
     def hybrid_forward(  # type: ignore[override]
         self, F: Any, pred: Any, positive: Any, negative: Any
     ) -> Any:
-        near = F.square(_shaped_like(F, positive, pred) - pred)
-        far = F.square(_shaped_like(F, negative, pred) - pred)
+        near = F.square(_reshape_like(F, positive, pred) - pred)
+        far = F.square(_reshape_like(F, negative, pred) - pred)
         loss = F.sum(near - far, axis=self._batch_axis, exclude=True)
         return self._weighted(F, F.relu(loss + self._margin))
 
@@ -357,7 +364,7 @@ class PoissonNLLLoss(Loss):
     def hybrid_forward(  # type: ignore[override]
         self, F: Any, pred: Any, target: Any, sample_weight: Any = None, epsilon: float = 1e-8
     ) -> Any:
-        target = _shaped_like(F, target, pred)
+        target = _reshape_like(F, target, pred)
         if self._from_logits:
             loss = F.exp(pred) - target * pred
         else:
@@ -385,7 +392,7 @@ class CosineEmbeddingLoss(Loss):
         self, F: Any, input1: Any, input2: Any, label: Any, sample_weight: Any = None
     ) -> Any:
         label = label.reshape((-1, 1))
-        cosine = _cosine(F, _shaped_like(F, input1, input2), input2)
+        cosine = _cosine(F, _reshape_like(F, input1, input2), input2)
         alike = (1 - cosine) * (label == 1)
         apart = F.relu((label == -1) * (cosine - self._margin))
         return self._weighted(F, alike + apart, sample_weight)

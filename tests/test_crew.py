@@ -1,0 +1,352 @@
+"""Compiling in worker processes: the same objects, nothing lost whatever happens to a worker."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hybridjit import gluon, nd
+from hybridjit.codegen import crew, generate
+from hybridjit.codegen.crew import Crew, Job
+from hybridjit.codegen.jit import compile_object, find_target
+from hybridjit.config import override
+from hybridjit.errors import InternalError
+
+TARGET = find_target()
+BOOT = crew._start_worker
+PATIENCE = 60.0
+
+
+@pytest.fixture(autouse=True)
+def eager_to_hire(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any work is worth a process, and started ones can be looked at."""
+    monkeypatch.setattr(crew, "_WORTH_A_PROCESS", 1)
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
+    """The worker processes of the test; all of them have to be over and collected at its end."""
+    found: list[subprocess.Popen[bytes]] = []
+
+    def start() -> subprocess.Popen[bytes] | None:
+        process = BOOT()
+        if process is not None:
+            found.append(process)
+        return process
+
+    monkeypatch.setattr(crew, "_start_worker", start)
+    return found
+
+
+def text(number: int) -> str:
+    """IR of one function; later ones are longer."""
+    lines = [f"  %v{i + 1} = add i64 %v{i}, {number}" for i in range(number + 1)]
+    body = "\n".join(lines)
+    return (
+        f'target triple = "{TARGET.triple}"\n'
+        f"define i64 @f{number}(i64 %v0) {{\n{body}\n  ret i64 %v{number + 1}\n}}\n"
+    )
+
+
+def jobs(count: int = 6) -> list[Job]:
+    return [Job(f"f{number}", text(number), bool(number % 2)) for number in range(count)]
+
+
+def objects(processes: int, work: list[Job]) -> list[bytes]:
+    with Crew(TARGET, processes, lambda job: None) as team:
+        for job in work:
+            team.add(job)
+        team.finish()
+    return [job.code for job in work]
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "nothing happened"
+        time.sleep(0.01)
+
+
+def instead_of_worker(monkeypatch: pytest.MonkeyPatch, program: str) -> list[subprocess.Popen]:
+    """Start ``program`` where a worker is wanted."""
+    found: list[subprocess.Popen] = []
+
+    def start() -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-I", "-S", "-c", program]
+        pipe = subprocess.PIPE
+        found.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe))
+        return found[-1]
+
+    monkeypatch.setattr(crew, "_start_worker", start)
+    return found
+
+
+def test_workers_make_the_same_objects(started, monkeypatch):
+    """This process is kept from compiling until a worker has done all but one."""
+    done: list[Job] = []
+    here = compile_object
+
+    def when_others_are_done(*args: object) -> bytes:
+        wait_until(lambda: len(done) == 5)
+        return here(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(crew, "compile_object", when_others_are_done)
+    work = jobs()
+    with Crew(TARGET, 3, done.append) as team:
+        for job in work:
+            team.add(job)
+        team.finish()
+    assert len(started) == 2 and all(process.returncode is not None for process in started)
+    assert sorted(job.label for job in done) == [job.label for job in work]
+    assert [job.code for job in work] == [here(job.text, TARGET, job.with_passes) for job in jobs()]
+
+
+def test_one_process_starts_none(started):
+    assert all(objects(1, jobs()))
+    assert started == []
+
+
+def test_little_work_starts_none(started, monkeypatch):
+    monkeypatch.setattr(crew, "_WORTH_A_PROCESS", 400_000)
+    assert all(objects(4, jobs()))
+    assert started == []
+
+
+GREET = "import sys, os; sys.stdout.buffer.write(b'hybridjit worker 1\\n'); sys.stdout.flush();"
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "raise SystemExit(1)",  # cannot import what it needs
+        "print('Welcome to an application')",
+        "import sys; sys.stdout.buffer.write(b'\\xff' * 4000)",
+        GREET,  # dies at once
+        GREET + "os.read(0, 10); os._exit(1)",  # dies at work
+        GREET + "sys.stdout.buffer.write(b'\\xff' * 4000)",  # an object without an end
+        GREET + "os.write(1, bytes(8)); os.write(1, bytes(8)); sys.stdin.read()",  # refuses
+    ],
+)
+def test_a_worker_that_is_no_help(monkeypatch, program):
+    found = instead_of_worker(monkeypatch, program)
+    right = [compile_object(job.text, TARGET, job.with_passes) for job in jobs()]
+    assert objects(2, jobs()) == right
+    assert found and all(process.returncode is not None for process in found)
+
+
+def test_a_worker_that_hangs(monkeypatch):
+    """It gets a job and never answers: after a while this process does it."""
+    monkeypatch.setattr(crew, "_PATIENCE", 0.2)
+    found = instead_of_worker(monkeypatch, GREET + "import time; time.sleep(1000)")
+    taken = threading.Event()
+    next_for_worker = Crew._next_for_worker
+
+    def noting(team: Crew) -> Job | None:
+        job = next_for_worker(team)
+        taken.set()
+        return job
+
+    monkeypatch.setattr(Crew, "_next_for_worker", noting)
+    work = jobs()
+    with Crew(TARGET, 2, lambda job: None) as team:
+        for job in work:
+            team.add(job)
+        assert taken.wait(PATIENCE)
+        team.finish()
+    assert all(job.code for job in work)
+    assert found[0].returncode is not None
+
+
+@pytest.mark.parametrize(
+    "executable",
+    ["", None, "/usr/sbin/uwsgi", "/opt/application.exe", "/nowhere/python3"],
+)
+def test_an_executable_that_is_no_python(monkeypatch, executable):
+    """It is not started, or cannot be."""
+    monkeypatch.setattr(sys, "executable", executable)
+    assert all(objects(2, jobs()))
+    assert crew.can_start_workers() == (executable == "/nowhere/python3")
+
+
+def test_a_frozen_application(monkeypatch, started):
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    assert all(objects(2, jobs()))
+    assert started == []
+
+
+def test_no_more_processes_or_threads(monkeypatch):
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(subprocess, "Popen", refuse)
+        assert all(objects(2, jobs()))
+
+    def no_thread(*args: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_thread)
+        assert all(objects(2, jobs()))
+
+
+def test_what_llvm_refuses_is_raised_here(started):
+    work = [*jobs(), Job("bad", "define i64 @f(i64 %x) { ret i32 0 }" * 20, False)]
+    with pytest.raises((InternalError, RuntimeError)):
+        objects(2, work)
+    assert all(process.returncode is not None for process in started)
+
+
+def test_interrupted(started, monkeypatch):
+    """Ctrl-C ends the workers with the compilation, and the next one is as any other."""
+
+    def interrupted(*args: object) -> bytes:
+        wait_until(lambda: len(started) == 1)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(crew, "compile_object", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            objects(2, jobs())
+    assert started[0].returncode is not None
+    assert all(objects(2, jobs()))
+
+
+class Chain(gluon.nn.HybridSequential):
+    """Dense layers of different sizes: a kernel for each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        with self.name_scope():
+            for units in range(20, 32):
+                self.add(gluon.nn.Dense(units, activation="tanh", in_units=units - 1))
+
+
+def test_a_network(started, monkeypatch):
+    net, x = Chain(), nd.random.uniform(shape=(2, 19))
+    net.initialize()
+    monkeypatch.setattr(generate, "_KERNELS", {})
+    results = []
+    for processes in (1, 2):
+        generate._KERNELS.clear()
+        net.hybridize()
+        with override(compile_processes=processes):
+            results.append(net(x).asnumpy())
+    assert len(started) == 1
+    np.testing.assert_array_equal(*results)
+
+
+IN_CHILD = """
+import os, sys, time
+from hybridjit.codegen import crew
+from hybridjit.codegen.jit import find_target
+crew._WORTH_A_PROCESS = 1
+target = find_target()
+text = 'define i64 @f(i64 %x) { ret i64 %x }'
+def work():
+    jobs = [crew.Job(str(i), text, False) for i in range(4)]
+    with crew.Crew(target, 2, lambda job: None) as team:
+        for job in jobs:
+            team.add(job)
+        team.finish()
+    return all(job.code for job in jobs)
+"""
+
+
+def run(program: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error", "-c", IN_CHILD + program]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_the_child_of_a_fork_hires_its_own():
+    done = run(
+        "assert work()\n"
+        "pid = os.fork()\n"
+        "if pid == 0:\n"
+        "    os._exit(0 if work() else 1)\n"
+        "print(os.waitpid(pid, 0)[1])\n"
+    )
+    assert done.stdout == "0\n", done.stderr
+
+
+def test_the_interpreter_exits_while_a_thread_compiles():
+    """The worker sees the end of its input and ends too."""
+    done = run(
+        "import threading\n"
+        "text = 'define i64 @f(i64 %x) { ' + ''.join(f'%v{i} = add i64 %x, {i} ' for i in "
+        "range(4000)) + 'ret i64 %x }'\n"
+        "begun = []\n"
+        "boot = crew._start_worker\n"
+        "crew._start_worker = lambda: begun.append(boot()) or begun[-1]\n"
+        "threading.Thread(target=work, daemon=True).start()\n"
+        "while not begun: time.sleep(0.01)\n"
+        "time.sleep(0.15)\n"
+        "print(begun[0].pid, flush=True)\n"
+    )
+    assert done.returncode == 0, done.stderr
+    pid = int(done.stdout)
+    wait_until(lambda: not is_running(pid))
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    stat = Path(f"/proc/{pid}/stat")
+    return not (stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "Z")
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timers")
+def test_ctrl_c_in_the_middle_of_a_network(started):
+    """A real signal, at several moments; each time the net works afterwards."""
+    for delay in (0.02, 0.1):
+        net = Chain()
+        net.initialize()
+        net.hybridize()
+        old = signal.signal(signal.SIGALRM, signal.default_int_handler)
+        signal.setitimer(signal.ITIMER_REAL, delay)
+        try:
+            with override(compile_processes=2):
+                generate._KERNELS.clear()
+                for _ in range(10_000):
+                    net.hybridize()
+                    generate._KERNELS.clear()
+                    net(nd.ones((1, 19)))
+        except KeyboardInterrupt:
+            pass
+        else:
+            raise AssertionError("it was not interrupted")
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, old)
+        assert net(nd.ones((1, 19))).shape == (1, 31)
+    wait_until(lambda: all(process.poll() is not None for process in started))
+
+
+def test_a_target_travels_as_data():
+    narrow = replace(TARGET, name="sse2", cpu="x86-64", features="", vector_bytes=16)
+    with Crew(narrow, 1, lambda job: None) as team:
+        team.add(job := jobs(1)[0])
+        team.finish()
+    assert job.code
+
+
+def test_a_worker_imports_little():
+    """Neither NumPy nor the package's front end: it starts in the time of LLVM's binding."""
+    asking = crew._PROGRAM.replace("serve()", "print('numpy' in sys.modules, len(sys.modules))")
+    package, binding = (Path(m.__file__).resolve().parent.parent for m in (crew, crew.llvmlite))
+    command = [sys.executable, "-I", "-S", "-B", "-c", asking, str(package), str(binding)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert said[0] == "False" and int(said[1]) < 250

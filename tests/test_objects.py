@@ -1,0 +1,269 @@
+"""The disk cache of compiled objects: what it gives back, and all that it must not believe."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hybridjit import gluon, nd
+from hybridjit.codegen import generate, objects
+from hybridjit.codegen.jit import find_target
+from hybridjit.config import override
+
+NAME = "spec of a kernel"
+
+
+@pytest.fixture(autouse=True)
+def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No folder was complained of before."""
+    for name, empty in (("_told", set()), ("_looked_at", set()), ("_complaints", [])):
+        monkeypatch.setattr(objects, name, empty)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A cache that holds an object, and where it is."""
+    place = tmp_path / "objects"
+    with override(cache_dir=str(place)):
+        objects.store_object(key(), b"machine code")
+        yield place
+
+
+def key() -> str:
+    return objects.object_key(NAME, find_target())
+
+
+def complaint() -> str:
+    """The one thing that there is to say."""
+    with pytest.warns(RuntimeWarning) as found:
+        objects.warn_of_cache()
+    assert len(found) == 1
+    return str(found[0].message)
+
+
+def give_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let ``path`` be another user's."""
+    if os.getuid() == 0:
+        os.chown(path, 4321, -1)
+    else:
+        me = os.getuid()
+        monkeypatch.setattr(os, "getuid", lambda: me + 1)
+
+
+def test_an_object_comes_back(folder):
+    assert objects.load_object(key()) == b"machine code"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert (folder / key()).stat().st_mode & 0o077 == 0
+    assert objects._complaints == []
+
+
+# ---- what is not believed -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [0, 5, 20, 50, -1])
+def test_a_truncated_object(folder, size):
+    path = folder / key()
+    path.write_bytes(path.read_bytes()[:size])
+    assert objects.load_object(key()) is None
+    assert "damaged" in complaint()
+    objects.store_object(key(), b"machine code")
+    assert objects.load_object(key()) == b"machine code"
+
+
+def test_an_object_with_any_bit_changed(folder):
+    path = folder / key()
+    whole = path.read_bytes()
+    for at in range(len(whole)):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        assert objects.load_object(key()) is None, at
+    assert "damaged" in complaint()
+
+
+def test_an_object_of_another_user(folder, monkeypatch):
+    give_away(folder / key(), monkeypatch)
+    assert objects.load_object(key()) is None
+    assert str(folder) in complaint()
+
+
+def test_an_object_that_others_may_write(folder):
+    (folder / key()).chmod(0o666)
+    assert objects.load_object(key()) is None
+    assert str(folder) in complaint()
+
+
+def test_a_link_in_place_of_an_object(folder, tmp_path):
+    (folder / key()).rename(tmp_path / "elsewhere")
+    (folder / key()).symlink_to(tmp_path / "elsewhere")
+    assert objects.load_object(key()) is None
+    assert "cannot be read" in complaint()
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o722])
+def test_a_folder_that_others_may_write(folder, mode):
+    folder.chmod(mode)
+    assert objects.load_object(key()) is None
+    objects.store_object("another", b"code")
+    assert not (folder / "another").exists()
+    assert "others may write" in complaint()
+
+
+def test_a_folder_of_another_user(folder, monkeypatch):
+    give_away(folder, monkeypatch)
+    assert objects.load_object(key()) is None
+    objects.store_object("another", b"code")
+    assert not (folder / "another").exists()
+    assert "another user" in complaint()
+
+
+def test_another_cpu(folder, monkeypatch):
+    """Its objects have other names; a folder with nothing else in it is worth a word."""
+    other = replace(find_target(), features="+mmx", cpu="pentium-mmx")
+    assert objects.load_object(objects.object_key(NAME, other)) is None
+    assert "another CPU" in complaint()
+
+
+@pytest.mark.parametrize(
+    "what", ["llvm", "binding", "generator", "spec", "features"]
+)  # what machine code follows from
+def test_a_key_covers_all_that_code_follows_from(what, monkeypatch):
+    before, name, target = key(), NAME, find_target()
+    if what == "llvm":
+        monkeypatch.setattr(objects.llvm, "llvm_version_info", (99, 0, 0))
+    elif what == "binding":
+        monkeypatch.setattr(objects.llvmlite, "__version__", "99.0")
+    elif what == "generator":
+        monkeypatch.setattr(objects, "_generator_digest", lambda: "other")
+    elif what == "spec":
+        name = NAME + " "
+    else:
+        target = replace(target, features=target.features + ",+new")
+    assert objects.object_key(name, target) != before
+
+
+# ---- where nothing can be kept ------------------------------------------------------------------
+
+
+def test_a_folder_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("")
+    with override(cache_dir=str(tmp_path / "file" / "objects")):
+        assert objects.load_object(key()) is None
+        objects.store_object(key(), b"code")
+    assert "HYBRIDJIT_CACHE_DIR" in complaint()
+
+
+def test_a_full_disk(folder):
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        objects.store_object("large", bytes(100_000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert os.listdir(folder) == [key()]  # nothing unfinished stays
+    assert "cannot be written" in complaint()
+    assert objects.load_object(key()) == b"machine code"
+
+
+def test_a_folder_that_can_only_be_read(folder, monkeypatch):
+    """As in an image: what is there is used, though the time of use cannot be noted."""
+
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise PermissionError(30, "Read-only file system")
+
+    monkeypatch.setattr(os, "utime", refuse)
+    assert objects.load_object(key()) == b"machine code"
+    assert objects._complaints == []
+
+
+def test_a_complaint_is_made_once(folder):
+    for name in ("first", "second"):
+        (folder / name).write_bytes(b"nothing good")
+        assert objects.load_object(name) is None
+    assert "damaged" in complaint()
+    objects.load_object("first")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        objects.warn_of_cache()
+
+
+# ---- size ---------------------------------------------------------------------------------------
+
+
+def test_what_was_not_used_for_longest_goes_first(folder):
+    for age, name in enumerate(["newest", "middle", "oldest"]):
+        objects.store_object(name, bytes(1000))
+        os.utime(folder / name, (0, 1_000_000_000 - age))
+    objects.load_object("oldest")  # now it is the newest
+    left = sum(path.stat().st_size for path in folder.iterdir()) - 1
+    objects.prune(left)
+    assert not (folder / "middle").exists()
+    assert (folder / "oldest").exists() and (folder / "newest").exists()
+
+
+def test_a_compilation_keeps_the_size_within_the_limit(folder, monkeypatch):
+    monkeypatch.setattr(objects.prune, "__defaults__", (10_000,))
+    for number in range(20):
+        objects.store_object(f"object {number}", bytes(5000))
+    net = gluon.nn.Dense(3, in_units=2)
+    net.initialize()
+    net.hybridize()
+    monkeypatch.setattr(generate, "_KERNELS", {})
+    net(nd.ones((1, 2)))
+    assert sum(path.stat().st_size for path in folder.iterdir()) <= 10_000
+
+
+# ---- a network -----------------------------------------------------------------------------------
+
+
+def output(net: gluon.HybridBlock, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
+    """What a net gives with nothing in memory, neither kernels nor the driver."""
+    monkeypatch.setattr(generate, "_KERNELS", {})
+    monkeypatch.setattr(generate, "_DRIVERS", {})
+    net.hybridize()
+    return net(nd.ones((2, 5))).asnumpy()
+
+
+def test_a_network_from_damaged_objects(tmp_path, monkeypatch):
+    """Whatever the files hold, the numbers are the same, with one warning; then all is well."""
+    net = gluon.nn.Dense(7, activation="tanh", in_units=5)
+    net.initialize()
+    folder = tmp_path / "objects"
+    with override(cache_dir=str(folder)):
+        right = output(net, monkeypatch)
+        files = sorted(folder.iterdir())
+        assert len(files) == 2
+        files[0].write_bytes(files[1].read_bytes())
+        files[1].write_bytes(os.urandom(4000))
+        with pytest.warns(RuntimeWarning, match="damaged") as found:
+            np.testing.assert_array_equal(output(net, monkeypatch), right)
+        assert len(found) == 1
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            monkeypatch.setattr(objects, "_told", set())
+            np.testing.assert_array_equal(output(net, monkeypatch), right)
+
+
+RACE = """
+import sys
+from hybridjit import gluon, nd
+net = gluon.nn.Dense(9, in_units=4)
+net.initialize("ones")
+net.hybridize()
+assert (net(nd.ones((3, 4))).asnumpy() == 4).all()
+"""
+
+
+def test_processes_that_fill_one_cache_at_once(tmp_path):
+    environment = {**os.environ, "HYBRIDJIT_CACHE_DIR": str(tmp_path / "objects")}
+    command = [sys.executable, "-W", "error", "-c", RACE]
+    running = [subprocess.Popen(command, env=environment) for _ in range(3)]
+    assert [process.wait(60) for process in running] == [0, 0, 0]
+    assert not list((tmp_path / "objects").glob(".new-*"))
