@@ -24,11 +24,11 @@ LAYERS = [
     {"passes", "codegen", "runtime"},  # siblings: they may not see each other
     {"compiler"},
     {"nd", "sym"},  # siblings
-    {"contrib", "random", "executor", "io", "metric"},
+    {"contrib", "random", "io", "metric"},
     {"image"},
     {"initializer"},
     {"gluon"},
-    {"compat", "loading", "mod", "profiling"},
+    {"compat", "executor", "loading", "mod", "profiling"},
     {"model"},
     {"cli", "run", "__init__"},
     {"__main__"},

@@ -34,7 +34,7 @@ from .compat.placeholders import place_placeholders
 from .config import override
 from .context import Context, cpu, cpu_pinned, current_context, gpu, num_gpus
 from .errors import MXNetError
-from .executor import bind, simple_bind
+from .executor import bind, evaluate, simple_bind
 from .io import nd_files, symbol_files
 from .loading import load
 from .nd import NDArray
@@ -61,7 +61,7 @@ for _alias, _module in _ALIASES.items():
 nd.save, nd.load, nd.load_frombuffer = nd_files.save, nd_files.load, nd_files.load_frombuffer
 UPPER.to_json, UPPER.load_json = symbol_files.to_json, symbol_files.load_json
 UPPER.save, UPPER.load = symbol_files.save, symbol_files.load
-UPPER.bind, UPPER.simple_bind = bind, simple_bind
+UPPER.bind, UPPER.simple_bind, UPPER.evaluate = bind, simple_bind, evaluate
 
 place_elsewhere(__name__)
 place_placeholders(__name__)

@@ -1,22 +1,28 @@
-"""Executor: a Symbol bound to arrays, evaluated operator by operator.
+"""Executor: a Symbol bound to arrays, compiled once and run forward as often as wanted.
 
-In: a Symbol and NDArrays for its arguments and auxiliary states. Out: NDArrays. The compiled way to
-run a graph is ``gluon.SymbolBlock`` with ``hybridize()``; this is what ``bind`` and ``eval`` give.
+In: a Symbol and NDArrays for its arguments and auxiliary states. Out: NDArrays. What operators
+read as weights stays bound to the code; everything else is read anew at every call. Nothing is
+computed for gradients.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
 
 import numpy as np
 
 from . import autograd
 from .context import Context, current_context
+from .errors import MXNetError
+from .gluon.hybrid import CachedGraph
+from .gluon.parameter import Parameter
 from .ir.node import topological
-from .nd import NDArray, zeros
-from .nd.ndarray import invoke
-from .passes.infer import infer_node_types
+from .ir.roles import sort_variables
+from .nd import NDArray, array, zeros
+from .nd.interpreter import interpret_nodes
+from .passes.infer import NodeTypes, infer_node_types
 from .sym import Symbol
 from .types import TensorType, type_of
 
@@ -33,9 +39,21 @@ class Executor:
         self._ctx = ctx
         self.arg_dict = args
         self.aux_dict = aux
-        self.outputs: list[NDArray] = []
-        known = {name: type_of(array._data) for name, array in {**args, **aux}.items()}
-        infer_node_types(symbol.outputs, known)
+        self._arrays = {**args, **aux}
+        self._types: NodeTypes = infer_node_types(symbol.outputs, types_of(self._arrays))
+        shown = [self._types[output.node][output.index] for output in symbol.outputs]
+        self.outputs = [zeros(t.dims, ctx, t.dtype) for t in shown if t.is_known]
+        learned = set(sort_variables(symbol.outputs, ()).missing)
+        self._inputs = [name for name in self._arrays if name not in learned]
+        self._graph = CachedGraph(
+            symbol.outputs,
+            self._inputs,
+            {n: _holding(n, a) for n, a in self._arrays.items() if n in learned},
+            {},
+            "executor",
+        )
+
+    # ---- its arrays -----------------------------------------------------------------------------
 
     @property
     def arg_arrays(self) -> list[NDArray]:
@@ -49,23 +67,14 @@ class Executor:
     def output_dict(self) -> dict[str, NDArray]:
         return dict(zip(self._symbol.list_outputs(), self.outputs))
 
-    def forward(self, is_train: bool = False, **kwargs: NDArray) -> list[NDArray]:
-        """The outputs, after ``kwargs`` were copied into the arguments of those names.
+    @property
+    def grad_arrays(self) -> list[None]:
+        """No gradients, one for each argument."""
+        return [None] * len(self.arg_dict)
 
-        Raises TypeError for a name that is no argument, ValueError for another shape.
-        """
-        for name, array in kwargs.items():
-            if name not in self.arg_dict:
-                raise TypeError(f"Unknown argument {name}")
-            if array.shape != self.arg_dict[name].shape:
-                expected = self.arg_dict[name].shape
-                raise ValueError(
-                    f'Shape not match! Argument "{name}", need: {expected}, received: {array.shape}'
-                )
-            array.copyto(self.arg_dict[name])
-        with autograd.train_mode() if is_train else autograd.predict_mode():
-            self.outputs = self._evaluate()
-        return self.outputs
+    @property
+    def grad_dict(self) -> dict[str, None]:
+        return dict.fromkeys(self.arg_dict)
 
     def copy_params_from(
         self,
@@ -77,29 +86,106 @@ class Executor:
         _copy_in(arg_params, self.arg_dict, "arguments", allow_extra_params)
         _copy_in(aux_params or {}, self.aux_dict, "auxiliary states", allow_extra_params)
 
+    # ---- running --------------------------------------------------------------------------------
+
+    def forward(self, is_train: bool = False, **kwargs: Any) -> list[NDArray]:
+        """The outputs, after ``kwargs`` were copied into the arguments of those names.
+
+        Raises TypeError for a name that is no argument, ValueError for another shape and for what
+        is not an array.
+        """
+        for name, given in kwargs.items():
+            self._write(name, given)
+        with autograd.train_mode() if is_train else autograd.predict_mode():
+            self.outputs = self._evaluate()
+        return self.outputs
+
+    def _write(self, name: str, given: Any) -> None:
+        if not isinstance(given, (NDArray, np.ndarray)):
+            raise ValueError("only accept keyword argument of NDArrays and numpy.ndarray")
+        if name not in self.arg_dict:
+            raise TypeError(f"Unknown argument {name}")
+        target = self.arg_dict[name]
+        if given.shape != target.shape:
+            raise ValueError(
+                f'Shape not match! Argument "{name}", need: {target.shape}, received: {given.shape}'
+            )
+        target[:] = given
+
+    def _evaluate(self) -> list[NDArray]:
+        if self._inputs:
+            return self._graph([self._arrays[name] for name in self._inputs])
+        return self.interpreted()
+
+    def interpreted(self) -> list[NDArray]:
+        """The outputs, computed operator by operator: for a graph that runs only once."""
+        outputs = self._symbol.outputs
+        return interpret_nodes(outputs, self._arrays, self._types, self._ctx, self._graph.monitor)
+
+    def backward(self, out_grads: Any = None, is_train: bool = True) -> NoReturn:
+        """Raises MXNetError: gradients are not computed here."""
+        raise MXNetError("Executor.backward: hybridjit runs inference only")
+
+    def set_monitor_callback(self, callback: Callable[..., Any], monitor_all: bool = False) -> None:
+        """Call ``callback(tensor_name, array)`` for every operator's results.
+
+        With ``monitor_all`` for its operands too. Nothing is compiled from then on.
+        """
+
+        def report(tensor_name: str, op_name: str, tensor: NDArray) -> None:
+            callback(tensor_name, tensor)
+
+        self._graph.monitor = (report, monitor_all)
+
+    # ---- other shapes ---------------------------------------------------------------------------
+
     def reshape(
         self, partial_shaping: bool = False, allow_up_sizing: bool = False, **kwargs: Any
     ) -> Executor:
-        """An Executor for other input shapes that shares the arrays whose shapes stay."""
-        shapes, _, _ = self._symbol.infer_shape(**kwargs)
-        names = self._symbol.list_arguments()
-        args = {
-            name: old if old.shape == shape else zeros(shape, self._ctx, old.dtype)
-            for name, shape, old in zip(names, shapes, self.arg_arrays)
-        }
-        return Executor(self._symbol, self._ctx, args, self.aux_dict)
+        """An Executor for other input shapes, over the same memory as far as it reaches.
 
-    def _evaluate(self) -> list[NDArray]:
-        values: dict[Any, list[NDArray]] = {}
-        for node in topological(self._symbol.outputs):
-            if node.op is None:
-                arrays = self.arg_dict if node.name in self.arg_dict else self.aux_dict
-                values[node] = [arrays[node.name]]
-                continue
-            inputs = [values[edge.node][edge.index] for edge in node.inputs]
-            result = invoke(node.op, inputs, node.text, None, self._ctx)
-            values[node] = result if isinstance(result, list) else [result]
-        return [values[output.node][output.index] for output in self._symbol.outputs]
+        Raises MXNetError when an argument that is not in ``kwargs`` changes its shape, unless
+        ``partial_shaping``, and when one grows, unless ``allow_up_sizing``.
+        """
+        shapes, _, states = self._symbol.infer_shape(**kwargs)
+        if shapes is None:
+            raise MXNetError(f"the shapes {kwargs} do not decide those of all arguments")
+        new = {}
+        for (name, values), shape in zip(self._arrays.items(), [*shapes, *states]):
+            if values.shape != shape and name not in kwargs and not partial_shaping:
+                raise MXNetError(
+                    f"reshape: {name} of shape {values.shape} becomes {shape} and is not named: "
+                    "pass partial_shaping=True if that is meant"
+                )
+            new[name] = _resized(values, shape, name, allow_up_sizing)
+        args = {name: new[name] for name in self.arg_dict}
+        aux = {name: new[name] for name in self.aux_dict}
+        return Executor(self._symbol, self._ctx, args, aux)
+
+    # ---- text -----------------------------------------------------------------------------------
+
+    def debug_str(self) -> str:
+        """The graph, node by node."""
+        return self._symbol.debug_str()
+
+    def get_optimized_symbol(self) -> Symbol:
+        """The Symbol itself: what the compiler makes of it is shown by ``hybridjit dump``."""
+        return self._symbol
+
+
+def _resized(values: NDArray, shape: tuple[int, ...], name: str, may_grow: bool) -> NDArray:
+    """``values`` itself, the beginning of its memory in ``shape``, or, larger, a new array."""
+    if values.shape == shape:
+        return values
+    size = math.prod(shape)
+    if size <= values.size:
+        return values.reshape((-1,))[:size].reshape(shape)
+    if not may_grow:
+        raise MXNetError(
+            f"reshape: {name} grows from {values.shape} to {shape}: make the larger executor "
+            "first, or pass allow_up_sizing=True"
+        )
+    return zeros(shape, values.context, values.dtype)
 
 
 def bind(symbol: Symbol, ctx: Context | None, args: Arrays, aux_states: Arrays | None) -> Executor:
@@ -110,6 +196,13 @@ def bind(symbol: Symbol, ctx: Context | None, args: Arrays, aux_states: Arrays |
         _by_name("args", symbol.list_arguments(), args),
         _by_name("aux_states", symbol.list_auxiliary_states(), aux_states or {}),
     )
+
+
+def evaluate(symbol: Symbol, ctx: Context | None, args: Mapping[str, NDArray]) -> list[NDArray]:
+    """The outputs for these arrays, without compiling. Raises ValueError when one is missing."""
+    aux = {name: args[name] for name in symbol.list_auxiliary_states() if name in args}
+    with autograd.predict_mode():
+        return bind(symbol, ctx, args, aux).interpreted()
 
 
 def simple_bind(
@@ -139,6 +232,17 @@ def simple_bind(
     return Executor(symbol, place, args, aux)
 
 
+def types_of(arrays: Mapping[str, NDArray]) -> dict[str, TensorType]:
+    return {name: type_of(values._data) for name, values in arrays.items()}
+
+
+def _holding(name: str, values: NDArray) -> Parameter:
+    """A parameter that is this very array."""
+    param = Parameter(name, "null", values.shape, values.dtype)
+    param.hold([values])
+    return param
+
+
 def _by_name(what: str, names: list[str], arrays: Arrays) -> dict[str, NDArray]:
     if isinstance(arrays, Mapping):
         for name in names:
@@ -151,10 +255,11 @@ def _by_name(what: str, names: list[str], arrays: Arrays) -> dict[str, NDArray]:
 
 
 def _copy_in(
-    source: Mapping[str, NDArray], target: Mapping[str, NDArray], what: str, allow_extra: bool
+    source: Mapping[str, Any], target: Mapping[str, NDArray], what: str, allow_extra: bool
 ) -> None:
-    for name, array in source.items():
+    for name, values in source.items():
         if name in target:
-            array.astype(target[name].dtype).copyto(target[name])
+            given = values if isinstance(values, NDArray) else array(values)
+            given.astype(target[name].dtype).copyto(target[name])
         elif not allow_extra:
             raise ValueError(f'Find name "{name}" that is not in the {what}')

@@ -22,13 +22,13 @@ from ..errors import MXNetError
 from ..forks import Rank, held_at_fork
 from ..ir.node import Output
 from ..nd import NDArray
+from ..nd.interpreter import interpret_nodes
 from ..nd.storage import WRITES, Storage
 from ..passes.infer import NodeTypes, infer_node_types
 from ..runtime.cache import Entry, SignatureCache
 from ..runtime.executable import Executable
 from ..types import TensorType, type_of
 from .inference import finish_deferred
-from .interpreter import interpret_nodes
 from .parameter import Parameter
 
 # Held from the look at the parameters to the end of packing them; calls that find all as it was

@@ -77,7 +77,7 @@ class Symbol(Outputs):
 
     def eval(self, ctx: Any = None, **kwargs: Any) -> Any:
         """The outputs, computed from arrays by argument name, as a list."""
-        return self.bind(ctx, kwargs).forward()
+        return UPPER.evaluate(self, ctx, kwargs)
 
     def bind(
         self,
@@ -92,9 +92,21 @@ class Symbol(Outputs):
         return UPPER.bind(self, ctx, args, aux_states)
 
     def simple_bind(
-        self, ctx: Any, grad_req: Any = "write", type_dict: Any = None, **kwargs: Any
+        self,
+        ctx: Any,
+        grad_req: Any = "write",
+        type_dict: Any = None,
+        stype_dict: Any = None,
+        group2ctx: Any = None,
+        shared_arg_names: Any = None,
+        shared_exec: Any = None,
+        shared_buffer: Any = None,
+        **kwargs: Any,
     ) -> Any:
-        """An Executor over new arrays of zeros, from the shapes of some arguments."""
+        """An Executor over new arrays of zeros, from the shapes of some arguments.
+
+        The ``shared_`` ones, which save memory in MXNet, share nothing here.
+        """
         return UPPER.simple_bind(self, ctx, type_dict, kwargs)
 
     def optimize_for(self, backend: str, *args: Any, **kwargs: Any) -> Symbol:

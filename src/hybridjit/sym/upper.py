@@ -27,6 +27,7 @@ class Upper:
     load         ``(file name) -> Symbol``
     bind         ``(symbol, ctx, args, aux_states) -> Executor``
     simple_bind  ``(symbol, ctx, types by name, shapes by name) -> Executor``
+    evaluate     ``(symbol, ctx, arrays by name) -> NDArrays``
     """
 
     to_json: Callable[..., str] = _absent
@@ -35,6 +36,7 @@ class Upper:
     load: Callable[..., Any] = _absent
     bind: Callable[..., Any] = _absent
     simple_bind: Callable[..., Any] = _absent
+    evaluate: Callable[..., Any] = _absent
 
 
 UPPER = Upper()

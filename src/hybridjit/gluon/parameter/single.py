@@ -210,7 +210,7 @@ class Parameter:
         """Change the element type; the arrays are new ones then."""
         self._dtype = dtype
         if self._data is not None:
-            self._hold([array.astype(dtype) for array in self._data])
+            self.hold([array.astype(dtype) for array in self._data])
         self._var = None
 
     def reset_ctx(self, ctx: Context | list[Context]) -> None:
@@ -288,10 +288,10 @@ class Parameter:
             for array in old:
                 array[:] = values
         else:
-            self._hold([nd.array(values, ctx=c, dtype=self.array_dtype) for c in contexts])
+            self.hold([nd.array(values, ctx=c, dtype=self.array_dtype) for c in contexts])
         self._deferred_init = None
 
-    def _hold(self, arrays: list[NDArray]) -> None:
+    def hold(self, arrays: list[NDArray]) -> None:
         """Keep these arrays from now on; compiled nets take them at their next call."""
         self._data = arrays
         WRITES.count += 1

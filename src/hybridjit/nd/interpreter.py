@@ -1,7 +1,8 @@
-"""Run a graph node by node by the operators' NumPy meanings: hybridized nets with compiling off.
+"""Run a graph node by node by the operators' NumPy meanings: executors, and nets not compiled.
 
-In: a graph and an array for every variable. Out: the graph's outputs. Operators behave as the
-graph's do (strict shapes), and training forms apply under ``autograd.record``.
+In: a graph, the types of its nodes and an array for every variable. Out: the graph's outputs.
+Operators behave as the graph's do (strict shapes), and training forms apply under
+``autograd.record``.
 """
 
 from __future__ import annotations
@@ -9,13 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .. import nd
 from ..context import Context
 from ..ir.node import Node, Output, topological
-from ..nd import NDArray
 from ..passes.infer import NodeTypes
+from .ndarray import NDArray, invoke
 
 Monitor = tuple[Callable[..., Any], bool]
+
+# Operators whose one operand hooks know as "data"; MXNet counts that of the others: "input0".
+_DATA_IS_NAMED = frozenset(
+    """
+    Dropout GridGenerator L2Normalization LRN MakeLoss Pad Pooling Pooling_v1 SequenceLast
+    SequenceMask SequenceReverse SliceChannel SwapAxis _contrib_BilinearResize2D
+    _contrib_MultiBoxPrior _contrib_index_array _contrib_quadratic _histogram _image_normalize
+    _image_to_tensor _ravel_multi_index _split_v2 _unravel_index all_finite col2im depth_to_space
+    diag im2col LeakyReLU log_softmax moments repeat reverse softmax space_to_depth squeeze tile
+    """.split()
+)
 
 
 def interpret_nodes(
@@ -32,7 +43,7 @@ def interpret_nodes(
             results[node] = [named[node.name]]
             continue
         inputs = [results[edge.node][edge.index] for edge in node.inputs]
-        found = nd.invoke(node.op, inputs, _settled_attrs(node, types), ctx=ctx)
+        found = invoke(node.op, inputs, _settled_attrs(node, types), ctx=ctx)
         results[node] = found if isinstance(found, list) else [found]
         if monitor is not None:
             _report(monitor, node, inputs, results[node])
@@ -63,6 +74,9 @@ def _report(
     """Tell an operator hook what a node read and gave."""
     callback, operands_too = monitor
     assert node.op is not None
-    named = zip(node.input_names, inputs) if operands_too else ()
+    names = node.input_names
+    if names == ("data",) and node.op.name not in _DATA_IS_NAMED:
+        names = ("input0",)
+    named = zip(names, inputs) if operands_too else ()
     for name, array in (*named, *zip(node.output_names, outputs)):
         callback(_Text(f"{node.name}_{name}"), _Text(node.op.name), array)
