@@ -28,6 +28,8 @@ ELEMENTWISE: dict[str, list[dict[str, str]]] = {
     "clip": [{"a_min": "-1", "a_max": "1.5"}, {"a_min": "0", "a_max": "6"}],
     "smooth_l1": [{}, {"scalar": "2"}],
     "_contrib_quadratic": [{"a": "1", "b": "-2", "c": "0.5"}],
+    "Cast": [{"dtype": "float64"}],
+    "amp_cast": [{"dtype": "float16"}],
     "add_n": [{"num_args": "1"}, {"num_args": "3"}],
     **{f"_{name}_scalar": [{"scalar": "2"}, {"scalar": "1.5"}] for name in SCALAR_FORMS},
 }

@@ -16,7 +16,7 @@ from .builder import F32, F64, I8, I16, I32, I64, LoopBuilder, constant_of
 
 @dataclass(frozen=True)
 class Element:
-    """``stored`` in memory, ``held`` in a register. kind: f(loat), i(nteger), u(nsigned), b(ool)."""
+    """``stored`` in memory, ``held`` in a register; kind is float, integer, unsigned or bool."""
 
     stored: ir.Type
     held: ir.Type

@@ -1,19 +1,20 @@
 """The scalar protocol on integers: arithmetic that wraps, and what division means.
 
 Only formulas that are computed in the operands' own type come here; the others are computed in
-f64. A quotient is cut towards zero, a remainder has the divisor's sign, and both are 0 for a
-divisor of 0.
+f64. A quotient is cut towards zero, a remainder has the divisor's sign.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from ..ops.casting import scalar_of
 from .builder import F64, LoopBuilder, constant_of
-from .elements import with_element
+from .elements import converted, with_element
+from .vmath import VectorMath
 
 
 class IntegerMath:
@@ -61,10 +62,10 @@ class IntegerMath:
         return self.select(self.lt(x, y), x, y)
 
     def div(self, x: Any, y: Any) -> Any:
-        """Towards zero; 0 for a divisor of 0; the smallest number over -1 is itself."""
+        """Towards zero; infinity's integer for a divisor of 0; the smallest over -1 is itself."""
         divide = self.b.sdiv if self._is_signed else self.b.udiv
-        zero = self.const(0)
-        return self.select(self.eq(y, zero), zero, divide(x, self._divisor(x, y)))
+        quotient = divide(x, self._divisor(x, y))
+        return self.select(self.eq(y, self.const(0)), self.const(math.inf), quotient)
 
     def mod(self, x: Any, y: Any) -> Any:
         """With the sign of y; 0 for a divisor of 0."""
@@ -76,6 +77,13 @@ class IntegerMath:
         wrong = self.mask_and(wrong, self.ne(rest, zero))
         rest = self.select(wrong, self.add(rest, y), rest)
         return self.select(self.eq(y, zero), zero, rest)
+
+    def power(self, x: Any, y: Any) -> Any:
+        """In single precision, truncated."""
+        name = self._dtype.name
+        single = [converted(self.lb, value, name, "float32") for value in (x, y)]
+        result = VectorMath(self.lb, single[0]).power(*single)
+        return converted(self.lb, result, "float32", name)
 
     def _divisor(self, x: Any, y: Any) -> Any:
         """y, but 1 where the machine would refuse to divide."""

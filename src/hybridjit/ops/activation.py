@@ -203,7 +203,7 @@ def clip(x: np.ndarray, *, a_min: float, a_max: float) -> np.ndarray:
 
 def _scalar_clip(b: Any, x: Any, *, a_min: float, a_max: float) -> Any:
     low, high = b.const(a_min), b.const(a_max)
-    return b.select(b.gt(x, high), high, b.select(b.lt(x, low), low, x))
+    return b.select(b.above(x, a_max), high, b.select(b.below(x, a_min), low, x))
 
 
 register(

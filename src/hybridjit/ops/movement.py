@@ -272,13 +272,19 @@ def cast(data: np.ndarray, *, dtype: np.dtype) -> np.ndarray:
     return fresh(convert(data, dtype), dtype)
 
 
+def _as_result_type(b: Any, x: Any, *, dtype: np.dtype) -> Any:
+    """x: operands come to a formula in the result's type."""
+    return x
+
+
 register(
     "Cast",
     "data",
     "dtype:dtype!",
-    kind=Kind.HOST,
+    kind=Kind.POINTWISE,
     infer=_cast_types,
     ref=cast,
+    scalar=_as_result_type,
     aliases="cast",
     doc="Another element type, as C converts.",
 )
@@ -295,8 +301,9 @@ register(
     "amp_cast",
     "data",
     "dtype:dtype!",
-    kind=Kind.HOST,
+    kind=Kind.POINTWISE,
     infer=_amp_types,
+    scalar=_as_result_type,
     ref=lambda data, dtype: cast(data, dtype=dtype if data.dtype.kind == "f" else data.dtype),
     doc="Cast for floating types; other types stay.",
 )

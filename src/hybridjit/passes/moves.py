@@ -1,4 +1,4 @@
-"""How passes write the operators that move elements: reshape, transpose, a cut of one axis.
+"""How passes write the operators that move elements: reshape, transpose, broadcast, slices.
 
 In: a use. Out: a use; the same one where nothing moves.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from ..errors import ShapeError
 from ..ir.graph import Use, make
+
+Marks = tuple["int | None", ...]
 
 
 def reshaped(use: Use, shape: tuple[int, ...], name: str, source: str = "") -> Use:
@@ -35,4 +37,16 @@ def cut(use: Use, axis: int, start: int, size: int, name: str, source: str = "")
         raise ShapeError(f"an empty slice of axis {axis}")
     begin = tuple(start if i == axis else 0 for i in range(len(sizes)))
     end = tuple(start + size if i == axis else d for i, d in enumerate(sizes))
-    return Use(make("slice", name, [use], source, begin=begin, end=end, step=(1,) * len(sizes)))
+    return sliced(use, begin, end, (1,) * len(sizes), name, source)
+
+
+def sliced(use: Use, begin: Marks, end: Marks, step: Marks, name: str, source: str = "") -> Use:
+    """A part of every axis, as Python slices it."""
+    return Use(make("slice", name, [use], source, begin=begin, end=end, step=step))
+
+
+def broadcast(use: Use, shape: tuple[int, ...], name: str, source: str = "") -> Use:
+    """``use`` with axes of size 1 repeated; itself when it has that shape already."""
+    if use.type.shape == shape:
+        return use
+    return Use(make("broadcast_to", name, [use], source, shape=shape))

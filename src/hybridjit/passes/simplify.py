@@ -14,6 +14,7 @@ from ..types import product
 from .compounds import COMPOUNDS
 from .compounds_rnn import RECURRENT
 from .moves import cut, reshaped, transposed
+from .rearranging import REARRANGING
 
 _PLAIN_IDENTITIES = {
     "_copy",
@@ -26,12 +27,13 @@ _PLAIN_IDENTITIES = {
     "SVMOutput",
     "IdentityAttachKLSparseReg",
     "_contrib_gradientmultiplier",
+    "_identity_with_attr_like_rhs",
 }
 
 
 def simplify(graph: Graph, fired: list[str] | None = None) -> Graph:
     """Compounds taken apart, canonical spellings, then what they make redundant."""
-    graph = rewrite(graph, (*COMPOUNDS, *RECURRENT), fired)
+    graph = rewrite(graph, (*COMPOUNDS, *RECURRENT, *REARRANGING), fired)
     graph = rewrite(graph, CANONICAL, fired)
     return rewrite(graph, REDUNDANT, fired)
 
