@@ -253,6 +253,28 @@ def test_operator_hooks(net, x):
     ]
 
 
+def test_op_hooks_name_operands_as_mxnet_does():
+    """An operand is called by its name where MXNet registered one, else it is counted."""
+    net = nn.HybridSequential(prefix="net_")
+    with net.name_scope():
+        net.add(nn.Dense(2, in_units=3), nn.Activation("relu"), nn.LeakyReLU(0.1))
+    net.initialize()
+    net.hybridize()
+    seen = []
+    net.register_op_hook(lambda name, op, array: seen.append(str(name)), monitor_all=True)
+    net(mx.nd.ones((2, 3)))
+    assert seen == [
+        "net_dense0_fwd_data",
+        "net_dense0_fwd_weight",
+        "net_dense0_fwd_bias",
+        "net_dense0_fwd_output",
+        "net_relu0_fwd_input0",
+        "net_relu0_fwd_output",
+        "net_leakyrelu0_fwd_data",
+        "net_leakyrelu0_fwd_output",
+    ]
+
+
 # ---- summary ------------------------------------------------------------------------------------
 
 

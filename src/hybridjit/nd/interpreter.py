@@ -18,15 +18,14 @@ from .ndarray import NDArray, invoke
 Monitor = tuple[Callable[..., Any], bool]
 
 # Operators whose one operand hooks know as "data"; MXNet counts that of the others: "input0".
-_DATA_IS_NAMED = frozenset(
-    """
+_NAMES = """
     Dropout GridGenerator L2Normalization LRN MakeLoss Pad Pooling Pooling_v1 SequenceLast
     SequenceMask SequenceReverse SliceChannel SwapAxis _contrib_BilinearResize2D
     _contrib_MultiBoxPrior _contrib_index_array _contrib_quadratic _histogram _image_normalize
     _image_to_tensor _ravel_multi_index _split_v2 _unravel_index all_finite col2im depth_to_space
     diag im2col LeakyReLU log_softmax moments repeat reverse softmax space_to_depth squeeze tile
-    """.split()
-)
+"""
+_DATA_IS_NAMED = frozenset(_NAMES.split())
 
 
 def interpret_nodes(
