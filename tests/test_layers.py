@@ -24,7 +24,7 @@ LAYERS = [
     {"passes", "codegen", "runtime"},  # siblings: they may not see each other
     {"compiler"},
     {"nd", "sym"},  # siblings
-    {"contrib", "random", "io", "metric"},
+    {"contrib", "random", "io", "metric", "verification"},
     {"image"},
     {"initializer"},
     {"gluon"},

@@ -17,22 +17,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from fuzz_cases import read  # noqa: E402
 from fuzz_graphs import verdict  # noqa: E402 (which adds the folder of the tests to the path)
-from hybridjit.compiler import PIPELINE  # noqa: E402
+from hybridjit.compiler import CHOICES  # noqa: E402
 from hybridjit.config import override  # noqa: E402
+from hybridjit.verification import THREADS, find_culprits  # noqa: E402
 from random_graphs import RandomGraph  # noqa: E402
-
-CHOICES = (*(row.name for row in PIPELINE if row.can_skip), "winograd")
 
 
 def without(case: RandomGraph, *names: str) -> str:
     """What is wrong with the case when these passes or choices are left out."""
     with override(skip=names):
         return verdict(case)
-
-
-def guilty(case: RandomGraph) -> list[str]:
-    """The choices without which the case agrees."""
-    return [name for name in CHOICES if not without(case, name)]
 
 
 def main() -> int:
@@ -46,11 +40,12 @@ def main() -> int:
     print(f"as it is: {wrong}")
     rest = without(case, *CHOICES)
     print(f"without {', '.join(CHOICES)}: {rest or 'agrees'}")
-    found = guilty(case)
+    found = list(find_culprits(lambda: not verdict(case)))
     for name in found:
-        print(f"guilty: {name}; without it the case agrees (HYBRIDJIT_SKIP={name})")
+        how = "NUM_THREADS=1" if name == THREADS else f"SKIP={name}"
+        print(f"guilty: {name}; without it the case agrees (HYBRIDJIT_{how})")
     if not found and rest:
-        print("none of them: look at fuse, plan and the kernels (HYBRIDJIT_CHECK=1)")
+        print("none of them: look at the kernels (HYBRIDJIT_CHECK=1)")
     return 1 if found or not rest else 2
 
 

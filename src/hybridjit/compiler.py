@@ -64,6 +64,8 @@ PIPELINE = (
 STAGES = (
     "trace", "infer", *(p.name for p in PIPELINE), "plan", "spec", "llvm", "asm",
 )  # fmt: skip
+# What HYBRIDJIT_SKIP can leave out, each by itself, without another result.
+CHOICES = (*(row.name for row in PIPELINE if row.can_skip), "fuse", "winograd", "plan")
 
 
 @dataclass(frozen=True)

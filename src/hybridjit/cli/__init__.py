@@ -20,6 +20,7 @@ COMMANDS = {
     "inspect": "what a model needs and holds, and whether all of its operators are known",
     "dump": "print any stage of a compilation",
     "run": "run a model on arrays from files",
+    "verify": "compare a compiled model with NumPy, step by step, and find what is to blame",
     "bench": "measure a model: compile time, first call, latency, memory",
     "profile": "time every step of a compiled model",
     "ops": "table of the operators",

@@ -59,11 +59,8 @@ def outputs_of(
     """What the model gives for these arrays, compiled or with ``--eager``."""
     if model.roles.missing and model.params is None:
         raise MXNetError(f"the graph has parameters ({listed(model.roles.missing)}): give --params")
-    types, _ = variable_types(
-        model,
-        {name: array.shape for name, array in arrays.items()},
-        {name: array.dtype for name, array in arrays.items() if array.dtype != np.float64},
-    )
+    shapes = {name: array.shape for name, array in arrays.items()}
+    types, _ = variable_types(model, shapes, typed(arrays))
     block = make_block(model.outputs, model.roles, model.params or {})
     block.hybridize(active=not args.eager)
     inputs = [nd.array(arrays[n], dtype=types[n].dtype) for n in model.inputs]
@@ -75,13 +72,23 @@ def outputs_of(
     return [array.asnumpy() for array in ([found] if isinstance(found, NDArray) else found)]
 
 
-def _require_files(model: Model, files: Mapping[str, str], outputs: list[str]) -> None:
+def typed(arrays: Mapping[str, np.ndarray]) -> dict[str, np.dtype]:
+    """The element types that the arrays decide: float64 is what NumPy makes of any numbers."""
+    return {name: array.dtype for name, array in arrays.items() if array.dtype != np.float64}
+
+
+def require_inputs(model: Model, files: Mapping[str, str]) -> None:
+    """Raises UsageError unless there is a file for each input and for nothing else."""
     missing = [name for name in model.inputs if name not in files]
     if missing:
         raise UsageError(f"no --input for {listed(missing)}")
     unknown = [name for name in files if name not in model.inputs]
     if unknown:
         raise UsageError(f"{listed(unknown)} is no input; the inputs are {listed(model.inputs)}")
+
+
+def _require_files(model: Model, files: Mapping[str, str], outputs: list[str]) -> None:
+    require_inputs(model, files)
     if len(outputs) != len(model.outputs):
         names = ", ".join(output.name for output in model.outputs)
         raise UsageError(

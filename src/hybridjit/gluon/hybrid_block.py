@@ -14,16 +14,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import nd, sym
+from ..compiler import Options
 from ..context import Context
 from ..errors import DeferredInitializationError, DTypeError, ShapeError
 from ..forks import Rank, held_at_fork
 from ..nd import NDArray
 from ..sym import Symbol
 from ..types import TensorType, type_of
+from ..verification import TOLERANCE, Verdict, verify_graph
 from .block import Block
 from .bound import BoundCall
 from .hybrid import CachedGraph
-from .inference import set_shapes, variable_types
+from .inference import finish_deferred, set_shapes, variable_types
 from .parameter import Parameter, ParameterDict
 from .saving import export_graph
 from .structure import Format, flatten, regroup, same_arguments, tensors_in
@@ -149,6 +151,30 @@ class HybridBlock(Block):
         given = wanted if out is None else [out] if isinstance(out, NDArray) else list(out)
         _check_outputs(wanted, given)
         return BoundCall(cached.graph, list(args), given, cached.trace.out_format)
+
+    def verify(self, *args: Any, tolerance: float = TOLERANCE) -> Verdict:
+        """Compare the block compiled with the block run by NumPy for these arguments.
+
+        ``agrees`` of the result is the answer; printed, it names the first step whose result is
+        further off than ``tolerance`` (a part of the largest value), with the line that it comes
+        from and the part of the compiler to blame. Nothing of the block changes but deferred
+        parameters, which are initialised. Raises what a hybridized call raises.
+        """
+        traced = self._traced(args)
+        flat, _ = flatten(args, "input")
+        arrays = [array for array in flat if array is not None]
+        _require_one_context(arrays)
+        params = _params_in(traced, self.collect_params())
+        finish_deferred(traced.outputs, _input_types(traced, args), params)
+        ctx = arrays[0].context
+        return verify_graph(
+            traced.outputs,
+            {name: array._data for name, array in zip(traced.input_names, arrays)},
+            {name: param.data(ctx)._data for name, param in params.items()},
+            Options(winograd=self._flags.get("winograd", True)),
+            tolerance,
+            self.name or "graph",
+        )
 
     def _forward_any(self, args: tuple[Any, ...]) -> Any:
         tensors = list(tensors_in(args))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from ..config import config
 from ..ir.graph import Graph, Group, Value
 from ..ops.registry import Kind
 from ..ops.rules import reduced_axes
@@ -41,6 +42,20 @@ _ANCHORS = {
     "LRN": "lrn",
     "_lrn_last": "lrn",
     "_rnn_steps": "recurrent",
+}
+# Kinds that move elements of any type by indices of any type.
+_BY_INDEX = {
+    "take": "gather",
+    "Embedding": "gather",
+    "pick": "gather",
+    "batch_take": "gather",
+    "gather_nd": "gather",
+    "SequenceLast": "gather",
+    "SequenceMask": "gather",
+    "SequenceReverse": "gather",
+    "scatter_nd": "scatter",
+    "_contrib_index_copy": "scatter",
+    "one_hot": "one_hot",
 }
 # Kinds whose kernels end in a store that can compute more first.
 _WITH_EPILOGUE = frozenset({"conv", "deconv", "gemm", "pool", "pointwise"})
@@ -72,10 +87,19 @@ def group_kind(value: Value, graph: Graph) -> str:
         return "concat"
     if value.op.kind is Kind.POINTWISE and value.op.scalar is not None and value.inputs:
         return "pointwise" if _broadcasts(value) else "host"
+    if value.op.name in _BY_INDEX:
+        return _BY_INDEX[value.op.name] if _has_index(value) else "host"
     if not _is_single(value):
         return "host"
     kind = _ANCHORS.get(value.op.name, "host")
     return kind if _is_supported(value, kind, graph) else "host"
+
+
+def _has_index(value: Value) -> bool:
+    """Whether there is an index, as sequences need not have, and values that can be written."""
+    if value.is_op("one_hot"):
+        return value.type.dtype != np.dtype("float16")
+    return len(value.inputs) > 1
 
 
 def _is_single(value: Value) -> bool:
@@ -152,7 +176,8 @@ class _Fusion:
             if value.op is None:
                 continue
             kind = group_kind(value, self.graph)
-            host = self._joinable(value) if kind == "pointwise" else None
+            may_join = kind == "pointwise" and "fuse" not in config.skip
+            host = self._joinable(value) if may_join else None
             self._join(value, host or self._new(kind))
         return tuple(self._finished(g) for g in self._ordered())
 

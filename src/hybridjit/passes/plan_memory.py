@@ -3,20 +3,24 @@
 In: a grouped graph. Out: a Plan. Views of views are folded into strides; a concatenation's inputs
 are written by their producers straight into slices of the joined buffer; a pointwise result may
 take the place of an operand that dies with it. A copy is a step of its own, and only where no
-stride can express the view, or where a kernel needs its channels contiguous.
+stride can express the view, or where a kernel needs its channels contiguous. HYBRIDJIT_SKIP=plan
+gives every value a place of its own.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from ..config import config
 from ..ir.graph import Graph, Group, Use, Value
 from ..ir.plan import Buffer, Plan, Step, View, contiguous_strides
 from ..types import Shape, TensorType
 
 ALIGNMENT = 64
 # Kinds whose kernels take and give contiguous data only.
-PACKED_READERS = frozenset({"softmax", "reduce", "norm", "lrn"})
+PACKED_READERS = frozenset(
+    {"softmax", "reduce", "norm", "lrn", "gather", "scatter", "one_hot"}
+)
 
 
 def plan_memory(graph: Graph) -> Plan:
@@ -33,6 +37,7 @@ class _Planner:
         self.placed: dict[Use, tuple[Value, int]] = {}
         self.output_of: dict[Use, int] = {}
         self.last_read: dict[Value, int] = {}
+        self.shares = "plan" not in config.skip
 
     def run(self) -> Plan:
         self._declare_sources()
@@ -43,7 +48,7 @@ class _Planner:
             self._plan_group(group, position)
         outputs = tuple(self._output(use, i) for i, use in enumerate(self.graph.outputs))
         buffers = _with_lives(self.buffers, self.steps)
-        laid, arena = assign_offsets(buffers)
+        laid, arena = assign_offsets(buffers) if self.shares else side_by_side(buffers)
         live = largest_live_set(laid)
         return Plan(self.graph, tuple(self.steps), laid, outputs, arena, live)
 
@@ -73,7 +78,7 @@ class _Planner:
     def _place_in_concats(self) -> None:
         """Give each input of a concatenation its slice of the result, the outermost first."""
         for group in reversed(self.graph.groups):
-            if group.kind != "concat":
+            if group.kind != "concat" or not self.shares:
                 continue
             joined = group.anchor
             for position, use in enumerate(joined.inputs):
@@ -183,6 +188,8 @@ class _Planner:
         Only operands of the pointwise part qualify: there an element is read before the same
         element is written, by the same thread.
         """
+        if not self.shares:
+            return None
         if group.kind not in ("conv", "deconv", "gemm", "pointwise") or len(group.outputs) > 1:
             return None
         taken = set(group.anchor.inputs) if group.kind != "pointwise" else set()
@@ -193,6 +200,7 @@ class _Planner:
                 continue
             alone = sum(1 for v in reads if v.buffer == view.buffer) == 1
             if view.shape == use.type.shape and alone and self._dies(view.buffer, position):
+                assert use.type.dtype is not None
                 return replace(view, dtype=use.type.dtype)
         return None
 
@@ -319,6 +327,16 @@ def assign_offsets(buffers: list[Buffer]) -> tuple[tuple[Buffer, ...], int]:
         arena = max(arena, offset + aligned(buffer.nbytes))
     table = {b.number: b for b in placed}
     return tuple(table.get(b.number, b) for b in buffers), arena
+
+
+def side_by_side(buffers: list[Buffer]) -> tuple[tuple[Buffer, ...], int]:
+    """The same for a plan in which no two buffers share a place: to find out whether sharing is
+    what makes a result wrong."""
+    laid, arena = [], 0
+    for buffer in buffers:
+        laid.append(replace(buffer, offset=arena if buffer.kind == "arena" else 0))
+        arena += aligned(buffer.nbytes) if buffer.kind == "arena" else 0
+    return tuple(laid), arena
 
 
 def largest_live_set(buffers: tuple[Buffer, ...]) -> int:
