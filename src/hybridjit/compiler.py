@@ -18,12 +18,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .config import config
+from .errors import DTypeError, ShapeError
 from .forks import Rank, held_at_fork
 from .ir.graph import Graph, from_symbol
 from .ir.node import Output
 from .ir.plan import Plan, plan_text
 from .ir.printer import graph_text, group_text, node_text
 from .ir.verify import verify
+from .passes.by_sample import batch_of, is_sample_of, should_run_by_sample
 from .passes.fold_batchnorm import fold_batchnorm
 from .passes.fuse import fuse
 from .passes.hoist import hoist
@@ -32,6 +34,7 @@ from .passes.layout import choose_layouts
 from .passes.plan_memory import plan_memory
 from .passes.simplify import simplify
 from .passes.verify_plan import verify_plan
+from .runtime.by_sample import SampleBySample
 from .runtime.executable import Executable
 from .runtime.threads import THREADS
 from .types import TensorType
@@ -65,6 +68,7 @@ STAGES = (
     "trace", "infer", *(p.name for p in PIPELINE), "plan", "spec", "llvm", "asm",
 )  # fmt: skip
 # What HYBRIDJIT_SKIP can leave out, each by itself, without another result.
+BY_SAMPLE = "by-sample"
 CHOICES = (*(row.name for row in PIPELINE if row.can_skip), "fuse", "winograd", "plan")
 
 
@@ -170,7 +174,7 @@ def compile_graph(
     options: Options = Options(),  # noqa: B008 (frozen)
     journal: Journal | None = None,
     name: str = "graph",
-) -> Executable:
+) -> Executable | SampleBySample:
     """Symbol in, executable out. This is the whole compiler.
 
     input_types  the inputs, in call order, with their types
@@ -178,11 +182,36 @@ def compile_graph(
     Raises ShapeError, DTypeError and the like as ``infer`` does; InternalError for our own bugs.
     """
     journal = journal or Journal(config.dump)
+    outputs = tuple(outputs)
     with _LOCK:
         plan = plan_graph(outputs, input_types, param_types, journal, name)
-        executable = generate(plan, options, journal)
+        one = plan_one_sample(plan, outputs, input_types, param_types, journal)
+        executable = generate(one or plan, options, journal)
     journal.report()
-    return executable
+    if one is None:
+        return executable
+    return SampleBySample(executable, batch_of(plan.graph))
+
+
+def plan_one_sample(
+    plan: Plan,
+    outputs: tuple[Output, ...],
+    input_types: Mapping[str, TensorType],
+    param_types: Mapping[str, TensorType],
+    journal: Journal,
+) -> Plan | None:
+    """The plan for a batch of 1, where running sample by sample gives the same and is faster."""
+    if BY_SAMPLE in config.skip or not should_run_by_sample(plan):
+        return None
+    first = {name: t.with_shape((1, *t.dims[1:])) for name, t in input_types.items()}
+    try:
+        one = plan_graph(outputs, first, param_types, Journal(journal.wanted), plan.graph.name)
+    except (ShapeError, DTypeError):
+        return None  # a shape is written out in the graph: it is for this batch alone
+    if not is_sample_of(one.graph, plan.graph):
+        return None
+    journal.notes.append(f"{plan.graph.name} runs its {batch_of(plan.graph)} samples one by one")
+    return one
 
 
 def plan_graph(

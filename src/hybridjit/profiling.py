@@ -23,6 +23,7 @@ from .io.atomic import write_atomically
 from .ir.node import Output
 from .ir.plan import Step
 from .nd import NDArray
+from .runtime.by_sample import SampleBySample, take_sample
 from .runtime.executable import Executable
 from .runtime.profiling import Part, Profile, Profiler, bytes_moved
 from .sym import Symbol
@@ -67,8 +68,12 @@ def _outputs(result: Any) -> Iterator[Output]:
             yield from _outputs(item)
 
 
-def measure(executable: Executable, inputs: Sequence[np.ndarray], seconds: float) -> Report:
-    """The report of a bound executable on these inputs."""
+def measure(
+    executable: Executable | SampleBySample, inputs: Sequence[np.ndarray], seconds: float
+) -> Report:
+    """The report of a bound executable on these inputs; of one sample where they run one by one."""
+    if isinstance(executable, SampleBySample):
+        executable, inputs = executable.one, take_sample(inputs, 0)
     outputs = [np.empty(shape, dtype) for shape, dtype in executable.output_types]
     target = executable.code.target
     stopwatch = Stopwatch(executable.code.driver, target)

@@ -25,6 +25,7 @@ from ..nd import NDArray
 from ..nd.interpreter import interpret_nodes
 from ..nd.storage import WRITES, Storage
 from ..passes.infer import NodeTypes, infer_node_types
+from ..runtime.by_sample import SampleBySample
 from ..runtime.cache import Entry, SignatureCache
 from ..runtime.executable import Executable
 from ..types import TensorType, type_of
@@ -104,7 +105,7 @@ class CachedGraph:
 
     # ---- compiled -----------------------------------------------------------------------------
 
-    def compiled_for(self, arrays: Sequence[NDArray]) -> Executable:
+    def compiled_for(self, arrays: Sequence[NDArray]) -> Executable | SampleBySample:
         """The executable for these inputs, bound to the parameters as they are now."""
         return self._entry_for(arrays).executable
 

@@ -1,0 +1,73 @@
+"""A batch run one sample after the other: the same code, the same memory, the same bits.
+
+In: the executable of one sample. Out: what can be called like an executable of the whole batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .executable import Executable, Instance
+
+Arrays = Sequence[np.ndarray]
+
+
+class SampleBySample:
+    """Calls ``one``, the executable for a batch of 1, for each of ``samples`` samples."""
+
+    def __init__(self, one: Executable, samples: int) -> None:
+        self.one = one
+        self.samples = samples
+        self.output_types = [((samples, *shape[1:]), dtype) for shape, dtype in one.output_types]
+
+    @property
+    def plan(self) -> Any:
+        """The plan of one sample."""
+        return self.one.plan
+
+    @property
+    def code(self) -> Any:
+        return self.one.code
+
+    @property
+    def thread_count(self) -> int:
+        """How many threads the next call uses."""
+        return self.one.thread_count
+
+    def bind(
+        self, params: Mapping[str, np.ndarray], store: dict[Any, np.ndarray] | None = None
+    ) -> None:
+        """As :meth:`Executable.bind`."""
+        self.one.bind(params, store)
+
+    def __call__(self, inputs: Arrays) -> list[np.ndarray]:
+        """The outputs, freshly allocated. ``inputs`` are contiguous, of the compiled types."""
+        outputs = [np.empty(shape, dtype) for shape, dtype in self.output_types]
+        self.run_into(inputs, outputs)
+        return outputs
+
+    def run_into(self, inputs: Arrays, outputs: Arrays) -> None:
+        """Compute into ``outputs``: contiguous, of the compiled types, apart from the inputs."""
+        for sample in range(self.samples):
+            self.one.run_into(take_sample(inputs, sample), take_sample(outputs, sample))
+
+    def connected(self, inputs: Arrays, outputs: Arrays) -> Callable[[], None]:
+        """A function that runs on these arrays, with an instance of its own."""
+        assert self.one.binding is not None
+        instance = Instance(self.one, self.one.binding, self.thread_count)
+        samples = [(take_sample(inputs, i), take_sample(outputs, i)) for i in range(self.samples)]
+
+        def run() -> None:
+            for given, made in samples:
+                instance.connect(given, made)
+                self.one.run_segments(instance, given, made)
+
+        return run
+
+
+def take_sample(arrays: Arrays, sample: int) -> list[np.ndarray]:
+    """Sample ``sample`` of each array, as a batch of 1."""
+    return [array[sample : sample + 1] for array in arrays]

@@ -1,0 +1,147 @@
+"""Batches that run sample by sample: which graphs may, the same bits, the same memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from compiling import call, compiled, plan_of, var
+from hybridjit import gluon, nd
+from hybridjit.config import override
+from hybridjit.ir.node import Output
+from hybridjit.passes import by_sample
+from hybridjit.passes.by_sample import batch_of, should_run_by_sample
+from hybridjit.runtime.by_sample import SampleBySample
+from neighbours import LAYERS, TAILS, Network, network
+
+BATCH = 3
+# Operands that a tail adds have a sample for each of the data's: "place" and "prelu"'s are shared.
+APART = ("nothing", "relu", "residual-relu", "gate", "batchnorm-relu", "swish", "twice", "prelu")
+
+
+def of_batch(name: str, tail: str = "nothing") -> Network:
+    make, shape = LAYERS[name]
+    return network(make, (BATCH, *shape[1:]), tail)
+
+
+@pytest.fixture
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every separable batch is run by sample, however small it is."""
+    monkeypatch.setattr(by_sample, "should_run_by_sample", lambda plan: bool(batch_of(plan.graph)))
+    monkeypatch.setattr(
+        "hybridjit.compiler.should_run_by_sample", lambda plan: bool(batch_of(plan.graph))
+    )
+
+
+def separable(y: Output, shape: tuple[int, ...] = (BATCH, 4, 5)) -> int:
+    return batch_of(plan_of([y], {"x": np.ones(shape, np.float32)}).graph)
+
+
+SEPARABLE = {
+    "softmax over the last axis": lambda x: call("softmax", x),
+    "a sum over others": lambda x: call("sum", x, axis=(1, 2)),
+    "a transpose of others": lambda x: call("transpose", x, axes=(0, 2, 1)),
+    "joined along another": lambda x: call("Concat", x, x, dim=1, num_args=2),
+    "flattened": lambda x: call("Flatten", x),
+    "a scalar": lambda x: call("_plus_scalar", x, scalar=2),
+}
+MIXED = {
+    "softmax over the batch": lambda x: call("softmax", x, axis=0),
+    "a sum over the batch": lambda x: call("sum", x, axis=0, keepdims=True),
+    "the batch is turned": lambda x: call("transpose", x, axes=(1, 0, 2)),
+    "the batch is flipped": lambda x: call("reverse", x, axis=0),
+    "joined along the batch": lambda x: call("Concat", x, x, dim=0, num_args=2),
+    "rows of other samples": lambda x: call("reshape", x, shape=(-1, 5)),
+    "sorted": lambda x: call("sort", x, axis=0),
+    "drawn": lambda x: call("_random_uniform", shape=(BATCH, 4, 5)),
+}
+
+
+@pytest.mark.parametrize("what", SEPARABLE)
+def test_samples_are_apart(what: str):
+    assert separable(SEPARABLE[what](var("x"))) == BATCH
+
+
+@pytest.mark.parametrize("what", MIXED)
+def test_samples_are_mixed(what: str):
+    assert separable(MIXED[what](var("x"))) == 0
+
+
+def test_a_batch_of_one_has_nothing_to_divide():
+    assert separable(call("softmax", var("x")), (1, 4, 5)) == 0
+
+
+def test_an_input_of_another_batch_keeps_the_batch_whole():
+    y = call("broadcast_add", var("x"), var("z"))
+    arrays = {"x": np.ones((BATCH, 2), np.float32), "z": np.ones((1, 2), np.float32)}
+    assert batch_of(plan_of([y], arrays).graph) == 0
+
+
+# Time comes first in recurrent data; l2-norm becomes rows of all samples; batch-dot has no rule.
+WHOLE = ("batch-dot", "l2-norm", "lstm", "gru", "rnn")
+
+
+@pytest.mark.parametrize("name", [name for name in LAYERS if name not in WHOLE])
+@pytest.mark.parametrize("tail", ["nothing", "residual-relu"])
+def test_the_same_bits(always: None, name: str, tail: str):
+    net = of_batch(name, tail)
+    by_one = compiled(net.outputs, net.arrays, net.params)
+    assert isinstance(by_one, SampleBySample)
+    with override(skip=("by-sample",)):
+        whole = compiled(net.outputs, net.arrays, net.params)
+    assert not isinstance(whole, SampleBySample)
+    for mine, right in zip(by_one(net.inputs), whole(net.inputs)):
+        np.testing.assert_array_equal(mine, right)
+
+
+@pytest.mark.parametrize("tail", APART)
+def test_what_follows_a_layer(always: None, tail: str):
+    assert tail in TAILS
+    net = of_batch("conv3x3", tail)
+    executable = compiled(net.outputs, net.arrays, net.params)
+    assert isinstance(executable, SampleBySample)
+
+
+def test_a_shape_written_for_this_batch_keeps_it_whole(always: None):
+    """reshape(3, 20) of 3 samples is separable, but says nothing of one sample."""
+    y = call("reshape", var("x"), shape=(BATCH, 20))
+    x = np.arange(60, dtype=np.float32).reshape(BATCH, 4, 5)
+    executable = compiled([y], {"x": x})
+    assert not isinstance(executable, SampleBySample)
+    np.testing.assert_array_equal(executable([x])[0], x.reshape(BATCH, 20))
+
+
+def test_activations_decide():
+    """Large activations and few weights: by sample. Few activations: whole."""
+    large = {"x": np.zeros((8, 64, 64, 64), np.float32), "w": np.zeros((64, 64, 1, 1), np.float32)}
+    once = call("Convolution", var("x"), var("w"), kernel=(1, 1), num_filter=64, no_bias=True)
+    y = call(
+        "Convolution", call("relu", once), var("w"), kernel=(1, 1), num_filter=64, no_bias=True
+    )
+    assert should_run_by_sample(plan_of([y], large, ["w"]))
+    small = {**large, "x": np.zeros((8, 64, 4, 4), np.float32)}
+    assert not should_run_by_sample(plan_of([y], small, ["w"]))
+
+
+def test_weights_decide():
+    heavy = {"x": np.zeros((512, 2048), np.float32), "w": np.zeros((2048, 2048), np.float32)}
+    y = call("FullyConnected", var("x"), var("w"), num_hidden=2048, no_bias=True)
+    y = call("FullyConnected", call("relu", y), var("w"), num_hidden=2048, no_bias=True)
+    assert not should_run_by_sample(plan_of([y], heavy, ["w"]))
+
+
+def test_a_net_on_batches(always: None):
+    net = gluon.nn.HybridSequential()
+    net.add(gluon.nn.Conv2D(5, 3, in_channels=2), gluon.nn.Flatten(), gluon.nn.Dense(4))
+    net.initialize()
+    x = nd.random.uniform(shape=(4, 2, 6, 7))
+    eager = net(x).asnumpy()
+    net.hybridize()
+    np.testing.assert_allclose(net(x).asnumpy(), eager, atol=1e-6)
+    bound = net.bind(x)
+    np.testing.assert_array_equal(bound().asnumpy(), net(x).asnumpy())
+    x[1] = 0
+    assert (bound().asnumpy()[1] == net(x).asnumpy()[1]).all()
+    net[0].weight.set_data(nd.zeros((5, 2, 3, 3)))
+    assert not np.allclose(net(x).asnumpy(), eager)
+    np.testing.assert_array_equal(bound().asnumpy(), net(x).asnumpy())
