@@ -114,6 +114,24 @@ def _scaled(use: Use, factor: float, name: str) -> Use:
     return use if factor == 1 else Use(make("_mul_scalar", name, [use], scalar=factor))
 
 
+# --- sequences without lengths ---
+
+
+@rule("Sequence... without lengths  =>  x, its last step, reverse(x)")
+def whole_sequences(value: Value, match: Match) -> Replacement:
+    if not value.is_op("SequenceMask", "SequenceLast", "SequenceReverse") or not value.type.size:
+        return None
+    data, axis = value.inputs[0], value.attrs["axis"]
+    if len(value.inputs) > 1:
+        return None
+    if value.is_op("SequenceMask"):
+        return data
+    if value.is_op("SequenceReverse"):
+        return Use(make("reverse", value.name, [data], value.source, axis=(0,)))
+    last = cut(data, axis, data.type.dims[axis] - 1, 1, f"{value.name}:last", value.source)
+    return reshaped(last, value.shape, value.name)
+
+
 # --- images ---
 
 
@@ -192,6 +210,7 @@ COMPOUNDS = (
     scaled_by_length,
     softmax_of_scaled,
     gemm_to_batch_dot,
+    whole_sequences,
     newer_convolution,
     newer_pooling,
     bilinear_upsampling,

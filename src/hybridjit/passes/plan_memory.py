@@ -18,9 +18,7 @@ from ..types import Shape, TensorType
 
 ALIGNMENT = 64
 # Kinds whose kernels take and give contiguous data only.
-PACKED_READERS = frozenset(
-    {"softmax", "reduce", "norm", "lrn", "gather", "scatter", "one_hot"}
-)
+PACKED_READERS = frozenset({"softmax", "reduce", "norm", "lrn", "gather", "scatter", "one_hot"})
 
 
 def plan_memory(graph: Graph) -> Plan:
