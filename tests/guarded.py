@@ -157,6 +157,8 @@ def networks() -> Iterator[tuple[str, Network]]:
     for size in (3, 17):
         yield f"lrn {size}", network(inside(layer("LRN", nsize=7)), (2, size, 2, 3))
         yield f"lrn first {size}", network(layer("LRN", nsize=3), (1, 4, 1, size))
+        resized = layer("_contrib_BilinearResize2D", height=7, width=2)
+        yield f"resize {size}", network(inside(resized), (2, size, 3, 5))
         yield f"norm {size}", network(layer("InstanceNorm", var("w"), var("b")), (1, 2, size))
         yield f"length {size}", network(layer("L2Normalization", mode="channel"), (1, 2, size))
         for number, net in enumerate(by_index(size)):

@@ -230,6 +230,10 @@ CASES: dict[Rule, tuple[Case, Case]] = {
         Case(one("Pooling_v1", "x", kernel=(2, 2), stride=(2, 2)), {"x": IMAGE}),
         Case(one("Pooling_v1", "x", kernel=(2, 2), pad=(1, 1)), {"x": IMAGE}),
     ),
+    C.equal_bins: (
+        Case(one("_contrib_AdaptiveAvgPooling2D", "x", output_size=(2, 3)), {"x": (2, 3, 4, 6)}),
+        Case(one("_contrib_AdaptiveAvgPooling2D", "x", output_size=(2, 3)), {"x": (2, 3, 5, 6)}),
+    ),
     C.bilinear_upsampling: (
         Case(one("UpSampling", "x", "w", scale=2, sample_type="bilinear", num_filter=3,
                  num_args=2), {"x": IMAGE, "w": (3, 1, 4, 4)}),

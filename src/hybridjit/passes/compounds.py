@@ -152,6 +152,18 @@ def newer_pooling(value: Value, match: Match) -> Replacement:
     return Use(make("Pooling", value.name, value.inputs, value.source, **attrs))
 
 
+@rule("AdaptiveAvgPooling2D(x) of equal bins  =>  Pooling(x)")
+def equal_bins(value: Value, match: Match) -> Replacement:
+    if not value.is_op("_contrib_AdaptiveAvgPooling2D") or not value.type.size:
+        return None
+    sizes, counts = value.inputs[0].type.dims[2:], value.shape[2:]
+    if any(size % count for size, count in zip(sizes, counts)):
+        return None
+    kernel = tuple(size // count for size, count in zip(sizes, counts))
+    attrs: dict[str, Any] = {"kernel": kernel, "stride": kernel, "pool_type": "avg"}
+    return Use(make("Pooling", value.name, value.inputs, value.source, **attrs))
+
+
 @rule("UpSampling(x, weight, bilinear)  =>  Deconvolution(x, weight)")
 def bilinear_upsampling(value: Value, match: Match) -> Replacement:
     if not value.is_op("UpSampling") or value.attrs["sample_type"] != "bilinear":
@@ -213,6 +225,7 @@ COMPOUNDS = (
     whole_sequences,
     newer_convolution,
     newer_pooling,
+    equal_bins,
     bilinear_upsampling,
     transformer_to_sampler,
     affine_grid,

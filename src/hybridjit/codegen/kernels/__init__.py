@@ -13,6 +13,7 @@ from .pointwise import emit_pointwise
 from .pool import emit_pool
 from .recurrent import emit_recurrent
 from .reduce import emit_reduce
+from .resize import emit_resize
 from .softmax import emit_softmax
 from .winograd import emit_winograd
 
@@ -28,6 +29,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "pool": emit_pool,
     "recurrent": emit_recurrent,
     "reduce": emit_reduce,
+    "resize": emit_resize,
     "scatter": emit_scatter,
     "softmax": emit_softmax,
     "winograd": emit_winograd,
