@@ -20,7 +20,7 @@ from dataclasses import replace
 import numpy as np
 
 from compiling import assert_near, call, compiled, run_reference, var
-from hybridjit.codegen.call import Address, Argument, Call, Packed, Scratch
+from hybridjit.codegen.call import Address, Argument, Call, Flag, Packed, Scratch
 from hybridjit.ir.plan import Step, View
 from hybridjit.runtime.executable import Executable
 from neighbours import (
@@ -110,6 +110,8 @@ class GuardedRun:
             return argument
         if isinstance(argument, Scratch):
             return self._new(THREADS * argument.nbytes, fill=0).address
+        if isinstance(argument, Flag):
+            return self._new(8, fill=0).address
         if isinstance(argument, Packed):
             source = self._source(argument)
             region = self._new(4 * argument.packing.size(source))
@@ -145,22 +147,48 @@ def networks() -> Iterator[tuple[str, Network]]:
         yield f"dense {size}", network(dense(size), (size, 5))
         yield f"pool {size}", network(inside(pool(kernel=(2, 3), pool_type="avg")), (1, size, 3, 4))
         yield f"softmax {size}", network(layer("softmax"), (2, size))
-        yield f"lrn {size}", network(inside(layer("LRN", nsize=7)), (2, size, 2, 3))
-        yield f"lrn first {size}", network(layer("LRN", nsize=3), (1, 4, 1, size))
-        yield f"norm {size}", network(layer("InstanceNorm", var("w"), var("b")), (1, 2, size))
-        yield f"length {size}", network(layer("L2Normalization", mode="channel"), (1, 2, size))
         yield f"across {size}", network(layer("softmax", axis=1), (2, 3, size))
         yield f"mean {size}", network(layer("mean", axis=(1,), keepdims=True), (2, size))
         yield (
             f"batch-dot {size}",
             network(layer("batch_dot", var("other", (2, 3, size))), (2, 2, 3)),
         )
+        yield f"strided {size}", strided(size)
+    for size in (3, 17):
+        yield f"lrn {size}", network(inside(layer("LRN", nsize=7)), (2, size, 2, 3))
+        yield f"lrn first {size}", network(layer("LRN", nsize=3), (1, 4, 1, size))
+        resized = layer("_contrib_BilinearResize2D", height=7, width=2)
+        yield f"resize {size}", network(inside(resized), (2, size, 3, 5))
+        yield f"norm {size}", network(layer("InstanceNorm", var("w"), var("b")), (1, 2, size))
+        yield f"length {size}", network(layer("L2Normalization", mode="channel"), (1, 2, size))
+        for number, net in enumerate(by_index(size)):
+            yield f"by index {number} {size}", net
         for mode in ("lstm", "gru", "rnn_relu"):
             yield f"{mode} {size}", network(recurrent(mode, size), (2, 7, 3))
-        yield f"strided {size}", strided(size)
     for seed in range(10):
         case = random_graph(seed)
         yield f"random {seed}", Network(case.outputs, case.arrays, case.params)
+
+
+def by_index(size: int) -> Iterator[Network]:
+    """Selection by index, with indices that are not there."""
+    random = np.random.default_rng(size)
+    table, at = var("x"), var("y")
+    named = {"mode": "wrap"}
+    vectors = call("_mod_scalar", at, scalar=4.0)
+    rows, steps = (5, 4, size), (4, 6, size)
+    for output, shapes in (
+        (call("take", table, at, axis=1, **named), (rows, (7,))),
+        (call("pick", table, at, axis=1), (rows, (5, size))),
+        (call("gather_nd", table, vectors), (rows, (2, 7))),
+        (call("scatter_nd", table, vectors, shape=(4, 4, size)), ((6, size), (2, 6))),
+        (call("one_hot", at, depth=size), ((1,), (6,))),
+        (call("SequenceReverse", table, at, use_sequence_length=True), (steps, (6,))),
+        (call("SequenceMask", table, at, use_sequence_length=True), (steps, (6,))),
+        (call("SequenceLast", table, at, use_sequence_length=True), (steps, (6,))),
+    ):
+        arrays = {n: random.normal(0, 5, s).astype(np.float32) for n, s in zip("xy", shapes)}
+        yield Network([output], arrays, [])
 
 
 def strided(size: int) -> Network:

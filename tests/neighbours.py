@@ -99,6 +99,12 @@ LAYERS: dict[str, tuple[Layer, Shape]] = {
     "l2-norm": (inside(layer("L2Normalization", mode="channel")), (2, 20, 3, 4)),
     "lrn": (layer("LRN", nsize=5, alpha=0.5), (2, 19, 3, 7)),
     "lrn-last": (inside(layer("LRN", nsize=5, alpha=0.5)), (2, 19, 3, 7)),
+    "upsampling": (
+        inside(layer("UpSampling", scale=2, sample_type="nearest", num_args=1)),
+        (2, 19, 4, 5),
+    ),
+    "bilinear": (layer("_contrib_BilinearResize2D", height=7, width=8), (2, 17, 4, 5)),
+    "adaptive": (layer("_contrib_AdaptiveAvgPooling2D", output_size=(3, 2)), (2, 19, 7, 5)),
     "softmax": (layer("softmax"), (3, 35)),
     "lstm": (recurrent("lstm", 19, bidirectional=True), (3, 2, 5)),
     "gru": (recurrent("gru", 18), (2, 9, 4)),

@@ -225,6 +225,20 @@ def test_unrolled_inside_a_hybrid_block(x):
     assert_close(net(x[:1])[0], outputs[:1])
 
 
+@pytest.mark.parametrize("length", [1, 3])
+def test_both_directions_symbolically(length):
+    """Each step of the backward cell is one row of the reversed sequence, a single one too."""
+    cell = rnn.BidirectionalCell(
+        rnn.RNNCell(3, prefix="l_"), rnn.RNNCell(3, prefix="r_"), output_prefix="bi_"
+    )
+    data, valid = mx.sym.var("data"), mx.sym.var("valid")
+    steps, _ = cell.unroll(length, data, merge_outputs=False)
+    assert mx.sym.Group(steps).list_outputs() == [f"bi_t{i}_output" for i in range(length)]
+    merged, _ = cell.unroll(length, data, merge_outputs=True, valid_length=valid)
+    _, shapes, _ = merged.infer_shape(data=(4, length, 2), valid=(4,))
+    assert shapes == [(4, length, 6)]
+
+
 def test_zoneout_drops_while_training_only(x):
     mx.random.seed(2)
     cell = ready(rnn.ZoneoutCell(rnn.RNNCell(4), zoneout_outputs=0.5), x)

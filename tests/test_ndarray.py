@@ -146,10 +146,72 @@ def test_unsupported_dtypes():
 
 def test_asnumpy_is_a_copy():
     array = nd.ones((3,))
-    for copied in (array.asnumpy(), np.array(array), np.asarray(array)):
+    for copied in (array.asnumpy(), np.array(array), array.__array__(copy=True)):
         copied[:] = 5
     assert array.asnumpy().tolist() == [1, 1, 1]
     assert (float(array[0]), int(array[1])) == (1.0, 1)
+
+
+def test_numpy_reads_the_same_memory_and_cannot_write_it():
+    array = nd.array([[1, 2], [3, 4]])[1]
+    for view in (np.asarray(array), array.__array__(), array.__array__(copy=False)):
+        array[0] = 7
+        assert view.tolist() == [7, 4]
+        with pytest.raises(ValueError, match="read-only"):
+            view[0] = 5
+    assert array.__array__(np.float64).dtype == np.float64
+    with pytest.raises(ValueError, match="by copying only"):
+        array.__array__(np.float64, copy=False)
+    del array
+    assert view.tolist() == [7, 4]  # the view keeps the memory
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int8", "int64", "uint8"])
+def test_dlpack_shares_memory_both_ways(dtype):
+    array = nd.array([[1, 2, 3], [4, 5, 6]], dtype=dtype)
+    again = nd.from_dlpack(array)
+    again[0] = 9
+    assert array.asnumpy().tolist() == [[9, 9, 9], [4, 5, 6]]
+    theirs = np.arange(6, dtype=dtype).reshape(2, 3)
+    ours = nd.from_dlpack(theirs.__dlpack__())
+    theirs[1] = 0
+    ours[0] = 2
+    assert ours.asnumpy().tolist() == theirs.tolist() == [[2, 2, 2], [0, 0, 0]]
+    assert np.from_dlpack(array[1:]).tolist() == [[4, 5, 6]]
+    for export in (nd.to_dlpack_for_read, nd.to_dlpack_for_write):
+        nd.from_dlpack(export(array))[:] = 3
+        assert (array.asnumpy() == 3).all()
+
+
+def test_dlpack_mistakes():
+    capsule = nd.ones((2,)).to_dlpack_for_read()
+    nd.from_dlpack(capsule)
+    for wrong in (capsule, 3):
+        with pytest.raises(AssertionError, match="consumed only once"):
+            nd.from_dlpack(wrong)
+    with pytest.raises(mx.MXNetError, match="compact"):
+        nd.from_dlpack(np.ones((2, 3), np.float32).T)
+    with pytest.raises(DTypeError, match="uint16"):
+        nd.from_dlpack(np.ones((2,), np.uint16))
+    fixed = np.ones((2,))
+    fixed.flags.writeable = False
+    with pytest.raises(mx.MXNetError, match="from_dlpack"):
+        nd.from_dlpack(fixed)
+
+
+def test_compiled_nets_see_what_others_write_to_their_parameters():
+    net = mx.gluon.nn.Dense(1, in_units=2, use_bias=False)
+    net.initialize(mx.init.One())
+    net.hybridize()
+    x = nd.ones((1, 2))
+    assert net(x).asscalar() == 2
+    outside = nd.from_dlpack(net.weight.data())
+    bound = net.bind(x)
+    for value in (3.0, 4.0):
+        np.asarray(outside)  # reading changes nothing
+        outside._data[:] = value  # as another library does: past every counter
+        assert net(x).asscalar() == 2 * value
+        assert bound().asscalar() == 2 * value
 
 
 def test_pickle_and_copies():

@@ -18,7 +18,7 @@ from hybridjit.ir.graph import Graph, from_symbol
 from hybridjit.ir.interpret import interpret
 from hybridjit.ir.node import Node, Output
 from hybridjit.ir.rewrite import Rule
-from hybridjit.passes import compounds, compounds_rnn, fold_batchnorm, layout, simplify
+from hybridjit.passes import compounds, compounds_rnn, fold_batchnorm, layout, rearranging, simplify
 from hybridjit.passes.fuse import fuse
 from hybridjit.passes.hoist import hoist
 from hybridjit.passes.infer import infer_node_types
@@ -29,6 +29,7 @@ TEXTS = pytest.StashKey[dict[str, dict[str, str]]]()
 PASSES = {
     "simplify": simplify.simplify,
     "compounds": simplify.simplify,
+    "rearranging": simplify.simplify,
     "compounds_rnn": simplify.simplify,
     "fold_batchnorm": fold_batchnorm.fold_batchnorm,
     "layout": layout.choose_layouts,
@@ -108,7 +109,7 @@ def pooled_flat(shape: Shape) -> Callable[[], list[Output]]:
     return outputs
 
 
-S, F, L, C, R = simplify, fold_batchnorm, layout, compounds, compounds_rnn
+S, F, L, C, R, M = simplify, fold_batchnorm, layout, compounds, compounds_rnn, rearranging
 ATTENTION = "_contrib_interleaved_matmul_"
 # For each rule: where it applies, and where it looks as if it should and must not.
 CASES: dict[Rule, tuple[Case, Case]] = {
@@ -215,6 +216,11 @@ CASES: dict[Rule, tuple[Case, Case]] = {
              {"x": (4, 2, 3), "y": (4, 2, 5), "z": (3, 2, 5)}),
         Case(one("_linalg_gemm2", "x", "x"), {"x": (2, 2)}, "float16"),
     ),
+    C.whole_sequences: (
+        Case(one("SequenceLast", "x", axis=1), {"x": (2, 3, 4)}),
+        Case(one("SequenceLast", "x", "y", axis=1, use_sequence_length=True),
+             {"x": (2, 3, 4), "y": (2,)}),
+    ),
     C.newer_convolution: (
         Case(one("Convolution_v1", "x", "w", "b", kernel=(3, 3), num_filter=4),
              {"x": IMAGE, **CONV}),
@@ -223,6 +229,10 @@ CASES: dict[Rule, tuple[Case, Case]] = {
     C.newer_pooling: (
         Case(one("Pooling_v1", "x", kernel=(2, 2), stride=(2, 2)), {"x": IMAGE}),
         Case(one("Pooling_v1", "x", kernel=(2, 2), pad=(1, 1)), {"x": IMAGE}),
+    ),
+    C.equal_bins: (
+        Case(one("_contrib_AdaptiveAvgPooling2D", "x", output_size=(2, 3)), {"x": (2, 3, 4, 6)}),
+        Case(one("_contrib_AdaptiveAvgPooling2D", "x", output_size=(2, 3)), {"x": (2, 3, 5, 6)}),
     ),
     C.bilinear_upsampling: (
         Case(one("UpSampling", "x", "w", scale=2, sample_type="bilinear", num_filter=3,
@@ -251,6 +261,42 @@ CASES: dict[Rule, tuple[Case, Case]] = {
                  projection_size=1),
              {"x": (4, 1, 3), "y": (50,), "state": (1, 1, 1), "cell": (1, 1, 2)}),
     ),
+    M.repetition: (
+        Case(one("tile", "x", reps=(2, 1, 3)), {"x": (2, 3)}),
+        Case(one("repeat", "x", repeats=0, axis=1), {"x": (2, 3)}),
+    ),
+    M.stacked: (
+        Case(one("stack", "x", "y", axis=-1, num_args=2), {"x": (2, 3), "y": (2, 3)}),
+        Case(one("stack", "x", "y", num_args=2), {"x": (2, 0), "y": (2, 0)}),
+    ),
+    M.split_pieces: (
+        Case(one("_split_v2", "x", indices=(0, 1, 4)), {"x": (2, 6)}),
+        Case(one("_split_v2", "x", indices=(0, 2, 2)), {"x": (2, 6)}),
+    ),
+    M.crop_to_slices: (
+        Case(one("Crop", "x", num_args=1, h_w=(2, 3), center_crop=True), {"x": IMAGE}),
+        Case(one("slice", "x", begin=(0, 0, 1), end=(2, 3, 3)), {"x": IMAGE}),
+    ),
+    M.blocks: (
+        Case(one("space_to_depth", "x", block_size=2), {"x": (2, 3, 4, 6)}),
+        Case(one("space_to_depth", "x", block_size=2), {"x": (0, 3, 4, 6)}),
+    ),
+    M.backwards: (
+        Case(one("reverse", "x", axis=(0, 2)), {"x": (2, 3, 4)}),
+        Case(one("reverse", "x", axis=1), {"x": (2, 0)}),
+    ),
+    M.diagonal: (
+        Case(one("diag", "x", k=-1, axis1=2, axis2=0), {"x": (4, 2, 3)}),
+        Case(one("diag", "x", k=1), {"x": (3,)}),
+    ),
+    M.aligned_where: (
+        Case(one("where", "y", "x", "z"), {"x": (3, 4), "y": (3,), "z": (3, 4)}),
+        Case(one("where", "y", "x", "z"), {"x": (3, 4), "y": (3, 4), "z": (3, 4)}),
+    ),
+    M.separate_casts: (
+        Case(one("amp_multicast", "x", "y", num_outputs=2), {"x": (3,), "y": (3,)}, "float16"),
+        Case(one("amp_cast", "x", dtype="float64"), {"x": (3,)}, "float16"),
+    ),
     F.fold_into_producer: (
         Case(lambda: [norm(conv(var("x")), fix_gamma=False)], {"x": IMAGE, **CONV, **NORM}),
         Case(lambda: [norm(conv(var("x")), axis=2)], {"x": (2, 3, 6, 6), **CONV, **NORM}),
@@ -272,7 +318,7 @@ def home_of(rule: Rule) -> str:
 
 
 def all_rules() -> list[Rule]:
-    found = (r for m in (S, F, L, C, R) for r in vars(m).values() if isinstance(r, Rule))
+    found = (r for m in (S, F, L, C, R, M) for r in vars(m).values() if isinstance(r, Rule))
     return list(dict.fromkeys(found))
 
 

@@ -43,7 +43,17 @@ class Scratch:
     nbytes: int
 
 
-Argument = Address | Packed | Scratch | int
+@dataclass(frozen=True)
+class Flag:
+    """The address of a 64-bit flag that is 0, and is set by a kernel that its operands forbid.
+
+    The step is then run by its reference, which raises the error that eager mode raises.
+    """
+
+    is_flag: bool = True
+
+
+Argument = Address | Packed | Scratch | Flag | int
 
 
 @dataclass(frozen=True)

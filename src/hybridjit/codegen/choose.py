@@ -23,6 +23,8 @@ from .call import (
 )
 from .choose_conv import choose_conv, choose_gemm, five, three
 from .choose_deconv import choose_deconv
+from .choose_gather import choose_gather, choose_one_hot, choose_scatter
+from .choose_image import choose_resize
 from .choose_norm import choose_lrn, choose_norm
 from .choose_rnn import choose_recurrent
 from .elements import MOVED_AS
@@ -173,6 +175,10 @@ _CHOOSERS = {
     "softmax": _choose_softmax,
     "reduce": _choose_reduce,
     "lrn": choose_lrn,
+    "gather": choose_gather,
+    "resize": choose_resize,
+    "scatter": choose_scatter,
+    "one_hot": choose_one_hot,
     "norm": choose_norm,
     "recurrent": choose_recurrent,
 }

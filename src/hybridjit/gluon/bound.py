@@ -35,7 +35,7 @@ class BoundCall:
     def _connect(self) -> None:
         """Take the compiled graph with the parameters of now, and put the addresses in place."""
         executable = self._graph.compiled_for(self._inputs)
-        self._writes = WRITES.count
+        self._writes = self._graph.seen_writes
         self._run = executable.connected(self._arrays, self._results)
 
     def __call__(self) -> Any:

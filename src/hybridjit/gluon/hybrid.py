@@ -23,7 +23,7 @@ from ..forks import Rank, held_at_fork
 from ..ir.node import Output
 from ..nd import NDArray
 from ..nd.interpreter import interpret_nodes
-from ..nd.storage import WRITES, Storage
+from ..nd.storage import NEVER, WRITES, Storage
 from ..passes.infer import NodeTypes, infer_node_types
 from ..runtime.by_sample import SampleBySample
 from ..runtime.cache import Entry, SignatureCache
@@ -65,7 +65,7 @@ class CachedGraph:
         self.monitor: tuple[Callable[..., Any], bool] | None = None
         self.cache = SignatureCache(name, input_names)
         self._latest: Entry | None = None
-        self._writes = -1
+        self.seen_writes = NEVER
         # Storages, not their ids: a freed one's id may come back with the same version.
         self._versions: list[tuple[Storage, int]] = []
         self._param_types: list[TensorType] = []
@@ -83,7 +83,7 @@ class CachedGraph:
             return self._interpret(arrays)
         entry = self._latest
         inputs = [array._data for array in arrays]
-        if entry is None or self._writes != WRITES.count or not entry.fits(inputs):
+        if entry is None or self.seen_writes != WRITES.count or not entry.fits(inputs):
             entry = self._entry_for(arrays)
         ctx = arrays[0]._ctx
         return [NDArray(output, ctx) for output in entry.executable(inputs)]
@@ -93,7 +93,7 @@ class CachedGraph:
         entry, data = self._latest, x._data
         if (
             entry is None
-            or self._writes != WRITES.count
+            or self.seen_writes != WRITES.count
             or data.shape != entry.shape
             or data.dtype != entry.dtype
             or self.monitor is not None
@@ -132,18 +132,20 @@ class CachedGraph:
     def _notice_writes(self, params: Mapping[str, NDArray]) -> None:
         """Forget packed weights if any parameter was written or replaced since the last look.
 
-        The counter is read first: a write during the look is then found by the next call.
+        The counter is read first: a write during the look is then found by the next call. Memory
+        that others write to without counting is taken for changed every time.
         """
         count = WRITES.count
         for array in params.values():
             array._storage.watched = True
         versions = [(a._storage, a._storage.version) for a in params.values()]
-        if versions != self._versions:
+        is_exposed = any(storage.exposed for storage, _ in versions)
+        if is_exposed or versions != self._versions:
             self._versions = versions
             self._packed = {}
             self.cache.unbind()
             self._notice_casts(params)
-        self._writes = count
+        self.seen_writes = NEVER if is_exposed else count
 
     def _notice_casts(self, params: Mapping[str, NDArray]) -> None:
         """Forget compiled code if a parameter has another type now: it is for the old one."""

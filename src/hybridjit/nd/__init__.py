@@ -26,6 +26,7 @@ from .creation import (
     waitall,
     zeros,
 )
+from .dlpack import from_dlpack, to_dlpack_for_read, to_dlpack_for_write
 from .ndarray import (
     FUNCTIONS,
     NDArray,
@@ -63,6 +64,7 @@ __all__ = [
     "equal",
     "eye",
     "fill_element_0index",
+    "from_dlpack",
     "from_numpy",
     "full",
     "greater",
@@ -91,6 +93,8 @@ __all__ = [
     "sparse",
     "split_v2",
     "subtract",
+    "to_dlpack_for_read",
+    "to_dlpack_for_write",
     "true_divide",
     "waitall",
     "zeros",

@@ -114,10 +114,35 @@ class DenseArray:
         return int(self.asscalar())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """A copy, always: nobody else writes to this memory."""
-        if copy is False:
-            raise ValueError("an NDArray becomes a NumPy array by copying")
-        return np.array(self._data, dtype)
+        """The values for NumPy; without a copy they are a view that cannot be written."""
+        view = self._data.view()
+        view.flags.writeable = False
+        changes = dtype is not None and np.dtype(dtype) != view.dtype
+        if copy is False and changes:
+            raise ValueError(f"{view.dtype} becomes {np.dtype(dtype)} by copying only")
+        return np.array(view, dtype) if copy or changes else view
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """NumPy's description of this memory, which it may read but not write."""
+        interface = dict(self._data.__array_interface__)
+        return {**interface, "data": (interface["data"][0], True)}
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """A DLPack capsule of this memory, for other libraries to read and write."""
+        self._storage.expose()
+        return self._data.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._data.__dlpack_device__()
+
+    def to_dlpack_for_read(self) -> Any:
+        """A DLPack capsule of this memory, for a library that will not write there."""
+        return self._data.__dlpack__()
+
+    def to_dlpack_for_write(self) -> Any:
+        """A DLPack capsule of this memory, for a library that may write there."""
+        return self.__dlpack__()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (type(self), self._data, self._ctx.device_type, self._ctx.device_id)

@@ -19,19 +19,29 @@ class Writes:
 
 
 WRITES = Writes()
+NEVER = -1  # a count that WRITES does not reach
 
 
 class Storage:
-    """The identity of a piece of memory: how often it was written, and whether anyone watches."""
+    """The identity of a piece of memory: how often it was written, and whether anyone watches.
 
-    __slots__ = ("version", "watched")
+    Exposed memory is also known to other libraries, whose writes nobody counts.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("version", "watched", "exposed")
+
+    def __init__(self, exposed: bool = False) -> None:
         self.version = 0
         self.watched = False
+        self.exposed = exposed
 
     def bump(self) -> None:
         """Note one write."""
         self.version += 1
         if self.watched:
             WRITES.count += 1
+
+    def expose(self) -> None:
+        """From now on others may write to this memory."""
+        self.exposed = True
+        self.bump()

@@ -55,7 +55,7 @@ register(
     "Embedding",
     "data weight",
     "input_dim:int! output_dim:int! dtype:dtype=float32 sparse_grad:bool=False",
-    kind=Kind.HOST,
+    kind=Kind.GATHER,
     infer=_infer_embedding,
     ref=_embedding,
     aliases="_sparse_Embedding",

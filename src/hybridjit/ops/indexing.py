@@ -54,7 +54,7 @@ register(
     "take",
     "a indices",
     "axis:int=0 mode:clip|raise|wrap=clip",
-    kind=Kind.HOST,
+    kind=Kind.GATHER,
     infer=forward(_take_type),
     ref=take,
     doc="Rows along an axis by index.",
@@ -102,7 +102,7 @@ register(
     "pick",
     "data index",
     "axis:int?=-1 keepdims:bool=False mode:clip|wrap=clip",
-    kind=Kind.HOST,
+    kind=Kind.GATHER,
     infer=_pick_types,
     ref=pick,
     aliases="choose_element_0index",
@@ -123,7 +123,7 @@ def _batch_take_type(a: TensorType, indices: TensorType) -> TensorType:
 register(
     "batch_take",
     "a indices",
-    kind=Kind.HOST,
+    kind=Kind.GATHER,
     infer=forward(_batch_take_type),
     ref=lambda a, indices: pick(a, indices, axis=1, keepdims=False, mode="clip"),
     doc="One element of each row.",
@@ -149,7 +149,7 @@ register(
     "one_hot",
     "indices",
     "depth:int! on_value:double=1 off_value:double=0 dtype:dtype=float32",
-    kind=Kind.HOST,
+    kind=Kind.GATHER,
     infer=forward(_one_hot_type),
     ref=one_hot,
     doc="A row per index, on_value there and off_value elsewhere; all off if out of range.",
@@ -182,7 +182,7 @@ def _rows_shape(what: str, shape: Shape, indices: TensorType) -> Shape:
 register(
     "gather_nd",
     "data indices",
-    kind=Kind.HOST,
+    kind=Kind.GATHER,
     infer=forward(
         lambda data, indices: data.with_shape(_rows_shape("gather_nd", data.dims, indices))
     ),
@@ -211,7 +211,7 @@ register(
     "scatter_nd",
     "data indices",
     "shape:shape!",
-    kind=Kind.HOST,
+    kind=Kind.GATHER,
     infer=forward(_scatter_type),
     ref=scatter_nd,
     doc="Zeros of a shape with data put at index vectors.",

@@ -104,7 +104,7 @@ register(
     _upsampling_inputs,
     "scale:int! num_filter:int=0 sample_type:bilinear|nearest! "
     "multi_input_mode:concat|sum=concat num_args:int!",
-    kind=Kind.HOST,
+    kind=Kind.RESIZE,
     infer=_infer_upsampling,
     ref=_upsampling,
     doc="Repeat cells or spread them bilinearly; several inputs are joined or summed.",
@@ -202,7 +202,7 @@ register(
     "height:int=1 width:int=1 scale_height:float?=None scale_width:float?=None "
     "mode:like|odd_scale|size|to_even_down|to_even_up|to_odd_down|to_odd_up=size "
     "align_corners:bool=True",
-    kind=Kind.HOST,
+    kind=Kind.RESIZE,
     infer=_infer_resize,
     ref=_resize,
     doc="Bilinear interpolation to a size, a scale or another input's size.",
@@ -240,8 +240,37 @@ register(
     "_contrib_AdaptiveAvgPooling2D",
     "data",
     "output_size:shape=()",
-    kind=Kind.HOST,
+    kind=Kind.RESIZE,
     infer=_infer_adaptive,
     ref=_adaptive,
     doc="Average pooling to a given size; bins overlap when sizes do not divide.",
+)
+
+
+def _resize_last_type(
+    data: TensorType, *, how: str, height: int, width: int, align: bool
+) -> TensorType:
+    n, _, _, c = data.dims
+    return data.with_shape((n, height, width, c))
+
+
+def _resize_last(data: np.ndarray, *, how: str, height: int, width: int, align: bool) -> np.ndarray:
+    x = np.moveaxis(data, 3, 1)
+    if how == "nearest":
+        y = _repeated(x, height, width)
+    elif how == "average":
+        y = _adaptive(x, output_size=(height, width))
+    else:
+        y = bilinear_resize(x, height, width, align)
+    return np.ascontiguousarray(np.moveaxis(y, 1, 3))
+
+
+register(
+    "_resize_last",
+    "data",
+    "how:average|bilinear|nearest! height:int! width:int! align:bool=False",
+    kind=Kind.RESIZE,
+    infer=forward(_resize_last_type),
+    ref=_resize_last,
+    doc="Another resolution, with channels last; made by the compiler only.",
 )

@@ -108,7 +108,7 @@ def index_copy(old: np.ndarray, index: np.ndarray, new: np.ndarray) -> np.ndarra
 register(
     "_contrib_index_copy",
     "old_tensor index_vector new_tensor",
-    kind=Kind.HOST,
+    kind=Kind.GATHER,
     infer=forward(_index_copy_type),
     ref=index_copy,
     doc="old_tensor with rows replaced by those of new_tensor.",

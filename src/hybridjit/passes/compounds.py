@@ -114,6 +114,24 @@ def _scaled(use: Use, factor: float, name: str) -> Use:
     return use if factor == 1 else Use(make("_mul_scalar", name, [use], scalar=factor))
 
 
+# --- sequences without lengths ---
+
+
+@rule("Sequence... without lengths  =>  x, its last step, reverse(x)")
+def whole_sequences(value: Value, match: Match) -> Replacement:
+    if not value.is_op("SequenceMask", "SequenceLast", "SequenceReverse") or not value.type.size:
+        return None
+    data, axis = value.inputs[0], value.attrs["axis"]
+    if len(value.inputs) > 1:
+        return None
+    if value.is_op("SequenceMask"):
+        return data
+    if value.is_op("SequenceReverse"):
+        return Use(make("reverse", value.name, [data], value.source, axis=(0,)))
+    last = cut(data, axis, data.type.dims[axis] - 1, 1, f"{value.name}:last", value.source)
+    return reshaped(last, value.shape, value.name)
+
+
 # --- images ---
 
 
@@ -131,6 +149,18 @@ def newer_pooling(value: Value, match: Match) -> Replacement:
         return None
     if not attrs["global_pool"] and (any(attrs["pad"]) or attrs["pooling_convention"] == "full"):
         return None
+    return Use(make("Pooling", value.name, value.inputs, value.source, **attrs))
+
+
+@rule("AdaptiveAvgPooling2D(x) of equal bins  =>  Pooling(x)")
+def equal_bins(value: Value, match: Match) -> Replacement:
+    if not value.is_op("_contrib_AdaptiveAvgPooling2D") or not value.type.size:
+        return None
+    sizes, counts = value.inputs[0].type.dims[2:], value.shape[2:]
+    if any(size % count for size, count in zip(sizes, counts)):
+        return None
+    kernel = tuple(size // count for size, count in zip(sizes, counts))
+    attrs: dict[str, Any] = {"kernel": kernel, "stride": kernel, "pool_type": "avg"}
     return Use(make("Pooling", value.name, value.inputs, value.source, **attrs))
 
 
@@ -192,8 +222,10 @@ COMPOUNDS = (
     scaled_by_length,
     softmax_of_scaled,
     gemm_to_batch_dot,
+    whole_sequences,
     newer_convolution,
     newer_pooling,
+    equal_bins,
     bilinear_upsampling,
     transformer_to_sampler,
     affine_grid,

@@ -42,6 +42,7 @@ _ANCHORS = {
     "LRN": "lrn",
     "_lrn_last": "lrn",
     "_rnn_steps": "recurrent",
+    "_resize_last": "resize",
 }
 # Kinds that move elements of any type by indices of any type.
 _BY_INDEX = {
@@ -58,7 +59,7 @@ _BY_INDEX = {
     "one_hot": "one_hot",
 }
 # Kinds whose kernels end in a store that can compute more first.
-_WITH_EPILOGUE = frozenset({"conv", "deconv", "gemm", "pool", "pointwise"})
+_WITH_EPILOGUE = frozenset({"conv", "deconv", "gemm", "pool", "pointwise", "resize"})
 
 
 @dataclass

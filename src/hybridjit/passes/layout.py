@@ -8,6 +8,8 @@ columns in the new order instead of the activation in the old one.
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..ir.graph import Graph, Use, Value, make
 from ..ir.rewrite import Match, Replacement, rebuild, rewrite, rule
 from ..ops.registry import Kind
@@ -17,11 +19,16 @@ from .simplify import REDUNDANT
 
 _LAYOUTS = {3: "NWC", 4: "NHWC", 5: "NDHWC"}
 _WINDOWED = ("Convolution", "Deconvolution", "Pooling")
+_RESIZED = {
+    "UpSampling": "nearest",
+    "_contrib_BilinearResize2D": "bilinear",
+    "_contrib_AdaptiveAvgPooling2D": "average",
+}
 
 
 def choose_layouts(graph: Graph, fired: list[str] | None = None) -> Graph:
     """Rewrite convolution regions to channels last."""
-    if not any(v.is_op(*_WINDOWED) for v in graph.values):
+    if not any(v.is_op(*_WINDOWED, *_RESIZED) for v in graph.values):
         return graph
     moved = _Relayout(graph).run()
     return rewrite(rewrite(moved, (dense_after_flatten,), fired), REDUNDANT, fired)
@@ -79,6 +86,8 @@ class _Relayout:
             return None
         if value.is_op(*_WINDOWED):
             return self._windowed(value)
+        if value.is_op(*_RESIZED):
+            return self._resized(value)
         if not any(u in self.last and u not in self.first for u in value.inputs):
             return None
         if value.op.kind is Kind.POINTWISE:
@@ -111,6 +120,28 @@ class _Relayout:
             inputs += [self.as_first(u) for u in value.inputs[2:]]
         attrs = dict(value.attrs) | {"layout": _LAYOUTS[rank]}
         return Use(make(value.op.name, value.name, inputs, value.source, **attrs))  # type: ignore[union-attr]
+
+    def _resized(self, value: Value) -> Use | None:
+        """Each input at the size of the result; several are joined or added."""
+        how, attrs = _RESIZED[value.op.name], value.attrs  # type: ignore[union-attr]
+        if attrs.get("sample_type") == "bilinear" or value.type.size == 0:
+            return None
+        inputs = value.inputs if how == "nearest" else value.inputs[:1]
+        size: dict[str, Any] = dict(zip(("height", "width"), value.shape[2:]))
+        size |= {"how": how, "align": bool(attrs.get("align_corners"))}
+        parts = []
+        for number, use in enumerate(inputs):
+            part = self.as_last(use)
+            if part.type.dims[1:3] != value.shape[2:]:
+                name = value.name if len(inputs) == 1 else f"{value.name}:{number}"
+                part = Use(make("_resize_last", name, [part], value.source, **size))
+            parts.append(part)
+        if len(parts) == 1:
+            return parts[0]
+        if attrs["multi_input_mode"] == "concat":
+            joining: dict[str, Any] = {"dim": 3, "num_args": len(parts)}
+            return Use(make("Concat", value.name, parts, value.source, **joining))
+        return Use(make("add_n", value.name, parts, value.source, num_args=len(parts)))
 
     def _pointwise(self, value: Value) -> Use | None:
         rank = len(value.shape)

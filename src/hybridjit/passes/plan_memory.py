@@ -19,6 +19,8 @@ from ..types import Shape, TensorType
 ALIGNMENT = 64
 # Kinds whose kernels take and give contiguous data only.
 PACKED_READERS = frozenset({"softmax", "reduce", "norm", "lrn", "gather", "scatter", "one_hot"})
+# Kinds whose kernels take vectors of channels.
+CHANNEL_READERS = frozenset({"pool", "resize"})
 
 
 def plan_memory(graph: Graph) -> Plan:
@@ -149,8 +151,8 @@ class _Planner:
             return self._copied(use, f"the {group.kind} kernel does not read backwards")
         if group.kind in PACKED_READERS and not view.is_contiguous:
             return self._copied(use, f"the {group.kind} kernel reads packed data")
-        if group.kind == "pool" and view.strides[-1] != 1 and view.shape[-1] != 1:
-            return self._copied(use, "the pool kernel reads contiguous channels")
+        if group.kind in CHANNEL_READERS and view.strides[-1] != 1 and view.shape[-1] != 1:
+            return self._copied(use, f"the {group.kind} kernel reads contiguous channels")
         return view
 
     def _results(self, group: Group, reads: tuple[View, ...], position: int) -> tuple[View, ...]:

@@ -33,11 +33,15 @@ _WORTH_SHARING = 1_000_000
 
 @dataclass(frozen=True)
 class Segment:
-    """Steps [first, last) that run natively, or one host step."""
+    """Steps [first, last) that run natively, or one host step.
+
+    After ``flagged``, the last of the native ones, the flag is looked at.
+    """
 
     first: int
     last: int
     host: Step | None = None
+    flagged: Step | None = None
 
 
 _addressof, _from_buffer = ctypes.addressof, ctypes.c_char.from_buffer
@@ -113,6 +117,7 @@ class Instance:
         self.arena = Arena(plan.arena_bytes)
         self.scratch = Arena(threads * _scratch_bytes(executable.code.calls))
         self.scratch.bytes[:] = 0
+        self.flag = ctypes.c_int64(0)
         self.patches: tuple[list[Patch], list[Patch]] = ([], [])
         rows: list[int] = []
         starts: list[int] = []
@@ -148,6 +153,8 @@ class Instance:
             return self.binding.packed(argument)
         if hasattr(argument, "nbytes"):
             return self.scratch.address
+        if hasattr(argument, "is_flag"):
+            return ctypes.addressof(self.flag)
         view: View = argument.view
         buffer = plan.buffers[view.buffer]
         offset = view.offset * view.dtype.itemsize
@@ -172,7 +179,8 @@ class Executable:
         driver = code.driver
         self._native = NativeCalls(driver.run, driver.publish, driver.serve)
         self._call = driver.call
-        is_native = len(self.segments) == 1 and self.segments[0].host is None
+        only = self.segments[0] if len(self.segments) == 1 else Segment(0, 0)
+        is_native = only.last > 0 and only.flagged is None
         self._is_quick = self.is_small and is_native
         self._idle: list[Instance] = []
         self._lock = threading.Lock()
@@ -249,6 +257,9 @@ class Executable:
                 self.run_host(segment.host, instance, inputs, outputs)
             else:
                 self.run_steps(instance, segment.first, segment.last)
+            if segment.flagged is not None and instance.flag.value:
+                instance.flag.value = 0
+                self.run_host(segment.flagged, instance, inputs, outputs)
 
     @property
     def thread_count(self) -> int:
@@ -360,12 +371,19 @@ def _segments(plan: Plan, calls: Sequence[Sequence[Any]]) -> list[Segment]:
     for step, row in zip(plan.steps, calls):
         if not row:
             segments.append(Segment(position, position, step))
-        elif segments and segments[-1].host is None:
-            segments[-1] = Segment(segments[-1].first, position + len(row))
         else:
-            segments.append(Segment(position, position + len(row)))
+            first = position
+            if segments and segments[-1].host is None and segments[-1].flagged is None:
+                first = segments.pop().first
+            segments.append(Segment(first, position + len(row), None, _flagged(step, row)))
         position += len(row)
     return segments
+
+
+def _flagged(step: Step, row: Sequence[Any]) -> Step | None:
+    """The step if one of its kernels may raise the flag."""
+    arguments = (argument for call in row for argument in call.args)
+    return step if any(hasattr(a, "is_flag") for a in arguments) else None
 
 
 def _work(calls: Sequence[Sequence[Any]]) -> int:

@@ -5,6 +5,7 @@ from typing import Any
 
 from .conv import emit_conv
 from .depthwise import emit_depthwise
+from .gather import emit_gather, emit_one_hot, emit_scatter
 from .lrn import emit_lrn
 from .matmul import emit_matmul
 from .norm import emit_norm
@@ -12,19 +13,24 @@ from .pointwise import emit_pointwise
 from .pool import emit_pool
 from .recurrent import emit_recurrent
 from .reduce import emit_reduce
+from .resize import emit_resize
 from .softmax import emit_softmax
 from .winograd import emit_winograd
 
 KERNELS: dict[str, Callable[..., Any]] = {
     "conv": emit_conv,
     "depthwise": emit_depthwise,
+    "gather": emit_gather,
     "lrn": emit_lrn,
     "matmul": emit_matmul,
     "norm": emit_norm,
+    "one_hot": emit_one_hot,
     "pointwise": emit_pointwise,
     "pool": emit_pool,
     "recurrent": emit_recurrent,
     "reduce": emit_reduce,
+    "resize": emit_resize,
+    "scatter": emit_scatter,
     "softmax": emit_softmax,
     "winograd": emit_winograd,
 }

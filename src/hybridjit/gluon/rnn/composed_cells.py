@@ -320,6 +320,6 @@ class BidirectionalCell(HybridRecurrentCell):
         if merge:
             return F.concat(forward, backward, dim=2, name=f"{self._output_prefix}out")
         return [
-            F.concat(left, right, dim=1, name=f"{self._output_prefix}t{i}_out")
+            F.concat(left, right, dim=1, name=f"{self._output_prefix}t{i}")
             for i, (left, right) in enumerate(zip(forward, backward))
         ]

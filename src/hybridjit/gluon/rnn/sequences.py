@@ -105,6 +105,4 @@ def reverse(steps: list[Any], length: int, valid_length: Any) -> list[Any]:
     turned = F.SequenceReverse(
         F.stack(*steps, axis=0), sequence_length=valid_length, use_sequence_length=True
     )
-    if length == 1:
-        return [turned[0]]
     return as_list(F.split(turned, axis=0, num_outputs=length, squeeze_axis=True))

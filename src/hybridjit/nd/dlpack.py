@@ -1,0 +1,76 @@
+"""DLPack: arrays to and from other libraries without a copy.
+
+In: NDArrays, or what speaks DLPack: a capsule, or an object with ``__dlpack__``. Out: the other
+one, on the same memory. Memory that others may write is marked as exposed, so that compiled nets
+do not rely on what they packed of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..context import cpu
+from ..errors import MXNetError
+from .memory import dtype_of
+from .ndarray import NDArray
+from .storage import Storage
+
+_CPU_DEVICE = (1, 0)
+
+
+class _Exporter:
+    """A capsule as the object that NumPy wants to take it from."""
+
+    def __init__(self, capsule: Any) -> None:
+        self._capsule = capsule
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _CPU_DEVICE
+
+
+class _Writable:
+    """The same memory without NumPy's read-only flag; keeps its owner alive."""
+
+    def __init__(self, owner: np.ndarray) -> None:
+        self._owner = owner
+        place, _ = owner.__array_interface__["data"]
+        self.__array_interface__ = {**owner.__array_interface__, "data": (place, False)}
+
+
+def from_dlpack(dlpack: Any) -> NDArray:
+    """An NDArray on the memory of a DLPack capsule (once only) or of an object that exports one.
+
+    Raises AssertionError for anything else, and for a capsule that was used; MXNetError for memory
+    that is read-only, not on the CPU, or not contiguous, and for element types that MXNet lacks.
+    """
+    is_capsule = type(dlpack).__name__ == "PyCapsule"
+    assert (is_capsule and '"dltensor"' in repr(dlpack)) or hasattr(dlpack, "__dlpack__"), (
+        "Invalid DLPack Tensor. DLTensor capsules can be consumed only once."
+    )
+    try:
+        capsule = dlpack if is_capsule else dlpack.__dlpack__()
+        taken = np.from_dlpack(_Exporter(capsule))
+    except (BufferError, RuntimeError, ValueError) as error:
+        raise MXNetError(f"from_dlpack: {error}") from None
+    if not taken.flags.c_contiguous:
+        raise MXNetError(
+            f"from_dlpack takes compact memory, got strides {taken.strides} for shape "
+            f"{taken.shape}: make a contiguous copy first"
+        )
+    dtype_of(taken.dtype)
+    return NDArray(np.asarray(_Writable(taken)), cpu(), Storage(exposed=True))
+
+
+def to_dlpack_for_read(data: NDArray) -> Any:
+    """A DLPack capsule of the array's memory, for a library that will not write there."""
+    return data.to_dlpack_for_read()
+
+
+def to_dlpack_for_write(data: NDArray) -> Any:
+    """A DLPack capsule of the array's memory, for a library that may write there."""
+    return data.to_dlpack_for_write()
