@@ -415,8 +415,18 @@ def _lines_in_cache(layer: Layer, mr: int, target: Target) -> int:
 
 
 def depthwise_spec(layer: Layer, target: Target) -> DepthwiseSpec:
-    """Columns in registers; the filters of one row of taps stay there too."""
-    columns = min(layer.out[2], 8 if target.vector_registers >= 32 else 4)
+    """Columns x vectors of channels in registers; the filters of a row of taps stay there too.
+
+    Four vectors side by side are 256 bytes of each place: more of what a line's neighbours bring
+    with them is used while it is there, most where the channels are a power of two. Measured on
+    MobileNet's and MobileNetV2's depthwise layers: 5x4 0.35 and 0.38 ms, 8x2 0.43 and 0.44, 8x1
+    0.48 and 0.45, 6x4 as 5x4 but it spills; 16 registers of 8 lanes, 3x4 0.47 and 0.50, 4x1 0.85
+    and 0.60.
+    """
+    vectors = -(-layer.groups // target.lanes)
+    nv = 3 if vectors % 3 == 0 and vectors % 4 else min(4, vectors)
+    sums = 20 if target.vector_registers >= 32 else 12 if target.has_fma else 8
+    columns = min(layer.out[2], sums // nv, 8)
     return DepthwiseSpec(
-        **layer.geometry, channels=layer.groups, cols=columns, nv=1, **layer.tensors
+        **layer.geometry, channels=layer.groups, cols=columns, nv=nv, **layer.tensors
     )
