@@ -253,7 +253,7 @@ def call(op: OpDef, called: str, tensors: dict[str, Any], given: dict[str, Any])
             raise TypeError(f"{called}() takes a value for '{name}', got an NDArray")
     out, _, ctx = given.pop("out", None), given.pop("name", None), given.pop("ctx", None)
     if ctx is not None:
-        ctx = Context(*ctx) if isinstance(ctx, tuple) else Context(ctx)
+        ctx = Context(*ctx) if isinstance(ctx, tuple) and len(ctx) == 2 else Context(ctx)
         ctx.require_host(op.name)
     return invoke(op, list(tensors.values()), given, out, ctx)
 
