@@ -9,7 +9,6 @@ count or an address.
 from __future__ import annotations
 
 from ..ir.plan import Step, View
-from ..ops.rules import reduced_axes
 from ..types import product
 from .call import (
     Address,
@@ -26,6 +25,7 @@ from .choose_deconv import choose_deconv
 from .choose_gather import choose_gather, choose_one_hot, choose_scatter
 from .choose_image import choose_resize
 from .choose_norm import choose_lrn, choose_norm
+from .choose_reduce import choose_reduce
 from .choose_rnn import choose_recurrent
 from .elements import MOVED_AS
 from .spec import (
@@ -33,7 +33,6 @@ from .spec import (
     PointwiseSpec,
     PoolSpec,
     Program,
-    ReduceSpec,
     SoftmaxSpec,
 )
 
@@ -137,23 +136,6 @@ def _choose_pool(step: Step, setting: Setting) -> tuple[Call, ...]:
     return (Call(spec, (Address(x), *extra, x.shape[0]), work),)
 
 
-def _choose_reduce(step: Step, setting: Setting) -> tuple[Call, ...]:
-    anchor = step.group.anchor
-    shape = step.reads[0].shape
-    axes = reduced_axes(len(shape), anchor.attrs["axis"], anchor.attrs["exclude"])
-    reduced = [i for i in axes if shape[i] != 1]
-    first, last = reduced[0], reduced[-1]
-    assert anchor.op is not None
-    spec = ReduceSpec(
-        how=anchor.op.name,
-        size=product(shape[first : last + 1]),
-        inner=product(shape[last + 1 :]),
-    )
-    rows = product(shape[:first])
-    args = (Address(step.reads[0]), Address(step.writes[0]), rows)
-    return (Call(spec, args, product(shape)),)
-
-
 def _choose_softmax(step: Step, setting: Setting) -> tuple[Call, ...]:
     anchor = step.group.anchor
     axis = anchor.attrs["axis"] % len(anchor.shape)
@@ -173,7 +155,7 @@ _CHOOSERS = {
     "gemm": choose_gemm,
     "pool": _choose_pool,
     "softmax": _choose_softmax,
-    "reduce": _choose_reduce,
+    "reduce": choose_reduce,
     "lrn": choose_lrn,
     "gather": choose_gather,
     "resize": choose_resize,

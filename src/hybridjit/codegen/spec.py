@@ -10,7 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
+from ..types import product
+
 Ints = tuple[int, ...]
+
+# Independent sums along an axis: an addition takes four cycles.
+CHAINS = 4
 
 
 @dataclass(frozen=True)
@@ -271,9 +276,13 @@ class MatmulSpec(KernelSpec):
 
 @dataclass(frozen=True)
 class ReduceSpec(KernelSpec):
-    """A reduction of the middle axis of [rows, size, inner]; arguments: x, y, rows.
+    """A reduction of [row, *kept, *reduced] to [row, *kept]; arguments: x, y, rows.
 
-    inner 1 has the vectors along the axis, else across it.
+    how     sum, mean, prod, max, min, nansum, nanprod, norm1, norm2, argmax or argmin
+    along   whether vectors lie along the last reduced axis, or across, on the last kept one
+    x, y    strides of x per (row, *kept, *reduced), of y per (row, *kept)
+    dtype   the element type of x; ``result`` that of y and ``sums`` that of what is carried,
+            where they are not the same
     """
 
     how: str
@@ -290,6 +299,17 @@ class SoftmaxSpec(KernelSpec):
     """
 
     how: str
-    size: int
-    inner: int
+    along: bool
+    kept: Ints
+    reduced: Ints
+    x: Ints
+    y: Ints
+    dtype: str = "float32"
+    result: str = ""
+    sums: str = ""
     kind = "softmax"
+    @property
+    def count(self) -> int:
+        """Elements that make one result."""
+        return product(self.reduced)
+
