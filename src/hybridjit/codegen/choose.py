@@ -114,7 +114,8 @@ def _choose_pool(step: Step, setting: Setting) -> tuple[Call, ...]:
     whole = attrs["global_pool"]
     kernel = x.shape[1:-1] if whole else attrs["kernel"]
     stride = (1,) * rank if whole else attrs["stride"] or (1,) * rank
-    pad = (0,) * rank if whole else attrs["pad"] or (0,) * rank
+    unpadded = whole or attrs["pooling_convention"] == "same"
+    pad = (0,) * rank if unpadded else attrs["pad"] or (0,) * rank
     spec = PoolSpec(
         how=attrs["pool_type"],
         inp=three(x.shape[1:-1], 1),
@@ -129,6 +130,7 @@ def _choose_pool(step: Step, setting: Setting) -> tuple[Call, ...]:
         ),
         writes=tuple(five(v.strides, rank) for v in step.writes),
         count_pad=attrs["count_include_pad"] is not False,
+        power=attrs["p_value"] if attrs["pool_type"] == "lp" else 1,
         program=program,
     )
     extra = [Address(v) for v in (*views_of(step, operands), *step.writes)]

@@ -145,6 +145,34 @@ class ConvSpec(KernelSpec):
 
 
 @dataclass(frozen=True)
+class PackSpec(KernelSpec):
+    """Weights that are no parameters, packed as ``ConvPacking`` packs them; arguments: w, result.
+
+    filters  of each of the ``groups``, in blocks of ``nv`` vectors
+    sizes    what the products run over, the last the fastest
+    strides  of w per (group, filter, *sizes)
+    """
+
+    groups: int
+    filters: int
+    nv: int
+    sizes: Ints
+    strides: Ints
+    lanes: int
+    kind = "pack"
+
+    @property
+    def vectors(self) -> int:
+        """Vectors of filters of a group."""
+        return -(-self.filters // self.lanes)
+
+    @property
+    def floats(self) -> int:
+        """Floats of the result."""
+        return self.groups * self.vectors * self.lanes * product(self.sizes)
+
+
+@dataclass(frozen=True)
 class WinogradSpec(KernelSpec):
     """3x3 convolution at stride 1 by Winograd's F(m x m, 3x3); ConvSpec's arguments, and scratch.
 
@@ -225,7 +253,10 @@ class DepthwiseSpec(KernelSpec):
 
 @dataclass(frozen=True)
 class PoolSpec(KernelSpec):
-    """Pooling over windows, vectors along channels; arguments: x, operands, results, batch."""
+    """Pooling over windows, vectors along channels; arguments: x, operands, results, batch.
+
+    power  for ``lp``: the root of the sum of these powers
+    """
 
     how: str
     inp: Ints
@@ -238,6 +269,7 @@ class PoolSpec(KernelSpec):
     reads: tuple[Ints, ...]
     writes: tuple[Ints, ...]
     count_pad: bool = True
+    power: int = 1
     program: Program = Program(1)
     kind = "pool"
 

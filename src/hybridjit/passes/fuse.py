@@ -125,17 +125,15 @@ def _is_supported(value: Value, kind: str, graph: Graph) -> bool:
     It does to what ``simplify`` and ``layout`` make; they may have been left out.
     """
     attrs = value.attrs
-    if value.is_op("Convolution", "Deconvolution", "FullyConnected"):
-        if not (_is_on_rows(value) if kind == "gemm" else _is_channels_last(value)):
-            return False
-        if all(u.value in graph.params for u in value.inputs[1:]):
-            return True
-        return value.is_op("FullyConnected") and bool(attrs["no_bias"])
+    if value.is_op("Convolution", "Deconvolution"):
+        fixed = all(u.value in graph.params for u in value.inputs[1:])
+        return _is_channels_last(value) and (fixed or value.is_op("Convolution"))
+    if value.is_op("FullyConnected"):
+        return _is_on_rows(value)
     if kind == "gemm":
         return len(value.shape) == 3 and not (attrs["transpose_a"] or attrs["transpose_b"])
     if kind == "pool":
-        plain = attrs["pool_type"] != "lp" and attrs["pooling_convention"] != "same"
-        return plain and _is_channels_last(value)
+        return _is_channels_last(value)
     if kind == "softmax":
         return len(value.inputs) == 1 and attrs["temperature"] in (None, 1.0)
     if kind == "recurrent":

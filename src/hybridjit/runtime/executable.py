@@ -56,7 +56,9 @@ class Instance:
         self.binding = binding
         self.threads = threads
         self.arena = Arena(plan.arena_bytes)
-        self.scratch = Arena(threads * _scratch_bytes(executable.code.calls))
+        of_threads = threads * _most(executable.code.calls, "nbytes")
+        self.scratch = Arena(of_threads + _most(executable.code.calls, "shared_bytes"))
+        self.shared_address = self.scratch.address + of_threads
         self.scratch.bytes[:] = 0
         self.flag = ctypes.c_int64(0)
         self.patches: tuple[list[Patch], list[Patch]] = ([], [])
@@ -94,6 +96,8 @@ class Instance:
             return self.binding.packed(argument)
         if hasattr(argument, "nbytes"):
             return self.scratch.address
+        if hasattr(argument, "shared_bytes"):
+            return self.shared_address + argument.offset
         if hasattr(argument, "is_flag"):
             return ctypes.addressof(self.flag)
         view: View = argument.view
@@ -304,7 +308,7 @@ def _work(calls: Sequence[Sequence[Any]]) -> int:
     return sum(call.work for row in calls for call in row)
 
 
-def _scratch_bytes(calls: Sequence[Sequence[Any]]) -> int:
-    """Working memory of one thread: steps follow each other, so they share it."""
+def _most(calls: Sequence[Sequence[Any]], kind: str) -> int:
+    """The most working memory of a kind that a step wants: steps follow each other and share it."""
     arguments = (a for row in calls for call in row for a in call.args)
-    return max((a.nbytes for a in arguments if hasattr(a, "nbytes")), default=0)
+    return max((getattr(a, kind, 0) for a in arguments), default=0)
