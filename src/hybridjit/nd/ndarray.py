@@ -139,6 +139,23 @@ class NDArray(DenseArray):
     def split_v2(self, *args: Any, **kwargs: Any) -> Any:
         return split_v2(self, *args, **kwargs)
 
+    def slice_assign(self, rhs: NDArray, begin: Any, end: Any, step: Any) -> NDArray:
+        """Write ``rhs`` into the part from ``begin`` to ``end`` in steps; returns this array."""
+        self[tuple(map(slice, begin, end, step or [None] * len(begin)))] = rhs
+        return self
+
+    def slice_assign_scalar(self, value: float, begin: Any, end: Any, step: Any) -> NDArray:
+        """Write one number into the part from ``begin`` to ``end``; returns this array."""
+        self[tuple(map(slice, begin, end, step or [None] * len(begin)))] = value
+        return self
+
+    def as_np_ndarray(self) -> NoReturn:
+        """Raises MXNetError: MXNet's NumPy mode does not exist here."""
+        raise MXNetError(
+            "as_np_ndarray: hybridjit does not have MXNet's NumPy mode; asnumpy() gives NumPy's "
+            "own array"
+        )
+
     # Python's operators
 
     def __neg__(self) -> NDArray:
