@@ -20,7 +20,7 @@ from dataclasses import replace
 import numpy as np
 
 from compiling import assert_near, call, compiled, run_reference, var
-from hybridjit.codegen.call import Address, Argument, Call, Flag, Packed, Scratch
+from hybridjit.codegen.call import Address, Argument, Call, Flag, Packed, Scratch, Shared
 from hybridjit.ir.plan import Step, View
 from hybridjit.runtime.executable import Executable
 from neighbours import (
@@ -97,6 +97,8 @@ class GuardedRun:
             results = self.executable.reference(step, [self.array(v) for v in step.reads])
             for view, result in zip(step.writes, results):
                 self.array(view)[...] = result.reshape(view.shape)
+        wanted = (getattr(a, "shared_bytes", 0) for c in row for a in c.args)
+        self.shared = self._new(max(wanted, default=0))
         for kernel_call in row:
             numbers = [self._number(a) for a in kernel_call.args]
             slots = self._new(8 * len(numbers))
@@ -110,6 +112,8 @@ class GuardedRun:
             return argument
         if isinstance(argument, Scratch):
             return self._new(THREADS * argument.nbytes, fill=0).address
+        if isinstance(argument, Shared):
+            return self.shared.address + argument.offset
         if isinstance(argument, Flag):
             return self._new(8, fill=0).address
         if isinstance(argument, Packed):
@@ -159,6 +163,10 @@ def networks() -> Iterator[tuple[str, Network]]:
         yield f"lrn first {size}", network(layer("LRN", nsize=3), (1, 4, 1, size))
         resized = layer("_contrib_BilinearResize2D", height=7, width=2)
         yield f"resize {size}", network(inside(resized), (2, size, 3, 5))
+        varying = network(conv(size, num_group=3 if size == 3 else 1), (1, 6, 4, 5))
+        yield f"weights that vary {size}", varying._replace(params=[])
+        filters = network(conv(size, num_group=size), (1, size, 4, 5))
+        yield f"filters that vary {size}", filters._replace(params=[])
         yield f"norm {size}", network(layer("InstanceNorm", var("w"), var("b")), (1, 2, size))
         yield f"length {size}", network(layer("L2Normalization", mode="channel"), (1, 2, size))
         for number, net in enumerate(by_index(size)):

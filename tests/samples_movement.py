@@ -255,6 +255,8 @@ def selections() -> None:
     add("LeakyReLU", (2, 3, 4), act_type="prelu")
     add("LeakyReLU", (2, 3, 4), np.array([0.3], np.float32), act_type="prelu")
     add("LeakyReLU", (2, 17, 4, 5), act_type="prelu")
+    add("LeakyReLU", (2, 3, 4), (2, 3), act_type="prelu")
+    add("LeakyReLU", (2, 3), (1, 3), act_type="prelu")
 
     bad("take", (4, 3), ints(0), error=ShapeError, says="axis 2 is out of range", axis=2)
     bad("take", (0, 3), ints(0), error=ShapeError, says="from an axis of size 0")
@@ -268,6 +270,7 @@ def selections() -> None:
     bad("_contrib_boolean_mask", (3, 4), ints(1), error=ShapeError, says="must be (3,)")
     bad("_slice_assign", (4, 3), (2, 2), error=ShapeError, says="expected shape (4,1)",
         begin=(0, 1), end=(4, 2))  # fmt: skip
+    bad("LeakyReLU", (2, 3, 4), (3, 4), error=ShapeError, says="gamma (3,4)", act_type="prelu")
     bad("LeakyReLU", (2, 3), (2,), error=ShapeError, says="gamma (2)", act_type="prelu")
 
 

@@ -12,9 +12,14 @@ import struct
 import pytest
 
 from hostile import SYMBOLS, TEXTS, mutated, mutated_bytes, mutated_graph, mutated_letters, spans
-from hybridjit.errors import ModelFormatError, MXNetError
+from hybridjit import nd, sym
+from hybridjit.errors import ModelFormatError, MXNetError, ShapeError, UnknownOpError
 from hybridjit.io import params, symbol_json
-from hybridjit.ops.registry import all_names
+from hybridjit.ir.node import Output, apply, variable
+from hybridjit.ops.attrs import attr_text
+from hybridjit.ops.registry import all_names, all_ops, lookup
+from hybridjit.passes.infer import infer_node_types
+from hybridjit.types import FLOAT32, TensorType
 from params_written_by_mxnet import MAGIC, written
 from reading import FORMATS, MEMORY, Bounds, address_space
 
@@ -212,6 +217,38 @@ def test_large_texts(text):
     check = Bounds(symbol_json.loads)
     check(text)
     assert check.refused == 1
+
+
+def test_operators_that_passes_make_are_not_for_files():
+    """What they take for granted nobody checks: a file cannot name them, and no user can."""
+    internal = [op for op in all_ops() if op.internal]
+    assert len(internal) > 5
+    for op in internal:
+        node = {"op": op.name, "name": "n", "inputs": [[0, 0, 0]]}
+        top = {"nodes": [{"op": "null", "name": "d", "inputs": []}, node], "arg_nodes": [0]}
+        with pytest.raises(UnknownOpError, match=f"Operator {op.name} is not registered"):
+            symbol_json.loads(json.dumps({**top, "heads": [[1, 0, 0]]}))
+        assert not hasattr(nd._internal, op.name) and not hasattr(sym._internal, op.name)
+
+
+HUGE = {
+    "tile": {"reps": (2**30, 2**30)},
+    "broadcast_to": {"shape": (2**30, 2**30, 2)},
+    "_zeros": {"shape": (2**40, 2**40)},
+    "_arange": {"start": 0, "stop": 2**60},
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_results_that_no_memory_holds(name):
+    """The size is found too large in Python's integers, eagerly and compiled."""
+    op, given = lookup(name), {k: attr_text(v) for k, v in HUGE[name].items()}
+    inputs = [nd.ones((2,)) for _ in op.input_names(op.parse(given))]
+    with pytest.raises(ShapeError, match="larger than any memory"):
+        nd.invoke(op, inputs, given)
+    node = apply(op, "n", [Output(variable("x"))] * len(inputs), given)
+    with pytest.raises(ShapeError, match="larger than any memory"):
+        infer_node_types([Output(node)], {"x": TensorType((2,), FLOAT32)})
 
 
 def test_chain_that_is_long():

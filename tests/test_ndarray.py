@@ -530,3 +530,17 @@ def test_rand_zipfian():
     assert drawn.shape == (50,) and drawn.asnumpy().max() < 100
     assert true.asnumpy()[0] == pytest.approx(50 * np.log(2) / np.log(101), rel=1e-6)
     assert sampled.shape == (50,)
+
+
+def test_what_only_mxnets_other_modes_have_is_refused():
+    with pytest.raises(mx.MXNetError, match="dense arrays only"):
+        nd.zeros((2, 2), stype="csr")
+    with pytest.raises(mx.MXNetError, match="NumPy mode"):
+        nd.ones((2,)).as_np_ndarray()
+
+
+def test_slice_assign_writes_in_place():
+    array = nd.zeros((3, 4))
+    assert array.slice_assign(nd.ones((1, 2)), (1, 0), (2, 4), (1, 2)) is array
+    array.slice_assign_scalar(5, (2, 3), (3, 4), None)
+    assert array.asnumpy().tolist() == [[0] * 4, [1, 0, 1, 0], [0, 0, 0, 5]]

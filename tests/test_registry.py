@@ -13,7 +13,7 @@ import pytest
 
 from hybridjit.errors import MXNetError
 from hybridjit.ir.node import Output, apply, variable
-from hybridjit.ops import Kind, OpDef, all_names, all_ops, run_ref
+from hybridjit.ops import Kind, OpDef, all_ops, lookup, run_ref
 from hybridjit.ops.attrs import attr_text
 from hybridjit.passes.infer import infer_node_types
 from hybridjit.types import UNKNOWN, TensorType, merge, type_of
@@ -55,7 +55,7 @@ class TestDeclaration:
         assert op.doc and op.doc.endswith(".") and "\n" not in op.doc
 
     def test_aliases_find_it(self, op):
-        assert all(all_names()[name] is op for name in (op.name, *op.aliases))
+        assert all(lookup(name) is op for name in (op.name, *op.aliases))
 
     def test_attribute_names_are_unique(self, op):
         names = [attr.name for attr in op.attrs]

@@ -566,6 +566,18 @@ def test_simple_bind(dense):
         net.simple_bind(mx.cpu())
 
 
+def test_simple_bind_passes_over_what_is_no_shape():
+    picked = sym.take(sym.var("a"), sym.var("indices"), axis=1)
+    executor = picked.simple_bind(mx.cpu(), a=(2, 3), indices=(4,), axis=1, mode="clip")
+    assert executor.outputs[0].shape == (2, 4)
+
+
+def test_a_sources_size_follows_from_its_users():
+    steps = sym.arange(start=1, step=2, stop=None, infer_range=True, repeat=2)
+    result = (steps + sym.zeros(shape=(0,)) + sym.ones((6,))).bind(mx.cpu(), {}).forward()
+    np.testing.assert_array_equal(result[0].asnumpy(), [2, 2, 4, 4, 6, 6])
+
+
 def test_executor_in_training_mode():
     net = sym.Dropout(sym.var("x"), p=0.5)
     executor = net.bind(mx.cpu(), {"x": nd.ones((1000,))})

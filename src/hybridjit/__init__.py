@@ -23,8 +23,11 @@ from . import (
     nd,
     random,
     registry,
+    runtime,
     sym,
+    test_utils,
     util,
+    visualization,
 )
 from .attribute import AttrScope
 from .compat import install_as_mxnet
@@ -49,8 +52,9 @@ symbol = sym
 init = initializer
 img = image
 module = mod
+viz = visualization
 
-_ALIASES = {"ndarray": nd, "symbol": sym, "init": init, "img": image, "module": mod}
+_ALIASES = {"ndarray": nd, "symbol": sym, "init": init, "img": image, "module": mod, "viz": viz}
 for _alias, _module in _ALIASES.items():
     sys.modules[f"{__name__}.{_alias}"] = _module  # `from hybridjit.ndarray import NDArray`
     for _path in [path for path in sys.modules if path.startswith(f"{_module.__name__}.")]:
@@ -104,7 +108,11 @@ __all__ = [
     "threads",
     "random",
     "registry",
+    "runtime",
     "sym",
     "symbol",
+    "test_utils",
     "util",
+    "visualization",
+    "viz",
 ]

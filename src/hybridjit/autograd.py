@@ -78,6 +78,34 @@ def predict_mode() -> _Scope:
     return _Scope(None, False)
 
 
+class Function:
+    """A computation with a gradient of its own; only ``forward`` is ever called here.
+
+    A subclass overrides ``forward(*inputs)`` with functions of ``nd``.
+    """
+
+    def forward(self, *inputs: Any) -> Any:
+        """To override: the outputs for these arrays."""
+        raise NotImplementedError(f"{type(self).__name__} does not define forward")
+
+    def save_for_backward(self, *args: Any) -> None:
+        """Keep arrays for a backward pass, which does not come."""
+        self._saved = args
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        return self._saved
+
+    def __call__(self, *inputs: Any) -> Any:
+        with pause():
+            return self.forward(*inputs)
+
+
+def get_symbol(x: Any) -> NoReturn:
+    """Raises MXNetError: nothing is recorded."""
+    raise MXNetError("autograd.get_symbol: hybridjit records nothing; trace a HybridBlock instead")
+
+
 def backward(*args: Any, **kwargs: Any) -> NoReturn:
     """Raises MXNetError: gradients are not computed here."""
     raise MXNetError("autograd.backward: hybridjit runs inference only, gradients are not computed")

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from typing import Any
+
 import numpy as np
 
 from .errors import MXNetError, NotImplementedForSymbol
 
 string_types = (str,)
+basestring = (str,)
+long = int
 numeric_types = (float, int, np.generic)
 integer_types = (int, np.int32, np.int64)
 mx_real_t = np.float32
@@ -17,10 +22,34 @@ def py_str(text: str | bytes) -> str:
     return text.decode("utf-8") if isinstance(text, bytes) else text
 
 
+def data_dir_default() -> str:
+    """Where MXNet keeps files by default."""
+    return os.path.join(os.path.expanduser("~"), ".mxnet")
+
+
+def data_dir() -> str:
+    """Where files are kept: ``MXNET_HOME``, or ``~/.mxnet``."""
+    return os.getenv("MXNET_HOME", data_dir_default())
+
+
+def _as_list(value: Any) -> list[Any] | tuple[Any, ...]:
+    """``value`` in a list, unless it is a list or a tuple."""
+    return value if isinstance(value, (list, tuple)) else [value]
+
+
+class NotSupportedForSparseNDArray(MXNetError):
+    """MXNet's error for sparse arrays, which do not exist here."""
+
+
 __all__ = [
     "MXNetError",
     "NotImplementedForSymbol",
+    "NotSupportedForSparseNDArray",
+    "basestring",
+    "data_dir",
+    "data_dir_default",
     "integer_types",
+    "long",
     "mx_real_t",
     "numeric_types",
     "py_str",

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import threading
+from typing import NoReturn
 
 from .errors import MXNetError
 
@@ -18,6 +19,7 @@ class _Stack(threading.local):
 
     def __init__(self) -> None:
         self.entered: list[Context] = []
+        self.default: Context | None = None
 
 
 class _ContextType(type):
@@ -33,6 +35,9 @@ class Context(metaclass=_ContextType):
 
     __slots__ = ("device_typeid", "device_id")
 
+    devtype2str = _TYPE_NAMES
+    devstr2type = _TYPE_IDS
+
     device_typeid: int
     device_id: int
 
@@ -40,7 +45,7 @@ class Context(metaclass=_ContextType):
         if isinstance(device_type, Context):
             self.device_typeid, self.device_id = device_type.device_typeid, device_type.device_id
             return
-        if device_type not in _TYPE_IDS:
+        if not isinstance(device_type, str) or device_type not in _TYPE_IDS:
             raise MXNetError(f"unknown device type {device_type!r}: one of {', '.join(_TYPE_IDS)}")
         self.device_typeid, self.device_id = _TYPE_IDS[device_type], device_id
 
@@ -98,6 +103,18 @@ def num_gpus() -> int:
     return 0
 
 
+def gpu_memory_info(device_id: int = 0) -> NoReturn:
+    """Raises MXNetError: there are no GPUs."""
+    raise MXNetError("gpu_memory_info: hybridjit runs on the CPU, there are no GPUs")
+
+
 def current_context() -> Context:
-    """The innermost context entered in this thread, ``cpu(0)`` outside of all."""
-    return _stack.entered[-1] if _stack.entered else _CPU
+    """The innermost context entered in this thread, outside of all the default one: ``cpu(0)``."""
+    return _stack.entered[-1] if _stack.entered else _stack.default or _CPU
+
+
+def set_default_context(ctx: Context) -> None:
+    """Make ``ctx`` this thread's context outside of every ``with`` block."""
+    if not isinstance(ctx, Context):
+        raise TypeError(f"a context is needed, got {type(ctx).__name__}")
+    _stack.default = ctx

@@ -211,9 +211,13 @@ def simple_bind(
     type_dict: Mapping[str, Any] | None,
     shapes: Mapping[str, Any],
 ) -> Executor:
-    """An Executor over new arrays of zeros. Raises RuntimeError when a shape stays unknown."""
+    """An Executor over new arrays of zeros. Raises RuntimeError when a shape stays unknown.
+
+    What is no tuple or list in ``shapes`` is no shape: MXNet's programs leave options there.
+    """
     dtypes = {name: np.dtype(dtype) for name, dtype in (type_dict or {}).items()}
-    sizes = {name: tuple(size or None for size in shape) for name, shape in shapes.items()}
+    given = {name: shape for name, shape in shapes.items() if isinstance(shape, (tuple, list))}
+    sizes = {name: tuple(size or None for size in shape) for name, shape in given.items()}
     known = {n: TensorType(sizes.get(n), dtypes.get(n)) for n in {**sizes, **dtypes}}
     types = infer_node_types(symbol.outputs, known)
     place = ctx or current_context()

@@ -14,6 +14,7 @@ import numpy as np
 from . import sym
 from .context import Context
 from .errors import ModelFormatError, MXNetError
+from .gluon.parameter.single import Fresh
 from .gluon.symbol_block import SymbolBlock
 from .io import params as params_file
 from .io import symbol_json
@@ -34,7 +35,8 @@ def load(prefix: str, epoch: int = 0, ctx: Context | None = None) -> SymbolBlock
     params = load_params(path)
     roles = sort_variables(outputs, params)
     require_parameters(roles, path, params)
-    return make_block(outputs, roles, params, ctx)
+    fresh = {name: Fresh(array) for name, array in params.items()}
+    return make_block(outputs, roles, fresh, ctx)
 
 
 def load_params(path: str) -> dict[str, np.ndarray]:

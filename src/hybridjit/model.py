@@ -128,8 +128,7 @@ class FeedForward:
         names = [desc.name for desc in batches.provide_data]
         inputs = self.symbol.list_arguments()
         args, auxs = self._params()
-        unlabelled = [n for n in inputs if n not in args and n not in names]
-        module = Module(self.symbol, names, label_names or unlabelled, logging, self.ctx)
+        module = Module(self.symbol, names, label_names, logging, self.ctx)
         labels = batches.provide_label if label_names else None
         module.bind(batches.provide_data, labels, for_training=False)
         if not self.allow_extra_params:

@@ -33,7 +33,12 @@ class NameManager(metaclass=_ManagerType):
         self._lock = threading.Lock()
 
     def get(self, name: str | None, hint: str) -> str:
-        """``name`` if the user gave one, else the next automatic name for ``hint``."""
+        """``name`` if the user gave one, else the next automatic name for ``hint``.
+
+        Raises TypeError for a name that is no string.
+        """
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"a name is a string, got {type(name).__name__}")
         if name:
             return name
         with self._lock:

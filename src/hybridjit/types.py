@@ -7,6 +7,7 @@ where it is read, so that a real zero-size batch stays possible.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,6 +44,8 @@ _SHORT = {
 FLOAT32 = np.dtype("float32")
 FLOAT64 = np.dtype("float64")
 INT64 = np.dtype("int64")
+
+_LARGEST = 1 << 47  # bytes: what a program can address
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +113,18 @@ def product(sizes: tuple[int, ...]) -> int:
     for size in sizes:
         result *= size
     return result
+
+
+def require_possible(types: Iterable[TensorType]) -> None:
+    """Raises ShapeError for a type that no memory holds; in Python's integers, which do not wrap.
+
+    Sizes beside a zero count too: NumPy multiplies them without it.
+    """
+    for t in types:
+        if t.dtype is None or not t.is_known:
+            continue
+        if product(tuple(d for d in t.dims if d)) * t.dtype.itemsize >= _LARGEST:
+            raise ShapeError(f"{t} is larger than any memory")
 
 
 def is_known_shape(shape: PartialShape | None) -> bool:

@@ -16,7 +16,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    found = sorted(all_ops(), key=lambda op: op.name.lstrip("_").lower())
+    found = sorted(
+        (op for op in all_ops() if not op.internal), key=lambda op: op.name.lstrip("_").lower()
+    )
     rows = [(op.name, kernel(op), " ".join(op.aliases)) for op in found]
     print(table(rows, ("operator", "kernel", "aliases")))
     on_host = sum(kernel(op) == "host" for op in found)

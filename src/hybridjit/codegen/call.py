@@ -6,7 +6,7 @@ addresses.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..ir.graph import Group, Use, Value
@@ -44,6 +44,14 @@ class Scratch:
 
 
 @dataclass(frozen=True)
+class Shared:
+    """An address ``offset`` bytes into working memory that all threads share, for one step."""
+
+    shared_bytes: int
+    offset: int = 0
+
+
+@dataclass(frozen=True)
 class Flag:
     """The address of a 64-bit flag that is 0, and is set by a kernel that its operands forbid.
 
@@ -53,7 +61,7 @@ class Flag:
     is_flag: bool = True
 
 
-Argument = Address | Packed | Scratch | Flag | int
+Argument = Address | Packed | Scratch | Shared | Flag | int
 
 
 @dataclass(frozen=True)
@@ -101,6 +109,21 @@ def build_program(group: Group, anchored: bool) -> tuple[Program, tuple[Use, ...
     anchor = (group.anchor.type,) if anchored else ()
     types = tuple(dtype_name(t) for t in (*anchor, *(u.type for u in operands)))
     return Program(len(types), tuple(instrs), outputs, off_default(types)), operands
+
+
+def with_bias(program: Program) -> Program:
+    """The program of an anchor whose bias is one more operand, the last: it is added first."""
+    bias, total = program.inputs, program.inputs + 1
+
+    def moved(number: int) -> int:
+        if number == 0:
+            return total
+        return number if number < bias else number + 2
+
+    added = Instr("broadcast_add", (0, bias))
+    instrs = (replace(i, args=tuple(map(moved, i.args))) for i in program.instrs)
+    outputs = tuple(map(moved, program.outputs))
+    return Program(total, (added, *instrs), outputs)
 
 
 def dtype_name(t: TensorType) -> str:

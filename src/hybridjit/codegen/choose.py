@@ -9,7 +9,6 @@ count or an address.
 from __future__ import annotations
 
 from ..ir.plan import Step, View
-from ..ops.rules import reduced_axes
 from ..types import product
 from .call import (
     Address,
@@ -26,6 +25,7 @@ from .choose_deconv import choose_deconv
 from .choose_gather import choose_gather, choose_one_hot, choose_scatter
 from .choose_image import choose_resize
 from .choose_norm import choose_lrn, choose_norm
+from .choose_reduce import choose_reduce
 from .choose_rnn import choose_recurrent
 from .elements import MOVED_AS
 from .spec import (
@@ -33,7 +33,6 @@ from .spec import (
     PointwiseSpec,
     PoolSpec,
     Program,
-    ReduceSpec,
     SoftmaxSpec,
 )
 
@@ -115,7 +114,8 @@ def _choose_pool(step: Step, setting: Setting) -> tuple[Call, ...]:
     whole = attrs["global_pool"]
     kernel = x.shape[1:-1] if whole else attrs["kernel"]
     stride = (1,) * rank if whole else attrs["stride"] or (1,) * rank
-    pad = (0,) * rank if whole else attrs["pad"] or (0,) * rank
+    unpadded = whole or attrs["pooling_convention"] == "same"
+    pad = (0,) * rank if unpadded else attrs["pad"] or (0,) * rank
     spec = PoolSpec(
         how=attrs["pool_type"],
         inp=three(x.shape[1:-1], 1),
@@ -130,28 +130,12 @@ def _choose_pool(step: Step, setting: Setting) -> tuple[Call, ...]:
         ),
         writes=tuple(five(v.strides, rank) for v in step.writes),
         count_pad=attrs["count_include_pad"] is not False,
+        power=attrs["p_value"] if attrs["pool_type"] == "lp" else 1,
         program=program,
     )
     extra = [Address(v) for v in (*views_of(step, operands), *step.writes)]
     work = product(anchor.shape) * product(spec.kernel)
     return (Call(spec, (Address(x), *extra, x.shape[0]), work),)
-
-
-def _choose_reduce(step: Step, setting: Setting) -> tuple[Call, ...]:
-    anchor = step.group.anchor
-    shape = step.reads[0].shape
-    axes = reduced_axes(len(shape), anchor.attrs["axis"], anchor.attrs["exclude"])
-    reduced = [i for i in axes if shape[i] != 1]
-    first, last = reduced[0], reduced[-1]
-    assert anchor.op is not None
-    spec = ReduceSpec(
-        how=anchor.op.name,
-        size=product(shape[first : last + 1]),
-        inner=product(shape[last + 1 :]),
-    )
-    rows = product(shape[:first])
-    args = (Address(step.reads[0]), Address(step.writes[0]), rows)
-    return (Call(spec, args, product(shape)),)
 
 
 def _choose_softmax(step: Step, setting: Setting) -> tuple[Call, ...]:
@@ -173,7 +157,7 @@ _CHOOSERS = {
     "gemm": choose_gemm,
     "pool": _choose_pool,
     "softmax": _choose_softmax,
-    "reduce": _choose_reduce,
+    "reduce": choose_reduce,
     "lrn": choose_lrn,
     "gather": choose_gather,
     "resize": choose_resize,

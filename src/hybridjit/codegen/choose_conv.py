@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..ir.graph import Value
 from ..ir.plan import Step
 from ..target import Target
 from ..types import product
@@ -17,14 +16,15 @@ from .call import (
     Address,
     Argument,
     Call,
-    Packed,
     Scratch,
     Setting,
     broadcast_strides,
     build_program,
     views_of,
+    with_bias,
 )
-from .packing import ChannelPacking, ConvPacking, DepthwisePacking, WinogradPacking
+from .choose_weights import has_fixed_weights, pack_weights
+from .packing import ChannelPacking, ConvPacking, DepthwisePacking, Packing, WinogradPacking
 from .spec import ConvSpec, DepthwiseSpec, Ints, MatmulSpec, Program, WinogradSpec
 
 # Operations that a core does in the time in which it gets one byte that is not in its own caches.
@@ -93,13 +93,13 @@ def choose_conv(step: Step, setting: Setting) -> tuple[Call, ...]:
         program=program,
     )
     extra = tuple(Address(v) for v in (*others, *step.writes))
-    return (call_of(layer, anchor, Address(x), extra, x.shape[0], setting),)
+    return calls_of(step, layer, Address(x), extra, x.shape[0], setting)
 
 
 def choose_gemm(step: Step, setting: Setting) -> tuple[Call, ...]:
     """A dense layer: one image, one row, a column for each row of data."""
     anchor = step.group.anchor
-    if anchor.is_op("batch_dot") or anchor.inputs[1].value not in setting.params:
+    if anchor.is_op("batch_dot") or not has_fixed_weights(step, setting):
         return _choose_matmul(step, setting.target)
     program, operands = build_program(step.group, anchored=True)
     x = views_of(step, anchor.inputs[:1])[0]
@@ -120,15 +120,16 @@ def choose_gemm(step: Step, setting: Setting) -> tuple[Call, ...]:
         program=program,
     )
     extra = tuple(Address(v) for v in (*others, *step.writes))
-    return (call_of(layer, anchor, Address(x), extra, 1, setting),)
+    return calls_of(step, layer, Address(x), extra, 1, setting)
 
 
 def _choose_matmul(step: Step, target: Target) -> tuple[Call, ...]:
     """A product of two activations; a dense layer with computed weights is one of a batch of 1."""
     anchor = step.group.anchor
     program, operands = build_program(step.group, anchored=True)
-    left, right = views_of(step, anchor.inputs)
-    others = views_of(step, operands)
+    left, right, *bias = views_of(step, anchor.inputs)
+    others = [*views_of(step, operands), *bias]
+    program = with_bias(program) if bias else program
     batched = anchor.is_op("batch_dot")
     m, n = anchor.shape[-2:]
     mr, nv = register_tile(m, -(-n // target.lanes), target)
@@ -173,34 +174,36 @@ def _columns(strides: Ints) -> Ints:
     return (0, 0, 0, strides[0], strides[1])
 
 
-def call_of(
+def calls_of(
+    step: Step,
     layer: Layer,
-    anchor: Value,
     x: Address,
     extra: tuple[Argument, ...],
     batch: int,
     setting: Setting,
-) -> Call:
-    """The kernel call of a layer; the anchor's second and third input are weight and bias."""
+) -> tuple[Call, ...]:
+    """The kernel call of a layer, after those that pack weights that are not parameters.
+
+    The second and the third input of the group's anchor are weight and bias.
+    """
     target, work = setting.target, layer.operations // 2 * batch
-    weight = setting.params[anchor.inputs[1].value]
-    candidates = algorithms(layer, target, setting.winograd)
+    winograd = setting.winograd if has_fixed_weights(step, setting) else False
+    candidates = algorithms(layer, target, winograd)
     spec = candidates[0]
     after: tuple[Argument, ...] = (*extra, batch)
+    packing: Packing
     if isinstance(spec, DepthwiseSpec):
-        packed, bias = (
-            Packed(weight, DepthwisePacking(target.lanes)),
-            ChannelPacking(1, target.lanes),
-        )
+        packing, bias = DepthwisePacking(target.lanes), ChannelPacking(1, target.lanes)
     elif isinstance(spec, WinogradSpec):
         packing = WinogradPacking(spec.m, target.lanes, spec.nv)
-        packed, bias = Packed(weight, packing), ChannelPacking(1, target.lanes * spec.nv)
+        bias = ChannelPacking(1, target.lanes * spec.nv)
         after = (*extra, Scratch(4 * sum(spec.scratch_floats(target.lanes))), batch)
     else:
-        pack = ConvPacking(spec.groups, target.lanes, spec.nv, spec.taps)
-        packed, bias = Packed(weight, pack), ChannelPacking(spec.groups, target.lanes)
-    args = (x, packed, _bias(anchor, setting, bias), *after)
-    return Call(spec, args, work, _reason(layer, candidates, setting))
+        packing = ConvPacking(spec.groups, target.lanes, spec.nv, spec.taps)
+        bias = ChannelPacking(spec.groups, target.lanes)
+    before, weights = pack_weights(step, packing, bias, setting)
+    call = Call(spec, (x, *weights, *after), work, _reason(layer, candidates, setting))
+    return (*before, call)
 
 
 def _reason(
@@ -219,12 +222,6 @@ def _reason(
 
 def _algorithm(spec: ConvSpec | WinogradSpec) -> str:
     return f"winograd F({spec.m}x{spec.m})" if isinstance(spec, WinogradSpec) else "direct"
-
-
-def _bias(anchor: Value, setting: Setting, packing: ChannelPacking) -> Packed:
-    if len(anchor.inputs) > 2:
-        return Packed(setting.params[anchor.inputs[2].value], packing)
-    return Packed(None, packing, anchor.shape[-1])
 
 
 def choose_algorithm(

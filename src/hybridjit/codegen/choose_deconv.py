@@ -15,7 +15,7 @@ from ..ir.plan import Step, View
 from ..ops.deconv import output_axes
 from ..ops.windows import window_of
 from .call import Address, Call, Packed, Setting, broadcast_strides, build_program, views_of
-from .choose_conv import Layer, call_of, five, three
+from .choose_conv import Layer, calls_of, five, three
 from .packing import PhasePacking
 from .spec import Ints
 
@@ -104,7 +104,7 @@ def _phase(
         program=program,
     )
     extra = tuple(Address(v) for v in (*reads, *writes))
-    call = call_of(layer, anchor, Address(x), extra, x.shape[0], setting)
+    (call,) = calls_of(step, layer, Address(x), extra, x.shape[0], setting)
     first, taps, counts = (
         tuple(getattr(a, key) for a in axes) for key in ("first", "step", "count")
     )

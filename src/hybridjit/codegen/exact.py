@@ -49,8 +49,16 @@ class ExactArithmetic(FloatArithmetic):
         """x - y * z, rounded once: exact where the result can be written."""
         if self.lb.target.has_fma:
             return self.lb.fma(self.neg(y), z, x)
+        # Splitting a number needs room above it: of large ones a part is taken.
+        one, down, up = (self.const(2.0**k) for k in (0, -100, 100))
+        limit = self.const(2.0**900)
+        large = self.mask_or(self.gt(self.abs(x), limit), self.gt(self.abs(y), limit))
+        first = self.gt(self.abs(y), self.const(2.0**500))
+        factor, back = self.select(large, down, one), self.select(large, up, one)
+        y = self.mul(y, self.select(first, factor, one))
+        z = self.mul(z, self.select(first, one, factor))
         product, rest = self._two_product(y, z)
-        return self.sub(self.sub(x, product), rest)
+        return self.mul(self.sub(self.sub(self.mul(x, factor), product), rest), back)
 
     def _nearest(self, x: Any) -> Any:
         """The nearest whole number, for |x| < 2**51."""

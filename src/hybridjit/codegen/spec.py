@@ -10,7 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
+from ..types import product
+
 Ints = tuple[int, ...]
+
+# Independent sums along an axis: an addition takes four cycles.
+CHAINS = 4
 
 
 @dataclass(frozen=True)
@@ -140,6 +145,34 @@ class ConvSpec(KernelSpec):
 
 
 @dataclass(frozen=True)
+class PackSpec(KernelSpec):
+    """Weights that are no parameters, packed as ``ConvPacking`` packs them; arguments: w, result.
+
+    filters  of each of the ``groups``, in blocks of ``nv`` vectors
+    sizes    what the products run over, the last the fastest
+    strides  of w per (group, filter, *sizes)
+    """
+
+    groups: int
+    filters: int
+    nv: int
+    sizes: Ints
+    strides: Ints
+    lanes: int
+    kind = "pack"
+
+    @property
+    def vectors(self) -> int:
+        """Vectors of filters of a group."""
+        return -(-self.filters // self.lanes)
+
+    @property
+    def floats(self) -> int:
+        """Floats of the result."""
+        return self.groups * self.vectors * self.lanes * product(self.sizes)
+
+
+@dataclass(frozen=True)
 class WinogradSpec(KernelSpec):
     """3x3 convolution at stride 1 by Winograd's F(m x m, 3x3); ConvSpec's arguments, and scratch.
 
@@ -220,7 +253,10 @@ class DepthwiseSpec(KernelSpec):
 
 @dataclass(frozen=True)
 class PoolSpec(KernelSpec):
-    """Pooling over windows, vectors along channels; arguments: x, operands, results, batch."""
+    """Pooling over windows, vectors along channels; arguments: x, operands, results, batch.
+
+    power  for ``lp``: the root of the sum of these powers
+    """
 
     how: str
     inp: Ints
@@ -233,6 +269,7 @@ class PoolSpec(KernelSpec):
     reads: tuple[Ints, ...]
     writes: tuple[Ints, ...]
     count_pad: bool = True
+    power: int = 1
     program: Program = Program(1)
     kind = "pool"
 
@@ -271,9 +308,13 @@ class MatmulSpec(KernelSpec):
 
 @dataclass(frozen=True)
 class ReduceSpec(KernelSpec):
-    """A reduction of the middle axis of [rows, size, inner]; arguments: x, y, rows.
+    """A reduction of [row, *kept, *reduced] to [row, *kept]; arguments: x, y, rows.
 
-    inner 1 has the vectors along the axis, else across it.
+    how     sum, mean, prod, max, min, nansum, nanprod, norm1, norm2, argmax or argmin
+    along   whether vectors lie along the last reduced axis, or across, on the last kept one
+    x, y    strides of x per (row, *kept, *reduced), of y per (row, *kept)
+    dtype   the element type of x; ``result`` that of y and ``sums`` that of what is carried,
+            where they are not the same
     """
 
     how: str
@@ -290,6 +331,17 @@ class SoftmaxSpec(KernelSpec):
     """
 
     how: str
-    size: int
-    inner: int
+    along: bool
+    kept: Ints
+    reduced: Ints
+    x: Ints
+    y: Ints
+    dtype: str = "float32"
+    result: str = ""
+    sums: str = ""
     kind = "softmax"
+    @property
+    def count(self) -> int:
+        """Elements that make one result."""
+        return product(self.reduced)
+

@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from ..autograd import FLAGS, is_training
 from ..compiler import Options, compile_graph
 from ..context import Context
@@ -25,6 +23,7 @@ from ..nd import NDArray
 from ..nd.interpreter import interpret_nodes
 from ..nd.storage import NEVER, WRITES, Storage
 from ..passes.infer import NodeTypes, infer_node_types
+from ..runtime.binding import PackedStore
 from ..runtime.by_sample import SampleBySample
 from ..runtime.cache import Entry, SignatureCache
 from ..runtime.executable import Executable
@@ -69,7 +68,7 @@ class CachedGraph:
         # Storages, not their ids: a freed one's id may come back with the same version.
         self._versions: list[tuple[Storage, int]] = []
         self._param_types: list[TensorType] = []
-        self._packed: dict[Any, np.ndarray] = {}
+        self._packed = PackedStore()
         self._types: dict[tuple[Any, ...], NodeTypes] = {}
 
     def __call__(self, arrays: Sequence[NDArray]) -> list[NDArray]:
@@ -142,7 +141,7 @@ class CachedGraph:
         is_exposed = any(storage.exposed for storage, _ in versions)
         if is_exposed or versions != self._versions:
             self._versions = versions
-            self._packed = {}
+            self._packed = PackedStore()
             self.cache.unbind()
             self._notice_casts(params)
         self.seen_writes = NEVER if is_exposed else count

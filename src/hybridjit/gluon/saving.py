@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ..context import Context
 from ..errors import ModelFormatError
 from ..io import params as params_file
@@ -77,12 +75,12 @@ def load_parameters(
             load_value(params[path], array, ctx, cast_dtype, dtype_source)
 
 
-def _has_paths(arrays: Mapping[str, np.ndarray], params: Mapping[str, Parameter]) -> bool:
+def _has_paths(arrays: Mapping[str, Any], params: Mapping[str, Parameter]) -> bool:
     return any("." in name for name in arrays) or bool(arrays) and set(arrays) <= set(params)
 
 
 def _check_missing(
-    params: Mapping[str, Parameter], arrays: Mapping[str, np.ndarray], filename: str
+    params: Mapping[str, Parameter], arrays: Mapping[str, Any], filename: str
 ) -> None:
     present = {id(params[path]) for path in arrays if path in params}
     for path, param in params.items():
@@ -93,9 +91,7 @@ def _check_missing(
         )
 
 
-def _check_extra(
-    params: Mapping[str, Parameter], arrays: Mapping[str, np.ndarray], filename: str
-) -> None:
+def _check_extra(params: Mapping[str, Parameter], arrays: Mapping[str, Any], filename: str) -> None:
     for path in arrays:
         if path not in params:
             raise ValueError(

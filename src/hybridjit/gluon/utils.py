@@ -1,19 +1,33 @@
-"""``gluon.utils``: spreading a batch over contexts, and checking files that were fetched."""
+"""``gluon.utils``: spreading a batch over contexts, and files that somebody else fetched."""
 
 from __future__ import annotations
 
 import hashlib
+import os
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .. import nd
 from ..context import Context
+from ..errors import MXNetError
 from ..io.atomic import system_errors
 from ..nd import NDArray
 from .hooks import HookHandle
 
-__all__ = ["HookHandle", "check_sha1", "split_and_load", "split_data"]
+__all__ = [
+    "HookHandle",
+    "check_sha1",
+    "clip_global_norm",
+    "download",
+    "replace_file",
+    "shape_is_known",
+    "split_and_load",
+    "split_data",
+]
 
 _CHUNK = 1 << 20
 
@@ -26,6 +40,8 @@ def split_data(
     Raises ValueError when there are fewer samples than parts, and when ``even_split`` is wanted
     but the number of samples is no multiple of the number of parts.
     """
+    if num_slice < 1:
+        raise ValueError(f"num_slice is at least 1, got {num_slice}")
     size = data.shape[batch_axis]
     if even_split and size % num_slice != 0:
         raise ValueError(
@@ -65,3 +81,60 @@ def check_sha1(filename: str, sha1_hash: str) -> bool:
         while chunk := file.read(_CHUNK):
             digest.update(chunk)
     return digest.hexdigest() == sha1_hash
+
+
+def download(
+    url: str,
+    path: str | None = None,
+    overwrite: bool = False,
+    sha1_hash: str | None = None,
+    retries: int = 5,
+    verify_ssl: bool = True,
+) -> str:
+    """The file that ``url`` would be saved to, when it is there already.
+
+    ``path`` is a file, or a folder. Raises MXNetError when the file is not there, or is not the
+    one of ``sha1_hash``: nothing is fetched from the network here.
+    """
+    name = url.split("/")[-1]
+    where = Path(name if path is None else os.path.expanduser(path))
+    assert name or path, "Can't construct file-name from this URL. Please set the `path` option"
+    if where.is_dir():
+        where = where / name
+    if not where.exists():
+        raise MXNetError(f"hybridjit downloads nothing: fetch {url} and put it at {where}")
+    if sha1_hash and not check_sha1(str(where), sha1_hash):
+        raise MXNetError(
+            f"{where} is not the file of SHA-1 {sha1_hash}: fetch {url} again and put it there"
+        )
+    return str(where)
+
+
+def replace_file(src: str, dst: str) -> None:
+    """Move a file over another one in one step. Raises OSError."""
+    os.replace(src, dst)
+
+
+def shape_is_known(shape: Sequence[int] | None) -> bool:
+    """Whether every size of a shape is known: none of them 0, and there is one at all."""
+    if not shape:
+        return False
+    assert all(size >= 0 for size in shape), f"a size cannot be less than 0, got {tuple(shape)}"
+    return 0 not in shape
+
+
+def clip_global_norm(
+    arrays: Sequence[NDArray], max_norm: float, check_isfinite: bool = True
+) -> float | NDArray:
+    """Scale arrays in place so that all of them together have a 2-norm of at most ``max_norm``.
+
+    Returns the norm before, as an array unless ``check_isfinite``, which warns of nan and inf.
+    """
+    assert arrays, "clip_global_norm takes at least one array"
+    total = float(np.sqrt(sum(np.square(a.asnumpy(), dtype=np.float64).sum() for a in arrays)))
+    if check_isfinite and not np.isfinite(total):
+        warnings.warn("nan or inf is detected. Clipping results will be undefined.", stacklevel=2)
+    scale = min(1.0, max_norm / (total + 1e-8))
+    for array in arrays:
+        array *= scale
+    return total if check_isfinite else nd.array([total])

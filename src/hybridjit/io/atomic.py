@@ -58,7 +58,12 @@ def _mode_for(target: str) -> int:
 
 @contextmanager
 def system_errors(path: Path) -> Iterator[None]:
-    """Turn the system's file errors into MXNetError: ``<path>: No such file or directory``."""
+    """Turn the system's file errors into MXNetError: ``<path>: No such file or directory``.
+
+    Raises TypeError for what is no file name: a number would be taken for an open file.
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"a file's name is a string or a path, got {type(path).__name__}")
     try:
         yield
     except OSError as error:

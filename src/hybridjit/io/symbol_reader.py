@@ -199,7 +199,7 @@ def _operator(name: str, has_subgraphs: bool) -> OpDef | None:
         fused = name.startswith("_sg_")
         what = "operators fused for another backend" if fused else "control flow"
         raise UnknownOpError(f"Operator {name} is not supported: it holds a subgraph ({what})")
-    return None if name == "null" else lookup(name)
+    return None if name == "null" else lookup(name, internal=False)
 
 
 def _some(places: list[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -41,6 +41,38 @@ def evaluate(
         view = _AS_VIEWS.get(value.op.name) if as_views and value.op else None
         results[value] = [view(*operands, **value.attrs)] if view else run_value(value, operands)
     return [results[use.value][use.index] for use in wanted]
+
+
+def moved_rows(use: Use) -> tuple[Value, Callable[[np.ndarray, int, int], np.ndarray]] | None:
+    """For a value that is a variable with its elements moved about within the rows of axis 0.
+
+    The variable, and a function that gives rows [first, last) of the value from the variable's
+    array; None where a row of the value is not made of one row of one variable.
+    """
+    chain: list[Value] = []
+    value = use.value
+    while value.op is not None and value.op.name in _AS_VIEWS:
+        chain.append(value)
+        value = value.inputs[0].value
+    if value.op is not None or not all(map(_keeps_rows, chain)):
+        return None
+
+    def rows(array: np.ndarray, first: int, last: int) -> np.ndarray:
+        part = array[first:last]
+        for step in reversed(chain):
+            if step.op is not None and step.op.name == "transpose":
+                part = part.transpose(step.attrs["axes"])
+            else:
+                part = part.reshape(len(part), *step.shape[1:])
+        return part
+
+    return value, rows
+
+
+def _keeps_rows(value: Value) -> bool:
+    before = value.inputs[0].value.shape
+    moves = value.op is not None and value.op.name == "transpose" and value.attrs["axes"][0] != 0
+    return bool(before) and bool(value.shape) and before[0] == value.shape[0] and not moves
 
 
 def run_value(value: Value, arrays: list[np.ndarray]) -> list[np.ndarray]:

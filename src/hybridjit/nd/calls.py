@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import DTypeError, MXNetError, ShapeError, located
 from ..ir.node import user_line
 from ..ops.registry import OpDef
-from ..types import UNKNOWN, shape_text, type_of
+from ..types import UNKNOWN, require_possible, shape_text, type_of
 
 _MAX_REMEMBERED = 8192
 _remembered: dict[tuple[Any, ...], Mapping[str, Any]] = {}
@@ -57,7 +57,8 @@ def _check(op: OpDef, texts: Mapping[str, str], arrays: Sequence[np.ndarray]) ->
                 f"Operator {op.name} expects {len(names)} inputs ({', '.join(names)}), "
                 f"but got {len(arrays)} instead."
             )
-        op.infer(types, (UNKNOWN,) * len(op.output_names(attrs)), **attrs)
+        _, outs = op.infer(types, (UNKNOWN,) * len(op.output_names(attrs)), **attrs)
+        require_possible(outs)
     except MXNetError as error:
         names = (*names, *(f"input{i}" for i in range(len(names), len(types))))
         raise located(error, op.name, zip(names, types), user_line()) from None

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..context import Context, current_context
+from ..errors import MXNetError
 from ..errors import ShapeError
 from ..ops.registry import lookup
 from ..types import FLOAT32, shape_text
@@ -36,7 +37,7 @@ def empty(
     shape: Any, ctx: Context | None = None, dtype: Any = None, stype: str | None = None
 ) -> NDArray:
     """An array of no particular contents (zeros, so that runs repeat)."""
-    return zeros(shape, ctx, dtype)
+    return zeros(shape, ctx, dtype, stype)
 
 
 def zeros(
@@ -47,6 +48,8 @@ def zeros(
     out: NDArray | None = None,
     **kwargs: Any,
 ) -> NDArray:
+    if stype not in (None, "default"):
+        raise MXNetError(f"storage type {stype!r}: hybridjit has dense arrays only")
     return full(shape, 0, ctx, dtype, out)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..context import Context
 from ..ir.node import Node, Output, topological
+from ..ops.creation import resolved
 from ..passes.infer import NodeTypes
 from .ndarray import NDArray, invoke
 
@@ -50,11 +51,11 @@ def interpret_nodes(
 
 
 def _settled_attrs(node: Node, types: NodeTypes) -> Mapping[str, Any]:
-    """A node's attributes; a source's unknown sizes (0) are those that its users decided."""
-    shape = node.attrs.get("shape")
-    if not node.inputs and isinstance(shape, tuple) and 0 in shape:
-        return {**node.text, "shape": types[node][0].dims}
-    return node.text
+    """A node's attributes; a source's unknown sizes are those that its users decided."""
+    found = types[node][0]
+    if node.op is None or node.inputs or not found.is_known:
+        return node.text
+    return {**node.text, **resolved(node.op, node.attrs, found)}
 
 
 class _Text(str):

@@ -139,6 +139,23 @@ class NDArray(DenseArray):
     def split_v2(self, *args: Any, **kwargs: Any) -> Any:
         return split_v2(self, *args, **kwargs)
 
+    def slice_assign(self, rhs: NDArray, begin: Any, end: Any, step: Any) -> NDArray:
+        """Write ``rhs`` into the part from ``begin`` to ``end`` in steps; returns this array."""
+        self[tuple(map(slice, begin, end, step or [None] * len(begin)))] = rhs
+        return self
+
+    def slice_assign_scalar(self, value: float, begin: Any, end: Any, step: Any) -> NDArray:
+        """Write one number into the part from ``begin`` to ``end``; returns this array."""
+        self[tuple(map(slice, begin, end, step or [None] * len(begin)))] = value
+        return self
+
+    def as_np_ndarray(self) -> NoReturn:
+        """Raises MXNetError: MXNet's NumPy mode does not exist here."""
+        raise MXNetError(
+            "as_np_ndarray: hybridjit does not have MXNet's NumPy mode; asnumpy() gives NumPy's "
+            "own array"
+        )
+
     # Python's operators
 
     def __neg__(self) -> NDArray:
@@ -253,7 +270,7 @@ def call(op: OpDef, called: str, tensors: dict[str, Any], given: dict[str, Any])
             raise TypeError(f"{called}() takes a value for '{name}', got an NDArray")
     out, _, ctx = given.pop("out", None), given.pop("name", None), given.pop("ctx", None)
     if ctx is not None:
-        ctx = Context(*ctx) if isinstance(ctx, tuple) else Context(ctx)
+        ctx = Context(*ctx) if isinstance(ctx, tuple) and len(ctx) == 2 else Context(ctx)
         ctx.require_host(op.name)
     return invoke(op, list(tensors.values()), given, out, ctx)
 

@@ -1,8 +1,8 @@
 """Activations and other functions of one element that take attributes: clip, smooth_l1, ...
 
 ``LeakyReLU`` with ``prelu`` has a second input: gamma of C numbers lies along axis 1 of the data
-(axis 0 of 1-D data), gamma of one number holds everywhere. :func:`gamma_shape` is that rule; its
-scalar form takes the two values already aligned.
+(axis 0 of 1-D data), one of two axes along axes 0 and 1, gamma of one number holds everywhere.
+:func:`gamma_shape` is that rule; its scalar form takes the two values already aligned.
 """
 
 from __future__ import annotations
@@ -79,9 +79,12 @@ def gamma_shape(data: PartialShape, gamma: tuple[int, ...]) -> tuple[int, ...]:
     axis = 1 if len(data) > 1 else 0
     if product(gamma) == 1:
         return (1,) * len(data)
+    if len(gamma) == 2 <= len(data) and all(g in (1, d) for g, d in zip(gamma, data)):
+        return gamma + (1,) * (len(data) - 2)
     if len(gamma) != 1 or gamma[0] != data[axis]:
         raise ShapeError(
-            f"gamma {shape_text(gamma)} must be (1,) or fit axis {axis} of data {shape_text(data)}"
+            f"gamma {shape_text(gamma)} must be (1,), fit axis {axis} of data {shape_text(data)} "
+            "or, of two dimensions, its first two axes"
         )
     return tuple(gamma[0] if i == axis else 1 for i in range(len(data)))
 
@@ -219,8 +222,14 @@ register(
 )
 
 
-@in_floating
 def smooth_l1(x: np.ndarray, *, scalar: float) -> np.ndarray:
+    """Beside integers the scalar is a whole number."""
+    whole = float(scalar_of(scalar, x.dtype)) if x.dtype.kind in "iu" else scalar
+    return _smooth_l1(x, scalar=whole)
+
+
+@in_floating
+def _smooth_l1(x: np.ndarray, *, scalar: float) -> np.ndarray:
     number = x.dtype.type
     size, square = np.abs(x), number(scalar * scalar)
     inverse = number(1) / square

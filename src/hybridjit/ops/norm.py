@@ -160,6 +160,7 @@ register(
     "_instance_norm_last",
     "data gamma beta",
     "eps:float!",
+    internal=True,
     kind=Kind.NORM,
     infer=forward(lambda data, gamma, beta, eps: data),
     ref=_instance_norm_last,
@@ -289,6 +290,7 @@ register(
     "_lrn_last",
     "data",
     "alpha:float! beta:float! knorm:float! nsize:int!",
+    internal=True,
     kind=Kind.NORM,
     infer=forward(lambda data, **attrs: data),
     ref=lambda data, **attrs: np.ascontiguousarray(

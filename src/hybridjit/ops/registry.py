@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UnknownOpError
+from ..errors import MXNetError, UnknownOpError
 from ..types import TensorType
 from .attrs import Attr, declare, parse_attrs
 
@@ -56,6 +56,8 @@ class OpDef:
              any builder that has the methods of ``codegen.builder.ScalarBuilder``.
     outputs  names of the visible outputs, or a function of the attributes.
     domain   range in which the reference is well conditioned, for generated tests.
+    internal  made by passes only, whose operands are what it expects: no user and no file can
+             name it.
     """
 
     name: str
@@ -68,6 +70,7 @@ class OpDef:
     outputs: tuple[str, ...] | Callable[..., tuple[str, ...]] = ("output",)
     domain: tuple[float, float] = (-4.0, 4.0)
     aliases: tuple[str, ...] = ()
+    internal: bool = False
     doc: str = ""
 
     def __repr__(self) -> str:
@@ -123,6 +126,7 @@ def register(
     outputs: tuple[str, ...] | Callable[..., tuple[str, ...]] = ("output",),
     domain: tuple[float, float] = (-4.0, 4.0),
     aliases: str = "",
+    internal: bool = False,
     doc: str,
 ) -> OpDef:
     """Add one operator to the table. ``inputs``, ``attrs`` and ``aliases`` are blank-separated."""
@@ -137,6 +141,7 @@ def register(
         outputs=outputs,
         domain=domain,
         aliases=tuple(aliases.split()),
+        internal=internal,
         doc=doc,
     )
     if _closed:
@@ -165,26 +170,32 @@ def all_ops() -> tuple[OpDef, ...]:
 
 
 def all_names() -> dict[str, OpDef]:
-    """Every accepted name, aliases included."""
-    return dict(_NAMES)
+    """Every name that users and files may use, aliases included."""
+    return {name: op for name, op in _NAMES.items() if not op.internal}
 
 
-def lookup(name: str) -> OpDef:
-    """The operator called ``name``. Raises UnknownOpError, naming the nearest known ones."""
+def lookup(name: str, internal: bool = True) -> OpDef:
+    """The operator called ``name``, maybe not one that passes make.
+
+    Raises UnknownOpError, naming the nearest known ones.
+    """
     op = _NAMES.get(name)
-    if op is None:
+    if op is None or (op.internal and not internal):
         raise UnknownOpError(f"Operator {name} is not registered{_near(name)}")
     return op
 
 
 @lru_cache(maxsize=64)
 def _near(name: str) -> str:
-    near = difflib.get_close_matches(name, list(_NAMES), 3, 0.75)
+    near = difflib.get_close_matches(name, list(all_names()), 3, 0.75)
     return f"; the nearest known are {', '.join(near)}" if near else ""
 
 
 def run_ref(op: OpDef, arrays: list[np.ndarray], attrs: Mapping[str, Any]) -> list[np.ndarray]:
     """The operator's NumPy meaning on these arrays, always as a list of outputs."""
     with np.errstate(all="ignore"):  # inf and nan are values here, not events
-        result = op.ref(*arrays, **attrs)
+        try:
+            result = op.ref(*arrays, **attrs)
+        except np.linalg.LinAlgError as error:  # of the values, which no rule looks at
+            raise MXNetError(f"Operator {op.name}: {error}") from None
     return list(result) if isinstance(result, tuple) else [result]

@@ -68,7 +68,8 @@ def _infer_upsampling(
         return tuple(t.with_dtype(dtype) for t in ins), outs
     n, c, h, w = ins[0].dims
     for t in ins[1:]:
-        if h * scale % t.dims[2] or w * scale % t.dims[3] or t.dims[0] != n:
+        times = h * scale // t.dims[2]
+        if (t.dims[0], t.dims[2] * times, t.dims[3] * times) != (n, h * scale, w * scale):
             raise ShapeError(
                 f"{shape_text(t.shape)} cannot be repeated to {h * scale} x {w * scale}"
             )
@@ -269,6 +270,7 @@ register(
     "_resize_last",
     "data",
     "how:average|bilinear|nearest! height:int! width:int! align:bool=False",
+    internal=True,
     kind=Kind.RESIZE,
     infer=forward(_resize_last_type),
     ref=_resize_last,

@@ -241,7 +241,7 @@ register(
     "RNN",
     _rnn_inputs,
     "state_size:int! num_layers:int! bidirectional:bool=False "
-    "mode:gru|lstm|rnn_relu|rnn_tanh! p:float=0 state_outputs:bool=False "
+    "mode:gru|lstm|rnn_relu|rnn_tanh! p:float[0,1]=0 state_outputs:bool=False "
     "projection_size:int?=None lstm_state_clip_min:double?=None "
     "lstm_state_clip_max:double?=None lstm_state_clip_nan:bool=False "
     "use_sequence_length:bool=False",
@@ -288,6 +288,7 @@ register(
     "_rnn_steps",
     _steps_inputs,
     "mode:gru|lstm|rnn_relu|rnn_tanh! backward:bool!",
+    internal=True,
     kind=Kind.RNN,
     infer=forward(_infer_steps),
     ref=_steps,

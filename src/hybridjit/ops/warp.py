@@ -77,6 +77,7 @@ register(
     "_grid_constant",
     "",
     "what:halves|pixels|points! height:int! width:int! dtype:dtype!",
+    internal=True,
     kind=Kind.HOST,
     infer=_infer_constant,
     ref=lambda *, what, **attrs: _CONSTANTS[what](**attrs),

@@ -21,6 +21,8 @@ from ..types import FLOAT32
 
 _BOOL = np.dtype("bool")
 VIEWS = frozenset({"_reshape_to", "transpose", "slice", "broadcast_to"})
+_SUMS = frozenset({"sum", "mean", "prod", "nansum", "nanprod", "norm", "max", "min"})
+_REDUCTIONS = _SUMS | {"argmax", "argmin", "argmax_channel"}
 _ANCHORS = {
     "Convolution": "conv",
     "Deconvolution": "deconv",
@@ -30,10 +32,6 @@ _ANCHORS = {
     "softmax": "softmax",
     "log_softmax": "softmax",
     "softmin": "softmax",
-    "sum": "reduce",
-    "mean": "reduce",
-    "max": "reduce",
-    "min": "reduce",
     "LayerNorm": "norm",
     "InstanceNorm": "norm",
     "_instance_norm_last": "norm",
@@ -90,6 +88,8 @@ def group_kind(value: Value, graph: Graph) -> str:
         return "pointwise" if _broadcasts(value) else "host"
     if value.op.name in _BY_INDEX:
         return _BY_INDEX[value.op.name] if _has_index(value) else "host"
+    if value.op.name in _REDUCTIONS:
+        return "reduce" if _reduces(value) else "host"
     if not _is_single(value):
         return "host"
     kind = _ANCHORS.get(value.op.name, "host")
@@ -125,21 +125,17 @@ def _is_supported(value: Value, kind: str, graph: Graph) -> bool:
     It does to what ``simplify`` and ``layout`` make; they may have been left out.
     """
     attrs = value.attrs
-    if value.is_op("Convolution", "Deconvolution", "FullyConnected"):
-        if not (_is_on_rows(value) if kind == "gemm" else _is_channels_last(value)):
-            return False
-        if all(u.value in graph.params for u in value.inputs[1:]):
-            return True
-        return value.is_op("FullyConnected") and bool(attrs["no_bias"])
+    if value.is_op("Convolution", "Deconvolution"):
+        fixed = all(u.value in graph.params for u in value.inputs[1:])
+        return _is_channels_last(value) and (fixed or value.is_op("Convolution"))
+    if value.is_op("FullyConnected"):
+        return _is_on_rows(value)
     if kind == "gemm":
         return len(value.shape) == 3 and not (attrs["transpose_a"] or attrs["transpose_b"])
     if kind == "pool":
-        plain = attrs["pool_type"] != "lp" and attrs["pooling_convention"] != "same"
-        return plain and _is_channels_last(value)
+        return _is_channels_last(value)
     if kind == "softmax":
         return len(value.inputs) == 1 and attrs["temperature"] in (None, 1.0)
-    if kind == "reduce":
-        return _is_one_run(value)
     if kind == "recurrent":
         return all(u.value in graph.params for u in value.inputs[1:3])
     if kind == "norm":
@@ -156,13 +152,14 @@ def _is_on_rows(value: Value) -> bool:
     return value.inputs[0].type.ndim == len(value.shape) == 2
 
 
-def _is_one_run(value: Value) -> bool:
-    """Whether the reduced axes lie next to each other, but for axes of size 1."""
-    shape = value.inputs[0].type.dims
-    axes = reduced_axes(len(shape), value.attrs["axis"], value.attrs["exclude"])
-    kept = [i for i, size in enumerate(shape) if size != 1 and i not in axes]
-    reduced = [i for i, size in enumerate(shape) if size != 1 and i in axes]
-    return not any(reduced[0] < i < reduced[-1] for i in kept) if reduced else False
+def _reduces(value: Value) -> bool:
+    """Whether there is an axis to reduce, and for a place an axis to count it on."""
+    if value.is_op("argmax", "argmin"):
+        return value.attrs["axis"] is not None
+    if value.is_op("argmax_channel"):
+        return True
+    attrs, rank = value.attrs, value.inputs[0].type.ndim
+    return bool(reduced_axes(rank, attrs["axis"], attrs.get("exclude", False)))
 
 
 class _Fusion:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from ..errors import MXNetError, ShapeError, located
 from ..ir.node import Node, Output, topological
-from ..types import DTYPE_CODES, FLOAT32, UNKNOWN, TensorType, merge
+from ..types import DTYPE_CODES, FLOAT32, UNKNOWN, TensorType, merge, require_possible
 
 NodeTypes = dict[Node, tuple[TensorType, ...]]
 
@@ -74,6 +74,7 @@ def apply_rule(node: Node, types: NodeTypes) -> bool:
     outs = types[node]
     try:
         new_ins, new_outs = node.op.infer(ins, outs, **node.attrs)
+        require_possible(new_outs)
         learned = new_outs != outs
         types[node] = new_outs
         for edge, before, after in zip(node.inputs, ins, new_ins):

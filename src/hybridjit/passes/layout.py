@@ -109,8 +109,6 @@ class _Relayout:
         layout = value.attrs.get("layout")
         if layout is not None and layout[1] != "C":
             return None
-        if value.is_op("Pooling") and value.attrs["pool_type"] == "lp":
-            return None
         rank = len(value.shape)
         inputs = [self.as_last(value.inputs[0])]
         if value.is_op("Convolution", "Deconvolution"):

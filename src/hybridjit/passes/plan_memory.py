@@ -18,7 +18,7 @@ from ..types import Shape, TensorType
 
 ALIGNMENT = 64
 # Kinds whose kernels take and give contiguous data only.
-PACKED_READERS = frozenset({"softmax", "reduce", "norm", "lrn", "gather", "scatter", "one_hot"})
+PACKED_READERS = frozenset({"softmax", "norm", "lrn", "gather", "scatter", "one_hot"})
 # Kinds whose kernels take vectors of channels.
 CHANNEL_READERS = frozenset({"pool", "resize"})
 
@@ -145,7 +145,7 @@ class _Planner:
     def _readable(self, use: Use, group: Group) -> View:
         """The view that the group reads; a packed copy where its kernel needs one."""
         view = self.views[use]
-        if use not in group.anchor.inputs or group.kind in ("pointwise", "host"):
+        if use not in group.anchor.inputs or group.kind in ("pointwise", "reduce", "host"):
             return view
         if min(view.strides, default=0) < 0:
             return self._copied(use, f"the {group.kind} kernel does not read backwards")

@@ -144,6 +144,16 @@ def aligned_where(value: Value, match: Match) -> Replacement:
     return Use(make("where", value.name, [condition, *choices], value.source))
 
 
+@rule("argmax(x), argmin(x) of all  =>  argmax(x as one row)")
+def place_in_a_row(value: Value, match: Match) -> Replacement:
+    if not value.is_op("argmax", "argmin") or value.attrs["axis"] is not None or _is_empty(value):
+        return None
+    row = reshaped(value.inputs[0], (1, value.inputs[0].type.size), f"{value.name}:row")
+    assert value.op is not None
+    place = make(value.op.name, f"{value.name}:place", [row], value.source, axis=1)
+    return reshaped(Use(place), value.shape, value.name)
+
+
 @rule("amp_multicast(a, b, ...)  =>  Cast of each")
 def separate_casts(value: Value, match: Match) -> Replacement:
     if not value.is_op("amp_multicast"):
@@ -165,5 +175,6 @@ REARRANGING = (
     backwards,
     diagonal,
     aligned_where,
+    place_in_a_row,
     separate_casts,
 )

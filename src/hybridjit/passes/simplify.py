@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from ..ir.graph import Graph, Use, Value, make
 from ..ir.rewrite import Match, Replacement, rewrite, rule
+from ..ops.activation import gamma_shape
 from ..types import product
 from .compounds import COMPOUNDS
 from .compounds_rnn import RECURRENT
@@ -125,9 +126,9 @@ def aligned_prelu(value: Value, match: Match) -> Replacement:
     if not value.is_op("LeakyReLU") or value.attrs["act_type"] != "prelu":
         return None
     data, gamma = value.inputs
-    size, rank = gamma.type.size, data.type.ndim
-    if size > 1 and rank > 1:
-        gamma = reshaped(gamma, (1, size, *(1,) * (rank - 2)), f"{value.name}:gamma")
+    shape = gamma_shape(data.type.dims, gamma.type.dims)
+    if gamma.type.size > 1 and gamma.type.dims != shape:
+        gamma = reshaped(gamma, shape, f"{value.name}:gamma")
     return Use(make("_prelu", value.name, [data, gamma], value.source))
 
 

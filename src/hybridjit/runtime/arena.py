@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import numpy as np
 
 from ..errors import InternalError
@@ -9,6 +11,8 @@ from ..errors import InternalError
 ALIGNMENT = 64
 CANARY_BYTES = 64
 _CANARY = 0xA5
+
+_addressof, _from_buffer = ctypes.addressof, ctypes.c_char.from_buffer
 
 
 class Arena:
@@ -36,3 +40,23 @@ class Arena:
         """Raises InternalError if something was written outside the arena."""
         if (self._low != _CANARY).any() or (self._high != _CANARY).any():
             raise InternalError(f"bug in hybridjit: {after} wrote outside the arena")
+
+
+def address_of(array: np.ndarray) -> int:
+    """The address of an array's first element.
+
+    Through the buffer protocol: 0.3 us, against 0.9 us through ``__array_interface__``, which is
+    left for arrays that cannot be written or are empty.
+    """
+    try:
+        return _addressof(_from_buffer(array))  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return array.__array_interface__["data"][0]
+
+
+def aligned_empty(size: int, dtype: np.dtype) -> np.ndarray:
+    """Room for ``size`` elements on a 64-byte boundary, so that no vector crosses a cache line."""
+    nbytes = size * dtype.itemsize
+    raw = np.empty(nbytes + ALIGNMENT, np.uint8)
+    start = -address_of(raw) % ALIGNMENT
+    return raw[start : start + nbytes].view(dtype)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .binding import PackedStore
 from .executable import Executable, Instance
 
 Arrays = Sequence[np.ndarray]
@@ -37,9 +38,7 @@ class SampleBySample:
         """How many threads the next call uses."""
         return self.one.thread_count
 
-    def bind(
-        self, params: Mapping[str, np.ndarray], store: dict[Any, np.ndarray] | None = None
-    ) -> None:
+    def bind(self, params: Mapping[str, np.ndarray], store: PackedStore | None = None) -> None:
         """As :meth:`Executable.bind`."""
         self.one.bind(params, store)
 

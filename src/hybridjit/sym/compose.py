@@ -39,6 +39,8 @@ def compose(
 ) -> Node:
     """A node that applies ``op``. Raises MXNetError naming operator, node and the user's line."""
     source = user_line()
+    if attr is not None and not isinstance(attr, Mapping):
+        raise TypeError(f"attr is a dictionary of strings, got {type(attr).__name__}")
     hidden = {key: str(given[key]) for key in HIDDEN_KEYS & given.keys()}
     own = {key: value for key, value in given.items() if key not in hidden}
     text = {**user_texts({**(attr or {}), **hidden}), **attr_texts(op, own)}

@@ -9,6 +9,7 @@ from .gather import emit_gather, emit_one_hot, emit_scatter
 from .lrn import emit_lrn
 from .matmul import emit_matmul
 from .norm import emit_norm
+from .pack import emit_pack
 from .pointwise import emit_pointwise
 from .pool import emit_pool
 from .recurrent import emit_recurrent
@@ -25,6 +26,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "matmul": emit_matmul,
     "norm": emit_norm,
     "one_hot": emit_one_hot,
+    "pack": emit_pack,
     "pointwise": emit_pointwise,
     "pool": emit_pool,
     "recurrent": emit_recurrent,

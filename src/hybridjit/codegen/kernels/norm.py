@@ -12,10 +12,11 @@ from functools import partial
 from typing import Any
 
 from ..builder import Index, LoopBuilder
+from ..spec import CHAINS
 from ..spec_nn import NormSpec
 from ..vmath import VectorMath
 from .arguments import Arguments
-from .reduce import CHAINS, reduce_line
+from .reduce import reduce_line
 from .tail import read_vector, whole_and_last, write_vector
 
 # Elements of a run that are summed before they are added to the sum of all: the error of a sum

@@ -8,6 +8,7 @@ from typing import Any
 from .. import llvmir as ir
 from ..builder import F32, Index, LoopBuilder
 from ..spec import PoolSpec
+from ..vmath import VectorMath
 from .arguments import Arguments
 from .program import finish, places
 from .tail import read_vector
@@ -15,6 +16,9 @@ from .window import first_input, input_line, is_always_inside, rows_inside, vali
 
 # Vectors of channels done together: enough independent chains to hide the latency of an add.
 WIDTH = 4
+# Taps in a row from which on each row has a sum of its own: the error of a sum in f32 grows with
+# the number of additions that follow each other.
+LONG_ROW = 16
 LOWEST = -3.4028234663852886e38
 
 
@@ -69,39 +73,41 @@ class _Window:
         left = first_input(b, column, spec.stride[2], spec.pad[2])
         low, high = valid_taps(b, spec, 2, column)
 
+        def read(at: Index, j: int) -> Any:
+            lanes = last if j == count - 1 else b.lanes
+            return read_vector(b, self.x, b.add(at, j * b.lanes), 1, lanes)
+
         def row(kd: Index, kh: Index, accs: Sequence[Any]) -> list[Any]:
             line = input_line(b, spec, self.place, (kd, kh))
-            with b.loop("kw", low, high, carry=accs) as kw:
+            with b.loop("kw", low, high, carry=start if by_rows else accs) as kw:
                 at = b.add(line, b.mul(b.add(left, kw.index), spec.xs[3]))
-                kw.yields(
-                    [
-                        self._combine(
-                            acc,
-                            read_vector(
-                                b,
-                                self.x,
-                                b.add(at, j * b.lanes),
-                                1,
-                                last if j == count - 1 else b.lanes,
-                            ),
-                        )
-                        for j, acc in enumerate(kw.carried)
-                    ]
-                )
-            return kw.results
+                kw.yields([self._combine(acc, read(at, j)) for j, acc in enumerate(kw.carried)])
+            return [b.b.fadd(*pair) for pair in zip(accs, kw.results)] if by_rows else kw.results
 
-        start = b.splat(LOWEST if spec.how == "max" else 0.0)
-        accs = rows_inside(b, spec, self.place, [start] * count, row)
+        start = [b.splat(LOWEST if spec.how == "max" else 0.0)] * count
+        by_rows = spec.how != "max" and spec.kernel[2] >= LONG_ROW
+        accs = rows_inside(b, spec, self.place, start, row)
+        if spec.how == "lp":
+            return [self._root(acc) for acc in accs]
         if spec.how != "avg":
             return accs
         divisor = b.splat(self._divisor(column))
         return [b.b.fdiv(acc, divisor) for acc in accs]
 
     def _combine(self, acc: Any, value: Any) -> Any:
-        """The larger (NaN never is) or the sum."""
+        """The larger (NaN never is) or the sum, of powers for ``lp``."""
+        b = self.b.b
         if self.spec.how == "max":
-            return self.b.b.select(self.b.b.fcmp_ordered(">", value, acc), value, acc)
-        return self.b.b.fadd(acc, value)
+            return b.select(b.fcmp_ordered(">", value, acc), value, acc)
+        term = value
+        for _ in range(self.spec.power - 1):
+            term = b.fmul(term, value)
+        return b.fadd(acc, term)
+
+    def _root(self, total: Any) -> Any:
+        """The root that undoes the power; the cube root of a negative sum is negative."""
+        math = VectorMath(self.b)
+        return {1: lambda x: x, 2: math.sqrt, 3: math.cbrt}[self.spec.power](total)
 
     def _divisor(self, column: Index) -> Any:
         """Elements of the window that count: all but the overhang, or only real ones; an f32.

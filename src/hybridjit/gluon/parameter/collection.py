@@ -17,7 +17,7 @@ from ...errors import ModelFormatError
 from ...io import params as params_file
 from ...nd import NDArray
 from .loading import load_value
-from .single import Constant, Parameter
+from .single import Constant, Fresh, Parameter
 
 _SAME_PREFIX = "Please make sure source and target networks have the same prefix."
 
@@ -272,7 +272,7 @@ def _merged_sizes(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...] | None:
     return tuple(max(x, y) for x, y in zip(a, b))
 
 
-def named_arrays(filename: str) -> dict[str, np.ndarray]:
+def named_arrays(filename: str) -> dict[str, Fresh]:
     """The arrays of a parameter file by name; an empty file is an empty dict.
 
     Raises ModelFormatError for a file whose arrays have no names.
@@ -282,7 +282,7 @@ def named_arrays(filename: str) -> dict[str, np.ndarray]:
         return {}
     if not isinstance(arrays, dict):
         raise ModelFormatError(f"{filename}: holds {len(arrays)} arrays without names")
-    return arrays
+    return {name: Fresh(array) for name, array in arrays.items()}
 
 
 def brief_names(names: Iterable[str]) -> str:

@@ -36,6 +36,26 @@ class _Deferred(NamedTuple):
     data: Any = None
 
 
+class Fresh(NamedTuple):
+    """An array that nobody else holds, as files are read: a parameter may take it as it is."""
+
+    array: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.array.dtype
+
+    def can_be(self, dtype: np.dtype, contexts: list[Context]) -> bool:
+        """Whether this very memory may be the one array of a parameter."""
+        flags = self.array.flags
+        whole = flags.c_contiguous and flags.aligned and flags.writeable
+        return whole and self.array.dtype == dtype and len(contexts) == 1
+
+
 class Parameter:
     """One named array of a block (or one per context), possibly waiting for its shape.
 
@@ -286,8 +306,11 @@ class Parameter:
         old = self._data
         if old is not None and _can_hold(old, values.shape, self.array_dtype, contexts):
             for array in old:
-                array[:] = values
+                array[:] = values.array if isinstance(values, Fresh) else values
+        elif isinstance(values, Fresh) and values.can_be(self.array_dtype, contexts):
+            self.hold([NDArray(values.array, contexts[0])])
         else:
+            values = values.array if isinstance(values, Fresh) else values
             self.hold([nd.array(values, ctx=c, dtype=self.array_dtype) for c in contexts])
         self._deferred_init = None
 

@@ -1,0 +1,193 @@
+"""Binding: the parameters of one executable as its kernels want them.
+
+In: a plan's bind graph, and an array for every parameter. Out: packed arrays and their addresses.
+What is computed in the same way from the same parameters is one array for all executables of a
+net, and goes when the last of them does.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..ir.graph import Graph, Use, Value, walk
+from ..ir.interpret import evaluate, moved_rows
+from ..ir.plan import Plan
+from ..types import FLOAT32
+from .arena import address_of, aligned_empty
+from .threads import THREADS
+
+# Bytes of weights that are packed at a time: enough that starting is nothing, few enough to share
+# out, and to be copied where their order has to change first.
+_PIECE = 4 << 20
+
+
+class PackedStore(weakref.WeakValueDictionary[Any, np.ndarray]):
+    """Packed arrays by how they are computed. They belong to one state of the parameters."""
+
+
+@dataclass
+class _Work:
+    """An array that is being packed: the pieces that are left, and where they go."""
+
+    key: Any
+    made: np.ndarray
+    pieces: list[Callable[[], None]]
+
+
+class Binding:
+    """The parameters of one executable, packed for its kernels.
+
+    ``store`` keeps packed arrays by how they are computed, so that the executables of one net
+    share them; a binding keeps those that it uses alive.
+    """
+
+    def __init__(self, plan: Plan, params: Mapping[str, np.ndarray], store: PackedStore) -> None:
+        assert plan.graph.bind is not None
+        self._bind: Graph = plan.graph.bind
+        self._arrays: dict[Value, np.ndarray] = {v: params[v.name] for v in self._bind.params}
+        self._recipes = [recipe(use) for use in self._bind.outputs]
+        self._store = store
+        self._held: dict[Any, np.ndarray] = {}
+        self._lock = threading.Lock()
+
+    def value(self, index: int) -> np.ndarray:
+        """Parameter ``index`` of the run graph, contiguous; a copy, never the user's own array."""
+        key = self._recipes[index]
+        if not self._has(key):
+            array = self._evaluated(self._bind.outputs[index], as_views=False)
+            copy = aligned_empty(array.size, array.dtype).reshape(array.shape)
+            copy[...] = array
+            self._keep(key, copy)
+        return self._held[key]
+
+    def packed(self, argument: Any) -> int:
+        """The address of a ``Packed`` argument of a kernel call."""
+        key = self._key(argument)
+        if not self._has(key):
+            self.prepare([argument])
+        return address_of(self._held[key])
+
+    def arrays(self) -> list[np.ndarray]:
+        """All parameters that were packed so far."""
+        return list(self._held.values())
+
+    def prepare(self, arguments: Iterable[Any]) -> None:
+        """Pack what these arguments of kernel calls need, the largest first, on several threads."""
+        wanted = {self._key(a): a for a in arguments if hasattr(a, "packing")}
+        work = [self._work(key, a) for key, a in wanted.items() if not self._has(key)]
+        work.sort(key=lambda w: -w.made.nbytes)
+        size = sum(w.made.nbytes for w in work)
+        _share(deque(self._tasks(work)), min(THREADS.count, 1 + size // (2 * _PIECE)))
+
+    # --- packing ---
+
+    def _work(self, key: Any, argument: Any) -> _Work:
+        packing = argument.packing
+        if argument.index is None:
+            zeros = np.zeros(argument.size, FLOAT32)
+            made = aligned_empty(packing.size(zeros), FLOAT32)
+            return _Work(key, made, [lambda: packing.pack(zeros, made)])
+        use = self._bind.outputs[argument.index]
+        like = np.broadcast_to(np.zeros((), FLOAT32), use.type.dims)
+        made = aligned_empty(packing.size(like), FLOAT32)
+        by_rows = moved_rows(use) if packing.rows else None
+        if by_rows is None:
+            whole = [lambda: packing.pack(self._evaluated(use, as_views=True), made)]
+            return _Work(key, made, whole)
+        param, rows_of = by_rows
+        rows = partial(rows_of, self._arrays[param])
+        return _Work(key, made, list(_pieces(packing, like, rows, made)))
+
+    def _tasks(self, work: list[_Work]) -> Iterator[Callable[[], None]]:
+        """Every piece; whoever does the last of an array keeps the array."""
+
+        def done(of: _Work, piece: Callable[[], None]) -> None:
+            piece()
+            with self._lock:
+                of.pieces.remove(piece)
+                is_last = not of.pieces
+            if is_last:
+                self._keep(of.key, of.made)
+
+        return (partial(done, w, piece) for w in work for piece in tuple(w.pieces))
+
+    def _key(self, argument: Any) -> Any:
+        index = argument.index
+        return (argument.size if index is None else self._recipes[index], argument.packing)
+
+    def _has(self, key: Any) -> bool:
+        """Whether it is there, or was made for another executable."""
+        if key not in self._held and (known := self._store.get(key)) is not None:
+            self._held.setdefault(key, known)
+        return key in self._held
+
+    def _keep(self, key: Any, made: np.ndarray) -> None:
+        """Another thread may have made it meanwhile, and handed out its address: that one stays."""
+        self._held.setdefault(key, self._store.setdefault(key, made))
+
+    def _evaluated(self, use: Use, as_views: bool) -> np.ndarray:
+        return evaluate([use], walk([use]), self._arrays, as_views)[0]
+
+
+def _pieces(
+    packing: Any, like: np.ndarray, rows: Callable[[int, int], np.ndarray], made: np.ndarray
+) -> Iterator[Callable[[], None]]:
+    """Functions that each pack some rows of weights: whole blocks, which lie in their order."""
+    count = like.shape[0]
+    row_bytes = max(1, made.nbytes // max(1, count))
+    step = max(1, _PIECE // row_bytes // packing.rows) * packing.rows
+    position = 0
+    for first in range(0, count, step):
+        size = packing.size(like[first : first + step])
+        out = made[position : position + size]
+        position += size
+
+        def pack(first: int = first, out: np.ndarray = out) -> None:
+            packing.pack(rows(first, min(first + step, count)), out)
+
+        yield pack
+
+
+def _share(tasks: deque[Callable[[], None]], threads: int) -> None:
+    """Run all tasks, here and on helping threads. Raises what the first that failed raised."""
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            while not failures and (task := _next(tasks)) is not None:
+                task()
+        except BaseException as error:
+            failures.append(error)
+
+    helpers = [threading.Thread(target=work, daemon=True) for _ in range(threads - 1)]
+    for helper in helpers:
+        helper.start()
+    work()
+    for helper in helpers:
+        helper.join()
+    if failures:
+        raise failures[0]
+
+
+def _next(tasks: deque[Callable[[], None]]) -> Callable[[], None] | None:
+    try:
+        return tasks.popleft()
+    except IndexError:
+        return None
+
+
+def recipe(use: Use) -> str:
+    """How a bind value is computed from named parameters: equal text, equal array."""
+    value = use.value
+    if value.op is None:
+        return value.name
+    attrs = ",".join(f"{k}={v}" for k, v in sorted(value.attrs.items()))
+    return f"{value.op.name}.{use.index}[{attrs}]({';'.join(map(recipe, value.inputs))})"

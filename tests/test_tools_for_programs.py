@@ -1,0 +1,199 @@
+"""What programs import besides nets: viz, test_utils, util, base, runtime, registry, context."""
+
+import sys
+import types
+
+import numpy as np
+import pytest
+
+import hybridjit as mx
+from hybridjit import sym, test_utils, viz
+from hybridjit.gluon import utils
+
+
+@pytest.fixture
+def net():
+    hidden = sym.Convolution(sym.var("data"), kernel=(3, 3), num_filter=4, name="c")
+    hidden = sym.BatchNorm(hidden, name="bn")
+    hidden = sym.elemwise_add(hidden, sym.Activation(hidden, act_type="relu", name="r"), name="s")
+    return sym.FullyConnected(sym.Flatten(hidden, name="f"), num_hidden=2, name="fc")
+
+
+# ---- viz ----------------------------------------------------------------------------------------
+
+
+def test_summary_of_a_symbol(net, capsys):
+    viz.print_summary(net, shape={"data": (5, 3, 6, 6)}, line_length=60)
+    lines = capsys.readouterr().out.splitlines()
+    table = [line.split() for line in lines if line[0] not in "_="]
+    assert table[1:3] == [["data(null)", "3x6x6", "0"], ["c(Convolution)", "4x4x4", "112", "data"]]
+    assert table[3] == ["bn(BatchNorm)", "4x4x4", "8", "c"]
+    assert table[5][-2:] == ["0", "bn"] and table[6] == ["r"]  # both operands of the sum
+    assert lines[-2] == f"Total params: {112 + 8 + 2 * 65}"
+    assert all(len(line) == 60 for line in lines if line[0] in "_=")
+    with pytest.raises(ValueError, match="incomplete"):
+        viz.print_summary(net, shape={})
+    with pytest.raises(TypeError, match="must be Symbol"):
+        viz.print_summary("net")
+
+
+class Drawing:
+    """What plot_network uses of graphviz.Digraph."""
+
+    def __init__(self, name, format):
+        self.nodes, self.edges = {}, {}
+
+    def node(self, name, label, **look):
+        self.nodes[name] = label, look
+
+    def edge(self, tail_name, head_name, label, **look):
+        self.edges[tail_name, head_name] = label
+
+
+def test_drawing_of_a_symbol(net, monkeypatch):
+    module = types.ModuleType("graphviz")
+    module.Digraph = Drawing
+    monkeypatch.setitem(sys.modules, "graphviz", module)
+    shape, dtype = {"data": (5, 3, 6, 6)}, {"data": "float32"}
+    drawn = viz.plot_network(net, shape=shape, dtype=dtype, node_attrs={"width": "2"})
+    assert set(drawn.nodes) > {"data", "c", "bn", "r", "f", "fc"}
+    assert "c_weight" not in drawn.nodes
+    assert drawn.nodes["c"][0] == "Convolution\n3x3/1, 4" and drawn.nodes["c"][1]["width"] == "2"
+    assert drawn.edges["c", "data"] == "3x6x6(float32)"
+    assert "c_weight" in viz.plot_network(net, hide_weights=False).nodes
+
+
+def test_drawing_needs_graphviz(net, monkeypatch):
+    monkeypatch.setitem(sys.modules, "graphviz", None)
+    with pytest.raises(ImportError, match="pip install graphviz"):
+        viz.plot_network(net)
+
+
+# ---- test_utils ---------------------------------------------------------------------------------
+
+
+def test_comparisons_show_the_worst_place():
+    a, b = np.zeros((2, 3), np.float32), np.zeros((2, 3), np.float32)
+    test_utils.assert_almost_equal(mx.nd.array(a), b + 5e-4)  # float32: 1e-3 by default
+    b[1, 2], b[0, 0] = 4, 1
+    with pytest.raises(AssertionError, match=r"2 of 6 elements.*\n +at \(1, 2\): left=.*0.*right"):
+        test_utils.assert_almost_equal(a, b, names=("left", "right"))
+    test_utils.assert_almost_equal_with_err(a, b, etol=0.4)
+    with pytest.raises(AssertionError):
+        test_utils.assert_almost_equal_with_err(a, b, etol=0.3)
+    nan = np.array([1, np.nan])
+    with pytest.raises(AssertionError):
+        test_utils.assert_almost_equal(nan, nan)
+    test_utils.assert_almost_equal(nan, nan, equal_nan=True)
+    test_utils.assert_almost_equal_ignore_nan(nan, np.array([1, 2.0]))
+    with pytest.raises(AssertionError, match="not equal"):
+        test_utils.assert_almost_equal(a, a[None], use_broadcast=False)
+    assert test_utils.same(mx.nd.array(a), a) and not test_utils.almost_equal(a, b)
+
+
+def test_forward_checks_and_gradient_checks():
+    total = sym.var("a") + sym.var("b")
+    test_utils.check_symbolic_forward(total, {"a": np.ones(2), "b": np.ones(2)}, [np.full(2, 2.0)])
+    with pytest.raises(AssertionError, match="FORWARD_"):
+        test_utils.check_symbolic_forward(total, [np.ones(2), np.ones(2)], [np.ones(2)])
+    with pytest.raises(ValueError, match="arguments of the symbol"):
+        test_utils.check_symbolic_forward(total, {"a": np.ones(2)}, [np.ones(2)])
+    assert test_utils.simple_forward(total, a=np.ones(2), b=np.ones(2)).tolist() == [2, 2]
+    with pytest.raises(mx.MXNetError, match="inference only"):
+        test_utils.check_numeric_gradient(total, [np.ones(2), np.ones(2)])
+    test_utils.check_gluon_hybridize_consistency(lambda: mx.gluon.nn.Dense(2), [mx.nd.ones((3, 4))])
+
+
+def test_examples_are_of_the_asked_kind():
+    np.random.seed(0)
+    assert test_utils.rand_ndarray((2, 3), dtype="float64").dtype == np.float64
+    shapes = [test_utils.rand_shape_3d(2, 3, 4) for _ in range(50)]
+    assert {len(s) for s in shapes} == {3} and max(s[2] for s in shapes) == 4
+    assert min(min(s) for s in shapes) == 1
+    reduced = test_utils.np_reduce(np.ones((2, 3, 4)), (0, -1), True, np.sum)
+    assert reduced.shape == (1, 3, 1) and (reduced == 8).all()
+    attempts = iter([False, False, True])
+
+    @test_utils.retry(3)
+    def flaky():
+        assert next(attempts)
+
+    flaky()
+    with test_utils.environment({"HYBRIDJIT_TEST_NAME": "1"}):
+        assert mx.util.getenv("HYBRIDJIT_TEST_NAME") == "1"
+    assert mx.util.getenv("HYBRIDJIT_TEST_NAME") is None
+
+
+# ---- small modules ------------------------------------------------------------------------------
+
+
+def test_numpy_mode_is_refused_when_it_is_switched_on():
+    assert not mx.util.is_np_array() and not mx.util.set_np_shape(False)
+    with mx.util.np_shape(False), mx.util.np_array(False):
+        pass
+    for switch in (mx.util.set_np, mx.util.use_np, mx.util.set_np_shape):
+        with pytest.raises(mx.MXNetError, match="NumPy mode"):
+            switch(True)
+
+
+def test_contexts_and_features():
+    assert mx.Context.devtype2str[2] == "gpu"
+    test_utils.set_default_context(mx.cpu(1))
+    try:
+        assert mx.nd.ones((1,)).context == mx.cpu(1) == mx.Context.default_ctx
+    finally:
+        test_utils.set_default_context(mx.cpu())
+    with pytest.raises(mx.MXNetError, match="no GPUs"):
+        mx.context.gpu_memory_info()
+    features = mx.runtime.Features()
+    assert not features.is_enabled("cuda") and "MKLDNN" in features
+    with pytest.raises(RuntimeError, match="'NOPE' is unknown"):
+        features.is_enabled("nope")
+
+
+def test_functions_with_a_gradient_of_their_own_run_forward():
+    class Doubled(mx.autograd.Function):
+        def forward(self, x):
+            self.save_for_backward(x)
+            assert not mx.autograd.is_recording()
+            return x * 2
+
+    with mx.autograd.record():
+        assert Doubled()(mx.nd.ones((1,))).asscalar() == 2
+
+
+def test_nothing_is_downloaded(tmp_path):
+    with pytest.raises(mx.MXNetError, match=r"fetch https://h/m.params and put it at .*m.params"):
+        utils.download("https://h/m.params", path=str(tmp_path))
+    (tmp_path / "m.params").write_text("x")
+    assert utils.download("https://h/m.params", path=str(tmp_path)) == str(tmp_path / "m.params")
+    with pytest.raises(mx.MXNetError, match="is not the file of SHA-1 00"):
+        utils.download("https://h/m.params", path=str(tmp_path), sha1_hash="00")
+
+
+def test_clipping_by_the_norm_of_all():
+    arrays = [mx.nd.ones((2, 2)) * 3, mx.nd.ones((3,)) * 0]
+    assert utils.clip_global_norm(arrays, 3) == pytest.approx(6)
+    assert arrays[0].asnumpy().ravel() == pytest.approx([1.5] * 4)
+    assert utils.shape_is_known((2, 1)) and not utils.shape_is_known((2, 0))
+
+
+def test_registries_make_instances_from_configurations():
+    class Base:
+        def __init__(self, size=1):
+            self.size = size
+
+    register = mx.registry.get_register_func(Base, "thing")
+    create = mx.registry.get_create_func(Base, "thing")
+    alias = mx.registry.get_alias_func(Base, "thing")
+
+    @alias("other")
+    @register
+    class Special(Base):
+        pass
+
+    assert create("special").size == create('["other", {"size": 1}]').size == 1
+    assert create({"thing": "special", "size": 4}).size == 4
+    assert mx.registry.get_registry(Base) == {"special": Special, "other": Special}
+    with pytest.raises(AssertionError, match="already an instance"):
+        create(Special(), size=2)
