@@ -97,7 +97,8 @@ def attention() -> None:
         says="attention should be (4, query length, 3)", heads=2)  # fmt: skip
     add("_contrib_div_sqrt_dim", (2, 3, 5))
     add("_contrib_div_sqrt_dim", (4,), dtype="float16")
-    bad("_contrib_div_sqrt_dim", TensorType((2,), I32), error=DTypeError, says="int32")
+    add("_contrib_div_sqrt_dim", (3, 5), dtype="int32")
+    bad("_contrib_div_sqrt_dim", TensorType((2,), np.dtype("bool")), error=DTypeError, says="bool")
 
 
 def recurrent() -> None:

@@ -353,7 +353,7 @@ def resolutions() -> None:
     add(up, (2, 3, 4, 5), scale=2, sample_type="nearest", num_args=1)
     add(up, (1, 2, 3, 3), scale=3, sample_type="nearest", num_args=1)
     add(up, (1, 2, 4, 4), (1, 3, 8, 8), scale=2, sample_type="nearest", num_args=2)
-    add(up, (1, 2, 4, 4), (1, 2, 2, 8), scale=2, sample_type="nearest", num_args=2,
+    add(up, (1, 2, 4, 4), (1, 2, 8, 8), scale=2, sample_type="nearest", num_args=2,
         multi_input_mode="sum")  # fmt: skip
     add(up, (1, 2, 3, 4), scale=2, sample_type="bilinear", num_args=2, num_filter=2)
     add(up, (1, 3, 3, 4), scale=3, sample_type="bilinear", num_args=2, num_filter=3)

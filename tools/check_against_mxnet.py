@@ -3,19 +3,18 @@
     python tools/check_against_mxnet.py                          an environment with MXNet is built
     python tools/check_against_mxnet.py --mxnet-python PATH      one that exists is used
     python tools/check_against_mxnet.py --cases 2000 --seed 7 --threads 1,2,3 --target native,sse2
+    python tools/check_against_mxnet.py --cases 200 --operator Pooling
 
 Exported networks go through ``SymbolBlock.imports`` and ``mod.Module`` of MXNet. Random cases are
-graphs and parameter files that hybridjit writes and MXNet reads; MXNet runs them in one process,
-hybridjit eagerly and hybridized in one process for each choice of target and threads. Each
-difference is printed with the command that replays it. Exit code: 0 without differences.
+files that both sides read: every other one a graph, and in between every operator in turn, on its
+own, with any legal attributes and element types or with a mistake. MXNet runs them in one process,
+hybridjit eagerly, through ``nd`` and hybridized, in one process for each choice of target and
+threads. Each difference is printed with the command that replays it. Exit code: 0 without.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import select
 import shutil
 import subprocess
 import sys
@@ -26,7 +25,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -36,63 +34,18 @@ from hybridjit.name import NameManager
 from mxnet_side import cases_nn, cases_rest, cases_tensor
 from mxnet_side.draw import Build, Case, Draw, draw_params
 from mxnet_side.exports import Exported, export_all
+from mxnet_side.recipes import OPERATORS
+from mxnet_side.sides import Answer, Server, compare, is_rule
+from mxnet_side.singles import Single, graph_text, input_names, single
 
-SERVERS = Path(__file__).parent / "mxnet_side"
 REQUIREMENTS = ("numpy<1.24", "mxnet==1.9.1")
 KINDS: dict[str, tuple[int, Build]] = {**cases_nn.KINDS, **cases_tensor.KINDS, **cases_rest.KINDS}
 # Kinds whose cases mean the same in another floating type.
 ANY_FLOAT = (*cases_nn.KINDS, "unary", "binary", "scalar", "reduction", "movement", "joining")
 # MXNet fuses graphs for oneDNN by itself, wrongly where a convolution's result is used twice.
 MXNET_SETTINGS = {"OMP_NUM_THREADS": "1", "MXNET_SUBGRAPH_BACKEND": "NONE"}
-PATIENCE = 120.0  # seconds for one answer
-
-Answer = list[np.ndarray] | str  # outputs, or why there are none
-
-
-class Server:
-    """A process that answers one request per line, started again when it dies."""
-
-    def __init__(self, python: str, script: str, **environment: str) -> None:
-        self.command = [python, str(SERVERS / script)]
-        self.environment = {**os.environ, **environment}
-        self.process: subprocess.Popen[str] | None = None
-
-    def ask(self, request: dict[str, Any], out: Path | None = None) -> Answer:
-        """The arrays that the answer wrote to ``out``, or a text that says why not."""
-        if self.process is None or self.process.poll() is not None:
-            self.process = subprocess.Popen(
-                self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL, text=True, env=self.environment,
-            )  # fmt: skip
-        request = {**request, "out": str(out)}
-        line = self._exchange(self.process, json.dumps(request))
-        if line is None:
-            self.stop()
-            return "CRASHED or took too long"
-        answer = json.loads(line)
-        if "refused" in answer:
-            return answer["refused"]
-        return _listed(params.load(out)) if out is not None else []
-
-    def _exchange(self, process: subprocess.Popen[str], line: str) -> str | None:
-        assert process.stdin is not None and process.stdout is not None
-        try:
-            process.stdin.write(line + "\n")
-            process.stdin.flush()
-            ready, _, _ = select.select([process.stdout], [], [], PATIENCE)
-            return (process.stdout.readline() or None) if ready else None
-        except BrokenPipeError:
-            return None
-
-    def stop(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-            self.process = None
-
-
-def _listed(arrays: dict[str, np.ndarray] | list[np.ndarray]) -> list[np.ndarray]:
-    return list(arrays.values()) if isinstance(arrays, dict) else arrays
+# What oneDNN cannot do, MXNet's own code may.
+PLAIN_SETTINGS = {**MXNET_SETTINGS, "MXNET_MKLDNN_ENABLED": "0"}
 
 
 @dataclass(frozen=True)
@@ -102,11 +55,11 @@ class Way:
     target: str
     threads: int
     winograd: bool | str | None
-    compiled: bool = True
+    how: str = "compiled"  # or "eager", or "nd": the function of that name, for one operator
 
     def __str__(self) -> str:
-        if not self.compiled:
-            return "eager"
+        if self.how != "compiled":
+            return self.how
         winograd = {None: "default", "always": "on", False: "off"}[self.winograd]
         return f"--target {self.target} --threads {self.threads} --winograd {winograd}"
 
@@ -148,43 +101,18 @@ def composed(kind: str, draw: Draw) -> Case:
     return case
 
 
-def compare(ours: Answer, theirs: list[np.ndarray], tolerance: float) -> str:
-    """What is different, in words; empty when nothing is."""
-    if isinstance(ours, str):
-        return f"hybridjit refuses: {ours}"
-    if len(ours) != len(theirs):
-        return f"{len(ours)} outputs, MXNet has {len(theirs)}"
-    for position, (a, b) in enumerate(zip(ours, theirs)):
-        why = _compare_arrays(a, b, tolerance)
-        if why:
-            return f"output {position}: {why}"
-    return ""
-
-
-def _compare_arrays(a: np.ndarray, b: np.ndarray, tolerance: float) -> str:
-    if a.shape != b.shape or a.dtype != b.dtype:
-        return f"{a.dtype}{list(a.shape)}, MXNet has {b.dtype}{list(b.shape)}"
-    if a.dtype.kind != "f":
-        wrong = a != b
-        return f"{wrong.sum()} of {a.size} values differ" if wrong.any() else ""
-    a, b = a.astype(np.float64), b.astype(np.float64)
-    odd = ~np.isfinite(b)
-    if not np.array_equal(a[odd], b[odd], equal_nan=True) or not np.isfinite(a[~odd]).all():
-        return "inf or nan in other places"
-    scale = max(np.abs(b[~odd]).max(initial=0.0), 1e-3)
-    error = np.abs(a[~odd] - b[~odd]).max(initial=0.0) / scale
-    return f"off by {error:.2e} of the largest value {scale:.3g}" if error > tolerance else ""
-
-
 class Checker:
     """Runs cases on both sides, in one folder for their files."""
 
-    def __init__(self, mxnet: Server, ways: list[Way], report: Report, folder: Path) -> None:
-        self.mxnet = mxnet
+    def __init__(self, mxnet: str, ways: list[Way], report: Report, folder: Path) -> None:
+        self.mxnet = Server(mxnet, "serve_mxnet.py", **MXNET_SETTINGS)
+        self.plain = Server(mxnet, "serve_mxnet.py", **PLAIN_SETTINGS)
         self.ways = ways
         self.report = report
         self.folder = folder
         self.skipped: Counter[str] = Counter()
+        self.refused = self.strict = 0
+        self.operators: set[str] = set()
         self.ours = {
             (way.target, way.threads): Server(
                 sys.executable, "serve_hybridjit.py", **_switches(way)
@@ -193,7 +121,7 @@ class Checker:
         }
 
     def stop(self) -> None:
-        for server in (self.mxnet, *self.ours.values()):
+        for server in (self.mxnet, self.plain, *self.ours.values()):
             server.stop()
 
     def case(self, seed: int, number: int, kind: str | None) -> None:
@@ -216,20 +144,57 @@ class Checker:
         if isinstance(theirs, str):
             self.skipped[f"{kind}: {theirs[:100]}"] += 1
             return
+        ways = [way for way in self.ways if way.how != "nd"]
+        found = self._differences(ways, paths, theirs, case.tolerance)
+        attrs = " ".join(f"{k}={v}" for k, v in case.symbol.list_attr().items())
+        self._report(found, f"{kind} {case.symbol.name} {attrs}", replay)
+
+    def single(self, seed: int, number: int, name: str) -> None:
+        """Draw one case of one operator, run it everywhere, report what differs."""
+        case = single(Draw(seed, number), name)
+        replay = f"--seed {seed} --case {number} --operator {name}"
+        self.report.cases += 1
+        paths = self._write_single(case)
+        theirs = self._theirs(paths)
+        if isinstance(theirs, str) and not (case.is_mistaken and is_rule(theirs)):
+            self.skipped[f"{name}: {theirs[:100]}"] += 1
+            return
+        values = case.has_values and not case.is_mistaken
+        found = self._differences(self.ways, paths, theirs, case.tolerance, values)
+        if isinstance(theirs, str):
+            self.refused += 1
+        elif case.is_mistaken and any(why.startswith("hybridjit refuses") for why in found):
+            self.strict += 1  # MXNet reads whatever lies there
+            return
+        else:
+            self.operators.add(name)
+        self._report(found, str(case), replay)
+
+    def _theirs(self, paths: dict[str, str]) -> Answer:
+        out = self.folder / "theirs.params"
+        theirs = self.mxnet.ask({"do": "run", **paths}, out)
+        return self.plain.ask({"do": "run", **paths}, out) if isinstance(theirs, str) else theirs
+
+    def _differences(
+        self, ways: list[Way], paths: dict[str, str], theirs: Answer, tolerance: float,
+        has_values: bool = True,
+    ) -> dict[str, list[Way]]:  # fmt: skip
+        """What differs, and in which ways of running."""
         found: dict[str, list[Way]] = {}
-        for way in self.ways:
-            why = compare(self._run(way, paths), theirs, case.tolerance)
+        for way in ways:
+            why = compare(self._run(way, paths), theirs, tolerance, has_values)
             if why:
                 found.setdefault(why, []).append(way)
+        return found
+
+    def _report(self, found: dict[str, list[Way]], what: str, replay: str) -> None:
         for why, ways in found.items():
-            attrs = " ".join(f"{k}={v}" for k, v in case.symbol.list_attr().items())
-            what = f"{kind} {case.symbol.name} {attrs} [{ways[0]}]"
             more = f" and {len(ways) - 1} more of {len(self.ways)} ways" if len(ways) > 1 else ""
-            switches = f" {ways[0]}" if ways[0].compiled else ""
-            self.report.difference(what + more, why, replay + switches)
+            switches = f" {ways[0]}" if ways[0].how == "compiled" else ""
+            self.report.difference(f"{what} [{ways[0]}]{more}", why, replay + switches)
 
     def _run(self, way: Way, paths: dict[str, str]) -> Answer:
-        request = {**paths, "compiled": way.compiled, "winograd": way.winograd}
+        request = {**paths, "how": way.how, "winograd": way.winograd}
         return self.ours[way.target, way.threads].ask(request, self.folder / "ours.params")
 
     def _refused(self, seed: int, number: int, kind: str, why: str, replay: str) -> None:
@@ -249,8 +214,21 @@ class Checker:
         else:
             self.skipped[f"{kind}: both refuse"] += 1
 
+    def _paths(self) -> dict[str, str]:
+        return {k: str(self.folder / f"case.{k}") for k in ("symbol", "params", "inputs")}
+
+    def _write_single(self, case: Single) -> dict[str, str]:
+        paths = self._paths()
+        Path(paths["symbol"]).write_text(graph_text(case))
+        arrays = dict(zip(input_names(case), map(np.asarray, case.arrays)))
+        arrays = arrays or {"in0": np.ones(1, np.float32)}
+        aux = {f"aux:{name}": array for name, array in arrays.items() if name[:3] == "aux"}
+        params.save(paths["params"], aux)
+        params.save(paths["inputs"], {k: v for k, v in arrays.items() if k[:3] != "aux"})
+        return paths
+
     def _write(self, case: Case, arrays: dict[str, np.ndarray]) -> dict[str, str]:
-        paths = {k: str(self.folder / f"case.{k}") for k in ("symbol", "params", "inputs")}
+        paths = self._paths()
         symbol_json.save(paths["symbol"], case.symbol.outputs)
         params.save(paths["params"], arrays)
         params.save(paths["inputs"], case.inputs)
@@ -291,11 +269,14 @@ def _switches(way: Way) -> dict[str, str]:
 
 
 def ways_of(options: argparse.Namespace) -> Iterator[Way]:
-    """Eager once, then every combination of the choices."""
+    """Eager and ``nd`` once, then every combination of the choices."""
     winograd = {"default": [None], "on": ["always"], "off": [False], "both": ["always", False]}
     targets = options.target.split(",")
     counts = [int(count) for count in options.threads.split(",")]
-    yield Way(targets[0], counts[0], None, compiled=False)
+    yield Way(targets[0], counts[0], None, "eager")
+    yield Way(targets[0], counts[0], None, "nd")
+    if options.eager:
+        return
     for target, count, flag in product(targets, counts, winograd[options.winograd]):
         yield Way(target, count, flag)
 
@@ -322,10 +303,12 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--cases", type=int, default=300, help="random cases (default 300)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--case", type=int, help="run this one case only")
-    parser.add_argument("--kind", choices=sorted(KINDS), help="draw this kind only")
+    parser.add_argument("--kind", choices=sorted(KINDS), help="draw this kind of graph only")
+    parser.add_argument("--operator", choices=sorted(OPERATORS), help="this operator only")
     parser.add_argument("--target", default="native", help="for example native,avx2,sse2")
     parser.add_argument("--threads", default="1", help="for example 1,2,3,4")
     parser.add_argument("--winograd", default="default", choices=["default", "on", "off", "both"])
+    parser.add_argument("--eager", action="store_true", help="compile nothing")
     parser.add_argument("--no-exports", action="store_true", help="random cases only")
     return parser.parse_args(arguments)
 
@@ -335,34 +318,46 @@ def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         python = mxnet_python(options.mxnet_python, folder / "mxnet")
-        mxnet = Server(python, "serve_mxnet.py", **MXNET_SETTINGS)
         given = f" --mxnet-python {python}" if options.mxnet_python else ""
         report = Report(f"python {sys.argv[0]}{given}")
-        checker = Checker(mxnet, list(ways_of(options)), report, folder)
+        checker = Checker(python, list(ways_of(options)), report, folder)
         try:
             run(checker, options)
         finally:
             checker.stop()
     for why, count in checker.skipped.most_common(12):
         print(f"skipped {count}: {why}")
-    print(f"{checker.skipped.total()} cases were skipped: MXNet refuses them")
+    print(f"{checker.skipped.total()} cases were skipped: MXNet has no answer on this machine")
+    print(
+        f"{checker.refused} mistakes that both refuse, {checker.strict} that hybridjit alone does"
+    )
+    print(f"{len(checker.operators)} of {len(OPERATORS)} operators on their own")
     print(f"{report.cases} cases, {report.differences} differences")
     return 1 if report.differences else 0
 
 
 def run(checker: Checker, options: argparse.Namespace) -> None:
     if options.case is not None:
-        checker.case(options.seed, options.case, options.kind)
+        one(checker, options, options.case)
         return
     if not options.no_exports:
         for net in export_all(checker.folder, options.seed):
             checker.export(net)
     start = time.monotonic()
     for number in range(options.cases):
-        checker.case(options.seed, number, options.kind)
+        one(checker, options, number)
         if (number + 1) % 100 == 0:
             spent = time.monotonic() - start
             print(f"... {number + 1} cases in {spent:.0f} s", flush=True)
+
+
+def one(checker: Checker, options: argparse.Namespace, number: int) -> None:
+    """Even numbers are graphs, odd ones the operators in turn; unless one is asked for."""
+    if options.operator or (options.kind is None and number % 2):
+        name = options.operator or OPERATORS[number // 2 % len(OPERATORS)]
+        checker.single(options.seed, number, name)
+    else:
+        checker.case(options.seed, number, options.kind)
 
 
 if __name__ == "__main__":

@@ -174,7 +174,7 @@ def linear_algebra(draw: Draw) -> Case:
     n, batch = draw.int(1, 6), draw.shape(1, 1)[:1]
     square = draw.normal((*batch, n, n))
     positive = square @ square.swapaxes(-1, -2) + np.float32(n) * np.eye(n, dtype=np.float32)
-    lower = np.tril(square) + 3 * np.eye(n, dtype=np.float32)
+    lower = np.tril(square, -1) + 2 * np.eye(n, dtype=np.float32)
     ops = sym.linalg
     flags = {"transpose": draw.chance(0.5), "rightside": draw.chance(0.5)}
     kind = draw.pick(

@@ -4,10 +4,12 @@ The switches (``HYBRIDJIT_TARGET``, ``HYBRIDJIT_NUM_THREADS``) are in the enviro
 object per line on standard input. Out: one per line, ``{"ok": true}`` or ``{"refused": "why"}``.
 """
 
+import ast
 import json
 import sys
 import traceback
 import warnings
+from pathlib import Path
 
 warnings.filterwarnings("ignore")
 
@@ -17,14 +19,48 @@ from hybridjit import gluon  # noqa: E402
 
 def run(request):
     """Import the two files, run eagerly or hybridized, write the outputs."""
-    arrays = mx.nd.load(request["inputs"])
+    arrays = mx.nd.load(request["inputs"]) or {}
+    if request["how"] == "nd":
+        outputs = call(request["symbol"], {**arrays, **states(request["params"])})
+    else:
+        outputs = call_block(request, arrays)
+    mx.nd.save(request["out"], outputs if isinstance(outputs, list) else [outputs])
+
+
+def call_block(request, arrays):
     net = gluon.SymbolBlock.imports(request["symbol"], list(arrays), request["params"])
     flags = {} if request["winograd"] is None else {"winograd": request["winograd"]}
-    net.hybridize(active=request["compiled"], **flags)
-    for _ in range(2 if request["compiled"] else 1):  # twice: buffers are used again
+    net.hybridize(active=request["how"] == "compiled", **flags)
+    for _ in range(2 if request["how"] == "compiled" else 1):  # twice: buffers are used again
         result = net(*arrays.values())
-    outputs = result if isinstance(result, (list, tuple)) else [result]
-    mx.nd.save(request["out"], list(outputs))
+    return list(result) if isinstance(result, tuple) else result
+
+
+def call(path, arrays):
+    """The one node of a graph as a call of its function."""
+    graph = json.loads(Path(path).read_text())
+    node = next(node for node in graph["nodes"] if node["name"] == "node")
+    tensors = [arrays[graph["nodes"][i]["name"]] for i, _, _ in node["inputs"]]
+    given = {key: value_of(text) for key, text in node["attrs"].items()}
+    room = mx.nd._internal if node["op"].startswith("_") else mx.nd.op
+    result = getattr(room, node["op"])(*tensors, **given)
+    results = result if isinstance(result, list) else [result]
+    return results if tensors else [*results, *arrays.values()]
+
+
+def states(path):
+    return {name.partition(":")[2]: array for name, array in (mx.nd.load(path) or {}).items()}
+
+
+def value_of(text):
+    """What a user would write: a number or a tuple where the text is one. A None of nd means that
+    an attribute is not given, so it stays a text."""
+    if text == "None":
+        return text
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
 
 
 def main():

@@ -13,7 +13,8 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..types import TensorType, shape_text
-from .casting import widened
+from .casting import convert, scalar_of, widened
+from .pointwise import refuse_bool
 from .registry import Kind, register
 from .rules import forward, require_float, same_dtype
 
@@ -168,16 +169,16 @@ _interleaved(
 
 
 def _infer_div_sqrt_dim(data: TensorType) -> TensorType:
-    require_float("div_sqrt_dim", data)
+    refuse_bool(data)
     if not data.dims:
         raise ShapeError("div_sqrt_dim takes data of at least one axis")
     return data
 
 
 def _div_sqrt_dim(data: np.ndarray) -> np.ndarray:
-    """x / sqrt(length of the last axis)."""
-    x = widened(data)
-    return (x / x.dtype.type(np.sqrt(data.shape[-1]))).astype(data.dtype, copy=False)
+    """x / sqrt(length of the last axis), which beside integers is a whole number."""
+    divisor = scalar_of(np.sqrt(data.shape[-1]), data.dtype)
+    return convert(widened(data) / widened(divisor), data.dtype)
 
 
 register(

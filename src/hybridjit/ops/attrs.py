@@ -6,7 +6,7 @@ evaluates text: the grammar is a handful of regular expressions.
 
 An operator declares its attributes in one line, ``"kernel:shape! stride:shape=() p:float=0.5"``:
 name, type, then ``!`` for required or ``=default``; a trailing ``?`` on the type admits None;
-alternatives with a bar (``avg|max``) make an enumeration.
+alternatives with a bar (``avg|max``) make an enumeration; ``float[0,1]`` has bounds.
 """
 
 from __future__ import annotations
@@ -27,16 +27,25 @@ IGNORED = frozenset({"workspace", "cudnn_tune", "cudnn_off", "ctx", "name"})
 _INT = re.compile(r"\s*[-+]?\d{1,19}\s*\Z")
 _FLOAT = re.compile(r"\s*[-+]?(\d+(\.\d*)?([eE][-+]?\d+)?|\.\d+([eE][-+]?\d+)?|inf|nan)\s*\Z")
 _TUPLE = re.compile(r"\s*[\(\[](.*)[\)\]]\s*\Z", re.DOTALL)
+_BOUNDS = re.compile(r"\[(\d+),(\d+)\]")
 _MAX_ITEMS = 4096
 
 
-def _int(text: str) -> int:
+def _whole(text: str, bits: int) -> int:
     if not _INT.match(text):
         raise ValueError
     value = int(text)
-    if not -(2**63) <= value < 2**63:
+    if not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
         raise ValueError
     return value
+
+
+def _int(text: str) -> int:
+    return _whole(text, 32)
+
+
+def _long(text: str) -> int:
+    return _whole(text, 64)
 
 
 def _float(text: str) -> float:
@@ -66,13 +75,18 @@ def _items(text: str) -> list[str]:
 
 
 def _shape(text: str) -> tuple[int, ...]:
-    return tuple(_int(re.sub(r"L\s*\Z", "", part)) for part in _items(text))
+    return tuple(_size(part) for part in _items(text))
+
+
+def _size(text: str) -> int:
+    """A whole number, with the L of a Python 2 program behind it or not."""
+    return _long(re.sub(r"L\s*\Z", "", text))
 
 
 def _optional_ints(text: str) -> tuple[int | None, ...]:
     if text.strip() == "None":
         return (None,)
-    return tuple(None if p.strip() == "None" else _int(p) for p in _items(text))
+    return tuple(None if p.strip() == "None" else _size(p) for p in _items(text))
 
 
 def _floats(text: str) -> tuple[float, ...]:
@@ -85,7 +99,7 @@ def _dtype(text: str) -> np.dtype:
 
 _PARSERS: dict[str, Callable[[str], Any]] = {
     "int": _int,
-    "long": _int,
+    "long": _long,
     "float": _float,
     "double": _float,
     "bool": _bool,
@@ -106,6 +120,7 @@ class Attr:
     type: str
     default: Any = None
     required: bool = False
+    bounds: tuple[float, float] | None = None  # both included
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -126,11 +141,17 @@ class Attr:
                 f"attribute {self.name} is one of {', '.join(self.choices)}, got {text!r}"
             )
         try:
-            return _PARSERS[self.base](text)
+            value = _PARSERS[self.base](text)
         except (ValueError, KeyError):
             raise AttributeValueError(
                 f"attribute {self.name} takes {self.type}, got {text!r}"
             ) from None
+        if self.bounds is not None and not self.bounds[0] <= value <= self.bounds[1]:
+            low, high = self.bounds
+            raise AttributeValueError(
+                f"attribute {self.name} lies between {low:g} and {high:g}, got {text}"
+            )
+        return value
 
 
 def declare(text: str) -> tuple[Attr, ...]:
@@ -140,11 +161,14 @@ def declare(text: str) -> tuple[Attr, ...]:
 
 def _declare_one(item: str) -> Attr:
     name, _, rest = item.partition(":")
+    bounds = None
+    if match := _BOUNDS.search(rest):
+        bounds = (float(match.group(1)), float(match.group(2)))
+        rest = rest.replace(match.group(), "")
     if rest.endswith("!"):
-        return Attr(name, rest[:-1], required=True)
+        return Attr(name, rest[:-1], required=True, bounds=bounds)
     kind, _, default = rest.partition("=")
-    attr = Attr(name, kind)
-    return Attr(name, kind, attr.parse(default))
+    return Attr(name, kind, Attr(name, kind).parse(default), bounds=bounds)
 
 
 def attr_text(value: Any) -> str:

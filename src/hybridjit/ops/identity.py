@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..types import PartialShape, merge_dtypes, merge_shapes
+from ..errors import ShapeError
+from ..types import PartialShape, is_known_shape, merge_dtypes, merge_shapes, product, shape_text
 from .casting import fresh, in_floating
 from .pointwise import same_float, sigmoid
 from .random import dropout_mask
@@ -75,7 +76,7 @@ def dropout(data: np.ndarray, *, p: float, mode: str, axes: tuple[int, ...]) -> 
 register(
     "Dropout",
     "data",
-    "p:float=0.5 mode:always|training=training axes:shape=()",
+    "p:float[0,1]=0.5 mode:always|training=training axes:shape=()",
     kind=Kind.IDENTITY,
     infer=same_float,
     ref=dropout,
@@ -83,45 +84,63 @@ register(
 )
 
 
-def _column_label(shape: PartialShape) -> PartialShape:
-    """A regression label: the data's shape, or one number for each row of an (N, 1) column."""
-    return shape[:1] if len(shape) == 2 and shape[1] == 1 else shape
+Label = Callable[[PartialShape, PartialShape | None], PartialShape]
 
 
-def _with_second(second: Callable[[PartialShape], PartialShape]) -> Callable[..., Any]:
-    """A rule for (data, other): the result is like data, ``other`` takes its type from it."""
+def _regression_label(data: PartialShape, given: PartialShape | None) -> PartialShape:
+    """The data's shape, or as many numbers for each row; for an (N, 1) column (N,)."""
+    if given is None:
+        return data[:1] if len(data) == 2 and data[1] == 1 else data
+    if not (is_known_shape(data) and is_known_shape(given)):
+        return given if len(data) != len(given) else merge_shapes(data, given) or given
+    if data[:1] != given[:1] or product(data) != product(given):  # type: ignore[arg-type]
+        raise ShapeError(
+            f"the label's shape is {shape_text(data)}, or has as many numbers for each row, got "
+            f"{shape_text(given)}"
+        )
+    return given
+
+
+def _svm_label(data: PartialShape, given: PartialShape | None) -> PartialShape:
+    """One number for each line of the last axis."""
+    if len(data) < 2:
+        raise ShapeError(f"SVMOutput takes data of at least 2 dimensions, got {shape_text(data)}")
+    return merge_shapes(data[:-1], given) or data[:-1]
+
+
+def _with_label(label: Label) -> Callable[..., Any]:
+    """A rule for (data, label): both have one dtype, the result is like data."""
 
     def infer(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
         data, other = ins
         (data,), outs = same_type((data,), outs)
-        if other.shape is None and data.shape is not None:
-            other = other.with_shape(second(data.shape))
-        if other.dtype is None:
-            other = other.with_dtype(data.dtype)
+        if data.shape is not None:
+            other = other.with_shape(label(data.shape, other.shape))
+        other = other.with_dtype(merge_dtypes(other.dtype, data.dtype))
         return (data, other), merged(outs, (data,))
 
     return infer
 
 
-def _loss_output(name: str, attrs: str, label: Callable[[PartialShape], PartialShape]) -> None:
+def _loss_output(name: str, attrs: str, label: Label) -> None:
     register(
         name,
         "data label",
         attrs,
         kind=Kind.IDENTITY,
-        infer=_with_second(label),
+        infer=_with_label(label),
         ref=copy_first,
         aliases="" if name == "SVMOutput" else f"_sparse_{name}",
         doc="The data; the label serves training only.",
     )
 
 
-_loss_output("LinearRegressionOutput", "grad_scale:float=1", _column_label)
-_loss_output("MAERegressionOutput", "grad_scale:float=1", _column_label)
+_loss_output("LinearRegressionOutput", "grad_scale:float=1", _regression_label)
+_loss_output("MAERegressionOutput", "grad_scale:float=1", _regression_label)
 _loss_output(
     "SVMOutput",
     "margin:float=1 regularization_coefficient:float=1 use_linear:bool=False",
-    lambda shape: shape[:-1] or shape,
+    _svm_label,
 )
 
 
@@ -135,7 +154,7 @@ register(
     "data label",
     "grad_scale:float=1",
     kind=Kind.HOST,
-    infer=_with_second(_column_label),
+    infer=_with_label(_regression_label),
     ref=logistic_output,
     aliases="_sparse_LogisticRegressionOutput",
     doc="sigmoid of the data; the label serves training only.",
@@ -154,7 +173,7 @@ def _like_data(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
 register(
     "IdentityAttachKLSparseReg",
     "data *moving_avg",
-    "sparseness_target:float=0.1 penalty:float=0.001 momentum:float=0.9",
+    "sparseness_target:float[0,1]=0.1 penalty:float=0.001 momentum:float[0,1]=0.9",
     kind=Kind.IDENTITY,
     infer=_like_data,
     ref=copy_first,

@@ -55,7 +55,7 @@ def _infer_normalize(
     if channels not in (1, 3):
         raise ShapeError(f"_image_normalize takes 1 or 3 channels on axis -3, got {channels}")
     for name, values in (("mean", mean), ("std", std)):
-        if len(values) != 1 and len(values) < channels:
+        if len(values) not in (1, channels, 4):  # 4 is the length of the defaults
             raise AttributeValueError(f"{name} has {len(values)} numbers for {channels} channels")
     return data
 

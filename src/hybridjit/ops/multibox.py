@@ -19,7 +19,13 @@ from .vision import suppress, to_centres
 
 @forward
 def _infer_prior(
-    data: TensorType, *, sizes: tuple[float, ...], ratios: tuple[float, ...], **attrs: Any
+    data: TensorType,
+    *,
+    sizes: tuple[float, ...],
+    ratios: tuple[float, ...],
+    steps: tuple[float, ...],
+    offsets: tuple[float, ...],
+    **attrs: Any,
 ) -> TensorType:
     """One anchor per size, and one more per ratio after the first, for every pixel."""
     require_float("MultiBoxPrior", data)
@@ -27,6 +33,10 @@ def _infer_prior(
         raise ShapeError(f"Input data should be 4D: batch-channel-y-x, got {data.ndim}D")
     if not sizes or not ratios:
         raise AttributeValueError("sizes and ratios need at least one number each")
+    if len(steps) != 2 or len(offsets) != 2:
+        raise AttributeValueError(
+            f"steps and offsets are two numbers (y, x) each, got {len(steps)} and {len(offsets)}"
+        )
     height, width = data.dims[2:]
     return data.with_shape((1, height * width * (len(sizes) + len(ratios) - 1), 4))
 

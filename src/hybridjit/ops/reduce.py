@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 
 from ..errors import AttributeValueError, DTypeError, ShapeError
-from ..types import FLOAT32, TensorType, product
+from ..types import FLOAT32, FLOAT64, TensorType, product
 from .casting import convert, fresh, working_dtype
 from .pointwise import refuse_bool
 from .registry import Kind, register
 from .rules import forward, normalized_axis, reduced_axes, reduced_shape
 
 Shape = tuple[int, ...]
-DOUBLE = np.dtype("float64")
 _AXES = "axis:shape?=None keepdims:bool=False exclude:bool=False"
 
 
@@ -36,7 +35,7 @@ def _refuse_empty(what: str, data: TensorType, shape: Shape) -> None:
 
 def accumulator(dtype: np.dtype) -> np.dtype:
     """The type that sums are formed in: double for floats, the operand's own for the rest."""
-    return DOUBLE if dtype.kind == "f" else dtype
+    return FLOAT64 if dtype.kind == "f" else dtype
 
 
 def _sum(data: np.ndarray, axes: Shape) -> np.ndarray:
@@ -48,15 +47,16 @@ def _prod(data: np.ndarray, axes: Shape) -> np.ndarray:
 
 
 def _mean(data: np.ndarray, axes: Shape) -> np.ndarray:
-    """The sum over the count; of integers the wrapped sum, divided towards zero."""
+    """The sum over the count; of integers both wrap in their type, and the quotient is whole."""
     if data.dtype.kind == "b":
         return np.any(data, axis=axes)
     count = product(tuple(data.shape[a] for a in axes))
     total = _sum(data, axes)
     if data.dtype.kind == "f":
         return total / np.float64(count)
-    sign = np.where(total < 0, -1, 1)
-    return sign * (np.abs(total.astype(np.int64)) // max(count, 1))
+    divisor = int(np.asarray(count).astype(data.dtype)) or 1
+    sign = np.where(total < 0, -1, 1) * (1 if divisor > 0 else -1)
+    return sign * (np.abs(total.astype(np.int64)) // abs(divisor))
 
 
 def _without_nan(data: np.ndarray, value: float) -> np.ndarray:
@@ -150,7 +150,7 @@ def norm(
 ) -> np.ndarray:
     """Sum of absolute values (ord 1), or the root of the sum of squares (ord 2)."""
     axes = reduced_axes(data.ndim, axis)
-    wide = data.astype(DOUBLE)
+    wide = data.astype(FLOAT64)
     if ord == 1:
         result = np.sum(np.abs(wide), axis=axes)
     else:

@@ -117,8 +117,8 @@ def _own_bins(pooled: np.ndarray) -> np.ndarray:
 register(
     "_contrib_ROIAlign",
     "data rois",
-    "pooled_size:shape! spatial_scale:float! sample_ratio:int=-1 position_sensitive:bool=False "
-    "aligned:bool=False",
+    "pooled_size:shape! spatial_scale:float[0,1]! sample_ratio:int=-1 "
+    "position_sensitive:bool=False aligned:bool=False",
     kind=Kind.HOST,
     infer=_infer_align,
     ref=_align,
@@ -170,7 +170,7 @@ def _roi_pooling(
 register(
     "ROIPooling",
     "data rois",
-    "pooled_size:shape! spatial_scale:float!",
+    "pooled_size:shape! spatial_scale:float[0,1]!",
     kind=Kind.HOST,
     infer=_infer_roi_pooling,
     ref=_roi_pooling,
@@ -238,7 +238,7 @@ def _position_sensitive(
 register(
     "_contrib_PSROIPooling",
     "data rois",
-    "spatial_scale:float! output_dim:int! pooled_size:int! group_size:int=0",
+    "spatial_scale:float[0,1]! output_dim:int! pooled_size:int! group_size:int=0",
     kind=Kind.HOST,
     infer=_infer_position_sensitive,
     ref=_position_sensitive,

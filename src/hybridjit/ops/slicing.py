@@ -279,10 +279,13 @@ register(
 
 
 def _bounds(size: int, indices: Shape, sections: int) -> list[int]:
-    """Where _split_v2's pieces begin, and the end. Raises ShapeError."""
+    """Where _split_v2's pieces begin, and the end. Raises ShapeError.
+
+    Where ``sections`` does not divide the size, the first pieces are longer by one.
+    """
     if sections > 0:
-        part = _equal_parts(size, sections)
-        return [i * part for i in range(sections + 1)]
+        part, longer = divmod(size, sections)
+        return [i * part + min(i, longer) for i in range(sections + 1)]
     bounds = [*indices, size]
     if bounds[0] != 0 or any(a > b for a, b in zip(bounds, bounds[1:])):
         raise ShapeError(

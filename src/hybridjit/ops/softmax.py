@@ -117,7 +117,7 @@ def _softmax_inputs(*, use_length: bool | None, **attrs: Any) -> tuple[str, ...]
     return ("data", "length") if use_length else ("data",)
 
 
-_SOFTMAX = "axis:int=-1 temperature:double?=None dtype:dtype?=None use_length:bool?=False"
+_SOFTMAX = "axis:int=-1 temperature:double?=None dtype:dtype?=None use_length:bool=False"
 
 register(
     "softmax",
@@ -187,16 +187,27 @@ def _infer_softmax_output(
     require_float("SoftmaxOutput", data)
     label = ins[1].with_dtype(dtype)
     if data.shape is not None:
-        rest = data.shape[2:]
-        per_line = (data.shape[0], *rest) if multi_output else data.shape[:-1]
-        allowed = [per_line, data.shape, (data.shape[0], 1, *rest)]
+        per_line, *others = _label_shapes(data.shape, multi_output)
         if label.shape is None:
             label = label.with_shape(per_line)
-        elif None not in label.shape and not any(_fits(label.shape, s) for s in allowed):
+        elif None not in label.shape and not any(
+            _fits(label.shape, s) for s in (per_line, *others)
+        ):
             raise ShapeError(
                 f"label has shape {shape_text(label.shape)}, data needs {shape_text(per_line)}"
             )
     return (data, label), merged(outs, (data,))
+
+
+def _label_shapes(shape: PartialShape, multi_output: bool) -> tuple[PartialShape, ...]:
+    """What a label of SoftmaxOutput may look like; the first is what it is when nobody says."""
+    if not multi_output:
+        return shape[:-1], shape
+    if len(shape) < 2:
+        raise ShapeError(f"multi_output takes channels on axis 1, got data {shape_text(shape)}")
+    batch, rest = shape[0], shape[2:]
+    flat = None if None in rest else product(tuple(size for size in rest if size is not None))
+    return (batch, *rest), (batch, 1, *rest), (batch, flat), shape
 
 
 def _fits(found: PartialShape, wanted: PartialShape) -> bool:
@@ -224,7 +235,7 @@ register(
     "data label",
     "grad_scale:float=1 ignore_label:float=-1 multi_output:bool=False use_ignore:bool=False "
     "preserve_shape:bool=False normalization:batch|null|valid=null out_grad:bool=False "
-    "smooth_alpha:float=0",
+    "smooth_alpha:float[0,1]=0",
     kind=Kind.SOFTMAX,
     infer=_infer_softmax_output,
     ref=_softmax_output,

@@ -144,15 +144,15 @@ def _infer_iou(lhs: TensorType, rhs: TensorType, **attrs: Any) -> TensorType:
     dtype = same_dtype(lhs, rhs)
     require_float("box_iou", lhs)
     for name, t in (("lhs", lhs), ("rhs", rhs)):
-        if not t.dims or t.dims[-1] != 4:
-            raise ShapeError(f"last dimension of {name} must be 4, got {shape_text(t.shape)}")
-    return TensorType(lhs.dims[:-1] + rhs.dims[:-1] or (1,), dtype)
+        if t.ndim < 2 or t.dims[-1] != 4:
+            raise ShapeError(f"{name} is (..., N, 4), got {shape_text(t.shape)}")
+    return TensorType(lhs.dims[:-1] + rhs.dims[:-1], dtype)
 
 
 def _box_iou(lhs: np.ndarray, rhs: np.ndarray, *, format: str) -> np.ndarray:
     """Overlap of every box of lhs with every box of rhs."""
     a, b = (to_corners(x) if format == "center" else x for x in (lhs, rhs))
-    shape = lhs.shape[:-1] + rhs.shape[:-1] or (1,)
+    shape = lhs.shape[:-1] + rhs.shape[:-1]
     return overlaps(a.reshape(-1, 1, 4), b.reshape(1, -1, 4)).reshape(shape)
 
 

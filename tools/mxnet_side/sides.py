@@ -1,0 +1,115 @@
+"""The two sides: processes that answer requests, and the comparison of what they answer.
+
+In: a request, one JSON object. Out: the arrays that a process wrote, or a text that says why there
+are none; and the difference of two answers in words.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hybridjit.io import params
+
+SERVERS = Path(__file__).parent
+PATIENCE = 120.0  # seconds for one answer
+
+Answer = list[np.ndarray] | str  # outputs, or why there are none
+
+# How MXNet says that it cannot do something here, rather than that nobody may ask for it.
+LACKS = re.compile(
+    "CRASHED|not implemented|only support|not supported|does not support|[Uu]nsupported"
+    "|[Tt]oo many|type_flag_|Unknown type enum|operator attributes|implmented|dim_size_is_known"
+)
+
+
+def is_rule(refusal: str) -> bool:
+    """Whether MXNet refuses because of a rule, which then holds here too."""
+    return not LACKS.search(refusal)
+
+
+class Server:
+    """A process that answers one request per line, started again when it dies."""
+
+    def __init__(self, python: str, script: str, **environment: str) -> None:
+        self.command = [python, str(SERVERS / script)]
+        self.environment = {**os.environ, **environment}
+        self.process: subprocess.Popen[str] | None = None
+
+    def ask(self, request: dict[str, Any], out: Path | None = None) -> Answer:
+        """The arrays that the answer wrote to ``out``, or a text that says why not."""
+        if self.process is None or self.process.poll() is not None:
+            self.process = subprocess.Popen(
+                self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL, text=True, env=self.environment,
+            )  # fmt: skip
+        request = {**request, "out": str(out)}
+        line = self._exchange(self.process, json.dumps(request))
+        if line is None:
+            self.stop()
+            return "CRASHED or took too long"
+        answer = json.loads(line)
+        if "refused" in answer:
+            return answer["refused"]
+        return _listed(params.load(out)) if out is not None else []
+
+    def _exchange(self, process: subprocess.Popen[str], line: str) -> str | None:
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            process.stdin.write(line + "\n")
+            process.stdin.flush()
+            ready, _, _ = select.select([process.stdout], [], [], PATIENCE)
+            return (process.stdout.readline() or None) if ready else None
+        except BrokenPipeError:
+            return None
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+
+def _listed(arrays: dict[str, np.ndarray] | list[np.ndarray]) -> list[np.ndarray]:
+    return list(arrays.values()) if isinstance(arrays, dict) else arrays
+
+
+def compare(ours: Answer, theirs: Answer, tolerance: float, has_values: bool = True) -> str:
+    """What is different, in words; empty when nothing is."""
+    if isinstance(theirs, str):
+        return "" if isinstance(ours, str) else f"hybridjit takes what MXNet refuses: {theirs}"
+    if isinstance(ours, str):
+        return f"hybridjit refuses: {ours}"
+    if len(ours) != len(theirs):
+        return f"{len(ours)} outputs, MXNet has {len(theirs)}"
+    for position, (a, b) in enumerate(zip(ours, theirs)):
+        why = _compare_types(a, b) or (_compare_arrays(a, b, tolerance) if has_values else "")
+        if why:
+            return f"output {position}: {why}"
+    return ""
+
+
+def _compare_types(a: np.ndarray, b: np.ndarray) -> str:
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return f"{a.dtype}{list(a.shape)}, MXNet has {b.dtype}{list(b.shape)}"
+    return ""
+
+
+def _compare_arrays(a: np.ndarray, b: np.ndarray, tolerance: float) -> str:
+    if a.dtype.kind != "f":
+        wrong = a != b
+        return f"{wrong.sum()} of {a.size} values differ" if wrong.any() else ""
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    odd = ~np.isfinite(b)
+    if not np.array_equal(a[odd], b[odd], equal_nan=True) or not np.isfinite(a[~odd]).all():
+        return "inf or nan in other places"
+    scale = max(np.abs(b[~odd]).max(initial=0.0), 1e-3)
+    error = np.abs(a[~odd] - b[~odd]).max(initial=0.0) / scale
+    return f"off by {error:.2e} of the largest value {scale:.3g}" if error > tolerance else ""
