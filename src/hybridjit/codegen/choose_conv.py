@@ -245,11 +245,12 @@ def algorithms(
 
 
 def _suits_winograd(layer: Layer, target: Target | None) -> bool:
-    """3x3 in height and width at stride 1; for a target, enough channels to fill its vectors."""
+    """3x3 at stride 1 on pictures, not volumes; for a target, channels that fill its vectors."""
     plain = layer.kernel == (1, 3, 3) and layer.stride == layer.dilate == (1, 1, 1)
+    flat = layer.out[0] == 1  # the kernel's tiles lie in images: it knows no depth
     padded = layer.pad[0] == 0 and max(layer.pad) <= 2
     wide = target is None or min(layer.ic, layer.oc) >= target.lanes
-    return plain and padded and wide and layer.groups == 1 and layer.xs[4] == 1
+    return plain and flat and padded and wide and layer.groups == 1 and layer.xs[4] == 1
 
 
 def cost(layer: Layer, spec: ConvSpec | WinogradSpec, target: Target) -> float:
