@@ -219,6 +219,8 @@ def test_constants_in_a_collection():
     assert params.get_constant("c") is params.get_constant("c", [[1.0]]) is constant
     with pytest.raises(AssertionError, match="already exists but its value"):
         params.get_constant("c", [[2.0]])
+    rounded = params.get_constant("d", np.array([0.1], "float64"))  # no float32 has this value
+    assert rounded is params.get_constant("d", np.array([0.1], "float64"))
     params.get("w")
     with pytest.raises(AssertionError, match="it is not a constant"):
         params.get_constant("w", 1)

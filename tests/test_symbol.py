@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import hybridjit as mx
-from hybridjit import nd, sym
+from hybridjit import init, nd, sym
 from hybridjit.errors import AttributeValueError, DTypeError, NotImplementedForSymbol, ShapeError
 from hybridjit.ir.node import topological
 from hybridjit.name import NameManager, Prefix
@@ -172,6 +172,17 @@ def test_unknown_attributes():
     with pytest.raises(AttributeValueError, match="no attribute foo"):
         sym.FullyConnected(x, num_hidden=1, foo=2)
     assert sym.relu(x, foo=2).attr("foo") == "2"  # relu declares none, so none is wrong
+
+
+def test_attributes_of_an_operator_are_made_text():
+    x = sym.var("x")
+    attr = {"__init__": init.Constant(2), "__lr_mult__": 3}
+    net = sym.FullyConnected(x, num_hidden=1, name="fc", attr=attr)
+    for name in ("fc", "fc_weight"):
+        texts = net.attr_dict()[name]
+        assert texts["__lr_mult__"] == "3" and texts["__init__"] == init.Constant(2).dumps()
+    with pytest.raises(ValueError, match="only accepts string values"):
+        sym.var("y", attr=attr)
 
 
 # Listings and indexing

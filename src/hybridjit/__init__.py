@@ -51,10 +51,19 @@ ndarray = nd
 symbol = sym
 init = initializer
 img = image
+rnd = random
 module = mod
 viz = visualization
 
-_ALIASES = {"ndarray": nd, "symbol": sym, "init": init, "img": image, "module": mod, "viz": viz}
+_ALIASES = {
+    "ndarray": nd,
+    "symbol": sym,
+    "init": init,
+    "img": image,
+    "module": mod,
+    "rnd": random,
+    "viz": viz,
+}
 for _alias, _module in _ALIASES.items():
     sys.modules[f"{__name__}.{_alias}"] = _module  # `from hybridjit.ndarray import NDArray`
     for _path in [path for path in sys.modules if path.startswith(f"{_module.__name__}.")]:

@@ -8,38 +8,104 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 from types import ModuleType
 from typing import Any
 
 _NUMPY = (
-    "is MXNet's NumPy mode, which hybridjit does not have: use nd, sym and gluon, whose networks "
-    "and files need it not"
+    "is of MXNet's NumPy mode, which hybridjit does not have: write the network with nd, sym and "
+    "gluon"
 )
-_INTEGER = "makes int8 networks, which hybridjit does not run: use the float32 network"
-_ONNX = "converts to ONNX, which hybridjit does not: use MXNet for that"
-_DEVICE = "concerns CUDA or MXNet's own engine, which hybridjit does not have: leave it out"
+_ENGINE = (
+    "concerns CUDA or MXNet's own engine and build, which hybridjit does not have: leave it out"
+)
+_PROFILER = "measures MXNet's engine: use the command `hybridjit profile`, or HYBRIDJIT_TIMING=1"
+_TESTS = "is of MXNet's own test code, which hybridjit does not have: use numpy.testing"
+_CELLS = "is of MXNet's older interface for recurrent networks: use gluon.rnn"
+_TRAINS = "is a step of training, and hybridjit does inference only: train with MXNet"
+_INTEGER = "is of int8 networks, which hybridjit does not run: use the float32 network"
+_ONNX = "converts from or to ONNX, which hybridjit does not: use MXNet for that"
+_SPARSE = "makes or takes sparse arrays, and hybridjit's arrays are dense: use the dense function"
+_GRAPHS = "works on graphs stored as sparse arrays, and hybridjit's arrays are dense"
+_CUSTOM = (
+    "calls an operator written in Python with mx.operator, which hybridjit does not have: "
+    "register the operator as hybridjit's README says"
+)
+_TEXT = "loads texts or word vectors, which hybridjit does not: load them with NumPy"
+_ROTATES = "turns pictures, which hybridjit does not: turn them with OpenCV or Pillow"
+_RANDOM = "augments pictures for training, and hybridjit does inference only"
+_FLIPS = "is not there: use flip with the axis of the width, or of the height"
+_DECODES = "is not there: use mx.image.imdecode"
+_OTHER = (
+    "is not among hybridjit's operators: compute it outside of the network, or register the "
+    "operator as hybridjit's README says"
+)
+_DATA = "downloads a data set, which hybridjit does not: read its files with NumPy"
+_ITERATORS = "reads MXNet's data files for training: use gluon.data or mx.io.NDArrayIter"
 
-# Module path below the package: names that MXNet 1.9.1 has there, each with the reason.
-ABSENT: dict[str, dict[str, str]] = {
-    "": {
-        **dict.fromkeys(["np", "npx", "numpy", "numpy_extension"], _NUMPY),
-        **dict.fromkeys(["engine", "library", "rtc", "tvmop", "th", "torch"], _DEVICE),
-        "onnx": _ONNX,
-    },
-}
+# Module paths below the package, patterns of names that MXNet 1.9.1 has there, the reason.
+ABSENT: list[tuple[list[str], list[str], str]] = [
+    ([""], ["np", "npx", "numpy", "numpy_extension", "np_*", "numpy_*", "use_np*"], _NUMPY),
+    (["", "util"], ["set_np", "set_np_shape", "reset_np", "np_array", "np_shape"], _NUMPY),
+    (["util"], ["use_np", "use_np_array", "use_np_shape"], _NUMPY),
+    (["nd", "sym"], ["np", "npx", "numpy", "numpy_extension"], _NUMPY),
+    ([""], ["engine", "library", "libinfo", "rtc", "th", "torch", "tvmop"], _ENGINE),
+    (["runtime"], ["Feature", "Features", "feature_list"], _ENGINE),
+    (["context"], ["gpu_memory_info"], _ENGINE),
+    ([""], ["profiler"], _PROFILER),
+    ([""], ["test_utils"], _TESTS),
+    ([""], ["rnn"], _CELLS),
+    (["", "contrib"], ["onnx"], _ONNX),
+    ([""], ["executor_manager"], _TRAINS),
+    (["autograd"], ["Function", "get_symbol"], _TRAINS),
+    (["nd", "nd.op", "nd.contrib", "nd.sparse"], ["*_update", "*_update_phase?"], _TRAINS),
+    (["sym", "sym.op", "sym.contrib", "sym.sparse"], ["*_update", "*_update_phase?"], _TRAINS),
+    (["nd", "nd.op", "sym", "sym.op"], ["multi_*", "reset_arrays"], _TRAINS),
+    (["nd", "nd.op", "sym", "sym.op"], ["Custom"], _CUSTOM),
+    (["nd.contrib", "sym.contrib"], ["quantize*", "dequantize", "requantize"], _INTEGER),
+    (["nd.contrib", "sym.contrib"], ["calibrate_entropy"], _INTEGER),
+    (["contrib"], ["quant", "quantization"], _INTEGER),
+    (
+        ["nd.contrib", "sym.contrib"],
+        ["MultiBoxTarget", "bipartite_matching", "box_encode"],
+        _TRAINS,
+    ),
+    (["nd.contrib", "sym.contrib"], ["DeformablePSROIPooling", "RROIAlign"], _OTHER),
+    (["nd.contrib", "sym.contrib"], ["count_sketch", "fft", "hawkesll", "ifft"], _OTHER),
+    (["nd"], ["imdecode"], _DECODES),
+    (["nd.image", "sym.image"], ["flip_left_right", "flip_top_bottom"], _FLIPS),
+    (["nd.image", "sym.image"], ["random_*", "adjust_lighting"], _RANDOM),
+    (["nd", "nd.op", "sym", "sym.op"], ["cast_storage"], _SPARSE),
+    (["nd.sparse", "sym.sparse"], ["cast_storage", "retain"], _SPARSE),
+    (["nd.sparse"], ["*NDArray", "csr_matrix", "row_sparse_array"], _SPARSE),
+    (["nd.contrib", "sym.contrib"], ["SparseEmbedding"], _SPARSE),
+    (["nd.contrib", "sym.contrib"], ["dgl_*", "edge_id", "getnnz"], _GRAPHS),
+    (["contrib"], ["text"], _TEXT),
+    (["gluon.contrib"], ["data"], _TEXT),
+    (["contrib"], ["autograd", "io", "tensorboard"], _TRAINS),
+    (["image", "image.image"], ["imrotate", "random_rotate"], _ROTATES),
+    (["gluon.data.vision.transforms"], ["Rotate"], _ROTATES),
+    (["image", "image.image"], ["random_size_crop"], _RANDOM),
+    (
+        ["gluon.data.vision", "gluon.data.vision.datasets"],
+        ["CIFAR10", "CIFAR100", "FashionMNIST", "MNIST"],
+        _DATA,
+    ),
+    (["io"], ["CSVIter", "*Record*Iter*", "LibSVMIter", "MNISTIter", "MXDataIter"], _ITERATORS),
+]
 
 
 def why_absent(module: str, name: str) -> str | None:
     """The whole sentence for ``module.name``, or None when it is not one of MXNet's alone."""
-    reason = ABSENT.get(module, {}).get(name)
-    if reason is None:
-        return None
-    return f"mxnet.{module + '.' if module else ''}{name} {reason}"
+    for modules, patterns, reason in ABSENT:
+        if module in modules and any(fnmatchcase(name, pattern) for pattern in patterns):
+            return f"mxnet.{module + '.' if module else ''}{name} {reason}"
+    return None
 
 
 def explain_absent(package: str) -> None:
     """Gives the modules of :data:`ABSENT` an error that says why, for names looked up in vain."""
-    for path in ABSENT:
+    for path in {path for modules, _, _ in ABSENT for path in modules}:
         module = sys.modules[f"{package}.{path}" if path else package]
         module.__getattr__ = _explaining(module, path)  # type: ignore[method-assign]
 

@@ -21,6 +21,7 @@ _SYMBOLS = ["Group", "Variable", "load", "load_json", "pow", "var"]
 
 # Module path below the package: the module that defines the names, and the names.
 ELSEWHERE: dict[str, tuple[str, list[str]]] = {
+    "": ("util", ["is_np_array", "is_np_shape"]),
     "gluon": ("gluon.parameter", ["DeferredInitializationError"]),
     "gluon.block": ("gluon", ["DeferredInitializationError", "HybridBlock", "SymbolBlock"]),
     "gluon.nn.basic_layers": ("gluon.nn", [*_NORMS, "HybridSequential", "Sequential"]),
@@ -33,6 +34,6 @@ ELSEWHERE: dict[str, tuple[str, list[str]]] = {
 def place_elsewhere(package: str) -> None:
     """Sets every name of :data:`ELSEWHERE`; all of its modules are loaded by then."""
     for path, (source, names) in ELSEWHERE.items():
+        module = sys.modules[f"{package}.{path}" if path else package]
         for name in names:
-            value = getattr(sys.modules[f"{package}.{source}"], name)
-            setattr(sys.modules[f"{package}.{path}"], name, value)
+            setattr(module, name, getattr(sys.modules[f"{package}.{source}"], name))

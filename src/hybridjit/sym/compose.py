@@ -35,7 +35,7 @@ def compose(
     inputs: Mapping[str, Output],
     given: Mapping[str, Any],
     name: str | None = None,
-    attr: Mapping[str, str] | None = None,
+    attr: Mapping[str, Any] | None = None,
 ) -> Node:
     """A node that applies ``op``. Raises MXNetError naming operator, node and the user's line."""
     source = user_line()
@@ -43,7 +43,8 @@ def compose(
         raise TypeError(f"attr is a dictionary of strings, got {type(attr).__name__}")
     hidden = {key: str(given[key]) for key in HIDDEN_KEYS & given.keys()}
     own = {key: value for key, value in given.items() if key not in hidden}
-    text = {**user_texts({**(attr or {}), **hidden}), **attr_texts(op, own)}
+    asked = {key: _as_text(value) for key, value in (attr or {}).items()}
+    text = {**user_texts({**asked, **hidden}), **attr_texts(op, own)}
     name = NameManager.current.get(name, hint)
     try:
         _refuse_inputs_attributes(text)
@@ -57,6 +58,11 @@ def compose(
         by_name.get(n) or Output(_implicit_variable(op, name, n, text, source)) for n in names
     )
     return Node(op, name, text, edges, attrs, source)
+
+
+def _as_text(value: Any) -> str:
+    """A value of an operator's ``attr``: an initializer as its dump, all else as str gives it."""
+    return value.dumps() if hasattr(value, "dumps") else str(value)
 
 
 def user_texts(attr: Mapping[str, str] | None) -> dict[str, str]:

@@ -91,12 +91,14 @@ class ParameterDict:
                     "constant."
                 )
             param = self._params[full] = Constant(full, value)
+            return param
         assert isinstance(param, Constant), (
             f"Parameter '{full}' already exists but it is not a constant."
         )
         if value is not None:
             given = value.asnumpy() if isinstance(value, NDArray) else np.asarray(value)
-            assert np.array_equal(param.value.asnumpy(), given), (
+            known = param.value.asnumpy()  # in single precision, unless the value was an NDArray
+            assert np.array_equal(known, given.astype(known.dtype)), (
                 f"Constant '{full}' already exists but its value is not the given one."
             )
         return param

@@ -1,0 +1,389 @@
+"""Existing MXNet programs run unchanged; data and pictures are prepared as MXNet does it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hybridjit as mx
+from hybridjit import gluon, image, nd
+from hybridjit.compat.absent import ABSENT, why_absent
+from hybridjit.compat.placeholders import PLACEHOLDERS
+from hybridjit.gluon import data
+from hybridjit.gluon.data.vision import transforms
+
+ALIASES = """
+    import hybridjit
+    hybridjit.install_as_mxnet()
+    hybridjit.install_as_mxnet()
+    import mxnet
+    import mxnet as mx
+    from mxnet import nd, sym, gluon, init, autograd
+    import mxnet.ndarray as ndarray
+    import mxnet.symbol
+    import mxnet.initializer
+    import mxnet.gluon.model_zoo.vision as vision
+    from mxnet.gluon import nn
+    from mxnet.gluon.block import HybridBlock, SymbolBlock
+    from mxnet.gluon.nn import Dense
+    from mxnet.gluon.nn.basic_layers import BatchNorm
+    from mxnet.gluon.nn.conv_layers import MaxPool2D
+    from mxnet.gluon.parameter import Parameter
+    from mxnet.gluon.data.vision.transforms import ToTensor
+    from mxnet.ndarray.ndarray import NDArray, array
+    from mxnet.symbol.symbol import Symbol, Variable
+    from mxnet.context import cpu
+    from mxnet.base import MXNetError
+    from mxnet.contrib.ndarray import box_nms
+    from mxnet import image as img
+
+    assert mx.nd is nd is ndarray is hybridjit.nd and mxnet.symbol is hybridjit.sym is sym
+    assert HybridBlock is hybridjit.gluon.HybridBlock and SymbolBlock is gluon.SymbolBlock
+    assert NDArray is hybridjit.NDArray and array is nd.array and Symbol is hybridjit.Symbol
+    assert nn.Dense is Dense and nn.BatchNorm is BatchNorm and nn.MaxPool2D is MaxPool2D
+    assert mx.init is mxnet.initializer is init and mx.img is img and vision.__name__ == (
+        "hybridjit.gluon.model_zoo.vision"
+    )
+    assert box_nms is nd.contrib.box_nms
+    assert mx.__version__ == "1.9.1" and hybridjit.__version__ != mx.__version__
+    assert (1, 4) <= tuple(int(n) for n in mx.__version__.split(".")[:2]) < (2, 0)
+    assert hybridjit.nd.__spec__.name == "hybridjit.nd"
+    assert mx.cpu() == cpu() and "gluon" in dir(mx) and MXNetError is hybridjit.MXNetError
+    print("fine")
+"""
+
+# A file and what it has to say: MXNet's code as people write it, nothing of hybridjit in it.
+PROGRAM = """
+    import sys
+    import mxnet as mx
+    import numpy as np
+    from mxnet import autograd, gluon, lr_scheduler, nd
+    from mxnet.gluon import Trainer, nn
+    import neighbour
+
+    class Schedule(lr_scheduler.LRScheduler):
+        def __call__(self, update):
+            return 0.1
+
+    @mx.operator.register("mine")
+    class Mine(mx.operator.CustomOpProp):
+        pass
+
+    class Net(gluon.HybridBlock):
+        def __init__(self, **kwargs):
+            super(Net, self).__init__(**kwargs)
+            with self.name_scope():
+                self.body = nn.Dense(4, activation="relu")
+
+        def hybrid_forward(self, F, x):
+            return F.softmax(self.body(x))
+
+    if __name__ == "__main__":
+        net = Net()
+        net.initialize(mx.init.Xavier(), ctx=mx.cpu())
+        x = nd.array(np.ones((2, 3), dtype=np.float))
+        eager = net(x)
+        net.hybridize()
+        assert nd.abs(net(x) - eager).max().asscalar() < 1e-6
+        for use in (Trainer, Schedule, mx.optimizer.SGD):
+            try:
+                use(net.collect_params(), "sgd")
+            except mx.base.MXNetError as error:
+                assert "inference only" in str(error)
+        print(sys.argv[1:], neighbour.__name__, __name__)
+"""
+
+
+def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=cwd, capture_output=True, text=True, timeout=120
+    )
+
+
+def program(tmp_path: Path, text: str) -> str:
+    (tmp_path / "program.py").write_text(textwrap.dedent(text))
+    return str(tmp_path / "program.py")
+
+
+def test_mxnet_is_hybridjits_own_modules(tmp_path):
+    done = run(program(tmp_path, ALIASES))
+    assert done.stdout == "fine\n", done.stderr
+
+
+def test_a_program_runs_unchanged(tmp_path):
+    (tmp_path / "neighbour.py").write_text("")
+    done = run("-m", "hybridjit.run", program(tmp_path, PROGRAM), "a", "-b")
+    assert done.stdout == "['a', '-b'] neighbour __main__\n", done.stderr
+
+
+def test_a_module_runs_unchanged(tmp_path):
+    program(tmp_path, "import sys, mxnet; print(mxnet.__version__, sys.argv[1:], __name__)")
+    done = run("-m", "hybridjit.run", "-m", "program", "x", cwd=tmp_path)
+    assert done.stdout == "1.9.1 ['x'] __main__\n", done.stderr
+
+
+@pytest.mark.parametrize("arguments", [[], ["nowhere.py"], ["--what"]])
+def test_run_says_what_it_takes(arguments):
+    done = run("-m", "hybridjit.run", *arguments)
+    assert done.returncode == 2 and "hybridjit.run" in done.stderr and not done.stdout
+
+
+def test_another_mxnet_loses_unless_it_was_first(tmp_path):
+    (tmp_path / "mxnet.py").write_text("__version__ = 'other'")
+    text = """
+        import hybridjit
+        hybridjit.install_as_mxnet()
+        import mxnet
+        assert mxnet.__version__ == "1.9.1"
+    """
+    assert run(program(tmp_path, text)).returncode == 0
+    done = run(program(tmp_path, "import mxnet\n" + textwrap.dedent(text)))
+    assert "ImportError" in done.stderr and "call it before the first" in done.stderr
+
+
+UNKNOWN = """
+    import hybridjit
+    hybridjit.install_as_mxnet()
+    import mxnet as mx
+
+    def refused(statement):
+        try:
+            exec(statement)
+        except ImportError as error:
+            assert not isinstance(error, AttributeError)
+            return str(error)
+
+    # MXNet's, not here: why, and what to do.
+    for statement in ["from mxnet import npx", "import mxnet.npx", "from mxnet.nd import Custom",
+                      "from mxnet.contrib import quantization", "import mxnet.contrib.onnx"]:
+        assert "hybridjit" in refused(statement) and ":" in refused(statement), statement
+    assert not hasattr(mx, "np") and not hasattr(mx.nd, "Custom") and hasattr(mx.nd, "relu")
+    # In neither: Python's own words.
+    for statement in ["from mxnet import blob", "from mxnet.gluon.nn import Blob"]:
+        assert "cannot import name" in refused(statement), statement
+    assert "No module named 'mxnet.blob'" in refused("import mxnet.blob")
+    print("fine")
+"""
+
+
+def test_names_that_are_not_here(tmp_path):
+    done = run(program(tmp_path, UNKNOWN))
+    assert done.stdout == "fine\n", done.stderr
+
+
+def module_at(path: str):
+    return sys.modules[f"hybridjit.{path}" if path else "hybridjit"]
+
+
+def test_nothing_absent_is_present():
+    for modules, _, _ in ABSENT:
+        for path in modules:
+            present = [name for name in dir(module_at(path)) if why_absent(path, name)]
+            assert not present, f"{path}: {present} are there and listed as absent"
+
+
+@pytest.mark.parametrize("path", PLACEHOLDERS)
+def test_placeholders_can_be_derived_from_and_say_why_not(path):
+    names, reason = PLACEHOLDERS[path]
+    for name in names:
+        derived = type("Derived", (getattr(module_at(path), name),), {})
+        with pytest.raises(mx.MXNetError, match=f"{path}.{name} .*hybridjit") as error:
+            derived("sgd", learning_rate=1)
+        assert reason in str(error.value)
+
+
+class TestData:
+    def test_datasets(self):
+        pairs = data.ArrayDataset(np.arange(10), list(range(10, 20)))
+        assert pairs[3] == (3, 13) and len(pairs) == 10
+        assert data.ArrayDataset(nd.arange(4))[1] == 1.0
+        numbers = data.SimpleDataset(list(range(10)))
+        assert list(numbers.filter(lambda x: x % 2)) == [1, 3, 5, 7, 9]
+        assert [list(numbers.shard(3, i)) for i in range(3)] == [[0, 1, 2, 3], [4, 5, 6], [7, 8, 9]]
+        assert list(numbers.take(2)) == [0, 1] and len(numbers.take(None)) == 10
+        assert pairs.transform(lambda a, b: a + b)[1] == 12
+        assert pairs.transform_first(lambda a: -a, lazy=False)[2] == (-2, 12)
+        with pytest.raises(AssertionError, match="must have the same length"):
+            data.ArrayDataset(np.arange(3), [1])
+        with pytest.raises(TypeError, match="Invalid sampler type"):
+            numbers.sample(3)
+
+    @pytest.mark.parametrize(
+        "last_batch, rounds",
+        [
+            ("keep", [[[0, 1, 2], [3, 4, 5], [6]]] * 2),
+            ("discard", [[[0, 1, 2], [3, 4, 5]]] * 2),
+            ("rollover", [[[0, 1, 2], [3, 4, 5]], [[6, 0, 1], [2, 3, 4]]]),
+        ],
+    )
+    def test_batches(self, last_batch, rounds):
+        sampler = data.BatchSampler(data.SequentialSampler(7), 3, last_batch)
+        for batches in rounds:
+            assert len(sampler) == len(batches) and list(sampler) == batches
+
+    def test_loader(self):
+        pairs = data.ArrayDataset(np.arange(10.0), [nd.full((2,), i) for i in range(10)])
+        loader = data.DataLoader(pairs, 4, num_workers=2, pin_memory=True)
+        batches = list(loader)
+        assert len(loader) == len(batches) == 3 and loader is not batches
+        numbers, arrays = batches[1]
+        assert numbers.dtype == np.float64 and arrays.dtype == np.float32
+        assert arrays.asnumpy().tolist() == [[4, 4], [5, 5], [6, 6], [7, 7]]
+        shuffled = [x for batch in data.DataLoader(range(50), 7, shuffle=True) for x in batch]
+        seen = [int(x.asscalar()) for x in shuffled]
+        assert sorted(seen) == list(range(50)) != seen
+        with pytest.raises(ValueError, match="batch_size must be specified"):
+            data.DataLoader(pairs)
+        with pytest.raises(ValueError, match="shuffle must not be specified"):
+            data.DataLoader(pairs, 2, shuffle=True, sampler=data.SequentialSampler(3))
+
+
+def picture(height: int = 5, width: int = 7, dtype: str = "uint8") -> nd.NDArray:
+    """Numbers of a congruential generator, the same everywhere."""
+    count = np.arange(height * width * 3, dtype=np.int64)
+    return nd.array((count * count * 7919 + count * 104729) % 256, dtype=dtype).reshape(
+        (height, width, 3)
+    )
+
+
+class TestTransforms:
+    def test_what_imagenet_networks_take(self):
+        steps = [transforms.Resize(6, keep_ratio=True), transforms.CenterCrop(4)]
+        steps += [transforms.ToTensor(), transforms.Normalize((0.1, 0.2, 0.3), (1, 2, 4))]
+        x = picture(9, 12)
+        y = transforms.Compose([*steps, transforms.Cast("float16")])(x)
+        assert y.shape == (3, 4, 4) and y.dtype == np.float16
+        resized = nd.image.resize(x, size=(8, 6)).asnumpy()
+        expected = resized[1:5, 2:6].transpose(2, 0, 1) / 255
+        expected = (expected - np.array([0.1, 0.2, 0.3])[:, None, None]) / np.array(
+            [1, 2, 4]
+        ).reshape(3, 1, 1)
+        np.testing.assert_allclose(y.asnumpy(), expected, atol=1e-3)
+
+    def test_part_of_a_network(self):
+        net = gluon.nn.HybridSequential()
+        net.add(transforms.CropResize(1, 0, 4, 3, (6, 8)), transforms.ToTensor())
+        net.add(transforms.Normalize(0.5, 2))
+        x = nd.stack(picture(), picture())
+        eager = net(x)
+        net.hybridize()
+        assert eager.shape == (2, 3, 8, 6)
+        np.testing.assert_allclose(net(x).asnumpy(), eager.asnumpy(), rtol=1e-6)
+
+    def test_functions_are_transforms_too(self):
+        assert transforms.Compose([lambda x: x + 1, lambda x: x * 2])(nd.ones((1,))).asscalar() == 4
+
+
+# Rows of the second channel of picture() in another (width, height): what MXNet 1.9.1 gave.
+RESIZED = [
+    (0, (3, 4), [[8, 110, 12], [2, 172, 142], [106, 88, 126], [64, 114, 220]]),
+    (1, (3, 4), [[71, 82, 172], [176, 83, 155], [136, 90, 100], [102, 101, 157]]),
+    (2, (3, 4), [[69, 82, 185], [212, 83, 158], [148, 89, 70], [84, 101, 159]]),
+    (3, (3, 4), [[70, 80, 162], [143, 115, 159], [122, 121, 126], [123, 156, 153]]),
+    (4, (3, 4), [[65, 80, 189], [215, 86, 159], [145, 92, 59], [71, 99, 154]]),
+    (0, (5, 2), [[8, 84, 110, 12, 144], [106, 250, 88, 126, 70]]),
+    (1, (5, 2), [[43, 174, 62, 134, 180], [86, 132, 75, 163, 123]]),
+    (
+        2,
+        (9, 2),
+        [[0, 141, 219, 139, 53, 92, 159, 189, 175], [74, 82, 126, 133, 66, 198, 159, 89, 121]],
+    ),
+    (
+        3,
+        (9, 6),
+        [
+            [8, 62, 95, 107, 86, 23, 87, 167, 226],
+            [3, 150, 188, 145, 60, 108, 148, 175, 179],
+            [64, 194, 193, 119, 101, 128, 122, 138, 199],
+            [89, 165, 154, 99, 105, 155, 110, 102, 182],
+            [77, 100, 123, 131, 72, 190, 142, 103, 129],
+            [132, 101, 157, 229, 106, 159, 175, 169, 142],
+        ],
+    ),
+    (
+        4,
+        (2, 9),
+        [
+            [80, 89],
+            [147, 138],
+            [247, 183],
+            [255, 139],
+            [228, 63],
+            [160, 62],
+            [124, 121],
+            [122, 173],
+            [133, 196],
+        ],
+    ),
+]
+
+
+class TestImage:
+    @pytest.mark.parametrize("method, size, expected", RESIZED)
+    def test_resized_as_mxnet_does(self, method, size, expected):
+        resized = image.imresize(picture(), *size, method)
+        assert resized[:, :, 1].asnumpy().tolist() == expected
+
+    def test_crops(self):
+        x = picture()
+        cropped, place = image.center_crop(x, (3, 2))
+        assert place == (2, 1, 3, 2)
+        assert (cropped.asnumpy() == x.asnumpy()[1:3, 2:5]).all()
+        enlarged, place = image.center_crop(x, (10, 3))
+        assert enlarged.shape == (3, 10, 3) and place == (0, 1, 7, 2)
+        assert image.scale_down((7, 5), (10, 20)) == (2, 5)
+        assert image.random_crop(x, (3, 3))[0].shape == (3, 3, 3)
+
+    @pytest.mark.parametrize("size, expected", [((10, 20), (13, 26)), ((47, 33), (18, 13))])
+    def test_the_short_side(self, size, expected):
+        assert image.resize_short(nd.zeros((*size, 3)), 13).shape == (*expected, 3)
+
+    @pytest.mark.parametrize(
+        "kind, row",
+        [
+            (0, [9, 9, 9, 9]),
+            (1, [0, 0, 3, 3]),
+            (2, [0, 0, 3, 3]),
+            (3, [9, 6, 9, 6]),
+            (4, [9, 6, 9, 6]),
+        ],
+    )
+    def test_borders(self, kind, row):
+        x = nd.arange(12).reshape((2, 2, 3))
+        bordered = image.copyMakeBorder(x, 1, 1, 1, 1, kind, 9)
+        assert bordered.shape == (4, 4, 3) and bordered[0, :, 0].asnumpy().tolist() == row
+
+    def test_normalized_in_place(self):
+        x = nd.ones((2, 2, 3))
+        assert image.color_normalize(x, nd.array([1, 2, 3]), nd.array([1, 2, 4])) is x
+        assert x[0, 0].asnumpy().tolist() == [0, -0.5, -0.5]
+
+    def test_what_is_no_picture(self, tmp_path):
+        with pytest.raises(ValueError, match="bytes, bytearray or numpy.ndarray"):
+            image.imdecode("text")
+        with pytest.raises(mx.MXNetError, match="empty"):
+            image.imdecode(b"")
+        with pytest.raises(mx.MXNetError, match="nowhere.jpg"):
+            image.imread(str(tmp_path / "nowhere.jpg"))
+
+    def test_without_a_decoder(self, monkeypatch):
+        for name in ("cv2", "PIL", "PIL.Image"):
+            monkeypatch.setitem(sys.modules, name, None)
+        with pytest.raises(mx.MXNetError, match="pip install pillow"):
+            image.imdecode(b"\x89PNG")
+
+
+def test_downloads_are_left_to_the_user(tmp_path):
+    url, file = "https://example.org/net.params", tmp_path / "net.params"
+    with pytest.raises(mx.MXNetError, match="fetch https.* and put it at .*net.params"):
+        gluon.utils.download(url, path=str(tmp_path))
+    file.write_bytes(b"abc")
+    sha1 = "a9993e364706816aba3e25717850c26c9cd0d89d"
+    assert gluon.utils.download(url, path=str(tmp_path), sha1_hash=sha1) == str(file)
+    with pytest.raises(mx.MXNetError, match="is not the file"):
+        gluon.utils.download(url, path=str(file), sha1_hash="0" * 40)
