@@ -24,6 +24,9 @@ from .creation import onehot_encode as onehot_encode
 from .creation import ones as ones
 from .creation import waitall as waitall
 from .creation import zeros as zeros
+from .dlpack import from_dlpack as from_dlpack
+from .dlpack import to_dlpack_for_read as to_dlpack_for_read
+from .dlpack import to_dlpack_for_write as to_dlpack_for_write
 from .ndarray import NDArray as NDArray
 from .ndarray import add as add
 from .ndarray import divide as divide
@@ -1140,7 +1143,7 @@ def log_softmax(
     axis: int = -1,
     temperature: float | None = None,
     dtype: Any = None,
-    use_length: bool | None = False,
+    use_length: bool = False,
     out: Any = ...,
     name: str | None = ...,
     **kwargs: Any,
@@ -1626,7 +1629,7 @@ def softmax(
     axis: int = -1,
     temperature: float | None = None,
     dtype: Any = None,
-    use_length: bool | None = False,
+    use_length: bool = False,
     out: Any = ...,
     name: str | None = ...,
     **kwargs: Any,
@@ -1643,7 +1646,7 @@ def softmin(
     axis: int = -1,
     temperature: float | None = None,
     dtype: Any = None,
-    use_length: bool | None = False,
+    use_length: bool = False,
     out: Any = ...,
     name: str | None = ...,
     **kwargs: Any,

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..context import Context, current_context
-from ..errors import MXNetError
-from ..errors import ShapeError
+from ..errors import MXNetError, ShapeError
 from ..ops.registry import lookup
 from ..types import FLOAT32, shape_text
 from .memory import converted, dtype_of

@@ -815,7 +815,7 @@ def log_softmax(
     axis: int = -1,
     temperature: float | None = None,
     dtype: Any = None,
-    use_length: bool | None = False,
+    use_length: bool = False,
     name: str | None = ...,
     **kwargs: Any,
 ) -> Symbol: ...
@@ -1207,7 +1207,7 @@ def softmax(
     axis: int = -1,
     temperature: float | None = None,
     dtype: Any = None,
-    use_length: bool | None = False,
+    use_length: bool = False,
     name: str | None = ...,
     **kwargs: Any,
 ) -> Symbol: ...
@@ -1219,7 +1219,7 @@ def softmin(
     axis: int = -1,
     temperature: float | None = None,
     dtype: Any = None,
-    use_length: bool | None = False,
+    use_length: bool = False,
     name: str | None = ...,
     **kwargs: Any,
 ) -> Symbol: ...
