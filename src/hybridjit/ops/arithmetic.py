@@ -3,19 +3,20 @@
 ``elemwise_add`` takes equal shapes, ``broadcast_add`` NumPy's, ``_plus_scalar`` an attribute
 ``scalar`` for the right operand and ``_rminus_scalar`` one for the left. Operands have one type,
 which the result keeps; comparisons give 0 and 1 in it. A scalar is first converted to that type
-(1.5 is 1 beside integers); bool operands of scalar forms count as int64.
+(1.5 is 1 beside integers); bool operands of scalar forms count as int64. With ``is_int`` False
+integers and bools count as float64, and the scalar keeps its fraction.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
+from functools import reduce, wraps
 from typing import Any
 
 import numpy as np
 
 from ..errors import ShapeError
-from ..types import INT64, TensorType, merge_dtypes, merge_shapes
+from ..types import FLOAT32, FLOAT64, INT64, TensorType, merge_dtypes, merge_shapes
 from .casting import exactly, in_floating, on_integers, scalar_of
 from .pointwise import indicator, refuse_bool, same_number
 from .registry import Kind, register
@@ -31,30 +32,38 @@ def broadcast_number(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Type
 
 
 def with_scalar_type(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
-    """The result has the operand's type, int64 for bool."""
+    """The result has the operand's type, changed as by :func:`_number_type`."""
     (data,), out = ins, outs[0] if outs else TensorType(None, None)
     shape = merge_shapes(data.shape, out.shape)
-    dtype = INT64 if data.dtype is not None and data.dtype.kind == "b" else data.dtype
+    dtype = None if data.dtype is None else _number_type(data.dtype, attrs["is_int"])
     dtype = merge_dtypes(dtype, out.dtype)
     taken = dtype if data.dtype is None else data.dtype
     return (TensorType(shape, taken),), (TensorType(shape, dtype),)
 
 
+def _number_type(dtype: np.dtype, is_int: bool) -> np.dtype:
+    """What the operand of a scalar form counts as: bool as int64, and neither bools nor integers
+    as whole where the scalar is not (``is_int`` False)."""
+    if dtype.kind == "f":
+        return dtype
+    if not is_int:
+        return FLOAT64
+    return INT64 if dtype.kind == "b" else dtype
+
+
 def _scalar_form(ref: Formula, is_reversed: bool) -> Formula:
+    @wraps(ref)
     def with_scalar(data: np.ndarray, *, scalar: float, is_int: bool) -> np.ndarray:
-        number = data.astype(INT64) if data.dtype.kind == "b" else data
+        number = data.astype(_number_type(data.dtype, is_int), copy=False)
         other = scalar_of(scalar, number.dtype)
         return ref(other, number) if is_reversed else ref(number, other)
 
     return with_scalar
 
 
-def _scalar_code(code: Formula | None, is_reversed: bool) -> Formula | None:
-    if code is None:
-        return None
-
+def _scalar_code(code: Formula, is_reversed: bool) -> Formula:
     def with_scalar(b: Any, x: Any, *, scalar: float, is_int: bool) -> Any:
-        other = b.const(scalar)
+        other = b.scalar(scalar)
         return code(b, other, x) if is_reversed else code(b, x, other)
 
     return with_scalar
@@ -62,14 +71,13 @@ def _scalar_code(code: Formula | None, is_reversed: bool) -> Formula | None:
 
 def _register(names: str, inputs: str, attrs: str, **fields: Any) -> None:
     name, _, aliases = names.partition(" ")
-    kind = Kind.HOST if fields["scalar"] is None else Kind.POINTWISE
-    register(name, inputs, attrs, kind=kind, aliases=aliases, **fields)
+    register(name, inputs, attrs, kind=Kind.POINTWISE, aliases=aliases, **fields)
 
 
 def operation(
     doc: str,
     ref: Formula,
-    code: Formula | None,
+    code: Formula,
     *,
     strict: str,
     twin: str,
@@ -96,9 +104,15 @@ def operation(
 
 
 def _quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Whole quotient towards zero; NumPy's goes down. 0 for a zero divisor."""
+    """Whole quotient towards zero; NumPy's goes down. For a zero divisor infinity's integer."""
     down = np.floor_divide(a, b)
-    return down + ((np.remainder(a, b) != 0) & ((a < 0) != (b < 0)))
+    whole = down + ((np.remainder(a, b) != 0) & ((a < 0) != (b < 0)))
+    return np.where(b == 0, scalar_of(np.inf, whole.dtype), whole)
+
+
+def _single_power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Of integers, as MXNet has it: in single precision, so no more than 24 bits are exact."""
+    return np.power(a.astype(FLOAT64), b.astype(FLOAT64)).astype(FLOAT32)
 
 
 @on_integers(np.remainder)
@@ -147,7 +161,7 @@ operation(
 operation(
     "Remainder with the divisor's sign, 0 for divisor 0.",
     _modulo,
-    None,
+    lambda b, x, y: b.mod(x, y),
     domain=(0.5, 4.0),
     strict="_mod _Mod",
     twin="broadcast_mod",
@@ -156,8 +170,8 @@ operation(
 )
 operation(
     "Power.",
-    in_floating(np.power),
-    None,
+    on_integers(_single_power)(np.power),
+    lambda b, x, y: b.power(x, y),
     domain=(0.2, 3.0),
     strict="_power _Power",
     twin="broadcast_power",
@@ -183,7 +197,7 @@ operation(
 operation(
     "sqrt(a^2 + b^2).",
     in_floating(np.hypot),
-    None,
+    lambda b, x, y: b.hypot(x, y),
     strict="_hypot _Hypot",
     twin="broadcast_hypot",
     scalar="_hypot_scalar _HypotScalar",

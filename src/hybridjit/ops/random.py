@@ -169,8 +169,7 @@ def _sample_type(
         params = merge(params, t)
     if any(size < 1 for size in shape):
         raise ShapeError(f"the number of draws is positive, got {shape_text(shape)}")
-    floating = params.dtype if params.dtype is not None and params.dtype.kind == "f" else FLOAT32
-    result = TensorType(params.dims + shape, dtype or floating)
+    result = TensorType(params.dims + shape, dtype or FLOAT32)
     require_float("a random draw", result)
     return result
 
@@ -331,7 +330,8 @@ def multinomial(data: np.ndarray, *, shape: Shape, get_prob: bool, dtype: np.dty
     count = int(np.prod(shape))
     level = _generator.random((len(rows), count)) * total[:, -1:]
     chosen = [np.searchsorted(t, u, side="right") for t, u in zip(total, level)]
-    places = np.minimum(np.array(chosen).reshape(len(rows), count), data.shape[-1] - 1)
+    chosen = np.array(chosen, np.int64)
+    places = np.minimum(chosen.reshape(len(rows), count), data.shape[-1] - 1)
     size = data.shape[:-1] + shape or (1,)
     drawn = convert(places.reshape(size), dtype)
     if not get_prob:
