@@ -20,7 +20,6 @@ _ENGINE = (
     "concerns CUDA or MXNet's own engine and build, which hybridjit does not have: leave it out"
 )
 _PROFILER = "measures MXNet's engine: use the command `hybridjit profile`, or HYBRIDJIT_TIMING=1"
-_TESTS = "is of MXNet's own test code, which hybridjit does not have: use numpy.testing"
 _CELLS = "is of MXNet's older interface for recurrent networks: use gluon.rnn"
 _TRAINS = "is a step of training, and hybridjit does inference only: train with MXNet"
 _INTEGER = "is of int8 networks, which hybridjit does not run: use the float32 network"
@@ -53,7 +52,6 @@ ABSENT: list[tuple[list[str], list[str], str]] = [
     (["runtime"], ["Feature", "Features", "feature_list"], _ENGINE),
     (["context"], ["gpu_memory_info"], _ENGINE),
     ([""], ["profiler"], _PROFILER),
-    ([""], ["test_utils"], _TESTS),
     ([""], ["rnn"], _CELLS),
     (["", "contrib"], ["onnx"], _ONNX),
     ([""], ["executor_manager"], _TRAINS),
