@@ -251,7 +251,7 @@ class MSRAPrelu(Xavier):
     """He et al. (1502.01852): Gaussian with magnitude 2 / (1 + slope**2)."""
 
     def __init__(self, factor_type: str = "avg", slope: float = 0.25) -> None:
-        super().__init__("gaussian", factor_type, 2.0 / (1 + slope**2))
+        super().__init__("gaussian", factor_type, 2.0 / (1 + float(slope) ** 2))
         self._kwargs = {"factor_type": factor_type, "slope": slope}
 
 

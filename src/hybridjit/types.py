@@ -121,9 +121,10 @@ def require_possible(types: Iterable[TensorType]) -> None:
     Sizes beside a zero count too: NumPy multiplies them without it.
     """
     for t in types:
-        if t.dtype is None or not t.is_known:
+        if t.shape is None or len(t.shape) == 0:
             continue
-        if product(tuple(d for d in t.dims if d)) * t.dtype.itemsize >= _LARGEST:
+        itemsize = 1 if t.dtype is None else t.dtype.itemsize
+        if product(tuple(d for d in t.shape if d)) * itemsize >= _LARGEST:
             raise ShapeError(f"{t} is larger than any memory")
 
 

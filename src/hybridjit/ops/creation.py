@@ -107,6 +107,8 @@ def _range_count(start: float, stop: float | None, step: float, repeat: int) -> 
     first, last = (0.0, start) if stop is None else (start, stop)
     if step == 0:
         raise AttributeValueError("arange's step cannot be 0")
+    if not all(map(math.isfinite, (first, last, step))):
+        raise AttributeValueError(f"arange cannot go from {first:g} to {last:g} by {step:g}")
     if repeat < 1:
         raise AttributeValueError(f"arange's repeat is positive, got {repeat}")
     if not (first < last if step > 0 else first > last):

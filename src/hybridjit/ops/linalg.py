@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import MXNetError, ShapeError
+from ..errors import DTypeError, MXNetError, ShapeError
 from ..types import PartialShape, Shape, TensorType, shape_text
 from .matmul import batched_product, multiply
 from .registry import Kind, register
@@ -22,6 +22,8 @@ def _matrices(what: str, *operands: TensorType) -> None:
     """Raises unless all operands are batches of floating matrices of one dtype and rank."""
     same_dtype(*operands)
     require_float(what, operands[0])
+    if operands[0].dtype == np.float16:
+        raise DTypeError(f"{what} takes float32 and float64 only, got float16")
     if any(t.ndim < 2 or t.ndim != operands[0].ndim for t in operands):
         raise ShapeError(
             f"{what} takes operands of one rank, 2 or more, got "
@@ -124,6 +126,8 @@ register(
 @forward
 def _infer_khatri_rao(*operands: TensorType, num_args: int) -> TensorType:
     """(product of the rows, columns)."""
+    if not operands:
+        raise MXNetError("khatri_rao takes at least one matrix, got none")
     same_dtype(*operands)
     require_float("khatri_rao", operands[0])
     if any(t.ndim != 2 or t.dims[1] != operands[0].dims[1] for t in operands):

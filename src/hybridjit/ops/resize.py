@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import AttributeValueError, ShapeError
+from ..errors import AttributeValueError, MXNetError, ShapeError
 from ..types import Shape, TensorType, shape_text
 from .casting import widened
 from .deconv import DECONVOLUTION
@@ -55,6 +55,8 @@ def _infer_upsampling(
     """The first input's spatial sizes times scale; every input is brought to that size."""
     if scale < 1:
         raise AttributeValueError(f"scale must be at least 1, got {scale}")
+    if not ins:
+        raise MXNetError("UpSampling takes at least one image, got none")
     if sample_type == "bilinear":
         if ins[0].shape is None:
             return ins, outs
@@ -231,9 +233,11 @@ def _adaptive(data: np.ndarray, *, output_size: Shape) -> np.ndarray:
     x = widened(data)
     for axis, count in zip((2, 3), _adaptive_sizes(output_size)):
         size = data.shape[axis]
-        bins = [(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
-        parts = [np.take(x, range(a, b), axis).mean(axis, keepdims=True) for a, b in bins]
-        x = np.concatenate(parts, axis)
+        bins = ((i * size // count, -(-(i + 1) * size // count)) for i in range(count))
+        means = np.empty((*x.shape[:axis], count, *x.shape[axis + 1 :]), x.dtype)
+        for i, (a, b) in enumerate(bins):
+            np.moveaxis(means, axis, 0)[i] = np.take(x, range(a, b), axis).mean(axis)
+        x = means
     return x.astype(data.dtype, copy=False)
 
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -171,12 +172,18 @@ def _histogram_types(data: TensorType, *bins: TensorType, **attrs: Any) -> Types
         if bins[0].ndim != 1 or bins[0].size < 2:
             raise ShapeError(f"bins takes 2 edges or more on one axis, got {bins[0]}")
         count = bins[0].size - 1
-    elif count < 1 or attrs["range"] is None or len(attrs["range"]) != 2:
+    elif count < 1 or not _is_range(attrs["range"]):
         raise AttributeValueError(
-            f"histogram takes bin_cnt >= 1 and a range of two numbers, got {count} and "
+            f"histogram takes bin_cnt >= 1 and a range of two ascending numbers, got {count} and "
             f"{attrs['range']}"
         )
     return TensorType((count,), INT64), TensorType((count + 1,), data.dtype)
+
+
+def _is_range(range_: tuple[float, ...] | None) -> bool:
+    if range_ is None or len(range_) != 2:
+        return False
+    return range_[0] <= range_[1] and all(map(math.isfinite, range_))
 
 
 def histogram(data: np.ndarray, *bins: np.ndarray, **attrs: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -203,6 +210,8 @@ register(
 
 
 def _index_axes(data: Shape, axes: Shape | None) -> tuple[int, ...]:
+    if not data:
+        raise ShapeError("index_array takes an array with axes, got a scalar")
     return tuple(
         normalized_axis(a, len(data)) for a in (range(len(data)) if axes is None else axes)
     )
@@ -211,7 +220,7 @@ def _index_axes(data: Shape, axes: Shape | None) -> tuple[int, ...]:
 def index_array(data: np.ndarray, *, axes: Shape | None) -> np.ndarray:
     chosen = _index_axes(data.shape, axes)
     grid = np.indices(data.shape, np.int64)
-    return np.stack([grid[a] for a in chosen], axis=-1)
+    return np.ascontiguousarray(np.moveaxis(grid[list(chosen)], 0, -1))
 
 
 register(

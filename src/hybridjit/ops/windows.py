@@ -101,7 +101,12 @@ def is_channel_last(layout: str | None, rank: int) -> bool:
 
 
 def check_rank(shape: PartialShape, rank: int) -> None:
-    """Raises ShapeError unless ``shape`` is a batch, channels and ``rank`` spatial axes."""
+    """Raises ShapeError unless ``shape`` is a batch, channels and ``rank`` spatial axes.
+
+    AttributeValueError for a window that no operator has.
+    """
+    if not 1 <= rank <= 3:
+        raise AttributeValueError(f"a window has 1 to 3 sizes, got {rank}")
     if len(shape) != rank + 2:
         axes = ("x", "y-x", "depth-y-x")[rank - 1]
         raise ShapeError(

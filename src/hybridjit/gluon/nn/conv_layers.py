@@ -42,6 +42,8 @@ class _AnyConv(HybridBlock):
         self._in_channels = in_channels
         self._op_name = op_name or type(self).op_name
         groups, adj = sizes.pop("num_group"), sizes.pop("adj", None)
+        if groups < 1:
+            raise ValueError(f"groups is at least 1, got {groups}")
         count = len(layout) - 2
         full = {name: per_axis(value, count) for name, value in sizes.items()}
         assert len(full["kernel"]) == count, (

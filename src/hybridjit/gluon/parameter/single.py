@@ -81,6 +81,8 @@ class Parameter:
         self.wd_mult = wd_mult
         self.init = init
         self._shape = (shape,) if isinstance(shape, int) else shape
+        if self._shape is not None and any(not _is_size(size) for size in self._shape):
+            raise TypeError(f"the shape of parameter {name} is whole numbers, got {shape!r}")
         self._dtype = dtype
         self._allow_deferred_init = allow_deferred_init
         self._differentiable = differentiable
@@ -405,6 +407,10 @@ class _Value(Initializer):
 
     def dumps(self) -> str:
         return f"Constant_{self._name}"
+
+
+def _is_size(size: Any) -> bool:
+    return isinstance(size, (int, np.integer))
 
 
 def is_known(shape: Sequence[int] | None) -> bool:

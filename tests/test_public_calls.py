@@ -1,0 +1,151 @@
+"""Public functions with wrong types and shapes: only documented exceptions, raised on purpose.
+
+``tools/fuzz_calls.py`` makes millions of these calls; what it found stands here by name.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hybridjit as mx
+from calls import PACKAGE, call_case, complaint, is_on_purpose
+from hybridjit import gluon, nd, sym
+from hybridjit.errors import (
+    AttributeValueError,
+    DTypeError,
+    InternalError,
+    MXNetError,
+    ShapeError,
+)
+from hybridjit.gluon import nn
+from reading import address_space
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
+from fuzz_calls import MEMORY, attempt, quietly  # noqa: E402
+
+ONES, IMAGE = nd.ones((2, 3)), nd.ones((2, 4, 5, 5))
+
+
+@pytest.mark.parametrize("first", range(0, 10_000, 2500))
+def test_calls_at_random(first: int):
+    refused = 0
+    with quietly(), address_space(MEMORY):
+        for number in range(first, first + 2500):
+            wrong, error = attempt(number)
+            assert not wrong, f"{wrong}\npython tools/fuzz_calls.py --replay {number}"
+            refused += error is not None
+    assert 1000 < refused < 2400
+
+
+def test_calls_are_of_many_kinds():
+    names = {call_case(number).name for number in range(6000)}
+    assert len(names) > 700
+    for start in ("nd.", "sym.", "NDArray.", "Symbol.", "gluon.", "init.", "hybridjit"):
+        assert any(name.startswith(start) for name in names), start
+
+
+FOUND: dict[str, tuple[Callable[[], object], type[BaseException], str]] = {
+    "more than memory": (lambda: nd.tile(ONES, reps=(2**30, 2**30)), ShapeError, "memory"),
+    "linalg in float16": (
+        lambda: nd.linalg.inverse(nd.ones((2, 2), dtype="float16")), DTypeError, "float16"),
+    "no operand": (lambda: nd.khatri_rao(), MXNetError, "at least one"),
+    "no image": (
+        lambda: nd.UpSampling(scale=1, sample_type="nearest"), MXNetError, "at least one"),
+    "a window of four": (
+        lambda: nd.Pooling(IMAGE, kernel=(1, 1, 1, 1)), MXNetError, "1 to 3 sizes"),
+    "an endless range": (
+        lambda: nd.arange(float("inf")), AttributeValueError, "arange"),
+    "bins without width": (
+        lambda: nd.histogram(ONES, bins=3, range=(3, 2)), MXNetError, "ascending"),
+    "indices of a scalar": (
+        lambda: nd.contrib.index_array(nd.array(np.ones(()))), ShapeError, "scalar"),
+    "channels of a row": (
+        lambda: nd.SoftmaxOutput(nd.ones((3,)), nd.ones((3,)), multi_output=True),
+        ShapeError, "axis 1"),
+    "a negative scale": (
+        lambda: nd.random.normal(0, -1, shape=(2,)), MXNetError, "scale"),
+    "a range without end": (
+        lambda: nd.random.uniform(0, float("inf"), shape=(2,)), MXNetError, "range"),
+    "no groups": (lambda: nn.Conv2D(4, 3, groups=0), ValueError, "groups"),
+    "no slices": (lambda: gluon.utils.split_data(ONES, 0), ValueError, "num_slice"),
+    "a file by number": (lambda: gluon.utils.check_sha1(True, "0"), TypeError, "file's name"),
+    "a shape of text": (
+        lambda: gluon.Parameter("p", shape=("a",)), TypeError, "whole numbers"),
+    "a name of numbers": (lambda: sym.relu(sym.var("x"), name=np.ones(2)), TypeError, "name"),
+    "attributes of bytes": (
+        lambda: sym.relu(sym.var("x"), attr=b"ab"), TypeError, "dictionary"),
+    "a device of lists": (lambda: nd.relu(ONES, ctx=["cpu"]), MXNetError, "device"),
+    "a device of four": (lambda: nd.relu(ONES, ctx=(2, 4, 5, 5)), MXNetError, "device"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", FOUND)
+def test_what_was_found(what: str):
+    call, kind, words = FOUND[what]
+    with pytest.raises(kind, match=words) as caught:
+        call()
+    assert is_on_purpose(caught.value)
+
+
+def test_what_was_found_and_is_allowed():
+    assert nd.contrib.index_array(ONES, axes=()).shape == (2, 3, 0)
+    empty = nd.sample_multinomial(nd.ones((0, 3)), get_prob=True)
+    assert [array.shape for array in empty] == [(0,), (0,)] or empty[0].size == 0
+    wide = nd.contrib.AdaptiveAvgPooling2D(IMAGE, output_size=(7, 2))
+    assert wide.shape == (2, 4, 7, 2) and (wide.asnumpy() == 1).all()
+
+
+def test_no_call_closes_what_is_open():
+    os.fstat(1), os.fstat(2)
+    for function in (nd.load, sym.load, mx.model.load_params):
+        with pytest.raises((TypeError, MXNetError, ValueError)):
+            function(*([1] if function is not mx.model.load_params else [1, 0]))
+    os.fstat(1), os.fstat(2)
+
+
+# --- the judge itself ---
+
+
+def raised_by(function: Callable[[], object]) -> BaseException:
+    try:
+        function()
+    except BaseException as error:
+        return error
+    raise AssertionError("nothing was raised")
+
+
+def test_what_breaks_inside_is_told_from_what_is_raised():
+    """The same type, once by a raise of this package and once by what it calls."""
+    raised = raised_by(lambda: nd.save(3, ONES))
+    broke = raised_by(lambda: nn.Dense("a", in_units=[]))
+    assert "raise" in Path(PACKAGE, "io", "nd_files.py").read_text()
+    assert isinstance(raised, TypeError) and is_on_purpose(raised)
+    inside = raised_by(lambda: mx.types.product(("a", None)))
+    assert isinstance(inside, TypeError) and not is_on_purpose(inside)
+    assert complaint(inside, strict=True) and not complaint(inside, strict=False)
+    assert broke is not None
+
+
+FOREIGN = [ZeroDivisionError(), OverflowError(), RecursionError(), InternalError("x")]
+
+
+@pytest.mark.parametrize("error", FOREIGN, ids=lambda error: type(error).__name__)
+def test_foreign_exceptions_are_complaints(error: Exception):
+    def fail() -> None:
+        raise error
+
+    assert complaint(raised_by(fail), strict=False)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timer")
+def test_the_timer_is_off_afterwards():
+    with quietly():
+        attempt(1)
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
