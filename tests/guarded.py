@@ -23,6 +23,7 @@ from compiling import assert_near, call, compiled, run_reference, var
 from hybridjit.codegen.call import Address, Argument, Call, Flag, Packed, Scratch, Shared
 from hybridjit.ir.plan import Step, View
 from hybridjit.runtime.executable import Executable
+from hybridjit.types import DTYPE_NAMES
 from neighbours import (
     LAYERS,
     TAILS,
@@ -167,15 +168,38 @@ def networks() -> Iterator[tuple[str, Network]]:
         yield f"weights that vary {size}", varying._replace(params=[])
         filters = network(conv(size, num_group=size), (1, size, 4, 5))
         yield f"filters that vary {size}", filters._replace(params=[])
+        lengths = call("softmax", var("x"), var("n"), use_length=True, axis=1)
+        given = {"x": np.ones((2, 4, size), np.float32), "n": np.ones((2, size), np.int32)}
+        yield f"lengths {size}", Network([lengths], given, [])
         yield f"norm {size}", network(layer("InstanceNorm", var("w"), var("b")), (1, 2, size))
         yield f"length {size}", network(layer("L2Normalization", mode="channel"), (1, 2, size))
         for number, net in enumerate(by_index(size)):
             yield f"by index {number} {size}", net
+        for dtype in DTYPE_NAMES:
+            yield f"{dtype} {size}", of_type(dtype, size)
         for mode in ("lstm", "gru", "rnn_relu"):
             yield f"{mode} {size}", network(recurrent(mode, size), (2, 7, 3))
     for seed in range(10):
         case = random_graph(seed)
         yield f"random {seed}", Network(case.outputs, case.arrays, case.params)
+
+
+def of_type(dtype: str, size: int) -> Network:
+    """Conversion, a border, elements backwards, and reductions along and across."""
+    x = var("x")
+    border = {"mode": "reflect", "before": (0, 2, 1), "after": (0, 0, 2), "value": 0.0}
+    outputs = [
+        call("Cast", call("reverse", x, axis=2), dtype="float16", name="half"),
+        call("Cast", call("transpose", x, axes=(0, 2, 1)), dtype="int32", name="whole"),
+        call("_pad_axes", x, **border),
+        call("sum", x, axis=2, name="along"),
+        call("max", x, axis=(0, 1), name="across"),
+        call("min", call("transpose", x, axes=(2, 1, 0)), axis=1, name="turned"),
+    ]
+    if dtype != "bool":
+        outputs.append(call("argmax", x, axis=1))
+    values = np.random.default_rng(size).uniform(0, 100, (2, 3, size))
+    return Network(outputs, {"x": values.astype(dtype)}, [])
 
 
 def by_index(size: int) -> Iterator[Network]:

@@ -296,6 +296,9 @@ def softmaxes() -> None:
     add("softmax", np.array([[1000.0, -1000, 0], [-np.inf] * 3, [0, -np.inf, 1]], np.float32))
     add("softmax", (3, 5), ints(0, 2, 9), use_length=True)
     add("softmax", (2, 5, 3), ints([1, 2, 3], [0, 5, 4], dtype="int64"), use_length=True, axis=1)
+    add("softmax", (3, 35), ints(0, 20, 99), use_length=True, temperature=2.0)
+    lengths = np.arange(36).reshape(2, 18) % 7
+    add("softmax", (2, 5, 18), lengths.astype("int32"), use_length=True, axis=1)
     bad("softmax", (2, 3), (2,), error=DTypeError, says="integer types", use_length=True)
     bad("softmax", (2, 3), ints(1, 2, 3), error=ShapeError, says="(3)", use_length=True)
 

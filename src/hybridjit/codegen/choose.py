@@ -143,9 +143,11 @@ def _choose_softmax(step: Step, setting: Setting) -> tuple[Call, ...]:
     axis = anchor.attrs["axis"] % len(anchor.shape)
     inner = product(anchor.shape[axis + 1 :])
     assert anchor.op is not None
-    spec = SoftmaxSpec(how=anchor.op.name, size=anchor.shape[axis], inner=inner)
+    views = views_of(step, anchor.inputs)
+    length = views[1].dtype.name if len(views) > 1 else ""
+    spec = SoftmaxSpec(anchor.op.name, anchor.shape[axis], inner, length)
     rows = product(anchor.shape[:axis])
-    args = (Address(step.reads[0]), Address(step.writes[0]), rows)
+    args: tuple[Argument, ...] = (*map(Address, (*views, step.writes[0])), rows)
     return (Call(spec, args, 10 * product(anchor.shape)),)
 
 

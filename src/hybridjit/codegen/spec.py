@@ -307,6 +307,25 @@ class MatmulSpec(KernelSpec):
 
 
 @dataclass(frozen=True)
+class PadSpec(KernelSpec):
+    """A border around every axis but the first; arguments: x, y, count of the first axis.
+
+    inp, out, before  sizes of x and y, and the border before x, of the axes after the first
+    x, y   strides of all axes; ``value`` are the bits of the border's value, as ``dtype``
+    """
+
+    mode: str
+    inp: Ints
+    out: Ints
+    before: Ints
+    x: Ints
+    y: Ints
+    dtype: str
+    value: int = 0
+    kind = "pad"
+
+
+@dataclass(frozen=True)
 class ReduceSpec(KernelSpec):
     """A reduction of [row, *kept, *reduced] to [row, *kept]; arguments: x, y, rows.
 
@@ -318,19 +337,6 @@ class ReduceSpec(KernelSpec):
     """
 
     how: str
-    size: int
-    inner: int
-    kind = "reduce"
-
-
-@dataclass(frozen=True)
-class SoftmaxSpec(KernelSpec):
-    """Softmax over ``size`` elements, ``step`` apart; arguments: x, y, rows.
-
-    A row is ``size`` x ``inner`` elements: inner 1 has the vectors along the axis, else across it.
-    """
-
-    how: str
     along: bool
     kept: Ints
     reduced: Ints
@@ -339,9 +345,24 @@ class SoftmaxSpec(KernelSpec):
     dtype: str = "float32"
     result: str = ""
     sums: str = ""
-    kind = "softmax"
+    kind = "reduce"
+
     @property
     def count(self) -> int:
         """Elements that make one result."""
         return product(self.reduced)
 
+
+@dataclass(frozen=True)
+class SoftmaxSpec(KernelSpec):
+    """Softmax over ``size`` elements, ``inner`` apart; arguments: x, [length,] y, rows.
+
+    A row is ``size`` x ``inner`` elements: inner 1 has the vectors along the axis, else across it.
+    length  the element type of the lengths, one for each column, if there are any
+    """
+
+    how: str
+    size: int
+    inner: int
+    length: str = ""
+    kind = "softmax"

@@ -13,6 +13,7 @@ from typing import Any
 from ..ir.graph import Use, Value, make
 from ..ir.rewrite import Match, Replacement, rule
 from ..ops.resize import bilinear_attrs
+from ..types import FLOAT32, FLOAT64
 from .moves import cut, reshaped, transposed
 
 
@@ -78,14 +79,15 @@ def scaled_by_length(value: Value, match: Match) -> Replacement:
 
 @rule("softmax(x, temperature)  =>  softmax(x / temperature)")
 def softmax_of_scaled(value: Value, match: Match) -> Replacement:
-    if not value.is_op("softmax", "log_softmax", "softmin") or not is_plain_float(value):
+    if not value.is_op("softmax", "log_softmax", "softmin") or not value.type.size:
         return None
+    data, *length = value.inputs
     temperature = value.attrs["temperature"]
-    if temperature in (None, 1.0) or len(value.inputs) > 1:
+    if temperature in (None, 1.0) or {data.type.dtype, value.type.dtype} - {FLOAT32, FLOAT64}:
         return None
-    data = make("_div_scalar", f"{value.name}:scaled", value.inputs, scalar=temperature)
+    scaled = make("_div_scalar", f"{value.name}:scaled", [data], scalar=temperature)
     attrs = dict(value.attrs) | {"temperature": None}
-    return Use(make(value.op.name, value.name, [Use(data)], value.source, **attrs))  # type: ignore[union-attr]
+    return Use(make(value.op.name, value.name, [Use(scaled), *length], value.source, **attrs))  # type: ignore[union-attr]
 
 
 # --- products ---

@@ -104,8 +104,9 @@ def _has_index(value: Value) -> bool:
 
 
 def _is_single(value: Value) -> bool:
-    """Whether all operands and results are float32."""
-    return all(t.dtype == FLOAT32 for t in (*value.types, *(u.type for u in value.inputs)))
+    """Whether all operands and results are float32; the lengths of a softmax are integers."""
+    inputs = value.inputs[:1] if value.is_op("softmax") else value.inputs
+    return all(t.dtype == FLOAT32 for t in (*value.types, *(u.type for u in inputs)))
 
 
 def _broadcasts(value: Value) -> bool:
@@ -135,7 +136,7 @@ def _is_supported(value: Value, kind: str, graph: Graph) -> bool:
     if kind == "pool":
         return _is_channels_last(value)
     if kind == "softmax":
-        return len(value.inputs) == 1 and attrs["temperature"] in (None, 1.0)
+        return attrs["temperature"] in (None, 1.0)
     if kind == "recurrent":
         return all(u.value in graph.params for u in value.inputs[1:3])
     if kind == "norm":

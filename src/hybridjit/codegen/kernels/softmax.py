@@ -1,10 +1,12 @@
-"""Softmax and its logarithm over one axis of contiguous data."""
+"""Softmax and its logarithm over one axis of contiguous data, of all or of the first elements."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..builder import Index, LoopBuilder
+from .. import llvmir as ir
+from ..builder import I32, Index, LoopBuilder
+from ..elements import ELEMENTS, converted, with_element
 from ..spec import SoftmaxSpec
 from ..vmath import VectorMath
 from .arguments import Arguments
@@ -14,12 +16,19 @@ LOWEST = float("-inf")
 
 
 def emit_softmax(b: LoopBuilder, spec: SoftmaxSpec, args: Arguments) -> None:
-    """y = exp(x - max x) / sum exp(x - max x), or its logarithm, along the axis."""
-    x, y, rows = args.pointer("x"), args.pointer("y"), args.integer("rows")
+    """y = exp(x - max x) / sum exp(x - max x), or its logarithm, along the axis.
+
+    With lengths, elements from the row's length on count as -inf, and their result is 0.
+    """
+    x = args.pointer("x")
+    length = args.pointer("length") if spec.length else None
+    y, rows = args.pointer("y"), args.integer("rows")
     begin, end = b.share(rows, args.tid, args.threads)
     with b.loop("row", begin, end) as row:
         at = b.mul(row.index, spec.size * spec.inner)
         line = _Line(b, spec, b.at(x, at), b.at(y, at))
+        if length is not None:
+            line.length = b.at(length, b.mul(row.index, spec.inner), ELEMENTS[spec.length].stored)
         if spec.inner == 1:
             line.emit_along()
         else:
@@ -32,30 +41,60 @@ class _Line:
     def __init__(self, b: LoopBuilder, spec: SoftmaxSpec, x: Any, y: Any) -> None:
         self.b, self.spec, self.x, self.y = b, spec, x, y
         self.math = VectorMath(b)
+        self.length: Any = None
 
     def emit_along(self) -> None:
         """Vectors along the axis; their lanes are combined at the end, always in one order."""
-        b = self.b
+        b, math = self.b, self.math
+        limit = None if self.length is None else b.splat(self._limit(self._length_at(0)))
+
+        def mask(index: Index, lanes: int) -> Any:
+            """Which lanes of the vector at ``index`` count; None for all of them."""
+            if limit is None:
+                return None if lanes == b.lanes else b.mask_first(lanes)
+            first = b.splat(b.b.trunc(b.i64(index), I32))
+            place = b.b.add(first, ir.Constant(first.type, list(range(b.lanes))))
+            return b.b.icmp_signed("<", place, limit)
+
         top = self._over(
-            b.splat(LOWEST), lambda acc, v, n: self.math.max(acc, self._kept(v, n, LOWEST))
+            b.splat(LOWEST), lambda acc, v, i, n: math.max(acc, self._kept(v, mask(i, n), LOWEST))
         )
-        top = b.splat(b.reduce_lanes(top, self.math.max))
+        top = b.splat(b.reduce_lanes(top, math.max))
         total = self._over(
             b.splat(0.0),
-            lambda acc, v, n: self.math.add(acc, self._kept(self._exp(v, top), n, 0.0)),
+            lambda acc, v, i, n: math.add(acc, self._kept(self._exp(v, top), mask(i, n), 0.0)),
         )
-        total = b.splat(b.reduce_lanes(total, self.math.add))
-        log_total = self.math.log(total) if self.spec.how == "log_softmax" else None
-        self._over(None, lambda acc, v, n: self._result(v, top, total, log_total), store=True)
+        total = b.splat(b.reduce_lanes(total, math.add))
+        log_total = math.log(total) if self.spec.how == "log_softmax" else None
+
+        def result(acc: Any, v: Any, i: Index, n: int) -> Any:
+            value = self._result(v, top, total, log_total)
+            return value if limit is None else self._kept(value, mask(i, n), 0.0)
+
+        self._over(None, result, store=True)
+
+    def _length_at(self, column: Index) -> Any:
+        """The length that holds for a column, as a 64-bit integer."""
+        b, dtype = self.b, self.spec.length
+        value = b.load_scalar(self.length, column, ELEMENTS[dtype].stored)
+        return converted(b, value, dtype, "int64")
+
+    def _limit(self, length: Any) -> Any:
+        """A length, or a vector of them, as 32-bit integers between 0 and the size."""
+        b = self.b
+        for sign, bound in (("<", self.spec.size), (">", 0)):
+            bound = b.constant(bound, length)
+            length = b.b.select(b.b.icmp_signed(sign, length, bound), length, bound)
+        return b.b.trunc(length, with_element(length.type, I32))
 
     def _over(self, start: Any, combine: Any, store: bool = False) -> Any:
-        """for each vector of the row: acc = combine(acc, vector, lanes), or store what it gives."""
+        """for each vector of the row: acc = combine(acc, vector, index, lanes), or store it."""
         b, size = self.b, self.spec.size
         whole = size - size % b.lanes
         acc = start
 
         def one(index: Index, lanes: int, acc: Any) -> Any:
-            value = combine(acc, self._read(index, lanes), lanes)
+            value = combine(acc, self._read(index, lanes), index, lanes)
             if store:
                 write_vector(b, value, self.y, index, 1, lanes)
             return value
@@ -81,20 +120,33 @@ class _Line:
 
     def _emit_columns(self, column: Index, lanes: int) -> None:
         b, spec, math = self.b, self.spec, self.math
+        limit = None
+        if self.length is not None:
+            raw = read_vector(b, self.length, column, 1, lanes, spec.length)
+            limit = self._limit(converted(b, raw, spec.length, "int64"))
+
+        def mask(k: Index) -> Any:
+            """Which columns have an element ``k``; None for all of them."""
+            if limit is None:
+                return None
+            return b.b.icmp_signed("<", b.splat(b.b.trunc(b.i64(k), I32)), limit)
 
         def over(start: Any, combine: Any) -> Any:
             with b.loop("k", 0, spec.size, carry=[start]) as k:
                 at = b.add(b.mul(k.index, spec.inner), column)
-                k.yields([combine(k.carried[0], self._read(at, lanes))])
+                k.yields([combine(k.carried[0], self._read(at, lanes), k.index)])
             return k.results[0]
 
-        top = over(b.splat(LOWEST), math.max)
-        total = over(b.splat(0.0), lambda acc, v: math.add(acc, self._exp(v, top)))
+        top = over(b.splat(LOWEST), lambda acc, v, k: math.max(acc, self._kept(v, mask(k), LOWEST)))
+        total = over(
+            b.splat(0.0),
+            lambda acc, v, k: math.add(acc, self._kept(self._exp(v, top), mask(k), 0.0)),
+        )
         log_total = math.log(total) if spec.how == "log_softmax" else None
         with b.loop("k", 0, spec.size) as k:
             at = b.add(b.mul(k.index, spec.inner), column)
             value = self._result(self._read(at, lanes), top, total, log_total)
-            write_vector(b, value, self.y, at, 1, lanes)
+            write_vector(b, self._kept(value, mask(k.index), 0.0), self.y, at, 1, lanes)
 
     def _read(self, index: Index, lanes: int) -> Any:
         value = read_vector(self.b, self.x, index, 1, lanes)
@@ -103,11 +155,9 @@ class _Line:
     def _exp(self, value: Any, top: Any) -> Any:
         return self.math.exp(self.math.sub(value, top))
 
-    def _kept(self, value: Any, lanes: int, other: float) -> Any:
-        """``value`` in the first lanes, ``other`` beyond."""
-        if lanes == self.b.lanes:
-            return value
-        return self.b.b.select(self.b.mask_first(lanes), value, self.b.splat(other))
+    def _kept(self, value: Any, mask: Any, other: float) -> Any:
+        """``value`` in the lanes of ``mask`` (None: in all of them), ``other`` in the rest."""
+        return value if mask is None else self.b.b.select(mask, value, self.b.splat(other))
 
     def _result(self, value: Any, top: Any, total: Any, log_total: Any) -> Any:
         if log_total is not None:
