@@ -126,7 +126,7 @@ class TestMain:
         assert f"usage: hybridjit {command}" in capsys.readouterr().out
 
     def test_unknown_command(self, printed):
-        assert "invalid choice: 'compile'" in printed.error("compile", code=2)
+        assert "invalid choice: 'fly'" in printed.error("fly", code=2)
 
     def test_missing_file_is_a_problem_of_the_model(self, printed):
         assert "nowhere.json: No such file" in printed.error("inspect", "nowhere.json", code=1)
@@ -467,6 +467,35 @@ class TestRun:
     def test_number_of_outputs(self, printed, tmp_path):
         words = ["--params", PARAMS, "--input", "data=x.npy", "--output", str(tmp_path / "y.npy")]
         assert "2 files for 1 outputs" in self.problem(printed, words, 2)
+
+
+class TestCompile:
+    def test_what_it_fills_is_what_a_process_needs(self, tmp_path):
+        """The next process compiles nothing, and its numbers are those of any other."""
+        cache = str(tmp_path / "objects")
+        first, again = (in_a_process("compile", SYMBOL, *SHAPE, "--cache", cache) for _ in "ab")
+        assert first.returncode == again.returncode == 0, first.stderr
+        made = int(re.search(r"(\d+) objects compiled, 0 were there", first.stdout)[1])
+        assert f": 0 objects compiled, {made} were there" in again.stdout
+        np.save(tmp_path / "x.npy", np.ones((1, 1, 28, 28), "float32"))
+        setup = (
+            f"import os; os.environ['HYBRIDJIT_CACHE_DIR'] = {cache!r}\n"
+            "from hybridjit.codegen import crew\n"
+            "def refuse(*args): raise SystemExit('it compiles')\n"
+            "crew.compile_object = refuse"
+        )
+        given = ("--input", f"data={tmp_path / 'x.npy'}", "--output", str(tmp_path / "y.npy"))
+        done = in_a_process("run", SYMBOL, "--params", PARAMS, *given, setup=setup)
+        assert done.returncode == 0, done.stderr + done.stdout
+
+    def test_a_folder_that_cannot_be_used(self, tmp_path, printed):
+        (tmp_path / "file").write_text("")
+        bad = str(tmp_path / "file" / "objects")
+        assert "HYBRIDJIT_CACHE_DIR" in printed.error(
+            "compile", SYMBOL, *SHAPE, "--cache", bad, code=1
+        )
+        with override(cache_dir="off"):
+            assert "--cache" in printed.error("compile", SYMBOL, *SHAPE, code=2)
 
 
 class TestBench:

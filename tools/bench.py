@@ -3,6 +3,7 @@
     python tools/bench.py                                kernels, calls, the digits
     python tools/bench.py --only kernels --match 28x28   some kernels
     python tools/bench.py --models DIR --threads 1,2     networks: DIR/NAME-symbol.json and so on
+    python tools/bench.py --only start --models DIR      import, first results cold and warm
     python tools/bench.py --peers DIR -- --nets lenet    tools/peers/compare.py DIR --nets lenet
 
 Every kernel is measured by itself on one thread, in the layout that it has inside a network, with
@@ -13,8 +14,12 @@ measured to do.
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -37,6 +42,7 @@ from hybridjit.table import milliseconds, table
 
 DIGITS = Path(__file__).parent.parent / "examples" / "digits"
 SECTIONS = ("kernels", "calls", "digits")
+START = "start"  # not among those that run by themselves: it takes a process for every figure
 
 
 @dataclass(frozen=True)
@@ -120,6 +126,9 @@ def main(arguments: list[str] | None = None) -> int:
     args = _parser().parse_args(own)
     if args.peers:
         return run_peers(args.peers, rest)
+    if START in args.only:
+        print(starts(args.models or DIGITS, args.match))
+        return 0
     target = find_target()
     peak = measure_flops(target)
     print(f"{target}: peak of one core {1e-9 * peak:.1f} GFLOP/s")
@@ -138,7 +147,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Measure kernels, calls and networks.")
     parser.add_argument(
-        "--only", nargs="+", choices=SECTIONS, default=SECTIONS, help="parts to run"
+        "--only", nargs="+", choices=(*SECTIONS, START), default=SECTIONS, help="parts to run"
     )
     parser.add_argument("--match", default="", help="kernels or networks with this in their name")
     parser.add_argument("--seconds", type=float, default=0.5, help="for each row (0.5)")
@@ -300,6 +309,81 @@ def _network_rows(
             model.name, str(count), milliseconds(took), f"{1e-9 * work / took:.1f}",
             f"{100 * work / took / report.most:.0f}%", f"{compiled:.2f}", error,
         )  # fmt: skip
+
+
+# Starts: every figure in a process of its own
+
+_ROUNDS = 5
+_IMPORT = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
+_FIRST = """
+import json, resource, sys, time
+import numpy as np
+import hybridjit
+prefix, shape = sys.argv[1], json.loads(sys.argv[2])
+x = hybridjit.nd.array(np.random.default_rng(0).standard_normal(shape))
+start = time.perf_counter()
+net = hybridjit.load(prefix)
+read = time.perf_counter()
+net(x).asnumpy()
+first = time.perf_counter()
+net(x).asnumpy()
+second = time.perf_counter()
+used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+print(json.dumps([first - start, read - start, second - first, used]))
+"""
+
+
+def starts(folder: Path, match: str) -> str:
+    """Medians of fresh processes: imports, then each network with an empty and a filled cache.
+
+    The time to the first output is without the import: files read, compiled, weights bound.
+    """
+    imports = [
+        (name, f"{_median(lambda name=name: _import_seconds(name)):.3f}")
+        for name in ("numpy", "hybridjit", "llvmlite.binding")
+    ]
+    rows = []
+    for file in sorted(folder.glob("*-symbol.json")):
+        if match in file.name:
+            rows += _start_rows(file)
+    heading = ("network", "cache", "first output s", "files read s", "second call s", "peak MB")
+    return "\n".join(
+        [table(imports, ("import", "s"), right={1}), table(rows, heading, right=range(2, 6))]
+    )
+
+
+def _import_seconds(name: str) -> float:
+    return float(_printed(_IMPORT.format(name)))
+
+
+def _start_rows(file: Path) -> list[tuple[str, ...]]:
+    prefix = str(file).removesuffix("-symbol.json")
+    recorded = Path(f"{prefix}-io.npz")
+    shape = list(np.load(recorded)["x"].shape) if recorded.exists() else [1, 1, 28, 28]
+    rows: dict[str, list[list[float]]] = {"empty": [], "filled": []}
+    for _ in range(_ROUNDS):
+        with tempfile.TemporaryDirectory(prefix="hybridjit-start-") as cache:
+            for found in rows.values():  # the first fills the cache
+                words = (prefix, json.dumps(shape))
+                text = _printed(_FIRST, *words, HYBRIDJIT_CACHE_DIR=f"{cache}/objects")
+                found.append(json.loads(text))
+    return [
+        (Path(prefix).name, kind, *(f"{statistics.median(column):.3f}" for column in zip(*found)))
+        for kind, found in rows.items()
+    ]
+
+
+def _printed(program: str, *words: str, **settings: str) -> str:
+    """What a program prints in an interpreter of its own."""
+    environment = {**os.environ, **settings}
+    command = [sys.executable, "-c", program, *words]
+    return subprocess.run(
+        command, env=environment, check=True, capture_output=True, text=True
+    ).stdout
+
+
+def _median(measure: Callable[[], float]) -> float:
+    return statistics.median(measure() for _ in range(_ROUNDS))
 
 
 def random_image() -> np.ndarray:

@@ -21,6 +21,7 @@ COMMANDS = {
     "dump": "print any stage of a compilation",
     "run": "run a model on arrays from files",
     "verify": "compare a compiled model with NumPy, step by step, and find what is to blame",
+    "compile": "fill the cache of compiled objects, for example while an image is built",
     "bench": "measure a model: compile time, first call, latency, memory",
     "profile": "time every step of a compiled model",
     "ops": "table of the operators",

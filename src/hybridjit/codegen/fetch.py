@@ -44,8 +44,7 @@ def fetch_objects(
     keys = {w.text: object_key(w.text, target) for w in wanted}
     found = {w.text: code for w in wanted if (code := load_object(keys[w.text])) is not None}
     missing = [w for w in wanted if w.text not in found]
-    if found:
-        journal.details.append(("cached", f"{len(found)} objects", 0.0))
+    journal.details += [("cached", text, 0.0) for text in found]
     if missing:
         progress = Progress(journal.name, len(missing))
 

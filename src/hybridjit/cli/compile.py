@@ -1,0 +1,50 @@
+"""``hybridjit compile``: fill the cache of compiled objects, for example while an image is built.
+
+In: a graph, and shapes. Out: objects in a folder, which every later process finds that compiles
+the same kernels for the same CPU, whatever its parameters are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+
+from ..compiler import Journal, compile_graph
+from ..config import config, override
+from ..errors import MXNetError
+from .arguments import UsageError, add_model, add_shapes, add_target, chosen_target
+from .model import model_of
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_model(parser, " (without it, their types are inferred)")
+    add_shapes(parser)
+    parser.add_argument(
+        "--cache",
+        metavar="DIR",
+        help="folder to fill (default: HYBRIDJIT_CACHE_DIR, or the user's)",
+    )
+    add_target(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    model, input_types, param_types = model_of(args)
+    folder = args.cache or config.cache_dir
+    if folder == "off":
+        raise UsageError("HYBRIDJIT_CACHE_DIR is off: name a folder with --cache")
+    journal = Journal()
+    start = time.perf_counter()
+    with override(cache_dir=folder), chosen_target(args.target) as target:
+        try:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("error", "hybridjit's cache", RuntimeWarning)
+                compile_graph(model.outputs, input_types, param_types, journal=journal)
+        except RuntimeWarning as unusable:
+            raise MXNetError(str(unusable)) from None
+    kinds = [kind for kind, _, _ in journal.details]
+    print(
+        f"{model.name} for {target}: {kinds.count('kernel')} objects compiled, "
+        f"{kinds.count('cached')} were there, {time.perf_counter() - start:.1f} s"
+    )
+    return 0
