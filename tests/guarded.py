@@ -158,6 +158,11 @@ def networks() -> Iterator[tuple[str, Network]]:
             f"batch-dot {size}",
             network(layer("batch_dot", var("other", (2, 3, size))), (2, 2, 3)),
         )
+        scaled = inside(layer("InstanceNorm", var("w"), var("b")))
+        yield f"instance {size}", network(scaled, (2, size, 5, 3))
+        yield f"norm {size}", network(layer("LayerNorm", var("w"), var("b")), (3, size))
+        lengths = inside(layer("L2Normalization", mode="channel"))
+        yield f"lengths {size}", network(lengths, (2, size, 2, 3))
         yield f"strided {size}", strided(size)
     for size in (3, 17):
         yield f"lrn {size}", network(inside(layer("LRN", nsize=7)), (2, size, 2, 3))

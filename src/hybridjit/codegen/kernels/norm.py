@@ -149,5 +149,5 @@ class _Norm:
         if spec.scale == "row":
             return read_vector(b, pointer, b.divmod(row, spec.period)[1], 0, lanes)
         if spec.scale == "inner":
-            return read_vector(b, pointer, column, 1, lanes)
+            return read_vector(b, pointer, column, 0 if spec.inner == 1 else 1, lanes)
         return read_vector(b, pointer, along, 1 if spec.inner == 1 else 0, lanes)
