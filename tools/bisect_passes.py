@@ -13,10 +13,11 @@ import argparse
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "tests")]
 
 from fuzz_cases import read  # noqa: E402
-from fuzz_graphs import verdict  # noqa: E402 (which adds the folder of the tests to the path)
+from fuzz_graphs import verdict  # noqa: E402
 from hybridjit.compiler import CHOICES  # noqa: E402
 from hybridjit.config import override  # noqa: E402
 from hybridjit.verification import THREADS, find_culprits  # noqa: E402
