@@ -16,12 +16,14 @@ import pytest
 import hybridjit
 from hybridjit import gluon, nd, sym
 from hybridjit.cli import COMMANDS, main
+from hybridjit.cli.macs import multiply_adds
 from hybridjit.codegen.jit import assembly, find_target
 from hybridjit.codegen.peak import _emit_chains, measure_flops, measure_read_bandwidth
 from hybridjit.compiler import STAGES, Journal
 from hybridjit.config import PREFIX, SWITCHES, config, override, switch_table
 from hybridjit.errors import MXNetError
 from hybridjit.ops import all_ops
+from hybridjit.passes.infer import infer_node_types
 from hybridjit.profiling import profile
 from hybridjit.runtime.profiling import faster_means
 from hybridjit.table import table
@@ -308,12 +310,40 @@ class TestDumpVariable:
         assert " ms  fuse " in err
 
 
+def shaped(*sizes):
+    return sym.var("x", shape=sizes)
+
+
+MACS_NETS = {
+    "grouped": lambda: sym.Convolution(
+        shaped(1, 4, 6, 6), kernel=(3, 3), num_filter=8, num_group=2
+    ),
+    "transposed": lambda: sym.Deconvolution(shaped(1, 4, 5, 5), kernel=(2, 2), num_filter=3),
+    "dense": lambda: sym.FullyConnected(shaped(7, 5, 4), num_hidden=3, flatten=False),
+    "dot": lambda: sym.dot(shaped(5, 3), sym.var("y", shape=(5, 4)), transpose_a=True),
+    "batch_dot": lambda: sym.batch_dot(shaped(2, 3, 5), sym.var("y", shape=(2, 5, 4))),
+    "lstm": lambda: sym.RNN(
+        shaped(6, 2, 3), mode="lstm", state_size=4, num_layers=2, bidirectional=True
+    ),
+    "none": lambda: sym.relu(shaped(3, 4)),
+}
+MACS = [
+    ("grouped", 8 * 4 * 4 * 2 * 9),
+    ("transposed", 4 * 5 * 5 * 3 * 4),
+    ("dense", 35 * 4 * 3),
+    ("dot", 3 * 4 * 5),
+    ("batch_dot", 2 * 3 * 4 * 5),
+    ("lstm", 6 * 2 * 16 * 2 * ((3 + 4) + (8 + 4))),
+    ("none", 0),
+]
+
+
 class TestInspect:
     def test_a_good_model(self, printed):
         out = printed.of("inspect", SYMBOL, "--params", PARAMS)
         assert "inputs: 1\n  data\n" in out
         assert "outputs: 1\n  digits_dot0_output\n" in out
-        assert re.search(r"^  Convolution +2  conv$", out, re.M)
+        assert re.search(r"^  Convolution +2  conv +digits_conv0_fwd, digits_conv1_fwd$", out, re.M)
         assert re.search(r"^  arg  digits_fc3_weight +f32\[10,84\]$", out, re.M)
         assert "parameters: 9, 44416 numbers, 0.18 MB" in out
         assert "missing" not in out and "not supported" not in out
@@ -339,7 +369,7 @@ class TestInspect:
         assert "operators that are not supported: 2" in out
         assert re.search(r"Operator Poling .*Pooling.*: node 5 '.*pool0.*', node 10 '", out)
         assert re.search(r"Operator my_own .*: node 21 'digits_dot0'", out)
-        assert re.search(r"^  Poling +2  NOT SUPPORTED$", out, re.M)
+        assert re.search(r"^  Poling +2  NOT SUPPORTED  .*pool0", out, re.M)
         assert "inputs: 1\n  data\n" in out and "parameters: 9" in out
         assert "missing" not in out
 
@@ -357,7 +387,27 @@ class TestInspect:
 
     def test_a_file_of_an_old_version(self, printed):
         old = ROOT / "tests" / "fixtures" / "symbols" / "old_0_8.json"
-        assert "operators:" in printed.of("inspect", str(old))
+        out = printed.of("inspect", str(old))
+        assert "upgrades of an older file: " in out
+        assert re.search(r"^  inputs that the file leaves out are variables: \S+", out, re.M)
+        assert re.search(r"^  attributes stand under attr and param: \S+", out, re.M)
+        assert "upgrades" not in printed.of("inspect", SYMBOL)
+
+    @pytest.mark.parametrize("params", [[], ["--params", PARAMS]])
+    def test_costs_for_a_shape(self, params, printed):
+        """LeNet on 28x28: 6@24x24 of 5x5, 16@8x8 of 5x5x6, then 256-120-84-10."""
+        out = printed.of("inspect", SYMBOL, "--shape", "data=2,1,28,28", *params)
+        convolutions = 2 * (6 * 24 * 24 * 25 + 16 * 8 * 8 * 150)
+        dense = 2 * (256 * 120 + 120 * 84)
+        assert f"multiply-adds: {convolutions + dense + 2 * 84 * 10} " in out
+        assert re.search(rf"^  Convolution +{convolutions / 1e6:.3f} M$", out, re.M)
+        assert ", 44416 numbers" in out
+
+    @pytest.mark.parametrize("name, expected", MACS)
+    def test_multiply_adds_by_definition(self, name, expected):
+        net = MACS_NETS[name]()
+        types = infer_node_types(net.outputs, {})
+        assert sum(multiply_adds(node, types) for node in types) == expected
 
 
 class TestTables:

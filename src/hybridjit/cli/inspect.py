@@ -1,7 +1,8 @@
 """``hybridjit inspect``: what a model needs and holds, before anything is compiled.
 
-In: the files of a model. Out: its inputs, outputs, operators and parameters, and whatever keeps it
-from running: unknown operators with their nodes, missing parameters. Exit code 1 if there is any.
+In: the files of a model, and shapes of its inputs for what follows from these. Out: its inputs,
+outputs, operators and parameters, and whatever keeps it from running: unknown operators with their
+nodes, missing parameters. Exit code 1 if there is any.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -17,15 +18,20 @@ import numpy as np
 from ..errors import MXNetError, UnknownOpError
 from ..io import params as params_file
 from ..io import symbol_json
+from ..io.symbol_upgrade import Changes
 from ..ir.node import Output, topological
 from ..ir.roles import Reading, Roles, is_learned, roles_of
 from ..loading import bare_name
 from ..ops import lookup
+from ..passes.infer import NodeTypes, infer_node_types
 from ..sym.outputs import auxiliary_nodes
 from ..table import indented, table
-from ..types import type_of
-from .arguments import add_model
+from ..types import TensorType, type_of
+from .arguments import add_model, add_shapes, once
+from .macs import multiply_adds
 from .ops import kernel
+
+_SHOWN = 3  # so many nodes are named where there are many
 
 
 @dataclass(frozen=True)
@@ -42,11 +48,17 @@ class Line:
 
 @dataclass(frozen=True)
 class Listing:
-    """All nodes in order, the names of the outputs, and the variables that are states."""
+    """All nodes in order, the names of the outputs, and the variables that are states.
+
+    graph    the outputs themselves; None when an operator is unknown
+    changes  what a file of an older version was read as
+    """
 
     lines: list[Line]
     outputs: list[str]
     states: frozenset[str] = frozenset()
+    graph: tuple[Output, ...] | None = None
+    changes: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def variables(self) -> list[str]:
@@ -63,6 +75,7 @@ class Listing:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
+    add_shapes(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -78,14 +91,18 @@ def run(args: argparse.Namespace) -> int:
         _section("labels (not needed for inference)", list(roles.labels)),
         _section("outputs", listing.outputs),
         _operators(listing),
+        _upgrades(listing),
     ]
+    types = _types(args, listing, arrays)
     if args.params is None:
-        sections.append(_hinted(roles, listing))
+        sections.append(_hinted(roles, listing, types))
     else:
         sections.append(_parameters(arrays, listing))
         sections.append(_section("missing parameters", list(roles.missing)))
         extra = sorted(held - set(listing.variables))
         sections.append(_section("parameters that the graph does not read", extra))
+    if types is not None:
+        sections.append(_costs(types))
     problems = _problems(listing)
     sections.append(_section("operators that are not supported", problems))
     print("\n".join(section for section in sections if section))
@@ -94,13 +111,14 @@ def run(args: argparse.Namespace) -> int:
 
 def read_listing(path: str) -> Listing:
     """The nodes of a file. Raises MXNetError for a file that is no graph."""
+    changes = Changes()
     try:
-        return _of_nodes(symbol_json.load(path))
+        return _of_nodes(symbol_json.load(path, changes), changes)
     except UnknownOpError:
         return _of_outline(path)
 
 
-def _of_nodes(outputs: Sequence[Output]) -> Listing:
+def _of_nodes(outputs: Sequence[Output], changes: Changes) -> Listing:
     order = topological(outputs)
     number = {node: i for i, node in enumerate(order)}
     lines = [
@@ -114,7 +132,8 @@ def _of_nodes(outputs: Sequence[Output]) -> Listing:
         for node in order
     ]
     states = frozenset(node.name for node in auxiliary_nodes(outputs))
-    return Listing(lines, [output.name for output in outputs], states)
+    names = [output.name for output in outputs]
+    return Listing(lines, names, states, tuple(outputs), changes)
 
 
 def _of_outline(path: str) -> Listing:
@@ -158,11 +177,54 @@ def _summary(args: argparse.Namespace, listing: Listing) -> str:
 def _operators(listing: Listing) -> str:
     found = Counter(line.op for line in listing.lines if line.op != "null")
     problems = {line.op for line in listing.lines if line.problem}
-    rows = [
-        (op, str(count), "NOT SUPPORTED" if op in problems else kernel(lookup(op)))
-        for op, count in sorted(found.items(), key=lambda item: (-item[1], item[0]))
-    ]
+    rows = []
+    for op, count in sorted(found.items(), key=lambda item: (-item[1], item[0])):
+        how = "NOT SUPPORTED" if op in problems else kernel(lookup(op))
+        where = [line.name for line in listing.lines if line.op == op]
+        rows.append((op, str(count), how, _brief(where)))
     return f"operators: {len(rows)}\n" + indented(table(rows, right={1})) if rows else ""
+
+
+def _brief(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def _upgrades(listing: Listing) -> str:
+    return _section(
+        "upgrades of an older file",
+        [f"{what}: {_brief(names)}" for what, names in listing.changes.items()],
+    )
+
+
+def _types(
+    args: argparse.Namespace, listing: Listing, arrays: Mapping[str, np.ndarray]
+) -> NodeTypes | None:
+    """The types of all nodes for ``--shape``; None without it, or when an operator is unknown."""
+    shapes, dtypes = once(args.shape, "--shape"), once(args.dtype, "--dtype")
+    if not shapes or listing.graph is None:
+        return None
+    known = {bare_name(name): type_of(array) for name, array in arrays.items()}
+    known.update({name: TensorType(shape, dtypes.get(name)) for name, shape in shapes.items()})
+    return infer_node_types(listing.graph, known)
+
+
+def _costs(types: NodeTypes) -> str:
+    """Multiply-adds by operator, for these input shapes."""
+    costs: Counter[str] = Counter()
+    unknown = []
+    for node in types:
+        found = multiply_adds(node, types)
+        if found is None:
+            unknown.append(node.name)
+        elif found and node.op is not None:
+            costs[node.op.name] += found
+    rows = [(op, f"{count / 1e6:.3f} M") for op, count in costs.most_common()]
+    text = f"multiply-adds: {costs.total()} ({costs.total() / 1e9:.3f} G)"
+    if unknown:
+        text += f", without those of {_brief(unknown)}, whose shapes are unknown"
+    return text + ("\n" + indented(table(rows, right={1})) if rows else "")
 
 
 def _problems(listing: Listing) -> list[str]:
@@ -191,12 +253,17 @@ def _kind(name: str, listing: Listing) -> str:
     return "aux" if name in listing.states else "arg"
 
 
-def _hinted(roles: Roles, listing: Listing) -> str:
-    """The parameters as the graph alone tells of them."""
+def _hinted(roles: Roles, listing: Listing, types: NodeTypes | None) -> str:
+    """The parameters as the graph alone tells of them, or the shapes of the inputs."""
     hints = {line.name: line.attrs.get("__shape__", "") for line in listing.lines}
+    found = {n.name: t[0] for n, t in (types or {}).items() if n.is_variable and t[0].is_known}
     rows = [
-        ("aux" if name in listing.states else "arg", name, hints[name]) for name in roles.missing
+        ("aux" if name in listing.states else "arg", name, str(found.get(name, hints[name])))
+        for name in roles.missing
     ]
     if not rows:
         return "parameters: none that the graph names as such"
-    return f"parameters that the graph reads: {len(rows)}\n{indented(table(rows))}"
+    head = f"parameters that the graph reads: {len(rows)}"
+    if all(name in found for name in roles.missing):
+        head += f", {sum(found[name].size for name in roles.missing)} numbers"
+    return f"{head}\n{indented(table(rows))}"

@@ -12,7 +12,7 @@ from dataclasses import replace
 from ..ir.node import Node, Output, topological
 from .atomic import Path, system_errors, write_atomically
 from .symbol_reader import RawLine, read_document, read_outline
-from .symbol_upgrade import CURRENT
+from .symbol_upgrade import CURRENT, Changes
 
 Outputs = tuple[Output, ...]
 Entry = tuple[int, int, int]
@@ -48,11 +48,14 @@ _TOTAL_OUTPUTS = {
 _CHANNELS_FIRST = (None, "None", "NCW", "NCHW", "NCDHW")
 
 
-def load(path: Path) -> Outputs:
-    """Read a graph from a file. Raises as :func:`loads`, and MXNetError when it cannot be read."""
+def load(path: Path, changes: Changes | None = None) -> Outputs:
+    """Read a graph from a file. Raises as :func:`loads`, and MXNetError when it cannot be read.
+
+    ``changes`` takes what had to be changed in a file of an older version.
+    """
     with system_errors(path), open(path, "rb") as file:
         data = file.read()
-    return read_document(data, str(path))
+    return read_document(data, str(path), changes)
 
 
 def load_outline(path: Path) -> tuple[list[RawLine], list[tuple[int, int]]]:

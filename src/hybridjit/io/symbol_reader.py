@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, NoReturn
 from ..errors import AttributeValueError, ModelFormatError, MXNetError, UnknownOpError
 from ..ir.node import Node, Output, apply
 from ..ops.registry import OpDef, lookup
-from .symbol_upgrade import CURRENT, UNSTATED, RawEntry, RawNode, upgrade
+from .symbol_upgrade import CURRENT, UNSTATED, Changes, RawEntry, RawNode, upgrade
 
 _MAX_NODES = 1 << 15
 _MAX_INPUTS = 1 << 14  # of one node; also the bound on attributes that say how many there are
@@ -34,11 +34,15 @@ _COUNTS = frozenset(["num_args", "num_outputs", "num_weights", "num_arrays", "se
 Outputs = tuple[Output, ...]
 
 
-def read_document(data: str | bytes, name: str) -> Outputs:
-    """The outputs of the graph in ``data``; ``name`` is what messages call the file."""
+def read_document(data: str | bytes, name: str, changes: Changes | None = None) -> Outputs:
+    """The outputs of the graph in ``data``; ``name`` is what messages call the file.
+
+    ``changes`` takes what had to be changed in a file of an older version.
+    """
+    changes = Changes() if changes is None else changes
     try:
         top = _mapping(_parse(data), "the document", _TOP_KEYS)
-        raw = _raw_nodes(top)
+        raw = _raw_nodes(top, changes)
         _check_arg_nodes(top, raw)
         heads = [
             _entry(head, raw, f"head {k}")
@@ -48,7 +52,7 @@ def read_document(data: str | bytes, name: str) -> Outputs:
             _fail("heads is empty, the graph has no output")
         for record in raw:
             _check_counts(record)  # first: every later step makes a name for each input
-        nodes = _built(upgrade(raw, _version(top)))
+        nodes = _built(upgrade(raw, _version(top), changes))
         return tuple(_output(entry, nodes, f"head {k}") for k, entry in enumerate(heads))
     except MXNetError as error:
         raise _about_file(error, name) from None
@@ -158,7 +162,7 @@ def _node_items(top: Mapping[str, Any]) -> list[Any]:
     return items
 
 
-def _raw_nodes(top: Mapping[str, Any]) -> list[RawNode]:
+def _raw_nodes(top: Mapping[str, Any], changes: Changes) -> list[RawNode]:
     maps = [
         _mapping(item, f"node {i}", _NODE_KEYS | _OLD_NODE_KEYS)
         for i, item in enumerate(_node_items(top))
@@ -168,6 +172,10 @@ def _raw_nodes(top: Mapping[str, Any]) -> list[RawNode]:
     ops = _looked_up(maps, places)
     raw: list[RawNode] = []
     for node, op, name, place in zip(maps, ops, names, places):
+        if op is not None and node["op"] != op.name:
+            changes.note(f"{node['op']} is called {op.name}", name)
+        if not _OLD_NODE_KEYS.isdisjoint(node):
+            changes.note("attributes stand under attr and param", name)
         record = RawNode(place, op, name, _attributes(node, place))
         record.inputs = _inputs(node, op, raw, place)
         raw.append(record)

@@ -36,23 +36,36 @@ class RawNode:
 RawEntry = tuple[RawNode, int, int]  # node, output, version
 
 
-def upgrade(nodes: list[RawNode], version: int) -> list[RawNode]:
+class Changes(dict[str, list[str]]):
+    """What was changed in a file's graph, each with the names of the nodes."""
+
+    def note(self, what: str, name: str) -> None:
+        self.setdefault(what, []).append(name)
+
+
+def upgrade(nodes: list[RawNode], version: int, changes: Changes) -> list[RawNode]:
     """The nodes with everything later versions renamed or added; a new list, records edited.
 
-    Raises AttributeValueError when an operator's attributes do not say which inputs it has.
+    What was done is noted in ``changes``. Raises AttributeValueError when an operator's attributes
+    do not say which inputs it has.
     """
     if version >= CURRENT:
         return nodes
     result: list[RawNode] = []
     for node in nodes:
+        before = dict(node.text)
         moved = _rename_hidden(node)
+        if before != node.text:
+            changes.note("attributes such as lr_mult are hidden ones", node.name)
         if version < _STORED_AUX:
-            result += _add_missing_inputs(node)
+            for made in _add_missing_inputs(node):
+                changes.note("inputs that the file leaves out are variables", made.name)
+                result.append(made)
         _move_to_inputs(node, moved)
         if version < _STORED_INIT:
             _set_default_init(node)
-        if version < _SIGNED_ARGMAX_AXIS:
-            _drop_argmax_axis(node)
+        if version < _SIGNED_ARGMAX_AXIS and _drop_argmax_axis(node):
+            changes.note("axis -1 means over everything", node.name)
         result.append(node)
     return result
 
@@ -109,10 +122,13 @@ def _set_default_init(node: RawNode) -> None:
             source.text.setdefault("__init__", default)
 
 
-def _drop_argmax_axis(node: RawNode) -> None:
+def _drop_argmax_axis(node: RawNode) -> bool:
+    """Whether it was one of these."""
     is_argmax = node.op is not None and node.op.name in ("argmax", "argmin")
-    if is_argmax and node.text.get("axis") == "-1":
-        del node.text["axis"]
+    if not is_argmax or node.text.get("axis") != "-1":
+        return False
+    del node.text["axis"]
+    return True
 
 
 def _input_names(node: RawNode, op: OpDef) -> tuple[str, ...]:
