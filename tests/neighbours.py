@@ -78,6 +78,7 @@ LAYERS: dict[str, tuple[Layer, Shape]] = {
     "depthwise": (inside(conv(19, num_group=19, pad=(1, 1))), (2, 19, 7, 8)),
     "conv1d": (inside(conv(6, (3,), pad=(1,)), 1), (2, 5, 12)),
     "conv3d-3x3": (inside(conv(70, (1, 3, 3), pad=(0, 1, 1)), 3), (1, 65, 3, 12, 13)),
+    "conv3d-flat": (inside(conv(70, (1, 3, 3), pad=(0, 1, 1)), 3), (1, 65, 1, 12, 13)),
     "conv3d": (inside(conv(5, (2, 3, 3), pad=(0, 1, 1)), 3), (1, 4, 4, 5, 6)),
     "deconv": (inside(deconv(18, (4, 3), stride=(2, 2), pad=(1, 0), adj=(0, 1))), (2, 5, 6, 7)),
     "deconv-depthwise": (

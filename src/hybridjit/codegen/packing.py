@@ -98,7 +98,7 @@ class DepthwisePacking:
 class WinogradPacking:
     """Weights [F, 3, 3, C] transformed by F(m x m, 3x3) to [block][points][C][nv * lanes].
 
-    Computed in double precision and rounded once; padded with zeros to whole blocks.
+    Those of volumes have a depth of 1 before the rows. Computed in double precision and rounded once; padded with zeros to whole blocks.
     """
 
     m: int
@@ -116,6 +116,7 @@ class WinogradPacking:
     def pack(self, weight: np.ndarray, out: np.ndarray) -> None:
         width, side = self.nv * self.lanes, self.m + 2
         channels = weight.shape[-1]
+        weight = weight.reshape(-1, 3, 3, channels)
         full = out.reshape(-1, side, side, channels, width)
         bench = _Bench(filter_matrix(self.m), min(channels, _CHANNELS), width)
         for block, target in enumerate(full):
