@@ -112,6 +112,9 @@ def test_examples_are_of_the_asked_kind():
     assert min(min(s) for s in shapes) == 1
     reduced = test_utils.np_reduce(np.ones((2, 3, 4)), (0, -1), True, np.sum)
     assert reduced.shape == (1, 3, 1) and (reduced == 8).all()
+    summed = test_utils.collapse_sum_like(np.ones((2, 3, 4)), (1, 4))
+    assert summed.shape == (1, 4) and (summed == 6).all()
+    assert test_utils.assign_each2(np.array([1, 2]), np.array([3, 4]), max).tolist() == [3, 4]
     attempts = iter([False, False, True])
 
     @test_utils.retry(3)
@@ -176,6 +179,11 @@ def test_clipping_by_the_norm_of_all():
     assert utils.clip_global_norm(arrays, 3) == pytest.approx(6)
     assert arrays[0].asnumpy().ravel() == pytest.approx([1.5] * 4)
     assert utils.shape_is_known((2, 1)) and not utils.shape_is_known((2, 0))
+
+
+def test_iterators_over_files_are_refused_by_name():
+    with pytest.raises(mx.MXNetError, match="mxnet.io.CSVIter reads data sets from files"):
+        mx.io.CSVIter(data_csv="x.csv", data_shape=(2,))
 
 
 def test_registries_make_instances_from_configurations():

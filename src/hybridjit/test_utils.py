@@ -30,11 +30,14 @@ __all__ = [
     "assert_almost_equal_ignore_nan",
     "assert_almost_equal_with_err",
     "assert_exception",
+    "assign_each",
+    "assign_each2",
     "check_consistency",
     "check_gluon_hybridize_consistency",
     "check_numeric_gradient",
     "check_symbolic_backward",
     "check_symbolic_forward",
+    "collapse_sum_like",
     "create_2d_tensor",
     "create_vector",
     "default_atols",
@@ -272,6 +275,25 @@ def _require_one_shape(a: Any, b: Any) -> None:
     assert np.shape(a) == np.shape(b), (
         f"a.shape = {np.shape(a)} and b.shape = {np.shape(b)} are not equal"
     )
+
+
+def assign_each(the_input: np.ndarray, function: Callable[[Any], Any] | None) -> np.ndarray:
+    """``function`` of every element; the array itself without a function."""
+    return np.array(the_input) if function is None else np.vectorize(function)(the_input)
+
+
+def assign_each2(
+    input1: np.ndarray, input2: np.ndarray, function: Callable[[Any, Any], Any] | None
+) -> np.ndarray:
+    """``function`` of every pair of elements; the first array without a function."""
+    return np.array(input1) if function is None else np.vectorize(function)(input1, input2)
+
+
+def collapse_sum_like(a: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Summed over the axes that broadcasting ``shape`` to the array's shape would repeat."""
+    summed = a.sum(axis=tuple(range(a.ndim - len(shape))))
+    repeated = [i for i, size in enumerate(shape) if size == 1 and summed.shape[i] != 1]
+    return summed.sum(axis=tuple(repeated), keepdims=True)
 
 
 # ---- running ------------------------------------------------------------------------------------

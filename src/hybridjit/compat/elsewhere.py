@@ -16,7 +16,10 @@ _POOLS = [
     for rank in (1, 2, 3)
 ]
 _CREATION = ["arange", "eye", "full", "histogram", "linspace", "ones", "zeros"]
-_ARRAYS = ["array", "concatenate", "empty", "from_numpy", "moveaxis", "onehot_encode", "waitall"]
+_ARRAYS = [
+    *("array", "concatenate", "empty", "from_dlpack", "from_numpy", "moveaxis", "onehot_encode"),
+    *("to_dlpack_for_read", "to_dlpack_for_write", "waitall"),
+]
 _SYMBOLS = ["Group", "Variable", "load", "load_json", "pow", "var"]
 
 # Module path below the package: the module that defines the names, and the names.

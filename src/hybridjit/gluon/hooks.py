@@ -9,10 +9,22 @@ from typing import Any
 class HookHandle:
     """Takes its hook off again with ``detach()``, or at the end of a ``with`` block."""
 
-    def __init__(self, hooks: dict[int, Callable[..., Any]], hook: Callable[..., Any]) -> None:
-        self._hooks = hooks
+    def __init__(
+        self,
+        hooks: dict[int, Callable[..., Any]] | None = None,
+        hook: Callable[..., Any] | None = None,
+    ) -> None:
+        self._hooks: dict[int, Callable[..., Any]] = {}
+        self._key = 0
+        if hooks is not None and hook is not None:
+            self.attach(hooks, hook)
+
+    def attach(self, hooks_dict: dict[int, Callable[..., Any]], hook: Callable[..., Any]) -> None:
+        """Put ``hook`` among the hooks. Raises AssertionError the second time."""
+        assert not self._key, "The same handle cannot be attached twice."
+        self._hooks = hooks_dict
         self._key = id(hook)
-        hooks[self._key] = hook
+        hooks_dict[self._key] = hook
 
     def detach(self) -> None:
         """Take the hook off; doing so again does nothing."""

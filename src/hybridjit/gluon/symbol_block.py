@@ -96,6 +96,10 @@ class SymbolBlock(HybridBlock):
         self._is_compiled = active
         super().hybridize(active, backend, True, **flags)
 
+    def reset_ctx(self, ctx: Context | list[Context]) -> None:
+        """Move all parameters to other contexts. ValueError when one was not initialised."""
+        self.collect_params().reset_ctx(ctx)
+
     def cast(self, dtype: Any) -> None:
         """Change all element types; beside float16, BatchNorm's parameters stay float32."""
         super().cast(dtype)
