@@ -73,6 +73,7 @@ FOUND: dict[str, tuple[Callable[[], object], type[BaseException], str]] = {
         lambda: nd.random.normal(0, -1, shape=(2,)), MXNetError, "scale"),
     "a range without end": (
         lambda: nd.random.uniform(0, float("inf"), shape=(2,)), MXNetError, "range"),
+    "an axis far out": (lambda: nd.moveaxis(ONES, float("inf"), 1), ValueError, "axes"),
     "no groups": (lambda: nn.Conv2D(4, 3, groups=0), ValueError, "groups"),
     "no slices": (lambda: gluon.utils.split_data(ONES, 0), ValueError, "num_slice"),
     "a file by number": (lambda: gluon.utils.check_sha1(True, "0"), TypeError, "file's name"),

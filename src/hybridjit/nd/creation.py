@@ -195,6 +195,8 @@ def waitall() -> None:
 
 def _axes(given: Any, ndim: int, name: str) -> list[int]:
     """Axes counted from the front. Raises ValueError for one out of range, or twice there."""
+    if not np.isfinite(np.asarray(given, np.float64)).all():
+        raise ValueError(f"{name} names axes {given}, the array has {ndim}")
     axes = [int(axis) for axis in np.atleast_1d(given)]
     if any(not -ndim <= axis < ndim for axis in axes):
         raise ValueError(f"{name} names axes {axes}, the array has {ndim}")
