@@ -95,6 +95,8 @@ def moves() -> None:
         constant_value=2.5)  # fmt: skip
     add("Pad", (1, 2, 3, 4), mode="reflect", pad_width=(0, 0, 0, 0, 2, 1, 0, 3))
     add("Pad", (1, 2, 3, 4, 2), mode="edge", pad_width=(0, 0, 0, 0, 1, 1, 2, 2, 3, 3))
+    for mode in ("constant", "edge", "reflect"):
+        add("_pad_axes", (2, 3, 40), mode=mode, before=(0, 2, 3), after=(0, 1, 2), value=-1.5)
     add("diag", (3,), k=1)
     add("diag", (3, 4), k=-1)
     add("diag", (2, 3, 4), axis1=1, axis2=-1)
@@ -286,7 +288,7 @@ def creations() -> None:
     add("_eye", N=3, M=2, k=-1)
     add("_contrib_arange_like", (3, 4))
     add("_contrib_arange_like", (3, 4), axis=-1, start=1, step=0.5, repeat=2)
-    bad("_zeros", error=ShapeError, says="no negative sizes", shape=(-1, 2))
+    bad("_zeros", error=ShapeError, says="no negative sizes", shape=(-2, 2))
     bad("_arange", error=AttributeValueError, says="has no numbers", start=3, stop=5, step=-1)
     bad("_eye", error=AttributeValueError, says="not negative, got -1", N=-1)
 

@@ -468,6 +468,8 @@ def test_a_convolutions_data_follows_from_its_output():
         (lambda x, y: sym.relu(sym.sum(x, axis=1)), {"x": (0, 3, 8)}, (0, 8)),
         (lambda x, y: sym.slice(x, begin=(0, 0), end=(1, 2)), {"x": (4, 0)}, (1, 0)),
         (lambda x, y: sym.expand_dims(x, axis=1), {"x": (0, 3)}, (0, 1, 3)),
+        (lambda x, y: sym.slice_axis(x, axis=0, begin=0, end=5), {"x": (10, 0)}, (5, 0)),
+        (lambda x, y: sym.slice_axis(x, axis=1, begin=0, end=5), {"x": (10, 0)}, (10, 0)),
     ],
 )
 def test_sizes_that_do_not_depend_on_the_unknown_ones(make, shapes, expected):
@@ -584,9 +586,25 @@ def test_simple_bind_passes_over_what_is_no_shape():
 
 
 def test_a_sources_size_follows_from_its_users():
+    """0 and -1 are sizes that others decide."""
+    turned = sym.ones(shape=(2, -1)) + sym.transpose(sym.ones(shape=(3, -1)))
+    assert turned.bind(mx.cpu(), {}).forward()[0].shape == (2, 3)
     steps = sym.arange(start=1, step=2, stop=None, infer_range=True, repeat=2)
     result = (steps + sym.zeros(shape=(0,)) + sym.ones((6,))).bind(mx.cpu(), {}).forward()
     np.testing.assert_array_equal(result[0].asnumpy(), [2, 2, 4, 4, 6, 6])
+
+
+def test_monitors_hear_of_variables_operands_and_results(dense):
+    executor = dense.simple_bind(mx.cpu(), x=(2, 4))
+    names = []
+    executor.set_monitor_callback(lambda name, array: names.append(mx.base.py_str(name)))
+    executor.forward()
+    assert names == ["fc_output", "r_output"]
+    names.clear()
+    executor.set_monitor_callback(lambda name, array: names.append(mx.base.py_str(name)), True)
+    executor.forward()
+    expected = "x fc_data fc_weight fc_weight fc_bias fc_bias fc_output r_input0 r_output"
+    assert names == expected.split()
 
 
 def test_executor_in_training_mode():

@@ -21,7 +21,7 @@ from .gluon.parameter import Parameter
 from .ir.node import topological
 from .ir.roles import sort_variables
 from .nd import NDArray, array, zeros
-from .nd.interpreter import interpret_nodes
+from .nd.interpreter import Monitor, interpret_nodes
 from .passes.infer import NodeTypes, infer_node_types
 from .sym import Symbol
 from .types import TensorType, type_of
@@ -129,13 +129,13 @@ class Executor:
     def set_monitor_callback(self, callback: Callable[..., Any], monitor_all: bool = False) -> None:
         """Call ``callback(tensor_name, array)`` for every operator's results.
 
-        With ``monitor_all`` for its operands too. Nothing is compiled from then on.
+        With ``monitor_all`` for variables and operands too. Nothing is compiled from then on.
         """
 
         def report(tensor_name: str, op_name: str, tensor: NDArray) -> None:
             callback(tensor_name, tensor)
 
-        self._graph.monitor = (report, monitor_all)
+        self._graph.monitor = Monitor(report, monitor_all, variables=True)
 
     # ---- other shapes ---------------------------------------------------------------------------
 

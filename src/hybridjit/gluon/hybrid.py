@@ -10,7 +10,7 @@ weights are packed again when it moved.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..autograd import FLAGS, is_training
@@ -20,7 +20,7 @@ from ..errors import MXNetError
 from ..forks import Rank, held_at_fork
 from ..ir.node import Output
 from ..nd import NDArray
-from ..nd.interpreter import interpret_nodes
+from ..nd.interpreter import Monitor, interpret_nodes
 from ..nd.storage import NEVER, WRITES, Storage
 from ..passes.infer import NodeTypes, infer_node_types
 from ..runtime.binding import PackedStore
@@ -42,7 +42,7 @@ class CachedGraph:
     params    the parameters in the graph, by variable name
     flags     what ``hybridize`` was given
     compiled  False runs every operator by its NumPy meaning instead
-    monitor   ``(callback, operands too)``, called for every operator that runs
+    monitor   told of every operator that runs
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class CachedGraph:
         self.options = Options(winograd=flags.get("winograd", True))
         self.name = name
         self.compiled = True
-        self.monitor: tuple[Callable[..., Any], bool] | None = None
+        self.monitor: Monitor | None = None
         self.cache = SignatureCache(name, input_names)
         self._latest: Entry | None = None
         self.seen_writes = NEVER

@@ -19,6 +19,7 @@ from ..context import Context
 from ..errors import DeferredInitializationError, DTypeError, ShapeError
 from ..forks import Rank, held_at_fork
 from ..nd import NDArray
+from ..nd.interpreter import Monitor
 from ..sym import Symbol
 from ..types import TensorType, type_of
 from ..verification import TOLERANCE, Verdict, verify_graph
@@ -53,7 +54,7 @@ class HybridBlock(Block):
         self._flags: dict[str, Any] = {}
         self._trace: Trace | None = None
         self._cached: _Cached | None = None
-        self._monitor: tuple[Callable[..., Any], bool] | None = None
+        self._monitor: Monitor | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
@@ -112,7 +113,7 @@ class HybridBlock(Block):
 
         Only while hybridized; with ``monitor_all`` for the operands too, before the results.
         """
-        self._monitor = (callback, monitor_all)
+        self._monitor = Monitor(callback, monitor_all)
         if self._cached is not None:
             self._cached.graph.monitor = self._monitor
         super().register_op_hook(callback, monitor_all)

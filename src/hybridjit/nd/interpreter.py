@@ -7,8 +7,8 @@ Operators behave as the graph's do (strict shapes), and training forms apply und
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ..context import Context
 from ..ir.node import Node, Output, topological
@@ -16,7 +16,18 @@ from ..ops.creation import resolved
 from ..passes.infer import NodeTypes
 from .ndarray import NDArray, invoke
 
-Monitor = tuple[Callable[..., Any], bool]
+
+class Monitor(NamedTuple):
+    """Whom to tell of the tensors of a run: ``callback(tensor name, operator, array)``.
+
+    operands   of what operators read too, before their results
+    variables  of variables too, where an operator reads them
+    """
+
+    callback: Callable[..., Any]
+    operands: bool
+    variables: bool = False
+
 
 # Operators whose one operand hooks know as "data"; MXNet counts that of the others: "input0".
 _NAMES = """
@@ -71,12 +82,22 @@ def _report(
     inputs: Sequence[NDArray],
     outputs: Sequence[NDArray],
 ) -> None:
-    """Tell an operator hook what a node read and gave."""
-    callback, operands_too = monitor
+    """Tell a monitor what a node read and gave."""
     assert node.op is not None
+    operands = _operands(node, inputs, monitor.variables) if monitor.operands else ()
+    results = ((f"{node.name}_{name}", out) for name, out in zip(node.output_names, outputs))
+    for name, array in (*operands, *results):
+        monitor.callback(_Text(name), _Text(node.op.name), array)
+
+
+def _operands(
+    node: Node, inputs: Sequence[NDArray], variables: bool
+) -> Iterator[tuple[str, NDArray]]:
+    """What a node reads, by name, each variable by its own before."""
     names = node.input_names
-    if names == ("data",) and node.op.name not in _DATA_IS_NAMED:
+    if names == ("data",) and node.op is not None and node.op.name not in _DATA_IS_NAMED:
         names = ("input0",)
-    named = zip(names, inputs) if operands_too else ()
-    for name, array in (*named, *zip(node.output_names, outputs)):
-        callback(_Text(f"{node.name}_{name}"), _Text(node.op.name), array)
+    for name, edge, array in zip(names, node.inputs, inputs):
+        if variables and edge.node.is_variable:
+            yield edge.node.name, array
+        yield f"{node.name}_{name}", array

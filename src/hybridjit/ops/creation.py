@@ -24,17 +24,17 @@ Shape = tuple[int, ...]
 
 
 def wanted_shape(shape: Shape | None) -> PartialShape | None:
-    """The ``shape`` attribute as a partial shape: 0 is unknown, () or None says nothing."""
+    """The ``shape`` attribute as a partial shape: 0 and -1 are unknown, () or None says nothing."""
     if not shape:
         return None
-    if min(shape) < 0:
+    if min(shape) < -1:
         raise ShapeError(f"a shape has no negative sizes, got {shape_text(shape)}")
-    return tuple(size or None for size in shape)
+    return tuple(size if size > 0 else None for size in shape)
 
 
 def given_shape(shape: Shape | None) -> Shape:
     """The ``shape`` attribute of an operator that runs now. Raises ShapeError without one."""
-    if not shape:
+    if not shape or min(shape) < 0:
         raise ShapeError("the shape is not known: nothing gives it")
     return shape
 

@@ -23,7 +23,7 @@ from ..types import (
 )
 from .casting import convert, fresh
 from .registry import Kind, register
-from .rules import Types, forward, normalized_axis, same_dtype
+from .rules import Types, forward, merged, normalized_axis, same_dtype
 
 Shape = tuple[int, ...]
 
@@ -32,12 +32,22 @@ def moving(
     name: str,
     inputs: str,
     attrs: str,
-    shape_of: Callable[..., Shape],
+    shape_of: Callable[..., PartialShape],
     ref: Callable[..., np.ndarray],
     doc: str,
     aliases: str = "",
+    axiswise: bool = False,
 ) -> None:
-    """Register an operator whose output shape follows from its inputs' shapes."""
+    """Register an operator whose output shape follows from its inputs' shapes.
+
+    ``axiswise``: it has one input, and ``shape_of`` takes unknown sizes too.
+    """
+
+    def partial(ins: Types, outs: Types, **values: Any) -> tuple[Types, Types]:
+        (data,) = ins
+        if data.shape is None:
+            return ins, outs
+        return ins, merged(outs, (data.with_shape(shape_of(data.shape, **values)),))
 
     def rule(first: TensorType, *rest: TensorType, **values: Any) -> TensorType:
         return first.with_shape(shape_of(first.dims, *(t.dims for t in rest), **values))
@@ -52,7 +62,7 @@ def moving(
         inputs,
         attrs,
         kind=Kind.MOVEMENT,
-        infer=forward(rule),
+        infer=partial if axiswise else forward(rule),
         ref=copied,
         aliases=aliases,
         doc=doc,

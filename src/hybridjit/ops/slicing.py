@@ -19,7 +19,7 @@ Shape = tuple[int, ...]
 Marks = tuple["int | None", ...]
 
 
-def _axis_slice(size: int, begin: int | None, end: int | None, step: int | None) -> slice:
+def _axis_slice(size: int | None, begin: int | None, end: int | None, step: int | None) -> slice:
     """One axis's part in NumPy's terms. Raises ShapeError when it is empty."""
     part = slice(begin, end, 1 if step is None else step)
     if size and not len(range(*part.indices(size))):
@@ -27,7 +27,7 @@ def _axis_slice(size: int, begin: int | None, end: int | None, step: int | None)
     return part
 
 
-def slices(data: Shape, begin: Marks, end: Marks, step: Marks) -> tuple[slice, ...]:
+def slices(data: PartialShape, begin: Marks, end: Marks, step: Marks) -> tuple[slice, ...]:
     """The parts that the attributes name, one for each leading axis. Raises ShapeError."""
     if len(begin) != len(end) or (step and len(step) != len(begin)):
         raise ShapeError(
@@ -41,10 +41,12 @@ def slices(data: Shape, begin: Marks, end: Marks, step: Marks) -> tuple[slice, .
     return tuple(_axis_slice(*marks) for marks in zip(data, begin, end, steps))
 
 
-def sliced(data: Shape, begin: Marks, end: Marks, step: Marks) -> Shape:
-    """The shape of that slice."""
+def sliced(data: PartialShape, begin: Marks, end: Marks, step: Marks) -> PartialShape:
+    """The shape of that slice; unknown sizes stay unknown."""
     parts = slices(data, begin, end, step)
-    kept = tuple(len(range(*part.indices(size))) for part, size in zip(parts, data))
+    kept = tuple(
+        None if size is None else len(range(*part.indices(size))) for part, size in zip(parts, data)
+    )
     return kept + data[len(parts) :]
 
 
@@ -56,13 +58,15 @@ moving(
     lambda data, begin, end, step: data[slices(data.shape, begin, end, step)],
     "A part of each leading axis: begin, end and step as in Python.",
     aliases="crop _sparse_slice",
+    axiswise=True,
 )
 
 
-def _axis_part(data: Shape, axis: int, begin: int, end: int | None) -> tuple[int, slice]:
+def _axis_part(data: PartialShape, axis: int, begin: int, end: int | None) -> tuple[int, slice]:
     """slice_axis's axis and part; unlike ``slice`` nothing is clipped. Raises ShapeError."""
     place = normalized_axis(axis, len(data))
     size = data[place]
+    assert size is not None
     first = begin + size if begin < 0 else begin
     last = size if end is None else end + size if end < 0 else end
     if not 0 <= first <= last <= size or (first == last and size):
@@ -70,7 +74,9 @@ def _axis_part(data: Shape, axis: int, begin: int, end: int | None) -> tuple[int
     return place, slice(first, last)
 
 
-def _axis_sliced(data: Shape, axis: int, begin: int, end: int | None) -> Shape:
+def _axis_sliced(data: PartialShape, axis: int, begin: int, end: int | None) -> PartialShape:
+    if data[normalized_axis(axis, len(data))] is None:
+        return data
     place, part = _axis_part(data, axis, begin, end)
     return (*data[:place], part.stop - part.start, *data[place + 1 :])
 
@@ -87,6 +93,7 @@ moving(
     _axis_sliced,
     _slice_axis,
     "A part of one axis.",
+    axiswise=True,
 )
 
 

@@ -91,8 +91,10 @@ def _tried(node: Node, types: NodeTypes) -> tuple[TensorType, ...]:
     answers = [found for size in _TRIED if (found := _asked(node, ins, size)) is not None]
     if len(answers) < 2:
         return types[node]
+    # A rule that refuses some sizes may clip others: then only sizes of the inputs are believed
+    believed = None if len(answers) == len(_TRIED) else {d for t in ins for d in t.shape or ()}
     return tuple(
-        known.with_shape(_agreed([found[i].shape for found in answers], known.shape))
+        known.with_shape(_agreed([found[i].shape for found in answers], known.shape, believed))
         for i, known in enumerate(types[node])
     )
 
@@ -109,12 +111,19 @@ def _asked(node: Node, ins: list[TensorType], size: int) -> tuple[TensorType, ..
         return None
 
 
-def _agreed(shapes: list[PartialShape | None], known: PartialShape | None) -> PartialShape | None:
-    """The sizes that all shapes have in common, beside those that are known."""
+def _agreed(
+    shapes: list[PartialShape | None],
+    known: PartialShape | None,
+    believed: set[int | None] | None,
+) -> PartialShape | None:
+    """The sizes that all shapes share and that are ``believed``, beside those that are known."""
     if any(shape is None or len(shape) != len(shapes[0] or ()) for shape in shapes):
         return known
     columns = zip(*(shape for shape in shapes if shape is not None))
-    same = tuple(column[0] if len(set(column)) == 1 else None for column in columns)
+    same = tuple(
+        column[0] if len(set(column)) == 1 and (believed is None or column[0] in believed) else None
+        for column in columns
+    )
     return same if known is None else tuple(k or s for k, s in zip(known, same))
 
 
