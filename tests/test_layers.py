@@ -164,3 +164,13 @@ print("llvmlite" in sys.modules, "hybridjit.codegen" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.split() == ["False", "False"], done.stderr
+
+
+SLOW = ("llvmlite", "numpy.random", "concurrent", "multiprocessing", "subprocess", "tempfile")
+
+
+def test_the_import_loads_no_compiler_and_nothing_slow():
+    """What only some programs need is loaded when they do; numpy.random alone takes 10 ms."""
+    program = f"import sys, hybridjit; print([n for n in {SLOW} if n in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "[]\n", done.stderr

@@ -98,7 +98,8 @@ class DepthwisePacking:
 class WinogradPacking:
     """Weights [F, 3, 3, C] transformed by F(m x m, 3x3) to [block][points][C][nv * lanes].
 
-    Those of volumes have a depth of 1 before the rows. Computed in double precision and rounded once; padded with zeros to whole blocks.
+    Those of volumes have a depth of 1 before the rows. Computed in double precision and rounded
+    once; padded with zeros to whole blocks.
     """
 
     m: int

@@ -12,12 +12,16 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .absent import why_absent
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader, MetaPathFinder
+else:
+    Loader = MetaPathFinder = object  # nothing of theirs is used, and importlib.abc loads tempfile
 
 MXNET_VERSION = "1.9.1"
 _MXNET = "mxnet"

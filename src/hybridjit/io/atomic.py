@@ -6,7 +6,6 @@ In: a path and the bytes in pieces. Out: the file, replaced in one step. Neither
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -34,7 +33,8 @@ def write_atomically(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
 def _replace(target: str, pieces: Iterable[bytes | memoryview]) -> None:
     mode = _mode_for(target)
     folder, name = os.path.split(target)
-    handle, temporary = tempfile.mkstemp(prefix=f".{name[:100]}.", suffix=".part", dir=folder)
+    temporary = os.path.join(folder, f".{name[:100]}.{os.urandom(6).hex()}.part")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(handle, "wb") as out:
             out.writelines(pieces)

@@ -76,6 +76,12 @@ def attr_texts(op: OpDef, given: Mapping[str, Any]) -> dict[str, str]:
 
 def input_slots(op: OpDef) -> tuple[str, ...]:
     """Names of all inputs that the operator can have, whatever its attributes; () if variadic."""
+    return _input_slots(op.name)
+
+
+@cache
+def _input_slots(main_name: str) -> tuple[str, ...]:
+    op = lookup(main_name)
     if is_variadic(op):
         return ()
     if not callable(op.inputs):
@@ -93,9 +99,15 @@ def is_variadic(op: OpDef) -> bool:
 
 def count_attribute(op: OpDef) -> str | None:
     """The attribute that says how many tensors there are (``num_args``); None if they are fixed."""
+    return _count_attribute(op.name)
+
+
+@cache
+def _count_attribute(main_name: str) -> str | None:
+    op = lookup(main_name)
     if not callable(op.inputs):
         return "num_args" if op.is_variadic else None
-    read = inspect.signature(op.inputs).parameters
+    read = _parameters(op.inputs)
     counts = [a.name for a in op.attrs if a.type == "int" and a.name in read]
     return counts[0] if counts else None
 
@@ -124,7 +136,7 @@ def _function(op: OpDef, name: str, invoke: Invoke, options: tuple[str, ...]) ->
     make = _variadic_function if is_variadic(op) else _fixed_function
     function = make(op, name, invoke, options)
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = _documentation(op)
+    function.__doc__ = _documentation(op.name)
     function.__signature__ = _shared_signature(op.name, options)  # type: ignore[attr-defined]
     return function
 
@@ -177,7 +189,9 @@ def _admits_none(attr: Attr) -> bool:
     return attr.type.endswith("?") or attr.base == "ints"
 
 
-def _documentation(op: OpDef) -> str:
+@cache
+def _documentation(main_name: str) -> str:
+    op = lookup(main_name)
     lines = [op.doc]
     if op.attrs:
         lines += ["", "Attributes:"]
@@ -193,10 +207,16 @@ def _attribute_variants(op: OpDef) -> Iterator[dict[str, Any]]:
     """Attribute values that cover every choice which the operator's inputs may depend on."""
     base = {attr.name: attr.default for attr in op.attrs if attr.name not in IGNORED}
     assert callable(op.inputs)
-    read = inspect.signature(op.inputs).parameters
+    read = _parameters(op.inputs)
     finite = {a.name: _values(a) for a in op.attrs if a.name in read and _values(a)}
     for values in itertools.product(*finite.values()):
         yield {**base, **dict(zip(finite, values))}
+
+
+def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The names of a plain function's parameters."""
+    code = function.__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
 def _values(attr: Attr) -> tuple[Any, ...]:

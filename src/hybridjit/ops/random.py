@@ -23,18 +23,21 @@ Shape = tuple[int, ...]
 Draw = Callable[..., Any]
 INT32 = np.dtype("int32")
 
-_generator = np.random.default_rng()
+_current: np.random.Generator | None = None  # made when it is needed: numpy.random loads slowly
 
 
 def seed(value: int | None = None) -> None:
     """Restart the generator; None takes fresh entropy from the system."""
-    global _generator
-    _generator = np.random.default_rng(value)
+    global _current
+    _current = np.random.default_rng(value)
 
 
 def generator() -> np.random.Generator:
     """The generator that all random operators draw from."""
-    return _generator
+    if _current is None:
+        seed()
+    assert _current is not None
+    return _current
 
 
 def dropout_mask(
@@ -48,7 +51,7 @@ def dropout_mask(
         raise AttributeValueError(f"Dropout's p lies between 0 and 1, got {p}")
     drawn = tuple(1 if i in axes else size for i, size in enumerate(shape))
     keep = 1.0 - p
-    kept = _generator.random(drawn) < keep
+    kept = generator().random(drawn) < keep
     return kept.astype(dtype) * dtype.type(1.0 / keep if keep else 0.0)
 
 
@@ -56,38 +59,38 @@ def dropout_mask(
 
 
 def _uniform(low: Any, high: Any, size: Shape) -> Any:
-    return _generator.uniform(low, high, size)
+    return generator().uniform(low, high, size)
 
 
 def _normal(mean: Any, deviation: Any, size: Shape) -> Any:
-    return _generator.normal(mean, deviation, size)
+    return generator().normal(mean, deviation, size)
 
 
 def _exponential(rate: Any, size: Shape) -> Any:
-    return _generator.exponential(1.0 / np.asarray(rate), size)
+    return generator().exponential(1.0 / np.asarray(rate), size)
 
 
 def _gamma(alpha: Any, beta: Any, size: Shape) -> Any:
     """Shape ``alpha`` and scale ``beta``: the mean is alpha * beta."""
-    return _generator.gamma(alpha, beta, size)
+    return generator().gamma(alpha, beta, size)
 
 
 def _poisson(rate: Any, size: Shape) -> Any:
-    return _generator.poisson(rate, size)
+    return generator().poisson(rate, size)
 
 
 def _negative_binomial(k: Any, p: Any, size: Shape) -> Any:
     """Failures before ``k`` successes of probability ``p``: a Poisson with a gamma rate."""
     odds = (1.0 - np.asarray(p)) / np.asarray(p)
-    return _generator.poisson(_generator.gamma(k, odds, size))
+    return generator().poisson(generator().gamma(k, odds, size))
 
 
 def _mean_negative_binomial(mu: Any, alpha: Any, size: Shape) -> Any:
     """Mean ``mu``, variance mu + alpha * mu^2; alpha 0 is the Poisson distribution."""
     mu, alpha = np.broadcast_arrays(np.asarray(mu, float), np.asarray(alpha, float))
     spread = np.where(alpha > 0, alpha, 1.0)
-    rate = np.where(alpha > 0, _generator.gamma(1.0 / spread, mu * spread, size), mu)
-    return _generator.poisson(np.broadcast_to(rate, size))
+    rate = np.where(alpha > 0, generator().gamma(1.0 / spread, mu * spread, size), mu)
+    return generator().poisson(np.broadcast_to(rate, size))
 
 
 def _at_least(limit: float, name: str, value: float, above: bool = False) -> None:
@@ -298,7 +301,7 @@ def _randint_types(
 
 
 def randint(*, low: int, high: int, shape: Shape | None, dtype: np.dtype | None) -> np.ndarray:
-    return convert(_generator.integers(low, high, given_shape(shape)), dtype or INT32)
+    return convert(generator().integers(low, high, given_shape(shape)), dtype or INT32)
 
 
 register(
@@ -328,9 +331,9 @@ def multinomial(data: np.ndarray, *, shape: Shape, get_prob: bool, dtype: np.dty
     rows = data.reshape(-1, data.shape[-1]).astype(np.float64)
     total = np.cumsum(rows, axis=1)
     count = int(np.prod(shape))
-    level = _generator.random((len(rows), count)) * total[:, -1:]
-    chosen = [np.searchsorted(t, u, side="right") for t, u in zip(total, level)]
-    chosen = np.array(chosen, np.int64)
+    level = generator().random((len(rows), count)) * total[:, -1:]
+    found = [np.searchsorted(t, u, side="right") for t, u in zip(total, level)]
+    chosen = np.array(found, np.int64)
     places = np.minimum(chosen.reshape(len(rows), count), data.shape[-1] - 1)
     size = data.shape[:-1] + shape or (1,)
     drawn = convert(places.reshape(size), dtype)
@@ -356,7 +359,7 @@ register(
 def shuffle(data: np.ndarray) -> np.ndarray:
     if data.ndim == 0:
         return data.copy()
-    order = _generator.permutation(data.shape[0])
+    order = generator().permutation(data.shape[0])
     return np.array(data[order], order="C")
 
 
