@@ -121,7 +121,7 @@ def test_parameters_are_checked(module, net):
 
 
 def test_a_module_without_values_says_so(net):
-    module = Module(net)
+    module = Module(net, label_names=None)
     module.bind([("data", (4, 2))], for_training=False)
     module.params_initialized = True
     with pytest.raises(mx.MXNetError, match="parameters without values: bn_beta, bn_gamma"):

@@ -181,11 +181,6 @@ def test_clipping_by_the_norm_of_all():
     assert utils.shape_is_known((2, 1)) and not utils.shape_is_known((2, 0))
 
 
-def test_iterators_over_files_are_refused_by_name():
-    with pytest.raises(mx.MXNetError, match="mxnet.io.CSVIter reads data sets from files"):
-        mx.io.CSVIter(data_csv="x.csv", data_shape=(2,))
-
-
 def test_registries_make_instances_from_configurations():
     class Base:
         def __init__(self, size=1):

@@ -45,17 +45,13 @@ _ITERATORS = "reads MXNet's data files for training: use gluon.data or mx.io.NDA
 # Module paths below the package, patterns of names that MXNet 1.9.1 has there, the reason.
 ABSENT: list[tuple[list[str], list[str], str]] = [
     ([""], ["np", "npx", "numpy", "numpy_extension", "np_*", "numpy_*", "use_np*"], _NUMPY),
-    (["", "util"], ["set_np", "set_np_shape", "reset_np", "np_array", "np_shape"], _NUMPY),
-    (["util"], ["use_np", "use_np_array", "use_np_shape"], _NUMPY),
+    ([""], ["set_np", "set_np_shape", "reset_np", "np_array", "np_shape"], _NUMPY),
     (["nd", "sym"], ["np", "npx", "numpy", "numpy_extension"], _NUMPY),
     ([""], ["engine", "library", "libinfo", "rtc", "th", "torch", "tvmop"], _ENGINE),
-    (["runtime"], ["Feature", "Features", "feature_list"], _ENGINE),
-    (["context"], ["gpu_memory_info"], _ENGINE),
     ([""], ["profiler"], _PROFILER),
     ([""], ["rnn"], _CELLS),
     (["", "contrib"], ["onnx"], _ONNX),
     ([""], ["executor_manager"], _TRAINS),
-    (["autograd"], ["Function", "get_symbol"], _TRAINS),
     (["nd", "nd.op", "nd.contrib", "nd.sparse"], ["*_update", "*_update_phase?"], _TRAINS),
     (["sym", "sym.op", "sym.contrib", "sym.sparse"], ["*_update", "*_update_phase?"], _TRAINS),
     (["nd", "nd.op", "sym", "sym.op"], ["multi_*", "reset_arrays"], _TRAINS),

@@ -33,10 +33,6 @@ _AUGMENTS = (
     "resize, crop and normalize"
 )
 _WORKERS = "runs worker processes, and hybridjit's DataLoader makes batches in the calling thread"
-_READS = (
-    "reads data sets from files, which hybridjit does not: read them with NumPy or mx.image, and "
-    "make batches with io.NDArrayIter"
-)
 _AMP = "converts networks to mixed precision, which hybridjit does not: use the float32 network"
 _OPTIMIZERS = [
     *("AdaDelta", "AdaGrad", "Adam", "Adamax", "DCASGD", "FTML", "Ftrl", "LAMB", "LARS", "LBSGD"),
@@ -76,12 +72,6 @@ _RECORD_NAMES = [
     *("IRHeader", "MXIndexedRecordIO", "MXRecordIO", "pack", "pack_img", "unpack", "unpack_img"),
 ]
 
-_FILE_ITERATORS = [
-    *("CSVIter", "ImageDetRecordIter", "ImageRecordInt8Iter", "ImageRecordIter"),
-    *("ImageRecordIter_v1", "ImageRecordUInt8Iter", "ImageRecordUInt8Iter_v1", "LibSVMIter"),
-    *("MNISTIter", "MXDataIter"),
-]
-
 # Module path below the package: names, and why they cannot be used. A module that is not
 # hybridjit's own is made.
 PLACEHOLDERS: dict[str, tuple[list[str], str]] = {
@@ -100,7 +90,6 @@ PLACEHOLDERS: dict[str, tuple[list[str], str]] = {
     "image.detection": (_DETECTION_AUGMENTERS, _AUGMENTS),
     "image.image": (_AUGMENTERS, _AUGMENTS),
     "kv": (["KVStore", "create"], _TRAINS),
-    "io": (_FILE_ITERATORS, _READS),
     "kvstore": (["KVStore", "create"], _TRAINS),
     "lr_scheduler": (_SCHEDULERS, _TRAINS),
     "mon": (["Monitor"], _TRAINS),
