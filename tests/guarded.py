@@ -173,6 +173,8 @@ def networks() -> Iterator[tuple[str, Network]]:
         yield f"weights that vary {size}", varying._replace(params=[])
         filters = network(conv(size, num_group=size), (1, size, 4, 5))
         yield f"filters that vary {size}", filters._replace(params=[])
+        for number, net in enumerate(at_places(size)):
+            yield f"at places {number} {size}", net
         lengths = call("softmax", var("x"), var("n"), use_length=True, axis=1)
         given = {"x": np.ones((2, 4, size), np.float32), "n": np.ones((2, size), np.int32)}
         yield f"lengths {size}", Network([lengths], given, [])
@@ -205,6 +207,22 @@ def of_type(dtype: str, size: int) -> Network:
         outputs.append(call("argmax", x, axis=1))
     values = np.random.default_rng(size).uniform(0, 100, (2, 3, size))
     return Network(outputs, {"x": values.astype(dtype)}, [])
+
+
+def at_places(size: int) -> Iterator[Network]:
+    """Sampling in and beyond an image."""
+    random = np.random.default_rng(size)
+    image, places = var("x"), var("y")
+    boxes = np.array([[0, -3, -2, 9, 8], [1, 2, 2, 3, 3], [5, 0, 0, 1, 1]], np.float32)
+    grid = random.normal(0, 2, (2, 2, 3, 4)).astype(np.float32)
+    x = random.normal(0, 1, (2, size, 4, 5)).astype(np.float32)
+    bins = {"pooled_size": (2, 3), "spatial_scale": 0.5}
+    for op, second, attrs in (
+        ("BilinearSampler", grid, {}),
+        ("_contrib_ROIAlign", boxes, {**bins, "sample_ratio": 2}),
+        ("ROIPooling", boxes, bins),
+    ):
+        yield Network([call(op, image, places, **attrs)], {"x": x, "y": second}, [])
 
 
 def by_index(size: int) -> Iterator[Network]:

@@ -74,6 +74,9 @@ def regions() -> None:
     add(align, (1, 2, 4, 4), rois[:, 1:], pooled_size=(1, 1), spatial_scale=1)
     add(pooling, (2, 3, 7, 5), rois, pooled_size=(2, 3), spatial_scale=0.5)
     add(pooling, (2, 3, 7, 5), rois, pooled_size=(4, 4), spatial_scale=1)
+    bins = {"pooled_size": (3, 2), "spatial_scale": 0.5}
+    add("_roi_pooling_last", (2, 7, 5, 17), rois, **bins)
+    add("_roi_align_last", (2, 7, 5, 17), rois, sample_ratio=-1, aligned=False, **bins)
     for name in (align, pooling):
         bad(name, (2, 7, 5), (4, 5), error=ShapeError, says="4D", pooled_size=(2, 2),
             spatial_scale=1)  # fmt: skip
@@ -126,6 +129,7 @@ def grids() -> None:
     add("GridGenerator", (2, 6), transform_type="affine", target_shape=(3, 4))
     add("GridGenerator", (2, 2, 3, 4), transform_type="warp")
     add("BilinearSampler", (2, 3, 5, 4), (2, 2, 3, 6))
+    add("_sample_last", (2, 5, 4, 17), (2, 2, 3, 6))
     transformer = {"transform_type": "affine", "sampler_type": "bilinear"}
     add("SpatialTransformer", (2, 3, 5, 4), target_shape=(3, 4), **transformer)
     bad("GridGenerator", (2, 5), error=ShapeError, says="(batch, 6)", transform_type="affine",

@@ -23,7 +23,7 @@ from .call import (
 from .choose_conv import choose_conv, choose_gemm, five, three
 from .choose_deconv import choose_deconv
 from .choose_gather import choose_gather, choose_one_hot, choose_scatter
-from .choose_image import choose_resize
+from .choose_image import choose_region, choose_resize, choose_sample
 from .choose_norm import choose_lrn, choose_norm
 from .choose_reduce import choose_reduce
 from .choose_rnn import choose_recurrent
@@ -162,7 +162,9 @@ _CHOOSERS = {
     "reduce": choose_reduce,
     "lrn": choose_lrn,
     "gather": choose_gather,
+    "region": choose_region,
     "resize": choose_resize,
+    "sample": choose_sample,
     "scatter": choose_scatter,
     "one_hot": choose_one_hot,
     "norm": choose_norm,

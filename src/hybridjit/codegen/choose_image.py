@@ -6,7 +6,7 @@ from ..ir.plan import Step
 from ..types import product
 from .call import Address, Call, Setting, broadcast_strides, build_program, views_of
 from .choose_conv import five
-from .spec_image import ResizeSpec
+from .spec_image import RegionSpec, ResizeSpec, SampleSpec
 
 
 def choose_resize(step: Step, setting: Setting) -> tuple[Call, ...]:
@@ -27,3 +27,43 @@ def choose_resize(step: Step, setting: Setting) -> tuple[Call, ...]:
     )
     args = tuple(Address(v) for v in (x, *others, *step.writes))
     return (Call(spec, (*args, x.shape[0]), 4 * product(anchor.shape)),)
+
+
+def choose_sample(step: Step, setting: Setting) -> tuple[Call, ...]:
+    """The one call of ``_sample_last``."""
+    anchor = step.group.anchor
+    x, grid = views_of(step, anchor.inputs)
+    y = step.writes[0]
+    spec = SampleSpec(
+        inp=x.shape[1:3],
+        out=anchor.shape[1:3],
+        channels=x.shape[3],
+        xs=x.strides[:3],
+        grid=grid.strides,
+        ys=y.strides[:3],
+    )
+    args = (Address(x), Address(grid), Address(y), x.shape[0])
+    return (Call(spec, args, 8 * product(anchor.shape)),)
+
+
+def choose_region(step: Step, setting: Setting) -> tuple[Call, ...]:
+    """The one call of ``_roi_align_last`` or ``_roi_pooling_last``."""
+    anchor = step.group.anchor
+    x, rois = views_of(step, anchor.inputs)
+    y, attrs = step.writes[0], anchor.attrs
+    align = anchor.is_op("_roi_align_last")
+    spec = RegionSpec(
+        how="align" if align else "max",
+        inp=x.shape[1:3],
+        bins=attrs["pooled_size"],
+        channels=x.shape[3],
+        xs=x.strides[:3],
+        ys=y.strides[:3],
+        columns=rois.shape[1],
+        row=rois.strides[0],
+        scale=attrs["spatial_scale"],
+        ratio=attrs["sample_ratio"] if align else 0,
+        aligned=align and attrs["aligned"],
+    )
+    args = (Address(x), Address(rois), Address(y), x.shape[0], rois.shape[0])
+    return (Call(spec, args, 16 * product(anchor.shape)),)

@@ -29,3 +29,43 @@ class ResizeSpec(KernelSpec):
     align: bool = False
     program: Program = Program(1)
     kind = "resize"
+
+
+@dataclass(frozen=True)
+class SampleSpec(KernelSpec):
+    """Bilinear samples at the points of a grid, zeros outside; arguments: x, grid, y, batch.
+
+    inp, out  sizes of the image and of the grid
+    grid      strides per (image, x or y, row, column)
+    """
+
+    inp: Ints
+    out: Ints
+    channels: int
+    xs: Ints
+    grid: Ints
+    ys: Ints
+    kind = "sample"
+
+
+@dataclass(frozen=True)
+class RegionSpec(KernelSpec):
+    """Pooling of regions of interest; arguments: x, rois, y, images, regions.
+
+    how     ``align``: the average of bilinear samples; ``max``: the largest of whole cells
+    columns, row  numbers of a region, 5 with the image's number first, 4 without; from row to row
+    ratio   samples of a bin along each axis; 0 or less: as many as it has cells
+    """
+
+    how: str
+    inp: Ints
+    bins: Ints
+    channels: int
+    xs: Ints
+    ys: Ints
+    columns: int
+    row: int
+    scale: float
+    ratio: int = 0
+    aligned: bool = False
+    kind = "region"

@@ -6,6 +6,8 @@ In: data (N, C, H, W), regions (R, 5) as [batch, x1, y1, x2, y2] in image coordi
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -119,7 +121,7 @@ register(
     "data rois",
     "pooled_size:shape! spatial_scale:float[0,1]! sample_ratio:int=-1 "
     "position_sensitive:bool=False aligned:bool=False",
-    kind=Kind.HOST,
+    kind=Kind.RESIZE,
     infer=_infer_align,
     ref=_align,
     doc="Average of bilinear samples in each bin of each region.",
@@ -171,10 +173,47 @@ register(
     "ROIPooling",
     "data rois",
     "pooled_size:shape! spatial_scale:float[0,1]!",
-    kind=Kind.HOST,
+    kind=Kind.RESIZE,
     infer=_infer_roi_pooling,
     ref=_roi_pooling,
     doc="Maximum of each bin of each region, on whole pixels.",
+)
+
+
+def _on_channels_last(ref: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    def turned(data: np.ndarray, rois: np.ndarray, **attrs: Any) -> np.ndarray:
+        y = ref(np.moveaxis(data, 3, 1), rois, **attrs)
+        return np.ascontiguousarray(np.moveaxis(y, 1, 3))
+
+    return turned
+
+
+@forward
+def _infer_last(
+    data: TensorType, rois: TensorType, *, pooled_size: Shape, **attrs: Any
+) -> TensorType:
+    return data.with_shape((rois.dims[0], *pooled_size, data.dims[3]))
+
+
+register(
+    "_roi_align_last",
+    "data rois",
+    "pooled_size:shape! spatial_scale:float! sample_ratio:int! aligned:bool!",
+    internal=True,
+    kind=Kind.RESIZE,
+    infer=_infer_last,
+    ref=_on_channels_last(partial(_align, position_sensitive=False)),
+    doc="ROIAlign with channels last; made by the compiler only.",
+)
+register(
+    "_roi_pooling_last",
+    "data rois",
+    "pooled_size:shape! spatial_scale:float!",
+    internal=True,
+    kind=Kind.RESIZE,
+    infer=_infer_last,
+    ref=_on_channels_last(_roi_pooling),
+    doc="ROIPooling with channels last; made by the compiler only.",
 )
 
 

@@ -145,10 +145,25 @@ def _infer_sampler(data: TensorType, grid: TensorType) -> TensorType:
 register(
     "BilinearSampler",
     "data grid",
-    kind=Kind.HOST,
+    kind=Kind.RESIZE,
     infer=_infer_sampler,
     ref=sample,
     doc="Bilinear samples at the points of a grid.",
+)
+
+
+def _sample_last(data: np.ndarray, grid: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(np.moveaxis(sample(np.moveaxis(data, 3, 1), grid), 1, 3))
+
+
+register(
+    "_sample_last",
+    "data grid",
+    internal=True,
+    kind=Kind.RESIZE,
+    infer=forward(lambda data, grid: data.with_shape((data.dims[0], *grid.dims[2:], data.dims[3]))),
+    ref=_sample_last,
+    doc="BilinearSampler with channels last; made by the compiler only.",
 )
 
 
@@ -188,7 +203,7 @@ register(
     "SpatialTransformer",
     "data loc",
     "target_shape:shape=(0,0) transform_type:string! sampler_type:string!",
-    kind=Kind.HOST,
+    kind=Kind.RESIZE,
     infer=_infer_transformer,
     ref=_transformer,
     doc="Resample the data by an affine transformation.",

@@ -41,6 +41,9 @@ _ANCHORS = {
     "_lrn_last": "lrn",
     "_rnn_steps": "recurrent",
     "_resize_last": "resize",
+    "_sample_last": "sample",
+    "_roi_align_last": "region",
+    "_roi_pooling_last": "region",
 }
 # Kinds that move elements of any type by indices of any type.
 _BY_INDEX = {

@@ -24,11 +24,16 @@ _RESIZED = {
     "_contrib_BilinearResize2D": "bilinear",
     "_contrib_AdaptiveAvgPooling2D": "average",
 }
+_BY_PLACE = {
+    "BilinearSampler": "_sample_last",
+    "_contrib_ROIAlign": "_roi_align_last",
+    "ROIPooling": "_roi_pooling_last",
+}
 
 
 def choose_layouts(graph: Graph, fired: list[str] | None = None) -> Graph:
     """Rewrite convolution regions to channels last."""
-    if not any(v.is_op(*_WINDOWED, *_RESIZED) for v in graph.values):
+    if not any(v.is_op(*_WINDOWED, *_RESIZED, *_BY_PLACE) for v in graph.values):
         return graph
     moved = _Relayout(graph).run()
     return rewrite(rewrite(moved, (dense_after_flatten,), fired), REDUNDANT, fired)
@@ -88,6 +93,8 @@ class _Relayout:
             return self._windowed(value)
         if value.is_op(*_RESIZED):
             return self._resized(value)
+        if value.is_op(*_BY_PLACE):
+            return self._at_places(value)
         if not any(u in self.last and u not in self.first for u in value.inputs):
             return None
         if value.op.kind is Kind.POINTWISE:
@@ -140,6 +147,15 @@ class _Relayout:
             joining: dict[str, Any] = {"dim": 3, "num_args": len(parts)}
             return Use(make("Concat", value.name, parts, value.source, **joining))
         return Use(make("add_n", value.name, parts, value.source, num_args=len(parts)))
+
+    def _at_places(self, value: Value) -> Use | None:
+        """Sampling at places that the second input names."""
+        attrs = dict(value.attrs)
+        if attrs.pop("position_sensitive", False):
+            return None
+        inputs = [self.as_last(value.inputs[0]), self.as_first(value.inputs[1])]
+        name = _BY_PLACE[value.op.name]  # type: ignore[union-attr]
+        return Use(make(name, value.name, inputs, value.source, **attrs))
 
     def _pointwise(self, value: Value) -> Use | None:
         rank = len(value.shape)

@@ -20,7 +20,7 @@ ALIGNMENT = 64
 # Kinds whose kernels take and give contiguous data only.
 PACKED_READERS = frozenset({"softmax", "norm", "lrn", "gather", "scatter", "one_hot"})
 # Kinds whose kernels take vectors of channels.
-CHANNEL_READERS = frozenset({"pool", "resize"})
+CHANNEL_READERS = frozenset({"pool", "resize", "sample", "region"})
 
 
 def plan_memory(graph: Graph) -> Plan:

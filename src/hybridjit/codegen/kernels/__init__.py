@@ -14,7 +14,9 @@ from .pointwise import emit_pointwise
 from .pool import emit_pool
 from .recurrent import emit_recurrent
 from .reduce import emit_reduce
+from .region import emit_region
 from .resize import emit_resize
+from .sample import emit_sample
 from .softmax import emit_softmax
 from .winograd import emit_winograd
 
@@ -31,7 +33,9 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "pool": emit_pool,
     "recurrent": emit_recurrent,
     "reduce": emit_reduce,
+    "region": emit_region,
     "resize": emit_resize,
+    "sample": emit_sample,
     "scatter": emit_scatter,
     "softmax": emit_softmax,
     "winograd": emit_winograd,
