@@ -65,9 +65,10 @@ class Layer:
         """Floating-point operations for one image by the definition."""
         return 2 * product(self.out) * product(self.kernel) * self.ic * self.oc * self.groups
 
-    @property
-    def is_depthwise(self) -> bool:
-        return self.ic == self.oc == 1 and self.groups > 1 and self.xs[4] == 1
+    def has_small_groups(self, lanes: int) -> bool:
+        """Whether a vector of channels holds several whole groups, as many channels out as in."""
+        fitting = self.ic == self.oc < lanes and lanes % self.ic == 0
+        return fitting and self.groups > 1 and self.xs[4] == 1
 
 
 def choose_conv(step: Step, setting: Setting) -> tuple[Call, ...]:
@@ -227,7 +228,7 @@ def _algorithm(spec: ConvSpec | WinogradSpec) -> str:
 def choose_algorithm(
     layer: Layer, target: Target, winograd: bool | str
 ) -> ConvSpec | DepthwiseSpec | WinogradSpec:
-    """Depthwise where each channel has its filter; Winograd where it pays; direct otherwise."""
+    """Depthwise where groups are small; Winograd where it pays; direct otherwise."""
     return algorithms(layer, target, winograd)[0]
 
 
@@ -235,7 +236,7 @@ def algorithms(
     layer: Layer, target: Target, winograd: bool | str
 ) -> list[ConvSpec | DepthwiseSpec | WinogradSpec]:
     """The kernels that compute this layer, the one to take first."""
-    if layer.is_depthwise:
+    if layer.has_small_groups(target.lanes):
         return [depthwise_spec(layer, target)]
     candidates: list[ConvSpec | WinogradSpec] = [direct_spec(layer, target)]
     if winograd and _suits_winograd(layer, target if winograd != "always" else None):
@@ -421,10 +422,11 @@ def depthwise_spec(layer: Layer, target: Target) -> DepthwiseSpec:
     0.48 and 0.45, 6x4 as 5x4 but it spills; 16 registers of 8 lanes, 3x4 0.47 and 0.50, 4x1 0.85
     and 0.60.
     """
-    vectors = -(-layer.groups // target.lanes)
+    channels = layer.groups * layer.ic
+    vectors = -(-channels // target.lanes)
     nv = 3 if vectors % 3 == 0 and vectors % 4 else min(4, vectors)
     sums = 20 if target.vector_registers >= 32 else 12 if target.has_fma else 8
     columns = min(layer.out[2], sums // nv, 8)
     return DepthwiseSpec(
-        **layer.geometry, channels=layer.groups, cols=columns, nv=nv, **layer.tensors
+        **layer.geometry, channels=channels, cols=columns, nv=nv, group=layer.ic, **layer.tensors
     )

@@ -55,7 +55,8 @@ def _weight_spec(weight: View, packing: ConvPacking | DepthwisePacking) -> PackS
     first, *steps, last = weight.strides
     if isinstance(packing, DepthwisePacking):
         vectors = whole_vectors(filters, packing.lanes) // packing.lanes
-        return PackSpec(1, filters, vectors, tuple(taps), (0, first, *steps), packing.lanes)
+        sizes = (*taps, channels)
+        return PackSpec(1, filters, vectors, sizes, (0, first, *steps, last), packing.lanes)
     count = filters // packing.groups
     sizes, strides = (*taps, channels), (*steps, last)
     if packing.taps:

@@ -82,7 +82,7 @@ class ChannelPacking:
 
 @dataclass(frozen=True)
 class DepthwisePacking:
-    """Weights [C, kd, kh, kw, 1] to [kd, kh, kw, C padded to whole vectors]."""
+    """Weights [C, kd, kh, kw, I] to [kd, kh, kw, I, C padded to whole vectors]."""
 
     lanes: int
     rows = 0

@@ -229,9 +229,10 @@ class WinogradSpec(KernelSpec):
 
 @dataclass(frozen=True)
 class DepthwiseSpec(KernelSpec):
-    """One filter per channel, vectors along channels; arguments as for ConvSpec.
+    """Small groups, vectors along channels; arguments as for ConvSpec.
 
     cols x nv  output columns x channel vectors that are kept in registers
+    group      channels of a group, in and out: 1 is one filter per channel
     """
 
     inp: Ints
@@ -246,6 +247,7 @@ class DepthwiseSpec(KernelSpec):
     writes: tuple[Ints, ...]
     cols: int
     nv: int
+    group: int = 1
     program: Program = Program(1)
     kind = "depthwise"
     needs_passes = False

@@ -1,13 +1,14 @@
-"""Depthwise convolution: one filter per channel, vectors along channels.
+"""Convolution of small groups, most often of one channel; vectors along channels.
 
-A tile of output columns stays in registers; each input vector of a row is loaded once and serves
-every tap that reaches it.
+A tile of output columns stays in registers; each input vector of a row serves every tap that
+reaches it. In groups of several channels, every channel's place in the vector takes the group's
+first input channel, then its second, and so on: the vector's lanes are exchanged as it is loaded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import groupby, product
 from typing import Any
 
 from ..builder import Index, LoopBuilder
@@ -19,7 +20,7 @@ from .window import Tile, first_input, input_line, rows_inside, tiles_of_row
 
 
 def emit_depthwise(b: LoopBuilder, spec: DepthwiseSpec, args: Arguments) -> None:
-    """y[n,o,c] = program(bias[c] + sum over taps of x[n,o+tap,c] * w[tap,c])."""
+    """y[n,o,c] = program(bias[c] + sum over taps and i of x[n,o+tap,group of c,i] * w[tap,i,c])."""
     x, w, bias = args.pointer("x"), args.pointer("w"), args.pointer("bias")
     reads = [args.pointer(f"r{i}") for i in range(len(spec.reads))]
     writes = [args.pointer(f"y{i}") for i in range(len(spec.writes))]
@@ -94,7 +95,7 @@ class _Tiles:
             line = input_line(b, spec, self.place, (kd, kh))
             x = b.at(self.x, b.add(line, b.mul(left, spec.xs[3])))
             taps = b.mul(b.add(b.mul(kd, spec.kernel[1]), kh), spec.kernel[2])
-            w = b.at(self.w, b.mul(taps, self.padded))
+            w = b.at(self.w, b.mul(taps, spec.group * self.padded))
             return self._sum_row(tile, x, w, accs, count, last)
 
         accs = rows_inside(b, spec, self.place, start, body)
@@ -109,7 +110,7 @@ class _Tiles:
     def _sum_row(
         self, tile: Tile, x: Any, w: Any, accs: Sequence[Any], count: int, last: int
     ) -> list[Any]:
-        """One input row: every vector under the tile is loaded once, for all its taps."""
+        """One input row: a vector under the tile is loaded once for all its taps."""
         b, spec = self.b, self.spec
         pairs: dict[int, list[tuple[int, int]]] = {}
         for kw, (low, high) in enumerate(tile.reach):
@@ -117,12 +118,21 @@ class _Tiles:
                 position = m * spec.stride[2] + kw * spec.dilate[2]
                 pairs.setdefault(position, []).append((m, kw))
         result = list(accs)
-        for j in range(count):
+        for j, i in product(range(count), range(spec.group)):
             lanes = last if j == count - 1 else b.lanes
-            filters = [b.load(w, kw * self.padded + j * b.lanes) for kw in range(spec.kernel[2])]
+            rows = [(kw * spec.group + i) * self.padded for kw in range(spec.kernel[2])]
+            filters = [b.load(w, row + j * b.lanes) for row in rows]
             for position in sorted(pairs):
                 value = read_vector(b, x, position * spec.xs[3] + j * b.lanes, 1, lanes)
+                value = self._spread(value, i)
                 for m, kw in pairs[position]:
                     k = m * count + j
                     result[k] = b.fma(value, filters[kw], result[k])
         return result
+
+    def _spread(self, value: Any, i: int) -> Any:
+        """In every lane, the ``i``-th channel of that lane's group."""
+        size = self.spec.group
+        if size == 1:
+            return value
+        return self.b.shuffle(value, [lane - lane % size + i for lane in range(self.b.lanes)])
