@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import hybridjit
@@ -35,7 +36,8 @@ COMMANDS = [
 
 @pytest.fixture
 def checkout(tmp_path, monkeypatch):
-    """A working folder with the examples in it, as the checkout has them."""
+    """A working folder with the examples in it, as the checkout has them, and an image."""
+    np.save(tmp_path / "x.npy", np.ones((1, 1, 28, 28), np.float32))
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -100,6 +102,19 @@ def test_links_and_files_exist():
     quoted = re.findall(r"`((?:examples|src|tests|tools)/[\w./-]+\.\w+)`", README)
     missing = [name for name in linked + quoted if "*" not in name and not (ROOT / name).exists()]
     assert missing == []
+
+
+def test_every_promise_names_tests_that_exist():
+    text = README.partition("## What you can rely on\n")[2].partition("\n## ")[0]
+    promises = re.split(r"^- ", text, flags=re.M)[1:]
+    assert len(promises) > 10
+    for promise in promises:
+        named = re.findall(r"`(test_\w+\.py)::(\w+)`", promise)
+        assert named, f"no test holds this promise: {promise[:60]}"
+        for file, name in named:
+            source = (ROOT / "tests" / file).read_text(encoding="utf-8")
+            found = re.search(rf"^(?:def|class) {name}\b", source, re.M)
+            assert found and name.lower().startswith("test"), f"{file} has no {name}"
 
 
 def test_an_operator_added_as_the_page_says_gets_its_tests(tmp_path):

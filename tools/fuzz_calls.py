@@ -33,7 +33,7 @@ from reading import address_space  # noqa: E402
 
 REPORT = 10_000
 SECONDS = 10
-MEMORY = 3 << 30
+MEMORY = 1 << 30
 
 
 class TooSlow(BaseException):

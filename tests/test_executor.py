@@ -1,0 +1,93 @@
+"""Executors: compiled, reading what their arrays hold, sharing memory when reshaped."""
+
+import numpy as np
+import pytest
+
+import hybridjit as mx
+from hybridjit import nd, sym
+
+
+@pytest.fixture
+def net():
+    hidden = sym.FullyConnected(sym.var("data"), num_hidden=3, name="fc")
+    return sym.BatchNorm(hidden, fix_gamma=False, name="bn")
+
+
+def arrays(net):
+    shapes, _, states = net.infer_shape(data=(2, 4))
+    draw = np.random.default_rng(1).uniform
+    args = {n: nd.array(draw(-1, 1, s)) for n, s in zip(net.list_arguments(), shapes)}
+    aux = {n: nd.array(draw(1, 2, s)) for n, s in zip(net.list_auxiliary_states(), states)}
+    return args, aux
+
+
+def expected(args, aux):
+    a, s = ({n: x.asnumpy() for n, x in given.items()} for given in (args, aux))
+    hidden = a["data"] @ a["fc_weight"].T + a["fc_bias"]
+    hidden = (hidden - s["bn_moving_mean"]) / np.sqrt(s["bn_moving_var"] + 1e-3)
+    return hidden * a["bn_gamma"] + a["bn_beta"]
+
+
+def assert_right(found, args, aux):
+    np.testing.assert_allclose(found.asnumpy(), expected(args, aux), rtol=1e-4, atol=1e-5)
+
+
+def test_every_array_is_read_when_it_runs(net):
+    args, aux = arrays(net)
+    executor = net.bind(mx.cpu(), args, aux_states=aux)
+    assert [out.shape for out in executor.outputs] == [(2, 3)]
+    assert_right(executor.forward()[0], args, aux)
+    for array in (*args.values(), *aux.values()):
+        array[:] = array + 0.5
+        assert_right(executor.forward()[0], args, aux)
+    assert_right(net.eval(**args, **aux)[0], args, aux)
+
+
+def test_values_given_to_forward_are_written_into_the_arguments(net):
+    args, aux = arrays(net)
+    executor = net.bind(mx.cpu(), args, aux_states=aux)
+    found = executor.forward(data=np.ones((2, 4)), fc_weight=nd.ones((3, 4)))[0]
+    assert args["data"].asnumpy().sum() == 8 and args["fc_weight"].asnumpy().sum() == 12
+    assert_right(found, args, aux)
+    with pytest.raises(ValueError, match="only accept keyword argument of NDArrays"):
+        executor.forward(data=1)
+    with pytest.raises(TypeError, match="Unknown argument bn_moving_mean"):
+        executor.forward(bn_moving_mean=nd.ones((3,)))
+
+
+def test_a_smaller_executor_lies_in_the_memory_of_the_larger(net):
+    executor = net.simple_bind(mx.cpu(), data=(4, 4))
+    smaller = executor.reshape(data=(2, 4))
+    smaller.arg_dict["data"][:] = 7
+    assert executor.arg_dict["data"].asnumpy().sum() == 7 * 8
+    assert smaller.arg_dict["fc_weight"] is executor.arg_dict["fc_weight"]
+    with pytest.raises(mx.MXNetError, match="allow_up_sizing"):
+        smaller.reshape(data=(4, 4))
+    with pytest.raises(mx.MXNetError, match="fc_weight of shape .* partial_shaping"):
+        executor.reshape(data=(2, 3))
+    other = executor.reshape(partial_shaping=True, data=(2, 3))
+    assert other.arg_dict["fc_weight"].shape == (3, 3)
+
+
+def test_monitors_see_every_result(net):
+    args, aux = arrays(net)
+    executor = net.bind(mx.cpu(), args, aux_states=aux)
+    seen = {}
+    executor.set_monitor_callback(lambda name, array: seen.update({str(name): array.shape}))
+    assert_right(executor.forward()[0], args, aux)
+    assert seen["fc_output"] == seen["bn_output"] == (2, 3)
+    assert "fc_weight" not in seen
+
+
+def test_there_are_no_gradients(net):
+    executor = net.simple_bind(mx.cpu(), data=(4, 4))
+    assert executor.grad_dict["fc_weight"] is None and set(executor.grad_arrays) == {None}
+    with pytest.raises(mx.MXNetError, match="inference only"):
+        executor.backward()
+
+
+def test_a_graph_without_inputs_runs():
+    assert sym.zeros((2, 3)).bind(mx.cpu(), {}).forward()[0].shape == (2, 3)
+    weight_only = sym.FullyConnected(sym.ones((1, 2)), num_hidden=1, no_bias=True, name="fc")
+    executor = weight_only.bind(mx.cpu(), {"fc_weight": nd.array([[1, 2]])})
+    assert executor.forward()[0].asscalar() == 3
