@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+import types
 from pathlib import Path
 
 import numpy as np
@@ -370,6 +371,22 @@ class TestImage:
             image.imdecode(b"")
         with pytest.raises(mx.MXNetError, match="nowhere.jpg"):
             image.imread(str(tmp_path / "nowhere.jpg"))
+
+    def test_order_of_colours(self, monkeypatch, tmp_path):
+        """What a decoder in OpenCV's place hands out, blue first, arrives red first."""
+        blue_first = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
+        flags = {"IMREAD_COLOR": 1, "IMREAD_GRAYSCALE": 0, "IMREAD_IGNORE_ORIENTATION": 128}
+        decoder = types.SimpleNamespace(**flags)
+        monkeypatch.setitem(sys.modules, "cv2", decoder)
+        decoder.imdecode = lambda data, mode: blue_first if mode & 1 else blue_first[:, :, 0]
+        (tmp_path / "a.png").write_bytes(b"anything")
+        read = image.imread(str(tmp_path / "a.png"))
+        assert read.dtype == np.uint8 and (read.asnumpy() == blue_first[:, :, ::-1]).all()
+        assert (image.imdecode(b"anything", to_rgb=0).asnumpy() == blue_first).all()
+        assert image.imdecode(b"anything", 0).shape == (2, 4, 1)
+        decoder.imdecode = lambda data, mode: None
+        with pytest.raises(mx.MXNetError, match="a.png: Decoding failed"):
+            image.imread(str(tmp_path / "a.png"))
 
     def test_without_a_decoder(self, monkeypatch):
         for name in ("cv2", "PIL", "PIL.Image"):

@@ -141,6 +141,7 @@ MOVES = {
     "broadcast_axis": {"axis": (0,), "size": (4,)},
     "SwapAxis": {"dim1": 0, "dim2": 2},
     "diag": {"k": 1, "axis1": 1, "axis2": 2},
+    "_pad_axes": {"mode": "constant", "before": (0, 1, 17), "after": (0, 2, 1), "value": 1.0},
 }
 
 

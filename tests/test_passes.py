@@ -293,6 +293,10 @@ CASES: dict[Rule, tuple[Case, Case]] = {
         Case(one("where", "y", "x", "z"), {"x": (3, 4), "y": (3,), "z": (3, 4)}),
         Case(one("where", "y", "x", "z"), {"x": (3, 4), "y": (3, 4), "z": (3, 4)}),
     ),
+    M.pad_of_any_axes: (
+        Case(one("Pad", "x", mode="reflect", pad_width=(0, 0, 0, 0, 2, 1, 0, 3)), {"x": IMAGE}),
+        Case(one("Pad", "x", mode="edge", pad_width=(0,) * 8), {"x": (0, 3, 5, 6)}),
+    ),
     M.place_in_a_row: (
         Case(one("argmax", "x", keepdims=True), {"x": (2, 3)}),
         Case(one("argmin", "x", axis=0), {"x": (2, 3)}),

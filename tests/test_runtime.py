@@ -9,6 +9,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -417,6 +418,82 @@ def test_cache_is_bounded_and_gives_code_back():
     del net, entry
     gc.collect()
     assert all(kernel() is None for kernel in kernels)
+
+
+def test_cache_size_is_the_users(capsys):
+    net = nn.HybridLambda(lambda F, x: F.tanh(x) * 5)
+    net.hybridize(cache_size=2)
+    with override(explain=True):
+        for width in (3, 4, 3, 5, 3, 4):
+            run(net, rows(2, width))
+    assert len(cache_of(net)) == 2 and cache_of(net).compiled == 4  # 4 was not used for longest
+    assert capsys.readouterr().err.count("forgets its oldest signature") == 2
+    for size in (0, -1, 2.5, True, "8"):
+        net.hybridize(cache_size=size)
+        with pytest.raises(ValueError, match="cache_size"):
+            run(net, rows(2, 3))
+
+
+def test_a_signature_that_goes_gives_all_of_its_memory_back():
+    """Its arena, and weights that no other signature packs alike; what others use stays."""
+    net = filled(nn.Dense(32, in_units=500))
+    net.hybridize(cache_size=1)
+    before = mx.memory_stats()
+    run(net, np.ones((1, 500), np.float32))
+    one = mx.memory_stats()
+    assert one["executables"] == before["executables"] + 1
+    assert one["packed_bytes"] >= before["packed_bytes"] + 32 * 500 * 4
+    for count in range(2, 30):
+        run(net, np.ones((count, 500), np.float32))
+    many = mx.memory_stats()
+    assert many["executables"] == one["executables"]
+    assert many["packed_bytes"] <= one["packed_bytes"] + 64
+    del net
+    gc.collect()
+    after = mx.memory_stats()
+    same = ("executables", "packed_bytes", "arena_bytes")
+    assert [after[name] for name in same] == [before[name] for name in same]
+
+
+def test_weights_that_no_signature_packs_so_any_more_go():
+    """One row of data wants more columns together than many rows do."""
+    net = filled(nn.Dense(128, in_units=9))
+    net.hybridize(cache_size=1)
+    run(net, rows(1))
+    (entry,) = cache_of(net)._entries.values()
+    weights = [weakref.ref(array) for array in entry.executable.binding.arrays()]
+    del entry
+    run(net, rows(40))
+    gc.collect()
+    assert None in [weight() for weight in weights]
+
+
+def test_signatures_share_weights_that_are_packed_alike():
+    net = filled(nn.Conv2D(64, 1, in_channels=64))
+    run(net, np.ones((1, 64, 9, 9), np.float32))
+    one = mx.memory_stats()["packed_bytes"]
+    for side in (11, 13, 17):
+        run(net, np.ones((1, 64, side, side), np.float32))
+    assert mx.memory_stats()["packed_bytes"] == one
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="only Linux says what is mapped")
+def test_many_signatures_do_not_grow_the_process():
+    """tools/soak.py does the same 5,000 times: here memory may still settle."""
+    net = nn.HybridLambda("softmax")  # a kernel for every width
+    net.hybridize(cache_size=4)
+
+    def mapped() -> int:
+        return len(Path("/proc/self/maps").read_text().splitlines())
+
+    for width in range(1, 11):
+        run(net, rows(3, width))
+    start, resident = mapped(), mx.memory_stats()["resident_bytes"]
+    for width in range(11, 36):
+        run(net, rows(3, width))
+    gc.collect()
+    assert mapped() <= start + 12  # a library takes 4; 25 libraries would be 100
+    assert mx.memory_stats()["resident_bytes"] < resident + (3 << 20)
 
 
 def test_hybridizing_again_gives_code_back(dense):

@@ -41,6 +41,7 @@ from .executor import bind, evaluate, simple_bind
 from .io import nd_files, symbol_files
 from .loading import load
 from .nd import NDArray
+from .runtime.memory import memory_stats
 from .runtime.threads import get_num_threads, set_num_threads, threads
 from .sym import Symbol
 from .sym.upper import UPPER
@@ -104,6 +105,7 @@ __all__ = [
     "io",
     "install_as_mxnet",
     "load",
+    "memory_stats",
     "metric",
     "mod",
     "model",

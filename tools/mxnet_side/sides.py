@@ -26,7 +26,7 @@ Answer = list[np.ndarray] | str  # outputs, or why there are none
 # How MXNet says that it cannot do something here, rather than that nobody may ask for it.
 LACKS = re.compile(
     "CRASHED|not implemented|only support|not supported|does not support|[Uu]nsupported"
-    "|[Tt]oo many|type_flag_|Unknown type enum|operator attributes|implmented|dim_size_is_known"
+    "|[Tt]oo many|type_flag_|Unknown type enum|operator attributes|implmented|dim_size_is_known|Expect channel"
 )
 
 

@@ -7,24 +7,18 @@ compiled function on fresh outputs; ``net(x)`` adds a few microseconds to it.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 
 from ..compiler import compile_graph
 from ..config import override
+from ..runtime.memory import peak_memory
 from ..runtime.threads import get_num_threads, threads
 from ..table import milliseconds, table
 from .arguments import UsageError, add_model, add_shapes, add_target, chosen_target, counts, once
 from .model import Model, Types, parameters, read_model, stand_in, variable_types
-
-try:
-    import resource
-except ImportError:  # Windows
-    resource = None  # type: ignore[assignment]
 
 _HEADING = (
     "batch", "threads", "compile ms", "first call ms", "median ms", "p10", "p90", "calls",
@@ -140,15 +134,3 @@ def measure_call(call: Callable[[], object], seconds: float) -> Latency:
         call()
         times.append(clock() - start)
     return Latency(first, sorted(times))
-
-
-def peak_memory() -> int:
-    """The most bytes that this process has had resident so far; 0 where nothing tells."""
-    try:
-        lines = Path("/proc/self/status").read_text().splitlines()
-        return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
-    except (OSError, StopIteration):
-        if resource is None:
-            return 0
-        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return most if sys.platform == "darwin" else 1024 * most

@@ -53,6 +53,16 @@ def constant_of(kind: Any, value: float) -> Any:
     return ir.Constant(kind, value)
 
 
+def _pieces(count: int) -> list[tuple[int, int]]:
+    """``count`` as powers of two, the largest first: where each begins, and its size."""
+    pieces, first = [], 0
+    while first < count:
+        size = 1 << ((count - first).bit_length() - 1)
+        pieces.append((first, size))
+        first += size
+    return pieces
+
+
 class Loop:
     """A running loop: its index, the values carried into this round, and ``yields`` for the next.
 
@@ -207,15 +217,42 @@ class LoopBuilder:
         kind = self.vector_type(element=element)
         return self.b.load(self.at(pointer, index, element), typ=kind, align=byte_count(element))
 
-    def load_masked(
-        self, pointer: Any, index: Index, mask: Any, other: float = 0, element: Any = F32
-    ) -> Any:
-        """The lanes that ``mask`` names; the others are ``other`` and are not touched in memory."""
-        vt = self.vector_type(element=element)
+    def load_masked(self, pointer: Any, index: Index, mask: Any, other: float = 0.0) -> Any:
+        """The f32 lanes that ``mask`` names; the others are ``other`` and are not touched."""
+        vt = self.vector_type()
         name = f"llvm.masked.load.{_suffix(vt)}.p0"
         function = self.declare(name, vt, [PTR, mask.type, vt])
-        address = self.at(pointer, index, element)
-        return self.b.call(function, [address, mask, constant_of(vt, other)])
+        call = self.b.call(function, [self.at(pointer, index), mask, self.splat(other)])
+        return call
+
+    def load_first(self, pointer: Any, index: Index, count: int, element: Any = F32) -> Any:
+        """``count`` elements in the low lanes; the rest are zero, and not touched in memory.
+
+        Masked for f32 alone, else in pieces of a power of two: below AVX-512 LLVM would make
+        single elements of a mask, and LLVM 22 writes four bytes where one lane of a vector of
+        truncated elements is to be stored.
+        """
+        if count == self.lanes:
+            return self.load(pointer, index, element)
+        if element == F32:
+            return self.load_masked(pointer, index, self.mask_first(count))
+        result = constant_of(self.vector_type(element=element), 0)
+        for first, size in _pieces(count):
+            address = self.at(pointer, self.add(index, first), element)
+            kind = ir.VectorType(element, size)
+            piece = self.b.load(address, typ=kind, align=byte_count(element))
+            result = self._with_piece(result, piece, first)
+        return result
+
+    def _with_piece(self, vector: Any, piece: Any, first: int) -> Any:
+        """The vector with the piece in its lanes from ``first`` on."""
+        size, lanes = piece.type.count, range(self.lanes)
+        wide = self.shuffle(piece, [min(lane, size - 1) for lane in lanes])
+        chosen = [
+            self.lanes + lane - first if first <= lane < first + size else lane for lane in lanes
+        ]
+        pattern = ir.Constant(ir.VectorType(I32, self.lanes), chosen)
+        return self.b.shuffle_vector(vector, wide, pattern)
 
     def load_strided(
         self, pointer: Any, index: Index, stride: int, count: int, element: Any = F32
@@ -240,9 +277,21 @@ class LoopBuilder:
         self.b.store(value, self.at(pointer, index, element), align=byte_count(element))
 
     def store_masked(self, value: Any, pointer: Any, index: Index, mask: Any) -> None:
+        """The f32 lanes that ``mask`` names."""
         name = f"llvm.masked.store.{_suffix(value.type)}.p0"
         function = self.declare(name, VOID, [value.type, PTR, mask.type])
-        self.b.call(function, [value, self.at(pointer, index, element_of(value)), mask])
+        self.b.call(function, [value, self.at(pointer, index), mask])
+
+    def store_first(self, value: Any, pointer: Any, index: Index, count: int) -> None:
+        """The first ``count`` lanes, as :meth:`load_first` reads them."""
+        if count == self.lanes:
+            self.store(value, pointer, index)
+        elif value.type.element == F32:
+            self.store_masked(value, pointer, index, self.mask_first(count))
+        else:
+            for first, size in _pieces(count):
+                piece = self.shuffle(value, range(first, first + size))
+                self.store(piece, pointer, self.add(index, first))
 
     def store_strided(self, value: Any, pointer: Any, index: Index, stride: int, n: int) -> None:
         for lane in range(n):

@@ -8,6 +8,8 @@ count or an address.
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..ir.plan import Step, View
 from ..types import product
 from .call import (
@@ -30,6 +32,7 @@ from .choose_rnn import choose_recurrent
 from .elements import MOVED_AS
 from .spec import (
     Ints,
+    PadSpec,
     PointwiseSpec,
     PoolSpec,
     Program,
@@ -59,6 +62,24 @@ def _choose_copy(step: Step, setting: Setting) -> tuple[Call, ...]:
     moved_as = MOVED_AS[step.reads[0].dtype.itemsize]
     program = Program(1, types=off_default((moved_as,)))
     return (_pointwise_call(program, list(step.reads), list(step.writes)),)
+
+
+def _choose_pad(step: Step, setting: Setting) -> tuple[Call, ...]:
+    """Elements are moved as whole numbers of their size."""
+    attrs, (x,), (y,) = step.group.anchor.attrs, step.reads, step.writes
+    bits = f"int{8 * x.dtype.itemsize}"
+    value = int(np.asarray(attrs["value"]).astype(x.dtype).view(bits))
+    spec = PadSpec(
+        mode=attrs["mode"],
+        inp=x.shape[1:],
+        out=y.shape[1:],
+        before=attrs["before"][1:],
+        x=x.strides,
+        y=y.strides,
+        dtype=bits,
+        value=value if attrs["mode"] == "constant" else 0,
+    )
+    return (Call(spec, (Address(x), Address(y), x.shape[0]), product(y.shape)),)
 
 
 def _pointwise_call(program: Program, reads: list[View], writes: list[View]) -> Call:
@@ -154,6 +175,7 @@ def _choose_softmax(step: Step, setting: Setting) -> tuple[Call, ...]:
 _CHOOSERS = {
     "pointwise": _choose_pointwise,
     "copy": _choose_copy,
+    "pad": _choose_pad,
     "conv": choose_conv,
     "deconv": choose_deconv,
     "gemm": choose_gemm,

@@ -24,7 +24,7 @@ class Kernel:
 
     def __init__(self, spec: KernelSpec, library: Library) -> None:
         self.spec = spec
-        self._library = library
+        self.library = library
         self.address = library.address(kernel_name(spec))
 
 

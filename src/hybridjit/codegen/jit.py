@@ -156,15 +156,17 @@ def assembly(text: str, target: Target, with_passes: bool = True) -> str:
 
 
 class Library:
-    """Machine code in memory. ``close`` gives the memory and its mapping back."""
+    """Machine code in memory, from ``nbytes`` of objects. ``close`` gives all of it back."""
 
     def __init__(self, objects: Iterable[bytes], target: Target) -> None:
+        self.nbytes = 0
         with LOCK:
             _initialize()
             self._engine: Any = llvm.create_mcjit_compiler(
                 llvm.parse_assembly(""), _machine(target)
             )
             for code in objects:
+                self.nbytes += len(code)
                 self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
             self._engine.finalize_object()
 

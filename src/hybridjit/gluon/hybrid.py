@@ -25,7 +25,7 @@ from ..nd.storage import NEVER, WRITES, Storage
 from ..passes.infer import NodeTypes, infer_node_types
 from ..runtime.binding import PackedStore
 from ..runtime.by_sample import SampleBySample
-from ..runtime.cache import Entry, SignatureCache
+from ..runtime.cache import MAX_SIGNATURES, Entry, SignatureCache
 from ..runtime.executable import Executable
 from ..types import TensorType, type_of
 from .inference import finish_deferred
@@ -62,7 +62,7 @@ class CachedGraph:
         self.name = name
         self.compiled = True
         self.monitor: Monitor | None = None
-        self.cache = SignatureCache(name, input_names)
+        self.cache = SignatureCache(name, input_names, flags.get("cache_size", MAX_SIGNATURES))
         self._latest: Entry | None = None
         self.seen_writes = NEVER
         # Storages, not their ids: a freed one's id may come back with the same version.
@@ -151,7 +151,7 @@ class CachedGraph:
         types = [type_of(array._data) for array in params.values()]
         if types != self._param_types:
             self._param_types = types
-            self.cache = SignatureCache(self.name, self.input_names)
+            self.cache = SignatureCache(self.name, self.input_names, self.cache.size)
 
     # ---- interpreted --------------------------------------------------------------------------
 
@@ -178,6 +178,8 @@ class CachedGraph:
         types = _types(named, named.values())
         signature = tuple(types.values())
         if signature not in self._types:
+            if len(self._types) >= self.cache.size:
+                self._types.clear()
             self._types[signature] = infer_node_types(self.outputs, types)
         return self._types[signature]
 

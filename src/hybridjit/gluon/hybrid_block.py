@@ -86,7 +86,9 @@ class HybridBlock(Block):
         """Run as a graph from the next call on (or no longer, with ``active=False``).
 
         ``winograd`` False computes 3x3 convolutions by the definition's sums, "always" by Winograd
-        wherever that is possible; by default where it pays. Other ``flags`` (static_alloc,
+        wherever that is possible; by default where it pays. ``cache_size`` is how many signatures
+        (shapes and dtypes of the inputs) are kept compiled, 16 unless given; the one that was not
+        used for longest goes first, with its code and memory. Other ``flags`` (static_alloc,
         static_shape and the like) are hints that change nothing visible; names that are not
         known are accepted. ``clear=False`` keeps a graph that was traced before.
         """

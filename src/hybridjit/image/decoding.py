@@ -82,6 +82,7 @@ def _library(name: str) -> ModuleType | None:
 
 def _by_opencv(cv2: ModuleType, data: bytes, colour: bool) -> np.ndarray:
     mode = cv2.IMREAD_COLOR if colour else cv2.IMREAD_GRAYSCALE
+    mode |= cv2.IMREAD_IGNORE_ORIENTATION  # MXNet does not turn pictures as their EXIF data says
     pixels = cv2.imdecode(np.frombuffer(data, np.uint8), mode)
     if pixels is None:
         raise MXNetError("Decoding failed. Invalid image file.")
@@ -89,10 +90,13 @@ def _by_opencv(cv2: ModuleType, data: bytes, colour: bool) -> np.ndarray:
 
 
 def _by_pillow(pil: ModuleType, data: bytes, colour: bool) -> np.ndarray:
-    operations = importlib.import_module("PIL.ImageOps")
+    mode = "RGB" if colour else "L"
     try:
-        picture = operations.exif_transpose(pil.open(io.BytesIO(data)))  # as OpenCV turns it
-        pixels = np.asarray(picture.convert("RGB" if colour else "L"))
+        picture = pil.open(io.BytesIO(data))
+        picture.draft(mode, picture.size)  # a JPEG's own grey, where that is asked for
+        if picture.mode.startswith("I"):  # 16 bits: the upper ones
+            picture = pil.fromarray((np.asarray(picture) >> 8).astype(np.uint8))
+        pixels = np.asarray(picture.convert(mode))
     except (OSError, ValueError, SyntaxError) as error:
         raise MXNetError(f"Decoding failed. Invalid image file. {error}") from None
     return pixels if colour else pixels[:, :, None]

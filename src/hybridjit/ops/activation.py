@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -222,23 +223,24 @@ register(
 )
 
 
-def smooth_l1(x: np.ndarray, *, scalar: float) -> np.ndarray:
-    """Beside integers the scalar is a whole number."""
-    whole = float(scalar_of(scalar, x.dtype)) if x.dtype.kind in "iu" else scalar
-    return _smooth_l1(x, scalar=whole)
-
-
 @in_floating
-def _smooth_l1(x: np.ndarray, *, scalar: float) -> np.ndarray:
+def _smooth_l1(x: np.ndarray, scalar: np.ndarray) -> np.ndarray:
     number = x.dtype.type
-    size, square = np.abs(x), number(scalar * scalar)
+    size, square = np.abs(x), scalar * scalar
     inverse = number(1) / square
     half = number(0.5)
     return np.where(size > inverse, size - half * inverse, half * x * x * square)
 
 
+@wraps(_smooth_l1)
+def smooth_l1(x: np.ndarray, *, scalar: float) -> np.ndarray:
+    """Beside integers the scalar is a whole number."""
+    return _smooth_l1(x, scalar_of(scalar, x.dtype))
+
+
 def _scalar_smooth_l1(b: Any, x: Any, *, scalar: float) -> Any:
-    half, square = b.const(0.5), b.const(scalar * scalar)
+    number = b.scalar(scalar)
+    half, square = b.const(0.5), b.mul(number, number)
     inverse = b.div(b.const(1.0), square)
     size = b.abs(x)
     bowl = b.mul(b.mul(b.mul(half, x), x), square)

@@ -112,7 +112,8 @@ def _quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def _single_power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Of integers, as MXNet has it: in single precision, so no more than 24 bits are exact."""
-    return np.power(a.astype(FLOAT64), b.astype(FLOAT64)).astype(FLOAT32)
+    base, exponent = (x.astype(FLOAT32).astype(FLOAT64) for x in (a, b))
+    return np.power(base, exponent).astype(FLOAT32)
 
 
 @on_integers(np.remainder)

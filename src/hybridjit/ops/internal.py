@@ -14,6 +14,8 @@ from ..types import TensorType, product, shape_text
 from .registry import Kind, register
 from .rules import broadcast, forward
 
+Shape = tuple[int, ...]
+
 
 def bn_scale(gamma: np.ndarray, var: np.ndarray, *, eps: float, fix_gamma: bool) -> np.ndarray:
     """gamma / sqrt(var + eps), in double precision before the one rounding."""
@@ -79,6 +81,32 @@ def prelu(data: np.ndarray, gamma: np.ndarray) -> np.ndarray:
     return np.where(data > 0, data, data * gamma)
 
 
+def pad_axes(
+    data: np.ndarray, *, mode: str, before: Shape, after: Shape, value: float
+) -> np.ndarray:
+    """A border of any width around any axis."""
+    pairs = list(zip(before, after))
+    if mode == "constant":
+        return np.pad(data, pairs, constant_values=data.dtype.type(value))
+    return np.pad(data, pairs, mode=mode)  # type: ignore[call-overload]
+
+
+def _pad_type(
+    data: TensorType, *, mode: str, before: Shape, after: Shape, value: float
+) -> TensorType:
+    return data.with_shape(tuple(b + d + a for b, d, a in zip(before, data.dims, after)))
+
+
+register(
+    "_pad_axes",
+    "data",
+    "mode:constant|edge|reflect! before:shape! after:shape! value:double=0",
+    internal=True,
+    kind=Kind.MOVEMENT,
+    infer=forward(_pad_type),
+    ref=pad_axes,
+    doc="Pad for data of any rank, on any axis.",
+)
 register(
     "_reshape_to",
     "data",

@@ -248,7 +248,7 @@ def _diagonal(data: Shape, k: int, axis1: int, axis2: int) -> Shape:
     if a == b:
         raise ShapeError(f"axis1 and axis2 both name axis {a}")
     rows, columns = data[a] + min(k, 0), data[b] - max(k, 0)
-    if min(rows, columns) < 1:
+    if min(rows, columns) < 0:
         raise ShapeError(f"a {data[a]} x {data[b]} matrix has no diagonal {k}")
     rest = tuple(size for i, size in enumerate(data) if i not in (a, b))
     return (*rest, min(rows, columns))

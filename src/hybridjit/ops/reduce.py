@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import AttributeValueError, DTypeError, ShapeError
 from ..types import FLOAT32, FLOAT64, TensorType, product
-from .casting import convert, fresh, working_dtype
+from .casting import convert, working_dtype
 from .pointwise import refuse_bool
 from .registry import Kind, register
 from .rules import forward, normalized_axis, reduced_axes, reduced_shape
@@ -81,7 +81,7 @@ def reduction(
 
     def ref(data: np.ndarray, *, axis: Shape | None, keepdims: bool, exclude: bool) -> np.ndarray:
         axes = reduced_axes(data.ndim, axis, exclude)
-        result = np.asarray(compute(data, axes)) if axes else fresh(data, data.dtype)
+        result = np.array(compute(data, axes), order="C")
         shape = reduced_shape(data.shape, axes, keepdims)
         return convert(result, data.dtype).reshape(shape)
 

@@ -187,11 +187,20 @@ def _is_range(range_: tuple[float, ...] | None) -> bool:
 
 
 def histogram(data: np.ndarray, *bins: np.ndarray, **attrs: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Counts and edges; the last bin includes its right edge."""
-    edges = bins[0].astype(np.float64) if bins else attrs["bin_cnt"]
-    values = data.astype(np.float64).ravel()
-    counts, found = np.histogram(values, edges, attrs["range"] if not bins else None)
-    return counts.astype(np.int64), convert(found, data.dtype)
+    """Counts and edges in the data's type; the last bin includes its right edge."""
+    values = data.ravel()
+    if bins:
+        counts = np.histogram(values.astype(np.float64), bins[0].astype(np.float64))[0]
+        return counts.astype(np.int64), convert(bins[0], data.dtype)
+    low, high = attrs["range"]
+    count = attrs["bin_cnt"]
+    edges = convert(low + np.arange(count + 1) * ((high - low) / count), data.dtype)
+    values = values[(values >= low) & (values <= high)]
+    place = ((values.astype(np.float64) - low) * count / (high - low)).astype(np.int64)
+    place = np.minimum(place, count - 1)
+    place -= values < edges[place]  # where rounding put it beside its edges
+    place += (values >= edges[place + 1]) & (place + 1 < count)
+    return np.bincount(place, minlength=count).astype(np.int64), edges
 
 
 register(

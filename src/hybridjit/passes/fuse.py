@@ -91,6 +91,8 @@ def group_kind(value: Value, graph: Graph) -> str:
         return "pointwise" if _broadcasts(value) else "host"
     if value.op.name in _BY_INDEX:
         return _BY_INDEX[value.op.name] if _has_index(value) else "host"
+    if value.is_op("_pad_axes"):
+        return "pad" if value.attrs["before"][0] == value.attrs["after"][0] == 0 else "host"
     if value.op.name in _REDUCTIONS:
         return "reduce" if _reduces(value) else "host"
     if not _is_single(value):

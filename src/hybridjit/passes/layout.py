@@ -101,6 +101,8 @@ class _Relayout:
             return self._pointwise(value)
         if value.is_op("Concat"):
             return self._with_axis(value, "dim")
+        if value.is_op("_pad_axes"):
+            return self._padded(value)
         if value.is_op("InstanceNorm") and len(value.types) == 1:
             return self._instance_norm(value)
         if value.is_op("LRN"):
@@ -178,6 +180,13 @@ class _Relayout:
         inputs = [self.as_last(u) for u in value.inputs]
         attrs = dict(value.attrs) | {key: axis}
         return Use(make(value.op.name, value.name, inputs, value.source, **attrs))  # type: ignore[union-attr]
+
+    def _padded(self, value: Value) -> Use:
+        axes, attrs = to_last(len(value.shape)), dict(value.attrs)
+        for key in ("before", "after"):
+            attrs[key] = tuple(attrs[key][a] for a in axes)
+        inputs = [self.as_last(value.inputs[0])]
+        return Use(make("_pad_axes", value.name, inputs, value.source, **attrs))
 
     def _instance_norm(self, value: Value) -> Use:
         inputs = [self.as_last(value.inputs[0]), *map(self.as_first, value.inputs[1:])]

@@ -145,7 +145,7 @@ class _Planner:
     def _readable(self, use: Use, group: Group) -> View:
         """The view that the group reads; a packed copy where its kernel needs one."""
         view = self.views[use]
-        if use not in group.anchor.inputs or group.kind in ("pointwise", "reduce", "host"):
+        if use not in group.anchor.inputs or group.kind in ("pointwise", "reduce", "pad", "host"):
             return view
         if min(view.strides, default=0) < 0:
             return self._copied(use, f"the {group.kind} kernel does not read backwards")

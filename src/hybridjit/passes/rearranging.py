@@ -7,6 +7,8 @@ elements stays as it is.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..ir.graph import Use, Value, make
@@ -144,6 +146,16 @@ def aligned_where(value: Value, match: Match) -> Replacement:
     return Use(make("where", value.name, [condition, *choices], value.source))
 
 
+@rule("Pad(x)  =>  _pad_axes(x)")
+def pad_of_any_axes(value: Value, match: Match) -> Replacement:
+    if not value.is_op("Pad") or _is_empty(value):
+        return None
+    widths = value.attrs["pad_width"]
+    attrs: dict[str, Any] = {"mode": value.attrs["mode"], "value": value.attrs["constant_value"]}
+    attrs |= {"before": widths[::2], "after": widths[1::2]}
+    return Use(make("_pad_axes", value.name, value.inputs, value.source, **attrs))
+
+
 @rule("argmax(x), argmin(x) of all  =>  argmax(x as one row)")
 def place_in_a_row(value: Value, match: Match) -> Replacement:
     if not value.is_op("argmax", "argmin") or value.attrs["axis"] is not None or _is_empty(value):
@@ -175,6 +187,7 @@ REARRANGING = (
     backwards,
     diagonal,
     aligned_where,
+    pad_of_any_axes,
     place_in_a_row,
     separate_casts,
 )

@@ -12,7 +12,7 @@ import numpy as np
 from ..config import config
 from ..types import TensorType
 
-# Signatures kept for one graph; the one that was not used for longest goes first, with its code.
+# Signatures kept for one graph unless ``hybridize(cache_size=...)`` says otherwise.
 MAX_SIGNATURES = 16
 
 
@@ -38,9 +38,15 @@ class Entry:
 
 
 class SignatureCache:
-    """Signature to :class:`Entry`, the most recently used last."""
+    """Signature to :class:`Entry`, the most recently used last.
 
-    def __init__(self, name: str, input_names: Sequence[str]) -> None:
+    Of more than ``size``, the one that was not used for longest goes, with its code and memory.
+    """
+
+    def __init__(self, name: str, input_names: Sequence[str], size: int = MAX_SIGNATURES) -> None:
+        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+            raise ValueError(f"cache_size is a whole number of signatures, at least 1, got {size}")
+        self.size = size
         self._name = name
         self._input_names = list(input_names)
         self._entries: OrderedDict[Any, Entry] = OrderedDict()
@@ -65,11 +71,17 @@ class SignatureCache:
     def add(self, types: Sequence[TensorType], executable: Any) -> Entry:
         entry = Entry(types, executable)
         self._entries[self._key(types)] = entry
-        if len(self._entries) > MAX_SIGNATURES:
-            self._entries.popitem(last=False)
         self._compiled += 1
         if config.explain:
             print(self._explanation(tuple(types)), file=sys.stderr)
+        if len(self._entries) > self.size:
+            self._entries.popitem(last=False)
+            if config.explain:
+                print(
+                    f"{self._name} forgets its oldest signature: more than {self.size} "
+                    "(hybridize(cache_size=...))",
+                    file=sys.stderr,
+                )
         self._previous = tuple(types)
         return entry
 

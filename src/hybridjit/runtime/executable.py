@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,10 @@ MAX_IDLE_INSTANCES = 8
 # Below this many multiplications a plan runs on the caller alone: waking a worker costs about as
 # much (5 us) as half of that work takes.
 _WORTH_SHARING = 1_000_000
+
+# All that are alive, for those who ask what memory is used for.
+EXECUTABLES: weakref.WeakSet[Executable] = weakref.WeakSet()
+INSTANCES: weakref.WeakSet[Instance] = weakref.WeakSet()
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,7 @@ class Instance:
 
     def __init__(self, executable: Executable, binding: Binding, threads: int) -> None:
         plan = executable.plan
+        INSTANCES.add(self)
         binding.prepare(a for row in executable.code.calls for call in row for a in call.args)
         self.binding = binding
         self.threads = threads
@@ -115,6 +121,7 @@ class Executable:
     """A compiled plan. ``bind`` it, then call it with the inputs' arrays."""
 
     def __init__(self, plan: Plan, code: Any) -> None:
+        EXECUTABLES.add(self)
         self.plan = plan
         self.code = code
         self.binding: Binding | None = None

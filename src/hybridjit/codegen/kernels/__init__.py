@@ -10,6 +10,7 @@ from .lrn import emit_lrn
 from .matmul import emit_matmul
 from .norm import emit_norm
 from .pack import emit_pack
+from .pad import emit_pad
 from .pointwise import emit_pointwise
 from .pool import emit_pool
 from .recurrent import emit_recurrent
@@ -29,6 +30,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "norm": emit_norm,
     "one_hot": emit_one_hot,
     "pack": emit_pack,
+    "pad": emit_pad,
     "pointwise": emit_pointwise,
     "pool": emit_pool,
     "recurrent": emit_recurrent,

@@ -177,11 +177,8 @@ def copy_run(b: LoopBuilder, source: Any, target: Any, run: int, element: Any) -
     def one(at: Index, lanes: int) -> None:
         if run == 1:
             b.store(b.load_scalar(source, at, element), target, at)
-        elif lanes == b.lanes:
-            b.store(b.load(source, at, element), target, at)
         else:
-            mask = b.mask_first(lanes)
-            b.store_masked(b.load_masked(source, at, mask, element=element), target, at, mask)
+            b.store_first(b.load_first(source, at, lanes, element), target, at, lanes)
 
     _each_vector(b, run, one)
 
@@ -191,10 +188,7 @@ def fill_run(b: LoopBuilder, target: Any, run: int, element: Any, value: float) 
     vector = constant_of(b.vector_type(element=element), value)
 
     def one(at: Index, lanes: int) -> None:
-        if lanes == b.lanes:
-            b.store(vector, target, at)
-        else:
-            b.store_masked(vector, target, at, b.mask_first(lanes))
+        b.store_first(vector, target, at, lanes)
 
     _each_vector(b, run, one)
 

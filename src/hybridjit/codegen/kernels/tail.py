@@ -24,20 +24,14 @@ def read_vector(
         raw = _read_backwards(b, pointer, index, count, element)
     elif stride != 1:
         raw = b.load_strided(pointer, index, stride, count, element)
-    elif count == b.lanes:
-        raw = b.load(pointer, index, element)
     else:
-        raw = b.load_masked(pointer, index, b.mask_first(count), element=element)
+        raw = b.load_first(pointer, index, count, element)
     return held(b, raw, dtype)
 
 
 def _read_backwards(b: LoopBuilder, pointer: Any, index: Index, count: int, element: Any) -> Any:
     """``count`` elements that end at ``index``, the last one first."""
-    first = b.sub(index, count - 1)
-    if count == b.lanes:
-        raw = b.load(pointer, first, element)
-    else:
-        raw = b.load_masked(pointer, first, b.mask_first(count), element=element)
+    raw = b.load_first(pointer, b.sub(index, count - 1), count, element)
     return b.shuffle(raw, [*reversed(range(count)), *range(count, b.lanes)])
 
 
@@ -54,10 +48,8 @@ def write_vector(
     raw = stored(b, value, dtype)
     if stride != 1:
         b.store_strided(raw, pointer, index, stride, count)
-    elif count == b.lanes:
-        b.store(raw, pointer, index)
     else:
-        b.store_masked(raw, pointer, index, b.mask_first(count))
+        b.store_first(raw, pointer, index, count)
 
 
 def whole_and_last(

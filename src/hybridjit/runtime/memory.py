@@ -1,0 +1,62 @@
+"""What compiled networks hold in memory, and what the process does.
+
+In: nothing; every live instance is known. Out: numbers of bytes. Parameters are the user's own and
+are not counted.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from .executable import EXECUTABLES, INSTANCES
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
+
+def memory_stats() -> dict[str, int]:
+    """Bytes held by all compiled networks of this process, and by the process itself.
+
+    executables     compiled signatures that are alive
+    kernels         distinct pieces of machine code in them
+    code_bytes      of their object code
+    packed_bytes    weights as kernels want them, each counted once however many share it
+    arena_bytes     intermediate results and working memory, for every call that may run at once
+    resident_bytes  of the whole process now; peak_resident_bytes: the most so far (0: not known)
+    """
+    instances, executables = [*INSTANCES], [*EXECUTABLES]
+    bindings = [e.binding for e in executables if e.binding is not None]
+    bindings += [i.binding for i in instances]
+    packed = {id(array): array for binding in bindings for array in binding.arrays()}
+    kernels = {id(k): k for e in executables for k in e.code.kernels.values()}
+    libraries = {id(k.library): k.library for k in kernels.values()}
+    return {
+        "executables": len(executables),
+        "kernels": len(kernels),
+        "code_bytes": sum(library.nbytes for library in libraries.values()),
+        "packed_bytes": sum(array.nbytes for array in packed.values()),
+        "arena_bytes": sum(i.arena.nbytes + i.scratch.nbytes for i in instances),
+        "resident_bytes": _status("VmRSS:"),
+        "peak_resident_bytes": peak_memory(),
+    }
+
+
+def peak_memory() -> int:
+    """The most bytes that this process has had resident so far; 0 where nothing tells."""
+    most = _status("VmHWM:")
+    if most or resource is None:
+        return most
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else 1024 * most
+
+
+def _status(field: str) -> int:
+    """A number of bytes from Linux's account of this process; 0 elsewhere."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(1024 * int(line.split()[1]) for line in lines if line.startswith(field))
+    except (OSError, StopIteration):
+        return 0

@@ -1,0 +1,213 @@
+"""Comparing arrays and graphs, with messages that show where two differ and by how much.
+
+In: NumPy arrays, NDArrays or Symbols. Out: a truth value, or an AssertionError.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..ir.node import topological
+from ..nd import NDArray
+from ..sym import Symbol
+
+Tolerance = float | Mapping[np.dtype, float] | None
+
+_EXACT: dict[np.dtype, float] = {
+    np.dtype(name): 0.0 for name in ("bool", "int8", "uint8", "int32", "int64")
+}
+_RTOLS: dict[np.dtype, float] = {
+    np.dtype("f2"): 1e-2,
+    np.dtype("f4"): 1e-4,
+    np.dtype("f8"): 1e-5,
+    **_EXACT,
+}
+_ATOLS: dict[np.dtype, float] = {
+    np.dtype("f2"): 1e-1,
+    np.dtype("f4"): 1e-3,
+    np.dtype("f8"): 1e-20,
+    **_EXACT,
+}
+
+
+def default_rtols() -> dict[np.dtype, float]:
+    """Relative tolerances by element type."""
+    return dict(_RTOLS)
+
+
+def default_atols() -> dict[np.dtype, float]:
+    """Absolute tolerances by element type."""
+    return dict(_ATOLS)
+
+
+def get_rtol(rtol: float | None = None, dtype: Any = np.float64) -> float:
+    return _RTOLS[np.dtype(dtype)] if rtol is None else rtol
+
+
+def get_atol(atol: float | None = None, dtype: Any = np.float64) -> float:
+    return _ATOLS[np.dtype(dtype)] if atol is None else atol
+
+
+def get_tols(x: Any, y: Any, rtol: Tolerance, atol: Tolerance) -> tuple[float, float]:
+    """The larger of what both element types have by default, unless they are given."""
+    dtypes = [np.dtype(getattr(each, "dtype", np.float64)) for each in (x, y)]
+    return _largest(dtypes, rtol, _RTOLS), _largest(dtypes, atol, _ATOLS)
+
+
+def _largest(dtypes: list[np.dtype], given: Tolerance, known: Mapping[np.dtype, float]) -> float:
+    if isinstance(given, numbers.Number):
+        return float(given)  # type: ignore[arg-type]
+    together = {**known, **(given or {})}  # type: ignore[dict-item]
+    return max(together[dtype] for dtype in dtypes)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equal in shape and in every element."""
+    return np.array_equal(_values(a), _values(b))
+
+
+def almost_equal(
+    a: Any,
+    b: Any,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = False,
+    use_broadcast: bool = True,
+) -> bool:
+    """Whether |a - b| <= atol + rtol |b| everywhere."""
+    if not use_broadcast:
+        _require_one_shape(a, b)
+    return np.allclose(_values(a), _values(b), get_rtol(rtol), get_atol(atol), equal_nan)
+
+
+def assert_almost_equal(
+    a: Any,
+    b: Any,
+    rtol: Tolerance = None,
+    atol: Tolerance = None,
+    names: tuple[str, str] = ("a", "b"),
+    equal_nan: bool = False,
+    use_broadcast: bool = True,
+    mismatches: tuple[int, int] = (10, 10),
+) -> None:
+    """AssertionError with the worst places unless |a - b| <= atol + rtol |b| everywhere.
+
+    ``mismatches[0]`` is how many places are shown. Tolerances follow from the element types.
+    """
+    if not use_broadcast:
+        _require_one_shape(a, b)
+    relative, absolute = get_tols(a, b, rtol, atol)
+    x, y = _values(a), _values(b)
+    if np.allclose(x, y, relative, absolute, equal_nan):
+        return
+    raise AssertionError(_complaint(x, y, relative, absolute, names, equal_nan, mismatches[0]))
+
+
+def _complaint(
+    x: np.ndarray,
+    y: np.ndarray,
+    rtol: float,
+    atol: float,
+    names: tuple[str, str],
+    equal_nan: bool,
+    shown: int,
+) -> str:
+    """How many elements differ, and the worst of them with their places."""
+    x, y = np.broadcast_arrays(x, y)
+    wrong = ~np.isclose(x, y, rtol, atol, equal_nan)
+    distance = np.abs(x.astype(np.float64) - y.astype(np.float64))
+    violation = distance / (atol + rtol * np.abs(y.astype(np.float64)) + 1e-20)
+    violation = np.where(wrong, np.nan_to_num(violation, nan=np.inf), -1)
+    order = np.argsort(violation, axis=None)[::-1][: min(shown, int(wrong.sum()))]
+    lines = [
+        f"{wrong.sum()} of {wrong.size} elements differ by more than rtol={rtol:g}, atol={atol:g}"
+    ]
+    for flat in order:
+        place = tuple(int(i) for i in np.unravel_index(flat, x.shape))
+        lines.append(
+            f"    at {place}: {names[0]}={x[place]!r}, {names[1]}={y[place]!r}, "
+            f"error {violation[place]:g} times the tolerance"
+        )
+    return "\n".join(lines)
+
+
+def assert_allclose(
+    a: Any, b: Any, rtol: float = 1e-7, atol: float = 0, equal_nan: bool = True
+) -> None:
+    assert_almost_equal(a, b, rtol, atol, equal_nan=equal_nan)
+
+
+def assert_almost_equal_with_err(
+    a: Any,
+    b: Any,
+    rtol: Tolerance = None,
+    atol: Tolerance = None,
+    etol: float | None = None,
+    names: tuple[str, str] = ("a", "b"),
+    equal_nan: bool = False,
+    mismatches: tuple[int, int] = (10, 10),
+) -> None:
+    """As ``assert_almost_equal``, but a share of ``etol`` of the elements may differ."""
+    relative, absolute = get_tols(a, b, rtol, atol)
+    x, y = _values(a), _values(b)
+    close = np.isclose(x, y, relative, absolute, equal_nan)
+    if 1 - close.mean() > (etol or 0):
+        raise AssertionError(_complaint(x, y, relative, absolute, names, equal_nan, mismatches[0]))
+
+
+def assert_almost_equal_ignore_nan(
+    a: Any,
+    b: Any,
+    rtol: Tolerance = None,
+    atol: Tolerance = None,
+    names: tuple[str, str] = ("a", "b"),
+) -> None:
+    """As ``assert_almost_equal``, but for elements where either is NaN."""
+    x, y = np.array(_values(a)), np.array(_values(b))
+    x[np.isnan(x) | np.isnan(y)] = 0
+    y[np.isnan(_values(a)) | np.isnan(y)] = 0
+    assert_almost_equal(x, y, rtol, atol, names)
+
+
+def assert_exception(
+    f: Callable[..., Any], exception_type: type[BaseException], *args: Any, **kwargs: Any
+) -> None:
+    """AssertionError unless ``f(*args, **kwargs)`` raises ``exception_type``."""
+    try:
+        f(*args, **kwargs)
+    except exception_type:
+        return
+    raise AssertionError(f"{f} did not raise {exception_type.__name__}")
+
+
+def same_array(array1: NDArray, array2: NDArray) -> bool:
+    """Whether a write to the one is seen in the other."""
+    return bool(np.shares_memory(array1._data, array2._data)) and same(array1, array2)
+
+
+def same_symbol_structure(sym1: Symbol, sym2: Symbol) -> bool:
+    """Whether both graphs have the same operators, connected in the same way."""
+    return _structure(sym1) == _structure(sym2)
+
+
+def _structure(symbol: Symbol) -> list[Any]:
+    """Each node's operator and the numbers of the nodes that it reads."""
+    numbers = {node: i for i, node in enumerate(topological(symbol.outputs))}
+    return [
+        (node.op and node.op.name, [(numbers[edge.node], edge.index) for edge in node.inputs])
+        for node in numbers
+    ]
+
+
+def _values(array: Any) -> np.ndarray:
+    return array.asnumpy() if isinstance(array, NDArray) else np.asarray(array)
+
+
+def _require_one_shape(a: Any, b: Any) -> None:
+    assert np.shape(a) == np.shape(b), (
+        f"a.shape = {np.shape(a)} and b.shape = {np.shape(b)} are not equal"
+    )

@@ -1,0 +1,130 @@
+"""Arrays and shapes to try programs with, and small functions to reckon with NumPy.
+
+In: shapes, bounds, functions. Out: arrays, drawn from NumPy's global generator where at random.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import nd
+from ..context import Context, current_context
+from ..errors import MXNetError
+from ..nd import NDArray
+
+
+def default_context() -> Context:
+    """The context that is current."""
+    return current_context()
+
+
+def default_dtype() -> type[np.float32]:
+    return np.float32
+
+
+def random_arrays(*shapes: tuple[int, ...]) -> Any:
+    """Normally distributed float32 arrays; a lone one without its list."""
+    arrays = [np.array(np.random.randn(*shape), np.float32) for shape in shapes]
+    return arrays[0] if len(arrays) == 1 else arrays
+
+
+def random_uniform_arrays(
+    *shapes: tuple[int, ...], low: float = 0.0, high: float = 1.0, dtype: Any = np.float32
+) -> list[np.ndarray]:
+    return [np.random.uniform(low, high, size=shape).astype(dtype) for shape in shapes]
+
+
+def random_sample(population: list[Any], k: int) -> list[Any]:
+    """``k`` of the population, without repetition."""
+    assert 0 <= k <= len(population), f"{k} samples of {len(population)}"
+    shuffled = population[:]
+    np.random.shuffle(shuffled)
+    return shuffled[:k]
+
+
+def rand_ndarray(
+    shape: tuple[int, ...],
+    stype: str = "default",
+    density: float | None = None,
+    dtype: Any = None,
+    modifier_func: Any = None,
+    shuffle_csr_indices: bool = False,
+    distribution: str | None = None,
+    ctx: Context | None = None,
+) -> NDArray:
+    """A uniformly distributed array in [-1, 1). MXNetError for sparse storage."""
+    if stype != "default":
+        raise MXNetError(f"storage type {stype!r}: hybridjit has dense arrays only")
+    return nd.array(np.random.uniform(-1, 1, shape), ctx, dtype or np.float32)
+
+
+def rand_shape_nd(num_dim: int, dim: int = 10, allow_zero_size: bool = False) -> tuple[int, ...]:
+    """A shape with sizes of 1 (or 0) to ``dim``."""
+    least = 0 if allow_zero_size else 1
+    return tuple(int(size) for size in np.random.randint(least, dim + 1, size=num_dim))
+
+
+def rand_shape_2d(dim0: int = 10, dim1: int = 10, allow_zero_size: bool = False) -> tuple[int, ...]:
+    return _rand_shape((dim0, dim1), allow_zero_size)
+
+
+def rand_shape_3d(
+    dim0: int = 10, dim1: int = 10, dim2: int = 10, allow_zero_size: bool = False
+) -> tuple[int, ...]:
+    return _rand_shape((dim0, dim1, dim2), allow_zero_size)
+
+
+def _rand_shape(largest: tuple[int, ...], allow_zero_size: bool) -> tuple[int, ...]:
+    return tuple(rand_shape_nd(1, size, allow_zero_size)[0] for size in largest)
+
+
+def rand_coord_2d(x_low: int, x_high: int, y_low: int, y_high: int) -> tuple[int, int]:
+    return (
+        np.random.randint(x_low, x_high, dtype=np.int64),  # type: ignore[return-value]
+        np.random.randint(y_low, y_high, dtype=np.int64),
+    )
+
+
+def create_vector(size: int, dtype: Any = np.int64) -> NDArray:
+    """0, 1, ... below ``size``."""
+    return nd.arange(0, size, dtype=dtype)
+
+
+def create_2d_tensor(rows: int, columns: int, dtype: Any = np.int64) -> NDArray:
+    """Every row filled with its number."""
+    return nd.broadcast_to(nd.arange(0, rows, dtype=dtype).reshape((rows, 1)), (rows, columns))
+
+
+def np_reduce(
+    dat: np.ndarray, axis: Any, keepdims: bool, numpy_reduce_func: Callable[..., Any]
+) -> np.ndarray:
+    """``numpy_reduce_func`` along one axis or several."""
+    axes = range(dat.ndim) if axis is None else [axis] if isinstance(axis, int) else axis
+    found = dat
+    for each in sorted((a % dat.ndim for a in axes), reverse=True):
+        found = numpy_reduce_func(found, axis=each)
+        if keepdims:
+            found = np.expand_dims(found, each)
+    return np.asarray(found)
+
+
+def assign_each(the_input: np.ndarray, function: Callable[[Any], Any] | None) -> np.ndarray:
+    """``function`` of every element; the array itself without a function."""
+    return np.array(the_input) if function is None else np.vectorize(function)(the_input)
+
+
+def assign_each2(
+    input1: np.ndarray, input2: np.ndarray, function: Callable[[Any, Any], Any] | None
+) -> np.ndarray:
+    """``function`` of every pair of elements; the first array without a function."""
+    return np.array(input1) if function is None else np.vectorize(function)(input1, input2)
+
+
+def collapse_sum_like(a: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Summed over the axes that broadcasting ``shape`` to the array's shape would repeat."""
+    summed = a.sum(axis=tuple(range(a.ndim - len(shape))))
+    repeated = [i for i, size in enumerate(shape) if size == 1 and summed.shape[i] != 1]
+    return summed.sum(axis=tuple(repeated), keepdims=True)
