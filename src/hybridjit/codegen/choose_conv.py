@@ -425,8 +425,10 @@ def depthwise_spec(layer: Layer, target: Target) -> DepthwiseSpec:
     channels = layer.groups * layer.ic
     vectors = -(-channels // target.lanes)
     nv = 3 if vectors % 3 == 0 and vectors % 4 else min(4, vectors)
-    sums = 20 if target.vector_registers >= 32 else 12 if target.has_fma else 8
-    columns = min(layer.out[2], sums // nv, 8)
+    # With several channels in a group, exchanged lanes need registers as well.
+    most = (20, 12, 8) if layer.ic == 1 else (12, 8, 4)
+    sums = most[0 if target.vector_registers >= 32 else 1 if target.has_fma else 2]
+    columns = min(layer.out[2], max(1, sums // nv), 8)
     return DepthwiseSpec(
         **layer.geometry, channels=channels, cols=columns, nv=nv, group=layer.ic, **layer.tensors
     )
