@@ -49,12 +49,11 @@ def channels_last(g: Generator, x: Output, shape: Shape) -> None:
         g.add("Pooling", x, kernel=(2, 2), layout="NHWC", pool_type=g.one_of("max", "avg"))
         return
     weight = g.param((6, 2, 1, shape[3]), (2 * shape[3]) ** -0.5)
-    g.add("Convolution", x, weight, g.param((6,)), kernel=(2, 1), pad=(1, 0), num_filter=6,
-          layout="NHWC")  # fmt: skip
-    if g.maybe() and g.pool[-1][0].node.op.name == "Convolution":
-        x, shape = g.pool[-1]
+    made = g.add("Convolution", x, weight, g.param((6,)), kernel=(2, 1), pad=(1, 0), num_filter=6,
+                 layout="NHWC")  # fmt: skip
+    if g.maybe():
         states = [g.param((6,)), g.param((6,)), g.param((6,)), g.param((6,), positive=True)]
-        g.add("BatchNorm", x, *states, axis=3, fix_gamma=False, eps=1e-3)
+        g.add("BatchNorm", made, *states, axis=3, fix_gamma=False, eps=1e-3)
 
 
 @grower(1)

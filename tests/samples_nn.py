@@ -264,7 +264,13 @@ def made_by_passes() -> None:
         add("_instance_norm_last", (2, 5, 4, channels), (channels,), (channels,), eps=1e-3)
         for nsize in (1, 4, 5, 41):
             add("_lrn_last", (2, 3, 2, channels), alpha=0.1, beta=0.75, knorm=2.0, nsize=nsize)
-    for how, height, width in (("nearest", 6, 8), ("bilinear", 5, 3), ("average", 2, 3)):
+    for how, height, width in (
+        ("nearest", 6, 8),
+        ("bilinear", 5, 3),
+        ("average", 2, 3),
+        ("average", 1, 3),
+        ("bilinear", 1, 9),
+    ):
         for channels in (2, 17):
             add("_resize_last", (2, 3, 4, channels), how=how, height=height, width=width)
     for what in ("points", "pixels", "halves"):

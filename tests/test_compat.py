@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import struct
 import subprocess
 import sys
 import textwrap
@@ -242,6 +244,49 @@ class TestData:
             data.DataLoader(pairs)
         with pytest.raises(ValueError, match="shuffle must not be specified"):
             data.DataLoader(pairs, 2, shuffle=True, sampler=data.SequentialSampler(3))
+
+
+class TestPictures:
+    """Files as the data sets' authors made them, with a few pictures."""
+
+    def test_mnist(self, tmp_path):
+        pixels = np.arange(3 * 28 * 28, dtype=np.uint8).reshape(3, 28, 28)
+        packed = gzip.compress(struct.pack(">4I", 0x803, 3, 28, 28) + pixels.tobytes())
+        (tmp_path / "t10k-images-idx3-ubyte.gz").write_bytes(packed)
+        labels = tmp_path / "t10k-labels-idx1-ubyte"
+        labels.write_bytes(struct.pack(">2I", 0x801, 3) + bytes([7, 2, 1]))
+        digits = data.vision.MNIST(str(tmp_path), train=False)
+        digit, label = digits[1]
+        assert len(digits) == 3 and label == 2 and label.dtype == np.int32
+        assert digit.dtype == np.uint8 and (digit.asnumpy()[:, :, 0] == pixels[1]).all()
+        labels.write_bytes(struct.pack(">2I", 0x801, 4) + bytes([7, 2, 1]))
+        with pytest.raises(mx.MXNetError, match="no IDX file of bytes with 1 axes"):
+            data.vision.MNIST(str(tmp_path), train=False)
+        with pytest.raises(mx.MXNetError, match="no train-images.*fetch it from"):
+            data.vision.FashionMNIST(str(tmp_path))
+
+    def test_cifar(self, tmp_path):
+        rows = np.arange(4 * 3074, dtype=np.int64).astype(np.uint8).reshape(4, 3074)
+        rows.tofile(tmp_path / "test.bin")
+        for fine in (False, True):
+            picture, label = data.vision.CIFAR100(str(tmp_path), fine, train=False)[2]
+            assert label == rows[2, int(fine)] and picture.shape == (32, 32, 3)
+            assert picture.asnumpy()[1, 3].tolist() == rows[2, [37, 37 + 1024, 37 + 2048]].tolist()
+        (tmp_path / "test_batch.bin").write_bytes(bytes(3074))
+        with pytest.raises(mx.MXNetError, match="3074 bytes, no multiple of 3073"):
+            data.vision.CIFAR10(str(tmp_path), train=False)
+
+    def test_a_folder_for_each_class(self, tmp_path, monkeypatch):
+        for name in ("cat/b.jpg", "cat/a.PNG", "dog/c.jpeg", "dog/notes.txt"):
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_bytes(b"")
+        with pytest.warns(UserWarning, match="notes.txt of type .txt"):
+            folders = data.vision.ImageFolderDataset(str(tmp_path), flag=0)
+        assert folders.synsets == ["cat", "dog"]
+        names = [(path.rpartition("/")[2], label) for path, label in folders.items]
+        assert names == [("a.PNG", 0), ("b.jpg", 0), ("c.jpeg", 1)]
+        monkeypatch.setattr(image, "imread", lambda path, flag: f"{path[-6:]} {flag}")
+        assert folders[2] == ("c.jpeg 0", 1)
 
 
 def picture(height: int = 5, width: int = 7, dtype: str = "uint8") -> nd.NDArray:

@@ -280,23 +280,34 @@ def test_the_child_of_a_fork_hires_its_own():
     assert done.stdout == "0\n", done.stderr
 
 
+EXIT = """
+import threading
+text = 'define i64 @f(i64 %x) { ' + ''.join(f'%v{i} = add i64 %x, {i} ' for i in range(4000))
+text += 'ret i64 %x }'
+begun = []
+boot = crew._start_worker
+crew._start_worker = lambda: begun.append(boot()) or begun[-1]
+threading.Thread(target=work, daemon=True).start()
+while not begun:
+    time.sleep(0.001)
+print(begun[0].pid, flush=True)
+time.sleep(float(sys.argv[1]))
+"""
+
+
 def test_the_interpreter_exits_while_a_thread_compiles():
-    """The worker sees the end of its input and ends too."""
-    done = run(
-        "import threading\n"
-        "text = 'define i64 @f(i64 %x) { ' + ''.join(f'%v{i} = add i64 %x, {i} ' for i in "
-        "range(4000)) + 'ret i64 %x }'\n"
-        "begun = []\n"
-        "boot = crew._start_worker\n"
-        "crew._start_worker = lambda: begun.append(boot()) or begun[-1]\n"
-        "threading.Thread(target=work, daemon=True).start()\n"
-        "while not begun: time.sleep(0.01)\n"
-        "time.sleep(0.15)\n"
-        "print(begun[0].pid, flush=True)\n"
-    )
-    assert done.returncode == 0, done.stderr
-    pid = int(done.stdout)
-    wait_until(lambda: not is_running(pid))
+    """It does not crash, wherever the thread is; the worker sees the end of its input and ends."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    command = [sys.executable, "-W", "error", "-c", IN_CHILD + EXIT]
+    running = [
+        subprocess.Popen([*command, delay], **pipes)  # type: ignore[call-overload]
+        for delay in ("0.05", "0.1", "0.15", "0.25")
+    ]
+    for process in running:
+        said, complaint = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0, complaint
+        worker = int(said)
+        wait_until(lambda worker=worker: not is_running(worker))
 
 
 def is_running(pid: int) -> bool:

@@ -192,6 +192,16 @@ def test_check_mode_finds_a_written_weight():
         executable([X])
 
 
+def test_check_mode_finds_a_life_that_ends_too_early():
+    """Nothing took the place yet, so the numbers are right; they would not stay so."""
+    executable = compiled(two_branches(), {"x": X})
+    early = tuple(replace(b, last=b.first) for b in executable.plan.buffers)
+    broken = with_plan(executable, replace(executable.plan, buffers=early))
+    assert_near(broken([X]), run_reference(two_branches(), {"x": X}))
+    with override(check=True), pytest.raises(InternalError, match="which another step overwrote"):
+        broken([X])
+
+
 # --- the comparison itself ---
 
 RIGHT = [np.array([1, -2, 4], np.float32)]

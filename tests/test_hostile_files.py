@@ -191,7 +191,8 @@ def test_every_number_of_every_operator_at_its_largest(version):
         }
         for attr in op.attrs:
             if attr.base in ("int", "long"):
-                attrs = {**usual, attr.name: "9" * 18}
+                largest = 2**31 - 1 if attr.base == "int" else 2**63 - 1
+                attrs = {**usual, attr.name: str(largest)}
                 node = {"op": op.name, "name": "n", "attrs": attrs, "inputs": [[0, 0, 0]]}
                 top = {"nodes": [data, node], "arg_nodes": [0], "heads": [[1, 0, 0]]}
                 check(json.dumps({**top, "attrs": {"mxnet_version": ["int", version]}}))
@@ -201,9 +202,9 @@ def test_every_number_of_every_operator_at_its_largest(version):
 @pytest.mark.parametrize(
     "text",
     [
-        '{"nodes": [' + "[]," * 800_000 + "[]]}",
-        '{"nodes": [' + "{}," * 300_000 + "{}]}",
-        '{"nodes": [' + '{"":0},' * 300_000 + "{}]}",
+        '{"nodes": [' + "[]," * 2_500_000 + "[]]}",
+        '{"nodes": [' + "{}," * 2_000_000 + "{}]}",
+        '{"nodes": [' + '{"":0},' * 700_000 + "{}]}",
         '{"nodes": [' + '"aa",' * 300_000 + '""]}',
         '{"nodes": [' + "7," * 500_000 + "7]}",
         "[" * 200_000,

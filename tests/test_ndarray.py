@@ -475,8 +475,8 @@ def test_flags():
 
 def test_seed_repeats():
     draws = []
-    for _ in range(2):
-        mx.random.seed(7)
+    for number in (7, np.int64(7)):
+        mx.random.seed(number)
         draws.append([nd.random.normal(shape=(3,)).asnumpy(), mx.random.uniform(shape=2).asnumpy()])
     for a, b in zip(*draws):
         assert a.tolist() == b.tolist()

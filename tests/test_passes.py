@@ -297,6 +297,10 @@ CASES: dict[Rule, tuple[Case, Case]] = {
         Case(one("Pad", "x", mode="reflect", pad_width=(0, 0, 0, 0, 2, 1, 0, 3)), {"x": IMAGE}),
         Case(one("Pad", "x", mode="edge", pad_width=(0,) * 8), {"x": (0, 3, 5, 6)}),
     ),
+    M.half_in_single: (
+        Case(one("log_softmax", "x"), {"x": (2, 5)}, "float16"),
+        Case(one("log_softmax", "x"), {"x": (2, 5)}),
+    ),
     M.place_in_a_row: (
         Case(one("argmax", "x", keepdims=True), {"x": (2, 3)}),
         Case(one("argmin", "x", axis=0), {"x": (2, 3)}),
@@ -311,7 +315,7 @@ CASES: dict[Rule, tuple[Case, Case]] = {
     ),
     F.to_scale_and_shift: (
         Case(lambda: [norm(var("x"), axis=-1)], {"x": (2, 3, 4), **NORM}),
-        Case(lambda: [norm(var("x"))], {"x": (2, 4, 5), **NORM}, "float16"),
+        Case(lambda: [norm(var("x"))], {"x": (0, 4, 5), **NORM}, "float16"),
     ),
     L.dense_after_flatten: (
         Case(pooled_flat((0, -1)), {"x": (2, 3, 4, 5), "w": (5, 36)}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,7 +13,7 @@ import pytest
 
 from compiling import assert_near, call, compiled, plan_of, run_compiled, run_reference, var
 from fuzz_cases import difference
-from hybridjit.compiler import PIPELINE, STAGES, Journal, Pass, compile_graph, run_pass
+from hybridjit.compiler import CHOICES, PIPELINE, STAGES, Journal, Pass, compile_graph, run_pass
 from hybridjit.config import override
 from hybridjit.errors import InternalError, ShapeError
 from hybridjit.ir import verify as verifier
@@ -279,8 +280,7 @@ def test_explain_says_what_was_not_fused(capsys):
 
 # --- leaving passes out ---
 
-SKIPPED = [(row.name,) for row in PIPELINE if row.can_skip]
-SKIPPED += [tuple(row.name for row in PIPELINE if row.can_skip), ("winograd",)]
+SKIPPED = [*((choice,) for choice in CHOICES), CHOICES]
 
 
 @pytest.mark.parametrize("names", SKIPPED, ids=",".join)
@@ -307,6 +307,18 @@ def test_a_skipped_pass_is_left_out():
     assert [s.kind for s in plan_of(outputs, arrays).steps] == ["pointwise"]
     with override(skip=("simplify",)):
         assert [s.kind for s in plan_of(outputs, arrays).steps] == ["host", "pointwise"]
+
+
+def test_nothing_is_fused_and_no_place_is_shared_when_that_is_left_out():
+    for seed in range(20, 26):
+        case = random_graph(seed)
+        with override(skip=("fuse", "plan")):
+            plan = plan_of(case.outputs, case.arrays, case.params)
+        assert all(len(group.members) == 1 for group in plan.graph.groups)
+        places = sorted((b.offset, b.offset + b.nbytes) for b in plan.buffers if b.kind == "arena")
+        assert all(end <= start for (_, end), (start, _) in itertools.pairwise(places))
+        writes = [view.buffer for step in plan.steps if step.kind != "copy" for view in step.writes]
+        assert len(set(writes)) == len(writes)
 
 
 def test_switches_that_change_code_make_another_signature():

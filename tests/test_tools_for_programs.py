@@ -31,6 +31,8 @@ def test_summary_of_a_symbol(net, capsys):
     assert table[5][-2:] == ["0", "bn"] and table[6] == ["r"]  # both operands of the sum
     assert lines[-2] == f"Total params: {112 + 8 + 2 * 65}"
     assert all(len(line) == 60 for line in lines if line[0] in "_=")
+    viz.print_summary(sym.SoftmaxOutput(net, name="softmax"), shape={"data": (5, 3, 6, 6)})
+    assert f"Total params: {112 + 8 + 2 * 65}" in capsys.readouterr().out  # no label among them
     with pytest.raises(ValueError, match="incomplete"):
         viz.print_summary(net, shape={})
     with pytest.raises(TypeError, match="must be Symbol"):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .base import integer_types
 from .nd.random import (
     exponential,
     gamma,
@@ -26,9 +27,9 @@ from .ops.random import generator
 
 def seed(seed_state: int, ctx: Any = "all") -> None:
     """Restart the generator. Raises ValueError unless ``seed_state`` is an integer."""
-    if not isinstance(seed_state, int):
+    if not isinstance(seed_state, integer_types):
         raise ValueError("seed_state must be int")
-    _draws.seed(seed_state % 2**64)
+    _draws.seed(int(seed_state) % 2**64)
 
 
 __all__ = [

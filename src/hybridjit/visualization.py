@@ -42,10 +42,11 @@ _OTHER_COLOUR = "#eeeeee"
 
 @dataclass(frozen=True)
 class _Graph:
-    """The nodes that are shown, which variables are inputs, and what is known of the types."""
+    """The nodes, which variables are inputs or labels, and what is known of the types."""
 
     nodes: list[Node]
     inputs: frozenset[str]
+    labels: frozenset[str]
     types: NodeTypes
 
     def is_shown(self, node: Node) -> bool:
@@ -62,7 +63,7 @@ class _Graph:
         """How many numbers the node reads from parameters that training would change."""
         aux = node.op.aux_positions(node.attrs) if node.op is not None else ()
         read = [e.node for i, e in enumerate(node.inputs) if e.node.is_variable and i not in aux]
-        types = [self.types[n][0] for n in read if n.name not in self.inputs]
+        types = [self.types[n][0] for n in read if n.name not in self.inputs | self.labels]
         return sum(math.prod(t.dims) for t in types if t.is_known)
 
 
@@ -189,4 +190,5 @@ def _graph_of(
     types = infer_node_types(symbol.outputs, known)
     if shape is not None and any(not types[o.node][o.index].is_known for o in symbol.outputs):
         raise ValueError("Input shape is incomplete")
-    return _Graph(topological(symbol.outputs), frozenset(roles.inputs), types)
+    nodes = topological(symbol.outputs)
+    return _Graph(nodes, frozenset(roles.inputs), frozenset(roles.labels), types)

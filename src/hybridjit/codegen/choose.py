@@ -1,7 +1,7 @@
 """Choose: a planned step and a target become kernel calls.
 
 In: a Step with its views. Out: its calls, each a KernelSpec with its arguments. All heuristics are
-here and in ``choose_conv.py``; numbers are derived from the target, with the derivation or the
+here and in the other ``choose_*.py``; numbers are derived from the target, with the derivation or the
 measurement beside them. Nothing that changes the order of a sum depends on the batch, the thread
 count or an address.
 """

@@ -39,7 +39,6 @@ _OTHER = (
     "is not among hybridjit's operators: compute it outside of the network, or register the "
     "operator as hybridjit's README says"
 )
-_DATA = "downloads a data set, which hybridjit does not: read its files with NumPy"
 _ITERATORS = "reads MXNet's data files for training: use gluon.data or mx.io.NDArrayIter"
 
 # Module paths below the package, patterns of names that MXNet 1.9.1 has there, the reason.
@@ -80,11 +79,6 @@ ABSENT: list[tuple[list[str], list[str], str]] = [
     (["image", "image.image"], ["imrotate", "random_rotate"], _ROTATES),
     (["gluon.data.vision.transforms"], ["Rotate"], _ROTATES),
     (["image", "image.image"], ["random_size_crop"], _RANDOM),
-    (
-        ["gluon.data.vision", "gluon.data.vision.datasets"],
-        ["CIFAR10", "CIFAR100", "FashionMNIST", "MNIST"],
-        _DATA,
-    ),
     (["io"], ["CSVIter", "*Record*Iter*", "LibSVMIter", "MNISTIter", "MXDataIter"], _ITERATORS),
 ]
 

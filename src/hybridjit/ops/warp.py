@@ -109,7 +109,7 @@ register(
     "GridGenerator",
     "data",
     "transform_type:affine|warp! target_shape:shape=(0,0)",
-    kind=Kind.HOST,
+    kind=Kind.RESIZE,
     infer=_infer_grid,
     ref=_grid,
     doc="A sampling grid from affine matrices or from a flow.",

@@ -13,10 +13,10 @@ import numpy as np
 
 from ..ir.graph import Use, Value, make
 from ..ir.rewrite import Match, Replacement, rule
-from ..types import product
+from ..types import FLOAT32, product
 from .moves import broadcast, cut, reshaped, sliced, transposed
 
-_BOOL = np.dtype("bool")
+_BOOL, _HALF = np.dtype("bool"), np.dtype("float16")
 
 
 def _is_empty(value: Value) -> bool:
@@ -156,6 +156,35 @@ def pad_of_any_axes(value: Value, match: Match) -> Replacement:
     return Use(make("_pad_axes", value.name, value.inputs, value.source, **attrs))
 
 
+# Operators whose references compute float16 in single precision and round the result once.
+_IN_SINGLE = (
+    *("Convolution", "Deconvolution", "FullyConnected", "dot", "batch_dot", "Pooling"),
+    *("softmax", "log_softmax", "softmin", "SoftmaxActivation", "SoftmaxOutput"),
+    *("BatchNorm", "LayerNorm", "InstanceNorm", "GroupNorm", "L2Normalization", "LRN"),
+)
+
+
+@rule("op(float16 x)  =>  Cast(op(Cast(x, float32)), float16)")
+def half_in_single(value: Value, match: Match) -> Replacement:
+    types = (*value.types, *(u.type for u in value.inputs))
+    if not value.is_op(*_IN_SINGLE) or value.type.dtype != _HALF or _is_empty(value):
+        return None
+    if not all(t.dtype in (_HALF, FLOAT32) for t in types):
+        return None
+    wide = [_cast(u, FLOAT32, f"{value.name}:wide{i}") for i, u in enumerate(value.inputs)]
+    assert value.op is not None
+    result = make(value.op.name, f"{value.name}:single", wide, value.source, **value.attrs)
+    return tuple(
+        _cast(Use(result, i), t.dtype, f"{value.name}:{i}" if i else value.name)
+        for i, t in enumerate(value.types)
+    )
+
+
+def _cast(use: Use, dtype: np.dtype | None, name: str) -> Use:
+    """``use`` as another element type; itself when it has that."""
+    return use if use.type.dtype == dtype else Use(make("Cast", name, [use], dtype=dtype))
+
+
 @rule("argmax(x), argmin(x) of all  =>  argmax(x as one row)")
 def place_in_a_row(value: Value, match: Match) -> Replacement:
     if not value.is_op("argmax", "argmin") or value.attrs["axis"] is not None or _is_empty(value):
@@ -171,9 +200,7 @@ def separate_casts(value: Value, match: Match) -> Replacement:
     if not value.is_op("amp_multicast"):
         return None
     return tuple(
-        use
-        if use.type == t
-        else Use(make("Cast", f"{value.name}:{i}", [use], value.source, dtype=t.dtype))
+        _cast(use, t.dtype, f"{value.name}:{i}")
         for i, (use, t) in enumerate(zip(value.inputs, value.types))
     )
 
@@ -187,6 +214,7 @@ REARRANGING = (
     backwards,
     diagonal,
     aligned_where,
+    half_in_single,
     pad_of_any_axes,
     place_in_a_row,
     separate_casts,

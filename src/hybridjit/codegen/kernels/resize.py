@@ -68,8 +68,9 @@ def _moved(b: LoopBuilder, place: tuple[Any, Index, int], channel: Index) -> tup
 def _along_axis(b: LoopBuilder, spec: ResizeSpec, axis: int, cell: Index) -> Any:
     """The source cells of an output cell: one, two with weights, or a range."""
     size, out = spec.inp[axis], spec.out[axis]
+    cell = b.i64(cell)
     if spec.how == "nearest":
-        return b.b.udiv(b.i64(cell), b.i64(out // size))
+        return b.b.udiv(cell, b.i64(out // size))
     if spec.how == "average":
         start = b.b.udiv(b.mul(cell, size), b.i64(out))
         ahead = b.add(b.mul(b.add(cell, 1), size), out - 1)
@@ -79,7 +80,7 @@ def _along_axis(b: LoopBuilder, spec: ResizeSpec, axis: int, cell: Index) -> Any
 
 def _between(b: LoopBuilder, spec: ResizeSpec, cell: Index, size: int, out: int) -> Between:
     one = ir.Constant(F32, 1.0)
-    at = b.b.sitofp(b.i64(cell), F32)
+    at = b.b.sitofp(cell, F32)
     if out > 1 and spec.align:
         at = b.b.fmul(at, ir.Constant(F32, (size - 1) / (out - 1)))
     elif out > 1:

@@ -68,8 +68,8 @@ def _store(
         inside = b.b.and_(down.inside[i], across.inside[j])
         return b.b.select(inside, value, b.splat(0.0))
 
-    lines = [_mixed(b, cell(i, 0), cell(i, 1), across) for i in (0, 1)]
-    write_vector(b, _mixed(b, *lines, down), y, channel, 1, lanes)
+    upper, lower = (_mixed(b, cell(i, 0), cell(i, 1), across) for i in (0, 1))
+    write_vector(b, _mixed(b, upper, lower, down), y, channel, 1, lanes)
 
 
 def _mixed(b: LoopBuilder, low: Any, high: Any, corner: _Corner) -> Any:

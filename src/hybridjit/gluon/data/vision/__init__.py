@@ -1,6 +1,14 @@
 """Pictures: datasets of them, and transforms."""
 
 from . import datasets, transforms
-from .datasets import ImageFolderDataset
+from .datasets import CIFAR10, CIFAR100, MNIST, FashionMNIST, ImageFolderDataset
 
-__all__ = ["ImageFolderDataset", "datasets", "transforms"]
+__all__ = [
+    "CIFAR10",
+    "CIFAR100",
+    "FashionMNIST",
+    "ImageFolderDataset",
+    "MNIST",
+    "datasets",
+    "transforms",
+]

@@ -1,18 +1,165 @@
-"""Datasets of pictures that lie on this machine; nothing is downloaded."""
+"""Datasets of pictures that lie on this machine; nothing is downloaded.
+
+In: a folder. Out: ``(picture, label)`` pairs, pictures as (height, width, channels) of uint8.
+"""
 
 from __future__ import annotations
 
+import gzip
 import os
+import struct
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .... import image
+import numpy as np
+
+from .... import image, nd
+from ....errors import ModelFormatError, MXNetError
 from ....io.atomic import system_errors
 from ....nd import NDArray
 from ..dataset import Dataset
 
+__all__ = ["CIFAR10", "CIFAR100", "FashionMNIST", "ImageFolderDataset", "MNIST"]
+
 _EXTENSIONS = (".jpg", ".jpeg", ".png")
+_ROOT = os.path.join("~", ".mxnet", "datasets")
+
+Transform = Callable[[NDArray, Any], Any]
+
+
+class _Pictures(Dataset):
+    """All pictures of ``root`` in one array, ``(count, height, width, channels)``."""
+
+    source = ""  # where the files come from
+
+    def __init__(self, root: str, train: bool, transform: Transform | None) -> None:
+        self._root = os.path.expanduser(root)
+        self._train = train
+        self._transform = transform
+        pictures, labels = self._read()
+        self._data = nd.array(pictures, dtype="uint8")
+        self._label = labels.astype("int32")
+
+    def _read(self) -> tuple[np.ndarray, np.ndarray]:
+        raise NotImplementedError(f"{type(self).__name__} has no _read of its own")
+
+    def _file(self, *names: str) -> str:
+        """The first of the files that is there; MXNetError says what to fetch when none is."""
+        for name in names:
+            path = os.path.join(self._root, name)
+            if os.path.exists(path):
+                return path
+        raise MXNetError(
+            f"{type(self).__name__}: there is no {names[0]} in {self._root}, and hybridjit "
+            f"downloads nothing: fetch it from {self.source} and put it there"
+        )
+
+    def __getitem__(self, idx: Any) -> Any:
+        picture, label = self._data[idx], self._label[idx]
+        return (picture, label) if self._transform is None else self._transform(picture, label)
+
+    def __len__(self) -> int:
+        return len(self._label)
+
+
+class MNIST(_Pictures):
+    """Handwritten digits, 28 x 28 x 1, from the four files of the original, packed or not."""
+
+    source = "https://yann.lecun.com/exdb/mnist or a mirror"
+
+    def __init__(
+        self,
+        root: str = os.path.join(_ROOT, "mnist"),
+        train: bool = True,
+        transform: Transform | None = None,
+    ) -> None:
+        super().__init__(root, train, transform)
+
+    def _read(self) -> tuple[np.ndarray, np.ndarray]:
+        part = "train" if self._train else "t10k"
+        pictures = self._numbers(f"{part}-images-idx3-ubyte", 3)
+        labels = self._numbers(f"{part}-labels-idx1-ubyte", 1)
+        if len(pictures) != len(labels):
+            raise ModelFormatError(
+                f"{self._root}: {len(pictures)} pictures, but {len(labels)} labels"
+            )
+        return pictures[..., None], labels
+
+    def _numbers(self, name: str, ndim: int) -> np.ndarray:
+        """The bytes of an IDX file: a magic number, the sizes in big-endian order, the data."""
+        path = self._file(f"{name}.gz", name)
+        with system_errors(path), (gzip.open if path.endswith(".gz") else open)(path, "rb") as file:
+            data = file.read()
+        header = 4 * (1 + ndim)
+        sizes = struct.unpack_from(f">{1 + ndim}I", data) if len(data) >= header else (0,)
+        if sizes[0] != 0x800 + ndim or len(data) - header != np.prod(sizes[1:], dtype=object):
+            raise ModelFormatError(f"{path} is no IDX file of bytes with {ndim} axes")
+        return np.frombuffer(data, np.uint8, offset=header).reshape(sizes[1:])
+
+
+class FashionMNIST(MNIST):
+    """Pieces of clothing, in files as those of MNIST."""
+
+    source = "https://github.com/zalandoresearch/fashion-mnist"
+
+    def __init__(
+        self,
+        root: str = os.path.join(_ROOT, "fashion-mnist"),
+        train: bool = True,
+        transform: Transform | None = None,
+    ) -> None:
+        super().__init__(root, train, transform)
+
+
+class CIFAR10(_Pictures):
+    """Pictures of ten classes, 32 x 32 x 3, from the files of the binary version."""
+
+    source = "https://www.cs.toronto.edu/~kriz/cifar.html (binary version, unpacked)"
+    _label_bytes, _label_at = 1, 0
+
+    def __init__(
+        self,
+        root: str = os.path.join(_ROOT, "cifar10"),
+        train: bool = True,
+        transform: Transform | None = None,
+    ) -> None:
+        super().__init__(root, train, transform)
+
+    def _names(self) -> list[str]:
+        return [f"data_batch_{i}.bin" for i in range(1, 6)] if self._train else ["test_batch.bin"]
+
+    def _read(self) -> tuple[np.ndarray, np.ndarray]:
+        rows = np.concatenate([self._rows(self._file(name)) for name in self._names()])
+        pictures = rows[:, self._label_bytes :].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+        return pictures, rows[:, self._label_at]
+
+    def _rows(self, path: str) -> np.ndarray:
+        with system_errors(path):
+            data = np.fromfile(path, np.uint8)
+        width = self._label_bytes + 3 * 32 * 32
+        if data.size % width:
+            raise ModelFormatError(f"{path} has {data.size} bytes, no multiple of {width}")
+        return data.reshape(-1, width)
+
+
+class CIFAR100(CIFAR10):
+    """Pictures of a hundred classes, or of the twenty that those belong to."""
+
+    _label_bytes = 2
+
+    def __init__(
+        self,
+        root: str = os.path.join(_ROOT, "cifar100"),
+        fine_label: bool = False,
+        train: bool = True,
+        transform: Transform | None = None,
+    ) -> None:
+        self._label_at = int(fine_label)
+        super().__init__(root, train, transform)
+
+    def _names(self) -> list[str]:
+        return ["train.bin"] if self._train else ["test.bin"]
 
 
 class ImageFolderDataset(Dataset):
@@ -22,9 +169,7 @@ class ImageFolderDataset(Dataset):
     ``flag`` 1 reads in colour, 0 in grey; ``transform`` is called with picture and label.
     """
 
-    def __init__(
-        self, root: str, flag: int = 1, transform: Callable[[NDArray, int], Any] | None = None
-    ) -> None:
+    def __init__(self, root: str, flag: int = 1, transform: Transform | None = None) -> None:
         self._root = os.path.expanduser(root)
         self._flag = flag
         self._transform = transform

@@ -1,0 +1,229 @@
+"""Compiled nets in programs with several processes and threads: what is still, exits and pickles.
+
+What needs a process of its own is a small program run by Python.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hybridjit as mx
+from hybridjit import gluon, nd
+from hybridjit.codegen.jit import Library, compile_object, find_target
+from hybridjit.runtime.threads import THREADS
+
+HAS_FORK = hasattr(os, "fork")
+
+
+def make_net(units: int = 256) -> gluon.nn.HybridSequential:
+    """Enough work in a call that threads share it."""
+    net = gluon.nn.HybridSequential()
+    with net.name_scope():
+        net.add(gluon.nn.Dense(units, activation="relu", in_units=300))
+        net.add(gluon.nn.Dense(10, in_units=units))
+    net.initialize()
+    net.hybridize()
+    return net
+
+
+ROWS = np.random.default_rng(0).standard_normal((64, 300)).astype("float32")
+
+
+def run_file(path: Path, program: str, *words: str) -> str:
+    """What a program in a file prints: a started process imports the file."""
+    path.write_text(program)
+    command = [sys.executable, "-W", "error", str(path), *words]
+    environment = {**os.environ, "HYBRIDJIT_CACHE_DIR": "off", "HYBRIDJIT_NUM_THREADS": "2"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+POOL = """
+import multiprocessing, sys, warnings
+warnings.filterwarnings("ignore", message=".*fork")  # Python's own advice: there are threads
+import numpy as np
+from hybridjit import gluon, nd
+
+rows = np.random.default_rng(1).standard_normal((40, 30)).astype("float32")
+
+def work(task):
+    net, first = task
+    assert net._cached is None  # code does not travel
+    return net(nd.array(rows[first : first + 20])).asnumpy()
+
+if __name__ == "__main__":
+    net = gluon.nn.HybridSequential()
+    net.add(gluon.nn.Dense(2000, activation="tanh"), gluon.nn.Dense(5))
+    net.initialize()
+    net.hybridize()
+    whole = net(nd.array(rows)).asnumpy()
+    for method in sys.argv[1:]:
+        with multiprocessing.get_context(method).Pool(1) as pool:
+            parts = pool.map(work, [(net, 0), (net, 20)])
+        assert (np.concatenate(parts) == whole).all(), method
+        print(method)
+"""
+
+
+def test_nets_travel_to_other_processes(tmp_path):
+    """They pickle (never their code) and give the same bits there, however it was started."""
+    methods = ["spawn", *(["forkserver", "fork"] if HAS_FORK else [])]
+    assert run_file(tmp_path / "pool.py", POOL, *methods).split() == methods
+
+
+SERVER = """
+import os, signal, sys, threading, warnings
+warnings.filterwarnings("ignore", message=".*fork")
+import numpy as np
+import hybridjit
+from hybridjit import gluon, nd
+
+net = gluon.nn.HybridSequential()
+net.add(gluon.nn.Dense(1000, activation="tanh"), gluon.nn.Dense(5))
+net.initialize()
+net.hybridize()
+x = nd.array(np.random.default_rng(1).standard_normal((40, 50)))
+right = net(x).asnumpy()
+
+def serve():
+    signal.alarm(60)
+    for _ in range(100):
+        if not (net(x).asnumpy() == right).all():
+            return 1
+    grown = net(x[0:7]).asnumpy()  # a signature that the parent did not compile
+    return 0 if (grown == right[:7]).all() else 2
+
+children = []
+for _ in range(4):
+    pid = os.fork()
+    if pid == 0:
+        os._exit(serve())
+    children.append(pid)
+print([os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children])
+"""
+
+
+@pytest.mark.skipif(not HAS_FORK, reason="this system has no fork")
+def test_a_server_that_loads_once_and_forks_its_workers(tmp_path):
+    assert run_file(tmp_path / "server.py", SERVER) == "[0, 0, 0, 0]\n"
+
+
+EXIT = """
+import sys, threading, time
+import numpy as np
+from hybridjit import gluon, nd
+net = gluon.nn.HybridSequential()
+net.add(gluon.nn.Dense(500, activation="tanh"), gluon.nn.Dense(5))
+net.initialize()
+net.hybridize()
+x = nd.array(np.ones((64, 400)))
+net(x)
+def forever():
+    while True:
+        net(x)
+def compile_forever():
+    for width in range(1, 10_000):
+        block = gluon.nn.HybridLambda("softmax")
+        block.hybridize()
+        block(nd.ones((1, width)))
+for target in (forever, forever, compile_forever):
+    threading.Thread(target=target, daemon=True).start()
+time.sleep(float(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("seconds", ["0", "0.05", "0.2"])
+def test_exit_while_daemon_threads_call_and_compile(tmp_path, seconds):
+    """It neither hangs nor crashes."""
+    assert run_file(tmp_path / "exit.py", EXIT, seconds) == ""
+
+
+# ---- quiet ---------------------------------------------------------------------------------------
+
+
+def test_nothing_spins_between_calls():
+    """Whoever else computes has the cores: after a call, all threads are asleep at once."""
+    with mx.threads(3):
+        net, x = make_net(), nd.array(ROWS)
+        for _ in range(5):
+            net(x)
+        time.sleep(0.05)
+        before = time.process_time()
+        time.sleep(0.5)
+        assert time.process_time() - before < 0.01
+
+
+def test_ten_calls_a_second_take_less_than_a_hundredth_of_a_core():
+    with mx.threads(2):
+        net, x = make_net(), nd.array(ROWS)
+        net(x)
+        before = time.process_time()
+        for _ in range(10):
+            time.sleep(0.1)
+            net(x)
+        assert time.process_time() - before < 0.01 * 10 * 0.1 * 2  # two threads, a loaded machine
+
+
+def test_one_thread_means_none_but_the_callers(monkeypatch):
+    """Neither calling nor packing nor compiling starts another."""
+    started: list[str] = []
+    start = threading.Thread.start
+
+    def noting(thread: threading.Thread) -> None:
+        started.append(thread.name)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", noting)
+    with mx.threads(1):
+        net = make_net(8000)
+        net(nd.array(ROWS))
+    assert started == []
+    assert THREADS.count >= 1
+
+
+# ---- the caller's floating-point environment -----------------------------------------------------
+
+_READ = """
+target triple = "{triple}"
+declare void @llvm.x86.sse.stmxcsr(ptr)
+define i32 @mxcsr() {{
+  %place = alloca i32
+  call void @llvm.x86.sse.stmxcsr(ptr %place)
+  %word = load i32, ptr %place
+  ret i32 %word
+}}
+"""
+_FLAGS = 0x3F  # what has happened so far; the rest says what is to happen
+
+
+@pytest.mark.skipif("x86_64" not in find_target().triple, reason="MXCSR is x86's")
+@pytest.mark.parametrize("rounding", [0, 0xC00])
+def test_control_word_of_the_caller(rounding):
+    """Rounding, masks, flush-to-zero and denormals-are-zero stay as they were."""
+    target = find_target()
+    library = Library([compile_object(_READ.format(triple=target.triple), target)], target)
+    read = ctypes.CFUNCTYPE(ctypes.c_uint32)(library.address("mxcsr"))
+    libm = ctypes.CDLL(ctypes.util.find_library("m"))
+    net, x = make_net(), nd.array(ROWS)
+    with mx.threads(2):
+        net(x)
+        assert libm.fesetround(rounding) == 0
+        try:
+            before = read()
+            net(x)
+            after = read()
+        finally:
+            libm.fesetround(0)
+    assert after & ~_FLAGS == before & ~_FLAGS
+    assert bool(before & 0x6000) == bool(rounding)

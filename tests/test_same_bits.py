@@ -1,0 +1,64 @@
+"""Layers of every kind give the same bits for any number of threads and any place in a batch."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+import guarded
+from compiling import call, compiled, var
+from hybridjit.ir.node import Output
+from neighbours import LAYERS, Network, network
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="guarded memory is Linux's")
+
+KINDS = (
+    "deconv", "deconv-depthwise", "lstm", "gru", "rnn", "layer-norm-across", "instance-norm",
+    "instance-norm-last", "group-norm", "l2-norm", "lrn", "lrn-last", "upsampling", "bilinear",
+    "adaptive", "softmax", "global-pool",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_any_number_of_threads(name: str, monkeypatch):
+    net = network(*LAYERS[name])
+    executable = compiled(net.outputs, net.arrays, net.params)
+    found = []
+    for threads in (1, 2, 5):
+        monkeypatch.setattr(guarded, "THREADS", threads)
+        outputs = guarded.GuardedRun(executable, at_end=threads == 2)(net.inputs)
+        found.append([y.tobytes() for y in outputs])
+    assert found[0] == found[1] == found[2]
+
+
+def of_batch(name: str, count: int) -> tuple[Network, int]:
+    """The layer on ``count`` samples, and the axis of samples; parameters do not depend on it."""
+    make, shape = LAYERS[name]
+    axis = 1 if name in ("lstm", "gru", "rnn") else 0
+    return network(make, (*shape[:axis], count, *shape[axis + 1 :])), axis
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_any_place_in_a_batch(name: str):
+    """Sample 6 of 8, which a register tile of 6 leaves over, and alone."""
+    many, axis = of_batch(name, 8)
+    one, _ = of_batch(name, 1)
+    arrays = {
+        n: a if n in many.params else np.ascontiguousarray(np.take(a, [6], axis))
+        for n, a in many.arrays.items()
+    }
+    alone = compiled(one.outputs, arrays, one.params)
+    whole = compiled(many.outputs, many.arrays, many.params)
+    (small,) = alone([a for n, a in arrays.items() if n not in one.params])
+    (large,) = whole(many.inputs)
+    assert np.take(large, [6], axis).tobytes() == small.tobytes()
+
+
+def test_selected_rows_are_the_table_s_own():
+    table = np.random.default_rng(0).normal(0, 1, (50, 33)).astype(np.float32)
+    at = np.arange(49, -1, -1).astype(np.float32)
+    outputs: list[Output] = [call("take", var("x"), var("y"))]
+    executable = compiled(outputs, {"x": table, "y": at})
+    assert executable([table, at])[0].tobytes() == table[::-1].tobytes()
