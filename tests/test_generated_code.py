@@ -270,6 +270,22 @@ def test_no_scalar_formula_calls_anything(name: str):
     assert not any(re.search(r"\bcall", listing(spec, TARGETS["avx2"])) for spec in specs)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float64", "int32", "int64", "uint8"])
+def test_no_element_type_calls_anything(dtype: str):
+    """Conversions, divisions and reductions of other types, with and without their instructions."""
+    x = np.ones((3, 37), dtype)
+    outputs = [
+        call("Cast", var("x"), dtype="float16" if dtype == "float64" else "float64"),
+        *(call(n, var("x"), name=n) for n in ("tanh", "sin", "round")),
+        *(call(n, var("x"), var("x"), name=n) for n in ("broadcast_mod", "broadcast_div")),
+        *(call(n, var("x"), axis=0, name=n) for n in ("mean", "prod", "argmax")),
+    ]
+    for target in ("avx512", "sse2"):
+        for spec in specs_of(Network(outputs, {"x": x}, []), TARGETS[target]):
+            calls = re.findall(r"\bcall\w*\s+(\S+)", listing(spec, TARGETS[target]))
+            assert not calls, f"{spec} on {target} calls {calls}"
+
+
 def test_a_pointwise_kernel_is_a_vector_loop_and_a_tail():
     net = network(lambda x: call("sqrt", x, name="layer"), (3, 50))
     (spec,) = specs_of(net, TARGETS["avx2"])

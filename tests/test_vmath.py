@@ -13,8 +13,10 @@ import numpy as np
 import pytest
 
 from compiling import AVAILABLE, call, compiled, var
+from hybridjit.codegen.double_math import DoubleMath
 from hybridjit.codegen.vmath import VectorMath
 from hybridjit.config import override
+from hybridjit.ops import lookup, run_ref
 
 Exact = Callable[[np.ndarray], np.ndarray]
 FUNCTIONS: dict[str, Exact] = {
@@ -45,9 +47,9 @@ SPECIAL = np.array(
 STEP = 8191  # a prime: every 8191st of all bit patterns, half a million numbers
 
 
-def stated_bound(name: str) -> float:
+def stated_bound(name: str, home: type = VectorMath) -> float:
     """The bound in the docstring, in units of the last place."""
-    found = re.search(r"within ([\d.]+) ulp", getattr(VectorMath, name).__doc__)
+    found = re.search(r"within ([\d.]+) ulp", getattr(home, name).__doc__)
     assert found, f"{name} states no bound"
     return float(found.group(1))
 
@@ -113,6 +115,57 @@ def test_special_results(name, results):
     assert special.any()
     np.testing.assert_array_equal(results[name][special], wanted[special])
     assert np.isfinite(results[name][~special]).all()
+
+
+# --- the same in f64, against NumPy's extended precision where that is longer ---
+
+LONG = np.finfo(np.longdouble).nmant > 60
+DOUBLE_NAMES = [n for n in FUNCTIONS if n != "erf"]
+
+
+def doubles() -> np.ndarray:
+    """Bit patterns at random, the usual ranges, neighbours of multiples of pi/2, special ones."""
+    random = np.random.default_rng(5)
+    bits = random.integers(0, 2**64, 20_000, np.uint64, endpoint=False).view(np.float64)
+    ranges = [random.uniform(-r, r, 10_000) for r in (1, 40, 800)]
+    turns = np.arange(1, 5000) * (np.pi / 2)
+    hard = [6381956970095103 * 2.0**797, 2.0**1023, 5e-324, np.inf, -np.inf, np.nan, 0.0, -0.0]
+    return np.concatenate([bits, *ranges, turns, hard])
+
+
+@pytest.mark.skipif(not LONG, reason="long double is float64 here: nothing to measure with")
+@pytest.mark.parametrize("name", DOUBLE_NAMES)
+def test_double_within_the_stated_bound(name):
+    x = doubles()
+    found = compiled([call(name, var("x"))], {"x": x})([x])[0]
+    with np.errstate(all="ignore"):
+        wanted = FUNCTIONS[name](x.astype(np.longdouble))
+        nearest = wanted.astype(np.float64)
+        unit = np.maximum(np.spacing(np.abs(nearest)), 5e-324)
+        gap = np.abs(found - wanted) / unit
+    special = ~np.isfinite(nearest)
+    np.testing.assert_array_equal(found[special], nearest[special])
+    worst = int(np.argmax(np.where(special, 0, np.where(np.isnan(gap), np.inf, gap))))
+    assert gap[worst] <= stated_bound(name, DoubleMath), (
+        f"{name}({x[worst]!r}) is {found[worst]!r}, {gap[worst]:.2f} ulp away"
+    )
+
+
+@pytest.mark.parametrize("name", ["power", "hypot", "mod"])
+def test_functions_of_two(name):
+    """All pairs of special values, and numbers of every size; remainders are exact."""
+    random = np.random.default_rng(6)
+    size = (10.0 ** random.uniform(-40, 38, 20_000)).astype(np.float32)
+    special = np.concatenate([SPECIAL, np.array([1.0, 2.0, 3.0, 0.5, -2.0, -3.0, 2.5], "f4")])
+    pairs = [m.ravel() for m in np.meshgrid(special, special)]
+    near = random.uniform(-4, 4, (2, 20_000)).astype(np.float32)
+    a, b = (np.concatenate([p, n, s]) for p, n, s in zip(pairs, near, (size, size[::-1])))
+    found = compiled([call(f"_{name}", var("a"), var("b"))], {"a": a, "b": b})([a, b])[0]
+    (wanted,) = run_ref(lookup(f"_{name}"), [a.astype(np.float64), b.astype(np.float64)], {})
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted.astype(np.float32)))
+    gap = distance(found, np.where(np.isnan(wanted), 0, wanted))
+    assert np.nanmax(gap) <= stated_bound(name)
 
 
 @pytest.mark.parametrize("name", ["expm1", "log1p", "tanh", "erf"])

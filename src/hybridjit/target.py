@@ -32,7 +32,12 @@ class Target:
 
     @property
     def has_half(self) -> bool:
-        """Whether float16 is converted by an instruction: so do all CPUs with fused multiply-add."""
+        """Whether float16 is converted by an instruction, as where there is multiply-add."""
+        return self.has_fma
+
+    @property
+    def has_rounding(self) -> bool:
+        """Whether floats become whole numbers by an instruction, which plain x86-64 lacks."""
         return self.has_fma
 
     def __str__(self) -> str:

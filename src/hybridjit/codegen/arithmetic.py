@@ -15,6 +15,7 @@ from . import llvmir as ir
 from .builder import F32, F64, I32, I64, LoopBuilder, constant_of
 
 _INTEGERS = {F32: I32, F64: I64}
+_WHOLE_FROM = {I32: 2.0**23, I64: 2.0**52}
 
 
 class FloatArithmetic:
@@ -65,13 +66,26 @@ class FloatArithmetic:
         return self.lb.intrinsic("sqrt", x)
 
     def floor(self, x: Any) -> Any:
-        return self.lb.intrinsic("floor", x)
+        if self.lb.target.has_rounding:
+            return self.lb.intrinsic("floor", x)
+        whole = self.trunc(x)
+        return self.select(self.gt(whole, x), self.sub(whole, self.const(1.0)), whole)
 
     def ceil(self, x: Any) -> Any:
-        return self.lb.intrinsic("ceil", x)
+        if self.lb.target.has_rounding:
+            return self.lb.intrinsic("ceil", x)
+        whole = self.trunc(x)
+        more = self._with_sign(self.add(whole, self.const(1.0)), x)  # -0.0 stays
+        return self.select(self.lt(whole, x), more, whole)
 
     def trunc(self, x: Any) -> Any:
-        return self.lb.intrinsic("trunc", x)
+        if self.lb.target.has_rounding:
+            return self.lb.intrinsic("trunc", x)
+        # Beyond the mantissa's bits all numbers are whole; below, adding that limit rounds.
+        limit, size = self.const(_WHOLE_FROM[self._ints_element()]), self.abs(x)
+        nearest = self.sub(self.add(size, limit), limit)
+        low = self.select(self.gt(nearest, size), self.sub(nearest, self.const(1.0)), nearest)
+        return self.select(self.lt(size, limit), self._with_sign(low, x), x)
 
     def max(self, x: Any, y: Any) -> Any:
         """The larger; NaN if either is NaN."""
@@ -133,6 +147,10 @@ class FloatArithmetic:
         if isinstance(kind, ir.VectorType):
             return ir.VectorType(_INTEGERS[kind.element], kind.count)
         return _INTEGERS[kind]
+
+    def _ints_element(self) -> Any:
+        kind = self._ints()
+        return kind.element if isinstance(kind, ir.VectorType) else kind
 
     def _int(self, value: int) -> Any:
         return constant_of(self._ints(), value)

@@ -1,9 +1,9 @@
 """Choose: a planned step and a target become kernel calls.
 
 In: a Step with its views. Out: its calls, each a KernelSpec with its arguments. All heuristics are
-here and in the other ``choose_*.py``; numbers are derived from the target, with the derivation or the
-measurement beside them. Nothing that changes the order of a sum depends on the batch, the thread
-count or an address.
+here and in the other ``choose_*.py``; numbers are derived from the target, with the derivation or
+the measurement beside them. Nothing that changes the order of a sum depends on the batch, the
+thread count or an address.
 """
 
 from __future__ import annotations
@@ -166,7 +166,8 @@ def _choose_softmax(step: Step, setting: Setting) -> tuple[Call, ...]:
     assert anchor.op is not None
     views = views_of(step, anchor.inputs)
     length = views[1].dtype.name if len(views) > 1 else ""
-    spec = SoftmaxSpec(anchor.op.name, anchor.shape[axis], inner, length)
+    dtype = views[0].dtype.name
+    spec = SoftmaxSpec(anchor.op.name, anchor.shape[axis], inner, length, dtype)
     rows = product(anchor.shape[:axis])
     args: tuple[Argument, ...] = (*map(Address, (*views, step.writes[0])), rows)
     return (Call(spec, args, 10 * product(anchor.shape)),)

@@ -367,4 +367,5 @@ class SoftmaxSpec(KernelSpec):
     size: int
     inner: int
     length: str = ""
+    dtype: str = "float32"
     kind = "softmax"

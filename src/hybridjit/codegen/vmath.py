@@ -228,5 +228,5 @@ class VectorMath(FloatArithmetic):
         return self._doubled("hypot", x, y)
 
     def mod(self, x: Any, y: Any) -> Any:
-        """The remainder with the sign of y, exact but for the last addition; 0 for y = 0."""
+        """The remainder with the sign of y, within 1 ulp; 0 for y = 0."""
         return self._doubled("mod", x, y)

@@ -17,7 +17,7 @@ from ..config import config
 from ..ir.graph import Graph, Group, Value
 from ..ops.registry import Kind
 from ..ops.rules import reduced_axes
-from ..types import FLOAT32
+from ..types import FLOAT32, FLOAT64
 
 _BOOL = np.dtype("bool")
 VIEWS = frozenset({"_reshape_to", "transpose", "slice", "broadcast_to"})
@@ -95,7 +95,7 @@ def group_kind(value: Value, graph: Graph) -> str:
         return "pad" if value.attrs["before"][0] == value.attrs["after"][0] == 0 else "host"
     if value.op.name in _REDUCTIONS:
         return "reduce" if _reduces(value) else "host"
-    if not _is_single(value):
+    if not _is_single(value) and not _is_double_softmax(value):
         return "host"
     kind = _ANCHORS.get(value.op.name, "host")
     return kind if _is_supported(value, kind, graph) else "host"
@@ -108,10 +108,15 @@ def _has_index(value: Value) -> bool:
     return len(value.inputs) > 1
 
 
-def _is_single(value: Value) -> bool:
+def _is_single(value: Value, dtype: np.dtype = FLOAT32) -> bool:
     """Whether all operands and results are float32; the lengths of a softmax are integers."""
     inputs = value.inputs[:1] if value.is_op("softmax") else value.inputs
-    return all(t.dtype == FLOAT32 for t in (*value.types, *(u.type for u in inputs)))
+    return all(t.dtype == dtype for t in (*value.types, *(u.type for u in inputs)))
+
+
+def _is_double_softmax(value: Value) -> bool:
+    """Whether this is one of the softmax family, whose kernel knows float64 too."""
+    return value.is_op("softmax", "log_softmax", "softmin") and _is_single(value, FLOAT64)
 
 
 def _broadcasts(value: Value) -> bool:

@@ -34,7 +34,8 @@ _PLAIN_IDENTITIES = {
 
 def simplify(graph: Graph, fired: list[str] | None = None) -> Graph:
     """Compounds taken apart, canonical spellings, then what they make redundant."""
-    graph = rewrite(graph, (*COMPOUNDS, *RECURRENT, *REARRANGING), fired)
+    graph = rewrite(graph, (*COMPOUNDS, *RECURRENT), fired)
+    graph = rewrite(graph, REARRANGING, fired)
     graph = rewrite(graph, CANONICAL, fired)
     return rewrite(graph, REDUNDANT, fired)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from .. import llvmir as ir
-from ..builder import I32, Index, LoopBuilder
+from ..builder import I32, Index, LoopBuilder, constant_of
 from ..elements import ELEMENTS, converted, with_element
 from ..spec import SoftmaxSpec
-from ..vmath import VectorMath
 from .arguments import Arguments
+from .partial import numbers_of
 from .tail import read_vector, write_vector
 
 LOWEST = float("-inf")
@@ -26,7 +26,8 @@ def emit_softmax(b: LoopBuilder, spec: SoftmaxSpec, args: Arguments) -> None:
     begin, end = b.share(rows, args.tid, args.threads)
     with b.loop("row", begin, end) as row:
         at = b.mul(row.index, spec.size * spec.inner)
-        line = _Line(b, spec, b.at(x, at), b.at(y, at))
+        element = ELEMENTS[spec.dtype].held
+        line = _Line(b, spec, b.at(x, at, element), b.at(y, at, element))
         if length is not None:
             line.length = b.at(length, b.mul(row.index, spec.inner), ELEMENTS[spec.length].stored)
         if spec.inner == 1:
@@ -40,8 +41,12 @@ class _Line:
 
     def __init__(self, b: LoopBuilder, spec: SoftmaxSpec, x: Any, y: Any) -> None:
         self.b, self.spec, self.x, self.y = b, spec, x, y
-        self.math = VectorMath(b)
+        self.kind = b.vector_type(element=ELEMENTS[spec.dtype].held)
+        self.math: Any = numbers_of(b, self._constant(0.0), spec.dtype)
         self.length: Any = None
+
+    def _constant(self, value: float) -> Any:
+        return constant_of(self.kind, value)
 
     def emit_along(self) -> None:
         """Vectors along the axis; their lanes are combined at the end, always in one order."""
@@ -57,11 +62,12 @@ class _Line:
             return b.b.icmp_signed("<", place, limit)
 
         top = self._over(
-            b.splat(LOWEST), lambda acc, v, i, n: math.max(acc, self._kept(v, mask(i, n), LOWEST))
+            self._constant(LOWEST),
+            lambda acc, v, i, n: math.max(acc, self._kept(v, mask(i, n), LOWEST)),
         )
         top = b.splat(b.reduce_lanes(top, math.max))
         total = self._over(
-            b.splat(0.0),
+            self._constant(0.0),
             lambda acc, v, i, n: math.add(acc, self._kept(self._exp(v, top), mask(i, n), 0.0)),
         )
         total = b.splat(b.reduce_lanes(total, math.add))
@@ -96,7 +102,7 @@ class _Line:
         def one(index: Index, lanes: int, acc: Any) -> Any:
             value = combine(acc, self._read(index, lanes), index, lanes)
             if store:
-                write_vector(b, value, self.y, index, 1, lanes)
+                write_vector(b, value, self.y, index, 1, lanes, self.spec.dtype)
             return value
 
         if whole:
@@ -137,19 +143,21 @@ class _Line:
                 k.yields([combine(k.carried[0], self._read(at, lanes), k.index)])
             return k.results[0]
 
-        top = over(b.splat(LOWEST), lambda acc, v, k: math.max(acc, self._kept(v, mask(k), LOWEST)))
+        top = over(
+            self._constant(LOWEST), lambda acc, v, k: math.max(acc, self._kept(v, mask(k), LOWEST))
+        )
         total = over(
-            b.splat(0.0),
+            self._constant(0.0),
             lambda acc, v, k: math.add(acc, self._kept(self._exp(v, top), mask(k), 0.0)),
         )
         log_total = math.log(total) if spec.how == "log_softmax" else None
         with b.loop("k", 0, spec.size) as k:
             at = b.add(b.mul(k.index, spec.inner), column)
             value = self._result(self._read(at, lanes), top, total, log_total)
-            write_vector(b, self._kept(value, mask(k.index), 0.0), self.y, at, 1, lanes)
+            write_vector(b, self._kept(value, mask(k.index), 0.0), self.y, at, 1, lanes, spec.dtype)
 
     def _read(self, index: Index, lanes: int) -> Any:
-        value = read_vector(self.b, self.x, index, 1, lanes)
+        value = read_vector(self.b, self.x, index, 1, lanes, self.spec.dtype)
         return self.math.neg(value) if self.spec.how == "softmin" else value
 
     def _exp(self, value: Any, top: Any) -> Any:
@@ -157,7 +165,7 @@ class _Line:
 
     def _kept(self, value: Any, mask: Any, other: float) -> Any:
         """``value`` in the lanes of ``mask`` (None: in all of them), ``other`` in the rest."""
-        return value if mask is None else self.b.b.select(mask, value, self.b.splat(other))
+        return value if mask is None else self.b.b.select(mask, value, self._constant(other))
 
     def _result(self, value: Any, top: Any, total: Any, log_total: Any) -> Any:
         if log_total is not None:
