@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from compiling import AVAILABLE, assert_near, call, compiled, run_reference, var
+from compiling import AVAILABLE, assert_near, call, compiled, plan_of, run_reference, var
+from hybridjit.cli.ops import kernel_types
 from hybridjit.config import config, override
 from hybridjit.errors import ShapeError
 from hybridjit.ir.node import Output, apply, variable
@@ -77,6 +78,23 @@ def test_op(op: OpDef, sample: Sample, kernels):
 def test_op_with_parameters(op: OpDef, sample: Sample, kernels):
     """All inputs but the first as parameters: packed, folded and hoisted."""
     check(op, sample, True, kernels)
+
+
+def test_the_table_of_kernels_is_true():
+    """Where ``hybridjit ops`` names a type, some sample of it runs without a step on the host."""
+    native: dict[tuple[str, str], bool] = {}
+    for op, sample in EVERY:
+        if not sample.arrays or not all(a.size for a in sample.arrays) or op.internal:
+            continue
+        dtype = sample.arrays[0].dtype.name
+        claimed = {*kernel_types(op)} & {"all", dtype}
+        if not claimed or native.get((op.name, dtype)) or not has_fixed_shape(op, sample):
+            continue
+        outputs, arrays = one_op(op, sample)
+        plan = plan_of(outputs, arrays, list(arrays)[1:])
+        native[op.name, dtype] = all(step.kind != "host" for step in plan.steps)
+    assert len(native) > 200
+    assert [pair for pair, is_native in native.items() if not is_native] == []
 
 
 @pytest.mark.parametrize("op, sample", VARYING)

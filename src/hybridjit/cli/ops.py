@@ -11,7 +11,8 @@ from ..table import table
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "kernel: the family of kernels that computes the operator in compiled code; "
-        "host: its NumPy meaning does, as a step of the compiled plan."
+        "host: its NumPy meaning does, as a step of the compiled plan. types: the element types "
+        "that the kernels take; float16 is computed in single precision."
     )
 
 
@@ -19,8 +20,10 @@ def run(args: argparse.Namespace) -> int:
     found = sorted(
         (op for op in all_ops() if not op.internal), key=lambda op: op.name.lstrip("_").lower()
     )
-    rows = [(op.name, kernel(op), " ".join(op.aliases)) for op in found]
-    print(table(rows, ("operator", "kernel", "aliases")))
+    rows = [
+        (op.name, kernel(op), " ".join(kernel_types(op)), " ".join(op.aliases)) for op in found
+    ]
+    print(table(rows, ("operator", "kernel", "types", "aliases")))
     on_host = sum(kernel(op) == "host" for op in found)
     print(f"{len(found)} operators, {len(found) - on_host} of them with kernels")
     return 0
@@ -31,3 +34,27 @@ def kernel(op: OpDef) -> str:
     if op.kind is Kind.RANDOM or (op.kind is Kind.POINTWISE and op.scalar is None):
         return "host"
     return op.kind.value
+
+
+_ALL = ("all",)
+_TYPES = {
+    Kind.IDENTITY: _ALL,
+    Kind.POINTWISE: _ALL,
+    Kind.MOVEMENT: _ALL,
+    Kind.REDUCE: _ALL,
+    Kind.GATHER: _ALL,
+    Kind.SOFTMAX: ("float32", "float64", "float16"),
+    Kind.CONV: ("float32", "float16"),
+    Kind.GEMM: ("float32", "float16"),
+    Kind.POOL: ("float32", "float16"),
+    Kind.NORM: ("float32", "float16"),
+}
+
+
+def kernel_types(op: OpDef) -> tuple[str, ...]:
+    """The element types that its kernels take: ``all`` that the operator does, or by name."""
+    if kernel(op) == "host":
+        return ()
+    if op.name.startswith(("_contrib_interleaved_matmul_", "_linalg_gemm")):
+        return ("float32",)
+    return _TYPES.get(op.kind, ("float32",))
