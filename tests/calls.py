@@ -391,6 +391,9 @@ def layer_call(rng: random.Random) -> Call:
     """A layer with arguments at random, then called with arrays, sometimes hybridized."""
     layer = rng.choice(_layers())
     args, kwargs = _arguments(rng, layer)
+    # A million layers, or filters, are what they are: made one after the other.
+    args = tuple(a if type(a) is not int else min(a, 100) for a in args)
+    kwargs = {k: a if type(a) is not int else min(a, 100) for k, a in kwargs.items()}
     inputs = [array(rng) if rng.random() < 0.9 else anything(rng)
               for _ in range(rng.choice((0, 1, 1, 1, 1, 2, 3)))]  # fmt: skip
     hybridized, whole = rng.random() < 0.02, rng.random() < 0.3

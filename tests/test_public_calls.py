@@ -74,6 +74,11 @@ FOUND: dict[str, tuple[Callable[[], object], type[BaseException], str]] = {
     "a range without end": (
         lambda: nd.random.uniform(0, float("inf"), shape=(2,)), MXNetError, "range"),
     "an axis far out": (lambda: nd.moveaxis(ONES, float("inf"), 1), ValueError, "axes"),
+    "edges that descend": (
+        lambda: nd.histogram(ONES, bins=nd.array([3, 1])), MXNetError, "ascend"),
+    "an endless shape": (lambda: ONES.broadcast_to(float("inf")), ValueError, "whole numbers"),
+    "an endless factor": (
+        lambda: gluon.contrib.nn.PixelShuffle1D(float("inf")), TypeError, "integer"),
     "no groups": (lambda: nn.Conv2D(4, 3, groups=0), ValueError, "groups"),
     "no slices": (lambda: gluon.utils.split_data(ONES, 0), ValueError, "num_slice"),
     "a file by number": (lambda: gluon.utils.check_sha1(True, "0"), TypeError, "file's name"),
@@ -101,6 +106,12 @@ def test_what_was_found_and_is_allowed():
     assert [array.shape for array in empty] == [(0,), (0,)] or empty[0].size == 0
     wide = nd.contrib.AdaptiveAvgPooling2D(IMAGE, output_size=(7, 2))
     assert wide.shape == (2, 4, 7, 2) and (wide.asnumpy() == 1).all()
+
+
+def test_a_histogram_of_one_value():
+    counts, edges = nd.histogram(nd.ones((4,)), bins=3)
+    assert counts.asnumpy().tolist() == [0, 4, 0]
+    np.testing.assert_allclose(edges.asnumpy(), [0.5, 0.8333333, 1.1666666, 1.5], rtol=1e-6)
 
 
 def test_no_call_closes_what_is_open():

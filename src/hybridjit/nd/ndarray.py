@@ -94,6 +94,8 @@ class NDArray(DenseArray):
 
     def broadcast_to(self, shape: Any) -> NDArray:
         """Repeated along axes of size 1, and along new leading ones. Raises ValueError."""
+        if not np.isfinite(np.asarray(shape, np.float64)).all():
+            raise ValueError(f"a shape is whole numbers, got {shape}")
         sizes = tuple(int(size) for size in np.atleast_1d(shape))
         ones = (1,) * (len(sizes) - self.ndim)
         source = NDArray(self._data.reshape(ones + self.shape), self._ctx)

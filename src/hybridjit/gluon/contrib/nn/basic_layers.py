@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any
 
 from .... import nd
@@ -127,7 +128,7 @@ class PixelShuffle1D(HybridBlock):
 
     def __init__(self, factor: int) -> None:
         super().__init__()
-        self._factor = int(factor)
+        self._factor = index(factor)
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:  # type: ignore[override]
         x = F.reshape(x, (0, -4, -1, self._factor, 0))
@@ -180,6 +181,6 @@ class PixelShuffle3D(HybridBlock):
 
 
 def _factors(factor: Any, count: int) -> tuple[int, ...]:
-    factors = (int(factor),) * count if isinstance(factor, int) else tuple(map(int, factor))
+    factors = (int(factor),) * count if isinstance(factor, int) else tuple(map(index, factor))
     assert len(factors) == count, f"factor must be a number or {count} of them, got {factor}"
     return factors
