@@ -37,6 +37,12 @@ class ScalarBuilder:
 
     scalar = const
 
+    def above(self, x: np.ndarray, bound: float) -> np.ndarray:
+        return x > self.const(bound)
+
+    def below(self, x: np.ndarray, bound: float) -> np.ndarray:
+        return x < self.const(bound)
+
     add = staticmethod(np.add)
     sub = staticmethod(np.subtract)
     mul = staticmethod(np.multiply)

@@ -27,7 +27,10 @@ ULPS = 4
 # 1 + erf(x) far below zero, a relative difference means nothing.
 CANCELS = {"LeakyReLU-gelu": 4, "_contrib_quadratic": 64, "hard_sigmoid": 4}
 
-SCALAR_OPS = [op for op in all_ops() if op.scalar is not None]
+# A cast's formula has nothing to say: what it is given has the result's type already.
+SCALAR_OPS = [
+    op for op in all_ops() if op.scalar is not None and op.name not in ("Cast", "amp_cast")
+]
 CASES = [
     pytest.param(op, text, id="-".join([op.name, *text.values()]))
     for op in SCALAR_OPS

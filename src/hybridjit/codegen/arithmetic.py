@@ -118,11 +118,11 @@ class FloatArithmetic:
         return self.b.fcmp_ordered(">=", x, y)
 
     def below(self, x: Any, bound: float) -> Any:
-        """x < bound, as numbers: no bound is rounded to the operands' type."""
+        """x < bound; integers compare with it as it is, floats as their type holds it."""
         return self.lt(x, self.const(bound))
 
     def above(self, x: Any, bound: float) -> Any:
-        """x > bound, as numbers."""
+        """x > bound, as in :meth:`below`."""
         return self.gt(x, self.const(bound))
 
     def is_nan(self, x: Any) -> Any:
