@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import AttributeValueError, ShapeError
+from ..errors import AttributeValueError, MXNetError, ShapeError
 from ..types import INT64, UNKNOWN, TensorType, merge, shape_text
 from .casting import convert, fresh, scalar_of
 from .indexing import places_of
@@ -190,9 +190,13 @@ def histogram(data: np.ndarray, *bins: np.ndarray, **attrs: Any) -> tuple[np.nda
     """Counts and edges in the data's type; the last bin includes its right edge."""
     values = data.ravel()
     if bins:
+        if (np.diff(bins[0]) < 0).any():
+            raise MXNetError("histogram takes bins whose edges ascend")
         counts = np.histogram(values.astype(np.float64), bins[0].astype(np.float64))[0]
-        return counts.astype(np.int64), convert(bins[0], data.dtype)
+        return counts.astype(np.int64), bins[0].astype(data.dtype)
     low, high = attrs["range"]
+    if low == high:  # as MXNet and NumPy widen it
+        low, high = low - 0.5, high + 0.5
     count = attrs["bin_cnt"]
     edges = convert(low + np.arange(count + 1) * ((high - low) / count), data.dtype)
     values = values[(values >= low) & (values <= high)]
