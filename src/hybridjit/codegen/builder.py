@@ -239,6 +239,10 @@ class LoopBuilder:
         result = constant_of(self.vector_type(element=element), 0)
         for first, size in _pieces(count):
             address = self.at(pointer, self.add(index, first), element)
+            if size == 1:
+                value = self.b.load(address, typ=element, align=byte_count(element))
+                result = self.b.insert_element(result, value, ir.Constant(I32, first))
+                continue
             kind = ir.VectorType(element, size)
             piece = self.b.load(address, typ=kind, align=byte_count(element))
             result = self._with_piece(result, piece, first)
@@ -290,7 +294,10 @@ class LoopBuilder:
             self.store_masked(value, pointer, index, self.mask_first(count))
         else:
             for first, size in _pieces(count):
-                piece = self.shuffle(value, range(first, first + size))
+                if size == 1:
+                    piece = self.b.extract_element(value, ir.Constant(I32, first))
+                else:
+                    piece = self.shuffle(value, range(first, first + size))
                 self.store(piece, pointer, self.add(index, first))
 
     def store_strided(self, value: Any, pointer: Any, index: Index, stride: int, n: int) -> None:
@@ -351,14 +358,19 @@ class LoopBuilder:
         return self.b.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), pattern)
 
     def reduce_lanes(self, value: Any, combine: Any) -> Any:
-        """All lanes combined by halves, always in the same order; a scalar."""
+        """All lanes combined by halves, always in the same order; a scalar.
+
+        The last two as scalars: LLVM 22's vector-combine pass ends the process on vectors of one
+        element.
+        """
         width = self.lanes
-        while width > 1:
+        while width > 2:
             width //= 2
             low = self.shuffle(value, range(width))
             high = self.shuffle(value, range(width, 2 * width))
             value = combine(low, high)
-        return self.b.extract_element(value, ir.Constant(I32, 0))
+        first, second = (self.b.extract_element(value, ir.Constant(I32, i)) for i in range(2))
+        return combine(first, second)
 
     # --- work ---
 

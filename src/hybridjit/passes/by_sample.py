@@ -123,6 +123,7 @@ _BY_NAME: dict[str, Callable[[Value, set[Value]], bool]] = {
     **dict.fromkeys(("Convolution", "Deconvolution", "FullyConnected"), _first_only),
     **dict.fromkeys(("InstanceNorm", "_instance_norm_last", "GroupNorm"), _first_only),
     **dict.fromkeys(("L2Normalization", "LRN", "_lrn_last", "_reshape_to"), _first_only),
+    **dict.fromkeys(("_resize_last", "UpSampling"), _first_only),
     "softmax": _along_another,
     "log_softmax": _along_another,
     "LayerNorm": _along_another,
