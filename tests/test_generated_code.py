@@ -21,7 +21,7 @@ from hybridjit.codegen.choose import choose
 from hybridjit.codegen.jit import assembly, find_target
 from hybridjit.codegen.kernels import KERNELS
 from hybridjit.codegen.module import emit_driver, emit_kernel
-from hybridjit.codegen.spec import ConvSpec, KernelSpec
+from hybridjit.codegen.spec import ConvSpec, DenseSpec, KernelSpec
 from hybridjit.ir.node import Output, apply
 from hybridjit.ops import Kind, all_ops, lookup
 from hybridjit.target import Target
@@ -87,8 +87,10 @@ def specs_of(net: Network, target: Target, winograd: bool = True) -> list[Kernel
     return [kernel_call.spec for step in plan.steps for kernel_call in choose(step, setting)]
 
 
-def conv_spec(net: Network, target: Target) -> ConvSpec:
-    (found,) = (s for s in specs_of(net, target, winograd=False) if isinstance(s, ConvSpec))
+def conv_spec(net: Network, target: Target) -> ConvSpec | DenseSpec:
+    (found,) = (
+        s for s in specs_of(net, target, winograd=False) if isinstance(s, ConvSpec | DenseSpec)
+    )
     return found
 
 
@@ -185,7 +187,7 @@ EDGES: dict[str, Network] = {
 def test_no_loop_of_products_touches_the_stack(name: str, target: str):
     net = {**MULTIPLICATIONS, **EDGES}[name]
     specs = specs_of(net, TARGETS[target], winograd=False)
-    (spec,) = (s for s in specs if s.kind in ("conv", "depthwise", "matmul"))
+    (spec,) = (s for s in specs if s.kind in ("conv", "dense", "depthwise", "matmul"))
     loops = [
         loop for loop in innermost_loops(listing(spec, TARGETS[target])) if loop.count(PRODUCT) >= 2
     ]

@@ -15,6 +15,7 @@ import pytest
 
 import hybridjit
 from hybridjit import gluon, nd
+from hybridjit.codegen import crew, generate
 from hybridjit.errors import MXNetError
 
 DIGITS = Path(__file__).parent.parent / "examples" / "digits"
@@ -144,6 +145,30 @@ def test_a_parameter_that_changes_takes_effect_and_compiles_nothing(images):
     net.collect_params().load(f"{PREFIX}-0000.params")
     np.testing.assert_array_equal(run(net, images), before)
     assert compiled_signatures(net) == count
+
+
+def test_batches_of_1_to_64_compile_at_most_three_sets_of_kernels(monkeypatch):
+    """The same bits too: one row of a batch is what it is alone."""
+    compiled: list[str] = []
+    compile_object = crew.compile_object
+
+    def counted(text: str, *args: object) -> bytes:
+        compiled.append(text)
+        return compile_object(text, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(crew, "compile_object", counted)
+    monkeypatch.setattr(generate, "_KERNELS", {})
+    net = hybridjit.load(PREFIX)
+    net.hybridize(cache_size=64)
+    rows = np.random.default_rng(3).random((64, 1, 28, 28), "float32")
+    alone = run(net, rows[:1])
+    kinds = len(compiled)
+    found = {count: run(net, rows[:count]) for count in range(2, 65)}
+    assert len(compiled) <= 3 * kinds and len(compiled) < kinds + 10
+    whole = found[64]
+    np.testing.assert_array_equal(alone, whole[:1])
+    for count, result in found.items():
+        np.testing.assert_array_equal(result, whole[:count])
 
 
 class Mixed(gluon.HybridBlock):

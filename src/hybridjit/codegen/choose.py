@@ -22,8 +22,9 @@ from .call import (
     off_default,
     views_of,
 )
-from .choose_conv import choose_conv, choose_gemm, five, three
+from .choose_conv import choose_conv, five, three
 from .choose_deconv import choose_deconv
+from .choose_dense import choose_dense
 from .choose_gather import choose_gather, choose_one_hot, choose_scatter
 from .choose_image import choose_region, choose_resize, choose_sample
 from .choose_norm import choose_lrn, choose_norm
@@ -179,7 +180,7 @@ _CHOOSERS = {
     "pad": _choose_pad,
     "conv": choose_conv,
     "deconv": choose_deconv,
-    "gemm": choose_gemm,
+    "gemm": choose_dense,
     "pool": _choose_pool,
     "softmax": _choose_softmax,
     "reduce": choose_reduce,

@@ -295,7 +295,7 @@ def winograd_spec(layer: Layer, target: Target, m: int) -> WinogradSpec:
         wished = max(12, target.l2_bytes // 2 // (4 * points * (layer.ic + layer.oc)))
     else:
         wished = 28 if filters <= 16 * target.l2_bytes else 49
-    tiles, mr = _tile_block(total, wished, _most_rows(target)[2])
+    tiles, mr = _tile_block(total, wished, most_rows(target)[2])
     columns = -(-vectors // nv)
     fitting = target.l2_bytes // 2 // (4 * points * tiles * nv * target.lanes)
     blocks = max(1, min(columns, fitting))
@@ -362,7 +362,7 @@ def _flattened(layer: Layer) -> Layer:
     )
 
 
-def _most_rows(target: Target) -> dict[int, int]:
+def most_rows(target: Target) -> dict[int, int]:
     """Vectors of channels, and the most output columns with which a tile stays in registers.
 
     Without FMA a product needs a register of its own: 6x2 spills 14 times in 48 products, 4x2 is
@@ -384,7 +384,7 @@ def register_tile(columns: int, vectors: int, target: Target) -> tuple[int, int]
     lanes: 12x2, 8x2, 7x2 and 6x4 all reach 96 to 100 % of the FMA peak, 14x2 85 % in a convolution
     (its addresses no longer fit the integer registers), 7x4 spills.
     """
-    most = _most_rows(target)
+    most = most_rows(target)
     if vectors == 1:
         nv = 1
     elif columns >= 6:

@@ -281,6 +281,29 @@ class PoolSpec(KernelSpec):
 
 
 @dataclass(frozen=True)
+class DenseSpec(KernelSpec):
+    """A dense layer on several rows of data; arguments: x, w, bias, operands, results, rows.
+
+    Strides are per (row, channel). Weights are packed as for a 1x1 convolution.
+    mr x nv  the register tile: rows x vectors of output channels
+    chunk    tiles that are done for a block of channels before the next block
+    """
+
+    ic: int
+    oc: int
+    xs: Ints
+    reads: tuple[Ints, ...]
+    writes: tuple[Ints, ...]
+    mr: int
+    nv: int
+    unroll: int
+    chunk: int
+    program: Program = Program(1)
+    kind = "dense"
+    needs_passes = False
+
+
+@dataclass(frozen=True)
 class MatmulSpec(KernelSpec):
     """Products of two activations; arguments: a, b, operands, results, scratch, batch.
 

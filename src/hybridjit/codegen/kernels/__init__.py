@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .conv import emit_conv
+from .dense import emit_dense
 from .depthwise import emit_depthwise
 from .gather import emit_gather, emit_one_hot, emit_scatter
 from .lrn import emit_lrn
@@ -23,6 +24,7 @@ from .winograd import emit_winograd
 
 KERNELS: dict[str, Callable[..., Any]] = {
     "conv": emit_conv,
+    "dense": emit_dense,
     "depthwise": emit_depthwise,
     "gather": emit_gather,
     "lrn": emit_lrn,

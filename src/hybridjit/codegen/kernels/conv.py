@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import Any
 
 from ..builder import Index, LoopBuilder
-from ..spec import ConvSpec
+from ..spec import ConvSpec, DenseSpec
 from .arguments import Arguments
 from .gemm import LINE_BYTES, Ahead, Rows, multiply, rank_one
 from .program import finish, places
@@ -66,8 +66,8 @@ def emit_conv(b: LoopBuilder, spec: ConvSpec, args: Arguments) -> None:
     with b.loop("unit", begin, end) as unit:
         image, rest = b.divmod(unit.index, per_image)
         group, block, line, within = _place_in_image(b, spec, rest, lines, len(blocks))
-        for kind, count, first in _runs_of_blocks(blocks):
-            with b.when(_in_range(b, block, first, first + count, len(blocks))):
+        for kind, count, first in runs_of_blocks(blocks):
+            with b.when(in_range(b, block, first, first + count, len(blocks))):
                 place, column = _locate(
                     b, spec, pointers, image, group, block, (line, within), by_tile
                 )
@@ -102,7 +102,7 @@ def has_uniform_tiles(spec: ConvSpec) -> bool:
     return is_always_inside(spec, 2)
 
 
-def blocks_of(spec: ConvSpec, lanes: int) -> list[Block]:
+def blocks_of(spec: ConvSpec | DenseSpec, lanes: int) -> list[Block]:
     """The output channels of a group as blocks of ``nv`` vectors; the last may be narrower."""
     vectors = -(-spec.oc // lanes)
     last = spec.oc - (vectors - 1) * lanes
@@ -112,7 +112,7 @@ def blocks_of(spec: ConvSpec, lanes: int) -> list[Block]:
     return blocks
 
 
-def _runs_of_blocks(blocks: list[Block]) -> list[tuple[Block, int, int]]:
+def runs_of_blocks(blocks: list[Block]) -> list[tuple[Block, int, int]]:
     """Equal neighbours together: (block, how many, index of the first)."""
     runs, first = [], 0
     for kind, members in groupby(blocks):
@@ -122,7 +122,7 @@ def _runs_of_blocks(blocks: list[Block]) -> list[tuple[Block, int, int]]:
     return runs
 
 
-def _in_range(b: LoopBuilder, value: Index, low: int, high: int, size: int) -> Any:
+def in_range(b: LoopBuilder, value: Index, low: int, high: int, size: int) -> Any:
     if low == 0:
         return b.less(value, high)
     return b.less(low - 1, value)
