@@ -69,6 +69,7 @@ def matrices() -> None:
 
 def tables() -> None:
     emb = "Embedding"
+    add("_contrib_SparseEmbedding", np.float32([0, 3, 9]), (4, 2), input_dim=4, output_dim=2)
     sizes = {"input_dim": 5, "output_dim": 3}
     add(emb, np.array([[0, 1.9], [-1, 7]], np.float32), (5, 3), **sizes)
     add(emb, ints(4, 0, 2), **sizes)

@@ -109,6 +109,58 @@ def proposals() -> None:
         spatial_scale=1, output_dim=3, pooled_size=3)  # fmt: skip
 
 
+def turned_regions() -> None:
+    rotated, moved = "_contrib_RROIAlign", "_contrib_DeformablePSROIPooling"
+    turned = np.array([[0, 3, 3, 4, 2, 30], [1, -1, 2, 0.5, 9, -100]], np.float32)
+    add(rotated, (2, 3, 6, 5), turned, pooled_size=(2, 3), spatial_scale=1)
+    add(rotated, (2, 3, 6, 5), turned, pooled_size=(1, 2), spatial_scale=0.5, sampling_ratio=2)
+    bad(rotated, (2, 3, 6, 5), (4, 5), error=ShapeError, says="rows of 6 numbers",
+        pooled_size=(2, 2), spatial_scale=1)  # fmt: skip
+    rois = np.concatenate([[[0], [1]], corners(2, scale=6)], 1).astype(np.float32)
+    bins = {"output_dim": 2, "group_size": 2, "pooled_size": 3}
+    add(moved, (2, 8, 7, 5), rois, spatial_scale=1, no_trans=True, **bins)
+    add(moved, (2, 8, 7, 5), rois, (2, 4, 3, 3), spatial_scale=0.5, trans_std=0.5,
+        sample_per_part=3, **bins)  # fmt: skip
+    add(moved, (2, 8, 7, 5), rois, (2, 2, 2, 2), spatial_scale=1, part_size=2, **bins)
+    bad(moved, (2, 7, 7, 5), (2, 5), error=ShapeError, says="take 8 channels", spatial_scale=1,
+        no_trans=True, **bins)  # fmt: skip
+    bad(moved, (2, 8, 7, 5), (2, 5), (2, 2, 2, 2), error=ShapeError, says="trans is (2,",
+        spatial_scale=1, **bins)  # fmt: skip
+    bad(moved, (2, 8, 7, 5), (2, 5), error=AttributeValueError, says="between 0 and 1",
+        spatial_scale=1.5, no_trans=True, **bins)  # fmt: skip
+
+
+def training_targets() -> None:
+    match, encode, target = (
+        f"_contrib_{n}" for n in ("bipartite_matching", "box_encode", "MultiBoxTarget")
+    )
+    scores = np.random.default_rng(2).permutation(24).reshape(2, 3, 4).astype(np.float32)
+    add(match, scores, threshold=5)
+    add(match, scores[0], threshold=20, is_ascend=True, topk=1)
+    bad(match, (3,), error=ShapeError, says="dim >= 2", threshold=1)
+    chosen = np.array([[1, 0, -1], [0.6, 0.5, 1]], np.float32)
+    places = np.array([[1, 0, 0], [0, 1, 1]], np.float32)
+    add(encode, chosen, places, corners(1, 3), corners(2, 2), (4,), np.float32([1, 2, 3, 4]))
+    add(encode, chosen, places, corners(2, 3), corners(2, 2), (4,), np.float32([1, 2, 3, 4]))
+    bad(encode, (2, 3), (2, 2), (1, 3, 4), (2, 2, 4), (4,), (4,), error=ShapeError,
+        says="samples and matches")  # fmt: skip
+    labels = np.concatenate([[[[1], [0]], [[2], [-1]]], corners(2, 2, scale=0.5)], 2)
+    labels, found = labels.astype(np.float32), corners(1, 9, scale=0.5)
+    add(target, found, labels, (2, 3, 9))
+    add(target, found, labels, (2, 3, 9), overlap_threshold=0.2, negative_mining_ratio=1,
+        negative_mining_thresh=1, variances=(1, 1, 1, 1), ignore_label=-7)  # fmt: skip
+    bad(target, (1, 9, 4), (2, 2, 5), (2, 3, 8), error=ShapeError, says="class predictions")
+    bad(target, (2, 9, 4), (2, 2, 5), (2, 3, 9), error=ShapeError, says="anchors are (1, N, 4)")
+
+
+def spectra() -> None:
+    for name in ("_contrib_fft", "_contrib_ifft"):
+        add(name, (3, 8))
+        add(name, (2, 2, 3, 6), dtype="float64")
+        bad(name, (2, 3, 4), error=ShapeError, says="2 or 4 axes")
+    bad("_contrib_ifft", (2, 3), error=ShapeError, says="its size is 3")
+
+
 def deformable() -> None:
     plain = "_contrib_DeformableConvolution"
     modulated = "_contrib_ModulatedDeformableConvolution"
@@ -158,6 +210,9 @@ def images() -> None:
     add("_image_resize", picture, size=(3,), keep_ratio=True)
     add("_image_resize", (2, 5, 7, 3), size=(9, 4), interp=0)
     bad("_image_to_tensor", (4, 5), error=ShapeError, says="an image has 3 axes")
+    for flip in ("_image_flip_left_right", "_image_flip_top_bottom"):
+        add(flip, (3, 5, 3))
+        bad(flip, (1, 3, 5, 3), error=ShapeError, says="(height, width, channels)")
     bad("_image_normalize", (2, 4, 5), error=ShapeError, says="1 or 3 channels")
     bad("_image_crop", (5, 7, 3), error=ShapeError, says="leaves the image of 5 x 7", x=5, y=0,
         width=3, height=2)  # fmt: skip
@@ -170,6 +225,9 @@ def declare() -> None:
     anchors()
     regions()
     proposals()
+    turned_regions()
+    training_targets()
+    spectra()
     deformable()
     grids()
     images()

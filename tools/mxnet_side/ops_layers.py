@@ -81,7 +81,10 @@ def deconvolution(draw: Draw, name: str) -> Single:
         given["adj"] = tuple(draw.int(0, s - 1) for s in stride)
     data = draw.normal((draw.int(1, 2), channels, *extent))
     arrays = [data, weights(draw, (channels, each_filters, *kernel))]
-    return Single(name, arrays + bias(draw, given, given["num_filter"], True), given)
+    arrays += bias(draw, given, given["num_filter"], True)
+    if "dilate" in given:  # in double precision MXNet's own code takes the stride for it
+        arrays = [fixed(array) for array in arrays]
+    return Single(name, arrays, given)
 
 
 @recipe("Pooling", FLOATS)

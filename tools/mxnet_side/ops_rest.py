@@ -256,6 +256,91 @@ def image_resize(draw: Draw, name: str) -> Single:
     return Single(name, [fixed(array)], {"size": size, **given}, tolerance=1e-4)
 
 
+@recipe("_image_flip_left_right _image_flip_top_bottom")
+def image_flip(draw: Draw, name: str) -> Single:
+    # what lies in the middle of an odd number of columns or rows MXNet forgets to copy
+    height, width = 2 * draw.int(1, 4), 2 * draw.int(1, 4)
+    array = draw.rng.integers(0, 256, (height, width, draw.pick(1, 3)))
+    return Single(name, [fixed(array, draw.pick("uint8", "float32"))])
+
+
+@recipe("_contrib_RROIAlign")
+def rotated(draw: Draw, name: str) -> Single:
+    batch, count = draw.int(1, 2), draw.int(1, 5)
+    data = draw.normal((batch, draw.int(1, 4), draw.int(3, 9), draw.int(3, 9)))
+    place, size = draw.uniform((count, 2), -2, 12), draw.uniform((count, 2), 0, 9)
+    number = draw.integers((count, 1), 0, batch, "float32")
+    regions = np.concatenate([number, place, size, draw.uniform((count, 1), -180, 180)], axis=1)
+    given = {"pooled_size": (draw.int(1, 3), draw.int(1, 3)), "spatial_scale": draw.pick(0.5, 1)}
+    given.update(draw.some(sampling_ratio=draw.pick(-1, 1, 2, 3)))
+    return Single(name, [data, fixed(regions)], given, tolerance=2e-4)
+
+
+@recipe("_contrib_DeformablePSROIPooling")
+def deformable_psroi(draw: Draw, name: str) -> Single:
+    batch, count, classes = draw.int(1, 2), draw.int(1, 4), draw.int(1, 2)
+    group, pooled, out = draw.int(1, 3), draw.int(1, 3), classes * draw.int(1, 2)
+    data = draw.normal((batch, out * group * group, draw.int(4, 9), draw.int(4, 9)))
+    given: dict[str, Any] = {"spatial_scale": draw.pick(0.5, 1), "output_dim": out}
+    given.update(group_size=group, pooled_size=pooled)
+    given.update(draw.some(part_size=draw.pick(0, pooled, 2), sample_per_part=draw.int(1, 4)))
+    given.update(draw.some(trans_std=draw.pick(0.1, 0.5)))
+    arrays = [fixed(data), fixed(rois(draw, count, batch, 10))]
+    if draw.chance(0.3):
+        given["no_trans"] = True
+    else:
+        part = given.get("part_size") or pooled
+        arrays.append(fixed(draw.normal((count, 2 * classes, part, part))))
+    return Single(name, arrays, given, tolerance=2e-4)
+
+
+@recipe("_contrib_bipartite_matching")
+def bipartite(draw: Draw, name: str) -> Single:
+    lead, rows, columns = draw.pick((), (2,), (2, 2)), draw.int(1, 6), draw.int(1, 6)
+    shape = (*lead, rows, columns)
+    order = draw.rng.permutation(int(np.prod(shape))).reshape(shape)
+    given = {"threshold": draw.pick(-1.0, 5.0, 12.5), **draw.some(is_ascend=draw.chance(0.5))}
+    given.update(draw.some(topk=draw.pick(-1, 0, 1, 3)))
+    return Single(name, [fixed(order, draw.pick(*WIDE))], given)
+
+
+@recipe("_contrib_box_encode", WIDE)
+def box_encode(draw: Draw, name: str) -> Single:
+    batch, count, refs = draw.int(1, 3), draw.int(1, 8), draw.int(1, 5)
+    samples = draw.pick(*[draw.integers((batch, count), -1, 2, "float32")] * 3,
+                        draw.uniform((batch, count), 0, 1))  # fmt: skip
+    matches = draw.integers((batch, count), 0, refs, "float32")
+    anchors, labels = (
+        np.sort(draw.uniform((batch, n, 2, 2), 0, 1), axis=2).reshape(batch, n, 4) + (0, 0, 1, 1)
+        for n in (count, refs)
+    )
+    means, stds = draw.uniform((4,), -0.2, 0.2), draw.uniform((4,), 0.1, 1)
+    arrays = [samples, matches, anchors.astype(np.float32), labels.astype(np.float32), means, stds]
+    return Single(name, [fixed(array) for array in arrays], tolerance=1e-4)
+
+
+@recipe("_contrib_MultiBoxTarget")
+def multibox_target(draw: Draw, name: str) -> Single:
+    batch, count, labels = draw.int(1, 3), draw.int(1, 12), draw.int(1, 4)
+    anchors = np.sort(draw.uniform((1, count, 2, 2), 0, 1), axis=2).reshape(1, count, 4)
+    corners = np.sort(draw.uniform((batch, labels, 2, 2), 0, 1), axis=2).reshape(batch, labels, 4)
+    kinds = np.floor(draw.uniform((batch, labels, 1), 0, 3))
+    label = np.concatenate([kinds, corners], axis=2).astype(np.float32)
+    for row in label:
+        row[draw.int(0, labels) :] = -1
+    given = draw.some(overlap_threshold=draw.pick(0.2, 0.7, -1), ignore_label=-7)
+    given.update(draw.some(negative_mining_ratio=draw.pick(1, 3, 0.5), negative_mining_thresh=0.8))
+    given.update(draw.some(minimum_negative_samples=1, variances=(0.2, 0.1, 0.4, 0.3)))
+    scores = draw.normal((batch, draw.int(2, 4), count))
+    return Single(name, [fixed(a) for a in (anchors, label, scores)], given, tolerance=1e-4)
+
+
+@recipe("_contrib_fft _contrib_ifft")
+def spectrum(draw: Draw, name: str) -> Single:
+    shape = draw.pick(draw.shape(2, 2), draw.shape(4, 4))
+    return Single(name, [draw.normal((*shape[:-1], 2 * shape[-1]))])
+
+
 def _matrices(draw: Draw) -> tuple[tuple[int, ...], int]:
     return draw.pick((), (2,), (2, 3)), draw.int(1, 5)
 

@@ -340,10 +340,12 @@ def take(draw: Draw, name: str) -> Single:
     return Single(name, [values(draw, shape), indices], given)
 
 
-@recipe("Embedding", FLOATS)
+@recipe("Embedding _contrib_SparseEmbedding", FLOATS)
 def embedding(draw: Draw, name: str) -> Single:
     rows, width = draw.int(1, 12), draw.int(1, 9)
-    given = {"input_dim": rows, "output_dim": width, **draw.some(sparse_grad=draw.chance(0.5))}
+    given = {"input_dim": rows, "output_dim": width}
+    extra = "sparse_grad" if name == "Embedding" else "deterministic"
+    given.update(draw.some(**{extra: draw.chance(0.5)}))
     case = Single(name, [index(draw, draw.shape(1, 3), -2, rows + 2), values(draw, (rows, width))])
     case.attrs = {**given, **draw.some(dtype=draw.pick("float32", "float64", "float16"))}
     if case.attrs.get("dtype"):

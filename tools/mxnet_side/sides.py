@@ -26,7 +26,8 @@ Answer = list[np.ndarray] | str  # outputs, or why there are none
 # How MXNet says that it cannot do something here, rather than that nobody may ask for it.
 LACKS = re.compile(
     "CRASHED|not implemented|only support|not supported|does not support|[Uu]nsupported"
-    "|[Tt]oo many|type_flag_|Unknown type enum|operator attributes|implmented|dim_size_is_known|Expect channel"
+    "|[Tt]oo many|type_flag_|Unknown type enum|operator attributes|implmented|dim_size_is_known"
+    "|Expect channel|nchannels == 3|only available for GPU|do not match target"
 )
 
 

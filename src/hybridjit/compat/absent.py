@@ -33,7 +33,6 @@ _CUSTOM = (
 _TEXT = "loads texts or word vectors, which hybridjit does not: load them with NumPy"
 _ROTATES = "turns pictures, which hybridjit does not: turn them with OpenCV or Pillow"
 _RANDOM = "augments pictures for training, and hybridjit does inference only"
-_FLIPS = "is not there: use flip with the axis of the width, or of the height"
 _DECODES = "is not there: use mx.image.imdecode"
 _OTHER = (
     "is not among hybridjit's operators: compute it outside of the network, or register the "
@@ -58,20 +57,12 @@ ABSENT: list[tuple[list[str], list[str], str]] = [
     (["nd.contrib", "sym.contrib"], ["quantize*", "dequantize", "requantize"], _INTEGER),
     (["nd.contrib", "sym.contrib"], ["calibrate_entropy"], _INTEGER),
     (["contrib"], ["quant", "quantization"], _INTEGER),
-    (
-        ["nd.contrib", "sym.contrib"],
-        ["MultiBoxTarget", "bipartite_matching", "box_encode"],
-        _TRAINS,
-    ),
-    (["nd.contrib", "sym.contrib"], ["DeformablePSROIPooling", "RROIAlign"], _OTHER),
-    (["nd.contrib", "sym.contrib"], ["count_sketch", "fft", "hawkesll", "ifft"], _OTHER),
+    (["nd.contrib", "sym.contrib"], ["count_sketch", "hawkesll"], _OTHER),
     (["nd"], ["imdecode"], _DECODES),
-    (["nd.image", "sym.image"], ["flip_left_right", "flip_top_bottom"], _FLIPS),
     (["nd.image", "sym.image"], ["random_*", "adjust_lighting"], _RANDOM),
     (["nd", "nd.op", "sym", "sym.op"], ["cast_storage"], _SPARSE),
     (["nd.sparse", "sym.sparse"], ["cast_storage", "retain"], _SPARSE),
     (["nd.sparse"], ["*NDArray", "csr_matrix", "row_sparse_array"], _SPARSE),
-    (["nd.contrib", "sym.contrib"], ["SparseEmbedding"], _SPARSE),
     (["nd.contrib", "sym.contrib"], ["dgl_*", "edge_id", "getnnz"], _GRAPHS),
     (["contrib"], ["text"], _TEXT),
     (["gluon.contrib"], ["data"], _TEXT),

@@ -17,6 +17,12 @@ def crop(
     name: str | None = ...,
     **kwargs: Any,
 ) -> NDArray: ...
+def flip_left_right(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def flip_top_bottom(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
 def normalize(
     data: NDArray | None = ...,
     mean: _Sizes = ...,

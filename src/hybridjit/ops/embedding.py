@@ -61,3 +61,12 @@ register(
     aliases="_sparse_Embedding",
     doc="Rows of weight by index; indices are truncated towards zero and clipped.",
 )
+register(
+    "_contrib_SparseEmbedding",
+    "data weight",
+    "input_dim:int! output_dim:int! dtype:dtype=float32 deterministic:bool=False",
+    kind=Kind.HOST,
+    infer=_infer_embedding,
+    ref=_embedding,
+    doc="Embedding, by the name that it had with a sparse gradient.",
+)

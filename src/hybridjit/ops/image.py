@@ -152,3 +152,31 @@ register(
     ref=_resize,
     doc="An HWC image in another size.",
 )
+
+
+@forward
+def _infer_flip(data: TensorType) -> TensorType:
+    """Like the data, (H, W, C)."""
+    if data.ndim != 3:
+        raise ShapeError(
+            f"Input image must have shape (height, width, channels), got {shape_text(data.shape)}"
+        )
+    return data
+
+
+register(
+    "_image_flip_left_right",
+    "data",
+    kind=Kind.HOST,
+    infer=_infer_flip,
+    ref=lambda data: data[:, ::-1].copy(),
+    doc="The columns of an image (H, W, C) in reverse.",
+)
+register(
+    "_image_flip_top_bottom",
+    "data",
+    kind=Kind.HOST,
+    infer=_infer_flip,
+    ref=lambda data: data[::-1].copy(),
+    doc="The rows of an image (H, W, C) in reverse.",
+)

@@ -19,7 +19,9 @@ from .registry import Kind, register
 from .rules import forward, require_float, same_dtype
 
 
-def _check(data: TensorType, rois: TensorType, pooled_size: Shape, widths: Shape) -> None:
+def check_regions(data: TensorType, rois: TensorType, pooled_size: Shape, widths: Shape) -> None:
+    """Raises ShapeError or AttributeValueError unless there are 4D data, rows of one of the
+    ``widths`` and a size of two positive numbers."""
     same_dtype(data, rois)
     require_float("the operator", data)
     if data.ndim != 4:
@@ -27,8 +29,7 @@ def _check(data: TensorType, rois: TensorType, pooled_size: Shape, widths: Shape
     if rois.ndim != 2 or rois.dims[1] not in widths:
         expected = " or ".join(str(w) for w in widths)
         raise ShapeError(
-            f"rois should be rows of {expected} numbers [batch, x1, y1, x2, y2], got "
-            f"{shape_text(rois.shape)}"
+            f"rois should be rows of {expected} numbers, got {shape_text(rois.shape)}"
         )
     if len(pooled_size) != 2 or min(pooled_size) < 1:
         raise AttributeValueError(
@@ -46,7 +47,7 @@ def _infer_align(
     **attrs: Any,
 ) -> TensorType:
     """(R, C, *pooled_size); C divided by the number of bins when position_sensitive."""
-    _check(data, rois, pooled_size, (4, 5))
+    check_regions(data, rois, pooled_size, (4, 5))
     channels, bins = data.dims[1], product(pooled_size)
     if position_sensitive and channels % bins:
         raise ShapeError(f"the number of bins {bins} must divide the {channels} channels")
@@ -133,7 +134,7 @@ def _infer_roi_pooling(
     data: TensorType, rois: TensorType, *, pooled_size: Shape, **attrs: Any
 ) -> TensorType:
     """(R, C, *pooled_size)."""
-    _check(data, rois, pooled_size, (5,))
+    check_regions(data, rois, pooled_size, (5,))
     return data.with_shape((rois.dims[0], data.dims[1], *pooled_size))
 
 
@@ -145,7 +146,7 @@ def _bins(start: int, end: int, count: int, length: int) -> list[tuple[int, int]
     return list(zip(np.clip(low, 0, length).tolist(), np.clip(high, 0, length).tolist()))
 
 
-def _rounded(x: np.ndarray) -> np.ndarray:
+def rounded(x: np.ndarray) -> np.ndarray:
     """To the nearest integer, halves away from zero."""
     return np.trunc(x + np.copysign(x.dtype.type(0.5), x)).astype(int)
 
@@ -155,7 +156,7 @@ def _roi_pooling(
 ) -> np.ndarray:
     """Maximum of each bin; an empty bin, or a batch index out of range, gives 0."""
     out = np.zeros((len(rois), data.shape[1], *pooled_size), data.dtype)
-    corners = _rounded(rois[:, 1:] * rois.dtype.type(spatial_scale))
+    corners = rounded(rois[:, 1:] * rois.dtype.type(spatial_scale))
     for k, (batch, (x1, y1, x2, y2)) in enumerate(zip(rois[:, 0].astype(int), corners.tolist())):
         if not 0 <= batch < len(data):
             continue
@@ -228,7 +229,7 @@ def _infer_position_sensitive(
     **attrs: Any,
 ) -> TensorType:
     """(R, output_dim, pooled_size, pooled_size)."""
-    _check(data, rois, (pooled_size, pooled_size), (5,))
+    check_regions(data, rois, (pooled_size, pooled_size), (5,))
     groups = group_size or pooled_size
     if data.dims[1] != output_dim * groups * groups:
         raise ShapeError(
@@ -259,7 +260,7 @@ def _position_sensitive(
     groups = group_size or pooled_size
     maps = widened(data).reshape(len(data), output_dim, groups, groups, *data.shape[2:])
     out = np.zeros((len(rois), output_dim, pooled_size, pooled_size), data.dtype)
-    corners = _rounded(rois[:, 1:]) + np.array([0, 0, 1, 1])
+    corners = rounded(rois[:, 1:]) + np.array([0, 0, 1, 1])
     scaled = corners.astype(np.float32) * np.float32(spatial_scale)
     for k, (batch, (x1, y1, x2, y2)) in enumerate(zip(rois[:, 0].astype(int), scaled.tolist())):
         if not 0 <= batch < len(data):

@@ -104,8 +104,8 @@ def _like(data: Shape, shape_like: Shape, axes: Shape) -> Shape:
         )
     sizes = list(data)
     for a in axes or range(len(data)):
-        place = normalized_axis(a, len(data))
-        wanted = shape_like[normalized_axis(a, len(shape_like))]
+        place = normalized_axis(a, len(data))  # in both: axes count from the data's end
+        wanted = shape_like[normalized_axis(place, len(shape_like))]
         if wanted > data[place]:
             raise ShapeError(f"axis {place} of size {data[place]} cannot be cut to {wanted}")
         sizes[place] = wanted

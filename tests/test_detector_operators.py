@@ -1,0 +1,85 @@
+"""Numbers that MXNet 1.9.1 printed for operators of detectors, and spectra by their definition."""
+
+import numpy as np
+import pytest
+
+import hybridjit as mx
+from hybridjit import nd
+
+ANCHORS = [[[0, 0, 0.5, 0.5], [0.5, 0.5, 1, 1], [0, 0.5, 0.5, 1], [0.4, 0.4, 0.9, 0.9]]]
+LABELS = [[[1, 0, 0, 0.4, 0.5], [0, 0.5, 0.5, 0.9, 0.95]], [[-1] * 5, [0, 0.5, 0.5, 0.9, 0.95]]]
+SCORES = np.arange(24).reshape(2, 3, 4)
+
+
+def assert_numbers(found, wanted):
+    np.testing.assert_allclose(found.asnumpy().ravel(), np.ravel(wanted), atol=2e-4)
+
+
+def targets(**options):
+    return nd.contrib.MultiBoxTarget(*map(nd.array, (ANCHORS, LABELS, SCORES)), **options)
+
+
+def test_targets_of_labels():
+    offsets, masks, classes = targets()
+    assert_numbers(offsets[0], [-1, 0, -1.1157, 0, -1, -0.5, -1.1157, -0.5268, 0, 0, 0, 0,
+                                1, 1.5, -1.1157, -0.5268])  # fmt: skip
+    assert_numbers(masks[0], np.repeat([1, 1, 0, 1], 4))
+    assert_numbers(classes, [2, 1, 0, 1, -1, -1, -1, -1])
+
+
+def test_targets_of_the_best_anchors_only():
+    assert_numbers(targets(overlap_threshold=-1)[2][0], [2, 1, 0, 0])
+
+
+def test_targets_leave_out_easy_negatives():
+    assert_numbers(targets(negative_mining_ratio=0.2, ignore_label=-7)[2][0], [2, 1, -7, 1])
+
+
+def test_targets_want_enough_negatives():
+    with pytest.raises(mx.MXNetError, match="wants 1 anchors that overlap less than 0, there are"):
+        targets(negative_mining_ratio=1, negative_mining_thresh=0)
+
+
+def test_matching_lets_one_pair_more_through_than_topk():
+    scores = nd.array([[[0.5, 0.6], [0.1, 0.2], [0.3, 0.4]]])
+    rows, columns = nd.contrib.bipartite_matching(scores, threshold=1e-12)
+    assert_numbers(rows, [1, -1, 0])
+    assert_numbers(columns, [2, 0])
+    ties = nd.contrib.bipartite_matching(nd.ones((3, 3)), threshold=0.5, topk=1)
+    assert_numbers(ties[0], [0, 1, -1])
+
+
+def test_encoded_boxes():
+    boxes = nd.array([[[0, 0, 1, 1], [0, 0, 2, 2]]]), nd.array([[[0, 0, 1, 2]]])
+    samples = nd.array([[1, 0.4]]), nd.zeros((1, 2))
+    found, masks = nd.contrib.box_encode(*samples, *boxes, nd.zeros(4), nd.ones(4))
+    assert_numbers(found, [0, 0.5, 0, 0.6931, 0, 0, 0, 0])
+    assert_numbers(masks, [1, 1, 1, 1, 0, 0, 0, 0])
+
+
+def test_regions_that_are_turned():
+    data = nd.arange(72).reshape((1, 2, 6, 6))
+    found = nd.contrib.RROIAlign(
+        data, nd.array([[0, 3, 3, 4, 2, 30]]), pooled_size=(2, 2), spatial_scale=1
+    )
+    assert_numbers(found[0, 0], [20.2859, 16.0179, 25.9821, 21.7141])
+
+
+def test_bins_that_move():
+    data = nd.arange(288).reshape((1, 8, 6, 6))
+    regions, moves = nd.array([[0, 0, 0, 4, 4]]), nd.zeros((1, 2, 2, 2))
+    bins = {"spatial_scale": 1, "output_dim": 2, "group_size": 2, "pooled_size": 2}
+    pool = nd.contrib.DeformablePSROIPooling
+    still = pool(data, regions, moves, **bins)
+    assert_numbers(still, [0, 38, 84, 122, 144, 182, 228, 266])
+    same = pool(data, regions, no_trans=True, **bins)
+    np.testing.assert_array_equal(same.asnumpy(), still.asnumpy())
+
+
+def test_spectra_undo_each_other_but_for_the_length():
+    rows = np.random.default_rng(0).normal(size=(3, 10))
+    pairs = nd.contrib.fft(nd.array(rows, dtype="float64"))
+    wanted = np.fft.fft(rows)
+    np.testing.assert_allclose(pairs.asnumpy()[:, 0::2], wanted.real, atol=1e-12)
+    np.testing.assert_allclose(pairs.asnumpy()[:, 1::2], wanted.imag, atol=1e-12)
+    np.testing.assert_allclose(nd.contrib.ifft(pairs).asnumpy(), 10 * rows, atol=1e-12)
