@@ -77,6 +77,10 @@ FOUND: dict[str, tuple[Callable[[], object], type[BaseException], str]] = {
     "edges that descend": (
         lambda: nd.histogram(ONES, bins=nd.array([3, 1])), MXNetError, "ascend"),
     "an endless shape": (lambda: ONES.broadcast_to(float("inf")), ValueError, "whole numbers"),
+    "a stride beyond counting": (
+        lambda: nd.Pooling(
+            nd.ones((1, 1, 5)), kernel=(3,), stride=(10**17,), pooling_convention="full"),
+        AttributeValueError, "stride"),
     "no groups": (lambda: nn.Conv2D(4, 3, groups=0), ValueError, "groups"),
     "no slices": (lambda: gluon.utils.split_data(ONES, 0), ValueError, "num_slice"),
     "a file by number": (lambda: gluon.utils.check_sha1(True, "0"), TypeError, "file's name"),

@@ -18,6 +18,7 @@ from .rules import spatial
 
 CHANNEL_FIRST = ("NCW", "NCHW", "NCDHW")
 CHANNEL_LAST = ("NWC", "NHWC", "NDHWC")
+_LARGEST = 2**31 - 1  # of a window's numbers: what MXNet's own take
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,8 @@ def window_of(kernel: Shape, stride: Shape, dilate: Shape, pad: Shape) -> Window
             raise AttributeValueError(
                 f"{what} {shape_text(values)} must be at least {least} on every axis"
             )
+        if max(values) > _LARGEST:
+            raise AttributeValueError(f"{what} {shape_text(values)} is above {_LARGEST}")
     return window
 
 

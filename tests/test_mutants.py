@@ -1,0 +1,24 @@
+"""MXNet's recorded graphs with attributes at random: refused, or right (``tools/fuzz_attributes.py``
+makes as many as you like)."""
+
+from __future__ import annotations
+
+import pytest
+
+from mutants import mutant_text, verdict
+
+
+@pytest.mark.parametrize("first", [0, 30, 60])
+def test_other_attributes_are_refused_or_agree(first: int):
+    ran = 0
+    for number in range(first, first + 30):
+        wrong, has_run = verdict(number)
+        assert not wrong, f"{wrong}\npython tools/fuzz_attributes.py --replay {number}"
+        ran += has_run
+    assert ran > 3
+
+
+def test_a_number_gives_one_graph_and_each_another():
+    texts = [mutant_text(number) for number in range(170, 340)]
+    assert texts[5] == mutant_text(175)
+    assert len(set(texts)) > 160
