@@ -25,7 +25,7 @@ FAILURES = Path(tempfile.gettempdir()) / "hybridjit-fuzz"
 TOOLS = Path(__file__).parent.parent / "tools"
 
 
-@pytest.mark.parametrize("first", range(0, 60, 4))
+@pytest.mark.parametrize("first", range(0, 36, 4))
 def test_random_graphs_agree(first: int):
     for seed in range(first, first + 4):
         case = random_graph(seed)
@@ -93,9 +93,11 @@ def wrong_pass(monkeypatch):
 
 
 def seed_with_relu() -> int:
-    """A graph with an output that is relu of something negative."""
-    for seed in range(100):
+    """A small graph with an output that is relu of something negative."""
+    for seed in range(300):
         case = random_graph(seed)
+        if len(topological(case.outputs)) > 20:
+            continue
         for output in case.outputs:
             if output.node.op.name == "relu":
                 names = {n.name for n in topological([output]) if n.is_variable}

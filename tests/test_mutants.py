@@ -1,5 +1,7 @@
-"""MXNet's recorded graphs with attributes at random: refused, or right (``tools/fuzz_attributes.py``
-makes as many as you like)."""
+"""MXNet's recorded graphs with attributes at random: refused, or right.
+
+``tools/fuzz_attributes.py`` makes as many of these as you like.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,14 @@ import pytest
 from mutants import mutant_text, verdict
 
 
-@pytest.mark.parametrize("first", [0, 30, 60])
+@pytest.mark.parametrize("first", [0, 20])
 def test_other_attributes_are_refused_or_agree(first: int):
     ran = 0
-    for number in range(first, first + 30):
+    for number in range(first, first + 20):
         wrong, has_run = verdict(number)
         assert not wrong, f"{wrong}\npython tools/fuzz_attributes.py --replay {number}"
         ran += has_run
-    assert ran > 3
+    assert ran > 2
 
 
 def test_a_number_gives_one_graph_and_each_another():

@@ -297,7 +297,7 @@ def test_a_network_without_passes_gives_the_same_numbers(net: str, names: tuple[
 @pytest.mark.parametrize("names", SKIPPED, ids=",".join)
 def test_random_graphs_without_passes_agree(names: tuple[str, ...]):
     with override(skip=names):
-        for seed in range(200, 208):
+        for seed in range(200, 205):
             assert not difference(random_graph(seed)), seed
 
 
