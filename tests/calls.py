@@ -87,7 +87,9 @@ def complaint(error: BaseException, strict: bool) -> str:
         return "" if str(error) else "says nothing"
     if isinstance(error, MemoryError):
         return ""  # what was asked for does not fit into this machine
-    if isinstance(error, ZeroDivisionError) and where(error).startswith(PLAIN_NUMBERS):
+    if isinstance(error, (ZeroDivisionError, OverflowError)) and where(error).startswith(
+        PLAIN_NUMBERS
+    ):
         return ""
     if type(error) not in DOCUMENTED and not isinstance(error, TypeError):
         return f"{type(error).__name__} is not documented"
@@ -396,7 +398,7 @@ def layer_call(rng: random.Random) -> Call:
     kwargs = {k: a if type(a) is not int else min(a, 100) for k, a in kwargs.items()}
     inputs = [array(rng) if rng.random() < 0.9 else anything(rng)
               for _ in range(rng.choice((0, 1, 1, 1, 1, 2, 3)))]  # fmt: skip
-    hybridized, whole = rng.random() < 0.02, rng.random() < 0.3
+    hybridized, whole = rng.random() < 0.06, rng.random() < 0.3
 
     def use(made: gluon.Block) -> Any:
         made.initialize()

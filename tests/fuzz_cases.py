@@ -45,11 +45,11 @@ def difference(case: RandomGraph) -> str:
 
 
 def in_float64(outputs: Sequence[Output]) -> list[Output]:
-    """The same graph with every Cast to float64."""
+    """The same graph with every Cast to a floating type one to float64."""
     new: dict[Node, Node] = {}
     for old in topological(outputs):
         inputs = tuple(Output(new[edge.node], edge.index) for edge in old.inputs)
-        if old.op is not None and old.op.name == "Cast":
+        if old.op is not None and old.op.name == "Cast" and old.attrs["dtype"].kind == "f":
             new[old] = apply(old.op, old.name, inputs, {"dtype": "float64"})
         else:
             new[old] = replace(old, inputs=inputs)

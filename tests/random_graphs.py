@@ -331,6 +331,22 @@ def other_types(g: Generator, x: Output, shape: Shape) -> None:
     g.add("Cast", inner, dtype="float32")
 
 
+@grower(1)
+def whole_numbers(g: Generator, x: Output, shape: Shape) -> None:
+    """A stretch in integers; they start as such, for a cast of 0.9999 is no whole number."""
+    dtype = g.one_of("int32", "int64", "int8", "uint8")
+    inner = g.add("Cast", g.indices(shape, 4), dtype=dtype)
+    for _ in range(g.between(1, 3)):
+        op = g.one_of("relu", "sigmoid", "square", "elemwise_add", "elemwise_mul", "max", "sign")
+        if op.startswith("elemwise"):
+            inner = g.add(op, inner, inner)
+        elif op == "max":
+            inner = g.add(op, inner, axis=(0,), keepdims=True) if shape else inner
+        else:
+            inner = g.add(op, inner)
+    g.add("Cast", inner, dtype="float32")
+
+
 @grower(2)
 def enlarged(g: Generator, x: Output, shape: Shape) -> None:
     """Transposed convolution, upsampling or padding of an image."""

@@ -20,6 +20,12 @@ def test_other_attributes_are_refused_or_agree(first: int):
     assert ran > 2
 
 
+@pytest.mark.parametrize("number", [8321])
+def test_what_was_found(number: int):
+    """8321: a broadcast to size 0, which broadcast_to takes for "as it is"."""
+    assert verdict(number) == ("", True)
+
+
 def test_a_number_gives_one_graph_and_each_another():
     texts = [mutant_text(number) for number in range(170, 340)]
     assert texts[5] == mutant_text(175)

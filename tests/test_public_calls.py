@@ -81,6 +81,11 @@ FOUND: dict[str, tuple[Callable[[], object], type[BaseException], str]] = {
         lambda: nd.Pooling(
             nd.ones((1, 1, 5)), kernel=(3,), stride=(10**17,), pooling_convention="full"),
         AttributeValueError, "stride"),
+    "the first size of a scalar": (
+        lambda: nd.Reshape(nd.array(np.ones(())), target_shape=(1, 1), keep_highest=True),
+        ShapeError, "scalar"),
+    "nowhere to scatter": (
+        lambda: nd.scatter_nd(nd.ones((3,)), nd.ones((0, 3)), shape=()), ShapeError, "axes"),
     "no groups": (lambda: nn.Conv2D(4, 3, groups=0), ValueError, "groups"),
     "no slices": (lambda: gluon.utils.split_data(ONES, 0), ValueError, "num_slice"),
     "a file by number": (lambda: gluon.utils.check_sha1(True, "0"), TypeError, "file's name"),
@@ -108,6 +113,15 @@ def test_what_was_found_and_is_allowed():
     assert [array.shape for array in empty] == [(0,), (0,)] or empty[0].size == 0
     wide = nd.contrib.AdaptiveAvgPooling2D(IMAGE, output_size=(7, 2))
     assert wide.shape == (2, 4, 7, 2) and (wide.asnumpy() == 1).all()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "float16", "float64"])
+def test_swish_of_every_type_compiled(dtype: str):
+    """LLVM once ended the process over a vector of integers."""
+    net, x = nn.Swish(), nd.array(np.arange(200).reshape(2, 4, 5, 5) % 5, dtype=dtype)
+    eager = net(x).asnumpy()
+    net.hybridize()
+    np.testing.assert_allclose(net(x).asnumpy(), eager, rtol=1e-3)
 
 
 def test_a_histogram_of_one_value():

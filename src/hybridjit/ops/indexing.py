@@ -192,6 +192,8 @@ register(
 
 
 def _scatter_type(data: TensorType, indices: TensorType, *, shape: Shape) -> TensorType:
+    if not shape:
+        raise ShapeError("scatter_nd makes an array with axes, shape is ()")
     needed = _rows_shape("scatter_nd", shape, indices)
     if data.dims != needed:
         raise ShapeError(

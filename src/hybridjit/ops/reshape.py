@@ -98,6 +98,8 @@ def reshaped(data: Shape, codes: Shape, reverse: bool = False) -> Shape:
 def _to_target(data: Shape, target: Shape, keep_highest: bool) -> Shape:
     """The legacy attribute: 0 is inferred; ``keep_highest`` replaces the first by the data's."""
     sizes = [-1 if size == 0 else size for size in target]
+    if keep_highest and not data:
+        raise ShapeError("keep_highest keeps the first size, and a scalar has none")
     if keep_highest:
         sizes[0] = data[0]
     return _inferred(data, sizes, target)

@@ -115,7 +115,7 @@ def explicit_slice(value: Value, match: Match) -> Replacement:
 
 @rule("broadcast_axis, broadcast_like  =>  broadcast_to(x, sizes)")
 def literal_broadcast(value: Value, match: Match) -> Replacement:
-    if not value.is_op("broadcast_axis", "broadcast_like"):
+    if not value.is_op("broadcast_axis", "broadcast_like") or 0 in value.shape:
         return None
     if value.type == value.inputs[0].type:
         return value.inputs[0]
