@@ -287,14 +287,18 @@ def test_reading_counts_nothing(read):
 
 
 def test_nothing_else_writes_to_an_arrays_memory():
-    """In the whole package, only ``DenseArray._write`` assigns into ``_data``."""
+    """In the whole package, only ``DenseArray._write`` assigns into ``_data``.
+
+    Lending takes it away and gives it back: with the same values in it.
+    """
     package = Path(mx.__file__).parent
     writers = []
     for path in package.rglob("*.py"):
         for function in ast.walk(ast.parse(path.read_text())):
             if isinstance(function, ast.FunctionDef) and any(map(_writes_data, ast.walk(function))):
                 writers.append((path.name, function.name))
-    assert writers == [("memory.py", "_write")]
+    lending = [("lending.py", "give_back"), ("lending.py", "lend")]
+    assert sorted(writers) == [*lending, ("memory.py", "_write")]
 
 
 def _writes_data(node):

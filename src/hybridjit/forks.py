@@ -22,6 +22,7 @@ class Rank(IntEnum):
     COMPILING = 3
     KERNELS = 4
     LLVM = 5
+    LENDING = 6
 
 
 _locks: dict[Rank, Any] = {}

@@ -55,6 +55,22 @@ class ConvPacking:
                 _transpose_into(group[start : start + width], block.reshape(-1, columns))
                 position += block.size
 
+    @property
+    def can_unpack(self) -> bool:
+        """Whether :meth:`unpack` gives the weights back, every bit of them."""
+        return self.groups == 1 and not self.taps
+
+    def unpack(self, packed: np.ndarray, filters: slice, size: int) -> np.ndarray:
+        """Weights [filters, size] of whole blocks, as :meth:`pack` was given them."""
+        blocks = packed[filters.start * size : whole_vectors(filters.stop, self.lanes) * size]
+        result = np.empty((filters.stop - filters.start, size), packed.dtype)
+        for start in range(0, len(result), self.rows):
+            rows = result[start : start + self.rows]
+            columns = whole_vectors(len(rows), self.lanes)
+            block = blocks[start * size : start * size + columns * size].reshape(size, columns)
+            rows[:] = block[:, : len(rows)].T
+        return result
+
 
 def _transpose_into(rows: np.ndarray, block: np.ndarray) -> None:
     """block[k, f] = rows[f, k], zeros where there is no f."""

@@ -10,8 +10,10 @@ weights are packed again when it moved.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from ..autograd import FLAGS, is_training
 from ..compiler import Options, compile_graph
@@ -21,6 +23,7 @@ from ..forks import Rank, held_at_fork
 from ..ir.node import Output
 from ..nd import NDArray
 from ..nd.interpreter import Monitor, interpret_nodes
+from ..nd.lending import lend, type_of_array
 from ..nd.storage import NEVER, WRITES, Storage
 from ..passes.infer import NodeTypes, infer_node_types
 from ..runtime.binding import PackedStore
@@ -118,13 +121,13 @@ class CachedGraph:
             if entry is None:
                 entry = self.cache.add(types, self._compile(types, params))
             if not entry.is_bound:
-                entry.executable.bind({n: p._data for n, p in params.items()}, self._packed)
+                entry.executable.bind(_Arrays(params), self._packed)
                 entry.is_bound = True
             self._latest = entry
             return entry
 
     def _compile(self, types: list[TensorType], params: Mapping[str, NDArray]) -> Any:
-        known = {name: type_of(array._data) for name, array in params.items()}
+        known = {name: type_of_array(array) for name, array in params.items()}
         inputs = dict(zip(self.input_names, types))
         return compile_graph(self.outputs, inputs, known, self.options, name=self.name)
 
@@ -148,7 +151,7 @@ class CachedGraph:
 
     def _notice_casts(self, params: Mapping[str, NDArray]) -> None:
         """Forget compiled code if a parameter has another type now: it is for the old one."""
-        types = [type_of(array._data) for array in params.values()]
+        types = [type_of_array(array) for array in params.values()]
         if types != self._param_types:
             self._param_types = types
             self.cache = SignatureCache(self.name, self.input_names, self.cache.size)
@@ -182,6 +185,27 @@ class CachedGraph:
                 self._types.clear()
             self._types[signature] = infer_node_types(self.outputs, types)
         return self._types[signature]
+
+
+class _Arrays(Mapping[str, np.ndarray]):
+    """The parameters as NumPy arrays, and the right to free those that are packed."""
+
+    def __init__(self, params: Mapping[str, NDArray]) -> None:
+        self._params = params
+        self._versions = {name: array._storage.version for name, array in params.items()}
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._params[name]._data
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._params)
+
+    def __len__(self) -> int:
+        return len(self._params)
+
+    def lend(self, name: str, restore: Callable[[], np.ndarray]) -> None:
+        """Let the parameter be what ``restore`` makes, once somebody looks at it."""
+        lend(self._params[name], restore, self._versions[name])
 
 
 def _types(names: Any, arrays: Any) -> dict[str, TensorType]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -43,12 +44,34 @@ def evaluate(
     return [results[use.value][use.index] for use in wanted]
 
 
-def moved_rows(use: Use) -> tuple[Value, Callable[[np.ndarray, int, int], np.ndarray]] | None:
-    """For a value that is a variable with its elements moved about within the rows of axis 0.
+@dataclass(frozen=True)
+class MovedRows:
+    """A value that is a variable with its elements moved about within the rows of axis 0."""
 
-    The variable, and a function that gives rows [first, last) of the value from the variable's
-    array; None where a row of the value is not made of one row of one variable.
-    """
+    variable: Value
+    steps: tuple[Value, ...]  # from the variable to the value
+
+    def forth(self, rows: np.ndarray) -> np.ndarray:
+        """Rows of the value from those of the variable; a view where that can be."""
+        for step in self.steps:
+            if _is_transpose(step):
+                rows = rows.transpose(step.attrs["axes"])
+            else:
+                rows = rows.reshape(len(rows), *step.shape[1:])
+        return rows
+
+    def back(self, rows: np.ndarray) -> np.ndarray:
+        """Rows of the variable from those of the value."""
+        for step in reversed(self.steps):
+            if _is_transpose(step):
+                rows = rows.transpose(np.argsort(step.attrs["axes"]))
+            else:
+                rows = rows.reshape(len(rows), *step.inputs[0].value.shape[1:])
+        return rows
+
+
+def moved_rows(use: Use) -> MovedRows | None:
+    """How the value comes from a variable; None where a row is not made of one row of one."""
     chain: list[Value] = []
     value = use.value
     while value.op is not None and value.op.name in _AS_VIEWS:
@@ -56,23 +79,17 @@ def moved_rows(use: Use) -> tuple[Value, Callable[[np.ndarray, int, int], np.nda
         value = value.inputs[0].value
     if value.op is not None or not all(map(_keeps_rows, chain)):
         return None
-
-    def rows(array: np.ndarray, first: int, last: int) -> np.ndarray:
-        part = array[first:last]
-        for step in reversed(chain):
-            if step.op is not None and step.op.name == "transpose":
-                part = part.transpose(step.attrs["axes"])
-            else:
-                part = part.reshape(len(part), *step.shape[1:])
-        return part
-
-    return value, rows
+    return MovedRows(value, tuple(reversed(chain)))
 
 
 def _keeps_rows(value: Value) -> bool:
     before = value.inputs[0].value.shape
-    moves = value.op is not None and value.op.name == "transpose" and value.attrs["axes"][0] != 0
+    moves = _is_transpose(value) and value.attrs["axes"][0] != 0
     return bool(before) and bool(value.shape) and before[0] == value.shape[0] and not moves
+
+
+def _is_transpose(value: Value) -> bool:
+    return value.op is not None and value.op.name == "transpose"
 
 
 def run_value(value: Value, arrays: list[np.ndarray]) -> list[np.ndarray]:

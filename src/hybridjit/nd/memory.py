@@ -17,6 +17,7 @@ from ..context import Context, current_context
 from ..errors import DTypeError, ShapeError
 from ..types import CODE_OF_DTYPE, shape_text
 from .indexing import is_basic, normal_key
+from .lending import Loan, give_back
 from .storage import Storage
 
 Self = TypeVar("Self", bound="DenseArray")
@@ -43,7 +44,7 @@ def converted(values: Any, dtype: np.dtype) -> np.ndarray:
 class DenseArray:
     """What every NDArray can do without an operator."""
 
-    __slots__ = ("_data", "_storage", "_ctx", "__weakref__")
+    __slots__ = ("_data", "_storage", "_ctx", "_loan", "__weakref__")
     __array_priority__ = 1000.0  # NumPy scalars on the left leave the operation to us
 
     def __init__(
@@ -52,6 +53,13 @@ class DenseArray:
         self._data = data
         self._ctx = current_context() if ctx is None else ctx
         self._storage = Storage() if storage is None else storage
+        self._loan: Loan | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        """Only asked for what is not there: the memory of an array that is lent."""
+        if name == "_data" and self._loan is not None:
+            return give_back(self)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     # What it is
 
@@ -216,6 +224,7 @@ class DenseArray:
 
     def _write(self, values: Any, key: Any = ...) -> None:
         """Put ``values`` into this memory: the only way in which it changes."""
+        held = self._data  # until the write is noted: what somebody holds is not lent
         try:
             with np.errstate(over="ignore", invalid="ignore"):
                 self._data[key] = values
@@ -226,6 +235,7 @@ class DenseArray:
                 f"values of shape {shape_text(np.shape(values))}, place of shape {place}"
             ) from None
         self._storage.bump()
+        del held
 
     def _key(self, key: Any) -> tuple[Any, ...]:
         if isinstance(key, tuple):

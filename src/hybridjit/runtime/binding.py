@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.graph import Graph, Use, Value, walk
-from ..ir.interpret import evaluate, moved_rows
+from ..ir.graph import Graph, Use, walk
+from ..ir.interpret import MovedRows, evaluate, moved_rows
 from ..ir.plan import Plan
 from ..types import FLOAT32
 from .arena import address_of, aligned_empty
@@ -27,6 +27,8 @@ from .threads import THREADS
 # Bytes of weights that are packed at a time: enough that starting is nothing, few enough to share
 # out, and to be copied where their order has to change first.
 _PIECE = 4 << 20
+# Bytes of a parameter that are not kept twice: where its packed form has all of its bits.
+_WORTH_LENDING = 1 << 20
 
 
 class PackedStore(weakref.WeakValueDictionary[Any, np.ndarray]):
@@ -40,11 +42,14 @@ class _Work:
     key: Any
     made: np.ndarray
     pieces: list[Callable[[], None]]
+    lend: Callable[[], object] | None = None  # after the last piece
 
 
 class Binding:
     """The parameters of one executable, packed for its kernels.
 
+    ``params`` are looked up when they are packed. Where they have a method ``lend(name, restore)``
+    it is told of a large one whose packed form has all of its bits: ``restore`` makes it again.
     ``store`` keeps packed arrays by how they are computed, so that the executables of one net
     share them; a binding keeps those that it uses alive.
     """
@@ -52,7 +57,7 @@ class Binding:
     def __init__(self, plan: Plan, params: Mapping[str, np.ndarray], store: PackedStore) -> None:
         assert plan.graph.bind is not None
         self._bind: Graph = plan.graph.bind
-        self._arrays: dict[Value, np.ndarray] = {v: params[v.name] for v in self._bind.params}
+        self._params = params
         self._recipes = [recipe(use) for use in self._bind.outputs]
         self._store = store
         self._held: dict[Any, np.ndarray] = {}
@@ -98,13 +103,29 @@ class Binding:
         use = self._bind.outputs[argument.index]
         like = np.broadcast_to(np.zeros((), FLOAT32), use.type.dims)
         made = aligned_empty(packing.size(like), FLOAT32)
-        by_rows = moved_rows(use) if packing.rows else None
-        if by_rows is None:
+        moved = moved_rows(use) if packing.rows else None
+        if moved is None:
             whole = [lambda: packing.pack(self._evaluated(use, as_views=True), made)]
             return _Work(key, made, whole)
-        param, rows_of = by_rows
-        rows = partial(rows_of, self._arrays[param])
-        return _Work(key, made, list(_pieces(packing, like, rows, made)))
+        name = moved.variable.name
+
+        def rows(first: int, last: int) -> np.ndarray:
+            return moved.forth(self._params[name][first:last])
+
+        pieces = list(_pieces(packing, like, rows, made))
+        return _Work(key, made, pieces, self._lender(moved, packing, made))
+
+    def _lender(
+        self, moved: MovedRows, packing: Any, made: np.ndarray
+    ) -> Callable[[], object] | None:
+        """Lends the parameter that ``made`` is the packed form of; None where it has to stay."""
+        lend, type_ = getattr(self._params, "lend", None), moved.variable.types[0]
+        exact = getattr(packing, "can_unpack", False) and type_.dtype == FLOAT32
+        if lend is None or not exact or type_.nbytes < _WORTH_LENDING:
+            return None
+        if sum(moved.variable in walk([use]) for use in self._bind.outputs) > 1:
+            return None
+        return partial(lend, moved.variable.name, partial(_restored, moved, packing, made))
 
     def _tasks(self, work: list[_Work]) -> Iterator[Callable[[], None]]:
         """Every piece; whoever does the last of an array keeps the array."""
@@ -116,6 +137,8 @@ class Binding:
                 is_last = not of.pieces
             if is_last:
                 self._keep(of.key, of.made)
+                if of.lend is not None:
+                    of.lend()
 
         return (partial(done, w, piece) for w in work for piece in tuple(w.pieces))
 
@@ -134,7 +157,9 @@ class Binding:
         self._held.setdefault(key, self._store.setdefault(key, made))
 
     def _evaluated(self, use: Use, as_views: bool) -> np.ndarray:
-        return evaluate([use], walk([use]), self._arrays, as_views)[0]
+        needed = walk([use])
+        arrays = {v: self._params[v.name] for v in needed if v.op is None}
+        return evaluate([use], needed, arrays, as_views)[0]
 
 
 def _pieces(
@@ -154,6 +179,20 @@ def _pieces(
             packing.pack(rows(first, min(first + step, count)), out)
 
         yield pack
+
+
+def _restored(moved: MovedRows, packing: Any, packed: np.ndarray) -> np.ndarray:
+    """The parameter that was packed."""
+    shape = moved.variable.shape
+    result = np.empty(shape, FLOAT32)
+    inside = moved.steps[-1].shape[1:] if moved.steps else shape[1:]
+    size = result.size // shape[0]
+    step = max(1, _PIECE // (4 * size) // packing.rows) * packing.rows
+    for first in range(0, shape[0], step):
+        some = slice(first, min(first + step, shape[0]))
+        rows = packing.unpack(packed, some, size)
+        result[some] = moved.back(rows.reshape(len(rows), *inside))
+    return result
 
 
 def _share(tasks: deque[Callable[[], None]], threads: int) -> None:

@@ -1,0 +1,213 @@
+"""Large weights that a compiled net keeps packed are not kept twice, and nobody can tell."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hybridjit as mx
+from hybridjit import gluon, nd
+from hybridjit.codegen.packing import ConvPacking
+from hybridjit.nd.lending import is_lent
+
+UNITS, INPUTS = 700, 513  # 1.4 MB; neither is a multiple of a vector
+
+
+def make_net() -> gluon.nn.HybridSequential:
+    """A convolution before the dense layer: its columns are in another order when compiled."""
+    net = gluon.nn.HybridSequential()
+    with net.name_scope():
+        net.add(gluon.nn.Conv2D(27, 3, in_channels=2, activation="relu"))
+        net.add(gluon.nn.Dense(UNITS, in_units=27 * 19))
+    net.initialize()
+    return net
+
+
+X = np.random.default_rng(0).standard_normal((3, 2, 3, 21)).astype("float32")
+
+
+@pytest.fixture
+def lent() -> tuple[gluon.nn.HybridSequential, nd.NDArray, np.ndarray]:
+    """A net that ran compiled, its large weight, and what that weight held before."""
+    net = make_net()
+    weight = net[1].weight.data()
+    before = weight.asnumpy()
+    net.hybridize()
+    net(nd.array(X))
+    assert is_lent(weight)
+    return net, weight, before
+
+
+@pytest.mark.parametrize("filters", [1, 15, 16, 17, 64, 100])
+@pytest.mark.parametrize("nv", [1, 2, 3, 8])
+def test_every_bit_of_a_packed_weight_comes_back(filters, nv):
+    packing = ConvPacking(1, 16, nv, False)
+    weight = np.random.default_rng(filters).standard_normal((filters, 1, 1, 1, 37)).astype("f4")
+    weight.view(np.uint32)[0] = 0x7FA00001  # a NaN that says something
+    packed = np.empty(packing.size(weight), np.float32)
+    packing.pack(weight, packed)
+    step = 2 * packing.rows
+    for first in range(0, filters, step):
+        some = slice(first, min(first + step, filters))
+        assert packing.unpack(packed, some, 37).tobytes() == weight[some].tobytes()
+
+
+def test_reading_gives_what_was_there(lent):
+    net, weight, before = lent
+    assert weight is net[1].weight.data()
+    assert weight.asnumpy().tobytes() == before.tobytes()
+    assert not is_lent(weight)
+    assert weight.shape == before.shape and weight.dtype == before.dtype.type
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda a: a[3].asnumpy(),
+        lambda a: (a * 2).asnumpy() / 2,
+        lambda a: a.copy().asnumpy(),
+        lambda a: pickle.loads(pickle.dumps(a)).asnumpy(),
+        lambda a: np.array(a),
+        lambda a: a.detach().asnumpy(),
+    ],
+)
+def test_every_way_to_look(lent, look):
+    _, weight, before = lent
+    found = look(weight)
+    np.testing.assert_array_equal(found, before[3] if found.ndim == 1 else before)
+
+
+def test_writing_takes_effect(lent):
+    net, weight, before = lent
+    ran = net(nd.array(X)).asnumpy()
+    weight[:] = 2 * before
+    bias = net[1].bias.data().asnumpy()
+    np.testing.assert_allclose(net(nd.array(X)).asnumpy() - bias, 2 * (ran - bias), rtol=1e-5)
+    weight[5] = 0
+    assert (net(nd.array(X)).asnumpy()[:, 5] == bias[5]).all()
+    assert is_lent(weight)
+    assert (weight.asnumpy()[5] == 0).all() and (weight.asnumpy()[6] == 2 * before[6]).all()
+
+
+def test_files_and_eager_mode(lent, tmp_path):
+    net, weight, before = lent
+    ran = net(nd.array(X)).asnumpy()
+    net.save_parameters(str(tmp_path / "net.params"))
+    other = make_net()
+    other.load_parameters(str(tmp_path / "net.params"))
+    np.testing.assert_array_equal(other[1].weight.data().asnumpy(), before)
+    net.hybridize(active=False)
+    np.testing.assert_allclose(net(nd.array(X)).asnumpy(), ran, rtol=1e-4, atol=1e-4)
+    assert not is_lent(weight)
+
+
+def test_another_batch_packs_anew(lent):
+    """One row wants other blocks than three; and the weight is lent again."""
+    net, weight, before = lent
+    alone = net(nd.array(X[:1])).asnumpy()
+    assert is_lent(weight)
+    np.testing.assert_array_equal(alone, net(nd.array(X)).asnumpy()[:1])
+    np.testing.assert_array_equal(weight.asnumpy(), before)
+
+
+def test_the_net_may_go_before_the_parameter(lent):
+    net, weight, before = lent
+    del net, lent
+    gc.collect()
+    np.testing.assert_array_equal(weight.asnumpy(), before)
+
+
+def test_memory_that_others_know_stays():
+    """A view, a NumPy array on the same memory, another library: their memory is the weight's."""
+    for known in (lambda a: a[0:9], lambda a: a.detach(), lambda a: a.to_dlpack_for_write()):
+        net = make_net()
+        weight = net[1].weight.data()
+        other = known(weight)
+        net.hybridize()
+        net(nd.array(X))
+        assert not is_lent(weight), known
+        del other
+
+
+def test_a_view_that_is_written_is_the_parameter():
+    net = make_net()
+    view = net[1].weight.data()[2:4]
+    net.hybridize()
+    net(nd.array(X))
+    view[:] = 0
+    bias = net[1].bias.data().asnumpy()
+    assert (net(nd.array(X)).asnumpy()[:, 2:4] == bias[2:4]).all()
+
+
+def test_threads_that_write_while_nets_run():
+    """No write is lost, whatever moment of packing and lending it comes at."""
+    net = make_net()
+    net.hybridize()
+    weight = net[1].weight.data()
+    going = True
+
+    def call() -> None:
+        while going:
+            net(nd.array(X))
+
+    caller = threading.Thread(target=call)
+    caller.start()
+    try:
+        for number in range(60):
+            row = number % UNITS
+            weight[row] = number
+            assert (weight[row].asnumpy() == number).all()
+    finally:
+        going = False
+        caller.join()
+    assert (weight.asnumpy()[:60, 0] == np.arange(60)).all()
+    found = net(nd.array(X)).asnumpy()
+    net.hybridize(active=False)
+    np.testing.assert_allclose(found, net(nd.array(X)).asnumpy(), rtol=1e-4, atol=1e-4)
+
+
+FORK = """
+import os, signal, sys
+import numpy as np
+from hybridjit import gluon, nd
+net = gluon.nn.Dense(700, in_units=700)
+net.initialize()
+right = net.weight.data().asnumpy()
+net.hybridize()
+net(nd.ones((1, 700)))
+pid = os.fork()
+if pid == 0:
+    signal.alarm(30)
+    os._exit(0 if (net.weight.data().asnumpy() == right).all() else 1)
+print(os.waitpid(pid, 0)[1], (net.weight.data().asnumpy() == right).all())
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_in_the_child_of_a_fork():
+    done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "0 True\n", done.stderr
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux says what it holds")
+def test_a_large_weight_is_not_there_twice():
+    """While it is packed there are two; afterwards there is one."""
+    units = 4000  # 64 MB
+    net = gluon.nn.Dense(units, in_units=units)
+    net.initialize()
+    net.hybridize()
+    with mx.threads(1):
+        net(nd.ones((1, units)))
+    gc.collect()
+    held = mx.memory_stats()["resident_bytes"]
+    net.weight.data().asnumpy()
+    gc.collect()
+    assert mx.memory_stats()["resident_bytes"] - held > 0.9 * 4 * units * units
