@@ -28,7 +28,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
+import hybridjit  # noqa: E402
 from calls import PLAIN_NUMBERS, call_case, complaint, where  # noqa: E402
+from hybridjit import autograd  # noqa: E402
 from reading import address_space  # noqa: E402
 
 REPORT = 10_000
@@ -46,9 +48,11 @@ def _out_of_time(*_: object) -> None:
 
 @contextlib.contextmanager
 def quietly():
-    """In a folder that goes away, without warnings and what calls print."""
+    """In a folder that goes away, without warnings, what calls print, and the switches they set."""
     before = os.getcwd()
     with (
+        autograd.pause(),
+        hybridjit.threads(hybridjit.get_num_threads()),
         tempfile.TemporaryDirectory(prefix="hybridjit-calls-") as folder,
         warnings.catch_warnings(),
     ):

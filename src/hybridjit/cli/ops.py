@@ -20,9 +20,7 @@ def run(args: argparse.Namespace) -> int:
     found = sorted(
         (op for op in all_ops() if not op.internal), key=lambda op: op.name.lstrip("_").lower()
     )
-    rows = [
-        (op.name, kernel(op), " ".join(kernel_types(op)), " ".join(op.aliases)) for op in found
-    ]
+    rows = [(op.name, kernel(op), " ".join(kernel_types(op)), " ".join(op.aliases)) for op in found]
     print(table(rows, ("operator", "kernel", "types", "aliases")))
     on_host = sum(kernel(op) == "host" for op in found)
     print(f"{len(found)} operators, {len(found) - on_host} of them with kernels")

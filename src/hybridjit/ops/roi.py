@@ -28,9 +28,7 @@ def check_regions(data: TensorType, rois: TensorType, pooled_size: Shape, widths
         raise ShapeError(f"data should be a 4D tensor, got {shape_text(data.shape)}")
     if rois.ndim != 2 or rois.dims[1] not in widths:
         expected = " or ".join(str(w) for w in widths)
-        raise ShapeError(
-            f"rois should be rows of {expected} numbers, got {shape_text(rois.shape)}"
-        )
+        raise ShapeError(f"rois should be rows of {expected} numbers, got {shape_text(rois.shape)}")
     if len(pooled_size) != 2 or min(pooled_size) < 1:
         raise AttributeValueError(
             f"pooled_size takes two positive numbers, got {shape_text(pooled_size)}"
