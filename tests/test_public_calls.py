@@ -124,6 +124,19 @@ def test_swish_of_every_type_compiled(dtype: str):
     np.testing.assert_allclose(net(x).asnumpy(), eager, rtol=1e-3)
 
 
+def test_integers_take_the_low_bits_of_a_value():
+    assert nd.full(2, -1, dtype="uint8").asnumpy().tolist() == [255, 255]
+    assert nd.full(2, 300.7, dtype="uint8").asnumpy().tolist() == [44, 44]
+    x = nd.zeros((3,), dtype="uint8")
+    x[1:] = -2
+    assert x.asnumpy().tolist() == [0, 254, 254]
+
+
+def test_nothing_matches_nothing():
+    rows, columns = nd.contrib.bipartite_matching(nd.ones((0, 3)), threshold=1.0)
+    assert rows.shape == (0,) and columns.asnumpy().tolist() == [-1, -1, -1]
+
+
 def test_a_histogram_of_one_value():
     counts, edges = nd.histogram(nd.ones((4,)), bins=3)
     assert counts.asnumpy().tolist() == [0, 4, 0]

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..context import Context, current_context
 from ..errors import MXNetError, ShapeError
+from ..ops.casting import convert
 from ..ops.registry import lookup
 from ..types import FLOAT32, shape_text
 from .memory import converted, dtype_of
@@ -69,13 +70,17 @@ def full(
     dtype: Any = None,
     out: NDArray | None = None,
 ) -> NDArray:
-    """``val`` everywhere, written to ``out`` if there is one."""
+    """``val`` everywhere, written to ``out`` if there is one; integers take its low bits."""
+    if out is not None and not isinstance(out, NDArray):
+        raise TypeError(f"out is an NDArray, got {type(out).__name__}")
     if out is not None:
         out[:] = val
         return out
     sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     result = np.empty(sizes, _dtype(dtype))
     with np.errstate(over="ignore", invalid="ignore"):
+        if result.dtype.kind in "iu" and isinstance(val, (int, float)):
+            val = convert(np.array(val, np.float64), result.dtype)
         result[...] = val
     return NDArray(result, _place(ctx, "_full"))
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..context import Context, current_context
 from ..errors import DTypeError, ShapeError
+from ..ops.casting import convert
 from ..types import CODE_OF_DTYPE, shape_text
 from .indexing import is_basic, normal_key
 from .lending import Loan, give_back
@@ -204,6 +205,8 @@ class DenseArray:
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Broadcasts ``value`` into the place. Raises ValueError when the shapes forbid it."""
+        if self._data.dtype.kind in "iu" and isinstance(value, (int, float)):
+            value = convert(np.array(value, np.float64), self._data.dtype)  # its low bits
         self._write(_assignable(value), self._key(key))
 
     def copyto(self: Self, other: Self | Context) -> Self | bool:

@@ -53,6 +53,8 @@ def _match(
 def _matching(data: np.ndarray, **attrs: Any) -> tuple[np.ndarray, np.ndarray]:
     """The partner of each row and of each column of (..., N, M) scores; -1 for none."""
     lead, (rows, columns) = data.shape[:-2], data.shape[-2:]
+    if data.size == 0:
+        return np.full((*lead, rows), -1, data.dtype), np.full((*lead, columns), -1, data.dtype)
     pairs = [_match(scores, **attrs) for scores in data.reshape(-1, rows, columns)]
     first, second = (np.array(part, data.dtype) for part in zip(*pairs))
     return first.reshape(*lead, rows), second.reshape(*lead, columns)

@@ -13,7 +13,7 @@ Size = int | tuple[int, ...] | list[int]
 
 def per_axis(value: Size, count: int) -> tuple[int, ...]:
     """A single number repeated for every spatial axis; several as they are."""
-    return (value,) * count if isinstance(value, int) else tuple(value)
+    return (value,) * count if isinstance(value, int) else tuple(map(int, value))
 
 
 class _AnyConv(HybridBlock):
