@@ -35,7 +35,7 @@ from mxnet_side import cases_nn, cases_rest, cases_tensor
 from mxnet_side.draw import Build, Case, Draw, draw_params
 from mxnet_side.exports import Exported, export_all
 from mxnet_side.recipes import OPERATORS
-from mxnet_side.sides import Answer, Server, compare, is_rule
+from mxnet_side.sides import Answer, Server, compare, compare_types_found, is_rule
 from mxnet_side.singles import Single, graph_text, input_names, single
 
 REQUIREMENTS = ("numpy<1.24", "mxnet==1.9.1")
@@ -46,6 +46,8 @@ ANY_FLOAT = (*cases_nn.KINDS, "unary", "binary", "scalar", "reduction", "movemen
 MXNET_SETTINGS = {"OMP_NUM_THREADS": "1", "MXNET_SUBGRAPH_BACKEND": "NONE"}
 # The shape of their results depends on values: hybridized nets refuse them by name.
 BY_VALUE = ("_contrib_boolean_mask",)
+# Distributions' densities and proposals of boxes infer forwards only.
+FORWARD_ONLY = ("_random_pdf_", "_contrib_Proposal", "_contrib_MultiProposal")
 # What oneDNN cannot do, MXNet's own code may.
 PLAIN_SETTINGS = {**MXNET_SETTINGS, "MXNET_MKLDNN_ENABLED": "0"}
 
@@ -152,13 +154,15 @@ class Checker:
         found = self._differences(ways, paths, theirs, case.tolerance)
         attrs = " ".join(f"{k}={v}" for k, v in case.symbol.list_attr().items())
         self._report(found, f"{kind} {case.symbol.name} {attrs}", replay)
+        self._infer(draw, paths["symbol"], case.inputs, f"{kind} {case.symbol.name}", replay)
 
     def single(self, seed: int, number: int, name: str) -> None:
         """Draw one case of one operator, run it everywhere, report what differs."""
-        case = single(Draw(seed, number), name)
+        draw = Draw(seed, number)
+        case = single(draw, name)
         replay = f"--seed {seed} --case {number} --operator {name}"
         self.report.cases += 1
-        paths = self._write_single(case)
+        paths, names = self._write_single(case), input_names(case)
         theirs = self._theirs(paths)
         if isinstance(theirs, str) and not (case.is_mistaken and is_rule(theirs)):
             self.skipped[f"{name}: {theirs[:100]}"] += 1
@@ -174,6 +178,25 @@ class Checker:
         else:
             self.operators.add(name)
         self._report(found, str(case), replay)
+        is_refused = isinstance(theirs, str)
+        if not is_refused and not case.is_mistaken and not name.startswith(FORWARD_ONLY):
+            self._infer(draw, paths["symbol"], dict(zip(names, case.arrays)), str(case), replay)
+
+    def _infer(
+        self, draw: Draw, symbol: str, arrays: dict[str, np.ndarray], what: str, replay: str
+    ) -> None:
+        """What follows from some of the inputs' shapes, parts of them unknown, and types."""
+        shapes = {
+            name: [0 if draw.chance(0.15) else size for size in array.shape]
+            for name, array in arrays.items()
+            if draw.chance(0.7) and array.shape
+        }
+        types = {name: a.dtype.name for name, a in arrays.items() if draw.chance(0.6)}
+        request = {"do": "infer", "symbol": symbol, "shapes": shapes, "types": types}
+        ours = next(iter(self.ours.values())).tell(request)
+        why = compare_types_found(ours, self.mxnet.tell(request))
+        if why:
+            self.report.difference(f"{what} from {shapes} {types}", why, replay)
 
     def _theirs(self, paths: dict[str, str]) -> Answer:
         out = self.folder / "theirs.params"

@@ -248,6 +248,33 @@ def legacy(draw: Draw) -> Case:
     return Case(sym.softmax_cross_entropy(data(), data("label")), inputs)
 
 
+def states(draw: Draw) -> Case:
+    """Constants of unknown batch size, which follows from what they meet."""
+    batch, width, hidden = draw.int(1, 5), draw.int(1, 6), draw.int(1, 6)
+    begin = draw.pick(sym.zeros, sym.ones)(shape=(0, hidden), name="begin")
+    x = sym.FullyConnected(data(), num_hidden=hidden, name="i2h")
+    kind = draw.pick("sum", "dense", "cell", "concat", "split", "reshape", "stack", "where")
+    if kind == "sum":
+        x = x + begin
+    elif kind == "dense":
+        x = x + sym.FullyConnected(begin, num_hidden=hidden, name="h2h")
+    elif kind == "cell":
+        gates = sym.SliceChannel(sym.concat(x, begin, dim=1), num_outputs=2, axis=1)
+        x = sym.tanh(gates[0] + begin) * sym.sigmoid(gates[1])
+    elif kind == "concat":
+        x = sym.concat(x, begin * 2, dim=draw.pick(1, -1)) + sym.concat(begin, x, dim=1)
+    elif kind == "split":
+        parts = sym.SliceChannel(begin, num_outputs=hidden, axis=1)
+        x = sym.broadcast_add(x, parts[0] + sym.slice_axis(x, axis=1, begin=0, end=1))
+    elif kind == "reshape":
+        x = sym.Reshape(begin, shape=(0, 1, hidden)) + sym.expand_dims(x, axis=1)
+    elif kind == "stack":
+        x = sym.stack(x, sym.relu(begin), axis=draw.int(0, 2))
+    else:
+        x = sym.where(x > 0, x, begin)
+    return Case(x, {"data": draw.normal((batch, width))})
+
+
 KINDS = {
     "likes": (2, likes),
     "creation": (2, creation),
@@ -257,4 +284,5 @@ KINDS = {
     "attention": (1, attention),
     "linear_algebra": (2, linear_algebra),
     "legacy": (3, legacy),
+    "states": (1, states),
 }

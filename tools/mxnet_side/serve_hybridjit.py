@@ -6,12 +6,15 @@ object per line on standard input. Out: one per line, ``{"ok": true}`` or ``{"re
 
 import ast
 import json
+import os
 import sys
 import traceback
 import warnings
 from pathlib import Path
 
 warnings.filterwarnings("ignore")
+
+import numpy as np  # noqa: E402
 
 import hybridjit as mx  # noqa: E402
 from hybridjit import gluon  # noqa: E402
@@ -25,6 +28,18 @@ def run(request):
     else:
         outputs = call_block(request, arrays)
     mx.nd.save(request["out"], outputs if isinstance(outputs, list) else [outputs])
+
+
+def infer(request):
+    """Shapes and element types that follow from some inputs'; None where not all of them do."""
+    symbol = mx.sym.load(request["symbol"])
+    shapes = {name: tuple(shape) for name, shape in request["shapes"].items()}
+    return {"shapes": symbol.infer_shape(**shapes), "types": types_of(symbol, request["types"])}
+
+
+def types_of(symbol, types):
+    lists = symbol.infer_type(**types)
+    return [t and [np.dtype(each).name if each else None for each in t] for t in lists]
 
 
 def call_block(request, arrays):
@@ -64,17 +79,19 @@ def value_of(text):
 
 
 def main():
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what else is printed is no answer
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            run(request)
-            answer = {"ok": True}
+            do = infer if request.get("do") == "infer" else run
+            answer = {"ok": True, "found": do(request)}
         except Exception as error:
             lines = str(error).splitlines() or [""]
             answer = {"refused": f"{type(error).__name__}: {lines[0][:300]}"}
             if not isinstance(error, (mx.MXNetError, AssertionError)):
                 answer["refused"] += "\n" + traceback.format_exc()
-        print(json.dumps(answer), flush=True)
+        print(json.dumps(answer), file=answers, flush=True)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ In: one JSON object per line on standard input. Out: one JSON object per line on
 """
 
 import json
+import os
 import sys
 import warnings
 from collections import namedtuple
@@ -12,6 +13,7 @@ from collections import namedtuple
 warnings.filterwarnings("ignore")
 
 import mxnet as mx  # noqa: E402
+import numpy as np  # noqa: E402
 
 Batch = namedtuple("Batch", ["data"])
 
@@ -34,6 +36,18 @@ def accepts(request):
     executor = symbol.simple_bind(mx.cpu(), grad_req="null", type_dict=request["types"], **shapes)
     for output in executor.forward(is_train=False):
         output.wait_to_read()
+
+
+def infer(request):
+    """Shapes and element types that follow from some inputs'; None where not all of them do."""
+    symbol = mx.sym.load(request["symbol"])
+    shapes = {name: tuple(shape) for name, shape in request["shapes"].items()}
+    return {"shapes": symbol.infer_shape(**shapes), "types": types_of(symbol, request["types"])}
+
+
+def types_of(symbol, types):
+    lists = symbol.infer_type(**types)
+    return [t and [np.dtype(each).name if each else None for each in t] for t in lists]
 
 
 def block(request):
@@ -68,18 +82,19 @@ def write(request, outputs):
     mx.nd.save(request["out"], [output.copy() for output in outputs])
 
 
-DO = {f.__name__: f for f in (run, accepts, block, module, parameters)}
+DO = {f.__name__: f for f in (run, accepts, infer, block, module, parameters)}
 
 
 def main():
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what else is printed is no answer
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            DO[request["do"]](request)
-            answer = {"ok": True}
+            answer = {"ok": True, "found": DO[request["do"]](request)}
         except Exception as error:
             answer = {"refused": f"{type(error).__name__}: {last_line(error)}"}
-        print(json.dumps(answer), flush=True)
+        print(json.dumps(answer), file=answers, flush=True)
 
 
 def last_line(error):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import AttributeValueError, MXNetError, ShapeError
-from ..types import INT64, TensorType, product, shape_text
+from ..types import INT64, TensorType, merge_shapes, product, shape_text
 from .casting import convert, fresh, scalar_of
 from .registry import Kind, register
 from .rules import Types, forward, merged, normalized_axis
@@ -81,7 +81,10 @@ def _pick_types(
     kept = (*data.dims[:place], 1, *data.dims[place + 1 :])
     if index.shape is None:
         index = index.with_shape(rest)
-    elif index.shape not in (kept, rest) and None not in index.shape:
+    elif None in index.shape:
+        wanted = kept if len(index.shape) == len(kept) else rest
+        index = index.with_shape(merge_shapes(index.shape, wanted))
+    elif index.shape not in (kept, rest):
         raise ShapeError(f"index {shape_text(index.shape)} must be {shape_text(rest)}")
     _from_nothing(data.dims[place], product(rest))
     return (data, index), merged(outs, (data.with_shape(shape),))

@@ -177,6 +177,15 @@ def _sample_type(
     return result
 
 
+def _of_one_type(rule: Callable[..., tuple[Types, Types]]) -> Callable[..., tuple[Types, Types]]:
+    """``rule`` for operands of which each tells what the others are."""
+
+    def infer(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+        return rule(same_type(ins, ())[0], outs, **attrs)
+
+    return infer
+
+
 def _from_arrays(draw: Draw) -> Draw:
     def ref(*params: np.ndarray, shape: Shape, dtype: np.dtype | None) -> np.ndarray:
         size = params[0].shape + shape
@@ -228,7 +237,7 @@ def distribution(
         inputs or " ".join(names),
         "shape:shape=() dtype:dtype?=None",
         kind=Kind.RANDOM,
-        infer=forward(_sample_type),
+        infer=_of_one_type(forward(_sample_type)),
         ref=_from_arrays(draw),
         aliases=f"sample_{name}",
         doc=f"Draws for each element: {doc}",

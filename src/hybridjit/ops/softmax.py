@@ -207,7 +207,7 @@ def _label_shapes(shape: PartialShape, multi_output: bool) -> tuple[PartialShape
         raise ShapeError(f"multi_output takes channels on axis 1, got data {shape_text(shape)}")
     batch, rest = shape[0], shape[2:]
     flat = None if None in rest else product(tuple(size for size in rest if size is not None))
-    return (batch, *rest), (batch, 1, *rest), (batch, flat), shape
+    return (batch, flat), (batch, *rest), (batch, 1, *rest), shape
 
 
 def _fits(found: PartialShape, wanted: PartialShape) -> bool:

@@ -6,7 +6,7 @@ In: a Symbol's outputs, and shapes or element types by argument name. Out: MXNet
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,10 @@ import numpy as np
 from ..errors import MXNetError
 from ..ir.node import Node, Output, topological
 from ..passes.infer import NodeTypes, apply_rule, infer_node_types, variable_type
-from ..types import DTYPE_NAMES, FLOAT32, UNKNOWN, PartialShape, TensorType
+from ..types import DTYPE_NAMES, FLOAT32, INT64, UNKNOWN, PartialShape, TensorType
 from .outputs import Outputs, auxiliary_nodes
 
+_RANKS = (4, 3, 2, 1)  # stand in for unknown shapes
 _TRIED = (1, 64, 192)  # stand in for unknown sizes: small, so that clipping is seen, and large
 
 Lists = tuple[list[Any], list[Any], list[Any]]
@@ -28,11 +29,23 @@ def infer_shapes(symbol: Outputs, shapes: Mapping[str, Any]) -> Lists:
         if not isinstance(shape, (tuple, list)):
             raise TypeError(f"Arguments need to be shapes (tuple), but '{name}' is {type(shape)}.")
     known = {n: TensorType(tuple(s or None for s in sizes), None) for n, sizes in shapes.items()}
+    for name in _lengths(symbol):  # the only inputs that may not be presumed to be float32
+        known[name] = known.get(name, UNKNOWN).with_dtype(INT64)
     types = infer_node_types(symbol.outputs, known)
     for node in topological(symbol.outputs):
         if node.op is not None and not all(t.is_known for t in types[node]):
             types[node] = _tried(node, types)
     return _listed(symbol, types, _shape)
+
+
+def _lengths(symbol: Outputs) -> list[str]:
+    """Names of the variables that are lengths of a softmax: whole numbers."""
+    return [
+        edge.node.name
+        for node in topological(symbol.outputs)
+        for name, edge in zip(node.input_names, node.inputs)
+        if name == "length" and edge.node.op is None
+    ]
 
 
 def infer_types(symbol: Outputs, dtypes: Mapping[str, Any]) -> Lists:
@@ -47,11 +60,22 @@ def infer_types(symbol: Outputs, dtypes: Mapping[str, Any]) -> Lists:
         n: (variable_type(n, known),) if n.op is None else (UNKNOWN,) * len(n.output_names)
         for n in order
     }
-    for node in order:
-        if node.op is not None:
-            apply_rule(node, types)
-            _complete(node, types)
+    nodes = [node for node in order if node.op is not None]
+    _settle(nodes, types)
+    for node in nodes:
+        apply_rule(node, types)
+        _complete(node, types)
+    _settle(nodes, types)
     return _listed(symbol, types, _dtype)
+
+
+def _settle(nodes: list[Node], types: NodeTypes) -> None:
+    """Rules in both directions, until nothing more follows."""
+    before: NodeTypes = {}
+    while types != before:
+        before = dict(types)
+        for node in (*nodes, *reversed(nodes)):
+            apply_rule(node, types)
 
 
 def is_complete(lists: Lists) -> bool:
@@ -156,11 +180,35 @@ def _element_type(name: str, dtype: Any) -> np.dtype:
 
 def _complete(node: Node, types: NodeTypes) -> None:
     """Give inputs and outputs whose element type is unknown the likely one."""
+    outputs = [Output(node, i) for i in range(len(node.output_names))]
+    _assume(node.inputs, [_first_known((*node.inputs, *outputs), types)] * len(node.inputs), types)
+    _assume(outputs, _outputs_asked(node, types), types)
     declared = node.attrs.get("dtype")
-    firsts = (types[edge.node][edge.index].dtype for edge in node.inputs)
-    likely = declared if isinstance(declared, np.dtype) else next(firsts, None)
-    for edge in (*node.inputs, *(Output(node, i) for i in range(len(node.output_names)))):
+    likely = declared if isinstance(declared, np.dtype) else _first_known(node.inputs, types)
+    _assume(outputs, [likely] * len(outputs), types)
+
+
+def _first_known(edges: Sequence[Output], types: NodeTypes) -> np.dtype | None:
+    found = (types[edge.node][edge.index].dtype for edge in edges)
+    return next((dtype for dtype in found if dtype is not None), None)
+
+
+def _assume(edges: Sequence[Output], dtypes: Sequence[np.dtype | None], types: NodeTypes) -> None:
+    for edge, dtype in zip(edges, dtypes):
         row = list(types[edge.node])
         if row[edge.index].dtype is None:
-            row[edge.index] = row[edge.index].with_dtype(likely)
+            row[edge.index] = row[edge.index].with_dtype(dtype)
             types[edge.node] = tuple(row)
+
+
+def _outputs_asked(node: Node, types: NodeTypes) -> list[np.dtype | None]:
+    """Output types that the rule gives for some shape: those of inputs are known, shapes not."""
+    ins = [types[edge.node][edge.index] for edge in node.inputs]
+    if node.inputs and all(t.dtype is not None for t in ins):
+        for rank in _RANKS:
+            shaped = [t if t.shape else t.with_shape((None,) * rank) for t in ins]
+            for size in _TRIED:
+                answer = _asked(node, shaped, size)
+                if answer is not None:
+                    return [t.dtype for t in answer]
+    return [None] * len(node.output_names)
