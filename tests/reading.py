@@ -20,7 +20,7 @@ from random import Random
 
 from hostile import mutated, mutated_bytes, params_case, symbol_case
 from hybridjit.codegen.jit import find_target
-from hybridjit.codegen.objects import load_object, object_key, store_object
+from hybridjit.codegen.objects import load_object, object_key, store_object, warn_of_cache
 from hybridjit.config import override
 from hybridjit.errors import InternalError, MXNetError
 from hybridjit.io import params, symbol_json
@@ -147,7 +147,12 @@ def object_format() -> Iterator[tuple[Callable[[int], Data], Read]]:
                     raise MXNetError("refused")
                 return True
 
-            yield make, read
+            try:
+                yield make, read
+            finally:
+                with warnings.catch_warnings():  # what is left to say of this folder is said
+                    warnings.simplefilter("ignore", RuntimeWarning)
+                    warn_of_cache()
 
 
 FORMATS = {"params": params_format, "json": symbol_format, "objects": object_format}
