@@ -80,8 +80,9 @@ def full(
     result = np.empty(sizes, _dtype(dtype))
     with np.errstate(over="ignore", invalid="ignore"):
         if result.dtype.kind in "iu" and isinstance(val, (int, float)):
-            val = convert(np.array(val, np.float64), result.dtype)
-        result[...] = val
+            result[...] = convert(np.array(val, np.float64), result.dtype)
+        else:
+            result[...] = val
     return NDArray(result, _place(ctx, "_full"))
 
 
