@@ -222,6 +222,20 @@ def test_a_sum_fills_either_side():
     assert shapes == [(2, 3), (2, 3)] and out == (2, 3)
 
 
+def test_what_is_added_to_a_product_has_its_shape():
+    known = {"a": (5, 4, 3), "b": (5, 4, 2), "c": (5, None, 2)}
+    inputs = [Output(variable(name)) for name in "abc"]
+    shapes, out = inferred("_linalg_gemm", *inputs, known=known, transpose_a="True")
+    assert shapes[2] == out == (5, 3, 2)
+
+
+def test_what_is_written_into_a_slice_has_its_shape():
+    inputs = [Output(variable(name)) for name in "ab"]
+    attrs = {"begin": "(None, 2)", "end": "(-1, None)", "step": "(1, -1)"}
+    shapes, out = inferred("_slice_assign", *inputs, known={"a": (4, 5)}, **attrs)
+    assert shapes[1] == (3, 3) and out == (4, 5)
+
+
 def test_concat_finds_its_one_unknown_operand():
     inputs = (zeros(0, 3), Output(variable("x")))
     shapes, _ = inferred("Concat", *inputs, known={"x": (2, 3)}, out=(5, 3), num_args=2, dim=0)

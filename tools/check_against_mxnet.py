@@ -35,7 +35,7 @@ from mxnet_side import cases_nn, cases_rest, cases_tensor
 from mxnet_side.draw import Build, Case, Draw, draw_params
 from mxnet_side.exports import Exported, export_all
 from mxnet_side.recipes import OPERATORS
-from mxnet_side.sides import Answer, Server, compare, compare_types_found, is_rule
+from mxnet_side.sides import Answer, Meaning, Server, compare, compare_types_found, is_rule
 from mxnet_side.singles import Single, graph_text, input_names, single
 
 REQUIREMENTS = ("numpy<1.24", "mxnet==1.9.1")
@@ -169,7 +169,8 @@ class Checker:
             return
         values = case.has_values and not case.is_mistaken
         ways = [way for way in self.ways if name not in BY_VALUE or way.how != "compiled"]
-        found = self._differences(ways, paths, theirs, case.tolerance, values)
+        meaning = None if case.is_mistaken else case.meaning
+        found = self._differences(ways, paths, theirs, case.tolerance, values, meaning)
         if isinstance(theirs, str):
             self.refused += 1
         elif case.is_mistaken and any(why.startswith("hybridjit refuses") for why in found):
@@ -205,12 +206,12 @@ class Checker:
 
     def _differences(
         self, ways: list[Way], paths: dict[str, str], theirs: Answer, tolerance: float,
-        has_values: bool = True,
+        has_values: bool = True, meaning: Meaning | None = None,
     ) -> dict[str, list[Way]]:  # fmt: skip
         """What differs, and in which ways of running."""
         found: dict[str, list[Way]] = {}
         for way in ways:
-            why = compare(self._run(way, paths), theirs, tolerance, has_values)
+            why = compare(self._run(way, paths), theirs, tolerance, has_values, meaning)
             if why:
                 found.setdefault(why, []).append(way)
         return found

@@ -6,6 +6,7 @@ import numpy as np
 
 from hybridjit.ops import all_ops
 from mxnet_side.draw import Draw
+from mxnet_side.sides import Meaning
 from mxnet_side.singles import (
     FLOATS,
     NUMBERS,
@@ -232,25 +233,56 @@ def cumsum(draw: Draw, name: str) -> Single:
     return Single(name, [array], draw.some(axis=axis, dtype=draw.pick(*FLOATS, "int32", "int64")))
 
 
-def distinct(draw: Draw, shape: tuple[int, ...]) -> np.ndarray:
-    """Whole numbers, no two equal: their order is the same for every stable or unstable sort."""
+def keys(draw: Draw, shape: tuple[int, ...]) -> np.ndarray:
+    """What is to be sorted: whole numbers, often with equal ones among them."""
     count = int(np.prod(shape))
-    return draw.rng.permutation(count).reshape(shape).astype(np.float32) - count // 2
+    dtype = draw.pick("float32", "float32", "float64", "int32", "int64", "float16", "int8", "uint8")
+    if draw.chance(0.4):
+        return fixed(draw.rng.integers(0, max(count // 3, 2), shape) % 100, dtype)
+    order = draw.rng.permutation(count).reshape(shape)
+    if dtype in ("int8", "uint8", "float16"):
+        return fixed(order % 101, dtype)
+    return fixed(order - count // 2, dtype)
 
 
-@recipe("topk argsort sort", ("float32", "float64", "int32", "int64"))
+def ordering_of(data: np.ndarray, axis: int | None, kind: str) -> Meaning:
+    """The keys at the places that were found: MXNet leaves equal keys in any order."""
+    line = np.asarray(data).reshape(-1) if axis is None else np.asarray(data)
+    along = 0 if axis is None else axis
+
+    def keys_at(places: np.ndarray) -> list[np.ndarray]:
+        where = places.astype(np.int64)
+        if where.min() < 0 or where.max() >= line.shape[along]:
+            return [places]
+        once = np.diff(np.sort(where, axis=along), axis=along) > 0
+        return [np.take_along_axis(line, where, along), once]
+
+    def meaning(outputs: list[np.ndarray]) -> list[np.ndarray]:
+        if kind == "mask":
+            chosen = outputs[0].reshape(line.shape)
+            return [np.sort(np.where(chosen != 0, line, 127), along), np.sort(chosen, along)]
+        return [*outputs[:-1], *keys_at(outputs[-1])]
+
+    return meaning
+
+
+@recipe("topk argsort sort")
 def ordering(draw: Draw, name: str) -> Single:
     shape = draw.shape(1, 4)
     axis = draw.pick(None, *[axis_of(draw, len(shape))] * 3)
     given = draw.some(axis=axis, is_ascend=draw.chance(0.5))
+    axis = given.get("axis", -1)
+    size = shape[axis] if axis is not None else int(np.prod(shape))
     if name != "sort":
-        given.update(draw.some(dtype=draw.pick("int32", "int64", "float64", "float32", "uint8")))
+        dtypes = ("int32", "int64", "float64", "float32", *(["uint8"] if size < 256 else []))
+        given.update(draw.some(dtype=draw.pick(*dtypes)))
     if name == "topk":
-        axis = given.get("axis", -1)
-        size = shape[axis] if axis is not None else int(np.prod(shape))
         given.update(draw.some(k=draw.pick(1, draw.int(1, size), size, 0, -1)))
         given.update(draw.some(ret_typ=draw.pick("both", "indices", "mask", "value")))
-    return Single(name, [distinct(draw, shape)], given)
+    kind = given.get("ret_typ", "indices") if name != "sort" else "value"
+    case = Single(name, [keys(draw, shape)], given)
+    case.meaning = None if kind == "value" else ordering_of(case.arrays[0], axis, kind)
+    return case
 
 
 @recipe("softmax log_softmax softmin", FLOATS)

@@ -17,6 +17,7 @@ import numpy as np
 from hybridjit.errors import MXNetError
 from hybridjit.ops import OpDef, lookup
 from mxnet_side.draw import Draw
+from mxnet_side.sides import Meaning
 
 FLOATS = ("float32", "float64", "float16")
 NUMBERS = (*FLOATS, "int32", "int64", "uint8", "int8")
@@ -43,6 +44,7 @@ class Single:
     tolerance: float = 2e-5
     half_tolerance: float = 4e-3  # where arrays are float16
     has_values: bool = True  # False: results are random, only their types are compared
+    meaning: Meaning | None = None  # what has to be equal, where that is not the outputs
     is_mistaken: bool = False
     texts: dict[str, str] = field(default_factory=dict)
 

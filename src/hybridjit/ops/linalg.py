@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import DTypeError, MXNetError, ShapeError
-from ..types import PartialShape, Shape, TensorType, shape_text
+from ..types import UNKNOWN, PartialShape, Shape, TensorType, merge, shape_text
 from .matmul import batched_product, multiply
 from .registry import Kind, register
-from .rules import forward, normalized_axis, require_float, same_dtype
+from .rules import Types, forward, merged, normalized_axis, require_float, same_dtype
 
 
 def _matrices(what: str, *operands: TensorType) -> None:
@@ -50,25 +50,31 @@ def _check_row_axis(axis: int, ndim: int) -> None:
         raise ShapeError(f"axis {axis} of the matrix rows is that of the columns")
 
 
-def _infer_gemm(
-    A: TensorType,
-    B: TensorType,
-    C: TensorType | None = None,
-    *,
-    transpose_a: bool,
-    transpose_b: bool,
-    axis: int,
-    **attrs: Any,
+def _infer_product(
+    A: TensorType, B: TensorType, *, transpose_a: bool, transpose_b: bool, axis: int, **attrs: Any
 ) -> TensorType:
     """op(A) op(B), with the rows on ``axis``."""
-    _matrices("linalg_gemm", *((A, B) if C is None else (A, B, C)))
+    _matrices("linalg_gemm", A, B)
     _check_row_axis(axis, A.ndim)
     a, b = _rows_at(A, axis), _rows_at(B, axis)
     product = batched_product("linalg_gemm", a, b, transpose_a, transpose_b)
-    shape = _rows_back(product, axis)
-    if C is not None and C.dims != shape:
-        raise ShapeError(f"C has shape {shape_text(C.shape)}, the product {shape_text(shape)}")
-    return A.with_shape(shape)
+    return A.with_shape(_rows_back(product, axis))
+
+
+def _infer_gemm(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+    """C and the result have the type of the product; all four have one element type."""
+    dtype = same_dtype(*ins, *outs)
+    A, B, C = (t.with_dtype(dtype) for t in ins)
+    if not (A.is_known and B.is_known):
+        return (A, B, C), merged(outs, (UNKNOWN.with_dtype(dtype),))
+    product = _infer_product(A, B, **attrs)
+    try:
+        C = merge(C, product)
+    except ShapeError:
+        raise ShapeError(
+            f"C has shape {shape_text(C.shape)}, the product {shape_text(product.shape)}"
+        ) from None
+    return (A, B, C), merged(outs, (product,))
 
 
 def _scaled_product(
@@ -106,7 +112,7 @@ register(
     "A B",
     _GEMM + "axis:int=-2",
     kind=Kind.GEMM,
-    infer=forward(_infer_gemm),
+    infer=forward(_infer_product),
     ref=_gemm2,
     aliases="linalg_gemm2",
     doc="alpha times the product of A and B, batched.",
@@ -116,7 +122,7 @@ register(
     "A B C",
     _GEMM + "beta:double=1 axis:int=-2",
     kind=Kind.GEMM,
-    infer=forward(_infer_gemm),
+    infer=_infer_gemm,
     ref=_gemm,
     aliases="linalg_gemm",
     doc="alpha times the product of A and B, plus beta times C.",

@@ -17,7 +17,7 @@ from ..types import INT64, UNKNOWN, TensorType, merge, shape_text
 from .casting import convert, fresh, scalar_of
 from .indexing import places_of
 from .registry import Kind, register
-from .rules import Types, forward, normalized_axis
+from .rules import Types, forward, normalized_axis, same_dtype
 from .slicing import sliced, slices
 
 Shape = tuple[int, ...]
@@ -116,12 +116,16 @@ register(
 )
 
 
-def _assign_type(lhs: TensorType, *rhs: TensorType, **attrs: Any) -> TensorType:
+def _assign_types(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+    """The result is like the first input; what is written has the shape of the slice."""
     attrs.pop("scalar", None)
-    shape = sliced(lhs.dims, **attrs)
-    for t in rhs:
-        merge(lhs.with_shape(shape), t)
-    return lhs
+    dtype = same_dtype(*ins, *outs)
+    lhs, *rhs = (t.with_dtype(dtype) for t in ins)
+    lhs = merge(lhs, UNKNOWN if not outs else outs[0])
+    if lhs.shape is not None:
+        part = TensorType(sliced(lhs.shape, **attrs), dtype)
+        rhs = [merge(part, t) for t in rhs]
+    return (lhs, *rhs), (lhs,)
 
 
 def _assign(lhs: np.ndarray, rhs: np.ndarray, attrs: dict[str, Any]) -> np.ndarray:
@@ -140,7 +144,7 @@ def _assigning(name: str, inputs: str, attrs: str, ref: Callable[..., Any], alia
         inputs,
         attrs + "begin:ints! end:ints! step:ints=()",
         kind=Kind.HOST,
-        infer=forward(_assign_type),
+        infer=_assign_types,
         ref=ref,
         aliases=alias,
         doc="The first input with a slice of it replaced.",
