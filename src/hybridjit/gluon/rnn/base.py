@@ -8,11 +8,9 @@ from typing import Any
 from ... import nd
 from ..block import Block
 from ..hybrid_block import HybridBlock
-from ..nn import LeakyReLU
 from ..parameter import ParameterDict
+from .gates import States, Step, activated, plain
 from .sequences import formed, last_states, masked
-
-States = list[Any]
 
 
 class RecurrentCell(Block):
@@ -86,12 +84,50 @@ class RecurrentCell(Block):
         self._counter += 1
         return super().forward(inputs, states)
 
+    def _get_activation(self, F: Any, inputs: Any, activation: Any, **kwargs: Any) -> Any:
+        """For cells that derive from this one: the activation, a name or a function."""
+        return activated(F, inputs, activation, **kwargs)
+
 
 class HybridRecurrentCell(RecurrentCell, HybridBlock):
     """A recurrent cell that can be hybridized."""
 
     def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
         super().__init__(prefix=prefix, params=params)
+
+
+class GatedCell(HybridRecurrentCell):
+    """A cell whose step is one of :mod:`.gates`' kinds, over two products with four parameters."""
+
+    gates = 1
+    hint = ""
+    kind = staticmethod(plain)
+
+    def hybrid_forward(  # type: ignore[override]
+        self,
+        F: Any,
+        inputs: Any,
+        states: States,
+        i2h_weight: Any,
+        h2h_weight: Any,
+        i2h_bias: Any,
+        h2h_bias: Any,
+    ) -> tuple[Any, States]:
+        step = self._step(F, f"t{self._counter}_")
+        i2h = self._product(step, "i2h", inputs, i2h_weight, i2h_bias)
+        h2h = self._product(step, "h2h", states[0], h2h_weight, h2h_bias)
+        return self.kind(step, i2h, h2h, states)
+
+    def _step(self, F: Any, prefix: str) -> Step:
+        """To override: the operators of one step."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what a step of it takes")
+
+    def _product(self, step: Step, name: str, x: Any, weight: Any, bias: Any) -> Any:
+        """To override: the product ``i2h`` or ``h2h``."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what its products are")
+
+    def _alias(self) -> str:
+        return self.hint
 
 
 def first_states(cell: Any, F: Any, begin_state: Any, steps: Any, batch: int) -> States:
@@ -103,15 +139,3 @@ def first_states(cell: Any, F: Any, begin_state: Any, steps: Any, batch: int) ->
         with first.context:
             return cell.begin_state(func=F.zeros, batch_size=batch)
     return cell.begin_state(func=F.zeros, batch_size=batch)
-
-
-def activated(F: Any, x: Any, activation: Any, **kwargs: Any) -> Any:
-    """``activation`` of x: a name, a LeakyReLU, or a function."""
-    functions = {"tanh": F.tanh, "relu": F.relu, "sigmoid": F.sigmoid, "softsign": F.softsign}
-    if isinstance(activation, str):
-        if activation in functions:
-            return functions[activation](x, **kwargs)
-        return F.Activation(x, act_type=activation, **kwargs)
-    if isinstance(activation, LeakyReLU):
-        return F.LeakyReLU(x, act_type="leaky", slope=activation._alpha, **kwargs)
-    return activation(x, **kwargs)

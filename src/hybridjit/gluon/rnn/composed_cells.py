@@ -9,7 +9,8 @@ from ... import nd
 from ...nd import NDArray
 from ...sym import Symbol
 from ..parameter import ParameterDict
-from .base import HybridRecurrentCell, RecurrentCell, States, first_states
+from .base import HybridRecurrentCell, RecurrentCell, first_states
+from .gates import States
 from .sequences import formed, masked, reverse
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from ...nn.conv_layers import Size, per_axis
 from ...parameter import ParameterDict
-from ...rnn.base import HybridRecurrentCell, States, activated
+from ...rnn.base import GatedCell
+from ...rnn.gates import Step, activation_of, gru, lstm
 
 __all__ = [
     "Conv1DGRUCell",
@@ -25,12 +26,10 @@ __all__ = [
 ]
 
 
-class _ConvCell(HybridRecurrentCell):
+class _ConvCell(GatedCell):
     """Two convolutions into ``gates`` blocks of ``hidden_channels`` channels each."""
 
-    gates = 1
     state_count = 1
-    hint = ""
     default_layout = ""
 
     def __init__(
@@ -121,45 +120,24 @@ class _ConvCell(HybridRecurrentCell):
         shape = (batch_size, *self._state_shape())
         return [{"shape": shape, "__layout__": self._conv_layout}] * self.state_count
 
-    def _alias(self) -> str:
-        return self.hint
-
     def __repr__(self) -> str:
         shape = self.i2h_weight.shape  # type: ignore[attr-defined]
         inputs = shape[1 if self._channel_axis == 1 else -1]
         mapping = f"{inputs or None} -> {shape[0]}"
         return f"{type(self).__name__}({mapping}, {self._activation}, {self._conv_layout})"
 
-    def _convolved(self, F: Any, t: str, inputs: Any, state: Any, *params: Any) -> tuple[Any, Any]:
-        """Both products; ``params`` are the two weights, then the two biases."""
-        i2h_weight, h2h_weight, i2h_bias, h2h_bias = params
-        return (
-            F.Convolution(inputs, i2h_weight, i2h_bias, name=t + "i2h", **self._i2h),
-            F.Convolution(state, h2h_weight, h2h_bias, name=t + "h2h", **self._h2h),
-        )
+    def _step(self, F: Any, prefix: str) -> Step:
+        return Step(F, prefix, activation_of(F, self._activation), axis=self._channel_axis)
+
+    def _product(self, step: Step, name: str, x: Any, weight: Any, bias: Any) -> Any:
+        window = self._i2h if name == "i2h" else self._h2h
+        return step.F.Convolution(x, weight, bias, name=step.called(name), **window)
 
 
 class _ConvRNNCell(_ConvCell):
     """activation(W * x + b + V * h + c)."""
 
     hint = "conv_rnn"
-
-    def hybrid_forward(  # type: ignore[override]
-        self,
-        F: Any,
-        inputs: Any,
-        states: States,
-        i2h_weight: Any,
-        h2h_weight: Any,
-        i2h_bias: Any,
-        h2h_bias: Any,
-    ) -> tuple[Any, States]:
-        t = f"t{self._counter}_"
-        i2h, h2h = self._convolved(
-            F, t, inputs, states[0], i2h_weight, h2h_weight, i2h_bias, h2h_bias
-        )
-        output = activated(F, i2h + h2h, self._activation, name=t + "out")
-        return output, [output]
 
 
 class _ConvLSTMCell(_ConvCell):
@@ -168,29 +146,7 @@ class _ConvLSTMCell(_ConvCell):
     gates = 4
     state_count = 2
     hint = "conv_lstm"
-
-    def hybrid_forward(  # type: ignore[override]
-        self,
-        F: Any,
-        inputs: Any,
-        states: States,
-        i2h_weight: Any,
-        h2h_weight: Any,
-        i2h_bias: Any,
-        h2h_bias: Any,
-    ) -> tuple[Any, States]:
-        t = f"t{self._counter}_"
-        i2h, h2h = self._convolved(
-            F, t, inputs, states[0], i2h_weight, h2h_weight, i2h_bias, h2h_bias
-        )
-        gate = F.SliceChannel(i2h + h2h, num_outputs=4, axis=self._channel_axis, name=t + "slice")
-        take = F.Activation(gate[0], act_type="sigmoid", name=t + "i")
-        keep = F.Activation(gate[1], act_type="sigmoid", name=t + "f")
-        new = activated(F, gate[2], self._activation, name=t + "c")
-        show = F.Activation(gate[3], act_type="sigmoid", name=t + "o")
-        cell = F.elemwise_add(keep * states[1], take * new, name=t + "state")
-        output = F.elemwise_mul(show, activated(F, cell, self._activation), name=t + "out")
-        return output, [output, cell]
+    kind = staticmethod(lstm)
 
 
 class _ConvGRUCell(_ConvCell):
@@ -198,29 +154,7 @@ class _ConvGRUCell(_ConvCell):
 
     gates = 3
     hint = "conv_gru"
-
-    def hybrid_forward(  # type: ignore[override]
-        self,
-        F: Any,
-        inputs: Any,
-        states: States,
-        i2h_weight: Any,
-        h2h_weight: Any,
-        i2h_bias: Any,
-        h2h_bias: Any,
-    ) -> tuple[Any, States]:
-        t = f"t{self._counter}_"
-        i2h, h2h = self._convolved(
-            F, t, inputs, states[0], i2h_weight, h2h_weight, i2h_bias, h2h_bias
-        )
-        channels = {"num_outputs": 3, "axis": self._channel_axis}
-        i2h = F.SliceChannel(i2h, name=t + "i2h_slice", **channels)
-        h2h = F.SliceChannel(h2h, name=t + "h2h_slice", **channels)
-        reset = F.Activation(i2h[0] + h2h[0], act_type="sigmoid", name=t + "r_act")
-        update = F.Activation(i2h[1] + h2h[1], act_type="sigmoid", name=t + "z_act")
-        new = activated(F, i2h[2] + reset * h2h[2], self._activation, name=t + "h_act")
-        output = F.elemwise_add((1.0 - update) * new, update * states[0], name=t + "out")
-        return output, [output]
+    kind = staticmethod(gru)
 
 
 class Conv1DRNNCell(_ConvRNNCell):

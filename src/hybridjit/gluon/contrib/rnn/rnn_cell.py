@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from .... import nd
 from ....nd import NDArray
 from ....sym import Symbol
 from ...parameter import ParameterDict
-from ...rnn.base import HybridRecurrentCell, RecurrentCell, States, first_states
+from ...rnn.base import HybridRecurrentCell, RecurrentCell, first_states
 from ...rnn.composed_cells import BidirectionalCell, ModifierCell, SequentialRNNCell
+from ...rnn.gates import States, Step, lstm
 from ...rnn.sequences import formed, masked
 
 __all__ = ["LSTMPCell", "VariationalDropoutCell"]
@@ -144,15 +146,10 @@ class LSTMPCell(HybridRecurrentCell):
         h2h_bias: Any,
     ) -> tuple[Any, States]:
         t, rows = f"t{self._counter}_", 4 * self._hidden_size
+        step = Step(F, t, partial(F.Activation, act_type="tanh"))
         i2h = F.FullyConnected(inputs, i2h_weight, i2h_bias, num_hidden=rows, name=t + "i2h")
         h2h = F.FullyConnected(states[0], h2h_weight, h2h_bias, num_hidden=rows, name=t + "h2h")
-        gate = F.SliceChannel(i2h + h2h, num_outputs=4, name=t + "slice")
-        take = F.Activation(gate[0], act_type="sigmoid", name=t + "i")
-        keep = F.Activation(gate[1], act_type="sigmoid", name=t + "f")
-        new = F.Activation(gate[2], act_type="tanh", name=t + "c")
-        show = F.Activation(gate[3], act_type="sigmoid", name=t + "o")
-        cell = F.elemwise_add(keep * states[1], take * new, name=t + "state")
-        hidden = F.elemwise_mul(show, F.Activation(cell, act_type="tanh"), name=t + "hidden")
+        _, (hidden, cell) = lstm(step, i2h, h2h, states, "hidden")
         output = F.FullyConnected(
             hidden, h2r_weight, num_hidden=self._projection_size, no_bias=True, name=t + "out"
         )

@@ -1,0 +1,136 @@
+"""What the three kinds of recurrent cell compute at a step, once for cells of every sort.
+
+In: the products of the input and of the hidden state with their weights, dense or convolved, and
+the states before. Out: the output and the states after. Which operators a step takes, and what its
+nodes are called, is its :class:`Step`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from ..nn import LeakyReLU
+
+States = list[Any]
+Activation = Callable[..., Any]  # of a tensor, and of the node's name where it gets one
+
+
+class Step:
+    """The operators of one step; its sums and products are nodes that the counter names.
+
+    F         ``nd`` or ``sym``
+    prefix    begins the names of the other nodes
+    content   the activation of what is new
+    gate      the activation of gates; unset: sigmoid
+    shown     the activation of an LSTM's cell state; unset: ``content``
+    channels  the axis that gates lie along, unless it is 1
+    """
+
+    def __init__(
+        self,
+        F: Any,
+        prefix: str,
+        content: Activation,
+        gate: Activation | None = None,
+        shown: Activation | None = None,
+        **channels: int,
+    ) -> None:
+        self.F = F
+        self.prefix = prefix
+        self.content = content
+        self.gate = gate or partial(F.Activation, act_type="sigmoid")
+        self._shown = shown or content
+        self.channels = channels
+
+    def called(self, name: str) -> str:
+        return self.prefix + name
+
+    def add(self, x: Any, y: Any, name: str) -> Any:
+        return x + y
+
+    def mul(self, x: Any, y: Any, name: str) -> Any:
+        return x * y
+
+    def rest(self, share: Any) -> Any:
+        """1 - share."""
+        return 1.0 - share
+
+    def shown(self, cell: Any) -> Any:
+        """The activation of an LSTM's cell state."""
+        return self._shown(cell)
+
+    def split(self, x: Any, count: int, name: str) -> Any:
+        """The blocks of ``count`` gates."""
+        return self.F.SliceChannel(x, num_outputs=count, name=self.called(name), **self.channels)
+
+
+class NamedStep(Step):
+    """The same with names of their own for sums and products too, as Gluon's dense cells have."""
+
+    def add(self, x: Any, y: Any, name: str) -> Any:
+        return self.F.elemwise_add(x, y, name=self.called(name))
+
+    def mul(self, x: Any, y: Any, name: str) -> Any:
+        return self.F.elemwise_mul(x, y, name=self.called(name))
+
+    def rest(self, share: Any) -> Any:
+        ones = self.F.ones_like(share, name=self.called("ones_like0"))
+        return self.F.elemwise_sub(ones, share, name=self.called("minus0"))
+
+    def shown(self, cell: Any) -> Any:
+        return self._shown(cell, name=self.called("activation0"))
+
+
+def plain(step: Step, i2h: Any, h2h: Any, states: States) -> tuple[Any, States]:
+    """h = a(i2h + h2h)."""
+    output = step.content(step.add(i2h, h2h, "plus0"), name=step.called("out"))
+    return output, [output]
+
+
+def lstm(
+    step: Step, i2h: Any, h2h: Any, states: States, output_name: str = "out"
+) -> tuple[Any, States]:
+    """i, f, g, o = i2h + h2h;  c = s(f) c0 + s(i) a(g);  h = s(o) a(c)   (states h, c)."""
+    gates = step.split(step.add(i2h, h2h, "plus0"), 4, "slice")
+    take = step.gate(gates[0], name=step.called("i"))
+    keep = step.gate(gates[1], name=step.called("f"))
+    new = step.content(gates[2], name=step.called("c"))
+    show = step.gate(gates[3], name=step.called("o"))
+    kept = step.mul(keep, states[1], "mul0")
+    taken = step.mul(take, new, "mul1")
+    cell = step.F.elemwise_add(kept, taken, name=step.called("state"))
+    output = step.F.elemwise_mul(show, step.shown(cell), name=step.called(output_name))
+    return output, [output, cell]
+
+
+def gru(step: Step, i2h: Any, h2h: Any, states: States) -> tuple[Any, States]:
+    """r = s(i0 + h0);  z = s(i1 + h1);  n = a(i2 + r h2);  h = (1 - z) n + z h0."""
+    i2h = step.split(i2h, 3, "i2h_slice")
+    h2h = step.split(h2h, 3, "h2h_slice")
+    reset = step.gate(step.add(i2h[0], h2h[0], "plus0"), name=step.called("r_act"))
+    keep = step.gate(step.add(i2h[1], h2h[1], "plus1"), name=step.called("z_act"))
+    recurrent = step.mul(reset, h2h[2], "mul0")
+    new = step.content(step.add(i2h[2], recurrent, "plus2"), name=step.called("h_act"))
+    taken = step.mul(step.rest(keep), new, "mul1")
+    kept = step.mul(keep, states[0], "mul20")
+    output = step.F.elemwise_add(taken, kept, name=step.called("out"))
+    return output, [output]
+
+
+def activated(F: Any, x: Any, activation: Any, **kwargs: Any) -> Any:
+    """``activation`` of x: a name, a LeakyReLU, or a function."""
+    functions = {"tanh": F.tanh, "relu": F.relu, "sigmoid": F.sigmoid, "softsign": F.softsign}
+    if isinstance(activation, str):
+        if activation in functions:
+            return functions[activation](x, **kwargs)
+        return F.Activation(x, act_type=activation, **kwargs)
+    if isinstance(activation, LeakyReLU):
+        return F.LeakyReLU(x, act_type="leaky", slope=activation._alpha, **kwargs)
+    return activation(x, **kwargs)
+
+
+def activation_of(F: Any, activation: Any) -> Activation:
+    """``activated`` as a function of x."""
+    return lambda x, **kwargs: activated(F, x, activation, **kwargs)
