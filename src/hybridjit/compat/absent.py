@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 _NUMPY = (
     "is of MXNet's NumPy mode, which hybridjit does not have: write the network with nd, sym and "
@@ -86,12 +86,27 @@ def explain_absent(package: str) -> None:
     """Gives the modules of :data:`ABSENT` an error that says why, for names looked up in vain."""
     for path in {path for modules, _, _ in ABSENT for path in modules}:
         module = sys.modules[f"{package}.{path}" if path else package]
-        module.__getattr__ = _explaining(module, path)  # type: ignore[method-assign]
+        known = vars(module).get("__getattr__", _nothing(module))
+        module.__getattr__ = _explaining(module, path, known)  # type: ignore[method-assign]
 
 
-def _explaining(module: ModuleType, path: str) -> Callable[[str], Any]:
-    def __getattr__(name: str) -> Any:
+def _nothing(module: ModuleType) -> Callable[[str], NoReturn]:
+    def __getattr__(name: str) -> NoReturn:
         usual = f"module {module.__name__!r} has no attribute {name!r}"
-        raise AttributeError(why_absent(path, name) or usual, name=name, obj=module)
+        raise AttributeError(usual, name=name, obj=module)
+
+    return __getattr__
+
+
+def _explaining(module: ModuleType, path: str, known: Callable[[str], Any]) -> Callable[[str], Any]:
+    """``known``, whose error is replaced where there is a reason."""
+
+    def __getattr__(name: str) -> Any:
+        try:
+            return known(name)
+        except AttributeError as error:
+            if reason := why_absent(path, name):
+                raise AttributeError(reason, name=name, obj=module) from error
+            raise
 
     return __getattr__

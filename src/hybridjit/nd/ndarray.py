@@ -15,7 +15,7 @@ import numpy as np
 from .. import autograd
 from ..context import Context, current_context
 from ..errors import MXNetError, ShapeError
-from ..ops.namespace import FLUENT, attr_texts, is_variadic, namespace
+from ..ops.namespace import FLUENT, Method, attr_texts, is_variadic, namespace
 from ..ops.registry import OpDef, lookup, run_ref
 from ..types import UNKNOWN, TensorType, product
 from .calls import check_out, checked_attrs
@@ -386,4 +386,4 @@ FUNCTIONS = namespace(call, ("out", "name"))
 
 for _name in FLUENT:
     if _name not in NDArray.__dict__:
-        setattr(NDArray, _name, FUNCTIONS[""][_name])
+        setattr(NDArray, _name, Method(FUNCTIONS[""], _name, NDArray))

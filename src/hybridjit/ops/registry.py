@@ -174,6 +174,12 @@ def all_names() -> dict[str, OpDef]:
     return {name: op for name, op in _NAMES.items() if not op.internal}
 
 
+def find(name: str) -> OpDef | None:
+    """The operator that users and files call ``name``, if there is one."""
+    op = _NAMES.get(name)
+    return None if op is None or op.internal else op
+
+
 def lookup(name: str, internal: bool = True) -> OpDef:
     """The operator called ``name``, maybe not one that passes make.
 

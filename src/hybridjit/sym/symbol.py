@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import MXNetError, NotImplementedForSymbol
 from ..ir.node import Output
-from ..ops.namespace import FLUENT, is_variadic, namespace
+from ..ops.namespace import FLUENT, Method, is_variadic, namespace
 from ..ops.registry import OpDef
 from .compose import compose
 from .infer import by_argument_name, infer_shapes, infer_types, is_complete
@@ -279,7 +279,7 @@ FUNCTIONS = namespace(call, ("name", "attr", "out"))
 _PUBLIC, _INTERNAL = FUNCTIONS[""], FUNCTIONS["_internal"]
 
 for _name in FLUENT:
-    setattr(Symbol, _name, _PUBLIC[_name])
+    setattr(Symbol, _name, Method(_PUBLIC, _name, Symbol))
 
 
 def _array_only(name: str) -> Callable[..., NoReturn]:
