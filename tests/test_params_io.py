@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hybridjit.errors import DTypeError, ModelFormatError, MXNetError
-from hybridjit.io import atomic, nd_files, params
+from hybridjit.io import atomic, bulk, nd_files, params
 from hybridjit.nd.ndarray import NDArray
 from params_written_by_mxnet import MAGIC, written
 
@@ -147,6 +147,40 @@ class TestReading:
         path = tmp_path / "a.params"
         path.write_bytes(written("csr"))
         assert params.load(path)["c"].tolist() == params.loads(written("csr"))["c"].tolist()
+
+    @pytest.mark.parametrize("at_once", [1, 1 << 19, 1 << 30])
+    def test_large_arrays_are_read_together(self, tmp_path, monkeypatch, at_once):
+        """In calls of any size, with small arrays between them, and a disk that gives less."""
+        sizes = (40_000, 3, 20_000, 0, 1, *(9_000,) * 9, 70_000, 16_384)
+        arrays = {f"a{i}": np.arange(n, dtype=np.float32) + i for i, n in enumerate(sizes)}
+        params.save(tmp_path / "a.params", arrays)
+        read, calls = os.preadv, []
+
+        def some(handle, buffers, offset):
+            calls.append(len(buffers))
+            half = buffers[0][: len(buffers[0]) // 2 + 1]
+            return read(handle, buffers if len(calls) % 2 else [half], offset)
+
+        monkeypatch.setattr(bulk, "_CALL_BYTES", at_once)
+        monkeypatch.setattr(os, "preadv", some)
+        found = params.load(tmp_path / "a.params")
+        assert calls and found.keys() == arrays.keys()
+        for name, array in arrays.items():
+            assert found[name].tolist() == array.tolist(), name
+            assert found[name].flags.owndata
+
+    def test_file_that_shrinks_while_it_is_read(self, tmp_path, monkeypatch):
+        path = tmp_path / "a.params"
+        params.save(path, [np.ones(100_000, np.float32), np.ones(200_000, np.float32)])
+        fill = bulk.Bulk.read
+
+        def shrunk(self):
+            os.truncate(path, 900_000)
+            fill(self)
+
+        monkeypatch.setattr(bulk.Bulk, "read", shrunk)
+        with pytest.raises(ModelFormatError, match="file shrank while it was read"):
+            params.load(path)
 
     def test_pipe(self):
         read, write = os.pipe()

@@ -284,6 +284,11 @@ def generate(plan: Plan, options: Options, journal: Journal) -> Executable:
     return Executable(plan, code)
 
 
+def prepare() -> None:
+    """Import what the first compilation would import: for who has time for that already."""
+    from .codegen import generate  # noqa: F401, PLC0415 (see tests/test_layers.py)
+
+
 def find_target() -> Target:
     """The target that the switches select."""
     from .codegen.jit import find_target as find  # noqa: PLC0415 (see tests/test_layers.py)

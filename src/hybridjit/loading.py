@@ -6,12 +6,14 @@ be called.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from . import sym
+from .compiler import prepare
 from .context import Context
 from .errors import ModelFormatError, MXNetError
 from .gluon.parameter.single import Fresh
@@ -20,6 +22,7 @@ from .io import params as params_file
 from .io import symbol_json
 from .ir.node import Output
 from .ir.roles import Roles, sort_variables, without_labels
+from .runtime.threads import THREADS
 from .sym import Symbol
 
 
@@ -30,13 +33,49 @@ def load(prefix: str, epoch: int = 0, ctx: Context | None = None) -> SymbolBlock
     training graphs are not asked for, and arrays that the graph does not read are passed over.
     Raises MXNetError for files that are missing, malformed, or do not belong together.
     """
-    outputs = symbol_json.load(f"{prefix}-symbol.json")
     path = f"{prefix}-{epoch:04d}.params"
-    params = load_params(path)
+    with _Reading(path) as reading:  # copied from the disk while Python is busy here
+        outputs = symbol_json.load(f"{prefix}-symbol.json")
+        prepare()
+    params = reading.result()
     roles = sort_variables(outputs, params)
     require_parameters(roles, path, params)
     fresh = {name: Fresh(array) for name, array in params.items()}
     return make_block(outputs, roles, fresh, ctx)
+
+
+class _Reading:
+    """A parameter file that another thread reads inside a ``with`` block, if there may be one."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._params: dict[str, np.ndarray] = {}
+        self._error: BaseException | None = None
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> _Reading:
+        if THREADS.count > 1:
+            self._thread = threading.Thread(target=self._read, daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._thread is not None:
+            self._thread.join()
+        elif error[0] is None:
+            self._read()
+
+    def _read(self) -> None:
+        try:
+            self._params = load_params(self._path)
+        except BaseException as error:
+            self._error = error
+
+    def result(self) -> dict[str, np.ndarray]:
+        """What :func:`load_params` returned. Raises what it raised."""
+        if self._error is not None:
+            raise self._error
+        return self._params
 
 
 def load_params(path: str) -> dict[str, np.ndarray]:

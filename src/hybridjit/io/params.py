@@ -23,6 +23,7 @@ import numpy as np
 from ..errors import DTypeError, ModelFormatError
 from ..types import CODE_OF_DTYPE, DTYPE_CODES, FLOAT32, product
 from .atomic import Path, system_errors, write_atomically
+from .bulk import CAN_READ, WORTH_IT, Bulk
 
 Arrays = dict[str, np.ndarray] | list[np.ndarray]
 
@@ -83,6 +84,8 @@ class _Reader:
         self.offset = file.seek(0)
         self.place = "the header"
         self.dense_budget = self.size + _DENSE_SLACK
+        is_file = CAN_READ and isinstance(file, io.BufferedReader)
+        self.bulk = Bulk(file.fileno()) if is_file else None
 
     @property
     def left(self) -> int:
@@ -117,15 +120,31 @@ class _Reader:
         except UnicodeDecodeError as error:
             self.fail("name is not UTF-8", start + error.start)
 
-    def array(self, shape: tuple[int, ...], dtype: np.dtype, what: str) -> np.ndarray:
+    def array(
+        self, shape: tuple[int, ...], dtype: np.dtype, what: str, later: bool = False
+    ) -> np.ndarray:
+        """The next values; ``later`` leaves a large array to be filled by :meth:`finish`."""
         self.need(product(shape) * dtype.itemsize, f"{what} of shape {shape} and {dtype.name}")
         self.require_small(shape, self.offset)
         result = np.empty(shape, dtype.newbyteorder("<"))
+        if later and self.bulk and result.dtype.isnative and result.nbytes >= WORTH_IT:
+            self.bulk.add(result, self.offset)
+            self.offset = self.file.seek(self.offset + result.nbytes)
+            return result
         got = self.file.readinto(result.reshape(-1).view(np.uint8))  # type: ignore[attr-defined]
         if got != result.nbytes:
             self.fail(f"file shrank while it was read: {got} of {result.nbytes} bytes")
         self.offset += got
         return result.astype(dtype, copy=False)
+
+    def finish(self) -> None:
+        """Fill the arrays that were left for later."""
+        if self.bulk:
+            try:
+                self.bulk.read()
+            except EOFError:
+                self.place = "its arrays"
+                self.fail("file shrank while it was read")
 
     def _exactly(self, count: int) -> bytes:
         data = self.file.read(count)
@@ -147,6 +166,7 @@ def _read_container(reader: _Reader) -> Arrays:
         arrays.append(_read_record(reader))
     reader.place = "the names"
     names = _read_names(reader, count)
+    reader.finish()
     return dict(zip(names, arrays)) if names else arrays
 
 
@@ -184,7 +204,7 @@ def _read_record(reader: _Reader) -> np.ndarray:
     reader.unpack("<ii", "device")  # where the array lived; here it is always host memory
     code = _read_dtype_code(reader)
     if storage == _DENSE:
-        return _read_values(reader, shape, code)
+        return _read_values(reader, shape, code, later=True)
     if not stored:
         reader.fail("stored values of a sparse array have no shape")
     return _read_sparse(reader, storage, stored, shape, code)
@@ -227,7 +247,9 @@ def _read_dtype_code(reader: _Reader) -> int:
     return code
 
 
-def _read_values(reader: _Reader, shape: tuple[int, ...], code: int) -> np.ndarray:
+def _read_values(
+    reader: _Reader, shape: tuple[int, ...], code: int, later: bool = False
+) -> np.ndarray:
     if code == _BFLOAT16:
         halves = reader.array(shape, np.dtype("uint16"), "data")
         wide = halves.astype(np.uint32)
@@ -236,7 +258,7 @@ def _read_values(reader: _Reader, shape: tuple[int, ...], code: int) -> np.ndarr
     dtype = DTYPE_CODES[code]
     if dtype.kind == "b":  # any byte may stand in a file, only 0 and 1 may stand in a NumPy bool
         return reader.array(shape, np.dtype("uint8"), "data") != 0
-    return reader.array(shape, dtype, "data")
+    return reader.array(shape, dtype, "data", later)
 
 
 # Sparse records
