@@ -6,7 +6,8 @@ writes one element too far ends the process, so this runs as a program of its ow
 
     python tests/guarded.py end|start [--too-far]
 
-prints a line for each network before it runs and, last, the kinds of kernels that ran.
+prints a line for each network before it runs and, last, the kinds of kernels that ran, with the
+element type behind a colon where it is not float32.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from neighbours import (
     conv,
     deconv,
     dense,
+    in_double,
     inside,
     layer,
     network,
@@ -119,15 +121,15 @@ class GuardedRun:
             return self._new(8, fill=0).address
         if isinstance(argument, Packed):
             source = self._source(argument)
-            region = self._new(4 * argument.packing.size(source))
-            argument.packing.pack(source, region.bytes.view(np.float32))
+            region = self._new(source.itemsize * argument.packing.size(source))
+            argument.packing.pack(source, region.bytes.view(source.dtype))
             return region.address
         view = argument.view
         return self.buffers[view.buffer].address + view.offset * view.dtype.itemsize
 
     def _source(self, argument: Packed) -> np.ndarray:
         if argument.index is None:
-            return np.zeros(argument.size, np.float32)
+            return np.zeros(argument.size, argument.element)
         return self.executable.binding.value(argument.index)  # type: ignore[union-attr]
 
     def array(self, view: View) -> np.ndarray:
@@ -186,6 +188,12 @@ def networks() -> Iterator[tuple[str, Network]]:
             yield f"{dtype} {size}", of_type(dtype, size)
         for mode in ("lstm", "gru", "rnn_relu"):
             yield f"{mode} {size}", network(recurrent(mode, size), (2, 7, 3))
+    for name, (make, shape) in LAYERS.items():
+        yield f"{name} float64", in_double(network(make, shape, "residual-relu"))
+    for number, net in enumerate(at_places(3)):
+        yield f"at places {number} float64", in_double(net)
+    varying = in_double(network(conv(5, num_group=5), (1, 5, 4, 5)))
+    yield "weights that vary float64", varying._replace(params=[])
     for seed in range(10):
         case = random_graph(seed)
         yield f"random {seed}", Network(case.outputs, case.arrays, case.params)
@@ -281,7 +289,8 @@ def main(place: str, too_far: bool) -> None:
     for name, net in networks():
         print(name, flush=True)
         executable = compiled(net.outputs, net.arrays, net.params)
-        kinds |= {kernel_call.spec.kind for row in executable.code.calls for kernel_call in row}
+        specs = {kernel_call.spec for row in executable.code.calls for kernel_call in row}
+        kinds |= {s.kind if s.element == "float32" else f"{s.kind}:{s.element}" for s in specs}
         found = GuardedRun(executable, place == "end")(net.inputs)
         assert_near(found, run_reference(net.outputs, net.arrays), 1e-4)
     print(*sorted(kinds))

@@ -14,7 +14,7 @@ import numpy as np
 from compiling import call, var
 from hybridjit.ir.node import Output, topological
 from hybridjit.passes.infer import infer_node_types
-from hybridjit.types import FLOAT32, TensorType
+from hybridjit.types import FLOAT32, FLOAT64, TensorType
 
 Layer = Callable[[Output], Output]
 Shape = tuple[int, ...]
@@ -30,6 +30,12 @@ class Network(NamedTuple):
     @property
     def inputs(self) -> list[np.ndarray]:
         return [a for n, a in self.arrays.items() if n not in self.params]
+
+
+def in_double(net: Network) -> Network:
+    """The same network with its float32 arrays in float64."""
+    wide = {n: a.astype(FLOAT64) if a.dtype == FLOAT32 else a for n, a in net.arrays.items()}
+    return net._replace(arrays=wide)
 
 
 def layer(op: str, *others: Output, **attrs: object) -> Layer:

@@ -15,7 +15,19 @@ from hybridjit.errors import ShapeError
 from hybridjit.ir.node import Output, apply, variable
 from hybridjit.ops import OpDef, all_ops, run_ref
 from hybridjit.types import UNKNOWN, type_of
-from neighbours import LAYERS, TAILS, Network, conv, deconv, dense, inside, layer, network, pool
+from neighbours import (
+    LAYERS,
+    TAILS,
+    Network,
+    conv,
+    deconv,
+    dense,
+    in_double,
+    inside,
+    layer,
+    network,
+    pool,
+)
 from recorded import NETWORKS, arrays_of, as_list, block_of
 from samples import Sample, samples
 
@@ -149,6 +161,19 @@ PAIRS = [(n, t) for n in LAYERS for t in TAILS if t in USUAL_TAILS or n in OF_EA
 @pytest.mark.parametrize("name, tail", PAIRS)
 def test_neighbours(name: str, tail: str, kernels):
     check_network(network(*LAYERS[name], tail), kernels)
+
+
+@pytest.mark.parametrize("tail", ["nothing", "residual-relu"])
+@pytest.mark.parametrize("name", LAYERS)
+def test_neighbours_in_double(name: str, tail: str, kernels):
+    """In float64 the same steps have kernels as in float32, and its accuracy."""
+    single = network(*LAYERS[name], tail)
+    net = in_double(single)
+    plan = plan_of(single.outputs, single.arrays, single.params)
+    executable = compiled(net.outputs, net.arrays, net.params)
+    kernels.append(executable)
+    assert [s.kind for s in executable.plan.steps] == [s.kind for s in plan.steps]
+    assert_near(executable(net.inputs), run_reference(net.outputs, net.arrays))
 
 
 # --- sizes around the width of a vector, whatever that is ---

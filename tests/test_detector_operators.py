@@ -5,6 +5,7 @@ import pytest
 
 import hybridjit as mx
 from hybridjit import nd
+from hybridjit.gluon import nn
 
 ANCHORS = [[[0, 0, 0.5, 0.5], [0.5, 0.5, 1, 1], [0, 0.5, 0.5, 1], [0.4, 0.4, 0.9, 0.9]]]
 LABELS = [[[1, 0, 0, 0.4, 0.5], [0, 0.5, 0.5, 0.9, 0.95]], [[-1] * 5, [0, 0.5, 0.5, 0.9, 0.95]]]
@@ -74,6 +75,19 @@ def test_bins_that_move():
     assert_numbers(still, [0, 38, 84, 122, 144, 182, 228, 266])
     same = pool(data, regions, no_trans=True, **bins)
     np.testing.assert_array_equal(same.asnumpy(), still.asnumpy())
+
+
+@pytest.mark.parametrize("dtype, last", [("float32", 24), ("float64", 25)])
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_bins_begin_where_the_data_type_says(dtype: str, last: int, is_compiled: bool):
+    """11 / 11 of 25 cells are 25 of them in float32 and a little more in float64."""
+    net = nn.HybridLambda(
+        lambda F, x, r: F.ROIPooling(x, r, pooled_size=(11, 1), spatial_scale=1.0)
+    )
+    net.hybridize(is_compiled)
+    data = nd.arange(27, dtype=dtype).reshape((1, 1, 27, 1))
+    found = net(data, nd.array([[0, 0, 0, 0, 24]], dtype=dtype))
+    assert_numbers(found, [2, 4, 6, 9, 11, 13, 15, 18, 20, 22, last])
 
 
 def test_spectra_undo_each_other_but_for_the_length():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -13,6 +13,7 @@ class Target:
     vector_registers  how many of them code can use
     has_fma           whether a fused multiply-add is one instruction
     l1_bytes, l2_bytes  data caches of one core
+    element           what a lane of a vector holds: float32, or float64 in kernels of that type
     """
 
     name: str
@@ -24,11 +25,20 @@ class Target:
     has_fma: bool
     l1_bytes: int = 32 * 1024
     l2_bytes: int = 1024 * 1024
+    element: str = "float32"
+
+    def of(self, element: str) -> Target:
+        """The same CPU, for kernels on elements of this type."""
+        return self if element == self.element else replace(self, element=element)
+
+    @property
+    def element_bytes(self) -> int:
+        return 8 if self.element == "float64" else 4
 
     @property
     def lanes(self) -> int:
-        """Elements of four bytes in one vector."""
-        return self.vector_bytes // 4
+        """Elements in one vector."""
+        return self.vector_bytes // self.element_bytes
 
     @property
     def has_half(self) -> bool:

@@ -35,17 +35,18 @@ def kernel(op: OpDef) -> str:
 
 
 _ALL = ("all",)
+_FLOATS = ("float32", "float64", "float16")
 _TYPES = {
     Kind.IDENTITY: _ALL,
     Kind.POINTWISE: _ALL,
     Kind.MOVEMENT: _ALL,
     Kind.REDUCE: _ALL,
     Kind.GATHER: _ALL,
-    Kind.SOFTMAX: ("float32", "float64", "float16"),
-    Kind.CONV: ("float32", "float16"),
-    Kind.GEMM: ("float32", "float16"),
-    Kind.POOL: ("float32", "float16"),
-    Kind.NORM: ("float32", "float16"),
+    Kind.SOFTMAX: _FLOATS,
+    Kind.CONV: _FLOATS,
+    Kind.GEMM: _FLOATS,
+    Kind.POOL: _FLOATS,
+    Kind.NORM: _FLOATS,
 }
 
 
@@ -54,5 +55,5 @@ def kernel_types(op: OpDef) -> tuple[str, ...]:
     if kernel(op) == "host":
         return ()
     if op.name.startswith(("_contrib_interleaved_matmul_", "_linalg_gemm")):
-        return ("float32",)
-    return _TYPES.get(op.kind, ("float32",))
+        return ("float32", "float64")
+    return _TYPES.get(op.kind, ("float32", "float64"))

@@ -19,7 +19,7 @@ _WHOLE_FROM = {I32: 2.0**23, I64: 2.0**52}
 
 
 class FloatArithmetic:
-    """Formulas on floats of the type of ``like``, or on whole vectors of f32.
+    """Formulas on floats of the type of ``like``, or on the builder's whole vectors.
 
     ``operand`` is the element type of the operator's operands, where it is not the one that is
     computed in: f16 is computed in f32, integers in f64.

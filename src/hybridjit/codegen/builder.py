@@ -83,8 +83,8 @@ class LoopBuilder:
     """Writes one function. ``lanes`` is the vector width that ``load`` and ``splat`` use.
 
     A vector has as many lanes whatever its elements are, so that values of several types meet
-    lane by lane; LLVM makes two registers of what does not fit into one. Memory is f32 where no
-    other ``element`` is named.
+    lane by lane; LLVM makes two registers of what does not fit into one. Memory holds ``element``,
+    f32 or the f64 that the target's lanes are for, where no other is named.
     """
 
     def __init__(self, function: ir.Function, target: Target) -> None:
@@ -92,6 +92,8 @@ class LoopBuilder:
         self.module = function.module
         self.target = target
         self.lanes = target.lanes
+        self.dtype = target.element
+        self.element = F64 if self.dtype == "float64" else F32
         self.b = ir.IRBuilder(function.append_basic_block("entry"))
 
     # --- indices ---
@@ -199,42 +201,46 @@ class LoopBuilder:
 
     # --- memory ---
 
-    def at(self, pointer: Any, index: Index, element: Any = F32) -> Any:
+    def at(self, pointer: Any, index: Index, element: Any = None) -> Any:
         """The address of element ``index``."""
         if isinstance(index, int) and index == 0:
             return pointer
-        return self.b.gep(pointer, [self.i64(index)], inbounds=True, source_etype=element)
+        kind = element or self.element
+        return self.b.gep(pointer, [self.i64(index)], inbounds=True, source_etype=kind)
 
-    def vector_type(self, lanes: int | None = None, element: Any = F32) -> Any:
-        return ir.VectorType(element, lanes or self.lanes)
+    def vector_type(self, lanes: int | None = None, element: Any = None) -> Any:
+        return ir.VectorType(element or self.element, lanes or self.lanes)
 
-    def load_scalar(self, pointer: Any, index: Index = 0, element: Any = F32) -> Any:
+    def load_scalar(self, pointer: Any, index: Index = 0, element: Any = None) -> Any:
+        element = element or self.element
         address = self.at(pointer, index, element)
         return self.b.load(address, typ=element, align=byte_count(element))
 
-    def load(self, pointer: Any, index: Index = 0, element: Any = F32) -> Any:
+    def load(self, pointer: Any, index: Index = 0, element: Any = None) -> Any:
         """A whole vector from any address that is a multiple of the element's size."""
+        element = element or self.element
         kind = self.vector_type(element=element)
         return self.b.load(self.at(pointer, index, element), typ=kind, align=byte_count(element))
 
     def load_masked(self, pointer: Any, index: Index, mask: Any, other: float = 0.0) -> Any:
-        """The f32 lanes that ``mask`` names; the others are ``other`` and are not touched."""
+        """The lanes that ``mask`` names; the others are ``other`` and are not touched."""
         vt = self.vector_type()
         name = f"llvm.masked.load.{_suffix(vt)}.p0"
         function = self.declare(name, vt, [PTR, mask.type, vt])
         call = self.b.call(function, [self.at(pointer, index), mask, self.splat(other)])
         return call
 
-    def load_first(self, pointer: Any, index: Index, count: int, element: Any = F32) -> Any:
+    def load_first(self, pointer: Any, index: Index, count: int, element: Any = None) -> Any:
         """``count`` elements in the low lanes; the rest are zero, and not touched in memory.
 
-        Masked for f32 alone, else in pieces of a power of two: below AVX-512 LLVM would make
-        single elements of a mask, and LLVM 22 writes four bytes where one lane of a vector of
+        Masked where they fill a vector, else in pieces of a power of two: below AVX-512 LLVM would
+        make single elements of a mask, and LLVM 22 writes four bytes where one lane of a vector of
         truncated elements is to be stored.
         """
+        element = element or self.element
         if count == self.lanes:
             return self.load(pointer, index, element)
-        if element == F32:
+        if element == self.element:
             return self.load_masked(pointer, index, self.mask_first(count))
         result = constant_of(self.vector_type(element=element), 0)
         for first, size in _pieces(count):
@@ -259,9 +265,10 @@ class LoopBuilder:
         return self.b.shuffle_vector(vector, wide, pattern)
 
     def load_strided(
-        self, pointer: Any, index: Index, stride: int, count: int, element: Any = F32
+        self, pointer: Any, index: Index, stride: int, count: int, element: Any = None
     ) -> Any:
         """``count`` elements ``stride`` apart in the low lanes, one load each; the rest zero."""
+        element = element or self.element
         result = constant_of(self.vector_type(element=element), 0)
         for lane in range(count):
             value = self.load_scalar(pointer, self.add(index, lane * stride), element)
@@ -269,10 +276,10 @@ class LoopBuilder:
         return result
 
     def prefetch(self, pointer: Any, index: Index) -> None:
-        """Ask for the cache line of f32 element ``index``; never faults, whatever the address."""
+        """Ask for the cache line of element ``index``; never faults, whatever the address."""
         function = self.declare("llvm.prefetch.p0", VOID, [PTR, I32, I32, I32])
         read, into_l2, data = (ir.Constant(I32, n) for n in (0, 2, 1))
-        address = self.b.gep(pointer, [self.i64(index)], source_etype=F32)
+        address = self.b.gep(pointer, [self.i64(index)], source_etype=self.element)
         self.b.call(function, [address, read, into_l2, data])
 
     def store(self, value: Any, pointer: Any, index: Index = 0) -> None:
@@ -281,7 +288,7 @@ class LoopBuilder:
         self.b.store(value, self.at(pointer, index, element), align=byte_count(element))
 
     def store_masked(self, value: Any, pointer: Any, index: Index, mask: Any) -> None:
-        """The f32 lanes that ``mask`` names."""
+        """The lanes that ``mask`` names."""
         name = f"llvm.masked.store.{_suffix(value.type)}.p0"
         function = self.declare(name, VOID, [value.type, PTR, mask.type])
         self.b.call(function, [value, self.at(pointer, index), mask])
@@ -290,7 +297,7 @@ class LoopBuilder:
         """The first ``count`` lanes, as :meth:`load_first` reads them."""
         if count == self.lanes:
             self.store(value, pointer, index)
-        elif value.type.element == F32:
+        elif value.type.element == self.element:
             self.store_masked(value, pointer, index, self.mask_first(count))
         else:
             for first, size in _pieces(count):
@@ -321,12 +328,16 @@ class LoopBuilder:
 
     # --- vectors ---
 
+    def number(self, value: float) -> Any:
+        """A constant scalar."""
+        return constant_of(self.element, value)
+
     def constant(self, value: float, like: Any = None) -> Any:
-        """A constant of the type of ``like`` (a value), or a whole f32 vector."""
+        """A constant of the type of ``like`` (a value), or a whole vector."""
         return constant_of(self.vector_type() if like is None else like.type, value)
 
     def splat(self, value: Any) -> Any:
-        """A vector with one value in all lanes, from a float (as f32) or a scalar value."""
+        """A vector with one value in all lanes, from a float or a scalar value."""
         if isinstance(value, (int, float)):
             return self.constant(float(value))
         return self._broadcast(value, value.type)

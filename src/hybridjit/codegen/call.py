@@ -28,12 +28,13 @@ class Address:
 class Packed:
     """The address of parameter ``index`` of the run graph, packed for its kernel.
 
-    ``index`` None stands for zeros: the bias of a layer that has none.
+    ``index`` None stands for zeros: the bias of a layer that has none. ``element`` is its type.
     """
 
     index: int | None
     packing: Packing
     size: int = 0
+    element: str = "float32"
 
 
 @dataclass(frozen=True)
@@ -120,10 +121,11 @@ def with_bias(program: Program) -> Program:
             return total
         return number if number < bias else number + 2
 
-    added = Instr("broadcast_add", (0, bias))
+    types = program.types + program.types[:1]
+    added = Instr("broadcast_add", (0, bias), (), program.value_types[0])
     instrs = (replace(i, args=tuple(map(moved, i.args))) for i in program.instrs)
     outputs = tuple(map(moved, program.outputs))
-    return Program(total, (added, *instrs), outputs)
+    return Program(total, (added, *instrs), outputs, types)
 
 
 def dtype_name(t: TensorType) -> str:

@@ -8,6 +8,8 @@ thread count or an address.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ..ir.plan import Step, View
@@ -19,6 +21,7 @@ from .call import (
     Setting,
     broadcast_strides,
     build_program,
+    dtype_name,
     off_default,
     views_of,
 )
@@ -44,6 +47,9 @@ from .spec import (
 def choose(step: Step, setting: Setting) -> tuple[Call, ...]:
     """The kernel calls of a step; none for a host step."""
     chooser = _CHOOSERS.get(step.kind)
+    if step.kind in _IN_ONE_TYPE:
+        dtype = dtype_name(step.group.anchor.type)
+        setting = replace(setting, target=setting.target.of(dtype))
     return chooser(step, setting) if chooser else ()
 
 
@@ -154,6 +160,7 @@ def _choose_pool(step: Step, setting: Setting) -> tuple[Call, ...]:
         count_pad=attrs["count_include_pad"] is not False,
         power=attrs["p_value"] if attrs["pool_type"] == "lp" else 1,
         program=program,
+        element=setting.target.element,
     )
     extra = [Address(v) for v in (*views_of(step, operands), *step.writes)]
     work = product(anchor.shape) * product(spec.kernel)
@@ -174,6 +181,10 @@ def _choose_softmax(step: Step, setting: Setting) -> tuple[Call, ...]:
     return (Call(spec, args, 10 * product(anchor.shape)),)
 
 
+# Kinds whose operands, sums and results are all of one type, which fills the vectors.
+_IN_ONE_TYPE = frozenset(
+    ("conv", "deconv", "gemm", "pool", "lrn", "norm", "recurrent", "region", "resize", "sample")
+)
 _CHOOSERS = {
     "pointwise": _choose_pointwise,
     "copy": _choose_copy,

@@ -154,8 +154,9 @@ def _choose_matmul(step: Step, target: Target) -> tuple[Call, ...]:
         unroll=4,
         parts=min(-(-m // mr), -(-8 // units)) if units < 4 else 1,
         program=program,
+        element=target.element,
     )
-    scratch = Scratch(4 * spec.scratch_floats(target.lanes))
+    scratch = Scratch(target.element_bytes * spec.scratch_floats(target.lanes))
     views = (left, right, *others, *step.writes)
     args: tuple[Argument, ...] = (*map(Address, views), scratch, batch)
     return (Call(spec, args, batch * m * n * spec.k),)
@@ -188,7 +189,8 @@ def calls_of(
     The second and the third input of the group's anchor are weight and bias.
     """
     target, work = setting.target, layer.operations // 2 * batch
-    winograd = setting.winograd if has_fixed_weights(step, setting) else False
+    may = has_fixed_weights(step, setting) and target.element == "float32"
+    winograd = setting.winograd if may else False
     candidates = algorithms(layer, target, winograd)
     spec = candidates[0]
     after: tuple[Argument, ...] = (*extra, batch)
@@ -261,7 +263,7 @@ def cost(layer: Layer, spec: ConvSpec | WinogradSpec, target: Target) -> float:
     (loads and stores included), each as long as a vector of fused multiply-adds.
     """
     if isinstance(spec, ConvSpec):
-        nbytes = 4 * layer.operations // (2 * product(layer.out))
+        nbytes = target.element_bytes * layer.operations // (2 * product(layer.out))
         return max(layer.operations, _price(nbytes, target))
     tiles = spec.grid[0] * spec.grid[1]
     rows = -(-tiles // spec.mr) * spec.mr
@@ -330,7 +332,8 @@ def direct_spec(layer: Layer, target: Target) -> ConvSpec:
     taps = few and flat.kernel[2] <= 16 and product(flat.kernel) > 1
     return ConvSpec(
         **flat.geometry, groups=flat.groups, ic=flat.ic, oc=flat.oc, mr=mr, nv=nv,
-        unroll=1 if taps else 4, taps=taps, rows=_lines_in_cache(flat, mr, target), **flat.tensors,
+        unroll=1 if taps else 4, taps=taps, rows=_lines_in_cache(flat, mr, target),
+        element=target.element, **flat.tensors,
     )  # fmt: skip
 
 
@@ -404,7 +407,7 @@ def _lines_in_cache(layer: Layer, mr: int, target: Target) -> int:
     reach = (width - 1) * layer.stride[2] + (layer.kernel[2] - 1) * layer.dilate[2]
     uniform = layer.pad[2] <= 0 and reach - layer.pad[2] < layer.inp[2]
     units = depth * height * (-(-width // mr) if uniform else 1)
-    nbytes = product(layer.inp) * layer.ic * layer.groups * 4
+    nbytes = product(layer.inp) * layer.ic * layer.groups * target.element_bytes
     if nbytes <= target.l2_bytes // 2:
         return units
     return max(1, min(units, units * (target.l2_bytes // 4) // nbytes))
@@ -430,5 +433,6 @@ def depthwise_spec(layer: Layer, target: Target) -> DepthwiseSpec:
     sums = most[0 if target.vector_registers >= 32 else 1 if target.has_fma else 2]
     columns = min(layer.out[2], max(1, sums // nv), 8)
     return DepthwiseSpec(
-        **layer.geometry, channels=channels, cols=columns, nv=nv, group=layer.ic, **layer.tensors
-    )
+        **layer.geometry, channels=channels, cols=columns, nv=nv, group=layer.ic,
+        element=target.element, **layer.tensors,
+    )  # fmt: skip

@@ -29,7 +29,7 @@ def choose_dense(step: Step, setting: Setting) -> tuple[Call, ...]:
     others = views_of(step, operands)
     # Four vectors of weights and a number of data need registers beside the sums.
     nv = min(4 if target.vector_registers >= 32 else 2, -(-outputs // target.lanes))
-    while nv > 2 and 4 * inputs * nv * target.lanes > target.l2_bytes // 2:
+    while nv > 2 and target.vector_bytes * inputs * nv > target.l2_bytes // 2:
         nv -= 1  # a block of weights that serves several tiles stays in the cache
     mr = min(_MOST_ROWS, most_rows(target)[nv])
     spec = DenseSpec(
@@ -41,8 +41,11 @@ def choose_dense(step: Step, setting: Setting) -> tuple[Call, ...]:
         mr=mr,
         nv=nv,
         unroll=4,
-        chunk=max(1, min(_MOST_TILES, target.l2_bytes // 2 // (4 * mr * inputs))),
+        chunk=max(
+            1, min(_MOST_TILES, target.l2_bytes // 2 // (target.element_bytes * mr * inputs))
+        ),
         program=program,
+        element=target.element,
     )
     packing, bias = ConvPacking(1, target.lanes, nv, False), ChannelPacking(1, target.lanes)
     before, weights = pack_weights(step, packing, bias, setting)

@@ -24,6 +24,7 @@ def choose_resize(step: Step, setting: Setting) -> tuple[Call, ...]:
         writes=tuple(five(v.strides, 2) for v in step.writes),
         align=anchor.attrs["align"],
         program=program,
+        element=setting.target.element,
     )
     args = tuple(Address(v) for v in (x, *others, *step.writes))
     return (Call(spec, (*args, x.shape[0]), 4 * product(anchor.shape)),)
@@ -41,6 +42,7 @@ def choose_sample(step: Step, setting: Setting) -> tuple[Call, ...]:
         xs=x.strides[:3],
         grid=grid.strides,
         ys=y.strides[:3],
+        element=setting.target.element,
     )
     args = (Address(x), Address(grid), Address(y), x.shape[0])
     return (Call(spec, args, 8 * product(anchor.shape)),)
@@ -64,6 +66,7 @@ def choose_region(step: Step, setting: Setting) -> tuple[Call, ...]:
         scale=attrs["spatial_scale"],
         ratio=attrs["sample_ratio"] if align else 0,
         aligned=align and attrs["aligned"],
+        element=setting.target.element,
     )
     args = (Address(x), Address(rois), Address(y), x.shape[0], rois.shape[0])
     return (Call(spec, args, 16 * product(anchor.shape)),)

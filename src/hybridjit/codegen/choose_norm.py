@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..ir.graph import Value
 from ..ir.plan import Step
 from ..types import product
@@ -15,6 +17,7 @@ def choose_norm(step: Step, setting: Setting) -> tuple[Call, ...]:
     views = views_of(step, anchor.inputs)
     rows, spec = _runs(anchor)
     args: tuple[Argument, ...] = (*map(Address, views), Address(step.writes[0]), rows)
+    spec = replace(spec, element=setting.target.element)
     return (Call(spec, args, 8 * product(anchor.shape)),)
 
 
@@ -56,8 +59,10 @@ def choose_lrn(step: Step, setting: Setting) -> tuple[Call, ...]:
         alpha=attrs["alpha"] / attrs["nsize"],
         beta=attrs["beta"],
         knorm=attrs["knorm"],
+        element=setting.target.element,
     )
     rows = product(shape[:-1]) if is_last else shape[0]
-    scratch = Scratch(4 * spec.scratch_floats(setting.target.lanes))
+    target = setting.target
+    scratch = Scratch(target.element_bytes * spec.scratch_floats(target.lanes))
     args = (Address(step.reads[0]), Address(step.writes[0]), scratch, rows)
     return (Call(spec, args, (10 + 2 * spec.half) * product(shape)),)

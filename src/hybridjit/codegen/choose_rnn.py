@@ -17,7 +17,7 @@ def choose_recurrent(step: Step, setting: Setting) -> tuple[Call, ...]:
     outputs, cells = step.writes[0], list(step.writes[1:])
     weight, bias = (setting.params[use.value] for use in anchor.inputs[1:3])
     length, batch, hidden = outputs.shape
-    spec = RecurrentSpec(anchor.attrs["mode"], hidden, (), (), ())
+    spec = RecurrentSpec(anchor.attrs["mode"], hidden, (), (), (), element=target.element)
     packing = RecurrentPacking(spec.gates, target.lanes)
     most = {4: 6, 3: 8, 1: 12} if target.vector_registers >= 32 else {4: 2, 3: 3, 1: 8}
     order = range(length)[:: -1 if anchor.attrs["backward"] else 1]

@@ -4,8 +4,11 @@ by a kernel before the layer's own, into memory that the threads share.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..ir.graph import Use
 from ..ir.plan import Step, View
+from ..target import Target
 from .call import Address, Argument, Call, Packed, Setting, Shared, views_of
 from .packing import ChannelPacking, ConvPacking, DepthwisePacking, Packing, whole_vectors
 from .spec import PackSpec
@@ -22,11 +25,12 @@ def pack_weights(
     """The calls that pack weights that are not parameters, and the addresses of both."""
     anchor = step.group.anchor
     weight, *bias = anchor.inputs[1:]
+    no_bias = Packed(None, bias_packing, anchor.shape[-1], setting.target.element)
     if has_fixed_weights(step, setting):
         packed = Packed(setting.params[weight.value], packing)
         if bias:
             return (), (packed, Packed(setting.params[bias[0].value], bias_packing))
-        return (), (packed, Packed(None, bias_packing, anchor.shape[-1]))
+        return (), (packed, no_bias)
     assert isinstance(packing, ConvPacking | DepthwisePacking)
     specs = [_weight_spec(views_of(step, (weight,))[0], packing)]
     if bias:
@@ -34,13 +38,14 @@ def pack_weights(
         count = anchor.shape[-1] // groups
         stride = views_of(step, tuple(bias))[0].strides[0]
         specs.append(PackSpec(groups, count, 1, (1,), (count * stride, stride, 0), lanes))
-    return _calls(step, [weight, *bias], specs, Packed(None, bias_packing, anchor.shape[-1]))
+    return _calls(step, [weight, *bias], specs, no_bias, setting.target)
 
 
 def _calls(
-    step: Step, uses: list[Use], specs: list[PackSpec], no_bias: Packed
+    step: Step, uses: list[Use], specs: list[PackSpec], no_bias: Packed, target: Target
 ) -> tuple[tuple[Call, ...], tuple[Argument, Argument]]:
-    sizes = [4 * spec.floats for spec in specs]
+    specs = [replace(spec, element=target.element) for spec in specs]
+    sizes = [target.element_bytes * spec.floats for spec in specs]
     places = [Shared(sum(sizes), sum(sizes[:i])) for i in range(len(sizes))]
     calls = tuple(
         Call(spec, (Address(view), place), spec.floats)

@@ -39,7 +39,7 @@ def emit_kernel(spec: KernelSpec, target: Target) -> ir.Module:
     function = ir.Function(module, signature, kernel_name(spec))
     slots, tid, threads = function.args
     slots.name, tid.name, threads.name = "args", "tid", "threads"
-    builder = LoopBuilder(function, target)
+    builder = LoopBuilder(function, target.of(spec.element))
     KERNELS[spec.kind](builder, spec, Arguments(builder, slots, tid, threads))
     builder.b.ret_void()
     return module

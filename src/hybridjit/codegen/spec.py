@@ -72,10 +72,12 @@ class Program:
 class KernelSpec:
     """Base of all specs. ``kind`` is the row in ``KERNELS`` that emits it.
 
-    ``needs_passes`` tells whether LLVM's optimiser has anything to do on what is emitted.
+    ``needs_passes`` tells whether LLVM's optimiser has anything to do on what is emitted;
+    ``element`` is what a lane of its vectors holds, and its memory where nothing else is said.
     """
 
     kind = ""
+    element = "float32"
     needs_passes = True
 
     def __str__(self) -> str:
@@ -139,6 +141,7 @@ class ConvSpec(KernelSpec):
     unroll: int
     taps: bool
     rows: int
+    element: str = "float32"
     program: Program = Program(1)
     kind = "conv"
     needs_passes = False
@@ -159,6 +162,7 @@ class PackSpec(KernelSpec):
     sizes: Ints
     strides: Ints
     lanes: int
+    element: str = "float32"
     kind = "pack"
 
     @property
@@ -248,6 +252,7 @@ class DepthwiseSpec(KernelSpec):
     cols: int
     nv: int
     group: int = 1
+    element: str = "float32"
     program: Program = Program(1)
     kind = "depthwise"
     needs_passes = False
@@ -272,6 +277,7 @@ class PoolSpec(KernelSpec):
     writes: tuple[Ints, ...]
     count_pad: bool = True
     power: int = 1
+    element: str = "float32"
     program: Program = Program(1)
     kind = "pool"
 
@@ -298,6 +304,7 @@ class DenseSpec(KernelSpec):
     nv: int
     unroll: int
     chunk: int
+    element: str = "float32"
     program: Program = Program(1)
     kind = "dense"
     needs_passes = False
@@ -323,6 +330,7 @@ class MatmulSpec(KernelSpec):
     nv: int
     unroll: int
     parts: int = 1
+    element: str = "float32"
     program: Program = Program(1)
     kind = "matmul"
     needs_passes = False

@@ -1,6 +1,6 @@
 """KernelSpecs of resampling and of regions of images, all on channels last.
 
-Strides count f32 elements, per (image, row, column); those of operands and results are as in
+Strides count elements, per (image, row, column); those of operands and results are as in
 ``ConvSpec``. Nothing here names a batch size.
 """
 
@@ -28,6 +28,7 @@ class ResizeSpec(KernelSpec):
     writes: tuple[Ints, ...]
     align: bool = False
     program: Program = Program(1)
+    element: str = "float32"
     kind = "resize"
 
 
@@ -45,6 +46,7 @@ class SampleSpec(KernelSpec):
     xs: Ints
     grid: Ints
     ys: Ints
+    element: str = "float32"
     kind = "sample"
 
 
@@ -68,4 +70,5 @@ class RegionSpec(KernelSpec):
     scale: float
     ratio: int = 0
     aligned: bool = False
+    element: str = "float32"
     kind = "region"

@@ -1,6 +1,6 @@
 """KernelSpecs of recurrent layers, normalisations, selection by index and resampling.
 
-As in ``spec.py``: strides count f32 elements, and nothing here names a batch size.
+As in ``spec.py``: strides count elements, and nothing here names a batch size.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ class RecurrentSpec(KernelSpec):
     c_out: Ints = ()
     mr: int = 1
     unroll: int = 4
+    element: str = "float32"
     kind = "recurrent"
 
     @property
@@ -49,6 +50,7 @@ class NormSpec(KernelSpec):
     eps: float
     scale: str = ""
     period: int = 1
+    element: str = "float32"
     kind = "norm"
 
 
@@ -66,6 +68,7 @@ class LrnSpec(KernelSpec):
     alpha: float
     beta: float
     knorm: float
+    element: str = "float32"
     kind = "lrn"
 
     def scratch_floats(self, lanes: int) -> int:

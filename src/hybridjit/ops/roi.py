@@ -136,11 +136,11 @@ def _infer_roi_pooling(
     return data.with_shape((rois.dims[0], data.dims[1], *pooled_size))
 
 
-def _bins(start: int, end: int, count: int, length: int) -> list[tuple[int, int]]:
-    """First and last-plus-one cell of each bin, clipped to the data."""
-    step = np.float32(max(end - start + 1, 1)) / np.float32(count)
-    low = np.floor(np.arange(count, dtype=np.float32) * step).astype(int) + start
-    high = np.ceil(np.arange(1, count + 1, dtype=np.float32) * step).astype(int) + start
+def _bins(start: int, end: int, count: int, length: int, dtype: type) -> list[tuple[int, int]]:
+    """First and last-plus-one cell of each bin, clipped to the data; computed as ``dtype``."""
+    step = dtype(max(end - start + 1, 1)) / dtype(count)
+    low = np.floor(np.arange(count, dtype=dtype) * step).astype(int) + start
+    high = np.ceil(np.arange(1, count + 1, dtype=dtype) * step).astype(int) + start
     return list(zip(np.clip(low, 0, length).tolist(), np.clip(high, 0, length).tolist()))
 
 
@@ -155,11 +155,12 @@ def _roi_pooling(
     """Maximum of each bin; an empty bin, or a batch index out of range, gives 0."""
     out = np.zeros((len(rois), data.shape[1], *pooled_size), data.dtype)
     corners = rounded(rois[:, 1:] * rois.dtype.type(spatial_scale))
+    dtype = np.float64 if data.dtype == np.float64 else np.float32
     for k, (batch, (x1, y1, x2, y2)) in enumerate(zip(rois[:, 0].astype(int), corners.tolist())):
         if not 0 <= batch < len(data):
             continue
-        rows = _bins(y1, y2, pooled_size[0], data.shape[2])
-        columns = _bins(x1, x2, pooled_size[1], data.shape[3])
+        rows = _bins(y1, y2, pooled_size[0], data.shape[2], dtype)
+        columns = _bins(x1, x2, pooled_size[1], data.shape[3], dtype)
         for i, (top, bottom) in enumerate(rows):
             for j, (left, right) in enumerate(columns):
                 if top < bottom and left < right:

@@ -95,7 +95,7 @@ def group_kind(value: Value, graph: Graph) -> str:
         return "pad" if value.attrs["before"][0] == value.attrs["after"][0] == 0 else "host"
     if value.op.name in _REDUCTIONS:
         return "reduce" if _reduces(value) else "host"
-    if not _is_single(value) and not _is_double_softmax(value):
+    if not _is_in(FLOAT32, value) and not _is_in(FLOAT64, value):
         return "host"
     kind = _ANCHORS.get(value.op.name, "host")
     return kind if _is_supported(value, kind, graph) else "host"
@@ -108,15 +108,10 @@ def _has_index(value: Value) -> bool:
     return len(value.inputs) > 1
 
 
-def _is_single(value: Value, dtype: np.dtype = FLOAT32) -> bool:
-    """Whether all operands and results are float32; the lengths of a softmax are integers."""
+def _is_in(dtype: np.dtype | None, value: Value) -> bool:
+    """Whether all operands and results are of this type; the lengths of a softmax are integers."""
     inputs = value.inputs[:1] if value.is_op("softmax") else value.inputs
     return all(t.dtype == dtype for t in (*value.types, *(u.type for u in inputs)))
-
-
-def _is_double_softmax(value: Value) -> bool:
-    """Whether this is one of the softmax family, whose kernel knows float64 too."""
-    return value.is_op("softmax", "log_softmax", "softmin") and _is_single(value, FLOAT64)
 
 
 def _broadcasts(value: Value) -> bool:
@@ -226,8 +221,9 @@ class _Fusion:
     def _obstacle(self, value: Value, group: _Building) -> str:
         if group.kind not in _WITH_EPILOGUE:
             return f"a {group.kind} has no epilogue"
-        if group.kind != "pointwise" and not _is_single(value):
-            return f"a {group.kind} kernel ends in float32"
+        dtype = group.members[0].type.dtype
+        if group.kind != "pointwise" and not _is_in(dtype, value):
+            return f"a {group.kind} kernel ends in {dtype}"
         if group.members[0].shape != value.shape:
             return f"{group.members[0].type} is not its shape {value.type}"
         for other in self._sources(value, group):

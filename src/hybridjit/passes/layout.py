@@ -87,7 +87,7 @@ class _Relayout:
         """The value in its channels-last form, if it should have one."""
         if value.op is None or len(value.types) > 1 or len(value.shape) not in _LAYOUTS:
             return None
-        if value.type.dtype is None or value.type.dtype.name != "float32":
+        if value.type.dtype is None or value.type.dtype.name not in ("float32", "float64"):
             return None
         if value.is_op(*_WINDOWED):
             return self._windowed(value)

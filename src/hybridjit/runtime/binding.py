@@ -20,7 +20,6 @@ import numpy as np
 from ..ir.graph import Graph, Use, walk
 from ..ir.interpret import MovedRows, evaluate, moved_rows
 from ..ir.plan import Plan
-from ..types import FLOAT32
 from .arena import address_of, aligned_empty
 from .threads import THREADS
 
@@ -97,12 +96,12 @@ class Binding:
     def _work(self, key: Any, argument: Any) -> _Work:
         packing = argument.packing
         if argument.index is None:
-            zeros = np.zeros(argument.size, FLOAT32)
-            made = aligned_empty(packing.size(zeros), FLOAT32)
+            zeros = np.zeros(argument.size, argument.element)
+            made = aligned_empty(packing.size(zeros), zeros.dtype)
             return _Work(key, made, [lambda: packing.pack(zeros, made)])
         use = self._bind.outputs[argument.index]
-        like = np.broadcast_to(np.zeros((), FLOAT32), use.type.dims)
-        made = aligned_empty(packing.size(like), FLOAT32)
+        like = np.broadcast_to(np.zeros((), use.type.dtype), use.type.dims)
+        made = aligned_empty(packing.size(like), like.dtype)
         moved = moved_rows(use) if packing.rows else None
         if moved is None:
             whole = [lambda: packing.pack(self._evaluated(use, as_views=True), made)]
@@ -120,7 +119,7 @@ class Binding:
     ) -> Callable[[], object] | None:
         """Lends the parameter that ``made`` is the packed form of; None where it has to stay."""
         lend, type_ = getattr(self._params, "lend", None), moved.variable.types[0]
-        exact = getattr(packing, "can_unpack", False) and type_.dtype == FLOAT32
+        exact = getattr(packing, "can_unpack", False) and type_.dtype == made.dtype
         if lend is None or not exact or type_.nbytes < _WORTH_LENDING:
             return None
         if sum(moved.variable in walk([use]) for use in self._bind.outputs) > 1:
@@ -144,7 +143,9 @@ class Binding:
 
     def _key(self, argument: Any) -> Any:
         index = argument.index
-        return (argument.size if index is None else self._recipes[index], argument.packing)
+        if index is None:
+            return argument.size, argument.element, argument.packing
+        return self._recipes[index], argument.packing
 
     def _has(self, key: Any) -> bool:
         """Whether it is there, or was made for another executable."""
@@ -184,10 +185,10 @@ def _pieces(
 def _restored(moved: MovedRows, packing: Any, packed: np.ndarray) -> np.ndarray:
     """The parameter that was packed."""
     shape = moved.variable.shape
-    result = np.empty(shape, FLOAT32)
+    result = np.empty(shape, packed.dtype)
     inside = moved.steps[-1].shape[1:] if moved.steps else shape[1:]
     size = result.size // shape[0]
-    step = max(1, _PIECE // (4 * size) // packing.rows) * packing.rows
+    step = max(1, _PIECE // (result.itemsize * size) // packing.rows) * packing.rows
     for first in range(0, shape[0], step):
         some = slice(first, min(first + step, shape[0]))
         rows = packing.unpack(packed, some, size)

@@ -15,7 +15,7 @@ from typing import Any
 from ..builder import Index, LoopBuilder
 from ..spec import ConvSpec, DenseSpec
 from .arguments import Arguments
-from .gemm import LINE_BYTES, Ahead, Rows, multiply, rank_one
+from .gemm import Ahead, Rows, line_elements, multiply, rank_one
 from .program import finish, places
 from .window import (
     Tile,
@@ -148,7 +148,7 @@ def _locate(
     width = spec.nv * b.lanes
     channel = b.add(b.mul(group, spec.oc), b.mul(block, width))
     packed = b.add(b.mul(group, padded), b.mul(block, width))
-    asked = _lines_ahead(spec, b.lanes) * LINE_BYTES // 4 * taps * (spec.ic // spec.unroll)
+    asked = _lines_ahead(b, spec) * line_elements(b) * taps * (spec.ic // spec.unroll)
     place = Place(
         x=b.at(x, b.add(b.mul(image, spec.xs[0]), b.mul(group, spec.ic * spec.xs[4]))),
         w=b.at(w, b.mul(packed, taps * spec.ic)),
@@ -252,18 +252,19 @@ def _sum_by_tap(
     return accs
 
 
-def _lines_ahead(spec: ConvSpec, lanes: int) -> int:
+def _lines_ahead(b: LoopBuilder, spec: ConvSpec) -> int:
     """Lines of the next block of weights that a round asks for; 0 when there is no other block."""
-    if spec.groups > 1 or spec.oc <= spec.nv * lanes:
+    width = spec.nv * b.lanes
+    if spec.groups > 1 or spec.oc <= width:
         return 0
-    return Ahead.lines_for(spec.nv * lanes, spec.unroll, spec.rows)
+    return Ahead.lines_for(width * b.target.element_bytes, spec.unroll, spec.rows)
 
 
 def _ahead(b: LoopBuilder, spec: ConvSpec, place: Place, tap: Index) -> Ahead | None:
-    lines = _lines_ahead(spec, b.lanes)
+    lines = _lines_ahead(b, spec)
     if not lines:
         return None
-    step = lines * LINE_BYTES // 4 * (spec.ic // spec.unroll)
+    step = lines * line_elements(b) * (spec.ic // spec.unroll)
     return Ahead(b.at(place.ahead, b.mul(tap, step)), lines)
 
 

@@ -33,12 +33,20 @@ class Ahead:
     lines: int
 
     @staticmethod
-    def lines_for(columns: int, unroll: int, tiles: int) -> int:
-        """Lines a round so that ``tiles`` tiles ask for a whole block; 0 where they are too few."""
-        return -(-columns * 4 * unroll // (LINE_BYTES * tiles)) if tiles >= 2 else 0
+    def lines_for(nbytes: int, unroll: int, tiles: int) -> int:
+        """Lines a round so that ``tiles`` tiles ask for a whole block of rows of ``nbytes``.
+
+        0 where they are too few.
+        """
+        return -(-nbytes * unroll // (LINE_BYTES * tiles)) if tiles >= 2 else 0
 
 
 LINE_BYTES = 64
+
+
+def line_elements(b: LoopBuilder) -> int:
+    """Elements of a cache line."""
+    return LINE_BYTES // b.target.element_bytes
 
 
 def rank_one(
@@ -87,9 +95,10 @@ def multiply(
             wk = b.at(w, b.mul(loop.index, nv * b.lanes))
             values = [*done[:first], *loop.carried, *done[last:]]
             if ahead is not None:
-                line = b.mul(loop.index, ahead.lines * LINE_BYTES // 4 // unroll)
+                per_line = line_elements(b)
+                line = b.mul(loop.index, ahead.lines * per_line // unroll)
                 for n in range(ahead.lines):
-                    b.prefetch(ahead.pointer, b.add(line, n * LINE_BYTES // 4))
+                    b.prefetch(ahead.pointer, b.add(line, n * per_line))
             for u in range(unroll):
                 values = rank_one(b, xk, wk, u * rows.k_step, u, rows, nv, values, reach)
             loop.yields(values[first:last])

@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any
 
 from ..builder import Index, LoopBuilder
+from ..numbers import float_math
 from ..spec_nn import LrnSpec
-from ..vmath import VectorMath
 from .arguments import Arguments
 from .tail import read_vector, whole_and_last, write_vector
 
@@ -40,7 +40,7 @@ def emit_lrn(b: LoopBuilder, spec: LrnSpec, args: Arguments) -> None:
 class _Lrn:
     def __init__(self, b: LoopBuilder, spec: LrnSpec, scratch: Any) -> None:
         self.b, self.spec, self.scratch = b, spec, scratch
-        self.math = VectorMath(b)
+        self.math = float_math(b)
 
     def emit_across(self, x: Any, y: Any, lanes: int) -> None:
         """Vectors across the channels, one channel after the other."""

@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any
 
 from ..builder import Index, LoopBuilder
+from ..numbers import float_math
 from ..spec import CHAINS
 from ..spec_nn import NormSpec
-from ..vmath import VectorMath
 from .arguments import Arguments
 from .reduce import reduce_line
 from .tail import read_vector, whole_and_last, write_vector
@@ -36,7 +36,7 @@ class _Norm:
         names = ("gamma", "beta") if spec.scale else ()
         self.scales = [args.pointer(name) for name in names]
         self.y, self.rows = args.pointer("y"), args.integer("rows")
-        self.math = VectorMath(b)
+        self.math = float_math(b)
 
     def emit(self) -> None:
         b, spec = self.b, self.spec

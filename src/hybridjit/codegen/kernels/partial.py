@@ -13,26 +13,16 @@ import numpy as np
 
 from .. import llvmir as ir
 from ..builder import I32, Index, LoopBuilder, constant_of
-from ..double_math import DoubleMath
 from ..elements import ELEMENTS, converted
-from ..integer_math import IntegerMath
+from ..numbers import numbers_of
 from ..spec import ReduceSpec
-from ..vmath import VectorMath
 
 Carried = list[Any]
-Numbers = VectorMath | DoubleMath | IntegerMath
 
 
 def partial_of(b: LoopBuilder, spec: ReduceSpec) -> Partial:
     """The partial results of a reduction."""
     return (_Place if spec.how.startswith("arg") else Partial)(b, spec)
-
-
-def numbers_of(b: LoopBuilder, like: Any, dtype: str) -> Numbers:
-    """Arithmetic on held values of an element type."""
-    if not dtype.startswith("float"):
-        return IntegerMath(b, like, np.dtype(dtype))
-    return (DoubleMath if dtype == "float64" else VectorMath)(b, like)
 
 
 class Partial:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .. import llvmir as ir
-from ..builder import F32, Index, LoopBuilder
+from ..builder import Index, LoopBuilder
+from ..numbers import float_math
 from ..spec import PoolSpec
-from ..vmath import VectorMath
 from .arguments import Arguments
 from .program import finish, places
 from .tail import read_vector
@@ -19,7 +18,7 @@ WIDTH = 4
 # Taps in a row from which on each row has a sum of its own: the error of a sum in f32 grows with
 # the number of additions that follow each other.
 LONG_ROW = 16
-LOWEST = -3.4028234663852886e38
+LOWEST = {"float32": -3.4028234663852886e38, "float64": -1.7976931348623157e308}
 
 
 def emit_pool(b: LoopBuilder, spec: PoolSpec, args: Arguments) -> None:
@@ -84,7 +83,7 @@ class _Window:
                 kw.yields([self._combine(acc, read(at, j)) for j, acc in enumerate(kw.carried)])
             return [b.b.fadd(*pair) for pair in zip(accs, kw.results)] if by_rows else kw.results
 
-        start = [b.splat(LOWEST if spec.how == "max" else 0.0)] * count
+        start = [b.splat(LOWEST[b.dtype] if spec.how == "max" else 0.0)] * count
         by_rows = spec.how != "max" and spec.kernel[2] >= LONG_ROW
         accs = rows_inside(b, spec, self.place, start, row)
         if spec.how == "lp":
@@ -106,11 +105,11 @@ class _Window:
 
     def _root(self, total: Any) -> Any:
         """The root that undoes the power; the cube root of a negative sum is negative."""
-        math = VectorMath(self.b)
+        math = float_math(self.b)
         return {1: lambda x: x, 2: math.sqrt, 3: math.cbrt}[self.spec.power](total)
 
     def _divisor(self, column: Index) -> Any:
-        """Elements of the window that count: all but the overhang, or only real ones; an f32.
+        """Elements of the window that count: all but the overhang, or only real ones; a scalar.
 
         An empty window has sum 0 and divisor 1.
         """
@@ -119,8 +118,8 @@ class _Window:
         for axis, out in enumerate((*self.place, column)):
             size = b.mul(size, self._extent(axis, out))
         if isinstance(size, int):
-            return ir.Constant(F32, float(size))
-        return b.b.sitofp(b.max(size, 1), F32)
+            return b.number(float(size))
+        return b.b.sitofp(b.max(size, 1), b.element)
 
     def _extent(self, axis: int, out: Index) -> Index:
         b, spec = self.b, self.spec

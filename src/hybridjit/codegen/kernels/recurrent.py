@@ -11,14 +11,14 @@ from functools import partial
 from typing import Any
 
 from ..builder import Index, LoopBuilder
+from ..numbers import FloatMath, float_math
 from ..spec_nn import RecurrentSpec
-from ..vmath import VectorMath
 from .arguments import Arguments
 from .gemm import Rows, multiply
 from .tail import read_vector, whole_and_last, write_vector
 
 # (gates of x, gates of h, the state before, the cell before) -> (new state, new cell)
-Cell = Callable[[VectorMath, list[Any], list[Any], Any, Any], tuple[Any, Any]]
+Cell = Callable[[FloatMath, list[Any], list[Any], Any, Any], tuple[Any, Any]]
 
 
 def emit_recurrent(b: LoopBuilder, spec: RecurrentSpec, args: Arguments) -> None:
@@ -81,25 +81,25 @@ class _Recurrent:
         x = [read(self.x, spec.x, g * spec.hidden) for g in range(spec.gates)]
         before = read(self.h, spec.h) if spec.mode == "gru" else None
         cell = read(self.c, spec.c) if spec.c else None
-        state, cell = CELLS[spec.mode](VectorMath(b), x, list(turned), before, cell)
+        state, cell = CELLS[spec.mode](float_math(b), x, list(turned), before, cell)
         write_vector(b, state, self.y, b.dot(place, spec.y), spec.y[1], lanes)
         if spec.c:
             write_vector(b, cell, self.c_out, b.dot(place, spec.c_out), spec.c_out[1], lanes)
 
 
-def _sigmoid(math: VectorMath, x: Any) -> Any:
+def _sigmoid(math: FloatMath, x: Any) -> Any:
     one = math.const(1.0)
     return math.div(one, math.add(one, math.exp(math.neg(x))))
 
 
-def _lstm(math: VectorMath, x: list[Any], h: list[Any], _: Any, c: Any) -> tuple[Any, Any]:
+def _lstm(math: FloatMath, x: list[Any], h: list[Any], _: Any, c: Any) -> tuple[Any, Any]:
     i, f, g, o = (math.add(a, b) for a, b in zip(x, h))
     kept = math.mul(_sigmoid(math, f), c)
     c = math.add(kept, math.mul(_sigmoid(math, i), math.tanh(g)))
     return math.mul(_sigmoid(math, o), math.tanh(c)), c
 
 
-def _gru(math: VectorMath, x: list[Any], h: list[Any], before: Any, _: Any) -> tuple[Any, Any]:
+def _gru(math: FloatMath, x: list[Any], h: list[Any], before: Any, _: Any) -> tuple[Any, Any]:
     r = _sigmoid(math, math.add(x[0], h[0]))
     z = _sigmoid(math, math.add(x[1], h[1]))
     n = math.tanh(math.add(x[2], math.mul(r, h[2])))
@@ -107,11 +107,11 @@ def _gru(math: VectorMath, x: list[Any], h: list[Any], before: Any, _: Any) -> t
     return math.add(fresh, math.mul(z, before)), None
 
 
-def _tanh(math: VectorMath, x: list[Any], h: list[Any], _: Any, __: Any) -> tuple[Any, Any]:
+def _tanh(math: FloatMath, x: list[Any], h: list[Any], _: Any, __: Any) -> tuple[Any, Any]:
     return math.tanh(math.add(x[0], h[0])), None
 
 
-def _relu(math: VectorMath, x: list[Any], h: list[Any], _: Any, __: Any) -> tuple[Any, Any]:
+def _relu(math: FloatMath, x: list[Any], h: list[Any], _: Any, __: Any) -> tuple[Any, Any]:
     return math.max(math.add(x[0], h[0]), math.const(0.0)), None
 
 

@@ -166,7 +166,7 @@ def reduce_line(
     combine: Callable[[Any, Any], Any],
     each: Callable[[Any], Any] = lambda value: value,
 ) -> Any:
-    """``each`` element of the f32 x[0:size] combined, as one f32."""
+    """``each`` element of x[0:size] combined, as one scalar."""
     stride = CHAINS * b.lanes
     whole, rest = size - size % stride, size % stride
     accs: list[Any] = [b.splat(neutral)] * CHAINS

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from .. import llvmir as ir
-from ..builder import F32, Index, LoopBuilder
+from ..builder import Index, LoopBuilder
 from ..elements import converted
+from ..numbers import float_math
 from ..spec_image import RegionSpec
-from ..vmath import VectorMath
 from .arguments import Arguments
 from .tail import read_vector, whole_and_last, write_vector
 
@@ -39,7 +38,7 @@ def emit_region(b: LoopBuilder, spec: RegionSpec, args: Arguments) -> None:
         numbers = [b.load_scalar(rois, b.add(first, i)) for i in range(spec.columns)]
         number: Any = b.i64(0)
         if spec.columns == 5:
-            number = converted(b, numbers[0], "float32", "int64")
+            number = converted(b, numbers[0], b.dtype, "int64")
         exists = b.b.icmp_unsigned("<", number, images)
         image = b.at(x, b.mul(b.b.select(exists, number, b.i64(0)), spec.xs[0]))
         x1, y1, x2, y2 = numbers[-4:]
@@ -78,18 +77,18 @@ def _emit_bin(
 def _aligned_axes(
     b: LoopBuilder, spec: RegionSpec, low: Sequence[Any], high: Sequence[Any]
 ) -> list[Axis]:
-    scale, shift = (ir.Constant(F32, v) for v in (spec.scale, 0.5 if spec.aligned else 0.0))
-    one = ir.Constant(F32, 1.0)
+    scale, shift = (b.number(v) for v in (spec.scale, 0.5 if spec.aligned else 0.0))
+    one = b.number(1.0)
     axes = []
     for bins, cells, first, end in zip(spec.bins, spec.inp, low, high):
         start, stop = (b.b.fsub(b.b.fmul(v, scale), shift) for v in (first, end))
         size = b.b.fsub(stop, start)
         if not spec.aligned:
             size = b.b.select(b.b.fcmp_unordered("<", size, one), one, size)
-        step = b.b.fdiv(size, ir.Constant(F32, float(bins)))
+        step = b.b.fdiv(size, b.number(float(bins)))
         count: Any = b.i64(spec.ratio)
         if spec.ratio <= 0:
-            whole = converted(b, b.intrinsic("ceil", step), "float32", "int64")
+            whole = converted(b, b.intrinsic("ceil", step), b.dtype, "int64")
             count = b.max(b.min(whole, 1 << 30), 0)
         axes.append(Axis(start, step, count, cells))
     return axes
@@ -98,20 +97,20 @@ def _aligned_axes(
 def _between(b: LoopBuilder, axis: Axis, bin_: Index, number: Index) -> tuple[list[Any], list[Any]]:
     """The two cells under a sample and their weights, both 0 for a sample outside."""
     f = b.b
-    half, one, zero = (ir.Constant(F32, v) for v in (0.5, 1.0, 0.0))
-    at = f.fadd(axis.start, f.fmul(f.sitofp(b.i64(bin_), F32), axis.step))
-    part = f.fmul(f.fadd(f.sitofp(number, F32), half), axis.step)
-    at = f.fadd(at, f.fdiv(part, f.sitofp(axis.count, F32)))
+    half, one, zero = (b.number(v) for v in (0.5, 1.0, 0.0))
+    at = f.fadd(axis.start, f.fmul(f.sitofp(b.i64(bin_), b.element), axis.step))
+    part = f.fmul(f.fadd(f.sitofp(number, b.element), half), axis.step)
+    at = f.fadd(at, f.fdiv(part, f.sitofp(axis.count, b.element)))
     outside = f.or_(
-        f.fcmp_ordered("<", at, ir.Constant(F32, -1.0)),
-        f.fcmp_ordered(">", at, ir.Constant(F32, float(axis.cells))),
+        f.fcmp_ordered("<", at, b.number(-1.0)),
+        f.fcmp_ordered(">", at, b.number(float(axis.cells))),
     )
-    last = ir.Constant(F32, float(axis.cells - 1))
+    last = b.number(float(axis.cells - 1))
     at = f.select(f.fcmp_ordered("<", at, zero), zero, at)
     at = f.select(f.fcmp_ordered(">", at, last), last, at)
-    low = b.max(b.min(converted(b, at, "float32", "int64"), axis.cells - 1), 0)
+    low = b.max(b.min(converted(b, at, b.dtype, "int64"), axis.cells - 1), 0)
     high = b.min(b.add(low, 1), axis.cells - 1)
-    share = f.fsub(at, f.sitofp(low, F32))
+    share = f.fsub(at, f.sitofp(low, b.element))
     weights = [f.select(outside, zero, w) for w in (f.fsub(one, share), share)]
     return [low, high], weights
 
@@ -138,7 +137,7 @@ def _average(
             sx.yields([total])
         sy.yields(sx.results)
     count = b.max(b.mul(down.count, across.count), 1)
-    return b.b.fdiv(sy.results[0], b.splat(b.b.sitofp(count, F32)))
+    return b.b.fdiv(sy.results[0], b.splat(b.b.sitofp(count, b.element)))
 
 
 # --- the largest of whole cells ---
@@ -146,8 +145,8 @@ def _average(
 
 def _rounded(b: LoopBuilder, value: Any) -> Any:
     """To the nearest integer, halves away from zero."""
-    half = b.intrinsic("copysign", ir.Constant(F32, 0.5), value)
-    return converted(b, b.b.fadd(value, half), "float32", "int64")
+    half = b.intrinsic("copysign", b.number(0.5), value)
+    return converted(b, b.b.fadd(value, half), b.dtype, "int64")
 
 
 def _whole_axes(
@@ -155,10 +154,10 @@ def _whole_axes(
 ) -> list[Axis]:
     axes = []
     for bins, cells, first, end in zip(spec.bins, spec.inp, low, high):
-        scale = ir.Constant(F32, spec.scale)
+        scale = b.number(spec.scale)
         start, stop = (_rounded(b, b.b.fmul(v, scale)) for v in (first, end))
         size = b.max(b.b.add(b.b.sub(stop, start), b.i64(1)), 1)
-        step = b.b.fdiv(b.b.sitofp(size, F32), ir.Constant(F32, float(bins)))
+        step = b.b.fdiv(b.b.sitofp(size, b.element), b.number(float(bins)))
         axes.append(Axis(start, step, None, cells))
     return axes
 
@@ -167,8 +166,8 @@ def _range(b: LoopBuilder, axis: Axis, bin_: Index) -> tuple[Any, Any]:
     """First and last-plus-one cell of a bin, clipped to the image."""
     edges = []
     for how, number in (("floor", bin_), ("ceil", b.add(bin_, 1))):
-        edge = b.b.fmul(b.b.sitofp(b.i64(number), F32), axis.step)
-        whole = converted(b, b.intrinsic(how, edge), "float32", "int64")
+        edge = b.b.fmul(b.b.sitofp(b.i64(number), b.element), axis.step)
+        whole = converted(b, b.intrinsic(how, edge), b.dtype, "int64")
         edges.append(b.max(b.min(b.b.add(whole, axis.start), axis.cells), 0))
     return edges[0], edges[1]
 
@@ -181,7 +180,7 @@ def _largest(
     place: tuple[Index, Index],
     lanes: int,
 ) -> Any:
-    math = VectorMath(b)
+    math = float_math(b)
     rows, columns = (_range(b, axis, bin_) for axis, bin_ in zip(axes, place))
     with b.loop("row", *rows, carry=[b.splat(float("-inf"))]) as row:
         line = b.at(x, b.mul(row.index, spec.xs[1]))

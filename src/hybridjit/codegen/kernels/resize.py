@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from .. import llvmir as ir
 from ..builder import F32, I64, Index, LoopBuilder
+from ..elements import converted
 from ..spec_image import ResizeSpec
 from .arguments import Arguments
 from .program import finish, places
@@ -79,7 +80,7 @@ def _along_axis(b: LoopBuilder, spec: ResizeSpec, axis: int, cell: Index) -> Any
 
 
 def _between(b: LoopBuilder, spec: ResizeSpec, cell: Index, size: int, out: int) -> Between:
-    one = ir.Constant(F32, 1.0)
+    """Places and weights are those of float32 whatever the elements are, as in the reference."""
     at = b.b.sitofp(cell, F32)
     if out > 1 and spec.align:
         at = b.b.fmul(at, ir.Constant(F32, (size - 1) / (out - 1)))
@@ -89,8 +90,8 @@ def _between(b: LoopBuilder, spec: ResizeSpec, cell: Index, size: int, out: int)
         at = b.b.select(b.b.fcmp_ordered("<", at, zero), zero, at)
     low = b.min(b.b.fptosi(at, I64), size - 1)
     high = b.min(b.add(low, 1), size - 1)
-    above = b.b.fsub(at, b.b.sitofp(low, F32))
-    return Between(low, high, b.splat(b.b.fsub(one, above)), b.splat(above))
+    above = converted(b, b.b.fsub(at, b.b.sitofp(low, F32)), "float32", b.dtype)
+    return Between(low, high, b.splat(b.b.fsub(b.number(1.0), above)), b.splat(above))
 
 
 # --- both axes: what gives the vector of some channels ---
@@ -132,7 +133,7 @@ def _average(
     b: LoopBuilder, spec: ResizeSpec, x: Any, rows: tuple[Any, Any], columns: tuple[Any, Any]
 ) -> Value:
     height, width = (b.sub(stop, start) for start, stop in (rows, columns))
-    count = b.splat(b.b.sitofp(b.mul(height, width), F32))
+    count = b.splat(b.b.sitofp(b.mul(height, width), b.element))
 
     def value(channel: Index, lanes: int) -> Any:
         with b.loop("row", *rows, carry=[b.splat(0.0)]) as row:

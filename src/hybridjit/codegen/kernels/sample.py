@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from .. import llvmir as ir
-from ..builder import F32, Index, LoopBuilder
+from ..builder import Index, LoopBuilder
 from ..elements import converted
 from ..spec_image import SampleSpec
 from .arguments import Arguments
@@ -40,10 +39,10 @@ class _Corner:
     """Two neighbouring cells of an axis, whether they exist, and the weights of both."""
 
     def __init__(self, b: LoopBuilder, point: Any, size: int) -> None:
-        one, half = ir.Constant(F32, 1.0), ir.Constant(F32, (size - 1) / 2)
+        one, half = b.number(1.0), b.number((size - 1) / 2)
         at = b.b.fmul(b.b.fadd(point, one), half)
         floor = b.intrinsic("floor", at)
-        first = converted(b, floor, "float32", "int64")
+        first = converted(b, floor, b.dtype, "int64")
         part = b.b.fsub(at, floor)
         self.weights = [b.splat(b.b.fsub(one, part)), b.splat(part)]
         numbers = [first, b.b.add(first, b.i64(1))]

@@ -14,9 +14,13 @@ from ..elements import ELEMENTS, held, stored
 
 
 def read_vector(
-    b: LoopBuilder, pointer: Any, index: Index, stride: int, count: int, dtype: str = "float32"
+    b: LoopBuilder, pointer: Any, index: Index, stride: int, count: int, dtype: str = ""
 ) -> Any:
-    """``count`` elements from ``index`` on, ``stride`` apart; stride 0 repeats one element."""
+    """``count`` elements from ``index`` on, ``stride`` apart; stride 0 repeats one element.
+
+    Where no ``dtype`` is named, they are the builder's.
+    """
+    dtype = dtype or b.dtype
     element = ELEMENTS[dtype].stored
     if stride == 0:
         raw = b.splat(b.load_scalar(pointer, index, element))
@@ -42,10 +46,10 @@ def write_vector(
     index: Index,
     stride: int,
     count: int,
-    dtype: str = "float32",
+    dtype: str = "",
 ) -> None:
     """The first ``count`` lanes of ``value`` to elements ``stride`` apart."""
-    raw = stored(b, value, dtype)
+    raw = stored(b, value, dtype or b.dtype)
     if stride != 1:
         b.store_strided(raw, pointer, index, stride, count)
     else:

@@ -18,7 +18,7 @@ from ..builder import PTR, Index, LoopBuilder
 from ..packing import interpolation_points
 from ..spec import WinogradSpec
 from .arguments import Arguments
-from .gemm import LINE_BYTES, Ahead, Rows, multiply
+from .gemm import Ahead, Rows, line_elements, multiply
 from .program import finish
 from .tail import read_vector
 
@@ -155,8 +155,8 @@ class _Winograd:
         b, spec = self.b, self.spec
         rows = Rows(self.padded, 1)
         tiles = spec.rows // spec.mr
-        lines = Ahead.lines_for(self.width, spec.unroll, tiles)
-        asked = lines * LINE_BYTES // 4 * (spec.ic // spec.unroll)
+        lines = Ahead.lines_for(4 * self.width, spec.unroll, tiles)
+        asked = lines * line_elements(b) * (spec.ic // spec.unroll)
         size = spec.ic * self.width
         with b.loop("block", start, stop) as block, b.loop("point", 0, spec.points) as point:
             number = b.add(b.mul(block.index, spec.points), point.index)
