@@ -2,12 +2,17 @@
 
 In: a seed and growers. Out: a graph of 5 to 40 nodes, and an array for every variable. What nodes
 there are is in ``random_graphs.py``.
+
+One graph in ten is drawn freely. The others are *familiar*: their sizes and attributes come from
+few values, common ones far more often than rare ones, so that most of their kernels have been
+compiled for a graph before; what varies is how they are combined.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +23,12 @@ from hybridjit.types import FLOAT32, UNKNOWN, TensorType
 
 Shape = tuple[int, ...]
 LARGEST = 6000  # elements of one tensor
+FREE = 0.1  # the share of graphs that are drawn freely
+# What a familiar graph is made of: sizes of its inputs, and of every axis but the first. Where a
+# node would make another size, it is left out but for a small chance.
+FAMILIAR_INPUTS = ((8, 5, 5), (3, 6, 4), (16, 3, 3), (16,), (7,), (8, 5), (3, 4, 3))
+FAMILIAR_SIZES = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 16, 40})
+UNFAMILIAR = 0.02
 
 
 @dataclass
@@ -41,14 +52,16 @@ class Generator:
         self.random = np.random.default_rng(seed)
         self.graph = RandomGraph(seed)
         self.pool: list[tuple[Output, Shape]] = []
+        self.of_other_types: list[Output] = []
         self.read: set[Output] = set()
         self.types: dict[Output, TensorType] = {}
         self.params: dict[tuple[Shape, float, bool], Output] = {}
         self.count = 0
+        self.is_free = bool(self.random.random() < FREE)
 
     def run(self) -> RandomGraph:
         self._start()
-        wanted = int(self.random.integers(5, 41))
+        wanted = int(self.random.integers(5, 41 if self.random.random() < 0.15 else 21))
         while self.count < wanted:
             x, shape = self._pick()
             grow = GROWERS[int(self.random.integers(len(GROWERS)))]
@@ -60,6 +73,8 @@ class Generator:
         kinds = [self._image, self._image, self._image, self._row, self._series, self._volume]
         for index in range(int(self.random.integers(1, 3))):
             shape = kinds[int(self.random.integers(len(kinds)))]()
+            if not self.is_free:
+                shape = (self.between(1, 4), *self.one_of(*FAMILIAR_INPUTS))
             x = self._variable(f"data{index}", shape)
             self.graph.inputs.append(f"data{index}")
             self.pool.append((x, shape))
@@ -88,16 +103,23 @@ class Generator:
             leaves.append(inner[int(self.random.integers(len(inner)))])
         if self.random.random() < 0.1:
             leaves.append(leaves[0])
+        if self.of_other_types and self.random.random() < 0.5:
+            leaves.append(self.of_other_types[self.between(0, len(self.of_other_types) - 1)])
         self.graph.outputs = leaves
 
     # --- for the growers ---
 
     def between(self, low: int, high: int) -> int:
-        """A whole number from ``low`` to ``high``, both included."""
+        """A whole number from ``low`` to ``high``, both included; mostly an end if familiar."""
+        if not self.is_free and self.random.random() < 0.9:
+            return low if self.random.random() < 0.6 else high
         return int(self.random.integers(low, high + 1))
 
-    def one_of(self, *values: object) -> object:
-        return values[int(self.random.integers(len(values)))]
+    def one_of(self, *values: Any) -> Any:
+        """One of them; the first ones more often if familiar."""
+        if self.is_free or self.random.random() < 0.1:
+            return values[int(self.random.integers(len(values)))]
+        return values[min(int(self.random.geometric(0.5)) - 1, len(values) - 1)]
 
     def maybe(self, chance: float = 0.5) -> bool:
         return bool(self.random.random() < chance)
@@ -134,11 +156,17 @@ class Generator:
         found = [x for x, other in self.pool if other == shape]
         return found[int(self.random.integers(len(found)))] if found else None
 
+    def _is_familiar(self, found: Sequence[TensorType]) -> bool:
+        """Whether a node with these results may stand in this graph."""
+        if self.is_free or self.random.random() < UNFAMILIAR:
+            return True
+        return all(FAMILIAR_SIZES.issuperset(t.dims[1:]) for t in found)
+
     def add(self, op: str, *inputs: Output | None, **attrs: object) -> Output | None:
         """Append a node if its operator accepts its inputs and nothing grows too large.
 
         Its first output; None if it was not appended, or if an input was not. Any later node may
-        read it if it is float32.
+        read it if it is float32; if not, it may be a result of the graph.
         """
         if None in inputs:
             return None
@@ -150,7 +178,7 @@ class Generator:
             found = made.op.infer(types, outs, **made.attrs)[1]
         except MXNetError:
             return None
-        if any(not 0 < t.size <= LARGEST for t in found):
+        if any(not 0 < t.size <= LARGEST for t in found) or not self._is_familiar(found):
             return None
         self.count += 1
         self.read.update(inputs)
@@ -158,6 +186,8 @@ class Generator:
             self.types[Output(made, index)] = type_
             if type_.dtype == FLOAT32:
                 self.pool.append((Output(made, index), type_.dims))
+            else:
+                self.of_other_types.append(Output(made, index))
         return Output(made)
 
 

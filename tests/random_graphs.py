@@ -348,6 +348,29 @@ def whole_numbers(g: Generator, x: Output, shape: Shape) -> None:
 
 
 @grower(2)
+def mixed_types(g: Generator, x: Output, shape: Shape) -> None:
+    """Whole numbers and flags of one type meet numbers of another by casts, and go back."""
+    whole = g.add("Cast", g.indices(shape, 4), dtype=g.one_of("int32", "bool", "uint8", "int64"))
+    if g.maybe():
+        whole = g.add("Cast", whole, dtype=g.one_of("int8", "float16", "int32", "float64"))
+    if g.maybe(0.6):
+        other = g.add("Cast", g.indices(shape, 4), dtype=g.one_of("int32", "uint8", "int64"))
+        compared = g.one_of("broadcast_greater", "broadcast_equal", "broadcast_lesser_equal",
+                            "broadcast_logical_and", "broadcast_maximum", "elemwise_sub")  # fmt: skip
+        whole = g.add(compared, g.add("Cast", whole, dtype="int32"),
+                      g.add("Cast", other, dtype="int32"))  # fmt: skip
+    else:
+        compared = g.one_of("_greater_scalar", "_not_equal_scalar", "_lesser_scalar",
+                            "_plus_scalar", "_minimum_scalar", "logical_not")  # fmt: skip
+        scalar = {} if compared == "logical_not" else {"scalar": 1.0}
+        whole = g.add(compared, whole, **scalar)
+    wide = g.one_of("float64", "float16", "float32")
+    number, flag = g.add("Cast", x, dtype=wide), g.add("Cast", whole, dtype=wide)
+    made = g.add(g.one_of("elemwise_mul", "elemwise_add", "broadcast_maximum"), number, flag)
+    g.add("Cast", made, dtype="float32")
+
+
+@grower(2)
 def enlarged(g: Generator, x: Output, shape: Shape) -> None:
     """Transposed convolution, upsampling or padding of an image."""
     if len(shape) != 4:
