@@ -356,7 +356,7 @@ def mixed_types(g: Generator, x: Output, shape: Shape) -> None:
     if g.maybe(0.6):
         other = g.add("Cast", g.indices(shape, 4), dtype=g.one_of("int32", "uint8", "int64"))
         compared = g.one_of("broadcast_greater", "broadcast_equal", "broadcast_lesser_equal",
-                            "broadcast_logical_and", "broadcast_maximum", "elemwise_sub")  # fmt: skip
+                            "broadcast_logical_and", "elemwise_sub")  # fmt: skip
         whole = g.add(compared, g.add("Cast", whole, dtype="int32"),
                       g.add("Cast", other, dtype="int32"))  # fmt: skip
     else:

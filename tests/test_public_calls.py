@@ -76,6 +76,16 @@ FOUND: dict[str, tuple[Callable[[], object], type[BaseException], str]] = {
     "an axis far out": (lambda: nd.moveaxis(ONES, float("inf"), 1), ValueError, "axes"),
     "edges that descend": (
         lambda: nd.histogram(ONES, bins=nd.array([3, 1])), MXNetError, "ascend"),
+    "counted flags": (
+        lambda: nd.histogram(nd.ones((3,), dtype="bool"), bins=2, range=(-1, 3)),
+        DTypeError, "numbers, got bool"),
+    "an endless scale": (
+        lambda: nd.contrib.BilinearResize2D(IMAGE, scale_height=1.0, scale_width=float("inf"),
+                                            mode="size"),
+        AttributeValueError, "scale_width takes finite float"),
+    "endless ranges": (
+        lambda: nd._internal._histogram(ONES, bin_cnt=3, range=(0, float("inf"))),
+        AttributeValueError, "range takes finite floats"),
     "an endless shape": (lambda: ONES.broadcast_to(float("inf")), ValueError, "whole numbers"),
     "a stride beyond counting": (
         lambda: nd.Pooling(
@@ -144,8 +154,20 @@ def test_a_histogram_of_one_value():
 
 
 def test_an_endless_factor_is_pythons_own_type_error():
-    with pytest.raises(TypeError, match="integer"):
-        gluon.contrib.nn.PixelShuffle1D(float("inf"))
+    for layer, *args in (
+        (gluon.contrib.nn.PixelShuffle1D, float("inf")),
+        (nn.Conv2D, 3, (float("inf"), 1)),
+        (gluon.contrib.rnn.Conv1DRNNCell, (3, 8), 2, [float("inf")], 3),
+    ):
+        with pytest.raises(TypeError, match="integer"):
+            layer(*args)
+
+
+def test_a_histogram_whose_edges_wrap():
+    x = nd.array([0, 1, 2, 3, 4, 0], dtype="uint8")
+    counts, edges = nd.histogram(x, bins=3, range=(-1, 3))
+    assert counts.asnumpy().tolist() == [0, 0, 3]  # MXNet 1.9.1 counts the same
+    assert edges.asnumpy().tolist() == [255, 0, 1, 3]
 
 
 def test_no_call_closes_what_is_open():

@@ -18,9 +18,9 @@ import numpy as np
 from ..errors import ShapeError
 from ..types import FLOAT32, FLOAT64, INT64, TensorType, merge_dtypes, merge_shapes
 from .casting import exactly, in_floating, on_integers, scalar_of
-from .pointwise import indicator, refuse_bool, same_number
+from .pointwise import indicator, same_number
 from .registry import Kind, register
-from .rules import Types, broadcast
+from .rules import Types, broadcast, refuse_bool
 
 Formula = Callable[..., Any]
 

@@ -14,9 +14,8 @@ import numpy as np
 from ..errors import ShapeError
 from ..types import TensorType, shape_text
 from .casting import convert, scalar_of, widened
-from .pointwise import refuse_bool
 from .registry import Kind, register
-from .rules import forward, require_float, same_dtype
+from .rules import forward, refuse_bool, require_float, same_dtype
 
 
 def _head_size(name: str, t: TensorType, heads: int, parts: int) -> int:

@@ -11,6 +11,7 @@ alternatives with a bar (``avg|max``) make an enumeration; ``float[0,1]`` has bo
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -89,8 +90,16 @@ def _optional_ints(text: str) -> tuple[int | None, ...]:
     return tuple(None if p.strip() == "None" else _size(p) for p in _items(text))
 
 
+def _finite(text: str) -> float:
+    """Where MXNet reads a number from a stream, which knows neither inf nor nan."""
+    value = _float(text)
+    if not math.isfinite(value):
+        raise ValueError
+    return value
+
+
 def _floats(text: str) -> tuple[float, ...]:
-    return tuple(_float(part) for part in _items(text))
+    return tuple(_finite(part) for part in _items(text))
 
 
 def _dtype(text: str) -> np.dtype:
@@ -106,6 +115,8 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "shape": _shape,
     "ints": _optional_ints,
     "floats": _floats,
+    "float?": _finite,
+    "double?": _finite,
     "dtype": _dtype,
     "layout": str,
     "string": str,
@@ -140,11 +151,13 @@ class Attr:
             raise AttributeValueError(
                 f"attribute {self.name} is one of {', '.join(self.choices)}, got {text!r}"
             )
+        parse = _PARSERS.get(self.type) or _PARSERS[self.base]
         try:
-            value = _PARSERS[self.base](text)
+            value = parse(text)
         except (ValueError, KeyError):
+            finite = "finite " if parse in (_finite, _floats) else ""
             raise AttributeValueError(
-                f"attribute {self.name} takes {self.type}, got {text!r}"
+                f"attribute {self.name} takes {finite}{self.type}, got {text!r}"
             ) from None
         if self.bounds is not None and not self.bounds[0] <= value <= self.bounds[1]:
             low, high = self.bounds

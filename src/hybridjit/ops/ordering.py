@@ -15,9 +15,8 @@ import numpy as np
 from ..errors import ShapeError
 from ..types import TensorType
 from .casting import convert
-from .pointwise import refuse_bool
 from .registry import Kind, register
-from .rules import Types, forward, normalized_axis
+from .rules import Types, forward, normalized_axis, refuse_bool
 
 Shape = tuple[int, ...]
 _ARG = "axis:int?=None keepdims:bool=False"

@@ -13,20 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DTypeError
-from ..types import TensorType
 from . import special
 from .casting import exactly, in_floating, on_integers
 from .registry import Kind, register
-from .rules import Types, require_float, same_type
+from .rules import Types, refuse_bool, require_float, same_type
 
 DEGREES = 180.0 / math.pi
-
-
-def refuse_bool(*types: TensorType) -> None:
-    """Raises DTypeError for a bool operand: MXNet's arithmetic has none."""
-    if any(t.dtype is not None and t.dtype.kind == "b" for t in types):
-        raise DTypeError("this operator takes numbers, got bool")
 
 
 def same_number(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:

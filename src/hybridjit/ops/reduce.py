@@ -15,9 +15,8 @@ import numpy as np
 from ..errors import AttributeValueError, DTypeError, ShapeError
 from ..types import FLOAT32, FLOAT64, TensorType, product
 from .casting import convert, working_dtype
-from .pointwise import refuse_bool
 from .registry import Kind, register
-from .rules import forward, normalized_axis, reduced_axes, reduced_shape
+from .rules import forward, normalized_axis, reduced_axes, reduced_shape, refuse_bool
 
 Shape = tuple[int, ...]
 _AXES = "axis:shape?=None keepdims:bool=False exclude:bool=False"

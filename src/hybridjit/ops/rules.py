@@ -99,6 +99,12 @@ def broadcast_shapes(a: PartialShape, b: PartialShape) -> PartialShape:
     return tuple(out)
 
 
+def refuse_bool(*types: TensorType) -> None:
+    """Raises DTypeError for a bool operand: MXNet's arithmetic has none."""
+    if any(t.dtype is not None and t.dtype.kind == "b" for t in types):
+        raise DTypeError("this operator takes numbers, got bool")
+
+
 def require_float(what: str, t: TensorType) -> None:
     """Raises DTypeError unless ``t`` is a floating type."""
     if t.dtype is not None and t.dtype.kind != "f":

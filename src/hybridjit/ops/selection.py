@@ -17,7 +17,7 @@ from ..types import INT64, UNKNOWN, TensorType, merge, shape_text
 from .casting import convert, fresh, scalar_of
 from .indexing import places_of
 from .registry import Kind, register
-from .rules import Types, forward, normalized_axis, same_dtype
+from .rules import Types, forward, normalized_axis, refuse_bool, same_dtype
 from .slicing import sliced, slices
 
 Shape = tuple[int, ...]
@@ -172,6 +172,7 @@ _assigning(
 
 def _histogram_types(data: TensorType, *bins: TensorType, **attrs: Any) -> Types:
     count = attrs["bin_cnt"]
+    refuse_bool(data)
     if bins:
         if bins[0].ndim != 1 or bins[0].size < 2:
             raise ShapeError(f"bins takes 2 edges or more on one axis, got {bins[0]}")
@@ -208,6 +209,7 @@ def histogram(data: np.ndarray, *bins: np.ndarray, **attrs: Any) -> tuple[np.nda
     place = np.minimum(place, count - 1)
     place -= values < edges[place]  # where rounding put it beside its edges
     place += (values >= edges[place + 1]) & (place + 1 < count)
+    place = place[place >= 0]  # edges of a small type wrap: what then lies before the first is lost
     return np.bincount(place, minlength=count).astype(np.int64), edges
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any
 
 from ...errors import ShapeError
@@ -12,8 +13,8 @@ Size = int | tuple[int, ...] | list[int]
 
 
 def per_axis(value: Size, count: int) -> tuple[int, ...]:
-    """A single number repeated for every spatial axis; several as they are."""
-    return (value,) * count if isinstance(value, int) else tuple(map(int, value))
+    """A single number repeated for every spatial axis; TypeError unless whole."""
+    return (value,) * count if isinstance(value, int) else tuple(map(index, value))
 
 
 class _AnyConv(HybridBlock):
