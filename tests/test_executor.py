@@ -91,3 +91,41 @@ def test_a_graph_without_inputs_runs():
     weight_only = sym.FullyConnected(sym.ones((1, 2)), num_hidden=1, no_bias=True, name="fc")
     executor = weight_only.bind(mx.cpu(), {"fc_weight": nd.array([[1, 2]])})
     assert executor.forward()[0].asscalar() == 3
+
+
+class TestCachedOp:
+    @pytest.fixture
+    def op(self):
+        data, weight = sym.var("data"), sym.var("w")
+        dense = sym.FullyConnected(data, weight, no_bias=True, num_hidden=2, name="fc")
+        return nd.CachedOp(dense, [("static_alloc", True), ("inline_limit", 2)])
+
+    def test_takes_arrays_in_the_order_of_the_inputs(self, op):
+        x, weight = nd.array([[1, 2, 3]]), nd.array([[1, 0, 0], [0, 1, 1]])
+        assert op(x, weight).asnumpy().tolist() == [[1, 5]]
+        weight[0] = 2  # in place
+        assert op(x, weight).asnumpy().tolist() == [[12, 5]]
+        assert op(x, weight * 10).asnumpy().tolist() == [[120, 50]]  # another array
+        assert op(x * 2, weight).asnumpy().tolist() == [[24, 10]]
+        out = nd.zeros((1, 2))
+        assert op(x, weight, out=out) is out and out.asnumpy().tolist() == [[12, 5]]
+
+    def test_several_outputs_are_a_list(self):
+        x = sym.var("x")
+        found = nd.CachedOp(sym.Group([x * 2, x + 1]))(nd.ones((2,)))
+        assert [array.asnumpy().tolist() for array in found] == [[2, 2], [2, 2]]
+
+    def test_mistakes(self, op):
+        x, weight = nd.ones((1, 3)), nd.ones((2, 4))
+        with pytest.raises(mx.MXNetError, match="takes 2 arrays, got 1"):
+            op(x)
+        with pytest.raises(mx.MXNetError, match="inferred shape"):
+            op(x, weight)
+        with pytest.raises(TypeError, match="unexpected keyword"):
+            op(x, weight, ctx=mx.cpu())
+        with pytest.raises(mx.MXNetError, match="Cannot find argument 'fast'"):
+            nd.CachedOp(sym.var("x"), [("fast", True)])
+        with pytest.raises(mx.MXNetError, match="static_alloc must be True"):
+            nd.CachedOp(sym.var("x"), [("static_shape", True)])
+        with pytest.raises(mx.MXNetError, match="no variables"):
+            nd.CachedOp(sym.zeros((1,)))

@@ -18,8 +18,9 @@ import pytest
 
 import hybridjit as mx
 from hybridjit import autograd, nd
-from hybridjit.errors import AttributeValueError, DTypeError, ShapeError
+from hybridjit.errors import AttributeValueError, DTypeError, ModelFormatError, ShapeError
 from hybridjit.nd.storage import WRITES
+from pickled_by_mxnet import unpickled
 
 RECORDED = json.loads((Path(__file__).parent / "fixtures" / "array_code.json").read_text("utf-8"))
 EXCEPTIONS = {
@@ -221,6 +222,15 @@ def test_pickle_and_copies():
     deep = copy.deepcopy(array)
     deep[:] = 0
     assert array.asnumpy().sum() == 10
+
+
+def test_arrays_that_mxnet_pickled():
+    found = unpickled()
+    assert found["a"].asnumpy().tolist() == [[1, 2.5]] and found["a"].dtype == np.float32
+    assert found["b"][0].asnumpy().tolist() == [0, 1, 2] and found["b"][0].dtype == np.int64
+    assert (found["a"] + 1).asnumpy().tolist() == [[2, 3.5]]
+    with pytest.raises(ModelFormatError, match="3 are left"):
+        nd.zeros((1,)).__setstate__({"handle": bytearray(b"abc")})
 
 
 def test_hash_is_identity():

@@ -20,6 +20,7 @@ from hybridjit import init, nd, sym
 from hybridjit.errors import AttributeValueError, DTypeError, NotImplementedForSymbol, ShapeError
 from hybridjit.ir.node import topological
 from hybridjit.name import NameManager, Prefix
+from pickled_by_mxnet import unpickled
 
 RECORDED = json.loads(
     (Path(__file__).parent / "fixtures" / "symbol_expressions.json").read_text("utf-8")
@@ -620,3 +621,28 @@ def test_tracing_warns_of_nothing(dense):
         warnings.simplefilter("error")
         dense.infer_shape(x=(2, 4))
         sym.Group([dense, dense + 1]).list_attr()
+
+
+def test_a_symbol_that_mxnet_pickled():
+    found = unpickled()["s"]
+    assert found.list_arguments() == ["d"]
+    assert found.infer_shape()[1] == [(2,)]
+    assert found.eval(d=nd.array([1, 2]))[0].asnumpy().tolist() == [2, 4]
+
+
+def test_attributes_set_afterwards():
+    x = sym.var("x")
+    pair = sym.split(x, num_outputs=2, name="pair")
+    double = pair[1] * 2
+    pair[0]._set_attr(__note__="1", lr_mult="3")
+    assert double.attr_dict()["pair"] == {
+        "num_outputs": "2", "__note__": "1", "__lr_mult__": "3", "lr_mult": "3",
+    }  # fmt: skip
+    assert sym.load_json(double.tojson()).attr_dict() == double.attr_dict()
+    with pytest.raises(ValueError, match="string"):
+        x._set_attr(lr_mult=3)
+    with pytest.raises(mx.MXNetError, match="non-grouped"):
+        sym.Group([x, double])._set_attr(note="1")
+    with pytest.raises(mx.MXNetError, match="num_outputs says what the operator computes"):
+        pair._set_attr(num_outputs="3")
+    assert pair.list_attr()["num_outputs"] == "2"

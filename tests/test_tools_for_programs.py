@@ -1,5 +1,7 @@
 """What programs import besides nets: viz, test_utils, util, base, runtime, registry, context."""
 
+import os
+import re
 import sys
 import types
 
@@ -202,3 +204,23 @@ def test_registries_make_instances_from_configurations():
     assert mx.registry.get_registry(Base) == {"special": Special, "other": Special}
     with pytest.raises(AssertionError, match="already an instance"):
         create(Special(), size=2)
+
+
+def test_the_engine_remembers_its_bulk_size():
+    before = mx.engine.set_bulk_size(7)
+    with mx.engine.bulk(3):
+        assert mx.engine.set_bulk_size(4) == 3
+    assert mx.engine.set_bulk_size(before) == 7
+    with pytest.raises(TypeError):
+        mx.engine.set_bulk_size("many")
+
+
+def test_loggers(tmp_path):
+    path = tmp_path / "lines"
+    logger = mx.log.get_logger("of_a_test", filename=str(path), level=mx.log.INFO)
+    assert mx.log.get_logger("of_a_test") is logger and len(logger.handlers) == 1
+    logger.info("read %d", 3)
+    logger.debug("not this")
+    logger.handlers[0].close()
+    place = rf"I\d{{4}} \d\d:\d\d:\d\d {os.getpid()} .*{__name__}.py:test_loggers:\d+\]"
+    assert re.fullmatch(rf"{place} read 3\n", path.read_text())

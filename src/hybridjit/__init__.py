@@ -12,10 +12,12 @@ from . import (
     base,
     context,
     contrib,
+    engine,
     gluon,
     image,
     initializer,
     io,
+    log,
     metric,
     mod,
     model,
@@ -23,6 +25,7 @@ from . import (
     nd,
     random,
     registry,
+    rnn,
     runtime,
     sym,
     test_utils,
@@ -30,6 +33,7 @@ from . import (
     visualization,
 )
 from .attribute import AttrScope
+from .cached_op import CachedOp
 from .compat import install_as_mxnet
 from .compat.absent import explain_absent
 from .compat.elsewhere import place_elsewhere
@@ -38,9 +42,10 @@ from .config import override
 from .context import Context, cpu, cpu_pinned, current_context, gpu, num_gpus
 from .errors import MXNetError
 from .executor import bind, evaluate, simple_bind
-from .io import nd_files, symbol_files
+from .io import nd_files, params, symbol_files
 from .loading import load
 from .nd import NDArray
+from .nd.upper import UPPER as ARRAYS
 from .runtime.memory import memory_stats
 from .runtime.threads import get_num_threads, set_num_threads, threads
 from .sym import Symbol
@@ -73,6 +78,8 @@ for _alias, _module in _ALIASES.items():
 
 # What lies below the file formats gets them here: imports point down only.
 nd.save, nd.load, nd.load_frombuffer = nd_files.save, nd_files.load, nd_files.load_frombuffer
+ARRAYS.read_record = params.read_record
+nd.CachedOp = nd.op.CachedOp = CachedOp  # type: ignore[attr-defined]
 UPPER.to_json, UPPER.load_json = symbol_files.to_json, symbol_files.load_json
 UPPER.save, UPPER.load = symbol_files.save, symbol_files.load
 UPPER.bind, UPPER.simple_bind, UPPER.evaluate = bind, simple_bind, evaluate
@@ -95,6 +102,7 @@ __all__ = [
     "cpu",
     "cpu_pinned",
     "current_context",
+    "engine",
     "get_num_threads",
     "gluon",
     "gpu",
@@ -105,6 +113,7 @@ __all__ = [
     "io",
     "install_as_mxnet",
     "load",
+    "log",
     "memory_stats",
     "metric",
     "mod",
@@ -119,6 +128,7 @@ __all__ = [
     "threads",
     "random",
     "registry",
+    "rnn",
     "runtime",
     "sym",
     "symbol",

@@ -48,7 +48,7 @@ class Executor:
         self._graph = CachedGraph(
             symbol.outputs,
             self._inputs,
-            {n: _holding(n, a) for n, a in self._arrays.items() if n in learned},
+            {n: holding(n, a) for n, a in self._arrays.items() if n in learned},
             {},
             "executor",
         )
@@ -240,7 +240,7 @@ def types_of(arrays: Mapping[str, NDArray]) -> dict[str, TensorType]:
     return {name: type_of(values._data) for name, values in arrays.items()}
 
 
-def _holding(name: str, values: NDArray) -> Parameter:
+def holding(name: str, values: NDArray) -> Parameter:
     """A parameter that is this very array."""
     param = Parameter(name, "null", values.shape, values.dtype)
     param.hold([values])

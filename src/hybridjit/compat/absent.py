@@ -19,8 +19,10 @@ _NUMPY = (
 _ENGINE = (
     "concerns CUDA or MXNet's own engine and build, which hybridjit does not have: leave it out"
 )
-_PROFILER = "measures MXNet's engine: use the command `hybridjit profile`, or HYBRIDJIT_TIMING=1"
-_CELLS = "is of MXNet's older interface for recurrent networks: use gluon.rnn"
+_CELLS = (
+    "is of MXNet's older interface for recurrent networks, of which hybridjit has the dense cells: "
+    "use gluon.contrib.rnn"
+)
 _TRAINS = "is a step of training, and hybridjit does inference only: train with MXNet"
 _INTEGER = "is of int8 networks, which hybridjit does not run: use the float32 network"
 _ONNX = "converts from or to ONNX, which hybridjit does not: use MXNet for that"
@@ -34,6 +36,15 @@ _TEXT = "loads texts or word vectors, which hybridjit does not: load them with N
 _ROTATES = "turns pictures, which hybridjit does not: turn them with OpenCV or Pillow"
 _RANDOM = "augments pictures for training, and hybridjit does inference only"
 _DECODES = "is not there: use mx.image.imdecode"
+_LIBRARY = "calls MXNet's C library, which is not there: use the functions of nd, sym and gluon"
+_DATASETS = (
+    "fetches a data set, and hybridjit fetches nothing: read its files with "
+    "gluon.data.vision.MNIST and its kin"
+)
+_TESTS = "is a tool of MXNet's own tests: write it in the test that needs it"
+_PYTHON_MODULES = (
+    "computes in Python what no network does, for training: call your function after the network"
+)
 _OTHER = (
     "is not among hybridjit's operators: compute it outside of the network, or register the "
     "operator as hybridjit's README says"
@@ -45,11 +56,21 @@ ABSENT: list[tuple[list[str], list[str], str]] = [
     ([""], ["np", "npx", "numpy", "numpy_extension", "np_*", "numpy_*", "use_np*"], _NUMPY),
     ([""], ["set_np", "set_np_shape", "reset_np", "np_array", "np_shape"], _NUMPY),
     (["nd", "sym"], ["np", "npx", "numpy", "numpy_extension"], _NUMPY),
-    ([""], ["engine", "library", "libinfo", "rtc", "th", "torch", "tvmop"], _ENGINE),
-    ([""], ["profiler"], _PROFILER),
-    ([""], ["rnn"], _CELLS),
+    ([""], ["library", "libinfo", "rtc", "th", "torch", "tvmop"], _ENGINE),
+    (["rnn", "rnn.rnn_cell"], ["BaseConvRNNCell", "Conv*Cell"], _CELLS),
     (["", "contrib"], ["onnx"], _ONNX),
     ([""], ["executor_manager"], _TRAINS),
+    ([""], ["api", "error", "*_doc", "notebook"], _ENGINE),
+    (["base", "nd.ndarray", "sym.symbol"], ["check_call", "c_*", "*Handle"], _LIBRARY),
+    (["base"], ["ctypes2*", "register_error", "get_last_ffi_error", "mx_*int*"], _LIBRARY),
+    (["mod"], ["Python*Module", "python_module", "executor_group"], _PYTHON_MODULES),
+    (["model"], ["DataParallelExecutorManager", "get_updater"], _TRAINS),
+    (["metric"], ["Caffe", "Torch"], _TRAINS),
+    (["sym.contrib"], ["rand_zipfian"], _TRAINS),
+    (["test_utils"], ["get_mnist*", "get_cifar10", "get_*_data", "download_model"], _DATASETS),
+    (["test_utils"], ["create_sparse_array*", "rand_sparse_*", "shuffle_csr_*"], _SPARSE),
+    (["test_utils"], ["check_speed", "compare_*", "*_check", "verify_generator"], _TESTS),
+    (["test_utils"], ["numeric_grad", "gen_buckets_*", "new_*_matrix_*", "DummyIter"], _TESTS),
     (["nd", "nd.op", "nd.contrib", "nd.sparse"], ["*_update", "*_update_phase?"], _TRAINS),
     (["sym", "sym.op", "sym.contrib", "sym.sparse"], ["*_update", "*_update_phase?"], _TRAINS),
     (["nd", "nd.op", "sym", "sym.op"], ["multi_*", "reset_arrays"], _TRAINS),
@@ -62,7 +83,8 @@ ABSENT: list[tuple[list[str], list[str], str]] = [
     (["nd.image", "sym.image"], ["random_*", "adjust_lighting"], _RANDOM),
     (["nd", "nd.op", "sym", "sym.op"], ["cast_storage"], _SPARSE),
     (["nd.sparse", "sym.sparse"], ["cast_storage", "retain"], _SPARSE),
-    (["nd.sparse"], ["*NDArray", "csr_matrix", "row_sparse_array"], _SPARSE),
+    (["nd.sparse"], ["*SparseNDArray", "CSRNDArray", "csr_matrix", "row_sparse_array"], _SPARSE),
+    (["nd.sparse"], ["array", "empty", "zeros"], _SPARSE),
     (["nd.contrib", "sym.contrib"], ["dgl_*", "edge_id", "getnnz"], _GRAPHS),
     (["contrib"], ["text"], _TEXT),
     (["gluon.contrib"], ["data"], _TEXT),

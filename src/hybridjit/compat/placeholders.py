@@ -34,6 +34,10 @@ _AUGMENTS = (
 )
 _WORKERS = "runs worker processes, and hybridjit's DataLoader makes batches in the calling thread"
 _AMP = "converts networks to mixed precision, which hybridjit does not: use the float32 network"
+_PROFILES = (
+    "measures MXNet's engine, which hybridjit does not have: use the command `hybridjit profile`, "
+    "or hybridjit.profiling.profile(net, x)"
+)
 _OPTIMIZERS = [
     *("AdaDelta", "AdaGrad", "Adam", "Adamax", "DCASGD", "FTML", "Ftrl", "LAMB", "LARS", "LBSGD"),
     *("NAG", "Nadam", "Optimizer", "RMSProp", "SGD", "SGLD", "Signum", "Updater", "ccSGD"),
@@ -72,6 +76,12 @@ _RECORD_NAMES = [
     *("IRHeader", "MXIndexedRecordIO", "MXRecordIO", "pack", "pack_img", "unpack", "unpack_img"),
 ]
 
+_PROFILER_NAMES = [
+    *("Counter", "Domain", "Event", "Frame", "Marker", "Task", "dump", "dump_profile", "dumps"),
+    *("pause", "profiler_set_config", "profiler_set_state", "resume", "set_config"),
+    *("set_kvstore_handle", "set_state"),
+]
+
 # Module path below the package: names, and why they cannot be used. A module that is not
 # hybridjit's own is made.
 PLACEHOLDERS: dict[str, tuple[list[str], str]] = {
@@ -94,9 +104,10 @@ PLACEHOLDERS: dict[str, tuple[list[str], str]] = {
     "lr_scheduler": (_SCHEDULERS, _TRAINS),
     "mon": (["Monitor"], _TRAINS),
     "monitor": (["Monitor"], _TRAINS),
-    "operator": (["CustomOp", "CustomOpProp"], _CUSTOM),
+    "operator": (["CustomOp", "CustomOpProp", "NDArrayOp", "NumpyOp", "PythonOp"], _CUSTOM),
     "optimizer": (_OPTIMIZERS, _TRAINS),
     "optimizer.optimizer": (_OPTIMIZERS, _TRAINS),
+    "profiler": (_PROFILER_NAMES, _PROFILES),
     "recordio": (_RECORD_NAMES, _RECORDS),
 }
 

@@ -56,6 +56,11 @@ def loads(data: bytes | bytearray | memoryview) -> Arrays:
     return _read_container(_Reader(io.BytesIO(data), "buffer"))
 
 
+def read_record(data: bytes | bytearray | memoryview) -> np.ndarray:
+    """One array without the container, as MXNet puts it into pickles. Raises ModelFormatError."""
+    return _read_record(_Reader(io.BytesIO(data), "buffer"))
+
+
 def save(path: Path, arrays: Mapping[str, np.ndarray] | Sequence[np.ndarray]) -> None:
     """Write arrays as MXNet 1.9.1 does, byte for byte; the old file is replaced only when done.
 

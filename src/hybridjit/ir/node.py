@@ -70,6 +70,20 @@ def variable(name: str, text: Mapping[str, str] | None = None, source: str = "")
     return Node(None, name, dict(text or {}), (), {}, source)
 
 
+def annotate(node: Node, text: Mapping[str, str]) -> None:
+    """Give ``node`` further attributes that its operator does not read, wherever it is held.
+
+    The one change that a node undergoes. Raises MXNetError for an attribute of the operator.
+    """
+    own = {attr.name for attr in node.op.attrs} if node.op else set()
+    if taken := sorted(own & text.keys()):
+        raise MXNetError(
+            f"{node.describe()}: {', '.join(taken)} says what the operator computes, which does "
+            "not change once the node is made; make another one"
+        )
+    object.__setattr__(node, "text", {**node.text, **text})
+
+
 def apply(
     op: OpDef, name: str, inputs: Iterable[Output], text: Mapping[str, str], source: str = ""
 ) -> Node:

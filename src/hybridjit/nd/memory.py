@@ -20,6 +20,7 @@ from ..types import CODE_OF_DTYPE, shape_text
 from .indexing import is_basic, normal_key
 from .lending import Loan, give_back
 from .storage import Storage
+from .upper import UPPER
 
 Self = TypeVar("Self", bound="DenseArray")
 
@@ -155,6 +156,13 @@ class DenseArray:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (type(self), self._data, self._ctx.device_type, self._ctx.device_id)
+
+    def __setstate__(self, state: dict[str, bytearray]) -> None:
+        """What an MXNet that pickled this array says of it: a record of its array files.
+
+        Raises ModelFormatError when it is not one.
+        """
+        self.__init__(UPPER.read_record(state["handle"]))  # type: ignore[misc]
 
     def __deepcopy__(self: Self, memo: Any) -> Self:
         return self.copy()

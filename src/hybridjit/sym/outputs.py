@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NoReturn, TypeVar
 
 from ..errors import MXNetError
-from ..ir.node import Node, Output, topological
+from ..ir.node import Node, Output, annotate, topological
 from .compose import HIDDEN_KEYS
 
 Self = TypeVar("Self", bound="Outputs")
@@ -24,8 +24,9 @@ class Outputs:
     __slots__ = ("outputs", "__weakref__")
     __array_priority__ = 1000.0  # NumPy scalars on the left leave the operation to us
 
-    def __init__(self, outputs: Iterable[Output]) -> None:
-        self.outputs = tuple(outputs)
+    def __init__(self, outputs: Iterable[Output] | None) -> None:
+        """None: of nothing yet, which is how pickles begin that MXNet wrote."""
+        self.outputs = () if outputs is None else tuple(outputs)
 
     @property
     def name(self) -> str | None:
@@ -129,6 +130,19 @@ class Outputs:
         if recursive:
             raise DeprecationWarning("list_attr with recursive=True: use attr_dict")
         return {} if self.name is None else _shown_attrs(self.outputs[0].node)
+
+    def _set_attr(self, **kwargs: str) -> None:
+        """Give the node further attributes, wherever else it is held.
+
+        Raises ValueError for what is not text, MXNetError for a group and for an attribute of the
+        operator itself.
+        """
+        if any(not isinstance(value, str) for value in kwargs.values()):
+            raise ValueError("Set Attr only accepts string values")
+        if self.name is None:
+            raise MXNetError("Symbol.SetAttrs only works for non-grouped symbol")
+        hidden = {f"__{k}__" if k in HIDDEN_KEYS else k: v for k, v in kwargs.items()}
+        annotate(self.outputs[0].node, hidden)
 
     def attr_dict(self) -> dict[str, dict[str, str]]:
         """The attributes of every node that has any, by name."""

@@ -43,6 +43,10 @@ class Symbol(Outputs):
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (UPPER.to_json(self, False),)
 
+    def __setstate__(self, state: dict[str, str]) -> None:
+        """What an MXNet that pickled this symbol says of it: its graph as JSON."""
+        self.outputs = UPPER.load_json(state["handle"]).outputs
+
     # Types and values
 
     def infer_shape(self, *args: Any, **kwargs: Any) -> Any:

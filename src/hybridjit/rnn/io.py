@@ -1,0 +1,149 @@
+"""Sentences for networks of several lengths: words as numbers, and batches by length.
+
+In: lists of words, or of numbers. Out: numbers with their vocabulary; batches whose label is the
+data one step later.
+"""
+
+from __future__ import annotations
+
+import bisect
+import random
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import nd
+from ..io import DataBatch, DataDesc, DataIter
+from ..nd import NDArray
+
+Sentences = Sequence[Sequence[Any]]
+
+
+def encode_sentences(
+    sentences: Sentences,
+    vocab: dict[Hashable, int] | None = None,
+    invalid_label: int = -1,
+    invalid_key: Hashable = "\n",
+    start_label: int = 0,
+    unknown_token: Hashable | None = None,
+) -> tuple[list[list[int]], dict[Hashable, int]]:
+    """The sentences as numbers, and the vocabulary.
+
+    Without ``vocab`` one is made, from ``start_label`` on and without ``invalid_label``. A word
+    that a given one lacks counts as ``unknown_token``; AssertionError when there is none.
+    """
+    is_new = vocab is None
+    known = {invalid_key: invalid_label} if vocab is None else vocab
+    following = start_label
+    coded = []
+    for sentence in sentences:
+        numbers = []
+        for word in sentence:
+            if word not in known and not (is_new and unknown_token is None):
+                assert unknown_token is not None, f"Unknown token {word}"
+                word = unknown_token
+            if word not in known:
+                following += following == invalid_label
+                known[word] = following
+                following += 1
+            numbers.append(known[word])
+        coded.append(numbers)
+    return coded, known
+
+
+class BucketSentenceIter(DataIter):
+    """Batches of sentences of about one length, for a BucketingModule.
+
+    A sentence goes into the shortest bucket that holds it, filled up with ``invalid_label``;
+    longer ones are left out. Only whole batches are given, in another order after each ``reset``.
+    ``buckets`` are by default the lengths of which there is a batch.
+    """
+
+    def __init__(
+        self,
+        sentences: Sentences,
+        batch_size: int,
+        buckets: Sequence[int] | None = None,
+        invalid_label: int = -1,
+        data_name: str = "data",
+        label_name: str = "softmax_label",
+        dtype: Any = "float32",
+        layout: str = "NT",
+    ) -> None:
+        super().__init__(batch_size)
+        if layout.find("N") not in (0, 1) or layout.find("T") not in (0, 1):
+            raise ValueError(
+                f"Invalid layout {layout}: Must by NT (batch major) or TN (time major)"
+            )
+        counts = np.bincount([len(sentence) for sentence in sentences])
+        common = [length for length, count in enumerate(counts) if count >= batch_size]
+        self.buckets = sorted(common if buckets is None else buckets)
+        self.default_bucket_key = max(self.buckets)
+        self.batch_size = batch_size
+        self.invalid_label = invalid_label
+        self.data_name = data_name
+        self.label_name = label_name
+        self.dtype = dtype
+        self.layout = layout
+        self.major_axis = layout.find("N")
+        self.data = self._by_bucket(sentences)
+        self.provide_data = [self._described(data_name, self.default_bucket_key)]  # type: ignore[misc]
+        self.provide_label = [self._described(label_name, self.default_bucket_key)]  # type: ignore[misc]
+        self.idx = [
+            (bucket, start)
+            for bucket, rows in enumerate(self.data)
+            for start in range(0, len(rows) - batch_size + 1, batch_size)
+        ]
+        self.reset()
+
+    def _by_bucket(self, sentences: Sentences) -> list[np.ndarray]:
+        """For each bucket its sentences as rows."""
+        rows: list[list[np.ndarray]] = [[] for _ in self.buckets]
+        left_out = 0
+        for sentence in sentences:
+            bucket = bisect.bisect_left(self.buckets, len(sentence))
+            if bucket == len(self.buckets):
+                left_out += 1
+                continue
+            row = np.full(self.buckets[bucket], self.invalid_label, self.dtype)
+            row[: len(sentence)] = sentence
+            rows[bucket].append(row)
+        print(f"WARNING: discarded {left_out} sentences longer than the largest bucket.")
+        return [np.asarray(found, self.dtype) for found in rows]
+
+    def _described(self, name: str, length: int) -> DataDesc:
+        shape = (self.batch_size, length) if self.major_axis == 0 else (length, self.batch_size)
+        return DataDesc(name, shape, layout=self.layout)
+
+    def reset(self) -> None:
+        """From the start again, in another order."""
+        self.curr_idx = 0
+        random.shuffle(self.idx)
+        self.nddata: list[NDArray] = []
+        self.ndlabel: list[NDArray] = []
+        for rows in self.data:
+            np.random.shuffle(rows)
+            label = np.full_like(rows, self.invalid_label)
+            label[:, :-1] = rows[:, 1:]
+            self.nddata.append(nd.array(rows, dtype=self.dtype))
+            self.ndlabel.append(nd.array(label, dtype=self.dtype))
+
+    def next(self) -> DataBatch:
+        if self.curr_idx == len(self.idx):
+            raise StopIteration
+        bucket, start = self.idx[self.curr_idx]
+        self.curr_idx += 1
+        place = slice(start, start + self.batch_size)
+        data, label = self.nddata[bucket][place], self.ndlabel[bucket][place]
+        if self.major_axis == 1:
+            data, label = data.T, label.T
+        key = self.buckets[bucket]
+        return DataBatch(
+            [data],
+            [label],
+            pad=0,
+            bucket_key=key,
+            provide_data=[self._described(self.data_name, key)],
+            provide_label=[self._described(self.label_name, key)],
+        )

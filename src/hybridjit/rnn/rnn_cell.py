@@ -1,0 +1,22 @@
+"""The cells under the name of MXNet's module."""
+
+from .base import BaseRNNCell, RNNParams
+from .cells import GRUCell, LSTMCell, RNNCell
+from .composed_cells import BidirectionalCell, DropoutCell, SequentialRNNCell
+from .fused_cell import FusedRNNCell
+from .modifier_cells import ModifierCell, ResidualCell, ZoneoutCell
+
+__all__ = [
+    "BaseRNNCell",
+    "BidirectionalCell",
+    "DropoutCell",
+    "FusedRNNCell",
+    "GRUCell",
+    "LSTMCell",
+    "ModifierCell",
+    "RNNCell",
+    "RNNParams",
+    "ResidualCell",
+    "SequentialRNNCell",
+    "ZoneoutCell",
+]
