@@ -97,6 +97,7 @@ FOUND: dict[str, tuple[Callable[[], object], type[BaseException], str]] = {
     "nowhere to scatter": (
         lambda: nd.scatter_nd(nd.ones((3,)), nd.ones((0, 3)), shape=()), ShapeError, "axes"),
     "no groups": (lambda: nn.Conv2D(4, 3, groups=0), ValueError, "groups"),
+    "no bend": (lambda: gluon.loss.HuberLoss(rho=0), ValueError, "divides by rho"),
     "no slices": (lambda: gluon.utils.split_data(ONES, 0), ValueError, "num_slice"),
     "a file by number": (lambda: gluon.utils.check_sha1(True, "0"), TypeError, "file's name"),
     "a shape of text": (

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .config import config
-from .errors import DTypeError, ShapeError
+from .errors import DTypeError, MXNetError, ShapeError
 from .forks import Rank, held_at_fork
 from .ir.graph import Graph, from_symbol
 from .ir.node import Output
@@ -156,10 +156,16 @@ def _time_row(name: str, text: str, seconds: float) -> str:
 
 
 def write_stage(folder: Path, number: int, stage: str, text: str) -> Path:
-    """Write ``NN-stage.txt`` in ``folder``, which is made; returns the file."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write ``NN-stage.txt`` in ``folder``, which is made; returns the file.
+
+    Raises MXNetError where that cannot be done.
+    """
     file = folder / f"{number:02}-{stage}.txt"
-    file.write_text(text + "\n", encoding="utf-8")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise MXNetError(f"{file} cannot be written: {error.strerror or error}") from None
     return file
 
 

@@ -255,12 +255,14 @@ class CTCLoss(Loss):
 
 
 class HuberLoss(Loss):
-    """Quadratic up to a distance of ``rho``, linear beyond."""
+    """Quadratic up to a distance of ``rho``, linear beyond. Raises ValueError for rho = 0."""
 
     def __init__(
         self, rho: float = 1, weight: float | None = None, batch_axis: int = 0, **kwargs: Any
     ) -> None:
         super().__init__(weight, batch_axis, **kwargs)
+        if rho == 0:
+            raise ValueError("HuberLoss divides by rho, got 0: L1Loss is what it tends to")
         self._rho = rho
 
     def hybrid_forward(  # type: ignore[override]

@@ -15,7 +15,7 @@ from ..context import Context
 from ..errors import ModelFormatError
 from ..io import params as params_file
 from ..io import symbol_json
-from ..io.atomic import system_errors, write_atomically
+from ..io.atomic import system_errors, together, write_atomically
 from ..sym import Symbol
 from .parameter import Parameter, ParameterDict
 from .parameter.collection import brief_names, named_arrays
@@ -112,16 +112,18 @@ def export_graph(
         if name in params
     }
     names = f"{path}-symbol.json", f"{path}-{epoch:04d}.params"
-    symbol_json.save(names[0], symbol.outputs, remove_amp_cast)
-    params_file.save(names[1], arrays)
+    with together():
+        symbol_json.save(names[0], symbol.outputs, remove_amp_cast)
+        params_file.save(names[1], arrays)
     return names
 
 
 def save_model(block: Block, prefix: str) -> None:
     """``<prefix>-model.json``: names, children and which of them are hybridized; and the values."""
     text = json.dumps({block.name: _structure(block)})
-    save_parameters(block, f"{prefix}-model.params", False)
-    write_atomically(f"{prefix}-model.json", [text.encode()])
+    with together():
+        save_parameters(block, f"{prefix}-model.params", False)
+        write_atomically(f"{prefix}-model.json", [text.encode()])
 
 
 def load_model(block: Block, prefix: str) -> None:

@@ -7,18 +7,44 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 
 from ..errors import MXNetError
 
 Path = str | os.PathLike[str]
 
+# The whole files that wait for those that belong to them: (temporary, target).
+_WAITING: ContextVar[list[tuple[str, str]] | None] = ContextVar("_WAITING", default=None)
+
+
+@contextmanager
+def together() -> Iterator[None]:
+    """Files that are written inside take their places at the end: all, or none if one fails.
+
+    A graph and its parameters are such files. Raises MXNetError with the system's reason.
+    """
+    files: list[tuple[str, str]] = []
+    token = _WAITING.set(files)
+    try:
+        yield
+        while files:
+            with system_errors(files[0][1]):
+                os.replace(*files[0])
+            files.pop(0)
+    finally:
+        _WAITING.reset(token)
+        for temporary, _ in files:
+            with suppress(OSError):
+                os.unlink(temporary)
+
 
 def write_atomically(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
     """Write ``pieces`` to a temporary file in the same folder, flush it to disk, rename it.
 
-    A failure (a full disk, say) leaves the old file whole and no temporary one. A path that is
-    not a regular file (a pipe, ``/dev/stdout``) is written as it stands.
+    Inside :func:`together` the renaming waits. A failure (a full disk, say) leaves the old file
+    whole and no temporary one. A path that is not a regular file (a pipe, ``/dev/stdout``) is
+    written as it stands.
     Raises MXNetError with the system's reason.
     """
     with system_errors(path):
@@ -41,9 +67,14 @@ def _replace(target: str, pieces: Iterable[bytes | memoryview]) -> None:
             out.flush()
             os.fsync(out.fileno())
         os.chmod(temporary, mode)
-        os.replace(temporary, target)
+        waiting = _WAITING.get()
+        if waiting is not None:
+            waiting.append((temporary, target))
+        else:
+            os.replace(temporary, target)
     except BaseException:
-        os.unlink(temporary)
+        with suppress(OSError):
+            os.unlink(temporary)
         raise
 
 

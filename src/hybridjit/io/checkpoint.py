@@ -12,6 +12,7 @@ from ..errors import ModelFormatError
 from ..nd.ndarray import NDArray
 from ..sym.symbol import Symbol
 from . import nd_files, symbol_files
+from .atomic import together
 
 Arrays = dict[str, NDArray]
 
@@ -55,12 +56,16 @@ def save_checkpoint(
     aux_params: Mapping[str, NDArray],
     remove_amp_cast: bool = True,
 ) -> None:
-    """Write both files; only the arrays when ``symbol`` is None. Raises MXNetError."""
-    if symbol is not None:
-        symbol_files.save(symbol, f"{prefix}-symbol.json", remove_amp_cast)
+    """Write both files or, if one cannot be written, none; only the arrays when ``symbol`` is None.
+
+    Raises MXNetError.
+    """
     named = {f"arg:{name}": array for name, array in arg_params.items()}
     named.update((f"aux:{name}", array) for name, array in aux_params.items())
-    nd_files.save(_params_path(prefix, epoch), named)
+    with together():
+        if symbol is not None:
+            symbol_files.save(symbol, f"{prefix}-symbol.json", remove_amp_cast)
+        nd_files.save(_params_path(prefix, epoch), named)
 
 
 def _params_path(prefix: str, epoch: int) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 from .. import nd, sym
 from ..initializer import Uniform
 from ..io import DataDesc, checkpoint, nd_files
+from ..io.atomic import together
 from ..name import NameManager
 from ..nd import NDArray
 from .base_module import Arrays, BaseModule, Shapes
@@ -154,11 +155,12 @@ class BucketingModule(BaseModule):
 
     def save_checkpoint(self, prefix: str, epoch: int, remove_amp_cast: bool = False) -> None:
         """Write the parameters, a symbol file per bucket, and the list of buckets (numbers)."""
-        self.save_params(f"{prefix}-{epoch:04d}.params")
-        for key in self._buckets:
-            self._generated(key)[0].save(f"{prefix}-{key}-symbol.json", remove_amp_cast)
         keys = nd.array(list(self._buckets), dtype=np.int32)
-        nd_files.save(f"{prefix}.buckets", keys)
+        with together():
+            self.save_params(f"{prefix}-{epoch:04d}.params")
+            for key in self._buckets:
+                self._generated(key)[0].save(f"{prefix}-{key}-symbol.json", remove_amp_cast)
+            nd_files.save(f"{prefix}.buckets", keys)
 
     @staticmethod
     def load(

@@ -1,0 +1,87 @@
+"""The line on a terminal that says how far a long compilation is."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import os
+import sys
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from compiling import call, compiled, var
+from hybridjit.codegen import progress
+from hybridjit.config import override
+
+SIZES = itertools.count(3)
+
+
+def compile_something() -> None:
+    """Two kernels that nobody has made yet."""
+    size = next(SIZES)
+    arrays = {"x": np.ones((3, 1009), np.float32), "w": np.ones((size, 1009), np.float32)}
+    dense = call("FullyConnected", var("x"), var("w"), num_hidden=size, no_bias=True)
+    with override(cache_dir="off"):
+        compiled([call("softmax", dense)], arrays)
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """A function that runs another with standard error on a terminal: what came there."""
+    if not hasattr(os, "openpty"):
+        pytest.skip("this system has no pseudo terminals")
+
+    def shown(work: Callable[[], object]) -> str:
+        there, here = os.openpty()
+        with open(here, "w") as stream:
+            monkeypatch.setattr(sys, "stderr", stream)  # not before: pytest sets it for each phase
+            work()
+            stream.write("end")
+            stream.flush()
+            text = b""
+            while not text.endswith(b"end"):
+                text += os.read(there, 65536)
+        os.close(there)
+        return text.decode().removesuffix("end")
+
+    return shown
+
+
+def test_a_long_compilation_says_how_far_it_is(terminal, monkeypatch):
+    monkeypatch.setattr(progress, "_LONG", 0.0)
+    text = terminal(compile_something)
+    assert "hybridjit: compiling graph, kernel 1 of 2" in text
+    assert "kernel 2 of 2" in text and "\n" not in text
+    assert text.endswith("\r\x1b[K")  # the line is taken back
+
+
+def test_a_short_one_says_nothing(terminal):
+    assert progress._LONG == 2.0
+    assert terminal(compile_something) == ""
+
+
+def test_a_file_gets_no_line(monkeypatch):
+    monkeypatch.setattr(progress, "_LONG", 0.0)
+    for stream in (io.StringIO(), None):
+        monkeypatch.setattr(sys, "stderr", stream)
+        compile_something()
+        assert stream is None or stream.getvalue() == ""
+
+
+def test_a_line_is_taken_back_when_the_compilation_is_interrupted(terminal, monkeypatch):
+    monkeypatch.setattr(progress, "_LONG", 0.0)
+    step = progress.Progress.step
+
+    def interrupted(self: progress.Progress) -> None:
+        step(self)
+        raise KeyboardInterrupt
+
+    def work() -> None:
+        with pytest.raises(KeyboardInterrupt):
+            compile_something()
+
+    monkeypatch.setattr(progress.Progress, "step", interrupted)
+    text = terminal(work)
+    assert "kernel 1 of 2" in text and text.endswith("\r\x1b[K")
