@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+import numpy as np
 
 from ..config import config
 from ..forks import Rank, held_at_fork
@@ -13,9 +16,12 @@ from ..ir.plan import Plan
 from ..target import Target
 from .call import Call, Packed, Setting
 from .choose import choose
+from .emit_packing import PACKERS, emit_packers
 from .fetch import JournalLike, Wanted, fetch_objects
 from .jit import LOCK, Library, assembly, find_target, load_driver, optimised_text
 from .module import emit_driver, emit_kernel, kernel_name
+from .native_packing import NativePacking
+from .packing import Packing, pack
 from .spec import KernelSpec
 
 
@@ -30,20 +36,27 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Code:
-    """What a plan needs to run: per step its calls, the kernels, and the driver's functions."""
+    """What a plan needs to run: per step its calls, the kernels, and the driver's functions.
+
+    ``pack(packing, weights, out)`` packs its weights.
+    """
 
     target: Target
     calls: tuple[tuple[Call, ...], ...]
     kernels: dict[KernelSpec, Kernel]
     driver: Any
+    pack: Callable[[Packing, np.ndarray, np.ndarray], None]
 
 
+# Bytes of parameters that machine code packs: NumPy takes as long for less as it takes to load.
+_MANY_BYTES = 4 << 20
 _LOCK = held_at_fork(Rank.KERNELS)
 held_at_fork(Rank.LLVM, LOCK)
 _KERNELS: weakref.WeakValueDictionary[tuple[Target, KernelSpec], Kernel] = (
     weakref.WeakValueDictionary()
 )
 _DRIVERS: dict[Target, Any] = {}
+_PACKERS: dict[Target, NativePacking] = {}
 
 
 def generate_code(
@@ -66,32 +79,45 @@ def generate_code(
     journal.dump("spec", lambda: spec_text(plan, calls, target))
     specs = tuple(dict.fromkeys(call.spec for row in calls for call in row))
     _dump_code(specs, target, journal)
+    has_many = sum(value.types[0].nbytes for value in plan.graph.params) >= _MANY_BYTES
     with _LOCK:
-        kernels, driver = journal.timed(
+        kernels = journal.timed(
             "kernels",
             f"machine code for {len(specs)} kernels",
-            lambda: _loaded(specs, target, processes, journal),
+            lambda: _loaded(specs, has_many, target, processes, journal),
         )
-    return Code(target, calls, kernels, driver)
+        packs = _PACKERS[target].pack if has_many else pack
+        return Code(target, calls, kernels, _DRIVERS[target], packs)
 
 
 def _loaded(
-    specs: tuple[KernelSpec, ...], target: Target, processes: int, journal: JournalLike
-) -> tuple[dict[KernelSpec, Kernel], Any]:
-    """A kernel for each spec, and the driver. What is new shares one library: it is loaded once."""
+    specs: tuple[KernelSpec, ...],
+    packs: bool,
+    target: Target,
+    processes: int,
+    journal: JournalLike,
+) -> dict[KernelSpec, Kernel]:
+    """A kernel for each spec. What is new shares one library: it is loaded once.
+
+    With the first, the driver is loaded for good, and with the first that ``packs``, the packers.
+    """
     kernels = {s: kernel for s in specs if (kernel := _KERNELS.get((target, s))) is not None}
     new = [s for s in specs if s not in kernels]
     wanted = [Wanted(str(s), partial(emit_kernel, s, target), s.needs_passes) for s in new]
     if target not in _DRIVERS:
         wanted.append(Wanted("driver", partial(emit_driver, target)))
+    if packs and target not in _PACKERS:
+        wanted.append(Wanted(PACKERS, partial(emit_packers, target), with_passes=False))
     objects = fetch_objects(wanted, target, processes, journal)
+    if packs and target not in _PACKERS:
+        _PACKERS[target] = NativePacking(Library([objects.pop()], target), target.lanes)
     if target not in _DRIVERS:
         _DRIVERS[target] = load_driver(objects.pop(), target)
     if new:
         library = Library(objects, target)
         for spec in new:
             _KERNELS[target, spec] = kernels[spec] = Kernel(spec, library)
-    return kernels, _DRIVERS[target]
+    return kernels
 
 
 def spec_text(plan: Plan, calls: tuple[tuple[Call, ...], ...], target: Target) -> str:

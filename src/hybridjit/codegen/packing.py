@@ -276,3 +276,8 @@ Packing = (
     | RecurrentPacking
     | PhasePacking
 )
+
+
+def pack(packing: Packing, weight: np.ndarray, out: np.ndarray) -> None:
+    """Pack by NumPy."""
+    packing.pack(weight, out)

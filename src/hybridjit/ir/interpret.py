@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import MXNetError, located
 from ..ops.registry import run_ref
+from ..types import FLOAT32
 from .graph import Graph, Use, Value
 
 
@@ -46,10 +47,14 @@ def evaluate(
 
 @dataclass(frozen=True)
 class MovedRows:
-    """A value that is a variable with its elements moved about within the rows of axis 0."""
+    """A value that is a variable with its elements moved about within the rows of axis 0.
+
+    Where there is a ``factor``, each row was multiplied by one of its numbers before.
+    """
 
     variable: Value
     steps: tuple[Value, ...]  # from the variable to the value
+    factor: Use | None = None
 
     def forth(self, rows: np.ndarray) -> np.ndarray:
         """Rows of the value from those of the variable; a view where that can be."""
@@ -77,9 +82,20 @@ def moved_rows(use: Use) -> MovedRows | None:
     while value.op is not None and value.op.name in _AS_VIEWS:
         chain.append(value)
         value = value.inputs[0].value
+    factor = None
+    if value.op is not None and value.op.name == "broadcast_mul" and _scales_rows(value):
+        value, factor = value.inputs[0].value, value.inputs[1]
     if value.op is not None or not all(map(_keeps_rows, chain)):
         return None
-    return MovedRows(value, tuple(reversed(chain)))
+    return MovedRows(value, tuple(reversed(chain)), factor)
+
+
+def _scales_rows(value: Value) -> bool:
+    """Whether a product has the second operand's numbers for each row of the first."""
+    rows, numbers = value.inputs[0].type, value.inputs[1].type
+    if not rows.dims or rows != value.type or rows.dtype != FLOAT32 or numbers.dtype != FLOAT32:
+        return False
+    return numbers.dims == (rows.dims[0], *(1,) * (rows.ndim - 1))
 
 
 def _keeps_rows(value: Value) -> bool:

@@ -24,10 +24,13 @@ from .arena import address_of, aligned_empty
 from .threads import THREADS
 
 # Bytes of weights that are packed at a time: enough that starting is nothing, few enough to share
-# out, and to be copied where their order has to change first.
-_PIECE = 4 << 20
+# out, and to stay in the cache where they have to be copied first.
+_PIECE = 1 << 20
 # Bytes of a parameter that are not kept twice: where its packed form has all of its bits.
 _WORTH_LENDING = 1 << 20
+
+
+Pack = Callable[[Any, np.ndarray, np.ndarray], None]
 
 
 class PackedStore(weakref.WeakValueDictionary[Any, np.ndarray]):
@@ -47,14 +50,18 @@ class _Work:
 class Binding:
     """The parameters of one executable, packed for its kernels.
 
-    ``params`` are looked up when they are packed. Where they have a method ``lend(name, restore)``
-    it is told of a large one whose packed form has all of its bits: ``restore`` makes it again.
+    ``pack(packing, weights, out)`` packs. ``params`` are looked up when that is done. Where they
+    have a method ``lend(name, restore)`` it is told of a large one whose packed form has all of its
+    bits: ``restore`` makes it again.
     ``store`` keeps packed arrays by how they are computed, so that the executables of one net
     share them; a binding keeps those that it uses alive.
     """
 
-    def __init__(self, plan: Plan, params: Mapping[str, np.ndarray], store: PackedStore) -> None:
+    def __init__(
+        self, plan: Plan, pack: Pack, params: Mapping[str, np.ndarray], store: PackedStore
+    ) -> None:
         assert plan.graph.bind is not None
+        self._pack = pack
         self._bind: Graph = plan.graph.bind
         self._params = params
         self._recipes = [recipe(use) for use in self._bind.outputs]
@@ -98,21 +105,38 @@ class Binding:
         if argument.index is None:
             zeros = np.zeros(argument.size, argument.element)
             made = aligned_empty(packing.size(zeros), zeros.dtype)
-            return _Work(key, made, [lambda: packing.pack(zeros, made)])
+            return _Work(key, made, [lambda: self._pack(packing, zeros, made)])
         use = self._bind.outputs[argument.index]
         like = np.broadcast_to(np.zeros((), use.type.dtype), use.type.dims)
         made = aligned_empty(packing.size(like), like.dtype)
         moved = moved_rows(use) if packing.rows else None
         if moved is None:
-            whole = [lambda: packing.pack(self._evaluated(use, as_views=True), made)]
+            whole = [lambda: self._pack(packing, self._evaluated(use, as_views=True), made)]
             return _Work(key, made, whole)
-        name = moved.variable.name
-
-        def rows(first: int, last: int) -> np.ndarray:
-            return moved.forth(self._params[name][first:last])
-
-        pieces = list(_pieces(packing, like, rows, made))
+        rows = self._rows(moved)
+        pieces: list[Callable[[], None]] = [
+            partial(self._pack_some, packing, rows, some, out)
+            for some, out in _pieces(packing, like, made)
+        ]
         return _Work(key, made, pieces, self._lender(moved, packing, made))
+
+    def _rows(self, moved: MovedRows) -> Callable[[slice], np.ndarray]:
+        """Some rows of a value at a time."""
+        name = moved.variable.name
+        if moved.factor is None:
+            return lambda some: moved.forth(self._params[name][some])
+        factor = self._evaluated(moved.factor, as_views=True)
+
+        def scaled(some: slice) -> np.ndarray:
+            with np.errstate(all="ignore"):  # as the operator's reference
+                return moved.forth(self._params[name][some] * factor[some])
+
+        return scaled
+
+    def _pack_some(
+        self, packing: Any, rows: Callable[[slice], np.ndarray], some: slice, out: np.ndarray
+    ) -> None:
+        self._pack(packing, rows(some), out)
 
     def _lender(
         self, moved: MovedRows, packing: Any, made: np.ndarray
@@ -120,7 +144,7 @@ class Binding:
         """Lends the parameter that ``made`` is the packed form of; None where it has to stay."""
         lend, type_ = getattr(self._params, "lend", None), moved.variable.types[0]
         exact = getattr(packing, "can_unpack", False) and type_.dtype == made.dtype
-        if lend is None or not exact or type_.nbytes < _WORTH_LENDING:
+        if lend is None or not exact or moved.factor or type_.nbytes < _WORTH_LENDING:
             return None
         if sum(moved.variable in walk([use]) for use in self._bind.outputs) > 1:
             return None
@@ -163,23 +187,17 @@ class Binding:
         return evaluate([use], needed, arrays, as_views)[0]
 
 
-def _pieces(
-    packing: Any, like: np.ndarray, rows: Callable[[int, int], np.ndarray], made: np.ndarray
-) -> Iterator[Callable[[], None]]:
-    """Functions that each pack some rows of weights: whole blocks, which lie in their order."""
+def _pieces(packing: Any, like: np.ndarray, made: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+    """Rows of weights, and where they go: whole blocks, which lie in their order."""
     count = like.shape[0]
     row_bytes = max(1, made.nbytes // max(1, count))
     step = max(1, _PIECE // row_bytes // packing.rows) * packing.rows
     position = 0
     for first in range(0, count, step):
-        size = packing.size(like[first : first + step])
-        out = made[position : position + size]
+        some = slice(first, min(first + step, count))
+        size = packing.size(like[some])
+        yield some, made[position : position + size]
         position += size
-
-        def pack(first: int = first, out: np.ndarray = out) -> None:
-            packing.pack(rows(first, min(first + step, count)), out)
-
-        yield pack
 
 
 def _restored(moved: MovedRows, packing: Any, packed: np.ndarray) -> np.ndarray:

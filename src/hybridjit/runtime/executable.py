@@ -142,7 +142,8 @@ class Executable:
 
         ``store`` is shared by the executables of one net; it belongs to these parameters.
         """
-        binding = Binding(self.plan, params, PackedStore() if store is None else store)
+        store = PackedStore() if store is None else store
+        binding = Binding(self.plan, self.code.pack, params, store)
         with self._lock:
             self.binding = binding
             self._idle = []

@@ -1,0 +1,105 @@
+"""Weights as kernels want them: machine code and NumPy write the same bits."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from compiling import AVAILABLE, call, compiled, var
+from hybridjit.codegen.emit_packing import emit_packers
+from hybridjit.codegen.jit import Library, compile_object, find_target
+from hybridjit.codegen.native_packing import NativePacking
+from hybridjit.codegen.packing import ConvPacking, PhasePacking, WinogradPacking
+
+RNG = np.random.default_rng(0)
+# Filters, window, channels: whole vectors and not, one block and several, one tap and many.
+SHAPES = [
+    (64, (1, 1), 64), (1, (1, 1), 17), (33, (1, 1), 48), (100, (3, 3), 37), (64, (3, 3), 16),
+    (17, (7, 7), 3), (5, (1, 3), 7), (40, (2, 3, 1), 6), (96, (3, 3), 129), (300, (), 70),
+]  # fmt: skip
+
+
+@cache
+def native(name: str) -> NativePacking:
+    target = find_target(name)
+    code = compile_object(str(emit_packers(target)), target, with_passes=False)
+    return NativePacking(Library([code], target), target.lanes)
+
+
+def weights(filters: int, window: tuple[int, ...], channels: int, is_last: bool) -> np.ndarray:
+    """Channels last, out of memory in which they are or are not; with a NaN that says something."""
+    shape = (*window, channels) if is_last else (channels, *window)
+    memory = RNG.standard_normal((filters, *shape), np.float32)
+    if window != (3, 3):  # that one is computed with
+        memory.view(np.uint32).flat[0] = 0x7FA00001
+    if is_last:
+        return memory
+    return memory.transpose(0, *range(2, 2 + len(window)), 1)
+
+
+@pytest.mark.parametrize("name", AVAILABLE)
+@pytest.mark.parametrize("is_last", [True, False], ids=["last", "first"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_machine_code_packs_as_numpy_does(name, is_last, shape):
+    packer, lanes = native(name), find_target(name).lanes
+    weight = weights(*shape, is_last)
+    kinds = [ConvPacking(1, lanes, nv, taps) for nv in (1, 2, 3) for taps in (True, False)]
+    if shape[1] == (3, 3):
+        kinds += [WinogradPacking(m, lanes, nv) for m in (2, 4) for nv in (1, 2)]
+    for packing in kinds:
+        expected, found = np.full((2, packing.size(weight)), np.nan, np.float32)
+        packing.pack(weight, expected)
+        packer.pack(packing, weight, found)
+        assert packer._rows(packing, weight) is not None or weight[0].size < lanes
+        assert found.tobytes() == expected.tobytes(), packing
+
+
+def test_what_machine_code_does_not_know_is_left_to_numpy():
+    packer, lanes = native("native"), find_target().lanes
+    inner = ConvPacking(1, lanes, 2, False)
+    weight = weights(32, (3, 3), 32, True)
+    strided = weights(64, (3, 3), 64, False)[:, ::2, :, 1:]
+    cases = [
+        (ConvPacking(2, lanes, 2, False), weight),
+        (ConvPacking(1, 2 * lanes, 1, False), weight),
+        (PhasePacking(inner, 1, (0, 1), (2, 2), (2, 1)), weight),
+        (inner, strided),
+        (inner, weight.astype(np.float64)),
+    ]
+    for packing, data in cases:
+        expected, found = np.full((2, packing.size(data)), np.nan, np.float32)
+        packing.pack(data, expected)
+        packer.pack(packing, data, found)
+        assert packer._rows(packing, data) is None
+        assert found.tobytes() == expected.tobytes(), packing
+
+
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_folded_batchnorm_is_packed_piece_by_piece(kernel):
+    """Several pieces of scaled rows, by machine code: the bits of the whole, by NumPy."""
+    shape = (2210, 520, kernel, kernel)
+    arrays = {
+        "x": RNG.standard_normal((1, 520, 8, 8), np.float32),
+        "w": RNG.standard_normal(shape, np.float32),
+        **{name: RNG.random(2210, np.float32) + 0.5 for name in ("gamma", "beta", "mean", "var")},
+    }
+    conv = call(
+        "Convolution", var("x"), var("w"),
+        kernel=(kernel, kernel), pad=(kernel // 2,) * 2, num_filter=2210, no_bias=True,
+    )  # fmt: skip
+    norm = call("BatchNorm", conv, *map(var, ("gamma", "beta", "mean", "var")), fix_gamma=False)
+    executable = compiled([norm], arrays, [name for name in arrays if name != "x"])
+    executable([arrays["x"]])
+    binding = executable.binding
+    packed = [
+        a for row in executable.code.calls for c in row for a in c.args if hasattr(a, "packing")
+    ]
+    assert isinstance(executable.code.pack.__self__, NativePacking)
+    large = max(packed, key=lambda a: binding._held[binding._key(a)].size)
+    weight = binding._evaluated(binding._bind.outputs[large.index], as_views=True)
+    expected = np.empty(large.packing.size(weight), np.float32)
+    large.packing.pack(weight, expected)
+    assert expected.nbytes > 4 << 20
+    assert binding._held[binding._key(large)].tobytes() == expected.tobytes()
