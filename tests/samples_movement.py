@@ -220,6 +220,12 @@ def orders() -> None:
     for ret_typ in ("indices", "value", "both", "mask"):
         add("topk", (3, 7), k=2, ret_typ=ret_typ)
         add("topk", (3, 7), k=4, ret_typ=ret_typ, axis=None, is_ascend=True)
+    # Long rows of few values, most of them equal to others, and one that is not a number.
+    long = np.random.default_rng(5).integers(0, 400, (2, 1100)).astype(np.float32)
+    long[1, 7] = np.nan
+    for ascending in (False, True):
+        add("topk", long, k=30, ret_typ="both", is_ascend=ascending)
+    add("topk", long.T, k=3, axis=0, ret_typ="mask")
     add("topk", (3, 7), k=0, axis=0, dtype_="int32", dtype="uint8")
     bad("topk", (3, 7), error=ShapeError, says="top 8 of 7", k=8)
     for name in ("sort", "argsort"):

@@ -35,6 +35,10 @@ def boxes() -> None:
     add(nms, rows, id_index=0, force_suppress=True, in_format="center")
     add(nms, rows, out_format="center")
     add(nms, rows[0], topk=0)
+    many = detections(1, 400)
+    many[..., 2:] *= 4
+    add(nms, many, id_index=0, overlap_thresh=0.2)
+    add(nms, many, overlap_thresh=0.2, topk=60)
     add(nms, np.ones((3, 5), np.float32), coord_start=0, score_index=4)
     bad(nms, (6,), error=ShapeError, says="(..., num_box, box_width)")
     bad(nms, (3, 5), error=AttributeValueError, says="coord_start 2 is out of range for rows of 5")

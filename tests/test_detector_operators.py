@@ -97,3 +97,44 @@ def test_spectra_undo_each_other_but_for_the_length():
     np.testing.assert_allclose(pairs.asnumpy()[:, 0::2], wanted.real, atol=1e-12)
     np.testing.assert_allclose(pairs.asnumpy()[:, 1::2], wanted.imag, atol=1e-12)
     np.testing.assert_allclose(nd.contrib.ifft(pairs).asnumpy(), 10 * rows, atol=1e-12)
+
+
+def greedily(rows: np.ndarray, threshold: float) -> list[int]:
+    """Rows (id, score, x1, y1, x2, y2) that survive, one pair of boxes after the other."""
+    kept: list[int] = []
+    for i in sorted(range(len(rows)), key=lambda i: -rows[i, 1]):
+        if all(rows[i, 0] != rows[j, 0] or share(rows[i], rows[j]) <= threshold for j in kept):
+            kept.append(i)
+    return kept
+
+
+def share(a: np.ndarray, b: np.ndarray) -> float:
+    width, height = (min(a[k + 4], b[k + 4]) - max(a[k + 2], b[k + 2]) for k in (0, 1))
+    shared = max(width, 0) * max(height, 0)
+    areas = [(row[4] - row[2]) * (row[5] - row[3]) for row in (a, b)]
+    return shared / (sum(areas) - shared)
+
+
+@pytest.mark.parametrize("count", [1, 2, 60, 400])
+def test_suppression_is_greedy_however_many_boxes_are_compared_at_a_time(count: int):
+    random = np.random.default_rng(count)
+    corner = random.uniform(0, 50, (count, 2))
+    size = random.uniform(5, 30, (count, 2))
+    labels = random.integers(0, 3, (count, 1))
+    scores = random.permutation(count)[:, None] + 1
+    rows = np.concatenate([labels, scores, corner, corner + size], axis=1).astype(np.float32)
+    found = nd.contrib.box_nms(nd.array(rows), overlap_thresh=0.3, id_index=0).asnumpy()
+    kept = greedily(rows, 0.3)
+    assert len(kept) < count or count < 3
+    np.testing.assert_array_equal(found[: len(kept)], rows[kept])
+    assert (found[len(kept) :] == -1).all()
+
+
+@pytest.mark.parametrize("is_ascend", [False, True])
+def test_the_first_of_a_long_row_are_those_of_a_sort(is_ascend: bool):
+    row = np.random.default_rng(0).integers(0, 300, 5000).astype(np.float32)
+    found = nd.topk(nd.array(row), k=200, dtype="int32", is_ascend=is_ascend).asnumpy()
+    sign = 1 if is_ascend else -1
+    np.testing.assert_array_equal(
+        found, sorted(range(5000), key=lambda i: (sign * row[i], i))[:200]
+    )

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..types import TensorType, shape_text
+from .ordering import first_of
 from .registry import Kind, register
 from .rules import forward, require_float, same_dtype
 from .vision import suppress, to_centres
@@ -148,7 +149,7 @@ def _detect(
     if not len(rows) or not 0 < nms_threshold <= 1:
         return out
     keep = min(nms_topk, len(rows)) if nms_topk > 0 else len(rows)
-    top = rows[np.argsort(-rows[:, 1], kind="stable")[:keep]].astype(scores.dtype)
+    top = rows[first_of(-rows[:, 1], keep)].astype(scores.dtype)
     alive = suppress(top[:, 2:], None if force_suppress else top[:, 0], nms_threshold, strict=False)
     top[~alive, 0] = -1
     out[:keep] = top

@@ -13,8 +13,10 @@ import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..types import TensorType, shape_text
+from .ordering import first_of
 from .registry import Kind, Types, register
 from .rules import forward, require_float, same_dtype
+from .vision import greedy_survivors, product_of_sizes
 
 Numbers = tuple[float, ...]
 
@@ -99,24 +101,20 @@ def _moved(anchors: np.ndarray, offsets: np.ndarray, iou_loss: bool) -> np.ndarr
 
 def _overlap(box: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Intersection over union of boxes that include both of their corner pixels."""
-    low, high = np.maximum(box[:2], others[:, :2]), np.minimum(box[2:], others[:, 2:])
-    shared = np.maximum(high - low + 1, 0).prod(axis=1)
-    areas = (others[:, 2:] - others[:, :2] + 1).prod(axis=1)
-    return shared / ((box[2:] - box[:2] + 1).prod() + areas - shared)
+    low = np.maximum(box[..., :2], others[..., :2])
+    high = np.minimum(box[..., 2:], others[..., 2:])
+    shared = product_of_sizes(np.maximum(high - low + 1, 0))
+    area, areas = (product_of_sizes(b[..., 2:] - b[..., :2] + 1) for b in (box, others))
+    return shared / (area + areas - shared)
 
 
 def _survivors(boxes: np.ndarray, threshold: float, wanted: int) -> np.ndarray:
     """Indices of boxes, best first, that no better survivor overlaps by more than threshold."""
-    alive = np.ones(len(boxes), bool)
-    kept: list[int] = []
-    for i in range(len(boxes)):
-        if not alive[i]:
-            continue
-        kept.append(i)
-        if len(kept) == wanted:
-            break
-        alive[i + 1 :] &= _overlap(boxes[i], boxes[i + 1 :]) <= np.float32(threshold)
-    return np.array(kept)
+
+    def hits(own: np.ndarray, left: np.ndarray) -> np.ndarray:
+        return ~(_overlap(boxes[own, None], boxes[left]) <= np.float32(threshold))
+
+    return np.flatnonzero(greedy_survivors(len(boxes), hits, wanted))[:wanted]
 
 
 def _propose(
@@ -150,7 +148,7 @@ def _propose(
     score[small] = -1
     rows, flat = boxes.reshape(-1, 4), score.ravel()
     before, after = _kept(rpn_pre_nms_top_n, rpn_post_nms_top_n, len(flat))
-    order = np.argsort(-flat, kind="stable")[:before]
+    order = first_of(-flat, before)
     kept = order[_survivors(rows[order], threshold, min(after, before))]
     chosen = kept[np.arange(after) % len(kept)]
     return rows[chosen], flat[chosen]
