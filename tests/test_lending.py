@@ -46,6 +46,34 @@ def lent() -> tuple[gluon.nn.HybridSequential, nd.NDArray, np.ndarray]:
     return net, weight, before
 
 
+@pytest.mark.parametrize(
+    "kernel, strides, is_lent_then",
+    [(1, 1, True), (3, 2, True), (3, 1, False)],
+    ids=["1x1", "3x3 stride 2", "3x3"],
+)
+def test_weights_before_a_batchnorm(kernel, strides, is_lent_then):
+    """Large ones are not scaled, so that they need not be there twice; Winograd's are."""
+    net = gluon.nn.HybridSequential()
+    net.add(gluon.nn.Conv2D(256, 1, in_channels=8))
+    net.add(gluon.nn.Conv2D(1030, kernel, strides, kernel // 2, in_channels=256))
+    net.add(gluon.nn.BatchNorm(in_channels=1030))
+    net.initialize()
+    rng = np.random.default_rng(0)
+    for parameter in net[2].collect_params().values():
+        parameter.set_data(nd.array(rng.random(1030) + 0.5))
+    x = nd.array(rng.standard_normal((1, 8, 9, 9)))
+    expected = net(x).asnumpy()
+    before = net[1].weight.data().asnumpy()
+    net.hybridize()
+    np.testing.assert_allclose(net(x).asnumpy(), expected, 1e-4, 1e-4)
+    assert is_lent(net[1].weight.data()) == is_lent_then
+    net[2].gamma.set_data(net[2].gamma.data() * 2)
+    compiled = net(x).asnumpy()
+    assert net[1].weight.data().asnumpy().tobytes() == before.tobytes()
+    net.hybridize(False)
+    np.testing.assert_allclose(compiled, net(x).asnumpy(), 1e-4, 1e-4)
+
+
 @pytest.mark.parametrize("filters", [1, 15, 16, 17, 64, 100])
 @pytest.mark.parametrize("nv", [1, 2, 3, 8])
 def test_every_bit_of_a_packed_weight_comes_back(filters, nv):

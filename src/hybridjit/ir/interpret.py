@@ -45,6 +45,10 @@ def evaluate(
     return [results[use.value][use.index] for use in wanted]
 
 
+# Bytes of a parameter that are not kept twice: where its packed form has all of its bits.
+WORTH_LENDING = 1 << 20
+
+
 @dataclass(frozen=True)
 class MovedRows:
     """A value that is a variable with its elements moved about within the rows of axis 0.

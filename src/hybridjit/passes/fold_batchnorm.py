@@ -1,13 +1,16 @@
 """BatchNorm folds into the convolution or dense layer before it; elsewhere it is scale and shift.
 
 The folded weights are ordinary graph values that depend on parameters alone, so ``hoist`` moves
-them into the bind graph and they are computed again when a parameter changes.
+them into the bind graph and they are computed again when a parameter changes. Large weights that
+packing only moves stay as they are, for those need not be kept twice.
 """
 
 from __future__ import annotations
 
 from ..ir.graph import Graph, Use, Value, make
+from ..ir.interpret import WORTH_LENDING
 from ..ir.rewrite import Match, Replacement, rewrite, rule
+from ..types import FLOAT32, FLOAT64
 from .moves import reshaped
 
 
@@ -24,6 +27,8 @@ def fold_into_producer(value: Value, match: Match) -> Replacement:
     if not layer.is_op("Convolution", "FullyConnected") or not match.is_sole_use(0):
         return None
     if value.attrs["axis"] % len(value.shape) != _channel_axis(layer):
+        return None
+    if _may_be_lent(layer):
         return None
     weight = layer.inputs[1]
     scale = _scale(value)
@@ -47,6 +52,20 @@ def to_scale_and_shift(value: Value, match: Match) -> Replacement:
     shift = reshaped(Use(_shift(value, ())), sizes, f"{value.name}:shift4")
     product = make("broadcast_mul", f"{value.name}:scaled", [value.inputs[0], scale], value.source)
     return Use(make("broadcast_add", value.name, [Use(product), shift], value.source))
+
+
+def _may_be_lent(layer: Value) -> bool:
+    """Whether the weights are large, and packing only moves them: scaled, they are kept twice.
+
+    Then the outputs are scaled: not measurable beside hundreds of multiplications for each.
+    """
+    weight = layer.inputs[1]
+    is_large = weight.type.nbytes >= WORTH_LENDING and weight.value.op is None
+    if not is_large or weight.type.dtype not in (FLOAT32, FLOAT64):
+        return False
+    window, stride = (layer.attrs.get(name, ()) for name in ("kernel", "stride"))
+    may_be_transformed = set(window) - {1} == {3} and set(stride) <= {1}
+    return not may_be_transformed and layer.attrs.get("num_group", 1) == 1
 
 
 def _is_plain(value: Value) -> bool:

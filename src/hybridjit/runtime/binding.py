@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.graph import Graph, Use, walk
-from ..ir.interpret import MovedRows, evaluate, moved_rows
+from ..ir.interpret import WORTH_LENDING, MovedRows, evaluate, moved_rows
 from ..ir.plan import Plan
 from .arena import address_of, aligned_empty
 from .threads import THREADS
@@ -26,8 +26,6 @@ from .threads import THREADS
 # Bytes of weights that are packed at a time: enough that starting is nothing, few enough to share
 # out, and to stay in the cache where they have to be copied first.
 _PIECE = 1 << 20
-# Bytes of a parameter that are not kept twice: where its packed form has all of its bits.
-_WORTH_LENDING = 1 << 20
 
 
 Pack = Callable[[Any, np.ndarray, np.ndarray], None]
@@ -144,7 +142,7 @@ class Binding:
         """Lends the parameter that ``made`` is the packed form of; None where it has to stay."""
         lend, type_ = getattr(self._params, "lend", None), moved.variable.types[0]
         exact = getattr(packing, "can_unpack", False) and type_.dtype == made.dtype
-        if lend is None or not exact or moved.factor or type_.nbytes < _WORTH_LENDING:
+        if lend is None or not exact or moved.factor or type_.nbytes < WORTH_LENDING:
             return None
         if sum(moved.variable in walk([use]) for use in self._bind.outputs) > 1:
             return None
