@@ -15,11 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hybridjit import gluon, nd
+from hybridjit import gluon, nd, threads
 from hybridjit.codegen import crew, generate
 from hybridjit.codegen.crew import Crew, Job
 from hybridjit.codegen.jit import compile_object, find_target
-from hybridjit.config import override
 from hybridjit.errors import InternalError
 
 TARGET = find_target()
@@ -240,7 +239,7 @@ def test_a_network(started, monkeypatch):
     for processes in (1, 2):
         generate._KERNELS.clear()
         net.hybridize()
-        with override(compile_processes=processes):
+        with threads(processes):
             results.append(net(x).asnumpy())
     assert len(started) == 1
     np.testing.assert_array_equal(*results)
@@ -329,7 +328,7 @@ def test_ctrl_c_in_the_middle_of_a_network(started):
         old = signal.signal(signal.SIGALRM, signal.default_int_handler)
         signal.setitimer(signal.ITIMER_REAL, delay)
         try:
-            with override(compile_processes=2):
+            with threads(2):
                 generate._KERNELS.clear()
                 for _ in range(10_000):
                     net.hybridize()

@@ -75,12 +75,13 @@ def run(job: tuple[int, int, Path, bool]) -> int:
     faulthandler.enable(sys.__stderr__)
     if is_optimised:
         return _run_seeds(first, count, folder)
-    as_it_was, crew.compile_object = crew.compile_object, compile_mostly_quickly
+    as_it_was = crew.compile_object, crew.can_start_workers
+    crew.compile_object, crew.can_start_workers = compile_mostly_quickly, lambda: False
     try:
-        with override(cache_dir="off", compile_processes=1):  # nobody else is to have such code
+        with override(cache_dir="off"):  # nobody else is to have such code
             return _run_seeds(first, count, folder)
     finally:
-        crew.compile_object = as_it_was
+        crew.compile_object, crew.can_start_workers = as_it_was
 
 
 def _run_seeds(first: int, count: int, folder: Path) -> int:

@@ -285,8 +285,7 @@ def generate(plan: Plan, options: Options, journal: Journal) -> Executable:
     """From Plan to machine code. Imports the code generator on first use, and with it llvmlite."""
     from .codegen.generate import generate_code  # noqa: PLC0415 (see tests/test_layers.py)
 
-    processes = config.compile_processes or THREADS.count
-    code = generate_code(plan, options.winograd, journal, processes)
+    code = generate_code(plan, options.winograd, journal, THREADS.count)
     return Executable(plan, code)
 
 

@@ -56,13 +56,11 @@ SWITCHES = (
     Switch(
         "TARGET", "", str, "compile for a narrower CPU: `avx512`, `avx2`, `sse2` or `neon`", True
     ),
-    Switch("NUM_THREADS", "", _count, "worker threads; unset: what this process may use"),
     Switch(
-        "COMPILE_PROCESSES",
+        "NUM_THREADS",
         "",
         _count,
-        "processes that compile where there is enough to do, `1` for none but this one; "
-        "unset: as many as threads",
+        "threads that compute, and processes that compile; unset: what this process may use",
     ),
     Switch("CACHE_DIR", "", str, "where compiled objects are kept; `off` keeps none"),
 )
@@ -81,7 +79,6 @@ class Config:
     explain: bool
     target: str
     num_threads: int | None
-    compile_processes: int | None
     cache_dir: str
 
     def __init__(self, environ: dict[str, str]) -> None:

@@ -1,0 +1,143 @@
+"""LLVM's types, and constants of them, as text: what the instructions of ``llvmir`` are about."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+
+class Type:
+    """A type and its text."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Type) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+
+class IntType(Type):
+    __slots__ = ("width",)
+
+    def __init__(self, width: int) -> None:
+        super().__init__(f"i{width}")
+        self.width = width
+
+
+class HalfType(Type):
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__("half")
+
+
+class FloatType(Type):
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__("float")
+
+
+class DoubleType(Type):
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__("double")
+
+
+class PointerType(Type):
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__("ptr")
+
+
+class VoidType(Type):
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__("void")
+
+
+class VectorType(Type):
+    __slots__ = ("element", "count")
+
+    def __init__(self, element: Type, count: int) -> None:
+        super().__init__(f"<{count} x {element.text}>")
+        self.element, self.count = element, count
+
+
+class FunctionType(Type):
+    """A function's signature. ``as_pointer`` keeps it, for calls through a loaded address."""
+
+    __slots__ = ("result", "args")
+
+    def __init__(self, result: Type, args: Sequence[Type]) -> None:
+        super().__init__("ptr")
+        self.result, self.args = result, tuple(args)
+
+    def as_pointer(self) -> FunctionType:
+        return self
+
+
+class Value:
+    """A value's type, and the text that stands for it where it is used."""
+
+    __slots__ = ("type", "ref", "pair")
+
+    def __init__(self, kind: Any, ref: str) -> None:
+        self.type = kind
+        self.ref = ref
+        self.pair = f"{kind.text} {ref}"
+
+
+class Undefined:
+    """The value of a constant whose bits do not matter."""
+
+
+class Constant(Value):
+    """A number, a list of numbers or constants for a vector, or ``Undefined``."""
+
+    __slots__ = ()
+
+    def __init__(self, kind: Any, value: Any) -> None:
+        super().__init__(kind, _constant(kind, value))
+
+
+def _constant(kind: Any, value: Any) -> str:
+    if value is Undefined:
+        return "undef"
+    if not isinstance(kind, VectorType):
+        return number(kind, value)
+    items = [v.ref if isinstance(v, Value) else number(kind.element, v) for v in value]
+    return f"<{', '.join([f'{kind.element.text} {item}' for item in items])}>"
+
+
+def number(kind: Type, value: Any) -> str:
+    """A number as LLVM writes one of this type."""
+    if isinstance(kind, FloatType):
+        return _double(_single(float(value)))
+    return _double(float(value)) if isinstance(kind, DoubleType) else str(int(value))
+
+
+def _single(value: float) -> float:
+    """The f32 nearest to ``value``."""
+    try:
+        return struct.unpack("<f", struct.pack("<f", value))[0]
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def _double(value: float) -> str:
+    """A number as LLVM writes one, f32 as well: the bits of the double that equals it."""
+    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016x}"
