@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from compiling import AVAILABLE, Arrays, assert_near, call, node, var
+from compiling import AVAILABLE, Arrays, assert_near, call, node, run_reference, var
 from hybridjit.compiler import STAGES, Journal, compile_graph
 from hybridjit.config import override
 from hybridjit.ir.graph import Graph, from_symbol
@@ -596,3 +596,26 @@ def test_stage(net: str, stage: str, golden, request):
     text = cache[net][stage]
     assert len(text.splitlines()) < 40, "a golden file is to be read: make the net smaller"
     golden(text)
+
+
+def test_equal_values_are_computed_once():
+    """By operator, attributes, operands and type; random ones never are equal."""
+    x = var("x")
+    twice = [call("relu", x, name=name) for name in ("first", "second")]
+    other = [call("_plus_scalar", y, scalar=s) for y, s in zip(twice, (0.0, -0.0))]
+    again = call("_plus_scalar", twice[1], scalar=0.0)
+    drawn = [call("_sample_uniform", x, y, name=n) for n, y in zip("ab", twice)]
+    outputs = [*twice, *other, again, *drawn]
+    arrays = {"x": np.array([-1.0, 0.5, 2.0], np.float32)}
+    before = typed(outputs, arrays)
+    fired: list[str] = []
+    after = simplify.simplify(before, fired)
+    first, second, plus, minus, equal, *draws = (use.value for use in after.outputs)
+    assert first is second and plus is equal and plus is not minus
+    assert draws[0] is not draws[1]
+    assert "second: is first" in fired
+    executable = compile_graph(outputs[:5], {"x": type_of(arrays["x"])}, {}, journal=Journal())
+    executable.bind({})
+    found = executable([arrays["x"]])
+    assert all(a is not b for a, b in zip(found, found[1:]))
+    assert_near(found, run_reference(outputs[:5], arrays))

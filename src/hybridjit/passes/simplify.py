@@ -16,6 +16,7 @@ from .compounds import COMPOUNDS
 from .compounds_rnn import RECURRENT
 from .moves import cut, reshaped, transposed
 from .rearranging import REARRANGING
+from .share_equal import share_equal
 
 _PLAIN_IDENTITIES = {
     "_copy",
@@ -33,11 +34,11 @@ _PLAIN_IDENTITIES = {
 
 
 def simplify(graph: Graph, fired: list[str] | None = None) -> Graph:
-    """Compounds taken apart, canonical spellings, then what they make redundant."""
+    """Compounds taken apart, canonical spellings, then what they make redundant or equal."""
     graph = rewrite(graph, (*COMPOUNDS, *RECURRENT), fired)
     graph = rewrite(graph, REARRANGING, fired)
     graph = rewrite(graph, CANONICAL, fired)
-    return rewrite(graph, REDUNDANT, fired)
+    return share_equal(rewrite(graph, REDUNDANT, fired), fired)
 
 
 @rule("identity(x)  =>  x")

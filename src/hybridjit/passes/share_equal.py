@@ -1,0 +1,36 @@
+"""Share: what is computed twice from the same operands is computed once.
+
+NASNet's cells apply ``relu`` to what their neighbours have applied it to; gluon's own blocks repeat
+shape arithmetic. Random operators are no two of them equal.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ir.graph import Graph, Use, Value
+from ..ir.rewrite import rebuild
+
+
+def share_equal(graph: Graph, fired: list[str] | None = None) -> Graph:
+    """The graph without values that an earlier one equals: operator, attributes and operands."""
+    known: dict[Any, Value] = {}
+    replaced: dict[Use, Use] = {}
+    for value in graph.values:
+        new = rebuild(value, tuple(replaced.get(use, use) for use in value.inputs))
+        if value.op is not None and not value.op.is_random:
+            first = known.setdefault(_identity(new), new)
+            if first is not new and fired is not None:
+                fired.append(f"{value.name}: is {first.name}")
+            new = first
+        if new is not value:
+            replaced.update((Use(value, i), Use(new, i)) for i in range(len(value.types)))
+    if not replaced:
+        return graph
+    return graph.with_outputs(replaced.get(use, use) for use in graph.outputs)
+
+
+def _identity(value: Value) -> Any:
+    assert value.op is not None
+    attrs = tuple(sorted((key, repr(item)) for key, item in value.attrs.items()))
+    return value.op.name, attrs, value.inputs, value.types
