@@ -6,10 +6,11 @@
     python tools/check_against_mxnet.py --cases 200 --operator Pooling
 
 Exported networks go through ``SymbolBlock.imports`` and ``mod.Module`` of MXNet. Random cases are
-files that both sides read: every other one a graph, and in between every operator in turn, on its
-own, with any legal attributes and element types or with a mistake. MXNet runs them in one process,
-hybridjit eagerly, through ``nd`` and hybridized, in one process for each choice of target and
-threads. Each difference is printed with the command that replays it. Exit code: 0 without.
+files that both sides read: every operator in turn, on its own, with any legal attributes and
+element types or with a mistake; in between graphs, and every layer, cell and loss of gluon in turn,
+with any arguments, which both sides build. MXNet runs them in one process, hybridjit eagerly,
+through ``nd`` and hybridized, in one process for each choice of target and threads. Each difference
+is printed with the command that replays it. Exit code: 0 without.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +36,7 @@ from hybridjit.name import NameManager
 from mxnet_side import cases_nn, cases_rest, cases_tensor
 from mxnet_side.draw import Build, Case, Draw, draw_params
 from mxnet_side.exports import Exported, export_all
+from mxnet_side.layers import LAYERS, LayerCase
 from mxnet_side.recipes import OPERATORS
 from mxnet_side.sides import Answer, Meaning, Server, compare, compare_types_found, is_rule
 from mxnet_side.singles import Single, graph_text, input_names, single
@@ -119,6 +122,7 @@ class Checker:
         self.skipped: Counter[str] = Counter()
         self.refused = self.strict = 0
         self.operators: set[str] = set()
+        self.layers: set[str] = set()
         self.ours = {
             (way.target, way.threads): Server(
                 sys.executable, "serve_hybridjit.py", **_switches(way)
@@ -183,6 +187,40 @@ class Checker:
         if not is_refused and not case.is_mistaken and not name.startswith(FORWARD_ONLY):
             self._infer(draw, paths["symbol"], dict(zip(names, case.arrays)), str(case), replay)
 
+    def layer(self, seed: int, number: int, name: str) -> None:
+        """Draw one layer of gluon, build and call it everywhere, report what differs."""
+        case = LAYERS[name](Draw(seed, number), name)
+        replay = f"--seed {seed} --case {number} --layer {name}"
+        self.report.cases += 1
+        request, out = self._write_layer(case, seed), self.folder / "theirs.params"
+        theirs, facts = self.mxnet.ask_more(request, out)
+        if isinstance(theirs, str):
+            theirs, facts = self.plain.ask_more(request, out)
+        if isinstance(theirs, str):
+            self.skipped[f"{name}: {theirs[:100]}"] += 1
+            return
+        self.layers.add(name)
+        found: dict[str, list[Way]] = {}
+        for way in (way for way in self.ways if way.how != "nd"):
+            server = self.ours[way.target, way.threads]
+            ours, more = server.ask_more({**request, "how": way.how}, self.folder / "ours.params")
+            why = compare(ours, theirs, case.tolerance)
+            if not why and more != facts:
+                why = f"it is {more}, MXNet has {facts}"
+            if why:
+                found.setdefault(why, []).append(way)
+        self._report(found, str(case), replay)
+
+    def _write_layer(self, case: LayerCase, seed: int) -> dict[str, Any]:
+        names = [f"in{i}" for i in range(len(case.arrays))]
+        path = str(self.folder / "case.params")
+        params.save(path, dict(zip(names, case.arrays)))
+        return {
+            "do": "layer", "layer": case.layer, "call": case.call, "inputs": names,
+            "arrays": path, "seed": seed, "steps": case.steps, "layout": case.layout,
+            "merge": case.merge, "lengths": case.lengths,
+        }  # fmt: skip
+
     def _infer(
         self, draw: Draw, symbol: str, arrays: dict[str, np.ndarray], what: str, replay: str
     ) -> None:
@@ -223,7 +261,7 @@ class Checker:
             self.report.difference(f"{what} [{ways[0]}]{more}", why, replay + switches)
 
     def _run(self, way: Way, paths: dict[str, str]) -> Answer:
-        request = {**paths, "how": way.how, "winograd": way.winograd}
+        request = {"do": "run", **paths, "how": way.how, "winograd": way.winograd}
         return self.ours[way.target, way.threads].ask(request, self.folder / "ours.params")
 
     def _refused(self, seed: int, number: int, kind: str, why: str, replay: str) -> None:
@@ -334,6 +372,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--case", type=int, help="run this one case only")
     parser.add_argument("--kind", choices=sorted(KINDS), help="draw this kind of graph only")
     parser.add_argument("--operator", choices=sorted(OPERATORS), help="this operator only")
+    parser.add_argument("--layer", choices=sorted(LAYERS), help="this layer of gluon only")
     parser.add_argument("--target", default="native", help="for example native,avx2,sse2")
     parser.add_argument("--threads", default="1", help="for example 1,2,3,4")
     parser.add_argument("--winograd", default="default", choices=["default", "on", "off", "both"])
@@ -361,6 +400,7 @@ def main(arguments: list[str]) -> int:
         f"{checker.refused} mistakes that both refuse, {checker.strict} that hybridjit alone does"
     )
     print(f"{len(checker.operators)} of {len(OPERATORS)} operators on their own")
+    print(f"{len(checker.layers)} of {len(LAYERS)} layers on their own")
     print(f"{report.cases} cases, {report.differences} differences")
     return 1 if report.differences else 0
 
@@ -381,10 +421,14 @@ def run(checker: Checker, options: argparse.Namespace) -> None:
 
 
 def one(checker: Checker, options: argparse.Namespace, number: int) -> None:
-    """Even numbers are graphs, odd ones the operators in turn; unless one is asked for."""
-    if options.operator or (options.kind is None and number % 2):
+    """Odd numbers are the operators in turn, even ones graphs and the layers in turn."""
+    is_free = options.operator is options.layer is options.kind is None
+    if options.operator or (is_free and number % 2):
         name = options.operator or OPERATORS[number // 2 % len(OPERATORS)]
         checker.single(options.seed, number, name)
+    elif options.layer or (is_free and number % 4 == 2):
+        name = options.layer or list(LAYERS)[number // 4 % len(LAYERS)]
+        checker.layer(options.seed, number, name)
     else:
         checker.case(options.seed, number, options.kind)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 warnings.filterwarnings("ignore")
 
 import numpy as np  # noqa: E402
+from layer_call import call_layer  # noqa: E402
 
 import hybridjit as mx  # noqa: E402
 from hybridjit import gluon  # noqa: E402
@@ -51,6 +52,14 @@ def call_block(request, arrays):
     return list(result) if isinstance(result, tuple) else result
 
 
+def layer(request):
+    """Build and call a layer of gluon, write what it returns."""
+    arrays = mx.nd.load(request["arrays"])
+    result, facts = call_layer(mx, request, arrays, request["how"] == "compiled")
+    mx.nd.save(request["out"], result)
+    return facts
+
+
 def call(path, arrays):
     """The one node of a graph as a call of its function."""
     graph = json.loads(Path(path).read_text())
@@ -78,14 +87,16 @@ def value_of(text):
         return text
 
 
+DO = {f.__name__: f for f in (run, infer, layer)}
+
+
 def main():
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what else is printed is no answer
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            do = infer if request.get("do") == "infer" else run
-            answer = {"ok": True, "found": do(request)}
+            answer = {"ok": True, "found": DO[request["do"]](request)}
         except Exception as error:
             lines = str(error).splitlines() or [""]
             answer = {"refused": f"{type(error).__name__}: {lines[0][:300]}"}

@@ -14,6 +14,7 @@ warnings.filterwarnings("ignore")
 
 import mxnet as mx  # noqa: E402
 import numpy as np  # noqa: E402
+from layer_call import call_layer  # noqa: E402
 
 Batch = namedtuple("Batch", ["data"])
 
@@ -50,6 +51,13 @@ def types_of(symbol, types):
     return [t and [np.dtype(each).name if each else None for each in t] for t in lists]
 
 
+def layer(request):
+    """Build and call a layer of gluon, write what it returns."""
+    result, facts = call_layer(mx, request, load(request["arrays"]), False)
+    write(request, result)
+    return facts
+
+
 def block(request):
     """Load an exported network as gluon users do, run it, write the outputs."""
     arrays = load(request["inputs"])
@@ -82,7 +90,7 @@ def write(request, outputs):
     mx.nd.save(request["out"], [output.copy() for output in outputs])
 
 
-DO = {f.__name__: f for f in (run, accepts, infer, block, module, parameters)}
+DO = {f.__name__: f for f in (run, accepts, infer, layer, block, module, parameters)}
 
 
 def main():

@@ -27,7 +27,7 @@ Meaning = Callable[[list[np.ndarray]], list[np.ndarray]]
 
 # How MXNet says that it cannot do something here, rather than that nobody may ask for it.
 LACKS = re.compile(
-    "CRASHED|not implemented|only support|not supported|does not support|[Uu]nsupported"
+    "CRASHED|not implemented|only support|[Nn]ot supported|does not support|[Uu]nsupported"
     "|[Tt]oo many|type_flag_|Unknown type enum|operator attributes|implmented|dim_size_is_known"
     "|Expect channel|nchannels == 3|only available for GPU|do not match target"
 )
@@ -48,10 +48,14 @@ class Server:
 
     def ask(self, request: dict[str, Any], out: Path | None = None) -> Answer:
         """The arrays that the answer wrote to ``out``, or a text that says why not."""
+        return self.ask_more(request, out)[0]
+
+    def ask_more(self, request: dict[str, Any], out: Path | None = None) -> tuple[Answer, Any]:
+        """The arrays, or why there are none; and what else was found."""
         answer = self.tell({**request, "out": str(out)})
         if "refused" in answer:
-            return str(answer["refused"])
-        return _listed(params.load(out)) if out is not None else []
+            return str(answer["refused"]), None
+        return _listed(params.load(out)) if out is not None else [], answer.get("found")
 
     def tell(self, request: dict[str, Any]) -> dict[str, Any]:
         """The answer itself: ``refused`` says why there is none, ``found`` what else it says."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DTypeError, ShapeError
-from ..types import PartialShape, TensorType, merge, product, shape_text
+from ..types import PartialShape, TensorType, merge, merge_shapes, product, shape_text
 from .casting import widened
 from .registry import Kind, Types, register
 from .rules import fill, forward, merged, normalized_axis, require_float, same_dtype
@@ -188,8 +188,8 @@ def _infer_softmax_output(
     label = ins[1].with_dtype(dtype)
     if data.shape is not None:
         per_line, *others = _label_shapes(data.shape, multi_output)
-        if label.shape is None:
-            label = label.with_shape(per_line)
+        if label.shape is None or (None in label.shape and _fits(per_line, label.shape)):
+            label = label.with_shape(merge_shapes(per_line, label.shape))
         elif None not in label.shape and not any(
             _fits(label.shape, s) for s in (per_line, *others)
         ):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import AttributeValueError, MXNetError, ShapeError
-from ..types import Shape, TensorType, shape_text
+from ..types import Shape, TensorType, merge, shape_text
 from .casting import convert
 from .registry import Kind, register
 from .rules import Types, forward, require_float, same_dtype
@@ -80,16 +80,22 @@ def _offsets(anchors: np.ndarray, boxes: np.ndarray) -> np.ndarray:
     )
 
 
-@forward
-def _infer_encode(
+def _infer_encode(ins: Types, outs: Types) -> tuple[Types, Types]:
+    """One element type; means and stds have four numbers, the rest is looked at forwards."""
+    dtype = same_dtype(*ins, *outs)
+    four = TensorType((4,), dtype)
+    found = *(t.with_dtype(dtype) for t in ins[:4]), *(merge(four, t) for t in ins[4:])
+    return forward(_encode_types)(found, outs)
+
+
+def _encode_types(
     samples: TensorType,
     matches: TensorType,
     anchors: TensorType,
     refs: TensorType,
-    *rest: TensorType,
+    *numbers: TensorType,
 ) -> Types:
     """Offsets and masks (B, N, 4)."""
-    same_dtype(samples, matches, anchors, refs, *rest)
     require_float("box_encode", samples)
     shape = samples.dims
     if len(shape) != 2 or matches.dims != shape:
@@ -98,8 +104,6 @@ def _infer_encode(
         raise ShapeError(f"anchors are (B, {shape[1]}, 4), got {shape_text(anchors.shape)}")
     if refs.ndim != 3 or refs.dims[::2] != (shape[0], 4):
         raise ShapeError(f"refs are ({shape[0]}, M, 4), got {shape_text(refs.shape)}")
-    if any(t.dims != (4,) for t in rest):
-        raise ShapeError("means and stds are four numbers each")
     result = samples.with_shape((*shape, 4))
     return result, result
 
