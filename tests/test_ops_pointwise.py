@@ -67,6 +67,12 @@ def test_modulo_of_floats(divisor, wanted):
     np.testing.assert_array_equal(found, np.array(wanted, np.float32))
 
 
+def test_the_power_of_a_half_is_no_root():
+    assert as_bits(run("_power_scalar", [-0.0, -INF, 4], scalar=0.5)) == ["0.0", "inf", "2.0"]
+    found = run("broadcast_power", [-0.0, -INF, 4], [0.5])
+    assert as_bits(found) == ["0.0", "inf", "2.0"]
+
+
 def test_modulo_keeps_a_negative_zero():
     assert as_bits(run("_mod_scalar", [-0.0], scalar=3)) == ["-0.0"]
 

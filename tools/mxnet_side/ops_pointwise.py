@@ -37,12 +37,14 @@ SAME = (
     "all_finite"
 )
 STRICT = (
-    "elemwise_add elemwise_sub elemwise_mul elemwise_div _mod _power _maximum _minimum _hypot "
+    "elemwise_add elemwise_sub elemwise_mul elemwise_div _mod _maximum _minimum _hypot "
     "_equal _not_equal _greater _greater_equal _lesser _lesser_equal _logical_and _logical_or "
     "_logical_xor"
 )
-BROADCAST = " ".join(name for name in OPS if name.startswith("broadcast_") and not OPS[name].attrs)
-SCALAR = " ".join(name for name in OPS if name.endswith("_scalar") and "slice" not in name)
+POWERS = ("_power", "broadcast_power", "_power_scalar", "_rpower_scalar")
+PLAIN = [name for name in OPS if name not in POWERS]
+BROADCAST = " ".join(n for n in PLAIN if n.startswith("broadcast_") and not OPS[n].attrs)
+SCALAR = " ".join(name for name in PLAIN if name.endswith("_scalar") and "slice" not in name)
 
 
 @recipe(" ".join(LOOSE))
@@ -79,9 +81,30 @@ def broadcasting(draw: Draw, name: str) -> Single:
 def scalar(draw: Draw, name: str) -> Single:
     array = special(draw, values(draw, draw.shape()))
     given = {"scalar": draw.pick(*SCALARS), **draw.some(is_int=draw.chance(0.5))}
-    if "power" in name and abs(given["scalar"]) > 9:
-        given["scalar"] = 2
     return Single(name, [array], given)
+
+
+@recipe(" ".join(POWERS))
+def powers(draw: Draw, name: str) -> Single:
+    """Integers to powers of 24 bits at most: what is larger, the C library rounds as it likes."""
+    case = (broadcasting if name == "broadcast_power" else strict)(draw, name)
+    is_whole = draw.chance(0.4)
+    if is_whole:
+        dtype = draw.pick(*NUMBERS[3:])
+        low = 0 if dtype == "uint8" else -8
+        bounds = ((low, 9), (min(low + 6, 0), 8))
+        case.arrays = [
+            fixed(draw.integers(array.shape, *each, dtype))
+            for array, each in zip(case.arrays, bounds)
+        ]
+    if name.endswith("_scalar"):
+        base, exponent = (
+            draw.pick(2, 3, -2, 5),
+            draw.pick(2, 0, 3, 1, *([] if is_whole else SCALARS[:9])),
+        )
+        case.arrays = case.arrays[1:] if name == "_rpower_scalar" else case.arrays[:1]
+        case.attrs["scalar"] = base if name == "_rpower_scalar" else exponent
+    return case
 
 
 @recipe("clip", NUMBERS)

@@ -116,6 +116,15 @@ def _single_power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.power(base, exponent).astype(FLOAT32)
 
 
+@on_integers(_single_power)
+def _power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """C's power. For one exponent of 0.5 NumPy takes the root, which is -0 at -0, NaN at -inf."""
+    y = np.power(a, b)
+    if not np.any(b == 0.5):
+        return y
+    return np.where((b == 0.5) & ((a == 0) | (a == -np.inf)), np.abs(a), y)
+
+
 @on_integers(np.remainder)
 def _modulo(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The remainder with the divisor's sign; 0 for a zero divisor."""
@@ -171,7 +180,7 @@ operation(
 )
 operation(
     "Power.",
-    on_integers(_single_power)(np.power),
+    _power,
     lambda b, x, y: b.power(x, y),
     domain=(0.2, 3.0),
     strict="_power _Power",
