@@ -89,4 +89,6 @@ class ScalarBuilder:
     hypot = _rounded(np.hypot)
     mod = _rounded(_modulo)
     erfinv = _rounded(special.erfinv)
+    gamma = _rounded(special.gamma)
+    gammaln = _rounded(special.gammaln)
     erf = _rounded(np.vectorize(math.erf, otypes=[np.float64]))

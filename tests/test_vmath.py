@@ -16,7 +16,7 @@ from compiling import AVAILABLE, call, compiled, var
 from hybridjit.codegen.double_math import DoubleMath
 from hybridjit.codegen.vmath import VectorMath
 from hybridjit.config import override
-from hybridjit.ops import lookup, run_ref
+from hybridjit.ops import lookup, run_ref, special
 
 Exact = Callable[[np.ndarray], np.ndarray]
 FUNCTIONS: dict[str, Exact] = {
@@ -33,6 +33,8 @@ FUNCTIONS: dict[str, Exact] = {
     "log1p": np.log1p,
     "tanh": np.tanh,
     "erf": np.vectorize(math.erf, otypes=[np.float64]),
+    "gamma": special.gamma,
+    "gammaln": special.gammaln,
 }  # fmt: skip
 # Where a function changes its ways: range reduction, clamping, overflow, underflow, other branches.
 EDGES = (
@@ -120,7 +122,7 @@ def test_special_results(name, results):
 # --- the same in f64, against NumPy's extended precision where that is longer ---
 
 LONG = np.finfo(np.longdouble).nmant > 60
-DOUBLE_NAMES = [n for n in FUNCTIONS if n != "erf"]
+DOUBLE_NAMES = [n for n in FUNCTIONS if n not in ("erf", "gamma", "gammaln")]
 
 
 def doubles() -> np.ndarray:
@@ -149,6 +151,34 @@ def test_double_within_the_stated_bound(name):
     assert gap[worst] <= stated_bound(name, DoubleMath), (
         f"{name}({x[worst]!r}) is {found[worst]!r}, {gap[worst]:.2f} ulp away"
     )
+
+
+@pytest.mark.parametrize("name", ["gamma", "gammaln"])
+def test_gamma_in_double_precision(name):
+    """Against C's functions, which are good to a few units themselves."""
+    random = np.random.default_rng(8)
+    x = np.concatenate([random.uniform(-r, r, 10_000) for r in (5, 170)])
+    x = np.concatenate([x, np.arange(-180, 180) / 2, 10.0 ** random.uniform(-320, 300, 1000)])
+    found = compiled([call(name, var("x"))], {"x": x})([x])[0]
+    wanted = FUNCTIONS[name](x)
+    special_ = ~np.isfinite(wanted)
+    np.testing.assert_array_equal(found[special_], wanted[special_])
+    size = np.abs(wanted) if name == "gamma" else np.maximum(np.abs(wanted), 1)
+    normal = ~special_ & (size > 1e-300)
+    gap = (np.abs(found[normal] - wanted[normal]) / np.spacing(size[normal])).max()
+    assert gap <= stated_bound(name, DoubleMath)
+
+
+@pytest.mark.skipif(not LONG, reason="long double is float64 here: nothing to measure with")
+def test_power_in_double_precision():
+    """Results over the whole range: their exponents have a rest that counts."""
+    random = np.random.default_rng(7)
+    base = np.concatenate([random.uniform(*r, 10_000) for r in ((0.5, 1), (1, 2), (2, 180))])
+    power = random.uniform(-1, 1, base.size) * 700 / np.maximum(np.abs(np.log(base)), 1e-3)
+    found = compiled([call("_power", var("a"), var("b"))], {"a": base, "b": power})([base, power])
+    wanted = np.power(base.astype(np.longdouble), power.astype(np.longdouble))
+    gap = np.abs(found[0] - wanted) / np.spacing(wanted.astype(np.float64))
+    assert gap.max() <= stated_bound("power", DoubleMath)
 
 
 @pytest.mark.parametrize("name", ["power", "hypot", "mod"])

@@ -219,6 +219,14 @@ class VectorMath(FloatArithmetic):
         """The y with erf(y) = x, within 1 ulp; infinite at -1 and 1, NaN outside."""
         return self._doubled("erfinv", x)
 
+    def gamma(self, x: Any) -> Any:
+        """The gamma function, within 1 ulp; NaN at negative poles."""
+        return self._doubled("gamma", x)
+
+    def gammaln(self, x: Any) -> Any:
+        """log |gamma(x)|, within 2 ulp; infinite at the poles."""
+        return self._doubled("gammaln", x)
+
     def power(self, x: Any, y: Any) -> Any:
         """x**y, within 1 ulp, with C's rules for 0, infinities, NaN and negative x."""
         return self._doubled("power", x, y)

@@ -96,7 +96,7 @@ def _gamma(x: float) -> float:
     try:
         return math.gamma(x)
     except OverflowError:
-        return math.inf  # beyond 171; far below zero the function underflows instead
+        return math.copysign(math.inf, x)  # beyond 171 and next to zero
     except ValueError:
         return math.nan
 
