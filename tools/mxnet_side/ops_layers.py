@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mxnet_side.draw import Draw
-from mxnet_side.singles import FLOATS, Single, axis_of, fixed, recipe
+from mxnet_side.singles import FLOATS, Single, axis_of, fixed, recipe, special
 
 LAYOUTS = {1: ("NCW",), 2: ("NCHW",), 3: ("NCDHW",)}
 LAST = {1: "NWC", 2: "NHWC", 3: "NDHWC"}
@@ -49,12 +49,16 @@ def convolution(draw: Draw, name: str) -> Single:
 
 @recipe("Convolution_v1")
 def convolution_v1(draw: Draw, name: str) -> Single:
-    kernel = each(draw, 2, 1, 3)
-    filters, channels = draw.int(1, 5), draw.int(1, 4)
+    kernel, group = each(draw, 2, 1, 3), draw.pick(1, 1, 2)
+    filters, channels = group * draw.int(1, 5), group * draw.int(1, 4)
     given: dict[str, Any] = {"kernel": kernel, "num_filter": filters}
+    given.update({"num_group": group} if group > 1 else draw.some(layout="NCHW"))
     given.update(draw.some(stride=each(draw, 2, 1, 2), pad=each(draw, 2, 0, 2), no_bias=True))
     given.update(draw.some(dilate=each(draw, 2, 1, 2)))
-    arrays = [draw.normal((2, channels, 7, 9)), weights(draw, (filters, channels, *kernel))]
+    arrays = [
+        draw.normal((2, channels, 7, 9)),
+        weights(draw, (filters, channels // group, *kernel)),
+    ]
     return Single(name, arrays + bias(draw, given, filters), given)
 
 
@@ -107,6 +111,8 @@ def pooling(draw: Draw, name: str) -> Single:
         given.pop("pooling_convention", None)
     extent = [k + draw.int(0, 9 if rank < 3 else 4) for k in kernel]
     data = draw.normal((draw.int(1, 3), draw.int(1, 9), *extent))
+    if kind != "lp":
+        data = special(draw, data, 0.15)
     if rank == 1 and kind == "max" and draw.chance(0.3):
         given.update(pooling_convention="same", pad=(0,) * 3)
     elif draw.chance(0.25):
@@ -141,7 +147,9 @@ def dense(draw: Draw, name: str) -> Single:
 @recipe("BatchNorm _contrib_BatchNormWithReLU _contrib_SyncBatchNorm BatchNorm_v1")
 def batch_norm(draw: Draw, name: str) -> Single:
     shape = draw.shape(2, 5)
-    given = draw.some(eps=draw.pick(1e-5, 0.1), momentum=0.5, fix_gamma=draw.chance(0.5))
+    given = draw.some(
+        eps=draw.pick(1e-5, 0.1), momentum=draw.pick(0.5, 0), fix_gamma=draw.chance(0.5)
+    )
     given.update(draw.some(use_global_stats=draw.chance(0.5)))
     axis = 1
     if name in ("BatchNorm", "_contrib_BatchNormWithReLU"):
@@ -151,7 +159,7 @@ def batch_norm(draw: Draw, name: str) -> Single:
             given.update(min_calib_range=-1.0, max_calib_range=1.0)
     if name == "_contrib_SyncBatchNorm":
         given.update(key="bn", **draw.some(ndev=1))
-    if name == "BatchNorm" and draw.chance(0.2):
+    if draw.chance(0.15) and name != "_contrib_SyncBatchNorm":  # MXNet leaves them unwritten
         given["output_mean_var"] = True
     size = (shape[axis],)
     gamma, beta, mean = (draw.normal(size) for _ in range(3))
@@ -262,7 +270,9 @@ def batch_dot(draw: Draw, name: str) -> Single:
     given = {k: v for k, v in (("transpose_a", a), ("transpose_b", b)) if v or draw.chance(0.5)}
     shapes = [lhs, rhs] + ([(m, n)] if name == "_linalg_gemm" else [])
     axis = -2
-    if name != "batch_dot":
+    if name == "batch_dot":
+        given.update(draw.some(forward_stype=draw.pick("default", None)))
+    else:
         given.update(draw.some(alpha=draw.pick(0.5, -2)))
         if lead and draw.chance(0.3):
             axis = draw.pick(-3, 0)
@@ -293,7 +303,7 @@ def rnn(draw: Draw, name: str) -> Single:
     if mode == "lstm" and draw.chance(0.2):
         out = given["projection_size"] = draw.int(1, hidden)
     if mode == "lstm" and draw.chance(0.2):
-        given.update(lstm_state_clip_min=-0.3, lstm_state_clip_max=0.4)
+        given.update(lstm_state_clip_min=draw.pick(-0.3, -1), lstm_state_clip_max=0.4)
         given.update(draw.some(lstm_state_clip_nan=draw.chance(0.5)))
     gates = {"lstm": 4, "gru": 3}.get(mode, 1)
     size, inner = 0, width

@@ -103,6 +103,7 @@ def powers(draw: Draw, name: str) -> Single:
             draw.pick(2, 0, 3, 1, *([] if is_whole else SCALARS[:9])),
         )
         case.arrays = case.arrays[1:] if name == "_rpower_scalar" else case.arrays[:1]
+        case.attrs.update(draw.some(is_int=draw.chance(0.5)))
         case.attrs["scalar"] = base if name == "_rpower_scalar" else exponent
     return case
 
@@ -115,7 +116,8 @@ def clip(draw: Draw, name: str) -> Single:
 
 @recipe("smooth_l1", NUMBERS)
 def smooth_l1(draw: Draw, name: str) -> Single:
-    return Single(name, [values(draw, draw.shape())], draw.some(scalar=draw.pick(0.5, 1, 2)))
+    array = special(draw, values(draw, draw.shape()))
+    return Single(name, [array], draw.some(scalar=draw.pick(0.5, 1, 2, 0, 3)))
 
 
 @recipe("hard_sigmoid", FLOATS)
@@ -128,14 +130,15 @@ def hard_sigmoid(draw: Draw, name: str) -> Single:
 def activation(draw: Draw, name: str) -> Single:
     kind = draw.pick("relu", "sigmoid", "tanh", "softrelu", "softsign")
     array = values(draw, draw.shape(1, 5), *draw.pick((-4, 4), (-40, 40), (-100, 100)))
-    return Single(name, [array], {"act_type": kind})
+    return Single(name, [special(draw, array)], {"act_type": kind})
 
 
 @recipe("LeakyReLU", FLOATS)
 def leaky(draw: Draw, name: str) -> Single:
     kind = draw.pick("leaky", "elu", "selu", "gelu", "prelu", "rrelu")
-    array = values(draw, draw.shape(1, 5))
-    given = draw.some(act_type=kind, slope=draw.pick(0.1, 0.7, 1, -0.5), lower_bound=0.1)
+    array = special(draw, values(draw, draw.shape(1, 5)))
+    given = draw.some(act_type=kind, slope=draw.pick(0.1, 0.7, 1, -0.5, 0))
+    given.update(draw.some(lower_bound=draw.pick(0.1, 0, -1)))
     given.update(draw.some(upper_bound=draw.pick(0.3, 0.5)))
     arrays = [array]
     if given.get("act_type") == "prelu":
@@ -160,19 +163,25 @@ def multicast(draw: Draw, name: str) -> Single:
 
 @recipe("_contrib_gradientmultiplier")
 def multiplied(draw: Draw, name: str) -> Single:
-    return Single(name, [values(draw, draw.shape())], draw.some(scalar=0.5, is_int=False))
+    return Single(
+        name,
+        [values(draw, draw.shape())],
+        draw.some(scalar=draw.pick(0.5, -1), is_int=draw.chance(0.5)),
+    )
 
 
 @recipe("_contrib_quadratic", NUMBERS)
 def quadratic(draw: Draw, name: str) -> Single:
-    return Single(name, [values(draw, draw.shape())], draw.some(a=0.5, b=-1, c=2))
+    given = draw.some(a=draw.pick(0.5, -2), b=draw.pick(-1, 0.25), c=draw.pick(2, -0.5))
+    return Single(name, [special(draw, values(draw, draw.shape()))], given)
 
 
 @recipe("_contrib_allclose", FLOATS)
 def allclose(draw: Draw, name: str) -> Single:
     a = special(draw, values(draw, draw.shape()))
     b = a + np.float32(draw.pick(0, 1e-6, 1e-3))
-    return Single(name, [a, b], draw.some(rtol=1e-3, atol=1e-2, equal_nan=draw.chance(0.5)))
+    given = draw.some(rtol=draw.pick(1e-3, 0), atol=draw.pick(1e-2, 0), equal_nan=draw.chance(0.5))
+    return Single(name, [a, b], given)
 
 
 @recipe("MakeLoss")
@@ -184,7 +193,11 @@ def make_loss(draw: Draw, name: str) -> Single:
 @recipe("LinearRegressionOutput LogisticRegressionOutput MAERegressionOutput SVMOutput")
 def regression(draw: Draw, name: str) -> Single:
     array = values(draw, draw.shape(2, 4))
-    given = draw.some(grad_scale=2) if name != "SVMOutput" else draw.some(margin=2, use_linear=True)
+    given = (
+        draw.some(grad_scale=2)
+        if name != "SVMOutput"
+        else draw.some(margin=2, use_linear=draw.chance(0.5), regularization_coefficient=0.5)
+    )
     label = values(draw, array.shape[:1] if name == "SVMOutput" else array.shape)
     return Single(name, [array, label], given)
 
@@ -199,7 +212,7 @@ def sparse_reg(draw: Draw, name: str) -> Single:
 @recipe("add_n", NUMBERS)
 def add_n(draw: Draw, name: str) -> Single:
     shape = draw.shape()
-    arrays = [values(draw, shape) for _ in range(draw.int(1, 6))]
+    arrays = [special(draw, values(draw, shape)) for _ in range(draw.int(1, 6))]
     return Single(name, arrays, {"num_args": len(arrays)})
 
 
@@ -208,7 +221,7 @@ def where(draw: Draw, name: str) -> Single:
     shape = draw.shape()
     condition = np.round(values(draw, draw.pick(shape, shape, shape[:1]), -1, 1))
     condition = fixed(condition, draw.pick("float32", "int32", "int8", "float64", "bool"))
-    return Single(name, [condition, values(draw, shape), values(draw, shape)])
+    return Single(name, [condition, *(special(draw, values(draw, shape)) for _ in "xy")])
 
 
 @recipe("sum mean prod max min nansum nanprod", TYPES)
@@ -219,15 +232,19 @@ def reduction(draw: Draw, name: str) -> Single:
     array = values(draw, shape, *((0.8, 1.25) if "prod" in name else (-4, 4)))
     if name.startswith("nan") or draw.chance(0.1):
         array.flat[draw.int(0, array.size - 1)] = np.nan
+    elif "prod" not in name:
+        array = special(draw, array, 0.15)
     return Single(name, [array], given, half_tolerance=3e-2 if "prod" in name else 4e-3)
 
 
 @recipe("norm")
 def norm(draw: Draw, name: str) -> Single:
     shape = draw.shape(1, 4)
-    given = draw.some(ord=draw.pick(1, 2), axis=axes_of(draw, len(shape)), keepdims=True)
+    given = draw.some(ord=draw.pick(1, 2), axis=axes_of(draw, len(shape)))
+    given.update(draw.some(keepdims=draw.chance(0.7)))
     given.update(draw.some(out_dtype=draw.pick(*FLOATS, "int32", None)))
-    return Single(name, [values(draw, shape)], given, tolerance=1e-3)
+    # MXNet adds up in half precision
+    return Single(name, [values(draw, shape)], given, tolerance=1e-3, half_tolerance=3e-2)
 
 
 @recipe("argmax argmin", NUMBERS)
@@ -341,7 +358,8 @@ def softmax_output(draw: Draw, name: str) -> Single:
     flags = draw.pick({}, {"multi_output": True}, {"preserve_shape": True})
     if len(shape) == 4 and not flags:  # MXNet disagrees with itself: oneDNN takes the last axis
         flags = {"multi_output": True}
-    given = {**flags, **draw.some(grad_scale=2, ignore_label=1, use_ignore=True, out_grad=True)}
+    given = {**flags, **draw.some(grad_scale=2, ignore_label=1, out_grad=True)}
+    given.update(draw.some(use_ignore=draw.chance(0.5)))
     given.update(draw.some(normalization=draw.pick("batch", "valid"), smooth_alpha=0.1))
     label_shape = shape[:1]
     if "multi_output" in flags:

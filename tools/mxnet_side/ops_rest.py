@@ -71,7 +71,8 @@ def box_nms(draw: Draw, name: str) -> Single:
         rows[..., 0] = np.floor(rows[..., 0] * 3)
         given["id_index"] = 0
         given.update(draw.some(background_id=draw.pick(0, 1), force_suppress=draw.chance(0.5)))
-    given.update(draw.some(overlap_thresh=draw.pick(0.1, 0.3, 0.9), valid_thresh=0.3))
+    given.update(draw.some(overlap_thresh=draw.pick(0.1, 0.3, 0.9, 0)))
+    given.update(draw.some(valid_thresh=draw.pick(0.3, 0.7, -1)))
     given.update(draw.some(topk=draw.pick(-1, 0, 2, 5)))
     given.update(draw.some(in_format=draw.pick("center", "corner")))
     given.update(draw.some(out_format=draw.pick("center", "corner")))
@@ -89,7 +90,9 @@ def box_iou(draw: Draw, name: str) -> Single:
 @recipe("_contrib_box_decode", WIDE)
 def box_decode(draw: Draw, name: str) -> Single:
     batch, count = draw.int(1, 3), draw.int(1, 8)
-    given: dict[str, Any] = draw.some(std0=0.1, std1=0.3, std2=0.2, std3=0.4)
+    given: dict[str, Any] = draw.some(
+        std0=draw.pick(0.1, 2), std1=draw.pick(0.3, -1), std2=draw.pick(0.2, 1), std3=0.4
+    )
     given.update(draw.some(clip=draw.pick(0.3, 4)))
     given.update(draw.some(format=draw.pick("center", "corner")))
     return Single(name, [draw.normal((batch, count, 4)), boxes(draw, count)[None]], given)
@@ -99,7 +102,9 @@ def box_decode(draw: Draw, name: str) -> Single:
 def prior(draw: Draw, name: str) -> Single:
     given = draw.some(
         sizes=draw.pick((0.5,), (0.3, 0.8), (0.1, 0.2, 0.3)), clip=draw.chance(0.5),
-        ratios=draw.pick((1.0, 2.0), (1.0, 2.0, 0.5)), steps=(0.1, 0.2), offsets=(0.3, 0.6),
+        ratios=draw.pick((1.0, 2.0), (1.0, 2.0, 0.5)),
+        steps=draw.pick((0.1, 0.2), (-1.0, -1.0), (0.5, 1.0)),
+        offsets=draw.pick((0.3, 0.6), (0.0, 1.0)),
     )  # fmt: skip
     return Single(name, [draw.normal((draw.int(1, 2), 3, draw.int(1, 9), draw.int(1, 9)))], given)
 
@@ -111,8 +116,9 @@ def detection(draw: Draw, name: str) -> Single:
     anchors = np.sort(draw.uniform((count, 2, 2), 0, 1), axis=1).reshape(1, count, 4)
     arrays = [scores / scores.sum(1, keepdims=True), draw.normal((batch, 4 * count)), anchors]
     given = draw.some(threshold=draw.pick(0.3, 0.05), nms_threshold=draw.pick(0.2, 0.7, 0))
-    given.update(draw.some(force_suppress=True, clip=False, nms_topk=draw.pick(3, 1, -1)))
-    given.update(draw.some(variances=(0.2, 0.1, 0.3, 0.1), background_id=0))
+    given.update(draw.some(force_suppress=draw.chance(0.6), clip=draw.chance(0.4)))
+    given.update(draw.some(nms_topk=draw.pick(3, 1, -1), background_id=0))
+    given.update(draw.some(variances=draw.pick((0.2, 0.1, 0.3, 0.1), (1.0, 1.0, 1.0, 1.0))))
     return Single(name, [fixed(a) for a in arrays], given, tolerance=1e-4)
 
 
@@ -129,7 +135,8 @@ def proposal(draw: Draw, name: str) -> Single:
     given: dict[str, Any] = {"scales": scales, "ratios": ratios}
     given.update(rpn_pre_nms_top_n=draw.int(4, 30), rpn_post_nms_top_n=draw.int(1, 12))
     given.update(draw.some(threshold=draw.pick(0.3, 0.9), rpn_min_size=draw.pick(4, 20)))
-    given.update(draw.some(feature_stride=draw.pick(8, 16), output_score=True, iou_loss=True))
+    given.update(draw.some(feature_stride=draw.pick(8, 16), output_score=draw.chance(0.7)))
+    given.update(draw.some(iou_loss=draw.chance(0.7)))
     return Single(name, [fixed(a) for a in (scores, shifts, info)], given, tolerance=1e-4)
 
 
@@ -139,13 +146,14 @@ def deformable(draw: Draw, name: str) -> Single:
     channels, filters = parts * group * draw.int(1, 3), group * draw.int(1, 3)
     kernel, stride = (draw.int(1, 3), draw.int(1, 3)), (draw.int(1, 2), draw.int(1, 2))
     given: dict[str, Any] = {"kernel": kernel, "num_filter": filters}
-    given.update(draw.some(stride=stride, pad=(draw.int(0, 1), draw.int(0, 2)), dilate=(2, 1)))
+    given.update(draw.some(stride=stride, pad=(draw.int(0, 1), draw.int(0, 2))))
+    given.update(draw.some(dilate=draw.pick((2, 1), (1, 3), (2, 2)), layout="NCHW"))
     given.update(draw.some(no_bias=draw.chance(0.5)))
     given.update({"num_deformable_group": parts} if parts > 1 else {})
     given.update({"num_group": group} if group > 1 else {})
     if "Modulated" in name:
         given.update(draw.some(im2col_step=draw.pick(1, 2, 64)))
-    size = (draw.int(5, 8), draw.int(5, 8))
+    size = (draw.int(5, 9), draw.int(7, 9))
     pad, dilate = given.get("pad", (0, 0)), given.get("dilate", (1, 1))
     stride = given.get("stride", (1, 1))
     out = [
@@ -330,7 +338,8 @@ def multibox_target(draw: Draw, name: str) -> Single:
         row[draw.int(0, labels) :] = -1
     given = draw.some(overlap_threshold=draw.pick(0.2, 0.7, -1), ignore_label=-7)
     given.update(draw.some(negative_mining_ratio=draw.pick(1, 3, 0.5), negative_mining_thresh=0.8))
-    given.update(draw.some(minimum_negative_samples=1, variances=(0.2, 0.1, 0.4, 0.3)))
+    given.update(draw.some(minimum_negative_samples=draw.pick(1, 3)))
+    given.update(draw.some(variances=draw.pick((0.2, 0.1, 0.4, 0.3), (1.0, 0.5, 1.0, 2.0))))
     scores = draw.normal((batch, draw.int(2, 4), count))
     return Single(name, [fixed(a) for a in (anchors, label, scores)], given, tolerance=1e-4)
 
@@ -370,7 +379,8 @@ def one_matrix(draw: Draw, name: str) -> Single:
 @recipe("_linalg_trsm _linalg_trmm", WIDE)
 def triangular(draw: Draw, name: str) -> Single:
     lead, n = _matrices(draw)
-    given = draw.some(transpose=draw.chance(0.5), rightside=draw.chance(0.5), alpha=0.5)
+    given = draw.some(transpose=draw.chance(0.5), rightside=draw.chance(0.5))
+    given.update(draw.some(alpha=draw.pick(0.5, -2)))
     given.update(draw.some(lower=draw.chance(0.5)))
     other = draw.int(1, 5)
     shape = (other, n) if given.get("rightside") else (n, other)

@@ -93,9 +93,9 @@ def values(draw: Draw, shape: tuple[int, ...], low: float = -4, high: float = 4)
     return array
 
 
-def special(draw: Draw, array: np.ndarray) -> np.ndarray:
+def special(draw: Draw, array: np.ndarray, chance: float = 0.25) -> np.ndarray:
     """Some elements that are infinite, NaN, signed zeros, halves."""
-    if draw.chance(0.25):
+    if draw.chance(chance):
         for _ in range(draw.int(1, 5)):
             array.flat[draw.int(0, array.size - 1)] = draw.pick(*SPECIAL)
     return array

@@ -81,6 +81,12 @@ def _batchnorm_relu(*arrays: np.ndarray, **attrs: Any) -> Any:
     return np.maximum(y, 0)
 
 
+def _batchnorm_v1(*arrays: np.ndarray, **attrs: Any) -> Any:
+    """As BatchNorm, but ``var`` is the variance as given."""
+    y = _batchnorm(*arrays, **attrs)
+    return (*y[:2], arrays[4].copy()) if isinstance(y, tuple) else y
+
+
 def _batchnorm_outputs(*, output_mean_var: bool, **attrs: Any) -> tuple[str, ...]:
     return ("output", "mean", "var") if output_mean_var else ("output",)
 
@@ -128,7 +134,7 @@ register(
     _ATTRS,
     kind=Kind.HOST,
     infer=_infer_batchnorm,
-    ref=_batchnorm,
+    ref=_batchnorm_v1,
     outputs=_batchnorm_outputs,
     doc="The first BatchNorm: axis 1.",
 )

@@ -60,9 +60,9 @@ def _infer_normalize(
     return data
 
 
-def _per_channel(values: tuple[float, ...], channels: int, dtype: np.dtype) -> np.ndarray:
-    numbers = values * channels if len(values) == 1 else values[:channels]
-    return np.array(numbers, dtype).reshape(channels, 1, 1)
+def _per_channel(numbers: tuple[float, ...], channels: int, dtype: np.dtype) -> np.ndarray:
+    chosen = numbers * channels if len(numbers) == 1 else numbers[:channels]
+    return np.array(chosen, dtype).reshape(channels, 1, 1)
 
 
 def _normalize(data: np.ndarray, *, mean: tuple[float, ...], std: tuple[float, ...]) -> np.ndarray:
@@ -72,6 +72,16 @@ def _normalize(data: np.ndarray, *, mean: tuple[float, ...], std: tuple[float, .
     return y.astype(data.dtype, copy=False)
 
 
+register(
+    "_channel_numbers",
+    "",
+    "numbers:floats! channels:int! dtype:dtype!",
+    internal=True,
+    kind=Kind.HOST,
+    infer=forward(lambda numbers, channels, dtype: TensorType((channels, 1, 1), dtype)),
+    ref=_per_channel,
+    doc="A number for each channel of an image; made by the compiler only.",
+)
 register(
     "_image_normalize",
     "data",

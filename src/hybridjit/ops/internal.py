@@ -5,13 +5,14 @@ They say in NumPy what a pass means, so that a rewritten graph can still be inte
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
 
 from ..errors import ShapeError
-from ..types import TensorType, product, shape_text
-from .registry import Kind, register
+from ..types import UNKNOWN, TensorType, product, shape_text
+from .registry import Kind, OpDef, lookup, register, run_ref
 from .rules import broadcast, forward
 
 Shape = tuple[int, ...]
@@ -45,6 +46,33 @@ def _like_first(first: TensorType, *rest: TensorType, **attrs: Any) -> TensorTyp
     return first
 
 
+def _of_shape_type(*, op: str, shape: Shape, dtype: np.dtype, given: str) -> TensorType:
+    source = lookup(op)
+    _, found = source.infer((TensorType(shape, dtype),), (UNKNOWN,), **_given(source, given))
+    return found[0]
+
+
+def _of_shape(*, op: str, shape: Shape, dtype: np.dtype, given: str) -> np.ndarray:
+    """The operator on an array that takes no room: it does not look at the elements."""
+    source = lookup(op)
+    blank = np.broadcast_to(np.zeros((), dtype), shape)
+    return run_ref(source, [blank], _given(source, given))[0]
+
+
+def _given(op: OpDef, text: str) -> dict[str, Any]:
+    return op.parse(json.loads(text))
+
+
+register(
+    "_of_shape",
+    "",
+    "op:string! shape:shape! dtype:dtype! given:string!",
+    internal=True,
+    kind=Kind.HOST,
+    infer=forward(_of_shape_type),
+    ref=_of_shape,
+    doc="What an operator makes of a shape; made by the compiler only.",
+)
 register(
     "_bn_scale",
     "gamma moving_var",

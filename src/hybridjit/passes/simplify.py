@@ -13,7 +13,9 @@ from ..ir.rewrite import Match, Replacement, rewrite, rule
 from ..ops.activation import gamma_shape
 from ..types import product
 from .compounds import COMPOUNDS
+from .compounds_nn import LAYERS
 from .compounds_rnn import RECURRENT
+from .compounds_vision import VISION
 from .moves import cut, reshaped, transposed
 from .rearranging import REARRANGING
 from .share_equal import share_equal
@@ -35,7 +37,7 @@ _PLAIN_IDENTITIES = {
 
 def simplify(graph: Graph, fired: list[str] | None = None) -> Graph:
     """Compounds taken apart, canonical spellings, then what they make redundant or equal."""
-    graph = rewrite(graph, (*COMPOUNDS, *RECURRENT), fired)
+    graph = rewrite(graph, (*COMPOUNDS, *LAYERS, *VISION, *RECURRENT), fired)
     graph = rewrite(graph, REARRANGING, fired)
     graph = rewrite(graph, CANONICAL, fired)
     return share_equal(rewrite(graph, REDUNDANT, fired), fired)
@@ -219,19 +221,12 @@ def single_output_batchnorm(value: Value, match: Match) -> Replacement:
     if not value.attrs["output_mean_var"]:
         return plain
     _, gamma, _, mean, var = value.inputs
+    if value.is_op("BatchNorm_v1"):
+        return plain, mean, var
     inverse = make(
         "_bn_scale", f"{value.name}:invstd", [gamma, var], eps=attrs["eps"], fix_gamma=True
     )
     return plain, mean, Use(inverse)
-
-
-@rule("BatchNormWithReLU(x)  =>  relu(BatchNorm(x))")
-def split_batchnorm_relu(value: Value, match: Match) -> Replacement:
-    if not value.is_op("_contrib_BatchNormWithReLU") or value.attrs["output_mean_var"]:
-        return None
-    attrs = {k: value.attrs[k] for k in ("eps", "fix_gamma", "axis")}
-    plain = make("BatchNorm", f"{value.name}:norm", value.inputs, value.source, **attrs)
-    return Use(make("relu", value.name, [Use(plain)], value.source))
 
 
 @rule("zeros_like(x), ones_like(x)  =>  a constant")
@@ -290,7 +285,6 @@ CANONICAL = (
     dot_to_dense,
     plain_batch_dot,
     single_output_batchnorm,
-    split_batchnorm_relu,
     constant_like,
     drop_single_concat,
 )
