@@ -183,6 +183,42 @@ def module_at(path: str):
     return sys.modules[f"hybridjit.{path}" if path else "hybridjit"]
 
 
+# What gluon-ts and gluon-nlp import besides MXNet's documented names.
+PACKAGES = """
+    import hybridjit
+    hybridjit.install_as_mxnet()
+    import mxnet as mx
+    from mxnet.contrib.amp import amp
+    from mxnet.gluon.block import _flatten
+    from mxnet.gluon.data.dataloader import ForkingPickler, _as_in_context
+    from mxnet.gluon.model_zoo import model_store
+    from mxnet.gluon.utils import _get_repo_file_url, _get_repo_url
+    from mxnet.metric import check_label_shapes, ndarray
+    from mxnet.ndarray.contrib import adamw_update, mp_adamw_update
+
+    x, s = mx.nd.ones((1,)), mx.sym.var("s")
+    assert _flatten([x, (s, None)], "input") == ([x, s, None], [0, [0, -1]])
+    assert isinstance(x, mx.gluon.tensor_types) and isinstance(s, mx.gluon.tensor_types)
+    assert not amp._amp_initialized and ndarray is mx.nd
+    (moved,) = _as_in_context((x,), mx.cpu(1))
+    assert moved.context == mx.cpu(1) and x.context == mx.cpu(0)
+    model_store._model_sha1.update({"my_model": "0123456789abcdef"})
+    assert model_store.short_hash("my_model") == "01234567"
+    assert _get_repo_file_url("a/b", "c.zip") == _get_repo_url() + "a/b/c.zip"
+    for use in (adamw_update, mx.nd.sgd_update):
+        try:
+            use(x, x, lr=0.1)
+        except mx.MXNetError as error:
+            assert "inference only" in str(error)
+    print("fine")
+"""
+
+
+def test_names_that_packages_import(tmp_path):
+    done = run(program(tmp_path, PACKAGES))
+    assert done.stdout == "fine\n", done.stderr
+
+
 def test_nothing_absent_is_present():
     for modules, _, _ in ABSENT:
         for path in modules:

@@ -329,3 +329,26 @@ def test_files_complete_parameters_of_unknown_shape(initialised):
 def test_gluon_exports():
     assert gluon.Parameter is Parameter
     assert gluon.parameter.ParameterDict is ParameterDict
+
+
+def test_a_parameter_that_copies_another_and_changes_its_data():
+    """As gluon-nlp's dropped weights: the subclass takes over every private field."""
+
+    class Doubled(gluon.Parameter):
+        def __init__(self, source):
+            super().__init__(source.name, source.grad_req, source._shape, source.dtype)
+            for field in ("_var", "_data", "_grad", "_ctx_list", "_ctx_map", "_trainer"):
+                setattr(self, field, getattr(source, field))
+
+        def data(self, ctx=None):
+            return self._check_and_get(self._data, ctx) * 2
+
+    net = gluon.nn.Dense(1, in_units=2, use_bias=False, prefix="dense0_")
+    net.initialize(mx.init.One())
+    net._reg_params["weight"] = net.params._params["dense0_weight"] = Doubled(net.weight)
+    x = mx.nd.ones((1, 2))
+    assert net(x).asscalar() == 4
+    net.hybridize()
+    assert net(x).asscalar() == 4
+    net.weight._data[0][:] = 3
+    assert net(x).asscalar() == 12

@@ -7,6 +7,7 @@ In: hybridjit's modules. Out: the same modules, in which MXNet's import paths wo
 from __future__ import annotations
 
 import sys
+from types import ModuleType
 
 _NORMS = ["BatchNorm", "BatchNormReLU", "GroupNorm", "InstanceNorm", "LayerNorm"]
 _POOLS = [
@@ -33,10 +34,54 @@ ELSEWHERE: dict[str, tuple[str, list[str]]] = {
     "sym.symbol": ("sym", [*_CREATION, *_SYMBOLS]),
 }
 
+_FLAGS = ["is_np_array", "is_np_shape"]
+_NAMESPACES = ["ndarray", "symbol"]
+
+# Names of the top module that MXNet's modules have because they import them.
+IMPORTED: dict[str, list[str]] = {
+    "autograd": ["NDArray", "Symbol"],
+    "executor": ["ndarray"],
+    "gluon.block": [*_NAMESPACES, *_FLAGS, "MXNetError", "NDArray", "Symbol"],
+    "gluon.loss": ["ndarray", "is_np_array"],
+    "gluon.parameter": [
+        *(*_NAMESPACES, *_FLAGS, "Context", "MXNetError", "autograd", "context", "cpu"),
+        "initializer",
+    ],
+    "gluon.rnn.rnn_cell": _NAMESPACES,
+    "gluon.rnn.rnn_layer": [*_NAMESPACES, "is_np_array"],
+    "gluon.utils": ["ndarray", *_FLAGS],
+    "image": ["io", "nd"],
+    "initializer": ["ndarray", "is_np_array"],
+    "metric": ["ndarray", "registry"],
+    "model": ["io", "metric", "nd", "sym"],
+    "nd.contrib": ["current_context", "ndarray"],
+    "nd.random": ["current_context"],
+    "random": ["Context"],
+    "rnn": [*_NAMESPACES, "init"],
+    "sym.symbol": ["AttrScope", "Context", "NDArray", "current_context"],
+    "test_utils": ["Context", "Symbol", "current_context"],
+}
+
+# Private names that programs import all the same: what they are here.
+PRIVATE: dict[str, tuple[str, dict[str, str]]] = {
+    "gluon": ("gluon.structure", {"tensor_types": "tensor_types"}),
+    "gluon.block": ("gluon.structure", {"_flatten": "flatten"}),
+    "gluon.parameter": ("gluon.structure", {"tensor_types": "tensor_types"}),
+}
+
 
 def place_elsewhere(package: str) -> None:
-    """Sets every name of :data:`ELSEWHERE`; all of its modules are loaded by then."""
-    for path, (source, names) in ELSEWHERE.items():
-        module = sys.modules[f"{package}.{path}" if path else package]
-        for name in names:
-            setattr(module, name, getattr(sys.modules[f"{package}.{source}"], name))
+    """Sets every name of the tables; all of their modules are loaded by then."""
+    tables = [
+        (path, source, dict(zip(names, names))) for path, (source, names) in ELSEWHERE.items()
+    ]
+    tables += [(path, source, names) for path, (source, names) in PRIVATE.items()]
+    tables += [(path, "", dict(zip(names, names))) for path, names in IMPORTED.items()]
+    for path, source, names in tables:
+        module, origin = (_module(package, part) for part in (path, source))
+        for name, theirs in names.items():
+            setattr(module, name, getattr(origin, theirs))
+
+
+def _module(package: str, path: str) -> ModuleType:
+    return sys.modules[f"{package}.{path}" if path else package]

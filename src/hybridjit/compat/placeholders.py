@@ -76,6 +76,19 @@ _RECORD_NAMES = [
     *("IRHeader", "MXIndexedRecordIO", "MXRecordIO", "pack", "pack_img", "unpack", "unpack_img"),
 ]
 
+_UPDATES = [
+    *("adam_update", "ftml_update", "ftrl_update", "lamb_update_phase1", "lamb_update_phase2"),
+    *("mp_lamb_update_phase1", "mp_lamb_update_phase2", "mp_nag_mom_update", "mp_sgd_mom_update"),
+    *("mp_sgd_update", "multi_mp_sgd_mom_update", "multi_mp_sgd_update", "multi_sgd_mom_update"),
+    *("multi_sgd_update", "nag_mom_update", "preloaded_multi_mp_sgd_mom_update"),
+    *("preloaded_multi_mp_sgd_update", "preloaded_multi_sgd_mom_update"),
+    *("preloaded_multi_sgd_update", "rmsprop_update", "rmspropalex_update", "sgd_mom_update"),
+    *("sgd_update", "signsgd_update", "signum_update"),
+]
+_CONTRIB_UPDATES = [
+    *("adamw_update", "group_adagrad_update", "mp_adamw_update", "multi_adamw_update"),
+    *("multi_lamb_update", "multi_mp_adamw_update", "multi_mp_lamb_update"),
+]
 _PROFILER_NAMES = [
     *("Counter", "Domain", "Event", "Frame", "Marker", "Task", "dump", "dump_profile", "dumps"),
     *("pause", "profiler_set_config", "profiler_set_state", "resume", "set_config"),
@@ -87,9 +100,10 @@ _PROFILER_NAMES = [
 PLACEHOLDERS: dict[str, tuple[list[str], str]] = {
     "callback": (_CALLBACKS, _TRAINS),
     "contrib.amp": (_AMP_NAMES, _AMP),
+    "contrib.amp.amp": (_AMP_NAMES, _AMP),
     "gluon": (["Trainer"], _TRAINS),
     "gluon.contrib.estimator": (["Estimator"], _TRAINS),
-    "gluon.data.dataloader": (["_MultiWorkerIter"], _WORKERS),
+    "gluon.data.dataloader": (["ForkingPickler", "_MultiWorkerIter"], _WORKERS),
     "gluon.data": (["RecordFileDataset"], _RECORDS),
     "gluon.data.dataset": (["RecordFileDataset"], _RECORDS),
     "gluon.data.vision": (["ImageRecordDataset"], _RECORDS),
@@ -104,6 +118,8 @@ PLACEHOLDERS: dict[str, tuple[list[str], str]] = {
     "lr_scheduler": (_SCHEDULERS, _TRAINS),
     "mon": (["Monitor"], _TRAINS),
     "monitor": (["Monitor"], _TRAINS),
+    "nd": (_UPDATES, _TRAINS),
+    "nd.contrib": (_CONTRIB_UPDATES, _TRAINS),
     "operator": (["CustomOp", "CustomOpProp", "NDArrayOp", "NumpyOp", "PythonOp"], _CUSTOM),
     "optimizer": (_OPTIMIZERS, _TRAINS),
     "optimizer.optimizer": (_OPTIMIZERS, _TRAINS),
@@ -118,6 +134,7 @@ def place_placeholders(package: str) -> None:
         module = _module(package, path)
         for name in names:
             setattr(module, name, _placeholder(f"mxnet.{path}.{name}", reason))
+    _module(package, "contrib.amp.amp")._amp_initialized = False  # type: ignore[attr-defined]
     _module(package, "operator").register = _named_registration  # type: ignore[attr-defined]
     for path in ("optimizer", "optimizer.optimizer"):
         optimizers = _module(package, path)

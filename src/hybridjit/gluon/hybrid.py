@@ -138,7 +138,9 @@ class CachedGraph:
         that others write to without counting is taken for changed every time.
         """
         count = WRITES.count
-        for array in params.values():
+        # Also what a parameter of the user's own computes its array from.
+        held = [array for param in self.params.values() for array in param._data or ()]
+        for array in (*params.values(), *held):
             array._storage.watched = True
         versions = [(a._storage, a._storage.version) for a in params.values()]
         is_exposed = any(storage.exposed for storage, _ in versions)

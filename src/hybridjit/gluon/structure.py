@@ -15,6 +15,7 @@ from ..sym import Symbol
 Format = Any  # int | list[Format], which an alias cannot say in Python 3.10
 
 NONE: int = -1
+tensor_types = (Symbol, NDArray)
 
 
 def flatten(value: Any, what: str) -> tuple[list[Any], Format]:

@@ -30,6 +30,7 @@ __all__ = [
 ]
 
 _CHUNK = 1 << 20
+_REPOSITORY = "https://apache-mxnet.s3-accelerate.dualstack.amazonaws.com/"
 
 
 def split_data(
@@ -108,6 +109,17 @@ def download(
             f"{where} is not the file of SHA-1 {sha1_hash}: fetch {url} again and put it there"
         )
     return str(where)
+
+
+def _get_repo_url() -> str:
+    """Where MXNet's models and data sets are published, or ``MXNET_GLUON_REPO``."""
+    found = os.environ.get("MXNET_GLUON_REPO", _REPOSITORY)
+    return found if found.endswith("/") else found + "/"
+
+
+def _get_repo_file_url(namespace: str, filename: str) -> str:
+    """The address of a published file, for :func:`download` to name."""
+    return f"{_get_repo_url()}{namespace}/{filename}"
 
 
 def replace_file(src: str, dst: str) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ... import nd
+from ...context import Context
 from ...nd import NDArray
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
@@ -31,6 +32,15 @@ def default_batchify_fn(data: Sequence[Any]) -> Any:
 
 
 default_mp_batchify_fn = default_batchify_fn
+
+
+def _as_in_context(data: Any, ctx: Context) -> Any:
+    """For loaders of other packages: NDArrays in nested lists, on ``ctx``."""
+    if isinstance(data, NDArray):
+        return data.as_in_context(ctx)
+    if isinstance(data, (list, tuple)):
+        return [_as_in_context(item, ctx) for item in data]
+    return data
 
 
 class DataLoader:

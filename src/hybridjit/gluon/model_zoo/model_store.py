@@ -14,7 +14,7 @@ from ...errors import MXNetError
 from ..block import Block
 from ..utils import check_sha1
 
-_SHA1 = {
+_model_sha1 = {  # packages with models of their own add theirs
     "alexnet": "44335d1f0046b328243b32a26a4fbd62d9057b45",
     "densenet121": "f27dbf2dbd5ce9a80b102d89c7483342cd33cb31",
     "densenet161": "b6c8a95717e3e761bd88d145f4d0a214aaa515dc",
@@ -59,9 +59,9 @@ def default_root() -> str:
 
 def short_hash(name: str) -> str:
     """The eight digits in the file name. ValueError for a model without pretrained parameters."""
-    if name not in _SHA1:
+    if name not in _model_sha1:
         raise ValueError(f"Pretrained model for {name} is not available.")
-    return _SHA1[name][:8]
+    return _model_sha1[name][:8]
 
 
 def get_model_file(name: str, root: str | None = None) -> str:
@@ -76,7 +76,7 @@ def get_model_file(name: str, root: str | None = None) -> str:
             f"there is no file {path}: put the pretrained parameters of {name} there "
             "(hybridjit does not download), or call the model with pretrained=False"
         )
-    if not check_sha1(str(path), _SHA1[name]):
+    if not check_sha1(str(path), _model_sha1[name]):
         warnings.warn(f"{path}: content differs from the published file of {name}", stacklevel=2)
     return str(path)
 

@@ -62,6 +62,12 @@ class Parameter:
     A 0 in ``shape`` is a size that is not known yet; ``shape`` None says nothing at all.
     """
 
+    # What training would fill, for parameters that derive from this one and copy it.
+    _grad: Any = None
+    _trainer: Any = None
+    _ctx_list: Any = None
+    _ctx_map: Any = None
+
     def __init__(
         self,
         name: str,
@@ -172,7 +178,10 @@ class Parameter:
         Raises DeferredInitializationError while the shape is unknown, RuntimeError when it was not
         initialised, or not on that context.
         """
-        arrays = self._data
+        return self._check_and_get(self._data, ctx)
+
+    def _check_and_get(self, arrays: list[NDArray] | None, ctx: Context | None) -> NDArray:
+        """For parameters that derive from this one: that of ``arrays`` which is on ``ctx``."""
         if arrays is None:
             self._raise_missing()
         if len(arrays) == 1 and (ctx is None or arrays[0].context == ctx):
