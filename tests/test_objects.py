@@ -130,6 +130,13 @@ def test_another_cpu(folder, monkeypatch):
     assert "another CPU" in complaint()
 
 
+def test_another_version_is_no_other_cpu(folder):
+    """What a version knows of a CPU besides is in the key, but says nothing of where we are."""
+    other = objects.object_key(NAME, replace(find_target(), l2_bytes=1))
+    assert other != key() and objects.load_object(other) is None
+    assert objects._complaints == []
+
+
 @pytest.mark.parametrize(
     "what", ["llvm", "binding", "generator", "spec", "features"]
 )  # what machine code follows from

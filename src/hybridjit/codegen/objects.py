@@ -58,7 +58,9 @@ def object_key(spec_text: str, target: Target) -> str:
 
 
 def _cpu_tag(target: Target) -> str:
-    return hashlib.sha256(repr(target).encode()).hexdigest()[:8]
+    """Of the CPU alone: what later versions know of it besides makes it no other."""
+    cpu = (target.name, target.triple, target.cpu, target.features)
+    return hashlib.sha256(repr(cpu).encode()).hexdigest()[:8]
 
 
 @lru_cache(maxsize=1)
