@@ -19,7 +19,7 @@ import numpy as np
 from compiling import node, var
 from hybridjit.errors import MXNetError
 from hybridjit.ir.node import Output
-from hybridjit.types import FLOAT32, UNKNOWN, TensorType
+from hybridjit.types import UNKNOWN, TensorType, type_of
 
 Shape = tuple[int, ...]
 LARGEST = 6000  # elements of one tensor
@@ -28,7 +28,9 @@ FREE = 0.1  # the share of graphs that are drawn freely
 # node would make another size, it is left out but for a small chance.
 FAMILIAR_INPUTS = ((8, 5, 5), (3, 6, 4), (16, 3, 3), (16,), (7,), (8, 5), (3, 4, 3))
 FAMILIAR_SIZES = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 16, 40})
-UNFAMILIAR = 0.02
+UNFAMILIAR = 0.01
+# The type that a graph computes in; nodes of other types stand in it here and there.
+TYPES = (*(np.dtype(np.float32),) * 16, *(np.dtype(np.float64),) * 3, np.dtype(np.float16))
 
 
 @dataclass
@@ -58,6 +60,7 @@ class Generator:
         self.params: dict[tuple[Shape, float, bool], Output] = {}
         self.count = 0
         self.is_free = bool(self.random.random() < FREE)
+        self.dtype = TYPES[int(self.random.integers(len(TYPES)))]
 
     def run(self) -> RandomGraph:
         self._start()
@@ -111,24 +114,26 @@ class Generator:
 
     def between(self, low: int, high: int) -> int:
         """A whole number from ``low`` to ``high``, both included; mostly an end if familiar."""
-        if not self.is_free and self.random.random() < 0.9:
+        if not self.is_free and self.random.random() < 0.95:
             return low if self.random.random() < 0.6 else high
         return int(self.random.integers(low, high + 1))
 
     def one_of(self, *values: Any) -> Any:
         """One of them; the first ones more often if familiar."""
-        if self.is_free or self.random.random() < 0.1:
+        if self.is_free or self.random.random() < 0.05:
             return values[int(self.random.integers(len(values)))]
-        return values[min(int(self.random.geometric(0.5)) - 1, len(values) - 1)]
+        return values[min(int(self.random.geometric(0.55)) - 1, len(values) - 1)]
 
     def maybe(self, chance: float = 0.5) -> bool:
         return bool(self.random.random() < chance)
 
     def _variable(self, name: str, shape: Shape, scale: float = 1.0) -> Output:
-        values = self.random.normal(0, scale, shape).astype(np.float32)
+        return self._variable_of(name, self.random.normal(0, scale, shape).astype(self.dtype))
+
+    def _variable_of(self, name: str, values: np.ndarray) -> Output:
         self.graph.arrays[name] = values
-        made = var(name, shape)
-        self.types[made] = TensorType(shape, FLOAT32)
+        made = var(name, values.shape)
+        self.types[made] = type_of(values)
         return made
 
     def param(self, shape: Shape, scale: float = 1.0, positive: bool = False) -> Output:
@@ -139,17 +144,14 @@ class Generator:
         name = f"p{len(self.graph.arrays)}"
         made = self._variable(name, shape, scale)
         if positive:
-            self.graph.arrays[name] = np.abs(self.graph.arrays[name]) + np.float32(0.5)
+            self.graph.arrays[name] = np.abs(self.graph.arrays[name]) + self.dtype.type(0.5)
         self.params[kind] = made
         return made
 
     def indices(self, shape: Shape, size: int) -> Output:
-        """A parameter with numbers from 0 to ``size`` - 1."""
-        made = self.param(shape, scale=0.0)
+        """A parameter with numbers from 0 to ``size`` - 1; float32 in a graph of any type."""
         values = self.random.integers(0, size, shape).astype(np.float32)
-        self.graph.arrays[made.node.name] = values
-        del self.params[shape, 0.0, False]  # what it holds is for this one reader
-        return made
+        return self._variable_of(f"p{len(self.graph.arrays)}", values)
 
     def like(self, shape: Shape) -> Output | None:
         """Another value of this shape, or None."""
@@ -166,7 +168,7 @@ class Generator:
         """Append a node if its operator accepts its inputs and nothing grows too large.
 
         Its first output; None if it was not appended, or if an input was not. Any later node may
-        read it if it is float32; if not, it may be a result of the graph.
+        read it if it is of the graph's type; if not, it may be a result of the graph.
         """
         if None in inputs:
             return None
@@ -184,7 +186,7 @@ class Generator:
         self.read.update(inputs)
         for index, type_ in enumerate(found):
             self.types[Output(made, index)] = type_
-            if type_.dtype == FLOAT32:
+            if type_.dtype == self.dtype:
                 self.pool.append((Output(made, index), type_.dims))
             else:
                 self.of_other_types.append(Output(made, index))

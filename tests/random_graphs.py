@@ -328,7 +328,7 @@ def other_types(g: Generator, x: Output, shape: Shape) -> None:
             inner = g.add(op, inner, axis=(0,), keepdims=True) if shape else inner
         else:
             inner = g.add(op, inner)
-    g.add("Cast", inner, dtype="float32")
+    g.add("Cast", inner, dtype=g.dtype.name)
 
 
 @grower(1)
@@ -344,7 +344,7 @@ def whole_numbers(g: Generator, x: Output, shape: Shape) -> None:
             inner = g.add(op, inner, axis=(0,), keepdims=True) if shape else inner
         else:
             inner = g.add(op, inner)
-    g.add("Cast", inner, dtype="float32")
+    g.add("Cast", inner, dtype=g.dtype.name)
 
 
 @grower(2)
@@ -367,7 +367,7 @@ def mixed_types(g: Generator, x: Output, shape: Shape) -> None:
     wide = g.one_of("float64", "float16", "float32")
     number, flag = g.add("Cast", x, dtype=wide), g.add("Cast", whole, dtype=wide)
     made = g.add(g.one_of("elemwise_mul", "elemwise_add", "broadcast_maximum"), number, flag)
-    g.add("Cast", made, dtype="float32")
+    g.add("Cast", made, dtype=g.dtype.name)
 
 
 @grower(2)
