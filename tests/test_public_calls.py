@@ -96,6 +96,9 @@ FOUND: dict[str, tuple[Callable[[], object], type[BaseException], str]] = {
         ShapeError, "scalar"),
     "nowhere to scatter": (
         lambda: nd.scatter_nd(nd.ones((3,)), nd.ones((0, 3)), shape=()), ShapeError, "axes"),
+    "less than nothing": (
+        lambda: nd.scatter_nd(nd.ones((1,)), nd.ones((1, 1)), shape=(-1,)),
+        ShapeError, "sizes of 0 and more"),
     "no groups": (lambda: nn.Conv2D(4, 3, groups=0), ValueError, "groups"),
     "no bend": (lambda: gluon.loss.HuberLoss(rho=0), ValueError, "divides by rho"),
     "no slices": (lambda: gluon.utils.split_data(ONES, 0), ValueError, "num_slice"),

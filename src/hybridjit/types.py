@@ -116,15 +116,19 @@ def product(sizes: tuple[int, ...]) -> int:
 
 
 def require_possible(types: Iterable[TensorType]) -> None:
-    """Raises ShapeError for a type that no memory holds; in Python's integers, which do not wrap.
+    """Raises ShapeError for a type that no memory holds, or with a negative size.
 
-    Sizes beside a zero count too: NumPy multiplies them without it.
+    In Python's integers, which do not wrap. Sizes beside a zero count too: NumPy multiplies them
+    without it.
     """
     for t in types:
         if t.shape is None or len(t.shape) == 0:
             continue
         itemsize = 1 if t.dtype is None else t.dtype.itemsize
-        if product(tuple(d for d in t.shape if d)) * itemsize >= _LARGEST:
+        sizes = tuple(d for d in t.shape if d)
+        if min(sizes, default=0) < 0:
+            raise ShapeError(f"a result has sizes of 0 and more, {t} has {min(sizes)}")
+        if product(sizes) * itemsize >= _LARGEST:
             raise ShapeError(f"{t} is larger than any memory")
 
 
