@@ -352,3 +352,13 @@ def test_a_parameter_that_copies_another_and_changes_its_data():
     assert net(x).asscalar() == 4
     net.weight._data[0][:] = 3
     assert net(x).asscalar() == 12
+
+
+def test_a_checkpoint_taken_apart_by_the_program():
+    param = Parameter("w", shape=(2, 0), allow_deferred_init=True)
+    param._load_init(mx.nd.ones((2, 3)), mx.cpu())
+    assert param.shape == (2, 3) and param.data().asnumpy().sum() == 6
+    with pytest.raises(AssertionError, match="shape incompatible"):
+        param._load_init(mx.nd.ones((2, 4)), mx.cpu())
+    with pytest.raises(AssertionError, match="previous initialized"):
+        param._load_init(mx.nd.ones((2, 3)), mx.cpu(1))

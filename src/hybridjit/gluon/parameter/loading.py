@@ -69,3 +69,7 @@ def _contexts(param: Parameter, ctx: Context | Sequence[Context] | None) -> list
         )
         return present
     return given or [cpu()]
+
+
+# Programs that take a checkpoint apart themselves call it as a method.
+Parameter._load_init = load_value  # type: ignore[attr-defined]
