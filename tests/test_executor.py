@@ -93,6 +93,19 @@ def test_a_graph_without_inputs_runs():
     assert executor.forward()[0].asscalar() == 3
 
 
+def test_outputs_are_the_same_arrays_from_call_to_call():
+    x = sym.var("x")
+    executor = sym.Group([x * 2, x + 1]).simple_bind(mx.cpu(), x=(2,), grad_req="null")
+    state = executor.outputs[1]  # as a program that feeds it back looks at it: before any call
+    executor.forward(x=nd.array([1, 2]))
+    assert state.asnumpy().tolist() == [2, 3]
+    for _ in range(2):
+        state.copyto(executor.arg_dict["x"])
+        executor.forward()
+    assert state.asnumpy().tolist() == [4, 5]
+    assert executor.outputs[0].asnumpy().tolist() == [6, 8]
+
+
 class TestCachedOp:
     @pytest.fixture
     def op(self):

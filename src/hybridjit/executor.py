@@ -30,7 +30,10 @@ Arrays = Mapping[str, NDArray] | Sequence[NDArray]
 
 
 class Executor:
-    """A Symbol and the arrays that it reads. ``forward`` reads what they hold at that moment."""
+    """A Symbol and the arrays that it reads. ``forward`` reads what they hold at that moment.
+
+    ``outputs`` are the same arrays from call to call, and hold what the latest one computed.
+    """
 
     def __init__(
         self, symbol: Symbol, ctx: Context, args: dict[str, NDArray], aux: dict[str, NDArray]
@@ -97,8 +100,16 @@ class Executor:
         for name, given in kwargs.items():
             self._write(name, given)
         with autograd.train_mode() if is_train else autograd.predict_mode():
-            self.outputs = self._evaluate()
+            self._keep(self._evaluate())
         return self.outputs
+
+    def _keep(self, results: list[NDArray]) -> None:
+        """Write the results into the outputs: programs look at those that they got once."""
+        if [out.shape for out in self.outputs] != [result.shape for result in results]:
+            self.outputs = results
+            return
+        for out, result in zip(self.outputs, results):
+            result.copyto(out)
 
     def _write(self, name: str, given: Any) -> None:
         if not isinstance(given, (NDArray, np.ndarray)):
