@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 import sys
 import time
@@ -14,7 +15,6 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .config import config
@@ -109,10 +109,10 @@ class Journal:
             warnings.warn(f"no stage is called {', '.join(unknown)}; known are {known}")
 
     @cached_property
-    def folder(self) -> Path:
+    def folder(self) -> str:
         """Below HYBRIDJIT_DUMP_DIR, numbered: no compilation of a process replaces another's."""
         safe = re.sub(r"[^\w.-]+", "_", self.name)
-        return Path(config.dump_dir) / f"{next(_COMPILATIONS):02}-{safe}"
+        return os.path.join(config.dump_dir, f"{next(_COMPILATIONS):02}-{safe}")
 
     def wants(self, stage: str) -> bool:
         return stage in self.wanted or "all" in self.wanted
@@ -155,18 +155,19 @@ def _time_row(name: str, text: str, seconds: float) -> str:
     return f"  {1e3 * seconds:9.2f} ms  {name:<10} {text}"
 
 
-def write_stage(folder: Path, number: int, stage: str, text: str) -> Path:
+def write_stage(folder: str | os.PathLike[str], number: int, stage: str, text: str) -> str:
     """Write ``NN-stage.txt`` in ``folder``, which is made; returns the file.
 
     Raises MXNetError where that cannot be done.
     """
-    file = folder / f"{number:02}-{stage}.txt"
+    path = os.path.join(folder, f"{number:02}-{stage}.txt")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file.write_text(text + "\n", encoding="utf-8")
+        os.makedirs(folder, exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text + "\n")
     except OSError as error:
-        raise MXNetError(f"{file} cannot be written: {error.strerror or error}") from None
-    return file
+        raise MXNetError(f"{path} cannot be written: {error.strerror or error}") from None
+    return path
 
 
 _COMPILATIONS = itertools.count()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..context import Context
@@ -132,8 +131,8 @@ def load_model(block: Block, prefix: str) -> None:
     Raises ModelFormatError when the description is not one of a block.
     """
     path = f"{prefix}-model.json"
-    with system_errors(path):
-        text = Path(path).read_text(encoding="utf-8")
+    with system_errors(path), open(path, encoding="utf-8") as file:
+        text = file.read()
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:

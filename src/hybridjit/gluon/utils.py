@@ -6,7 +6,6 @@ import hashlib
 import os
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -98,17 +97,17 @@ def download(
     one of ``sha1_hash``: nothing is fetched from the network here.
     """
     name = url.split("/")[-1]
-    where = Path(name if path is None else os.path.expanduser(path))
+    where = name if path is None else os.path.expanduser(path)
     assert name or path, "Can't construct file-name from this URL. Please set the `path` option"
-    if where.is_dir():
-        where = where / name
-    if not where.exists():
+    if os.path.isdir(where):
+        where = os.path.join(where, name)
+    if not os.path.exists(where):
         raise MXNetError(f"hybridjit downloads nothing: fetch {url} and put it at {where}")
-    if sha1_hash and not check_sha1(str(where), sha1_hash):
+    if sha1_hash and not check_sha1(where, sha1_hash):
         raise MXNetError(
             f"{where} is not the file of SHA-1 {sha1_hash}: fetch {url} again and put it there"
         )
-    return str(where)
+    return where
 
 
 def _get_repo_url() -> str:

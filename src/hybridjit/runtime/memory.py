@@ -7,7 +7,6 @@ are not counted.
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 from .executable import EXECUTABLES, INSTANCES
 
@@ -56,7 +55,7 @@ def peak_memory() -> int:
 def _status(field: str) -> int:
     """A number of bytes from Linux's account of this process; 0 elsewhere."""
     try:
-        lines = Path("/proc/self/status").read_text().splitlines()
-        return next(1024 * int(line.split()[1]) for line in lines if line.startswith(field))
+        with open("/proc/self/status", encoding="ascii", errors="replace") as lines:
+            return next(1024 * int(line.split()[1]) for line in lines if line.startswith(field))
     except (OSError, StopIteration):
         return 0

@@ -18,7 +18,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ..config import config
@@ -175,7 +174,7 @@ def thread_limits() -> dict[str, int | None]:
     """What bounds the number of threads, by name; None where it is not known or not set."""
     return {
         "affinity": _affinity(),
-        "cgroup quota": _quota(Path("/sys/fs/cgroup")),
+        "cgroup quota": _quota("/sys/fs/cgroup"),
         "physical cores": _physical_cores(),
     }
 
@@ -186,14 +185,14 @@ def _affinity() -> int:
     return os.cpu_count() or 1
 
 
-def _quota(root: Path) -> int | None:
+def _quota(root: str) -> int | None:
     """Whole cores that the cgroup's quota allows (version 2, then 1); None without a quota."""
     try:
-        quota, period = (root / "cpu.max").read_text().split()
+        quota, period = _text(f"{root}/cpu.max").split()
     except (OSError, ValueError):
         try:
-            quota = (root / "cpu/cpu.cfs_quota_us").read_text().strip()
-            period = (root / "cpu/cpu.cfs_period_us").read_text().strip()
+            quota = _text(f"{root}/cpu/cpu.cfs_quota_us")
+            period = _text(f"{root}/cpu/cpu.cfs_period_us")
         except OSError:
             return None
     if not quota.isdigit() or not period.isdigit() or int(period) == 0:
@@ -207,10 +206,16 @@ def _physical_cores() -> int | None:
         return None
     cores = set()
     for cpu in os.sched_getaffinity(0):
-        topology = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology")
+        topology = f"/sys/devices/system/cpu/cpu{cpu}/topology"
         try:
-            package = (topology / "physical_package_id").read_text().strip()
-            cores.add((package, (topology / "core_id").read_text().strip()))
+            package = _text(f"{topology}/physical_package_id")
+            cores.add((package, _text(f"{topology}/core_id")))
         except OSError:
             return None
     return len(cores)
+
+
+def _text(path: str) -> str:
+    """A file's content without the blanks around it; pathlib would take 5 ms to import."""
+    with open(path, encoding="ascii") as file:
+        return file.read().strip()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from pathlib import Path
 
 from ...context import Context
 from ...errors import MXNetError
@@ -69,16 +68,16 @@ def get_model_file(name: str, root: str | None = None) -> str:
 
     Raises MXNetError saying where the file should be; warns when its content is not the original.
     """
-    folder = Path(root or default_root()).expanduser()
-    path = folder / f"{name}-{short_hash(name)}.params"
-    if not path.exists():
+    folder = os.path.expanduser(root or default_root())
+    path = os.path.join(folder, f"{name}-{short_hash(name)}.params")
+    if not os.path.exists(path):
         raise MXNetError(
             f"there is no file {path}: put the pretrained parameters of {name} there "
             "(hybridjit does not download), or call the model with pretrained=False"
         )
-    if not check_sha1(str(path), _model_sha1[name]):
+    if not check_sha1(path, _model_sha1[name]):
         warnings.warn(f"{path}: content differs from the published file of {name}", stacklevel=2)
-    return str(path)
+    return path
 
 
 def load_pretrained(net: Block, name: str, ctx: Context | None, root: str | None) -> None:
