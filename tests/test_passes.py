@@ -157,6 +157,14 @@ CASES: dict[Rule, tuple[Case, Case]] = {
         Case(one("dot", "x", "w", transpose_a=True), {"x": (3, 2, 4), "w": (3, 5)}),
         Case(one("dot", "x", "w"), {"x": (2, 0), "w": (0, 5)}),
     ),
+    S.pointwise_on_rows: (
+        Case(lambda: [call("elemwise_add", call("relu", call("Reshape", dense(var("x")),
+                                                            shape=(2, 2, 5))), var("y"))],
+             {"x": (4, 3), "w": (5, 3), "y": (2, 2, 5)}),
+        Case(lambda: [call("broadcast_add", call("Reshape", dense(var("x")), shape=(2, 2, 5)),
+                           var("y"))],
+             {"x": (4, 3), "w": (5, 3), "y": (1, 2, 5)}),
+    ),
     S.plain_batch_dot: (
         Case(one("batch_dot", "x", "y", transpose_b=True), {"x": (2, 3, 4), "y": (2, 5, 4)}),
         Case(one("batch_dot", "x", "y"), {"x": (2, 3, 4), "y": (2, 4, 5)}),

@@ -353,6 +353,15 @@ def test_an_output_is_written_by_its_producer():
     assert plan.buffers[plan.steps[-1].writes[0].buffer].kind == "output"
 
 
+def test_an_output_is_written_through_reshapes():
+    y = call("softmax", var("x"))
+    flat = call("Reshape", y, shape=(-1,))
+    plan = plan_of([flat, y], {"x": np.zeros((2, 5), np.float32)})
+    simulate(plan)
+    assert kinds(plan) == ["softmax", "copy"]
+    assert [plan.buffers[view.buffer].index for view in plan.outputs] == [0, 1]
+
+
 def test_an_output_twice_and_an_input_as_output_are_copied():
     y = call("relu", var("x"))
     plan = plan_of([y, y, var("x")], {"x": np.zeros((2, 5), np.float32)})

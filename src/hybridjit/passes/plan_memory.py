@@ -62,9 +62,10 @@ class _Planner:
     def _claim_outputs(self) -> None:
         """Outputs that their producer can write directly: each once, not inside a concat."""
         for index, use in enumerate(self.graph.outputs):
-            produced = use.value.op is not None and self._kind_of(use.value) != "view"
-            if produced and use not in self.output_of and use not in self.placed:
-                self.output_of[use] = index
+            source = _before_reshapes(use)
+            produced = source.value.op is not None and self._kind_of(source.value) != "view"
+            if produced and source not in self.output_of and source not in self.placed:
+                self.output_of[source] = index
 
     def _kind_of(self, value: Value) -> str:
         return self._owner[value].kind
@@ -229,11 +230,18 @@ class _Planner:
 
     def _output(self, use: Use, index: int) -> View:
         """The view of graph output ``index``, copied there if its producer could not write it."""
-        if self.output_of.get(use) == index:
+        if self.output_of.get(_before_reshapes(use)) == index:
             return self.views[use]
         target = self._fresh(use.type, "output", index)
         self._copy(use, target, "returned, and not written there by its producer")
         return target
+
+
+def _before_reshapes(use: Use) -> Use:
+    """What a chain of reshapes begins with: its elements lie in the same order."""
+    while use.value.is_op("_reshape_to"):
+        use = use.value.inputs[0]
+    return use
 
 
 def view_of(value: Value, source: View) -> View | None:

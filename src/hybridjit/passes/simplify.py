@@ -11,7 +11,8 @@ from __future__ import annotations
 from ..ir.graph import Graph, Use, Value, make
 from ..ir.rewrite import Match, Replacement, rewrite, rule
 from ..ops.activation import gamma_shape
-from ..types import product
+from ..ops.registry import Kind
+from ..types import Shape, product
 from .compounds import COMPOUNDS
 from .compounds_nn import LAYERS
 from .compounds_rnn import RECURRENT
@@ -40,6 +41,7 @@ def simplify(graph: Graph, fired: list[str] | None = None) -> Graph:
     graph = rewrite(graph, (*COMPOUNDS, *LAYERS, *VISION, *RECURRENT), fired)
     graph = rewrite(graph, REARRANGING, fired)
     graph = rewrite(graph, CANONICAL, fired)
+    graph = rewrite(graph, (pointwise_on_rows,), fired)
     return share_equal(rewrite(graph, REDUNDANT, fired), fired)
 
 
@@ -167,6 +169,40 @@ def dense_on_rows(value: Value, match: Match) -> Replacement:
     name = value.name if len(value.shape) == 2 else f"{value.name}:dense"
     result = make("FullyConnected", name, [rows, *value.inputs[1:]], value.source, **full)
     return reshaped(Use(result), value.shape, value.name)
+
+
+@rule("f(reshape(x), ...)  =>  reshape(f(x, ...)) behind a product: it ends its kernel")
+def pointwise_on_rows(value: Value, match: Match) -> Replacement:
+    """For operands of the result's shape, which are reshaped as x is."""
+    if value.op is None or value.op.kind is not Kind.POINTWISE or len(value.types) > 1:
+        return None
+    shape = next((shape for use in value.inputs if (shape := _shape_of_product(use))), None)
+    if shape is None or any(use.type.dims != value.shape for use in value.inputs):
+        return None
+    inputs = [_on_rows(use, shape, f"{value.name}:rows{i}") for i, use in enumerate(value.inputs)]
+    result = make(value.op.name, f"{value.name}:on_rows", inputs, value.source, **value.attrs)
+    return reshaped(Use(result), value.shape, value.name)
+
+
+def _on_rows(use: Use, shape: Shape, name: str) -> Use:
+    """``use`` under another shape; where it is a reshape of that, what it reshapes."""
+    if use.value.is_op("_reshape_to") and use.value.inputs[0].type.dims == shape:
+        return use.value.inputs[0]
+    return reshaped(use, shape, name)
+
+
+def _shape_of_product(use: Use) -> Shape | None:
+    """The shape of the product, or of what follows from one, that ``use`` is a reshape of."""
+    if not use.value.is_op("_reshape_to"):
+        return None
+    source = use.value.inputs[0]
+    while source.value.op is not None and source.value.op.kind is Kind.POINTWISE:
+        whole = [u for u in source.value.inputs if u.type.dims == source.type.dims]
+        if not whole:
+            return None
+        source = whole[0]
+    is_product = source.value.is_op("FullyConnected", "batch_dot")
+    return use.value.inputs[0].type.dims if is_product else None
 
 
 @rule("dot(a, b)  =>  FullyConnected(a as rows, b as columns)")
