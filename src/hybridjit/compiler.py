@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from .config import config
 from .errors import DTypeError, MXNetError, ShapeError
 from .forks import Rank, held_at_fork
-from .ir.graph import Graph, from_symbol
+from .ir.graph import Graph, Value, from_symbol
 from .ir.node import Output
 from .ir.plan import Plan, plan_text
 from .ir.printer import graph_text, group_text, node_text
@@ -100,6 +100,7 @@ class Journal:
     times: list[tuple[str, str, float]] = field(default_factory=list)
     details: list[tuple[str, str, float]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    typed: set[Value] = field(default_factory=set)  # values whose types the verifier found right
     name: str = "graph"
 
     def __post_init__(self) -> None:
@@ -239,7 +240,7 @@ def plan_graph(
     require_known(types)
     graph = from_symbol(outputs, input_types, types, name)
     facts = {"typed"}
-    _check(graph, facts, "infer")
+    _check(graph, facts, "infer", journal)
     journal.dump("infer", lambda: graph_text(graph))
     for row in PIPELINE:
         graph = run_pass(row, graph, facts, journal)
@@ -259,7 +260,7 @@ def run_pass(row: Pass, graph: Graph, facts: set[str], journal: Journal) -> Grap
     if row.gives:
         facts.add(row.gives)
     journal.notes += [note for note in fired if note.startswith("not fused")]
-    _check(after, facts, row.name)
+    _check(after, facts, row.name, journal)
     if after is graph:
         journal.dump(row.name, lambda: f"{row.name}: no change")
     else:
@@ -277,9 +278,9 @@ def pass_text(graph: Graph, fired: list[str]) -> str:
     return "\n".join([*parts, *(f"  # {note}" for note in fired)])
 
 
-def _check(graph: Graph, facts: set[str], stage: str) -> None:
+def _check(graph: Graph, facts: set[str], stage: str, journal: Journal) -> None:
     if config.verify:
-        verify(graph, frozenset(facts), stage)
+        verify(graph, frozenset(facts), stage, journal.typed)
 
 
 def generate(plan: Plan, options: Options, journal: Journal) -> Executable:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ..ops.creation import resolved
 from ..ops.registry import OpDef, lookup
-from ..types import TensorType
+from ..types import UNKNOWN, TensorType
 from .node import Node, Output, topological
 
 
@@ -215,5 +215,5 @@ def infer_types(
     op: OpDef, inputs: tuple[Use, ...], attrs: Mapping[str, Any]
 ) -> tuple[TensorType, ...]:
     """The output types that the op's rule gives for these inputs."""
-    blank = tuple(TensorType(None, None) for _ in op.output_names(attrs))
+    blank = (UNKNOWN,) * len(op.output_names(attrs))
     return op.infer(tuple(use.type for use in inputs), blank, **attrs)[1]

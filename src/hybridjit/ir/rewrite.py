@@ -57,7 +57,9 @@ def rewrite(graph: Graph, rules: tuple[Rule, ...], fired: list[str] | None = Non
     """
     replaced: dict[Use, Use] = {}
     for value in graph.values:
-        new = rebuild(value, tuple(replaced.get(use, use) for use in value.inputs))
+        new = value
+        if any(use in replaced for use in value.inputs):
+            new = rebuild(value, tuple(replaced.get(use, use) for use in value.inputs))
         title, result = _first_match(rules, new, Match(graph, value))
         if result is not None and fired is not None:
             fired.append(f"{value.name}: {title}")

@@ -20,7 +20,7 @@ All violations are collected; one InternalError carries the listing with a mark 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ..errors import InternalError, MXNetError
 from .graph import Graph, Value, infer_types
@@ -29,14 +29,19 @@ from .printer import graph_text
 Violation = tuple["Value | None", str]
 
 
-def verify(graph: Graph, facts: frozenset[str], stage: str) -> None:
+def verify(
+    graph: Graph, facts: frozenset[str], stage: str, typed: set[Value] | None = None
+) -> None:
     """Raise InternalError, naming ``stage``, if the graph breaks an invariant.
 
-    ``facts`` are those that hold at this point: ``typed``, ``hoisted``, ``grouped``.
+    ``facts`` are those that hold at this point: ``typed``, ``hoisted``, ``grouped``. The types of
+    values that are among ``typed`` were found right before; those that are now are added.
     """
+    typed = set() if typed is None else typed
     found = list(_always(graph))
     if "typed" in facts and not found:
-        found += _typed(graph)
+        found += _typed(value for value in graph.values if value not in typed)
+        typed.update(graph.values)
     if "hoisted" in facts and not found:
         found += _hoisted(graph)
     if "grouped" in facts and not found:
@@ -77,8 +82,8 @@ def _always(graph: Graph) -> Iterator[Violation]:
             yield None, f"A4 output {use.index} of {use.value.name} does not exist"
 
 
-def _typed(graph: Graph) -> Iterator[Violation]:
-    for value in graph.values:
+def _typed(values: Iterable[Value]) -> Iterator[Violation]:
+    for value in values:
         if not all(t.is_known for t in value.types):
             yield value, "T1 not fully typed"
         elif value.op is not None:
