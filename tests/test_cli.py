@@ -419,6 +419,7 @@ class TestTables:
         kinds = {line.split()[0]: line.split()[1] for line in lines[1:-1]}
         assert kinds["Convolution"] == "conv"
         assert kinds["_random_uniform"] == kinds["sort"] == "host"
+        assert kinds["moments"] == "parts" and kinds["shape_array"] == kinds["_zeros"] == "constant"
 
     def test_switches(self, printed):
         out = printed.of("switches")

@@ -6,42 +6,44 @@ Each case is also run by the interpreter before and after: a rewrite may not cha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 
-from compiling import AVAILABLE, Arrays, assert_near, call, node, run_reference, var
+from compiling import AVAILABLE, Arrays, assert_near, call, run_reference, var
 from hybridjit.compiler import STAGES, Journal, compile_graph
 from hybridjit.config import override
 from hybridjit.ir.graph import Graph, from_symbol
 from hybridjit.ir.interpret import interpret
-from hybridjit.ir.node import Node, Output
+from hybridjit.ir.node import Output
 from hybridjit.ir.rewrite import Rule
-from hybridjit.passes import compounds, compounds_rnn, fold_batchnorm, layout, rearranging, simplify
+from hybridjit.passes import (
+    compounds,
+    compounds_nn,
+    compounds_rnn,
+    compounds_vision,
+    fold_batchnorm,
+    layout,
+    rearranging,
+    simplify,
+)
 from hybridjit.passes.fuse import fuse
 from hybridjit.passes.hoist import hoist
 from hybridjit.passes.infer import infer_node_types
 from hybridjit.types import type_of
+from rule_cases import COMPOUND_CASES, NORM, Case, Shape, one, several
 
-Shape = tuple[int, ...]
 TEXTS = pytest.StashKey[dict[str, dict[str, str]]]()
 PASSES = {
     "simplify": simplify.simplify,
     "compounds": simplify.simplify,
     "rearranging": simplify.simplify,
     "compounds_rnn": simplify.simplify,
+    "compounds_nn": simplify.simplify,
+    "compounds_vision": simplify.simplify,
     "fold_batchnorm": fold_batchnorm.fold_batchnorm,
     "layout": layout.choose_layouts,
 }
-
-
-class Case(NamedTuple):
-    """A graph over variables of these shapes; all but ``x``, of this type, and ``y`` are fixed."""
-
-    outputs: Callable[[], Sequence[Output]]
-    shapes: dict[str, Shape]
-    dtype: str = "float32"
 
 
 def arrays_for(shapes: dict[str, Shape], dtype: str = "float32") -> dict[str, np.ndarray]:
@@ -67,19 +69,7 @@ def ops_of(graph: Graph) -> list[str]:
     return [v.op.name for v in graph.values if v.op is not None]
 
 
-def several(op: str, *inputs: Output, **attrs: object) -> list[Output]:
-    """All outputs of an operator."""
-    made: Node = node(op, *inputs, name="several", **attrs)
-    return [Output(made, i) for i in range(len(made.output_names))]
-
-
-def one(op: str, *names: str, **attrs: object) -> Callable[[], list[Output]]:
-    """One operator on the variables of these names."""
-    return lambda: several(op, *(var(n) for n in names), **attrs)
-
-
 CONV = {"w": (4, 3, 3, 3), "b": (4,)}
-NORM = {"gamma": (4,), "beta": (4,), "mean": (4,), "var": (4,)}
 IMAGE: Shape = (2, 3, 5, 6)
 
 
@@ -110,6 +100,7 @@ def pooled_flat(shape: Shape) -> Callable[[], list[Output]]:
 
 
 S, F, L, C, R, M = simplify, fold_batchnorm, layout, compounds, compounds_rnn, rearranging
+N, V = compounds_nn, compounds_vision
 ATTENTION = "_contrib_interleaved_matmul_"
 # For each rule: where it applies, and where it looks as if it should and must not.
 CASES: dict[Rule, tuple[Case, Case]] = {
@@ -173,11 +164,6 @@ CASES: dict[Rule, tuple[Case, Case]] = {
         Case(lambda: several("BatchNorm", var("x"), *map(var, NORM), output_mean_var=True),
              {"x": (2, 4, 5), **NORM}),
         Case(lambda: [norm(var("x"))], {"x": (2, 4, 5), **NORM}),
-    ),
-    S.split_batchnorm_relu: (
-        Case(one("_contrib_BatchNormWithReLU", "x", *NORM), {"x": (2, 4, 5), **NORM}),
-        Case(one("_contrib_BatchNormWithReLU", "x", *NORM, output_mean_var=True),
-             {"x": (2, 4, 5), **NORM}),
     ),
     S.constant_like: (
         Case(one("ones_like", "x"), {"x": (2, 3)}),
@@ -325,6 +311,7 @@ CASES: dict[Rule, tuple[Case, Case]] = {
         Case(lambda: [norm(var("x"), axis=-1)], {"x": (2, 3, 4), **NORM}),
         Case(lambda: [norm(var("x"))], {"x": (0, 4, 5), **NORM}, "float16"),
     ),
+    **COMPOUND_CASES,
     L.dense_after_flatten: (
         Case(pooled_flat((0, -1)), {"x": (2, 3, 4, 5), "w": (5, 36)}),
         Case(pooled_flat((4, -1)), {"x": (2, 3, 4, 5), "w": (5, 18)}),
@@ -338,7 +325,7 @@ def home_of(rule: Rule) -> str:
 
 
 def all_rules() -> list[Rule]:
-    found = (r for m in (S, F, L, C, R, M) for r in vars(m).values() if isinstance(r, Rule))
+    found = (r for m in (S, F, L, C, R, M, N, V) for r in vars(m).values() if isinstance(r, Rule))
     return list(dict.fromkeys(found))
 
 
@@ -527,10 +514,9 @@ def test_fuse_leaves_kernels_without_an_epilogue():
     ("outputs", "dtype"),
     [
         (one("sort", "x"), "float32"),
-        (one("softmax", "x", temperature=2.0), "float16"),
         (one("Deconvolution", "x", "y", kernel=(1,), num_filter=1), "float32"),
     ],
-    ids=["no kernel", "temperature", "weights that vary"],
+    ids=["no kernel", "weights that vary"],
 )
 def test_fuse_gives_to_the_host_what_no_kernel_can(outputs, dtype):
     arrays = arrays_for({"x": (2, 3, 4), "y": (3, 1, 1)}, dtype)

@@ -487,6 +487,8 @@ def test_infer_type(dense):
     assert sym.BatchNorm(x).infer_type(x=half)[0] == [half, np.float32, np.float32]
     with pytest.raises(DTypeError):
         (x + sym.var("y")).infer_type(x="float32", y="int32")
+    lengths = sym.softmax(x, sym.var("y"), use_length=True)
+    assert lengths.infer_type(y="int32") == lengths.infer_type(x="float64") == (None, None, None)
 
 
 # Files, copies

@@ -5,12 +5,16 @@ from __future__ import annotations
 import argparse
 
 from ..ops import Kind, OpDef, all_ops
+from ..passes.compounds_vision import OF_SHAPES
+from ..passes.simplify import TAKEN_APART
 from ..table import table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "kernel: the family of kernels that computes the operator in compiled code; "
+        "parts: those of the operators that it is made of do; "
+        "constant: its result, which does not depend on data, is computed once, before any call; "
         "host: its NumPy meaning does, as a step of the compiled plan. types: the element types "
         "that the kernels take; float16 is computed in single precision."
     )
@@ -28,12 +32,18 @@ def run(args: argparse.Namespace) -> int:
 
 
 def kernel(op: OpDef) -> str:
-    """The kernel family, or ``host``."""
+    """The kernel family; ``parts``, where several operators make it; ``host``."""
+    if op.name in TAKEN_APART:
+        return "parts"
+    if op.name in _CONSTANTS:
+        return "constant"
     if op.kind is Kind.RANDOM or (op.kind is Kind.POINTWISE and op.scalar is None):
         return "host"
     return op.kind.value
 
 
+# What is made of a shape or of attributes alone.
+_CONSTANTS = (*OF_SHAPES, "_arange", "_eye", "_full", "_linspace", "_ones", "_zeros")
 _ALL = ("all",)
 _FLOATS = ("float32", "float64", "float16")
 _TYPES = {
@@ -52,8 +62,10 @@ _TYPES = {
 
 def kernel_types(op: OpDef) -> tuple[str, ...]:
     """The element types that its kernels take: ``all`` that the operator does, or by name."""
-    if kernel(op) == "host":
+    if kernel(op) in ("host", "constant"):
         return ()
+    if op.name in TAKEN_APART:
+        return TAKEN_APART[op.name]
     if op.name.startswith(("_contrib_interleaved_matmul_", "_linalg_gemm")):
         return ("float32", "float64")
     return _TYPES.get(op.kind, ("float32", "float64"))

@@ -51,6 +51,9 @@ def _infer_softmax(
     out = merged(outs, (data if dtype is None else data.with_dtype(dtype),))[0]
     data = fill(data, out.shape, out.dtype if dtype is None else data.dtype) if out.shape else data
     lengths = ins[1:]
+    for t in lengths:
+        if t.dtype is not None and t.dtype.kind not in "iu":
+            raise DTypeError(f"length takes integer types, got {t.dtype.name}")
     if data.shape is not None:
         axis = normalized_axis(axis, len(data.shape))
         others = data.shape[:axis] + data.shape[axis + 1 :]
@@ -59,15 +62,15 @@ def _infer_softmax(
 
 
 def _lengths(t: TensorType, shape: PartialShape) -> TensorType:
-    if t.dtype is not None and t.dtype.kind not in "iu":
-        raise DTypeError(f"length takes integer types, got {t.dtype.name}")
     if t.shape is not None and len(t.shape) != len(shape):
         raise ShapeError(f"length has shape {shape_text(t.shape)}, data needs {shape_text(shape)}")
     return fill(t, shape, None)
 
 
-def _scaled(x: np.ndarray, temperature: float | None) -> np.ndarray:
+def _scaled(x: np.ndarray, temperature: float | None, dtype: np.dtype | None) -> np.ndarray:
+    """x / temperature in the wider of its type and ``dtype``, float32 at least."""
     x = widened(x)
+    x = x if dtype is None else x.astype(np.result_type(x, dtype), copy=False)
     return x if temperature in (None, 1.0) else x / x.dtype.type(temperature)
 
 
@@ -87,7 +90,7 @@ def _softmax(
     **attrs: Any,
 ) -> np.ndarray:
     """Softmax of data / temperature; positions from ``length`` on are exactly 0."""
-    x = _scaled(data, temperature)
+    x = _scaled(data, temperature, dtype)
     if length is None:
         y = softmax_along(x, axis)
     else:
@@ -109,7 +112,7 @@ def _log_softmax(
     **attrs: Any,
 ) -> np.ndarray:
     """x - max - log(sum(exp(x - max)))."""
-    y = _log_softmax_along(_scaled(data, temperature), axis)
+    y = _log_softmax_along(_scaled(data, temperature, dtype), axis)
     return y.astype(data.dtype if dtype is None else dtype, copy=False)
 
 

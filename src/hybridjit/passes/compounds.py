@@ -14,7 +14,7 @@ from ..ir.graph import Use, Value, make
 from ..ir.rewrite import Match, Replacement, rule
 from ..ops.resize import bilinear_attrs
 from ..types import FLOAT32, FLOAT64
-from .moves import cut, reshaped, transposed
+from .moves import cast, cut, reshaped, transposed
 
 
 def is_plain_float(value: Value) -> bool:
@@ -77,17 +77,22 @@ def scaled_by_length(value: Value, match: Match) -> Replacement:
     return Use(make("_div_scalar", value.name, value.inputs, value.source, scalar=scale))
 
 
-@rule("softmax(x, temperature)  =>  softmax(x / temperature)")
+@rule("softmax(x, temperature, dtype)  =>  Cast(softmax(x / temperature), dtype)")
 def softmax_of_scaled(value: Value, match: Match) -> Replacement:
+    """In the wider of the two types, in single precision at least, and rounded once."""
     if not value.is_op("softmax", "log_softmax", "softmin") or not value.type.size:
         return None
-    data, *length = value.inputs
-    temperature = value.attrs["temperature"]
-    if temperature in (None, 1.0) or {data.type.dtype, value.type.dtype} - {FLOAT32, FLOAT64}:
+    (data, *length), attrs, name = value.inputs, dict(value.attrs), value.name
+    temperature, dtype = attrs["temperature"], data.type.dtype
+    if temperature in (None, 1.0) and dtype == value.type.dtype:
         return None
-    scaled = make("_div_scalar", f"{value.name}:scaled", [data], scalar=temperature)
-    attrs = dict(value.attrs) | {"temperature": None}
-    return Use(make(value.op.name, value.name, [Use(scaled), *length], value.source, **attrs))  # type: ignore[union-attr]
+    wide = FLOAT64 if FLOAT64 in (dtype, value.type.dtype) else FLOAT32
+    x = cast(data, wide, f"{name}:wide")
+    if temperature not in (None, 1.0):
+        x = Use(make("_div_scalar", f"{name}:scaled", [x], scalar=temperature))
+    attrs |= {"temperature": None, "dtype": None}
+    plain = make(value.op.name, f"{name}:plain", [x, *length], value.source, **attrs)  # type: ignore[union-attr]
+    return cast(Use(plain), value.type.dtype, name)
 
 
 # --- products ---

@@ -11,7 +11,8 @@ from ..ops.attrs import attr_text
 from .compounds import is_plain_float
 from .moves import broadcast, cut, reshaped, sliced, transposed
 
-_OF_SHAPES = (
+# What reads no more of its operand than the shape.
+OF_SHAPES = (
     "_contrib_MultiBoxPrior",
     "_contrib_arange_like",
     "_contrib_index_array",
@@ -22,7 +23,7 @@ _OF_SHAPES = (
 
 @rule("MultiBoxPrior, arange_like, shape_array, ...  =>  a constant: they read a shape alone")
 def constant_of_shape(value: Value, match: Match) -> Replacement:
-    if not value.is_op(*_OF_SHAPES):
+    if not value.is_op(*OF_SHAPES):
         return None
     data = value.inputs[0].type
     given = {key: attr_text(each) for key, each in value.attrs.items() if each is not None}

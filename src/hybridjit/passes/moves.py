@@ -1,9 +1,11 @@
-"""How passes write the operators that move elements: reshape, transpose, broadcast, slices.
+"""How passes write what moves or converts elements: reshape, transpose, broadcast, slices, casts.
 
 In: a use. Out: a use; the same one where nothing moves.
 """
 
 from __future__ import annotations
+
+import numpy as np
 
 from ..errors import ShapeError
 from ..ir.graph import Use, make
@@ -50,3 +52,8 @@ def broadcast(use: Use, shape: tuple[int, ...], name: str, source: str = "") -> 
     if use.type.shape == shape:
         return use
     return Use(make("broadcast_to", name, [use], source, shape=shape))
+
+
+def cast(use: Use, dtype: np.dtype | None, name: str) -> Use:
+    """``use`` as another element type; itself when it has that."""
+    return use if use.type.dtype == dtype else Use(make("Cast", name, [use], dtype=dtype))

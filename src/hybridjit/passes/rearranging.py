@@ -14,7 +14,7 @@ import numpy as np
 from ..ir.graph import Use, Value, make
 from ..ir.rewrite import Match, Replacement, rule
 from ..types import FLOAT32, product
-from .moves import broadcast, cut, reshaped, sliced, transposed
+from .moves import broadcast, cast, cut, reshaped, sliced, transposed
 
 _BOOL, _HALF = np.dtype("bool"), np.dtype("float16")
 
@@ -171,18 +171,13 @@ def half_in_single(value: Value, match: Match) -> Replacement:
         return None
     if not all(t.dtype in (_HALF, FLOAT32) for t in types):
         return None
-    wide = [_cast(u, FLOAT32, f"{value.name}:wide{i}") for i, u in enumerate(value.inputs)]
+    wide = [cast(u, FLOAT32, f"{value.name}:wide{i}") for i, u in enumerate(value.inputs)]
     assert value.op is not None
     result = make(value.op.name, f"{value.name}:single", wide, value.source, **value.attrs)
     return tuple(
-        _cast(Use(result, i), t.dtype, f"{value.name}:{i}" if i else value.name)
+        cast(Use(result, i), t.dtype, f"{value.name}:{i}" if i else value.name)
         for i, t in enumerate(value.types)
     )
-
-
-def _cast(use: Use, dtype: np.dtype | None, name: str) -> Use:
-    """``use`` as another element type; itself when it has that."""
-    return use if use.type.dtype == dtype else Use(make("Cast", name, [use], dtype=dtype))
 
 
 @rule("argmax(x), argmin(x) of all  =>  argmax(x as one row)")
@@ -200,7 +195,7 @@ def separate_casts(value: Value, match: Match) -> Replacement:
     if not value.is_op("amp_multicast"):
         return None
     return tuple(
-        _cast(use, t.dtype, f"{value.name}:{i}")
+        cast(use, t.dtype, f"{value.name}:{i}")
         for i, (use, t) in enumerate(zip(value.inputs, value.types))
     )
 

@@ -35,6 +35,26 @@ _PLAIN_IDENTITIES = {
     "_identity_with_attr_like_rhs",
 }
 
+_ALL, _SINGLE_OR_DOUBLE = ("all",), ("float32", "float64")
+# Operators without a kernel of their own, and the element types for which their parts have one.
+TAKEN_APART: dict[str, tuple[str, ...]] = {
+    "BatchNorm_v1": _SINGLE_OR_DOUBLE,
+    "LogisticRegressionOutput": _ALL,
+    "Pooling_v1": _SINGLE_OR_DOUBLE,
+    "_contrib_BatchNormWithReLU": _SINGLE_OR_DOUBLE,
+    "_contrib_SparseEmbedding": _ALL,
+    "_contrib_box_decode": _SINGLE_OR_DOUBLE,
+    "_contrib_div_sqrt_dim": _SINGLE_OR_DOUBLE,
+    "_image_crop": _ALL,
+    "_image_flip_left_right": _ALL,
+    "_image_flip_top_bottom": _ALL,
+    "_image_normalize": _SINGLE_OR_DOUBLE,
+    "_image_to_tensor": _ALL,
+    "_rnn_param_concat": _ALL,
+    "moments": _SINGLE_OR_DOUBLE,
+    "softmax_cross_entropy": _SINGLE_OR_DOUBLE,
+}
+
 
 def simplify(graph: Graph, fired: list[str] | None = None) -> Graph:
     """Compounds taken apart, canonical spellings, then what they make redundant or equal."""

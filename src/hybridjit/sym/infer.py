@@ -181,11 +181,23 @@ def _element_type(name: str, dtype: Any) -> np.dtype:
 def _complete(node: Node, types: NodeTypes) -> None:
     """Give inputs and outputs whose element type is unknown the likely one."""
     outputs = [Output(node, i) for i in range(len(node.output_names))]
+    before = {edge.node: types[edge.node] for edge in node.inputs}
     _assume(node.inputs, [_first_known((*node.inputs, *outputs), types)] * len(node.inputs), types)
+    if not _is_taken(node, types):
+        types.update(before)
     _assume(outputs, _outputs_asked(node, types), types)
     declared = node.attrs.get("dtype")
     likely = declared if isinstance(declared, np.dtype) else _first_known(node.inputs, types)
     _assume(outputs, [likely] * len(outputs), types)
+
+
+def _is_taken(node: Node, types: NodeTypes) -> bool:
+    """Whether the operator's rule takes its inputs' types."""
+    try:
+        apply_rule(node, dict(types))
+    except MXNetError:
+        return False
+    return True
 
 
 def _first_known(edges: Sequence[Output], types: NodeTypes) -> np.dtype | None:
