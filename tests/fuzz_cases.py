@@ -111,7 +111,7 @@ def in_float64(outputs: Sequence[Output]) -> list[Output]:
 def save(case: RandomGraph, folder: Path) -> Path:
     """Write a case; the path of its JSON file."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"seed-{case.seed}.json"
+    path = folder / f"{case.name}.json"
     Symbol(tuple(case.outputs)).save(str(path))
     np.savez(path.with_suffix(".npz"), inputs=np.array(case.inputs), **case.arrays)
     return path
@@ -124,4 +124,4 @@ def read(path: Path) -> RandomGraph:
     inputs = [str(name) for name in arrays.pop("inputs")]
     seed = path.stem.removeprefix("seed-")
     outputs = list(load(str(path)).outputs)
-    return RandomGraph(int(seed) if seed.isdigit() else -1, outputs, arrays, inputs)
+    return RandomGraph(int(seed) if seed.isdigit() else -1, 0, outputs, arrays, inputs)

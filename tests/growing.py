@@ -18,7 +18,7 @@ import numpy as np
 
 from compiling import node, var
 from hybridjit.errors import MXNetError
-from hybridjit.ir.node import Output
+from hybridjit.ir.node import Output, topological
 from hybridjit.types import UNKNOWN, TensorType, type_of
 
 Shape = tuple[int, ...]
@@ -38,6 +38,7 @@ class RandomGraph:
     """A graph; ``arrays`` has one array for each variable, ``inputs`` names those that vary."""
 
     seed: int
+    variant: int = 0
     outputs: list[Output] = field(default_factory=list)
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     inputs: list[str] = field(default_factory=list)
@@ -45,6 +46,10 @@ class RandomGraph:
     @property
     def params(self) -> list[str]:
         return [name for name in self.arrays if name not in self.inputs]
+
+    @property
+    def name(self) -> str:
+        return f"seed-{self.seed}" + (f"-{self.variant}" if self.variant else "")
 
 
 class Generator:
@@ -109,6 +114,25 @@ class Generator:
         if self.of_other_types and self.random.random() < 0.5:
             leaves.append(self.of_other_types[self.between(0, len(self.of_other_types) - 1)])
         self.graph.outputs = leaves
+
+    def vary(self, variant: int) -> RandomGraph:
+        """The graph once more with other results, and with some parameters as inputs.
+
+        So other nodes are fused, share memory and depend on parameters alone, in kernels that
+        are mostly the same.
+        """
+        self.graph.variant = variant
+        self.random = np.random.default_rng((self.graph.seed, variant))
+        made = [x for x, _ in self.pool if x.node.op is not None] + self.of_other_types
+        wanted = [made[self.between(0, len(made) - 1)] for _ in range(self.between(1, 5))]
+        if sum(n.op is not None for n in topological(wanted)) >= 5:
+            self.graph.outputs = wanted
+        used = {n.name for n in topological(self.graph.outputs) if n.is_variable}
+        self.graph.arrays = {n: a for n, a in self.graph.arrays.items() if n in used}
+        given = self.graph.inputs
+        chosen = [n for n in self.graph.arrays if n in given or self.random.random() < 0.2]
+        self.graph.inputs = chosen or list(self.graph.arrays)[:1]
+        return self.graph
 
     # --- for the growers ---
 

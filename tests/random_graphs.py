@@ -14,9 +14,11 @@ from hybridjit.ir.node import Output
 __all__ = ["RandomGraph", "random_graph"]
 
 
-def random_graph(seed: int) -> RandomGraph:
-    """The graph of this seed."""
-    return Generator(seed).run()
+def random_graph(seed: int, variant: int = 0) -> RandomGraph:
+    """The graph of this seed, or a variant of it: see :meth:`Generator.vary`."""
+    generator = Generator(seed)
+    graph = generator.run()
+    return generator.vary(variant) if variant else graph
 
 
 @grower(5)

@@ -309,6 +309,20 @@ def test_a_skipped_pass_is_left_out():
         assert [s.kind for s in plan_of(outputs, arrays).steps] == ["host", "pointwise"]
 
 
+def test_two_dense_layers_read_one_flattened_image():
+    rng = np.random.default_rng(2)
+    shapes = {"x": (2, 3, 5, 4), "w": (6, 3, 3, 3), "a": (4, 36), "b": (7, 36)}
+    arrays = {n: rng.standard_normal(s).astype("f4") for n, s in shapes.items()}
+    image = call("Convolution", var("x"), var("w"), kernel=(3, 3), num_filter=6, no_bias=True)
+    flat = call("Flatten", image)
+    outputs = [
+        call("FullyConnected", flat, var(n), name=n + n, num_hidden=shapes[n][0], no_bias=True)
+        for n in "ab"
+    ]
+    found = run_compiled(outputs, arrays, ["w", "a", "b"])
+    assert_near(found, run_reference(outputs, arrays))
+
+
 def test_nothing_is_fused_and_no_place_is_shared_when_that_is_left_out():
     for seed in range(20, 26):
         case = random_graph(seed)

@@ -1,6 +1,7 @@
 """Compile random graphs and compare them with the NumPy references.
 
     python tools/fuzz_graphs.py --seed 1000 --count 200      seeds 1000 to 1199
+    python tools/fuzz_graphs.py --count 1000 --variants 4     4,000 graphs
     python tools/fuzz_graphs.py --replay fuzz-cases/seed-1042.json
 
 A graph that differs, or that fails to compile, is saved in ``--folder`` and the command that
@@ -21,6 +22,7 @@ import time
 import traceback
 import zlib
 from collections import OrderedDict
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -69,40 +71,55 @@ def verdict(case: RandomGraph) -> str:
         return traceback.format_exc(limit=-4).strip()
 
 
-def run(job: tuple[int, int, Path, bool]) -> int:
-    """Seeds one after the other; how many are wrong."""
-    first, count, folder, is_optimised = job
+@dataclass(frozen=True)
+class Job:
+    """Seeds from ``first`` to ``end`` - 1, each of them in ``variants``."""
+
+    first: int
+    end: int
+    variants: int
+    folder: Path
+    is_optimised: bool
+
+
+def run(job: Job) -> int:
+    """Seeds one after the other; how many graphs are wrong."""
     faulthandler.enable(sys.__stderr__)
-    if is_optimised:
-        return _run_seeds(first, count, folder)
-    as_it_was = crew.compile_object, crew.can_start_workers
-    crew.compile_object, crew.can_start_workers = compile_mostly_quickly, lambda: False
+    if job.is_optimised:
+        return _run_seeds(job)
+    quick = {"compile_object": compile_mostly_quickly, "can_start_workers": lambda: False}
+    as_it_was = {name: getattr(crew, name) for name in quick}
+    vars(crew).update(quick)
     try:
         with override(cache_dir="off"):  # nobody else is to have such code
-            return _run_seeds(first, count, folder)
+            return _run_seeds(job)
     finally:
-        crew.compile_object, crew.can_start_workers = as_it_was
+        vars(crew).update(as_it_was)
 
 
-def _run_seeds(first: int, count: int, folder: Path) -> int:
+def _run_seeds(job: Job) -> int:
     failures, start = 0, time.monotonic()
-    for done, seed in enumerate(range(first, first + count), 1):
-        case = random_graph(seed)
-        wrong = verdict(case)
-        if wrong:
-            failures += 1
-            path = save(case, folder)
-            print(f"{wrong}\n  python tools/fuzz_graphs.py --replay {path}", flush=True)
-        if done % REPORT == 0 or done == count:
+    for seed in range(job.first, job.end):
+        for variant in range(job.variants):
+            case = random_graph(seed, variant)
+            wrong = verdict(case)
+            if wrong:
+                failures += 1
+                path = save(case, job.folder)
+                print(f"{wrong}\n  python tools/fuzz_graphs.py --replay {path}", flush=True)
+        done = (seed + 1 - job.first) * job.variants
+        if done % REPORT < job.variants or seed + 1 == job.end:
             took = time.monotonic() - start
-            print(f"seeds {first}..{seed}: {failures} wrong, {took:.0f} s", flush=True)
+            print(f"seeds {job.first}..{seed}: {done} graphs, {failures} wrong, {took:.0f} s",
+                  flush=True)  # fmt: skip
     return failures
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
-    parser.add_argument("--count", type=int, default=100, help="how many graphs")
+    parser.add_argument("--count", type=int, default=100, help="how many seeds")
+    parser.add_argument("--variants", type=int, default=1, help="graphs of each seed")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--optimised", action="store_true", help="LLVM's optimiser for all kernels")
     parser.add_argument("--replay", type=Path, help="a saved case to run instead")
@@ -114,16 +131,16 @@ def main() -> int:
         return 1 if wrong else 0
     share = -(-arguments.count // arguments.processes)
     end = arguments.seed + arguments.count
+    how = arguments.variants, arguments.folder, arguments.optimised
     jobs = [
-        (first, min(share, end - first), arguments.folder, arguments.optimised)
-        for first in range(arguments.seed, end, share)
+        Job(first, min(first + share, end), *how) for first in range(arguments.seed, end, share)
     ]
     if len(jobs) == 1:
         failures = run(jobs[0])
     else:
         with multiprocessing.get_context("spawn").Pool(len(jobs)) as pool:
             failures = sum(pool.map(run, jobs))
-    print(f"{arguments.count} graphs, {failures} wrong")
+    print(f"{arguments.count * arguments.variants} graphs, {failures} wrong")
     return 1 if failures else 0
 
 

@@ -222,6 +222,6 @@ def dense_after_flatten(value: Value, match: Match) -> Replacement:
     split = reshaped(weight, (units, *sizes), f"{value.name}:weight_split")
     moved = transposed(split, to_last(len(turned.shape)), f"{value.name}:weight_moved")
     weight = reshaped(moved, (units, product(tuple(sizes))), f"{value.name}:weight_last")
-    rows = reshaped(turned.inputs[0], flat.shape, f"{flat.name}:last")
+    rows = reshaped(turned.inputs[0], flat.shape, f"{value.name}:rows_last")
     inputs = [rows, weight, *value.inputs[2:]]
     return Use(make("FullyConnected", value.name, inputs, value.source, **value.attrs))
