@@ -21,7 +21,7 @@ from hybridjit.config import override
 from hybridjit.errors import InternalError, MXNetError
 from hybridjit.gluon import hybrid, nn
 from hybridjit.runtime.cache import MAX_SIGNATURES
-from hybridjit.runtime.threads import threads
+from hybridjit.runtime.threads import NativeCalls, Pool, threads
 from recorded import NETWORKS, arrays_of, as_list, block_of
 
 rng = np.random.default_rng(7)
@@ -585,3 +585,19 @@ def test_an_error_in_a_host_step_leaves_the_net_usable(monkeypatch):
         with pytest.raises(MemoryError, match="planted"):
             run(net, rows(3))
     np.testing.assert_array_equal(run(net, rows(3)), wanted)
+
+
+def test_callers_at_the_same_time_share_the_threads():
+    """What runs while another call runs takes no thread from it; later calls have all again."""
+    used: list[tuple[int, int]] = []
+
+    def run(steps: int, barrier: int, first: int, last: int, tid: int, threads: int) -> None:
+        used.append((steps, threads))
+        if steps < 3:
+            pool.run(steps + 1, 0, 0, 0, 4)
+
+    native = NativeCalls(run, lambda *job: None, lambda state, seen, number: seen)
+    pool = Pool(native)
+    pool.run(1, 0, 0, 0, 1)
+    pool.run(4, 0, 0, 0, 4)
+    assert used == [(1, 1), (2, 2), (3, 1), (4, 4)]
