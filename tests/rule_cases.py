@@ -42,6 +42,8 @@ GROUPS = {"x": (2, 4, 3), "g": (2,), "b": (2,)}
 BOXES = {"x": (2, 5, 4), "a": (1, 5, 4)}
 SCALE = {"std0": 0.1, "std1": 0.3, "std2": 0.2, "std3": 0.4}
 
+DEFORMABLE = ("_contrib_DeformableConvolution", "_contrib_ModulatedDeformableConvolution")
+
 COMPOUND_CASES: dict[Rule, tuple[Case, Case]] = {
     layers.plain_embedding: (
         Case(one("_contrib_SparseEmbedding", "x", "w", input_dim=5, output_dim=3),
@@ -85,6 +87,14 @@ COMPOUND_CASES: dict[Rule, tuple[Case, Case]] = {
     vision.box_decode_apart: (
         Case(one("_contrib_box_decode", "x", "a", format="corner", clip=0.3, **SCALE), BOXES),
         Case(one("_contrib_box_iou", "x", "a"), BOXES),
+    ),
+    vision.deformable_apart: (
+        Case(one(f"{DEFORMABLE[1]}", "x", "y", "m", "w", "b", kernel=(2, 3), stride=(2, 1),
+                 pad=(1, 1), dilate=(1, 2), num_filter=4, num_group=2, num_deformable_group=2),
+             {"x": (2, 4, 5, 6), "y": (2, 24, 3, 4), "m": (2, 12, 3, 4), "w": (4, 2, 2, 3),
+              "b": (4,)}),
+        Case(one("Convolution", "x", "w", kernel=(2, 2), num_filter=3, no_bias=True),
+             {"x": (1, 2, 4, 4), "w": (3, 2, 2, 2)}),
     ),
     vision.to_tensor_apart: (
         Case(one("_image_to_tensor", "x"), {"x": (2, 4, 5, 3)}, "uint8"),

@@ -186,6 +186,17 @@ def grids() -> None:
     add("GridGenerator", (2, 2, 3, 4), transform_type="warp")
     add("BilinearSampler", (2, 3, 5, 4), (2, 2, 3, 6))
     add("_sample_last", (2, 5, 4, 17), (2, 2, 3, 6))
+    places = np.random.default_rng(4).uniform(-1.5, 6, (2, 2, 3, 6)).astype(np.float32)
+    for is_held in (False, True):
+        add("_sample_cells_last", (2, 5, 4, 17), places, is_held=is_held, is_masked=False)
+    add("_sample_cells_last", (2, 5, 4, 3), places, (2, 3, 6), is_held=True, is_masked=True)
+    taps = {"kernel": (2, 3), "stride": (), "dilate": (1, 2), "pad": (1, 0), "size": (2, 4)}
+    add("_tap_grid", **taps, dtype_="float32")
+    given = '{"sizes": "(0.5, 0.2)", "clip": "True"}'
+    add("_of_shape", op="_contrib_MultiBoxPrior", shape=(1, 2, 3, 4), dtype_="float32", given=given)
+    add("_of_shape", op="shape_array", shape=(5, 2), dtype_="float64", given="{}")
+    add("_channel_numbers", numbers=(0.5, 2.0, 4.0), channels=3, dtype_="float64")
+    add("_channel_numbers", numbers=(0.5,), channels=3, dtype_="float32")
     transformer = {"transform_type": "affine", "sampler_type": "bilinear"}
     add("SpatialTransformer", (2, 3, 5, 4), target_shape=(3, 4), **transformer)
     bad("GridGenerator", (2, 5), error=ShapeError, says="(batch, 6)", transform_type="affine",

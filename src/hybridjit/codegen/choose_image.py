@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..ir.plan import Step
 from ..types import product
-from .call import Address, Call, Setting, broadcast_strides, build_program, views_of
+from .call import Address, Argument, Call, Setting, broadcast_strides, build_program, views_of
 from .choose_conv import five
 from .spec_image import RegionSpec, ResizeSpec, SampleSpec
 
@@ -31,10 +31,11 @@ def choose_resize(step: Step, setting: Setting) -> tuple[Call, ...]:
 
 
 def choose_sample(step: Step, setting: Setting) -> tuple[Call, ...]:
-    """The one call of ``_sample_last``."""
+    """The one call of ``_sample_last`` or ``_sample_cells_last``."""
     anchor = step.group.anchor
-    x, grid = views_of(step, anchor.inputs)
+    x, grid, *mask = views_of(step, anchor.inputs)
     y = step.writes[0]
+    in_cells = anchor.is_op("_sample_cells_last")
     spec = SampleSpec(
         inp=x.shape[1:3],
         out=anchor.shape[1:3],
@@ -42,9 +43,12 @@ def choose_sample(step: Step, setting: Setting) -> tuple[Call, ...]:
         xs=x.strides[:3],
         grid=grid.strides,
         ys=y.strides[:3],
+        places="cells" if in_cells else "grid",
+        edge="held" if in_cells and anchor.attrs["is_held"] else "zeros",
+        mask=mask[0].strides if mask else (),
         element=setting.target.element,
     )
-    args = (Address(x), Address(grid), Address(y), x.shape[0])
+    args: tuple[Argument, ...] = (*map(Address, (x, grid, *mask, y)), x.shape[0])
     return (Call(spec, args, 8 * product(anchor.shape)),)
 
 

@@ -34,10 +34,15 @@ class ResizeSpec(KernelSpec):
 
 @dataclass(frozen=True)
 class SampleSpec(KernelSpec):
-    """Bilinear samples at the points of a grid, zeros outside; arguments: x, grid, y, batch.
+    """Bilinear samples at places of an image; arguments: x, grid, mask if any, y, batch.
 
     inp, out  sizes of the image and of the grid
-    grid      strides per (image, x or y, row, column)
+    grid      strides per (image, coordinate, row, column)
+    places    ``grid``: x and y, from -1 at the first cell to 1 at the last one; ``cells``: y and x,
+              counted in cells
+    edge      ``zeros``: the image goes on as zeros; ``held``: up to one cell beyond the last one it
+              goes on as that, and is 0 elsewhere
+    mask      strides per (image, row, column) of factors; empty for none
     """
 
     inp: Ints
@@ -46,6 +51,9 @@ class SampleSpec(KernelSpec):
     xs: Ints
     grid: Ints
     ys: Ints
+    places: str = "grid"
+    edge: str = "zeros"
+    mask: Ints = ()
     element: str = "float32"
     kind = "sample"
 

@@ -16,7 +16,7 @@ from ..types import PartialShape, Shape, TensorType, merge_shapes, product, shap
 from .casting import widened
 from .conv import check_groups, check_weight
 from .registry import Kind, Types, register
-from .rules import fill, merged, require_float, same_dtype
+from .rules import fill, forward, merged, require_float, same_dtype
 from .windows import Window, check_rank, is_channel_last, window_of
 
 Sampler = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
@@ -215,4 +215,59 @@ register(
     infer=_infer,
     ref=_modulated,
     doc="Convolution whose taps sample at learned offsets and are scaled by a mask.",
+)
+
+
+def _sampled_inputs(*, is_masked: bool, **attrs: Any) -> tuple[str, ...]:
+    return ("data", "places", "mask") if is_masked else ("data", "places")
+
+
+def _sample_cells(
+    data: np.ndarray, places: np.ndarray, *mask: np.ndarray, is_held: bool, is_masked: bool
+) -> np.ndarray:
+    """Each image (H, W, C) at rows places[0] and columns places[1], times the mask."""
+    sampler = _sample_clamped if is_held else sample_zero_padded
+    found = [sampler(np.moveaxis(x, 2, 0), *at) for x, at in zip(data, places)]
+    y = np.moveaxis(np.stack(found), 1, 3)
+    return np.ascontiguousarray(y * mask[0][..., None] if mask else y)
+
+
+register(
+    "_sample_cells_last",
+    _sampled_inputs,
+    "is_held:bool! is_masked:bool!",
+    internal=True,
+    kind=Kind.RESIZE,
+    infer=forward(
+        lambda data, places, *mask, **attrs: data.with_shape(
+            (data.dims[0], *places.dims[2:], data.dims[3])
+        )
+    ),
+    ref=_sample_cells,
+    doc="Bilinear samples of images with channels last, at places counted in cells.",
+)
+
+
+def _tap_grid(
+    *, kernel: Shape, stride: Shape, dilate: Shape, pad: Shape, size: Shape, dtype: np.dtype
+) -> np.ndarray:
+    """Row and column of each tap at each place of the output: (taps, 2, oh * ow)."""
+    window = window_of(kernel, stride, dilate, pad)
+    taps = np.mgrid[: kernel[0], : kernel[1]].reshape(2, -1).T
+    cells = np.mgrid[: size[0], : size[1]].reshape(2, -1)
+    starts = cells * np.array([window.stride]).T - np.array([window.pad]).T
+    return (taps[:, :, None] * np.array(window.dilate)[:, None] + starts).astype(dtype)
+
+
+register(
+    "_tap_grid",
+    "",
+    "kernel:shape! stride:shape! dilate:shape! pad:shape! size:shape! dtype:dtype!",
+    internal=True,
+    kind=Kind.HOST,
+    infer=forward(
+        lambda kernel, size, dtype, **attrs: TensorType((product(kernel), 2, product(size)), dtype)
+    ),
+    ref=_tap_grid,
+    doc="Where a convolution's taps lie; made by the compiler only.",
 )

@@ -8,6 +8,7 @@ from typing import Any
 from ..ir.graph import Use, Value, make
 from ..ir.rewrite import Match, Replacement, rule
 from ..ops.attrs import attr_text
+from ..types import product
 from .compounds import is_plain_float
 from .moves import broadcast, cut, reshaped, sliced, transposed
 
@@ -86,6 +87,110 @@ def _centres(steps: _Steps, corners: list[Use]) -> list[Use]:
     return [*(steps.two("add", c, h) for c, h in zip(corners, halves)), *sizes]
 
 
+# --- deformable convolutions ---
+
+_DEFORMABLE = ("_contrib_DeformableConvolution", "_contrib_ModulatedDeformableConvolution")
+
+
+@rule("deformable convolution  =>  weights times samples at the taps' places")
+def deformable_apart(value: Value, match: Match) -> Replacement:
+    if not value.is_op(*_DEFORMABLE) or not is_plain_float(value):
+        return None
+    return _Deformable(value).run()
+
+
+class _Deformable:
+    """One deformable convolution: data (N, C, H, W), P = oh * ow places of the result."""
+
+    def __init__(self, value: Value) -> None:
+        self.value, self.attrs, self.name = value, value.attrs, value.name
+        self.data, self.offset, *rest = value.inputs
+        self.mask = rest.pop(0) if value.is_op(_DEFORMABLE[1]) else None
+        self.weight, *self.bias = rest
+        self.parts, self.groups = self.attrs["num_deformable_group"], self.attrs["num_group"]
+        self.places = product(value.shape[2:])
+        self.taps = product(self.attrs["kernel"])
+        self.batch, self.channels = self.data.type.dims[:2]
+
+    def run(self) -> Use:
+        """The product, laid out as (N, F, oh, ow)."""
+        rows = self._columns()
+        if self.groups == 1:
+            y = self._dense(rows)
+        else:
+            y = self._grouped(rows)
+        images = reshaped(
+            y, (self.batch, self.places, self.attrs["num_filter"]), self._at("images")
+        )
+        return reshaped(
+            transposed(images, (0, 2, 1), self._at("nchw")), self.value.shape, self.name
+        )
+
+    def _at(self, what: str) -> str:
+        return f"{self.name}:{what}"
+
+    def _split(self, use: Use, sizes: tuple[int, ...], what: str) -> Use:
+        """The images of ``use``, each cut into its parts, as images of their own."""
+        return reshaped(use, (self.batch * self.parts, *sizes), self._at(what))
+
+    def _columns(self) -> Use:
+        """(N * P, taps * C): the samples under each place, tap by tap."""
+        deep = self.channels // self.parts
+        cells = self._split(self.data, (deep, *self.data.type.dims[2:]), "parts")
+        inputs = [transposed(cells, (0, 2, 3, 1), self._at("nhwc")), self._samples_at()]
+        if self.mask is not None:
+            mask = self._split(self.mask, (self.taps, self.places), "mask")
+            inputs.append(transposed(mask, (0, 2, 1), self._at("factors")))
+        attrs = {"is_held": self.mask is None, "is_masked": self.mask is not None}
+        source = self.value.source
+        found = Use(make("_sample_cells_last", self._at("samples"), inputs, source, **attrs))
+        if self.parts > 1:
+            apart = (self.batch, self.parts, self.places, self.taps, deep)
+            found = reshaped(found, apart, self._at("apart"))
+            found = transposed(found, (0, 2, 3, 1, 4), self._at("together"))
+        rows = (self.batch * self.places, self.taps * self.channels)
+        return reshaped(found, rows, self._at("rows"))
+
+    def _samples_at(self) -> Use:
+        """Rows and columns to sample at: (N * parts, 2, P, taps)."""
+        keys = ("kernel", "stride", "dilate", "pad")
+        attrs = {key: self.attrs[key] for key in keys}
+        attrs |= {"size": self.value.shape[2:], "dtype": self.value.type.dtype}
+        grid = Use(make("_tap_grid", self._at("grid"), [], **attrs))
+        grid = reshaped(grid, (1, *grid.type.dims), self._at("grids"))
+        offset = self._split(self.offset, (self.taps, 2, self.places), "offsets")
+        at = Use(make("broadcast_add", self._at("at"), [offset, grid]))
+        return transposed(at, (0, 2, 3, 1), self._at("places"))
+
+    def _rows_of_weights(self) -> Use:
+        """(F, taps * C / groups), in the order of the columns."""
+        filters, deep = self.weight.type.dims[:2]
+        flat = reshaped(self.weight, (filters, deep, self.taps), self._at("weight_taps"))
+        turned = transposed(flat, (0, 2, 1), self._at("weight_last"))
+        return reshaped(turned, (filters, self.taps * deep), self._at("weight_rows"))
+
+    def _dense(self, rows: Use) -> Use:
+        inputs = [rows, self._rows_of_weights(), *self.bias]
+        attrs = {"num_hidden": self.attrs["num_filter"], "no_bias": not self.bias}
+        return Use(make("FullyConnected", self._at("product"), inputs, self.value.source, **attrs))
+
+    def _grouped(self, rows: Use) -> Use:
+        count, filters = rows.type.dims[0], self.attrs["num_filter"] // self.groups
+        deep = self.channels // self.groups
+        split = reshaped(rows, (count, self.taps, self.groups, deep), self._at("split"))
+        turned = transposed(split, (2, 0, 1, 3), self._at("grouped"))
+        left = reshaped(turned, (self.groups, count, self.taps * deep), self._at("left"))
+        right = reshaped(
+            self._rows_of_weights(), (self.groups, filters, self.taps * deep), self._at("right")
+        )
+        each = Use(make("batch_dot", self._at("product"), [left, right], transpose_b=True))
+        beside = transposed(each, (1, 0, 2), self._at("beside"))
+        y = reshaped(beside, (count, self.groups * filters), self._at("joined"))
+        if not self.bias:
+            return y
+        return Use(make("broadcast_add", self._at("biased"), [y, self.bias[0]]))
+
+
 # --- images ---
 
 
@@ -144,6 +249,7 @@ def repeated_image(value: Value, match: Match) -> Replacement:
 VISION = (
     constant_of_shape,
     box_decode_apart,
+    deformable_apart,
     to_tensor_apart,
     normalize_apart,
     moved_image,

@@ -42,6 +42,7 @@ _ANCHORS = {
     "_rnn_steps": "recurrent",
     "_resize_last": "resize",
     "_sample_last": "sample",
+    "_sample_cells_last": "sample",
     "_roi_align_last": "region",
     "_roi_pooling_last": "region",
 }

@@ -42,6 +42,8 @@ TAKEN_APART: dict[str, tuple[str, ...]] = {
     "LogisticRegressionOutput": _ALL,
     "Pooling_v1": _SINGLE_OR_DOUBLE,
     "_contrib_BatchNormWithReLU": _SINGLE_OR_DOUBLE,
+    "_contrib_DeformableConvolution": _SINGLE_OR_DOUBLE,
+    "_contrib_ModulatedDeformableConvolution": _SINGLE_OR_DOUBLE,
     "_contrib_SparseEmbedding": _ALL,
     "_contrib_box_decode": _SINGLE_OR_DOUBLE,
     "_contrib_div_sqrt_dim": _SINGLE_OR_DOUBLE,

@@ -1,4 +1,4 @@
-"""Bilinear samples of an image with channels last at the points of a grid, zeros outside."""
+"""Bilinear samples of an image with channels last, at the points of a grid or at given cells."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from .tail import read_vector, whole_and_last, write_vector
 
 
 def emit_sample(b: LoopBuilder, spec: SampleSpec, args: Arguments) -> None:
-    """y[n,h,w,c] = x[n,:,:,c] at grid[n,:,h,w]; -1 and 1 are the first and the last cell."""
-    x, grid, y = args.pointer("x"), args.pointer("grid"), args.pointer("y")
+    """y[n,h,w,c] = x[n,:,:,c] at the place that grid[n,:,h,w] names, times mask[n,h,w]."""
+    x, grid = args.pointer("x"), args.pointer("grid")
+    mask = args.pointer("mask") if spec.mask else None
+    y = args.pointer("y")
     blocks = -(-spec.channels // b.lanes)
     last = spec.channels - (blocks - 1) * b.lanes
     units = b.mul(args.integer("batch"), spec.out[0])
@@ -23,30 +25,56 @@ def emit_sample(b: LoopBuilder, spec: SampleSpec, args: Arguments) -> None:
         image, row = b.split(unit.index, (0, spec.out[0]))
         source = b.at(x, b.mul(image, spec.xs[0]))
         line = b.at(grid, b.dot((image, 0, row), spec.grid[:3]))
+        factors = None if mask is None else b.at(mask, b.dot((image, row), spec.mask[:2]))
         target = b.at(y, b.dot((image, row), spec.ys[:2]))
         with b.loop("col", 0, spec.out[1]) as col:
-            place = b.mul(col.index, spec.grid[3])
-            across = _Corner(b, b.load_scalar(line, place), spec.inp[1])
-            down = _Corner(b, b.load_scalar(line, b.add(place, spec.grid[1])), spec.inp[0])
+            factor = None
+            if factors is not None:
+                factor = b.load_scalar(factors, b.mul(col.index, spec.mask[2]))
+            corners = _corners(b, spec, line, b.mul(col.index, spec.grid[3]), factor)
             cell = b.at(target, b.mul(col.index, spec.ys[2]))
             with b.loop("block", 0, blocks) as block:
                 channel = b.mul(block.index, b.lanes)
-                store = partial(_store, b, spec, source, cell, channel, (down, across))
+                store = partial(_store, b, spec, source, cell, channel, corners)
                 whole_and_last(b, block.index, blocks, last, store)
 
 
-class _Corner:
-    """Two neighbouring cells of an axis, whether they exist, and the weights of both."""
+def _corners(
+    b: LoopBuilder, spec: SampleSpec, line: Any, place: Index, factor: Any
+) -> tuple[_Corner, _Corner]:
+    """The cells below and beside a place; its factor is part of the weights of the rows."""
+    points = [b.load_scalar(line, p) for p in (place, b.add(place, spec.grid[1]))]
+    if spec.places == "grid":
+        half = [b.number((size - 1) / 2) for size in spec.inp]
+        points = [b.b.fmul(b.b.fadd(p, b.number(1.0)), h) for p, h in zip(points[::-1], half)]
+    held = spec.edge == "held"
+    rows = _Corner(b, points[0], spec.inp[0], held, factor)
+    return rows, _Corner(b, points[1], spec.inp[1], held)
 
-    def __init__(self, b: LoopBuilder, point: Any, size: int) -> None:
-        one, half = b.number(1.0), b.number((size - 1) / 2)
-        at = b.b.fmul(b.b.fadd(point, one), half)
+
+class _Corner:
+    """Two neighbouring cells of an axis, whether they count, and the weights of both."""
+
+    def __init__(
+        self, b: LoopBuilder, at: Any, size: int, is_held: bool, factor: Any = None
+    ) -> None:
+        zero, one = b.number(0.0), b.number(1.0)
+        within = b.b.and_(
+            b.b.fcmp_ordered(">=", at, zero), b.b.fcmp_ordered("<", at, b.number(float(size)))
+        )
+        if is_held:
+            end = b.number(size - 1.0)
+            at = b.b.select(b.b.fcmp_ordered("<", at, end), at, end)
         floor = b.intrinsic("floor", at)
         first = converted(b, floor, b.dtype, "int64")
         part = b.b.fsub(at, floor)
-        self.weights = [b.splat(b.b.fsub(one, part)), b.splat(part)]
+        weights = [b.b.fsub(one, part), part]
+        if factor is not None:
+            weights = [b.b.fmul(weight, factor) for weight in weights]
+        self.weights = [b.splat(weight) for weight in weights]
         numbers = [first, b.b.add(first, b.i64(1))]
-        self.inside = [b.b.icmp_unsigned("<", n, b.i64(size)) for n in numbers]
+        inside = [b.b.icmp_unsigned("<", n, b.i64(size)) for n in numbers]
+        self.inside = [b.b.and_(i, within) for i in inside] if is_held else inside
         self.cells = [b.max(b.min(n, size - 1), 0) for n in numbers]
 
 
