@@ -193,8 +193,8 @@ def grids() -> None:
     taps = {"kernel": (2, 3), "stride": (), "dilate": (1, 2), "pad": (1, 0), "size": (2, 4)}
     add("_tap_grid", **taps, dtype_="float32")
     given = '{"sizes": "(0.5, 0.2)", "clip": "True"}'
-    add("_of_shape", op="_contrib_MultiBoxPrior", shape=(1, 2, 3, 4), dtype_="float32", given=given)
-    add("_of_shape", op="shape_array", shape=(5, 2), dtype_="float64", given="{}")
+    add("_of_shape", op="_contrib_MultiBoxPrior", sizes=(1, 2, 3, 4), dtype_="float32", given=given)
+    add("_of_shape", op="shape_array", sizes=(5, 2), dtype_="float64", given="{}")
     add("_channel_numbers", numbers=(0.5, 2.0, 4.0), channels=3, dtype_="float64")
     add("_channel_numbers", numbers=(0.5,), channels=3, dtype_="float32")
     transformer = {"transform_type": "affine", "sampler_type": "bilinear"}

@@ -46,16 +46,16 @@ def _like_first(first: TensorType, *rest: TensorType, **attrs: Any) -> TensorTyp
     return first
 
 
-def _of_shape_type(*, op: str, shape: Shape, dtype: np.dtype, given: str) -> TensorType:
+def _of_shape_type(*, op: str, sizes: Shape, dtype: np.dtype, given: str) -> TensorType:
     source = lookup(op)
-    _, found = source.infer((TensorType(shape, dtype),), (UNKNOWN,), **_given(source, given))
+    _, found = source.infer((TensorType(sizes, dtype),), (UNKNOWN,), **_given(source, given))
     return found[0]
 
 
-def _of_shape(*, op: str, shape: Shape, dtype: np.dtype, given: str) -> np.ndarray:
+def _of_shape(*, op: str, sizes: Shape, dtype: np.dtype, given: str) -> np.ndarray:
     """The operator on an array that takes no room: it does not look at the elements."""
     source = lookup(op)
-    blank = np.broadcast_to(np.zeros((), dtype), shape)
+    blank = np.broadcast_to(np.zeros((), dtype), sizes)
     return run_ref(source, [blank], _given(source, given))[0]
 
 
@@ -66,7 +66,7 @@ def _given(op: OpDef, text: str) -> dict[str, Any]:
 register(
     "_of_shape",
     "",
-    "op:string! shape:shape! dtype:dtype! given:string!",
+    "op:string! sizes:shape! dtype:dtype! given:string!",
     internal=True,
     kind=Kind.HOST,
     infer=forward(_of_shape_type),

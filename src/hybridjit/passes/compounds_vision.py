@@ -28,7 +28,7 @@ def constant_of_shape(value: Value, match: Match) -> Replacement:
         return None
     data = value.inputs[0].type
     given = {key: attr_text(each) for key, each in value.attrs.items() if each is not None}
-    attrs: dict[str, Any] = {"shape": data.dims, "dtype": data.dtype, "given": json.dumps(given)}
+    attrs: dict[str, Any] = {"sizes": data.dims, "dtype": data.dtype, "given": json.dumps(given)}
     attrs["op"] = value.op.name  # type: ignore[union-attr]
     return Use(make("_of_shape", value.name, [], value.source, **attrs))
 
