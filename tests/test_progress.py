@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import os
+import re
 import sys
 from collections.abc import Callable
 
@@ -19,7 +20,7 @@ SIZES = itertools.count(3)
 
 
 def compile_something() -> None:
-    """Two kernels that nobody has made yet."""
+    """Two kernels that nobody has made yet; with the driver three if this is the first."""
     size = next(SIZES)
     arrays = {"x": np.ones((3, 1009), np.float32), "w": np.ones((size, 1009), np.float32)}
     dense = call("FullyConnected", var("x"), var("w"), num_hidden=size, no_bias=True)
@@ -52,8 +53,8 @@ def terminal(monkeypatch):
 def test_a_long_compilation_says_how_far_it_is(terminal, monkeypatch):
     monkeypatch.setattr(progress, "_LONG", 0.0)
     text = terminal(compile_something)
-    assert "hybridjit: compiling graph, kernel 1 of 2" in text
-    assert "kernel 2 of 2" in text and "\n" not in text
+    assert re.search(r"hybridjit: compiling graph, kernel 1 of [23]\r", text)
+    assert re.search(r"kernel 2 of [23]\r", text) and "\n" not in text
     assert text.endswith("\r\x1b[K")  # the line is taken back
 
 
@@ -84,4 +85,4 @@ def test_a_line_is_taken_back_when_the_compilation_is_interrupted(terminal, monk
 
     monkeypatch.setattr(progress.Progress, "step", interrupted)
     text = terminal(work)
-    assert "kernel 1 of 2" in text and text.endswith("\r\x1b[K")
+    assert "kernel 1 of " in text and text.endswith("\r\x1b[K")
