@@ -183,23 +183,29 @@ def module_at(path: str):
     return sys.modules[f"hybridjit.{path}" if path else "hybridjit"]
 
 
-# What gluon-ts and gluon-nlp import besides MXNet's documented names.
+# What gluon-ts, gluon-nlp and others import besides MXNet's documented names.
 PACKAGES = """
     import hybridjit
     hybridjit.install_as_mxnet()
     import mxnet as mx
+    from mxnet.base import NDArrayHandle, py_str
     from mxnet.contrib.amp import amp
+    from mxnet.executor_manager import _split_input_slice
     from mxnet.gluon.block import _flatten
+    from mxnet.gluon.contrib.estimator.event_handler import TrainBegin
     from mxnet.gluon.data.dataloader import ForkingPickler, _as_in_context
     from mxnet.gluon.model_zoo import model_store
     from mxnet.gluon.utils import _get_repo_file_url, _get_repo_url
+    from mxnet.io import io
     from mxnet.metric import check_label_shapes, ndarray
+    from mxnet.ndarray.utils import load, save
     from mxnet.ndarray.contrib import adamw_update, mp_adamw_update
 
     x, s = mx.nd.ones((1,)), mx.sym.var("s")
     assert _flatten([x, (s, None)], "input") == ([x, s, None], [0, [0, -1]])
     assert isinstance(x, mx.gluon.tensor_types) and isinstance(s, mx.gluon.tensor_types)
     assert not amp._amp_initialized and ndarray is mx.nd
+    assert io.DataBatch is mx.io.DataBatch and load is mx.nd.load
     (moved,) = _as_in_context((x,), mx.cpu(1))
     assert moved.context == mx.cpu(1) and x.context == mx.cpu(0)
     model_store._model_sha1.update({"my_model": "0123456789abcdef"})

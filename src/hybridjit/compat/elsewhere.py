@@ -6,8 +6,7 @@ In: hybridjit's modules. Out: the same modules, in which MXNet's import paths wo
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType
+from .modules import module_at
 
 _NORMS = ["BatchNorm", "BatchNormReLU", "GroupNorm", "InstanceNorm", "LayerNorm"]
 _POOLS = [
@@ -21,6 +20,9 @@ _ARRAYS = [
     *("array", "concatenate", "empty", "from_dlpack", "from_numpy", "moveaxis", "onehot_encode"),
     *("to_dlpack_for_read", "to_dlpack_for_write", "waitall"),
 ]
+_ITERATORS = [
+    *("DataBatch", "DataDesc", "DataIter", "NDArrayIter", "PrefetchingIter", "ResizeIter"),
+]
 _SYMBOLS = ["Group", "Variable", "load", "load_json", "pow", "var"]
 
 # Module path below the package: the module that defines the names, and the names.
@@ -30,6 +32,8 @@ ELSEWHERE: dict[str, tuple[str, list[str]]] = {
     "gluon.block": ("gluon", ["DeferredInitializationError", "HybridBlock", "SymbolBlock"]),
     "gluon.nn.basic_layers": ("gluon.nn", [*_NORMS, "HybridSequential", "Sequential"]),
     "gluon.nn.conv_layers": ("gluon.nn", [*_POOLS, "ReflectionPad2D"]),
+    "io.io": ("io", _ITERATORS),
+    "nd.utils": ("nd", ["array", "empty", "load", "load_frombuffer", "save", "zeros"]),
     "nd.ndarray": ("nd", [*_CREATION, *_ARRAYS]),
     "sym.symbol": ("sym", [*_CREATION, *_SYMBOLS]),
 }
@@ -71,17 +75,17 @@ PRIVATE: dict[str, tuple[str, dict[str, str]]] = {
 
 
 def place_elsewhere(package: str) -> None:
-    """Sets every name of the tables; all of their modules are loaded by then."""
-    tables = [
-        (path, source, dict(zip(names, names))) for path, (source, names) in ELSEWHERE.items()
-    ]
-    tables += [(path, source, names) for path, (source, names) in PRIVATE.items()]
-    tables += [(path, "", dict(zip(names, names))) for path, names in IMPORTED.items()]
-    for path, source, names in tables:
-        module, origin = (_module(package, part) for part in (path, source))
-        for name, theirs in names.items():
-            setattr(module, name, getattr(origin, theirs))
+    """Sets every name of the tables; all modules that define them are loaded by then."""
+    for path, (source, names) in ELSEWHERE.items():
+        _place(package, path, source, dict(zip(names, names)))
+    for path, names in IMPORTED.items():
+        _place(package, path, "", dict(zip(names, names)))
+    for path, (source, renamed) in PRIVATE.items():
+        _place(package, path, source, renamed)
 
 
-def _module(package: str, path: str) -> ModuleType:
-    return sys.modules[f"{package}.{path}" if path else package]
+def _place(package: str, path: str, source: str, names: dict[str, str]) -> None:
+    """Set in the module ``path`` the names that those of ``source`` have there."""
+    module, origin = module_at(package, path), module_at(package, source)
+    for name, theirs in names.items():
+        setattr(module, name, getattr(origin, theirs))

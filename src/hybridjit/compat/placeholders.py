@@ -7,12 +7,11 @@ as a function, raises MXNetError with the reason.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any, NoReturn, TypeVar
 
 from ..errors import MXNetError
+from .modules import module_at
 
 _Class = TypeVar("_Class", bound=type)
 
@@ -37,6 +36,9 @@ _AMP = "converts networks to mixed precision, which hybridjit does not: use the 
 _PROFILES = (
     "measures MXNet's engine, which hybridjit does not have: use the command `hybridjit profile`, "
     "or hybridjit.profiling.profile(net, x)"
+)
+_LIBRARY = (
+    "calls MXNet's C library, which hybridjit does not have: use the functions of nd, sym and gluon"
 )
 _OPTIMIZERS = [
     *("AdaDelta", "AdaGrad", "Adam", "Adamax", "DCASGD", "FTML", "Ftrl", "LAMB", "LARS", "LBSGD"),
@@ -89,6 +91,15 @@ _CONTRIB_UPDATES = [
     *("adamw_update", "group_adagrad_update", "mp_adamw_update", "multi_adamw_update"),
     *("multi_lamb_update", "multi_mp_adamw_update", "multi_mp_lamb_update"),
 ]
+_MANAGER_NAMES = [
+    *("DataParallelExecutorGroup", "DataParallelExecutorManager", "_check_arguments"),
+    *("_load_data", "_load_general", "_load_label", "_split_input_slice"),
+]
+_HANDLERS = [
+    *("BatchBegin", "BatchEnd", "CheckpointHandler", "EarlyStoppingHandler", "EpochBegin"),
+    *("EpochEnd", "GradientUpdateHandler", "LoggingHandler", "MetricHandler", "StoppingHandler"),
+    *("TrainBegin", "TrainEnd", "ValidationHandler"),
+]
 _PROFILER_NAMES = [
     *("Counter", "Domain", "Event", "Frame", "Marker", "Task", "dump", "dump_profile", "dumps"),
     *("pause", "profiler_set_config", "profiler_set_state", "resume", "set_config"),
@@ -98,11 +109,15 @@ _PROFILER_NAMES = [
 # Module path below the package: names, and why they cannot be used. A module that is not
 # hybridjit's own is made.
 PLACEHOLDERS: dict[str, tuple[list[str], str]] = {
+    "base": (["NDArrayHandle", "SymbolHandle", "c_array", "c_str", "check_call"], _LIBRARY),
     "callback": (_CALLBACKS, _TRAINS),
     "contrib.amp": (_AMP_NAMES, _AMP),
     "contrib.amp.amp": (_AMP_NAMES, _AMP),
     "gluon": (["Trainer"], _TRAINS),
-    "gluon.contrib.estimator": (["Estimator"], _TRAINS),
+    "executor_manager": (_MANAGER_NAMES, _TRAINS),
+    "gluon.contrib.estimator": (["Estimator", *_HANDLERS], _TRAINS),
+    "gluon.contrib.estimator.estimator": (["Estimator"], _TRAINS),
+    "gluon.contrib.estimator.event_handler": (_HANDLERS, _TRAINS),
     "gluon.data.dataloader": (["ForkingPickler", "_MultiWorkerIter"], _WORKERS),
     "gluon.data": (["RecordFileDataset"], _RECORDS),
     "gluon.data.dataset": (["RecordFileDataset"], _RECORDS),
@@ -131,27 +146,15 @@ PLACEHOLDERS: dict[str, tuple[list[str], str]] = {
 def place_placeholders(package: str) -> None:
     """Sets every name of :data:`PLACEHOLDERS`, and the decorators that classes among them take."""
     for path, (names, reason) in PLACEHOLDERS.items():
-        module = _module(package, path)
+        module = module_at(package, path)
         for name in names:
             setattr(module, name, _placeholder(f"mxnet.{path}.{name}", reason))
-    _module(package, "contrib.amp.amp")._amp_initialized = False  # type: ignore[attr-defined]
-    _module(package, "operator").register = _named_registration  # type: ignore[attr-defined]
+    module_at(package, "contrib.amp.amp")._amp_initialized = False  # type: ignore[attr-defined]
+    module_at(package, "operator").register = _named_registration  # type: ignore[attr-defined]
     for path in ("optimizer", "optimizer.optimizer"):
-        optimizers = _module(package, path)
+        optimizers = module_at(package, path)
         optimizers.register = _registration  # type: ignore[attr-defined]
         optimizers.Optimizer.register = staticmethod(_registration)  # type: ignore[attr-defined]
-
-
-def _module(package: str, path: str) -> ModuleType:
-    """hybridjit's module at ``path``; made, with the package that it is in, where there is none."""
-    name = f"{package}.{path}"
-    if name not in sys.modules:
-        module = ModuleType(name, f"Names of ``mxnet.{path}`` that fail when they are used.")
-        module.__path__ = []  # type: ignore[attr-defined]
-        sys.modules[name] = module
-        parent, _, leaf = path.rpartition(".")
-        setattr(_module(package, parent) if parent else sys.modules[package], leaf, module)
-    return sys.modules[name]
 
 
 def _placeholder(full_name: str, reason: str) -> type:
