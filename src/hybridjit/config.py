@@ -11,8 +11,9 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
+
+from .records import dataclass
 
 PREFIX = "HYBRIDJIT_"
 

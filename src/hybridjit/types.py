@@ -8,11 +8,11 @@ where it is read, so that a real zero-size batch stays possible.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
 from .errors import DTypeError, ShapeError
+from .records import dataclass
 
 Shape = tuple[int, ...]
 PartialShape = tuple["int | None", ...]

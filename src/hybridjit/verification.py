@@ -10,7 +10,7 @@ agrees.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from .ir.graph import Graph, Value, from_symbol
 from .ir.interpret import run_value
 from .ir.node import Output
 from .passes.infer import infer_node_types
+from .records import dataclass
 from .runtime.checking import TOLERANCE, Checker, Ran, difference, is_random
 from .runtime.executable import Executable, Instance
 from .runtime.threads import threads

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from .ir.node import Node, topological
 from .ir.roles import sort_variables
 from .passes.infer import NodeTypes, infer_node_types
+from .records import dataclass
 from .sym import Symbol
 from .types import TensorType
 

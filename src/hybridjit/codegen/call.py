@@ -6,11 +6,12 @@ addresses.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ..ir.graph import Group, Use, Value
 from ..ir.plan import Step, View
+from ..records import dataclass
 from ..target import Target
 from ..types import TensorType
 from .packing import Packing

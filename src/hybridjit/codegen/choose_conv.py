@@ -6,10 +6,11 @@ floating-point operations in which a byte of weights that does not stay in the c
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ..ir.plan import Step
+from ..records import dataclass
 from ..target import Target
 from ..types import product
 from .call import (

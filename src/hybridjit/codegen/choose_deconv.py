@@ -7,13 +7,14 @@ stride 2 x 2 is that of four convolutions, each of which writes every second row
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product as combinations
 
 from ..ir.graph import Value
 from ..ir.plan import Step, View
 from ..ops.deconv import output_axes
 from ..ops.windows import window_of
+from ..records import dataclass
 from .call import Address, Call, Packed, Setting, broadcast_strides, build_program, views_of
 from .choose_conv import Layer, calls_of, five, three
 from .packing import PhasePacking

@@ -7,11 +7,10 @@ tensor is read as it lies.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..ir.graph import Value
 from ..ir.plan import Step
 from ..ops.rules import reduced_axes
+from ..records import dataclass
 from ..types import product
 from .call import Address, Call, Setting
 from .spec import CHAINS, Ints, ReduceSpec

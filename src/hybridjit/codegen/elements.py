@@ -7,9 +7,9 @@ that do not fit the smallest one, and narrower integers take the low bits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from ..records import dataclass
 from . import llvmir as ir
 from .builder import F32, F64, I8, I16, I32, I64, LoopBuilder, constant_of
 

@@ -7,9 +7,9 @@ compiled is stored at once, so that an interrupted compilation goes on where it 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ..records import dataclass
 from ..target import Target
 from .crew import Crew, Job
 from .objects import load_object, object_key, prune, store_object, warn_of_cache

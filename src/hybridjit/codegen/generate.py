@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 from ..config import config
 from ..forks import Rank, held_at_fork
 from ..ir.plan import Plan
+from ..records import dataclass
 from ..target import Target
 from .call import Call, Packed, Setting
 from .choose import choose

@@ -17,7 +17,7 @@ import ctypes
 import sys
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -25,6 +25,7 @@ import llvmlite.binding as llvm
 from llvmlite.binding.newpassmanagers import NewPassManager
 
 from ..errors import InternalError
+from ..records import dataclass
 from ..target import Target
 
 LOCK = threading.RLock()

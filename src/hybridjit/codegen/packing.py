@@ -9,9 +9,9 @@ where the rows are mixed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+
+from ..records import dataclass
 
 
 def whole_vectors(channels: int, lanes: int) -> int:

@@ -7,9 +7,10 @@ compiles only what the batch is a dimension of. Strides count elements, each ope
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
+from ..records import dataclass
 from ..types import product
 
 Ints = tuple[int, ...]

@@ -6,8 +6,7 @@ as what ``moved`` names, whatever they are; indices are of type ``index``, trunc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..records import dataclass
 from .spec import Ints, KernelSpec
 
 

@@ -6,8 +6,7 @@ Strides count elements, per (image, row, column); those of operands and results 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..records import dataclass
 from .spec import Ints, KernelSpec, Program
 
 

@@ -5,8 +5,7 @@ As in ``spec.py``: strides count elements, and nothing here names a batch size.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..records import dataclass
 from .spec import Ints, KernelSpec
 
 

@@ -8,11 +8,11 @@ serves them all.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .. import sym
 from ..ir.node import Output
+from ..records import dataclass
 from ..sym import Symbol
 from .structure import Format, flatten, regroup
 

@@ -7,12 +7,13 @@ parameters and its outputs; after ``fuse`` it also lists its :class:`Group` s.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from ..ops.creation import resolved
 from ..ops.registry import OpDef, lookup
+from ..records import dataclass
 from ..types import UNKNOWN, TensorType
 from .node import Node, Output, topological
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from ..errors import MXNetError, located
 from ..ops.registry import run_ref
+from ..records import dataclass
 from ..types import FLOAT32
 from .graph import Graph, Use, Value
 

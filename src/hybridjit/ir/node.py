@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 from ..errors import MXNetError, located
 from ..ops.registry import OpDef
+from ..records import dataclass
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 

@@ -6,10 +6,11 @@ elements. Views, slices, joined channels and broadcasting are all strides; none 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
+from ..records import dataclass
 from ..types import Shape
 from .graph import Graph, Group
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ..records import dataclass
 from .graph import Graph, Use, Value, infer_types
 
 Replacement = Use | tuple[Use, ...] | None

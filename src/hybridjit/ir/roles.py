@@ -7,9 +7,10 @@ them; and the graph without its labels, which inference does not need.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
+from ..records import dataclass
 from .node import Node, Output, topological
 
 # Ends of training graphs: at inference they compute from their data alone.

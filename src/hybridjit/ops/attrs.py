@@ -14,12 +14,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..errors import AttributeValueError
+from ..records import dataclass
 from ..types import DTYPE_NAMES
 
 # Accepted on every operator and without meaning here.

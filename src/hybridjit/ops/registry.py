@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import MXNetError, UnknownOpError
+from ..records import dataclass
 from ..types import TensorType
 from .attrs import Attr, declare, parse_attrs
 

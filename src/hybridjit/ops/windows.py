@@ -7,12 +7,12 @@ windows of an array. It does not compute: the operators do.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
+from ..records import dataclass
 from ..types import PartialShape, Shape, shape_text
 from .rules import spatial
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import InternalError
 from ..ir.plan import Step, View, strided
+from ..records import dataclass
 from .arena import Arena
 
 if TYPE_CHECKING:

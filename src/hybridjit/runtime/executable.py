@@ -10,7 +10,6 @@ import ctypes
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from ..config import config
 from ..ir.graph import Value
 from ..ir.interpret import run_value
 from ..ir.plan import Plan, Step, View, strided
+from ..records import dataclass
 from .arena import Arena, address_of
 from .binding import Binding, PackedStore
 from .checking import Checker

@@ -19,10 +19,10 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from ..config import config
+from ..records import dataclass
 
 # The pool's shared memory, in 64-bit slots: the sequence number, then two job records, each on a
 # cache line of its own (``codegen.module`` has the code that reads them).

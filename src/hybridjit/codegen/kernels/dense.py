@@ -8,9 +8,9 @@ are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from ...records import dataclass
 from ..builder import Index, LoopBuilder
 from ..spec import DenseSpec
 from .arguments import Arguments

@@ -7,9 +7,9 @@ layer's data and Winograd's transformed tiles all serve as A. B is packed [k][nv
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from ...records import dataclass
 from ..builder import LoopBuilder
 
 

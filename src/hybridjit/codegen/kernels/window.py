@@ -6,10 +6,10 @@ A spec here is anything with the spatial triples ``inp out kernel stride dilate 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Protocol
 
+from ...records import dataclass
 from ..builder import Index, LoopBuilder
 
 Ints = tuple[int, ...]
