@@ -292,6 +292,16 @@ def test_an_unknown_operator(exported):
         imported(exported)
 
 
+@pytest.mark.parametrize(
+    ("op", "reason"),
+    [("_contrib_quantize_v2", "int8"), ("Custom", "in Python"), ("_npi_tensordot", "NumPy mode")],
+)
+def test_an_operator_that_is_left_out_on_purpose(exported, op, reason):
+    changed_json(exported, lambda d: node_of(d, "Pooling").update(op=op))
+    with pytest.raises(UnknownOpError, match=f"Operator {op} is not registered: .*{reason}"):
+        imported(exported)
+
+
 BAD_ATTRIBUTES = {
     "not a number": ("Convolution", "num_filter", "many"),
     "not a tuple": ("Convolution", "kernel", "(3, x)"),

@@ -19,6 +19,7 @@ from ..errors import MXNetError, UnknownOpError
 from ..records import dataclass
 from ..types import TensorType
 from .attrs import Attr, declare, parse_attrs
+from .left_out import why_left_out
 
 Types = tuple[TensorType, ...]
 InferRule = Callable[..., tuple[Types, Types]]
@@ -193,6 +194,8 @@ def lookup(name: str, internal: bool = True) -> OpDef:
 
 @lru_cache(maxsize=64)
 def _near(name: str) -> str:
+    if reason := why_left_out(name):
+        return f": {reason}"
     near = difflib.get_close_matches(name, list(all_names()), 3, 0.75)
     return f"; the nearest known are {', '.join(near)}" if near else ""
 

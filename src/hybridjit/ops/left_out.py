@@ -1,0 +1,34 @@
+"""Families of MXNet's operators that are not here on purpose, by pattern, each with the reason.
+
+In: a name that no operator has. Out: what to say about it.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+_INTEGER = "int8 networks do not run here, export the float32 one"
+_NUMPY = "MXNet's NumPy mode is not there, write the network with nd, sym and gluon"
+_TRAINS = "it is a step of training"
+
+LEFT_OUT = [
+    ("_contrib_quantize*", _INTEGER),
+    ("_contrib_requantize", _INTEGER),
+    ("_contrib_dequantize", _INTEGER),
+    ("_contrib_intgemm_*", _INTEGER),
+    ("_contrib_calibrate_*", _INTEGER),
+    ("_np_*", _NUMPY),
+    ("_npi_*", _NUMPY),
+    ("_npx_*", _NUMPY),
+    ("Custom", "operators written in Python have no place in a network here"),
+    ("*_update", _TRAINS),
+    ("*_update_phase?", _TRAINS),
+]
+
+
+def why_left_out(name: str) -> str | None:
+    """The reason, or None for a name that is of none of these families."""
+    for pattern, reason in LEFT_OUT:
+        if fnmatchcase(name, pattern):
+            return reason
+    return None
