@@ -13,13 +13,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from . import llvmir as ir
-from .arithmetic import FloatArithmetic
-from .builder import F64
-from .double_math import DoubleMath
+from .short_trigonometry import ShortTrigonometry
 
 
-class VectorMath(FloatArithmetic):
+class VectorMath(ShortTrigonometry):
     """Scalar formulas on f32, alone or in a LoopBuilder's vectors."""
 
     # --- functions ---
@@ -152,13 +149,6 @@ class VectorMath(FloatArithmetic):
 
     # --- functions that are computed in f64 ---
 
-    def _doubled(self, name: str, *values: Any) -> Any:
-        """DoubleMath's function of that name on the values as f64, rounded once."""
-        kind = self._kind
-        vector = isinstance(kind, ir.VectorType)
-        wide = [self.b.fpext(v, ir.VectorType(F64, kind.count) if vector else F64) for v in values]
-        return self.b.fptrunc(getattr(DoubleMath(self.lb, wide[0]), name)(*wide), kind)
-
     def log2(self, x: Any) -> Any:
         """Logarithm to base 2, within 1 ulp, of powers of 2 exact; -inf at 0, NaN below."""
         return self._doubled("log2", x)
@@ -166,30 +156,6 @@ class VectorMath(FloatArithmetic):
     def log10(self, x: Any) -> Any:
         """Logarithm to base 10, within 1 ulp; -inf at 0, NaN below."""
         return self._doubled("log10", x)
-
-    def sin(self, x: Any) -> Any:
-        """Sine, within 1 ulp on all floats; NaN for the infinities."""
-        return self._doubled("sin", x)
-
-    def cos(self, x: Any) -> Any:
-        """Cosine, within 1 ulp on all floats; NaN for the infinities."""
-        return self._doubled("cos", x)
-
-    def tan(self, x: Any) -> Any:
-        """Tangent, within 1 ulp on all floats; NaN for the infinities."""
-        return self._doubled("tan", x)
-
-    def arcsin(self, x: Any) -> Any:
-        """Inverse sine, within 1 ulp; NaN outside of -1 to 1."""
-        return self._doubled("arcsin", x)
-
-    def arccos(self, x: Any) -> Any:
-        """Inverse cosine, within 1 ulp; NaN outside of -1 to 1."""
-        return self._doubled("arccos", x)
-
-    def arctan(self, x: Any) -> Any:
-        """Arctangent, within 1 ulp on all floats."""
-        return self._doubled("arctan", x)
 
     def sinh(self, x: Any) -> Any:
         """Hyperbolic sine, within 1 ulp on all floats."""
