@@ -259,3 +259,15 @@ def test_descriptions_and_other_iterators():
     assert [len(b.data) for b in both] == [2, 2]
     with pytest.raises(TypeError, match="Input must be"):
         io.NDArrayIter("abc")
+
+
+def test_parts_of_the_outputs_lie_along_the_batch_axis():
+    x = sym.var("data")
+    both = sym.Group([sym.relu(x, attr={"__layout__": "TNC"}), sym.sum(x)])
+    module = mx.mod.Module(both, label_names=None, context=[mx.cpu(0), mx.cpu(1)])
+    module.bind([mx.io.DataDesc("data", (3, 5, 2), layout="TNC")], for_training=False)
+    module.init_params()
+    module.forward(mx.io.DataBatch([mx.nd.ones((3, 5, 2))]))
+    rows, total = module.get_outputs(merge_multi_context=False)
+    assert [part.shape for part in rows] == [(3, 2, 2), (3, 3, 2)]
+    assert [part.asscalar() for part in total] == [30, 30]

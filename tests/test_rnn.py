@@ -143,6 +143,38 @@ def test_checkpoints_hold_unpacked_weights(tmp_path):
     assert rnn.load_rnn_checkpoint(cell, prefix, 2)[1].keys() == weights.keys()
 
 
+def test_packed_weights_start_as_the_module_says_and_biases_as_the_cell_does():
+    fused = rnn.FusedRNNCell(3, num_layers=2, prefix="f_", forget_bias=2.0)
+    output, _ = fused.unroll(2, sym.var("data"), merge_outputs=True)
+    module = mx.mod.Module(output, label_names=None)
+    module.bind([("data", (2, 2, 4))], for_training=False)
+    module.init_params(mx.init.One())
+    parts = fused.unpack_weights(module.get_params()[0])
+    assert (parts["f_l1_h2h_o_weight"].asnumpy() == 1).all()
+    assert (parts["f_l0_i2h_f_bias"].asnumpy() == 2).all()
+    assert (parts["f_l0_i2h_i_bias"].asnumpy() == 0).all()
+
+
+def test_states_of_a_module_go_round_in_parts():
+    cell = rnn.LSTMCell(4, prefix="l_")
+    begin = cell.begin_state(func=sym.Variable)
+    _, states = cell.unroll(2, [sym.var("x"), sym.var("x")], begin)
+    names = [state.name for state in begin]
+    contexts = [mx.cpu(0), mx.cpu(1)]
+    module = mx.mod.Module(sym.Group(states), ["x"], None, context=contexts, state_names=names)
+    module.bind([("x", (5, 3))], for_training=False)
+    module.init_params(mx.init.One())
+    batch = mx.io.DataBatch([nd.ones((5, 3))])
+    module.set_states(value=0)
+    module.forward(batch)
+    first = [out.asnumpy() for out in module.get_outputs()]
+    parts = module.get_outputs(merge_multi_context=False)
+    assert [[part.shape for part in out] for out in parts] == [[(2, 4), (3, 4)]] * 2
+    module.set_states(states=parts)
+    module.forward(batch)
+    assert (module.get_outputs()[1].asnumpy() > first[1] + 1).all()
+
+
 @pytest.mark.parametrize(
     ("kind", "call"),
     [

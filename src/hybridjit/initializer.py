@@ -65,6 +65,8 @@ class Initializer:
         """
         if not isinstance(desc, str):
             raise TypeError("name must be string")
+        if isinstance(desc, InitDesc) and desc.global_init is None:
+            desc.global_init = self
         own = desc.attrs.get("__init__", "") if isinstance(desc, InitDesc) else ""
         if own:
             create(own)._init_weight(desc, arr)

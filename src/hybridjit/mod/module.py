@@ -18,7 +18,6 @@ from ..context import Context, cpu
 from ..errors import MXNetError
 from ..gluon.hybrid import CachedGraph
 from ..gluon.parameter import Parameter
-from ..gluon.utils import split_data
 from ..initializer import InitDesc, Uniform
 from ..io import DataDesc, checkpoint
 from ..ir.node import topological
@@ -329,10 +328,10 @@ class Module(BaseModule):
         return [self._inputs[name] for name in self._state_names]
 
     def set_states(self, states: Any = None, value: Any = None) -> None:
-        """Write states from arrays, or one number into all of them."""
+        """Write states from arrays, each maybe a list of parts, or one number into all of them."""
         assert (states is None) != (value is None), "set_states takes states or a value"
         for i, state in enumerate(self.get_states()):
-            state[:] = value if states is None else states[i]
+            state[:] = value if states is None else _merged(states[i])
 
     # ---- running --------------------------------------------------------------------------------
 
@@ -397,7 +396,22 @@ class Module(BaseModule):
         assert self.binded and self.params_initialized, "call bind and init_params first"
         if merge_multi_context:
             return list(self._outputs)
-        return [split_data(out, len(self._context), 0, False) for out in self._outputs]
+        attrs = [self._symbol[i].attr("__layout__") for i in range(len(self._symbol))]
+        return [self._parts(out, layout) for out, layout in zip(self._outputs, attrs)]
+
+    def _parts(self, out: NDArray, layout: str | None) -> list[NDArray]:
+        """What of an output each context has; the whole of one that has no samples."""
+        count = len(self._context)
+        first = self.data_shapes[0]
+        samples = first.shape[DataDesc.get_batch_axis(first.layout)]
+        axis = DataDesc.get_batch_axis(layout)
+        if axis < 0 or axis >= out.ndim or out.shape[axis] != samples:
+            return [out] * count
+        ends = np.cumsum([0, *_shares(samples, count)]).tolist()
+        return [
+            nd.slice_axis(out, axis=axis, begin=begin, end=end)
+            for begin, end in zip(ends, ends[1:])
+        ]
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
         """Count the last outputs against these labels."""
@@ -406,6 +420,22 @@ class Module(BaseModule):
         names = [desc.name for desc in self._label_shapes or []] or self._label_names
         named = dict(zip(names, labels or []))
         eval_metric.update_dict(named, dict(zip(self.output_names, self._outputs)))
+
+
+def _shares(samples: int, count: int) -> list[int]:
+    """How many samples each of ``count`` contexts gets; the last one takes what rounding leaves.
+
+    Raises ValueError when one would get none.
+    """
+    shares = [round(samples / count)] * (count - 1)
+    shares.append(samples - sum(shares))
+    if min(shares) < 1:
+        raise ValueError("Too many slices. Some splits are empty.")
+    return shares
+
+
+def _merged(state: Any) -> Any:
+    return nd.concatenate(list(state)) if isinstance(state, (list, tuple)) else state
 
 
 def _check_names(known: list[str], names: list[str], kind: str, throw: bool) -> None:
