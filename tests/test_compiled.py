@@ -18,6 +18,7 @@ from hybridjit.types import UNKNOWN, type_of
 from neighbours import (
     LAYERS,
     TAILS,
+    Layer,
     Network,
     conv,
     deconv,
@@ -223,6 +224,32 @@ class TestSizes:
         shapes = {"x": (5, size), "y": (size, 7), "z": (1, 5)}
         arrays = {n: random.normal(0, 1, s).astype(np.float32) for n, s in shapes.items()}
         check_network(Network(outputs, arrays, []), kernels)
+
+
+# --- long sums: of positive numbers, whose error grows with every addition that follows another ---
+
+
+LONG_SUMS: dict[str, tuple[Layer, tuple[int, ...]]] = {
+    "dense": (dense(5), (3, 100_003)),
+    "dense-one-row": (dense(5), (1, 90_000)),
+    "product": (layer("batch_dot", var("other", (1, 60_000, 5))), (1, 2, 60_000)),
+    "conv": (inside(conv(5, stride=(2, 2))), (1, 9000, 5, 5)),
+    "conv1x1": (inside(conv(5, (1, 1))), (1, 20_001, 2, 3)),
+    "instance-norm": (layer("InstanceNorm", var("w"), var("b")), (1, 2, 900, 701)),
+}
+
+
+@pytest.mark.parametrize("name", LONG_SUMS)
+def test_a_long_sum(name: str, kernels):
+    """Against float64; one sum after the other of 100,000 products is 1.5e-5 off."""
+    net = network(*LONG_SUMS[name], "nothing")
+    arrays = {n: np.abs(a) + (90 if "norm" in name and n == "x" else 0)
+              for n, a in net.arrays.items()}  # fmt: skip
+    executable = compiled(net.outputs, arrays, net.params)
+    kernels.append(executable)
+    found = executable([a for n, a in arrays.items() if n not in net.params])
+    wide = {n: a.astype(np.float64) for n, a in arrays.items()}
+    assert_near([y.astype(np.float64) for y in found], run_reference(net.outputs, wide), 1.8e-6)
 
 
 # --- windows at random: kernel, stride, dilation, padding and groups of any size together ---

@@ -15,7 +15,7 @@ from typing import Any
 from ..builder import Index, LoopBuilder
 from ..spec import ConvSpec, DenseSpec
 from .arguments import Arguments
-from .gemm import Ahead, Rows, line_elements, multiply, rank_one
+from .gemm import LONGEST, Ahead, Rows, line_elements, multiply, rank_one
 from .program import finish, places
 from .window import (
     Tile,
@@ -224,6 +224,8 @@ def _sum_by_tap(
     """Channels innermost: for taps (kd, kh, kw): for c: acc[m] += x[m + tap, c] * w[tap, c]."""
     left = first_input(b, column, spec.stride[2], spec.pad[2])
     rows = Rows(spec.stride[2] * spec.xs[3], spec.xs[4])
+    # As in ``multiply``: a long sum is one of sums, here of a tap each.
+    is_long = spec.kernel[0] * spec.kernel[1] * spec.kernel[2] * spec.ic > LONGEST
     for reach, run in runs_of_taps(tile):
 
         def body(kd: Index, kh: Index, accs: Sequence[Any], run=run, reach=reach) -> list[Any]:
@@ -246,7 +248,11 @@ def _sum_by_tap(
             # a round at once; where they are few it spills these (measured: 4 per 40 FMAs, AVX2).
             tight = reach != (0, tile.width) and b.target.vector_registers < 32
             unroll, ahead = (1, None) if tight else (spec.unroll, _ahead(b, spec, place, tap))
-            return multiply(b, x, weights, spec.ic, unroll, rows, block.nv, accs, reach, ahead)
+            product = (b, x, weights, spec.ic, unroll, rows, block.nv)
+            if not is_long:
+                return multiply(*product, accs, reach, ahead)
+            part = multiply(*product, [b.splat(0.0)] * len(accs), reach, ahead)
+            return [b.b.fadd(*pair) for pair in zip(accs, part)]
 
         accs = rows_inside(b, spec, (place.depth, place.row), accs, body)
     return accs

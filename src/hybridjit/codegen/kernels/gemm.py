@@ -40,8 +40,19 @@ class Ahead:
         """
         return -(-nbytes * unroll // (LINE_BYTES * tiles)) if tiles >= 2 else 0
 
+    def after(self, b: LoopBuilder, k: Any, unroll: int) -> Ahead:
+        """What is left of it behind ``k`` steps."""
+        return Ahead(b.at(self.pointer, b.mul(k, self.per_step(b, unroll))), self.lines)
+
+    def per_step(self, b: LoopBuilder, unroll: int) -> int:
+        """Elements that are asked for in one step of k."""
+        return self.lines * line_elements(b) // unroll
+
 
 LINE_BYTES = 64
+# Products that are summed one after the other: a dense layer of 200,000 positive numbers is within
+# 2e-6 of its largest result, 2.4e-5 without. A multiple of every unrolling.
+LONGEST = 8192
 
 
 def line_elements(b: LoopBuilder) -> int:
@@ -84,7 +95,44 @@ def multiply(
     reach: tuple[int, int],
     ahead: Ahead | None = None,
 ) -> list[Any]:
-    """acc[m, v] += sum over k < size of x[m, k] * w[k, v], ``unroll`` steps of k a round."""
+    """acc[m, v] += sum over k < size of x[m, k] * w[k, v], ``unroll`` steps of k a round.
+
+    A long sum is one of sums of ``LONGEST`` products: the error of a sum in f32 grows with the
+    number of additions that follow each other.
+    """
+    if size <= LONGEST:
+        return _sum(b, x, w, size, unroll, rows, nv, accs, reach, ahead)
+    whole = size - size % LONGEST
+    first, last = reach[0] * nv, reach[1] * nv
+    zeros = [b.splat(0.0)] * len(accs)
+
+    def added(totals: Sequence[Any], at: Any, count: int) -> list[Any]:
+        place = (b.at(x, b.mul(at, rows.k_step)), b.at(w, b.mul(at, nv * b.lanes)))
+        following = ahead and ahead.after(b, at, unroll)
+        part = _sum(b, *place, count, unroll, rows, nv, zeros, reach, following)
+        return [b.b.fadd(*pair) for pair in zip(totals, part[first:last])]
+
+    with b.loop("part", 0, whole, LONGEST, carry=accs[first:last]) as loop:
+        loop.yields(added(loop.carried, loop.index, LONGEST))
+    totals = loop.results
+    if size > whole:
+        totals = added(totals, whole, size - whole)
+    return [*accs[:first], *totals, *accs[last:]]
+
+
+def _sum(
+    b: LoopBuilder,
+    x: Any,
+    w: Any,
+    size: int,
+    unroll: int,
+    rows: Rows,
+    nv: int,
+    accs: Sequence[Any],
+    reach: tuple[int, int],
+    ahead: Ahead | None,
+) -> list[Any]:
+    """acc[m, v] += sum over k < size of x[m, k] * w[k, v], in the order of k."""
     whole = size - size % unroll
     done = list(accs)
     first, last = reach[0] * nv, reach[1] * nv
@@ -95,10 +143,9 @@ def multiply(
             wk = b.at(w, b.mul(loop.index, nv * b.lanes))
             values = [*done[:first], *loop.carried, *done[last:]]
             if ahead is not None:
-                per_line = line_elements(b)
-                line = b.mul(loop.index, ahead.lines * per_line // unroll)
+                line = b.mul(loop.index, ahead.per_step(b, unroll))
                 for n in range(ahead.lines):
-                    b.prefetch(ahead.pointer, b.add(line, n * per_line))
+                    b.prefetch(ahead.pointer, b.add(line, n * line_elements(b)))
             for u in range(unroll):
                 values = rank_one(b, xk, wk, u * rows.k_step, u, rows, nv, values, reach)
             loop.yields(values[first:last])

