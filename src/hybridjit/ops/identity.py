@@ -73,12 +73,26 @@ def dropout(data: np.ndarray, *, p: float, mode: str, axes: tuple[int, ...]) -> 
     return np.asarray(data * dropout_mask(data.shape, p, axes, data.dtype), order="C")
 
 
+def _infer_dropout(
+    ins: Types, outs: Types, *, axes: tuple[int, ...], **attrs: Any
+) -> tuple[Types, Types]:
+    """Like the data, whose axes ``axes`` names, counted from the front."""
+    ins, outs = same_float(ins, outs, **attrs)
+    shape = ins[0].shape
+    if shape is not None and not all(0 <= axis < len(shape) for axis in axes):
+        raise ShapeError(
+            f"axes {shape_text(axes)} of Dropout lie between 0 and {len(shape) - 1} for data "
+            f"{shape_text(shape)}"
+        )
+    return ins, outs
+
+
 register(
     "Dropout",
     "data",
     "p:float[0,1]=0.5 mode:always|training=training axes:shape=()",
     kind=Kind.IDENTITY,
-    infer=same_float,
+    infer=_infer_dropout,
     ref=dropout,
     doc="The data at inference; with mode 'always' drops a fraction p even then.",
 )
