@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -41,35 +42,52 @@ def difference(
     after_compiling(executable)
     inputs = [case.arrays[name] for name in case.inputs]
     found, again = executable(inputs), executable(inputs)
-    is_double = any(case.arrays[name].dtype == np.float64 for name in case.inputs)
-    near = run_reference(case.outputs, case.arrays)
-    unit = OF_FLOAT64 if is_double else 1.0
+    for output, mine, twice, right in zip(case.outputs, found, again, expected(case)):
+        if mine.shape != right.values.shape or mine.dtype != right.dtype:
+            wanted = f"{right.dtype}{right.values.shape}"
+            return f"{output.name} is {mine.dtype}{mine.shape}, not {wanted}"
+        if mine.tobytes() != twice.tobytes():
+            return f"{output.name} has other bits in the second call"
+        worst = _largest(mine - right.values)
+        if not worst <= right.allowed:
+            return (
+                f"{output.name} {mine.shape} differs by {worst:.3g}, allowed is {right.allowed:.3g}"
+            )
+    return ""
+
+
+class Expected(NamedTuple):
+    """An output as it should be: in float64, its own type, and how far one may be from it."""
+
+    values: np.ndarray
+    dtype: np.dtype
+    allowed: float
+
+
+def expected(case: RandomGraph) -> list[Expected]:
+    """The outputs by the references."""
+    is_double = any(array.dtype == np.float64 for array in case.arrays.values())
+    unit, epsilon = (OF_FLOAT64, 2.0**-52) if is_double else (1.0, 2.0**-23)
     wide = {name: array.astype(np.float64) for name, array in case.arrays.items()}
     operands = [edge for output in case.outputs for edge in output.node.inputs]
     exact = run_reference(in_float64([*case.outputs, *operands]), wide)
-    largest = {
-        edge: np.abs(a).max(initial=0.0) for edge, a in zip(operands, exact[-len(operands) :])
-    }
-    epsilon = np.finfo(np.float64 if is_double else np.float32).eps
-    moved = shaken(in_float64(case.outputs), wide, float(epsilon))
-    for output, mine, twice, rounded, off, right in zip(
-        case.outputs, found, again, near, moved, exact
-    ):
-        if mine.shape != right.shape or mine.dtype != rounded.dtype:
-            return f"{output.name} is {mine.dtype}{mine.shape}, not {rounded.dtype}{right.shape}"
-        if mine.tobytes() != twice.tobytes():
-            return f"{output.name} has other bits in the second call"
+    largest = {edge: _largest(a) for edge, a in zip(operands, exact[-len(operands) :])}
+    near = run_reference(case.outputs, case.arrays)
+    moved = shaken(in_float64(case.outputs), wide, epsilon)
+    found = []
+    for output, right, *others in zip(case.outputs, exact, near, moved):
         right = right.astype(np.float64)
-        lost = max(float(np.abs(other - right).max(initial=0.0)) for other in (rounded, off))
+        lost = max(_largest(other - right) for other in others)
         cancelled = CANCELLED * max(map(largest.__getitem__, output.node.inputs), default=0.0)
-        allowed = TOLERANCE * float(np.abs(right).max(initial=0.0)) + cancelled
-        allowed = unit * allowed + MORE_THAN_NUMPY * lost
-        if mine.dtype.kind != "f":
-            allowed = 0.0  # they come from whole numbers alone
-        worst = float(np.abs(mine - right).max(initial=0.0))
-        if not worst <= allowed:
-            return f"{output.name} {right.shape} differs by {worst:.3g}, allowed is {allowed:.3g}"
-    return ""
+        allowed = unit * (TOLERANCE * _largest(right) + cancelled) + MORE_THAN_NUMPY * lost
+        dtype = others[0].dtype
+        # Other types than floats come from whole numbers alone.
+        found.append(Expected(right, dtype, allowed if dtype.kind == "f" else 0.0))
+    return found
+
+
+def _largest(array: np.ndarray) -> float:
+    return float(np.abs(array).max(initial=0.0))
 
 
 def shaken(

@@ -42,10 +42,24 @@ def test_a_seed_gives_one_graph(tmp_path):
     assert texts[0] == texts[1]
 
 
-def test_seeds_cover_the_operators():
-    names = {n.op.name for s in range(60) for n in topological(random_graph(s).outputs) if n.op}
-    assert len(names) > 50
+def test_seeds_cover_operators_types_and_results():
+    cases = [random_graph(seed, variant) for seed in range(150) for variant in (0, 2)]
+    names = {n.op.name for case in cases for n in topological(case.outputs) if n.op}
+    assert len(names) > 65
     assert {"Convolution", "Pooling", "FullyConnected", "batch_dot", "LayerNorm"} <= names
+    types = [case.arrays[case.inputs[0]].dtype.name for case in cases]
+    assert all(types.count(name) >= 5 for name in ("float32", "float64", "float16"))
+    assert len({len(case.outputs) for case in cases}) > 5
+
+
+def test_a_variant_has_other_results_of_the_same_nodes():
+    one, other = random_graph(3), random_graph(3, 1)
+    assert one.name == "seed-3" and other.name == "seed-3-1"
+    assert [x.name for x in one.outputs] != [x.name for x in other.outputs]
+    shared = one.arrays.keys() & other.arrays.keys()
+    assert shared and all((one.arrays[n] == other.arrays[n]).all() for n in shared)
+    assert {n.name for n in topological(other.outputs) if n.is_variable} == set(other.arrays)
+    assert other.inputs and not difference(other)
 
 
 def test_a_saved_case_is_the_same_case(tmp_path):
