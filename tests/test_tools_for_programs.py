@@ -224,3 +224,11 @@ def test_loggers(tmp_path):
     logger.handlers[0].close()
     place = rf"I\d{{4}} \d\d:\d\d:\d\d {os.getpid()} .*{__name__}.py:test_loggers:\d+\]"
     assert re.fullmatch(rf"{place} read 3\n", path.read_text())
+
+
+def test_stderr_is_discarded_for_a_while(capfd):
+    os.write(2, b"before ")
+    with test_utils.discard_stderr():
+        os.write(2, b"during ")
+    os.write(2, b"after")
+    assert capfd.readouterr().err == "before after"

@@ -147,6 +147,19 @@ def environment(*args: Any) -> Iterator[None]:
         _set_environment(before)
 
 
+@contextmanager
+def discard_stderr() -> Iterator[None]:
+    """Nothing that this process writes to stderr appears, native code's lines included."""
+    kept = os.dup(2)
+    try:
+        with open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
 def _set_environment(values: Mapping[str, str | None]) -> None:
     for name, value in values.items():
         if value is None:
