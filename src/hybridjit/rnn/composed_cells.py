@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import sym
+from ..gluon.rnn.sequences import cut
 from ..nd import NDArray
 from ..sym import Symbol
 from .base import BaseRNNCell, RNNParams, States, Weights, formed
@@ -59,16 +60,18 @@ class SequentialRNNCell(_Cells):
 
     def __call__(self, inputs: Symbol, states: States) -> tuple[Symbol, States]:
         self._counter += 1
-        position, after = 0, []
-        for cell in self._cells:
+        after = []
+        for cell, own in zip(self._cells, cut(states, self._counts())):
             assert not isinstance(cell, BidirectionalCell), (
                 "a BidirectionalCell cannot be stepped: use unroll"
             )
-            count = len(cell.state_info)
-            inputs, states_of_cell = cell(inputs, states[position : position + count])
-            position += count
+            inputs, states_of_cell = cell(inputs, own)
             after += states_of_cell
         return inputs, after
+
+    def _counts(self) -> list[int]:
+        """How many states each cell has."""
+        return [len(cell.state_info) for cell in self._cells]
 
     def unroll(
         self,
@@ -81,14 +84,10 @@ class SequentialRNNCell(_Cells):
         """Each cell over the whole sequence before the next."""
         self.reset()
         states = self.begin_state() if begin_state is None else begin_state
-        position, after = 0, []
-        for i, cell in enumerate(self._cells):
-            count = len(cell.state_info)
+        after = []
+        for i, (cell, own) in enumerate(zip(self._cells, cut(states, self._counts()))):
             merge = merge_outputs if i == len(self._cells) - 1 else None
-            inputs, states_of_cell = cell.unroll(
-                length, inputs, states[position : position + count], layout, merge
-            )
-            position += count
+            inputs, states_of_cell = cell.unroll(length, inputs, own, layout, merge)
             after += states_of_cell
         return inputs, after
 

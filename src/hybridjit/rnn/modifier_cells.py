@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import sym
+from ..gluon.rnn.sequences import unmodified
 from ..nd import NDArray
 from ..sym import Symbol
 from .base import BaseRNNCell, RNNParams, States, Weights, formed
@@ -32,11 +33,8 @@ class ModifierCell(BaseRNNCell):
 
     def begin_state(self, func: Callable[..., Any] = sym.zeros, **kwargs: Any) -> States:
         self._require_unmodified()
-        self.base_cell._modified = False
-        try:
+        with unmodified(self.base_cell):
             return self.base_cell.begin_state(func, **kwargs)
-        finally:
-            self.base_cell._modified = True
 
     def unpack_weights(self, args: Mapping[str, NDArray]) -> Weights:
         return self.base_cell.unpack_weights(args)
@@ -97,13 +95,10 @@ class ResidualCell(ModifierCell):
         merge_outputs: bool | None = None,
     ) -> tuple[Any, States]:
         self.reset()
-        self.base_cell._modified = False
-        try:
+        with unmodified(self.base_cell):
             outputs, states = self.base_cell.unroll(
                 length, inputs, begin_state, layout, merge_outputs
             )
-        finally:
-            self.base_cell._modified = True
         merge = isinstance(outputs, Symbol) if merge_outputs is None else merge_outputs
         steps = formed(length, inputs, layout, merge)
         if merge:

@@ -11,7 +11,7 @@ from ...sym import Symbol
 from ..parameter import ParameterDict
 from .base import HybridRecurrentCell, RecurrentCell, first_states
 from .gates import States
-from .sequences import formed, masked, reverse
+from .sequences import cut, formed, masked, reverse, unmodified
 
 
 class _Row(RecurrentCell):
@@ -43,16 +43,18 @@ class _Row(RecurrentCell):
 
     def _step(self, inputs: Any, states: States) -> tuple[Any, States]:
         self._counter += 1
-        position, after = 0, []
-        for cell in self:
+        after = []
+        for cell, own in zip(self, cut(states, self._counts())):
             assert not isinstance(cell, BidirectionalCell), (
                 "a BidirectionalCell cannot be stepped: use unroll"
             )
-            count = len(cell.state_info())
-            inputs, states_of_cell = cell(inputs, states[position : position + count])
-            position += count
+            inputs, states_of_cell = cell(inputs, own)
             after += states_of_cell
         return inputs, after
+
+    def _counts(self) -> list[int]:
+        """How many states each cell has."""
+        return [len(cell.state_info()) for cell in self]
 
     def unroll(
         self,
@@ -67,19 +69,10 @@ class _Row(RecurrentCell):
         self.reset()
         form = formed(length, inputs, layout, None)
         states = first_states(self, form.F, begin_state, inputs, form.batch)
-        position, after = 0, []
-        for i, cell in enumerate(self):
-            count = len(cell.state_info())
+        after = []
+        for i, (cell, own) in enumerate(zip(self, cut(states, self._counts()))):
             merge = merge_outputs if i == len(self) - 1 else None
-            inputs, states_of_cell = cell.unroll(
-                length,
-                inputs,
-                states[position : position + count],
-                layout,
-                merge,
-                valid_length,
-            )
-            position += count
+            inputs, states_of_cell = cell.unroll(length, inputs, own, layout, merge, valid_length)
             after += states_of_cell
         return inputs, after
 
@@ -171,11 +164,8 @@ class ModifierCell(HybridRecurrentCell):
         self, batch_size: int = 0, func: Callable[..., Any] = nd.zeros, **kwargs: Any
     ) -> States:
         self._require_unmodified()
-        self.base_cell._modified = False
-        try:
+        with unmodified(self.base_cell):
             return self.base_cell.begin_state(batch_size, func=func, **kwargs)
-        finally:
-            self.base_cell._modified = True
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.base_cell!r})"
@@ -242,13 +232,10 @@ class ResidualCell(ModifierCell):
         valid_length: Any = None,
     ) -> tuple[Any, States]:
         self.reset()
-        self.base_cell._modified = False
-        try:
+        with unmodified(self.base_cell):
             outputs, states = self.base_cell.unroll(
                 length, inputs, begin_state, layout, merge_outputs, valid_length
             )
-        finally:
-            self.base_cell._modified = True
         merge = isinstance(outputs, (NDArray, Symbol)) if merge_outputs is None else merge_outputs
         steps, axis, F, _ = formed(length, inputs, layout, merge)
         if valid_length is not None:

@@ -6,6 +6,8 @@ masked or reversed sequences.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from ... import nd, sym
@@ -106,3 +108,21 @@ def reverse(steps: list[Any], length: int, valid_length: Any) -> list[Any]:
         F.stack(*steps, axis=0), sequence_length=valid_length, use_sequence_length=True
     )
     return as_list(F.split(turned, axis=0, num_outputs=length, squeeze_axis=True))
+
+
+def cut(states: list[Any], counts: Iterable[int]) -> Iterator[list[Any]]:
+    """The states of each of several cells, which have so many of them."""
+    position = 0
+    for count in counts:
+        yield states[position : position + count]
+        position += count
+
+
+@contextmanager
+def unmodified(cell: Any) -> Iterator[None]:
+    """For a while the cell that another one is built around may be called by itself."""
+    cell._modified = False
+    try:
+        yield
+    finally:
+        cell._modified = True
