@@ -37,7 +37,7 @@ LAYERS = [
     {"compiler"},
     {"nd", "sym"},  # siblings
     {"contrib", "random", "io", "metric", "verification"},
-    {"image"},
+    {"callback", "image"},
     {"initializer"},
     {"gluon"},
     {"compat", "executor", "loading", "mod", "profiling", "rnn", "test_utils", "visualization"},

@@ -11,6 +11,7 @@ import pytest
 import hybridjit as mx
 from hybridjit import sym, test_utils, viz
 from hybridjit.gluon import utils
+from hybridjit.mod.base_module import BatchEndParam
 
 
 @pytest.fixture
@@ -232,3 +233,52 @@ def test_stderr_is_discarded_for_a_while(capfd):
         os.write(2, b"during ")
     os.write(2, b"after")
     assert capfd.readouterr().err == "before after"
+
+
+def test_speed_is_logged_with_the_metric_of_those_batches(monkeypatch, caplog):
+    now = [100.0]
+    monkeypatch.setattr("hybridjit.callback.time.time", lambda: now[0])
+    caplog.set_level("INFO")
+    for auto_reset, expected in ((True, "[2-4]"), (False, "[0-4]")):
+        metric = mx.metric.Accuracy()
+        speed = mx.callback.Speedometer(10, frequent=2, auto_reset=auto_reset)
+        caplog.clear()
+        for batch in range(5):
+            metric.update([mx.nd.array([1, 0])], [mx.nd.array([[0.1, 0.9], [0.2, 0.8]])])
+            speed(BatchEndParam(1, batch, metric, None))
+            now[0] += 0.5
+        assert len(caplog.messages) == 2
+        tail = f"Epoch[1] Batch {expected}\tSpeed: 20.00 samples/sec\taccuracy=0.500000"
+        assert caplog.messages[-1] == tail
+        assert np.isnan(metric.get()[1]) == auto_reset
+        speed(BatchEndParam(2, 0, None, None))  # another epoch: starts anew
+        now[0] += 1
+        speed(BatchEndParam(2, 2, None, None))
+        assert caplog.messages[-1] == "Iter[2] Batch [2]\tSpeed: 20.00 samples/sec"
+
+
+def test_callbacks_that_log_and_save(tmp_path, caplog):
+    caplog.set_level("INFO")
+    metric = mx.metric.Accuracy()
+    metric.update([mx.nd.array([1, 0])], [mx.nd.array([[0.1, 0.9], [0.2, 0.8]])])
+    mx.callback.LogValidationMetricsCallback()(BatchEndParam(3, 0, metric, None))
+    mx.callback.ProgressBar(4, 10)(BatchEndParam(0, 3, None, None))
+    mx.callback.log_train_metric(2, auto_reset=True)(BatchEndParam(1, 2, metric, None))
+    assert caplog.messages == [
+        "Epoch[3] Validation-accuracy=0.500000",
+        "[========--] 75%\r",
+        "Iter[1] Batch[2] Train-accuracy=0.500000",
+    ]
+    assert np.isnan(metric.get()[1])
+    save = mx.callback.do_checkpoint(str(tmp_path / "net"), period=2)
+    for epoch in range(3):
+        save(epoch, sym.var("x") * 2, {"w": mx.nd.ones((1,))}, {})
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "net-0002.params",
+        "net-symbol.json",
+    ]
+    module = mx.mod.Module(sym.var("data") * 2, label_names=None)
+    module.bind([("data", (1,))], for_training=False)
+    module.init_params()
+    mx.callback.module_checkpoint(module, str(tmp_path / "mod"))(0)
+    assert (tmp_path / "mod-0001.params").exists()

@@ -49,10 +49,6 @@ _SCHEDULERS = [
     *("CosineScheduler", "FactorScheduler", "LRScheduler", "MultiFactorScheduler"),
     "PolyScheduler",
 ]
-_CALLBACKS = [
-    *("LogValidationMetricsCallback", "ProgressBar", "Speedometer", "do_checkpoint"),
-    *("log_train_metric", "module_checkpoint"),
-]
 _AMP_NAMES = [
     *("convert_hybrid_block", "convert_model", "convert_symbol", "init", "init_trainer"),
     *("scale_loss", "unscale"),
@@ -110,7 +106,6 @@ _PROFILER_NAMES = [
 # hybridjit's own is made.
 PLACEHOLDERS: dict[str, tuple[list[str], str]] = {
     "base": (["NDArrayHandle", "SymbolHandle", "c_array", "c_str", "check_call"], _LIBRARY),
-    "callback": (_CALLBACKS, _TRAINS),
     "contrib.amp": (_AMP_NAMES, _AMP),
     "contrib.amp.amp": (_AMP_NAMES, _AMP),
     "gluon": (["Trainer"], _TRAINS),

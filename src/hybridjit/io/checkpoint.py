@@ -66,6 +66,7 @@ def save_checkpoint(
         if symbol is not None:
             symbol_files.save(symbol, f"{prefix}-symbol.json", remove_amp_cast)
         nd_files.save(_params_path(prefix, epoch), named)
+    logging.info('Saved checkpoint to "%s"', _params_path(prefix, epoch))
 
 
 def _params_path(prefix: str, epoch: int) -> str:

@@ -1,0 +1,130 @@
+"""``mx.callback``: what modules call after a batch or an epoch, to log and to save.
+
+In: a ``BatchEndParam`` (epoch, nbatch, eval_metric) after a batch; epoch and parameters after an
+epoch. Out: lines in the log, or checkpoints.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+from .io.checkpoint import save_checkpoint
+from .sym import Symbol
+
+__all__ = [
+    "LogValidationMetricsCallback",
+    "ProgressBar",
+    "Speedometer",
+    "do_checkpoint",
+    "log_train_metric",
+    "module_checkpoint",
+]
+
+
+class Speedometer:
+    """Logs samples per second and the metric, every ``frequent`` batches.
+
+    ``auto_reset`` starts the metric anew each time, so that it is of those batches alone.
+    """
+
+    def __init__(self, batch_size: int, frequent: int = 50, auto_reset: bool = True) -> None:
+        self.batch_size = batch_size
+        self.frequent = frequent
+        self.auto_reset = auto_reset
+        self.init = False
+        self.tic = 0.0
+        self.last_count = 0
+
+    def __call__(self, param: Any) -> None:
+        count = param.nbatch
+        if count < self.last_count:  # another epoch
+            self.init = False
+        self.last_count = count
+        if not self.init:
+            self.init = True
+            self.tic = time.time()
+        elif count % self.frequent == 0:
+            seconds = time.time() - self.tic
+            speed = self.frequent * self.batch_size / seconds if seconds else math.inf
+            self._log(param, f"Speed: {speed:.2f} samples/sec")
+            self.tic = time.time()
+
+    def _log(self, param: Any, speed: str) -> None:
+        count = param.nbatch
+        if param.eval_metric is None:
+            logging.info("Iter[%d] Batch [%d]\t%s", param.epoch, count, speed)
+            return
+        values = "".join(f"\t{name}={value:f}" for name, value in _name_value(param.eval_metric))
+        first = count - self.frequent if self.auto_reset else 0
+        if self.auto_reset:
+            param.eval_metric.reset_local()
+        logging.info("Epoch[%d] Batch [%d-%d]\t%s%s", param.epoch, first, count, speed, values)
+
+
+class ProgressBar:
+    """Logs how far of ``total`` batches it is, as a bar of ``length`` characters."""
+
+    def __init__(self, total: int, length: int = 80) -> None:
+        self.total = total
+        self.bar_len = length
+
+    def __call__(self, param: Any) -> None:
+        share = param.nbatch / self.total
+        filled = round(self.bar_len * share)
+        bar = "=" * filled + "-" * (self.bar_len - filled)
+        logging.info("[%s] %s%%\r", bar, math.ceil(100 * share))
+
+
+class LogValidationMetricsCallback:
+    """Logs the metric at the end of an epoch."""
+
+    def __call__(self, param: Any) -> None:
+        for name, value in _name_value(param.eval_metric):
+            logging.info("Epoch[%d] Validation-%s=%f", param.epoch, name, value)
+
+
+def log_train_metric(period: int, auto_reset: bool = False) -> Callable[[Any], None]:
+    """A callback that logs the metric every ``period`` batches, and maybe starts it anew."""
+
+    def log(param: Any) -> None:
+        if param.nbatch % period == 0 and param.eval_metric is not None:
+            for name, value in _name_value(param.eval_metric):
+                logging.info(
+                    "Iter[%d] Batch[%d] Train-%s=%f", param.epoch, param.nbatch, name, value
+                )
+            if auto_reset:
+                param.eval_metric.reset_local()
+
+    return log
+
+
+def do_checkpoint(prefix: str, period: int = 1) -> Callable[..., None]:
+    """A callback ``(epoch, symbol, arg_params, aux_params)`` that saves every ``period`` epochs."""
+    period = max(1, int(period))
+
+    def save(epoch: int, sym: Symbol, arg: Any, aux: Any) -> None:
+        if (epoch + 1) % period == 0:
+            save_checkpoint(prefix, epoch + 1, sym, arg, aux)
+
+    return save
+
+
+def module_checkpoint(
+    mod: Any, prefix: str, period: int = 1, save_optimizer_states: bool = False
+) -> Callable[..., None]:
+    """A callback ``(epoch, ...)`` by which a module saves itself every ``period`` epochs."""
+    period = max(1, int(period))
+
+    def save(epoch: int, sym: Any = None, arg: Any = None, aux: Any = None) -> None:
+        if (epoch + 1) % period == 0:
+            mod.save_checkpoint(prefix, epoch + 1, save_optimizer_states)
+
+    return save
+
+
+def _name_value(metric: Any) -> list[tuple[str, float]]:
+    return [] if metric is None else metric.get_name_value()
