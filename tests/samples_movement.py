@@ -343,7 +343,13 @@ def identities() -> None:
     add("SVMOutput", (3, 4))
     add("IdentityAttachKLSparseReg", (3, 4))
     bad("Dropout", TensorType((3,), np.dtype("int32")), error=DTypeError, says="got int32")
-    bad("Dropout", (3, 4), axes=(-2,), error=ShapeError, says="axes (-2) of Dropout lie between 0 and 1")
+    bad(
+        "Dropout",
+        (3, 4),
+        axes=(-2,),
+        error=ShapeError,
+        says="axes (-2) of Dropout lie between 0 and 1",
+    )
 
 
 def alignments() -> None:

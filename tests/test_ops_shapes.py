@@ -183,6 +183,35 @@ def test_ctc_loss_sums_over_all_alignments():
         run("CTCLoss", data, [[1, 7, 0]])
 
 
+@pytest.mark.parametrize(
+    "name, key, others",
+    [
+        ("Pooling", "kernel", {"global_pool": "True"}),
+        ("Deconvolution", "target_shape", {"kernel": "(3, 3)", "num_filter": "4"}),
+        ("tile", "reps", {}),
+        ("broadcast_axis", "size", {}),
+        ("Dropout", "axes", {}),
+        ("_contrib_AdaptiveAvgPooling2D", "output_size", {}),
+        ("_split_v2", "indices", {"sections": "2"}),
+    ],
+)
+def test_none_stands_for_no_numbers(name, key, others):
+    """As a program writes it that has a None where it has no numbers."""
+    assert lookup(name).parse({key: "None", **others})[key] == ()
+
+
+def test_slice_like_cuts_all_axes_or_none():
+    data, like = np.ones((3, 4)), np.ones((2, 2))
+    assert run("slice_like", data, like).shape == (2, 2)
+    assert run("slice_like", data, like, axes=None).shape == (3, 4)
+
+
+@pytest.mark.parametrize("key", ["stride", "pad", "dilate", "kernel"])
+def test_none_is_no_size_of_a_window(key):
+    with pytest.raises(MXNetError, match=f"attribute {key} takes shape, got 'None'"):
+        lookup("Convolution").parse({"kernel": "(3, 3)", "num_filter": "4", key: "None"})
+
+
 def inferred(name: str, *inputs: Output, known: dict[str, tuple], out=None, **attrs: object):
     """Types of the inputs and the first output after inference over ``x <op> other``."""
     node = apply(lookup(name), "node", inputs, {k: str(v) for k, v in attrs.items()})

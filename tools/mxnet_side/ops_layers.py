@@ -170,7 +170,7 @@ def batch_norm(draw: Draw, name: str) -> Single:
 @recipe("Dropout", FLOATS)
 def dropout(draw: Draw, name: str) -> Single:
     always = draw.chance(0.2)
-    given = draw.some(p=draw.pick(0, 0.3, 0.9), axes=draw.pick((), (0,)))
+    given = draw.some(p=draw.pick(0, 0.3, 0.9), axes=draw.pick((), (0,), None))
     given.update({"mode": "always"} if always else draw.some(mode="training"))
     return Single(name, [draw.normal(draw.shape(1, 4))], given, has_values=not always)
 

@@ -194,7 +194,7 @@ def bilinear(draw: Draw, name: str) -> Single:
 @recipe("_contrib_AdaptiveAvgPooling2D", WIDE)
 def adaptive(draw: Draw, name: str) -> Single:
     data = draw.normal((draw.int(1, 2), draw.int(1, 3), draw.int(1, 9), draw.int(1, 9)))
-    size = draw.pick(draw.int(1, 5), (draw.int(1, 5), draw.int(1, 5)), (draw.int(1, 4),), ())
+    size = draw.pick(draw.int(1, 5), (draw.int(1, 5), draw.int(1, 5)), (draw.int(1, 4),), (), None)
     return Single(name, [data], draw.some(output_size=size))
 
 

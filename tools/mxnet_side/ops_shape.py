@@ -217,7 +217,7 @@ def slice_axis(draw: Draw, name: str) -> Single:
 def slice_like(draw: Draw, name: str) -> Single:
     shape = draw.shape(1, 4)
     like = tuple(draw.int(1, size) for size in shape)
-    given = {}
+    given: dict[str, Any] = draw.some(axes=draw.pick(None, ()))
     if draw.chance(0.5):
         axes = tuple(draw.rng.permutation(len(shape)).tolist())[: draw.int(1, len(shape))]
         like = tuple(s if a in axes else s + draw.int(0, 2) for a, s in enumerate(like))

@@ -178,9 +178,9 @@ def _wrong(draw: Draw, base: str) -> str:
     choices: dict[str, tuple[str, ...]] = {
         "bool": ("2", "None", "yes"),
         "dtype": ("float128", "uint16", "None"),
-        "shape": ("(-1,)", "(0, 0)", "(9, 9, 9)", "(1.5,)", "abc", "(-7, 1)", "()"),
-        "ints": ("(1.5,)", "(9,)", "(-9,)", "abc"),
-        "floats": ("abc", "()", "(1,2,3,4,5)"),
+        "shape": ("None", "(-1,)", "(0, 0)", "(9, 9, 9)", "(1.5,)", "abc", "(-7, 1)", "()"),
+        "ints": ("None", "(1.5,)", "(9,)", "(-9,)", "abc"),
+        "floats": ("None", "abc", "()", "(1,2,3,4,5)"),
     }
     numbers = ("-9", "9", "0", "-1", "1.5", "abc", "None", "99999999999")
     return draw.pick(*choices.get(base, numbers))

@@ -1611,7 +1611,7 @@ def slice_axis(
 def slice_like(
     data: NDArray | None = ...,
     shape_like: NDArray | None = ...,
-    axes: _Sizes = (),
+    axes: _Sizes | None = (),
     out: Any = ...,
     name: str | None = ...,
     **kwargs: Any,

@@ -5,8 +5,9 @@ Every attribute is text in a file, in whatever spelling the program that wrote i
 evaluates text: the grammar is a handful of regular expressions.
 
 An operator declares its attributes in one line, ``"kernel:shape! stride:shape=() p:float=0.5"``:
-name, type, then ``!`` for required or ``=default``; a trailing ``?`` on the type admits None;
-alternatives with a bar (``avg|max``) make an enumeration; ``float[0,1]`` has bounds.
+name, type, then ``!`` for required or ``=default``; a trailing ``?`` on the type admits None, ``~``
+reads None as ``()``, as if nothing were given; alternatives with a bar (``avg|max``) make an
+enumeration; ``float[0,1]`` has bounds.
 """
 
 from __future__ import annotations
@@ -139,12 +140,12 @@ class Attr:
 
     @property
     def base(self) -> str:
-        return self.type.rstrip("?")
+        return self.type.rstrip("?~")
 
     def parse(self, text: str) -> Any:
         """The value that ``text`` spells. Raises AttributeValueError."""
-        if self.type.endswith("?") and text.strip() == "None":
-            return None
+        if self.type.endswith(("?", "~")) and text.strip() == "None":
+            return None if self.type.endswith("?") else ()
         if self.choices:
             if text in self.choices:
                 return text
@@ -157,7 +158,7 @@ class Attr:
         except (ValueError, KeyError):
             finite = "finite " if parse in (_finite, _floats) else ""
             raise AttributeValueError(
-                f"attribute {self.name} takes {finite}{self.type}, got {text!r}"
+                f"attribute {self.name} takes {finite}{self.type.rstrip('~')}, got {text!r}"
             ) from None
         if self.bounds is not None and not self.bounds[0] <= value <= self.bounds[1]:
             low, high = self.bounds
@@ -218,7 +219,7 @@ def parse_attrs(declared: tuple[Attr, ...], text: Mapping[str, str]) -> dict[str
         if attr.name in text:
             values[attr.name] = attr.parse(text[attr.name])
         elif attr.required:
-            raise AttributeValueError(f"required attribute {attr.name} of {attr.type} is missing")
+            raise AttributeValueError(f"required attribute {attr.name} of {attr.base} is missing")
         else:
             values[attr.name] = attr.default
     return values

@@ -144,7 +144,7 @@ DECONVOLUTION = register(
     "Deconvolution",
     weight_and_bias,
     "kernel:shape! stride:shape=() dilate:shape=() pad:shape=() adj:shape=() "
-    "target_shape:shape=() num_filter:int! num_group:int=1 no_bias:bool=True layout:layout?=None",
+    "target_shape:shape~=() num_filter:int! num_group:int=1 no_bias:bool=True layout:layout?=None",
     kind=Kind.CONV,
     infer=_infer_deconvolution,
     ref=_deconvolution,

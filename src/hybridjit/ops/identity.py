@@ -90,7 +90,7 @@ def _infer_dropout(
 register(
     "Dropout",
     "data",
-    "p:float[0,1]=0.5 mode:always|training=training axes:shape=()",
+    "p:float[0,1]=0.5 mode:always|training=training axes:shape~=()",
     kind=Kind.IDENTITY,
     infer=_infer_dropout,
     ref=dropout,

@@ -120,7 +120,7 @@ def _tiled(data: Shape, reps: Shape) -> Shape:
 moving(
     "tile",
     "data",
-    "reps:shape!",
+    "reps:shape~!",
     _tiled,
     lambda data, reps: np.tile(data, reps),
     "The whole array repeated along each axis.",
@@ -186,7 +186,7 @@ def _axes_broadcast(data: Shape, axis: Shape, size: Shape) -> Shape:
 moving(
     "broadcast_axis",
     "data",
-    "axis:shape=() size:shape=()",
+    "axis:shape~=() size:shape~=()",
     _axes_broadcast,
     lambda data, axis, size: np.broadcast_to(data, _axes_broadcast(data.shape, axis, size)),
     "Axes of size 1 repeated to the sizes given.",

@@ -248,7 +248,8 @@ def _documentation(main_name: str) -> str:
 
 
 def _attribute_line(attr: Attr) -> str:
-    return f"{attr.type}, required" if attr.required else f"{attr.type}, default {attr.default!r}"
+    kind = attr.type.rstrip("~")
+    return f"{kind}, required" if attr.required else f"{kind}, default {attr.default!r}"
 
 
 def _attribute_variants(op: OpDef) -> Iterator[dict[str, Any]]:

@@ -200,7 +200,7 @@ def _pooling(data: np.ndarray, **attrs: Any) -> np.ndarray:
 register(
     "Pooling",
     "data",
-    "kernel:shape=() pool_type:avg|lp|max|sum=max global_pool:bool=False "
+    "kernel:shape~=() pool_type:avg|lp|max|sum=max global_pool:bool=False "
     "pooling_convention:full|same|valid=valid stride:shape=() pad:shape=() p_value:int?=None "
     "count_include_pad:bool?=None layout:layout?=None",
     kind=Kind.POOL,

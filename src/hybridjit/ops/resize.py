@@ -244,7 +244,7 @@ def _adaptive(data: np.ndarray, *, output_size: Shape) -> np.ndarray:
 register(
     "_contrib_AdaptiveAvgPooling2D",
     "data",
-    "output_size:shape=()",
+    "output_size:shape~=()",
     kind=Kind.RESIZE,
     infer=_infer_adaptive,
     ref=_adaptive,

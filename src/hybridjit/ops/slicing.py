@@ -97,7 +97,10 @@ moving(
 )
 
 
-def _like(data: Shape, shape_like: Shape, axes: Shape) -> Shape:
+def _like(data: Shape, shape_like: Shape, axes: Shape | None) -> Shape:
+    """The data's shape, cut on ``axes``: all of them for (), none for None, as in MXNet."""
+    if axes is None:
+        return data
     if not axes and len(data) != len(shape_like):
         raise ShapeError(
             f"slice_like without axes takes equal ranks, got {len(data)} and {len(shape_like)}"
@@ -127,7 +130,7 @@ def _like_types(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
 register(
     "slice_like",
     "data shape_like",
-    "axes:shape=()",
+    "axes:shape?=()",
     kind=Kind.MOVEMENT,
     infer=_like_types,
     ref=lambda data, shape_like, axes: np.array(
@@ -321,7 +324,7 @@ def split_v2(
 register(
     "_split_v2",
     "data",
-    "indices:shape! axis:int=1 squeeze_axis:bool=False sections:int=0",
+    "indices:shape~! axis:int=1 squeeze_axis:bool=False sections:int=0",
     kind=Kind.MOVEMENT,
     infer=forward(_split_v2_type),
     ref=split_v2,

@@ -1194,7 +1194,7 @@ def slice_axis(
 def slice_like(
     data: Symbol | None = ...,
     shape_like: Symbol | None = ...,
-    axes: _Sizes = (),
+    axes: _Sizes | None = (),
     name: str | None = ...,
     **kwargs: Any,
 ) -> Symbol: ...
