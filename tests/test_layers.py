@@ -36,7 +36,7 @@ LAYERS = [
     {"passes", "codegen", "runtime"},  # siblings: they may not see each other
     {"compiler"},
     {"nd", "sym"},  # siblings
-    {"contrib", "random", "io", "metric", "verification"},
+    {"contrib", "random", "io", "metric", "monitor", "verification"},
     {"callback", "image"},
     {"initializer"},
     {"gluon"},

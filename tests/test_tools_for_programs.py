@@ -282,3 +282,60 @@ def test_callbacks_that_log_and_save(tmp_path, caplog):
     module.init_params()
     mx.callback.module_checkpoint(module, str(tmp_path / "mod"))(0)
     assert (tmp_path / "mod-0001.params").exists()
+
+
+class TestMonitor:
+    @pytest.fixture
+    def executor(self):
+        hidden = sym.FullyConnected(sym.var("data"), num_hidden=2, name="fc")
+        executor = sym.Activation(hidden, act_type="relu", name="act").simple_bind(
+            mx.cpu(), data=(1, 3), grad_req="null"
+        )
+        for array in executor.arg_dict.values():
+            array[:] = 0.5
+        return executor
+
+    def test_results_and_then_the_arrays_that_are_bound(self, executor):
+        monitor = mx.mon.Monitor(2)
+        monitor.install(executor)
+        monitor.tic()
+        executor.forward()
+        assert monitor.toc() == [
+            (1, "fc_output", "1.25\t"), (1, "act_output", "1.25\t"), (1, "data", "0.5\t"),
+            (1, "fc_weight", "0.5\t"), (1, "fc_bias", "0.5\t"),
+        ]  # fmt: skip
+        monitor.tic()  # not its turn
+        executor.forward()
+        assert monitor.toc() == []
+
+    def test_names_order_and_what_is_said_are_ones_own(self, executor, caplog):
+        caplog.set_level("INFO")
+        monitor = mx.mon.Monitor(
+            1, stat_func=lambda x: [x.max(), x.sum()], pattern="fc_[ow]", sort=True
+        )
+        monitor.install(executor)
+        monitor.tic()
+        executor.forward()
+        monitor.toc_print()
+        assert caplog.messages == [
+            f"Batch:       1 {'fc_output':<30} 1.25\t2.5\t",
+            f"Batch:       1 {'fc_weight':<30} 0.5\t3.0\t",
+        ]
+
+    def test_modules_with_other_shapes_and_buckets(self):
+        def bucket(key):
+            total = sym.sum(sym.var("data"), axis=1, keepdims=True)
+            return sym.FullyConnected(total, num_hidden=1, name="fc"), ("data",), None
+
+        module = mx.mod.BucketingModule(bucket, 4)
+        module.bind([("data", (2, 4))], for_training=False)
+        module.init_params(mx.init.One())
+        monitor = mx.mon.Monitor(1, pattern="fc_output")
+        module.install_monitor(monitor)
+        for key in (4, 3):
+            shape = [("data", (2, key))]
+            monitor.tic()
+            batch = mx.io.DataBatch([mx.nd.ones((2, key))], bucket_key=key, provide_data=shape)
+            module.forward(batch)
+            ((_, name, text),) = monitor.toc()
+            assert name == "fc_output" and float(text) == pytest.approx(key, rel=1e-6)

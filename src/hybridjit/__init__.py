@@ -22,6 +22,7 @@ from . import (
     metric,
     mod,
     model,
+    monitor,
     name,
     nd,
     random,
@@ -60,6 +61,7 @@ init = initializer
 img = image
 rnd = random
 module = mod
+mon = monitor
 viz = visualization
 
 _ALIASES = {
@@ -68,6 +70,7 @@ _ALIASES = {
     "init": init,
     "img": image,
     "module": mod,
+    "mon": monitor,
     "rnd": random,
     "viz": viz,
 }
@@ -121,6 +124,8 @@ __all__ = [
     "mod",
     "model",
     "module",
+    "mon",
+    "monitor",
     "name",
     "nd",
     "ndarray",

@@ -126,8 +126,6 @@ PLACEHOLDERS: dict[str, tuple[list[str], str]] = {
     "kv": (["KVStore", "create"], _TRAINS),
     "kvstore": (["KVStore", "create"], _TRAINS),
     "lr_scheduler": (_SCHEDULERS, _TRAINS),
-    "mon": (["Monitor"], _TRAINS),
-    "monitor": (["Monitor"], _TRAINS),
     "nd": (_UPDATES, _TRAINS),
     "nd.contrib": (_CONTRIB_UPDATES, _TRAINS),
     "operator": (["CustomOp", "CustomOpProp", "NDArrayOp", "NumpyOp", "PythonOp"], _CUSTOM),

@@ -253,12 +253,9 @@ class BaseModule:
     save_optimizer_states = _no_training
     update = _no_training
 
-    def install_monitor(self, mon: Any) -> NoReturn:
-        """Raises MXNetError: monitors of modules are not there."""
-        raise MXNetError(
-            f"{type(self).__name__}.install_monitor is not supported: look at tensors with "
-            "SymbolBlock.register_op_hook or symbol.get_internals()"
-        )
+    def install_monitor(self, mon: Any) -> None:
+        """Let ``mon``, a ``mx.mon.Monitor``, watch the tensors of each batch."""
+        raise _undefined(self, "install_monitor")
 
 
 def described(given: Shapes) -> list[DataDesc]:

@@ -38,6 +38,7 @@ class BucketingModule(BaseModule):
         self._default_bucket_key = default_bucket_key
         self._sym_gen = sym_gen
         self._options = {"context": context, "logger": logger, **options}
+        self._watcher: Any = None
         self._buckets: dict[Any, Module] = {}
         self._current = self._module_of(default_bucket_key)
 
@@ -109,6 +110,8 @@ class BucketingModule(BaseModule):
         if not module.binded:
             default = self._buckets[self._default_bucket_key]
             module.bind(data_shapes, label_shapes, self.for_training, shared_module=default)
+            if self._watcher is not None:
+                module.install_monitor(self._watcher)
         self._current = module
 
     def get_params(self) -> tuple[Arrays, Arrays]:
@@ -150,6 +153,13 @@ class BucketingModule(BaseModule):
 
     def set_states(self, states: Any = None, value: Any = None) -> None:
         self._current.set_states(states, value)
+
+    def install_monitor(self, mon: Any) -> None:
+        assert self.binded, "call bind first"
+        self._watcher = mon
+        for module in self._buckets.values():
+            if module.binded:
+                module.install_monitor(mon)
 
     # ---- files ----------------------------------------------------------------------------------
 

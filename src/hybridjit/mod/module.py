@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from ..io import DataDesc, checkpoint
 from ..ir.node import topological
 from ..ir.roles import sort_variables
 from ..nd import NDArray
+from ..nd.interpreter import Monitor
 from ..passes.infer import infer_node_types
 from ..sym import Symbol
 from ..types import TensorType
@@ -68,6 +69,7 @@ class Module(BaseModule):
         self._unset: set[str] = set()
         self._inputs: Arrays = {}
         self._outputs: list[NDArray] = []
+        self._monitor: Monitor | None = None
         self._data_shapes: list[DataDesc] = []
         self._label_shapes: list[DataDesc] | None = None
 
@@ -188,6 +190,7 @@ class Module(BaseModule):
                 self._inputs[name] = nd.zeros(found.dims, self._context[0], found.dtype)
         inputs = list(self._inputs)
         self._graph = CachedGraph(self._symbol.outputs, inputs, self._params, {}, "module")
+        self._graph.monitor = self._monitor
 
     def _variable_types(self) -> dict[str, TensorType]:
         """The type of every variable of the graph. MXNetError when one stays unknown."""
@@ -412,6 +415,34 @@ class Module(BaseModule):
             nd.slice_axis(out, axis=axis, begin=begin, end=end)
             for begin, end in zip(ends, ends[1:])
         ]
+
+    def install_monitor(self, mon: Any) -> None:
+        """Let ``mon`` watch the tensors of each batch, which are then computed one by one."""
+        assert self.binded, "call bind first"
+        mon.install(self)
+
+    def set_monitor_callback(self, callback: Callable[..., Any], monitor_all: bool = False) -> None:
+        """Call ``callback(name, array)`` for every operator's results, as an Executor does."""
+
+        def report(tensor_name: str, op_name: str, tensor: NDArray) -> None:
+            callback(tensor_name, tensor)
+
+        self._monitor = Monitor(report, monitor_all, variables=True)
+        self._graph.monitor = self._monitor
+
+    @property
+    def arg_dict(self) -> dict[str, NDArray]:
+        """What the symbol's arguments hold, as far as there are values."""
+        return self._held(self._symbol.list_arguments())
+
+    @property
+    def aux_dict(self) -> dict[str, NDArray]:
+        return self._held(self._symbol.list_auxiliary_states())
+
+    def _held(self, names: list[str]) -> dict[str, NDArray]:
+        known = {name: param.data() for name, param in self._params.items()}
+        known.update(self._inputs)
+        return {name: known[name] for name in names if name in known}
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
         """Count the last outputs against these labels."""

@@ -124,6 +124,10 @@ class SequentialModule(BaseModule):
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
         return self._modules[-1].get_outputs(merge_multi_context)
 
+    def install_monitor(self, mon: Any) -> None:
+        for module in self._modules:
+            module.install_monitor(mon)
+
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
         """Count by every module that takes labels."""
         for module, meta in zip(self._modules, self._metas):

@@ -1,0 +1,91 @@
+"""``mx.mon.Monitor``: a number for every tensor of a run, for whoever looks for a strange one.
+
+In: executors or modules, between ``tic()`` and ``toc()``. Out: ``(step, name, text)`` for each
+result of an operator, and for the arrays that are bound. A watched graph runs operator by operator.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+from . import nd
+from .nd import NDArray
+
+__all__ = ["Monitor"]
+
+Record = tuple[int, str, Any]
+
+
+class Monitor:
+    """Watches every ``interval`` steps.
+
+    stat_func    of an array, what is said of it: by default its norm over the root of its size
+    pattern      what a name has to begin with
+    monitor_all  also what operators read
+    """
+
+    def __init__(
+        self,
+        interval: int,
+        stat_func: Callable[[NDArray], Any] | None = None,
+        pattern: str = ".*",
+        sort: bool = False,
+        monitor_all: bool = False,
+    ) -> None:
+        self.interval = interval
+        self.stat_func = stat_func or _mean_magnitude
+        self.re_prog = re.compile(pattern)
+        self.sort = sort
+        self.monitor_all = monitor_all
+        self.activated = False
+        self.queue: list[Record] = []
+        self.step = 0
+        self.exes: list[Any] = []
+
+    def install(self, exe: Any) -> None:
+        """Watch an executor, or what has its ``set_monitor_callback``, ``arg_dict`` and such."""
+        exe.set_monitor_callback(self._record, self.monitor_all)
+        self.exes.append(exe)
+
+    def _record(self, name: str, array: NDArray) -> None:
+        if self.activated and self.re_prog.match(name):
+            self.queue.append((self.step, name, self.stat_func(array)))
+
+    def tic(self) -> None:
+        """Before a step: watch it, if it is its turn."""
+        if self.step % self.interval == 0:
+            self.queue = []
+            self.activated = True
+        self.step += 1
+
+    def toc(self) -> list[tuple[int, str, str]]:
+        """After a step: what was seen; nothing where it was not watched."""
+        if not self.activated:
+            return []
+        for exe in self.exes:
+            for name, array in {**exe.arg_dict, **exe.aux_dict}.items():
+                self._record(name, array)
+        self.activated = False
+        seen = sorted(self.queue, key=lambda record: record[1]) if self.sort else self.queue
+        self.queue = []
+        return [(step, name, _text(value)) for step, name, value in seen]
+
+    def toc_print(self) -> None:
+        """Log what was seen."""
+        for step, name, text in self.toc():
+            logging.info("Batch: %7d %-30s %s", step, name, text)
+
+
+def _mean_magnitude(x: NDArray) -> NDArray:
+    return nd.norm(x) / math.sqrt(x.size)
+
+
+def _text(value: Any) -> str:
+    """One NDArray or several, each followed by a tab. Raises AssertionError for anything else."""
+    values = value if isinstance(value, list) else [value]
+    assert all(isinstance(v, NDArray) for v in values), f"stat_func gives NDArrays, got {value!r}"
+    return "".join(str(v.asscalar() if v.shape == (1,) else v.asnumpy()) + "\t" for v in values)
