@@ -594,7 +594,9 @@ def test_callers_at_the_same_time_share_the_threads():
     def run(steps: int, barrier: int, first: int, last: int, tid: int, threads: int) -> None:
         used.append((steps, threads))
         if steps < 3:
-            pool.run(steps + 1, 0, 0, 0, 4)
+            other = threading.Thread(target=pool.run, args=(steps + 1, 0, 0, 0, 4))
+            other.start()
+            other.join()
 
     native = NativeCalls(run, lambda *job: None, lambda state, seen, number: seen)
     pool = Pool(native)

@@ -47,7 +47,7 @@ class Pool:
         base = ctypes.addressof(self._memory)
         self._state = base + (-base % 64)
         self._busy = threading.Lock()
-        self._callers: list[None] = []  # one entry each: a list is changed in one step
+        self._callers: set[int] = set()  # their threads; an interrupted call leaves none behind
         self._wake: list[threading.Semaphore] = []
         self._asleep: list[bool] = []
 
@@ -57,15 +57,16 @@ class Pool:
 
     def run(self, steps: int, barrier: int, first: int, last: int, threads: int) -> None:
         """Run steps [first, last) on this caller's share of ``threads`` threads."""
-        self._callers.append(None)
+        me = threading.get_ident()
         try:
+            self._callers.add(me)
             share = threads // len(self._callers)
             if share > 1 and self._busy.acquire(blocking=False):
                 self._run_together(steps, barrier, first, last, share)
             else:
                 self._native.run(steps, barrier, first, last, 0, 1)
         finally:
-            self._callers.pop()
+            self._callers.discard(me)
 
     def _run_together(self, steps: int, barrier: int, first: int, last: int, threads: int) -> None:
         try:
