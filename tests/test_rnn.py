@@ -81,6 +81,35 @@ def test_a_cell_computes_what_gluons_does(kind, merge, x):
         np.testing.assert_allclose(found, wanted.asnumpy(), atol=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
+def test_a_convolutional_cell_computes_what_gluons_does(kind):
+    cell = getattr(rnn, f"Conv{kind}Cell")((1, 2, 5, 5), 3, activation="tanh", prefix="c_")
+    x = [nd.array(np.random.RandomState(i).uniform(-1, 1, (2, 2, 5, 5))) for i in range(2)]
+    outputs, states = cell.unroll(2, [sym.var("x0"), sym.var("x1")])
+    executor = bound([outputs, states], x0=(2, 2, 5, 5), x1=(2, 2, 5, 5))
+    other = getattr(gluon.contrib.rnn, f"Conv2D{kind}Cell")((2, 5, 5), 3, 3, 3, 1, prefix="c_")
+    other.initialize()
+    for name, param in other.collect_params().items():
+        param.set_data(executor.arg_dict[name])
+    expected = flat(list(other.unroll(2, x, merge_outputs=False)))
+    for found, wanted in zip(forward(executor, x0=x[0], x1=x[1]), expected):
+        np.testing.assert_allclose(found, wanted.asnumpy(), atol=1e-6)
+
+
+def test_names_of_convolutional_cells_are_mxnets():
+    # Recorded from MXNet 1.9.1.
+    cell = rnn.ConvGRUCell((1, 2, 6, 6), 3, i2h_stride=(2, 2))
+    assert cell.state_info == [{"shape": (0, 3, 3, 3), "__layout__": "NCHW"}]
+    (output,), _ = cell.unroll(1, [sym.var("x")])
+    names = output.get_internals().list_outputs()
+    assert names[1:5] == [
+        "ConvGRU_i2h_weight", "ConvGRU_i2h_bias", "ConvGRU_t0_i2h_output",
+        "ConvGRU_t0__i2h_slice_output0",
+    ]  # fmt: skip
+    assert output.attr_dict()["ConvGRU_t0__h_act"] == {"act_type": "leaky", "slope": "0.2"}
+    assert output.attr_dict()["ConvGRU_i2h_bias"] == {"__init__": "zeros"}
+
+
 def test_names_are_mxnets():
     # Recorded from MXNet 1.9.1.
     with mx.name.NameManager():
@@ -193,7 +222,7 @@ def test_states_of_a_module_go_round_in_parts():
         (AssertionError, lambda: rnn.DropoutCell("half")),
         (AssertionError, lambda: _begin_inside_a_modifier()),
         (AssertionError, lambda: rnn.SequentialRNNCell(rnn.RNNParams()).add(rnn.RNNCell(3))),
-        (AttributeError, lambda: rnn.ConvLSTMCell),
+        (AssertionError, lambda: rnn.ConvLSTMCell((1, 2, 4, 4), 3, h2h_kernel=(2, 2))),
     ],
 )
 def test_mistakes(kind, call):

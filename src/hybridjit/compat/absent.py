@@ -19,10 +19,6 @@ _NUMPY = (
 _ENGINE = (
     "concerns CUDA or MXNet's own engine and build, which hybridjit does not have: leave it out"
 )
-_CELLS = (
-    "is of MXNet's older interface for recurrent networks, of which hybridjit has the dense cells: "
-    "use gluon.contrib.rnn"
-)
 _TRAINS = "is a step of training, and hybridjit does inference only: train with MXNet"
 _INTEGER = "is of int8 networks, which hybridjit does not run: use the float32 network"
 _ONNX = "converts from or to ONNX, which hybridjit does not: use MXNet for that"
@@ -57,7 +53,6 @@ ABSENT: list[tuple[list[str], list[str], str]] = [
     ([""], ["set_np", "set_np_shape", "reset_np", "np_array", "np_shape"], _NUMPY),
     (["nd", "sym"], ["np", "npx", "numpy", "numpy_extension"], _NUMPY),
     ([""], ["library", "libinfo", "rtc", "th", "torch", "tvmop"], _ENGINE),
-    (["rnn", "rnn.rnn_cell"], ["BaseConvRNNCell", "Conv*Cell"], _CELLS),
     (["", "contrib"], ["onnx"], _ONNX),
     ([""], ["api", "error", "*_doc", "notebook"], _ENGINE),
     (["nd.ndarray", "sym.symbol"], ["check_call", "c_*", "*Handle"], _LIBRARY),

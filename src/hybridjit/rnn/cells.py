@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -14,25 +15,18 @@ from .base import BaseRNNCell, RNNParams, States
 _TANH = partial(sym.Activation, act_type="tanh")
 
 
-class _DenseCell(BaseRNNCell):
-    """A cell with ``gates`` blocks of ``num_hidden`` rows in each of its four parameters."""
+class GatedCell(BaseRNNCell):
+    """A cell whose step is one of Gluon's kinds, over two products with ``gates`` blocks each."""
 
     gates: tuple[str, ...] = ("",)
     kind = staticmethod(plain)
 
-    def __init__(
-        self, num_hidden: int, prefix: str, params: RNNParams | None, i2h_bias_init: Any = None
-    ) -> None:
-        super().__init__(prefix=prefix, params=params)
-        self._num_hidden = num_hidden
-        self._iW = self.params.get("i2h_weight")
-        self._iB = self.params.get("i2h_bias", init=i2h_bias_init)
-        self._hW = self.params.get("h2h_weight")
-        self._hB = self.params.get("h2h_bias")
-
-    @property
-    def state_info(self) -> list[dict[str, Any]]:
-        return [{"shape": (0, self._num_hidden), "__layout__": "NC"}]
+    def _take_params(self, inits: Mapping[str, Any]) -> None:
+        """Make the four variables, or find them; ``inits`` by name."""
+        self._iW, self._hW, self._iB, self._hB = (
+            self.params.get(name, init=inits.get(name))
+            for name in ("i2h_weight", "h2h_weight", "i2h_bias", "h2h_bias")
+        )
 
     @property
     def _gate_names(self) -> tuple[str, ...]:
@@ -41,15 +35,36 @@ class _DenseCell(BaseRNNCell):
     def __call__(self, inputs: Symbol, states: States) -> tuple[Symbol, States]:
         self._counter += 1
         step = self._step(f"{self._prefix}t{self._counter}_")
-        rows = len(self.gates) * self._num_hidden
-        i2h, h2h = (
-            sym.FullyConnected(x, weight, bias, num_hidden=rows, name=step.called(name))
-            for x, weight, bias, name in (
-                (inputs, self._iW, self._iB, "i2h"),
-                (states[0], self._hW, self._hB, "h2h"),
-            )
-        )
+        i2h = self._product(step, "i2h", inputs, self._iW, self._iB)
+        h2h = self._product(step, "h2h", states[0], self._hW, self._hB)
         return self.kind(step, i2h, h2h, states)
+
+    def _step(self, prefix: str) -> Step:
+        """To override: the operators of one step."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what a step of it takes")
+
+    def _product(self, step: Step, name: str, x: Symbol, weight: Symbol, bias: Symbol) -> Symbol:
+        """To override: the product ``i2h`` or ``h2h``."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what its products are")
+
+
+class _DenseCell(GatedCell):
+    """A cell whose products are those of dense layers, with ``num_hidden`` rows for each gate."""
+
+    def __init__(
+        self, num_hidden: int, prefix: str, params: RNNParams | None, i2h_bias_init: Any = None
+    ) -> None:
+        super().__init__(prefix=prefix, params=params)
+        self._num_hidden = num_hidden
+        self._take_params({"i2h_bias": i2h_bias_init})
+
+    @property
+    def state_info(self) -> list[dict[str, Any]]:
+        return [{"shape": (0, self._num_hidden), "__layout__": "NC"}]
+
+    def _product(self, step: Step, name: str, x: Symbol, weight: Symbol, bias: Symbol) -> Symbol:
+        rows = len(self.gates) * self._num_hidden
+        return sym.FullyConnected(x, weight, bias, num_hidden=rows, name=step.called(name))
 
     def _step(self, prefix: str) -> Step:
         return Step(sym, prefix, _TANH)
@@ -69,9 +84,7 @@ class RNNCell(_DenseCell):
         self._activation = activation
 
     def _step(self, prefix: str) -> Step:
-        named = isinstance(self._activation, str)
-        activation = partial(sym.Activation, act_type=self._activation) if named else None
-        return Step(sym, prefix, activation or self._activation)
+        return Step(sym, prefix, activation_of(self._activation))
 
 
 class LSTMCell(_DenseCell):
@@ -106,10 +119,17 @@ class GRUCell(_DenseCell):
         super().__init__(num_hidden, prefix, params)
 
     def _step(self, prefix: str) -> Step:
-        return _GRUStep(sym, prefix, _TANH)
+        return GRUStep(sym, prefix, _TANH)
 
 
-class _GRUStep(Step):
+def activation_of(activation: Any) -> Any:
+    """A function of a symbol: the one that a name stands for, or itself."""
+    if isinstance(activation, str):
+        return partial(sym.Activation, act_type=activation)
+    return activation
+
+
+class GRUStep(Step):
     """Names with a further underscore before all but the output's."""
 
     def called(self, name: str) -> str:
