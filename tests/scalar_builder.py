@@ -47,6 +47,7 @@ class ScalarBuilder:
     sub = staticmethod(np.subtract)
     mul = staticmethod(np.multiply)
     div = staticmethod(np.divide)
+    ratio = staticmethod(np.divide)
     max = staticmethod(np.maximum)
     min = staticmethod(np.minimum)
     neg = staticmethod(np.negative)

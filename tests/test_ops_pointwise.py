@@ -83,6 +83,12 @@ def test_integers_divide_towards_zero_and_remain_with_the_divisor():
     assert run("_mod", a, b).tolist() == [1, 1, -1, -1, 0]
 
 
+def test_a_number_over_integers_is_divided_in_single_precision():
+    x = np.array([3, 7, -1, 1000], "int64")
+    found = run("_rdiv_scalar", x, scalar=1e10)
+    assert found.tolist() == [3333333248, 1428571392, -10000000000, 10000000]
+
+
 def test_integers_wrap():
     assert run("elemwise_add", np.array([200], "uint8"), np.array([100], "uint8")).tolist() == [44]
     assert run("_minus_scalar", np.array([0], "uint8"), scalar=1).tolist() == [255]

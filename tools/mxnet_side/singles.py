@@ -24,6 +24,8 @@ NUMBERS = (*FLOATS, "int32", "int64", "uint8", "int8")
 TYPES = (*NUMBERS, "bool")
 SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, 0.5, -2.5, 1e30, -1e-30)
 MISTAKES = 0.12  # part of the cases that hold one
+# Of data with more axes MXNet writes more than the results have room for.
+CORRUPTING = ("_unravel_index",)
 
 
 class Fixed(np.ndarray):
@@ -163,6 +165,8 @@ def _spoil(draw: Draw, case: Single) -> None:
         return
     at = draw.int(0, len(case.arrays) - 1)
     array = case.arrays[at]
+    if kind == "rank" and case.op in CORRUPTING:
+        return
     if kind == "rank":
         case.arrays[at] = array[None] if draw.chance(0.5) else array.reshape(-1)
     elif kind == "dtype":

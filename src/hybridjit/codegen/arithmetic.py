@@ -56,6 +56,8 @@ class FloatArithmetic:
     def div(self, x: Any, y: Any) -> Any:
         return self.b.fdiv(x, y)
 
+    ratio = div  # of integers it is another function
+
     def neg(self, x: Any) -> Any:
         return self.b.fneg(x)
 

@@ -80,10 +80,17 @@ class IntegerMath:
 
     def power(self, x: Any, y: Any) -> Any:
         """In single precision, truncated."""
-        name = self._dtype.name
-        single = [converted(self.lb, value, name, "float32") for value in (x, y)]
-        result = VectorMath(self.lb, single[0]).power(*single)
-        return converted(self.lb, result, "float32", name)
+        return self._in_single("power", x, y)
+
+    def ratio(self, x: Any, y: Any) -> Any:
+        """The quotient in single precision, truncated."""
+        return self._in_single("div", x, y)
+
+    def _in_single(self, name: str, x: Any, y: Any) -> Any:
+        dtype = self._dtype.name
+        single = [converted(self.lb, value, dtype, "float32") for value in (x, y)]
+        result = getattr(VectorMath(self.lb, single[0]), name)(*single)
+        return converted(self.lb, result, "float32", dtype)
 
     def _divisor(self, x: Any, y: Any) -> Any:
         """y, but 1 where the machine would refuse to divide."""

@@ -91,16 +91,28 @@ def operation(
     _register(twin, "lhs rhs", "", infer=broadcast_number, doc=f"{doc} Broadcasts.", **pair)
     for names, swapped in ((scalar, False), (reversed_scalar, True)):
         if names:
-            _register(
-                names,
-                "data",
-                "scalar:double=1 is_int:bool=True",
-                infer=with_scalar_type,
-                ref=_scalar_form(ref, swapped),
-                scalar=_scalar_code(code, swapped),
-                domain=domain,
-                doc=f"{doc} The {'first' if swapped else 'second'} operand is an attribute.",
-            )
+            for_scalars(names, doc, ref, code, domain, swapped)
+
+
+def for_scalars(
+    names: str,
+    doc: str,
+    ref: Formula,
+    code: Formula,
+    domain: tuple[float, float],
+    swapped: bool,
+) -> None:
+    """Register the form whose second operand, or if ``swapped`` the first, is an attribute."""
+    _register(
+        names,
+        "data",
+        "scalar:double=1 is_int:bool=True",
+        infer=with_scalar_type,
+        ref=_scalar_form(ref, swapped),
+        scalar=_scalar_code(code, swapped),
+        domain=domain,
+        doc=f"{doc} The {'first' if swapped else 'second'} operand is an attribute.",
+    )
 
 
 def _quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -108,6 +120,11 @@ def _quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     down = np.floor_divide(a, b)
     whole = down + ((np.remainder(a, b) != 0) & ((a < 0) != (b < 0)))
     return np.where(b == 0, scalar_of(np.inf, whole.dtype), whole)
+
+
+def _single_quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Of integers where a number is divided by them: MXNet divides in single precision."""
+    return np.divide(a.astype(FLOAT32), b.astype(FLOAT32))
 
 
 def _single_power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -166,7 +183,14 @@ operation(
     strict="elemwise_div _Div _div _sparse_elemwise_div",
     twin="broadcast_div _sparse_broadcast_div",
     scalar="_div_scalar _DivScalar",
-    reversed_scalar="_rdiv_scalar _RDivScalar",
+)
+for_scalars(
+    "_rdiv_scalar _RDivScalar",
+    "Quotient; of integers in single precision, towards zero.",
+    on_integers(_single_quotient)(np.divide),
+    lambda b, x, y: b.ratio(x, y),
+    (0.5, 4.0),
+    swapped=True,
 )
 operation(
     "Remainder with the divisor's sign, 0 for divisor 0.",

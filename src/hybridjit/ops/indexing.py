@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..errors import AttributeValueError, MXNetError, ShapeError
+from ..errors import AttributeValueError, DTypeError, MXNetError, ShapeError
 from ..types import INT64, TensorType, merge_shapes, product, shape_text
 from .casting import convert, fresh, scalar_of
 from .registry import Kind, register
@@ -123,11 +123,18 @@ def _batch_take_type(a: TensorType, indices: TensorType) -> TensorType:
     return a.with_shape(indices.dims)
 
 
+def _infer_batch_take(ins: Types, outs: Types) -> tuple[Types, Types]:
+    a, indices = ins
+    if indices.dtype is not None and indices.dtype != np.int32:
+        raise DTypeError(f"batch_take takes int32 indices, got {indices.dtype}")
+    return forward(_batch_take_type)((a, indices.with_dtype(np.dtype(np.int32))), outs)
+
+
 register(
     "batch_take",
     "a indices",
     kind=Kind.GATHER,
-    infer=forward(_batch_take_type),
+    infer=_infer_batch_take,
     ref=lambda a, indices: pick(a, indices, axis=1, keepdims=False, mode="clip"),
     doc="One element of each row.",
 )
@@ -225,16 +232,16 @@ register(
 
 def _ravel_type(data: TensorType, *, shape: Shape | None) -> TensorType:
     axes = len(shape or ())
-    if data.ndim < 1 or data.dims[0] != axes:
-        raise ShapeError(f"data {shape_text(data.dims)} begins with an axis of {axes} coordinates")
-    return data.with_shape(data.dims[1:] or (1,))
+    if data.ndim != 2 or data.dims[0] != axes:
+        raise ShapeError(f"data is ({axes}, N), a row per coordinate, got {shape_text(data.dims)}")
+    return data.with_shape(data.dims[1:])
 
 
 def ravel_multi_index(data: np.ndarray, *, shape: Shape | None) -> np.ndarray:
     flat = np.zeros(data.shape[1:], np.int64)
     for size, place in zip(shape or (), whole(data)):
         flat = flat * size + place
-    return convert(flat, data.dtype).reshape(data.shape[1:] or (1,))
+    return convert(flat, data.dtype)
 
 
 def unravel_index(data: np.ndarray, *, shape: Shape | None) -> np.ndarray:
