@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 import hybridjit as mx
@@ -233,3 +234,15 @@ def test_names_from_many_threads_differ():
         for thread in threads:
             thread.join()
     assert len(set(names)) == len(names) == 8000
+
+
+@pytest.mark.parametrize("call", [nd.softmax, nd.log_softmax, nd.topk, nd.cast, nd.cumsum])
+def test_no_element_type_said_out_loud_is_float64(call):
+    """As MXNet has it: None is what NumPy takes it for. What is not said is the default."""
+    x = nd.ones((2, 3))
+    assert call(x, dtype=None).dtype == np.float64
+    assert sym.softmax(sym.var("x"), dtype=None, name="s").attr_dict() == {
+        "s": {"dtype": "float64"}
+    }
+    assert nd.softmax(x).dtype == np.float32 and x.softmax(dtype=None).dtype == np.float64
+    assert x.astype("int32").astype(None).dtype == np.float32

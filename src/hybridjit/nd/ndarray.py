@@ -46,8 +46,11 @@ class NDArray(DenseArray):
         raise MXNetError("backward: hybridjit runs inference only, gradients are not computed")
 
     def astype(self, dtype: Any, copy: bool = True) -> NDArray:
-        """The values as another element type; itself when nothing changes and copy is False."""
-        wanted = dtype_of(dtype)
+        """The values as another element type; itself when nothing changes and copy is False.
+
+        None is float32.
+        """
+        wanted = dtype_of(np.float32 if dtype is None else dtype)
         if not copy and wanted == self._data.dtype:
             return self
         return invoke(lookup("Cast"), [self], {"dtype": wanted})

@@ -194,6 +194,7 @@ def _fixed_function(
 ) -> Callable[..., Any]:
     inputs = input_slots(op)
     names = (*inputs, *(attr.name for attr in op.attrs), *options)
+    typed = any(attr.name == "dtype" for attr in op.attrs)
 
     def function(*args: Any, **kwargs: Any) -> Any:
         if len(args) > len(names):
@@ -205,6 +206,8 @@ def _fixed_function(
         for key in given.keys() & kwargs.keys():
             raise TypeError(f"{called}() got multiple values for argument '{key}'")
         given.update(kwargs)
+        if typed and given.get("dtype", "") is None:
+            given["dtype"] = "float64"  # what NumPy takes None for, and so MXNet's functions
         tensors = {n: t for n in inputs if (t := given.pop(n, None)) is not None}
         return invoke(op, called, tensors, given)
 
