@@ -107,6 +107,7 @@ def moves() -> None:
     add("Cast", (3, 4), dtype_="float32", dtype="uint8")
     add("amp_cast", (3, 4), dtype_="float16")
     add("amp_cast", (3, 4), dtype_="float16", dtype="int32")
+    add("amp_cast", (3, 4), dtype_="float16", dtype="float64")
     add("amp_multicast", np.ones((2, 3), np.float16), (2, 3), num_outputs=2)
 
     bad("transpose", (2, 3), error=ShapeError, says="no order of 2 axes", axes=(0, 2))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hybridjit.errors import AttributeValueError, DTypeError
-from hybridjit.ops import random
+from hybridjit.ops import lookup, random, run_ref
 from running import as_bits, run
 
 NAN, INF = float("nan"), float("inf")
@@ -136,6 +136,16 @@ def test_functions_of_integers_are_truncated(name, wanted):
 
 def test_functions_of_int64_use_double_precision():
     assert run("exp", np.array([27], "int64")).tolist() == [532048240601]
+
+
+def test_mixed_precision_leaves_double_precision_alone():
+    one = {name: np.ones(2, name) for name in ("float16", "float32", "float64", "int32")}
+    for name, array in one.items():
+        wanted = "float16" if name in ("float16", "float32") else name
+        assert run("amp_cast", array, dtype="float16").dtype == wanted
+    attrs = {"num_outputs": 4, "cast_narrow": False}
+    found = run_ref(lookup("amp_multicast"), list(one.values()), attrs)
+    assert [y.dtype.name for y in found] == ["float32", "float32", "float64", "int32"]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "uint8"])

@@ -155,10 +155,15 @@ def cast(draw: Draw, name: str) -> Single:
 
 @recipe("amp_multicast", FLOATS)
 def multicast(draw: Draw, name: str) -> Single:
-    dtypes = draw.pick(("float16", "float32"), ("float32",) * 3, ("float16",) * 2)
+    dtypes = draw.pick(
+        ("float16", "float32"), ("float32",) * 3, ("float16",) * 2, ("float16", "float64"),
+        ("int32", "float32", "float16"),
+    )  # fmt: skip
     shape = draw.shape()
     arrays = [fixed(values(draw, shape), dtype) for dtype in dtypes]
-    return Single(name, arrays, {"num_outputs": len(arrays), **draw.some(cast_narrow=True)})
+    return Single(
+        name, arrays, {"num_outputs": len(arrays), **draw.some(cast_narrow=draw.chance(0.6))}
+    )
 
 
 @recipe("_contrib_gradientmultiplier")
@@ -269,7 +274,7 @@ def moments(draw: Draw, name: str) -> Single:
 @recipe("_np_cumsum", NUMBERS)
 def cumsum(draw: Draw, name: str) -> Single:
     array = values(draw, draw.shape(1, 4))
-    axis = draw.pick(None, axis_of(draw, array.ndim))
+    axis = draw.pick(None, draw.int(0, array.ndim - 1))  # MXNet counts from the front only
     given = draw.some(axis=axis, dtype=draw.pick(*FLOATS, "int32", "int64"))
     half = given.get("dtype") == "float16"  # MXNet adds up in half precision
     return Single(name, [array], given, tolerance=3e-2 if half else 2e-5, half_tolerance=3e-2)

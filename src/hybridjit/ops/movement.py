@@ -302,11 +302,16 @@ register(
 )
 
 
+def _is_mixed(dtype: np.dtype | None) -> bool:
+    """Whether mixed precision changes the type: it leaves float64 and integers alone."""
+    return dtype is not None and dtype.name in ("float16", "float32")
+
+
 def _amp_types(ins: Types, outs: Types, *, dtype: np.dtype) -> tuple[Types, Types]:
     (data,) = ins
     if data.dtype is None:
         return ins, outs
-    return _cast_types(ins, outs, dtype=dtype if data.dtype.kind == "f" else data.dtype)
+    return _cast_types(ins, outs, dtype=dtype if _is_mixed(data.dtype) else data.dtype)
 
 
 register(
@@ -316,35 +321,31 @@ register(
     kind=Kind.POINTWISE,
     infer=_amp_types,
     scalar=_as_result_type,
-    ref=lambda data, dtype: cast(data, dtype=dtype if data.dtype.kind == "f" else data.dtype),
-    doc="Cast for floating types; other types stay.",
+    ref=lambda data, dtype: cast(data, dtype=dtype if _is_mixed(data.dtype) else data.dtype),
+    doc="Cast of float16 and float32; other types stay.",
 )
 
 
 def _multicast_types(
     ins: Types, outs: Types, *, num_outputs: int, cast_narrow: bool
 ) -> tuple[Types, Types]:
-    """Floats all take the widest (or narrowest) type among them."""
+    """float16 and float32 all become the wider (or narrower) of those that are there."""
     if any(t.dtype is None for t in ins):
         return ins, outs
     target = _common_float([t.dtype for t in ins if t.dtype], cast_narrow)
-    found = tuple(t.with_dtype(target) if _is_float(t.dtype) else t for t in ins)
+    found = tuple(t.with_dtype(target) if _is_mixed(t.dtype) else t for t in ins)
     return ins, tuple(merge(a, b) for a, b in zip(outs or found, found))
 
 
-def _is_float(dtype: np.dtype | None) -> bool:
-    return dtype is not None and dtype.kind == "f"
-
-
 def _common_float(dtypes: list[np.dtype], narrow: bool) -> np.dtype | None:
-    floats = sorted((d for d in dtypes if _is_float(d)), key=lambda d: d.itemsize)
+    floats = sorted((d for d in dtypes if _is_mixed(d)), key=lambda d: d.itemsize)
     return (floats[0] if narrow else floats[-1]) if floats else None
 
 
 def _multicast(*arrays: np.ndarray, num_outputs: int, cast_narrow: bool) -> tuple[np.ndarray, ...]:
     target = _common_float([a.dtype for a in arrays], cast_narrow)
     return tuple(
-        cast(a, dtype=target if target is not None and _is_float(a.dtype) else a.dtype)
+        cast(a, dtype=target if target is not None and _is_mixed(a.dtype) else a.dtype)
         for a in arrays
     )
 
@@ -361,5 +362,5 @@ register(
     infer=_multicast_types,
     ref=_multicast,
     outputs=_numbered("output"),
-    doc="Floats of several types cast to the widest of them.",
+    doc="float16 and float32 cast to the wider of those that are there.",
 )

@@ -202,7 +202,8 @@ def _resize_inputs(*, mode: str, **attrs: Any) -> tuple[str, ...]:
 register(
     "_contrib_BilinearResize2D",
     _resize_inputs,
-    "height:int=1 width:int=1 scale_height:float?=None scale_width:float?=None "
+    "height:int[1,2147483647]=1 width:int[1,2147483647]=1 "
+    "scale_height:float?=None scale_width:float?=None "
     "mode:like|odd_scale|size|to_even_down|to_even_up|to_odd_down|to_odd_up=size "
     "align_corners:bool=True",
     kind=Kind.RESIZE,
