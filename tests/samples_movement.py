@@ -89,6 +89,7 @@ def moves() -> None:
     add("SwapAxis", (2, 3, 4), dim1=0, dim2=-1)
     add("reverse", (2, 3, 4), axis=1)
     add("reverse", (2, 3, 4), axis=(0, 2))
+    add("reverse", (2, 3, 4), axis=(1, 0, 1))
     add("depth_to_space", (2, 8, 2, 3), block_size=2)
     add("space_to_depth", (2, 2, 4, 6), block_size=2)
     add("Pad", (1, 2, 3, 4), mode="constant", pad_width=(0, 0, 0, 0, 1, 2, 3, 0),

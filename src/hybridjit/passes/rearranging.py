@@ -109,7 +109,8 @@ def backwards(value: Value, match: Match) -> Replacement:
     if not value.is_op("reverse") or _is_empty(value):
         return None
     data = value.inputs[0]
-    steps = tuple(-1 if i in value.attrs["axis"] else 1 for i in range(data.type.ndim))
+    times = value.attrs["axis"].count  # turned twice is not turned
+    steps = tuple(-1 if times(i) % 2 else 1 for i in range(data.type.ndim))
     return sliced(data, (None,) * len(steps), (None,) * len(steps), steps, value.name, value.source)
 
 
