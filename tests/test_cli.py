@@ -609,6 +609,18 @@ class TestProfile:
         out = printed.of("profile", *files_of(name), *shapes_of(name), "--seconds", "0.02")
         assert "host _contrib_box_nms" in out and "host steps " in out
 
+    def test_an_operation_in_float64_takes_the_room_of_two(self):
+        """The share of peak follows from the rate that stands beside it and the peak."""
+        for dtype, room in (("float32", 1), ("float64", 2)):
+            net = gluon.nn.Conv2D(32, 3, strides=2, in_channels=32)
+            net.initialize()
+            net.cast(dtype)
+            report = profile(net, nd.ones((1, 32, 40, 40), dtype=dtype), seconds=0.02)
+            (row,) = (line for line in str(report).splitlines() if "conv 3x3/2" in line)
+            rate, share = re.search(r"% +([\d.]+) +(\d+)%", row).groups()
+            wanted = 100 * room * float(rate) * 1e9 / report.most
+            assert float(share) == pytest.approx(wanted, abs=1)
+
     def test_two_threads(self, printed):
         words = ("--shape", "data=64,1,28,28", "--threads", "2", "--seconds", "0.05")
         assert "2 threads" in printed.of("profile", SYMBOL, *words).splitlines()[0]

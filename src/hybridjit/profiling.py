@@ -123,7 +123,7 @@ class Report:
             milliseconds(seconds),
             f"{100 * seconds / self.profile.total:.1f}%",
             f"{1e-9 * rate:.1f}" if rate else "",
-            f"{100 * rate / self.most:.0f}%" if rate else "",
+            f"{100 * _lane_flops(part) / seconds / self.most:.0f}%" if rate else "",
             f"{1e-9 * bytes_moved(step) / seconds:.1f}" if alone and seconds else "",
             part_name(part),
             step.name,
@@ -140,7 +140,8 @@ class Report:
         parts = [peak]
         if seconds:
             rate = sum(map(_flops, native)) / seconds
-            share = f"{1e-9 * rate:.1f} GFLOP/s, {100 * rate / self.most:.0f}% of peak"
+            used = sum(map(_lane_flops, native)) / seconds / self.most
+            share = f"{1e-9 * rate:.1f} GFLOP/s, {100 * used:.0f}% of peak"
             parts.append(f"kernels {milliseconds(seconds)} ms, {share}")
         if len(native) < len(self.profile.parts):
             parts.append(f"host steps {milliseconds(host)} ms")
@@ -199,6 +200,12 @@ def _stride(stride: tuple[int, ...]) -> str:
 
 def _flops(part: Part) -> float:
     return 0.0 if part.call is None else 2.0 * part.call.work
+
+
+def _lane_flops(part: Part) -> float:
+    """Operations in lanes of float32, as the peak counts them: one of float64 takes two."""
+    is_double = part.call is not None and part.call.spec.element == "float64"
+    return _flops(part) * (2 if is_double else 1)
 
 
 def _fused(step: Step) -> str:
