@@ -206,6 +206,12 @@ def test_slice_like_cuts_all_axes_or_none():
     assert run("slice_like", data, like, axes=None).shape == (3, 4)
 
 
+def test_a_slice_without_begin_has_no_end_either():
+    with pytest.raises(MXNetError):
+        run("slice", np.ones((3, 4)), begin=None, end=(2,))
+    assert run("slice", np.ones((3, 4)), begin=(1,), end=(None,), step=None).shape == (2, 4)
+
+
 @pytest.mark.parametrize("key", ["stride", "pad", "dilate", "kernel"])
 def test_none_is_no_size_of_a_window(key):
     with pytest.raises(MXNetError, match=f"attribute {key} takes shape, got 'None'"):

@@ -87,7 +87,7 @@ def _size(text: str) -> int:
 
 def _optional_ints(text: str) -> tuple[int | None, ...]:
     if text.strip() == "None":
-        return (None,)
+        return ()
     return tuple(None if p.strip() == "None" else _size(p) for p in _items(text))
 
 
