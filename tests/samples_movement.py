@@ -262,6 +262,7 @@ def selections() -> None:
     add("_contrib_index_array", (2, 3, 4), axes=(2, 0))
     add("_slice_assign", (4, 3), (2, 1), begin=(0, 1), end=(4, 2), step=(2, 1))
     add("_slice_assign_scalar", (4, 3), scalar=7.5, begin=(0, 1), end=(4, 2))
+    bad("_histogram", (5,), (3,), range=(), error=AttributeValueError, says="both or neither")
     add("_histogram", (9,), bin_cnt=5, range=(-2, 2))
     add("_histogram", (9,), np.array([-1, 0, 2], np.float32))
     add("LeakyReLU", (2, 3, 4), act_type="prelu")

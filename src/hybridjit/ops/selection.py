@@ -174,6 +174,8 @@ def _histogram_types(data: TensorType, *bins: TensorType, **attrs: Any) -> Types
     count = attrs["bin_cnt"]
     refuse_bool(data)
     if bins:
+        if (count is None) != (attrs["range"] is None):
+            raise AttributeValueError("bin_cnt and range are given both or neither")
         if bins[0].ndim != 1 or bins[0].size < 2:
             raise ShapeError(f"bins takes 2 edges or more on one axis, got {bins[0]}")
         count = bins[0].size - 1
