@@ -27,7 +27,7 @@ def plain_embedding(value: Value, match: Match) -> Replacement:
 def plain_concat(value: Value, match: Match) -> Replacement:
     if not value.is_op("_rnn_param_concat"):
         return None
-    attrs = {"dim": 0, "num_args": len(value.inputs)}
+    attrs = {"dim": value.attrs["dim"], "num_args": len(value.inputs)}
     return Use(make("Concat", value.name, value.inputs, value.source, **attrs))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from ..ir.graph import Use, Value, make
 from ..ir.rewrite import Match, Replacement, rule
 from ..ops.attrs import attr_text
-from ..types import product
+from ..types import FLOAT32, FLOAT64, product
 from .compounds import is_plain_float
 from .moves import broadcast, cut, reshaped, sliced, transposed
 
@@ -233,11 +233,12 @@ def moved_image(value: Value, match: Match) -> Replacement:
     return sliced(value.inputs[0], begin, end, (1,) * len(sizes), value.name, value.source)
 
 
-@rule("UpSampling(x, nearest) of other types than float32  =>  broadcast_to(x)")
+@rule("UpSampling(x, nearest) of types without a kernel  =>  broadcast_to(x)")
 def repeated_image(value: Value, match: Match) -> Replacement:
     if not value.is_op("UpSampling") or value.attrs["sample_type"] != "nearest":
         return None
-    if len(value.inputs) > 1 or value.type.dtype == "float32" or not value.type.size:
+    has_kernel = value.type.dtype in (FLOAT32, FLOAT64)
+    if len(value.inputs) > 1 or has_kernel or not value.type.size:
         return None
     (x,), scale, name = value.inputs, value.attrs["scale"], value.name
     batch, channels, height, width = x.type.dims
