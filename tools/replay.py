@@ -1,12 +1,12 @@
 """Whether two commits make the same plans and kernels: what a refactor has to show.
 
-    python tools/replay.py BEFORE [AFTER] [--models DIR]
+    python tools/replay.py BEFORE [AFTER] [--models DIR] [--target NAME] [--brief]
 
-In: two commits (AFTER is the working tree when left out) and models. Out: a diff of their plans and
-kernel specs; exit code 0 when there is none, 1 when something changed. Each commit is checked out
-in a temporary worktree and runs its own code. Models are the digits of the examples and, with
---models, every NAME-symbol.json of a folder that has NAME-io.npz beside it: arrays under the names
-of the inputs, or one input as ``x``.
+In: two commits (AFTER is the working tree when left out) and models. Out: a diff of their plans,
+kernel specs and LLVM modules as emitted; exit code 0 when there is none, 1 when something changed.
+Each commit is checked out in a temporary worktree and runs its own code. Models are the digits of
+the examples and, with --models, every NAME-symbol.json of a folder that has NAME-io.npz beside it:
+arrays under the names of the inputs, or one input as ``x``.
 """
 
 from __future__ import annotations
@@ -26,29 +26,53 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 DIGITS = ROOT / "examples" / "digits" / "digits-symbol.json"
 
-# Runs on the code of either commit, so it uses only what both have: the compiler and its journal.
-# Nothing is compiled: the journal's sink leaves when it has the specs.
+# Runs on the code of either commit, so it uses what both have. Nothing is compiled: modules are
+# dumped as they are emitted, and the sink leaves when it has them. A kernel is written once.
 WRITER = """
+import importlib
 import sys
 from pathlib import Path
 import numpy as np
-from hybridjit.compiler import Journal, compile_graph
+from hybridjit import compiler
+from hybridjit.compiler import compile_graph
 from hybridjit.io import symbol_json
 from hybridjit.types import TensorType
 
 class Done(Exception):
     pass
 
+def first(*places):
+    for module, name in places:
+        try:
+            return importlib.import_module(f"hybridjit.{module}"), name
+        except ImportError:
+            pass
+    raise SystemExit(f"none of {places} is there")
+
+generator, shown = first(("codegen.generate", "optimised_text"),
+                         ("codegen.build.generate", "optimised_text"))
+setattr(generator, shown, lambda text, target, with_passes: text)
+log, name_of_log = first(("compile_log", "CompileLog"), ("compiler", "Journal"))
+Log = getattr(log, name_of_log)
+
+def write_kernels(text):
+    for part in text.split("; kernel ")[1:]:
+        name = part.split(None, 1)[0]
+        path = Path(f"kernel-{name}.txt")
+        if not path.exists():
+            path.write_text("; kernel " + part, encoding="utf-8")
+
 def write(file, given, name):
     def sink(number, stage, text):
-        Path(f"{name}-{stage}.txt").write_text(text + "\\n", encoding="utf-8")
-        if stage == "spec":
+        if stage == "llvm":
+            write_kernels(text)
             raise Done
+        Path(f"{name}-{stage}.txt").write_text(text + "\\n", encoding="utf-8")
     types = {n: TensorType(tuple(map(int, s.split(",") if s else ())), np.dtype(d))
              for n, d, s in (item.split(":") for item in given.split(";"))}
-    journal = Journal(("plan", "spec"), sink)
+    log = Log(("plan", "spec", "llvm"), sink)
     try:
-        compile_graph(symbol_json.load(file), types, {}, journal=journal, name=name)
+        compile_graph(symbol_json.load(file), types, {}, compiler.Options(), log, name=name)
     except Done:
         pass
     except Exception as error:
@@ -60,10 +84,12 @@ for line in sys.stdin:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Diff the plans and specs of two commits.")
+    parser = argparse.ArgumentParser(description="Diff the plans and kernels of two commits.")
     parser.add_argument("before", help="a commit")
     parser.add_argument("after", nargs="?", help="another one (default: the working tree)")
     parser.add_argument("--models", type=Path, help="a folder of NAME-symbol.json, NAME-io.npz")
+    parser.add_argument("--target", help="compile for this CPU, as HYBRIDJIT_TARGET says it")
+    parser.add_argument("--brief", action="store_true", help="names of what changed, no diffs")
     args = parser.parse_args(arguments)
     jobs = [*_jobs(args.models)]
     with tempfile.TemporaryDirectory() as folder:
@@ -72,9 +98,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             out = Path(folder, f"{number}-texts")
             out.mkdir()
             with source_of(commit, Path(folder, f"{number}-tree")) as source:
-                write_texts(source, out, jobs)
+                write_texts(source, out, jobs, args.target)
             texts.append({path.name: path.read_text(encoding="utf-8") for path in out.iterdir()})
     changed = [*differences(*texts, args.before, args.after or "working tree")]
+    if args.brief:
+        changed = [line[4:] for line in changed if line.startswith("--- ")]
     print("\n".join(changed) if changed else f"{len(texts[0])} texts, no difference")
     return 1 if changed else 0
 
@@ -115,9 +143,11 @@ def _git(*words: str) -> None:
         raise SystemExit(f"git {words[0]} {words[1]}: {done.stderr.strip()}")
 
 
-def write_texts(source: Path, out: Path, jobs: Sequence[str]) -> None:
-    """The plan and the specs of every model, by the code in ``source``."""
+def write_texts(source: Path, out: Path, jobs: Sequence[str], target: str | None) -> None:
+    """The plan, the specs and the kernels of every model, by the code in ``source``."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("HYBRIDJIT_")}
+    if target:
+        environment["HYBRIDJIT_TARGET"] = target
     subprocess.run(
         [sys.executable, "-c", WRITER],
         input="\n".join(jobs),
