@@ -9,10 +9,11 @@ import random
 import re
 import struct
 
+import numpy as np
 import pytest
 
 from hostile import SYMBOLS, TEXTS, mutated, mutated_bytes, mutated_graph, mutated_letters, spans
-from hybridjit import nd, sym
+from hybridjit import gluon, nd, sym
 from hybridjit.errors import ModelFormatError, MXNetError, ShapeError, UnknownOpError
 from hybridjit.io import params, symbol_json
 from hybridjit.ir.node import Output, apply, variable
@@ -218,6 +219,20 @@ def test_large_texts(text):
     check = Bounds(symbol_json.loads)
     check(text)
     assert check.refused == 1
+
+
+@pytest.mark.parametrize("text", ["²", "--5", "9" * 5000, "(1, ²)", "1" * 20, "x", "(3"])
+@pytest.mark.parametrize("key", ["__dtype__", "__shape__"])
+def test_hints_of_variables_that_say_nothing(key, text):
+    """What a variable declares is text from the file, too: what is no type says nothing."""
+    data = {"op": "null", "name": "data", "attrs": {key: text}, "inputs": []}
+    node = {"op": "relu", "name": "r", "inputs": [[0, 0, 0]]}
+    top = {"nodes": [data, node], "arg_nodes": [0], "heads": [[1, 0, 0]]}
+    graph = sym.load_json(json.dumps(top))
+    assert graph.infer_shape_partial() == ([()], [()], [])
+    assert graph.infer_type_partial()[0] in ([None], [np.float32])
+    block = gluon.SymbolBlock(graph, [sym.var("other")])
+    assert block.collect_params()["data"].dtype == np.float32
 
 
 def test_operators_that_passes_make_are_not_for_files():

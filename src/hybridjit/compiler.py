@@ -86,6 +86,12 @@ class Options:
             raise ValueError(f'winograd is True, False or "always", got {self.winograd!r}')
 
 
+def _warn_of_unknown(what: str, names: Iterable[str], known: tuple[str, ...]) -> None:
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        warnings.warn(f"{what} {', '.join(unknown)}; known are {', '.join(known)}")
+
+
 @dataclass
 class Journal:
     """What a compilation says of itself: dumped stages, times, and reasons.
@@ -104,10 +110,8 @@ class Journal:
     name: str = "graph"
 
     def __post_init__(self) -> None:
-        unknown = [stage for stage in self.wanted if stage not in (*STAGES, "all")]
-        if unknown:
-            known = ", ".join((*STAGES, "all"))
-            warnings.warn(f"no stage is called {', '.join(unknown)}; known are {known}")
+        _warn_of_unknown("no stage is called", self.wanted, (*STAGES, "all"))
+        _warn_of_unknown("HYBRIDJIT_SKIP cannot leave out", config.skip, (*CHOICES, BY_SAMPLE))
 
     @cached_property
     def folder(self) -> str:

@@ -16,6 +16,13 @@ from typing import Any
 from .records import dataclass
 
 PREFIX = "HYBRIDJIT_"
+MAX_THREADS = 1024  # beyond it systems refuse to start threads, after seconds of starting some
+
+_FLAGS = {
+    **dict.fromkeys(("1", "true", "yes", "on"), True),
+    **dict.fromkeys(("0", "false", "no", "off", ""), False),
+}
+_SHOWN = 40  # characters of a value in a message
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -23,11 +30,37 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _flag(text: str) -> bool:
-    return text.strip().lower() not in ("", "0", "false", "no", "off")
+    try:
+        return _FLAGS[text.strip().lower()]
+    except KeyError:
+        raise ValueError("it is 1, true, yes or on, or else 0, false, no, off or empty") from None
 
 
-def _count(text: str) -> int | None:
-    return int(text) if text.strip() else None
+def thread_count(text: str) -> int | None:
+    """The number that ``text`` spells; None for blanks. Raises ValueError for other texts."""
+    digits = text.strip()
+    if not digits:
+        return None
+    is_short = digits.isascii() and digits.isdigit() and len(digits) <= len(str(MAX_THREADS))
+    if not is_short or not 1 <= int(digits) <= MAX_THREADS:
+        raise ValueError(f"the number of threads is a whole number from 1 to {MAX_THREADS}")
+    return int(digits)
+
+
+def home_expanded(text: str) -> str:
+    """The folder, with the user's home for a leading ``~`` (or another's for ``~name``)."""
+    path = os.path.expanduser(text)
+    if path.startswith("~"):
+        raise ValueError(
+            f"no home is known for {shown_value(path.split('/')[0])}; a folder of that name where "
+            "the program runs is ./~..."
+        )
+    return path
+
+
+def shown_value(text: str) -> str:
+    """A value from outside for a message: its beginning is enough."""
+    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
 
 
 @dataclass(frozen=True)
@@ -40,10 +73,24 @@ class Switch:
     meaning: str
     changes_code: bool = False
 
+    def value(self, given: Any) -> Any:
+        """What ``given`` sets: text as the environment has it, or the value itself.
+
+        Raises ValueError, naming the switch, for text that it cannot have.
+        """
+        if not isinstance(given, str):
+            return given
+        try:
+            return self.parse(given)
+        except ValueError as error:
+            raise ValueError(f"{PREFIX}{self.name}={shown_value(given)}: {error}") from None
+
 
 SWITCHES = (
     Switch("DUMP", "", _names, "stages to print: `infer,...,fuse,plan,spec,llvm,asm` or `all`"),
-    Switch("DUMP_DIR", "", str, "write the dumped stages to numbered files there instead"),
+    Switch(
+        "DUMP_DIR", "", home_expanded, "write the dumped stages to numbered files there instead"
+    ),
     Switch("SKIP", "", _names, "passes or kernel choices to leave out, for bisecting", True),
     Switch("VERIFY", "1", _flag, "0 turns off the verifier that runs after every pass"),
     Switch(
@@ -60,10 +107,10 @@ SWITCHES = (
     Switch(
         "NUM_THREADS",
         "",
-        _count,
+        thread_count,
         "threads that compute, and processes that compile; unset: what this process may use",
     ),
-    Switch("CACHE_DIR", "", str, "where compiled objects are kept; `off` keeps none"),
+    Switch("CACHE_DIR", "", home_expanded, "where compiled objects are kept; `off` keeps none"),
 )
 _BY_NAME = {switch.name: switch for switch in SWITCHES}
 
@@ -85,11 +132,7 @@ class Config:
     def __init__(self, environ: dict[str, str]) -> None:
         for switch in SWITCHES:
             text = environ.get(PREFIX + switch.name, switch.default)
-            try:
-                value = switch.parse(text)
-            except ValueError as error:
-                raise ValueError(f"{PREFIX}{switch.name}={text!r}: {error}") from None
-            setattr(self, switch.name.lower(), value)
+            setattr(self, switch.name.lower(), switch.value(text))
         for name in environ:
             if name.startswith(PREFIX) and name[len(PREFIX) :] not in _BY_NAME:
                 _warn_unknown(name)
@@ -111,12 +154,17 @@ config = Config(dict(os.environ))
 
 @contextmanager
 def override(**values: Any) -> Iterator[Config]:
-    """Set switches for the length of a ``with`` block: ``with override(explain=True):``."""
+    """Set switches for the length of a ``with`` block: ``with override(explain=True):``.
+
+    A text is read as the environment's would be. Raises ValueError for a switch that is not
+    there, and for a text that it cannot have.
+    """
     unknown = [name for name in values if name.upper() not in _BY_NAME]
     if unknown:
         raise ValueError(f"no such switch: {', '.join(unknown)}")
+    settled = {name: _BY_NAME[name.upper()].value(value) for name, value in values.items()}
     before = {name: getattr(config, name) for name in values}
-    for name, value in values.items():
+    for name, value in settled.items():
         setattr(config, name, value)
     try:
         yield config

@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from ..compiler import find_target
-from ..config import config, override
+from ..config import config, home_expanded, override, shown_value
 from ..target import Target
 from ..types import DTYPE_NAMES
 
@@ -91,10 +91,21 @@ def named_file(text: str) -> tuple[str, str]:
 
 
 def count(text: str) -> int:
-    """A whole number above 0."""
-    if not text.strip().isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number, at least 1")
-    return int(text)
+    """A whole number from 1 to 999,999,999."""
+    digits = text.strip()
+    is_short = digits.isascii() and digits.isdigit() and len(digits) < 10
+    if not is_short or int(digits) < 1:
+        shown = shown_value(text)
+        raise argparse.ArgumentTypeError(f"{shown}: expected a whole number, at least 1")
+    return int(digits)
+
+
+def folder(text: str) -> str:
+    """A folder's name, ``~`` being the user's home whether a shell has seen it or not."""
+    try:
+        return home_expanded(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{shown_value(text)}: {error}") from None
 
 
 def counts(text: str) -> list[int]:

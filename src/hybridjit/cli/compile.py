@@ -13,7 +13,7 @@ import warnings
 from ..compiler import Journal, compile_graph
 from ..config import config, override
 from ..errors import MXNetError
-from .arguments import UsageError, add_model, add_shapes, add_target, chosen_target
+from .arguments import UsageError, add_model, add_shapes, add_target, chosen_target, folder
 from .model import model_of
 
 
@@ -23,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cache",
         metavar="DIR",
+        type=folder,
         help="folder to fill (default: HYBRIDJIT_CACHE_DIR, or the user's)",
     )
     add_target(parser)
@@ -30,12 +31,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     model, input_types, param_types = model_of(args)
-    folder = args.cache or config.cache_dir
-    if folder == "off":
+    cache = args.cache or config.cache_dir
+    if cache == "off":
         raise UsageError("HYBRIDJIT_CACHE_DIR is off: name a folder with --cache")
     journal = Journal()
     start = time.perf_counter()
-    with override(cache_dir=folder), chosen_target(args.target) as target:
+    with override(cache_dir=cache), chosen_target(args.target) as target:
         try:
             with warnings.catch_warnings():
                 warnings.filterwarnings("error", "hybridjit's cache", RuntimeWarning)

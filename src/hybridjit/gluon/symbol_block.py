@@ -17,8 +17,8 @@ from ..context import Context
 from ..io import symbol_json
 from ..ir.node import topological
 from ..nd import NDArray
+from ..passes.infer import hinted_dtype
 from ..sym import Symbol
-from ..types import DTYPE_CODES
 from .hybrid_block import HybridBlock, _Cached
 from .parameter import ParameterDict
 from .structure import regroup
@@ -146,12 +146,9 @@ class SymbolBlock(HybridBlock):
 
 def _hinted_dtypes(graph: Symbol) -> Mapping[str, Any]:
     """The dtypes that variables declare."""
-    found = {}
-    for node in topological(graph.outputs):
-        code = node.text.get("__dtype__", "") if node.is_variable else ""
-        if code.isdigit() and int(code) in DTYPE_CODES:
-            found[node.name] = DTYPE_CODES[int(code)].type
-    return found
+    variables = [node for node in topological(graph.outputs) if node.is_variable]
+    declared = {node.name: hinted_dtype(node) for node in variables}
+    return {name: dtype.type for name, dtype in declared.items() if dtype is not None}
 
 
 def _shared_start(names: list[str]) -> str:

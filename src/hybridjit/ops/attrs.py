@@ -26,8 +26,10 @@ from ..types import DTYPE_NAMES
 # Accepted on every operator and without meaning here.
 IGNORED = frozenset({"workspace", "cudnn_tune", "cudnn_off", "ctx", "name"})
 
-_INT = re.compile(r"\s*[-+]?\d{1,19}\s*\Z")
-_FLOAT = re.compile(r"\s*[-+]?(\d+(\.\d*)?([eE][-+]?\d+)?|\.\d+([eE][-+]?\d+)?|inf|nan)\s*\Z")
+_INT = re.compile(r"\s*[-+]?\d{1,19}\s*\Z", re.ASCII)
+_FLOAT = re.compile(
+    r"\s*[-+]?(\d+(\.\d*)?([eE][-+]?\d+)?|\.\d+([eE][-+]?\d+)?|inf|nan)\s*\Z", re.ASCII
+)
 _TUPLE = re.compile(r"\s*[\(\[](.*)[\)\]]\s*\Z", re.DOTALL)
 _BOUNDS = re.compile(r"\[(\d+),(\d+)\]")
 _MAX_ITEMS = 4096

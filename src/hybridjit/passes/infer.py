@@ -9,9 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ..errors import MXNetError, ShapeError, located
+import numpy as np
+
+from ..errors import AttributeValueError, MXNetError, ShapeError, located
 from ..ir.node import Node, Output, topological
+from ..ops.attrs import Attr
 from ..types import DTYPE_CODES, FLOAT32, UNKNOWN, TensorType, merge, require_possible
+
+_SHAPE_HINT = Attr("__shape__", "shape")
+_DTYPE_HINTS = {str(code): dtype for code, dtype in DTYPE_CODES.items()}
 
 NodeTypes = dict[Node, tuple[TensorType, ...]]
 
@@ -93,19 +99,20 @@ def variable_type(node: Node, known: Mapping[str, TensorType]) -> TensorType:
     """What is given of a variable; what is not, its own ``__shape__`` and ``__dtype__`` say."""
     given = known.get(node.name, UNKNOWN)
     shape = _hinted_shape(node) if given.shape is None else given.shape
-    if given.dtype is None and "__dtype__" in node.text:
-        code = node.text["__dtype__"]
-        return TensorType(shape, DTYPE_CODES.get(int(code)) if code.isdigit() else None)
-    return given.with_shape(shape)
+    return TensorType(shape, hinted_dtype(node) if given.dtype is None else given.dtype)
+
+
+def hinted_dtype(node: Node) -> np.dtype | None:
+    """``__dtype__``: the code of an element type. Any other text says nothing."""
+    return _DTYPE_HINTS.get(node.text.get("__dtype__", ""))
 
 
 def _hinted_shape(node: Node) -> tuple[int | None, ...] | None:
     """``__shape__``: 0 and -1 are unknown sizes. Malformed hints say nothing."""
-    text = node.text.get("__shape__", "")
-    digits = text.strip().strip("()[]")
-    if not text or not all(p.strip().lstrip("-").isdigit() for p in digits.split(",") if p.strip()):
+    try:
+        sizes = _SHAPE_HINT.parse(node.text.get("__shape__", "()"))
+    except AttributeValueError:
         return None
-    sizes = [int(p) for p in digits.split(",") if p.strip()]
     return tuple(s if s > 0 else None for s in sizes) or None
 
 

@@ -17,11 +17,12 @@ import ctypes
 import math
 import os
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..config import config
+from ..config import config, shown_value, thread_count
 from ..records import dataclass
 
 # The pool's shared memory, in 64-bit slots: the sequence number, then two job records, each on a
@@ -174,9 +175,12 @@ def default_thread_count() -> int:
 
 def explained_default() -> tuple[int, str]:
     """The default number of threads, and what decides it."""
-    wished = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
-    if wished.isdigit() and int(wished) > 0:
-        return int(wished), "OMP_NUM_THREADS"
+    wished = os.environ.get("OMP_NUM_THREADS", "")
+    try:
+        if asked := thread_count(wished.split(",")[0]):  # a list is one number for each level
+            return asked, "OMP_NUM_THREADS"
+    except ValueError as error:  # a variable of other libraries, too: they pass over it
+        warnings.warn(f"OMP_NUM_THREADS={shown_value(wished)} is not used: {error}", stacklevel=2)
     limits = {name: limit for name, limit in thread_limits().items() if limit}
     count = max(1, min(limits.values()))
     return count, ", ".join(name for name, limit in limits.items() if limit == count)
