@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from hybridjit.codegen.jit import find_target
-from hybridjit.compiler import Journal, compile_graph, plan_graph
+from hybridjit.compiler import compile_graph, new_log, plan_graph
 from hybridjit.ir.graph import from_symbol
 from hybridjit.ir.interpret import interpret
 from hybridjit.ir.node import Node, Output, apply, variable
@@ -58,19 +58,19 @@ def node(op: str, *inputs: Output, name: str = "", **attrs: object) -> Node:
 
 
 def plan_of(
-    outputs: Sequence[Output], arrays: Arrays, params: Sequence[str] = (), journal: object = None
+    outputs: Sequence[Output], arrays: Arrays, params: Sequence[str] = (), log: object = None
 ) -> Plan:
     """The plan of a graph whose variables in ``params`` are parameters, all others inputs."""
     given = {n: type_of(a) for n, a in arrays.items() if n not in params}
     fixed = {n: type_of(arrays[n]) for n in params}
-    return plan_graph(outputs, given, fixed, journal or Journal())  # type: ignore[arg-type]
+    return plan_graph(outputs, given, fixed, log or new_log())  # type: ignore[arg-type]
 
 
 def compiled(outputs: Sequence[Output], arrays: Arrays, params: Sequence[str] = ()) -> Executable:
     """The executable, bound to those of ``arrays`` that are ``params``."""
     given = {n: type_of(a) for n, a in arrays.items() if n not in params}
     fixed = {n: type_of(arrays[n]) for n in params}
-    executable = compile_graph(outputs, given, fixed, journal=Journal())
+    executable = compile_graph(outputs, given, fixed, log=new_log())
     executable.bind({n: arrays[n] for n in params})
     return executable
 

@@ -19,7 +19,7 @@ from hybridjit.cli import COMMANDS, main
 from hybridjit.cli.macs import multiply_adds
 from hybridjit.codegen.jit import assembly, find_target
 from hybridjit.codegen.peak import _emit_chains, measure_flops, measure_read_bandwidth
-from hybridjit.compiler import STAGES, Journal
+from hybridjit.compiler import STAGES, new_log
 from hybridjit.config import PREFIX, SWITCHES, config, override, switch_table
 from hybridjit.errors import MXNetError
 from hybridjit.ops import all_ops
@@ -300,7 +300,7 @@ class TestDumpVariable:
 
     def test_unknown_stages_are_reported(self):
         with pytest.warns(UserWarning, match="no stage is called plans; known are trace"):
-            Journal(("plans",))
+            new_log(("plans",))
 
     def test_timing_and_explain_are_printed(self, capsys):
         with override(timing=True):
@@ -773,11 +773,13 @@ class TestTools:
         assert f"{len(all_ops())}  operators" in out
         assert f"{len(SWITCHES)}  switches" in out
 
-    def test_replay_writes_plans_and_specs(self, tmp_path):
+    def test_replay_writes_plans_specs_and_kernels(self, tmp_path):
         replay = tool("replay")
-        replay.write_texts(ROOT / "src", tmp_path, list(replay._jobs(None)))
+        replay.write_texts(ROOT / "src", tmp_path, list(replay._jobs(None)), "avx2")
         texts = {path.name: path.read_text() for path in tmp_path.iterdir()}
-        assert sorted(texts) == ["digits-plan.txt", "digits-spec.txt"]
+        kernels = {name for name in texts if name.startswith("kernel-")}
+        assert sorted(texts.keys() - kernels) == ["digits-plan.txt", "digits-spec.txt"]
+        assert kernels and all("define " in texts[name] for name in kernels)
         assert "step 0   conv" in texts["digits-plan.txt"]
         assert list(replay.differences(texts, texts, "a", "b")) == []
         other = {**texts, "digits-plan.txt": texts["digits-plan.txt"].replace("conv", "gemm", 1)}

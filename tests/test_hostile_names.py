@@ -14,7 +14,7 @@ import pytest
 from compiling import plan_of, run_reference
 from hybridjit import gluon, nd, sym
 from hybridjit.cli import main
-from hybridjit.compiler import Journal, compile_graph
+from hybridjit.compiler import compile_graph, new_log
 from hybridjit.config import override
 from hybridjit.errors import MXNetError, ShapeError
 from hybridjit.io import params, symbol_json
@@ -62,8 +62,8 @@ def arrays(names: tuple[str, ...]) -> dict[str, np.ndarray]:
 def compiled(names: tuple[str, ...], wanted: tuple[str, ...], sink=None):
     given = arrays(names)
     types = [(n, type_of(a)) for n, a in given.items()]
-    journal = Journal(wanted, sink)
-    return compile_graph(graph(names), dict(types[:1]), dict(types[1:]), journal=journal,
+    log = new_log(wanted, sink)
+    return compile_graph(graph(names), dict(types[:1]), dict(types[1:]), log=log,
                          name=names[3])  # fmt: skip
 
 

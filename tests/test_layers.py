@@ -30,7 +30,7 @@ LAYERS = [
         "attribute",
         "registry",
     },
-    {"types", "base", "context", "autograd", "util"},
+    {"types", "base", "compile_log", "context", "autograd", "util"},
     {"ops"},
     {"ir"},
     {"passes", "codegen", "runtime"},  # siblings: they may not see each other

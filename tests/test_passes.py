@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from compiling import AVAILABLE, Arrays, assert_near, call, run_reference, var
-from hybridjit.compiler import STAGES, Journal, compile_graph
+from hybridjit.compiler import STAGES, compile_graph, new_log
 from hybridjit.config import override
 from hybridjit.ir.graph import Graph, from_symbol
 from hybridjit.ir.interpret import interpret
@@ -573,9 +573,9 @@ def stage_texts(net: str) -> dict[str, str]:
     params = {n: t for n, t in types.items() if n not in inputs}
     texts: dict[str, str] = {}
     wanted = tuple(stage for stage in STAGES if stage not in ("llvm", "asm"))
-    journal = Journal(wanted, lambda number, stage, text: texts.__setitem__(stage, text))
+    log = new_log(wanted, lambda number, stage, text: texts.__setitem__(stage, text))
     with override(target="avx2"):
-        compile_graph(outputs(), inputs, params, journal=journal, name=net)
+        compile_graph(outputs(), inputs, params, log=log, name=net)
     assert tuple(texts) == wanted
     return texts
 
@@ -608,7 +608,7 @@ def test_equal_values_are_computed_once():
     assert first is second and plus is equal and plus is not minus
     assert draws[0] is not draws[1]
     assert "second: is first" in fired
-    executable = compile_graph(outputs[:5], {"x": type_of(arrays["x"])}, {}, journal=Journal())
+    executable = compile_graph(outputs[:5], {"x": type_of(arrays["x"])}, {}, log=new_log())
     executable.bind({})
     found = executable([arrays["x"]])
     assert all(a is not b for a, b in zip(found, found[1:]))

@@ -13,7 +13,16 @@ import pytest
 
 from compiling import assert_near, call, compiled, plan_of, run_compiled, run_reference, var
 from fuzz_cases import difference
-from hybridjit.compiler import CHOICES, PIPELINE, STAGES, Journal, Pass, compile_graph, run_pass
+from hybridjit.compiler import (
+    CHOICES,
+    PIPELINE,
+    STAGES,
+    Checked,
+    Pass,
+    compile_graph,
+    new_log,
+    run_pass,
+)
 from hybridjit.config import override
 from hybridjit.errors import InternalError, ShapeError
 from hybridjit.ir import verify as verifier
@@ -157,9 +166,9 @@ def test_a_pass_that_breaks_a_graph_is_named():
 
     row = Pass("broken", breaks, "a planted mistake")
     with pytest.raises(InternalError, match="invalid after broken"):
-        run_pass(row, small(), {"typed"}, Journal())
+        run_pass(row, small(), Checked(), new_log())
     with override(verify=False):
-        run_pass(row, small(), {"typed"}, Journal())
+        run_pass(row, small(), Checked(), new_log())
 
 
 # --- the verifier of plans ---
@@ -224,16 +233,16 @@ def simple() -> tuple[list[Output], dict[str, TensorType]]:
 def test_stages_reach_the_sink_in_order():
     seen: list[tuple[int, str]] = []
     outputs, inputs = simple()
-    journal = Journal(("all",), lambda number, stage, text: seen.append((number, stage)))
-    compile_graph(outputs, inputs, {}, journal=journal)
+    log = new_log(("all",), lambda number, stage, text: seen.append((number, stage)))
+    compile_graph(outputs, inputs, {}, log=log)
     assert seen == list(enumerate(STAGES))
 
 
 def test_only_wanted_stages_are_dumped():
     seen: dict[str, str] = {}
     outputs, inputs = simple()
-    journal = Journal(("plan", "asm"), lambda number, stage, text: seen.__setitem__(stage, text))
-    compile_graph(outputs, inputs, {}, journal=journal)
+    log = new_log(("plan", "asm"), lambda number, stage, text: seen.__setitem__(stage, text))
+    compile_graph(outputs, inputs, {}, log=log)
     assert list(seen) == ["plan", "asm"]
     assert seen["plan"].startswith("plan graph   1 steps") and "ret" in seen["asm"]
 
@@ -242,7 +251,7 @@ def test_dump_writes_numbered_files(tmp_path: Path):
     outputs, inputs = simple()
     with override(dump=("infer", "fuse"), dump_dir=str(tmp_path)):
         compile_graph(outputs, inputs, {}, name="two words")
-        compile_graph(outputs, inputs, {}, journal=Journal(("infer",)), name="again")
+        compile_graph(outputs, inputs, {}, log=new_log(("infer",)), name="again")
     folders = {folder.name.split("-")[1]: folder for folder in tmp_path.iterdir()}
     assert set(folders) == {"two_words", "again"}
     first = folders["two_words"]
@@ -253,13 +262,13 @@ def test_dump_writes_numbered_files(tmp_path: Path):
 
 def test_dump_prints_without_a_folder(capsys):
     outputs, inputs = simple()
-    compile_graph(outputs, inputs, {}, journal=Journal(("trace",)))
+    compile_graph(outputs, inputs, {}, log=new_log(("trace",)))
     assert capsys.readouterr().err.startswith("==== trace\nsymbol graph\n  %0  x")
 
 
 def test_an_unknown_stage_is_warned_of():
     with pytest.warns(UserWarning, match="no stage is called fues; known are trace, infer"):
-        Journal(("fues",))
+        new_log(("fues",))
 
 
 def test_timing_lists_every_pass(capsys):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hybridjit.cli import main
-from hybridjit.compiler import Journal
+from hybridjit.compiler import new_log
 from hybridjit.config import MAX_THREADS, PREFIX, Config, config, override
 from hybridjit.runtime import threads
 from hybridjit.runtime.threads import explained_default
@@ -113,7 +113,7 @@ def test_yes_and_no(name):
 
 def test_what_cannot_be_left_out_is_named():
     with override(skip=("layout", "lay-out")), pytest.warns(UserWarning) as told:
-        Journal()
+        new_log()
     assert "HYBRIDJIT_SKIP cannot leave out lay-out; known are simplify" in str(told[0].message)
 
 

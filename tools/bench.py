@@ -33,7 +33,7 @@ from hybridjit.cli.arguments import counts
 from hybridjit.cli.model import Model, parameters, read_model, stand_in, variable_types
 from hybridjit.codegen.jit import find_target
 from hybridjit.codegen.peak import measure_flops
-from hybridjit.compiler import Journal, Options, compile_graph
+from hybridjit.compiler import Options, compile_graph, new_log
 from hybridjit.ir.roles import sort_variables
 from hybridjit.profiling import Report, algorithm, measure, profile
 from hybridjit.runtime.profiling import bytes_moved
@@ -193,7 +193,7 @@ def measured(case: Case, seconds: float) -> Report:
     outputs = case.make(sym.var("data")).outputs
     model = Model(case.name, outputs, sort_variables(outputs, ()), None)
     inputs, params = variable_types(model, {"data": case.shape}, {})
-    executable = compile_graph(outputs, inputs, params, Options(winograd=case.winograd), Journal())
+    executable = compile_graph(outputs, inputs, params, Options(winograd=case.winograd), new_log())
     executable.bind(parameters(model, params))
     return measure(executable, [stand_in(n, t) for n, t in inputs.items()], seconds)
 
@@ -293,7 +293,7 @@ def _network_rows(
     x = np.ascontiguousarray(stored["x"]) if "x" in stored else random_image()
     inputs, types = variable_types(model, {model.inputs[0]: x.shape}, {})
     start = time.perf_counter()
-    executable = compile_graph(model.outputs, inputs, types, journal=Journal(), name=model.name)
+    executable = compile_graph(model.outputs, inputs, types, log=new_log(), name=model.name)
     compiled = time.perf_counter() - start
     executable.bind(parameters(model, types))
     error = ""

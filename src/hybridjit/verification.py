@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .compiler import BY_SAMPLE, CHOICES, Journal, Options, compile_graph
+from .compiler import BY_SAMPLE, CHOICES, Options, compile_graph, new_log
 from .config import config, override
 from .errors import InternalError
 from .ir.graph import Graph, Value, from_symbol
@@ -175,7 +175,7 @@ def verify_graph(
 
     def examine() -> Verdict:
         with override(skip=(*config.skip, BY_SAMPLE)):  # so that steps and values correspond
-            executable = compile_graph(outputs, given, fixed, options, Journal(), name)
+            executable = compile_graph(outputs, given, fixed, options, new_log(), name)
         assert isinstance(executable, Executable)
         executable.bind(params)
         return _examine(executable, graph, eager, list(inputs.values()), tolerance, name)

@@ -10,7 +10,7 @@ import argparse
 import time
 import warnings
 
-from ..compiler import Journal, compile_graph
+from ..compiler import compile_graph, new_log
 from ..config import config, override
 from ..errors import MXNetError
 from .arguments import UsageError, add_model, add_shapes, add_target, chosen_target, folder
@@ -34,16 +34,16 @@ def run(args: argparse.Namespace) -> int:
     cache = args.cache or config.cache_dir
     if cache == "off":
         raise UsageError("HYBRIDJIT_CACHE_DIR is off: name a folder with --cache")
-    journal = Journal()
+    log = new_log()
     start = time.perf_counter()
     with override(cache_dir=cache), chosen_target(args.target) as target:
         try:
             with warnings.catch_warnings():
                 warnings.filterwarnings("error", "hybridjit's cache", RuntimeWarning)
-                compile_graph(model.outputs, input_types, param_types, journal=journal)
+                compile_graph(model.outputs, input_types, param_types, log=log)
         except RuntimeWarning as unusable:
             raise MXNetError(str(unusable)) from None
-    kinds = [kind for kind, _, _ in journal.details]
+    kinds = [kind for kind, _, _ in log.details]
     print(
         f"{model.name} for {target}: {kinds.count('kernel')} objects compiled, "
         f"{kinds.count('cached')} were there, {time.perf_counter() - start:.1f} s"

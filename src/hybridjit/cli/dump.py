@@ -10,7 +10,8 @@ import argparse
 from contextlib import suppress
 from pathlib import Path
 
-from ..compiler import STAGES, Journal, compile_graph, plan_graph, write_stage
+from ..compile_log import write_stage
+from ..compiler import STAGES, compile_graph, new_log, plan_graph
 from .arguments import UsageError, add_model, add_shapes, add_target, chosen_target
 from .model import model_of
 
@@ -53,14 +54,14 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--kernel narrows llvm and asm: --after names neither")
     model, input_types, param_types = model_of(args)
     sink = _Sink(args.after, args.out, args.kernel)
-    journal = Journal(args.after, sink)
+    log = new_log(args.after, sink)
     graph = (model.outputs, input_types, param_types)
     with suppress(_EnoughSeen):
         if any(stage in _LLVM_STAGES for stage in args.after):
             with chosen_target(args.target):
-                compile_graph(*graph, journal=journal, name=model.name)
+                compile_graph(*graph, log=log, name=model.name)
         else:
-            plan_graph(*graph, journal, model.name)
+            plan_graph(*graph, log, model.name)
     for stage in args.after:
         if stage not in sink.seen:
             sink.show(STAGES.index(stage), stage, f"{stage} was left out by HYBRIDJIT_SKIP")

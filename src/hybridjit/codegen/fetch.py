@@ -7,25 +7,14 @@ compiled is stored at once, so that an interrupted compilation goes on where it 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
+from ..compile_log import CompileLog
 from ..records import dataclass
 from ..target import Target
 from .crew import Crew, Job
 from .objects import load_object, object_key, prune, store_object, warn_of_cache
 from .progress import Progress
-
-
-class JournalLike(Protocol):
-    """The part of ``compiler.Journal`` that is used here."""
-
-    name: str
-    notes: list[str]
-    details: list[tuple[str, str, float]]
-
-    def wants(self, stage: str) -> bool: ...
-    def dump(self, stage: str, text: Any) -> None: ...
-    def timed(self, name: str, description: str, work: Any) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -38,20 +27,20 @@ class Wanted:
 
 
 def fetch_objects(
-    wanted: Sequence[Wanted], target: Target, processes: int, journal: JournalLike
+    wanted: Sequence[Wanted], target: Target, processes: int, log: CompileLog
 ) -> list[bytes]:
     """The object of each, in order; compiled by up to ``processes`` processes."""
     keys = {w.text: object_key(w.text, target) for w in wanted}
     found = {w.text: code for w in wanted if (code := load_object(keys[w.text])) is not None}
     missing = [w for w in wanted if w.text not in found]
-    journal.details += [("cached", text, 0.0) for text in found]
+    log.details += [("cached", text, 0.0) for text in found]
     if missing:
-        progress = Progress(journal.name, len(missing))
+        progress = Progress(log.name, len(missing))
 
         def done(job: Job) -> None:
             found[job.label] = job.code
             store_object(keys[job.label], job.code)
-            journal.details.append(("kernel", job.label, job.seconds))
+            log.details.append(("kernel", job.label, job.seconds))
             progress.step()
 
         try:

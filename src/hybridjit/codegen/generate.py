@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..compile_log import CompileLog
 from ..config import config
 from ..forks import Rank, held_at_fork
 from ..ir.plan import Plan
@@ -17,7 +18,7 @@ from ..target import Target
 from .call import Call, Packed, Setting
 from .choose import choose
 from .emit_packing import PACKERS, emit_packers
-from .fetch import JournalLike, Wanted, fetch_objects
+from .fetch import Wanted, fetch_objects
 from .jit import LOCK, Library, assembly, find_target, load_driver, optimised_text
 from .module import emit_driver, emit_kernel, kernel_name
 from .native_packing import NativePacking
@@ -59,9 +60,7 @@ _DRIVERS: dict[Target, Any] = {}
 _PACKERS: dict[Target, NativePacking] = {}
 
 
-def generate_code(
-    plan: Plan, winograd: bool | str, journal: JournalLike, processes: int = 1
-) -> Code:
+def generate_code(plan: Plan, winograd: bool | str, log: CompileLog, processes: int = 1) -> Code:
     """Choose a spec for every step, and load one kernel for every distinct spec.
 
     ``processes`` may compile where there is enough to do.
@@ -70,21 +69,21 @@ def generate_code(
     params = {value: i for i, value in enumerate(plan.graph.params)}
     setting = Setting(params, target, winograd if "winograd" not in config.skip else False)
     calls = tuple(choose(step, setting) for step in plan.steps)
-    journal.notes += [
+    log.notes += [
         f"chosen for {step.name}: {call.reason}"
         for step, row in zip(plan.steps, calls)
         for call in row
         if call.reason
     ]
-    journal.dump("spec", lambda: spec_text(plan, calls, target))
+    log.dump("spec", lambda: spec_text(plan, calls, target))
     specs = tuple(dict.fromkeys(call.spec for row in calls for call in row))
-    _dump_code(specs, target, journal)
+    _dump_code(specs, target, log)
     has_many = sum(value.types[0].nbytes for value in plan.graph.params) >= _MANY_BYTES
     with _LOCK:
-        kernels = journal.timed(
+        kernels = log.timed(
             "kernels",
             f"machine code for {len(specs)} kernels",
-            lambda: _loaded(specs, has_many, target, processes, journal),
+            lambda: _loaded(specs, has_many, target, processes, log),
         )
         packs = _PACKERS[target].pack if has_many else pack
         return Code(target, calls, kernels, _DRIVERS[target], packs)
@@ -95,7 +94,7 @@ def _loaded(
     packs: bool,
     target: Target,
     processes: int,
-    journal: JournalLike,
+    log: CompileLog,
 ) -> dict[KernelSpec, Kernel]:
     """A kernel for each spec. What is new shares one library: it is loaded once.
 
@@ -108,7 +107,7 @@ def _loaded(
         wanted.append(Wanted("driver", partial(emit_driver, target)))
     if packs and target not in _PACKERS:
         wanted.append(Wanted(PACKERS, partial(emit_packers, target), with_passes=False))
-    objects = fetch_objects(wanted, target, processes, journal)
+    objects = fetch_objects(wanted, target, processes, log)
     if packs and target not in _PACKERS:
         _PACKERS[target] = NativePacking(Library([objects.pop()], target), target.lanes)
     if target not in _DRIVERS:
@@ -139,15 +138,13 @@ def spec_text(plan: Plan, calls: tuple[tuple[Call, ...], ...], target: Target) -
     return "\n".join(lines)
 
 
-def _dump_code(specs: tuple[KernelSpec, ...], target: Target, journal: JournalLike) -> None:
-    wanted = [stage for stage in ("llvm", "asm") if journal.wants(stage)]
-    if not wanted:
-        return
-    show = {"llvm": optimised_text, "asm": assembly}
-    for stage in wanted:
-        parts = [
+def _dump_code(specs: tuple[KernelSpec, ...], target: Target, log: CompileLog) -> None:
+    def listing(show: Callable[[str, Target, bool], str]) -> str:
+        return "\n".join(
             f"; kernel {kernel_name(s)}  {s}\n"
-            + show[stage](str(emit_kernel(s, target)), target, s.needs_passes)
+            + show(str(emit_kernel(s, target)), target, s.needs_passes)
             for s in specs
-        ]
-        journal.dump(stage, lambda parts=parts: "\n".join(parts))
+        )
+
+    log.dump("llvm", lambda: listing(optimised_text))
+    log.dump("asm", lambda: listing(assembly))

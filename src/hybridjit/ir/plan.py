@@ -94,32 +94,3 @@ def contiguous_strides(shape: Shape) -> tuple[int, ...]:
         strides.append(step)
         step *= size
     return tuple(reversed(strides))
-
-
-def plan_text(plan: Plan) -> str:
-    """The plan, a step a line, then the arena with each buffer's place and life."""
-    steps = plan.steps
-    lines = [
-        f"plan {plan.graph.name}   {len(steps)} steps, arena {plan.arena_bytes} B, "
-        f"largest set of live bytes {plan.live_bytes} B"
-    ]
-    for step in steps:
-        reads = ", ".join(_view_text(plan, v) for v in step.reads)
-        writes = ", ".join(_view_text(plan, v) for v in step.writes)
-        fused = ", ".join(v.op.name for v in step.group.epilogue if v.op)
-        tail = (f"   epilogue {fused}" if fused else "") + (f"   {step.note}" if step.note else "")
-        lines.append(f"  step {step.number:<3} {step.kind:<10} {step.name}{tail}")
-        lines.append(f"      reads  {reads}")
-        lines.append(f"      writes {writes}")
-    arena = [b for b in plan.buffers if b.kind == "arena"]
-    for b in arena:
-        life = " " * b.first + "#" * (b.last - b.first + 1)
-        lines.append(f"  arena {b.offset:>9} +{b.nbytes:<9} |{life:<{len(steps)}}|")
-    return "\n".join(lines)
-
-
-def _view_text(plan: Plan, view: View) -> str:
-    buffer = plan.buffers[view.buffer]
-    strides = "" if view.is_contiguous else f" strides ({','.join(map(str, view.strides))})"
-    offset = f" at {view.offset}" if view.offset else ""
-    return f"{buffer}{offset} [{','.join(map(str, view.shape))}]{strides}"

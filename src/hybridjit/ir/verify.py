@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator
 
 from ..errors import InternalError, MXNetError
 from .graph import Graph, Value, infer_types
-from .printer import graph_text
+from .print import graph_text
 
 Violation = tuple["Value | None", str]
 

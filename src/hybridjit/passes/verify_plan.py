@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..errors import InternalError
-from ..ir.plan import Plan, View, plan_text
+from ..ir.plan import Plan, View
+from ..ir.print import plan_text
 from .plan_memory import ALIGNMENT
 
 

@@ -1,4 +1,4 @@
-"""The one text form of graphs: dumps, golden files and messages all print through here.
+"""Every text form: symbols, graphs, groups, passes, plans. Dumps, golden files and messages use it.
 
 Numbering is by order in the listing, so equal graphs print equally.
 """
@@ -11,6 +11,7 @@ from typing import Any
 from ..types import shape_text
 from .graph import Graph, Use, Value
 from .node import Node, Output, topological
+from .plan import Plan, View
 
 
 def node_text(outputs: Iterable[Output], name: str = "symbol") -> str:
@@ -69,6 +70,45 @@ def group_text(graph: Graph) -> str:
             )
         )
     return "\n".join([f"groups of {graph.name}", *_columns(rows)])
+
+
+def pass_text(graph: Graph, fired: list[str]) -> str:
+    """A graph after a pass: itself, its groups, its bind graph, and which rules fired."""
+    parts = [graph_text(graph)]
+    if graph.groups:
+        parts.append(group_text(graph))
+    elif graph.bind is not None:
+        parts.append(graph_text(graph.bind))
+    return "\n".join([*parts, *(f"  # {note}" for note in fired)])
+
+
+def plan_text(plan: Plan) -> str:
+    """The plan, a step a line, then the arena with each buffer's place and life."""
+    steps = plan.steps
+    lines = [
+        f"plan {plan.graph.name}   {len(steps)} steps, arena {plan.arena_bytes} B, "
+        f"largest set of live bytes {plan.live_bytes} B"
+    ]
+    for step in steps:
+        reads = ", ".join(_view_text(plan, v) for v in step.reads)
+        writes = ", ".join(_view_text(plan, v) for v in step.writes)
+        fused = ", ".join(v.op.name for v in step.group.epilogue if v.op)
+        tail = (f"   epilogue {fused}" if fused else "") + (f"   {step.note}" if step.note else "")
+        lines.append(f"  step {step.number:<3} {step.kind:<10} {step.name}{tail}")
+        lines.append(f"      reads  {reads}")
+        lines.append(f"      writes {writes}")
+    arena = [b for b in plan.buffers if b.kind == "arena"]
+    for b in arena:
+        life = " " * b.first + "#" * (b.last - b.first + 1)
+        lines.append(f"  arena {b.offset:>9} +{b.nbytes:<9} |{life:<{len(steps)}}|")
+    return "\n".join(lines)
+
+
+def _view_text(plan: Plan, view: View) -> str:
+    buffer = plan.buffers[view.buffer]
+    strides = "" if view.is_contiguous else f" strides ({','.join(map(str, view.strides))})"
+    offset = f" at {view.offset}" if view.offset else ""
+    return f"{buffer}{offset} [{','.join(map(str, view.shape))}]{strides}"
 
 
 class ValueNames:
