@@ -13,14 +13,11 @@ from dataclasses import replace
 
 from ..config import config
 from ..ir.graph import Graph, Group, Use, Value
+from ..ir.kinds import CONCAT, COPY, KIND_NAMED, POINTWISE, VIEW, KernelKind, Reads
 from ..ir.plan import Buffer, Plan, Step, View, contiguous_strides
 from ..types import Shape, TensorType
 
 ALIGNMENT = 64
-# Kinds whose kernels take and give contiguous data only.
-PACKED_READERS = frozenset({"softmax", "norm", "lrn", "gather", "scatter", "one_hot"})
-# Kinds whose kernels take vectors of channels.
-CHANNEL_READERS = frozenset({"pool", "resize", "sample", "region"})
 
 
 def plan_memory(graph: Graph) -> Plan:
@@ -31,6 +28,7 @@ def plan_memory(graph: Graph) -> Plan:
 class _Planner:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
+        self._owner = {v: g for g in graph.groups for v in g.members}
         self.buffers: list[Buffer] = []
         self.views: dict[Use, View] = {}
         self.steps: list[Step] = []
@@ -63,23 +61,17 @@ class _Planner:
         """Outputs that their producer can write directly: each once, not inside a concat."""
         for index, use in enumerate(self.graph.outputs):
             source = _before_reshapes(use)
-            produced = source.value.op is not None and self._kind_of(source.value) != "view"
+            produced = source.value.op is not None and self._kind_of(source.value) is not VIEW
             if produced and source not in self.output_of and source not in self.placed:
                 self.output_of[source] = index
 
-    def _kind_of(self, value: Value) -> str:
-        return self._owner[value].kind
-
-    @property
-    def _owner(self) -> dict[Value, Group]:
-        if not hasattr(self, "_owner_table"):
-            self._owner_table = {v: g for g in self.graph.groups for v in g.members}
-        return self._owner_table
+    def _kind_of(self, value: Value) -> KernelKind:
+        return KIND_NAMED[self._owner[value].kind]
 
     def _place_in_concats(self) -> None:
         """Give each input of a concatenation its slice of the result, the outermost first."""
         for group in reversed(self.graph.groups):
-            if group.kind != "concat" or not self.shares:
+            if group.kind != CONCAT.name or not self.shares:
                 continue
             joined = group.anchor
             for position, use in enumerate(joined.inputs):
@@ -90,7 +82,7 @@ class _Planner:
         if use.value.op is None or use in self.placed or joined.inputs.count(use) > 1:
             return False
         kind = self._kind_of(use.value)
-        return kind not in {"view", *PACKED_READERS} and use not in self.graph.outputs
+        return kind is not VIEW and kind.reads is not Reads.PACKED and use not in self.graph.outputs
 
     def _count_reads(self) -> None:
         """The last group that reads each value, through views too."""
@@ -98,7 +90,7 @@ class _Planner:
             for use in group.inputs:
                 self.last_read[use.value] = position
         for group in reversed(self.graph.groups):
-            if group.kind == "view":
+            if group.kind == VIEW.name:
                 source = group.anchor.inputs[0].value
                 later = self.last_read.get(group.anchor, 0)
                 self.last_read[source] = max(self.last_read.get(source, 0), later)
@@ -106,9 +98,9 @@ class _Planner:
     # 2. one group at a time
 
     def _plan_group(self, group: Group, position: int) -> None:
-        if group.kind == "view":
+        if group.kind == VIEW.name:
             self._plan_view(group)
-        elif group.kind == "concat":
+        elif group.kind == CONCAT.name:
             self._plan_concat(group)
         else:
             reads = tuple(self._readable(use, group) for use in group.inputs)
@@ -145,14 +137,14 @@ class _Planner:
 
     def _readable(self, use: Use, group: Group) -> View:
         """The view that the group reads; a packed copy where its kernel needs one."""
-        view = self.views[use]
-        if use not in group.anchor.inputs or group.kind in ("pointwise", "reduce", "pad", "host"):
+        view, reads = self.views[use], KIND_NAMED[group.kind].reads
+        if use not in group.anchor.inputs or reads is Reads.STRIDED:
             return view
         if min(view.strides, default=0) < 0:
             return self._copied(use, f"the {group.kind} kernel does not read backwards")
-        if group.kind in PACKED_READERS and not view.is_contiguous:
+        if reads is Reads.PACKED and not view.is_contiguous:
             return self._copied(use, f"the {group.kind} kernel reads packed data")
-        if group.kind in CHANNEL_READERS and view.strides[-1] != 1 and view.shape[-1] != 1:
+        if reads is Reads.CHANNELS and view.strides[-1] != 1 and view.shape[-1] != 1:
             return self._copied(use, f"the {group.kind} kernel reads contiguous channels")
         return view
 
@@ -191,9 +183,9 @@ class _Planner:
         """
         if not self.shares:
             return None
-        if group.kind not in ("conv", "deconv", "gemm", "pointwise") or len(group.outputs) > 1:
+        if not KIND_NAMED[group.kind].is_in_place or len(group.outputs) > 1:
             return None
-        taken = set(group.anchor.inputs) if group.kind != "pointwise" else set()
+        taken = set(group.anchor.inputs) if group.kind != POINTWISE.name else set()
         for source, view in zip(group.inputs, reads):
             buffer = self.buffers[view.buffer]
             whole = view.is_contiguous and buffer.nbytes == use.type.nbytes
@@ -225,8 +217,8 @@ class _Planner:
         return target
 
     def _copy(self, use: Use, target: View, reason: str) -> None:
-        group = Group("copy", (use.value,), (use.value,))
-        self._add("copy", group, (self.views[use],), (target,), reason)
+        group = Group(COPY.name, (use.value,), (use.value,))
+        self._add(COPY.name, group, (self.views[use],), (target,), reason)
 
     def _output(self, use: Use, index: int) -> View:
         """The view of graph output ``index``, copied there if its producer could not write it."""
