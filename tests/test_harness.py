@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import conftest
 from compiling import assert_near, call, compiled, plan_of, run_compiled, run_reference, var
 from hybridjit.codegen import generate
 from hybridjit.codegen.call import Address
@@ -240,30 +239,3 @@ def test_comparison_accepts_rounding_and_wants_every_output():
         assert_near([], RIGHT)
     with pytest.raises(AssertionError):
         assert_near([np.array([1, 3])], [np.array([1, 2])])
-
-
-# --- golden files ---
-
-
-class _Options:
-    def __init__(self, update: bool) -> None:
-        self.update = update
-
-    def getoption(self, name: str) -> bool:
-        assert name == "--update-golden"
-        return self.update
-
-
-def test_update_of_golden_files_is_refused_in_ci(monkeypatch):
-    monkeypatch.setenv("CI", "true")
-    with pytest.raises(pytest.UsageError, match="refused when CI is set"):
-        conftest.pytest_configure(_Options(True))
-    conftest.pytest_configure(_Options(False))
-    monkeypatch.delenv("CI")
-    conftest.pytest_configure(_Options(True))
-
-
-def test_golden_text_must_be_equal(golden):
-    golden("one line\n  and another")
-    with pytest.raises(AssertionError):
-        golden("one line\n  and another one")

@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from compiling import AVAILABLE, Arrays, assert_near, call, run_reference, var
-from hybridjit.compiler import STAGES, compile_graph, new_log
-from hybridjit.config import override
+from compiling import Arrays, assert_near, call, run_reference, var
+from hybridjit.compiler import compile_graph, new_log
 from hybridjit.ir.graph import Graph, from_symbol
 from hybridjit.ir.interpret import interpret
 from hybridjit.ir.node import Output
@@ -33,7 +32,6 @@ from hybridjit.passes.infer import infer_node_types
 from hybridjit.types import type_of
 from rule_cases import COMPOUND_CASES, NORM, Case, Shape, one, several
 
-TEXTS = pytest.StashKey[dict[str, dict[str, str]]]()
 PASSES = {
     "simplify": simplify.simplify,
     "compounds": simplify.simplify,
@@ -524,72 +522,7 @@ def test_fuse_gives_to_the_host_what_no_kernel_can(outputs, dtype):
     assert "host" in [g.kind for g in graph.groups]
 
 
-# --- golden texts of the stages ---
-
-
-def digits() -> Sequence[Output]:
-    """Convolution, pooling, flatten, dense, softmax: as for handwritten digits."""
-    y = call("Convolution", var("x"), var("w"), var("b"), kernel=(3, 3), num_filter=4, name="conv")
-    y = call("Pooling", call("relu", y), kernel=(2, 2), stride=(2, 2), name="pool")
-    y = call("FullyConnected", call("Flatten", y), var("fc_w"), var("fc_b"), num_hidden=10,
-             name="fc")  # fmt: skip
-    return [call("SoftmaxOutput", y, var("y"), name="softmax")]
-
-
-def residual() -> Sequence[Output]:
-    """Convolution, BatchNorm and the input added back."""
-    y = conv(var("x"), pad=(1, 1), name="conv")
-    y = call("BatchNorm", y, *(var(n) for n in NORM), fix_gamma=False, name="bn")
-    y = call("elemwise_add", y, var("x"), name="plus")
-    return [call("relu", y, name="out")]
-
-
-def joined() -> Sequence[Output]:
-    """A block whose layers are joined by channels, averaged and flattened."""
-    x = call("Activation", var("x"), act_type="relu", name="act")
-    grown = conv(x, pad=(1, 1), name="grow")
-    both = call("Concat", x, grown, dim=1, num_args=2, name="join")
-    mean = call("Pooling", both, global_pool=True, pool_type="avg", name="mean")
-    return [call("FullyConnected", call("Flatten", mean), var("fc_w"), no_bias=True, num_hidden=2,
-                 name="fc")]  # fmt: skip
-
-
-NETS: dict[str, tuple[Callable[[], Sequence[Output]], dict[str, Shape]]] = {
-    "digits": (
-        digits,
-        {"x": (1, 1, 8, 8), "w": (4, 1, 3, 3), "b": (4,), "fc_w": (10, 36), "fc_b": (10,),
-         "y": (1,)},
-    ),
-    "residual": (residual, {"x": (1, 4, 6, 6), "w": (4, 4, 3, 3), "b": (4,), **NORM}),
-    "joined": (joined, {"x": (1, 3, 5, 5), **CONV, "fc_w": (2, 7)}),
-}  # fmt: skip
-
-
-def stage_texts(net: str) -> dict[str, str]:
-    """What every stage but the machine code says of a net, compiled for AVX2."""
-    outputs, shapes = NETS[net]
-    types = {n: type_of(a) for n, a in arrays_for(shapes).items()}
-    inputs = {n: t for n, t in types.items() if n in ("x", "y")}
-    params = {n: t for n, t in types.items() if n not in inputs}
-    texts: dict[str, str] = {}
-    wanted = tuple(stage for stage in STAGES if stage not in ("llvm", "asm"))
-    log = new_log(wanted, lambda number, stage, text: texts.__setitem__(stage, text))
-    with override(target="avx2"):
-        compile_graph(outputs(), inputs, params, log=log, name=net)
-    assert tuple(texts) == wanted
-    return texts
-
-
-@pytest.mark.skipif("avx2" not in AVAILABLE, reason="the specs are those for AVX2")
-@pytest.mark.parametrize("stage", [s for s in STAGES if s not in ("llvm", "asm")])
-@pytest.mark.parametrize("net", NETS)
-def test_stage(net: str, stage: str, golden, request):
-    cache = request.config.stash.setdefault(TEXTS, {})
-    if net not in cache:
-        cache[net] = stage_texts(net)
-    text = cache[net][stage]
-    assert len(text.splitlines()) < 40, "a golden file is to be read: make the net smaller"
-    golden(text)
+# --- what is equal ---
 
 
 def test_equal_values_are_computed_once():

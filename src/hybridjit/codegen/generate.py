@@ -66,15 +66,7 @@ def generate_code(plan: Plan, winograd: bool | str, log: CompileLog, processes: 
     ``processes`` may compile where there is enough to do.
     """
     target = find_target(config.target)
-    params = {value: i for i, value in enumerate(plan.graph.params)}
-    setting = Setting(params, target, winograd if "winograd" not in config.skip else False)
-    calls = tuple(choose(step, setting) for step in plan.steps)
-    log.notes += [
-        f"chosen for {step.name}: {call.reason}"
-        for step, row in zip(plan.steps, calls)
-        for call in row
-        if call.reason
-    ]
+    calls = choose_calls(plan, target, winograd, log)
     log.dump("spec", lambda: spec_text(plan, calls, target))
     specs = tuple(dict.fromkeys(call.spec for row in calls for call in row))
     _dump_code(specs, target, log)
@@ -87,6 +79,25 @@ def generate_code(plan: Plan, winograd: bool | str, log: CompileLog, processes: 
         )
         packs = _PACKERS[target].pack if has_many else pack
         return Code(target, calls, kernels, _DRIVERS[target], packs)
+
+
+def choose_calls(
+    plan: Plan, target: Target, winograd: bool | str, log: CompileLog
+) -> tuple[tuple[Call, ...], ...]:
+    """The kernel calls of every step on this CPU; the reasons of choices are noted.
+
+    winograd  as in ``compiler.Options``
+    """
+    params = {value: i for i, value in enumerate(plan.graph.params)}
+    setting = Setting(params, target, winograd if "winograd" not in config.skip else False)
+    calls = tuple(choose(step, setting) for step in plan.steps)
+    log.notes += [
+        f"chosen for {step.name}: {call.reason}"
+        for step, row in zip(plan.steps, calls)
+        for call in row
+        if call.reason
+    ]
+    return calls
 
 
 def _loaded(
