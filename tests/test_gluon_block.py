@@ -1,6 +1,7 @@
 """Block: attributes, children, parameters by path, hooks, summary, containers and files."""
 
 import copy
+import json
 import pickle
 import warnings
 
@@ -441,15 +442,98 @@ def test_a_lone_layer_by_attribute_name(tmp_path):
 
 def test_save_and_load_of_a_model(net, x, tmp_path):
     net.hybridize()
+    expected = net(x).asnumpy()
     net.save(str(tmp_path / "m"))
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m-model.json", "m-model.params"]
     other = small()
     other.load(str(tmp_path / "m"))
     assert other._active
-    np.testing.assert_allclose(other(x).asnumpy(), net(x).asnumpy(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(other(x).asnumpy(), expected, rtol=1e-5, atol=1e-6)
     (tmp_path / "m-model.json").write_text("[]")
     with pytest.raises(mx.MXNetError, match="does not describe one block"):
         other.load(str(tmp_path / "m"))
+    (tmp_path / "m-model.json").write_text('{"hybridsequential0": {"orig_name": 3}}')
+    with pytest.raises(mx.MXNetError, match="hybridsequential0 is no description of a block"):
+        other.load(str(tmp_path / "m"))
+
+
+class Named(gluon.Block):
+    """A block whose children's keys hold their names, which count up with every net."""
+
+    def __init__(self, *blocks):
+        super().__init__()
+        for block in blocks:
+            self.register_child(block, f"{block.name}_{len(self._children)}")
+
+    def forward(self, x):
+        for child in self._children.values():
+            x = child(x)
+        return x
+
+
+def test_a_model_is_paired_by_structure(x, tmp_path):
+    def build():
+        return Named(Named(nn.Dense(4)), small(), nn.Dense(2))
+
+    net = build()
+    net.initialize()
+    net.hybridize()
+    expected = net(x).asnumpy()
+    net.save(str(tmp_path / "m"))
+    build()
+    other = build()
+    assert list(other._children) != list(net._children)
+    other.load(str(tmp_path / "m"))
+    assert other.name == net.name
+    assert list(other._children) == list(net._children)
+    assert list(other.collect_params()) == list(net.collect_params())
+    np.testing.assert_array_equal(other(x).asnumpy(), expected)
+    graph = list(other._children.values())[1]
+    assert graph._active
+    graph.export(str(tmp_path / "g"))
+    assert set(mx.nd.load(str(tmp_path / "g-0000.params"))) == {
+        ("aux:" if "running" in name else "arg:") + name for name in graph.collect_params()
+    }
+
+
+def test_a_model_says_what_was_a_graph(net, x, tmp_path):
+    net.hybridize()
+    net.save(str(tmp_path / "m"))  # never called since
+    [saved] = json.loads((tmp_path / "m-model.json").read_text()).values()
+    assert saved["hybridized"] is False
+    net(x)
+    net.save(str(tmp_path / "m"))
+    [(key, saved)] = json.loads((tmp_path / "m-model.json").read_text()).items()
+    assert (key, saved["orig_name"]) == ("hybridsequential0", net.name)
+    assert (saved["in_format"], saved["out_format"]) == ([0], 0)
+    assert mx.sym.load_json(saved["symbol"]).list_inputs() == net._trace.symbol.list_inputs()
+    assert [mx.sym.load_json(text).name for text in saved["inputs"]] == ["data"]
+    assert list(saved)[-3:] == ["dense1", "batchnorm2", "dense3"]
+
+
+def test_a_model_of_another_structure(net, tmp_path):
+    net.save(str(tmp_path / "m"))
+    other = nn.HybridSequential()
+    other.add(nn.Dense(3, in_units=4), nn.LayerNorm(in_channels=3), nn.Dense(2))
+    with pytest.raises(KeyError, match="describes no block layernorm2"):
+        other.load(str(tmp_path / "m"))
+
+
+def test_a_model_with_shared_parameters(x, tmp_path):
+    def build():
+        first = nn.Dense(4, in_units=4)
+        net = nn.HybridSequential()
+        net.add(first, nn.Dense(4, in_units=4, params=first.params))
+        return net
+
+    net = build()
+    net.initialize()
+    net.save(str(tmp_path / "m"))
+    other = build()
+    other.load(str(tmp_path / "m"))
+    other.hybridize()
+    np.testing.assert_allclose(other(x).asnumpy(), net(x).asnumpy(), rtol=1e-5, atol=1e-6)
+    assert list(other.collect_params()) == list(net.collect_params())
 
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda n: pickle.loads(pickle.dumps(n))])

@@ -14,7 +14,7 @@ from typing import Any
 
 from .. import initializer
 from ..context import Context
-from . import saving
+from . import model_file, saving
 from .hooks import HookHandle
 from .naming import BlockScope, name_block
 from .parameter import Parameter, ParameterDict
@@ -221,11 +221,24 @@ class Block:
 
     def save(self, prefix: str) -> None:
         """Write ``<prefix>-model.json`` (the structure) and ``<prefix>-model.params``."""
-        saving.save_model(self, prefix)
+        model_file.save_model(self, prefix)
 
     def load(self, prefix: str) -> None:
-        """Read what :meth:`save` wrote into a block of the same structure."""
-        saving.load_model(self, prefix)
+        """Read what :meth:`save` wrote into a block of the same structure.
+
+        Blocks are paired by class and place. This one and all inside take over names of blocks,
+        children and parameters, values, and whether they ran as a graph. Raises KeyError for
+        another structure, MXNetError for files that cannot be read, else as
+        :meth:`load_parameters`.
+        """
+        model_file.load_model(self, prefix)
+
+    def _described_graph(self) -> dict[str, Any]:
+        """What :meth:`save` writes of a graph; a plain block has none."""
+        return {}
+
+    def _forget_graph(self, activate: bool) -> None:
+        """Names inside have changed; a plain block has no graph with them in it."""
 
     # ---- running ------------------------------------------------------------------------------
 

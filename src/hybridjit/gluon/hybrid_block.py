@@ -27,6 +27,7 @@ from .block import Block
 from .bound import BoundCall
 from .hybrid import CachedGraph
 from .inference import finish_deferred, set_shapes, variable_types
+from .model_file import described_graph
 from .parameter import Parameter, ParameterDict
 from .saving import export_graph
 from .structure import Format, flatten, regroup, same_arguments, tensors_in
@@ -306,6 +307,13 @@ class HybridBlock(Block):
     def _exportable(self) -> Trace | None:
         """The graph that export writes: not one that was only traced to infer shapes."""
         return None if self._cached is None else self._cached.trace
+
+    def _described_graph(self) -> dict[str, Any]:
+        return described_graph(self._exportable())
+
+    def _forget_graph(self, activate: bool) -> None:
+        self._active = self._active or activate
+        self._clear_cached_op()
 
     def optimize_for(
         self, x: Any, *args: Any, backend: str | None = None, clear: bool = False, **flags: Any

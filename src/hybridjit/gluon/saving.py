@@ -6,15 +6,13 @@ are full ones (``net0_dense0_weight``, with ``arg:`` or without) are read too.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..context import Context
-from ..errors import ModelFormatError
 from ..io import params as params_file
 from ..io import symbol_json
-from ..io.atomic import system_errors, together, write_atomically
+from ..io.atomic import together
 from ..sym import Symbol
 from .parameter import Parameter, ParameterDict
 from .parameter.collection import brief_names, named_arrays
@@ -115,50 +113,3 @@ def export_graph(
         symbol_json.save(names[0], symbol.outputs, remove_amp_cast)
         params_file.save(names[1], arrays)
     return names
-
-
-def save_model(block: Block, prefix: str) -> None:
-    """``<prefix>-model.json``: names, children and which of them are hybridized; and the values."""
-    text = json.dumps({block.name: _structure(block)})
-    with together():
-        save_parameters(block, f"{prefix}-model.params", False)
-        write_atomically(f"{prefix}-model.json", [text.encode()])
-
-
-def load_model(block: Block, prefix: str) -> None:
-    """Read the values, then hybridize what was hybridized.
-
-    Raises ModelFormatError when the description is not one of a block.
-    """
-    path = f"{prefix}-model.json"
-    with system_errors(path), open(path, encoding="utf-8") as file:
-        text = file.read()
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ModelFormatError(f"{path}: not JSON: {error}") from None
-    if not isinstance(content, dict) or len(content) != 1:
-        raise ModelFormatError(f"{path}: does not describe one block")
-    load_parameters(block, f"{prefix}-model.params", None, False, False, False, "current")
-    _restore(block, next(iter(content.values())))
-
-
-def _structure(block: Block) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "orig_name": block.name,
-        "hybridized": bool(getattr(block, "_active", False)),
-        "children": {child.name: key for key, child in block._children.items()},
-    }
-    found.update({child.name: _structure(child) for child in block._children.values()})
-    return found
-
-
-def _restore(block: Block, saved: Any) -> None:
-    """Take over which blocks were hybridized; what the description lacks stays as it is."""
-    if not isinstance(saved, dict) or not isinstance(saved.get("children"), dict):
-        return
-    if hasattr(block, "_active"):
-        block._active = bool(saved.get("hybridized"))
-    for name, key in saved["children"].items():
-        if key in block._children:
-            _restore(block._children[key], saved.get(name))

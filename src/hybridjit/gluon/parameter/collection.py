@@ -123,6 +123,10 @@ class ParameterDict:
             )
         self._params.update(other.items())
 
+    def rekey(self) -> None:
+        """Find every parameter under the name that it has now."""
+        self._params = {param.name: param for param in self._params.values()}
+
     # ---- acting on all of them ----------------------------------------------------------------
 
     def initialize(

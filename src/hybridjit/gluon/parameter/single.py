@@ -170,6 +170,11 @@ class Parameter:
             )
         return self._var
 
+    def rename(self, name: str) -> None:
+        """Another full name; graphs that were traced before keep the old one."""
+        self.name = name
+        self._var = None
+
     # ---- its arrays ---------------------------------------------------------------------------
 
     def data(self, ctx: Context | None = None) -> NDArray:
