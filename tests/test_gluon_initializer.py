@@ -1,5 +1,7 @@
 """Initialisers: what they fill, how they are found by name, and their text form."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -30,6 +32,8 @@ def filled(initializer, shape=(2, 3), name="a_weight"):
         (lambda: init.MSRAPrelu(), '["msraprelu", {"factor_type": "avg", "slope": 0.25}]'),
         (lambda: init.LSTMBias(), '["lstmbias", {"forget_bias": 1.0}]'),
         (lambda: init.Bilinear(), '["bilinear", {}]'),
+        (lambda: init.Constant(np.array([[1, 2]])), '["constant", {"value": [[1, 2]]}]'),
+        (lambda: init.Normal(np.float32(0.5)), '["normal", {"sigma": 0.5}]'),
     ],
 )
 def test_text_form(make, text):
@@ -38,6 +42,14 @@ def test_text_form(make, text):
     again = init.create(text)
     assert type(again) is type(made)
     assert again.dumps() == text
+
+
+def test_the_text_of_arrays_is_kept_as_the_arguments():
+    made = init.Constant(mx.nd.array([1, 2.5]))
+    assert made.dumps() == json.dumps(["constant", made._kwargs])
+    assert init.create(made.dumps()) == made
+    assert mx.sym.var("x", init=made).attr("__init__") == made.dumps()
+    assert (filled(made, (2,)) == [1, 2.5]).all()
 
 
 def test_names():

@@ -55,7 +55,11 @@ class Initializer:
         return self
 
     def dumps(self) -> str:
-        """The text that :func:`create` reads back: ``["xavier", {...}]``."""
+        """The text that :func:`create` reads back: ``["xavier", {...}]``.
+
+        Arrays and NumPy's numbers among the arguments become lists and numbers, for good.
+        """
+        self._kwargs = {key: _plain(value) for key, value in self._kwargs.items()}
         return json.dumps([type(self).__name__.lower(), self._kwargs])
 
     def __call__(self, desc: str, arr: NDArray) -> None:
@@ -120,6 +124,13 @@ _BY_SUFFIX: tuple[tuple[tuple[str, ...], str], ...] = (
 )
 
 
+def _plain(value: Any) -> Any:
+    """An argument as JSON has it."""
+    if isinstance(value, NDArray):
+        value = value.asnumpy()
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+
+
 def _mean_magnitude(arr: NDArray) -> str:
     return str(float(np.linalg.norm(arr.asnumpy()) / np.sqrt(arr.size)))
 
@@ -163,12 +174,6 @@ class Constant(Initializer):
 
     def _init_weight(self, name: str, arr: NDArray) -> None:
         arr[:] = self.value
-
-    def dumps(self) -> str:
-        value = self.value
-        if isinstance(value, (NDArray, np.ndarray)):
-            value = (value.asnumpy() if isinstance(value, NDArray) else value).tolist()
-        return json.dumps([type(self).__name__.lower(), {"value": value}])
 
 
 # ---- random values ----------------------------------------------------------------------------
