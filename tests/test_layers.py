@@ -29,6 +29,7 @@ LAYERS = [
         "name",
         "attribute",
         "registry",
+        "shapes",
     },
     {"types", "base", "compile_log", "context", "autograd", "util"},
     {"ops"},

@@ -95,7 +95,7 @@ FOUND: dict[str, tuple[Callable[[], object], type[BaseException], str]] = {
         lambda: nd.Reshape(nd.array(np.ones(())), target_shape=(1, 1), keep_highest=True),
         ShapeError, "scalar"),
     "nowhere to scatter": (
-        lambda: nd.scatter_nd(nd.ones((3,)), nd.ones((0, 3)), shape=()), ShapeError, "axes"),
+        lambda: nd.scatter_nd(nd.ones((3,)), nd.empty((0, 3)), shape=()), ShapeError, "axes"),
     "less than nothing": (
         lambda: nd.scatter_nd(nd.ones((1,)), nd.ones((1, 1)), shape=(-1,)),
         ShapeError, "sizes of 0 and more"),
@@ -123,7 +123,7 @@ def test_what_was_found(what: str):
 
 def test_what_was_found_and_is_allowed():
     assert nd.contrib.index_array(ONES, axes=()).shape == (2, 3, 0)
-    empty = nd.sample_multinomial(nd.ones((0, 3)), get_prob=True)
+    empty = nd.sample_multinomial(nd.empty((0, 3)), get_prob=True)
     assert [array.shape for array in empty] == [(0,), (0,)] or empty[0].size == 0
     wide = nd.contrib.AdaptiveAvgPooling2D(IMAGE, output_size=(7, 2))
     assert wide.shape == (2, 4, 7, 2) and (wide.asnumpy() == 1).all()
@@ -147,7 +147,7 @@ def test_integers_take_the_low_bits_of_a_value():
 
 
 def test_nothing_matches_nothing():
-    rows, columns = nd.contrib.bipartite_matching(nd.ones((0, 3)), threshold=1.0)
+    rows, columns = nd.contrib.bipartite_matching(nd.empty((0, 3)), threshold=1.0)
     assert rows.shape == (0,) and columns.asnumpy().tolist() == [-1, -1, -1]
 
 

@@ -136,10 +136,9 @@ def test_examples_are_of_the_asked_kind():
 
 
 def test_numpy_mode_is_refused_when_it_is_switched_on():
-    assert not mx.util.is_np_array() and not mx.util.set_np_shape(False)
-    with mx.util.np_shape(False), mx.util.np_array(False):
-        pass
-    for switch in (mx.util.set_np, mx.util.use_np, mx.util.set_np_shape):
+    with mx.util.np_array(False):
+        assert not mx.util.is_np_array()
+    for switch in (mx.util.set_np, mx.util.use_np, mx.util.use_np_array):
         with pytest.raises(mx.MXNetError, match="NumPy mode"):
             switch(True)
 

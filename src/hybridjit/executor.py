@@ -20,9 +20,10 @@ from .gluon.hybrid import CachedGraph
 from .gluon.parameter import Parameter
 from .ir.node import topological
 from .ir.roles import sort_variables
-from .nd import NDArray, array, zeros
+from .nd import NDArray, array, empty
 from .nd.interpreter import Monitor, interpret_nodes
 from .passes.infer import NodeTypes, infer_node_types
+from .shapes import partial_shape
 from .sym import Symbol
 from .types import TensorType, type_of
 
@@ -45,7 +46,7 @@ class Executor:
         self._arrays = {**args, **aux}
         self._types: NodeTypes = infer_node_types(symbol.outputs, types_of(self._arrays))
         shown = [self._types[output.node][output.index] for output in symbol.outputs]
-        self.outputs = [zeros(t.dims, ctx, t.dtype) for t in shown if t.is_known]
+        self.outputs = [empty(t.dims, ctx, t.dtype) for t in shown if t.is_known]
         learned = set(sort_variables(symbol.outputs, ()).missing)
         self._inputs = [name for name in self._arrays if name not in learned]
         self._graph = CachedGraph(
@@ -196,7 +197,7 @@ def _resized(values: NDArray, shape: tuple[int, ...], name: str, may_grow: bool)
             f"reshape: {name} grows from {values.shape} to {shape}: make the larger executor "
             "first, or pass allow_up_sizing=True"
         )
-    return zeros(shape, values.context, values.dtype)
+    return empty(shape, values.context, values.dtype)
 
 
 def bind(symbol: Symbol, ctx: Context | None, args: Arrays, aux_states: Arrays | None) -> Executor:
@@ -228,7 +229,7 @@ def simple_bind(
     """
     dtypes = {name: np.dtype(dtype) for name, dtype in (type_dict or {}).items()}
     given = {name: shape for name, shape in shapes.items() if isinstance(shape, (tuple, list))}
-    sizes = {name: tuple(size or None for size in shape) for name, shape in given.items()}
+    sizes = {name: partial_shape(shape) for name, shape in given.items()}
     known = {n: TensorType(sizes.get(n), dtypes.get(n)) for n in {**sizes, **dtypes}}
     types = infer_node_types(symbol.outputs, known)
     place = ctx or current_context()
@@ -241,7 +242,7 @@ def simple_bind(
                     f"simple_bind error. Arguments: {dict(shapes)} do not decide the shape of "
                     f"{node.name}"
                 )
-            arrays[node.name] = zeros(t.dims, place, t.dtype)
+            arrays[node.name] = empty(t.dims, place, t.dtype)
     args = {name: arrays[name] for name in symbol.list_arguments()}
     aux = {name: arrays[name] for name in symbol.list_auxiliary_states()}
     return Executor(symbol, place, args, aux)

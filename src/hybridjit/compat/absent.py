@@ -49,8 +49,8 @@ _ITERATORS = "reads MXNet's data files for training: use gluon.data or mx.io.NDA
 
 # Module paths below the package, patterns of names that MXNet 1.9.1 has there, the reason.
 ABSENT: list[tuple[list[str], list[str], str]] = [
-    ([""], ["np", "npx", "numpy", "numpy_extension", "np_*", "numpy_*", "use_np*"], _NUMPY),
-    ([""], ["set_np", "set_np_shape", "reset_np", "np_array", "np_shape"], _NUMPY),
+    ([""], ["np", "npx", "numpy", "numpy_extension", "numpy_*", "use_np", "use_np_array"], _NUMPY),
+    ([""], ["set_np", "reset_np", "np_array"], _NUMPY),
     (["nd", "sym"], ["np", "npx", "numpy", "numpy_extension"], _NUMPY),
     ([""], ["library", "libinfo", "rtc", "th", "torch", "tvmop"], _ENGINE),
     (["", "contrib"], ["onnx"], _ONNX),

@@ -27,7 +27,7 @@ _SYMBOLS = ["Group", "Variable", "load", "load_json", "pow", "var"]
 
 # Module path below the package: the module that defines the names, and the names.
 ELSEWHERE: dict[str, tuple[str, list[str]]] = {
-    "": ("util", ["is_np_array", "is_np_shape"]),
+    "": ("util", ["is_np_array", "is_np_shape", "np_shape", "set_np_shape", "use_np_shape"]),
     "gluon": ("gluon.parameter", ["DeferredInitializationError"]),
     "gluon.block": ("gluon", ["DeferredInitializationError", "HybridBlock", "SymbolBlock"]),
     "gluon.nn.basic_layers": ("gluon.nn", [*_NORMS, "HybridSequential", "Sequential"]),

@@ -12,6 +12,7 @@ from typing import Any
 from ..errors import ShapeError
 from ..ir.node import Output
 from ..passes.infer import infer_node_types
+from ..shapes import is_np_shape
 from ..types import TensorType, is_known_shape
 from .parameter import Parameter
 from .parameter.single import is_known
@@ -68,8 +69,9 @@ def variable_types(
 def partial_type(param: Parameter) -> TensorType:
     """What a parameter says of itself; sizes below 1 are unknown."""
     shape = param.shape
-    sizes = None if shape is None else tuple(size if size > 0 else None for size in shape)
-    return TensorType(sizes, param.array_dtype)
+    if shape is None or not shape and not is_np_shape():
+        return TensorType(None, param.array_dtype)
+    return TensorType(tuple(s if s > 0 else None for s in shape), param.array_dtype)
 
 
 def _known_dims(found: TensorType | None) -> Any:

@@ -15,6 +15,8 @@ from ..context import Context
 from ..errors import MXNetError
 from ..io.atomic import system_errors
 from ..nd import NDArray
+from ..shapes import is_np_shape, partial_shape
+from ..types import is_known_shape
 from .hooks import HookHandle
 
 __all__ = [
@@ -127,11 +129,15 @@ def replace_file(src: str, dst: str) -> None:
 
 
 def shape_is_known(shape: Sequence[int] | None) -> bool:
-    """Whether every size of a shape is known: none of them 0, and there is one at all."""
-    if not shape:
+    """Whether every size of a shape is known: none is 0, and there is one at all.
+
+    With ``np_shape`` none is -1. Raises AssertionError for a size below the unknown one.
+    """
+    if shape is None:
         return False
-    assert all(size >= 0 for size in shape), f"a size cannot be less than 0, got {tuple(shape)}"
-    return 0 not in shape
+    least = -1 if is_np_shape() else 0
+    assert all(s >= least for s in shape), f"a size cannot be less than {least}, got {tuple(shape)}"
+    return is_known_shape(partial_shape(shape))
 
 
 def clip_global_norm(

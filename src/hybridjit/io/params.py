@@ -21,6 +21,7 @@ from typing import BinaryIO, NoReturn
 import numpy as np
 
 from ..errors import DTypeError, ModelFormatError
+from ..shapes import is_np_shape
 from ..types import CODE_OF_DTYPE, DTYPE_CODES, FLOAT32, product
 from .atomic import Path, system_errors, write_atomically
 from .bulk import CAN_READ, WORTH_IT, Bulk
@@ -378,8 +379,8 @@ def _pieces(
 
 
 def _record_pieces(array: np.ndarray) -> Iterator[bytes | memoryview]:
-    """The record of one array: V2; V3 for a scalar, which V2 cannot hold."""
-    magic = _V2 if array.ndim else _V3
+    """The record of one array: V2; V3 with ``np_shape`` and for a scalar, which V2 cannot hold."""
+    magic = _V2 if array.ndim and not is_np_shape() else _V3
     code = CODE_OF_DTYPE[array.dtype.newbyteorder("=")]
     yield struct.pack("<Iii", magic, _DENSE, array.ndim)
     yield struct.pack(f"<{array.ndim}q", *array.shape)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ..ir.node import Node, Output, topological
+from ..shapes import is_np_shape
 from .atomic import Path, system_errors, write_atomically
 from .symbol_reader import RawLine, read_document, read_outline
 from .symbol_upgrade import CURRENT, Changes
@@ -102,9 +103,16 @@ def dumps(outputs: Iterable[Output], remove_amp_cast: bool = True) -> str:
         f'"arg_nodes": {_list_text(variables, 2)}',
         f'"node_row_ptr": {_list_text([str(row) for row in rows], 2)}',
         f'"heads": {_list_text(head_entries, 2)}',
-        f'"attrs": {{"mxnet_version": ["int", {CURRENT}]}}',
+        f'"attrs": {_graph_attrs_text()}',
     )
     return "{\n  " + ", \n  ".join(parts) + "\n}"
+
+
+def _graph_attrs_text() -> str:
+    version = f'"mxnet_version": ["int", {CURRENT}]'
+    if not is_np_shape():
+        return "{" + version + "}"
+    return f'{{\n    "is_np_shape": ["int", 1], \n    {version}\n  }}'
 
 
 def without_amp_casts(outputs: Sequence[Output]) -> Outputs:

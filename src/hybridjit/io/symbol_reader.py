@@ -16,7 +16,16 @@ from typing import Any, NamedTuple, NoReturn
 from ..errors import AttributeValueError, ModelFormatError, MXNetError, UnknownOpError
 from ..ir.node import Node, Output, apply
 from ..ops.registry import OpDef, lookup
-from .symbol_upgrade import CURRENT, UNSTATED, Changes, RawEntry, RawNode, upgrade
+from ..shapes import is_np_shape
+from .symbol_upgrade import (
+    CURRENT,
+    UNSTATED,
+    Changes,
+    RawEntry,
+    RawNode,
+    mark_unknown_sizes,
+    upgrade,
+)
 
 _MAX_NODES = 1 << 15
 _MAX_INPUTS = 1 << 14  # of one node; also the bound on attributes that say how many there are
@@ -52,7 +61,10 @@ def read_document(data: str | bytes, name: str, changes: Changes | None = None) 
             _fail("heads is empty, the graph has no output")
         for record in raw:
             _check_counts(record)  # first: every later step makes a name for each input
-        nodes = _built(upgrade(raw, _version(top), changes))
+        version = _version(top)
+        if is_np_shape() and "is_np_shape" not in top.get("attrs", {}):
+            mark_unknown_sizes(raw)
+        nodes = _built(upgrade(raw, version, changes))
         return tuple(_output(entry, nodes, f"head {k}") for k, entry in enumerate(heads))
     except MXNetError as error:
         raise _about_file(error, name) from None

@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import MXNetError, located
+from ..errors import AttributeValueError, MXNetError, located
+from ..ops.attrs import Attr
 from ..ops.registry import OpDef
 from ..sym.compose import HIDDEN_KEYS, IMPLICIT_INIT
 
@@ -20,6 +21,8 @@ UNSTATED = 800  # a file without a version is older than the key
 _STORED_AUX = 900  # since then auxiliary states and all other inputs stand in the file
 _STORED_INIT = 904
 _SIGNED_ARGMAX_AXIS = 905  # before, axis -1 of argmax and argmin meant "over everything"
+
+_SHAPE = Attr("__shape__", "shape")
 
 
 @dataclass(eq=False)
@@ -68,6 +71,17 @@ def upgrade(nodes: list[RawNode], version: int, changes: Changes) -> list[RawNod
             changes.note("axis -1 means over everything", node.name)
         result.append(node)
     return result
+
+
+def mark_unknown_sizes(nodes: list[RawNode]) -> None:
+    """Sizes of variables that are 0 for unknown become -1, which NumPy's semantics have for it."""
+    for node in nodes:
+        if node.op is None and "__shape__" in node.text:
+            try:
+                sizes = _SHAPE.parse(node.text["__shape__"])
+            except AttributeValueError:
+                continue  # says nothing
+            node.text["__shape__"] = f"[{','.join(str(size or -1) for size in sizes)}]"
 
 
 def _rename_hidden(node: RawNode) -> dict[str, str]:

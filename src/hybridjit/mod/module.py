@@ -187,7 +187,7 @@ class Module(BaseModule):
             if name in self._param_names or name in self._aux_names:
                 self._params[name] = shared.get(name) or self._parameter(name, found)
             else:
-                self._inputs[name] = nd.zeros(found.dims, self._context[0], found.dtype)
+                self._inputs[name] = nd.empty(found.dims, self._context[0], found.dtype)
         inputs = list(self._inputs)
         self._graph = CachedGraph(self._symbol.outputs, inputs, self._params, {}, "module")
         self._graph.monitor = self._monitor
@@ -214,7 +214,7 @@ class Module(BaseModule):
         if name in self._params and self._params[name].shape == found.dims:
             return self._params[name]
         param = Parameter(name, "null", found.dims, found.dtype)
-        param.allocate(nd.zeros(found.dims, dtype=found.dtype), self._context[:1])
+        param.allocate(nd.empty(found.dims, dtype=found.dtype), self._context[:1])
         self._unset.add(name)
         return param
 

@@ -7,7 +7,7 @@ their attribute texts and operand types.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,8 @@ import numpy as np
 from ..errors import DTypeError, MXNetError, ShapeError, located
 from ..ir.node import user_line
 from ..ops.registry import OpDef
-from ..types import UNKNOWN, require_possible, shape_text, type_of
+from ..shapes import is_np_shape
+from ..types import UNKNOWN, PartialShape, is_known_shape, require_possible, shape_text, type_of
 
 _MAX_REMEMBERED = 8192
 _remembered: dict[tuple[Any, ...], Mapping[str, Any]] = {}
@@ -25,7 +26,7 @@ def checked_attrs(
     op: OpDef, texts: Mapping[str, str], arrays: Sequence[np.ndarray]
 ) -> Mapping[str, Any]:
     """The attribute values of a call that is allowed. Raises MXNetError of one that is not."""
-    key = (op.name, *texts.items(), *[(a.shape, a.dtype.num) for a in arrays])
+    key = (op.name, is_np_shape(), *texts.items(), *[(a.shape, a.dtype.num) for a in arrays])
     attrs = _remembered.get(key)
     if attrs is None:
         attrs = _check(op, texts, arrays)
@@ -59,10 +60,22 @@ def _check(op: OpDef, texts: Mapping[str, str], arrays: Sequence[np.ndarray]) ->
             )
         _, outs = op.infer(types, (UNKNOWN,) * len(op.output_names(attrs)), **attrs)
         require_possible(outs)
+        if not arrays:
+            require_sizes(out.shape for out in outs)
     except MXNetError as error:
         names = (*names, *(f"input{i}" for i in range(len(names), len(types))))
         raise located(error, op.name, zip(names, types), user_line()) from None
     return attrs
+
+
+def require_sizes(shapes: Iterable[PartialShape | None]) -> None:
+    """Raises ShapeError for the shape of an array to be made that is not known."""
+    for shape in shapes:
+        if not is_known_shape(shape):
+            raise ShapeError(
+                f"the shape {shape_text(shape)} of a new array is not known: 0 and () say nothing "
+                "outside of `with np_shape():`, and -1 says nothing anywhere"
+            )
 
 
 def _out_error(op: OpDef, kind: type[MXNetError], found: str, given: str) -> MXNetError:

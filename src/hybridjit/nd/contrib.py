@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..ops.registry import lookup
-from .creation import zeros
+from .creation import empty
 from .ndarray import NDArray, invoke
 from .random import uniform
 
@@ -126,7 +126,7 @@ def _stacked(steps: list[Nested], rows: int) -> Nested:
     columns = []
     for arrays in zip(*flat):
         missing = rows - len(arrays)
-        padding = [zeros(arrays[0].shape, arrays[0].ctx, arrays[0].dtype)] * missing
+        padding = [empty(arrays[0].shape, arrays[0].ctx, arrays[0].dtype)] * missing
         column = [*arrays, *padding]
         columns.append(invoke(lookup("stack"), column, {"num_args": len(column)}))
     return _rebuilt(_flattened(steps[0])[1], columns)

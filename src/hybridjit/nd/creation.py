@@ -15,7 +15,9 @@ from ..context import Context, current_context
 from ..errors import MXNetError, ShapeError
 from ..ops.casting import convert
 from ..ops.registry import lookup
+from ..shapes import partial_shape
 from ..types import FLOAT32, shape_text
+from .calls import require_sizes
 from .memory import converted, dtype_of
 from .ndarray import NDArray, invoke
 
@@ -36,8 +38,12 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> N
 def empty(
     shape: Any, ctx: Context | None = None, dtype: Any = None, stype: str | None = None
 ) -> NDArray:
-    """An array of no particular contents (zeros, so that runs repeat)."""
-    return zeros(shape, ctx, dtype, stype)
+    """An array of no particular contents (zeros, so that runs repeat).
+
+    Sizes of 0 are sizes here, whatever they mean elsewhere, and () is the shape of a number.
+    """
+    _require_dense(stype)
+    return _filled(_sizes(shape), 0, ctx, dtype)
 
 
 def zeros(
@@ -48,9 +54,9 @@ def zeros(
     out: NDArray | None = None,
     **kwargs: Any,
 ) -> NDArray:
-    if stype not in (None, "default"):
-        raise MXNetError(f"storage type {stype!r}: hybridjit has dense arrays only")
-    return full(shape, 0, ctx, dtype, out)
+    """Zeros. Raises ShapeError for a shape with 0 in it, or (), outside of ``np_shape``."""
+    _require_dense(stype)
+    return _constant(shape, 0, ctx, dtype, out)
 
 
 def ones(
@@ -60,7 +66,8 @@ def ones(
     out: NDArray | None = None,
     **kwargs: Any,
 ) -> NDArray:
-    return full(shape, 1, ctx, dtype, out)
+    """Ones. Raises ShapeError for a shape with 0 in it, or (), outside of ``np_shape``."""
+    return _constant(shape, 1, ctx, dtype, out)
 
 
 def full(
@@ -70,13 +77,30 @@ def full(
     dtype: Any = None,
     out: NDArray | None = None,
 ) -> NDArray:
-    """``val`` everywhere, written to ``out`` if there is one; integers take its low bits."""
+    """``val`` everywhere, written to ``out`` if there is one; integers take its low bits.
+
+    Raises ShapeError for the shape () outside of ``np_shape``.
+    """
     if out is not None and not isinstance(out, NDArray):
         raise TypeError(f"out is an NDArray, got {type(out).__name__}")
     if out is not None:
         out[:] = val
         return out
-    sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    sizes = _sizes(shape)
+    if not sizes:
+        require_sizes([partial_shape(sizes)])
+    return _filled(sizes, val, ctx, dtype)
+
+
+def _constant(
+    shape: Any, value: float, ctx: Context | None, dtype: Any, out: NDArray | None
+) -> NDArray:
+    if out is None:
+        require_sizes([partial_shape(_sizes(shape))])
+    return full(shape, value, ctx, dtype, out)
+
+
+def _filled(sizes: tuple[int, ...], val: float, ctx: Context | None, dtype: Any) -> NDArray:
     result = np.empty(sizes, _dtype(dtype))
     with np.errstate(over="ignore", invalid="ignore"):
         if result.dtype.kind in "iu" and isinstance(val, (int, float)):
@@ -197,6 +221,15 @@ def histogram(
 
 def waitall() -> None:
     """Nothing to wait for: every call has finished when it returns."""
+
+
+def _sizes(shape: Any) -> tuple[int, ...]:
+    return tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+
+
+def _require_dense(stype: str | None) -> None:
+    if stype not in (None, "default"):
+        raise MXNetError(f"storage type {stype!r}: hybridjit has dense arrays only")
 
 
 def _axes(given: Any, ndim: int, name: str) -> list[int]:

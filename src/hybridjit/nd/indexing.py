@@ -18,6 +18,8 @@ def normal_key(key: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
     Raises IndexError for an index out of range or too many of them, ValueError for a key that is
     not one.
     """
+    if not shape and isinstance(key, slice) and key == slice(None):
+        return ()  # a number's only part
     parts = key if isinstance(key, tuple) else (key,)
     normal = tuple(_normal_part(part) for part in parts)
     consumed = sum(part is not None and part is not Ellipsis for part in normal)

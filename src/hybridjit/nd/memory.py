@@ -16,6 +16,7 @@ import numpy as np
 from ..context import Context, current_context
 from ..errors import DTypeError, ShapeError
 from ..ops.casting import convert
+from ..shapes import is_np_shape
 from ..types import CODE_OF_DTYPE, shape_text
 from .indexing import is_basic, normal_key
 from .lending import Loan, give_back
@@ -110,7 +111,7 @@ class DenseArray:
         return self.shape[0]
 
     def __iter__(self: Self) -> Iterator[Self]:
-        return (self[i] for i in range(len(self)))
+        return (self[i] for i in range(len(self) if self.ndim else 0))
 
     def __bool__(self) -> bool:
         if self.size > 1:
@@ -180,11 +181,16 @@ class DenseArray:
         return self._data.reshape(-1)[0]
 
     def __getitem__(self: Self, key: Any) -> Self:
-        """A view for ints and contiguous slices, else a copy; a lone element has shape (1,)."""
+        """A view for ints and contiguous slices, else a copy; a lone element has shape (1,).
+
+        With ``np_shape`` it has the shape ().
+        """
         normal = self._key(key)
         found = self._data[normal]
-        if found.ndim == 0 and self._data.ndim > 0:
-            found = self._data[normal + (None,)]
+        if not isinstance(found, np.ndarray):  # a NumPy number: the same element as an array
+            found = self._data[normal + (...,)]
+        if found.ndim == 0 and self._data.ndim > 0 and not is_np_shape():
+            found = found.reshape(1)
         if is_basic(normal) and found.flags.c_contiguous:
             return type(self)(found, self._ctx, self._storage)
         return type(self)(np.array(found, order="C"), self._ctx)

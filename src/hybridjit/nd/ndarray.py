@@ -72,10 +72,10 @@ class NDArray(DenseArray):
         reverse = kwargs.pop("reverse", False)
         if kwargs:
             raise TypeError(f"reshape takes shape and reverse, got {', '.join(kwargs)}")
-        if len(wanted) == 1 and isinstance(wanted[0], (tuple, list)):
-            wanted = wanted[0]
         if not wanted:
             raise AssertionError("Shape must be provided.")
+        if len(wanted) == 1 and isinstance(wanted[0], (tuple, list)):
+            wanted = wanted[0]
         return self._reshaped(tuple(operator.index(size) for size in wanted), reverse)
 
     def _reshaped(self, wanted: tuple[int, ...], reverse: bool) -> NDArray:
@@ -84,7 +84,7 @@ class NDArray(DenseArray):
             sizes = wanted if codes in ([], [-1]) else self._decoded(wanted, reverse)
             return NDArray(self._data.reshape(sizes), self._ctx, self._storage)
         except (ValueError, ShapeError):
-            is_smaller = min(wanted) > 0 and product(wanted) < self.size
+            is_smaller = min(wanted, default=1) > 0 and product(wanted) < self.size
             kind = ValueError if -1 in wanted or is_smaller else ShapeError
             raise kind(f"Cannot reshape array of size {self.size} into shape {wanted}") from None
 

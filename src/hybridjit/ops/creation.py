@@ -1,9 +1,8 @@
 """Operators that make arrays: zeros, full, arange, eye, and those shaped like another array.
 
-In: attributes, or an array whose shape counts. Out: a new array. A 0 in the ``shape`` attribute is
-an unknown size that the consumers decide, and so is the length of ``_arange`` with
-``infer_range``; :func:`resolved` writes what they decided into the attributes. Run as they are,
-such operators give zero-size arrays.
+In: attributes, or an array whose shape counts. Out: a new array. An unknown size in the ``shape``
+attribute is one that the consumers decide, and so is the length of ``_arange`` with
+``infer_range``; :func:`resolved` writes what they decided into the attributes.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
+from ..shapes import partial_shape
 from ..types import FLOAT32, PartialShape, TensorType, shape_text
 from .casting import convert, scalar_of, working_dtype
 from .registry import Kind, OpDef, register
@@ -24,17 +24,15 @@ Shape = tuple[int, ...]
 
 
 def wanted_shape(shape: Shape | None) -> PartialShape | None:
-    """The ``shape`` attribute as a partial shape: 0 and -1 are unknown, () or None says nothing."""
-    if not shape:
-        return None
-    if min(shape) < -1:
+    """The ``shape`` attribute as a partial shape, by the thread's shape semantics; None is None."""
+    if shape and min(shape) < -1:
         raise ShapeError(f"a shape has no negative sizes, got {shape_text(shape)}")
-    return tuple(size if size > 0 else None for size in shape)
+    return partial_shape(shape)
 
 
 def given_shape(shape: Shape | None) -> Shape:
     """The ``shape`` attribute of an operator that runs now. Raises ShapeError without one."""
-    if not shape or min(shape) < 0:
+    if shape is None or min(shape, default=0) < 0:
         raise ShapeError("the shape is not known: nothing gives it")
     return shape
 
@@ -69,7 +67,7 @@ def _filled(name: str, doc: str, attrs: str = "", value: float = 0.0) -> None:
     register(
         name,
         "",
-        f"shape:shape?=() dtype:dtype=float32 {attrs}",
+        f"shape:shape?=None dtype:dtype=float32 {attrs}",
         kind=Kind.HOST,
         infer=creation_types,
         ref=ref,

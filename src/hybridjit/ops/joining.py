@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
+from ..shapes import is_np_shape
 from ..types import UNKNOWN, PartialShape, TensorType, merge, merge_shapes, product, shape_text
 from .movement import in_range, moving
 from .registry import Kind, register
@@ -109,8 +110,9 @@ register(
 
 
 def _tiled(data: Shape, reps: Shape) -> Shape:
-    if any(r < 1 for r in reps):
-        raise AttributeValueError(f"tile's reps are positive, got {shape_text(reps)}")
+    least = 0 if is_np_shape() else 1
+    if any(r < least for r in reps):
+        raise AttributeValueError(f"tile's reps are at least {least}, got {shape_text(reps)}")
     rank = max(len(data), len(reps))
     sizes = (1,) * (rank - len(data)) + data
     counts = (1,) * (rank - len(reps)) + reps

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import AttributeValueError, MXNetError, ShapeError
+from ..shapes import is_np_shape
 from ..types import INT64, UNKNOWN, TensorType, merge, shape_text
 from .casting import convert, fresh, scalar_of
 from .indexing import places_of
@@ -231,7 +232,7 @@ register(
 
 
 def _index_axes(data: Shape, axes: Shape | None) -> tuple[int, ...]:
-    if not data:
+    if not data and not is_np_shape():
         raise ShapeError("index_array takes an array with axes, got a scalar")
     return tuple(
         normalized_axis(a, len(data)) for a in (range(len(data)) if axes is None else axes)

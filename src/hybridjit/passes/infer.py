@@ -14,6 +14,7 @@ import numpy as np
 from ..errors import AttributeValueError, MXNetError, ShapeError, located
 from ..ir.node import Node, Output, topological
 from ..ops.attrs import Attr
+from ..shapes import partial_shape
 from ..types import DTYPE_CODES, FLOAT32, UNKNOWN, TensorType, merge, require_possible
 
 _SHAPE_HINT = Attr("__shape__", "shape")
@@ -108,12 +109,14 @@ def hinted_dtype(node: Node) -> np.dtype | None:
 
 
 def _hinted_shape(node: Node) -> tuple[int | None, ...] | None:
-    """``__shape__``: 0 and -1 are unknown sizes. Malformed hints say nothing."""
+    """``__shape__``: what is negative or unknown is unknown. Malformed hints say nothing."""
+    if "__shape__" not in node.text:
+        return None
     try:
-        sizes = _SHAPE_HINT.parse(node.text.get("__shape__", "()"))
+        sizes = _SHAPE_HINT.parse(node.text["__shape__"])
     except AttributeValueError:
         return None
-    return tuple(s if s > 0 else None for s in sizes) or None
+    return partial_shape([max(size, -1) for size in sizes])
 
 
 def _default_dtypes(order: list[Node], types: NodeTypes) -> bool:

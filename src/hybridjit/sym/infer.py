@@ -1,7 +1,8 @@
 """What ``infer_shape`` and ``infer_type`` of a Symbol answer.
 
 In: a Symbol's outputs, and shapes or element types by argument name. Out: MXNet's three lists
-(arguments, outputs, auxiliary states), in which 0 and () stand for what is unknown.
+(arguments, outputs, auxiliary states), in which what is unknown is what the thread's shape
+semantics have for it: 0 and (), or -1 and None.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import numpy as np
 from ..errors import MXNetError
 from ..ir.node import Node, Output, topological
 from ..passes.infer import NodeTypes, apply_rule, infer_node_types, variable_type
-from ..types import DTYPE_NAMES, FLOAT32, INT64, UNKNOWN, PartialShape, TensorType
+from ..shapes import partial_shape, shown_shape
+from ..types import DTYPE_NAMES, FLOAT32, INT64, UNKNOWN, PartialShape, TensorType, is_known_shape
 from .outputs import Outputs, auxiliary_nodes
 
 _RANKS = (4, 3, 2, 1)  # stand in for unknown shapes
@@ -28,7 +30,7 @@ def infer_shapes(symbol: Outputs, shapes: Mapping[str, Any]) -> Lists:
     for name, shape in shapes.items():
         if not isinstance(shape, (tuple, list)):
             raise TypeError(f"Arguments need to be shapes (tuple), but '{name}' is {type(shape)}.")
-    known = {n: TensorType(tuple(s or None for s in sizes), None) for n, sizes in shapes.items()}
+    known = {name: TensorType(partial_shape(sizes), None) for name, sizes in shapes.items()}
     for name in _lengths(symbol):  # the only inputs that may not be presumed to be float32
         known[name] = known.get(name, UNKNOWN).with_dtype(INT64)
     types = infer_node_types(symbol.outputs, known)
@@ -80,7 +82,14 @@ def _settle(nodes: list[Node], types: NodeTypes) -> None:
 
 def is_complete(lists: Lists) -> bool:
     """Whether nothing in the three lists is unknown."""
-    return all(item is not None and item != () and 0 not in _sizes(item) for item in sum(lists, []))
+    return all(is_known_fact(item) for item in sum(lists, []))
+
+
+def is_known_fact(item: Any) -> bool:
+    """Whether a shape or an element type of the lists is known."""
+    if not isinstance(item, tuple):
+        return item is not None
+    return is_known_shape(partial_shape(item))
 
 
 def by_argument_name(symbol: Outputs, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -101,7 +110,7 @@ def by_argument_name(symbol: Outputs, args: tuple[Any, ...], kwargs: Mapping[str
     for name in kwargs:
         if name not in names:
             raise MXNetError(f"keyword argument name {name} not found. Candidates: {names}")
-    return {name: fact for name, fact in kwargs.items() if fact is not None}
+    return dict(kwargs)
 
 
 def _tried(node: Node, types: NodeTypes) -> tuple[TensorType, ...]:
@@ -127,7 +136,8 @@ def _asked(node: Node, ins: list[TensorType], size: int) -> tuple[TensorType, ..
     """Output types if every unknown size were ``size``; None if the rule does not allow that."""
     assert node.op is not None
     whole = tuple(
-        TensorType(tuple(d or size for d in t.shape or ()), t.dtype or FLOAT32) for t in ins
+        TensorType(tuple(size if d is None else d for d in t.shape or ()), t.dtype or FLOAT32)
+        for t in ins
     )
     try:
         return node.op.infer(whole, (UNKNOWN,) * len(node.output_names), **node.attrs)[1]
@@ -148,7 +158,9 @@ def _agreed(
         column[0] if len(set(column)) == 1 and (believed is None or column[0] in believed) else None
         for column in columns
     )
-    return same if known is None else tuple(k or s for k, s in zip(known, same))
+    if known is None:
+        return same
+    return tuple(s if k is None else k for k, s in zip(known, same))
 
 
 def _listed(symbol: Outputs, types: NodeTypes, pick: Any) -> Lists:
@@ -159,16 +171,12 @@ def _listed(symbol: Outputs, types: NodeTypes, pick: Any) -> Lists:
     return arguments, [pick(types[o.node][o.index]) for o in symbol.outputs], states
 
 
-def _shape(t: TensorType) -> tuple[int, ...]:
-    return () if t.shape is None else tuple(size or 0 for size in t.shape)
+def _shape(t: TensorType) -> tuple[int, ...] | None:
+    return shown_shape(t.shape)
 
 
 def _dtype(t: TensorType) -> type[np.generic] | None:
     return None if t.dtype is None else t.dtype.type
-
-
-def _sizes(item: Any) -> tuple[int, ...]:
-    return item if isinstance(item, tuple) else ()
 
 
 def _element_type(name: str, dtype: Any) -> np.dtype:
@@ -218,7 +226,7 @@ def _outputs_asked(node: Node, types: NodeTypes) -> list[np.dtype | None]:
     ins = [types[edge.node][edge.index] for edge in node.inputs]
     if node.inputs and all(t.dtype is not None for t in ins):
         for rank in _RANKS:
-            shaped = [t if t.shape else t.with_shape((None,) * rank) for t in ins]
+            shaped = [t if t.shape is not None else t.with_shape((None,) * rank) for t in ins]
             for size in _TRIED:
                 answer = _asked(node, shaped, size)
                 if answer is not None:

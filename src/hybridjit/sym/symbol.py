@@ -18,7 +18,7 @@ from ..ir.node import Output
 from ..ops.namespace import FLUENT, Method, is_variadic, namespace
 from ..ops.registry import OpDef
 from .compose import compose
-from .infer import by_argument_name, infer_shapes, infer_types, is_complete
+from .infer import by_argument_name, infer_shapes, infer_types, is_complete, is_known_fact
 from .outputs import Outputs, substituted
 from .upper import UPPER
 
@@ -62,13 +62,16 @@ class Symbol(Outputs):
         warnings.warn(
             "Cannot decide shape for the following arguments (0s in shape means unknown "
             "dimensions). Consider providing them as input:\n\t"
-            + "\n\t".join(f"{name}: {shape}" for name, shape in rows if not shape or 0 in shape),
+            + "\n\t".join(f"{name}: {shape}" for name, shape in rows if not is_known_fact(shape)),
             stacklevel=2,
         )
         return None, None, None
 
     def infer_shape_partial(self, *args: Any, **kwargs: Any) -> Any:
-        """As ``infer_shape``, with ``()`` for an unknown shape and 0 for an unknown size."""
+        """As ``infer_shape``, with ``()`` for an unknown shape and 0 for an unknown size.
+
+        With ``np_shape`` these are None and -1.
+        """
         return infer_shapes(self, by_argument_name(self, args, kwargs))
 
     def infer_type(self, *args: Any, **kwargs: Any) -> Any:
@@ -77,7 +80,8 @@ class Symbol(Outputs):
         return found if is_complete(found) else (None, None, None)
 
     def infer_type_partial(self, *args: Any, **kwargs: Any) -> Any:
-        return infer_types(self, by_argument_name(self, args, kwargs))
+        given = by_argument_name(self, args, kwargs)
+        return infer_types(self, {n: dtype for n, dtype in given.items() if dtype is not None})
 
     def eval(self, ctx: Any = None, **kwargs: Any) -> Any:
         """The outputs, computed from arrays by argument name, as a list."""

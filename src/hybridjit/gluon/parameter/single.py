@@ -20,6 +20,7 @@ from ...forks import Rank, held_at_fork
 from ...initializer import InitDesc, Initializer
 from ...nd import NDArray
 from ...nd.storage import WRITES
+from ...shapes import is_np_shape
 from ...sym import Symbol
 
 _GRAD_REQS = ("write", "add", "null")
@@ -59,7 +60,8 @@ class Fresh(NamedTuple):
 class Parameter:
     """One named array of a block (or one per context), possibly waiting for its shape.
 
-    A 0 in ``shape`` is a size that is not known yet; ``shape`` None says nothing at all.
+    A 0 or -1 in ``shape`` is a size that is not known yet, which reads as 0, or with ``np_shape``
+    as -1; ``shape`` None says nothing at all, and so does () without ``np_shape``.
     """
 
     # What training would fill, for parameters that derive from this one and copy it.
@@ -107,6 +109,8 @@ class Parameter:
     @property
     def shape(self) -> Any:
         """The shape, 0 or None where it is unknown; settable while it says nothing else."""
+        if is_np_shape() and self._shape is not None:
+            return tuple(size or -1 for size in self._shape)
         return self._shape
 
     @shape.setter
@@ -428,8 +432,10 @@ def _is_size(size: Any) -> bool:
 
 
 def is_known(shape: Sequence[int] | None) -> bool:
-    """True when every size of the shape is known."""
-    return shape is not None and all(size > 0 for size in shape)
+    """True when every size of the shape is known: a parameter has no axis without elements."""
+    if not shape:
+        return shape is not None and is_np_shape()
+    return all(size > 0 for size in shape)
 
 
 def fits(partial: Sequence[int], shape: Sequence[int]) -> bool:

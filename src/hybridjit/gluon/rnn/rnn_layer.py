@@ -149,7 +149,7 @@ class _RNNLayer(HybridBlock):
         if isinstance(inputs, NDArray) and inputs.ndim == 3:
             for side in ("l", "r")[: self._dir]:
                 param = self._reg_params[f"{side}0_i2h_weight"]
-                if param.shape[1] == 0:
+                if param.shape[1] < 1:
                     param.shape = (param.shape[0], inputs.shape[2])
 
     def hybrid_forward(  # type: ignore[override]

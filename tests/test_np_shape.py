@@ -1,0 +1,299 @@
+"""NumPy's shape semantics: scopes and decorators, and what 0, -1 and () mean with and without."""
+
+import json
+import threading
+
+import numpy as np
+import pytest
+
+import hybridjit as mx
+from hybridjit import gluon, nd, sym
+from hybridjit.errors import MXNetError, ShapeError
+from hybridjit.gluon import nn
+
+
+@pytest.fixture(autouse=True)
+def classic():
+    yield
+    mx.set_np_shape(False)
+
+
+def elsewhere(function):
+    """What ``function`` gives in a thread of its own."""
+    found = []
+    thread = threading.Thread(target=lambda: found.append(function()))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+# ---- switching ----------------------------------------------------------------------------------
+
+
+def test_scopes_nest_and_end():
+    assert mx.util.np_shape is mx.np_shape
+    with mx.np_shape():
+        assert mx.is_np_shape() and mx.util.is_np_shape()
+        with pytest.raises(KeyError), mx.np_shape(False):
+            assert not mx.is_np_shape()
+            raise KeyError
+        with mx.np_shape(None):
+            assert mx.is_np_shape()
+    assert not mx.is_np_shape()
+
+
+def test_the_switch_gives_what_was_before():
+    assert [mx.set_np_shape(on) for on in (True, True, False, False)] == [False, True, True, False]
+    with pytest.raises(TypeError):
+        mx.set_np_shape("x")
+    mx.util.set_np(shape=True, array=False)
+    assert mx.is_np_shape()
+    mx.util.reset_np()
+    assert not mx.is_np_shape()
+    with pytest.raises(MXNetError, match="NumPy mode"):
+        mx.util.set_np()
+
+
+def test_a_thread_switches_for_itself():
+    with mx.np_shape():
+        assert not elsewhere(mx.is_np_shape)
+        assert elsewhere(lambda: mx.set_np_shape(True)) is False
+
+
+def test_two_switches_everywhere():
+    mx.set_np_shape(2)
+    assert elsewhere(mx.is_np_shape)
+    assert elsewhere(lambda: mx.set_np_shape(0)) is True
+    assert mx.is_np_shape() and not elsewhere(mx.is_np_shape)
+
+
+def test_decorated_functions_and_classes():
+    @mx.use_np_shape
+    def function(x):
+        """What it is for."""
+        return x, mx.is_np_shape()
+
+    assert function(3) == (3, True)
+    assert (function.__name__, function.__doc__) == ("function", "What it is for.")
+
+    class Base:
+        def inherited(self):
+            return mx.is_np_shape()
+
+    @mx.use_np_shape
+    class Decorated(Base):
+        def __init__(self):
+            self.at_first = mx.is_np_shape()
+
+        @property
+        def prop(self):
+            return mx.is_np_shape()
+
+        @prop.setter
+        def prop(self, value):
+            self.at_write = mx.is_np_shape()
+
+        @staticmethod
+        def static():
+            return mx.is_np_shape()
+
+        @classmethod
+        def of_class(cls):
+            return mx.is_np_shape()
+
+    it = Decorated()
+    it.prop = 3
+    assert it.at_first and it.prop and it.at_write and it.inherited()
+    assert it.static() and Decorated.static() and it.of_class()
+    assert not mx.is_np_shape() and not Base().inherited()
+    with pytest.raises(TypeError, match="can only decorate"):
+        mx.use_np_shape(3)
+
+
+# ---- arrays -------------------------------------------------------------------------------------
+
+MADE = {
+    "zeros": lambda shape: nd.zeros(shape),
+    "ones": lambda shape: nd.ones(shape),
+    "uniform": lambda shape: nd.random.uniform(shape=shape),
+    "randint": lambda shape: nd.random.randint(0, 3, shape=shape),
+    "_full": lambda shape: nd._internal._full(shape=shape, value=2),
+}
+
+
+@pytest.mark.parametrize("make", MADE.values(), ids=MADE)
+def test_arrays_without_elements_and_numbers(make):
+    for shape in ((0, 2), (), (2, 0)):
+        for _ in range(2):  # a call is remembered
+            with pytest.raises(ShapeError, match="not known"):
+                make(shape)
+            with mx.np_shape():
+                assert make(shape).shape == shape
+    for active in (False, True):
+        with mx.np_shape(active), pytest.raises(ShapeError):
+            make((2, -1))
+
+
+def test_arrays_that_are_made_either_way():
+    for active in (False, True):
+        with mx.np_shape(active):
+            assert nd.empty((0, 2)).shape == (0, 2) and nd.empty(()).shape == ()
+            assert nd.full((0, 2), 3).shape == (0, 2)
+            assert nd.array(np.zeros((2, 0))).shape == (2, 0) and nd.array(3).shape == ()
+            assert nd.array([5]).reshape(()).shape == ()
+    with pytest.raises(ShapeError):
+        nd.full((), 3)
+
+
+def test_a_lone_element():
+    x = nd.array([[1, 2], [3, 4]])
+    assert x[0, 0].shape == (1,) and [row[0].shape for row in x] == [(1,), (1,)]
+    with mx.np_shape():
+        element = x[1, 0]
+        assert element.shape == () and element.asscalar() == 3
+        element[:] = 7  # of the same memory
+        assert x.asnumpy().tolist() == [[1, 2], [7, 4]]
+        assert nd.sum(x).shape == (1,)  # the operators give what they always do
+        assert nd.tile(x, reps=(0, 1)).shape == (0, 2)
+        assert nd.contrib.index_array(element).shape == (0,)
+    assert not any(True for _ in nd.array(3))
+
+
+def test_zero_is_an_unknown_size_again_after_the_scope():
+    with mx.np_shape():
+        nd.tile(nd.ones((2, 2)), reps=(0,))
+    with pytest.raises(MXNetError, match="at least 1"):
+        nd.tile(nd.ones((2, 2)), reps=(0,))
+
+
+# ---- symbols ------------------------------------------------------------------------------------
+
+
+def test_unknown_shapes_of_symbols():
+    x, y = sym.var("x"), sym.var("y", shape=(0, 2))
+    assert sym.sin(x).infer_shape_partial() == ([()], [()], [])
+    assert sym.sin(x).infer_shape_partial(x=(0, 2)) == ([(0, 2)], [(0, 2)], [])
+    assert sym.sin(x).infer_shape_partial(x=(-1, 2)) == ([(0, 2)], [(0, 2)], [])
+    assert (x + y).infer_shape(x=(3, 2)) == ([(3, 2), (3, 2)], [(3, 2)], [])
+    with mx.np_shape():
+        assert sym.sin(x).infer_shape_partial() == ([None], [None], [])
+        assert sym.sin(x).infer_shape_partial(x=(-1, 2)) == ([(-1, 2)], [(-1, 2)], [])
+        assert sym.sin(y).infer_shape() == ([(0, 2)], [(0, 2)], [])
+        assert sym.sin(x).infer_shape(x=()) == ([()], [()], [])
+        assert sym.zeros(()).infer_shape() == ([], [()], [])
+        with pytest.raises(ShapeError):
+            (x + y).infer_shape(x=(3, 2))
+    for active in (False, True):
+        with mx.np_shape(active), pytest.warns(UserWarning, match="Cannot decide shape"):
+            assert sym.sin(x).infer_shape(x=(-1, 2)) == (None, None, None)
+    with pytest.raises(TypeError, match="need to be shapes"):
+        sym.sin(x).infer_shape(x=None)
+
+
+@pytest.mark.parametrize(
+    ("make", "given", "result"),
+    [
+        (lambda x, y: sym.dot(x, y), {"x": (-1, 3, 4), "y": (4, 5)}, (-1, 3, 5)),
+        (lambda x, y: sym.batch_dot(x, y), {"x": (-1, 3, 4), "y": (-1, -1, 5)}, None),
+        (lambda x, y: sym.pick(x, y, axis=1), {"x": (-1, 3, 3), "y": (-1, 3)}, (-1, 3)),
+        (lambda x, y: sym.concat(x, y, dim=0), {"x": (0, 3), "y": (2, 3)}, (2, 3)),
+    ],
+)
+def test_sizes_of_operators(make, given, result):
+    with mx.np_shape():
+        found = make(sym.var("x"), sym.var("y")).infer_shape_partial(**given)
+    assert found[1] == [result]
+
+
+def test_executors():
+    sine = sym.sin(sym.var("x"))
+    with pytest.raises(RuntimeError):
+        sine.simple_bind(mx.cpu(), x=(0, 2))
+    with mx.np_shape():
+        for shape in ((0, 2), ()):
+            assert sine.simple_bind(mx.cpu(), x=shape).forward()[0].shape == shape
+
+
+# ---- files --------------------------------------------------------------------------------------
+
+
+def test_graph_files_say_the_semantics():
+    weight = sym.var("w", shape=(3, 0))
+    text = sym.FullyConnected(sym.var("x"), weight, num_hidden=3).tojson()
+    assert "is_np_shape" not in json.loads(text)["attrs"]
+    with mx.np_shape():
+        assert json.loads(sym.load_json(text).tojson())["attrs"]["is_np_shape"] == ["int", 1]
+        read = sym.load_json(text)  # where 0 meant unknown
+        assert read.attr_dict()["w"]["__shape__"] == "[3,-1]"
+        assert read.infer_shape(x=(2, 5))[0][1] == (3, 5)
+        kept = sym.load_json(sym.sin(sym.var("x", shape=(0, 2))).tojson())
+        assert kept.infer_shape()[1] == [(0, 2)]
+
+
+def test_array_files_load_in_either(tmp_path):
+    file = str(tmp_path / "a.nd")
+    for written in (False, True):
+        for read in (False, True):
+            with mx.np_shape(written):
+                nd.save(file, [nd.array(np.ones(shape)) for shape in ((2,), (0, 2), ())])
+                magic = (tmp_path / "a.nd").read_bytes()[24:28]
+            with mx.np_shape(read):
+                assert [a.shape for a in nd.load(file)] == [(2,), (0, 2), ()]
+            assert magic == (b"\xca" if written else b"\xc9") + b"\xfa\x93\xf9"
+
+
+# ---- blocks -------------------------------------------------------------------------------------
+
+
+def test_parameters():
+    with mx.np_shape():
+        assert gluon.Parameter("p", shape=(0, 2)).shape == (-1, 2)
+        assert gluon.Parameter("p", shape=(0, 2)).var().attr("__shape__") == "(-1, 2)"
+        number = gluon.Parameter("p", shape=())
+        number.initialize(init="ones")
+        assert number.data().asscalar() == 1
+        known = [gluon.utils.shape_is_known(s) for s in (None, (), (0, 2), (-1, 2), (2,))]
+        assert known == [False, True, True, False, True]
+    assert gluon.Parameter("p", shape=(0, 2)).shape == (0, 2)
+    with pytest.raises(ValueError, match="invalid shape"):
+        gluon.Parameter("p", shape=()).initialize(init="ones")
+    assert [gluon.utils.shape_is_known(s) for s in (None, (), (0, 2), (2,))] == [False] * 3 + [True]
+
+
+LAYERS = {
+    "dense": (lambda: nn.Dense(3), (2, 4)),
+    "conv": (lambda: nn.Conv2D(3, 1), (1, 4, 2, 2)),
+    "batchnorm": (lambda: nn.BatchNorm(), (1, 4, 2)),
+    "lstm": (lambda: gluon.rnn.LSTM(3), (2, 1, 4)),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("hybridized", [False, True])
+def test_layers_finish_their_shapes(name, hybridized):
+    make, shape = LAYERS[name]
+    with mx.np_shape():
+        layer = make()
+        layer.initialize()
+        layer.hybridize(hybridized)
+        x = nd.array(np.ones(shape))
+        assert layer(x).shape[0] == shape[0]
+        assert all(-1 not in param.shape for param in layer.collect_params().values())
+        empty = nd.array(np.ones((*shape[:-1], 0) if name == "batchnorm" else (0, *shape[1:])))
+        if name != "lstm":
+            assert layer(empty).size == 0
+
+
+def test_traced_blocks():
+    class Joined(gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            return F.concat(x, F.zeros((0, 2)), dim=0) * F.ones((1, 2)), F.ones(()) * 3
+
+    with mx.np_shape():
+        net = Joined()
+        x = nd.array([[1, 2]])
+        eager = net(x)
+        net.hybridize()
+        for found, wanted in zip(net(x), eager):
+            assert found.shape == wanted.shape
+            np.testing.assert_array_equal(found.asnumpy(), wanted.asnumpy())
