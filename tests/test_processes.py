@@ -177,6 +177,7 @@ def test_ten_calls_a_second_take_less_than_a_hundredth_of_a_core():
 
 def test_one_thread_means_none_but_the_callers(monkeypatch):
     """Neither calling nor packing nor compiling starts another."""
+    monkeypatch.setattr(THREADS, "_pools", {})
     started: list[str] = []
     start = threading.Thread.start
 
@@ -189,6 +190,7 @@ def test_one_thread_means_none_but_the_callers(monkeypatch):
         net = make_net(8000)
         net(nd.array(ROWS))
     assert started == []
+    assert [pool.workers for pool in THREADS._pools.values()] == [0]
     assert THREADS.count >= 1
 
 

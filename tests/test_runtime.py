@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import multiprocessing
 import os
@@ -21,7 +22,7 @@ from hybridjit.config import override
 from hybridjit.errors import InternalError, MXNetError
 from hybridjit.gluon import hybrid, nn
 from hybridjit.runtime.cache import MAX_SIGNATURES
-from hybridjit.runtime.threads import NativeCalls, Pool, threads
+from hybridjit.runtime.threads import Pool, threads
 from recorded import NETWORKS, arrays_of, as_list, block_of
 
 rng = np.random.default_rng(7)
@@ -587,19 +588,47 @@ def test_an_error_in_a_host_step_leaves_the_net_usable(monkeypatch):
     np.testing.assert_array_equal(run(net, rows(3)), wanted)
 
 
+_KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+
+
+def pool_and_driver() -> Pool:
+    """A pool of its own, with the driver that is loaded."""
+    net = gluon.nn.Dense(3)
+    net.initialize()
+    net.hybridize()
+    net(nd.ones((2, 2)))
+    return Pool(next(iter(cache_of(net)._entries.values())).executable.code.driver)
+
+
 def test_callers_at_the_same_time_share_the_threads():
-    """What runs while another call runs takes no thread from it; later calls have all again."""
-    used: list[tuple[int, int]] = []
+    """What runs while another call runs takes no thread from it, and has its part of those that
+    are free; later calls have all again.
+    """
+    pool = pool_and_driver()
+    used: list[tuple[str, int, int]] = []
+    second_runs, end_second = threading.Event(), threading.Event()
 
-    def run(steps: int, barrier: int, first: int, last: int, tid: int, threads: int) -> None:
-        used.append((steps, threads))
-        if steps < 3:
-            other = threading.Thread(target=pool.run, args=(steps + 1, 0, 0, 0, 4))
-            other.start()
-            other.join()
+    @_KERNEL
+    def kernel(number: int | None, tid: int, threads: int) -> None:
+        name = chr(number or 0)
+        used.append((name, tid, threads))
+        if name == "a" and tid == 0:
+            second.start()
+            assert second_runs.wait(60)
+        if name == "b":
+            second_runs.set()
+            assert end_second.wait(60)
 
-    native = NativeCalls(run, lambda *job: None, lambda state, seen, number: seen)
-    pool = Pool(native)
-    pool.run(1, 0, 0, 0, 1)
-    pool.run(4, 0, 0, 0, 4)
-    assert used == [(1, 1), (2, 2), (3, 1), (4, 4)]
+    def call(name: str) -> None:
+        steps = (ctypes.c_int64 * 2)(ctypes.cast(kernel, ctypes.c_void_p).value, ord(name))
+        pool.run(ctypes.addressof(steps), 0, 1, 4)
+
+    second = threading.Thread(target=call, args=("b",))
+    call("a")
+    call("c")
+    end_second.set()
+    second.join()
+    call("d")
+    parts = {"a": 4, "b": 1, "c": 2, "d": 4}
+    assert sorted(used) == [(name, tid, n) for name, n in parts.items() for tid in range(n)]
+    assert pool.workers == 3

@@ -16,7 +16,6 @@ import numpy as np
 from . import sym
 from .codegen.module import kernel_name
 from .codegen.peak import measure_flops
-from .codegen.stopwatch import Stopwatch
 from .compiler import compile_graph
 from .gluon import HybridBlock
 from .io.atomic import write_atomically
@@ -76,8 +75,7 @@ def measure(
         executable, inputs = executable.one, take_sample(inputs, 0)
     outputs = [np.empty(shape, dtype) for shape, dtype in executable.output_types]
     target = executable.code.target
-    stopwatch = Stopwatch(executable.code.driver, target)
-    found = Profiler(executable, inputs, outputs, stopwatch).profile(seconds)
+    found = Profiler(executable, inputs, outputs).profile(seconds)
     return Report(found, target, measure_flops(target))
 
 

@@ -17,10 +17,11 @@ from ..records import dataclass
 from ..target import Target
 from .call import Call, Packed, Setting
 from .choose import choose
+from .driver import emit_driver, load_driver
 from .emit_packing import PACKERS, emit_packers
 from .fetch import Wanted, fetch_objects
-from .jit import LOCK, Library, assembly, find_target, load_driver, optimised_text
-from .module import emit_driver, emit_kernel, kernel_name
+from .jit import LOCK, Library, assembly, find_target, optimised_text
+from .module import emit_kernel, kernel_name
 from .native_packing import NativePacking
 from .packing import Packing, pack
 from .spec import KernelSpec

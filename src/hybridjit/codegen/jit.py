@@ -13,7 +13,6 @@ Facts about llvmlite that this file works around:
 from __future__ import annotations
 
 import atexit
-import ctypes
 import sys
 import threading
 from collections.abc import Iterable
@@ -25,7 +24,6 @@ import llvmlite.binding as llvm
 from llvmlite.binding.newpassmanagers import NewPassManager
 
 from ..errors import InternalError
-from ..records import dataclass
 from ..target import Target
 
 LOCK = threading.RLock()
@@ -206,32 +204,3 @@ class Library:
             engine.detach()
         else:
             self.close()
-
-
-_RUN = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 4)
-_CALL = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-_PUBLISH = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3)
-_SERVE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-
-
-@dataclass(frozen=True)
-class Driver:
-    """The driver's functions as callables; they release the GIL while they run."""
-
-    call: Any
-    run: Any
-    publish: Any
-    serve: Any
-    library: Library
-
-
-def load_driver(code: bytes, target: Target) -> Driver:
-    """Load the object of ``module.emit_driver``."""
-    library = Library([code], target)
-    return Driver(
-        _CALL(library.address("call")),
-        _RUN(library.address("run")),
-        _PUBLISH(library.address("publish")),
-        _SERVE(library.address("serve")),
-        library,
-    )

@@ -1,13 +1,13 @@
 """Executable: a plan with machine code, bound to parameters, ready to be called.
 
 An *instance* is what one call needs for itself: an arena and a table of kernel arguments. Calls
-from several threads take an instance each, so they never meet.
+from several threads take an instance each, so they never meet. A call that ends in an exception,
+wherever it was, does not give its instance back: the next one begins with a whole one.
 """
 
 from __future__ import annotations
 
 import ctypes
-import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -23,7 +23,7 @@ from ..records import dataclass
 from .arena import Arena, address_of
 from .binding import Binding, PackedStore
 from .checking import Checker
-from .threads import THREADS, NativeCalls, Pool
+from .threads import THREADS
 
 # Instances kept for later calls; a call that finds none makes its own and gives it back.
 MAX_IDLE_INSTANCES = 8
@@ -47,6 +47,14 @@ class Segment:
     last: int
     host: Step | None = None
     flagged: Step | None = None
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A binding, and the instances that no call uses: they change together."""
+
+    binding: Binding
+    idle: list[Instance]
 
 
 Patch = tuple[int, int, int]  # an argument's slot, the array's number, an offset in bytes
@@ -81,9 +89,7 @@ class Instance:
         flat = [n for k, s in zip(kernels, starts) for n in (k, base + 8 * s)]
         self.steps = (ctypes.c_int64 * max(1, len(flat)))(*flat)
         self.steps_address = ctypes.addressof(self.steps)
-        self.barrier = Arena(256)
-        self.barrier.bytes[:] = 0
-        self._job = (ctypes.c_int64 * 4)(self.steps_address, self.barrier.address, 0, len(kernels))
+        self._job = (ctypes.c_int64 * 3)(self.steps_address, 0, len(kernels))
         self.job_address = ctypes.addressof(self._job)
 
     def connect(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
@@ -124,18 +130,19 @@ class Executable:
         EXECUTABLES.add(self)
         self.plan = plan
         self.code = code
-        self.binding: Binding | None = None
+        self._bound: Bound | None = None
         self.segments = _segments(plan, code.calls)
         self.output_types = [(v.shape, v.dtype) for v in plan.outputs]
         self.is_small = _work(code.calls) < _WORTH_SHARING
-        driver = code.driver
-        self._native = NativeCalls(driver.run, driver.publish, driver.serve)
-        self._call = driver.call
+        self._call = code.driver.call
         only = self.segments[0] if len(self.segments) == 1 else Segment(0, 0)
         is_native = only.last > 0 and only.flagged is None
         self._is_quick = self.is_small and is_native
-        self._idle: list[Instance] = []
-        self._lock = threading.Lock()
+
+    @property
+    def binding(self) -> Binding | None:
+        """The parameters that the next call takes; None before :meth:`bind`."""
+        return None if self._bound is None else self._bound.binding
 
     def bind(self, params: Mapping[str, np.ndarray], store: PackedStore | None = None) -> None:
         """Take these parameters from the next call on; calls under way finish with the old ones.
@@ -143,42 +150,39 @@ class Executable:
         ``store`` is shared by the executables of one net; it belongs to these parameters.
         """
         store = PackedStore() if store is None else store
-        binding = Binding(self.plan, self.code.pack, params, store)
-        with self._lock:
-            self.binding = binding
-            self._idle = []
+        self._bound = Bound(Binding(self.plan, self.code.pack, params, store), [])
 
     def __call__(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The outputs, freshly allocated. ``inputs`` are contiguous, of the compiled types."""
         outputs = [empty(shape, dtype) for shape, dtype in self.output_types]
-        idle = self._idle
-        if not self._is_quick or not idle or config.check:
+        bound = self._bound
+        if not self._is_quick or config.check or bound is None or not bound.idle:
             self.run_into(inputs, outputs)
             return outputs
-        # Small and all native: 1.5 us less than run_into. An instance in this list has this
-        # list's binding, for bind() makes a new list.
+        # Small and all native: 1.5 us less than run_into.
         try:
-            instance = idle.pop()
+            instance = bound.idle.pop()
         except IndexError:
             self.run_into(inputs, outputs)
             return outputs
         instance.connect(inputs, outputs)
         self._call(instance.job_address)
-        idle.append(instance)
+        bound.idle.append(instance)
         return outputs
 
     def run_into(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
         """Compute into ``outputs``: contiguous, of the compiled types, apart from the inputs."""
-        instance = self._take()
-        try:
-            if config.check:
-                for mine, checked in zip(outputs, Checker(self, instance, inputs).run()):
-                    np.copyto(mine, checked)
-            else:
-                instance.connect(inputs, outputs)
-                self.run_segments(instance, inputs, outputs)
-        finally:
-            self._give(instance)
+        bound = self._bound
+        assert bound is not None, "bind() comes before the first call"
+        instance = self._taken(bound)
+        if config.check:
+            for mine, checked in zip(outputs, Checker(self, instance, inputs).run()):
+                np.copyto(mine, checked)
+        else:
+            instance.connect(inputs, outputs)
+            self.run_segments(instance, inputs, outputs)
+        if len(bound.idle) < MAX_IDLE_INSTANCES:
+            bound.idle.append(instance)
 
     def connected(
         self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
@@ -203,6 +207,7 @@ class Executable:
         self, instance: Instance, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
     ) -> None:
         """The whole plan on a connected instance."""
+        instance.flag.value = 0  # an exception may have come after a kernel had raised it
         for segment in self.segments:
             if segment.host is not None:
                 self.run_host(segment.host, instance, inputs, outputs)
@@ -220,11 +225,7 @@ class Executable:
     def run_steps(self, instance: Instance, first: int, last: int) -> None:
         """Native steps [first, last), counted in kernel calls."""
         count = min(self.thread_count, instance.threads)
-        if count == 1:
-            self._native.run(instance.steps_address, instance.barrier.address, first, last, 0, 1)
-        else:
-            pool: Pool = THREADS.pool(self._native)
-            pool.run(instance.steps_address, instance.barrier.address, first, last, count)
+        THREADS.pool(self.code.driver).run(instance.steps_address, first, last, count)
 
     def run_host(
         self,
@@ -272,21 +273,14 @@ class Executable:
             return strided(instance.binding.value(buffer.index), view)
         return strided((inputs if buffer.kind == "input" else outputs)[buffer.index], view)
 
-    def _take(self) -> Instance:
-        binding = self.binding
-        assert binding is not None, "bind() comes before the first call"
+    def _taken(self, bound: Bound) -> Instance:
+        """An instance that nobody else has, for as many threads as the call uses."""
         threads = self.thread_count
         try:
-            instance = self._idle.pop()
+            instance = bound.idle.pop()
         except IndexError:
-            return Instance(self, binding, threads)
-        if instance.binding is binding and instance.threads >= threads:
-            return instance
-        return Instance(self, binding, threads)
-
-    def _give(self, instance: Instance) -> None:
-        if instance.binding is self.binding and len(self._idle) < MAX_IDLE_INSTANCES:
-            self._idle.append(instance)
+            return Instance(self, bound.binding, threads)
+        return instance if instance.threads >= threads else Instance(self, bound.binding, threads)
 
 
 def _segments(plan: Plan, calls: Sequence[Sequence[Any]]) -> list[Segment]:

@@ -1,10 +1,10 @@
 """One pool of workers for the process.
 
-A worker is a Python thread that stays inside native code: it spins for a bounded time for the next
-job, then goes back to Python and sleeps on a semaphore. A job is a range of a plan's steps, which
-every worker walks with a part of the work of each step. Nothing decides a worker's part but its
-number and how many there are, and no part decides the order of a sum: the bits are the same for
-any number of threads.
+All that a shared call does to the pool happens in one native call (``codegen.driver``): taking a
+part of the threads, making workers that are missing, publishing the job, waking who sleeps, the
+caller's own part, giving the pool back. Here is nothing that an exception could leave half done.
+Nothing decides a worker's part but its number and how many there are, and no part decides the
+order of a sum: the bits are the same for any number of threads.
 
 With one thread no worker is made. Callers that run at the same time share the threads: two of
 them on two cores use one each, and a caller that finds the pool busy does all the work itself.
@@ -16,101 +16,50 @@ from __future__ import annotations
 import ctypes
 import math
 import os
-import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from ..config import config, shown_value, thread_count
-from ..records import dataclass
 
-# The pool's shared memory, in 64-bit slots: the sequence number, then two job records, each on a
-# cache line of its own (``codegen.module`` has the code that reads them).
-SLOTS = 24
+_LINE = 8  # 64-bit slots of a cache line
 
 
-@dataclass(frozen=True)
-class NativeCalls:
-    """The driver's functions: ``run`` walks steps, ``publish`` posts a job, ``serve`` waits."""
+class DriverLike(Protocol):
+    """The part of ``codegen.driver.Driver`` that is used here."""
 
-    run: Any
-    publish: Any
-    serve: Any
+    @property
+    def share(self) -> Any: ...
+    @property
+    def pool_slots(self) -> int: ...
+    @property
+    def workers_slot(self) -> int: ...
 
 
 class Pool:
-    """Workers 1 .. n-1; the caller is worker 0."""
+    """Workers 1 .. n-1, made when a call first needs them; the caller is worker 0."""
 
-    def __init__(self, native: NativeCalls) -> None:
-        self._native = native
-        self._memory = (ctypes.c_int64 * (SLOTS + 8))()
-        base = ctypes.addressof(self._memory)
-        self._state = base + (-base % 64)
-        self._busy = threading.Lock()
-        self._callers: set[int] = set()  # their threads; an interrupted call leaves none behind
-        self._wake: list[threading.Semaphore] = []
-        self._asleep: list[bool] = []
+    def __init__(self, driver: DriverLike) -> None:
+        self._share = driver.share
+        memory = (ctypes.c_int64 * (driver.pool_slots + _LINE))()
+        # Workers look at it until the process ends, after Python has gone.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
+        base = ctypes.addressof(memory)
+        self._state = base + (-base % (8 * _LINE))
+        self._workers = ctypes.c_int64.from_address(self._state + 8 * driver.workers_slot)
 
     @property
     def workers(self) -> int:
-        return len(self._wake)
+        """Threads that were made so far; they sleep between calls."""
+        return self._workers.value
 
-    def run(self, steps: int, barrier: int, first: int, last: int, threads: int) -> None:
-        """Run steps [first, last) on this caller's share of ``threads`` threads."""
-        me = threading.get_ident()
-        try:
-            self._callers.add(me)
-            share = threads // len(self._callers)
-            if share > 1 and self._busy.acquire(blocking=False):
-                self._run_together(steps, barrier, first, last, share)
-            else:
-                self._native.run(steps, barrier, first, last, 0, 1)
-        finally:
-            self._callers.discard(me)
+    def run(self, steps: int, first: int, last: int, threads: int, stamps: int = 0) -> None:
+        """Run steps [first, last) on this caller's part of ``threads`` threads.
 
-    def _run_together(self, steps: int, barrier: int, first: int, last: int, threads: int) -> None:
-        try:
-            self._grow(threads - 1)
-            self._native.publish(self._state, steps, barrier, first, last, threads)
-            self._wake_sleepers(threads - 1)
-            self._native.run(steps, barrier, first, last, 0, threads)
-        finally:
-            self._busy.release()
-
-    def _grow(self, count: int) -> None:
-        while len(self._wake) < count:
-            number = len(self._wake)
-            self._wake.append(threading.Semaphore(0))
-            self._asleep.append(False)
-            name = f"hybridjit-{number + 1}"
-            seen = ctypes.c_int64.from_address(self._state).value
-            threading.Thread(
-                target=self._serve, args=(number, seen), daemon=True, name=name
-            ).start()
-
-    def _wake_sleepers(self, count: int) -> None:
-        for number in range(count):
-            if self._asleep[number]:
-                self._asleep[number] = False
-                self._wake[number].release()
-
-    def _serve(self, number: int, seen: int) -> None:
-        """A worker's life: serve jobs until a bounded wait saw none, then sleep until woken.
-
-        It says that it sleeps before it looks at the sequence once more; a caller raises the
-        sequence before it looks for sleepers. One of the two always sees the other.
+        The time before and after each step is written to address ``stamps``, if there is one.
         """
-        sequence = ctypes.c_int64.from_address(self._state)
-        while True:
-            seen = self._native.serve(self._state, seen, number + 1)
-            self._asleep[number] = True
-            if sequence.value != seen:
-                if not self._asleep[number]:
-                    self._wake[number].acquire()
-                self._asleep[number] = False
-                continue
-            self._wake[number].acquire()
+        self._share(self._state, steps, first, last, threads, stamps)
 
 
 class Threads:
@@ -118,13 +67,11 @@ class Threads:
 
     def __init__(self) -> None:
         self._count: int | None = None
-        self._pool: Pool | None = None
-        self._lock = threading.Lock()
+        self._pools: dict[str, Pool] = {}  # of one
         os.register_at_fork(after_in_child=self._forget)
 
     def _forget(self) -> None:
-        self._pool = None
-        self._lock = threading.Lock()
+        self._pools = {}
 
     @property
     def count(self) -> int:
@@ -137,11 +84,10 @@ class Threads:
             raise ValueError(f"the number of threads is at least 1, got {count!r}")
         self._count = count
 
-    def pool(self, native: NativeCalls) -> Pool:
-        with self._lock:
-            if self._pool is None:
-                self._pool = Pool(native)
-            return self._pool
+    def pool(self, driver: DriverLike) -> Pool:
+        """The pool: of two callers that make it at the same time, one's is kept."""
+        pool = self._pools.get("all")
+        return pool if pool is not None else self._pools.setdefault("all", Pool(driver))
 
 
 THREADS = Threads()
