@@ -229,7 +229,7 @@ def outcome_of(case: Case) -> Outcome:
     outcome = Outcome()
 
     def keep(number: int, stage: str, text: str) -> None:
-        outcome.texts[stage] = text
+        outcome.texts[stage] = "\n".join(line.rstrip() for line in text.splitlines())
 
     skip = tuple(part.strip() for part in case.keys.get("skip", "").split(",") if part.strip())
     with override(skip=skip, verify=True), NameManager():
@@ -298,10 +298,9 @@ def _pass_facts(texts: dict[str, str]) -> Iterator[str]:
 
 def _plan_facts(plan: Plan) -> Iterator[str]:
     """What became of the groups, and how the steps lie in memory."""
-    kinds = {step.kind for step in plan.steps}
-    yield from (f"step {kind}" for kind in kinds)
-    has_views = any(group.kind == "view" for group in plan.graph.groups)
-    if has_views and "copy" not in kinds:
+    kinds = {*(group.kind for group in plan.graph.groups), *(step.kind for step in plan.steps)}
+    yield from (f"group {kind}" for kind in kinds)
+    if "view" in kinds and "copy" not in kinds:
         yield "plan view"
     if "copy" in kinds:
         yield "plan copy"

@@ -103,7 +103,7 @@ def test_what_lacks_a_case_is_named():
     assert missing(every, every) == []
     (line,) = missing(every, every | {"kernel conv": []})
     assert line.startswith("kernel conv (") and line.endswith("`must not: kernel conv`")
-    assert unknown(["kernel conv", "kernel convex", "step host"]) == ["kernel convex"]
+    assert unknown(["kernel conv", "kernel convex", "group host"]) == ["kernel convex"]
 
 
 def test_targets_are_those_of_the_records():
