@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from hybridjit.codegen.jit import find_target
+from hybridjit.codegen.llvm.jit import find_target
 from hybridjit.compiler import compile_graph, new_log, plan_graph
 from hybridjit.ir.graph import from_symbol
 from hybridjit.ir.interpret import interpret

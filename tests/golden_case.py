@@ -42,8 +42,8 @@ import numpy as np
 from golden_coverage import RULES, Claims, unknown
 from golden_loops import longest_loop
 from hybridjit import sym
-from hybridjit.codegen.generate import choose_calls, spec_text
-from hybridjit.codegen.module import emit_kernel
+from hybridjit.codegen.build.generate import choose_calls, spec_text
+from hybridjit.codegen.build.module import emit_kernel
 from hybridjit.compile_log import CompileLog
 from hybridjit.compiler import PIPELINE, STAGES, new_log, plan_graph, plan_one_sample
 from hybridjit.config import override

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from hybridjit.codegen.kernels import KERNELS
+from hybridjit.codegen.kinds import KERNELS
 from hybridjit.compiler import PIPELINE
 from hybridjit.ir.kinds import KINDS
 from hybridjit.ir.rewrite import Rule

@@ -19,8 +19,8 @@ from pathlib import Path
 from random import Random
 
 from hostile import mutated, mutated_bytes, params_case, symbol_case
-from hybridjit.codegen.jit import find_target
-from hybridjit.codegen.objects import load_object, object_key, store_object, warn_of_cache
+from hybridjit.codegen.build.objects import load_object, object_key, store_object, warn_of_cache
+from hybridjit.codegen.llvm.jit import find_target
 from hybridjit.config import override
 from hybridjit.errors import InternalError, MXNetError
 from hybridjit.io import params, symbol_json

@@ -17,7 +17,7 @@ import hybridjit
 from hybridjit import gluon, nd, sym
 from hybridjit.cli import COMMANDS, main
 from hybridjit.cli.macs import multiply_adds
-from hybridjit.codegen.jit import assembly, find_target
+from hybridjit.codegen.llvm.jit import assembly, find_target
 from hybridjit.codegen.peak import _emit_chains, measure_flops, measure_read_bandwidth
 from hybridjit.compiler import STAGES, new_log
 from hybridjit.config import PREFIX, SWITCHES, config, override, switch_table
@@ -532,7 +532,7 @@ class TestCompile:
         np.save(tmp_path / "x.npy", np.ones((1, 1, 28, 28), "float32"))
         setup = (
             f"import os; os.environ['HYBRIDJIT_CACHE_DIR'] = {cache!r}\n"
-            "from hybridjit.codegen import crew\n"
+            "from hybridjit.codegen.build import compile_pool as crew\n"
             "def refuse(*args): raise SystemExit('it compiles')\n"
             "crew.compile_object = refuse"
         )

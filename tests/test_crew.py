@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 
 from hybridjit import gluon, nd, threads
-from hybridjit.codegen import crew, generate
-from hybridjit.codegen.crew import Crew, Job
-from hybridjit.codegen.jit import compile_object, find_target
+from hybridjit.codegen.build import compile_pool as crew
+from hybridjit.codegen.build import generate
+from hybridjit.codegen.build.compile_pool import Crew, Job
+from hybridjit.codegen.llvm.jit import compile_object, find_target
 from hybridjit.errors import InternalError
 
 TARGET = find_target()
@@ -247,8 +248,8 @@ def test_a_network(started, monkeypatch):
 
 IN_CHILD = """
 import os, sys, time
-from hybridjit.codegen import crew
-from hybridjit.codegen.jit import find_target
+from hybridjit.codegen.build import compile_pool as crew
+from hybridjit.codegen.llvm.jit import find_target
 crew._WORTH_A_PROCESS = 1
 target = find_target()
 text = 'define i64 @f(i64 %x) { ret i64 %x }'

@@ -16,13 +16,14 @@ import pytest
 
 from compiling import call, plan_of, var
 from guarded import networks
+from hybridjit.codegen.build.driver import emit_driver
+from hybridjit.codegen.build.module import emit_kernel
 from hybridjit.codegen.call import Setting
-from hybridjit.codegen.choose import choose
-from hybridjit.codegen.driver import emit_driver
-from hybridjit.codegen.jit import assembly, find_target
-from hybridjit.codegen.kernels import KERNELS
-from hybridjit.codegen.module import emit_kernel
-from hybridjit.codegen.spec import ConvSpec, DenseSpec, KernelSpec
+from hybridjit.codegen.kinds import KERNELS, choose
+from hybridjit.codegen.kinds.conv.spec import ConvSpec
+from hybridjit.codegen.kinds.dense.spec import DenseSpec
+from hybridjit.codegen.llvm.jit import assembly, find_target
+from hybridjit.codegen.spec import KernelSpec
 from hybridjit.ir.node import Output, apply
 from hybridjit.ops import Kind, all_ops, lookup
 from hybridjit.target import Target

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from compiling import assert_near, call, compiled, plan_of, run_compiled, run_reference, var
-from hybridjit.codegen import generate
+from hybridjit.codegen.build import generate
 from hybridjit.codegen.call import Address
-from hybridjit.codegen.kernels import program
+from hybridjit.codegen.kinds.parts import program
 from hybridjit.config import override
 from hybridjit.errors import InternalError
 from hybridjit.ir.node import Output

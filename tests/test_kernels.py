@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from hybridjit.codegen.kernels import KERNELS
+from hybridjit.codegen.kinds import KERNELS
 
 PROGRAM = Path(__file__).parent / "guarded.py"
 # Kinds whose vectors hold float64 where the data are that.

@@ -157,7 +157,7 @@ def test_the_check_finds_what_is_wrong(place, text, word):
         ("nd/x.py", "from .. import autograd"),
         ("compiler.py", "def f():\n    from .codegen.module import emit"),
         ("gluon/nn/x.py", "from ... import nd, sym\nfrom ..block import Block"),
-        ("codegen/kernels/x.py", "from llvmlite import ir\nfrom ..builder import LoopBuilder"),
+        ("codegen/kinds/x.py", "from llvmlite import ir\nfrom ..llvm.builder import LoopBuilder"),
     ],
 )
 def test_the_check_accepts_what_is_right(place, text):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import warnings
@@ -14,8 +15,8 @@ import numpy as np
 import pytest
 
 from hybridjit import gluon, nd
-from hybridjit.codegen import generate, objects
-from hybridjit.codegen.jit import find_target
+from hybridjit.codegen.build import generate, objects
+from hybridjit.codegen.llvm.jit import find_target
 from hybridjit.config import override
 
 NAME = "spec of a kernel"
@@ -156,6 +157,39 @@ def test_a_key_covers_all_that_code_follows_from(what, monkeypatch):
 
 
 # ---- where nothing can be kept ------------------------------------------------------------------
+
+
+KEY = """
+from hybridjit.codegen.build.objects import object_key
+from hybridjit.codegen.llvm.jit import find_target
+print(object_key("a spec", find_target("sse2")))
+"""
+
+
+@pytest.mark.parametrize(
+    "file, changes",
+    [
+        ("target.py", True),
+        ("types.py", True),
+        ("codegen/llvm/builder.py", True),
+        ("ops/casting.py", True),
+        ("gluon/loss.py", False),
+    ],
+)
+def test_a_change_of_the_code_generator_makes_another_key(file, changes, tmp_path):
+    """Code follows from what the CPU is taken for, so a change there finds no older object."""
+    package = tmp_path / "hybridjit"
+    shutil.copytree(objects.PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def key() -> str:
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+        command = [sys.executable, "-c", KEY]
+        return subprocess.run(command, env=environment, capture_output=True, check=True).stdout
+
+    before = key()
+    with (package / file).open("a") as source:
+        source.write("\nANOTHER_CONSTANT = 1\n")
+    assert (key() != before) is changes
 
 
 def test_a_folder_that_cannot_be_made(tmp_path):

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from compiling import AVAILABLE, call, compiled, var
-from hybridjit.codegen.emit_packing import emit_packers
-from hybridjit.codegen.jit import Library, compile_object, find_target
-from hybridjit.codegen.native_packing import NativePacking
+from hybridjit.codegen.build.native_packing import NativePacking
+from hybridjit.codegen.build.packers import emit_packers
+from hybridjit.codegen.llvm.jit import Library, compile_object, find_target
 from hybridjit.codegen.packing import ConvPacking, PhasePacking, WinogradPacking
 
 RNG = np.random.default_rng(0)

@@ -19,7 +19,7 @@ import pytest
 
 import hybridjit as mx
 from hybridjit import gluon, nd
-from hybridjit.codegen.jit import Library, compile_object, find_target
+from hybridjit.codegen.llvm.jit import Library, compile_object, find_target
 from hybridjit.runtime.threads import THREADS
 
 HAS_FORK = hasattr(os, "fork")

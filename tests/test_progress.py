@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from compiling import call, compiled, var
-from hybridjit.codegen import progress
+from hybridjit.codegen.build import progress
 from hybridjit.config import override
 
 SIZES = itertools.count(3)

@@ -15,7 +15,8 @@ import pytest
 
 import hybridjit
 from hybridjit import gluon, nd
-from hybridjit.codegen import crew, generate
+from hybridjit.codegen.build import compile_pool as crew
+from hybridjit.codegen.build import generate
 from hybridjit.errors import ShapeError
 
 DIGITS = Path(__file__).parent.parent / "examples" / "digits"

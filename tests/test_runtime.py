@@ -17,7 +17,8 @@ import pytest
 
 import hybridjit as mx
 from hybridjit import autograd, gluon, nd
-from hybridjit.codegen import crew, generate
+from hybridjit.codegen.build import compile_pool as crew
+from hybridjit.codegen.build import generate
 from hybridjit.config import override
 from hybridjit.errors import InternalError, MXNetError
 from hybridjit.gluon import hybrid, nn

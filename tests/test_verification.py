@@ -14,8 +14,8 @@ import hybridjit
 import hybridjit.compiler
 from hybridjit import gluon, nd
 from hybridjit.cli import main
-from hybridjit.codegen import generate
-from hybridjit.codegen.kernels import program
+from hybridjit.codegen.build import generate
+from hybridjit.codegen.kinds.parts import program
 from hybridjit.codegen.packing import WinogradPacking
 from hybridjit.compiler import CHOICES, PIPELINE
 from hybridjit.config import config, override

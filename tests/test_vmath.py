@@ -1,4 +1,4 @@
-"""The transcendental functions of ``codegen/vmath.py`` over all of float32, against float64.
+"""The transcendental functions of ``codegen/math/single.py`` over all of float32, against float64.
 
 The bounds are those that the functions' own docstrings state.
 """
@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from compiling import AVAILABLE, call, compiled, var
-from hybridjit.codegen.double_math import DoubleMath
-from hybridjit.codegen.vmath import VectorMath
+from hybridjit.codegen.math.double import DoubleMath
+from hybridjit.codegen.math.single import VectorMath
 from hybridjit.config import override
 from hybridjit.ops import lookup, run_ref, special
 

@@ -31,7 +31,7 @@ import numpy as np
 from hybridjit import gluon, load, nd, sym
 from hybridjit.cli.arguments import counts
 from hybridjit.cli.model import Model, parameters, read_model, stand_in, variable_types
-from hybridjit.codegen.jit import find_target
+from hybridjit.codegen.llvm.jit import find_target
 from hybridjit.codegen.peak import measure_flops
 from hybridjit.compiler import Options, compile_graph, new_log
 from hybridjit.ir.roles import sort_variables

@@ -29,8 +29,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from fuzz_cases import difference, read, save  # noqa: E402
-from hybridjit.codegen import crew  # noqa: E402
-from hybridjit.codegen.jit import compile_object  # noqa: E402
+from hybridjit.codegen.build import compile_pool as crew  # noqa: E402
+from hybridjit.codegen.llvm.jit import compile_object  # noqa: E402
 from hybridjit.config import override  # noqa: E402
 from random_graphs import RandomGraph, random_graph  # noqa: E402
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hybridjit.codegen.kernels import KERNELS
+from hybridjit.codegen.kinds import KERNELS
 from hybridjit.compiler import PIPELINE
 from hybridjit.config import SWITCHES
 from hybridjit.ops import all_names, all_ops

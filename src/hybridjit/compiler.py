@@ -198,7 +198,7 @@ def _check(graph: Graph, state: Checked, stage: str) -> None:
 
 def generate(plan: Plan, options: Options, log: CompileLog) -> Executable:
     """From Plan to machine code. Imports the code generator on first use, and with it llvmlite."""
-    from .codegen.generate import generate_code  # noqa: PLC0415 (see tests/test_layers.py)
+    from .codegen.build.generate import generate_code  # noqa: PLC0415 (see tests/test_layers.py)
 
     code = generate_code(plan, options.winograd, log, THREADS.count)
     return Executable(plan, code)
@@ -206,11 +206,11 @@ def generate(plan: Plan, options: Options, log: CompileLog) -> Executable:
 
 def prepare() -> None:
     """Import what the first compilation would import: for who has time for that already."""
-    from .codegen import generate  # noqa: F401, PLC0415 (see tests/test_layers.py)
+    from .codegen.build import generate  # noqa: F401, PLC0415 (see tests/test_layers.py)
 
 
 def find_target() -> Target:
     """The target that the switches select."""
-    from .codegen.jit import find_target as find  # noqa: PLC0415 (see tests/test_layers.py)
+    from .codegen.llvm.jit import find_target as find  # noqa: PLC0415 (see tests/test_layers.py)
 
     return find(config.target)

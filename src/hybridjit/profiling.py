@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import sym
-from .codegen.module import kernel_name
+from .codegen.build.module import kernel_name
 from .codegen.peak import measure_flops
 from .compiler import compile_graph
 from .gluon import HybridBlock

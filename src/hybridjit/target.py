@@ -1,4 +1,4 @@
-"""The CPU that code is made for, as plain data. ``codegen/jit.py`` finds the host's."""
+"""The CPU that code is made for, as plain data. ``codegen/llvm/jit.py`` finds the host's."""
 
 from __future__ import annotations
 

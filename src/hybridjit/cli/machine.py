@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..codegen.jit import find_target, llvm_version
-from ..codegen.objects import cache_folder
+from ..codegen.build.objects import cache_folder
+from ..codegen.llvm.jit import find_target, llvm_version
 from ..codegen.peak import measure_flops, measure_read_bandwidth
 from ..config import config
 from ..errors import MXNetError

@@ -1,6 +1,6 @@
 """Calls: what a planned step becomes. A kernel and its arguments, and how views turn into them.
 
-Choosers (``choose.py``, ``choose_conv.py``) make calls; the runtime turns their arguments into
+The choosers of ``kinds`` make calls; the runtime turns their arguments into
 addresses.
 """
 
@@ -159,3 +159,13 @@ def broadcast_strides(view: View, shape: Ints) -> Ints:
 def views_of(step: Step, uses: tuple[Use, ...]) -> list[View]:
     table = dict(zip(step.group.inputs, step.reads))
     return [table[use] for use in uses]
+
+
+def three(values: Ints, default: int) -> Ints:
+    """Per-axis numbers as (depth, height, width)."""
+    return (default,) * (3 - len(values)) + tuple(values)
+
+
+def five(strides: Ints, rank: int) -> Ints:
+    """Strides of [n, spatial..., c] as (n, d, h, w, c)."""
+    return (strides[0], *(0,) * (3 - rank), *strides[1:])

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from ..target import Target
-from . import llvmir as ir
-from .builder import I64, PTR, VOID, LoopBuilder
-from .jit import Library, compile_object
+from .llvm import ir
+from .llvm.builder import I64, PTR, VOID, LoopBuilder
+from .llvm.jit import Library, compile_object
 
 _FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 _ROUNDS = 20_000

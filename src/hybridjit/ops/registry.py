@@ -54,7 +54,7 @@ class OpDef:
              both directions where the operator allows it; raises ShapeError or DTypeError.
     ref      ``ref(*arrays, **attrs) -> array or tuple``: the NumPy meaning; what eager mode runs.
     scalar   pointwise only: ``scalar(b, *values, **attrs)``, the same meaning for one element on
-             any builder that has the methods of ``codegen.builder.ScalarBuilder``.
+             any builder that has the methods of ``codegen.llvm.builder.ScalarBuilder``.
     outputs  names of the visible outputs, or a function of the attributes.
     domain   range in which the reference is well conditioned, for generated tests.
     internal  made by passes only, whose operands are what it expects: no user and no file can

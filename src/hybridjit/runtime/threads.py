@@ -1,6 +1,6 @@
 """One pool of workers for the process.
 
-All that a shared call does to the pool happens in one native call (``codegen.driver``): taking a
+All that a shared call does to the pool happens in one native call (``codegen.build.driver``): taking a
 part of the threads, making workers that are missing, publishing the job, waking who sleeps, the
 caller's own part, giving the pool back. Here is nothing that an exception could leave half done.
 Nothing decides a worker's part but its number and how many there are, and no part decides the
@@ -27,7 +27,7 @@ _LINE = 8  # 64-bit slots of a cache line
 
 
 class DriverLike(Protocol):
-    """The part of ``codegen.driver.Driver`` that is used here."""
+    """The part of ``codegen.build.driver.Driver`` that is used here."""
 
     @property
     def share(self) -> Any: ...

@@ -1,0 +1,20 @@
+"""Kernel kinds, one file or folder each: its specs, how one is chosen, how its code is emitted.
+
+All heuristics are in the functions called ``choose_...``; numbers are derived from the target, with
+the derivation or the measurement beside them. Nothing that changes the order of a sum depends on
+the batch, the thread count or an address.
+"""
+
+from . import lrn, norm, pad, pointwise, pool, recurrent, softmax
+from .conv import kind as conv
+from .dense import kind as dense
+from .gather import kind as gather
+from .image import region, resize, sample
+from .record import KERNELS, KernelCode, all_codes, choose, register
+from .reduction import kind as reduction
+
+__all__ = [
+    "KERNELS", "KernelCode", "all_codes", "choose", "conv", "dense", "gather", "lrn", "norm",
+    "pad", "pointwise", "pool", "recurrent", "reduction", "region", "register", "resize", "sample",
+    "softmax",
+]  # fmt: skip

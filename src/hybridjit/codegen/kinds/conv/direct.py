@@ -1,0 +1,341 @@
+"""Convolution and dense layers: implicit im2col + GEMM with the result tile in registers.
+
+The rows of A are addresses into the activation, tap by tap; no column matrix is written. Padding
+costs nothing: taps above and below are left out of the loops, and the tiles at the left and right
+edge have loops of their own that leave out the columns that would read outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from ...llvm.builder import Index, LoopBuilder
+from ..dense.spec import DenseSpec
+from ..parts.arguments import Arguments
+from ..parts.gemm import LONGEST, Ahead, Rows, line_elements, multiply, rank_one
+from ..parts.program import finish, places
+from ..parts.window import (
+    Tile,
+    first_input,
+    input_line,
+    is_always_inside,
+    rows_inside,
+    runs_of_taps,
+    tiles_of_row,
+)
+from .spec import ConvSpec
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of output channels: ``nv`` vectors, of which the last has ``last`` lanes."""
+
+    nv: int
+    last: int
+
+
+@dataclass
+class Place:
+    """Where one unit of work reads and writes."""
+
+    x: Any
+    w: Any
+    bias: Any
+    reads: list[Any]
+    writes: list[Any]
+    ahead: Any
+    depth: Index
+    row: Index
+
+
+def emit_conv(b: LoopBuilder, spec: ConvSpec, args: Arguments) -> None:
+    """y[n,o,f] = program(bias[f] + sum over taps and channels of x[n,o+tap,c] * w[f,tap,c])."""
+    x, w, bias = args.pointer("x"), args.pointer("w"), args.pointer("bias")
+    reads = [args.pointer(f"r{i}") for i in range(len(spec.reads))]
+    writes = [args.pointer(f"y{i}") for i in range(len(spec.writes))]
+    batch = args.integer("batch")
+    pointers = (x, w, bias, reads, writes)
+    tiles = tiles_of_row(spec, spec.mr)
+    by_tile = has_uniform_tiles(spec)
+    lines = spec.out[0] * spec.out[1] * (len(tiles) if by_tile else 1)
+    blocks = blocks_of(spec, b.lanes)
+    per_image = spec.groups * len(blocks) * lines
+    begin, end = b.share(b.mul(batch, per_image), args.tid, args.threads)
+    with b.loop("unit", begin, end) as unit:
+        image, rest = b.divmod(unit.index, per_image)
+        group, block, line, within = _place_in_image(b, spec, rest, lines, len(blocks))
+        for kind, count, first in runs_of_blocks(blocks):
+            with b.when(in_range(b, block, first, first + count, len(blocks))):
+                place, column = _locate(
+                    b, spec, pointers, image, group, block, (line, within), by_tile
+                )
+                _emit_columns(b, spec, kind, place, tiles, column)
+
+
+def _place_in_image(
+    b: LoopBuilder, spec: ConvSpec, unit: Index, lines: int, blocks: int
+) -> tuple[Index, Index, Index, Index]:
+    """Group, block, line and the line's number in its chunk, of a unit of an image.
+
+    Chunk c is the lines from c * lines // chunks on: chunks differ by a line where they must, so
+    that every unit is work and threads with as many units have as much to do.
+    """
+    chunks = -(-lines // spec.rows)
+    per_line = spec.groups * blocks
+    if lines % chunks == 0:
+        size = lines // chunks
+        chunk, group, block, within = b.split(unit, (0, spec.groups, blocks, size))
+        return group, block, b.add(b.mul(chunk, size), within), within
+    after, _ = b.divmod(unit, per_line)
+    chunk, _ = b.divmod(b.sub(b.mul(b.add(after, 1), chunks), 1), lines)
+    first, _ = b.divmod(b.mul(chunk, lines), chunks)
+    following, _ = b.divmod(b.mul(b.add(chunk, 1), lines), chunks)
+    rest, within = b.divmod(b.sub(unit, b.mul(first, per_line)), b.sub(following, first))
+    group, block = b.split(rest, (0, blocks))
+    return group, block, b.add(first, within), within
+
+
+def has_uniform_tiles(spec: ConvSpec) -> bool:
+    """Whether no column reads outside its row: then each tile is a unit of work by itself."""
+    return is_always_inside(spec, 2)
+
+
+def blocks_of(spec: ConvSpec | DenseSpec, lanes: int) -> list[Block]:
+    """The output channels of a group as blocks of ``nv`` vectors; the last may be narrower."""
+    vectors = -(-spec.oc // lanes)
+    last = spec.oc - (vectors - 1) * lanes
+    full, rest = divmod(vectors, spec.nv)
+    blocks = [Block(spec.nv, lanes)] * full + ([Block(rest, lanes)] if rest else [])
+    blocks[-1] = Block(blocks[-1].nv, last)
+    return blocks
+
+
+def runs_of_blocks(blocks: list[Block]) -> list[tuple[Block, int, int]]:
+    """Equal neighbours together: (block, how many, index of the first)."""
+    runs, first = [], 0
+    for kind, members in groupby(blocks):
+        count = len(list(members))
+        runs.append((kind, count, first))
+        first += count
+    return runs
+
+
+def in_range(b: LoopBuilder, value: Index, low: int, high: int, size: int) -> Any:
+    if low == 0:
+        return b.less(value, high)
+    return b.less(low - 1, value)
+
+
+def _locate(
+    b: LoopBuilder,
+    spec: ConvSpec,
+    pointers: tuple[Any, Any, Any, list[Any], list[Any]],
+    image: Index,
+    group: Index,
+    block: Index,
+    lines: tuple[Index, Index],
+    by_tile: bool,
+) -> tuple[Place, Index]:
+    """Base addresses of one unit, and the tile's number in its row when units are tiles."""
+    x, w, bias, reads, writes = pointers
+    line, within = lines
+    tiles = -(-spec.out[2] // spec.mr) if by_tile else 1
+    depth, row, tile = b.split(line, (0, spec.out[1], tiles))
+    taps = spec.kernel[0] * spec.kernel[1] * spec.kernel[2]
+    padded = -(-spec.oc // b.lanes) * b.lanes
+    width = spec.nv * b.lanes
+    channel = b.add(b.mul(group, spec.oc), b.mul(block, width))
+    packed = b.add(b.mul(group, padded), b.mul(block, width))
+    asked = _lines_ahead(b, spec) * line_elements(b) * taps * (spec.ic // spec.unroll)
+    place = Place(
+        x=b.at(x, b.add(b.mul(image, spec.xs[0]), b.mul(group, spec.ic * spec.xs[4]))),
+        w=b.at(w, b.mul(packed, taps * spec.ic)),
+        bias=b.at(bias, packed),
+        reads=[
+            b.at(p, b.dot((image, depth, row, 0, channel), s)) for p, s in zip(reads, spec.reads)
+        ],
+        writes=[
+            b.at(p, b.dot((image, depth, row, 0, channel), s)) for p, s in zip(writes, spec.writes)
+        ],
+        ahead=b.at(w, b.add(b.mul(b.add(packed, width), taps * spec.ic), b.mul(within, asked))),
+        depth=depth,
+        row=row,
+    )
+    return place, tile
+
+
+def _emit_columns(
+    b: LoopBuilder, spec: ConvSpec, block: Block, place: Place, tiles: list[Tile], tile: Index
+) -> None:
+    """One tile when units are tiles; else the whole row, equal neighbours in a loop."""
+    if has_uniform_tiles(spec):
+        _emit_one_of(b, spec, block, place, tiles, tile)
+        return
+    for _, members in groupby(tiles, key=lambda t: t.shape):
+        run = list(members)
+        if len(run) == 1:
+            _emit_tile(b, spec, block, place, run[0], run[0].start)
+            continue
+        stop = run[-1].start + run[-1].width
+        with b.loop("col", run[0].start, stop, run[0].width) as col:
+            _emit_tile(b, spec, block, place, run[0], col.index)
+
+
+def _emit_one_of(
+    b: LoopBuilder, spec: ConvSpec, block: Block, place: Place, tiles: list[Tile], tile: Index
+) -> None:
+    """Tile number ``tile`` of a row: the wide ones come first."""
+    wide = [t for t in tiles if t.width == tiles[0].width]
+    small = tiles[len(wide) :]
+    if not small:
+        _emit_tile(b, spec, block, place, wide[0], b.mul(tile, wide[0].width))
+        return
+    with b.when(b.less(tile, len(wide))):
+        _emit_tile(b, spec, block, place, wide[0], b.mul(tile, wide[0].width))
+    with b.when(b.less(len(wide) - 1, tile)):
+        start = b.add(b.mul(tile, small[0].width), len(wide))
+        _emit_tile(b, spec, block, place, small[0], start)
+
+
+def _emit_tile(
+    b: LoopBuilder, spec: ConvSpec, block: Block, place: Place, tile: Tile, column: Index
+) -> None:
+    """One register tile: accumulate over all of K, then the program, then the stores."""
+    start = [b.load(place.bias, j * b.lanes) for j in range(block.nv)]
+    accs = start * tile.width
+    if spec.taps:
+        accs = _sum_by_channel(b, spec, block, place, tile, column, accs)
+    else:
+        accs = _sum_by_tap(b, spec, block, place, tile, column, accs)
+    _emit_store(b, spec, block, place, tile, column, accs)
+
+
+def _sum_by_tap(
+    b: LoopBuilder,
+    spec: ConvSpec,
+    block: Block,
+    place: Place,
+    tile: Tile,
+    column: Index,
+    accs: list[Any],
+) -> list[Any]:
+    """Channels innermost: for taps (kd, kh, kw): for c: acc[m] += x[m + tap, c] * w[tap, c]."""
+    left = first_input(b, column, spec.stride[2], spec.pad[2])
+    rows = Rows(spec.stride[2] * spec.xs[3], spec.xs[4])
+    # As in ``multiply``: a long sum is one of sums, here of a tap each.
+    is_long = spec.kernel[0] * spec.kernel[1] * spec.kernel[2] * spec.ic > LONGEST
+    for reach, run in runs_of_taps(tile):
+
+        def body(kd: Index, kh: Index, accs: Sequence[Any], run=run, reach=reach) -> list[Any]:
+            if len(run) == 1:
+                return one_tap(kd, kh, run[0], accs, reach)
+            with b.loop("kw", run[0], run[-1] + 1, carry=accs) as loop:
+                loop.yields(one_tap(kd, kh, loop.index, loop.carried, reach))
+            return loop.results
+
+        def one_tap(
+            kd: Index, kh: Index, kw: Index, accs: Sequence[Any], reach: tuple[int, int]
+        ) -> list[Any]:
+            line = input_line(b, spec, (place.depth, place.row), (kd, kh))
+            first = b.add(left, b.mul(kw, spec.dilate[2]))
+            at = b.add(line, b.mul(first, spec.xs[3]))
+            tap = b.add(b.mul(b.add(b.mul(kd, spec.kernel[1]), kh), spec.kernel[2]), kw)
+            weights = b.at(place.w, b.mul(tap, spec.ic * block.nv * b.lanes))
+            x = b.at(place.x, at)
+            # A narrower tile leaves registers free, into which LLVM would load all the weights of
+            # a round at once; where they are few it spills these (measured: 4 per 40 FMAs, AVX2).
+            tight = reach != (0, tile.width) and b.target.vector_registers < 32
+            unroll, ahead = (1, None) if tight else (spec.unroll, _ahead(b, spec, place, tap))
+            product = (b, x, weights, spec.ic, unroll, rows, block.nv)
+            if not is_long:
+                return multiply(*product, accs, reach, ahead)
+            part = multiply(*product, [b.splat(0.0)] * len(accs), reach, ahead)
+            return [b.b.fadd(*pair) for pair in zip(accs, part)]
+
+        accs = rows_inside(b, spec, (place.depth, place.row), accs, body)
+    return accs
+
+
+def _lines_ahead(b: LoopBuilder, spec: ConvSpec) -> int:
+    """Lines of the next block of weights that a round asks for; 0 when there is no other block."""
+    width = spec.nv * b.lanes
+    if spec.groups > 1 or spec.oc <= width:
+        return 0
+    return Ahead.lines_for(width * b.target.element_bytes, spec.unroll, spec.rows)
+
+
+def _ahead(b: LoopBuilder, spec: ConvSpec, place: Place, tap: Index) -> Ahead | None:
+    lines = _lines_ahead(b, spec)
+    if not lines:
+        return None
+    step = lines * line_elements(b) * (spec.ic // spec.unroll)
+    return Ahead(b.at(place.ahead, b.mul(tap, step)), lines)
+
+
+def _sum_by_channel(
+    b: LoopBuilder,
+    spec: ConvSpec,
+    block: Block,
+    place: Place,
+    tile: Tile,
+    column: Index,
+    accs: list[Any],
+) -> list[Any]:
+    """Width taps innermost: for few channels, whatever their stride.
+
+    The taps are unrolled only where sums leave half of the registers free: LLVM keeps every value
+    of A for the taps that share it, and would spill sums (measured: 128 against 185 GFLOP/s).
+    Without FMA products need registers as well.
+    """
+    sums = tile.width * block.nv
+    unrolled = b.target.has_fma and 2 * sums <= b.target.vector_registers
+    left = first_input(b, column, spec.stride[2], spec.pad[2])
+    columns = block.nv * b.lanes
+    rows = Rows(spec.stride[2] * spec.xs[3], spec.xs[4])
+
+    def per_channel(c: Index, accs: Sequence[Any]) -> list[Any]:
+        def body(kd: Index, kh: Index, accs: Sequence[Any]) -> list[Any]:
+            row = input_line(b, spec, (place.depth, place.row), (kd, kh))
+            at = b.add(b.add(row, b.mul(left, spec.xs[3])), b.mul(c, spec.xs[4]))
+            line = b.add(b.mul(b.add(b.mul(c, spec.kernel[0]), kd), spec.kernel[1]), kh)
+            x, w = b.at(place.x, at), b.at(place.w, b.mul(line, spec.kernel[2] * columns))
+            step, values = spec.dilate[2] * spec.xs[3], list(accs)
+            for reach, run in runs_of_taps(tile):
+                if len(run) == 1 or unrolled:
+                    for k in run:
+                        values = rank_one(b, x, w, k * step, k, rows, block.nv, values, reach)
+                    continue
+                with b.loop("kw", run[0], run[-1] + 1, carry=values) as kw:
+                    xk, wk = b.at(x, b.mul(kw.index, step)), b.at(w, b.mul(kw.index, columns))
+                    kw.yields(rank_one(b, xk, wk, 0, 0, rows, block.nv, kw.carried, reach))
+                values = kw.results
+            return values
+
+        return rows_inside(b, spec, (place.depth, place.row), accs, body)
+
+    if spec.ic == 1:
+        return per_channel(0, accs)
+    with b.loop("ic", 0, spec.ic, carry=accs) as loop:
+        loop.yields(per_channel(loop.index, loop.carried))
+    return loop.results
+
+
+def _emit_store(
+    b: LoopBuilder,
+    spec: ConvSpec,
+    block: Block,
+    place: Place,
+    tile: Tile,
+    column: Index,
+    accs: Sequence[Any],
+) -> None:
+    for m in range(tile.width):
+        for j in range(block.nv):
+            count = block.last if j == block.nv - 1 else b.lanes
+            at = b.add(column, m)
+            reads = places(b, place.reads, spec.reads, at, j * b.lanes)
+            writes = places(b, place.writes, spec.writes, at, j * b.lanes)
+            finish(b, spec.program, accs[m * block.nv + j], reads, writes, count)

@@ -1,0 +1,154 @@
+"""KernelSpecs of convolutions. Strides count elements; nothing here names a batch size."""
+
+from __future__ import annotations
+
+from ....records import dataclass
+from ....types import product
+from ...spec import Ints, KernelSpec, Program
+
+
+@dataclass(frozen=True)
+class ConvSpec(KernelSpec):
+    """Convolution as implicit im2col + GEMM; arguments: x, w, bias, operands, results, batch.
+
+    Spatial tuples are (depth, height, width). ``xs``: strides of x per (image, d, h, w, channel);
+    ``reads``/``writes``: strides per (image, d, h, w) and channel 1, operands with a fifth number
+    for their channel stride. Weights are packed, see ``packing.ConvPacking``. A dense layer is
+    the case of one image, one row and as many columns as there are rows of data.
+    mr x nv   the register tile: output columns x vectors of output channels
+    taps      whether the width taps are unrolled (few channels) or the channels are the inner loop
+    rows      output rows that are done for all channels before the next ones are begun
+    """
+
+    inp: Ints
+    out: Ints
+    kernel: Ints
+    stride: Ints
+    dilate: Ints
+    pad: Ints
+    groups: int
+    ic: int
+    oc: int
+    xs: Ints
+    reads: tuple[Ints, ...]
+    writes: tuple[Ints, ...]
+    mr: int
+    nv: int
+    unroll: int
+    taps: bool
+    rows: int
+    element: str = "float32"
+    program: Program = Program(1)
+    kind = "conv"
+    needs_passes = False
+
+
+@dataclass(frozen=True)
+class PackSpec(KernelSpec):
+    """Weights that are no parameters, packed as ``ConvPacking`` packs them; arguments: w, result.
+
+    filters  of each of the ``groups``, in blocks of ``nv`` vectors
+    sizes    what the products run over, the last the fastest
+    strides  of w per (group, filter, *sizes)
+    """
+
+    groups: int
+    filters: int
+    nv: int
+    sizes: Ints
+    strides: Ints
+    lanes: int
+    element: str = "float32"
+    kind = "pack"
+
+    @property
+    def vectors(self) -> int:
+        """Vectors of filters of a group."""
+        return -(-self.filters // self.lanes)
+
+    @property
+    def floats(self) -> int:
+        """Floats of the result."""
+        return self.groups * self.vectors * self.lanes * product(self.sizes)
+
+
+@dataclass(frozen=True)
+class WinogradSpec(KernelSpec):
+    """3x3 convolution at stride 1 by Winograd's F(m x m, 3x3); ConvSpec's arguments, and scratch.
+
+    tiles   output tiles that are transformed together, as the rows of the products
+    blocks  blocks of ``nv`` vectors of output channels that are done per unit of work
+    mr x nv the register tile of the products
+    """
+
+    m: int
+    inp: Ints
+    out: Ints
+    pad: Ints
+    ic: int
+    oc: int
+    xs: Ints
+    reads: tuple[Ints, ...]
+    writes: tuple[Ints, ...]
+    tiles: int
+    blocks: int
+    mr: int
+    nv: int
+    unroll: int
+    program: Program = Program(1)
+    kind = "winograd"
+    needs_passes = False
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Tiles down and across one image."""
+        return -(-self.out[1] // self.m), -(-self.out[2] // self.m)
+
+    @property
+    def points(self) -> int:
+        """Values of one transformed tile."""
+        return (self.m + 2) ** 2
+
+    @property
+    def rows(self) -> int:
+        """Rows of the products: tiles rounded up to whole register tiles."""
+        return -(-self.tiles // self.mr) * self.mr
+
+    def scratch_floats(self, lanes: int) -> tuple[int, int, int]:
+        """Floats of one thread's transformed input, products, and zeros with room to discard.
+
+        The point stride is a multiple of a cache line that is no multiple of a page, so that the
+        points of one tile do not fall into one set of the cache.
+        """
+        width = self.nv * lanes * self.blocks
+        padded = -(-self.ic // lanes) * lanes
+        v = self.points * (self.rows * padded + 16)
+        m = self.points * (self.rows * width + 16)
+        return v, m, padded + width + lanes
+
+
+@dataclass(frozen=True)
+class DepthwiseSpec(KernelSpec):
+    """Small groups, vectors along channels; arguments as for ConvSpec.
+
+    cols x nv  output columns x channel vectors that are kept in registers
+    group      channels of a group, in and out: 1 is one filter per channel
+    """
+
+    inp: Ints
+    out: Ints
+    kernel: Ints
+    stride: Ints
+    dilate: Ints
+    pad: Ints
+    channels: int
+    xs: Ints
+    reads: tuple[Ints, ...]
+    writes: tuple[Ints, ...]
+    cols: int
+    nv: int
+    group: int = 1
+    element: str = "float32"
+    program: Program = Program(1)
+    kind = "depthwise"
+    needs_passes = False

@@ -1,0 +1,125 @@
+"""Choose for transposed convolutions: one plain convolution for each phase of the output.
+
+Output cells i, i + s, i + 2 s, ... of an axis of stride s are reached by the same taps of the
+kernel, and are a convolution of stride 1 of the input by those taps, backwards. So the output of
+stride 2 x 2 is that of four convolutions, each of which writes every second row and column.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product as combinations
+
+from ....ir.graph import Value
+from ....ir.plan import Step, View
+from ....ops.deconv import output_axes
+from ....ops.windows import window_of
+from ....records import dataclass
+from ...call import (
+    Address,
+    Call,
+    Packed,
+    Setting,
+    broadcast_strides,
+    build_program,
+    five,
+    three,
+    views_of,
+)
+from ...packing import PhasePacking
+from ...spec import Ints
+from .choose import Layer, calls_of
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Every ``stride``-th output cell of an axis from ``start`` on, ``size`` of them.
+
+    first, step, count  the taps that reach them
+    dilate, pad         those of the plain convolution by these taps, backwards
+    """
+
+    start: int
+    size: int
+    first: int
+    step: int
+    count: int
+    dilate: int
+    pad: int
+
+
+def phases(kernel: int, stride: int, dilate: int, crop: int, size: int) -> list[Phase]:
+    """The phases of an axis with ``size`` output cells, of which ``crop`` before are cut off.
+
+    Tap k of input cell i reaches output cell i * stride + k * dilate - crop.
+    """
+    found = []
+    for start in range(min(stride, size)):
+        cells = -(-(size - start) // stride)
+        taps = [k for k in range(kernel) if (start + crop - k * dilate) % stride == 0]
+        if not taps:
+            found.append(Phase(start, cells, 0, 1, 0, 1, cells))  # its one tap is never inside
+            continue
+        step = taps[1] - taps[0] if len(taps) > 1 else 1
+        spread = step * dilate // stride if len(taps) > 1 else 1
+        nearest = (start + crop - taps[0] * dilate) // stride
+        pad = (len(taps) - 1) * spread - nearest
+        found.append(Phase(start, cells, taps[0], step, len(taps), spread, pad))
+    return found
+
+
+def choose_deconv(step: Step, setting: Setting) -> tuple[Call, ...]:
+    """The calls of a transposed convolution with what is fused into it, a call for each phase."""
+    anchor = step.group.anchor
+    x, attrs = views_of(step, anchor.inputs[:1])[0], anchor.attrs
+    window = window_of(*(attrs[key] for key in ("kernel", "stride", "dilate", "pad")))
+    outs = output_axes(window, x.shape[1:-1], attrs["adj"], attrs["target_shape"])
+    axes = [
+        phases(window.kernel[i], window.stride[i], window.dilate[i], crop, size or 0)
+        for i, (size, crop) in enumerate(outs)
+    ]
+    return tuple(
+        _phase(step, anchor, x, chosen, window.stride, setting) for chosen in combinations(*axes)
+    )
+
+
+def _phase(
+    step: Step, anchor: Value, x: View, axes: tuple[Phase, ...], stride: Ints, setting: Setting
+) -> Call:
+    program, operands = build_program(step.group, anchored=True)
+    groups, rank = anchor.attrs["num_group"], len(axes)
+
+    def part(view: View) -> View:
+        """The cells of this phase."""
+        strides = broadcast_strides(view, anchor.shape)
+        offset = sum(axis.start * s for axis, s in zip(axes, strides[1:]))
+        between = tuple(s * n for s, n in zip(strides[1:], stride))
+        strides = (strides[0], *between, strides[-1])
+        return replace(view, offset=view.offset + offset, strides=strides)
+
+    reads = [part(v) for v in views_of(step, operands)]
+    writes = [part(v) for v in step.writes]
+    layer = Layer(
+        inp=three(x.shape[1:-1], 1),
+        out=three(tuple(a.size for a in axes), 1),
+        kernel=three(tuple(max(a.count, 1) for a in axes), 1),
+        stride=(1, 1, 1),
+        dilate=three(tuple(a.dilate for a in axes), 1),
+        pad=three(tuple(a.pad for a in axes), 0),
+        groups=groups,
+        ic=x.shape[-1] // groups,
+        oc=anchor.shape[-1] // groups,
+        xs=five(x.strides, rank),
+        reads=tuple(five(v.strides, rank) for v in reads),
+        writes=tuple(five(v.strides, rank) for v in writes),
+        program=program,
+    )
+    extra = tuple(Address(v) for v in (*reads, *writes))
+    (call,) = calls_of(step, layer, Address(x), extra, x.shape[0], setting)
+    first, taps, counts = (
+        tuple(getattr(a, key) for a in axes) for key in ("first", "step", "count")
+    )
+    packed = call.args[1]
+    assert isinstance(packed, Packed)
+    packing = PhasePacking(packed.packing, groups, first, taps, counts)  # type: ignore[arg-type]
+    return replace(call, args=(call.args[0], replace(packed, packing=packing), *call.args[2:]))

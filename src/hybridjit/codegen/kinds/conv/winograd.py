@@ -1,0 +1,280 @@
+"""3x3 convolution by Winograd's F(2x2, 3x3) and F(4x4, 3x3) (Lavin and Gray 2015).
+
+Per unit of work: a block of tiles is transformed (V = Bt d B), each of its points is multiplied
+with the filters' (M = V U, a GEMM over channels), and the products are transformed back
+(y = At M A) into the program and the stores. A unit is a block of tiles and a part of the output
+channels; a thread that goes on with the same tiles transforms them once.
+
+Tiles that reach over an edge go the same way: every tile has a table of addresses, in which places
+outside point to zeros, or to room where what is stored is never looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...llvm.builder import PTR, Index, LoopBuilder
+from ...packing import interpolation_points
+from ..parts.arguments import Arguments
+from ..parts.gemm import Ahead, Rows, line_elements, multiply
+from ..parts.program import finish
+from ..parts.tail import read_vector
+from .spec import WinogradSpec
+
+
+def emit_winograd(b: LoopBuilder, spec: WinogradSpec, args: Arguments) -> None:
+    """y[n,o,f] = program(bias[f] + sum over 3x3 taps and channels of x * w), by tiles."""
+    _Winograd(b, spec, args).emit()
+
+
+class _Winograd:
+    def __init__(self, b: LoopBuilder, spec: WinogradSpec, args: Arguments) -> None:
+        self.b, self.spec, self.args = b, spec, args
+        self.x, self.u, self.bias = args.pointer("x"), args.pointer("u"), args.pointer("bias")
+        self.reads = [args.pointer(f"r{i}") for i in range(len(spec.reads))]
+        self.writes = [args.pointer(f"y{i}") for i in range(len(spec.writes))]
+        scratch, self.batch = args.pointer("scratch"), args.integer("batch")
+        self.width = spec.nv * b.lanes
+        self.padded = -(-spec.ic // b.lanes) * b.lanes
+        self.v_step = spec.rows * self.padded + 16
+        self.m_step = spec.rows * self.width * spec.blocks + 16
+        v, m, rest = spec.scratch_floats(b.lanes)
+        self.v = b.at(scratch, b.mul(args.tid, v + m + rest))
+        self.m = b.at(self.v, v)
+        self.zeros = b.at(self.m, m)
+        self.waste = b.at(self.zeros, self.padded)
+        self.side = spec.m + 2
+        self.columns = -(-spec.oc // self.width)
+        count = max(self.side**2, spec.m**2 * (len(self.reads) + len(self.writes)))
+        self.table = b.b.alloca(PTR, count)
+
+    def emit(self) -> None:
+        """Threads share (tile block, block of channels) pairs; a tile block's are one run of them.
+
+        Where the run of one thread begins inside a tile block, both transform that block.
+        """
+        b, spec = self.b, self.spec
+        self._clear_zeros()
+        total = b.mul(self.batch, spec.grid[0] * spec.grid[1])
+        blocks = b.b.udiv(b.add(total, spec.tiles - 1), b.i64(spec.tiles))
+        pairs = b.mul(blocks, self.columns)
+        begin, end = b.share(pairs, self.args.tid, self.args.threads)
+        with b.when(b.less(begin, end)):
+            from_block, _ = b.divmod(begin, self.columns)
+            last_block, _ = b.divmod(b.sub(end, 1), self.columns)
+            with b.loop("block", from_block, b.add(last_block, 1)) as block:
+                pair = b.mul(block.index, self.columns)
+                start = b.max(b.sub(begin, pair), 0)
+                stop = b.min(b.sub(end, pair), self.columns)
+                first = b.mul(block.index, spec.tiles)
+                count = b.min(b.sub(total, first), spec.tiles)
+                self._emit_block(first, count, start, stop)
+
+    def _emit_block(self, first: Index, count: Index, start: Index, stop: Index) -> None:
+        """A block of tiles, for the blocks of channels from ``start`` to ``stop``."""
+        b = self.b
+        with b.loop("tile", 0, count) as tile:
+            self._transform_input(b.add(first, tile.index), tile.index)
+        with b.loop("chunk", start, stop, self.spec.blocks) as chunk:
+            after = b.min(b.add(chunk.index, self.spec.blocks), stop)
+            self._multiply(chunk.index, after, count)
+            with b.loop("tile", 0, count) as tile:
+                self._transform_output(b.add(first, tile.index), tile.index, chunk.index, after)
+
+    def _clear_zeros(self) -> None:
+        with self.b.loop("zero", 0, self.padded, self.b.lanes) as c:
+            self.b.store(self.b.splat(0.0), self.zeros, c.index)
+
+    # --- addresses ---
+
+    def _locate(self, tile: Index) -> tuple[Index, Index, Index]:
+        """Image, and first output row and column of a tile."""
+        down, across = self.spec.grid
+        image, row, column = self.b.split(tile, (0, down, across))
+        return image, self.b.mul(row, self.spec.m), self.b.mul(column, self.spec.m)
+
+    def _inside(self, value: Index, size: int) -> Any:
+        """Whether 0 <= value < size, as one unsigned comparison."""
+        return self.b.b.icmp_unsigned("<", self.b.i64(value), self.b.i64(size))
+
+    def _note(self, slot: int, pointer: Any) -> None:
+        place = self.b.b.gep(self.table, [self.b.i64(slot)], True, source_etype=PTR)
+        self.b.b.store(pointer, place, align=8)
+
+    def _noted(self, slot: int) -> Any:
+        place = self.b.b.gep(self.table, [self.b.i64(slot)], True, source_etype=PTR)
+        return self.b.b.load(place, typ=PTR, align=8)
+
+    def _note_square(
+        self, base: int, side: int, at: Callable[[int, int], tuple[Any, Any]], outside: Any
+    ) -> None:
+        """Addresses of side x side places; ``at`` gives whether one is inside, and its address."""
+        for r in range(side):
+            for q in range(side):
+                inside, pointer = at(r, q)
+                chosen = self.b.b.select(inside, pointer, outside)
+                self._note(base + r * side + q, chosen)
+
+    # --- V = Bt d B ---
+
+    def _transform_input(self, tile: Index, row: Index) -> None:
+        b, spec = self.b, self.spec
+        image, top, left = self._locate(tile)
+        top, left = b.sub(top, spec.pad[1]), b.sub(left, spec.pad[2])
+        rows = [self._inside(b.add(top, r), spec.inp[1]) for r in range(self.side)]
+        columns = [self._inside(b.add(left, q), spec.inp[2]) for q in range(self.side)]
+        corner = b.at(self.x, b.dot((image, top, left), (spec.xs[0], spec.xs[2], spec.xs[3])))
+
+        def at(r: int, q: int) -> tuple[Any, Any]:
+            return b.b.and_(rows[r], columns[q]), b.at(corner, r * spec.xs[2] + q * spec.xs[3])
+
+        self._note_square(0, self.side, at, self.zeros)
+        target = b.at(self.v, b.mul(row, self.padded))
+        whole = spec.ic - spec.ic % b.lanes
+        if whole:
+            with b.loop("c", 0, whole, b.lanes) as c:
+                self._transform_vector(target, c.index, b.lanes)
+        if spec.ic % b.lanes:
+            self._transform_vector(target, whole, spec.ic % b.lanes)
+
+    def _transform_vector(self, target: Any, c: Index, lanes: int) -> None:
+        b, side = self.b, self.side
+        columns = [
+            [read_vector(b, self._noted(r * side + q), c, 1, lanes) for r in range(side)]
+            for q in range(side)
+        ]
+        half = [input_transform(b, column) for column in columns]
+        for r in range(side):
+            for q, value in enumerate(input_transform(b, [half[q][r] for q in range(side)])):
+                b.store(value, target, b.add((r * side + q) * self.v_step, c))
+
+    # --- M = V U ---
+
+    def _multiply(self, start: Index, stop: Index, count: Index) -> None:
+        b, spec = self.b, self.spec
+        rows = Rows(self.padded, 1)
+        tiles = spec.rows // spec.mr
+        lines = Ahead.lines_for(4 * self.width, spec.unroll, tiles)
+        asked = lines * line_elements(b) * (spec.ic // spec.unroll)
+        size = spec.ic * self.width
+        with b.loop("block", start, stop) as block, b.loop("point", 0, spec.points) as point:
+            number = b.add(b.mul(block.index, spec.points), point.index)
+            v = b.at(self.v, b.mul(point.index, self.v_step))
+            m = b.at(self.m, b.mul(point.index, self.m_step))
+            u = b.at(self.u, b.mul(number, size))
+            column = b.mul(b.sub(block.index, start), self.width)
+            following = b.at(u, spec.ic * self.width)
+            with b.loop("row", 0, count, spec.mr) as row:
+                part = b.mul(b.b.udiv(row.index, b.i64(spec.mr)), asked)
+                ahead = Ahead(b.at(following, part), lines) if lines else None
+                accs = multiply(
+                    b,
+                    b.at(v, b.mul(row.index, self.padded)),
+                    u,
+                    spec.ic,
+                    spec.unroll,
+                    rows,
+                    spec.nv,
+                    [b.splat(0.0)] * (spec.mr * spec.nv),
+                    (0, spec.mr),
+                    ahead,
+                )
+                at = b.add(b.mul(row.index, self.width * spec.blocks), column)
+                for r in range(spec.mr):
+                    for j in range(spec.nv):
+                        offset = r * self.width * spec.blocks + j * b.lanes
+                        b.store(accs[r * spec.nv + j], m, b.add(at, offset))
+
+    # --- y = At M A ---
+
+    def _transform_output(self, tile: Index, row: Index, start: Index, stop: Index) -> None:
+        b, spec = self.b, self.spec
+        image, top, left = self._locate(tile)
+        channel = b.mul(start, self.width)
+        rows = [b.less(b.add(top, r), spec.out[1]) for r in range(spec.m)]
+        columns = [b.less(b.add(left, q), spec.out[2]) for q in range(spec.m)]
+        tensors = [*zip(self.reads, spec.reads), *zip(self.writes, spec.writes)]
+        for number, (pointer, s) in enumerate(tensors):
+            base = b.at(pointer, b.dot((image, top, left, channel), (s[0], s[2], s[3], s[4])))
+
+            def at(r: int, q: int, base: Any = base, s: Any = s) -> tuple[Any, Any]:
+                return b.b.and_(rows[r], columns[q]), b.at(base, r * s[2] + q * s[3])
+
+            # A place outside reads what the tile's first place reads: at any channel stride, its
+            # operand exists. Only results have room of their own for what nobody looks at.
+            outside = base if number < len(self.reads) else self.waste
+            self._note_square(number * spec.m**2, spec.m, at, outside)
+        source = b.at(self.m, b.mul(row, self.width * spec.blocks))
+        bias = b.at(self.bias, channel)
+        size = b.min(b.sub(spec.oc, channel), b.mul(b.sub(stop, start), self.width))
+        self._each_vector(size, lambda c, lanes: self._output_vector(source, bias, c, lanes))
+
+    def _each_vector(self, size: Any, body: Callable[[Index, int], None]) -> None:
+        """The channels of a chunk: whole vectors, then the last, partial one of all channels."""
+        b, last = self.b, self.spec.oc % self.b.lanes
+        whole = b.b.and_(b.i64(size), b.i64(-b.lanes))
+        with b.loop("c", 0, whole, b.lanes) as c:
+            body(c.index, b.lanes)
+        if last:
+            with b.when(b.less(whole, size)):
+                body(whole, last)
+
+    def _output_vector(self, source: Any, bias: Any, c: Index, lanes: int) -> None:
+        b, spec, side = self.b, self.spec, self.side
+        columns = [
+            [b.load(source, b.add((r * side + q) * self.m_step, c)) for r in range(side)]
+            for q in range(side)
+        ]
+        half = [output_transform(b, column, spec.m) for column in columns]
+        offset = b.load(bias, c)
+        for r in range(spec.m):
+            line = output_transform(b, [half[q][r] for q in range(side)], spec.m)
+            for q, value in enumerate(line):
+                self._finish(r * spec.m + q, b.b.fadd(value, offset), c, lanes)
+
+    def _finish(self, place: int, value: Any, c: Index, lanes: int) -> None:
+        b, spec, count = self.b, self.spec, self.spec.m**2
+        noted = [
+            (self._noted(i * count + place), b.mul(c, s[4]), s[4])
+            for i, s in enumerate((*spec.reads, *spec.writes))
+        ]
+        split = len(spec.reads)
+        finish(b, spec.program, value, noted[:split], noted[split:], lanes)
+
+
+def input_transform(b: LoopBuilder, d: Sequence[Any]) -> list[Any]:
+    """Bt d for F(m, 3), m = len(d) - 2: rows of points +p and -p share their halves."""
+    if len(d) == 4:
+        return [
+            b.b.fsub(d[2], d[0]),
+            b.b.fadd(d[1], d[2]),
+            b.b.fsub(d[2], d[1]),
+            b.b.fsub(d[3], d[1]),
+        ]
+    _, p, _, q, _ = interpolation_points(4)
+    pp, qq = p * p, q * q
+    first = b.fma(d[0], b.splat(pp * qq), b.fma(d[2], b.splat(-(pp + qq)), d[4]))
+    last = b.fma(d[1], b.splat(pp * qq), b.fma(d[3], b.splat(-(pp + qq)), d[5]))
+    rows = [first]
+    for own, other in ((p, qq), (q, pp)):
+        even = b.fma(d[2], b.splat(-other), d[4])
+        odd = b.fma(d[1], b.splat(-other), d[3])
+        rows += [b.fma(odd, b.splat(own), even), b.fma(odd, b.splat(-own), even)]
+    return [*rows, last]
+
+
+def output_transform(b: LoopBuilder, m: Sequence[Any], size: int) -> list[Any]:
+    """At m for F(size, 3): powers of the points, +p and -p together; infinity adds to the last."""
+    if size == 2:
+        both, apart = b.b.fadd(m[1], m[2]), b.b.fsub(m[1], m[2])
+        return [b.b.fadd(m[0], both), b.b.fadd(apart, m[3])]
+    _, p, _, q, _ = interpolation_points(4)
+    pe, po = b.b.fadd(m[1], m[2]), b.b.fsub(m[1], m[2])
+    qe, qo = b.b.fadd(m[3], m[4]), b.b.fsub(m[3], m[4])
+    return [
+        b.b.fadd(b.b.fadd(m[0], pe), qe),
+        b.fma(po, b.splat(p), b.b.fmul(qo, b.splat(q))),
+        b.fma(pe, b.splat(p * p), b.b.fmul(qe, b.splat(q * q))),
+        b.fma(po, b.splat(p**3), b.fma(qo, b.splat(q**3), m[5])),
+    ]

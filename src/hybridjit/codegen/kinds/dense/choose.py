@@ -1,0 +1,140 @@
+"""Choose for dense layers with several rows of data: one kernel for every number of them."""
+
+from __future__ import annotations
+
+from ....ir.plan import Step
+from ....target import Target
+from ....types import product
+from ...call import (
+    Address,
+    Argument,
+    Call,
+    Scratch,
+    Setting,
+    broadcast_strides,
+    build_program,
+    views_of,
+    with_bias,
+)
+from ...packing import ChannelPacking, ConvPacking
+from ...spec import Ints
+from ..conv.choose import Layer, calls_of, most_rows, register_tile
+from ..conv.weights import has_fixed_weights, pack_weights
+from .spec import DenseSpec, MatmulSpec
+
+# Rows of a tile: there is code for every smaller number too.
+_MOST_ROWS = 8
+# Tiles that are done for one block of channels before the next: for few rows most of them are not
+# there, which costs a look each.
+_MOST_TILES = 16
+
+
+def choose_dense(step: Step, setting: Setting) -> tuple[Call, ...]:
+    """A dense layer. One row is a case of its own: it waits for memory alone, so that more vectors
+    of channels at once are worth more than rows."""
+    anchor = step.group.anchor
+    x = views_of(step, anchor.inputs[:1])[0]
+    if anchor.is_op("batch_dot") or not has_fixed_weights(step, setting) or x.shape[0] == 1:
+        return _choose_as_convolution(step, setting)
+    target, (inputs, outputs) = setting.target, (x.shape[1], anchor.shape[1])
+    program, operands = build_program(step.group, anchored=True)
+    others = views_of(step, operands)
+    # Four vectors of weights and a number of data need registers beside the sums.
+    nv = min(4 if target.vector_registers >= 32 else 2, -(-outputs // target.lanes))
+    while nv > 2 and target.vector_bytes * inputs * nv > target.l2_bytes // 2:
+        nv -= 1  # a block of weights that serves several tiles stays in the cache
+    mr = min(_MOST_ROWS, most_rows(target)[nv])
+    spec = DenseSpec(
+        ic=inputs,
+        oc=outputs,
+        xs=_two(x.strides),
+        reads=tuple(_two(broadcast_strides(v, anchor.shape)) for v in others),
+        writes=tuple(_two(v.strides) for v in step.writes),
+        mr=mr,
+        nv=nv,
+        unroll=4,
+        chunk=max(
+            1, min(_MOST_TILES, target.l2_bytes // 2 // (target.element_bytes * mr * inputs))
+        ),
+        program=program,
+        element=target.element,
+    )
+    packing, bias = ConvPacking(1, target.lanes, nv, False), ChannelPacking(1, target.lanes)
+    before, weights = pack_weights(step, packing, bias, setting)
+    extra: tuple[Argument, ...] = tuple(Address(v) for v in (*others, *step.writes))
+    work = product(anchor.shape) * inputs
+    return (*before, Call(spec, (Address(x), *weights, *extra, x.shape[0]), work))
+
+
+def _two(strides: Ints) -> Ints:
+    """Strides per row and per channel."""
+    return (strides[0], strides[1])
+
+
+def _choose_as_convolution(step: Step, setting: Setting) -> tuple[Call, ...]:
+    """A dense layer: one image, one row, a column for each row of data."""
+    anchor = step.group.anchor
+    if anchor.is_op("batch_dot") or not has_fixed_weights(step, setting):
+        return _choose_matmul(step, setting.target)
+    program, operands = build_program(step.group, anchored=True)
+    x = views_of(step, anchor.inputs[:1])[0]
+    others, one = views_of(step, operands), (1, 1, 1)
+    layer = Layer(
+        inp=(1, 1, x.shape[0]),
+        out=(1, 1, x.shape[0]),
+        kernel=one,
+        stride=one,
+        dilate=one,
+        pad=(0, 0, 0),
+        groups=1,
+        ic=x.shape[1],
+        oc=anchor.shape[1],
+        xs=_columns(x.strides),
+        reads=tuple(_columns(broadcast_strides(v, anchor.shape)) for v in others),
+        writes=tuple(_columns(v.strides) for v in step.writes),
+        program=program,
+    )
+    extra = tuple(Address(v) for v in (*others, *step.writes))
+    return calls_of(step, layer, Address(x), extra, 1, setting)
+
+
+def _choose_matmul(step: Step, target: Target) -> tuple[Call, ...]:
+    """A product of two activations; a dense layer with computed weights is one of a batch of 1."""
+    anchor = step.group.anchor
+    program, operands = build_program(step.group, anchored=True)
+    left, right, *bias = views_of(step, anchor.inputs)
+    others = [*views_of(step, operands), *bias]
+    program = with_bias(program) if bias else program
+    batched = anchor.is_op("batch_dot")
+    m, n = anchor.shape[-2:]
+    mr, nv = register_tile(m, -(-n // target.lanes), target)
+    batch = anchor.shape[0] if batched else 1
+    units = batch * -(-n // (nv * target.lanes))
+
+    def by_batch(strides: Ints) -> Ints:
+        return strides if batched else (0, *strides)
+
+    b = by_batch(right.strides)
+    spec = MatmulSpec(
+        m=m,
+        n=n,
+        k=left.shape[-1],
+        a=by_batch(left.strides),
+        b=b if batched else (b[0], b[2], b[1]),
+        reads=tuple(by_batch(broadcast_strides(v, anchor.shape)) for v in others),
+        writes=tuple(by_batch(v.strides) for v in step.writes),
+        mr=mr,
+        nv=nv,
+        unroll=4,
+        parts=min(-(-m // mr), -(-8 // units)) if units < 4 else 1,
+        program=program,
+        element=target.element,
+    )
+    scratch = Scratch(target.element_bytes * spec.scratch_floats(target.lanes))
+    views = (left, right, *others, *step.writes)
+    args: tuple[Argument, ...] = (*map(Address, views), scratch, batch)
+    return (Call(spec, args, batch * m * n * spec.k),)
+
+
+def _columns(strides: Ints) -> Ints:
+    return (0, 0, 0, strides[0], strides[1])

@@ -1,0 +1,18 @@
+"""Matrix products: dense layers on one row or many, and products of activations."""
+
+from __future__ import annotations
+
+from ..conv.direct import emit_conv
+from ..conv.spec import ConvSpec
+from ..record import register
+from .choose import choose_dense
+from .matmul import emit_matmul
+from .rows import emit_dense
+from .spec import DenseSpec, MatmulSpec
+
+register(
+    "gemm",
+    choose_dense,
+    {DenseSpec: emit_dense, MatmulSpec: emit_matmul, ConvSpec: emit_conv},
+    in_one_type=True,
+)

@@ -1,0 +1,97 @@
+"""Products of two activations: B is packed as it is needed, a block of columns at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...llvm.builder import Index, LoopBuilder
+from ..parts.arguments import Arguments
+from ..parts.gemm import Rows, multiply
+from ..parts.program import finish, places
+from ..parts.tail import read_vector
+from .spec import MatmulSpec
+
+
+def emit_matmul(b: LoopBuilder, spec: MatmulSpec, args: Arguments) -> None:
+    """y[i,m,n] = program(sum over k of a[i,m,k] * b[i,k,n])."""
+    _Matmul(b, spec, args).emit()
+
+
+class _Matmul:
+    def __init__(self, b: LoopBuilder, spec: MatmulSpec, args: Arguments) -> None:
+        self.b, self.spec, self.args = b, spec, args
+        self.left, self.right = args.pointer("a"), args.pointer("b")
+        self.reads = [args.pointer(f"r{i}") for i in range(len(spec.reads))]
+        self.writes = [args.pointer(f"y{i}") for i in range(len(spec.writes))]
+        scratch = args.pointer("scratch")
+        self.batch = args.integer("batch")
+        self.packed = b.at(scratch, b.mul(args.tid, spec.scratch_floats(b.lanes)))
+        self.vectors = -(-spec.n // b.lanes)
+        self.last = spec.n - (self.vectors - 1) * b.lanes
+
+    def emit(self) -> None:
+        b, spec = self.b, self.spec
+        blocks = -(-self.vectors // spec.nv)
+        rest = self.vectors - (blocks - 1) * spec.nv
+        units = b.mul(self.batch, blocks * spec.parts)
+        begin, end = b.share(units, self.args.tid, self.args.threads)
+        with b.loop("unit", begin, end) as unit:
+            image, block, part = b.split(unit.index, (0, blocks, spec.parts))
+            if (rest, self.last) == (spec.nv, b.lanes):
+                self._emit_block(image, block, part, spec.nv, b.lanes)
+            else:
+                if blocks > 1:
+                    with b.when(b.less(block, blocks - 1)):
+                        self._emit_block(image, block, part, spec.nv, b.lanes)
+                with b.when(b.less(blocks - 2, block)):
+                    self._emit_block(image, block, part, rest, self.last)
+
+    def _emit_block(self, image: Index, block: Index, part: Index, nv: int, last: int) -> None:
+        b, spec = self.b, self.spec
+        column = b.mul(block, spec.nv * b.lanes)
+        self._pack(image, column, nv, last)
+        size = -(-spec.m // spec.parts)
+        start = b.mul(part, size)
+        stop = b.min(b.add(start, size), spec.m)
+        whole = b.sub(stop, b.b.urem(b.i64(b.sub(stop, start)), b.i64(spec.mr)))
+        with b.loop("row", start, whole, spec.mr) as row:
+            self._emit_tile(image, row.index, column, spec.mr, nv, last)
+        if spec.mr > 1 and (size % spec.mr or spec.m % size % spec.mr):
+            with b.loop("row", whole, stop) as row:
+                self._emit_tile(image, row.index, column, 1, nv, last)
+
+    def _pack(self, image: Index, column: Index, nv: int, last: int) -> None:
+        """packed[k, column] of this block; lanes beyond the last column are zeros."""
+        b, spec = self.b, self.spec
+        source = b.at(self.right, b.dot((image, 0, column), spec.b))
+        with b.loop("k", 0, spec.k) as k:
+            line = b.at(source, b.mul(k.index, spec.b[1]))
+            for j in range(nv):
+                lanes = last if j == nv - 1 else b.lanes
+                vector = read_vector(b, line, j * b.lanes * spec.b[2], spec.b[2], lanes)
+                b.store(vector, self.packed, b.add(b.mul(k.index, nv * b.lanes), j * b.lanes))
+
+    def _emit_tile(
+        self, image: Index, row: Index, column: Index, count: int, nv: int, last: int
+    ) -> None:
+        b, spec = self.b, self.spec
+        accs: list[Any] = multiply(
+            b,
+            b.at(self.left, b.dot((image, row), spec.a[:2])),
+            self.packed,
+            spec.k,
+            spec.unroll,
+            Rows(spec.a[1], spec.a[2]),
+            nv,
+            [b.splat(0.0)] * (count * nv),
+            (0, count),
+        )
+        place = (image, row, column)
+        reads = [b.at(p, b.dot(place, s)) for p, s in zip(self.reads, spec.reads)]
+        writes = [b.at(p, b.dot(place, s)) for p, s in zip(self.writes, spec.writes)]
+        for m in range(count):
+            for j in range(nv):
+                lanes = last if j == nv - 1 else b.lanes
+                sources = places(b, reads, spec.reads, m, j * b.lanes)
+                targets = places(b, writes, spec.writes, m, j * b.lanes)
+                finish(b, spec.program, accs[m * nv + j], sources, targets, lanes)

@@ -1,0 +1,59 @@
+"""KernelSpecs of dense layers and of products of activations. Strides count elements."""
+
+from __future__ import annotations
+
+from ....records import dataclass
+from ...spec import Ints, KernelSpec, Program
+
+
+@dataclass(frozen=True)
+class DenseSpec(KernelSpec):
+    """A dense layer on several rows of data; arguments: x, w, bias, operands, results, rows.
+
+    Strides are per (row, channel). Weights are packed as for a 1x1 convolution.
+    mr x nv  the register tile: rows x vectors of output channels
+    chunk    tiles that are done for a block of channels before the next block
+    """
+
+    ic: int
+    oc: int
+    xs: Ints
+    reads: tuple[Ints, ...]
+    writes: tuple[Ints, ...]
+    mr: int
+    nv: int
+    unroll: int
+    chunk: int
+    element: str = "float32"
+    program: Program = Program(1)
+    kind = "dense"
+    needs_passes = False
+
+
+@dataclass(frozen=True)
+class MatmulSpec(KernelSpec):
+    """Products of two activations; arguments: a, b, operands, results, scratch, batch.
+
+    Strides of ``a`` are per (batch, row, k), of ``b`` per (batch, k, column), of operands and
+    results per (batch, row, column). A block of b's columns is packed into the thread's scratch
+    and used for all rows. parts: the rows are cut into that many units of work.
+    """
+
+    m: int
+    n: int
+    k: int
+    a: Ints
+    b: Ints
+    reads: tuple[Ints, ...]
+    writes: tuple[Ints, ...]
+    mr: int
+    nv: int
+    unroll: int
+    parts: int = 1
+    element: str = "float32"
+    program: Program = Program(1)
+    kind = "matmul"
+    needs_passes = False
+
+    def scratch_floats(self, lanes: int) -> int:
+        return self.k * self.nv * lanes

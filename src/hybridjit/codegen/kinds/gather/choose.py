@@ -1,0 +1,123 @@
+"""Choose for selection by index: what a run is, and how its source follows from an index."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....ir.graph import Use, Value
+from ....ir.plan import Step
+from ....ops.casting import convert
+from ....types import product
+from ...call import Address, Argument, Call, Flag, Setting
+from ...llvm.elements import MOVED_AS
+from .spec import GatherSpec, OneHotSpec, ScatterSpec
+
+
+def choose_gather(step: Step, setting: Setting) -> tuple[Call, ...]:
+    """The one call of an operator that copies runs from where indices say."""
+    anchor = step.group.anchor
+    table = dict(zip(step.group.inputs, step.reads))
+    index, data = (table[use] for use in _operands(anchor))
+    target = step.writes[0]
+    moved = MOVED_AS[target.dtype.itemsize]
+    name = anchor.op.name  # type: ignore[union-attr]
+    spec = _SPECS.get(name, _of_steps)(anchor, index.dtype.name, moved)
+    runs = product(anchor.shape) // spec.run
+    samples = index.shape[0] if index.shape else 1
+    flag = Flag() if spec.how == "nd" or spec.mode == "raise" else 0
+    args: tuple[Argument, ...] = (Address(data), Address(index), Address(target), flag)
+    return (Call(spec, (*args, runs, samples), product(anchor.shape)),)
+
+
+def _operands(value: Value) -> tuple[Use, Use]:
+    """Index and data: Embedding has them in this order, the others the other way round."""
+    first, second = value.inputs
+    return (first, second) if value.is_op("Embedding") else (second, first)
+
+
+def _taken(value: Value, index: str, moved: str) -> GatherSpec:
+    a, indices = (use.type.dims for use in value.inputs)
+    axis = value.attrs["axis"] % len(a)
+    count = product(indices) if product(a[:axis]) > 1 else 0
+    run = product(a[axis + 1 :])
+    return GatherSpec("take", run, index, moved, value.attrs["mode"], a[axis], count)
+
+
+def _embedded(value: Value, index: str, moved: str) -> GatherSpec:
+    size, run = value.inputs[1].type.dims
+    return GatherSpec("take", run, index, moved, "clip", size)
+
+
+def _picked(value: Value, index: str, moved: str) -> GatherSpec:
+    shape = value.inputs[0].type.dims
+    axis = value.attrs.get("axis", 1) % len(shape)
+    mode, inner = value.attrs.get("mode", "clip"), product(shape[axis + 1 :])
+    return GatherSpec("pick", 1, index, moved, mode, shape[axis], inner=inner)
+
+
+def _at_vectors(value: Value, index: str, moved: str) -> GatherSpec:
+    shape, indices = (use.type.dims for use in value.inputs)
+    axes = indices[0]
+    return GatherSpec("nd", product(shape[axes:]), index, moved, sizes=shape[:axes])
+
+
+def _of_steps(value: Value, index: str, moved: str) -> GatherSpec:
+    """SequenceLast, SequenceMask, SequenceReverse: a run is a step of a sample."""
+    shape = value.inputs[0].type.dims
+    axis = value.attrs["axis"]
+    how = value.op.name.removeprefix("Sequence").lower()  # type: ignore[union-attr]
+    bits = 0
+    if how == "mask":
+        bits = fill_bits(value.attrs["value"], value.type.dtype)
+        moved = f"int{8 * value.type.dtype.itemsize}"  # type: ignore[union-attr]
+    return GatherSpec(
+        how, product(shape[2:]), index, moved, size=shape[axis], batch_first=axis == 1, fill=bits
+    )
+
+
+def fill_bits(value: float, dtype: np.dtype | None) -> int:
+    """A number as the bits of an element."""
+    assert dtype is not None
+    element = convert(np.float64(value), dtype)
+    return int(element.reshape(1).view(f"int{8 * dtype.itemsize}")[0])
+
+
+_SPECS = {
+    "take": _taken,
+    "Embedding": _embedded,
+    "pick": _picked,
+    "batch_take": _picked,
+    "gather_nd": _at_vectors,
+}
+
+
+def choose_scatter(step: Step, setting: Setting) -> tuple[Call, ...]:
+    """scatter_nd, and index_copy, which has one axis of indices and a base."""
+    anchor = step.group.anchor
+    views = dict(zip(step.group.inputs, step.reads))
+    operands = [views[use] for use in anchor.inputs]
+    has_base = anchor.is_op("_contrib_index_copy")
+    base, index, data = operands if has_base else (None, operands[1], operands[0])
+    axes = 1 if has_base else index.shape[0]
+    shape, target = anchor.shape, step.writes[0]
+    spec = ScatterSpec(
+        run=product(shape[axes:]),
+        index=index.dtype.name,
+        moved=MOVED_AS[target.dtype.itemsize],
+        sizes=shape[:axes],
+        has_base=has_base,
+    )
+    read = [Address(v) for v in (data, index, base) if v is not None]
+    count = product(index.shape) // axes
+    args: tuple[Argument, ...] = (*read, Address(target), Flag(), count)
+    return (Call(spec, args, product(shape)),)
+
+
+def choose_one_hot(step: Step, setting: Setting) -> tuple[Call, ...]:
+    anchor = step.group.anchor
+    index, target = step.reads[0], step.writes[0]
+    attrs, dtype = anchor.attrs, target.dtype
+    on, off = (convert(np.float64(attrs[k]), dtype).item() for k in ("on_value", "off_value"))
+    spec = OneHotSpec(attrs["depth"], index.dtype.name, dtype.name, on, off)
+    args = (Address(index), Address(target), product(index.shape))
+    return (Call(spec, args, product(anchor.shape)),)

@@ -1,0 +1,204 @@
+"""Selection by index: runs of elements copied from where an index says, or to there.
+
+An index is brought into its range before an address is made of it, so nothing outside the data is
+ever touched. Where the reference raises an error, the kernel raises a flag instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...llvm import ir
+from ...llvm.builder import Index, LoopBuilder, constant_of
+from ...llvm.elements import ELEMENTS, converted, held
+from ..parts.arguments import Arguments
+from .spec import GatherSpec, OneHotSpec, ScatterSpec
+
+
+def emit_gather(b: LoopBuilder, spec: GatherSpec, args: Arguments) -> None:
+    """y[run] = data[source of the run], or what ``mask`` fills with."""
+    _Gather(b, spec, args).emit()
+
+
+class _Gather:
+    def __init__(self, b: LoopBuilder, spec: GatherSpec, args: Arguments) -> None:
+        self.b, self.spec, self.args = b, spec, args
+        names = ("data", "index", "y", "flag")
+        self.data, self.index, self.y, self.flag = (args.pointer(n) for n in names)
+        self.runs, self.samples = args.integer("runs"), args.integer("samples")
+        self.element = ELEMENTS[spec.moved].stored
+
+    def emit(self) -> None:
+        b, spec = self.b, self.spec
+        begin, end = b.share(self.runs, self.args.tid, self.args.threads)
+        with b.loop("row", begin, end) as row:
+            target = b.at(self.y, b.mul(row.index, spec.run), self.element)
+            if spec.how == "mask":
+                self._emit_masked(row.index, target)
+            else:
+                source = getattr(self, f"_{spec.how}")(row.index)
+                copy_run(b, b.at(self.data, source, self.element), target, spec.run, self.element)
+
+    def _number(self, at: Index) -> Any:
+        return load_index(self.b, self.index, at, self.spec.index)
+
+    def _within(self, index: Any, size: int, mode: str = "clip") -> Any:
+        return bring_within(self.b, index, size, mode, self.flag)
+
+    def _take(self, row: Any) -> Index:
+        """(outer, index) of a run; its source is that index along the axis."""
+        b, spec = self.b, self.spec
+        outer, at = b.divmod(row, spec.count) if spec.count else (0, row)
+        chosen = self._within(self._number(at), spec.size, spec.mode)
+        return b.mul(b.add(b.mul(outer, spec.size), chosen), spec.run)
+
+    def _pick(self, row: Any) -> Index:
+        b, spec = self.b, self.spec
+        outer, place = b.divmod(row, spec.inner)
+        chosen = self._within(self._number(row), spec.size, spec.mode)
+        return b.add(b.mul(b.add(b.mul(outer, spec.size), chosen), spec.inner), place)
+
+    def _nd(self, row: Any) -> Index:
+        b, spec = self.b, self.spec
+        at: Index = 0
+        for axis, size in enumerate(spec.sizes):
+            number = self._number(b.add(b.mul(self.runs, axis), row))
+            at = b.add(b.mul(at, size), self._within(number, size, "negative"))
+        return b.mul(at, spec.run)
+
+    # --- sequences: steps and samples in either order ---
+
+    def _at(self, step: Index, sample: Index) -> Index:
+        b, spec = self.b, self.spec
+        if spec.batch_first:
+            return b.mul(b.add(b.mul(sample, spec.size), step), spec.run)
+        return b.mul(b.add(b.mul(step, self.samples), sample), spec.run)
+
+    def _place(self, row: Any) -> tuple[Index, Index]:
+        """Step and sample of a run."""
+        b = self.b
+        if self.spec.batch_first:
+            sample, step = b.divmod(row, self.spec.size)
+            return step, sample
+        step = b.b.udiv(row, self.samples)
+        return step, b.sub(row, b.mul(step, self.samples))
+
+    def _last(self, row: Any) -> Index:
+        step = self._within(self.b.sub(self._number(row), 1), self.spec.size)
+        return self._at(step, row)
+
+    def _reverse(self, row: Any) -> Index:
+        b = self.b
+        step, sample = self._place(row)
+        length = b.max(b.min(self._number(sample), self.spec.size), 0)
+        mirrored = b.sub(b.sub(length, 1), step)
+        return self._at(b.b.select(b.less(step, length), mirrored, b.i64(step)), sample)
+
+    def _emit_masked(self, row: Any, target: Any) -> None:
+        b, spec = self.b, self.spec
+        step, sample = self._place(row)
+        is_inside = b.less(step, self._number(sample))
+        with b.b.if_else(is_inside) as (inside, beyond):
+            with inside:
+                source = b.at(self.data, b.mul(row, spec.run), self.element)
+                copy_run(b, source, target, spec.run, self.element)
+            with beyond:
+                fill_run(b, target, spec.run, self.element, spec.fill)
+
+
+def emit_scatter(b: LoopBuilder, spec: ScatterSpec, args: Arguments) -> None:
+    """y = base, then y[index[i]] = data[i] in order; each thread has a part of y to itself."""
+    data, index = args.pointer("data"), args.pointer("index")
+    base = args.pointer("base") if spec.has_base else None
+    y, flag, count = args.pointer("y"), args.pointer("flag"), args.integer("count")
+    element = ELEMENTS[spec.moved].stored
+    total = 1
+    for size in spec.sizes:
+        total *= size
+    begin, end = b.share(total, args.tid, args.threads)
+    with b.loop("row", begin, end) as row:
+        target = b.at(y, b.mul(row.index, spec.run), element)
+        if base is None:
+            fill_run(b, target, spec.run, element, 0)
+        else:
+            copy_run(b, b.at(base, b.mul(row.index, spec.run), element), target, spec.run, element)
+    with b.loop("i", 0, count) as i:
+        at: Index = 0
+        for axis, size in enumerate(spec.sizes):
+            number = load_index(b, index, b.add(b.mul(count, axis), i.index), spec.index)
+            at = b.add(b.mul(at, size), bring_within(b, number, size, "negative", flag))
+        is_mine = b.b.and_(b.b.icmp_signed(">=", b.i64(at), begin), b.less(at, end))
+        with b.when(is_mine):
+            source = b.at(data, b.mul(i.index, spec.run), element)
+            copy_run(b, source, b.at(y, b.mul(at, spec.run), element), spec.run, element)
+
+
+def emit_one_hot(b: LoopBuilder, spec: OneHotSpec, args: Arguments) -> None:
+    """y[row] = off, but on at index[row] if there is such a place."""
+    index, y, rows = args.pointer("index"), args.pointer("y"), args.integer("rows")
+    element = ELEMENTS[spec.dtype].stored
+    begin, end = b.share(rows, args.tid, args.threads)
+    with b.loop("row", begin, end) as row:
+        target = b.at(y, b.mul(row.index, spec.depth), element)
+        fill_run(b, target, spec.depth, element, spec.off)
+        place = load_index(b, index, row.index, spec.index)
+        with b.when(b.b.icmp_unsigned("<", place, b.i64(spec.depth))):
+            b.store(ir.Constant(element, spec.on), target, place)
+
+
+def load_index(b: LoopBuilder, pointer: Any, at: Index, dtype: str) -> Any:
+    """Element ``at`` as a 64-bit integer; NaN and what does not fit are the smallest one."""
+    raw = held(b, b.load_scalar(pointer, at, ELEMENTS[dtype].stored), dtype)
+    return converted(b, raw, dtype, "int64")
+
+
+def bring_within(b: LoopBuilder, index: Any, size: int, mode: str, flag: Any) -> Any:
+    """An index in [0, size): clipped, wrapped around, or 0 and the flag raised.
+
+    ``negative``: as ``raise``, but -size to -1 count from the end.
+    """
+    if mode == "clip":
+        return b.max(b.min(index, size - 1), 0)
+    if mode == "wrap":
+        rest = b.b.srem(index, b.i64(size))
+        return b.b.select(b.less(rest, 0), b.add(rest, size), rest)
+    if mode == "negative":
+        index = b.b.select(b.less(index, 0), b.b.add(index, b.i64(size)), index)
+    is_inside = b.b.icmp_unsigned("<", index, b.i64(size))
+    with b.when(b.b.not_(is_inside)):
+        b.b.store(b.i64(1), flag, align=8)
+    return b.b.select(is_inside, index, b.i64(0))
+
+
+def copy_run(b: LoopBuilder, source: Any, target: Any, run: int, element: Any) -> None:
+    """target[0:run] = source[0:run], whole vectors and a partial one."""
+
+    def one(at: Index, lanes: int) -> None:
+        if run == 1:
+            b.store(b.load_scalar(source, at, element), target, at)
+        else:
+            b.store_first(b.load_first(source, at, lanes, element), target, at, lanes)
+
+    _each_vector(b, run, one)
+
+
+def fill_run(b: LoopBuilder, target: Any, run: int, element: Any, value: float) -> None:
+    """target[0:run] = value."""
+    vector = constant_of(b.vector_type(element=element), value)
+
+    def one(at: Index, lanes: int) -> None:
+        b.store_first(vector, target, at, lanes)
+
+    _each_vector(b, run, one)
+
+
+def _each_vector(b: LoopBuilder, run: int, body: Callable[[Index, int], None]) -> None:
+    whole = run - run % b.lanes
+    if whole == b.lanes:
+        body(0, b.lanes)
+    elif whole:
+        with b.loop("i", 0, whole, b.lanes) as i:
+            body(i.index, b.lanes)
+    if run > whole:
+        body(whole, run - whole)

@@ -1,0 +1,12 @@
+"""Selection by index: what is read from places, what is written to places, and one_hot."""
+
+from __future__ import annotations
+
+from ..record import register
+from .choose import choose_gather, choose_one_hot, choose_scatter
+from .emit import emit_gather, emit_one_hot, emit_scatter
+from .spec import GatherSpec, OneHotSpec, ScatterSpec
+
+register("gather", choose_gather, {GatherSpec: emit_gather})
+register("scatter", choose_scatter, {ScatterSpec: emit_scatter})
+register("one_hot", choose_one_hot, {OneHotSpec: emit_one_hot})

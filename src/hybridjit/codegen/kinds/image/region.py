@@ -1,0 +1,252 @@
+"""Pooling of regions of an image with channels last: ROIAlign and ROIPooling.
+
+A unit of work is a row of bins of a region. Where a bin lies is computed in the arithmetic of the
+reference; a region of an image that is not there gives zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ....ir.plan import Step
+from ....records import dataclass
+from ....types import product
+from ...call import Address, Call, Setting, views_of
+from ...llvm.builder import Index, LoopBuilder
+from ...llvm.elements import converted
+from ...math.numbers import float_math
+from ...spec import Ints, KernelSpec
+from ..parts.arguments import Arguments
+from ..parts.tail import read_vector, whole_and_last, write_vector
+from ..record import register
+
+
+@dataclass(frozen=True)
+class RegionSpec(KernelSpec):
+    """Pooling of regions of interest; arguments: x, rois, y, images, regions.
+
+    how     ``align``: the average of bilinear samples; ``max``: the largest of whole cells
+    columns, row  numbers of a region, 5 with the image's number first, 4 without; from row to row
+    ratio   samples of a bin along each axis; 0 or less: as many as it has cells
+    """
+
+    how: str
+    inp: Ints
+    bins: Ints
+    channels: int
+    xs: Ints
+    ys: Ints
+    columns: int
+    row: int
+    scale: float
+    ratio: int = 0
+    aligned: bool = False
+    element: str = "float32"
+    kind = "region"
+
+
+def choose_region(step: Step, setting: Setting) -> tuple[Call, ...]:
+    """The one call of ``_roi_align_last`` or ``_roi_pooling_last``."""
+    anchor = step.group.anchor
+    x, rois = views_of(step, anchor.inputs)
+    y, attrs = step.writes[0], anchor.attrs
+    align = anchor.is_op("_roi_align_last")
+    spec = RegionSpec(
+        how="align" if align else "max",
+        inp=x.shape[1:3],
+        bins=attrs["pooled_size"],
+        channels=x.shape[3],
+        xs=x.strides[:3],
+        ys=y.strides[:3],
+        columns=rois.shape[1],
+        row=rois.strides[0],
+        scale=attrs["spatial_scale"],
+        ratio=attrs["sample_ratio"] if align else 0,
+        aligned=align and attrs["aligned"],
+        element=setting.target.element,
+    )
+    args = (Address(x), Address(rois), Address(y), x.shape[0], rois.shape[0])
+    return (Call(spec, args, 16 * product(anchor.shape)),)
+
+
+class Axis(NamedTuple):
+    """A region along one axis: where it begins, the size of a bin, samples in a bin."""
+
+    start: Any
+    step: Any
+    count: Any
+    cells: int
+
+
+def emit_region(b: LoopBuilder, spec: RegionSpec, args: Arguments) -> None:
+    """y[r,i,j,c] = the average or the largest of x[image of r,:,:,c] in bin (i, j)."""
+    x, rois, y = args.pointer("x"), args.pointer("rois"), args.pointer("y")
+    images, regions = args.integer("images"), args.integer("regions")
+    rows, columns = spec.bins
+    begin, end = b.share(b.mul(regions, rows), args.tid, args.threads)
+    with b.loop("unit", begin, end) as unit:
+        region, row = b.split(unit.index, (0, rows))
+        first = b.mul(region, spec.row)
+        numbers = [b.load_scalar(rois, b.add(first, i)) for i in range(spec.columns)]
+        number: Any = b.i64(0)
+        if spec.columns == 5:
+            number = converted(b, numbers[0], b.dtype, "int64")
+        exists = b.b.icmp_unsigned("<", number, images)
+        image = b.at(x, b.mul(b.b.select(exists, number, b.i64(0)), spec.xs[0]))
+        x1, y1, x2, y2 = numbers[-4:]
+        axes = _AXES[spec.how](b, spec, (y1, x1), (y2, x2))
+        target = b.at(y, b.dot((region, row), spec.ys[:2]))
+        with b.loop("bin", 0, columns) as column:
+            cell = b.at(target, b.mul(column.index, spec.ys[2]))
+            _emit_bin(b, spec, image, cell, exists, axes, (row, column.index))
+
+
+def _emit_bin(
+    b: LoopBuilder,
+    spec: RegionSpec,
+    x: Any,
+    y: Any,
+    exists: Any,
+    axes: Sequence[Axis],
+    place: tuple[Index, Index],
+) -> None:
+    blocks = -(-spec.channels // b.lanes)
+    last = spec.channels - (blocks - 1) * b.lanes
+    with b.loop("block", 0, blocks) as block:
+        channel = b.mul(block.index, b.lanes)
+
+        def store(lanes: int) -> None:
+            value = _BINS[spec.how](b, spec, b.at(x, channel), axes, place, lanes)
+            value = b.b.select(exists, value, b.splat(0.0))
+            write_vector(b, value, y, channel, 1, lanes)
+
+        whole_and_last(b, block.index, blocks, last, store)
+
+
+# --- the average of bilinear samples ---
+
+
+def _aligned_axes(
+    b: LoopBuilder, spec: RegionSpec, low: Sequence[Any], high: Sequence[Any]
+) -> list[Axis]:
+    scale, shift = (b.number(v) for v in (spec.scale, 0.5 if spec.aligned else 0.0))
+    one = b.number(1.0)
+    axes = []
+    for bins, cells, first, end in zip(spec.bins, spec.inp, low, high):
+        start, stop = (b.b.fsub(b.b.fmul(v, scale), shift) for v in (first, end))
+        size = b.b.fsub(stop, start)
+        if not spec.aligned:
+            size = b.b.select(b.b.fcmp_unordered("<", size, one), one, size)
+        step = b.b.fdiv(size, b.number(float(bins)))
+        count: Any = b.i64(spec.ratio)
+        if spec.ratio <= 0:
+            whole = converted(b, b.intrinsic("ceil", step), b.dtype, "int64")
+            count = b.max(b.min(whole, 1 << 30), 0)
+        axes.append(Axis(start, step, count, cells))
+    return axes
+
+
+def _between(b: LoopBuilder, axis: Axis, bin_: Index, number: Index) -> tuple[list[Any], list[Any]]:
+    """The two cells under a sample and their weights, both 0 for a sample outside."""
+    f = b.b
+    half, one, zero = (b.number(v) for v in (0.5, 1.0, 0.0))
+    at = f.fadd(axis.start, f.fmul(f.sitofp(b.i64(bin_), b.element), axis.step))
+    part = f.fmul(f.fadd(f.sitofp(number, b.element), half), axis.step)
+    at = f.fadd(at, f.fdiv(part, f.sitofp(axis.count, b.element)))
+    outside = f.or_(
+        f.fcmp_ordered("<", at, b.number(-1.0)),
+        f.fcmp_ordered(">", at, b.number(float(axis.cells))),
+    )
+    last = b.number(float(axis.cells - 1))
+    at = f.select(f.fcmp_ordered("<", at, zero), zero, at)
+    at = f.select(f.fcmp_ordered(">", at, last), last, at)
+    low = b.max(b.min(converted(b, at, b.dtype, "int64"), axis.cells - 1), 0)
+    high = b.min(b.add(low, 1), axis.cells - 1)
+    share = f.fsub(at, f.sitofp(low, b.element))
+    weights = [f.select(outside, zero, w) for w in (f.fsub(one, share), share)]
+    return [low, high], weights
+
+
+def _average(
+    b: LoopBuilder,
+    spec: RegionSpec,
+    x: Any,
+    axes: Sequence[Axis],
+    place: tuple[Index, Index],
+    lanes: int,
+) -> Any:
+    down, across = axes
+    with b.loop("sy", 0, down.count, carry=[b.splat(0.0)]) as sy:
+        rows, heights = _between(b, down, place[0], sy.index)
+        with b.loop("sx", 0, across.count, carry=sy.carried) as sx:
+            columns, widths = _between(b, across, place[1], sx.index)
+            total = sx.carried[0]
+            for row, height in zip(rows, heights):
+                for column, width in zip(columns, widths):
+                    cell = read_vector(b, x, b.dot((row, column), spec.xs[1:3]), 1, lanes)
+                    weight = b.splat(b.b.fmul(height, width))
+                    total = b.fma(cell, weight, total)
+            sx.yields([total])
+        sy.yields(sx.results)
+    count = b.max(b.mul(down.count, across.count), 1)
+    return b.b.fdiv(sy.results[0], b.splat(b.b.sitofp(count, b.element)))
+
+
+# --- the largest of whole cells ---
+
+
+def _rounded(b: LoopBuilder, value: Any) -> Any:
+    """To the nearest integer, halves away from zero."""
+    half = b.intrinsic("copysign", b.number(0.5), value)
+    return converted(b, b.b.fadd(value, half), b.dtype, "int64")
+
+
+def _whole_axes(
+    b: LoopBuilder, spec: RegionSpec, low: Sequence[Any], high: Sequence[Any]
+) -> list[Axis]:
+    axes = []
+    for bins, cells, first, end in zip(spec.bins, spec.inp, low, high):
+        scale = b.number(spec.scale)
+        start, stop = (_rounded(b, b.b.fmul(v, scale)) for v in (first, end))
+        size = b.max(b.b.add(b.b.sub(stop, start), b.i64(1)), 1)
+        step = b.b.fdiv(b.b.sitofp(size, b.element), b.number(float(bins)))
+        axes.append(Axis(start, step, None, cells))
+    return axes
+
+
+def _range(b: LoopBuilder, axis: Axis, bin_: Index) -> tuple[Any, Any]:
+    """First and last-plus-one cell of a bin, clipped to the image."""
+    edges = []
+    for how, number in (("floor", bin_), ("ceil", b.add(bin_, 1))):
+        edge = b.b.fmul(b.b.sitofp(b.i64(number), b.element), axis.step)
+        whole = converted(b, b.intrinsic(how, edge), b.dtype, "int64")
+        edges.append(b.max(b.min(b.b.add(whole, axis.start), axis.cells), 0))
+    return edges[0], edges[1]
+
+
+def _largest(
+    b: LoopBuilder,
+    spec: RegionSpec,
+    x: Any,
+    axes: Sequence[Axis],
+    place: tuple[Index, Index],
+    lanes: int,
+) -> Any:
+    math = float_math(b)
+    rows, columns = (_range(b, axis, bin_) for axis, bin_ in zip(axes, place))
+    with b.loop("row", *rows, carry=[b.splat(float("-inf"))]) as row:
+        line = b.at(x, b.mul(row.index, spec.xs[1]))
+        with b.loop("column", *columns, carry=row.carried) as column:
+            cell = read_vector(b, line, b.mul(column.index, spec.xs[2]), 1, lanes)
+            column.yields([math.max(column.carried[0], cell)])
+        row.yields(column.results)
+    filled = b.b.and_(b.less(*rows), b.less(*columns))
+    return b.b.select(filled, row.results[0], b.splat(0.0))
+
+
+_AXES: dict[str, Any] = {"align": _aligned_axes, "max": _whole_axes}
+_BINS: dict[str, Any] = {"align": _average, "max": _largest}
+
+
+register("region", choose_region, {RegionSpec: emit_region}, in_one_type=True)

@@ -1,0 +1,201 @@
+"""Changes of resolution on channels last: nearest, bilinear, and averages of bins.
+
+Where an output cell reads is computed from its row and column in the arithmetic of the reference;
+the vectors lie along channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ....ir.plan import Step
+from ....records import dataclass
+from ....types import product
+from ...call import Address, Call, Setting, broadcast_strides, build_program, five, views_of
+from ...llvm import ir
+from ...llvm.builder import F32, I64, Index, LoopBuilder
+from ...llvm.elements import converted
+from ...spec import Ints, KernelSpec, Program
+from ..parts.arguments import Arguments
+from ..parts.program import finish, places
+from ..parts.tail import read_vector, whole_and_last
+from ..record import register
+
+
+@dataclass(frozen=True)
+class ResizeSpec(KernelSpec):
+    """Another resolution; arguments: x, operands, results, batch.
+
+    how    ``nearest``: whole repetitions; ``bilinear``, the corners aligned or not; ``average``:
+           of the bins [floor(i h / H), ceil((i + 1) h / H))
+    """
+
+    how: str
+    inp: Ints
+    out: Ints
+    channels: int
+    xs: Ints
+    reads: tuple[Ints, ...]
+    writes: tuple[Ints, ...]
+    align: bool = False
+    program: Program = Program(1)
+    element: str = "float32"
+    kind = "resize"
+
+
+def choose_resize(step: Step, setting: Setting) -> tuple[Call, ...]:
+    """The one call of ``_resize_last``."""
+    anchor = step.group.anchor
+    program, operands = build_program(step.group, anchored=True)
+    x, others = views_of(step, anchor.inputs[:1])[0], views_of(step, operands)
+    spec = ResizeSpec(
+        how=anchor.attrs["how"],
+        inp=x.shape[1:3],
+        out=anchor.shape[1:3],
+        channels=x.shape[3],
+        xs=x.strides[:3],
+        reads=tuple(five(broadcast_strides(v, anchor.shape), 2) for v in others),
+        writes=tuple(five(v.strides, 2) for v in step.writes),
+        align=anchor.attrs["align"],
+        program=program,
+        element=setting.target.element,
+    )
+    args = tuple(Address(v) for v in (x, *others, *step.writes))
+    return (Call(spec, (*args, x.shape[0]), 4 * product(anchor.shape)),)
+
+
+class Between(NamedTuple):
+    """Two neighbouring cells of an axis, and the weights of the lower and the upper one."""
+
+    low: Index
+    high: Index
+    below: Any
+    above: Any
+
+
+def emit_resize(b: LoopBuilder, spec: ResizeSpec, args: Arguments) -> None:
+    """y[n,h,w,c] = program(the cells of x[n,:,:,c] that (h, w) stands for)."""
+    x = args.pointer("x")
+    reads = [args.pointer(f"r{i}") for i in range(len(spec.reads))]
+    writes = [args.pointer(f"y{i}") for i in range(len(spec.writes))]
+    batch = args.integer("batch")
+    blocks = -(-spec.channels // b.lanes)
+    last = spec.channels - (blocks - 1) * b.lanes
+    height, width = spec.out
+    begin, end = b.share(b.mul(batch, height), args.tid, args.threads)
+    with b.loop("unit", begin, end) as unit:
+        image, row = b.split(unit.index, (0, height))
+        source = b.at(x, b.mul(image, spec.xs[0]))
+        bases = [b.at(p, b.dot((image, 0, row), s)) for p, s in zip(reads, spec.reads)]
+        targets = [b.at(p, b.dot((image, 0, row), s)) for p, s in zip(writes, spec.writes)]
+        across = _along_axis(b, spec, 0, row)
+        with b.loop("col", 0, width) as col:
+            value = _VALUES[spec.how](b, spec, source, across, _along_axis(b, spec, 1, col.index))
+            with b.loop("block", 0, blocks) as block:
+
+                def one(lanes: int, block: Any = block, col: Any = col, value: Any = value) -> None:
+                    channel = b.mul(block.index, b.lanes)
+                    sources, results = (
+                        [_moved(b, p, channel) for p in places(b, base, strides, col.index, 0)]
+                        for base, strides in ((bases, spec.reads), (targets, spec.writes))
+                    )
+                    finish(b, spec.program, value(channel, lanes), sources, results, lanes)
+
+                whole_and_last(b, block.index, blocks, last, one)
+
+
+def _moved(b: LoopBuilder, place: tuple[Any, Index, int], channel: Index) -> tuple[Any, Index, int]:
+    pointer, at, stride = place
+    return pointer, b.add(at, b.mul(channel, stride)), stride
+
+
+# --- along one axis ---
+
+
+def _along_axis(b: LoopBuilder, spec: ResizeSpec, axis: int, cell: Index) -> Any:
+    """The source cells of an output cell: one, two with weights, or a range."""
+    size, out = spec.inp[axis], spec.out[axis]
+    cell = b.i64(cell)
+    if spec.how == "nearest":
+        return b.b.udiv(cell, b.i64(out // size))
+    if spec.how == "average":
+        start = b.b.udiv(b.mul(cell, size), b.i64(out))
+        ahead = b.add(b.mul(b.add(cell, 1), size), out - 1)
+        return start, b.b.udiv(ahead, b.i64(out))
+    return _between(b, spec, cell, size, out)
+
+
+def _between(b: LoopBuilder, spec: ResizeSpec, cell: Index, size: int, out: int) -> Between:
+    """Places and weights are those of float32 whatever the elements are, as in the reference."""
+    at = b.b.sitofp(cell, F32)
+    if out > 1 and spec.align:
+        at = b.b.fmul(at, ir.Constant(F32, (size - 1) / (out - 1)))
+    elif out > 1:
+        half, zero = ir.Constant(F32, 0.5), ir.Constant(F32, 0.0)
+        at = b.b.fsub(b.b.fmul(b.b.fadd(at, half), ir.Constant(F32, size / out)), half)
+        at = b.b.select(b.b.fcmp_ordered("<", at, zero), zero, at)
+    low = b.min(b.b.fptosi(at, I64), size - 1)
+    high = b.min(b.add(low, 1), size - 1)
+    above = converted(b, b.b.fsub(at, b.b.sitofp(low, F32)), "float32", b.dtype)
+    return Between(low, high, b.splat(b.b.fsub(b.number(1.0), above)), b.splat(above))
+
+
+# --- both axes: what gives the vector of some channels ---
+
+Value = Callable[[Index, int], Any]
+
+
+def _cell(b: LoopBuilder, spec: ResizeSpec, x: Any, row: Index, column: Index) -> Any:
+    return b.at(x, b.dot((row, column), spec.xs[1:3]))
+
+
+def _nearest(b: LoopBuilder, spec: ResizeSpec, x: Any, row: Index, column: Index) -> Value:
+    cell = _cell(b, spec, x, row, column)
+    return lambda channel, lanes: read_vector(b, cell, channel, 1, lanes)
+
+
+def _bilinear(b: LoopBuilder, spec: ResizeSpec, x: Any, rows: Between, columns: Between) -> Value:
+    cells = [
+        [_cell(b, spec, x, row, column) for column in (columns.low, columns.high)]
+        for row in (rows.low, rows.high)
+    ]
+
+    def value(channel: Index, lanes: int) -> Any:
+        (a, c), (d, e) = (
+            [read_vector(b, cell, channel, 1, lanes) for cell in line] for line in cells
+        )
+        left = _mixed(b, a, d, rows)
+        right = _mixed(b, c, e, rows)
+        return _mixed(b, left, right, columns)
+
+    return value
+
+
+def _mixed(b: LoopBuilder, low: Any, high: Any, weights: Between) -> Any:
+    return b.b.fadd(b.b.fmul(low, weights.below), b.b.fmul(high, weights.above))
+
+
+def _average(
+    b: LoopBuilder, spec: ResizeSpec, x: Any, rows: tuple[Any, Any], columns: tuple[Any, Any]
+) -> Value:
+    height, width = (b.sub(stop, start) for start, stop in (rows, columns))
+    count = b.splat(b.b.sitofp(b.mul(height, width), b.element))
+
+    def value(channel: Index, lanes: int) -> Any:
+        with b.loop("row", *rows, carry=[b.splat(0.0)]) as row:
+            line = _cell(b, spec, x, row.index, 0)
+            with b.loop("column", *columns, carry=row.carried) as column:
+                at = b.add(b.mul(column.index, spec.xs[2]), channel)
+                cell = read_vector(b, line, at, 1, lanes)
+                column.yields([b.b.fadd(column.carried[0], cell)])
+            row.yields(column.results)
+        return b.b.fdiv(row.results[0], count)
+
+    return value
+
+
+_VALUES: dict[str, Any] = {"nearest": _nearest, "bilinear": _bilinear, "average": _average}
+
+
+register("resize", choose_resize, {ResizeSpec: emit_resize}, in_one_type=True)

@@ -1,0 +1,160 @@
+"""Bilinear samples of an image with channels last, at the points of a grid or at given cells."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from ....ir.plan import Step
+from ....records import dataclass
+from ....types import product
+from ...call import Address, Argument, Call, Setting, views_of
+from ...llvm.builder import Index, LoopBuilder
+from ...llvm.elements import converted
+from ...spec import Ints, KernelSpec
+from ..parts.arguments import Arguments
+from ..parts.tail import read_vector, whole_and_last, write_vector
+from ..record import register
+
+
+@dataclass(frozen=True)
+class SampleSpec(KernelSpec):
+    """Bilinear samples at places of an image; arguments: x, grid, mask if any, y, batch.
+
+    inp, out  sizes of the image and of the grid
+    grid      strides per (image, coordinate, row, column)
+    places    ``grid``: x and y, from -1 at the first cell to 1 at the last one; ``cells``: y and x,
+              counted in cells
+    edge      ``zeros``: the image goes on as zeros; ``held``: up to one cell beyond the last one it
+              goes on as that, and is 0 elsewhere
+    mask      strides per (image, row, column) of factors; empty for none
+    """
+
+    inp: Ints
+    out: Ints
+    channels: int
+    xs: Ints
+    grid: Ints
+    ys: Ints
+    places: str = "grid"
+    edge: str = "zeros"
+    mask: Ints = ()
+    element: str = "float32"
+    kind = "sample"
+
+
+def choose_sample(step: Step, setting: Setting) -> tuple[Call, ...]:
+    """The one call of ``_sample_last`` or ``_sample_cells_last``."""
+    anchor = step.group.anchor
+    x, grid, *mask = views_of(step, anchor.inputs)
+    y = step.writes[0]
+    in_cells = anchor.is_op("_sample_cells_last")
+    spec = SampleSpec(
+        inp=x.shape[1:3],
+        out=anchor.shape[1:3],
+        channels=x.shape[3],
+        xs=x.strides[:3],
+        grid=grid.strides,
+        ys=y.strides[:3],
+        places="cells" if in_cells else "grid",
+        edge="held" if in_cells and anchor.attrs["is_held"] else "zeros",
+        mask=mask[0].strides if mask else (),
+        element=setting.target.element,
+    )
+    args: tuple[Argument, ...] = (*map(Address, (x, grid, *mask, y)), x.shape[0])
+    return (Call(spec, args, 8 * product(anchor.shape)),)
+
+
+def emit_sample(b: LoopBuilder, spec: SampleSpec, args: Arguments) -> None:
+    """y[n,h,w,c] = x[n,:,:,c] at the place that grid[n,:,h,w] names, times mask[n,h,w]."""
+    x, grid = args.pointer("x"), args.pointer("grid")
+    mask = args.pointer("mask") if spec.mask else None
+    y = args.pointer("y")
+    blocks = -(-spec.channels // b.lanes)
+    last = spec.channels - (blocks - 1) * b.lanes
+    units = b.mul(args.integer("batch"), spec.out[0])
+    begin, end = b.share(units, args.tid, args.threads)
+    with b.loop("unit", begin, end) as unit:
+        image, row = b.split(unit.index, (0, spec.out[0]))
+        source = b.at(x, b.mul(image, spec.xs[0]))
+        line = b.at(grid, b.dot((image, 0, row), spec.grid[:3]))
+        factors = None if mask is None else b.at(mask, b.dot((image, row), spec.mask[:2]))
+        target = b.at(y, b.dot((image, row), spec.ys[:2]))
+        with b.loop("col", 0, spec.out[1]) as col:
+            factor = None
+            if factors is not None:
+                factor = b.load_scalar(factors, b.mul(col.index, spec.mask[2]))
+            corners = _corners(b, spec, line, b.mul(col.index, spec.grid[3]), factor)
+            cell = b.at(target, b.mul(col.index, spec.ys[2]))
+            with b.loop("block", 0, blocks) as block:
+                channel = b.mul(block.index, b.lanes)
+                store = partial(_store, b, spec, source, cell, channel, corners)
+                whole_and_last(b, block.index, blocks, last, store)
+
+
+def _corners(
+    b: LoopBuilder, spec: SampleSpec, line: Any, place: Index, factor: Any
+) -> tuple[_Corner, _Corner]:
+    """The cells below and beside a place; its factor is part of the weights of the rows."""
+    points = [b.load_scalar(line, p) for p in (place, b.add(place, spec.grid[1]))]
+    if spec.places == "grid":
+        half = [b.number((size - 1) / 2) for size in spec.inp]
+        points = [b.b.fmul(b.b.fadd(p, b.number(1.0)), h) for p, h in zip(points[::-1], half)]
+    held = spec.edge == "held"
+    rows = _Corner(b, points[0], spec.inp[0], held, factor)
+    return rows, _Corner(b, points[1], spec.inp[1], held)
+
+
+class _Corner:
+    """Two neighbouring cells of an axis, whether they count, and the weights of both."""
+
+    def __init__(
+        self, b: LoopBuilder, at: Any, size: int, is_held: bool, factor: Any = None
+    ) -> None:
+        zero, one = b.number(0.0), b.number(1.0)
+        within = b.b.and_(
+            b.b.fcmp_ordered(">=", at, zero), b.b.fcmp_ordered("<", at, b.number(float(size)))
+        )
+        if is_held:
+            end = b.number(size - 1.0)
+            at = b.b.select(b.b.fcmp_ordered("<", at, end), at, end)
+        floor = b.intrinsic("floor", at)
+        first = converted(b, floor, b.dtype, "int64")
+        part = b.b.fsub(at, floor)
+        weights = [b.b.fsub(one, part), part]
+        if factor is not None:
+            weights = [b.b.fmul(weight, factor) for weight in weights]
+        self.weights = [b.splat(weight) for weight in weights]
+        numbers = [first, b.b.add(first, b.i64(1))]
+        inside = [b.b.icmp_unsigned("<", n, b.i64(size)) for n in numbers]
+        self.inside = [b.b.and_(i, within) for i in inside] if is_held else inside
+        self.cells = [b.max(b.min(n, size - 1), 0) for n in numbers]
+
+
+def _store(
+    b: LoopBuilder,
+    spec: SampleSpec,
+    x: Any,
+    y: Any,
+    channel: Index,
+    corners: tuple[_Corner, _Corner],
+    lanes: int,
+) -> None:
+    down, across = corners
+
+    def cell(i: int, j: int) -> Any:
+        at = b.add(b.dot((down.cells[i], across.cells[j]), spec.xs[1:3]), channel)
+        value = read_vector(b, x, at, 1, lanes)
+        inside = b.b.and_(down.inside[i], across.inside[j])
+        return b.b.select(inside, value, b.splat(0.0))
+
+    upper, lower = (_mixed(b, cell(i, 0), cell(i, 1), across) for i in (0, 1))
+    write_vector(b, _mixed(b, upper, lower, down), y, channel, 1, lanes)
+
+
+def _mixed(b: LoopBuilder, low: Any, high: Any, corner: _Corner) -> Any:
+    below, above = corner.weights
+    return b.b.fadd(b.b.fmul(low, below), b.b.fmul(high, above))
+
+
+register("sample", choose_sample, {SampleSpec: emit_sample}, in_one_type=True)

@@ -1,0 +1,218 @@
+"""Normalisation by statistics of the data: mean and variance, or the length, of runs of it.
+
+The data are [rows, size, inner], and each run goes along ``size``. With inner 1 the vectors lie
+along the run; else across it, and each lane has statistics of its own. The variance is summed in
+a second pass around the mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from ...ir.graph import Value
+from ...ir.plan import Step
+from ...records import dataclass
+from ...types import product
+from ..call import Address, Argument, Call, Setting, views_of
+from ..llvm.builder import Index, LoopBuilder
+from ..math.numbers import float_math
+from ..spec import CHAINS, KernelSpec
+from .parts.arguments import Arguments
+from .parts.tail import read_vector, whole_and_last, write_vector
+from .record import register
+from .reduction.emit import reduce_line
+
+
+@dataclass(frozen=True)
+class NormSpec(KernelSpec):
+    """Normalise runs of [rows, size, inner] along ``size``; arguments: x, [gamma, beta,] y, rows.
+
+    how     ``moments``: by mean and variance; ``length``: by the root of the sum of squares
+    scale   what gamma and beta have a number for: each place ``along`` the run, each ``inner`` one,
+            each ``row`` (modulo ``period``), or nothing
+    """
+
+    how: str
+    size: int
+    inner: int
+    eps: float
+    scale: str = ""
+    period: int = 1
+    element: str = "float32"
+    kind = "norm"
+
+
+def choose_norm(step: Step, setting: Setting) -> tuple[Call, ...]:
+    """The one call of a normalisation; all of its operands are contiguous."""
+    anchor = step.group.anchor
+    views = views_of(step, anchor.inputs)
+    rows, spec = _runs(anchor)
+    args: tuple[Argument, ...] = (*map(Address, views), Address(step.writes[0]), rows)
+    spec = replace(spec, element=setting.target.element)
+    return (Call(spec, args, 8 * product(anchor.shape)),)
+
+
+def _runs(value: Value) -> tuple[int, NormSpec]:
+    """How many rows of runs there are, and the kernel for them."""
+    shape, eps = value.shape, value.attrs["eps"]
+    if value.is_op("LayerNorm"):
+        axis = value.attrs["axis"] % len(shape)
+        inner = product(shape[axis + 1 :])
+        return product(shape[:axis]), NormSpec("moments", shape[axis], inner, eps, "along")
+    if value.is_op("L2Normalization"):
+        return _lengths(shape, value.attrs["mode"], eps)
+    if value.is_op("_instance_norm_last"):
+        places = product(shape[1:-1])
+        return shape[0], NormSpec("moments", places, shape[-1], eps, "inner")
+    groups = value.attrs["num_groups"] if value.is_op("GroupNorm") else shape[1]
+    size = product(shape[1:]) // groups
+    return shape[0] * groups, NormSpec("moments", size, 1, eps, "row", groups)
+
+
+def _lengths(shape: tuple[int, ...], mode: str, eps: float) -> tuple[int, NormSpec]:
+    places = product(shape[2:])
+    if mode == "channel":
+        return shape[0], NormSpec("length", shape[1], places, eps)
+    if mode == "spatial":
+        return shape[0] * shape[1], NormSpec("length", places, 1, eps)
+    return shape[0], NormSpec("length", product(shape[1:]), 1, eps)
+
+
+# Elements of a run that are summed before they are added to the sum of all: the error of a sum
+# in f32 grows with the number of additions in a row.
+_CHUNK = 64
+
+
+def emit_norm(b: LoopBuilder, spec: NormSpec, args: Arguments) -> None:
+    """y = (x - mean x) / sqrt(var x + eps) * gamma + beta, or x / sqrt(sum of x^2 + eps)."""
+    _Norm(b, spec, args).emit()
+
+
+class _Norm:
+    def __init__(self, b: LoopBuilder, spec: NormSpec, args: Arguments) -> None:
+        self.b, self.spec, self.args = b, spec, args
+        self.x = args.pointer("x")
+        names = ("gamma", "beta") if spec.scale else ()
+        self.scales = [args.pointer(name) for name in names]
+        self.y, self.rows = args.pointer("y"), args.integer("rows")
+        self.math = float_math(b)
+
+    def emit(self) -> None:
+        b, spec = self.b, self.spec
+        blocks = -(-spec.inner // b.lanes)
+        begin, end = b.share(b.mul(self.rows, blocks), self.args.tid, self.args.threads)
+        with b.loop("unit", begin, end) as unit:
+            row, block = b.split(unit.index, (0, blocks))
+            if spec.inner == 1:
+                self._emit_along(row)
+            else:
+                last = spec.inner - (blocks - 1) * b.lanes
+                across = partial(self._emit_across, row, b.mul(block, b.lanes))
+                whole_and_last(b, block, blocks, last, across)
+
+    # --- along ---
+
+    def _emit_along(self, row: Index) -> None:
+        b, spec = self.b, self.spec
+        at = b.mul(row, spec.size)
+        x, y = b.at(self.x, at), b.at(self.y, at)
+
+        def total(each: Callable[[Any], Any]) -> Any:
+            return b.splat(reduce_line(b, x, spec.size, 0.0, self.math.add, each))
+
+        shift, factor = self._statistics(total)
+        whole = spec.size - spec.size % b.lanes
+        if whole:
+            with b.loop("i", 0, whole, b.lanes) as i:
+                self._store(x, y, i.index, (row, i.index, 0), b.lanes, shift, factor)
+        if spec.size % b.lanes:
+            self._store(x, y, whole, (row, whole, 0), spec.size % b.lanes, shift, factor)
+
+    # --- across ---
+
+    def _emit_across(self, row: Index, column: Index, lanes: int) -> None:
+        b, spec = self.b, self.spec
+        at = b.add(b.mul(row, spec.size * spec.inner), column)
+        x, y = b.at(self.x, at), b.at(self.y, at)
+        shift, factor = self._statistics(lambda each: self._sum_across(x, lanes, each))
+        with b.loop("k", 0, spec.size) as k:
+            index = b.mul(k.index, spec.inner)
+            self._store(x, y, index, (row, k.index, column), lanes, shift, factor)
+
+    def _sum_across(self, x: Any, lanes: int, each: Callable[[Any], Any]) -> Any:
+        """The sum of ``each`` element of the runs, by chunks, each in independent chains."""
+        b, spec, add = self.b, self.spec, self.math.add
+
+        def term(k: Index) -> Any:
+            return each(read_vector(b, x, b.mul(k, spec.inner), 1, lanes))
+
+        def chunk(start: Index, stop: Index) -> Any:
+            with b.loop("k", start, stop, CHAINS, carry=[b.splat(0.0)] * CHAINS) as k:
+                terms = [term(b.add(k.index, j)) for j in range(CHAINS)]
+                k.yields([add(acc, value) for acc, value in zip(k.carried, terms)])
+            first, second, third, fourth = k.results
+            return add(add(first, second), add(third, fourth))
+
+        whole = spec.size - spec.size % CHAINS
+        total = b.splat(0.0)
+        if whole:
+            with b.loop("chunk", 0, whole, _CHUNK, carry=[total]) as part:
+                stop = b.min(b.add(part.index, _CHUNK), whole)
+                part.yields([add(part.carried[0], chunk(part.index, stop))])
+            total = part.results[0]
+        for k in range(whole, spec.size):
+            total = add(total, term(k))
+        return total
+
+    # --- both ---
+
+    def _statistics(self, total: Callable[[Callable[[Any], Any]], Any]) -> tuple[Any, Any]:
+        """What is taken off (None for nothing), and what the rest is multiplied by."""
+        b, spec, math = self.b, self.spec, self.math
+        mean = None
+        square = total(lambda v: math.mul(v, v)) if spec.how == "length" else None
+        if square is None:
+            size = math.const(float(spec.size))
+            mean = math.div(total(lambda v: v), size)
+
+            def squared(value: Any) -> Any:
+                apart = math.sub(value, mean)
+                return math.mul(apart, apart)
+
+            square = math.div(total(squared), size)
+        length = math.sqrt(math.add(square, math.const(spec.eps)))
+        return mean, math.div(b.splat(1.0), length)
+
+    def _store(
+        self,
+        x: Any,
+        y: Any,
+        index: Index,
+        place: tuple[Index, Index, Index],
+        lanes: int,
+        shift: Any,
+        factor: Any,
+    ) -> None:
+        b, math = self.b, self.math
+        value = read_vector(b, x, index, 1, lanes)
+        value = math.mul(value if shift is None else math.sub(value, shift), factor)
+        if self.scales:
+            gamma, beta = (self._scale(pointer, place, lanes) for pointer in self.scales)
+            value = b.fma(value, gamma, beta)
+        write_vector(b, value, y, index, 1, lanes)
+
+    def _scale(self, pointer: Any, place: tuple[Index, Index, Index], lanes: int) -> Any:
+        """gamma or beta at (row, place in the run, column)."""
+        b, spec = self.b, self.spec
+        row, along, column = place
+        if spec.scale == "row":
+            return read_vector(b, pointer, b.divmod(row, spec.period)[1], 0, lanes)
+        if spec.scale == "inner":
+            return read_vector(b, pointer, column, 0 if spec.inner == 1 else 1, lanes)
+        return read_vector(b, pointer, along, 1 if spec.inner == 1 else 0, lanes)
+
+
+register("norm", choose_norm, {NormSpec: emit_norm}, in_one_type=True)

@@ -1,0 +1,162 @@
+"""Borders around data: of one value, of the edge's, or of the mirror image. Nothing is computed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...ir.plan import Step
+from ...records import dataclass
+from ...types import product
+from ..call import Address, Call, Setting
+from ..llvm.builder import Index, LoopBuilder, constant_of
+from ..llvm.elements import ELEMENTS
+from ..spec import Ints, KernelSpec
+from .parts.arguments import Arguments
+from .parts.tail import read_vector, write_vector
+from .record import register
+
+
+@dataclass(frozen=True)
+class PadSpec(KernelSpec):
+    """A border around every axis but the first; arguments: x, y, count of the first axis.
+
+    inp, out, before  sizes of x and y, and the border before x, of the axes after the first
+    x, y   strides of all axes; ``value`` are the bits of the border's value, as ``dtype``
+    """
+
+    mode: str
+    inp: Ints
+    out: Ints
+    before: Ints
+    x: Ints
+    y: Ints
+    dtype: str
+    value: int = 0
+    kind = "pad"
+
+
+def choose_pad(step: Step, setting: Setting) -> tuple[Call, ...]:
+    """Elements are moved as whole numbers of their size."""
+    attrs, (x,), (y,) = step.group.anchor.attrs, step.reads, step.writes
+    bits = f"int{8 * x.dtype.itemsize}"
+    value = int(np.asarray(attrs["value"]).astype(x.dtype).view(bits))
+    spec = PadSpec(
+        mode=attrs["mode"],
+        inp=x.shape[1:],
+        out=y.shape[1:],
+        before=attrs["before"][1:],
+        x=x.strides,
+        y=y.strides,
+        dtype=bits,
+        value=value if attrs["mode"] == "constant" else 0,
+    )
+    return (Call(spec, (Address(x), Address(y), x.shape[0]), product(y.shape)),)
+
+
+def emit_pad(b: LoopBuilder, spec: PadSpec, args: Arguments) -> None:
+    """y[n, place] = x[n, place - before], or what the border has there."""
+    x, y, count = args.pointer("x"), args.pointer("y"), args.integer("count")
+    units = b.mul(count, product(spec.out[:-1]))
+    begin, end = b.share(units, args.tid, args.threads)
+    element = ELEMENTS[spec.dtype].stored
+    with b.loop("unit", begin, end) as unit:
+        first, *place = b.split(unit.index, (0, *spec.out[:-1]))
+        target = b.at(y, b.dot([first, *place], spec.y), element)
+        row = _Row(b, spec, target)
+        sources, inside = _sources(b, spec, place)
+        source = b.at(x, b.dot([first, *sources], spec.x), element)
+        if inside is None:
+            row.copy(source)
+        else:
+            with b.b.if_else(inside) as (within, outside):
+                with within:
+                    row.copy(source)
+                with outside:
+                    row.fill(0, spec.out[-1])
+
+
+def _sources(b: LoopBuilder, spec: PadSpec, place: list[Index]) -> tuple[list[Index], Any]:
+    """Where the outer axes of a place come from, and whether that is inside, if that can fail."""
+    sources, inside = [], None
+    for index, size, full, before in zip(place, spec.inp, spec.out, spec.before):
+        source = b.sub(index, before) if before else index
+        if size != full and spec.mode == "constant":
+            within = b.b.and_(b.less(-1, source), b.less(source, size))
+            inside = within if inside is None else b.b.and_(inside, within)
+        elif size != full:
+            source = _mapped(b, spec.mode, source, size)
+        sources.append(source)
+    return sources, inside
+
+
+def _mapped(b: LoopBuilder, mode: str, source: Index, size: int) -> Index:
+    """The place inside that a place outside shows."""
+    if mode == "edge":
+        return b.min(b.max(source, 0), size - 1)
+    source = b.max(source, b.sub(0, source))
+    return b.min(source, b.sub(2 * (size - 1), source))
+
+
+class _Row:
+    """One run of the last axis."""
+
+    def __init__(self, b: LoopBuilder, spec: PadSpec, target: Any) -> None:
+        self.b, self.spec, self.target = b, spec, target
+        self.steps = spec.x[-1], spec.y[-1]
+
+    def copy(self, source: Any) -> None:
+        """The run, with its own borders."""
+        spec, size = self.spec, self.spec.inp[-1]
+        before, full = spec.before[-1], spec.out[-1]
+        if spec.mode == "constant":
+            self.fill(0, before)
+            self.fill(before + size, full)
+        else:
+            self._show(source, 0, before)
+            self._show(source, before + size, full)
+        self._move(source, before, size)
+
+    def fill(self, first: int, last: int) -> None:
+        """The border's value in places [first, last)."""
+        b = self.b
+        value = constant_of(
+            b.vector_type(element=ELEMENTS[self.spec.dtype].stored), self.spec.value
+        )
+        self._each(last - first, lambda i, n: self._write(value, b.add(i, first), n))
+
+    def _move(self, source: Any, before: int, size: int) -> None:
+        b, step = self.b, self.steps[0]
+
+        def one(i: Index, lanes: int) -> None:
+            value = read_vector(b, source, b.mul(i, step), step, lanes, self.spec.dtype)
+            self._write(value, b.add(i, before), lanes)
+
+        self._each(size, one)
+
+    def _each(self, count: int, body: Any) -> None:
+        b = self.b
+        whole = count - count % b.lanes
+        if whole:
+            with b.loop("i", 0, whole, b.lanes) as i:
+                body(i.index, b.lanes)
+        if count % b.lanes:
+            body(whole, count % b.lanes)
+
+    def _write(self, value: Any, index: Index, lanes: int) -> None:
+        b, step = self.b, self.steps[1]
+        write_vector(b, value, self.target, b.mul(index, step), step, lanes, self.spec.dtype)
+
+    def _show(self, source: Any, first: int, last: int) -> None:
+        """Places [first, last) of the border, one by one, from inside."""
+        b, spec = self.b, self.spec
+        element = ELEMENTS[spec.dtype].stored
+        if last > first:
+            with b.loop("border", first, last) as i:
+                place = _mapped(b, spec.mode, b.sub(i.index, spec.before[-1]), spec.inp[-1])
+                value = b.load_scalar(source, b.mul(place, self.steps[0]), element)
+                b.store(value, self.target, b.mul(i.index, self.steps[1]))
+
+
+register("pad", choose_pad, {PadSpec: emit_pad})

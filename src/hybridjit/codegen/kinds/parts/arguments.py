@@ -1,0 +1,33 @@
+"""A kernel's arguments: ``kernel(args, tid, threads)``, where ``args`` is a row of 64-bit slots.
+
+Emitters take pointers and integers in the order in which the chooser lists them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...llvm.builder import I64, PTR, LoopBuilder
+
+
+class Arguments:
+    """Reads the slots one after the other."""
+
+    def __init__(self, builder: LoopBuilder, slots: Any, tid: Any, threads: Any) -> None:
+        self._builder = builder
+        self._slots = slots
+        self._next = 0
+        self.tid = tid
+        self.threads = threads
+
+    def pointer(self, name: str) -> Any:
+        return self._load(PTR, name)
+
+    def integer(self, name: str) -> Any:
+        return self._load(I64, name)
+
+    def _load(self, kind: Any, name: str) -> Any:
+        b = self._builder.b
+        slot = b.gep(self._slots, [self._builder.i64(self._next)], True, source_etype=I64)
+        self._next += 1
+        return b.load(slot, name=name, typ=kind, align=8)

@@ -1,0 +1,82 @@
+"""A kernel's pointwise tail: a Program on a vector in registers, and the stores of its outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ....ops.casting import is_in_floating
+from ....ops.registry import OpDef, lookup
+from ...llvm.builder import Index, LoopBuilder
+from ...llvm.elements import converted, rounded_to_half
+from ...math.double import DoubleMath
+from ...math.integer import IntegerMath
+from ...math.single import VectorMath
+from ...spec import Instr, Program
+from .tail import read_vector, write_vector
+
+# A tensor's address, the element of it, and the stride from channel to channel.
+Place = tuple[Any, Index, int]
+
+
+def evaluate(b: LoopBuilder, program: Program, inputs: Sequence[Any]) -> list[Any]:
+    """The values that the program stores, given its inputs as vectors."""
+    values, types = list(inputs), program.value_types
+    for instr in program.instrs:
+        args = [converted(b, values[i], types[i], instr.dtype) for i in instr.args]
+        values.append(_computed(b, instr, args))
+    return [values[i] for i in program.outputs]
+
+
+def _computed(b: LoopBuilder, instr: Instr, args: Sequence[Any]) -> Any:
+    """One operation on operands of its element type: in that, or in f64 as its reference does."""
+    op = lookup(instr.op)
+    assert op.scalar is not None, f"{instr.op} has no scalar formula"
+    attrs = {a.name: a.default for a in op.attrs} | dict(instr.attrs)
+    if instr.dtype == "float32":
+        return op.scalar(VectorMath(b, args[0]), *args, **attrs)
+    dtype = np.dtype(instr.dtype)
+    if dtype.kind == "f" or not is_in_floating(op.ref):
+        return _in_own_type(b, op, dtype, args, attrs)
+    wide = [converted(b, value, instr.dtype, "float64") for value in args]
+    result = op.scalar(DoubleMath(b, wide[0], dtype), *wide, **attrs)
+    return converted(b, result, "float64", instr.dtype)
+
+
+def _in_own_type(
+    b: LoopBuilder, op: OpDef, dtype: np.dtype, args: Sequence[Any], attrs: dict[str, Any]
+) -> Any:
+    """The formula in the operands' type, float16 in single precision and rounded."""
+    assert op.scalar is not None
+    if dtype.kind != "f":
+        return op.scalar(IntegerMath(b, args[0], dtype), *args, **attrs)
+    math = VectorMath if dtype == np.float16 else DoubleMath
+    result = op.scalar(math(b, args[0], dtype), *args, **attrs)
+    return rounded_to_half(b, result) if dtype == np.float16 else result
+
+
+def finish(
+    b: LoopBuilder,
+    program: Program,
+    value: Any,
+    reads: Sequence[Place],
+    writes: Sequence[Place],
+    lanes: int,
+) -> None:
+    """Store what the program makes of the anchor's ``value`` and its operands, ``lanes`` wide."""
+    operands = [read_vector(b, *place, lanes) for place in reads]
+    for result, place in zip(evaluate(b, program, [value, *operands]), writes):
+        write_vector(b, result, *place, lanes)
+
+
+def places(
+    b: LoopBuilder,
+    pointers: Sequence[Any],
+    strides: Sequence[Sequence[int]],
+    at: Index,
+    channel: int,
+) -> list[Place]:
+    """Where column ``at`` and ``channel`` lie; strides end in the column's and the channel's."""
+    return [(p, b.add(b.mul(at, s[-2]), channel * s[-1]), s[-1]) for p, s in zip(pointers, strides)]

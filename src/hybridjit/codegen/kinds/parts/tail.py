@@ -1,0 +1,70 @@
+"""Vectors of channels at an offset, whole or partial: how kernels read operands and write results.
+
+A ``count`` of lanes below the vector width means the last, partial vector of a row; lanes beyond
+it are never touched in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...llvm.builder import Index, LoopBuilder
+from ...llvm.elements import ELEMENTS, held, stored
+
+
+def read_vector(
+    b: LoopBuilder, pointer: Any, index: Index, stride: int, count: int, dtype: str = ""
+) -> Any:
+    """``count`` elements from ``index`` on, ``stride`` apart; stride 0 repeats one element.
+
+    Where no ``dtype`` is named, they are the builder's.
+    """
+    dtype = dtype or b.dtype
+    element = ELEMENTS[dtype].stored
+    if stride == 0:
+        raw = b.splat(b.load_scalar(pointer, index, element))
+    elif stride == -1:
+        raw = _read_backwards(b, pointer, index, count, element)
+    elif stride != 1:
+        raw = b.load_strided(pointer, index, stride, count, element)
+    else:
+        raw = b.load_first(pointer, index, count, element)
+    return held(b, raw, dtype)
+
+
+def _read_backwards(b: LoopBuilder, pointer: Any, index: Index, count: int, element: Any) -> Any:
+    """``count`` elements that end at ``index``, the last one first."""
+    raw = b.load_first(pointer, b.sub(index, count - 1), count, element)
+    return b.shuffle(raw, [*reversed(range(count)), *range(count, b.lanes)])
+
+
+def write_vector(
+    b: LoopBuilder,
+    value: Any,
+    pointer: Any,
+    index: Index,
+    stride: int,
+    count: int,
+    dtype: str = "",
+) -> None:
+    """The first ``count`` lanes of ``value`` to elements ``stride`` apart."""
+    raw = stored(b, value, dtype or b.dtype)
+    if stride != 1:
+        b.store_strided(raw, pointer, index, stride, count)
+    else:
+        b.store_first(raw, pointer, index, count)
+
+
+def whole_and_last(
+    b: LoopBuilder, block: Index, blocks: int, last: int, body: Callable[[int], None]
+) -> None:
+    """``body(lanes)`` for vector ``block`` of ``blocks``, the last of which has ``last`` lanes."""
+    if last == b.lanes:
+        body(b.lanes)
+        return
+    if blocks > 1:
+        with b.when(b.less(block, blocks - 1)):
+            body(b.lanes)
+    with b.when(b.less(blocks - 2, block)):
+        body(last)

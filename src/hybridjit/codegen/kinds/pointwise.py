@@ -1,0 +1,177 @@
+"""Pointwise kernels: a program over every element of a strided index space."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.plan import Step, View
+from ...records import dataclass
+from ...types import product
+from ..call import (
+    Address,
+    Argument,
+    Call,
+    Setting,
+    broadcast_strides,
+    build_program,
+    off_default,
+    views_of,
+)
+from ..llvm.builder import Index, LoopBuilder
+from ..llvm.elements import ELEMENTS, MOVED_AS
+from ..spec import Ints, KernelSpec, Program
+from .parts.arguments import Arguments
+from .parts.program import evaluate
+from .parts.tail import read_vector, write_vector
+from .record import register
+
+# Elements of a one-axis space that are one unit of work: large enough that taking it costs
+# nothing, small enough to share out.
+_BLOCK = 2048
+
+
+@dataclass(frozen=True)
+class PointwiseSpec(KernelSpec):
+    """A program over the elements of an index space; arguments: operands, results, count.
+
+    The space is ``(count, *dims)``: the outermost size is an argument. Strides are one per axis.
+    ``block`` cuts a one-axis space into units of work.
+    """
+
+    dims: Ints
+    reads: tuple[Ints, ...]
+    writes: tuple[Ints, ...]
+    program: Program
+    block: int = 0
+    kind = "pointwise"
+
+
+def choose_pointwise(step: Step, setting: Setting) -> tuple[Call, ...]:
+    program, operands = build_program(step.group, anchored=False)
+    return (_pointwise_call(program, views_of(step, operands), list(step.writes)),)
+
+
+def choose_copy(step: Step, setting: Setting) -> tuple[Call, ...]:
+    moved_as = MOVED_AS[step.reads[0].dtype.itemsize]
+    program = Program(1, types=off_default((moved_as,)))
+    return (_pointwise_call(program, list(step.reads), list(step.writes)),)
+
+
+def _pointwise_call(program: Program, reads: list[View], writes: list[View]) -> Call:
+    shape = writes[0].shape
+    strides = [broadcast_strides(v, shape) for v in (*reads, *writes)]
+    sizes, columns = collapse(shape, strides)
+    if len(sizes) > 1 and sizes[-1] > 2 * _BLOCK:
+        sizes, columns = _split_inner(sizes, columns)
+    split = len(reads)
+    spec = PointwiseSpec(
+        dims=sizes[1:],
+        reads=tuple(columns[:split]),
+        writes=tuple(columns[split:]),
+        program=program,
+        block=_BLOCK if len(sizes) == 1 else 0,
+    )
+    args: tuple[Argument, ...] = (*map(Address, reads), *map(Address, writes), sizes[0])
+    return Call(spec, args, product(shape))
+
+
+def collapse(shape: Ints, strides: list[Ints]) -> tuple[Ints, list[Ints]]:
+    """The index space with size-1 axes dropped and axes merged that lie one after the other."""
+    axes = [i for i, size in enumerate(shape) if size != 1] or [len(shape) - 1]
+    sizes = [shape[i] if shape else 1 for i in axes] if shape else [1]
+    columns = [[s[i] for i in axes] if shape else [1] for s in strides]
+    at = len(sizes) - 2
+    while at >= 0:
+        if all(c[at] == c[at + 1] * sizes[at + 1] for c in columns):
+            sizes[at : at + 2] = [sizes[at] * sizes[at + 1]]
+            for c in columns:
+                del c[at]
+        at -= 1
+    return tuple(sizes), [tuple(c) for c in columns]
+
+
+def _split_inner(sizes: Ints, columns: list[Ints]) -> tuple[Ints, list[Ints]]:
+    """Cut a long innermost axis in two, so that there is work to share."""
+    inner = sizes[-1]
+    piece = next((p for p in range(_BLOCK, 255, -1) if inner % p == 0), None)
+    if piece is None:
+        return sizes, columns
+    return (*sizes[:-1], inner // piece, piece), [(*c[:-1], c[-1] * piece, c[-1]) for c in columns]
+
+
+def emit_pointwise(b: LoopBuilder, spec: PointwiseSpec, args: Arguments) -> None:
+    """for (count, *dims): results = program(operands), vectors along the last axis."""
+    reads = [args.pointer(f"x{i}") for i in range(len(spec.reads))]
+    writes = [args.pointer(f"y{i}") for i in range(len(spec.writes))]
+    count = args.integer("count")
+    if not spec.dims:
+        _emit_line(b, spec, reads, writes, count, args)
+        return
+    outer = spec.dims[:-1]
+    units: Index = count
+    for size in outer:
+        units = b.mul(units, size)
+    begin, end = b.share(units, args.tid, args.threads)
+    with b.loop("unit", begin, end) as unit:
+        place = b.split(unit.index, (0, *outer))
+        types = _types(spec)
+        bases, targets = (
+            [b.at(p, b.dot(place, s), ELEMENTS[t].stored) for p, s, t in zip(*side)]
+            for side in ((reads, spec.reads, types[0]), (writes, spec.writes, types[1]))
+        )
+        _emit_row(b, spec, bases, targets, spec.dims[-1])
+
+
+def _emit_line(
+    b: LoopBuilder,
+    spec: PointwiseSpec,
+    reads: list[Any],
+    writes: list[Any],
+    count: Any,
+    args: Arguments,
+) -> None:
+    """One axis of a length known only at run time, cut into blocks of ``spec.block``."""
+    blocks = b.b.udiv(b.add(count, spec.block - 1), b.i64(spec.block))
+    begin, end = b.share(blocks, args.tid, args.threads)
+    start, stop = b.mul(begin, spec.block), b.min(b.mul(end, spec.block), count)
+    whole = b.sub(stop, b.b.urem(b.sub(stop, start), b.i64(b.lanes)))
+    with b.loop("i", start, whole, b.lanes) as i:
+        _emit_vector(b, spec, reads, writes, i.index, b.lanes)
+    with b.loop("tail", whole, stop) as i:
+        _emit_vector(b, spec, reads, writes, i.index, 1)
+
+
+def _emit_row(
+    b: LoopBuilder, spec: PointwiseSpec, reads: list[Any], writes: list[Any], size: int
+) -> None:
+    whole = size - size % b.lanes
+    if whole == b.lanes:
+        _emit_vector(b, spec, reads, writes, 0, b.lanes)
+    elif whole:
+        with b.loop("i", 0, whole, b.lanes) as i:
+            _emit_vector(b, spec, reads, writes, i.index, b.lanes)
+    if size % b.lanes:
+        _emit_vector(b, spec, reads, writes, whole, size % b.lanes)
+
+
+def _emit_vector(
+    b: LoopBuilder, spec: PointwiseSpec, reads: list[Any], writes: list[Any], i: Index, n: int
+) -> None:
+    types = _types(spec)
+    values = [
+        read_vector(b, p, b.mul(i, s[-1]), s[-1], n, t)
+        for p, s, t in zip(reads, spec.reads, types[0])
+    ]
+    results = evaluate(b, spec.program, values)
+    for value, p, s, t in zip(results, writes, spec.writes, types[1]):
+        write_vector(b, value, p, b.mul(i, s[-1]), s[-1], n, t)
+
+
+def _types(spec: PointwiseSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The element types of operands and results."""
+    program = spec.program
+    return program.value_types[: program.inputs], program.output_types
+
+
+register("pointwise", choose_pointwise, {PointwiseSpec: emit_pointwise})
+register("copy", choose_copy, {PointwiseSpec: emit_pointwise})

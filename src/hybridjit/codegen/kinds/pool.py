@@ -1,0 +1,203 @@
+"""Pooling: a window at a time, vectors along channels. Padding is never read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...ir.plan import Step
+from ...records import dataclass
+from ...types import product
+from ..call import Address, Call, Setting, broadcast_strides, build_program, five, three, views_of
+from ..llvm.builder import Index, LoopBuilder
+from ..math.numbers import float_math
+from ..spec import Ints, KernelSpec, Program
+from .parts.arguments import Arguments
+from .parts.program import finish, places
+from .parts.tail import read_vector
+from .parts.window import first_input, input_line, is_always_inside, rows_inside, valid_taps
+from .record import register
+
+
+@dataclass(frozen=True)
+class PoolSpec(KernelSpec):
+    """Pooling over windows, vectors along channels; arguments: x, operands, results, batch.
+
+    power  for ``lp``: the root of the sum of these powers
+    """
+
+    how: str
+    inp: Ints
+    out: Ints
+    kernel: Ints
+    stride: Ints
+    pad: Ints
+    channels: int
+    xs: Ints
+    reads: tuple[Ints, ...]
+    writes: tuple[Ints, ...]
+    count_pad: bool = True
+    power: int = 1
+    element: str = "float32"
+    program: Program = Program(1)
+    kind = "pool"
+
+    @property
+    def dilate(self) -> Ints:
+        return (1, 1, 1)
+
+
+def choose_pool(step: Step, setting: Setting) -> tuple[Call, ...]:
+    anchor = step.group.anchor
+    program, operands = build_program(step.group, anchored=True)
+    x = views_of(step, anchor.inputs[:1])[0]
+    attrs, rank = anchor.attrs, len(anchor.shape) - 2
+    whole = attrs["global_pool"]
+    kernel = x.shape[1:-1] if whole else attrs["kernel"]
+    stride = (1,) * rank if whole else attrs["stride"] or (1,) * rank
+    unpadded = whole or attrs["pooling_convention"] == "same"
+    pad = (0,) * rank if unpadded else attrs["pad"] or (0,) * rank
+    spec = PoolSpec(
+        how=attrs["pool_type"],
+        inp=three(x.shape[1:-1], 1),
+        out=three(anchor.shape[1:-1], 1),
+        kernel=three(kernel, 1),
+        stride=three(stride, 1),
+        pad=three(pad, 0),
+        channels=x.shape[-1],
+        xs=five(x.strides, rank),
+        reads=tuple(
+            five(broadcast_strides(v, anchor.shape), rank) for v in views_of(step, operands)
+        ),
+        writes=tuple(five(v.strides, rank) for v in step.writes),
+        count_pad=attrs["count_include_pad"] is not False,
+        power=attrs["p_value"] if attrs["pool_type"] == "lp" else 1,
+        program=program,
+        element=setting.target.element,
+    )
+    extra = [Address(v) for v in (*views_of(step, operands), *step.writes)]
+    work = product(anchor.shape) * product(spec.kernel)
+    return (Call(spec, (Address(x), *extra, x.shape[0]), work),)
+
+
+# Vectors of channels done together: enough independent chains to hide the latency of an add.
+WIDTH = 4
+# Taps in a row from which on each row has a sum of its own: the error of a sum in f32 grows with
+# the number of additions that follow each other.
+LONG_ROW = 16
+LOWEST = {"float32": -3.4028234663852886e38, "float64": -1.7976931348623157e308}
+
+
+def emit_pool(b: LoopBuilder, spec: PoolSpec, args: Arguments) -> None:
+    """y[n,o,c] = program(reduce over the taps inside the input of x[n,o+tap,c])."""
+    x = args.pointer("x")
+    reads = [args.pointer(f"r{i}") for i in range(len(spec.reads))]
+    writes = [args.pointer(f"y{i}") for i in range(len(spec.writes))]
+    batch = args.integer("batch")
+    vectors = -(-spec.channels // b.lanes)
+    blocks = -(-vectors // WIDTH)
+    rest = vectors - (blocks - 1) * WIDTH
+    last = spec.channels - (vectors - 1) * b.lanes
+    units = b.mul(batch, spec.out[0] * spec.out[1] * blocks)
+    begin, end = b.share(units, args.tid, args.threads)
+    with b.loop("unit", begin, end) as unit:
+        image, depth, row, block = b.split(unit.index, (0, spec.out[0], spec.out[1], blocks))
+        channel = b.mul(block, WIDTH * b.lanes)
+        at = (image, depth, row, 0, channel)
+        bases = [b.at(p, b.dot(at, s)) for p, s in zip(reads, spec.reads)]
+        targets = [b.at(p, b.dot(at, s)) for p, s in zip(writes, spec.writes)]
+        window = _Window(b, spec, (depth, row), b.at(x, b.add(b.mul(image, spec.xs[0]), channel)))
+        if (rest, last) == (WIDTH, b.lanes):
+            window.emit_row(bases, targets, WIDTH, b.lanes)
+        else:
+            if blocks > 1:
+                with b.when(b.less(block, blocks - 1)):
+                    window.emit_row(bases, targets, WIDTH, b.lanes)
+            with b.when(b.less(blocks - 2, block)):
+                window.emit_row(bases, targets, rest, last)
+
+
+class _Window:
+    """The windows of one output row, for a few vectors of channels."""
+
+    def __init__(self, b: LoopBuilder, spec: PoolSpec, place: tuple[Index, Index], x: Any) -> None:
+        self.b, self.spec, self.place, self.x = b, spec, place, x
+
+    def emit_row(self, reads: list[Any], writes: list[Any], count: int, last: int) -> None:
+        b, spec = self.b, self.spec
+        with b.loop("col", 0, spec.out[2]) as col:
+            values = self._reduce(col.index, count, last)
+            for j, value in enumerate(values):
+                lanes = last if j == count - 1 else b.lanes
+                channel = j * b.lanes
+                sources = places(b, reads, spec.reads, col.index, channel)
+                targets = places(b, writes, spec.writes, col.index, channel)
+                finish(b, spec.program, value, sources, targets, lanes)
+
+    def _reduce(self, column: Index, count: int, last: int) -> list[Any]:
+        b, spec = self.b, self.spec
+        left = first_input(b, column, spec.stride[2], spec.pad[2])
+        low, high = valid_taps(b, spec, 2, column)
+
+        def read(at: Index, j: int) -> Any:
+            lanes = last if j == count - 1 else b.lanes
+            return read_vector(b, self.x, b.add(at, j * b.lanes), 1, lanes)
+
+        def row(kd: Index, kh: Index, accs: Sequence[Any]) -> list[Any]:
+            line = input_line(b, spec, self.place, (kd, kh))
+            with b.loop("kw", low, high, carry=start if by_rows else accs) as kw:
+                at = b.add(line, b.mul(b.add(left, kw.index), spec.xs[3]))
+                kw.yields([self._combine(acc, read(at, j)) for j, acc in enumerate(kw.carried)])
+            return [b.b.fadd(*pair) for pair in zip(accs, kw.results)] if by_rows else kw.results
+
+        start = [b.splat(LOWEST[b.dtype] if spec.how == "max" else 0.0)] * count
+        by_rows = spec.how != "max" and spec.kernel[2] >= LONG_ROW
+        accs = rows_inside(b, spec, self.place, start, row)
+        if spec.how == "lp":
+            return [self._root(acc) for acc in accs]
+        if spec.how != "avg":
+            return accs
+        divisor = b.splat(self._divisor(column))
+        return [b.b.fdiv(acc, divisor) for acc in accs]
+
+    def _combine(self, acc: Any, value: Any) -> Any:
+        """The larger (NaN never is) or the sum, of powers for ``lp``."""
+        b = self.b.b
+        if self.spec.how == "max":
+            return b.select(b.fcmp_ordered(">", value, acc), value, acc)
+        term = value
+        for _ in range(self.spec.power - 1):
+            term = b.fmul(term, value)
+        return b.fadd(acc, term)
+
+    def _root(self, total: Any) -> Any:
+        """The root that undoes the power; the cube root of a negative sum is negative."""
+        math = float_math(self.b)
+        return {1: lambda x: x, 2: math.sqrt, 3: math.cbrt}[self.spec.power](total)
+
+    def _divisor(self, column: Index) -> Any:
+        """Elements of the window that count: all but the overhang, or only real ones; a scalar.
+
+        An empty window has sum 0 and divisor 1.
+        """
+        b = self.b
+        size: Index = 1
+        for axis, out in enumerate((*self.place, column)):
+            size = b.mul(size, self._extent(axis, out))
+        if isinstance(size, int):
+            return b.number(float(size))
+        return b.b.sitofp(b.max(size, 1), b.element)
+
+    def _extent(self, axis: int, out: Index) -> Index:
+        b, spec = self.b, self.spec
+        if is_always_inside(spec, axis):
+            return spec.kernel[axis]
+        if not spec.count_pad:
+            low, high = valid_taps(b, spec, axis, out)
+            return b.max(b.sub(high, low), 0)
+        start = first_input(b, out, spec.stride[axis], spec.pad[axis])
+        stop = b.min(b.add(start, spec.kernel[axis]), spec.inp[axis] + spec.pad[axis])
+        return b.max(b.sub(stop, start), 0)
+
+
+register("pool", choose_pool, {PoolSpec: emit_pool}, in_one_type=True)

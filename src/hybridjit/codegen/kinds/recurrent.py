@@ -1,0 +1,185 @@
+"""A step of a recurrent layer: the product with the state before, then the cell.
+
+A unit of work is a vector of hidden units with all of its gates, for a tile of samples; the
+product goes through the same micro-kernel as every other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from ...ir.plan import Step, View
+from ...records import dataclass
+from ..call import Address, Argument, Call, Packed, Setting, views_of
+from ..llvm.builder import Index, LoopBuilder
+from ..math.numbers import FloatMath, float_math
+from ..packing import RecurrentPacking
+from ..spec import Ints, KernelSpec
+from .parts.arguments import Arguments
+from .parts.gemm import Rows, multiply
+from .parts.tail import read_vector, whole_and_last, write_vector
+from .record import register
+
+
+@dataclass(frozen=True)
+class RecurrentSpec(KernelSpec):
+    """One step of a recurrent layer; arguments: x, w, bias, h, [c,] y, [c_out,] batch.
+
+    Strides are per (sample, element). The weights are packed by ``RecurrentPacking``.
+    mr  the register tile: samples x one vector of every gate
+    """
+
+    mode: str
+    hidden: int
+    x: Ints
+    h: Ints
+    y: Ints
+    c: Ints = ()
+    c_out: Ints = ()
+    mr: int = 1
+    unroll: int = 4
+    element: str = "float32"
+    kind = "recurrent"
+
+    @property
+    def gates(self) -> int:
+        return {"lstm": 4, "gru": 3}.get(self.mode, 1)
+
+
+def choose_recurrent(step: Step, setting: Setting) -> tuple[Call, ...]:
+    """The steps in the order of the layer's direction; each reads what the one before wrote."""
+    anchor, target = step.group.anchor, setting.target
+    projected, state, *cell = views_of(step, (anchor.inputs[0], *anchor.inputs[3:]))
+    outputs, cells = step.writes[0], list(step.writes[1:])
+    weight, bias = (setting.params[use.value] for use in anchor.inputs[1:3])
+    length, batch, hidden = outputs.shape
+    spec = RecurrentSpec(anchor.attrs["mode"], hidden, (), (), (), element=target.element)
+    packing = RecurrentPacking(spec.gates, target.lanes)
+    most = {4: 6, 3: 8, 1: 12} if target.vector_registers >= 32 else {4: 2, 3: 3, 1: 8}
+    order = range(length)[:: -1 if anchor.attrs["backward"] else 1]
+    calls = []
+    for t in order:
+        x, y = _at(projected, t), _at(outputs, t)
+        args: list[Argument] = [Address(x), Packed(weight, packing), Packed(bias, packing)]
+        args += [Address(v) for v in (state, *cell, y, *cells)]
+        c, c_out = (v[0].strides if v else () for v in (cell, cells))
+        step_spec = replace(
+            spec, x=x.strides, h=state.strides, y=y.strides, c=c, c_out=c_out, mr=most[spec.gates]
+        )
+        work = batch * hidden * hidden * spec.gates
+        calls.append(Call(step_spec, (*args, batch), work))
+        state, cell = y, cells
+    return tuple(calls)
+
+
+def _at(view: View, t: int) -> View:
+    """Step ``t`` of a view (T, N, elements)."""
+    offset = view.offset + t * view.strides[0]
+    return replace(view, offset=offset, shape=view.shape[1:], strides=view.strides[1:])
+
+
+# (gates of x, gates of h, the state before, the cell before) -> (new state, new cell)
+Cell = Callable[[FloatMath, list[Any], list[Any], Any, Any], tuple[Any, Any]]
+
+
+def emit_recurrent(b: LoopBuilder, spec: RecurrentSpec, args: Arguments) -> None:
+    """y[n] = cell(x[n], bias + w h[n]), as ``ops.rnn`` defines the cells."""
+    _Recurrent(b, spec, args).emit()
+
+
+class _Recurrent:
+    def __init__(self, b: LoopBuilder, spec: RecurrentSpec, args: Arguments) -> None:
+        self.b, self.spec, self.args = b, spec, args
+        self.x, self.w, self.bias, self.h = (args.pointer(n) for n in ("x", "w", "bias", "h"))
+        self.c = args.pointer("c") if spec.c else None
+        self.y = args.pointer("y")
+        self.c_out = args.pointer("c_out") if spec.c else None
+        self.batch = args.integer("batch")
+        self.blocks = -(-spec.hidden // b.lanes)
+        self.last = spec.hidden - (self.blocks - 1) * b.lanes
+
+    def emit(self) -> None:
+        b, mr = self.b, self.spec.mr
+        tiles = b.b.udiv(b.add(self.batch, mr - 1), b.i64(mr))
+        begin, end = b.share(b.mul(tiles, self.blocks), self.args.tid, self.args.threads)
+        with b.loop("unit", begin, end) as unit:
+            block = b.b.udiv(unit.index, tiles)
+            first = b.mul(b.sub(unit.index, b.mul(block, tiles)), mr)
+            whole_and_last(b, block, self.blocks, self.last, partial(self._emit_rows, first, block))
+
+    def _emit_rows(self, first: Index, block: Index, lanes: int) -> None:
+        """A whole tile of samples, or those that are left one by one."""
+        b, mr = self.b, self.spec.mr
+        if mr == 1:
+            self._emit_tile(first, block, 1, lanes)
+            return
+        with b.when(b.less(b.add(first, mr - 1), self.batch)):
+            self._emit_tile(first, block, mr, lanes)
+        is_short = b.less(self.batch, b.add(first, mr))
+        with b.when(is_short), b.loop("row", first, self.batch) as row:
+            self._emit_tile(row.index, block, 1, lanes)
+
+    def _emit_tile(self, first: Index, block: Index, count: int, lanes: int) -> None:
+        b, spec, gates = self.b, self.spec, self.spec.gates
+        width = gates * b.lanes
+        weights = b.at(self.w, b.mul(block, spec.hidden * width))
+        bias = b.at(self.bias, b.mul(block, width))
+        start = [b.load(bias, g * b.lanes) for g in range(gates)] * count
+        h = b.at(self.h, b.mul(first, spec.h[0]))
+        rows = Rows(spec.h[0], spec.h[1])
+        accs = multiply(b, h, weights, spec.hidden, spec.unroll, rows, gates, start, (0, count))
+        for m in range(count):
+            place = (b.add(first, m), b.mul(block, b.lanes))
+            self._emit_cell(place, accs[m * gates : (m + 1) * gates], lanes)
+
+    def _emit_cell(self, place: tuple[Index, Index], turned: Sequence[Any], lanes: int) -> None:
+        b, spec = self.b, self.spec
+
+        def read(pointer: Any, strides: Sequence[int], offset: int = 0) -> Any:
+            at = b.add(b.dot(place, strides), offset * strides[1])
+            return read_vector(b, pointer, at, strides[1], lanes)
+
+        x = [read(self.x, spec.x, g * spec.hidden) for g in range(spec.gates)]
+        before = read(self.h, spec.h) if spec.mode == "gru" else None
+        cell = read(self.c, spec.c) if spec.c else None
+        state, cell = CELLS[spec.mode](float_math(b), x, list(turned), before, cell)
+        write_vector(b, state, self.y, b.dot(place, spec.y), spec.y[1], lanes)
+        if spec.c:
+            write_vector(b, cell, self.c_out, b.dot(place, spec.c_out), spec.c_out[1], lanes)
+
+
+def _sigmoid(math: FloatMath, x: Any) -> Any:
+    one = math.const(1.0)
+    return math.div(one, math.add(one, math.exp(math.neg(x))))
+
+
+def _lstm(math: FloatMath, x: list[Any], h: list[Any], _: Any, c: Any) -> tuple[Any, Any]:
+    i, f, g, o = (math.add(a, b) for a, b in zip(x, h))
+    kept = math.mul(_sigmoid(math, f), c)
+    c = math.add(kept, math.mul(_sigmoid(math, i), math.tanh(g)))
+    return math.mul(_sigmoid(math, o), math.tanh(c)), c
+
+
+def _gru(math: FloatMath, x: list[Any], h: list[Any], before: Any, _: Any) -> tuple[Any, Any]:
+    r = _sigmoid(math, math.add(x[0], h[0]))
+    z = _sigmoid(math, math.add(x[1], h[1]))
+    n = math.tanh(math.add(x[2], math.mul(r, h[2])))
+    fresh = math.mul(math.sub(math.const(1.0), z), n)
+    return math.add(fresh, math.mul(z, before)), None
+
+
+def _tanh(math: FloatMath, x: list[Any], h: list[Any], _: Any, __: Any) -> tuple[Any, Any]:
+    return math.tanh(math.add(x[0], h[0])), None
+
+
+def _relu(math: FloatMath, x: list[Any], h: list[Any], _: Any, __: Any) -> tuple[Any, Any]:
+    return math.max(math.add(x[0], h[0]), math.const(0.0)), None
+
+
+CELLS: dict[str, Cell] = {"lstm": _lstm, "gru": _gru, "rnn_tanh": _tanh, "rnn_relu": _relu}
+
+
+register("recurrent", choose_recurrent, {RecurrentSpec: emit_recurrent}, in_one_type=True)

@@ -1,0 +1,124 @@
+"""Choose how a reduction runs: which axes, in which order, with vectors along them or across.
+
+In: a reduction over any axes of a tensor in any layout. Out: one call. Axes that lie one after the
+other in memory become one; the order of the reduced axes is that of the memory, so a transposed
+tensor is read as it lies.
+"""
+
+from __future__ import annotations
+
+from ....ir.graph import Value
+from ....ir.plan import Step
+from ....ops.rules import reduced_axes
+from ....records import dataclass
+from ....types import product
+from ...call import (
+    Address,
+    Call,
+    Setting,
+)
+from ...spec import CHAINS, Ints
+from .spec import ReduceSpec
+
+# Additions to one sum in a row, beyond which it is formed in f64: the error of f32 grows with
+# their number, to 1e-5 of the sum at about this many.
+_LONG = 4096
+
+
+PLACES = frozenset({"argmax", "argmin"})
+
+
+# On bool: whether there is any, and whether it is all.
+_OF_BOOL = {"prod": "min", "nanprod": "min", "min": "min"}
+
+
+@dataclass(frozen=True)
+class _Axis:
+    size: int
+    x: int
+    y: int = 0
+
+
+def choose_reduce(step: Step, setting: Setting) -> tuple[Call, ...]:
+    """The call of a reduction's kernel."""
+    anchor = step.group.anchor
+    (x,), (y,) = step.reads, step.writes
+    axes = axes_of(anchor)
+    kept_axes = [i for i in range(len(x.shape)) if i not in axes]
+    places = dict(zip(kept_axes if len(y.shape) < len(x.shape) else range(len(x.shape)), y.strides))
+    kept = _merged([_Axis(x.shape[i], x.strides[i], places[i]) for i in kept_axes])
+    found = [_Axis(x.shape[a], x.strides[a]) for a in axes]
+    reduced = _merged(sorted(found, key=lambda a: -abs(a.x))) or [_Axis(1, 0)]
+    along = _runs_along(kept, reduced)
+    if not along:
+        kept.sort(key=lambda a: abs(a.x) == 1)  # the axis of the vectors comes last
+    rows = kept.pop(0) if len(kept) > (not along) else _Axis(1, 0)
+    how, count = _how(anchor), product(tuple(a.size for a in reduced))
+    spec = ReduceSpec(
+        how=how,
+        along=along,
+        kept=tuple(a.size for a in kept),
+        reduced=tuple(a.size for a in reduced),
+        x=(rows.x, *(a.x for a in kept), *(a.x for a in reduced)),
+        y=(rows.y, *(a.y for a in kept)),
+        dtype=x.dtype.name,
+        result="" if y.dtype == x.dtype else y.dtype.name,
+        sums=_sum_type(how, x.dtype.name, count, along, setting),
+    )
+    return (Call(spec, (Address(x), Address(y), rows.size), product(x.shape)),)
+
+
+def axes_of(anchor: Value) -> Ints:
+    """The axes that a reduction runs over."""
+    rank, attrs = anchor.inputs[0].type.ndim, anchor.attrs
+    if anchor.is_op("argmax_channel"):
+        return (1,)
+    return reduced_axes(rank, attrs["axis"], attrs.get("exclude", False))
+
+
+def _merged(axes: list[_Axis]) -> list[_Axis]:
+    """Axes of more than one element, those that lie one after the other as one."""
+    done: list[_Axis] = []
+    for axis in axes:
+        if axis.size == 1:
+            continue
+        if done and done[-1].x == axis.x * axis.size and done[-1].y == axis.y * axis.size:
+            axis = _Axis(done.pop().size * axis.size, axis.x, axis.y)
+        done.append(axis)
+    return done
+
+
+def _runs_along(kept: list[_Axis], reduced: list[_Axis]) -> bool:
+    """Whether the vectors lie along a reduced axis: the one that is contiguous decides."""
+    if not kept or abs(reduced[-1].x) == 1:
+        return True
+    return not any(abs(a.x) == 1 for a in kept) and reduced[-1].size >= kept[-1].size
+
+
+def _how(anchor: Value) -> str:
+    assert anchor.op is not None
+    name = anchor.op.name
+    if name == "norm":
+        return f"norm{anchor.attrs['ord']}"
+    if name == "argmax_channel":
+        return "argmax"
+    dtype = anchor.inputs[0].type.dtype
+    assert dtype is not None
+    return _OF_BOOL.get(name, "max") if dtype.kind == "b" else name
+
+
+def _sum_type(how: str, dtype: str, count: int, along: bool, setting: Setting) -> str:
+    """The element type that partial results have, "" for that of the data.
+
+    Products and squares may leave f32's range where the result does not.
+    """
+    if dtype == "bool":
+        return "uint8"
+    if how.startswith("norm"):
+        return "float64" if dtype != "float64" else ""
+    if not dtype.startswith("float") or dtype == "float64" or how in (*PLACES, "max", "min"):
+        return ""
+    row = count // (CHAINS * setting.target.lanes) if along else count
+    if how in ("prod", "nanprod") or row > _LONG:
+        return "float64"
+    return ""

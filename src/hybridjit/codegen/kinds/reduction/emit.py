@@ -1,0 +1,201 @@
+"""Reductions over any axes of strided data.
+
+Along a reduced axis, four vectors of partial results are combined at the end, always in one
+order; across, each lane has a result of its own, and a unit of work has up to four vectors of
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ....types import product
+from ...llvm.builder import Index, LoopBuilder
+from ...llvm.elements import ELEMENTS, stored
+from ...spec import CHAINS
+from ..parts.arguments import Arguments
+from ..parts.tail import read_vector, write_vector
+from .partial import Carried, Partial, partial_of
+from .spec import ReduceSpec
+
+# Values of a line that a lane combines one after the other: the error of a sum in f32 grows with
+# the number of additions in a row. A LayerNorm of a million elements around 100 is 5.6e-5 off
+# without, 3e-6 with it.
+_ROUNDS = 64
+
+
+def emit_reduce(b: LoopBuilder, spec: ReduceSpec, args: Arguments) -> None:
+    """y[row, kept] = the sum, mean, largest, ... of x[row, kept, reduced]."""
+    x, y, rows = args.pointer("x"), args.pointer("y"), args.integer("rows")
+    (_Along if spec.along else _Across)(b, spec, x, y).emit(rows, args)
+
+
+class _Reduction:
+    """What both ways share: where things lie, and the loops over the reduced axes."""
+
+    def __init__(self, b: LoopBuilder, spec: ReduceSpec, x: Any, y: Any) -> None:
+        self.b, self.spec, self.x, self.y = b, spec, x, y
+        self.partial: Partial = partial_of(b, spec)
+        kept = 1 + len(spec.kept)
+        self.kept_strides, self.reduced_strides = spec.x[:kept], spec.x[kept:]
+
+    def read(self, base: Any, index: Index, stride: int, lanes: int) -> Any:
+        value = read_vector(self.b, base, index, stride, lanes, self.spec.dtype)
+        return self.partial.taken(value)
+
+    def over_outer(self, carried: Carried, body: Callable[[Index, Carried], Carried]) -> Carried:
+        """``carried = body(offset, carried)`` for every place of the outer reduced axes."""
+        b, sizes = self.b, self.spec.reduced[:-1]
+        count = product(sizes)
+        if count == 1:
+            return body(0, carried)
+        with b.loop("outer", 0, count, carry=carried) as outer:
+            place = b.split(outer.index, sizes)
+            offset = b.dot(place, self.reduced_strides[:-1])
+            outer.yields(body(offset, outer.carried))
+        return list(outer.results)
+
+    def addresses(self, place: list[Index], element: str) -> tuple[Any, Any]:
+        """Where the data of a result lie, and the result."""
+        b, spec = self.b, self.spec
+        result = spec.result or spec.dtype
+        return (
+            b.at(self.x, b.dot(place, self.kept_strides), ELEMENTS[element].stored),
+            b.at(self.y, b.dot(place, spec.y), ELEMENTS[result].stored),
+        )
+
+
+class _Along(_Reduction):
+    """Vectors along the last reduced axis; a unit of work is one result."""
+
+    def emit(self, rows: Any, args: Arguments) -> None:
+        b, spec = self.b, self.spec
+        units = b.mul(rows, product(spec.kept))
+        begin, end = b.share(units, args.tid, args.threads)
+        with b.loop("unit", begin, end) as unit:
+            place = b.split(unit.index, (0, *spec.kept))
+            source, target = self.addresses(place, spec.dtype)
+            parts = self._parts(source)
+            while len(parts) > 1:
+                half = len(parts) // 2
+                parts = [self.partial.joined(p, q) for p, q in zip(parts[:half], parts[half:])]
+            result = self.partial.result(self.partial.lanes_joined(parts[0]))
+            b.store(stored(b, result, spec.result or spec.dtype), target)
+
+    def _parts(self, source: Any) -> list[Carried]:
+        """Partial results: one for each chain, a lane for each place in a vector."""
+        width = len(self.partial.start())
+        chains = 1 if self.partial.has_places else CHAINS
+        flat = [value for _ in range(chains) for value in self.partial.start()]
+        flat = self.over_outer(flat, lambda offset, carried: self._line(source, offset, carried))
+        return [flat[i : i + width] for i in range(0, len(flat), width)]
+
+    def _line(self, source: Any, offset: Index, flat: Carried) -> Carried:
+        """The chains after one run of the last reduced axis."""
+        b, size, stride = self.b, self.spec.reduced[-1], self.reduced_strides[-1]
+        width = len(self.partial.start())
+        chains = len(flat) // width
+
+        def one(flat: Carried, chain: int, index: Index, lanes: int) -> Carried:
+            at = slice(chain * width, (chain + 1) * width)
+            value = self.read(source, b.add(offset, b.mul(index, stride)), stride, lanes)
+            flat = list(flat)
+            flat[at] = self.partial.step(flat[at], value, index, lanes)
+            return flat
+
+        step = chains * b.lanes
+        whole = size - size % step
+        if whole:
+            with b.loop("i", 0, whole, step, carry=flat) as i:
+                now = list(i.carried)
+                for chain in range(chains):
+                    now = one(now, chain, b.add(i.index, chain * b.lanes), b.lanes)
+                i.yields(now)
+            flat = list(i.results)
+        for chain in range(-(-(size - whole) // b.lanes)):
+            index = whole + chain * b.lanes
+            flat = one(flat, chain, index, min(b.lanes, size - index))
+        return flat
+
+
+class _Across(_Reduction):
+    """Vectors across the last kept axis; a unit of work is up to ``CHAINS`` of them."""
+
+    def emit(self, rows: Any, args: Arguments) -> None:
+        b, spec = self.b, self.spec
+        *outer, columns = spec.kept
+        width = min(CHAINS, -(-columns // b.lanes)) * b.lanes
+        blocks = -(-columns // width)
+        begin, end = b.share(b.mul(rows, product(tuple(outer)) * blocks), args.tid, args.threads)
+        with b.loop("unit", begin, end) as unit:
+            *place, block = b.split(unit.index, (0, *outer, blocks))
+            place = [*place, b.mul(block, width)]
+            source, target = self.addresses(place, spec.dtype)
+            last = columns - (blocks - 1) * width
+            if blocks > 1:
+                with b.when(b.less(block, blocks - 1)):
+                    self._columns(source, target, width)
+            with b.when(b.less(blocks - 2, block)):
+                self._columns(source, target, last)
+
+    def _columns(self, source: Any, target: Any, count: int) -> None:
+        """``count`` results, side by side."""
+        b = self.b
+        lanes = [min(b.lanes, count - at) for at in range(0, count, b.lanes)]
+        step, width = self.kept_strides[-1], len(self.partial.start())
+
+        def run(offset: Index, carried: Carried) -> Carried:
+            with b.loop("k", 0, self.spec.reduced[-1], carry=carried) as k:
+                at = b.add(offset, b.mul(k.index, self.reduced_strides[-1]))
+                now: Carried = []
+                for j, n in enumerate(lanes):
+                    value = self.read(source, b.add(at, j * b.lanes * step), step, n)
+                    part = k.carried[j * width : (j + 1) * width]
+                    now += self.partial.step(part, value, k.index, b.lanes, is_across=True)
+                k.yields(now)
+            return list(k.results)
+
+        flat = self.over_outer([v for _ in lanes for v in self.partial.start()], run)
+        for j, n in enumerate(lanes):
+            result = self.partial.result(flat[j * width : (j + 1) * width])
+            stride = self.spec.y[-1]
+            dtype = self.spec.result or self.spec.dtype
+            write_vector(b, result, target, j * b.lanes * stride, stride, n, dtype)
+
+
+def reduce_line(
+    b: LoopBuilder,
+    x: Any,
+    size: int,
+    neutral: float,
+    combine: Callable[[Any, Any], Any],
+    each: Callable[[Any], Any] = lambda value: value,
+) -> Any:
+    """``each`` element of x[0:size] combined, as one scalar."""
+    stride = CHAINS * b.lanes
+    whole, rest = size - size % stride, size % stride
+    accs: list[Any] = [b.splat(neutral)] * CHAINS
+
+    def rounds(start: Index, stop: Index) -> list[Any]:
+        with b.loop("i", start, stop, stride, carry=[b.splat(neutral)] * CHAINS) as i:
+            values = [each(b.load(x, b.add(i.index, j * b.lanes))) for j in range(CHAINS)]
+            i.yields([combine(*pair) for pair in zip(i.carried, values)])
+        return list(i.results)
+
+    if whole > _ROUNDS * stride:
+        with b.loop("part", 0, whole, _ROUNDS * stride, carry=accs) as part:
+            stop = b.min(b.add(part.index, _ROUNDS * stride), whole)
+            found = rounds(part.index, stop)
+            part.yields([combine(*pair) for pair in zip(part.carried, found)])
+        accs = list(part.results)
+    elif whole:
+        accs = rounds(0, whole)
+    for j in range(-(-rest // b.lanes)):
+        lanes = min(b.lanes, rest - j * b.lanes)
+        value = each(read_vector(b, x, whole + j * b.lanes, 1, lanes))
+        if lanes < b.lanes:
+            value = b.b.select(b.mask_first(lanes), value, b.splat(neutral))
+        accs[j] = combine(accs[j], value)
+    total = combine(combine(accs[0], accs[1]), combine(accs[2], accs[3]))
+    return b.reduce_lanes(total, combine)

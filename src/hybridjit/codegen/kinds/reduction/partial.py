@@ -1,0 +1,154 @@
+"""Partial results of reductions: how a value joins them, how two are joined, what comes of them.
+
+A partial result is a list of vectors: a sum, a product or an extreme is one of them, the place of
+an extreme comes with it as a second.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...llvm import ir
+from ...llvm.builder import I32, Index, LoopBuilder, constant_of
+from ...llvm.elements import ELEMENTS, converted
+from ...math.numbers import numbers_of
+from .spec import ReduceSpec
+
+Carried = list[Any]
+
+
+def partial_of(b: LoopBuilder, spec: ReduceSpec) -> Partial:
+    """The partial results of a reduction."""
+    return (_Place if spec.how.startswith("arg") else Partial)(b, spec)
+
+
+class Partial:
+    """A sum, a product, or an extreme."""
+
+    has_places = False
+
+    def __init__(self, b: LoopBuilder, spec: ReduceSpec) -> None:
+        self.b, self.spec = b, spec
+        self.type = spec.sums or spec.dtype
+        self.kind = b.vector_type(element=ELEMENTS[self.type].held)
+        self.neutral = constant_of(self.kind, self._neutral())
+        self.math: Any = numbers_of(b, self.neutral, self.type)
+
+    def _neutral(self) -> float:
+        how = self.spec.how
+        if how in ("prod", "nanprod"):
+            return 1
+        if how not in ("max", "min", "argmax", "argmin"):
+            return 0
+        lowest = how.endswith("max")
+        if self.type.startswith("float"):
+            return -math.inf if lowest else math.inf
+        info = np.iinfo(self.type)
+        return int(info.min if lowest else info.max)
+
+    def start(self) -> Carried:
+        return [self.neutral]
+
+    def taken(self, value: Any) -> Any:
+        """A value as it joins: in the type of the sums, squared or without its NaN."""
+        math_, how = self.math, self.spec.how
+        value = converted(self.b, value, self.spec.dtype, self.type)
+        if how == "norm1":
+            return math_.abs(value)
+        if how == "norm2":
+            return math_.mul(value, value)
+        if how in ("nansum", "nanprod") and self.type.startswith("float"):
+            return math_.select(math_.is_nan(value), self.neutral, value)
+        return value
+
+    def combined(self, x: Any, y: Any) -> Any:
+        how = self.spec.how
+        if how in ("max", "min"):
+            return getattr(self.math, how)(x, y)
+        return self.math.mul(x, y) if how.endswith("prod") else self.math.add(x, y)
+
+    def step(
+        self, carried: Carried, value: Any, index: Index, lanes: int, is_across: bool = False
+    ) -> Carried:
+        """The partial result with ``value`` in its first lanes, which begins at ``index``."""
+        if lanes < self.b.lanes:
+            value = self.b.b.select(self.b.mask_first(lanes), value, self.neutral)
+        return [self.combined(carried[0], value)]
+
+    def joined(self, left: Carried, right: Carried) -> Carried:
+        return [self.combined(left[0], right[0])]
+
+    def lanes_joined(self, carried: Carried) -> Carried:
+        """All lanes as one, by halves, always in the same order; scalars."""
+        b, width = self.b, self.b.lanes
+        while width > 1:
+            width //= 2
+            low, high = (
+                [b.shuffle(v, range(first, first + width)) for v in carried] for first in (0, width)
+            )
+            carried = self.joined(low, high)
+        return [b.b.extract_element(v, ir.Constant(I32, 0)) for v in carried]
+
+    def result(self, carried: Carried) -> Any:
+        """What comes of a partial result, in the result's type."""
+        total, how = carried[0], self.spec.how
+        numbers: Any = numbers_of(self.b, total, self.type)
+        if how == "mean":
+            total = self._divided(numbers, total)
+        if how == "norm2":
+            total = numbers.sqrt(total)
+        return converted(self.b, total, self.type, self.spec.result or self.spec.dtype)
+
+    def _divided(self, numbers: Any, total: Any) -> Any:
+        """The total over the count: of integers both wrap in their type."""
+        count = self.spec.count
+        if not self.type.startswith("float"):
+            count = int(np.asarray(count).astype(self.type)) or 1
+        return numbers.div(total, constant_of(total.type, count))
+
+
+class _Place(Partial):
+    """The place of the first largest or smallest; NaN is both."""
+
+    has_places = True
+
+    def __init__(self, b: LoopBuilder, spec: ReduceSpec) -> None:
+        super().__init__(b, spec)
+        self.none = constant_of(ir.VectorType(I32, b.lanes), 2**31 - 1)
+
+    def start(self) -> Carried:
+        return [self.neutral, self.none]
+
+    def step(
+        self, carried: Carried, value: Any, index: Index, lanes: int, is_across: bool = False
+    ) -> Carried:
+        b = self.b
+        first = b.b.trunc(b.i64(index), I32)
+        place = b.splat(first)
+        if not is_across:
+            row = ir.Constant(self.none.type, list(range(b.lanes)))
+            place = b.b.add(place, row)
+        if lanes < b.lanes:
+            mask = b.mask_first(lanes)
+            value = b.b.select(mask, value, self.neutral)
+            place = b.b.select(mask, place, self.none)
+        return self.joined(carried, [value, place])
+
+    def joined(self, left: Carried, right: Carried) -> Carried:
+        """The better of two; of equals the one that comes first."""
+        b, math_ = self.b.b, self.math
+        (x, i), (y, j) = left, right
+        better = math_.gt(y, x) if self.spec.how == "argmax" else math_.lt(y, x)
+        equal = math_.eq(x, y)
+        if self.type.startswith("float"):
+            x_nan, y_nan = math_.is_nan(x), math_.is_nan(y)
+            better = b.or_(better, b.and_(y_nan, b.not_(x_nan)))
+            equal = b.or_(equal, b.and_(x_nan, y_nan))
+        better = b.or_(better, b.and_(equal, b.icmp_signed("<", j, i)))
+        return [b.select(better, y, x), b.select(better, j, i)]
+
+    def result(self, carried: Carried) -> Any:
+        return converted(self.b, carried[1], "int32", self.spec.result or self.spec.dtype)

@@ -1,0 +1,35 @@
+"""The spec of a reduction. Strides count elements."""
+
+from __future__ import annotations
+
+from ....records import dataclass
+from ....types import product
+from ...spec import Ints, KernelSpec
+
+
+@dataclass(frozen=True)
+class ReduceSpec(KernelSpec):
+    """A reduction of [row, *kept, *reduced] to [row, *kept]; arguments: x, y, rows.
+
+    how     sum, mean, prod, max, min, nansum, nanprod, norm1, norm2, argmax or argmin
+    along   whether vectors lie along the last reduced axis, or across, on the last kept one
+    x, y    strides of x per (row, *kept, *reduced), of y per (row, *kept)
+    dtype   the element type of x; ``result`` that of y and ``sums`` that of what is carried,
+            where they are not the same
+    """
+
+    how: str
+    along: bool
+    kept: Ints
+    reduced: Ints
+    x: Ints
+    y: Ints
+    dtype: str = "float32"
+    result: str = ""
+    sums: str = ""
+    kind = "reduce"
+
+    @property
+    def count(self) -> int:
+        """Elements that make one result."""
+        return product(self.reduced)

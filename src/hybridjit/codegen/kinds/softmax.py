@@ -1,0 +1,212 @@
+"""Softmax and its logarithm over one axis of contiguous data, of all or of the first elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.plan import Step
+from ...records import dataclass
+from ...types import product
+from ..call import Address, Argument, Call, Setting, views_of
+from ..llvm import ir
+from ..llvm.builder import I32, Index, LoopBuilder, constant_of
+from ..llvm.elements import ELEMENTS, converted, with_element
+from ..spec import KernelSpec
+from .parts.arguments import Arguments
+from .parts.tail import read_vector, write_vector
+from .record import register
+from .reduction.partial import numbers_of
+
+
+@dataclass(frozen=True)
+class SoftmaxSpec(KernelSpec):
+    """Softmax over ``size`` elements, ``inner`` apart; arguments: x, [length,] y, rows.
+
+    A row is ``size`` x ``inner`` elements: inner 1 has the vectors along the axis, else across it.
+    length  the element type of the lengths, one for each column, if there are any
+    """
+
+    how: str
+    size: int
+    inner: int
+    length: str = ""
+    dtype: str = "float32"
+    kind = "softmax"
+
+
+def choose_softmax(step: Step, setting: Setting) -> tuple[Call, ...]:
+    anchor = step.group.anchor
+    axis = anchor.attrs["axis"] % len(anchor.shape)
+    inner = product(anchor.shape[axis + 1 :])
+    assert anchor.op is not None
+    views = views_of(step, anchor.inputs)
+    length = views[1].dtype.name if len(views) > 1 else ""
+    dtype = views[0].dtype.name
+    spec = SoftmaxSpec(anchor.op.name, anchor.shape[axis], inner, length, dtype)
+    rows = product(anchor.shape[:axis])
+    args: tuple[Argument, ...] = (*map(Address, (*views, step.writes[0])), rows)
+    return (Call(spec, args, 10 * product(anchor.shape)),)
+
+
+LOWEST = float("-inf")
+
+
+def emit_softmax(b: LoopBuilder, spec: SoftmaxSpec, args: Arguments) -> None:
+    """y = exp(x - max x) / sum exp(x - max x), or its logarithm, along the axis.
+
+    With lengths, elements from the row's length on count as -inf, and their result is 0.
+    """
+    x = args.pointer("x")
+    length = args.pointer("length") if spec.length else None
+    y, rows = args.pointer("y"), args.integer("rows")
+    begin, end = b.share(rows, args.tid, args.threads)
+    with b.loop("row", begin, end) as row:
+        at = b.mul(row.index, spec.size * spec.inner)
+        element = ELEMENTS[spec.dtype].held
+        line = _Line(b, spec, b.at(x, at, element), b.at(y, at, element))
+        if length is not None:
+            line.length = b.at(length, b.mul(row.index, spec.inner), ELEMENTS[spec.length].stored)
+        if spec.inner == 1:
+            line.emit_along()
+        else:
+            line.emit_across()
+
+
+class _Line:
+    """One row: ``size`` steps along the axis, ``inner`` contiguous elements across it."""
+
+    def __init__(self, b: LoopBuilder, spec: SoftmaxSpec, x: Any, y: Any) -> None:
+        self.b, self.spec, self.x, self.y = b, spec, x, y
+        self.kind = b.vector_type(element=ELEMENTS[spec.dtype].held)
+        self.math: Any = numbers_of(b, self._constant(0.0), spec.dtype)
+        self.length: Any = None
+
+    def _constant(self, value: float) -> Any:
+        return constant_of(self.kind, value)
+
+    def emit_along(self) -> None:
+        """Vectors along the axis; their lanes are combined at the end, always in one order."""
+        b, math = self.b, self.math
+        limit = None if self.length is None else b.splat(self._limit(self._length_at(0)))
+
+        def mask(index: Index, lanes: int) -> Any:
+            """Which lanes of the vector at ``index`` count; None for all of them."""
+            if limit is None:
+                return None if lanes == b.lanes else b.mask_first(lanes)
+            first = b.splat(b.b.trunc(b.i64(index), I32))
+            place = b.b.add(first, ir.Constant(first.type, list(range(b.lanes))))
+            return b.b.icmp_signed("<", place, limit)
+
+        top = self._over(
+            self._constant(LOWEST),
+            lambda acc, v, i, n: math.max(acc, self._kept(v, mask(i, n), LOWEST)),
+        )
+        top = b.splat(b.reduce_lanes(top, math.max))
+        total = self._over(
+            self._constant(0.0),
+            lambda acc, v, i, n: math.add(acc, self._kept(self._exp(v, top), mask(i, n), 0.0)),
+        )
+        total = b.splat(b.reduce_lanes(total, math.add))
+        log_total = math.log(total) if self.spec.how == "log_softmax" else None
+
+        def result(acc: Any, v: Any, i: Index, n: int) -> Any:
+            value = self._result(v, top, total, log_total)
+            return value if limit is None else self._kept(value, mask(i, n), 0.0)
+
+        self._over(None, result, store=True)
+
+    def _length_at(self, column: Index) -> Any:
+        """The length that holds for a column, as a 64-bit integer."""
+        b, dtype = self.b, self.spec.length
+        value = b.load_scalar(self.length, column, ELEMENTS[dtype].stored)
+        return converted(b, value, dtype, "int64")
+
+    def _limit(self, length: Any) -> Any:
+        """A length, or a vector of them, as 32-bit integers between 0 and the size."""
+        b = self.b
+        for sign, bound in (("<", self.spec.size), (">", 0)):
+            bound = b.constant(bound, length)
+            length = b.b.select(b.b.icmp_signed(sign, length, bound), length, bound)
+        return b.b.trunc(length, with_element(length.type, I32))
+
+    def _over(self, start: Any, combine: Any, store: bool = False) -> Any:
+        """for each vector of the row: acc = combine(acc, vector, index, lanes), or store it."""
+        b, size = self.b, self.spec.size
+        whole = size - size % b.lanes
+        acc = start
+
+        def one(index: Index, lanes: int, acc: Any) -> Any:
+            value = combine(acc, self._read(index, lanes), index, lanes)
+            if store:
+                write_vector(b, value, self.y, index, 1, lanes, self.spec.dtype)
+            return value
+
+        if whole:
+            with b.loop("i", 0, whole, b.lanes, carry=[] if store else [acc]) as i:
+                value = one(i.index, b.lanes, i.carried[0] if i.carried else None)
+                i.yields([] if store else [value])
+            acc = acc if store else i.results[0]
+        if size % b.lanes:
+            acc = one(whole, size % b.lanes, acc)
+        return acc
+
+    def emit_across(self) -> None:
+        """Vectors across the axis: each lane has a softmax of its own."""
+        b, inner = self.b, self.spec.inner
+        whole = inner - inner % b.lanes
+        if whole:
+            with b.loop("column", 0, whole, b.lanes) as column:
+                self._emit_columns(column.index, b.lanes)
+        if inner % b.lanes:
+            self._emit_columns(whole, inner % b.lanes)
+
+    def _emit_columns(self, column: Index, lanes: int) -> None:
+        b, spec, math = self.b, self.spec, self.math
+        limit = None
+        if self.length is not None:
+            raw = read_vector(b, self.length, column, 1, lanes, spec.length)
+            limit = self._limit(converted(b, raw, spec.length, "int64"))
+
+        def mask(k: Index) -> Any:
+            """Which columns have an element ``k``; None for all of them."""
+            if limit is None:
+                return None
+            return b.b.icmp_signed("<", b.splat(b.b.trunc(b.i64(k), I32)), limit)
+
+        def over(start: Any, combine: Any) -> Any:
+            with b.loop("k", 0, spec.size, carry=[start]) as k:
+                at = b.add(b.mul(k.index, spec.inner), column)
+                k.yields([combine(k.carried[0], self._read(at, lanes), k.index)])
+            return k.results[0]
+
+        top = over(
+            self._constant(LOWEST), lambda acc, v, k: math.max(acc, self._kept(v, mask(k), LOWEST))
+        )
+        total = over(
+            self._constant(0.0),
+            lambda acc, v, k: math.add(acc, self._kept(self._exp(v, top), mask(k), 0.0)),
+        )
+        log_total = math.log(total) if spec.how == "log_softmax" else None
+        with b.loop("k", 0, spec.size) as k:
+            at = b.add(b.mul(k.index, spec.inner), column)
+            value = self._result(self._read(at, lanes), top, total, log_total)
+            write_vector(b, self._kept(value, mask(k.index), 0.0), self.y, at, 1, lanes, spec.dtype)
+
+    def _read(self, index: Index, lanes: int) -> Any:
+        value = read_vector(self.b, self.x, index, 1, lanes, self.spec.dtype)
+        return self.math.neg(value) if self.spec.how == "softmin" else value
+
+    def _exp(self, value: Any, top: Any) -> Any:
+        return self.math.exp(self.math.sub(value, top))
+
+    def _kept(self, value: Any, mask: Any, other: float) -> Any:
+        """``value`` in the lanes of ``mask`` (None: in all of them), ``other`` in the rest."""
+        return value if mask is None else self.b.b.select(mask, value, self._constant(other))
+
+    def _result(self, value: Any, top: Any, total: Any, log_total: Any) -> Any:
+        if log_total is not None:
+            return self.math.sub(self.math.sub(value, top), log_total)
+        return self.math.div(self._exp(value, top), total)
+
+
+register("softmax", choose_softmax, {SoftmaxSpec: emit_softmax})

@@ -1,0 +1,393 @@
+"""LoopBuilder: loops as ``with`` blocks, vectors, masks and fused multiply-add over LLVM IR.
+
+Generator code is indented like the code it generates. Sizes known at compile time may be given as
+Python ints wherever an index is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ...target import Target
+from . import ir
+
+I1 = ir.IntType(1)
+I8 = ir.IntType(8)
+I16 = ir.IntType(16)
+I32 = ir.IntType(32)
+I64 = ir.IntType(64)
+F32 = ir.FloatType()
+F64 = ir.DoubleType()
+PTR = ir.PointerType()
+VOID = ir.VoidType()
+
+Index = Any  # an i64 value, or a Python int
+
+_NAMES = {F32: "f32", F64: "f64", I1: "i1", I8: "i8", I16: "i16", I32: "i32", I64: "i64"}
+_BYTES = {F32: 4, F64: 8, I8: 1, I16: 2, I32: 4, I64: 8}
+
+
+def element_of(value: Any) -> Any:
+    """The type of a scalar, or of a vector's elements."""
+    return value.type.element if isinstance(value.type, ir.VectorType) else value.type
+
+
+def byte_count(element: Any) -> int:
+    """Bytes of one element in memory."""
+    return _BYTES[element]
+
+
+def _suffix(kind: Any) -> str:
+    """What an intrinsic's name says of the type that it works on."""
+    if isinstance(kind, ir.VectorType):
+        return f"v{kind.count}{_NAMES[kind.element]}"
+    return _NAMES[kind]
+
+
+def constant_of(kind: Any, value: float) -> Any:
+    """One number in the type ``kind``, in all lanes of a vector."""
+    if isinstance(kind, ir.VectorType):
+        return ir.Constant(kind, [ir.Constant(kind.element, value)] * kind.count)
+    return ir.Constant(kind, value)
+
+
+def _pieces(count: int) -> list[tuple[int, int]]:
+    """``count`` as powers of two, the largest first: where each begins, and its size."""
+    pieces, first = [], 0
+    while first < count:
+        size = 1 << ((count - first).bit_length() - 1)
+        pieces.append((first, size))
+        first += size
+    return pieces
+
+
+class Loop:
+    """A running loop: its index, the values carried into this round, and ``yields`` for the next.
+
+    After the ``with`` block, ``results`` are the carried values as the loop left them.
+    """
+
+    def __init__(self, index: Any, carried: list[Any]) -> None:
+        self.index = index
+        self.carried = carried
+        self.results = carried
+        self.next_values: list[Any] = list(carried)
+
+    def yields(self, values: Sequence[Any]) -> None:
+        self.next_values = list(values)
+
+
+class LoopBuilder:
+    """Writes one function. ``lanes`` is the vector width that ``load`` and ``splat`` use.
+
+    A vector has as many lanes whatever its elements are, so that values of several types meet
+    lane by lane; LLVM makes two registers of what does not fit into one. Memory holds ``element``,
+    f32 or the f64 that the target's lanes are for, where no other is named.
+    """
+
+    def __init__(self, function: ir.Function, target: Target) -> None:
+        self.function = function
+        self.module = function.module
+        self.target = target
+        self.lanes = target.lanes
+        self.dtype = target.element
+        self.element = F64 if self.dtype == "float64" else F32
+        self.b = ir.IRBuilder(function.append_basic_block("entry"))
+
+    # --- indices ---
+
+    def i64(self, value: Index) -> Any:
+        return ir.Constant(I64, value) if isinstance(value, int) else value
+
+    def add(self, a: Index, b: Index) -> Index:
+        """a + b on indices."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a + b
+        if isinstance(b, int) and b == 0:
+            return a
+        if isinstance(a, int) and a == 0:
+            return b
+        return self.b.add(self.i64(a), self.i64(b), flags=["nsw"])
+
+    def sub(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
+            return a - b
+        return self.b.sub(self.i64(a), self.i64(b), flags=["nsw"])
+
+    def mul(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
+            return a * b
+        for x, y in ((a, b), (b, a)):
+            if isinstance(x, int) and x in (0, 1):
+                return 0 if x == 0 else y
+        return self.b.mul(self.i64(a), self.i64(b), flags=["nsw"])
+
+    def divmod(self, a: Index, divisor: Index) -> tuple[Index, Index]:
+        """Quotient and remainder of a non-negative index by a positive one."""
+        if isinstance(a, int) and isinstance(divisor, int):
+            return divmod(a, divisor)
+        if isinstance(divisor, int) and divisor == 1:
+            return a, 0
+        quotient = self.b.udiv(a, self.i64(divisor))
+        return quotient, self.sub(a, self.mul(quotient, divisor))
+
+    def split(self, a: Index, sizes: Sequence[int]) -> list[Index]:
+        """``a`` as digits in mixed base ``sizes``, the last the fastest; the first is unbounded."""
+        digits: list[Index] = []
+        for size in reversed(sizes[1:]):
+            a, digit = self.divmod(a, size)
+            digits.append(digit)
+        return [a, *reversed(digits)]
+
+    def min(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
+            return min(a, b)
+        a, b = self.i64(a), self.i64(b)
+        return self.b.select(self.b.icmp_signed("<", a, b), a, b)
+
+    def max(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
+            return max(a, b)
+        a, b = self.i64(a), self.i64(b)
+        return self.b.select(self.b.icmp_signed(">", a, b), a, b)
+
+    def dot(self, indices: Sequence[Index], strides: Sequence[int]) -> Index:
+        """The offset sum of index times stride."""
+        total: Index = 0
+        for index, stride in zip(indices, strides):
+            total = self.add(total, self.mul(index, stride))
+        return total
+
+    # --- control ---
+
+    @contextmanager
+    def loop(
+        self, name: str, start: Index, stop: Index, step: Index = 1, carry: Sequence[Any] = ()
+    ) -> Iterator[Loop]:
+        """``for name in range(start, stop, step)``, carrying values from round to round."""
+        b = self.b
+        entry = b.block
+        head = self.function.append_basic_block(f"{name}.head")
+        body = self.function.append_basic_block(f"{name}.body")
+        after = self.function.append_basic_block(f"{name}.after")
+        b.branch(head)
+        b.position_at_end(head)
+        index = b.phi(I64, name)
+        index.add_incoming(self.i64(start), entry)
+        carried = [b.phi(value.type) for value in carry]
+        for phi, value in zip(carried, carry):
+            phi.add_incoming(value, entry)
+        b.cbranch(b.icmp_signed("<", index, self.i64(stop)), body, after)
+        b.position_at_end(body)
+        loop = Loop(index, list(carried))
+        yield loop
+        following = self.b.add(index, self.i64(step), flags=["nsw"])
+        index.add_incoming(following, b.block)
+        for phi, value in zip(carried, loop.next_values):
+            phi.add_incoming(value, b.block)
+        b.branch(head)
+        b.position_at_end(after)
+
+    @contextmanager
+    def when(self, condition: Any) -> Iterator[None]:
+        """``if condition:``"""
+        with self.b.if_then(condition):
+            yield
+
+    def less(self, a: Index, b: Index) -> Any:
+        return self.b.icmp_signed("<", self.i64(a), self.i64(b))
+
+    # --- memory ---
+
+    def at(self, pointer: Any, index: Index, element: Any = None) -> Any:
+        """The address of element ``index``."""
+        if isinstance(index, int) and index == 0:
+            return pointer
+        kind = element or self.element
+        return self.b.gep(pointer, [self.i64(index)], inbounds=True, source_etype=kind)
+
+    def vector_type(self, lanes: int | None = None, element: Any = None) -> Any:
+        return ir.VectorType(element or self.element, lanes or self.lanes)
+
+    def load_scalar(self, pointer: Any, index: Index = 0, element: Any = None) -> Any:
+        element = element or self.element
+        address = self.at(pointer, index, element)
+        return self.b.load(address, typ=element, align=byte_count(element))
+
+    def load(self, pointer: Any, index: Index = 0, element: Any = None) -> Any:
+        """A whole vector from any address that is a multiple of the element's size."""
+        element = element or self.element
+        kind = self.vector_type(element=element)
+        return self.b.load(self.at(pointer, index, element), typ=kind, align=byte_count(element))
+
+    def load_masked(self, pointer: Any, index: Index, mask: Any, other: float = 0.0) -> Any:
+        """The lanes that ``mask`` names; the others are ``other`` and are not touched."""
+        vt = self.vector_type()
+        name = f"llvm.masked.load.{_suffix(vt)}.p0"
+        function = self.declare(name, vt, [PTR, mask.type, vt])
+        call = self.b.call(function, [self.at(pointer, index), mask, self.splat(other)])
+        return call
+
+    def load_first(self, pointer: Any, index: Index, count: int, element: Any = None) -> Any:
+        """``count`` elements in the low lanes; the rest are zero, and not touched in memory.
+
+        Masked where they fill a vector, else in pieces of a power of two: below AVX-512 LLVM would
+        make single elements of a mask, and LLVM 22 writes four bytes where one lane of a vector of
+        truncated elements is to be stored.
+        """
+        element = element or self.element
+        if count == self.lanes:
+            return self.load(pointer, index, element)
+        if element == self.element:
+            return self.load_masked(pointer, index, self.mask_first(count))
+        result = constant_of(self.vector_type(element=element), 0)
+        for first, size in _pieces(count):
+            address = self.at(pointer, self.add(index, first), element)
+            if size == 1:
+                value = self.b.load(address, typ=element, align=byte_count(element))
+                result = self.b.insert_element(result, value, ir.Constant(I32, first))
+                continue
+            kind = ir.VectorType(element, size)
+            piece = self.b.load(address, typ=kind, align=byte_count(element))
+            result = self._with_piece(result, piece, first)
+        return result
+
+    def _with_piece(self, vector: Any, piece: Any, first: int) -> Any:
+        """The vector with the piece in its lanes from ``first`` on."""
+        size, lanes = piece.type.count, range(self.lanes)
+        wide = self.shuffle(piece, [min(lane, size - 1) for lane in lanes])
+        chosen = [
+            self.lanes + lane - first if first <= lane < first + size else lane for lane in lanes
+        ]
+        pattern = ir.Constant(ir.VectorType(I32, self.lanes), chosen)
+        return self.b.shuffle_vector(vector, wide, pattern)
+
+    def load_strided(
+        self, pointer: Any, index: Index, stride: int, count: int, element: Any = None
+    ) -> Any:
+        """``count`` elements ``stride`` apart in the low lanes, one load each; the rest zero."""
+        element = element or self.element
+        result = constant_of(self.vector_type(element=element), 0)
+        for lane in range(count):
+            value = self.load_scalar(pointer, self.add(index, lane * stride), element)
+            result = self.b.insert_element(result, value, ir.Constant(I32, lane))
+        return result
+
+    def prefetch(self, pointer: Any, index: Index) -> None:
+        """Ask for the cache line of element ``index``; never faults, whatever the address."""
+        function = self.declare("llvm.prefetch.p0", VOID, [PTR, I32, I32, I32])
+        read, into_l2, data = (ir.Constant(I32, n) for n in (0, 2, 1))
+        address = self.b.gep(pointer, [self.i64(index)], source_etype=self.element)
+        self.b.call(function, [address, read, into_l2, data])
+
+    def store(self, value: Any, pointer: Any, index: Index = 0) -> None:
+        """A scalar or a whole vector; ``index`` counts elements of its type."""
+        element = element_of(value)
+        self.b.store(value, self.at(pointer, index, element), align=byte_count(element))
+
+    def store_masked(self, value: Any, pointer: Any, index: Index, mask: Any) -> None:
+        """The lanes that ``mask`` names."""
+        name = f"llvm.masked.store.{_suffix(value.type)}.p0"
+        function = self.declare(name, VOID, [value.type, PTR, mask.type])
+        self.b.call(function, [value, self.at(pointer, index), mask])
+
+    def store_first(self, value: Any, pointer: Any, index: Index, count: int) -> None:
+        """The first ``count`` lanes, as :meth:`load_first` reads them."""
+        if count == self.lanes:
+            self.store(value, pointer, index)
+        elif value.type.element == self.element:
+            self.store_masked(value, pointer, index, self.mask_first(count))
+        else:
+            for first, size in _pieces(count):
+                if size == 1:
+                    piece = self.b.extract_element(value, ir.Constant(I32, first))
+                else:
+                    piece = self.shuffle(value, range(first, first + size))
+                self.store(piece, pointer, self.add(index, first))
+
+    def store_strided(self, value: Any, pointer: Any, index: Index, stride: int, n: int) -> None:
+        for lane in range(n):
+            element = self.b.extract_element(value, ir.Constant(I32, lane))
+            self.store(element, pointer, self.add(index, lane * stride))
+
+    def scratch(self, kind: Any) -> Any:
+        """Room for one value on the stack, made once however often this place is reached."""
+        with self.b.goto_entry_block():
+            return self.b.alloca(kind)
+
+    def mask_first(self, count: Index) -> Any:
+        """The mask of the first ``count`` lanes."""
+        if isinstance(count, int):
+            bits = [1 if lane < count else 0 for lane in range(self.lanes)]
+            return ir.Constant(ir.VectorType(I1, self.lanes), bits)
+        lanes = ir.Constant(ir.VectorType(I32, self.lanes), list(range(self.lanes)))
+        limit = self.b.trunc(count, I32)
+        return self.b.icmp_signed("<", lanes, self._broadcast(limit, I32))
+
+    # --- vectors ---
+
+    def number(self, value: float) -> Any:
+        """A constant scalar."""
+        return constant_of(self.element, value)
+
+    def constant(self, value: float, like: Any = None) -> Any:
+        """A constant of the type of ``like`` (a value), or a whole vector."""
+        return constant_of(self.vector_type() if like is None else like.type, value)
+
+    def splat(self, value: Any) -> Any:
+        """A vector with one value in all lanes, from a float or a scalar value."""
+        if isinstance(value, (int, float)):
+            return self.constant(float(value))
+        return self._broadcast(value, value.type)
+
+    def _broadcast(self, value: Any, element: Any) -> Any:
+        kind = ir.VectorType(element, self.lanes)
+        zeros = ir.Constant(ir.VectorType(I32, self.lanes), [0] * self.lanes)
+        first = self.b.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(I32, 0))
+        return self.b.shuffle_vector(first, ir.Constant(kind, ir.Undefined), zeros)
+
+    def fma(self, a: Any, b: Any, c: Any) -> Any:
+        """a * b + c: rounded once where the target has the instruction, twice where it has not."""
+        if not self.target.has_fma:
+            return self.b.fadd(self.b.fmul(a, b), c)
+        return self.intrinsic("fma", a, b, c)
+
+    def intrinsic(self, name: str, *args: Any) -> Any:
+        """``llvm.<name>`` on scalars or vectors of one type."""
+        kind = args[0].type
+        function = self.declare(f"llvm.{name}.{_suffix(kind)}", kind, [a.type for a in args])
+        return self.b.call(function, args)
+
+    def declare(self, name: str, result: Any, arguments: list[Any]) -> Any:
+        known = self.module.globals.get(name)
+        return known or ir.Function(self.module, ir.FunctionType(result, arguments), name)
+
+    def shuffle(self, value: Any, lanes: Sequence[int]) -> Any:
+        pattern = ir.Constant(ir.VectorType(I32, len(lanes)), list(lanes))
+        return self.b.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), pattern)
+
+    def reduce_lanes(self, value: Any, combine: Any) -> Any:
+        """All lanes combined by halves, always in the same order; a scalar.
+
+        The last two as scalars: LLVM 22's vector-combine pass ends the process on vectors of one
+        element.
+        """
+        width = self.lanes
+        while width > 2:
+            width //= 2
+            low = self.shuffle(value, range(width))
+            high = self.shuffle(value, range(width, 2 * width))
+            value = combine(low, high)
+        first, second = (self.b.extract_element(value, ir.Constant(I32, i)) for i in range(2))
+        return combine(first, second)
+
+    # --- work ---
+
+    def share(self, units: Index, tid: Any, threads: Any) -> tuple[Any, Any]:
+        """This thread's contiguous part of ``units``: the same for the same three numbers."""
+        units = self.i64(units)
+        begin = self.b.udiv(self.mul(units, tid), threads)
+        end = self.b.udiv(self.mul(units, self.add(tid, 1)), threads)
+        return begin, end

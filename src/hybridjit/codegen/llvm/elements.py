@@ -1,0 +1,194 @@
+"""Element types: what a tensor's elements are in memory, what they are in a register, conversions.
+
+In: NumPy's names of element types. float16 is held as f32 that float16 can write, bool as bytes.
+Conversions mean what ``ops.casting.convert`` means: floats become integers by truncation, those
+that do not fit the smallest one, and narrower integers take the low bits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...records import dataclass
+from . import ir
+from .builder import F32, F64, I8, I16, I32, I64, LoopBuilder, constant_of
+
+
+@dataclass(frozen=True)
+class Element:
+    """``stored`` in memory, ``held`` in a register; kind is float, integer, unsigned or bool."""
+
+    stored: ir.Type
+    held: ir.Type
+    kind: str
+
+
+# int16 is no type of MXNet's: copies take it for any element of two bytes.
+ELEMENTS = {
+    "float32": Element(F32, F32, "f"),
+    "float64": Element(F64, F64, "f"),
+    "float16": Element(I16, F32, "f"),
+    "uint8": Element(I8, I8, "u"),
+    "int8": Element(I8, I8, "i"),
+    "int16": Element(I16, I16, "i"),
+    "int32": Element(I32, I32, "i"),
+    "int64": Element(I64, I64, "i"),
+    "bool": Element(I8, I8, "b"),
+}
+# What a copy of elements of so many bytes moves them as.
+MOVED_AS = {1: "uint8", 2: "int16", 4: "float32", 8: "float64"}
+
+
+def with_element(kind: Any, element: Any) -> Any:
+    """The scalar or vector type ``kind`` with other elements."""
+    return ir.VectorType(element, kind.count) if isinstance(kind, ir.VectorType) else element
+
+
+def held(b: LoopBuilder, value: Any, dtype: str) -> Any:
+    """What was loaded, as registers hold it."""
+    return half_to_single(b, value) if dtype == "float16" else value
+
+
+def stored(b: LoopBuilder, value: Any, dtype: str) -> Any:
+    """What registers hold, as memory has it."""
+    return single_to_half(b, value) if dtype == "float16" else value
+
+
+def converted(b: LoopBuilder, value: Any, source: str, target: str) -> Any:
+    """A held value of type ``source`` as one of type ``target``."""
+    if source == target:
+        return value
+    old, new = ELEMENTS[source], ELEMENTS[target]
+    if new.kind == "b":
+        return _whole(b, _is_nonzero(b, value, old), I8)
+    if old.kind == "b":
+        value, old = _whole(b, _is_nonzero(b, value, old), I8), ELEMENTS["uint8"]
+    if old.kind == new.kind == "f":
+        return _float_to_float(b, value, old, new, target)
+    if old.kind == "f":
+        return _float_to_integer(b, value, new)
+    if new.kind == "f":
+        return _integer_to_float(b, value, old, target)
+    return _resized(b, value, old, new)
+
+
+def _is_nonzero(b: LoopBuilder, value: Any, element: Element) -> Any:
+    zero = b.constant(0, value)
+    if element.kind == "f":
+        return b.b.fcmp_unordered("!=", value, zero)
+    return b.b.icmp_signed("!=", value, zero)
+
+
+def _whole(b: LoopBuilder, mask: Any, element: Any) -> Any:
+    return b.b.zext(mask, with_element(mask.type, element))
+
+
+def _resized(b: LoopBuilder, value: Any, old: Element, new: Element) -> Any:
+    kind = with_element(value.type, new.held)
+    before, after = old.held.width, new.held.width  # type: ignore[attr-defined]
+    if before == after:
+        return value
+    if after < before:
+        return b.b.trunc(value, kind)
+    return b.b.zext(value, kind) if old.kind == "u" else b.b.sext(value, kind)
+
+
+def _integer_to_float(b: LoopBuilder, value: Any, old: Element, target: str) -> Any:
+    kind = with_element(value.type, ELEMENTS[target].held)
+    result = b.b.uitofp(value, kind) if old.kind == "u" else b.b.sitofp(value, kind)
+    return rounded_to_half(b, result) if target == "float16" else result
+
+
+def _float_to_integer(b: LoopBuilder, value: Any, new: Element) -> Any:
+    """By way of int32, or int64 for an int64 result: what that cannot hold is its smallest."""
+    wide = I64 if new.held == I64 else I32
+    kind = with_element(value.type, wide)
+    limit = 2.0 ** (wide.width - 1)
+    fits = b.b.and_(
+        b.b.fcmp_ordered(">=", value, b.constant(-limit, value)),
+        b.b.fcmp_ordered("<", value, b.constant(limit, value)),
+    )
+    whole = b.b.fptosi(b.b.select(fits, value, b.constant(-limit, value)), kind)
+    return whole if new.held == wide else b.b.trunc(whole, with_element(kind, new.held))
+
+
+def _float_to_float(b: LoopBuilder, value: Any, old: Element, new: Element, target: str) -> Any:
+    if old.held == F64:
+        value = _single_of_double(b, value, target == "float16")
+    if target == "float16":
+        return rounded_to_half(b, value)
+    return b.b.fpext(value, with_element(value.type, F64)) if new.held == F64 else value
+
+
+def _single_of_double(b: LoopBuilder, value: Any, to_odd: bool) -> Any:
+    """f64 as f32: the nearest, or if it is to be rounded again, the next one that is odd.
+
+    A number that is rounded to odd first rounds to fewer bits as it would have directly.
+    """
+    single = b.b.fptrunc(value, with_element(value.type, F32))
+    if not to_odd:
+        return single
+    back = b.b.fpext(single, value.type)
+    bits_of = with_element(value.type, I32)
+    is_inexact = b.b.fcmp_unordered("!=", back, value)
+    is_larger = b.b.fcmp_ordered(">", b.intrinsic("fabs", back), b.intrinsic("fabs", value))
+    bits = b.b.sub(b.b.bitcast(single, bits_of), b.b.zext(is_larger, bits_of))
+    return b.b.bitcast(b.b.or_(bits, b.b.zext(is_inexact, bits_of)), single.type)
+
+
+# --- float16 ---
+
+
+def rounded_to_half(b: LoopBuilder, value: Any) -> Any:
+    """The f32 that float16 can write next to ``value``."""
+    return half_to_single(b, single_to_half(b, value))
+
+
+def half_to_single(b: LoopBuilder, bits: Any) -> Any:
+    """float16's bits as f32: an instruction where the target has it."""
+    kind = with_element(bits.type, F32)
+    if b.target.has_half:
+        return b.b.fpext(b.b.bitcast(bits, with_element(bits.type, ir.HalfType())), kind)
+    wide = with_element(bits.type, I32)
+
+    def const(n: int) -> Any:
+        return constant_of(wide, n)
+
+    full = b.b.zext(bits, wide)
+    sign = b.b.shl(b.b.and_(full, const(0x8000)), const(16))
+    size = b.b.shl(b.b.and_(full, const(0x7FFF)), const(13))
+    # The exponents' biases differ by 112; a product gets the denormal numbers right.
+    scaled = b.b.fmul(b.b.bitcast(size, kind), constant_of(kind, 2.0**112))
+    is_special = b.b.icmp_signed(">=", size, const(0x0F800000))
+    special = b.b.or_(size, const(0x7F800000))
+    size = b.b.select(is_special, special, b.b.bitcast(scaled, wide))
+    return b.b.bitcast(b.b.or_(size, sign), kind)
+
+
+def single_to_half(b: LoopBuilder, value: Any) -> Any:
+    """The bits of the float16 next to ``value``, halves to even."""
+    narrow = with_element(value.type, I16)
+    if b.target.has_half:
+        half = b.b.fptrunc(value, with_element(value.type, ir.HalfType()))
+        return b.b.bitcast(half, narrow)
+    wide = with_element(value.type, I32)
+
+    def const(n: int) -> Any:
+        return constant_of(wide, n)
+
+    bits = b.b.bitcast(value, wide)
+    sign = b.b.and_(b.b.lshr(bits, const(16)), const(0x8000))
+    size = b.b.and_(bits, const(0x7FFFFFFF))
+    even = b.b.and_(b.b.lshr(size, const(13)), const(1))
+    rounding = b.b.add(b.b.add(size, const(0xFFF)), even)
+    normal = b.b.lshr(b.b.sub(rounding, const(112 << 23)), const(13))
+    # Adding 1/2 leaves a denormal number's bits, rounded, at the end of the mantissa.
+    lifted = b.b.fadd(b.b.bitcast(size, value.type), constant_of(value.type, 0.5))
+    denormal = b.b.sub(b.b.bitcast(lifted, wide), const(0x3F000000))
+    result = b.b.select(b.b.icmp_signed("<", size, const(113 << 23)), denormal, normal)
+    is_large = b.b.icmp_signed(">=", size, const(143 << 23))
+    result = b.b.select(is_large, const(0x7C00), result)
+    is_nan = b.b.icmp_signed(">", size, const(0x7F800000))
+    payload = b.b.or_(b.b.and_(b.b.lshr(size, const(13)), const(0x3FF)), const(0x7E00))
+    result = b.b.select(is_nan, payload, result)
+    return b.b.trunc(b.b.or_(result, sign), narrow)

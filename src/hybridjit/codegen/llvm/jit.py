@@ -1,0 +1,206 @@
+"""llvmlite's binding: find the host, optimise, emit objects, load them, disassemble.
+
+Facts about llvmlite that this file works around:
+- ``create_mcjit_compiler`` takes the target machine with it: each engine gets its own.
+- ``ModulePassManager`` leaks about 75 KB a run: its real dispose is hidden by a no-op in the class
+  order, and is called here by its name.
+- Every LLVM call holds one global lock; ours, :data:`LOCK`, is taken around it so that a fork can
+  wait for the compile to end instead of inheriting a lock that nobody will release.
+- A process whose exit overtakes an LLVM call of a daemon thread aborts: LLVM's globals go while it
+  uses them. Exit takes :data:`LOCK` first, and code that such a thread may be in stays loaded.
+"""
+
+from __future__ import annotations
+
+import atexit
+import sys
+import threading
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import llvmlite.binding as llvm
+from llvmlite.binding.newpassmanagers import NewPassManager
+
+from ...errors import InternalError
+from ...target import Target
+
+LOCK = threading.RLock()
+_LONGEST_CALL = 30.0  # seconds; a kernel takes 0.1
+atexit.register(LOCK.acquire, timeout=_LONGEST_CALL)
+
+_NARROWER = {
+    "avx512": ("x86-64-v4", 64, 32, True),
+    "avx2": ("x86-64-v3", 32, 16, True),
+    "sse2": ("x86-64", 16, 16, False),
+}
+_ALIASES = {"x86-64-v4": "avx512", "x86-64-v3": "avx2", "x86-64": "sse2", "x86-64-v2": "sse2"}
+
+
+@lru_cache(maxsize=1)
+def _initialize() -> None:
+    """This kind of CPU alone: all of them are 10 MB and 5 ms more."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+@lru_cache(maxsize=1)
+def _initialize_all() -> None:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+
+
+def llvm_version() -> str:
+    """The version of the LLVM that llvmlite brings."""
+    return ".".join(map(str, llvm.llvm_version_info))
+
+
+@lru_cache(maxsize=8)
+def find_target(name: str = "") -> Target:
+    """The host, or a narrower CPU of the same kind by name. Raises ValueError.
+
+    LLVM's host features already take into account what the operating system saves.
+    """
+    with LOCK:
+        _initialize()
+        host = _host_target()
+    if name in ("", "native", host.name):
+        return host
+    name = _ALIASES.get(name, name)
+    if name == "neon" and host.name == "neon":
+        return host
+    if name not in _NARROWER or not host.triple.startswith("x86_64"):
+        known = ", ".join(("native", *_NARROWER)) if "x86_64" in host.triple else "native, neon"
+        raise ValueError(f"HYBRIDJIT_TARGET={name!r}: this host knows {known}")
+    cpu, width, registers, has_fma = _NARROWER[name]
+    if width > host.vector_bytes:
+        raise ValueError(
+            f"HYBRIDJIT_TARGET={name!r} is wider than this host, which has {host.name}"
+        )
+    return replace(
+        host,
+        name=name,
+        cpu=cpu,
+        features="",
+        vector_bytes=width,
+        vector_registers=registers,
+        has_fma=has_fma,
+    )
+
+
+def _host_target() -> Target:
+    triple, cpu = llvm.get_process_triple(), llvm.get_host_cpu_name()
+    flags = llvm.get_host_cpu_features()
+    features = flags.flatten()
+    if triple.startswith(("aarch64", "arm64")):
+        return Target("neon", triple, cpu, features, 16, 32, True)
+    if flags.get("avx512f") and flags.get("avx512vl"):
+        return Target("avx512", triple, cpu, features, 64, 32, True)
+    if flags.get("avx2") and flags.get("fma"):
+        return Target("avx2", triple, cpu, features, 32, 16, True)
+    name = "sse2" if "x86_64" in triple else "generic"
+    return Target(name, triple, cpu, features, 16, 16, False)
+
+
+def _machine(target: Target, level: int = 3) -> Any:
+    if target.triple != llvm.get_process_triple():
+        _initialize_all()
+    return llvm.Target.from_triple(target.triple).create_target_machine(
+        cpu=target.cpu, features=target.features, opt=level, reloc="pic", codemodel="small"
+    )
+
+
+def optimised(
+    text: str, target: Target, with_passes: bool = True, level: int = 3
+) -> tuple[Any, Any]:
+    """LLVM's module and machine for IR text, verified and optimised. Raises InternalError.
+
+    ``with_passes`` False leaves the IR as it was emitted: unrolled kernels that keep everything in
+    registers gain nothing by LLVM's passes (measured: within 1 %), which take half the time.
+    """
+    module = llvm.parse_assembly(text)
+    try:
+        module.verify()
+    except RuntimeError as error:
+        raise InternalError(f"bug in hybridjit: LLVM refuses the module: {error}") from None
+    machine = _machine(target, level)
+    if not with_passes:
+        return module, machine
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = False
+    options.slp_vectorization = False
+    options.loop_unrolling = False
+    passes = llvm.create_pass_builder(machine, options)
+    manager = passes.getModulePassManager()
+    manager.run(module, passes)
+    NewPassManager._dispose(manager)
+    manager.detach()
+    passes.close()
+    return module, machine
+
+
+def compile_object(text: str, target: Target, with_passes: bool = True, level: int = 3) -> bytes:
+    """Object code for IR text. Without passes and at ``level`` 0 it takes LLVM a quarter of the
+    time, for code that runs slowly.
+    """
+    with LOCK:
+        _initialize()
+        module, machine = optimised(text, target, with_passes, level)
+        code = machine.emit_object(module)
+        module.close()
+        return code
+
+
+def optimised_text(text: str, target: Target, with_passes: bool = True) -> str:
+    """The IR after LLVM's passes, as text."""
+    with LOCK:
+        _initialize()
+        return str(optimised(text, target, with_passes)[0])
+
+
+def assembly(text: str, target: Target, with_passes: bool = True) -> str:
+    """The machine code for IR text, as assembly."""
+    with LOCK:
+        _initialize()
+        module, machine = optimised(text, target, with_passes)
+        return machine.emit_assembly(module)
+
+
+class Library:
+    """Machine code in memory, from ``nbytes`` of objects. ``close`` gives all of it back."""
+
+    def __init__(self, objects: Iterable[bytes], target: Target) -> None:
+        self.nbytes = 0
+        with LOCK:
+            _initialize()
+            self._engine: Any = llvm.create_mcjit_compiler(
+                llvm.parse_assembly(""), _machine(target)
+            )
+            for code in objects:
+                self.nbytes += len(code)
+                self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+            self._engine.finalize_object()
+
+    def address(self, name: str) -> int:
+        """The address of a function. Raises InternalError if there is none."""
+        with LOCK:
+            address = self._engine.get_function_address(name)
+        if not address:
+            raise InternalError(f"bug in hybridjit: no function {name} in the compiled code")
+        return address
+
+    def close(self) -> None:
+        with LOCK:
+            engine, self._engine = self._engine, None
+            if engine is not None:
+                engine.close()
+
+    def __del__(self) -> None:
+        engine = getattr(self, "_engine", None)
+        if engine is None:
+            return
+        if sys.is_finalizing():
+            engine.detach()
+        else:
+            self.close()

@@ -1,0 +1,27 @@
+"""Arithmetic by element type: which formulas work on held values of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..llvm.builder import LoopBuilder
+from .double import DoubleMath
+from .integer import IntegerMath
+from .single import VectorMath
+
+FloatMath = VectorMath | DoubleMath
+Numbers = FloatMath | IntegerMath
+
+
+def numbers_of(b: LoopBuilder, like: Any, dtype: str) -> Numbers:
+    """Arithmetic on held values of an element type."""
+    if not dtype.startswith("float"):
+        return IntegerMath(b, like, np.dtype(dtype))
+    return (DoubleMath if dtype == "float64" else VectorMath)(b, like)
+
+
+def float_math(b: LoopBuilder) -> FloatMath:
+    """Arithmetic on the elements that the builder's vectors hold."""
+    return (DoubleMath if b.dtype == "float64" else VectorMath)(b)
