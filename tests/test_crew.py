@@ -357,7 +357,7 @@ def test_a_target_travels_as_data():
 def test_a_worker_imports_little():
     """Neither NumPy nor the package's front end: it starts in the time of LLVM's binding."""
     asking = crew._PROGRAM.replace("serve()", "print('numpy' in sys.modules, len(sys.modules))")
-    package, binding = (Path(m.__file__).resolve().parent.parent for m in (crew, crew.llvmlite))
+    package, binding = crew.PACKAGE, Path(crew.llvmlite.__file__).resolve().parent.parent
     command = [sys.executable, "-I", "-S", "-B", "-c", asking, str(package), str(binding)]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     assert said[0] == "False" and int(said[1]) < 250

@@ -1,8 +1,9 @@
 """One pool of workers for the process.
 
-All that a shared call does to the pool happens in one native call (``codegen.build.driver``): taking a
-part of the threads, making workers that are missing, publishing the job, waking who sleeps, the
-caller's own part, giving the pool back. Here is nothing that an exception could leave half done.
+All that a shared call does to the pool happens in one native call (``codegen.build.driver``):
+taking a part of the threads, making workers that are missing, publishing the job, waking who
+sleeps, the caller's own part, giving the pool back. Here is nothing that an exception could leave
+half done.
 Nothing decides a worker's part but its number and how many there are, and no part decides the
 order of a sum: the bits are the same for any number of threads.
 
