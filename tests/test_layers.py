@@ -24,6 +24,7 @@ LAYERS = [
         "engine",
         "forks",
         "log",
+        "opening",
         "target",
         "table",
         "name",

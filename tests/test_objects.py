@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
+import socket
+import stat
 import subprocess
 import sys
 import warnings
@@ -18,6 +21,7 @@ from hybridjit import gluon, nd
 from hybridjit.codegen.build import generate, objects
 from hybridjit.codegen.llvm.jit import find_target
 from hybridjit.config import override
+from reading import address_space
 
 NAME = "spec of a kernel"
 
@@ -38,8 +42,8 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         yield place
 
 
-def key() -> str:
-    return objects.object_key(NAME, find_target())
+def key(name: str = NAME) -> str:
+    return objects.object_key(name, find_target())
 
 
 def complaint() -> str:
@@ -105,6 +109,87 @@ def test_a_link_in_place_of_an_object(folder, tmp_path):
     (folder / key()).symlink_to(tmp_path / "elsewhere")
     assert objects.load_object(key()) is None
     assert "cannot be read" in complaint()
+
+
+def in_its_place(path: Path, kind: str) -> None:
+    """Something that is no object where one is looked for."""
+    path.unlink()
+    if kind == "pipe":
+        os.mkfifo(path, 0o600)
+    elif kind == "directory":
+        path.mkdir(mode=0o700)
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(path))
+        path.chmod(0o700)
+    elif kind == "device":
+        try:
+            os.mknod(path, 0o600 | stat.S_IFCHR, os.makedev(1, 5))  # as /dev/zero
+        except PermissionError:
+            pytest.skip("only root makes devices")
+    else:
+        with path.open("wb") as file:
+            file.truncate(1 << 40)
+        path.chmod(0o600)
+
+
+@pytest.fixture
+def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """2 GB of memory beyond what the process has, and ten seconds before a wait is broken off."""
+
+    def broken(*_: object) -> None:
+        raise AssertionError("it waits")
+
+    before = signal.signal(signal.SIGALRM, broken)
+    signal.alarm(10)
+    with address_space(2 << 30):
+        yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+KINDS = ["pipe", "directory", "socket", "device", "sparse"]
+
+
+@pytest.mark.usefixtures("room")
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_no_file_in_place_of_an_object(folder, kind, monkeypatch):
+    """Nothing is waited for, no memory taken, no descriptor left: one complaint."""
+    monkeypatch.chdir(folder)  # a socket's name is short
+    in_its_place(Path(key()), kind)
+    before = os.listdir("/proc/self/fd")
+    for _ in range(3):
+        assert objects.load_object(key()) is None
+    assert len(os.listdir("/proc/self/fd")) == len(before)
+    assert ("damaged" if kind == "sparse" else "cannot be read") in complaint()
+    objects.store_object(key(), b"code")
+    if kind != "directory":
+        assert objects.load_object(key()) == b"code"
+
+
+@pytest.mark.usefixtures("room")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_network_whose_objects_are_no_files(folder, kind, monkeypatch):
+    net = gluon.nn.Dense(7, in_units=5)
+    net.initialize()
+    right = output(net, monkeypatch)
+    monkeypatch.chdir(folder)
+    files = [path for path in Path().iterdir() if path.name != key()]
+    assert len(files) == 2
+    for path in files:
+        in_its_place(path, kind)
+    with pytest.warns(RuntimeWarning, match="Nothing is lost but time") as found:
+        np.testing.assert_array_equal(output(net, monkeypatch), right)
+    assert len(found) == 1
+
+
+def test_an_object_that_is_too_large_is_not_kept(folder, monkeypatch):
+    monkeypatch.setattr(objects, "_MAX_OBJECT", 1000)
+    objects.store_object(key("large"), bytes(1000))
+    objects.store_object(key("small"), bytes(900))
+    assert objects.load_object(key("large")) is None
+    assert objects.load_object(key("small")) == bytes(900)
+    assert objects._complaints == []
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o770, 0o722])
@@ -239,26 +324,44 @@ def test_a_complaint_is_made_once(folder):
 
 
 def test_what_was_not_used_for_longest_goes_first(folder):
-    for age, name in enumerate(["newest", "middle", "oldest"]):
+    newest, middle, oldest = names = [key(name) for name in ("newest", "middle", "oldest")]
+    for age, name in enumerate(names):
         objects.store_object(name, bytes(1000))
         os.utime(folder / name, (0, 1_000_000_000 - age))
-    objects.load_object("oldest")  # now it is the newest
+    objects.load_object(oldest)  # now it is the newest
     left = sum(path.stat().st_size for path in folder.iterdir()) - 1
     objects.prune(left)
-    assert not (folder / "middle").exists()
-    assert (folder / "oldest").exists() and (folder / "newest").exists()
+    assert not (folder / middle).exists()
+    assert (folder / oldest).exists() and (folder / newest).exists()
 
 
 def test_a_compilation_keeps_the_size_within_the_limit(folder, monkeypatch):
     monkeypatch.setattr(objects.prune, "__defaults__", (10_000,))
     for number in range(20):
-        objects.store_object(f"object {number}", bytes(5000))
+        objects.store_object(key(f"object {number}"), bytes(5000))
     net = gluon.nn.Dense(3, in_units=2)
     net.initialize()
     net.hybridize()
     monkeypatch.setattr(generate, "_KERNELS", {})
     net(nd.ones((1, 2)))
     assert sum(path.stat().st_size for path in folder.iterdir()) <= 10_000
+
+
+def test_files_that_are_no_objects_stay(folder):
+    """The folder may be one in which a user keeps something else."""
+    (folder / "thesis.tex").write_bytes(bytes(5000))
+    (folder / ".new-left").write_bytes(bytes(5000))
+    for name in ("thesis.tex", ".new-left"):
+        os.utime(folder / name, (0, 1))
+    objects.prune(1000)
+    assert sorted(os.listdir(folder)) == [key(), "thesis.tex"]
+
+
+def test_what_is_too_large_for_an_object_goes_first(folder):
+    with (folder / key("sparse")).open("wb") as file:
+        file.truncate(1 << 40)
+    objects.prune(1000)
+    assert os.listdir(folder) == [key()]
 
 
 # ---- a network -----------------------------------------------------------------------------------

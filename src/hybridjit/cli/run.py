@@ -14,9 +14,12 @@ from ..errors import MXNetError
 from ..io.atomic import system_errors, write_atomically
 from ..loading import make_block
 from ..nd import NDArray
+from ..opening import open_file
 from ..types import DTYPE_NAMES
 from .arguments import UsageError, add_model, add_target, chosen_target, named_file, once
 from .model import Model, listed, read_model, variable_types
+
+_PIPE_BYTES = 1 << 30
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -98,10 +101,16 @@ def _require_files(model: Model, files: Mapping[str, str], outputs: list[str]) -
 
 
 def read_array(name: str, file: str) -> np.ndarray:
-    """The array of a .npy file. Raises MXNetError for any other file, and for objects."""
+    """The array of a .npy file, or of what a pipe gives, as ``<(command)`` is one.
+
+    Raises MXNetError for any other file, and for objects.
+    """
     try:
-        with system_errors(file):
-            array = np.load(file, allow_pickle=False)
+        with system_errors(file), open_file(file, _PIPE_BYTES) as source:
+            content = source if source.seekable() else io.BytesIO(source.read())
+            array = np.load(content, allow_pickle=False)
+    except MemoryError:
+        raise MXNetError(f"{file}: its array is larger than the memory that there is") from None
     except (ValueError, EOFError) as error:
         why = "" if "pickle" in str(error) else f": {error}"
         raise MXNetError(f"{file}: not a .npy file of numbers{why}") from None

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ModelFormatError
 from ..io import symbol_files
 from ..io.atomic import system_errors, together, write_atomically
+from ..opening import open_file
 from .saving import load_parameters, save_parameters
 
 if TYPE_CHECKING:
@@ -69,10 +70,10 @@ def load_model(block: Block, prefix: str) -> None:
 
 
 def _read(path: str) -> dict[str, Any]:
-    with system_errors(path), open(path, encoding="utf-8") as file:
-        text = file.read()
+    with system_errors(path), open_file(path) as file:
+        data = file.read()
     try:
-        content = json.loads(text)
+        content = json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise ModelFormatError(f"{path}: not JSON: {error}") from None
     if not isinstance(content, dict) or len(content) != 1:

@@ -15,6 +15,7 @@ from ..context import Context
 from ..errors import MXNetError
 from ..io.atomic import system_errors
 from ..nd import NDArray
+from ..opening import open_file
 from ..shapes import is_np_shape, partial_shape
 from ..types import is_known_shape
 from .hooks import HookHandle
@@ -79,7 +80,7 @@ def split_and_load(
 def check_sha1(filename: str, sha1_hash: str) -> bool:
     """True when the file's SHA-1 is ``sha1_hash``, given as hexadecimal digits."""
     digest = hashlib.sha1()
-    with system_errors(filename), open(filename, "rb") as file:
+    with system_errors(filename), open_file(filename) as file:
         while chunk := file.read(_CHUNK):
             digest.update(chunk)
     return digest.hexdigest() == sha1_hash

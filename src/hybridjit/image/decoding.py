@@ -16,11 +16,14 @@ from .. import nd
 from ..errors import MXNetError
 from ..io.atomic import system_errors
 from ..nd import NDArray
+from ..opening import open_file
+
+_PIPE_BYTES = 256 << 20  # of an encoded picture
 
 
 def imread(filename: str, flag: int = 1, to_rgb: bool = True) -> NDArray:
     """The picture in a file: :func:`imdecode` of its bytes. Raises MXNetError as that does."""
-    with system_errors(filename), open(filename, "rb") as file:
+    with system_errors(filename), open_file(filename, _PIPE_BYTES) as file:
         data = file.read()
     try:
         return imdecode(data, flag, to_rgb)

@@ -21,6 +21,7 @@ from typing import BinaryIO, NoReturn
 import numpy as np
 
 from ..errors import DTypeError, ModelFormatError
+from ..opening import open_file
 from ..shapes import is_np_shape
 from ..types import CODE_OF_DTYPE, DTYPE_CODES, FLOAT32, product
 from .atomic import Path, system_errors, write_atomically
@@ -39,17 +40,18 @@ _CPU = (1, 0)
 _MAX_DIMS = 32  # what every supported NumPy can hold
 _MAX_ARRAYS = 1 << 16  # a Python object each: 8 MB for a file of empty records
 _DENSE_SLACK = 32 << 20  # what sparse records may grow by, beyond the file's own length
+_PIPE_BYTES = 1 << 30  # what is read of a pipe, which has no length to compare anything with
+_PIECE = 1 << 20  # bytes or items that are looked at together, where all would take too much
 
 
 def load(path: Path) -> Arrays:
-    """Read a file: a dict when it holds names (the last of equal ones wins), else a list.
+    """Read a file or a pipe: a dict when it holds names (the last of equal ones wins), else a list.
 
     Arrays are fresh, aligned and writable. Raises MXNetError when the file cannot be opened and
     ModelFormatError when it is not what the format says.
     """
-    with system_errors(path), open(path, "rb") as file:
-        source = file if file.seekable() else io.BytesIO(file.read())
-        return _read_container(_Reader(source, os.fspath(path)))
+    with system_errors(path), open_file(path, _PIPE_BYTES) as file:
+        return _read_container(_Reader(file, os.fspath(path)))
 
 
 def loads(data: bytes | bytearray | memoryview) -> Arrays:
@@ -81,16 +83,20 @@ def dumps(arrays: Mapping[str, np.ndarray] | Sequence[np.ndarray]) -> bytes:
 
 
 class _Reader:
-    """A bounded stream: knows how much is left, where it is, and which array it is in."""
+    """A bounded stream: knows how much is left, where it is, and which array it is in.
+
+    A pipe may be as long as the most that is read of it; what is in it is seen when it comes.
+    """
 
     def __init__(self, file: BinaryIO, name: str) -> None:
         self.file = file
         self.name = name
-        self.size = file.seek(0, io.SEEK_END)
-        self.offset = file.seek(0)
+        self.is_pipe = not file.seekable()
+        self.size = _PIPE_BYTES if self.is_pipe else file.seek(0, io.SEEK_END)
+        self.offset = 0 if self.is_pipe else file.seek(0)
         self.place = "the header"
-        self.dense_budget = self.size + _DENSE_SLACK
-        is_file = CAN_READ and isinstance(file, io.BufferedReader)
+        self.dense_bytes = 0  # what sparse arrays took so far
+        is_file = CAN_READ and isinstance(file, io.BufferedReader) and not self.is_pipe
         self.bulk = Bulk(file.fileno()) if is_file else None
 
     @property
@@ -132,6 +138,9 @@ class _Reader:
         """The next values; ``later`` leaves a large array to be filled by :meth:`finish`."""
         self.need(product(shape) * dtype.itemsize, f"{what} of shape {shape} and {dtype.name}")
         self.require_small(shape, self.offset)
+        if self.is_pipe:
+            data = self._come(product(shape) * dtype.itemsize)
+            return np.frombuffer(data, dtype.newbyteorder("<")).reshape(shape)
         result = np.empty(shape, dtype.newbyteorder("<"))
         if later and self.bulk and result.dtype.isnative and result.nbytes >= WORTH_IT:
             self.bulk.add(result, self.offset)
@@ -143,6 +152,12 @@ class _Reader:
         self.offset += got
         return result.astype(dtype, copy=False)
 
+    def pieces(self, count: int, dtype: np.dtype, what: str) -> Iterator[np.ndarray]:
+        """The next ``count`` values, some at a time."""
+        self.need(count * dtype.itemsize, f"{what} of {count} values of {dtype.name}")
+        for start in range(0, count, _PIECE):
+            yield self.array((min(_PIECE, count - start),), dtype, what)
+
     def finish(self) -> None:
         """Fill the arrays that were left for later."""
         if self.bulk:
@@ -152,11 +167,29 @@ class _Reader:
                 self.place = "its arrays"
                 self.fail("file shrank while it was read")
 
-    def _exactly(self, count: int) -> bytes:
+    def dense_left(self) -> int:
+        """Bytes that sparse arrays may still take when they become dense."""
+        seen = self.offset if self.is_pipe else self.size
+        return seen + _DENSE_SLACK - self.dense_bytes
+
+    def _exactly(self, count: int) -> bytes | bytearray:
+        if self.is_pipe:
+            return self._come(count)
         data = self.file.read(count)
         if len(data) != count:
             self.fail(f"file shrank while it was read: {len(data)} of {count} bytes")
         self.offset += count
+        return data
+
+    def _come(self, count: int) -> bytearray:
+        """The next bytes of a pipe. No room is made for any before they are there."""
+        data = bytearray()
+        while len(data) < count:
+            piece = self.file.read(min(count - len(data), _PIECE))
+            if not piece:
+                self.fail(f"the pipe ends {count - len(data)} bytes too early")
+            data += piece
+            self.offset += len(piece)
         return data
 
 
@@ -257,14 +290,20 @@ def _read_values(
     reader: _Reader, shape: tuple[int, ...], code: int, later: bool = False
 ) -> np.ndarray:
     if code == _BFLOAT16:
-        halves = reader.array(shape, np.dtype("uint16"), "data")
-        wide = halves.astype(np.uint32)
-        wide <<= 16
-        return wide.view(np.float32)
+        return _read_bfloat16(reader, shape)
     dtype = DTYPE_CODES[code]
     if dtype.kind == "b":  # any byte may stand in a file, only 0 and 1 may stand in a NumPy bool
         return reader.array(shape, np.dtype("uint8"), "data") != 0
     return reader.array(shape, dtype, "data", later)
+
+
+def _read_bfloat16(reader: _Reader, shape: tuple[int, ...]) -> np.ndarray:
+    """The upper halves of float32, in pieces: all of them and the result take three times both."""
+    reader.require_small(shape, reader.offset)
+    wide = bytearray()
+    for halves in reader.pieces(product(shape), np.dtype("uint16"), f"data of shape {shape}"):
+        wide += (halves.astype("<u4") << 16).data
+    return np.frombuffer(wide, "<f4").reshape(shape)
 
 
 # Sparse records
@@ -277,18 +316,17 @@ def _read_sparse(
     heads = [_read_index_head(reader) for _ in range(_AUX_COUNT[storage])]
     # MXNet may write 0 for the number of stored values; the index array's length is what counts.
     values = _read_values(reader, (heads[-1][1], *stored[1:]), code)
-    indices = [
-        _read_values(reader, (count,), index_code).astype(np.int64, copy=False)
-        for index_code, count in heads
-    ]
-    if storage == _CSR:
-        rows, columns = _csr_positions(reader, values, indices, shape, start)
-        dense = _zeros(reader, shape, values.dtype, start)
-        dense[rows, columns] = values
-    else:
-        rows = _row_positions(reader, values, indices[0], shape, start)
-        dense = _zeros(reader, shape, values.dtype, start)
-        dense[rows] = values
+    indices = [_read_values(reader, (count,), index_code) for index_code, count in heads]
+    (_check_csr if storage == _CSR else _check_rows)(reader, values, indices, shape, start)
+    dense = _zeros(reader, shape, values.dtype, start)
+    for first in range(0, len(values), _PIECE):  # positions take 8 bytes, whatever the file has
+        piece = slice(first, first + _PIECE)
+        at = indices[-1][piece]
+        if storage == _CSR:
+            stored_at = np.arange(first, first + len(at))
+            dense[np.searchsorted(indices[0], stored_at, "right") - 1, at] = values[piece]
+        else:
+            dense[at] = values[piece]
     return dense
 
 
@@ -303,30 +341,31 @@ def _read_index_head(reader: _Reader) -> tuple[int, int]:
     return code, shape[0]
 
 
-def _csr_positions(
+def _check_csr(
     reader: _Reader,
     values: np.ndarray,
     indices: list[np.ndarray],
     shape: tuple[int, ...],
     start: int,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Row and column of each stored value."""
+) -> None:
     starts, columns = indices
     if len(shape) != 2 or values.ndim != 1 or len(starts) != shape[0] + 1:
         reader.fail(f"csr array of shape {shape} has {len(starts)} row starts", start)
     if starts[0] != 0 or (starts[1:] < starts[:-1]).any() or starts[-1] != len(columns):
         reader.fail("row starts of a csr array do not ascend from 0 to its number of values", start)
     _check_indices(reader, values, columns, shape[1], start)
-    return np.repeat(np.arange(shape[0]), np.diff(starts)), columns
 
 
-def _row_positions(
-    reader: _Reader, values: np.ndarray, rows: np.ndarray, shape: tuple[int, ...], start: int
-) -> np.ndarray:
+def _check_rows(
+    reader: _Reader,
+    values: np.ndarray,
+    indices: list[np.ndarray],
+    shape: tuple[int, ...],
+    start: int,
+) -> None:
     if not shape or values.shape[1:] != shape[1:]:
         reader.fail(f"rows of shape {values.shape[1:]} in an array of shape {shape}", start)
-    _check_indices(reader, values, rows, shape[0], start)
-    return rows
+    _check_indices(reader, values, indices[0], shape[0], start)
 
 
 def _check_indices(
@@ -341,13 +380,13 @@ def _check_indices(
 def _zeros(reader: _Reader, shape: tuple[int, ...], dtype: np.dtype, start: int) -> np.ndarray:
     """Room for a dense copy, within what all sparse records of one file may take together."""
     needed = product(shape) * dtype.itemsize
-    if needed > reader.dense_budget:
+    if needed > reader.dense_left():
         reader.fail(
             f"sparse array of shape {shape} takes {needed} bytes when dense, "
-            f"the file may grow by {reader.dense_budget}",
+            f"the file may grow by {reader.dense_left()}",
             start,
         )
-    reader.dense_budget -= needed
+    reader.dense_bytes += needed
     return np.zeros(shape, dtype)
 
 

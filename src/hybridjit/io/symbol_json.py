@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ..ir.node import Node, Output, topological
+from ..opening import open_file
 from ..shapes import is_np_shape
 from .atomic import Path, system_errors, write_atomically
 from .symbol_reader import RawLine, read_document, read_outline
@@ -46,6 +47,7 @@ _TOTAL_OUTPUTS = {
     "_linalg_slogdet": 4,
     "sort": 2,
 }
+_PIPE_BYTES = 256 << 20  # what is read of a pipe, which has no length to look at first
 _CHANNELS_FIRST = (None, "None", "NCW", "NCHW", "NCDHW")
 
 
@@ -54,7 +56,7 @@ def load(path: Path, changes: Changes | None = None) -> Outputs:
 
     ``changes`` takes what had to be changed in a file of an older version.
     """
-    with system_errors(path), open(path, "rb") as file:
+    with system_errors(path), open_file(path, _PIPE_BYTES) as file:
         data = file.read()
     return read_document(data, str(path), changes)
 
@@ -64,7 +66,7 @@ def load_outline(path: Path) -> tuple[list[RawLine], list[tuple[int, int]]]:
 
     Raises ModelFormatError for a file that is not a graph, MXNetError when it cannot be read.
     """
-    with system_errors(path), open(path, "rb") as file:
+    with system_errors(path), open_file(path, _PIPE_BYTES) as file:
         data = file.read()
     return read_outline(data, str(path))
 

@@ -10,7 +10,9 @@ read-only one) costs the cache, one warning and nothing else.
 from __future__ import annotations
 
 import hashlib
+import math
 import os
+import re
 import stat
 import tempfile
 import warnings
@@ -22,13 +24,16 @@ import llvmlite
 import llvmlite.binding as llvm
 
 from ...config import config
+from ...opening import open_file
 from ...target import Target
 
 MAGIC = b"hybridjit object 2\n"
 MAX_BYTES = 256 * 1024 * 1024
+_MAX_OBJECT = 32 * 1024 * 1024  # a hundred times the largest that was seen
 _DIGEST_BYTES = 32
 _UNFINISHED = ".new-"
 PACKAGE = Path(__file__).resolve().parents[2]
+_OWN_NAMES = re.compile(r"[0-9a-f]{8}-[0-9a-f]{64}|\.new-.+")  # as `object_key` makes them
 
 
 def cache_folder() -> Path | None:
@@ -116,11 +121,14 @@ def _notice_another_cpu(folder: Path, key: str) -> None:
 
 
 def _read(path: Path) -> bytes:
-    """The content of a plain file that nobody but this user or root can write; empty otherwise."""
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
-    with open(handle, "rb") as file:
+    """The content of a plain file that nobody but this user or root can write; else, nothing.
+
+    Raises OSError for what is no file; then nothing of it was waited for.
+    """
+    with open_file(path, follow=False) as file:
         status = os.fstat(file.fileno())
-        return file.read() if stat.S_ISREG(status.st_mode) and _is_ours(status) else b""
+        is_possible = status.st_size <= _MAX_OBJECT and _is_ours(status)
+        return file.read(status.st_size) if is_possible else b""
 
 
 def _digest(key: str, code: bytes) -> bytes:
@@ -131,7 +139,7 @@ def _digest(key: str, code: bytes) -> bytes:
 def store_object(key: str, code: bytes) -> None:
     """Keep an object. Other processes see the whole file or none."""
     folder = cache_folder()
-    if folder is None:
+    if folder is None or len(code) > _MAX_OBJECT - len(MAGIC) - _DIGEST_BYTES:
         return
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -152,7 +160,8 @@ def store_object(key: str, code: bytes) -> None:
 def prune(limit: int = MAX_BYTES) -> None:
     """Remove the objects that were not used for longest until ``limit`` bytes are left.
 
-    What a process that died left unfinished goes with them.
+    What a process that died left unfinished goes with them, and what is too large for an object
+    goes first. Other files in the folder are not ours to count or to remove.
     """
     folder = cache_folder()
     if folder is None:
@@ -160,16 +169,22 @@ def prune(limit: int = MAX_BYTES) -> None:
     try:
         if not _may_read(folder):
             return
-        found = [(entry.stat(), entry.path) for entry in os.scandir(folder) if entry.is_file()]
+        entries = [entry for entry in os.scandir(folder) if _OWN_NAMES.fullmatch(entry.name)]
+        found = [(e.stat(follow_symlinks=False), e.path) for e in entries if e.is_file()]
     except OSError:
         return
     total = sum(status.st_size for status, _ in found)
-    for status, path in sorted(found, key=lambda item: item[0].st_mtime):
+    for status, path in sorted(found, key=_age):
         if total <= limit:
             return
         total -= status.st_size
         with suppress(OSError):
             os.unlink(path)
+
+
+def _age(item: tuple[os.stat_result, str]) -> float:
+    status, _ = item
+    return status.st_mtime if status.st_size <= _MAX_OBJECT else -math.inf
 
 
 def _may_read(folder: Path) -> bool:

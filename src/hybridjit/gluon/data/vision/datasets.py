@@ -6,9 +6,11 @@ In: a folder. Out: ``(picture, label)`` pairs, pictures as (height, width, chann
 from __future__ import annotations
 
 import gzip
+import math
 import os
 import struct
 import warnings
+import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,11 +20,13 @@ from .... import image, nd
 from ....errors import ModelFormatError, MXNetError
 from ....io.atomic import system_errors
 from ....nd import NDArray
+from ....opening import open_file
 from ..dataset import Dataset
 
 __all__ = ["CIFAR10", "CIFAR100", "FashionMNIST", "ImageFolderDataset", "MNIST"]
 
 _EXTENSIONS = (".jpg", ".jpeg", ".png")
+_DEFLATED = 1032  # the most bytes that one packed byte can stand for
 _ROOT = os.path.join("~", ".mxnet", "datasets")
 
 Transform = Callable[[NDArray, Any], Any]
@@ -89,13 +93,18 @@ class MNIST(_Pictures):
     def _numbers(self, name: str, ndim: int) -> np.ndarray:
         """The bytes of an IDX file: a magic number, the sizes in big-endian order, the data."""
         path = self._file(f"{name}.gz", name)
-        with system_errors(path), (gzip.open if path.endswith(".gz") else open)(path, "rb") as file:
-            data = file.read()
-        header = 4 * (1 + ndim)
-        sizes = struct.unpack_from(f">{1 + ndim}I", data) if len(data) >= header else (0,)
-        if sizes[0] != 0x800 + ndim or len(data) - header != np.prod(sizes[1:], dtype=object):
+        try:
+            with system_errors(path), open_file(path) as file:
+                most = _DEFLATED * os.fstat(file.fileno()).st_size
+                unpacked = gzip.GzipFile(fileobj=file) if path.endswith(".gz") else file
+                magic, *sizes = struct.unpack(f">{1 + ndim}I", unpacked.read(4 * (1 + ndim)))
+                count = math.prod(sizes)
+                data = unpacked.read(min(count, most) + 1)
+        except (EOFError, struct.error, zlib.error):
+            magic, count, data = 0, 0, b""
+        if magic != 0x800 + ndim or len(data) != count:
             raise ModelFormatError(f"{path} is no IDX file of bytes with {ndim} axes")
-        return np.frombuffer(data, np.uint8, offset=header).reshape(sizes[1:])
+        return np.frombuffer(data, np.uint8).reshape(sizes)
 
 
 class FashionMNIST(MNIST):
@@ -135,8 +144,8 @@ class CIFAR10(_Pictures):
         return pictures, rows[:, self._label_at]
 
     def _rows(self, path: str) -> np.ndarray:
-        with system_errors(path):
-            data = np.fromfile(path, np.uint8)
+        with system_errors(path), open_file(path) as file:
+            data = np.fromfile(file, np.uint8)
         width = self._label_bytes + 3 * 32 * 32
         if data.size % width:
             raise ModelFormatError(f"{path} has {data.size} bytes, no multiple of {width}")
