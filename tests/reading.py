@@ -8,6 +8,7 @@ file plus 64 MB, time is bounded, and a cached object is the one that was stored
 from __future__ import annotations
 
 import resource
+import signal
 import sys
 import tempfile
 import time
@@ -99,6 +100,22 @@ def address_space(beyond: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+@contextmanager
+def hurry(seconds: int) -> Iterator[None]:
+    """Raises AssertionError where the block is after so many seconds, also in a system call."""
+
+    def broken(*_: object) -> None:
+        raise AssertionError(f"not done after {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, broken)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 # Formats: a context that gives the two functions

@@ -132,6 +132,35 @@ BOMBS = {
 }
 
 
+def test_half_floats_of_a_large_file():
+    """They double: beside the result there is room for few of them at a time."""
+    count = 45_000_000
+    check = Bounds(params.loads)
+    (array,) = check(file_of(record((count,), code=12) + bytes(2 * count) + bytes(8)))
+    assert array.shape == (count,) and array.dtype == np.float32
+
+
+@pytest.mark.parametrize("storage", ["csr", "row sparse"])
+def test_positions_of_a_large_sparse_file(storage):
+    """Five bytes for each value in the file; positions take sixteen."""
+    count, rows, columns = 10_000_000, 1000, 60_000
+    stored = struct.pack("<Iiiq", 0xF993FAC9, 2, 1, count)
+    shape = struct.pack("<i2qiii", 2, rows, columns, 1, 0, 3)
+    starts = np.linspace(0, count, rows + 1).astype("<i8")
+    aux = struct.pack("<iiqiiq", 6, 1, rows + 1, 4, 1, count)
+    content = starts.tobytes()
+    if storage != "csr":
+        stored = struct.pack("<Iii2q", 0xF993FAC9, 1, 2, count, 1)
+        shape = struct.pack("<i2qiii", 2, rows * columns, 1, 1, 0, 3)
+        aux, content = struct.pack("<iiq", 4, 1, count), b""
+    places = (np.arange(count) % columns).astype("<i4")
+    data = np.ones(count, np.uint8).tobytes() + content + places.tobytes()
+    check = Bounds(params.loads)
+    (array,) = check(file_of(stored + shape + aux + data + bytes(8)))
+    wanted = 10_000_000 if storage == "csr" else 60_000
+    assert array.sum() == wanted and array.size == rows * columns
+
+
 @pytest.mark.parametrize("name", BOMBS)
 def test_small_file_with_large_array(name):
     check = Bounds(params.loads)

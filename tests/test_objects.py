@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import socket
 import stat
 import subprocess
@@ -21,7 +20,7 @@ from hybridjit import gluon, nd
 from hybridjit.codegen.build import generate, objects
 from hybridjit.codegen.llvm.jit import find_target
 from hybridjit.config import override
-from reading import address_space
+from reading import address_space, hurry
 
 NAME = "spec of a kernel"
 
@@ -134,18 +133,10 @@ def in_its_place(path: Path, kind: str) -> None:
 
 
 @pytest.fixture
-def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """2 GB of memory beyond what the process has, and ten seconds before a wait is broken off."""
-
-    def broken(*_: object) -> None:
-        raise AssertionError("it waits")
-
-    before = signal.signal(signal.SIGALRM, broken)
-    signal.alarm(10)
-    with address_space(2 << 30):
+def room() -> Iterator[None]:
+    """2 GB of memory beyond what the process has, and ten seconds."""
+    with hurry(10), address_space(2 << 30):
         yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
 
 
 KINDS = ["pipe", "directory", "socket", "device", "sparse"]
