@@ -135,14 +135,91 @@ def test_contexts():
     assert param.data().asnumpy().sum() == 2
 
 
-def test_gradients_are_refused_by_name():
+def test_gradients_are_zeros_until_somebody_writes_them():
+    param = made()
+    grad = param.grad()
+    assert grad.asnumpy().tolist() == [[0, 0, 0], [0, 0, 0]]
+    assert param.grad() is grad and param.list_grad()[0] is grad and param._grad[0] is grad
+    grad[:] = 5
+    param.set_data(mx.nd.zeros((2, 3)))
+    assert param.grad() is grad
+    param.cast("float16")
+    assert param.grad().dtype is np.float16 and param.grad().asnumpy().sum() == 30
+    param.zero_grad()
+    assert param.grad().asnumpy().sum() == 0
     with pytest.raises(mx.MXNetError, match="inference only"):
-        made().grad()
-    with pytest.raises(RuntimeError, match="grad_req='null'"):
-        made(grad_req="null").list_grad()
+        (param.data() * 2).backward()
+
+
+@pytest.mark.parametrize(
+    "renew",
+    [
+        lambda param: param.initialize(force_reinit=True),
+        lambda param: param.reset_ctx(mx.cpu(1)),
+        lambda param: setattr(param, "grad_req", "add"),
+    ],
+)
+def test_gradients_made_anew_are_zeros(renew):
+    param = made()
+    param.grad()[:] = 5
+    renew(param)
+    assert param.grad().asnumpy().sum() == 0
+    assert param.grad().context == param.data().context
+
+
+def test_gradients_on_every_context():
+    param = Parameter("w", shape=(2,))
+    param.initialize(ctx=[mx.cpu(0), mx.cpu(1)])
+    assert [grad.context for grad in param.list_grad()] == [mx.cpu(0), mx.cpu(1)]
+    assert param.grad(mx.cpu(1)) is param.list_grad()[1]
+    with pytest.raises(RuntimeError, match=r"not initialized on context cpu\(2\)"):
+        param.grad(mx.cpu(2))
+
+
+def test_where_there_is_no_gradient():
+    for ask in ("grad", "list_grad"):
+        with pytest.raises(RuntimeError, match="Cannot get gradient array .* grad_req='null'"):
+            getattr(made(grad_req="null"), ask)()
+        with pytest.raises(RuntimeError, match="has not been initialized"):
+            getattr(Parameter("w", shape=(2,), grad_req="null"), ask)()
+        deferred = Parameter("w", shape=(2, 0), allow_deferred_init=True)
+        deferred.initialize()
+        with pytest.raises(DeferredInitializationError):
+            getattr(deferred, ask)()
+        deferred.zero_grad()
+    with pytest.raises(mx.MXNetError, match="row_sparse.*dense"):
+        made(grad_stype="row_sparse").grad()
     with pytest.raises(AssertionError, match="grad_req must be one of"):
         Parameter("w", grad_req="sometimes")
     assert Parameter("w", differentiable=False).grad_req == "null"
+    switched = made(grad_req="null")
+    assert switched._grad is None
+    switched.grad_req = "write"
+    assert switched.grad().shape == (2, 3)
+    switched.grad_req = "null"
+    assert switched._grad is None
+
+
+def test_all_gradients_of_a_collection():
+    params = ParameterDict()
+    params.get("a", shape=(2,))
+    params.get("b", shape=(2,), grad_req="null")
+    params.initialize()
+    params["a"].grad()[:] = 3
+    params.zero_grad()
+    assert params["a"].grad().asnumpy().sum() == 0
+
+
+@pytest.mark.parametrize("which", ["stype", "grad_stype"])
+def test_storage_types(which):
+    for known in ("default", "row_sparse", "csr"):
+        assert getattr(Parameter("w", shape=(2,), **{which: known}), f"_{which}") == known
+    for unknown in ("invalid", None, 3):
+        with pytest.raises(AssertionError, match=f"^{which} for Parameter 'w' must be one of"):
+            Parameter("w", shape=(2,), **{which: unknown})
+    for ask, text in (("row_sparse_data", "a copy of Parameter w"), ("list_row_sparse_data", "on")):
+        with pytest.raises(RuntimeError, match=f"Cannot return .*{text}.*Please use data"):
+            getattr(made(), ask)(mx.nd.array([0]))
 
 
 def test_variable():

@@ -144,7 +144,9 @@ class ParameterDict:
             param.initialize(None, ctx, init, force_reinit=force_reinit)
 
     def zero_grad(self) -> None:
-        """Nothing to do: there are no gradients."""
+        """Set all gradients to 0."""
+        for param in self.values():
+            param.zero_grad()
 
     def reset_ctx(self, ctx: Context | list[Context]) -> None:
         for param in self.values():

@@ -2,7 +2,8 @@
 
 In: what the layer says of the shape, dtype and initialiser, later values from the user or a file.
 Out: live NDArrays, and the variable that stands for each of them in a graph. Values are written in
-place, through the NDArray, so whoever holds it sees them. Gradients are not kept.
+place, through the NDArray, so whoever holds it sees them. Gradients are zeros: nothing computes
+them.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from ...shapes import is_np_shape
 from ...sym import Symbol
 
 _GRAD_REQS = ("write", "add", "null")
+_STORAGE_TYPES = ("default", "row_sparse", "csr")
 # Two threads may run the first forward of one net: only one of them may make the arrays.
 _initialising = held_at_fork(Rank.INITIALISING)
 
@@ -64,8 +66,8 @@ class Parameter:
     as -1; ``shape`` None says nothing at all, and so does () without ``np_shape``.
     """
 
+    _gradients: list[NDArray] | None = None  # made when they are first asked for
     # What training would fill, for parameters that derive from this one and copy it.
-    _grad: Any = None
     _trainer: Any = None
     _ctx_list: Any = None
     _ctx_map: Any = None
@@ -94,6 +96,8 @@ class Parameter:
         self._dtype = dtype
         self._allow_deferred_init = allow_deferred_init
         self._differentiable = differentiable
+        _check_storage(name, "grad_stype", grad_stype)
+        _check_storage(name, "stype", stype)
         self._stype = stype
         self._grad_stype = grad_stype
         self._var: Symbol | None = None
@@ -141,7 +145,10 @@ class Parameter:
         assert req in _GRAD_REQS, (
             f"grad_req must be one of 'write', 'add', or 'null', but got '{req}'"
         )
-        self._grad_req = req if self._differentiable else "null"
+        req = req if self._differentiable else "null"
+        if req != getattr(self, "_grad_req", None):
+            self._gradients = None
+        self._grad_req = req
 
     @property
     def stype(self) -> str:
@@ -251,6 +258,8 @@ class Parameter:
         self._dtype = dtype
         if self._data is not None:
             self.hold([array.astype(dtype) for array in self._data])
+        if self._gradients is not None:
+            self._gradients = [array.astype(dtype) for array in self._gradients]
         self._var = None
 
     def reset_ctx(self, ctx: Context | list[Context]) -> None:
@@ -258,6 +267,7 @@ class Parameter:
         contexts = as_list(ctx)
         if self._data is not None:
             self.allocate(self._data[0], contexts)
+            self._gradients = None
         elif self._deferred_init is not None:
             self._deferred_init = self._deferred_init._replace(ctx=contexts)
         else:
@@ -320,6 +330,7 @@ class Parameter:
         else:
             values = waiting.data
         self.allocate(values, waiting.ctx)
+        self._gradients = None
 
     def allocate(self, values: Any, contexts: list[Context]) -> None:
         """Initialise with these values on these contexts, in place where it can be."""
@@ -345,33 +356,57 @@ class Parameter:
 
     # ---- gradients ----------------------------------------------------------------------------
 
-    def grad(self, ctx: Context | None = None) -> NoReturn:
-        """Raises: RuntimeError when no gradient was wanted, MXNetError because none is kept."""
+    @property
+    def _grad(self) -> list[NDArray] | None:
+        """The gradient on every context, zeros at first; None without values, or if not wanted."""
+        if self._gradients is None and self._data is not None and self.grad_req != "null":
+            if self._grad_stype != "default":
+                raise MXNetError(
+                    f"the gradient of Parameter '{self.name}' is {self._grad_stype}, and "
+                    "hybridjit's arrays are dense"
+                )
+            self._gradients = [nd.empty(a.shape, a.context, a.dtype) for a in self._data]
+        return self._gradients
+
+    @_grad.setter
+    def _grad(self, arrays: list[NDArray] | None) -> None:
+        self._gradients = arrays
+
+    def grad(self, ctx: Context | None = None) -> NDArray:
+        """The gradient on ``ctx``, of the data's shape and dtype: zeros, nothing computes it.
+
+        Raises DeferredInitializationError and RuntimeError as :meth:`data` does, RuntimeError
+        when ``grad_req`` is 'null', and MXNetError for a sparse one.
+        """
+        self.list_grad()
+        return self._check_and_get(self._grad, ctx)
+
+    def list_grad(self) -> list[NDArray]:
+        """The gradients on all contexts; raises as :meth:`grad` does."""
         if self._data is None:
             self._raise_missing()
-        if self.grad_req == "null":
+        if self._grad is None:
             raise RuntimeError(
                 f"Cannot get gradient array for Parameter '{self.name}' because grad_req='null'"
             )
-        raise MXNetError(
-            f"Parameter '{self.name}' has no gradient: hybridjit runs inference only, gradients "
-            "are not computed"
-        )
-
-    def list_grad(self) -> NoReturn:
-        """Raises as :meth:`grad` does."""
-        self.grad()
+        return self._grad
 
     def zero_grad(self) -> None:
-        """Nothing to do: there is no gradient."""
+        """Set the gradient to 0 on every context, where there is one."""
+        for array in self._gradients or ():
+            array[:] = 0
 
     def list_row_sparse_data(self, row_id: NDArray) -> NoReturn:
-        self.row_sparse_data(row_id)
+        """Raises RuntimeError: all parameters are dense."""
+        raise RuntimeError(
+            f"Cannot return copies of Parameter '{self.name}' on all contexts via "
+            "list_row_sparse_data() because its storage type is default. Please use data() instead."
+        )
 
     def row_sparse_data(self, row_id: NDArray) -> NoReturn:
         """Raises RuntimeError: all parameters are dense."""
         raise RuntimeError(
-            f"Cannot return a copy of Parameter '{self.name}' via row_sparse_data() because its "
+            f"Cannot return a copy of Parameter {self.name} via row_sparse_data() because its "
             "storage type is default. Please use data() instead."
         )
 
@@ -425,6 +460,13 @@ class _Value(Initializer):
 
     def dumps(self) -> str:
         return f"Constant_{self._name}"
+
+
+def _check_storage(name: str, which: str, stype: Any) -> None:
+    assert stype in _STORAGE_TYPES, (
+        f"{which} for Parameter '{name}' must be one of 'default', 'row_sparse', or 'csr', but got "
+        f"'{stype}'"
+    )
 
 
 def _is_size(size: Any) -> bool:
