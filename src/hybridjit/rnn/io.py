@@ -56,8 +56,9 @@ class BucketSentenceIter(DataIter):
     """Batches of sentences of about one length, for a BucketingModule.
 
     A sentence goes into the shortest bucket that holds it, filled up with ``invalid_label``;
-    longer ones are left out. Only whole batches are given, in another order after each ``reset``.
-    ``buckets`` are by default the lengths of which there is a batch.
+    longer ones are left out, and so are buckets without a sentence. Only whole batches are given,
+    in another order after each ``reset``. ``buckets`` are by default the lengths of which there is
+    a batch. Raises ValueError when no bucket gets a sentence.
     """
 
     def __init__(
@@ -78,7 +79,10 @@ class BucketSentenceIter(DataIter):
             )
         counts = np.bincount([len(sentence) for sentence in sentences])
         common = [length for length, count in enumerate(counts) if count >= batch_size]
-        self.buckets = sorted(common if buckets is None else buckets)
+        by_bucket = _by_bucket(sentences, sorted(buckets or common))
+        if not by_bucket:
+            raise ValueError("no bucket is as long as a sentence: there is nothing to batch")
+        self.buckets = list(by_bucket)
         self.default_bucket_key = max(self.buckets)
         self.batch_size = batch_size
         self.invalid_label = invalid_label
@@ -87,7 +91,7 @@ class BucketSentenceIter(DataIter):
         self.dtype = dtype
         self.layout = layout
         self.major_axis = layout.find("N")
-        self.data = self._by_bucket(sentences)
+        self.data = [self._filled(length, found) for length, found in by_bucket.items()]
         self.provide_data = [self._described(data_name, self.default_bucket_key)]  # type: ignore[misc]
         self.provide_label = [self._described(label_name, self.default_bucket_key)]  # type: ignore[misc]
         self.idx = [
@@ -97,20 +101,12 @@ class BucketSentenceIter(DataIter):
         ]
         self.reset()
 
-    def _by_bucket(self, sentences: Sentences) -> list[np.ndarray]:
-        """For each bucket its sentences as rows."""
-        rows: list[list[np.ndarray]] = [[] for _ in self.buckets]
-        left_out = 0
-        for sentence in sentences:
-            bucket = bisect.bisect_left(self.buckets, len(sentence))
-            if bucket == len(self.buckets):
-                left_out += 1
-                continue
-            row = np.full(self.buckets[bucket], self.invalid_label, self.dtype)
+    def _filled(self, length: int, sentences: Sentences) -> np.ndarray:
+        """The sentences of a bucket as rows."""
+        rows = np.full((len(sentences), length), self.invalid_label, self.dtype)
+        for row, sentence in zip(rows, sentences):
             row[: len(sentence)] = sentence
-            rows[bucket].append(row)
-        print(f"WARNING: discarded {left_out} sentences longer than the largest bucket.")
-        return [np.asarray(found, self.dtype) for found in rows]
+        return rows
 
     def _described(self, name: str, length: int) -> DataDesc:
         shape = (self.batch_size, length) if self.major_axis == 0 else (length, self.batch_size)
@@ -147,3 +143,17 @@ class BucketSentenceIter(DataIter):
             provide_data=[self._described(self.data_name, key)],
             provide_label=[self._described(self.label_name, key)],
         )
+
+
+def _by_bucket(sentences: Sentences, buckets: list[int]) -> dict[int, list[Sequence[Any]]]:
+    """The sentences of each bucket that gets any, by its length; ``buckets`` ascend."""
+    found: dict[int, list[Sequence[Any]]] = {length: [] for length in buckets}
+    left_out = 0
+    for sentence in sentences:
+        place = bisect.bisect_left(buckets, len(sentence))
+        if place == len(buckets):
+            left_out += 1
+        else:
+            found[buckets[place]].append(sentence)
+    print(f"WARNING: discarded {left_out} sentences longer than the largest bucket.")
+    return {length: inside for length, inside in found.items() if inside}
