@@ -108,6 +108,14 @@ def test_manager_restored_after_an_error():
 # Attributes
 
 
+def test_sparse_variables_are_refused():
+    with pytest.raises(mx.MXNetError, match="variable x .*'csr'.* dense arrays only"):
+        sym.var("x", stype="csr")
+    with pytest.raises(KeyError):
+        sym.var("x", stype="sparse")
+    assert sym.var("x", stype="row_sparse").attr("__storage_type__") == "1"
+
+
 def test_var_keeps_what_is_known():
     v = sym.var(
         "v",

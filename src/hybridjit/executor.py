@@ -27,6 +27,8 @@ from .shapes import partial_shape
 from .sym import Symbol
 from .types import TensorType, type_of
 
+_CSR = "2"  # as MXNet's files write it
+
 Arrays = Mapping[str, NDArray] | Sequence[NDArray]
 
 
@@ -221,12 +223,15 @@ def simple_bind(
     symbol: Symbol,
     ctx: Context | None,
     type_dict: Mapping[str, Any] | None,
+    stype_dict: Mapping[str, Any] | None,
     shapes: Mapping[str, Any],
 ) -> Executor:
     """An Executor over new arrays of zeros. Raises RuntimeError when a shape stays unknown.
 
     What is no tuple or list in ``shapes`` is no shape: MXNet's programs leave options there.
+    Raises MXNetError for an array that is to be sparse.
     """
+    _require_dense(symbol, stype_dict or {})
     dtypes = {name: np.dtype(dtype) for name, dtype in (type_dict or {}).items()}
     given = {name: shape for name, shape in shapes.items() if isinstance(shape, (tuple, list))}
     sizes = {name: partial_shape(shape) for name, shape in given.items()}
@@ -246,6 +251,17 @@ def simple_bind(
     args = {name: arrays[name] for name in symbol.list_arguments()}
     aux = {name: arrays[name] for name in symbol.list_auxiliary_states()}
     return Executor(symbol, place, args, aux)
+
+
+def _require_dense(symbol: Symbol, stypes: Mapping[str, Any]) -> None:
+    """By ``stypes``, or by what the variables say of themselves in a graph that MXNet wrote."""
+    declared = {name: texts.get("__storage_type__") for name, texts in symbol.attr_dict().items()}
+    sparse = [name for name, code in declared.items() if code == _CSR]
+    sparse += [name for name, stype in stypes.items() if stype != "default"]
+    if sparse:
+        raise MXNetError(
+            f"simple_bind: {', '.join(sparse)} would be sparse, and hybridjit has dense arrays only"
+        )
 
 
 def types_of(arrays: Mapping[str, NDArray]) -> dict[str, TensorType]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DTypeError
+from ..errors import DTypeError, MXNetError
 from ..ir.node import Output, user_line, variable
 from ..ops.attrs import attr_text
 from ..types import CODE_OF_DTYPE
@@ -32,11 +32,16 @@ def var(
 ) -> Symbol:
     """A variable. What is known of it is kept as attributes (``__shape__``, ``__dtype__``, ...).
 
-    Raises TypeError for a name that is not text, ValueError for another keyword unless it looks
-    like ``__this__``, DTypeError for an element type that MXNet does not have.
+    ``stype`` 'row_sparse' is noted; the arrays are dense all the same. Raises TypeError for a name
+    that is not text, ValueError for another keyword unless it looks like ``__this__``, DTypeError
+    for an element type that MXNet does not have, MXNetError for ``stype`` 'csr'.
     """
     if not isinstance(name, str):
         raise TypeError(f"Expect a string for variable `name`, got {type(name)}")
+    if stype == "csr":
+        raise MXNetError(
+            f"variable {name} is to be stored as 'csr': hybridjit has dense arrays only"
+        )
     facts = {
         "__shape__": None if shape is None else attr_text(shape),
         "__lr_mult__": None if lr_mult is None else str(lr_mult),

@@ -113,9 +113,10 @@ class Symbol(Outputs):
     ) -> Any:
         """An Executor over new arrays of zeros, from the shapes of some arguments.
 
-        The ``shared_`` ones, which save memory in MXNet, share nothing here.
+        The ``shared_`` ones, which save memory in MXNet, share nothing here. Raises MXNetError for
+        an argument that is to be sparse.
         """
-        return UPPER.simple_bind(self, ctx, type_dict, kwargs)
+        return UPPER.simple_bind(self, ctx, type_dict, stype_dict, kwargs)
 
     def optimize_for(self, backend: str, *args: Any, **kwargs: Any) -> Symbol:
         """Itself: there are no other backends."""

@@ -26,7 +26,7 @@ class Upper:
     save         ``(symbol, file name, remove_amp_cast)``
     load         ``(file name) -> Symbol``
     bind         ``(symbol, ctx, args, aux_states) -> Executor``
-    simple_bind  ``(symbol, ctx, types by name, shapes by name) -> Executor``
+    simple_bind  ``(symbol, ctx, types, storage types, shapes by name) -> Executor``
     evaluate     ``(symbol, ctx, arrays by name) -> NDArrays``
     """
 
