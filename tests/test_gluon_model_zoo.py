@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -74,6 +75,6 @@ def test_pretrained_parameters_come_from_the_folder(tmp_path):
 
 def test_the_default_folder_is_mxnets(monkeypatch, tmp_path):
     monkeypatch.delenv("MXNET_HOME", raising=False)
-    assert model_store.default_root() == "~/.mxnet/models"
+    assert model_store.default_root() == os.path.expanduser("~/.mxnet/models")
     monkeypatch.setenv("MXNET_HOME", str(tmp_path))
     assert model_store.default_root() == str(tmp_path / "models")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import warnings
 
+from ...base import data_dir
 from ...context import Context
 from ...errors import MXNetError
 from ..block import Block
@@ -53,7 +54,7 @@ _model_sha1 = {  # packages with models of their own add theirs
 
 def default_root() -> str:
     """``$MXNET_HOME/models``, or ``~/.mxnet/models``."""
-    return os.path.join(os.environ.get("MXNET_HOME", os.path.join("~", ".mxnet")), "models")
+    return os.path.join(data_dir(), "models")
 
 
 def short_hash(name: str) -> str:

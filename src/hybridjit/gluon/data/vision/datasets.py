@@ -1,6 +1,7 @@
 """Datasets of pictures that lie on this machine; nothing is downloaded.
 
-In: a folder. Out: ``(picture, label)`` pairs, pictures as (height, width, channels) of uint8.
+In: a folder, by default one in ``$MXNET_HOME/datasets`` (``~/.mxnet/datasets`` without that). Out:
+``(picture, label)`` pairs, pictures as (height, width, channels) of uint8.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from .... import image, nd
+from ....base import data_dir
 from ....errors import ModelFormatError, MXNetError
 from ....io.atomic import system_errors
 from ....nd import NDArray
@@ -27,7 +29,6 @@ __all__ = ["CIFAR10", "CIFAR100", "FashionMNIST", "ImageFolderDataset", "MNIST"]
 
 _EXTENSIONS = (".jpg", ".jpeg", ".png")
 _DEFLATED = 1032  # the most bytes that one packed byte can stand for
-_ROOT = os.path.join("~", ".mxnet", "datasets")
 
 Transform = Callable[[NDArray, Any], Any]
 
@@ -36,9 +37,11 @@ class _Pictures(Dataset):
     """All pictures of ``root`` in one array, ``(count, height, width, channels)``."""
 
     source = ""  # where the files come from
+    folder = ""  # where they are looked for below ``$MXNET_HOME/datasets``
 
-    def __init__(self, root: str, train: bool, transform: Transform | None) -> None:
-        self._root = os.path.expanduser(root)
+    def __init__(self, root: str | None, train: bool, transform: Transform | None) -> None:
+        default = os.path.join(data_dir(), "datasets", self.folder)
+        self._root = os.path.expanduser(default if root is None else root)
         self._train = train
         self._transform = transform
         pictures, labels = self._read()
@@ -71,10 +74,11 @@ class MNIST(_Pictures):
     """Handwritten digits, 28 x 28 x 1, from the four files of the original, packed or not."""
 
     source = "https://yann.lecun.com/exdb/mnist or a mirror"
+    folder = "mnist"
 
     def __init__(
         self,
-        root: str = os.path.join(_ROOT, "mnist"),
+        root: str | None = None,
         train: bool = True,
         transform: Transform | None = None,
     ) -> None:
@@ -111,25 +115,19 @@ class FashionMNIST(MNIST):
     """Pieces of clothing, in files as those of MNIST."""
 
     source = "https://github.com/zalandoresearch/fashion-mnist"
-
-    def __init__(
-        self,
-        root: str = os.path.join(_ROOT, "fashion-mnist"),
-        train: bool = True,
-        transform: Transform | None = None,
-    ) -> None:
-        super().__init__(root, train, transform)
+    folder = "fashion-mnist"
 
 
 class CIFAR10(_Pictures):
     """Pictures of ten classes, 32 x 32 x 3, from the files of the binary version."""
 
     source = "https://www.cs.toronto.edu/~kriz/cifar.html (binary version, unpacked)"
+    folder = "cifar10"
     _label_bytes, _label_at = 1, 0
 
     def __init__(
         self,
-        root: str = os.path.join(_ROOT, "cifar10"),
+        root: str | None = None,
         train: bool = True,
         transform: Transform | None = None,
     ) -> None:
@@ -155,11 +153,12 @@ class CIFAR10(_Pictures):
 class CIFAR100(CIFAR10):
     """Pictures of a hundred classes, or of the twenty that those belong to."""
 
+    folder = "cifar100"
     _label_bytes = 2
 
     def __init__(
         self,
-        root: str = os.path.join(_ROOT, "cifar100"),
+        root: str | None = None,
         fine_label: bool = False,
         train: bool = True,
         transform: Transform | None = None,
