@@ -163,7 +163,10 @@ UNKNOWN = """
 
     # MXNet's, not here: why, and what to do.
     for statement in ["from mxnet import npx", "import mxnet.npx", "from mxnet.nd import Custom",
-                      "from mxnet.contrib import quantization", "import mxnet.contrib.onnx"]:
+                      "from mxnet.contrib import quantization", "import mxnet.contrib.onnx",
+                      "from mxnet.contrib.svrg_optimization.svrg_module import SVRGModule",
+                      "from mxnet.contrib import svrg_optimization", "import mxnet.contrib.text",
+                      "from mxnet.contrib.text import vocab"]:
         assert "hybridjit" in refused(statement) and ":" in refused(statement), statement
     assert not hasattr(mx, "np") and not hasattr(mx.nd, "Custom") and hasattr(mx.nd, "relu")
     # In neither: Python's own words.
@@ -200,6 +203,17 @@ PACKAGES = """
     from mxnet.metric import check_label_shapes, ndarray
     from mxnet.ndarray.utils import load, save
     from mxnet.ndarray.contrib import adamw_update, mp_adamw_update
+    from mxnet.ndarray.ndarray import _DTYPE_MX_TO_NP, _DTYPE_NP_TO_MX, _GRAD_REQ_MAP, py_slice
+    from mxnet.ndarray.ndarray import _STORAGE_TYPE_CSR, _STORAGE_TYPE_ID_TO_STR
+    from mxnet.ndarray.ndarray import _STORAGE_TYPE_STR_TO_ID
+    from mxnet.symbol import symbol
+    import numpy as np
+
+    assert py_slice is slice and _STORAGE_TYPE_STR_TO_ID["csr"] == 2 == _STORAGE_TYPE_CSR
+    assert _STORAGE_TYPE_ID_TO_STR == {-1: "undefined", 0: "default", 1: "row_sparse", 2: "csr"}
+    assert _DTYPE_NP_TO_MX[np.int64] == 6 and _DTYPE_NP_TO_MX[None] == -1
+    assert _DTYPE_MX_TO_NP[2] is np.float16 and symbol._DTYPE_MX_TO_NP is _DTYPE_MX_TO_NP
+    assert _GRAD_REQ_MAP == {"null": 0, "write": 1, "add": 3}
 
     x, s = mx.nd.ones((1,)), mx.sym.var("s")
     assert _flatten([x, (s, None)], "input") == ([x, s, None], [0, [0, -1]])
@@ -306,6 +320,20 @@ class TestPictures:
             data.vision.MNIST(str(tmp_path), train=False)
         with pytest.raises(mx.MXNetError, match="no train-images.*fetch it from"):
             data.vision.FashionMNIST(str(tmp_path))
+
+    @pytest.mark.parametrize(
+        ("name", "folder"),
+        [("MNIST", "mnist"), ("FashionMNIST", "fashion-mnist")]
+        + [("CIFAR10", "cifar10"), ("CIFAR100", "cifar100")],
+    )
+    def test_the_folder_of_all_data(self, name, folder, tmp_path, monkeypatch):
+        monkeypatch.setenv("MXNET_HOME", str(tmp_path))
+        with pytest.raises(mx.MXNetError, match=f"in {tmp_path}/datasets/{folder}, and"):
+            getattr(data.vision, name)()
+        monkeypatch.delenv("MXNET_HOME")
+        monkeypatch.setenv("HOME", str(tmp_path / "home"))
+        with pytest.raises(mx.MXNetError, match=f"in {tmp_path}/home/.mxnet/datasets/{folder}, "):
+            getattr(data.vision, name)()
 
     def test_cifar(self, tmp_path):
         rows = np.arange(4 * 3074, dtype=np.int64).astype(np.uint8).reshape(4, 3074)

@@ -60,6 +60,47 @@ def test_forward_takes_any_batch_size_and_casts_to_the_bound_type(module, net):
     assert module.label_shapes[0].shape == (7,)
 
 
+def test_what_programs_look_at_inside_of_a_module(module, net):
+    assert Module(net)._exec_group is None
+    module.forward(io.DataBatch([mx.nd.array(X[:4])], [mx.nd.array(Y[:4])]))
+    group = module._exec_group
+    args, auxs = module.get_params()
+    assert group.param_names == list(args) and group.aux_names == list(auxs)
+    assert group.arg_names == net.list_arguments() and group.output_names == net.list_outputs()
+    assert (group.data_names, group.label_names) == (["data"], ["softmax_label"])
+    assert (group.batch_size, group.slices, group.contexts) == (4, [slice(0, 4)], [mx.cpu()])
+    [[(place, data)]] = group.data_arrays
+    assert place == slice(0, 4) and (data.asnumpy() == X[:4]).all()
+    assert (group.label_arrays[0][0][1].asnumpy() == Y[:4]).all()
+    assert group.grad_arrays is None and set(group.execs[0].grad_dict.values()) == {None}
+    group.param_arrays[group.param_names.index("fc2_bias")][0][:] = 7
+    assert (module.get_params()[0]["fc2_bias"].asnumpy() == 7).all()
+    [executor] = group.execs
+    assert set(executor.arg_dict) == set(net.list_arguments())
+    assert (
+        executor.aux_dict["bn_moving_var"]
+        is group.aux_arrays[group.aux_names.index("bn_moving_var")][0]
+    )
+    assert_close(executor.outputs[0], module.get_outputs()[0].asnumpy())
+    [found] = executor.forward(data=X[1:5])
+    assert_close(found, module.get_outputs()[0].asnumpy())
+    assert found is executor.output_dict["softmax_output"]
+    with pytest.raises(TypeError, match="Unknown argument x"):
+        executor.forward(x=X)
+
+
+def test_gradients_inside_of_a_module_bound_for_training(net):
+    module = Module(net, fixed_param_names=["fc1_weight"])
+    module.bind([("data", (4, 2))], [("softmax_label", (4,))])
+    found = dict(zip(module._exec_group.param_names, module._exec_group.grad_arrays))
+    assert found.pop("fc1_weight") == [None]
+    for name, [grad] in found.items():
+        grad[:] = 0
+        assert grad.shape == module.arg_dict[name].shape
+    with pytest.raises(mx.MXNetError):
+        module.backward()
+
+
 def test_predict_leaves_out_what_only_fills_the_last_batch(module, net):
     batches = io.NDArrayIter(X, Y, 4)
     assert_close(module.predict(batches), expected(net, X))
@@ -186,6 +227,7 @@ def test_buckets_share_their_parameters(tmp_path):
         np.testing.assert_allclose(found[key], wanted, rtol=1e-4, atol=1e-5)
     prefix = str(tmp_path / "b")
     module.save_checkpoint(prefix, 1)
+    assert module._curr_module._exec_group.data_names == ["data"]
     again = BucketingModule.load(prefix, 1, bucket, 5)
     again.bind([("data", (2, 5))], for_training=False)
     again.forward(batch_of(3))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import itertools
 import json
 import pickle
 import warnings
@@ -340,6 +341,18 @@ def test_a_failed_write_changes_nothing():
         array += nd.ones((2, 2, 3))
     assert array._storage.version == before
     assert array.asnumpy().tolist() == [[1, 1, 1]] * 2
+
+
+def test_which_parts_are_contiguous():
+    """Programs ask by MXNet's private name."""
+    slices = [slice(None), slice(2), slice(1, 3), slice(None, None, 2), slice(0, 1)]
+    slices += [slice(None, None, -1), slice(3, None, -2), slice(20, None), slice(None, None, 20)]
+    array = np.zeros((2, 3, 4))
+    is_contiguous = nd.NDArray._basic_indexing_slice_is_contiguous
+    for key in itertools.product(slices, repeat=3):
+        assert is_contiguous(key, array.shape) == array[key].flags.c_contiguous, key
+    with pytest.raises(AssertionError):
+        is_contiguous(slices[:2], array.shape)
 
 
 def test_views_share_storage():

@@ -6,6 +6,7 @@ In: hybridjit's modules. Out: the same modules, in which MXNet's import paths wo
 
 from __future__ import annotations
 
+from . import private_names as private_names  # loaded by then, as all that the tables name
 from .modules import module_at
 
 _NORMS = ["BatchNorm", "BatchNormReLU", "GroupNorm", "InstanceNorm", "LayerNorm"]
@@ -66,8 +67,22 @@ IMPORTED: dict[str, list[str]] = {
     "test_utils": ["Context", "Symbol", "current_context"],
 }
 
+_STORAGE = [
+    *("CSR", "DEFAULT", "ID_TO_STR", "ROW_SPARSE", "STR_TO_ID", "UNDEFINED"),
+]
+_INDEXING = ["ADVANCED", "BASIC", "EMPTY_TUPLE", "UNSUPPORTED"]
+_CODES = ["_DTYPE_MX_TO_NP", "_DTYPE_NP_TO_MX", "_GRAD_REQ_MAP"]
+_ARRAY_CODES = [
+    *("py_slice", *_CODES),
+    *(f"_STORAGE_TYPE_{name}" for name in _STORAGE),
+    *(f"_NDARRAY_{name}_INDEXING" for name in _INDEXING),
+]
+_SYMBOL_CODES = [*_CODES, "_STORAGE_TYPE_STR_TO_ID"]
+
 # Private names that programs import all the same: what they are here.
 PRIVATE: dict[str, tuple[str, dict[str, str]]] = {
+    "nd.ndarray": ("compat.private_names", dict(zip(_ARRAY_CODES, _ARRAY_CODES))),
+    "sym.symbol": ("compat.private_names", dict(zip(_SYMBOL_CODES, _SYMBOL_CODES))),
     "gluon": ("gluon.structure", {"tensor_types": "tensor_types"}),
     "gluon.block": ("gluon.structure", {"_flatten": "flatten"}),
     "gluon.parameter": ("gluon.structure", {"tensor_types": "tensor_types"}),

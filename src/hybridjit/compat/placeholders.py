@@ -40,6 +40,7 @@ _PROFILES = (
 _LIBRARY = (
     "calls MXNet's C library, which hybridjit does not have: use the functions of nd, sym and gluon"
 )
+_DEVICES = "splits batches over devices, and hybridjit computes on one: use Module"
 _OPTIMIZERS = [
     *("AdaDelta", "AdaGrad", "Adam", "Adamax", "DCASGD", "FTML", "Ftrl", "LAMB", "LARS", "LBSGD"),
     *("NAG", "Nadam", "Optimizer", "RMSProp", "SGD", "SGLD", "Signum", "Updater", "ccSGD"),
@@ -126,6 +127,7 @@ PLACEHOLDERS: dict[str, tuple[list[str], str]] = {
     "kv": (["KVStore", "create"], _TRAINS),
     "kvstore": (["KVStore", "create"], _TRAINS),
     "lr_scheduler": (_SCHEDULERS, _TRAINS),
+    "mod.executor_group": (["DataParallelExecutorGroup"], _DEVICES),
     "nd": (_UPDATES, _TRAINS),
     "nd.contrib": (_CONTRIB_UPDATES, _TRAINS),
     "operator": (["CustomOp", "CustomOpProp", "NDArrayOp", "NumpyOp", "PythonOp"], _CUSTOM),

@@ -53,6 +53,11 @@ class BucketingModule(BaseModule):
         with NameManager():  # the same names for every bucket
             return self._sym_gen(key)
 
+    @property
+    def _curr_module(self) -> Module:
+        """MXNet's name for the current bucket's module, which programs look into."""
+        return self._current
+
     # ---- what the current module is ------------------------------------------------------------
 
     @property

@@ -28,8 +28,8 @@ from ..passes.infer import infer_node_types
 from ..sym import Symbol
 from ..types import TensorType
 from .base_module import Arrays, BaseModule, Shapes, described
-
-_LEARNED = ("_weight", "_bias", "_gamma", "_beta")
+from .executor_group import ExecutorGroup
+from .names import check_names, match_names
 
 
 class Module(BaseModule):
@@ -56,10 +56,11 @@ class Module(BaseModule):
         self._label_names = list(label_names or [])
         self._state_names = list(state_names or [])
         names = symbol.list_arguments()
-        _check_names(names, self._data_names, "data", True)
-        _check_names(names, self._label_names, "label", False)
-        _check_names(names, self._state_names, "state", True)
-        _check_names(names, list(fixed_param_names or []), "fixed_param", True)
+        check_names(names, self._data_names, "data", True)
+        check_names(names, self._label_names, "label", False)
+        check_names(names, self._state_names, "state", True)
+        self._fixed_param_names = list(fixed_param_names or [])
+        check_names(names, self._fixed_param_names, "fixed_param", True)
         inputs = {*self._data_names, *self._label_names, *self._state_names}
         inputs.update(sort_variables(symbol.outputs, ()).labels)
         self._param_names = [name for name in names if name not in inputs]
@@ -180,8 +181,8 @@ class Module(BaseModule):
         shared: Mapping[str, Parameter],
     ) -> None:
         data, label = described(data_shapes), label_shapes and described(label_shapes)
-        _match_names(self._data_names, data, "data", True)
-        _match_names(self._label_names, label or [], "label", False)
+        match_names(self._data_names, data, "data", True)
+        match_names(self._label_names, label or [], "label", False)
         self._data_shapes, self._label_shapes = data, label or None
         for name, found in self._variable_types().items():
             if name in self._param_names or name in self._aux_names:
@@ -213,7 +214,9 @@ class Module(BaseModule):
         """A parameter of zeros, which counts as having no values yet."""
         if name in self._params and self._params[name].shape == found.dims:
             return self._params[name]
-        param = Parameter(name, "null", found.dims, found.dtype)
+        is_trained = self.for_training and name in self._param_names
+        is_trained = is_trained and name not in self._fixed_param_names
+        param = Parameter(name, "write" if is_trained else "null", found.dims, found.dtype)
         param.allocate(nd.empty(found.dims, dtype=found.dtype), self._context[:1])
         self._unset.add(name)
         return param
@@ -352,7 +355,10 @@ class Module(BaseModule):
                 dtype = np.dtype(desc.dtype)
                 moved = array.as_in_context(self._context[0])
                 self._inputs[desc.name] = moved.astype(dtype, copy=False)
-        is_train = self.for_training if is_train is None else is_train
+        self.compute(self.for_training if is_train is None else is_train)
+
+    def compute(self, is_train: bool) -> None:
+        """The outputs of what the inputs hold."""
         with autograd.train_mode() if is_train else autograd.predict_mode():
             self._outputs = self._graph(list(self._inputs.values()))
 
@@ -431,6 +437,11 @@ class Module(BaseModule):
         self._graph.monitor = self._monitor
 
     @property
+    def _exec_group(self) -> ExecutorGroup | None:
+        """What programs look at inside of a module; None before it is bound."""
+        return ExecutorGroup(self) if self.binded else None
+
+    @property
     def arg_dict(self) -> dict[str, NDArray]:
         """What the symbol's arguments hold, as far as there are values."""
         return self._held(self._symbol.list_arguments())
@@ -467,30 +478,3 @@ def _shares(samples: int, count: int) -> list[int]:
 
 def _merged(state: Any) -> Any:
     return nd.concatenate(list(state)) if isinstance(state, (list, tuple)) else state
-
-
-def _check_names(known: list[str], names: list[str], kind: str, throw: bool) -> None:
-    """ValueError, or a warning, for a name that is no argument of the graph."""
-    for name in names:
-        if name in known:
-            continue
-        likely = "\n\t".join(n for n in known if not n.endswith(_LEARNED))
-        message = (
-            f"You created Module with Module(..., {kind}_names={names}) but input with name "
-            f"'{name}' is not found in symbol.list_arguments(). Did you mean one of:\n\t{likely}"
-        )
-        if throw:
-            raise ValueError(message)
-        warnings.warn(message, stacklevel=3)
-
-
-def _match_names(names: list[str], shapes: list[DataDesc], kind: str, throw: bool) -> None:
-    if sorted(names) == sorted(desc.name for desc in shapes):
-        return
-    message = (
-        f"Data provided by {kind}_shapes don't match names specified by {kind}_names "
-        f"({shapes} vs. {names})"
-    )
-    if throw:
-        raise ValueError(message)
-    warnings.warn(message, stacklevel=4)

@@ -7,9 +7,12 @@ NumPy reads as MXNet means it. Boolean arrays are no masks here: they index as 0
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
+from ..types import product
 
 
 def normal_key(key: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
@@ -31,6 +34,21 @@ def normal_key(key: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
 def is_basic(key: tuple[Any, ...]) -> bool:
     """Whether NumPy answers with a view of the same memory."""
     return not any(isinstance(part, np.ndarray) for part in key)
+
+
+def slice_is_contiguous(key: Sequence[slice], shape: Sequence[int]) -> bool:
+    """Whether the part of a C-contiguous array that one slice for each axis takes is contiguous."""
+    assert len(key) == len(shape), f"{len(key)} slices for {len(shape)} axes"
+    counts = [len(range(*part.indices(size))) for part, size in zip(key, shape)]
+    if product(tuple(counts)) <= 1:
+        return True
+    stride = packed = 1  # elements from one to the next along an axis: taken, if contiguous
+    for part, size, count in zip(reversed(key), reversed(shape), reversed(counts)):
+        if count > 1 and stride * part.indices(size)[2] != packed:
+            return False
+        stride *= size
+        packed *= count
+    return True
 
 
 def _normal_part(part: Any) -> Any:

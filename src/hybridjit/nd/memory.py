@@ -18,7 +18,7 @@ from ..errors import DTypeError, ShapeError
 from ..ops.casting import convert
 from ..shapes import is_np_shape
 from ..types import CODE_OF_DTYPE, shape_text
-from .indexing import is_basic, normal_key
+from .indexing import is_basic, normal_key, slice_is_contiguous
 from .lending import Loan, give_back
 from .storage import Storage
 from .upper import UPPER
@@ -63,6 +63,9 @@ class DenseArray:
         if name == "_data" and self._loan is not None:
             return give_back(self)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    # Programs ask before they write to a part of an array, whether that is the array's memory.
+    _basic_indexing_slice_is_contiguous = staticmethod(slice_is_contiguous)
 
     # What it is
 

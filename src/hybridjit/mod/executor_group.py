@@ -1,0 +1,145 @@
+"""``Module._exec_group``: the names and arrays inside of a bound module, as programs look at them.
+
+In: a bound module. Out: a view of it, with one executor, because one computation serves all
+contexts. It keeps nothing of its own: each look finds what the module holds at that moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .. import nd
+from ..io import DataDesc
+from ..nd import NDArray
+
+if TYPE_CHECKING:
+    from .module import Module
+
+# For each array its copies, one for every executor: there is one.
+Copies = list[list[NDArray]]
+
+
+class BoundExecutor:
+    """The executor of a module."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+
+    @property
+    def arg_dict(self) -> dict[str, NDArray]:
+        return self._module.arg_dict
+
+    @property
+    def aux_dict(self) -> dict[str, NDArray]:
+        return self._module.aux_dict
+
+    @property
+    def grad_dict(self) -> dict[str, NDArray | None]:
+        """Gradients by argument: zeros, or None where none is wanted."""
+        params = self._module._params
+        return {
+            name: None if name not in params or params[name]._grad is None else params[name].grad()
+            for name in self.arg_dict
+        }
+
+    @property
+    def output_dict(self) -> dict[str, NDArray]:
+        return dict(zip(self._module.output_names, self.outputs))
+
+    @property
+    def arg_arrays(self) -> list[NDArray]:
+        return list(self.arg_dict.values())
+
+    @property
+    def aux_arrays(self) -> list[NDArray]:
+        return list(self.aux_dict.values())
+
+    @property
+    def grad_arrays(self) -> list[NDArray | None]:
+        return list(self.grad_dict.values())
+
+    @property
+    def outputs(self) -> list[NDArray]:
+        """Those of the last batch."""
+        return list(self._module._outputs)
+
+    def forward(self, is_train: bool = False, **kwargs: Any) -> list[NDArray]:
+        """The outputs, after ``kwargs`` became the inputs of those names.
+
+        Raises TypeError for a name that is no input.
+        """
+        for name, given in kwargs.items():
+            if name not in self._module._inputs:
+                raise TypeError(f"Unknown argument {name}")
+            self._module._inputs[name] = nd.array(given)
+        self._module.compute(is_train)
+        return self.outputs
+
+    def set_monitor_callback(self, callback: Callable[..., Any], monitor_all: bool = False) -> None:
+        """Call ``callback(name, array)`` for every operator's results."""
+        self._module.set_monitor_callback(callback, monitor_all)
+
+
+class ExecutorGroup:
+    """A bound module by the names that MXNet's group of executors has."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self.symbol = module.symbol
+        self.contexts = module._context
+        self.for_training = module.for_training
+        self.arg_names = module.symbol.list_arguments()
+        self.aux_names = module._aux_names
+        self.param_names = module._param_names
+        self.fixed_param_names = module._fixed_param_names
+        self.state_names = module._state_names
+        self.data_shapes = module.data_shapes
+        self.label_shapes = module.label_shapes
+        self.data_names = [desc.name for desc in module.data_shapes]
+        self.label_names = [desc.name for desc in module.label_shapes or []]
+        self.output_names = module.output_names
+        self.execs = [BoundExecutor(module)]
+
+    @property
+    def batch_size(self) -> int:
+        first = self.data_shapes[0]
+        return first.shape[DataDesc.get_batch_axis(first.layout)]
+
+    @property
+    def slices(self) -> list[slice]:
+        """The samples of each executor."""
+        return [slice(0, self.batch_size)]
+
+    @property
+    def data_arrays(self) -> list[list[tuple[slice, NDArray]]]:
+        return self._sliced(self.data_names)
+
+    @property
+    def label_arrays(self) -> list[list[tuple[slice, NDArray]]] | None:
+        return self._sliced(self.label_names) if self.label_shapes else None
+
+    @property
+    def state_arrays(self) -> Copies:
+        return [[self._module._inputs[name]] for name in self.state_names]
+
+    @property
+    def param_arrays(self) -> Copies:
+        return [[self._module._params[name].data()] for name in self.param_names]
+
+    @property
+    def aux_arrays(self) -> Copies:
+        return [[self._module._params[name].data()] for name in self.aux_names]
+
+    @property
+    def grad_arrays(self) -> list[list[NDArray | None]] | None:
+        """The gradients of ``param_names``, None unless the module is bound for training."""
+        gradients = self.execs[0].grad_dict
+        return [[gradients[name]] for name in self.param_names] if self.for_training else None
+
+    def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
+        return self._module.get_outputs(merge_multi_context)
+
+    def _sliced(self, names: list[str]) -> list[list[tuple[slice, NDArray]]]:
+        inputs = self._module._inputs
+        return [[(self.slices[0], inputs[name])] for name in names if name in inputs]
