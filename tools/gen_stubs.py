@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import keyword
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import hybridjit
@@ -56,6 +56,7 @@ def stubs() -> dict[Path, str]:
     for namespace, (tensor, module, functions) in NAMESPACES.items():
         folder = PACKAGE / namespace
         own = _own_imports(folder / "__init__.py")
+        free = set(functions[""]) - {name for _, name in own}
         texts[folder / "__init__.pyi"] = "\n".join(
             [
                 *_header(f"Functions of the ``{namespace}`` namespace.", tensor, None),
@@ -63,25 +64,49 @@ def stubs() -> dict[Path, str]:
                 "",
                 *_aliases(folder / "__init__.py"),
                 *FILES[namespace],
-                *_definitions("", functions[""], tensor, {name for _, name in own}),
+                *_definitions("", free, tensor, {}),
+                "",
+                *_assignments("", free, {}),
                 "",
             ]
         )
         for room in FILLED:
             heading = f"Functions of ``{namespace}.{room}``."
-            lines = _header(heading, tensor, module) + [
-                "",
-                "_Sizes = int | Sequence[Any]",
-                "",
-                *_definitions(room, functions[room], tensor),
-            ]
-            texts[folder / f"{room}.pyi"] = "\n".join([*lines, ""])
+            whole = _by_operator("", free)
+            defined = [*_definitions(room, functions[room], tensor, whole)]
+            names = [*_assignments(room, functions[room], whole)]
+            lines = _header(heading, tensor, module) if defined else [_TITLE.format(heading), ""]
+            if any(" = _whole." in line for line in names):
+                at = lines.index("from typing import Any") + 2 if defined else 2
+                lines[at:at] = [f"import hybridjit.{namespace} as _whole", ""]
+            if defined:
+                lines += ["", "_Sizes = int | Sequence[Any]", ""]
+                defined += [""] if names else []
+            texts[folder / f"{room}.pyi"] = "\n".join([*lines, *defined, *names, ""])
     return texts
+
+
+_TITLE = '"""{} Made from the registry by tools/gen_stubs.py."""'
+
+
+def _by_operator(room: str, names: Iterable[str]) -> dict[OpDef, str]:
+    """The name under which each operator's definition stands: its own, or its first."""
+    table: dict[OpDef, str] = {}
+    for name in sorted(names):
+        if not keyword.iskeyword(name):
+            op = _operator(room, name)
+            if op not in table or name == op.name:
+                table[op] = name
+    return table
+
+
+def _operator(room: str, name: str) -> OpDef:
+    return lookup(f"_{room}_{name}" if room else name)
 
 
 def _header(heading: str, tensor: str, module: str | None) -> list[str]:
     lines = [
-        f'"""{heading} Made from the registry by tools/gen_stubs.py."""',
+        _TITLE.format(heading),
         "",
         "from collections.abc import Sequence",
         "from typing import Any",
@@ -114,13 +139,25 @@ def _aliases(path: Path) -> Iterator[str]:
             yield from (ast.unparse(node), "")
 
 
-def _definitions(
-    room: str, names: Iterable[str], tensor: str, skipped: Collection[str] = ()
-) -> Iterator[str]:
-    for name in sorted(names):
-        if name not in skipped and not keyword.iskeyword(name):
-            op = lookup(f"_{room}_{name}" if room else name)
+Whole = Mapping[OpDef, str]  # the definitions of the namespace that a sub-module shares
+
+
+def _definitions(room: str, names: Iterable[str], tensor: str, whole: Whole) -> Iterator[str]:
+    """A definition for each operator that has none elsewhere."""
+    for op, name in sorted(_by_operator(room, names).items(), key=lambda pair: pair[1]):
+        if op not in whole:
             yield _laid_out(name, list(_parameters(op, tensor)), _result(op, tensor))
+
+
+def _assignments(room: str, names: Iterable[str], whole: Whole) -> Iterator[str]:
+    """The other names of what is defined."""
+    defined = _by_operator(room, names)
+    for name in sorted(names):
+        op = None if keyword.iskeyword(name) else _operator(room, name)
+        if op in whole:
+            yield f"{name} = _whole.{whole[op]}"
+        elif op is not None and defined[op] != name:
+            yield f"{name} = {defined[op]}"
 
 
 def _laid_out(name: str, parameters: list[str], result: str) -> str:

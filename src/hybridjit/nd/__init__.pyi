@@ -213,9 +213,6 @@ def Dropout(
     name: str | None = ...,
     **kwargs: Any,
 ) -> NDArray: ...
-def ElementWiseSum(
-    *data: NDArray, num_args: int = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
-) -> NDArray: ...
 def Embedding(
     data: NDArray | None = ...,
     weight: NDArray | None = ...,
@@ -475,21 +472,6 @@ def SliceChannel(
     name: str | None = ...,
     **kwargs: Any,
 ) -> Any: ...
-def Softmax(
-    data: NDArray | None = ...,
-    label: NDArray | None = ...,
-    grad_scale: float = 1.0,
-    ignore_label: float = -1.0,
-    multi_output: bool = False,
-    use_ignore: bool = False,
-    preserve_shape: bool = False,
-    normalization: str = "null",
-    out_grad: bool = False,
-    smooth_alpha: float = 0.0,
-    out: Any = ...,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> NDArray: ...
 def SoftmaxActivation(
     data: NDArray | None = ...,
     mode: str = "instance",
@@ -639,14 +621,6 @@ def broadcast_add(
     name: str | None = ...,
     **kwargs: Any,
 ) -> NDArray: ...
-def broadcast_axes(
-    data: NDArray | None = ...,
-    axis: _Sizes = (),
-    size: _Sizes = (),
-    out: Any = ...,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> NDArray: ...
 def broadcast_axis(
     data: NDArray | None = ...,
     axis: _Sizes = (),
@@ -748,13 +722,6 @@ def broadcast_minimum(
     name: str | None = ...,
     **kwargs: Any,
 ) -> NDArray: ...
-def broadcast_minus(
-    lhs: NDArray | None = ...,
-    rhs: NDArray | None = ...,
-    out: Any = ...,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> NDArray: ...
 def broadcast_mod(
     lhs: NDArray | None = ...,
     rhs: NDArray | None = ...,
@@ -770,13 +737,6 @@ def broadcast_mul(
     **kwargs: Any,
 ) -> NDArray: ...
 def broadcast_not_equal(
-    lhs: NDArray | None = ...,
-    rhs: NDArray | None = ...,
-    out: Any = ...,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> NDArray: ...
-def broadcast_plus(
     lhs: NDArray | None = ...,
     rhs: NDArray | None = ...,
     out: Any = ...,
@@ -804,28 +764,11 @@ def broadcast_to(
     name: str | None = ...,
     **kwargs: Any,
 ) -> NDArray: ...
-def cast(
-    data: NDArray | None = ...,
-    dtype: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> NDArray: ...
 def cbrt(
     data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
 ) -> NDArray: ...
 def ceil(
     data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
-) -> NDArray: ...
-def choose_element_0index(
-    data: NDArray | None = ...,
-    index: NDArray | None = ...,
-    axis: int | None = -1,
-    keepdims: bool = False,
-    mode: str = "clip",
-    out: Any = ...,
-    name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def clip(
     data: NDArray | None = ...,
@@ -846,41 +789,12 @@ def col2im(
     name: str | None = ...,
     **kwargs: Any,
 ) -> NDArray: ...
-def concat(
-    *data: NDArray,
-    num_args: int = ...,
-    dim: int = 1,
-    out: Any = ...,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> NDArray: ...
 def cos(
     data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
 ) -> NDArray: ...
 def cosh(
     data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
 ) -> NDArray: ...
-def crop(
-    data: NDArray | None = ...,
-    begin: _Sizes = ...,
-    end: _Sizes = ...,
-    step: _Sizes = (),
-    out: Any = ...,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> NDArray: ...
-def ctc_loss(
-    data: NDArray | None = ...,
-    label: NDArray | None = ...,
-    data_lengths: NDArray | None = ...,
-    label_lengths: NDArray | None = ...,
-    use_data_lengths: bool = False,
-    use_label_lengths: bool = False,
-    blank_label: str = "first",
-    out: Any = ...,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> Any: ...
 def cumsum(
     a: NDArray | None = ...,
     axis: int | None = None,
@@ -967,16 +881,6 @@ def expm1(
 ) -> NDArray: ...
 def fix(
     data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
-) -> NDArray: ...
-def flatten(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
-) -> NDArray: ...
-def flip(
-    data: NDArray | None = ...,
-    axis: _Sizes = ...,
-    out: Any = ...,
-    name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def floor(
     data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
@@ -1163,15 +1067,6 @@ def max(
     name: str | None = ...,
     **kwargs: Any,
 ) -> NDArray: ...
-def max_axis(
-    data: NDArray | None = ...,
-    axis: _Sizes | None = None,
-    keepdims: bool = False,
-    exclude: bool = False,
-    out: Any = ...,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> NDArray: ...
 def mean(
     data: NDArray | None = ...,
     axis: _Sizes | None = None,
@@ -1182,15 +1077,6 @@ def mean(
     **kwargs: Any,
 ) -> NDArray: ...
 def min(
-    data: NDArray | None = ...,
-    axis: _Sizes | None = None,
-    keepdims: bool = False,
-    exclude: bool = False,
-    out: Any = ...,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> NDArray: ...
-def min_axis(
     data: NDArray | None = ...,
     axis: _Sizes | None = None,
     keepdims: bool = False,
@@ -1260,15 +1146,6 @@ def one_hot(
 def ones_like(
     data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
 ) -> NDArray: ...
-def pad(
-    data: NDArray | None = ...,
-    mode: str = ...,
-    pad_width: _Sizes = ...,
-    constant_value: float = 0.0,
-    out: Any = ...,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> NDArray: ...
 def pick(
     data: NDArray | None = ...,
     index: NDArray | None = ...,
@@ -1320,15 +1197,6 @@ def random_generalized_negative_binomial(
 def random_negative_binomial(
     k: int = 1,
     p: float = 1.0,
-    shape: _Sizes | None = None,
-    dtype: Any = None,
-    out: Any = ...,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> NDArray: ...
-def random_normal(
-    loc: float = 0.0,
-    scale: float = 1.0,
     shape: _Sizes | None = None,
     dtype: Any = None,
     out: Any = ...,
@@ -1450,16 +1318,6 @@ def repeat(
     data: NDArray | None = ...,
     repeats: int = ...,
     axis: int | None = None,
-    out: Any = ...,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> NDArray: ...
-def reshape(
-    data: NDArray | None = ...,
-    shape: _Sizes = (),
-    reverse: bool = False,
-    target_shape: _Sizes = (),
-    keep_highest: bool = False,
     out: Any = ...,
     name: str | None = ...,
     **kwargs: Any,
@@ -1669,15 +1527,6 @@ def space_to_depth(
     name: str | None = ...,
     **kwargs: Any,
 ) -> NDArray: ...
-def split(
-    data: NDArray | None = ...,
-    num_outputs: int = ...,
-    axis: int = 1,
-    squeeze_axis: bool = False,
-    out: Any = ...,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> Any: ...
 def sqrt(
     data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
 ) -> NDArray: ...
@@ -1699,31 +1548,11 @@ def stack(
     name: str | None = ...,
     **kwargs: Any,
 ) -> NDArray: ...
-def stop_gradient(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
-) -> NDArray: ...
 def sum(
     data: NDArray | None = ...,
     axis: _Sizes | None = None,
     keepdims: bool = False,
     exclude: bool = False,
-    out: Any = ...,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> NDArray: ...
-def sum_axis(
-    data: NDArray | None = ...,
-    axis: _Sizes | None = None,
-    keepdims: bool = False,
-    exclude: bool = False,
-    out: Any = ...,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> NDArray: ...
-def swapaxes(
-    data: NDArray | None = ...,
-    dim1: int = 0,
-    dim2: int = 0,
     out: Any = ...,
     name: str | None = ...,
     **kwargs: Any,
@@ -1771,15 +1600,6 @@ def transpose(
 def trunc(
     data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
 ) -> NDArray: ...
-def uniform(
-    low: float = 0.0,
-    high: float = 1.0,
-    shape: _Sizes | None = None,
-    dtype: Any = None,
-    out: Any = ...,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> NDArray: ...
 def unravel_index(
     data: NDArray | None = ...,
     shape: _Sizes | None = None,
@@ -1798,3 +1618,26 @@ def where(
 def zeros_like(
     data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
 ) -> NDArray: ...
+
+ElementWiseSum = add_n
+Softmax = SoftmaxOutput
+broadcast_axes = broadcast_axis
+broadcast_minus = broadcast_sub
+broadcast_plus = broadcast_add
+cast = Cast
+choose_element_0index = pick
+concat = Concat
+crop = slice
+ctc_loss = CTCLoss
+flatten = Flatten
+flip = reverse
+max_axis = max
+min_axis = min
+pad = Pad
+random_normal = normal
+reshape = Reshape
+split = SliceChannel
+stop_gradient = BlockGrad
+sum_axis = sum
+swapaxes = SwapAxis
+uniform = random_uniform

@@ -1,115 +1,21 @@
 """Functions of ``nd.linalg``. Made from the registry by tools/gen_stubs.py."""
 
-from collections.abc import Sequence
-from typing import Any
+import hybridjit.nd as _whole
 
-from .ndarray import NDArray
-
-_Sizes = int | Sequence[Any]
-
-def det(A: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any) -> Any: ...
-def extractdiag(
-    A: NDArray | None = ..., offset: int = 0, out: Any = ..., name: str | None = ..., **kwargs: Any
-) -> NDArray: ...
-def extracttrian(
-    A: NDArray | None = ...,
-    offset: int = 0,
-    lower: bool = True,
-    out: Any = ...,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> NDArray: ...
-def gelqf(
-    A: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
-) -> Any: ...
-def gemm(
-    A: NDArray | None = ...,
-    B: NDArray | None = ...,
-    C: NDArray | None = ...,
-    transpose_a: bool = False,
-    transpose_b: bool = False,
-    alpha: float = 1.0,
-    beta: float = 1.0,
-    axis: int = -2,
-    out: Any = ...,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> NDArray: ...
-def gemm2(
-    A: NDArray | None = ...,
-    B: NDArray | None = ...,
-    transpose_a: bool = False,
-    transpose_b: bool = False,
-    alpha: float = 1.0,
-    axis: int = -2,
-    out: Any = ...,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> NDArray: ...
-def inverse(
-    A: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
-) -> NDArray: ...
-def makediag(
-    A: NDArray | None = ..., offset: int = 0, out: Any = ..., name: str | None = ..., **kwargs: Any
-) -> NDArray: ...
-def maketrian(
-    A: NDArray | None = ...,
-    offset: int = 0,
-    lower: bool = True,
-    out: Any = ...,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> NDArray: ...
-def potrf(
-    A: NDArray | None = ...,
-    lower: bool = True,
-    out: Any = ...,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> NDArray: ...
-def potri(
-    A: NDArray | None = ...,
-    lower: bool = True,
-    out: Any = ...,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> NDArray: ...
-def slogdet(
-    A: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
-) -> Any: ...
-def sumlogdiag(
-    A: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
-) -> NDArray: ...
-def syevd(
-    A: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
-) -> Any: ...
-def syrk(
-    A: NDArray | None = ...,
-    transpose: bool = False,
-    alpha: float = 1.0,
-    out: Any = ...,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> NDArray: ...
-def trmm(
-    A: NDArray | None = ...,
-    B: NDArray | None = ...,
-    transpose: bool = False,
-    rightside: bool = False,
-    lower: bool = True,
-    alpha: float = 1.0,
-    out: Any = ...,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> NDArray: ...
-def trsm(
-    A: NDArray | None = ...,
-    B: NDArray | None = ...,
-    transpose: bool = False,
-    rightside: bool = False,
-    lower: bool = True,
-    alpha: float = 1.0,
-    out: Any = ...,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> NDArray: ...
+det = _whole.linalg_det
+extractdiag = _whole.linalg_extractdiag
+extracttrian = _whole.linalg_extracttrian
+gelqf = _whole.linalg_gelqf
+gemm = _whole.linalg_gemm
+gemm2 = _whole.linalg_gemm2
+inverse = _whole.linalg_inverse
+makediag = _whole.linalg_makediag
+maketrian = _whole.linalg_maketrian
+potrf = _whole.linalg_potrf
+potri = _whole.linalg_potri
+slogdet = _whole.linalg_slogdet
+sumlogdiag = _whole.linalg_sumlogdiag
+syevd = _whole.linalg_syevd
+syrk = _whole.linalg_syrk
+trmm = _whole.linalg_trmm
+trsm = _whole.linalg_trsm

@@ -163,9 +163,6 @@ def Dropout(
     name: str | None = ...,
     **kwargs: Any,
 ) -> Symbol: ...
-def ElementWiseSum(
-    *data: Symbol, num_args: int = ..., name: str | None = ..., **kwargs: Any
-) -> Symbol: ...
 def Embedding(
     data: Symbol | None = ...,
     weight: Symbol | None = ...,
@@ -398,20 +395,6 @@ def SliceChannel(
     name: str | None = ...,
     **kwargs: Any,
 ) -> Symbol: ...
-def Softmax(
-    data: Symbol | None = ...,
-    label: Symbol | None = ...,
-    grad_scale: float = 1.0,
-    ignore_label: float = -1.0,
-    multi_output: bool = False,
-    use_ignore: bool = False,
-    preserve_shape: bool = False,
-    normalization: str = "null",
-    out_grad: bool = False,
-    smooth_alpha: float = 0.0,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> Symbol: ...
 def SoftmaxActivation(
     data: Symbol | None = ..., mode: str = "instance", name: str | None = ..., **kwargs: Any
 ) -> Symbol: ...
@@ -510,13 +493,6 @@ def batch_take(
 def broadcast_add(
     lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
 ) -> Symbol: ...
-def broadcast_axes(
-    data: Symbol | None = ...,
-    axis: _Sizes = (),
-    size: _Sizes = (),
-    name: str | None = ...,
-    **kwargs: Any,
-) -> Symbol: ...
 def broadcast_axis(
     data: Symbol | None = ...,
     axis: _Sizes = (),
@@ -568,9 +544,6 @@ def broadcast_maximum(
 def broadcast_minimum(
     lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
 ) -> Symbol: ...
-def broadcast_minus(
-    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
-) -> Symbol: ...
 def broadcast_mod(
     lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
 ) -> Symbol: ...
@@ -578,9 +551,6 @@ def broadcast_mul(
     lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
 ) -> Symbol: ...
 def broadcast_not_equal(
-    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
-) -> Symbol: ...
-def broadcast_plus(
     lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
 ) -> Symbol: ...
 def broadcast_power(
@@ -592,20 +562,8 @@ def broadcast_sub(
 def broadcast_to(
     data: Symbol | None = ..., shape: _Sizes = (), name: str | None = ..., **kwargs: Any
 ) -> Symbol: ...
-def cast(
-    data: Symbol | None = ..., dtype: Any = ..., name: str | None = ..., **kwargs: Any
-) -> Symbol: ...
 def cbrt(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
 def ceil(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def choose_element_0index(
-    data: Symbol | None = ...,
-    index: Symbol | None = ...,
-    axis: int | None = -1,
-    keepdims: bool = False,
-    mode: str = "clip",
-    name: str | None = ...,
-    **kwargs: Any,
-) -> Symbol: ...
 def clip(
     data: Symbol | None = ...,
     a_min: float = ...,
@@ -623,30 +581,8 @@ def col2im(
     name: str | None = ...,
     **kwargs: Any,
 ) -> Symbol: ...
-def concat(
-    *data: Symbol, num_args: int = ..., dim: int = 1, name: str | None = ..., **kwargs: Any
-) -> Symbol: ...
 def cos(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
 def cosh(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def crop(
-    data: Symbol | None = ...,
-    begin: _Sizes = ...,
-    end: _Sizes = ...,
-    step: _Sizes = (),
-    name: str | None = ...,
-    **kwargs: Any,
-) -> Symbol: ...
-def ctc_loss(
-    data: Symbol | None = ...,
-    label: Symbol | None = ...,
-    data_lengths: Symbol | None = ...,
-    label_lengths: Symbol | None = ...,
-    use_data_lengths: bool = False,
-    use_label_lengths: bool = False,
-    blank_label: str = "first",
-    name: str | None = ...,
-    **kwargs: Any,
-) -> Symbol: ...
 def cumsum(
     a: Symbol | None = ...,
     axis: int | None = None,
@@ -695,10 +631,6 @@ def expand_dims(
 ) -> Symbol: ...
 def expm1(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
 def fix(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def flatten(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def flip(
-    data: Symbol | None = ..., axis: _Sizes = ..., name: str | None = ..., **kwargs: Any
-) -> Symbol: ...
 def floor(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
 def gamma(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
 def gammaln(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
@@ -829,14 +761,6 @@ def max(
     name: str | None = ...,
     **kwargs: Any,
 ) -> Symbol: ...
-def max_axis(
-    data: Symbol | None = ...,
-    axis: _Sizes | None = None,
-    keepdims: bool = False,
-    exclude: bool = False,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> Symbol: ...
 def mean(
     data: Symbol | None = ...,
     axis: _Sizes | None = None,
@@ -846,14 +770,6 @@ def mean(
     **kwargs: Any,
 ) -> Symbol: ...
 def min(
-    data: Symbol | None = ...,
-    axis: _Sizes | None = None,
-    keepdims: bool = False,
-    exclude: bool = False,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> Symbol: ...
-def min_axis(
     data: Symbol | None = ...,
     axis: _Sizes | None = None,
     keepdims: bool = False,
@@ -912,14 +828,6 @@ def one_hot(
     **kwargs: Any,
 ) -> Symbol: ...
 def ones_like(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def pad(
-    data: Symbol | None = ...,
-    mode: str = ...,
-    pad_width: _Sizes = ...,
-    constant_value: float = 0.0,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> Symbol: ...
 def pick(
     data: Symbol | None = ...,
     index: Symbol | None = ...,
@@ -964,14 +872,6 @@ def random_generalized_negative_binomial(
 def random_negative_binomial(
     k: int = 1,
     p: float = 1.0,
-    shape: _Sizes | None = None,
-    dtype: Any = None,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> Symbol: ...
-def random_normal(
-    loc: float = 0.0,
-    scale: float = 1.0,
     shape: _Sizes | None = None,
     dtype: Any = None,
     name: str | None = ...,
@@ -1071,15 +971,6 @@ def repeat(
     data: Symbol | None = ...,
     repeats: int = ...,
     axis: int | None = None,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> Symbol: ...
-def reshape(
-    data: Symbol | None = ...,
-    shape: _Sizes = (),
-    reverse: bool = False,
-    target_shape: _Sizes = (),
-    keep_highest: bool = False,
     name: str | None = ...,
     **kwargs: Any,
 ) -> Symbol: ...
@@ -1234,14 +1125,6 @@ def sort(
 def space_to_depth(
     data: Symbol | None = ..., block_size: int = ..., name: str | None = ..., **kwargs: Any
 ) -> Symbol: ...
-def split(
-    data: Symbol | None = ...,
-    num_outputs: int = ...,
-    axis: int = 1,
-    squeeze_axis: bool = False,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> Symbol: ...
 def sqrt(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
 def square(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
 def squeeze(
@@ -1250,7 +1133,6 @@ def squeeze(
 def stack(
     *data: Symbol, axis: int = 0, num_args: int = ..., name: str | None = ..., **kwargs: Any
 ) -> Symbol: ...
-def stop_gradient(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
 def sum(
     data: Symbol | None = ...,
     axis: _Sizes | None = None,
@@ -1258,17 +1140,6 @@ def sum(
     exclude: bool = False,
     name: str | None = ...,
     **kwargs: Any,
-) -> Symbol: ...
-def sum_axis(
-    data: Symbol | None = ...,
-    axis: _Sizes | None = None,
-    keepdims: bool = False,
-    exclude: bool = False,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> Symbol: ...
-def swapaxes(
-    data: Symbol | None = ..., dim1: int = 0, dim2: int = 0, name: str | None = ..., **kwargs: Any
 ) -> Symbol: ...
 def take(
     a: Symbol | None = ...,
@@ -1297,14 +1168,6 @@ def transpose(
     data: Symbol | None = ..., axes: _Sizes = (), name: str | None = ..., **kwargs: Any
 ) -> Symbol: ...
 def trunc(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def uniform(
-    low: float = 0.0,
-    high: float = 1.0,
-    shape: _Sizes | None = None,
-    dtype: Any = None,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> Symbol: ...
 def unravel_index(
     data: Symbol | None = ..., shape: _Sizes | None = None, name: str | None = ..., **kwargs: Any
 ) -> Symbol: ...
@@ -1316,3 +1179,26 @@ def where(
     **kwargs: Any,
 ) -> Symbol: ...
 def zeros_like(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+
+ElementWiseSum = add_n
+Softmax = SoftmaxOutput
+broadcast_axes = broadcast_axis
+broadcast_minus = broadcast_sub
+broadcast_plus = broadcast_add
+cast = Cast
+choose_element_0index = pick
+concat = Concat
+crop = slice
+ctc_loss = CTCLoss
+flatten = Flatten
+flip = reverse
+max_axis = max
+min_axis = min
+pad = Pad
+random_normal = normal
+reshape = Reshape
+split = SliceChannel
+stop_gradient = BlockGrad
+sum_axis = sum
+swapaxes = SwapAxis
+uniform = random_uniform

@@ -3,187 +3,81 @@
 from collections.abc import Sequence
 from typing import Any
 
+import hybridjit.sym as _whole
+
 from .symbol import Symbol
 
 _Sizes = int | Sequence[Any]
 
-def ElementWiseSum(
-    *data: Symbol, num_args: int = ..., name: str | None = ..., **kwargs: Any
-) -> Symbol: ...
-def Embedding(
-    data: Symbol | None = ...,
-    weight: Symbol | None = ...,
-    input_dim: int = ...,
-    output_dim: int = ...,
-    dtype: Any = ...,
-    sparse_grad: bool = False,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> Symbol: ...
-def FullyConnected(
-    data: Symbol | None = ...,
-    weight: Symbol | None = ...,
-    bias: Symbol | None = ...,
-    num_hidden: int = ...,
-    no_bias: bool = False,
-    flatten: bool = True,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> Symbol: ...
-def LinearRegressionOutput(
-    data: Symbol | None = ...,
-    label: Symbol | None = ...,
-    grad_scale: float = 1.0,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> Symbol: ...
-def LogisticRegressionOutput(
-    data: Symbol | None = ...,
-    label: Symbol | None = ...,
-    grad_scale: float = 1.0,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> Symbol: ...
-def MAERegressionOutput(
-    data: Symbol | None = ...,
-    label: Symbol | None = ...,
-    grad_scale: float = 1.0,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> Symbol: ...
 def _contrib_round_ste(
     data: Symbol | None = ..., name: str | None = ..., **kwargs: Any
 ) -> Symbol: ...
 def _contrib_sign_ste(
     data: Symbol | None = ..., name: str | None = ..., **kwargs: Any
 ) -> Symbol: ...
-def abs(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def add_n(*data: Symbol, num_args: int = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def arccos(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def arccosh(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def arcsin(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def arcsinh(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def arctan(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def arctanh(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def broadcast_add(
-    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
-) -> Symbol: ...
-def broadcast_div(
-    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
-) -> Symbol: ...
-def broadcast_minus(
-    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
-) -> Symbol: ...
-def broadcast_mul(
-    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
-) -> Symbol: ...
-def broadcast_plus(
-    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
-) -> Symbol: ...
-def broadcast_sub(
-    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
-) -> Symbol: ...
-def cbrt(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def ceil(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def clip(
-    data: Symbol | None = ...,
-    a_min: float = ...,
-    a_max: float = ...,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> Symbol: ...
-def concat(
-    *data: Symbol, num_args: int = ..., dim: int = 1, name: str | None = ..., **kwargs: Any
-) -> Symbol: ...
-def cos(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def cosh(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def degrees(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def dot(
-    lhs: Symbol | None = ...,
-    rhs: Symbol | None = ...,
-    transpose_a: bool = False,
-    transpose_b: bool = False,
-    forward_stype: str = "None",
-    name: str | None = ...,
-    **kwargs: Any,
-) -> Symbol: ...
-def elemwise_add(
-    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
-) -> Symbol: ...
-def elemwise_div(
-    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
-) -> Symbol: ...
-def elemwise_mul(
-    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
-) -> Symbol: ...
-def elemwise_sub(
-    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
-) -> Symbol: ...
-def exp(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def expm1(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def fix(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def floor(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def gamma(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def gammaln(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def log(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def log10(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def log1p(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def log2(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def make_loss(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def mean(
-    data: Symbol | None = ...,
-    axis: _Sizes | None = None,
-    keepdims: bool = False,
-    exclude: bool = False,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> Symbol: ...
-def negative(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def norm(
-    data: Symbol | None = ...,
-    ord: int = 2,
-    axis: _Sizes | None = None,
-    out_dtype: Any = None,
-    keepdims: bool = False,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> Symbol: ...
-def radians(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def relu(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def rint(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def round(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def rsqrt(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def sigmoid(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def sign(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def sin(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def sinh(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def slice(
-    data: Symbol | None = ...,
-    begin: _Sizes = ...,
-    end: _Sizes = ...,
-    step: _Sizes = (),
-    name: str | None = ...,
-    **kwargs: Any,
-) -> Symbol: ...
-def sqrt(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def square(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def stop_gradient(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def sum(
-    data: Symbol | None = ...,
-    axis: _Sizes | None = None,
-    keepdims: bool = False,
-    exclude: bool = False,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> Symbol: ...
-def tan(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def tanh(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def trunc(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def where(
-    condition: Symbol | None = ...,
-    x: Symbol | None = ...,
-    y: Symbol | None = ...,
-    name: str | None = ...,
-    **kwargs: Any,
-) -> Symbol: ...
-def zeros_like(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+
+ElementWiseSum = _whole.add_n
+Embedding = _whole.Embedding
+FullyConnected = _whole.FullyConnected
+LinearRegressionOutput = _whole.LinearRegressionOutput
+LogisticRegressionOutput = _whole.LogisticRegressionOutput
+MAERegressionOutput = _whole.MAERegressionOutput
+abs = _whole.abs
+add_n = _whole.add_n
+arccos = _whole.arccos
+arccosh = _whole.arccosh
+arcsin = _whole.arcsin
+arcsinh = _whole.arcsinh
+arctan = _whole.arctan
+arctanh = _whole.arctanh
+broadcast_add = _whole.broadcast_add
+broadcast_div = _whole.broadcast_div
+broadcast_minus = _whole.broadcast_sub
+broadcast_mul = _whole.broadcast_mul
+broadcast_plus = _whole.broadcast_add
+broadcast_sub = _whole.broadcast_sub
+cbrt = _whole.cbrt
+ceil = _whole.ceil
+clip = _whole.clip
+concat = _whole.Concat
+cos = _whole.cos
+cosh = _whole.cosh
+degrees = _whole.degrees
+dot = _whole.dot
+elemwise_add = _whole.elemwise_add
+elemwise_div = _whole.elemwise_div
+elemwise_mul = _whole.elemwise_mul
+elemwise_sub = _whole.elemwise_sub
+exp = _whole.exp
+expm1 = _whole.expm1
+fix = _whole.fix
+floor = _whole.floor
+gamma = _whole.gamma
+gammaln = _whole.gammaln
+log = _whole.log
+log10 = _whole.log10
+log1p = _whole.log1p
+log2 = _whole.log2
+make_loss = _whole.make_loss
+mean = _whole.mean
+negative = _whole.negative
+norm = _whole.norm
+radians = _whole.radians
+relu = _whole.relu
+rint = _whole.rint
+round = _whole.round
+rsqrt = _whole.rsqrt
+sigmoid = _whole.sigmoid
+sign = _whole.sign
+sin = _whole.sin
+sinh = _whole.sinh
+slice = _whole.slice
+sqrt = _whole.sqrt
+square = _whole.square
+stop_gradient = _whole.BlockGrad
+sum = _whole.sum
+tan = _whole.tan
+tanh = _whole.tanh
+trunc = _whole.trunc
+where = _whole.where
+zeros_like = _whole.zeros_like
