@@ -18,7 +18,7 @@ from .compiler import BY_SAMPLE, CHOICES, Options, compile_graph, new_log
 from .config import config, override
 from .errors import InternalError
 from .ir.graph import Graph, Value, from_symbol
-from .ir.interpret import run_value
+from .ir.interpret import run_in_order, run_value
 from .ir.node import Output
 from .passes.infer import infer_node_types
 from .records import dataclass
@@ -199,20 +199,20 @@ def find_culprits(agrees: Callable[[], bool]) -> Iterator[str]:
 
 def _eager_values(graph: Graph, arrays: Arrays) -> Iterator[tuple[tuple[str, int], np.ndarray]]:
     """The outputs of each value by name and number, without those that follow from chance."""
-    results = {value: [arrays[value.name]] for value in (*graph.inputs, *graph.params)}
+    given = {(value, 0): arrays[value.name] for value in (*graph.inputs, *graph.params)}
+    results = run_in_order(graph.values, given, run_value)
     unsure: set[Value] = set()
     for value in graph.values:
         if value.op is None:
             continue
-        results[value] = run_value(value, [results[u.value][u.index] for u in value.inputs])
         if value.op.is_random or any(u.value in unsure for u in value.inputs):
             unsure.add(value)
         else:
-            for index, array in enumerate(results[value]):
-                yield (value.name, index), array
+            for index in range(len(value.types)):
+                yield (value.name, index), results[value, index]
     for number, use in enumerate(graph.outputs):
         if use.value not in unsure:
-            yield (_OUTPUT, number), results[use.value][use.index]
+            yield (_OUTPUT, number), results[use]
 
 
 _OUTPUT = ""  # no value has this name

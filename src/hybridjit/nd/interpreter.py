@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..context import Context
+from ..ir.interpret import run_in_order
 from ..ir.node import Node, Output, topological
 from ..ops.creation import resolved
 from ..passes.infer import NodeTypes
@@ -48,17 +49,18 @@ def interpret_nodes(
     monitor: Monitor | None = None,
 ) -> list[NDArray]:
     """The outputs. One that is a variable is the caller's own array."""
-    results: dict[Node, list[NDArray]] = {}
-    for node in topological(outputs):
+
+    def run(node: Node, inputs: list[NDArray]) -> list[NDArray]:
         if node.op is None:
-            results[node] = [named[node.name]]
-            continue
-        inputs = [results[edge.node][edge.index] for edge in node.inputs]
+            return [named[node.name]]
         found = invoke(node.op, inputs, _settled_attrs(node, types), ctx=ctx)
-        results[node] = found if isinstance(found, list) else [found]
+        results = found if isinstance(found, list) else [found]
         if monitor is not None:
-            _report(monitor, node, inputs, results[node])
-    return [results[output.node][output.index] for output in outputs]
+            _report(monitor, node, inputs, results)
+        return results
+
+    results = run_in_order(topological(outputs), {}, run)
+    return [results[output] for output in outputs]
 
 
 def _settled_attrs(node: Node, types: NodeTypes) -> Mapping[str, Any]:

@@ -8,7 +8,7 @@ packing only moves stay as they are, for those need not be kept twice.
 from __future__ import annotations
 
 from ..ir.graph import Graph, Use, Value, make
-from ..ir.interpret import WORTH_LENDING
+from ..ir.moved_rows import WORTH_LENDING
 from ..ir.rewrite import Match, Replacement, rewrite, rule
 from ..types import FLOAT32, FLOAT64
 from .moves import reshaped

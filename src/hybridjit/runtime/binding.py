@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from ..ir.graph import Graph, Use, walk
-from ..ir.interpret import WORTH_LENDING, MovedRows, evaluate, moved_rows
+from ..ir.interpret import evaluate
+from ..ir.moved_rows import WORTH_LENDING, MovedRows, moved_rows
 from ..ir.plan import Plan
 from .arena import address_of, aligned_empty
 from .threads import THREADS

@@ -16,8 +16,7 @@ import numpy as np
 from numpy import empty
 
 from ..config import config
-from ..ir.graph import Value
-from ..ir.interpret import run_value
+from ..ir.interpret import run_in_order, run_value
 from ..ir.plan import Plan, Step, View, strided
 from ..records import dataclass
 from .arena import Arena, address_of
@@ -248,14 +247,8 @@ class Executable:
         group = step.group
         if group.kind == "copy":
             return [reads[0]]
-        results: dict[tuple[Value, int], np.ndarray] = {
-            (use.value, use.index): array for use, array in zip(group.inputs, reads)
-        }
-        for member in group.members:
-            arrays = [results[u.value, u.index] for u in member.inputs]
-            for index, array in enumerate(run_value(member, arrays)):
-                results[member, index] = array
-        return [results[use.value, use.index] for use in group.results]
+        results = run_in_order(group.members, dict(zip(group.inputs, reads)), run_value)
+        return [results[use] for use in group.results]
 
     def array(
         self,

@@ -1,0 +1,76 @@
+"""Which values are a parameter with its elements moved: their packed form has all of its bits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..records import dataclass
+from ..types import FLOAT32
+from .graph import Use, Value
+from .interpret import AS_VIEWS
+
+# Bytes of a parameter that are not kept twice: where its packed form has all of its bits.
+WORTH_LENDING = 1 << 20
+
+
+@dataclass(frozen=True)
+class MovedRows:
+    """A value that is a variable with its elements moved about within the rows of axis 0.
+
+    Where there is a ``factor``, each row was multiplied by one of its numbers before.
+    """
+
+    variable: Value
+    steps: tuple[Value, ...]  # from the variable to the value
+    factor: Use | None = None
+
+    def forth(self, rows: np.ndarray) -> np.ndarray:
+        """Rows of the value from those of the variable; a view where that can be."""
+        for step in self.steps:
+            if _is_transpose(step):
+                rows = rows.transpose(step.attrs["axes"])
+            else:
+                rows = rows.reshape(len(rows), *step.shape[1:])
+        return rows
+
+    def back(self, rows: np.ndarray) -> np.ndarray:
+        """Rows of the variable from those of the value."""
+        for step in reversed(self.steps):
+            if _is_transpose(step):
+                rows = rows.transpose(np.argsort(step.attrs["axes"]))
+            else:
+                rows = rows.reshape(len(rows), *step.inputs[0].value.shape[1:])
+        return rows
+
+
+def moved_rows(use: Use) -> MovedRows | None:
+    """How the value comes from a variable; None where a row is not made of one row of one."""
+    chain: list[Value] = []
+    value = use.value
+    while value.op is not None and value.op.name in AS_VIEWS:
+        chain.append(value)
+        value = value.inputs[0].value
+    factor = None
+    if value.op is not None and value.op.name == "broadcast_mul" and _scales_rows(value):
+        value, factor = value.inputs[0].value, value.inputs[1]
+    if value.op is not None or not all(map(_keeps_rows, chain)):
+        return None
+    return MovedRows(value, tuple(reversed(chain)), factor)
+
+
+def _scales_rows(value: Value) -> bool:
+    """Whether a product has the second operand's numbers for each row of the first."""
+    rows, numbers = value.inputs[0].type, value.inputs[1].type
+    if not rows.dims or rows != value.type or rows.dtype != FLOAT32 or numbers.dtype != FLOAT32:
+        return False
+    return numbers.dims == (rows.dims[0], *(1,) * (rows.ndim - 1))
+
+
+def _keeps_rows(value: Value) -> bool:
+    before = value.inputs[0].value.shape
+    moves = _is_transpose(value) and value.attrs["axes"][0] != 0
+    return bool(before) and bool(value.shape) and before[0] == value.shape[0] and not moves
+
+
+def _is_transpose(value: Value) -> bool:
+    return value.op is not None and value.op.name == "transpose"
