@@ -132,6 +132,29 @@ def test_examples_are_of_the_asked_kind():
     assert mx.util.getenv("HYBRIDJIT_TEST_NAME") is None
 
 
+@pytest.mark.parametrize(
+    ("a", "b", "message"),
+    [
+        (1, 2, "the numbers differ by more than rtol=0, atol=0\n    a=1, b=2, error"),
+        (1.0, 1.5, "the numbers differ .*rtol=1e-05, atol=1e-20\n    a=1.0, b=1.5, error 33333.3"),
+        (np.float32(0.1), 2, "a=0.1, b=2, error"),
+        (mx.nd.array(3), 4, "the numbers differ .*rtol=0.0001, .*\n    a=3.0, b=4, error"),
+        (True, False, "a=True, b=False"),
+        (3, np.array([3, 4]), r"1 of 2 elements differ .*\n    at \(1,\): a=3, b=4, error"),
+    ],
+)
+def test_numbers_in_comparisons(a, b, message):
+    with pytest.raises(AssertionError, match=message):
+        test_utils.assert_almost_equal(a, b)
+    test_utils.assert_almost_equal(a, a)
+
+
+def test_whole_numbers_have_no_tolerance():
+    with pytest.raises(AssertionError):
+        test_utils.assert_almost_equal(10**6, 10**6 + 1)
+    test_utils.assert_almost_equal(10.0**6, 10.0**6 + 1)
+
+
 # ---- small modules ------------------------------------------------------------------------------
 
 

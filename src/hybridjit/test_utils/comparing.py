@@ -53,8 +53,11 @@ def get_atol(atol: float | None = None, dtype: Any = np.float64) -> float:
 
 
 def get_tols(x: Any, y: Any, rtol: Tolerance, atol: Tolerance) -> tuple[float, float]:
-    """The larger of what both element types have by default, unless they are given."""
-    dtypes = [np.dtype(getattr(each, "dtype", np.float64)) for each in (x, y)]
+    """The larger of what both element types have by default, unless they are given.
+
+    Whole numbers have none: they are equal or not.
+    """
+    dtypes = [_element_type(each) for each in (x, y)]
     return _largest(dtypes, rtol, _RTOLS), _largest(dtypes, atol, _ATOLS)
 
 
@@ -63,6 +66,12 @@ def _largest(dtypes: list[np.dtype], given: Tolerance, known: Mapping[np.dtype, 
         return float(given)  # type: ignore[arg-type]
     together = {**known, **(given or {})}  # type: ignore[dict-item]
     return max(together[dtype] for dtype in dtypes)
+
+
+def _element_type(value: Any) -> np.dtype:
+    if isinstance(value, numbers.Number):
+        return np.asarray(value).dtype
+    return np.dtype(getattr(value, "dtype", np.float64))
 
 
 def same(a: Any, b: Any) -> bool:
@@ -123,13 +132,13 @@ def _complaint(
     violation = distance / (atol + rtol * np.abs(y.astype(np.float64)) + 1e-20)
     violation = np.where(wrong, np.nan_to_num(violation, nan=np.inf), -1)
     order = np.argsort(violation, axis=None)[::-1][: min(shown, int(wrong.sum()))]
-    lines = [
-        f"{wrong.sum()} of {wrong.size} elements differ by more than rtol={rtol:g}, atol={atol:g}"
-    ]
+    what = f"{wrong.sum()} of {wrong.size} elements differ" if x.ndim else "the numbers differ"
+    lines = [f"{what} by more than rtol={rtol:g}, atol={atol:g}"]
     for flat in order:
         place = tuple(int(i) for i in np.unravel_index(flat, x.shape))
+        where = f"at {place}: " if place else ""
         lines.append(
-            f"    at {place}: {names[0]}={x[place]!r}, {names[1]}={y[place]!r}, "
+            f"    {where}{names[0]}={x[place]!s}, {names[1]}={y[place]!s}, "
             f"error {violation[place]:g} times the tolerance"
         )
     return "\n".join(lines)
