@@ -521,6 +521,75 @@ class TestRun:
         assert "2 files for 1 outputs" in self.problem(printed, words, 2)
 
 
+class TestNameOfAModel:
+    PREFIX = str(DIGITS / "digits")
+
+    def copied(self, folder: Path, params: str = "") -> str:
+        """A model in ``folder`` by the name m; ``params`` is the ending of its parameters' file."""
+        (folder / "m-symbol.json").write_bytes(Path(SYMBOL).read_bytes())
+        if params:
+            (folder / f"m-{params}").write_bytes(Path(PARAMS).read_bytes())
+        return str(folder / "m")
+
+    @pytest.mark.parametrize("command", ["inspect", "dump"])
+    def test_a_beginning_is_both_files(self, command, printed):
+        options = ["--after", "plan"] if command == "dump" else []
+        wanted = printed.of(command, SYMBOL, "--params", PARAMS, *SHAPE, *options)
+        assert printed.of(command, self.PREFIX, *SHAPE, *options) == wanted
+
+    @pytest.mark.parametrize("command", ["verify", "bench", "profile", "compile"])
+    def test_every_command_takes_it(self, command, tmp_path):
+        np.save(tmp_path / "x.npy", np.ones((1, 1, 28, 28), np.float32))
+        words = {
+            "verify": ["--input", str(tmp_path / "x.npy")],
+            "bench": [*SHAPE, "--seconds", "0.01"],
+            "profile": [*SHAPE, "--seconds", "0.01"],
+            "compile": [*SHAPE, "--cache", str(tmp_path / "objects")],
+        }
+        assert main([command, self.PREFIX, *words[command]]) == 0
+
+    def test_run_finds_the_parameters(self, printed, tmp_path):
+        np.save(tmp_path / "x.npy", np.ones((1, 1, 28, 28), np.float32))
+        given = ["--input", f"data={tmp_path / 'x.npy'}", "--output", str(tmp_path / "y.npy")]
+        for words in ([SYMBOL, "--params", PARAMS], [self.PREFIX]):
+            printed.of("run", *words, *given, "--eager")
+            found = np.load(tmp_path / "y.npy")
+            net = hybridjit.load(self.PREFIX)
+            net.hybridize(active=False)
+            np.testing.assert_array_equal(found, net(nd.ones((1, 1, 28, 28))).asnumpy())
+            (tmp_path / "y.npy").unlink()
+
+    def test_other_epochs(self, printed, tmp_path):
+        prefix = self.copied(tmp_path, "0012.params")
+        with_params = printed.of("inspect", prefix, "--epoch", "12")
+        wanted = printed.of("inspect", prefix + "-symbol.json")
+        assert printed.of("inspect", prefix) == wanted != with_params  # none of epoch 0 is there
+        assert with_params == printed.of("inspect", prefix, "--params", PARAMS)
+        err = printed.error("inspect", prefix, "--epoch", "0", code=1)
+        assert "m-0000.params: No such file" in err
+        for words in ([SYMBOL], [prefix, "--params", PARAMS]):
+            assert "--epoch is for" in printed.error("inspect", *words, "--epoch", "1", code=2)
+        assert "whole number" in printed.error("inspect", prefix, "--epoch", "-1", code=2)
+
+    def test_named_parameters_come_first(self, printed, tmp_path):
+        prefix = self.copied(tmp_path, "0000.params")
+        (tmp_path / "m-0000.params").write_bytes(b"none")
+        assert printed.of("inspect", prefix, "--params", PARAMS)
+        assert "Invalid NDArray file" in printed.error("inspect", prefix, code=1)
+
+    def test_a_file_of_that_name_is_the_graph(self, printed, tmp_path):
+        prefix = self.copied(tmp_path)
+        (tmp_path / "m").write_text("{}")
+        assert "has no nodes" in printed.error("inspect", prefix, code=1)
+        (tmp_path / "m").unlink()
+        (tmp_path / "m").mkdir()
+        assert "m-symbol.json: 22 nodes" in printed.of("inspect", prefix)
+
+    def test_neither(self, printed, tmp_path):
+        err = printed.error("inspect", str(tmp_path / "n"), code=1)
+        assert "n-symbol.json: No such file" in err
+
+
 class TestCompile:
     def test_what_it_fills_is_what_a_process_needs(self, tmp_path):
         """The next process compiles nothing, and its numbers are those of any other."""

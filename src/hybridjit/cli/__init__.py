@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from importlib import import_module, metadata
 
 from ..errors import MXNetError
-from .arguments import UsageError
+from .arguments import UsageError, model_files
 
 COMMANDS = {
     "inspect": "what a model needs and holds, and whether all of its operators are known",
@@ -42,6 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _no_compiler(words[0], error)
     args = parser.parse_args(words)
     try:
+        if "symbol" in args:
+            args.symbol, args.params = model_files(args)
         code = args.run(args)
         sys.stdout.flush()
         return code

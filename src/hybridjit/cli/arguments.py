@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TypeVar
@@ -23,8 +24,35 @@ class UsageError(Exception):
 
 def add_model(parser: argparse.ArgumentParser, params: str = "") -> None:
     """The two files. ``params`` says what happens without the second one."""
-    parser.add_argument("symbol", help="the graph, a -symbol.json file")
-    parser.add_argument("--params", metavar="FILE", help=f"its parameters, a .params file{params}")
+    parser.add_argument(
+        "symbol",
+        metavar="MODEL",
+        help="the graph, a -symbol.json file; or what its name begins with, before -symbol.json",
+    )
+    parser.add_argument(
+        "--params",
+        metavar="FILE",
+        help="its parameters, a .params file (default: none, or where MODEL is the beginning of a "
+        f"name, the file of that name for --epoch, if there is one){params}",
+    )
+    parser.add_argument("--epoch", metavar="N", type=epoch, help="of the parameters' file (0)")
+
+
+def model_files(args: argparse.Namespace) -> tuple[str, str | None]:
+    """The graph's file, and the parameters' if there is one, as ``hybridjit.load`` finds them.
+
+    Raises UsageError for an epoch that names no file.
+    """
+    symbol, params = args.symbol, args.params
+    is_file = symbol.endswith(".json") or os.path.exists(symbol) and not os.path.isdir(symbol)
+    if args.epoch is not None and (is_file or params):
+        raise UsageError("--epoch is for a MODEL that is the beginning of its files' names")
+    if is_file:
+        return symbol, params
+    beside = f"{symbol}-{args.epoch or 0:04d}.params"
+    if params is None and (args.epoch is not None or os.path.exists(beside)):
+        params = beside
+    return f"{symbol}-symbol.json", params
 
 
 def add_shapes(parser: argparse.ArgumentParser) -> None:
@@ -106,6 +134,11 @@ def folder(text: str) -> str:
         return home_expanded(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{shown_value(text)}: {error}") from None
+
+
+def epoch(text: str) -> int:
+    """A whole number from 0 on."""
+    return 0 if text.strip() == "0" else count(text)
 
 
 def counts(text: str) -> list[int]:
