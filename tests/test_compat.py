@@ -130,6 +130,60 @@ def test_a_module_runs_unchanged(tmp_path):
     assert done.stdout == "1.9.1 ['x'] __main__\n", done.stderr
 
 
+OLD_NUMPY = """
+    import math
+    import mxnet as mx
+    import numpy as np
+    from numpy import asscalar, float_
+
+    assert np.float is float and np.object is object and np.unicode is str
+    assert float_ is np.float64 and np.unicode_ is np.str_ and np.string_ is np.bytes_
+    assert np.bool8 is np.bool_ and np.complex_ is np.complex128 and np.int0 is np.intp
+    assert np.Inf == np.PINF == -np.NINF == math.inf and np.isnan(np.NaN)
+    assert asscalar(np.array([1.5])) == 1.5 == asscalar(mx.nd.array([1.5]).asnumpy())
+    assert np.in1d([[1, 2], [3, 4]], [2, 3]).tolist() == [False, True, True, False]
+    assert np.row_stack(([1, 2], [3, 4])).shape == (2, 2) and np.trapz([1, 2, 3]) == 4
+    assert np.product([2, 3]) == 6 and np.cumproduct([2, 3]).tolist() == [2, 6]
+    assert np.sometrue([0, 1]) and not np.alltrue([0, 1]) and np.round_(1.26, 1) == 1.3
+    assert np.msort([[3, 1], [2, 4]]).tolist() == [[2, 1], [3, 4]] and np.alen([[1, 2]]) == 1
+    assert np.cast["float32"]([1, 2]).dtype == np.float32 and np.nbytes["int16"] == 2
+    assert np.asfarray([1, 2]).dtype == float and np.asfarray([1], "f4").dtype == np.float32
+    assert np.find_common_type([np.float32], [np.int64, np.float64]) == np.float32
+    assert np.find_common_type([np.int32], [np.float32]) == np.float64
+    assert np.find_common_type([], []) is None
+    assert np.obj2sctype("f4") is np.float32 and np.issctype(np.int32) and not np.issctype(3)
+    assert np.issubsctype("f4", np.floating) and not np.issubclass_(3, int)
+    assert np.sctype2char("f4") == "f" and np.float16 in np.sctypes["float"]
+    assert np.math.pi == math.pi and np.mat([[1, 2]]).shape == (1, 2) and np.rank([[1]]) == 2
+    assert issubclass(np.AxisError, IndexError) and np.lib.pad is np.pad
+    low, high = np.byte_bounds(np.zeros(3))
+    assert high - low == 24
+
+    found = np.fromstring(b"\\x01\\x02\\x03\\x04", dtype=np.uint8, count=3)
+    found[0] = 7  # it is nobody else's
+    assert found.tolist() == [7, 2, 3] and np.fromstring(b"").shape == (0,)
+    assert np.fromstring("ab", np.uint8).tolist() == [97, 98]
+    assert np.fromstring("1 2", sep=" ").tolist() == [1, 2]
+    try:
+        np.fromstring(b"abc", dtype=np.uint16)
+    except ValueError as error:
+        assert "multiple of element size" in str(error)
+    assert "%f %d" % (mx.nd.array([1.5]), mx.nd.array([2])) == "1.500000 2"
+    print("fine")
+"""
+
+
+def test_names_that_numpy_took_away(tmp_path):
+    done = run("-m", "hybridjit.run", program(tmp_path, OLD_NUMPY))
+    assert done.stdout == "fine\n", done.stderr
+
+
+def test_numpys_names_are_left_alone_without_the_program(tmp_path):
+    text = "import hybridjit, numpy as np; print('product' in vars(np), 'float_' in vars(np))"
+    has = {name: str(name in vars(np)) for name in ("product", "float_")}
+    assert run(program(tmp_path, text)).stdout.split() == list(has.values())
+
+
 @pytest.mark.parametrize("arguments", [[], ["nowhere.py"], ["--what"]])
 def test_run_says_what_it_takes(arguments):
     done = run("-m", "hybridjit.run", *arguments)

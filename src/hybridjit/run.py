@@ -2,8 +2,8 @@
 
 The script runs as ``__main__`` with its own arguments and its own folder first on the path, as
 ``python script.py`` would run it; only ``import mxnet`` gives hybridjit. ``-m package.module`` in
-place of the file runs a module. Programs of MXNet's time also use the names that NumPy 1.24 took
-away (``np.float`` for ``float`` and the like); they are there again for the program.
+place of the file runs a module. Programs of MXNet's time also use names that NumPy took away since
+(``np.float``, ``np.product``); they are there again for the program.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ import os
 import runpy
 import sys
 
-import numpy as np
-
 from .compat import install_as_mxnet
+from .compat.numpy_names import restore_numpy_names
 
 USAGE = """\
 usage: python -m hybridjit.run SCRIPT.py [ARGUMENT ...]
@@ -37,16 +36,9 @@ def main(arguments: list[str]) -> int:
         print(f"hybridjit.run: there is no file {program[0]!r}", file=sys.stderr)
         return 2
     install_as_mxnet()
-    _restore_numpy_names()
+    restore_numpy_names()
     _run_module(program) if as_module else _run_script(program)
     return 0
-
-
-def _restore_numpy_names() -> None:
-    """``np.float`` and its kin, where this NumPy does not have them."""
-    for builtin in (bool, int, float, complex, object, str):
-        if builtin.__name__ not in vars(np):
-            setattr(np, builtin.__name__, builtin)
 
 
 def _run_script(program: list[str]) -> None:
