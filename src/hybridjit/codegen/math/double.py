@@ -8,9 +8,9 @@ Polynomials are Taylor's; erf's rational functions are W. J. Cody's (1969).
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from ...ops import special
+from ..llvm.types import Value
 from . import lanczos
 from .exact import Pair
 from .trigonometry import Trigonometry
@@ -33,7 +33,7 @@ class DoubleMath(Trigonometry):
 
     # --- exponentials ---
 
-    def _exp_parts(self, x: Any) -> tuple[Any, Any, Any]:
+    def _exp_parts(self, x: Value) -> tuple[Value, Value, Value]:
         """n, r and what r dropped, with x = n ln 2 + r, |r| <= ln 2 / 2; n whole, as f64."""
         n = self._nearest(self.mul(x, self.const(math.log2(math.e))))
         high = self.sub(x, self.mul(n, self.const(LN2_HIGH)))
@@ -41,16 +41,16 @@ class DoubleMath(Trigonometry):
         r = self.sub(high, low)
         return n, r, self.sub(self.sub(high, r), low)
 
-    def _clamped(self, x: Any, low: float, high: float) -> Any:
+    def _clamped(self, x: Value, low: float, high: float) -> Value:
         bounds = self.const(low), self.const(high)
         x = self.select(self.lt(x, bounds[0]), bounds[0], x)
         return self.select(self.gt(x, bounds[1]), bounds[1], x)
 
-    def exp(self, x: Any) -> Any:
+    def exp(self, x: Value) -> Value:
         """e**x, within 1 ulp on all floats; 0 and inf where the result is out of range."""
         return self._nan_or(x, self._exp_of_sum(self._clamped(x, -746.0, 710.0), None))
 
-    def _exp_of_sum(self, x: Any, rest: Any) -> Any:
+    def _exp_of_sum(self, x: Value, rest: Value | None) -> Value:
         """exp(x + rest) for -746 <= x <= 710 and a small rest."""
         n, r, dropped = self._exp_parts(x)
         one, lost = self._fast_sum(self.const(1.0), r)
@@ -59,7 +59,7 @@ class DoubleMath(Trigonometry):
             dropped = self.mul(self.add(dropped, rest), self.add(one, curve))
         return self._scale(self.add(one, self.add(lost, self.add(dropped, curve))), n)
 
-    def expm1(self, x: Any) -> Any:
+    def expm1(self, x: Value) -> Value:
         """e**x - 1, within 2 ulp on all floats."""
         n, r, dropped = self._exp_parts(self._clamped(x, -40.0, 710.0))
         curve = self.mul(self._polynomial(r, _EXP), self.mul(r, r))
@@ -73,7 +73,7 @@ class DoubleMath(Trigonometry):
 
     # --- logarithms ---
 
-    def _log_of_mantissa(self, m: Any) -> Any:
+    def _log_of_mantissa(self, m: Value) -> Value:
         """log(m) for sqrt(1/2) <= m < sqrt(2)."""
         f = self.sub(m, self.const(1.0))
         s = self.div(f, self.add(m, self.const(1.0)))
@@ -83,33 +83,33 @@ class DoubleMath(Trigonometry):
         # 2s = f - s f, and s f = f f / 2 - s f f / 2
         return self.sub(f, self.sub(half, self.mul(s, self.add(half, curve))))
 
-    def _at_the_edges(self, x: Any, result: Any) -> Any:
+    def _at_the_edges(self, x: Value, result: Value) -> Value:
         """A logarithm's values at 0, infinity and below 0."""
         result = self.select(self.eq(x, self.const(0.0)), self.const(-math.inf), result)
         result = self.select(self.eq(x, self.const(math.inf)), x, result)
         result = self.select(self.lt(x, self.const(0.0)), self.const(math.nan), result)
         return self._nan_or(x, result)
 
-    def log(self, x: Any) -> Any:
+    def log(self, x: Value) -> Value:
         """Natural logarithm, within 2 ulp; -inf at 0, NaN below."""
         e, m = self._parts(x)
         log_m = self.lb.fma(e, self.const(LN2_LOW), self._log_of_mantissa(m))
         return self._at_the_edges(x, self.add(self.mul(e, self.const(LN2_HIGH)), log_m))
 
-    def log2(self, x: Any) -> Any:
+    def log2(self, x: Value) -> Value:
         """Logarithm to base 2, within 2 ulp, of powers of 2 exact; -inf at 0, NaN below."""
         e, m = self._parts(x)
         log_m = self.mul(self._log_of_mantissa(m), self.const(math.log2(math.e)))
         return self._at_the_edges(x, self.add(e, log_m))
 
-    def log10(self, x: Any) -> Any:
+    def log10(self, x: Value) -> Value:
         """Logarithm to base 10, within 2 ulp; -inf at 0, NaN below."""
         e, m = self._parts(x)
         log_m = self.mul(self._log_of_mantissa(m), self.const(math.log10(math.e)))
         log_m = self.lb.fma(e, self.const(3.694239077158931e-13), log_m)
         return self._at_the_edges(x, self.lb.fma(e, self.const(0.30102999566361177), log_m))
 
-    def log1p(self, x: Any) -> Any:
+    def log1p(self, x: Value) -> Value:
         """log(1 + x), within 2 ulp: the rounding of 1 + x is put back as a correction."""
         one = self.const(1.0)
         u, lost = self._two_sum(one, x)
@@ -121,13 +121,13 @@ class DoubleMath(Trigonometry):
 
     # --- hyperbolic functions ---
 
-    def tanh(self, x: Any) -> Any:
+    def tanh(self, x: Value) -> Value:
         """Hyperbolic tangent, within 3 ulp: through expm1(2|x|)."""
         e = self.expm1(self.mul(self._clamped(self.abs(x), 0.0, 22.0), self.const(2.0)))
         ratio = self.div(e, self.add(e, self.const(2.0)))
         return self._nan_or(x, self._with_sign(ratio, x))
 
-    def sinh(self, x: Any) -> Any:
+    def sinh(self, x: Value) -> Value:
         """Hyperbolic sine, within 3 ulp on all floats."""
         size = self.abs(x)
         e = self.expm1(self._clamped(size, 0.0, 40.0))
@@ -135,7 +135,7 @@ class DoubleMath(Trigonometry):
         near = self.lt(size, self.const(22.0))
         return self._nan_or(x, self._with_sign(self.select(near, small, self._half_exp(size)), x))
 
-    def cosh(self, x: Any) -> Any:
+    def cosh(self, x: Value) -> Value:
         """Hyperbolic cosine, within 2 ulp on all floats."""
         size = self.abs(x)
         e = self.exp(self._clamped(size, 0.0, 40.0))
@@ -143,14 +143,14 @@ class DoubleMath(Trigonometry):
         near = self.lt(size, self.const(22.0))
         return self._nan_or(x, self.select(near, small, self._half_exp(size)))
 
-    def _half_exp(self, x: Any) -> Any:
+    def _half_exp(self, x: Value) -> Value:
         """exp(x) / 2, which is in range a little longer than exp(x)."""
         n, r, dropped = self._exp_parts(self._clamped(x, 0.0, 711.0))
         curve = self.mul(self._polynomial(r, _EXP), self.mul(r, r))
         tail = self.add(r, self.add(dropped, curve))
         return self._scale(self.add(tail, self.const(1.0)), self.sub(n, self.const(1.0)))
 
-    def arcsinh(self, x: Any) -> Any:
+    def arcsinh(self, x: Value) -> Value:
         """Inverse hyperbolic sine, within 3 ulp on all floats."""
         size, one = self.abs(x), self.const(1.0)
         square = self.mul(size, size)
@@ -160,7 +160,7 @@ class DoubleMath(Trigonometry):
         large = self.gt(size, self.const(2.0**28))
         return self._nan_or(x, self._with_sign(self.select(large, far, near), x))
 
-    def arccosh(self, x: Any) -> Any:
+    def arccosh(self, x: Value) -> Value:
         """Inverse hyperbolic cosine, within 3 ulp; NaN below 1."""
         t = self.sub(x, self.const(1.0))
         root = self.sqrt(self.lb.fma(t, t, self.add(t, t)))
@@ -168,7 +168,7 @@ class DoubleMath(Trigonometry):
         result = self.select(self.gt(x, self.const(2.0**28)), far, self.log1p(self.add(t, root)))
         return self.select(self.lt(x, self.const(1.0)), self.const(math.nan), result)
 
-    def arctanh(self, x: Any) -> Any:
+    def arctanh(self, x: Value) -> Value:
         """Inverse hyperbolic tangent, within 3 ulp; infinite at -1 and 1, NaN outside."""
         size = self.abs(x)
         ratio = self.div(self.add(size, size), self.sub(self.const(1.0), size))
@@ -177,7 +177,7 @@ class DoubleMath(Trigonometry):
 
     # --- roots and powers ---
 
-    def cbrt(self, x: Any) -> Any:
+    def cbrt(self, x: Value) -> Value:
         """Cube root, within 2 ulp: exp(log|x| / 3), then one of Newton's steps."""
         size = self.abs(x)
         tiny = self.lt(size, self.const(2.0**-1000))
@@ -190,7 +190,7 @@ class DoubleMath(Trigonometry):
         special_ = self.mask_or(self.eq(x, self.const(0.0)), self.eq(size, self.const(math.inf)))
         return self._nan_or(x, self.select(special_, x, self._with_sign(better, x)))
 
-    def hypot(self, x: Any, y: Any) -> Any:
+    def hypot(self, x: Value, y: Value) -> Value:
         """sqrt(x*x + y*y) without overflow, within 2 ulp; an infinity wins over NaN."""
         x, y = self.abs(x), self.abs(y)
         large = self.mask_or(self.gt(x, self.const(2.0**500)), self.gt(y, self.const(2.0**500)))
@@ -203,7 +203,7 @@ class DoubleMath(Trigonometry):
         inf = self.const(math.inf)
         return self.select(self.mask_or(self.eq(x, inf), self.eq(y, inf)), inf, root)
 
-    def power(self, x: Any, y: Any) -> Any:
+    def power(self, x: Value, y: Value) -> Value:
         """x**y, within 1.1 ulp, with C's rules for 0, infinities, NaN and negative x."""
         zero, one, inf = (self.const(v) for v in (0.0, 1.0, math.inf))
         size = self.abs(x)
@@ -229,14 +229,14 @@ class DoubleMath(Trigonometry):
         always = self.mask_or(self.eq(x, one), self.eq(y, zero))
         return self.select(always, one, result)
 
-    def _extreme_power(self, simple: Any, product: Any, rest: Any) -> Any:
+    def _extreme_power(self, simple: Value, product: Value, rest: Value) -> Value:
         """exp of an exponent that is large or special: in two halves where it is finite."""
         within = self.lt(self.abs(simple), self.const(800.0))
         rest = self.select(within, rest, self.const(0.0))
         whole = self.select(within, product, simple)
         return self._nan_or(simple, self._exp_of_sum(self._clamped(whole, -746.0, 710.0), rest))
 
-    def _log_pair(self, x: Any) -> Pair:
+    def _log_pair(self, x: Value) -> Pair:
         """log(x) for x > 0 as a pair, good to 2**-64 of it."""
         e, m = self._parts(x)
         one = self.const(1.0)
@@ -265,14 +265,14 @@ class DoubleMath(Trigonometry):
         low = self.add(self.add(lost, again), self.add(low, small_rest))
         return self._fast_sum(whole, low)
 
-    def _product_rest(self, e: Any, factor: float, product: Any) -> Any:
+    def _product_rest(self, e: Value, factor: float, product: Value) -> Value:
         """What e * factor dropped, and e times what ``factor`` dropped of ln 2."""
         rest = self._two_product(e, self.const(factor))[1]
         return self.lb.fma(e, self.const(LN2_LOWEST), rest)
 
     # --- remainders ---
 
-    def mod(self, x: Any, y: Any) -> Any:
+    def mod(self, x: Value, y: Value) -> Value:
         """The remainder with the sign of y, exact; 0 for y = 0, NaN for infinite x."""
         zero, inf = self.const(0.0), self.const(math.inf)
         size, divisor = self.abs(x), self.abs(y)
@@ -283,7 +283,7 @@ class DoubleMath(Trigonometry):
         rest = self.select(wrong, self.add(rest, y), rest)
         return self._nan_or(y, self.select(self.eq(y, zero), zero, rest))
 
-    def _reduced_by(self, x: Any, divisor: Any) -> Any:
+    def _reduced_by(self, x: Value, divisor: Value) -> Value:
         """x modulo the divisor, both positive: long division, 50 bits of the quotient a round."""
         b, function = self.b, self.lb.function
         entry = b.block
@@ -301,7 +301,7 @@ class DoubleMath(Trigonometry):
         b.position_at_end(after)
         return self.select(self.lt(rest, self.const(0.0)), self.add(rest, divisor), rest)
 
-    def _one_division(self, rest: Any, divisor: Any) -> Any:
+    def _one_division(self, rest: Value, divisor: Value) -> Value:
         """rest less the multiple of the divisor next to it, as far as 53 bits can tell.
 
         The product is exact: the multiple has no bit that is too small for it. The quotient is
@@ -316,7 +316,7 @@ class DoubleMath(Trigonometry):
 
     # --- the error function ---
 
-    def erf(self, x: Any) -> Any:
+    def erf(self, x: Value) -> Value:
         """Error function, within 3 ulp."""
         size = self.abs(x)
         square = self.mul(x, x)
@@ -338,11 +338,11 @@ class DoubleMath(Trigonometry):
         result = self.select(self.ge(size, self.const(6.0)), self.const(1.0), result)
         return self._nan_or(x, self._with_sign(result, x))
 
-    def _ratio(self, x: Any, tables: tuple[tuple[float, ...], ...]) -> Any:
+    def _ratio(self, x: Value, tables: tuple[tuple[float, ...], ...]) -> Value:
         top, bottom = (self._polynomial(x, list(table)) for table in tables)
         return self.div(top, bottom)
 
-    def erfinv(self, x: Any) -> Any:
+    def erfinv(self, x: Value) -> Value:
         """The y with erf(y) = x, within 4 ulp on |x| < 0.9; infinite at -1 and 1, NaN outside.
 
         Winitzki's closed form (2008, relative error 2e-3), then three of Halley's steps.
@@ -363,10 +363,10 @@ class DoubleMath(Trigonometry):
 
     # --- the gamma function ---
 
-    def gamma(self, x: Any) -> Any:
+    def gamma(self, x: Value) -> Value:
         """The gamma function, within 12 ulp where it is no denormal; NaN at negative poles."""
         return lanczos.gamma(self, x)
 
-    def gammaln(self, x: Any) -> Any:
+    def gammaln(self, x: Value) -> Value:
         """log |gamma(x)|, within 24 ulp of the larger of it and 1; infinite at the poles."""
         return lanczos.gammaln(self, x)

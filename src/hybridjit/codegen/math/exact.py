@@ -6,11 +6,10 @@ place of the first (Dekker 1971, Knuth 4.2.2). None of it is exact beyond the ra
 
 from __future__ import annotations
 
-from typing import Any
-
+from ..llvm.types import Value
 from .arithmetic import FloatArithmetic
 
-Pair = tuple[Any, Any]
+Pair = tuple[Value, Value]
 
 MAGIC = 1.5 * 2.0**52  # adding it rounds to the nearest whole number
 _MAGIC_BITS = 0x4338000000000000
@@ -20,17 +19,17 @@ _SPLITTER = 2.0**27 + 1  # Veltkamp's
 class ExactArithmetic(FloatArithmetic):
     """Sums, products and quotients of f64 as pairs; powers of two."""
 
-    def _two_sum(self, x: Any, y: Any) -> Pair:
+    def _two_sum(self, x: Value, y: Value) -> Pair:
         total = self.add(x, y)
         part = self.sub(total, x)
         return total, self.add(self.sub(x, self.sub(total, part)), self.sub(y, part))
 
-    def _fast_sum(self, x: Any, y: Any) -> Pair:
+    def _fast_sum(self, x: Value, y: Value) -> Pair:
         """The pair of x + y for |x| >= |y|."""
         total = self.add(x, y)
         return total, self.sub(y, self.sub(total, x))
 
-    def _two_product(self, x: Any, y: Any) -> Pair:
+    def _two_product(self, x: Value, y: Value) -> Pair:
         product = self.mul(x, y)
         if self.lb.target.has_fma:
             return product, self.lb.fma(x, y, self.neg(product))
@@ -39,13 +38,13 @@ class ExactArithmetic(FloatArithmetic):
         rest = self.add(self.add(rest, self.mul(a, d)), self.mul(b, c))
         return product, self.add(rest, self.mul(b, d))
 
-    def _halves(self, x: Any) -> Pair:
+    def _halves(self, x: Value) -> Pair:
         """x as the sum of two numbers of 26 bits."""
         big = self.mul(x, self.const(_SPLITTER))
         high = self.sub(big, self.sub(big, x))
         return high, self.sub(x, high)
 
-    def _less_product(self, x: Any, y: Any, z: Any) -> Any:
+    def _less_product(self, x: Value, y: Value, z: Value) -> Value:
         """x - y * z, rounded once: exact where the result can be written."""
         if self.lb.target.has_fma:
             return self.lb.fma(self.neg(y), z, x)
@@ -60,22 +59,22 @@ class ExactArithmetic(FloatArithmetic):
         product, rest = self._two_product(y, z)
         return self.mul(self.sub(self.sub(self.mul(x, factor), product), rest), back)
 
-    def _nearest(self, x: Any) -> Any:
+    def _nearest(self, x: Value) -> Value:
         """The nearest whole number, for |x| < 2**51."""
         magic = self.const(MAGIC)
         return self.sub(self.add(x, magic), magic)
 
-    def _whole_bits(self, n: Any) -> Any:
+    def _whole_bits(self, n: Value) -> Value:
         """A whole number |n| < 2**51 as an i64: AVX2 has no conversion."""
         bits = self._to_bits(self.add(n, self.const(MAGIC)))
         return self.b.sub(bits, self._int(_MAGIC_BITS))
 
-    def _from_whole(self, n: Any) -> Any:
+    def _from_whole(self, n: Value) -> Value:
         """An i64 |n| < 2**51 as f64."""
         moved = self._from_bits(self.b.add(n, self._int(_MAGIC_BITS)))
         return self.sub(moved, self.const(MAGIC))
 
-    def _scale(self, x: Any, n: Any) -> Any:
+    def _scale(self, x: Value, n: Value) -> Value:
         """x * 2**n for whole -2044 <= n <= 2046, in two factors so that neither overflows."""
         whole = self._whole_bits(n)
         half = self.b.ashr(whole, self._int(1))
@@ -84,7 +83,7 @@ class ExactArithmetic(FloatArithmetic):
             x = self.mul(x, self._from_bits(biased))
         return x
 
-    def _parts(self, x: Any) -> tuple[Any, Any]:
+    def _parts(self, x: Value) -> tuple[Value, Value]:
         """e and m with x = m 2**e and sqrt(1/2) <= m < sqrt(2), for x > 0; e as f64."""
         tiny = self.lt(x, self.const(2.0**-1022))
         scaled = self.select(tiny, self.mul(x, self.const(2.0**54)), x)

@@ -7,67 +7,67 @@ f64. A quotient is cut towards zero, a remainder has the divisor's sign.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from ...ops.casting import scalar_of
 from ..llvm.builder import F64, LoopBuilder, constant_of
 from ..llvm.elements import converted, with_element
+from ..llvm.types import Value
 from .single import VectorMath
 
 
 class IntegerMath:
     """Scalar formulas on integers of the type of ``like``, alone or in vectors."""
 
-    def __init__(self, builder: LoopBuilder, like: Any, operand: np.dtype) -> None:
+    def __init__(self, builder: LoopBuilder, like: Value, operand: np.dtype) -> None:
         self.lb = builder
         self.b = builder.b
         self._kind = like.type
         self._dtype = operand
         self._is_signed = operand.kind == "i"
 
-    def const(self, value: float) -> Any:
+    def const(self, value: float) -> Value:
         """A number as the type holds it: truncated and wrapped."""
         return constant_of(self._kind, int(scalar_of(value, self._dtype)))
 
     scalar = const
 
-    def add(self, x: Any, y: Any) -> Any:
+    def add(self, x: Value, y: Value) -> Value:
         return self.b.add(x, y)
 
-    def sub(self, x: Any, y: Any) -> Any:
+    def sub(self, x: Value, y: Value) -> Value:
         return self.b.sub(x, y)
 
-    def mul(self, x: Any, y: Any) -> Any:
+    def mul(self, x: Value, y: Value) -> Value:
         return self.b.mul(x, y)
 
-    def neg(self, x: Any) -> Any:
+    def neg(self, x: Value) -> Value:
         return self.b.sub(self.const(0), x)
 
-    def abs(self, x: Any) -> Any:
+    def abs(self, x: Value) -> Value:
         if not self._is_signed:
             return x
         return self.select(self.lt(x, self.const(0)), self.neg(x), x)
 
-    def floor(self, x: Any) -> Any:
+    def floor(self, x: Value) -> Value:
         return x
 
     ceil = trunc = floor
 
-    def max(self, x: Any, y: Any) -> Any:
+    def max(self, x: Value, y: Value) -> Value:
         return self.select(self.gt(x, y), x, y)
 
-    def min(self, x: Any, y: Any) -> Any:
+    def min(self, x: Value, y: Value) -> Value:
         return self.select(self.lt(x, y), x, y)
 
-    def div(self, x: Any, y: Any) -> Any:
+    def div(self, x: Value, y: Value) -> Value:
         """Towards zero; infinity's integer for a divisor of 0; the smallest over -1 is itself."""
         divide = self.b.sdiv if self._is_signed else self.b.udiv
         quotient = divide(x, self._divisor(x, y))
         return self.select(self.eq(y, self.const(0)), self.const(math.inf), quotient)
 
-    def mod(self, x: Any, y: Any) -> Any:
+    def mod(self, x: Value, y: Value) -> Value:
         """With the sign of y; 0 for a divisor of 0."""
         divisor, zero = self._divisor(x, y), self.const(0)
         if not self._is_signed:
@@ -78,21 +78,21 @@ class IntegerMath:
         rest = self.select(wrong, self.add(rest, y), rest)
         return self.select(self.eq(y, zero), zero, rest)
 
-    def power(self, x: Any, y: Any) -> Any:
+    def power(self, x: Value, y: Value) -> Value:
         """In single precision, truncated."""
         return self._in_single("power", x, y)
 
-    def ratio(self, x: Any, y: Any) -> Any:
+    def ratio(self, x: Value, y: Value) -> Value:
         """The quotient in single precision, truncated."""
         return self._in_single("div", x, y)
 
-    def _in_single(self, name: str, x: Any, y: Any) -> Any:
+    def _in_single(self, name: str, x: Value, y: Value) -> Value:
         dtype = self._dtype.name
         single = [converted(self.lb, value, dtype, "float32") for value in (x, y)]
         result = getattr(VectorMath(self.lb, single[0]), name)(*single)
         return converted(self.lb, result, "float32", dtype)
 
-    def _divisor(self, x: Any, y: Any) -> Any:
+    def _divisor(self, x: Value, y: Value) -> Value:
         """y, but 1 where the machine would refuse to divide."""
         refused = self.eq(y, self.const(0))
         if self._is_signed:
@@ -103,51 +103,51 @@ class IntegerMath:
 
     # --- masks ---
 
-    def _compare(self, sign: str, x: Any, y: Any) -> Any:
+    def _compare(self, sign: str, x: Value, y: Value) -> Value:
         compare = self.b.icmp_signed if self._is_signed else self.b.icmp_unsigned
         return compare(sign, x, y)
 
-    def eq(self, x: Any, y: Any) -> Any:
+    def eq(self, x: Value, y: Value) -> Value:
         return self.b.icmp_signed("==", x, y)
 
-    def ne(self, x: Any, y: Any) -> Any:
+    def ne(self, x: Value, y: Value) -> Value:
         return self.b.icmp_signed("!=", x, y)
 
-    def lt(self, x: Any, y: Any) -> Any:
+    def lt(self, x: Value, y: Value) -> Value:
         return self._compare("<", x, y)
 
-    def le(self, x: Any, y: Any) -> Any:
+    def le(self, x: Value, y: Value) -> Value:
         return self._compare("<=", x, y)
 
-    def gt(self, x: Any, y: Any) -> Any:
+    def gt(self, x: Value, y: Value) -> Value:
         return self._compare(">", x, y)
 
-    def ge(self, x: Any, y: Any) -> Any:
+    def ge(self, x: Value, y: Value) -> Value:
         return self._compare(">=", x, y)
 
-    def below(self, x: Any, bound: float) -> Any:
+    def below(self, x: Value, bound: float) -> Value:
         """x < bound, as numbers: the bound keeps its fraction, and may be out of range."""
         return self.b.fcmp_ordered("<", self._as_float(x), self._bound(x, bound))
 
-    def above(self, x: Any, bound: float) -> Any:
+    def above(self, x: Value, bound: float) -> Value:
         """x > bound, as numbers."""
         return self.b.fcmp_ordered(">", self._as_float(x), self._bound(x, bound))
 
-    def _as_float(self, x: Any) -> Any:
+    def _as_float(self, x: Value) -> Value:
         kind = with_element(x.type, F64)
         return self.b.sitofp(x, kind) if self._is_signed else self.b.uitofp(x, kind)
 
-    def _bound(self, x: Any, bound: float) -> Any:
+    def _bound(self, x: Value, bound: float) -> Value:
         return constant_of(with_element(x.type, F64), float(bound))
 
-    def select(self, mask: Any, x: Any, y: Any) -> Any:
+    def select(self, mask: Value, x: Value, y: Value) -> Value:
         return self.b.select(mask, x, y)
 
-    def mask_and(self, m: Any, n: Any) -> Any:
+    def mask_and(self, m: Value, n: Value) -> Value:
         return self.b.and_(m, n)
 
-    def mask_or(self, m: Any, n: Any) -> Any:
+    def mask_or(self, m: Value, n: Value) -> Value:
         return self.b.or_(m, n)
 
-    def mask_not(self, m: Any) -> Any:
+    def mask_not(self, m: Value) -> Value:
         return self.b.not_(m)

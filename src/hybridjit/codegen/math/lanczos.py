@@ -10,7 +10,12 @@ In: a DoubleMath ``m`` and an f64 value or vector of it. Out: the same.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
+
+from ..llvm.types import Value
+
+if TYPE_CHECKING:
+    from .double import DoubleMath
 
 G = 6.024680040776729583740234375
 # Numerator and denominator of the sum, highest power first; the denominator is x(x + 1)...(x + 11).
@@ -35,7 +40,7 @@ DENOMINATOR = (
 )  # fmt: skip
 
 
-def gamma(m: Any, x: Any) -> Any:
+def gamma(m: DoubleMath, x: Value) -> Value:
     """The gamma function; NaN at its negative poles, an infinity of zero's sign at zero."""
     zero, size = m.const(0.0), m.abs(x)
     # Beyond 200 the result is an infinity, or zero for negative x that are no poles.
@@ -60,7 +65,7 @@ def gamma(m: Any, x: Any) -> Any:
     return m.select(m.eq(x, m.const(math.inf)), x, m._nan_or(x, result))
 
 
-def _factorial(m: Any, x: Any, near: Any) -> Any:
+def _factorial(m: DoubleMath, x: Value, near: Value) -> Value:
     """The factorial that ``near`` is an approximation of, exact up to 20!, which 64 bits hold.
 
     From 16! on all are multiples of 2**15.
@@ -71,7 +76,7 @@ def _factorial(m: Any, x: Any, near: Any) -> Any:
     return m.select(m.gt(x, m.const(21.0)), near, exact)
 
 
-def gammaln(m: Any, x: Any) -> Any:
+def gammaln(m: DoubleMath, x: Value) -> Value:
     """log |gamma(x)|; infinite at the poles and at both infinities."""
     zero, one, size = m.const(0.0), m.const(1.0), m.abs(x)
     kept = m.select(m.lt(size, m.const(1e-20)), one, size)
@@ -90,7 +95,7 @@ def gammaln(m: Any, x: Any) -> Any:
     return m._nan_or(x, m.select(infinite, m.const(math.inf), result))
 
 
-def _series(m: Any, x: Any) -> Any:
+def _series(m: DoubleMath, x: Value) -> Value:
     """The rational function at x > 0; from 5 on in 1/x, whose powers stay in range."""
     near = m.lt(x, m.const(5.0))
     t = m.select(near, x, m.div(m.const(1.0), x))
@@ -103,7 +108,7 @@ def _series(m: Any, x: Any) -> Any:
     return m.div(*sums)
 
 
-def _sine_of_turns(m: Any, x: Any) -> Any:
+def _sine_of_turns(m: DoubleMath, x: Value) -> Value:
     """sin(pi x) for x >= 0, exact at whole numbers."""
     whole = m.floor(m.add(x, m.const(0.5)))
     part = m.sub(x, whole)

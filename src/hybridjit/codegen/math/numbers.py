@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..llvm.builder import LoopBuilder
+from ..llvm.types import Value
 from .double import DoubleMath
 from .integer import IntegerMath
 from .single import VectorMath
@@ -15,7 +14,7 @@ FloatMath = VectorMath | DoubleMath
 Numbers = FloatMath | IntegerMath
 
 
-def numbers_of(b: LoopBuilder, like: Any, dtype: str) -> Numbers:
+def numbers_of(b: LoopBuilder, like: Value, dtype: str) -> Numbers:
     """Arithmetic on held values of an element type."""
     if not dtype.startswith("float"):
         return IntegerMath(b, like, np.dtype(dtype))

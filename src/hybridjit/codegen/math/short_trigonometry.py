@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from ..llvm import ir
 from ..llvm.builder import F64
+from ..llvm.types import Value
 from .arithmetic import FloatArithmetic
 from .double import DoubleMath
 
@@ -45,26 +45,26 @@ _ARCTAN = [8.05374449538e-2, -1.38776856032e-1, 1.99777106478e-1, -3.33329491539
 class ShortTrigonometry(FloatArithmetic):
     """The circular functions on f32, and the way to any function in f64."""
 
-    def _doubled(self, name: str, *values: Any) -> Any:
+    def _doubled(self, name: str, *values: Value) -> Value:
         """DoubleMath's function of that name on the values as f64, rounded once."""
         kind = self._kind
         vector = isinstance(kind, ir.VectorType)
         wide = [self.b.fpext(v, ir.VectorType(F64, kind.count) if vector else F64) for v in values]
         return self.b.fptrunc(getattr(DoubleMath(self.lb, wide[0]), name)(*wide), kind)
 
-    def sin(self, x: Any) -> Any:
+    def sin(self, x: Value) -> Value:
         """Sine, within 2 ulp on all floats; NaN for the infinities."""
         return self._near("sin", x, self._near_sine)
 
-    def cos(self, x: Any) -> Any:
+    def cos(self, x: Value) -> Value:
         """Cosine, within 2 ulp on all floats; NaN for the infinities."""
         return self._near("cos", x, self._near_cosine)
 
-    def tan(self, x: Any) -> Any:
+    def tan(self, x: Value) -> Value:
         """Tangent, within 4 ulp on all floats; NaN for the infinities."""
         return self._near("tan", x, self._near_tangent)
 
-    def _near(self, name: str, x: Any, near: Callable[[Any], Any]) -> Any:
+    def _near(self, name: str, x: Value, near: Callable[[Value], Value]) -> Value:
         """``near`` of x; where a lane is too large for it, the function in f64."""
         if not self.lb.target.has_fma:
             return self._doubled(name, x)
@@ -76,14 +76,14 @@ class ShortTrigonometry(FloatArithmetic):
             self.b.store(self.select(large, self._doubled(name, x), result), room)
         return self.b.load(room, typ=result.type)
 
-    def _any(self, mask: Any) -> Any:
+    def _any(self, mask: Value) -> Value:
         """Whether a lane of the mask is set; an i1."""
         if not isinstance(mask.type, ir.VectorType):
             return mask
         bits = ir.IntType(mask.type.count)
         return self.b.icmp_signed("!=", self.b.bitcast(mask, bits), ir.Constant(bits, 0))
 
-    def _reduced(self, x: Any) -> tuple[Any, Any]:
+    def _reduced(self, x: Value) -> tuple[Value, Value]:
         """r = x - n pi/2 with |r| <= pi/4, and the bits of n."""
         magic = self.const(_MAGIC)
         shifted = self.lb.fma(x, self.const(2 / math.pi), magic)
@@ -92,34 +92,34 @@ class ShortTrigonometry(FloatArithmetic):
             r = self.lb.fma(n, self.const(-part), r)
         return r, self._to_bits(shifted)
 
-    def _sine(self, r: Any) -> Any:
+    def _sine(self, r: Value) -> Value:
         square = self.mul(r, r)
         return self.lb.fma(self.mul(square, r), self._polynomial(square, _SIN), r)
 
-    def _cosine(self, r: Any) -> Any:
+    def _cosine(self, r: Value) -> Value:
         square = self.mul(r, r)
         near = self.lb.fma(square, self.const(-0.5), self.const(1.0))
         return self.lb.fma(self.mul(square, square), self._polynomial(square, _COS), near)
 
-    def _odd(self, n: Any) -> Any:
+    def _odd(self, n: Value) -> Value:
         return self.b.icmp_signed("!=", self.b.and_(n, self._int(1)), self._int(0))
 
-    def _turned(self, x: Any, n: Any) -> Any:
+    def _turned(self, x: Value, n: Value) -> Value:
         """x with its sign turned where the second bit of n is set."""
         sign = self.b.and_(self.b.shl(n, self._int(30)), self._int(-(2**31)))
         return self._from_bits(self.b.xor(self._to_bits(x), sign))
 
-    def _near_sine(self, x: Any) -> Any:
+    def _near_sine(self, x: Value) -> Value:
         r, n = self._reduced(x)
         size = self.select(self._odd(n), self._cosine(r), self._sine(r))
         return self.select(self.eq(x, self.const(0.0)), x, self._turned(size, n))
 
-    def _near_cosine(self, x: Any) -> Any:
+    def _near_cosine(self, x: Value) -> Value:
         r, n = self._reduced(x)
         size = self.select(self._odd(n), self._sine(r), self._cosine(r))
         return self._turned(size, self.b.add(n, self._int(1)))
 
-    def _near_tangent(self, x: Any) -> Any:
+    def _near_tangent(self, x: Value) -> Value:
         r, n = self._reduced(x)
         sine, cosine, odd = self._sine(r), self._cosine(r), self._odd(n)
         above = self.select(odd, self.neg(cosine), sine)
@@ -128,11 +128,11 @@ class ShortTrigonometry(FloatArithmetic):
 
     # --- inverses ---
 
-    def _arcsin_near(self, x: Any, square: Any) -> Any:
+    def _arcsin_near(self, x: Value, square: Value) -> Value:
         """arcsin(x) on |x| <= 1/2."""
         return self.lb.fma(self.mul(x, square), self._polynomial(square, _ARCSIN), x)
 
-    def _halved(self, size: Any) -> tuple[Any, Any, Any]:
+    def _halved(self, size: Value) -> tuple[Value, Value, Value]:
         """Whether 1/2 < size, and the number and its square that an arcsine is taken of there:
         arcsin(size) = pi/2 - 2 arcsin(sqrt((1 - size)/2)); else size itself."""
         half = self.const(0.5)
@@ -141,7 +141,7 @@ class ShortTrigonometry(FloatArithmetic):
         square = self.select(far, part, self.mul(size, size))
         return far, self.select(far, self.sqrt(part), size), square
 
-    def arcsin(self, x: Any) -> Any:
+    def arcsin(self, x: Value) -> Value:
         """Inverse sine, within 2 ulp; NaN outside of -1 to 1."""
         far, y, square = self._halved(self.abs(x))
         near = self._arcsin_near(y, square)
@@ -149,7 +149,7 @@ class ShortTrigonometry(FloatArithmetic):
         beyond = self.add(beyond, self.const(_HALF_PI[1]))
         return self._nan_or(x, self._with_sign(self.select(far, beyond, near), x))
 
-    def arccos(self, x: Any) -> Any:
+    def arccos(self, x: Value) -> Value:
         """Inverse cosine, within 2 ulp; NaN outside of -1 to 1."""
         far, y, square = self._halved(self.abs(x))
         near = self._arcsin_near(y, square)
@@ -161,7 +161,7 @@ class ShortTrigonometry(FloatArithmetic):
         result = self.select(far, self.select(below, turned, twice), middle)
         return self._nan_or(x, result)
 
-    def arctan(self, x: Any) -> Any:
+    def arctan(self, x: Value) -> Value:
         """Arctangent, within 2.5 ulp on all floats."""
         size, one = self.abs(x), self.const(1.0)
         far = self.gt(size, self.const(math.tan(3 * math.pi / 8)))

@@ -11,8 +11,8 @@ usual ones (Cody and Waite 1980).
 from __future__ import annotations
 
 import math
-from typing import Any
 
+from ..llvm.types import Value
 from .short_trigonometry import ShortTrigonometry
 
 
@@ -21,14 +21,14 @@ class VectorMath(ShortTrigonometry):
 
     # --- functions ---
 
-    def _exp_parts(self, x: Any) -> tuple[Any, Any]:
+    def _exp_parts(self, x: Value) -> tuple[Value, Value]:
         """n and r with x = n ln 2 + r, |r| <= ln 2 / 2; n as a float, exactly an integer."""
         magic = self.const(12582912.0)  # 1.5 * 2**23: adding it rounds to the nearest integer
         n = self.sub(self.add(self.mul(x, self.const(math.log2(math.e))), magic), magic)
         r = self.lb.fma(n, self.const(-0.693359375), x)
         return n, self.lb.fma(n, self.const(2.12194440e-4), r)
 
-    def _scale(self, x: Any, n: Any) -> Any:
+    def _scale(self, x: Value, n: Value) -> Value:
         """x * 2**n for -252 <= n <= 252, in two factors so that neither overflows."""
         whole = self.b.fptosi(n, self._ints())
         half = self.b.ashr(whole, self._int(1))
@@ -41,7 +41,7 @@ class VectorMath(ShortTrigonometry):
     # exp(r) - 1 - r over r*r on |r| <= ln2/2, by Taylor: the first term left out is below 2e-9
     _EXP = [1 / math.factorial(k) for k in range(8, 1, -1)]
 
-    def exp(self, x: Any) -> Any:
+    def exp(self, x: Value) -> Value:
         """e**x, within 2 ulp on all floats; 0 and inf where the result is out of range."""
         low, high = self.const(-104.0), self.const(89.0)
         clamped = self.select(self.lt(x, low), low, x)
@@ -50,7 +50,7 @@ class VectorMath(ShortTrigonometry):
         tail = self.lb.fma(self._polynomial(r, self._EXP), self.mul(r, r), r)
         return self._nan_or(x, self._scale(self.add(tail, self.const(1.0)), n))
 
-    def expm1(self, x: Any) -> Any:
+    def expm1(self, x: Value) -> Value:
         """e**x - 1, within 2 ulp on all floats."""
         low, high = self.const(-20.0), self.const(89.0)
         clamped = self.select(self.lt(x, low), low, x)
@@ -79,7 +79,7 @@ class VectorMath(ShortTrigonometry):
         3.3333331174e-1,
     ]
 
-    def log(self, x: Any) -> Any:
+    def log(self, x: Value) -> Value:
         """Natural logarithm, within 2 ulp; -inf at 0, NaN below."""
         tiny = self.lt(x, self.const(1.17549435e-38))
         scaled = self.select(tiny, self.mul(x, self.const(8388608.0)), x)
@@ -106,7 +106,7 @@ class VectorMath(ShortTrigonometry):
             x, self.select(self.lt(x, self.const(0.0)), self.const(math.nan), result)
         )
 
-    def log1p(self, x: Any) -> Any:
+    def log1p(self, x: Value) -> Value:
         """log(1 + x), within 2 ulp: the rounding of 1 + x is put back as a correction."""
         one = self.const(1.0)
         u = self.add(one, x)
@@ -117,7 +117,7 @@ class VectorMath(ShortTrigonometry):
         result = self.select(self.eq(u, self.const(0.0)), self.const(-math.inf), result)
         return self._nan_or(x, result)
 
-    def tanh(self, x: Any) -> Any:
+    def tanh(self, x: Value) -> Value:
         """Hyperbolic tangent, within 3 ulp: through expm1(2|x|)."""
         magnitude = self.abs(x)
         capped = self.select(self.gt(magnitude, self.const(10.0)), self.const(10.0), magnitude)
@@ -134,7 +134,7 @@ class VectorMath(ShortTrigonometry):
     ]
     _ERFC = [1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592]
 
-    def erf(self, x: Any) -> Any:
+    def erf(self, x: Value) -> Value:
         """Error function, within 4 ulp."""
         magnitude = self.abs(x)
         square = self.mul(x, x)
@@ -149,58 +149,58 @@ class VectorMath(ShortTrigonometry):
 
     # --- functions that are computed in f64 ---
 
-    def log2(self, x: Any) -> Any:
+    def log2(self, x: Value) -> Value:
         """Logarithm to base 2, within 1 ulp, of powers of 2 exact; -inf at 0, NaN below."""
         return self._doubled("log2", x)
 
-    def log10(self, x: Any) -> Any:
+    def log10(self, x: Value) -> Value:
         """Logarithm to base 10, within 1 ulp; -inf at 0, NaN below."""
         return self._doubled("log10", x)
 
-    def sinh(self, x: Any) -> Any:
+    def sinh(self, x: Value) -> Value:
         """Hyperbolic sine, within 1 ulp on all floats."""
         return self._doubled("sinh", x)
 
-    def cosh(self, x: Any) -> Any:
+    def cosh(self, x: Value) -> Value:
         """Hyperbolic cosine, within 1 ulp on all floats."""
         return self._doubled("cosh", x)
 
-    def arcsinh(self, x: Any) -> Any:
+    def arcsinh(self, x: Value) -> Value:
         """Inverse hyperbolic sine, within 1 ulp on all floats."""
         return self._doubled("arcsinh", x)
 
-    def arccosh(self, x: Any) -> Any:
+    def arccosh(self, x: Value) -> Value:
         """Inverse hyperbolic cosine, within 1 ulp; NaN below 1."""
         return self._doubled("arccosh", x)
 
-    def arctanh(self, x: Any) -> Any:
+    def arctanh(self, x: Value) -> Value:
         """Inverse hyperbolic tangent, within 1 ulp; infinite at -1 and 1, NaN outside."""
         return self._doubled("arctanh", x)
 
-    def cbrt(self, x: Any) -> Any:
+    def cbrt(self, x: Value) -> Value:
         """Cube root, within 1 ulp on all floats."""
         return self._doubled("cbrt", x)
 
-    def erfinv(self, x: Any) -> Any:
+    def erfinv(self, x: Value) -> Value:
         """The y with erf(y) = x, within 1 ulp; infinite at -1 and 1, NaN outside."""
         return self._doubled("erfinv", x)
 
-    def gamma(self, x: Any) -> Any:
+    def gamma(self, x: Value) -> Value:
         """The gamma function, within 1 ulp; NaN at negative poles."""
         return self._doubled("gamma", x)
 
-    def gammaln(self, x: Any) -> Any:
+    def gammaln(self, x: Value) -> Value:
         """log |gamma(x)|, within 2 ulp; infinite at the poles."""
         return self._doubled("gammaln", x)
 
-    def power(self, x: Any, y: Any) -> Any:
+    def power(self, x: Value, y: Value) -> Value:
         """x**y, within 1 ulp, with C's rules for 0, infinities, NaN and negative x."""
         return self._doubled("power", x, y)
 
-    def hypot(self, x: Any, y: Any) -> Any:
+    def hypot(self, x: Value, y: Value) -> Value:
         """sqrt(x*x + y*y) without overflow, within 1 ulp; an infinity wins over NaN."""
         return self._doubled("hypot", x, y)
 
-    def mod(self, x: Any, y: Any) -> Any:
+    def mod(self, x: Value, y: Value) -> Value:
         """The remainder with the sign of y, within 1 ulp; 0 for y = 0."""
         return self._doubled("mod", x, y)

@@ -9,10 +9,10 @@ Taylor's.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from ..llvm import ir
 from ..llvm.builder import F64, I64
+from ..llvm.types import Value
 from .exact import ExactArithmetic
 
 _TABLE_WORDS = 20  # 64 zeros and 1216 bits of 2/pi: the largest exponent needs 1023 + 192
@@ -63,7 +63,7 @@ _ARCTAN_STEPS = ((7 / 16, 0.0), (11 / 16, 0.5), (19 / 16, 1.0), (39 / 16, 1.5))
 class Trigonometry(ExactArithmetic):
     """The circular functions on f64."""
 
-    def sin(self, x: Any) -> Any:
+    def sin(self, x: Value) -> Value:
         """Sine, within 1 ulp on all floats; NaN for the infinities."""
         r, rest, quadrant = self._reduced(x)
         swapped = self._is_odd(quadrant)
@@ -71,7 +71,7 @@ class Trigonometry(ExactArithmetic):
         turned = self._xor_sign(size, self.b.shl(quadrant, self._int(62)))
         return self._nan_or(x, self.select(self.eq(x, self.const(0.0)), x, turned))
 
-    def cos(self, x: Any) -> Any:
+    def cos(self, x: Value) -> Value:
         """Cosine, within 1 ulp on all floats; NaN for the infinities."""
         r, rest, quadrant = self._reduced(x)
         swapped = self._is_odd(quadrant)
@@ -79,7 +79,7 @@ class Trigonometry(ExactArithmetic):
         next_quadrant = self.b.add(quadrant, self._int(1))
         return self._nan_or(x, self._xor_sign(size, self.b.shl(next_quadrant, self._int(62))))
 
-    def tan(self, x: Any) -> Any:
+    def tan(self, x: Value) -> Value:
         """Tangent, within 3 ulp on all floats; NaN for the infinities."""
         r, rest, quadrant = self._reduced(x)
         swapped = self._is_odd(quadrant)
@@ -89,22 +89,22 @@ class Trigonometry(ExactArithmetic):
         )
         return self._nan_or(x, self.select(self.eq(x, self.const(0.0)), x, ratio))
 
-    def _is_odd(self, quadrant: Any) -> Any:
+    def _is_odd(self, quadrant: Value) -> Value:
         return self.b.icmp_signed("!=", self.b.and_(quadrant, self._int(1)), self._int(0))
 
-    def _xor_sign(self, x: Any, bits: Any) -> Any:
+    def _xor_sign(self, x: Value, bits: Value) -> Value:
         """x with its sign turned where the top bit is set."""
         top = self.b.and_(bits, self._int(-(2**63)))
         return self._from_bits(self.b.xor(self._to_bits(x), top))
 
-    def _sine(self, r: Any, rest: Any) -> Any:
+    def _sine(self, r: Value, rest: Value) -> Value:
         """sin(r + rest) on |r| <= pi/4."""
         square = self.mul(r, r)
         cubic = self.mul(self.mul(square, r), self._polynomial(square, _SIN))
         slope = self.lb.fma(square, self.const(-0.5), self.const(1.0))
         return self.add(r, self.lb.fma(rest, slope, cubic))
 
-    def _cosine(self, r: Any, rest: Any) -> Any:
+    def _cosine(self, r: Value, rest: Value) -> Value:
         """cos(r + rest) on |r| <= pi/4; what 1 - r*r/2 rounds off is put back."""
         one, square = self.const(1.0), self.mul(r, r)
         half = self.mul(square, self.const(0.5))
@@ -115,7 +115,7 @@ class Trigonometry(ExactArithmetic):
 
     # --- reduction ---
 
-    def _reduced(self, x: Any) -> tuple[Any, Any, Any]:
+    def _reduced(self, x: Value) -> tuple[Value, Value, Value]:
         """r + rest = x - quadrant pi/2 with |r| <= pi/4; the quadrant as an i64."""
         large = self.gt(self.abs(x), self.const(2.0**20))
         kept = self.select(large, self.const(0.0), x)
@@ -129,7 +129,7 @@ class Trigonometry(ExactArithmetic):
             self._reduce_large(x, large, rooms)
         return tuple(self.b.load(room, typ=v.type) for room, v in zip(rooms, (r, rest, quadrant)))  # type: ignore[return-value]
 
-    def _less_multiple(self, x: Any, n: Any) -> tuple[Any, Any]:
+    def _less_multiple(self, x: Value, n: Value) -> tuple[Value, Value]:
         """x - n pi/2 as a pair, for whole |n| < 2**20."""
         first, second, third, last = (self.const(p) for p in _HALF_PI)
         r = self.sub(x, self.mul(n, first))  # exact: Sterbenz
@@ -138,14 +138,14 @@ class Trigonometry(ExactArithmetic):
         rest = self.sub(self.add(rest, more), self.mul(n, last))
         return self._fast_sum(r, rest)
 
-    def _any(self, mask: Any) -> Any:
+    def _any(self, mask: Value) -> Value:
         """Whether a lane of the mask is set; an i1."""
         if not isinstance(mask.type, ir.VectorType):
             return mask
         bits = ir.IntType(mask.type.count)
         return self.b.icmp_signed("!=", self.b.bitcast(mask, bits), ir.Constant(bits, 0))
 
-    def _reduce_large(self, x: Any, large: Any, rooms: list[Any]) -> None:
+    def _reduce_large(self, x: Value, large: Value, rooms: list[Value]) -> None:
         """Put the reduction of every large lane of ``x`` into the rooms."""
         b = self.b
         if not isinstance(x.type, ir.VectorType):
@@ -161,7 +161,7 @@ class Trigonometry(ExactArithmetic):
                 for part, room in zip(self._payne_hanek(value), rooms):
                     self.lb.store(part, room, lane.index)
 
-    def _payne_hanek(self, x: Any) -> tuple[Any, Any, Any]:
+    def _payne_hanek(self, x: Value) -> tuple[Value, Value, Value]:
         """The reduction of one f64 beyond 2**20; of an infinity NaN."""
         b = self.b
         i64, i128 = self.lb.i64, ir.IntType(128)
@@ -190,7 +190,7 @@ class Trigonometry(ExactArithmetic):
         r = b.select(nan, ir.Constant(F64, math.nan), flip[0])
         return r, flip[1], b.select(negative, b.sub(i64(0), quadrant), quadrant)
 
-    def _table_bits(self, start: Any) -> tuple[Any, Any, Any]:
+    def _table_bits(self, start: Value) -> tuple[Value, Value, Value]:
         """192 bits of the table from bit ``start`` on, as three words."""
         b, i64 = self.b, self.lb.i64
         table = self._table()
@@ -203,7 +203,7 @@ class Trigonometry(ExactArithmetic):
         first, second, third = (b.call(funnel, [p, q, shift]) for p, q in zip(words, words[1:]))
         return first, second, third
 
-    def _table(self) -> Any:
+    def _table(self) -> Value:
         """64 zeros and the bits of 2/pi, in words, the first bit the highest."""
         name = "two_over_pi"
         known = self.lb.module.globals.get(name)
@@ -214,7 +214,7 @@ class Trigonometry(ExactArithmetic):
         ]
         return ir.Table(self.lb.module, I64, [*words, 0], name)
 
-    def _quarter_turns(self, fraction: Any) -> tuple[Any, Any]:
+    def _quarter_turns(self, fraction: Value) -> tuple[Value, Value]:
         """A signed i128 in units of 2**-128 quarter turns, times pi/2, as a pair."""
         b, i64, i128 = self.b, self.lb.i64, ir.IntType(128)
         negative = b.icmp_signed("<", fraction, ir.Constant(i128, 0))
@@ -237,7 +237,7 @@ class Trigonometry(ExactArithmetic):
 
     # --- inverses ---
 
-    def arctan(self, x: Any) -> Any:
+    def arctan(self, x: Value) -> Value:
         """Arctangent, within 2 ulp on all floats."""
         size = self.abs(x)
         above, below = self.const(-1.0), size
@@ -256,11 +256,11 @@ class Trigonometry(ExactArithmetic):
         result = self.add(base, self.add(t, self.add(curve, rest)))
         return self._nan_or(x, self._with_sign(result, x))
 
-    def _arcsin_curve(self, x: Any, square: Any) -> Any:
+    def _arcsin_curve(self, x: Value, square: Value) -> Value:
         """arcsin(x) - x on |x| <= 1/2."""
         return self.mul(self.mul(x, square), self._polynomial(square, _ARCSIN))
 
-    def arcsin(self, x: Any) -> Any:
+    def arcsin(self, x: Value) -> Value:
         """Inverse sine, within 2 ulp; NaN outside of -1 to 1."""
         half, size = self.const(0.5), self.abs(x)
         far = self.gt(size, half)
@@ -274,13 +274,13 @@ class Trigonometry(ExactArithmetic):
             twice, self.const(HALF_PI_REST)))  # fmt: skip
         return self._nan_or(x, self._with_sign(self.select(far, beyond, self.add(y, curve)), x))
 
-    def _root_rest(self, square: Any, root: Any) -> Any:
+    def _root_rest(self, square: Value, root: Value) -> Value:
         """sqrt(square) - root, which the rounding of the root dropped."""
         gap = self._less_product(square, root, root)
         rest = self.div(gap, self.add(root, root))
         return self.select(self.eq(root, self.const(0.0)), self.const(0.0), rest)
 
-    def arccos(self, x: Any) -> Any:
+    def arccos(self, x: Value) -> Value:
         """Inverse cosine, within 2 ulp; NaN outside of -1 to 1."""
         half, size = self.const(0.5), self.abs(x)
         far = self.gt(size, half)
