@@ -8,11 +8,13 @@ computed: there are no gradients here.
 from __future__ import annotations
 
 import math
+from types import ModuleType
 from typing import Any
 
 from .. import nd
 from ..base import numeric_types
 from .hybrid_block import HybridBlock
+from .types import Tensor
 
 __all__ = [
     "CTCLoss",
@@ -49,20 +51,24 @@ class Loss(HybridBlock):
         return f"{type(self).__name__}(batch_axis={self._batch_axis}, w={self._weight})"
 
     def _weighted(
-        self, F: Any, loss: Any, sample_weight: Any = None, weight: float | None = None
-    ) -> Any:
+        self,
+        F: ModuleType,
+        loss: Any,
+        sample_weight: Tensor | None = None,
+        weight: float | None = None,
+    ) -> Tensor:
         weight = self._weight if weight is None else weight
         return _apply_weighting(F, loss, weight, sample_weight)
 
-    def _mean(self, F: Any, loss: Any) -> Any:
+    def _mean(self, F: ModuleType, loss: Any) -> Tensor:
         """The mean over all axes but the samples'."""
         return F.mean(loss, axis=self._batch_axis, exclude=True)
 
 
 # Losses in other packages import these two from MXNet by their names.
 def _apply_weighting(
-    F: Any, loss: Any, weight: float | None = None, sample_weight: Any = None
-) -> Any:
+    F: ModuleType, loss: Any, weight: float | None = None, sample_weight: Tensor | None = None
+) -> Tensor:
     """``loss`` times the samples' weights (broadcast) and one number for all."""
     if sample_weight is not None:
         loss = F.broadcast_mul(loss, sample_weight)
@@ -72,12 +78,12 @@ def _apply_weighting(
     return loss
 
 
-def _reshape_like(F: Any, x: Any, other: Any) -> Any:
+def _reshape_like(F: ModuleType, x: Tensor, other: Any) -> Tensor:
     """``x`` in the shape of ``other``, which has as many elements."""
     return x.reshape(other.shape) if F is nd else F.reshape_like(x, other)
 
 
-def _logistic(F: Any, pred: Any, label: Any) -> Any:
+def _logistic(F: ModuleType, pred: Tensor, label: Tensor) -> Tensor:
     """-label log(s) - (1 - label) log(1 - s) for s = sigmoid(pred), without overflow."""
     return F.relu(pred) - pred * label + F.Activation(-F.abs(pred), act_type="softrelu")
 
@@ -89,8 +95,8 @@ class L2Loss(Loss):
         super().__init__(weight, batch_axis, **kwargs)
 
     def hybrid_forward(  # type: ignore[override]
-        self, F: Any, pred: Any, label: Any, sample_weight: Any = None
-    ) -> Any:
+        self, F: ModuleType, pred: Tensor, label: Tensor, sample_weight: Tensor | None = None
+    ) -> Tensor:
         loss = F.square(_reshape_like(F, label, pred) - pred)
         half = None if self._weight is None else self._weight / 2
         return self._mean(F, self._weighted(F, loss, sample_weight, half))
@@ -103,8 +109,8 @@ class L1Loss(Loss):
         super().__init__(weight, batch_axis, **kwargs)
 
     def hybrid_forward(  # type: ignore[override]
-        self, F: Any, pred: Any, label: Any, sample_weight: Any = None
-    ) -> Any:
+        self, F: ModuleType, pred: Tensor, label: Tensor, sample_weight: Tensor | None = None
+    ) -> Tensor:
         loss = F.abs(_reshape_like(F, label, pred) - pred)
         return self._mean(F, self._weighted(F, loss, sample_weight))
 
@@ -127,21 +133,30 @@ class SigmoidBinaryCrossEntropyLoss(Loss):
         self._from_sigmoid = from_sigmoid
 
     def hybrid_forward(  # type: ignore[override]
-        self, F: Any, pred: Any, label: Any, sample_weight: Any = None, pos_weight: Any = None
-    ) -> Any:
+        self,
+        F: ModuleType,
+        pred: Tensor,
+        label: Tensor,
+        sample_weight: Tensor | None = None,
+        pos_weight: Tensor | None = None,
+    ) -> Tensor:
         label = _reshape_like(F, label, pred)
         of = self._of_probabilities if self._from_sigmoid else self._of_scores
         loss = of(F, pred, label, pos_weight)
         return self._mean(F, self._weighted(F, loss, sample_weight))
 
-    def _of_scores(self, F: Any, pred: Any, label: Any, pos_weight: Any) -> Any:
+    def _of_scores(
+        self, F: ModuleType, pred: Tensor, label: Tensor, pos_weight: Tensor | None
+    ) -> Tensor:
         if pos_weight is None:
             return _logistic(F, pred, label)
         scale = 1 + F.broadcast_mul(pos_weight - 1, label)
         negative_log = F.Activation(-F.abs(pred), act_type="softrelu") + F.relu(-pred)
         return pred - pred * label + scale * negative_log
 
-    def _of_probabilities(self, F: Any, pred: Any, label: Any, pos_weight: Any) -> Any:
+    def _of_probabilities(
+        self, F: ModuleType, pred: Tensor, label: Tensor, pos_weight: Tensor | None
+    ) -> Tensor:
         positive = F.log(pred + _TINY) * label
         if pos_weight is not None:
             positive = F.broadcast_mul(positive, pos_weight)
@@ -173,8 +188,8 @@ class SoftmaxCrossEntropyLoss(Loss):
         self._from_logits = from_logits
 
     def hybrid_forward(  # type: ignore[override]
-        self, F: Any, pred: Any, label: Any, sample_weight: Any = None
-    ) -> Any:
+        self, F: ModuleType, pred: Tensor, label: Tensor, sample_weight: Tensor | None = None
+    ) -> Tensor:
         if not self._from_logits:
             pred = F.log_softmax(pred, self._axis)
         if self._sparse_label:
@@ -207,8 +222,8 @@ class KLDivLoss(Loss):
         self._axis = axis
 
     def hybrid_forward(  # type: ignore[override]
-        self, F: Any, pred: Any, label: Any, sample_weight: Any = None
-    ) -> Any:
+        self, F: ModuleType, pred: Tensor, label: Tensor, sample_weight: Tensor | None = None
+    ) -> Tensor:
         if not self._from_logits:
             pred = F.log_softmax(pred, self._axis)
         loss = self._weighted(F, label * (F.log(label + _TINY) - pred), sample_weight)
@@ -236,13 +251,13 @@ class CTCLoss(Loss):
 
     def hybrid_forward(  # type: ignore[override]
         self,
-        F: Any,
-        pred: Any,
-        label: Any,
-        pred_lengths: Any = None,
-        label_lengths: Any = None,
-        sample_weight: Any = None,
-    ) -> Any:
+        F: ModuleType,
+        pred: Tensor,
+        label: Tensor,
+        pred_lengths: Tensor | None = None,
+        label_lengths: Tensor | None = None,
+        sample_weight: Tensor | None = None,
+    ) -> Tensor:
         if self._layout == "NTC":
             pred = F.swapaxes(pred, 0, 1)
         if self._label_layout == "TN":
@@ -266,8 +281,8 @@ class HuberLoss(Loss):
         self._rho = rho
 
     def hybrid_forward(  # type: ignore[override]
-        self, F: Any, pred: Any, label: Any, sample_weight: Any = None
-    ) -> Any:
+        self, F: ModuleType, pred: Tensor, label: Tensor, sample_weight: Tensor | None = None
+    ) -> Tensor:
         distance = F.abs(_reshape_like(F, label, pred) - pred)
         linear = distance - 0.5 * self._rho
         quadratic = (0.5 / self._rho) * F.square(distance)
@@ -284,12 +299,12 @@ class HingeLoss(Loss):
         super().__init__(weight, batch_axis, **kwargs)
         self._margin = margin
 
-    def _too_close(self, F: Any, pred: Any, label: Any) -> Any:
+    def _too_close(self, F: ModuleType, pred: Tensor, label: Tensor) -> Tensor:
         return F.relu(self._margin - pred * _reshape_like(F, label, pred))
 
     def hybrid_forward(  # type: ignore[override]
-        self, F: Any, pred: Any, label: Any, sample_weight: Any = None
-    ) -> Any:
+        self, F: ModuleType, pred: Tensor, label: Tensor, sample_weight: Tensor | None = None
+    ) -> Tensor:
         loss = self._too_close(F, pred, label)
         return self._mean(F, self._weighted(F, loss, sample_weight))
 
@@ -297,7 +312,7 @@ class HingeLoss(Loss):
 class SquaredHingeLoss(HingeLoss):
     """The square of the hinge loss."""
 
-    def _too_close(self, F: Any, pred: Any, label: Any) -> Any:
+    def _too_close(self, F: ModuleType, pred: Tensor, label: Tensor) -> Tensor:
         return F.square(super()._too_close(F, pred, label))
 
 
@@ -317,8 +332,8 @@ class LogisticLoss(Loss):
         self._label_format = label_format
 
     def hybrid_forward(  # type: ignore[override]
-        self, F: Any, pred: Any, label: Any, sample_weight: Any = None
-    ) -> Any:
+        self, F: ModuleType, pred: Tensor, label: Tensor, sample_weight: Tensor | None = None
+    ) -> Tensor:
         label = _reshape_like(F, label, pred)
         if self._label_format == "signed":
             label = (label + 1.0) / 2.0
@@ -336,8 +351,8 @@ class TripletLoss(Loss):
         self._margin = margin
 
     def hybrid_forward(  # type: ignore[override]
-        self, F: Any, pred: Any, positive: Any, negative: Any
-    ) -> Any:
+        self, F: ModuleType, pred: Tensor, positive: Tensor, negative: Tensor
+    ) -> Tensor:
         near = F.square(_reshape_like(F, positive, pred) - pred)
         far = F.square(_reshape_like(F, negative, pred) - pred)
         loss = F.sum(near - far, axis=self._batch_axis, exclude=True)
@@ -364,8 +379,13 @@ class PoissonNLLLoss(Loss):
         self._compute_full = compute_full
 
     def hybrid_forward(  # type: ignore[override]
-        self, F: Any, pred: Any, target: Any, sample_weight: Any = None, epsilon: float = 1e-8
-    ) -> Any:
+        self,
+        F: ModuleType,
+        pred: Tensor,
+        target: Tensor,
+        sample_weight: Tensor | None = None,
+        epsilon: float = 1e-8,
+    ) -> Tensor:
         target = _reshape_like(F, target, pred)
         if self._from_logits:
             loss = F.exp(pred) - target * pred
@@ -376,7 +396,7 @@ class PoissonNLLLoss(Loss):
         return F.mean(self._weighted(F, loss, sample_weight))
 
 
-def _log_factorial(F: Any, n: Any) -> Any:
+def _log_factorial(F: ModuleType, n: Any) -> Tensor:
     """Stirling: n log(n) - n + log(2 pi n) / 2."""
     return n * F.log(n) - n + 0.5 * F.log(2 * n * math.pi)
 
@@ -391,8 +411,13 @@ class CosineEmbeddingLoss(Loss):
         self._margin = margin
 
     def hybrid_forward(  # type: ignore[override]
-        self, F: Any, input1: Any, input2: Any, label: Any, sample_weight: Any = None
-    ) -> Any:
+        self,
+        F: ModuleType,
+        input1: Tensor,
+        input2: Tensor,
+        label: Tensor,
+        sample_weight: Tensor | None = None,
+    ) -> Tensor:
         label = label.reshape((-1, 1))
         cosine = _cosine(F, _reshape_like(F, input1, input2), input2)
         alike = (1 - cosine) * (label == 1)
@@ -400,7 +425,7 @@ class CosineEmbeddingLoss(Loss):
         return self._weighted(F, alike + apart, sample_weight)
 
 
-def _cosine(F: Any, x: Any, y: Any) -> Any:
+def _cosine(F: ModuleType, x: Tensor, y: Tensor) -> Tensor:
     """The cosine between rows of x and y, as a column."""
     lengths = [F.norm(each, axis=-1).reshape((-1, 1)) for each in (x, y)]
     product = F.sum(x * y, axis=-1).reshape((-1, 1))
@@ -424,7 +449,7 @@ class SDMLLoss(Loss):
         self.kl_loss = KLDivLoss(from_logits=True)
         self.smoothing_parameter = smoothing_parameter
 
-    def hybrid_forward(self, F: Any, x1: Any, x2: Any) -> Any:  # type: ignore[override]
+    def hybrid_forward(self, F: ModuleType, x1: Any, x2: Any) -> Tensor:  # type: ignore[override]
         assert x1.shape == x2.shape, f"both inputs have one shape, got {x1.shape} and {x2.shape}"
         count = x1.shape[0]
         same = F.eye(count, ctx=x1.context)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from ... import nd, sym
 from ..block import Block
 from ..hybrid_block import HybridBlock
+from ..types import DType, Init, Tensor
 from .activations import Activation
 
 
@@ -23,9 +25,9 @@ class Dense(HybridBlock):
         activation: str | None = None,
         use_bias: bool = True,
         flatten: bool = True,
-        dtype: Any = "float32",
-        weight_initializer: Any = None,
-        bias_initializer: Any = "zeros",
+        dtype: DType = "float32",
+        weight_initializer: Init = None,
+        bias_initializer: Init = "zeros",
         in_units: int = 0,
         **kwargs: Any,
     ) -> None:
@@ -57,8 +59,8 @@ class Dense(HybridBlock):
             )
 
     def hybrid_forward(  # type: ignore[override]
-        self, F: Any, x: Any, weight: Any, bias: Any = None
-    ) -> Any:
+        self, F: ModuleType, x: Tensor, weight: Tensor, bias: Tensor | None = None
+    ) -> Tensor:
         tensors = (x, weight) if bias is None else (x, weight, bias)
         out = F.FullyConnected(
             *tensors,
@@ -86,7 +88,7 @@ class Dropout(HybridBlock):
         self._rate = rate
         self._axes = axes
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # type: ignore[override]
+    def hybrid_forward(self, F: ModuleType, x: Tensor) -> Tensor:  # type: ignore[override]
         if self._rate > 0:
             return F.Dropout(x, p=self._rate, axes=self._axes, name="fwd", cudnn_off=False)
         return F.identity(x)
@@ -102,8 +104,8 @@ class Embedding(HybridBlock):
         self,
         input_dim: int,
         output_dim: int,
-        dtype: Any = "float32",
-        weight_initializer: Any = None,
+        dtype: DType = "float32",
+        weight_initializer: Init = None,
         sparse_grad: bool = False,
         **kwargs: Any,
     ) -> None:
@@ -126,7 +128,7 @@ class Embedding(HybridBlock):
                 grad_stype="row_sparse" if sparse_grad else "default",
             )
 
-    def hybrid_forward(self, F: Any, x: Any, weight: Any) -> Any:  # type: ignore[override]
+    def hybrid_forward(self, F: ModuleType, x: Tensor, weight: Tensor) -> Tensor:  # type: ignore[override]
         return F.Embedding(x, weight, name="fwd", **self._kwargs)
 
     def __repr__(self) -> str:
@@ -140,7 +142,7 @@ class Embedding(HybridBlock):
 class Flatten(HybridBlock):
     """All axes after the first become one."""
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # type: ignore[override]
+    def hybrid_forward(self, F: ModuleType, x: Tensor) -> Tensor:  # type: ignore[override]
         return F.Flatten(x)
 
     def __repr__(self) -> str:
@@ -171,7 +173,7 @@ class HybridLambda(HybridBlock):
         if isinstance(function, str):
             self._func_name = function
 
-    def hybrid_forward(self, F: Any, x: Any, *args: Any) -> Any:  # type: ignore[override]
+    def hybrid_forward(self, F: ModuleType, x: Tensor, *args: Any) -> Tensor:  # type: ignore[override]
         if isinstance(self._func, str):
             return getattr(F, self._func)(x, *args)
         return self._func(F, x, *args)

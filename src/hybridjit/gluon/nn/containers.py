@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 from ..block import Block, rows_text
 from ..hybrid_block import HybridBlock
 from ..parameter import ParameterDict
+from ..types import Tensor
 
 
 class _Chain(Block):
@@ -68,7 +70,7 @@ class HybridSequential(_Chain, HybridBlock):
     def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
         super().__init__(prefix, params)
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # type: ignore[override]
+    def hybrid_forward(self, F: ModuleType, x: Tensor) -> Tensor:  # type: ignore[override]
         for block in self._children.values():
             x = block(x)
         return x

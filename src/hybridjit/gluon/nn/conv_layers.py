@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from operator import index
+from types import ModuleType
 from typing import Any
 
 from ...errors import ShapeError
 from ..hybrid_block import HybridBlock
+from ..types import Init, Tensor
 from .activations import Activation
 
 Size = int | tuple[int, ...] | list[int]
@@ -87,8 +89,8 @@ class _AnyConv(HybridBlock):
                 self.act = Activation(activation, prefix=f"{activation}_")
 
     def hybrid_forward(  # type: ignore[override]
-        self, F: Any, x: Any, weight: Any, bias: Any = None
-    ) -> Any:
+        self, F: ModuleType, x: Tensor, weight: Tensor, bias: Tensor | None = None
+    ) -> Tensor:
         tensors = (x, weight) if bias is None else (x, weight, bias)
         out = getattr(F, self._op_name)(*tensors, name="fwd", **self._kwargs)
         return out if self.act is None else self.act(out)
@@ -126,8 +128,8 @@ class _Conv(_AnyConv):
         layout: str | None = None,
         activation: str | None = None,
         use_bias: bool = True,
-        weight_initializer: Any = None,
-        bias_initializer: Any = "zeros",
+        weight_initializer: Init = None,
+        bias_initializer: Init = "zeros",
         in_channels: int = 0,
         op_name: str | None = None,
         **kwargs: Any,
@@ -170,8 +172,8 @@ class _ConvTranspose(_AnyConv):
         layout: str | None = None,
         activation: str | None = None,
         use_bias: bool = True,
-        weight_initializer: Any = None,
-        bias_initializer: Any = "zeros",
+        weight_initializer: Init = None,
+        bias_initializer: Init = "zeros",
         in_channels: int = 0,
         op_name: str | None = None,
         **kwargs: Any,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from ... import nd
 from ..hybrid_block import HybridBlock
 from ..parameter import Parameter
+from ..types import Init, Tensor
 
 
 class BatchNorm(HybridBlock):
@@ -27,10 +29,10 @@ class BatchNorm(HybridBlock):
         center: bool = True,
         scale: bool = True,
         use_global_stats: bool = False,
-        beta_initializer: Any = "zeros",
-        gamma_initializer: Any = "ones",
-        running_mean_initializer: Any = "zeros",
-        running_variance_initializer: Any = "ones",
+        beta_initializer: Init = "zeros",
+        gamma_initializer: Init = "ones",
+        running_mean_initializer: Init = "zeros",
+        running_variance_initializer: Init = "ones",
         in_channels: int = 0,
         **kwargs: Any,
     ) -> None:
@@ -55,8 +57,14 @@ class BatchNorm(HybridBlock):
         super().cast("float32" if np.dtype(dtype) == np.float16 else dtype)
 
     def hybrid_forward(  # type: ignore[override]
-        self, F: Any, x: Any, gamma: Any, beta: Any, running_mean: Any, running_var: Any
-    ) -> Any:
+        self,
+        F: ModuleType,
+        x: Tensor,
+        gamma: Tensor,
+        beta: Tensor,
+        running_mean: Tensor,
+        running_var: Tensor,
+    ) -> Tensor:
         if F is nd:
             self._overwrite_fixed_gamma(gamma)
         op = F.contrib.BatchNormWithReLU if self.fuse_relu else F.BatchNorm
@@ -86,8 +94,8 @@ class InstanceNorm(HybridBlock):
         epsilon: float = 1e-5,
         center: bool = True,
         scale: bool = False,
-        beta_initializer: Any = "zeros",
-        gamma_initializer: Any = "ones",
+        beta_initializer: Init = "zeros",
+        gamma_initializer: Init = "ones",
         in_channels: int = 0,
         **kwargs: Any,
     ) -> None:
@@ -99,8 +107,8 @@ class InstanceNorm(HybridBlock):
         self.beta = _vector(self, "beta", (in_channels,), beta_initializer, center)
 
     def hybrid_forward(  # type: ignore[override]
-        self, F: Any, x: Any, gamma: Any, beta: Any
-    ) -> Any:
+        self, F: ModuleType, x: Tensor, gamma: Tensor, beta: Tensor
+    ) -> Tensor:
         if self._axis == 1:
             return F.InstanceNorm(x, gamma, beta, name="fwd", eps=self._epsilon)
         x = x.swapaxes(1, self._axis)
@@ -120,8 +128,8 @@ class LayerNorm(HybridBlock):
         epsilon: float = 1e-5,
         center: bool = True,
         scale: bool = True,
-        beta_initializer: Any = "zeros",
-        gamma_initializer: Any = "ones",
+        beta_initializer: Init = "zeros",
+        gamma_initializer: Init = "ones",
         in_channels: int = 0,
         prefix: str | None = None,
         params: Any = None,
@@ -136,8 +144,8 @@ class LayerNorm(HybridBlock):
         self.beta = _vector(self, "beta", (in_channels,), beta_initializer, center)
 
     def hybrid_forward(  # type: ignore[override]
-        self, F: Any, data: Any, gamma: Any, beta: Any
-    ) -> Any:
+        self, F: ModuleType, data: Tensor, gamma: Tensor, beta: Tensor
+    ) -> Tensor:
         return F.LayerNorm(data, gamma=gamma, beta=beta, axis=self._axis, eps=self._epsilon)
 
     def __repr__(self) -> str:
@@ -153,8 +161,8 @@ class GroupNorm(HybridBlock):
         epsilon: float = 1e-5,
         center: bool = True,
         scale: bool = True,
-        beta_initializer: Any = "zeros",
-        gamma_initializer: Any = "ones",
+        beta_initializer: Init = "zeros",
+        gamma_initializer: Init = "ones",
         prefix: str | None = None,
         params: Any = None,
     ) -> None:
@@ -173,8 +181,8 @@ class GroupNorm(HybridBlock):
         self.beta = _vector(self, "beta", (num_groups,), beta_initializer, center)
 
     def hybrid_forward(  # type: ignore[override]
-        self, F: Any, data: Any, gamma: Any, beta: Any
-    ) -> Any:
+        self, F: ModuleType, data: Tensor, gamma: Tensor, beta: Tensor
+    ) -> Tensor:
         return F.GroupNorm(
             data, gamma=gamma, beta=beta, num_groups=self._num_groups, eps=self._epsilon
         )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 from ..hybrid_block import HybridBlock
+from ..types import Tensor
 from .conv_layers import Size, per_axis
 
 
@@ -46,7 +48,7 @@ class _AnyPool(HybridBlock):
         if count_include_pad is not None:
             self._kwargs["count_include_pad"] = count_include_pad
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # type: ignore[override]
+    def hybrid_forward(self, F: ModuleType, x: Tensor) -> Tensor:  # type: ignore[override]
         return F.Pooling(x, name="fwd", **self._kwargs)
 
     def __repr__(self) -> str:
@@ -223,5 +225,5 @@ class ReflectionPad2D(HybridBlock):
         assert len(padding) == 8, f"padding must be a number or 8 of them, got {len(padding)}"
         self._padding = padding
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # type: ignore[override]
+    def hybrid_forward(self, F: ModuleType, x: Tensor) -> Tensor:  # type: ignore[override]
         return F.pad(x, mode="reflect", pad_width=self._padding)

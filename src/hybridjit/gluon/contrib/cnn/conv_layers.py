@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 from ...hybrid_block import HybridBlock
 from ...nn import Activation
 from ...nn.conv_layers import Size, per_axis
 from ...parameter import ParameterDict
+from ...types import Init, Tensor
 
 __all__ = ["DeformableConvolution", "ModulatedDeformableConvolution"]
 
@@ -30,10 +32,10 @@ class _Deformable(HybridBlock):
         use_bias: bool = True,
         in_channels: int = 0,
         activation: str | None = None,
-        weight_initializer: Any = None,
-        bias_initializer: Any = "zeros",
-        offset_weight_initializer: Any = "zeros",
-        offset_bias_initializer: Any = "zeros",
+        weight_initializer: Init = None,
+        bias_initializer: Init = "zeros",
+        offset_weight_initializer: Init = "zeros",
+        offset_bias_initializer: Init = "zeros",
         offset_use_bias: bool = True,
         op_name: str | None = None,
         adj: Size | None = None,
@@ -99,13 +101,13 @@ class _Deformable(HybridBlock):
 
     def hybrid_forward(  # type: ignore[override]
         self,
-        F: Any,
-        x: Any,
+        F: ModuleType,
+        x: Tensor,
         offset_weight: Any,
         deformable_conv_weight: Any,
         offset_bias: Any = None,
         deformable_conv_bias: Any = None,
-    ) -> Any:
+    ) -> Tensor:
         found = F.Convolution(
             *_present(x, offset_weight, offset_bias), cudnn_off=True, **self._kwargs_offset
         )
@@ -113,7 +115,7 @@ class _Deformable(HybridBlock):
         out = self._deformed(F, x, found, params)
         return out if self.act is None else self.act(out)
 
-    def _deformed(self, F: Any, x: Any, found: Any, params: list[Any]) -> Any:
+    def _deformed(self, F: ModuleType, x: Tensor, found: Any, params: list[Any]) -> Tensor:
         """The convolution itself, from what the other one found."""
         return F.contrib.DeformableConvolution(
             x, found, *params, name="fwd", **self._kwargs_deformable_conv
@@ -150,7 +152,7 @@ class ModulatedDeformableConvolution(_Deformable):
     def _alias(self) -> str:
         return "modulated_deformable_conv"
 
-    def _deformed(self, F: Any, x: Any, found: Any, params: list[Any]) -> Any:
+    def _deformed(self, F: ModuleType, x: Tensor, found: Any, params: list[Any]) -> Tensor:
         offset = F.slice_axis(found, axis=1, begin=0, end=self._offsets)
         mask = F.slice_axis(found, axis=1, begin=self._offsets, end=None)
         mask = F.sigmoid(mask) * 2

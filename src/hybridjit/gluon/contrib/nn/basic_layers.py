@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from operator import index
+from types import ModuleType
 from typing import Any
 
 from .... import nd
@@ -10,6 +11,7 @@ from ...block import Block
 from ...hybrid_block import HybridBlock
 from ...nn import BatchNorm, HybridSequential, Sequential
 from ...parameter import ParameterDict
+from ...types import DType, Init, Tensor
 
 
 class Concurrent(Sequential):
@@ -34,14 +36,14 @@ class HybridConcurrent(HybridSequential):
         super().__init__(prefix, params)
         self.axis = axis
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: ModuleType, x: Tensor) -> Tensor:
         return F.concat(*[child(x) for child in self._children.values()], dim=self.axis)
 
 
 class Identity(HybridBlock):
     """The input itself."""
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # type: ignore[override]
+    def hybrid_forward(self, F: ModuleType, x: Tensor) -> Tensor:  # type: ignore[override]
         return x
 
 
@@ -52,12 +54,12 @@ class SparseEmbedding(Block):
         self,
         input_dim: int,
         output_dim: int,
-        dtype: Any = "float32",
-        weight_initializer: Any = None,
+        dtype: DType = "float32",
+        weight_initializer: Init = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self._kwargs = {
+        self._kwargs: dict[str, Any] = {
             "input_dim": input_dim,
             "output_dim": output_dim,
             "dtype": dtype,
@@ -90,10 +92,10 @@ class SyncBatchNorm(BatchNorm):
         center: bool = True,
         scale: bool = True,
         use_global_stats: bool = False,
-        beta_initializer: Any = "zeros",
-        gamma_initializer: Any = "ones",
-        running_mean_initializer: Any = "zeros",
-        running_variance_initializer: Any = "ones",
+        beta_initializer: Init = "zeros",
+        gamma_initializer: Init = "ones",
+        running_mean_initializer: Init = "zeros",
+        running_variance_initializer: Init = "ones",
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -114,8 +116,14 @@ class SyncBatchNorm(BatchNorm):
         self._kwargs |= {"ndev": num_devices or 1, "key": self.prefix}
 
     def hybrid_forward(
-        self, F: Any, x: Any, gamma: Any, beta: Any, running_mean: Any, running_var: Any
-    ) -> Any:
+        self,
+        F: ModuleType,
+        x: Tensor,
+        gamma: Tensor,
+        beta: Tensor,
+        running_mean: Tensor,
+        running_var: Tensor,
+    ) -> Tensor:
         if F is nd:
             self._overwrite_fixed_gamma(gamma)
         return F.contrib.SyncBatchNorm(
@@ -130,7 +138,7 @@ class PixelShuffle1D(HybridBlock):
         super().__init__()
         self._factor = index(factor)
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # type: ignore[override]
+    def hybrid_forward(self, F: ModuleType, x: Tensor) -> Tensor:  # type: ignore[override]
         x = F.reshape(x, (0, -4, -1, self._factor, 0))
         x = F.transpose(x, (0, 1, 3, 2))
         return F.reshape(x, (0, 0, -3))
@@ -146,7 +154,7 @@ class PixelShuffle2D(HybridBlock):
         super().__init__()
         self._factors = _factors(factor, 2)
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # type: ignore[override]
+    def hybrid_forward(self, F: ModuleType, x: Tensor) -> Tensor:  # type: ignore[override]
         f1, f2 = self._factors
         x = F.reshape(x, (0, -4, -1, f1 * f2, 0, 0))
         x = F.reshape(x, (0, 0, -4, f1, f2, 0, 0))
@@ -164,7 +172,7 @@ class PixelShuffle3D(HybridBlock):
         super().__init__()
         self._factors = _factors(factor, 3)
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # type: ignore[override]
+    def hybrid_forward(self, F: ModuleType, x: Tensor) -> Tensor:  # type: ignore[override]
         f1, f2, f3 = self._factors
         x = F.reshape(x, (0, -4, -1, f1 * f2 * f3, 0, 0, 0))
         x = F.swapaxes(x, 2, 3)  # (N, C, D, f, H, W)

@@ -7,12 +7,14 @@ width); Normalize stands after it. All but CenterCrop and Compose can be part of
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any
 
 from .... import image
 from ...block import Block
 from ...hybrid_block import HybridBlock
 from ...nn import Sequential
+from ...types import DType, Tensor
 
 __all__ = ["Cast", "CenterCrop", "Compose", "CropResize", "Normalize", "Resize", "ToTensor"]
 
@@ -34,18 +36,18 @@ class Compose(Sequential):
 class Cast(HybridBlock):
     """The same values in another dtype."""
 
-    def __init__(self, dtype: Any = "float32") -> None:
+    def __init__(self, dtype: DType = "float32") -> None:
         super().__init__()
         self._dtype = dtype
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: ModuleType, x: Tensor) -> Tensor:
         return F.cast(x, self._dtype)
 
 
 class ToTensor(HybridBlock):
     """(..., H, W, C) from 0 to 255 as float32 (..., C, H, W) from 0 to 1."""
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: ModuleType, x: Tensor) -> Tensor:
         return F.image.to_tensor(x)
 
 
@@ -57,7 +59,7 @@ class Normalize(HybridBlock):
         self._mean = mean
         self._std = std
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: ModuleType, x: Tensor) -> Tensor:
         return F.image.normalize(x, self._mean, self._std)
 
 
@@ -75,7 +77,7 @@ class Resize(HybridBlock):
         self._keep_ratio = keep_ratio
         self._interpolation = interpolation
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: ModuleType, x: Tensor) -> Tensor:
         return F.image.resize(x, self._size, self._keep_ratio, self._interpolation)
 
 
@@ -96,7 +98,7 @@ class CropResize(HybridBlock):
         self._size = size
         self._interpolation = 1 if interpolation is None else interpolation
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: ModuleType, x: Tensor) -> Tensor:
         x = F.image.crop(x, *self._rectangle)
         return F.image.resize(x, self._size, False, self._interpolation) if self._size else x
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 from ....context import Context
 from ... import nn
 from ...contrib.nn import HybridConcurrent, Identity
 from ...hybrid_block import HybridBlock
+from ...types import Tensor
 from ..model_store import load_pretrained
 
 # Depth: channels at the start, growth per layer, layers per block.
@@ -86,7 +88,7 @@ class DenseNet(HybridBlock):
             self.features.add(nn.BatchNorm(), nn.Activation("relu"), nn.AvgPool2D(7), nn.Flatten())
             self.output = nn.Dense(classes)
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # type: ignore[override]
+    def hybrid_forward(self, F: ModuleType, x: Tensor) -> Tensor:  # type: ignore[override]
         return self.output(self.features(x))
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 from ....context import Context
 from ... import nn
 from ...hybrid_block import HybridBlock
+from ...types import Tensor
 from ..model_store import load_pretrained
 
 # V1: input channels, output channels and stride of each depthwise-separable convolution.
@@ -28,7 +30,7 @@ _V2 = ((16, 1, 1), (24, 2, 2), (32, 3, 2), (64, 4, 2), (96, 3, 1), (160, 3, 2), 
 class RELU6(HybridBlock):
     """min(max(x, 0), 6)."""
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # type: ignore[override]
+    def hybrid_forward(self, F: ModuleType, x: Tensor) -> Tensor:  # type: ignore[override]
         return F.clip(x, 0, 6, name="relu6")
 
 
@@ -55,7 +57,7 @@ class LinearBottleneck(HybridBlock):
             self.out.add(*_conv(wide, 3, stride, 1, groups=wide), RELU6())
             self.out.add(*_conv(channels))
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # type: ignore[override]
+    def hybrid_forward(self, F: ModuleType, x: Tensor) -> Tensor:  # type: ignore[override]
         out = self.out(x)
         return F.elemwise_add(out, x) if self.use_shortcut else out
 
@@ -79,7 +81,7 @@ class MobileNet(HybridBlock):
     def _add(self, *sizes: int) -> None:
         self.features.add(*_conv(*sizes), nn.Activation("relu"))
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # type: ignore[override]
+    def hybrid_forward(self, F: ModuleType, x: Tensor) -> Tensor:  # type: ignore[override]
         return self.output(self.features(x))
 
 
@@ -108,7 +110,7 @@ class MobileNetV2(HybridBlock):
                 self.features.add(LinearBottleneck(before, after, t, 1 if i else stride))
                 before = after
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # type: ignore[override]
+    def hybrid_forward(self, F: ModuleType, x: Tensor) -> Tensor:  # type: ignore[override]
         return self.output(self.features(x))
 
 

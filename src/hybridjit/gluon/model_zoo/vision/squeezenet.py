@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 from ....context import Context
 from ... import nn
 from ...contrib.nn import HybridConcurrent
 from ...hybrid_block import HybridBlock
+from ...types import Tensor
 from ..model_store import load_pretrained
 
 # The first convolution (channels, kernel), then squeeze widths in order; 0 is a pooling.
@@ -51,7 +53,7 @@ class SqueezeNet(HybridBlock):
                 nn.Conv2D(classes, 1), nn.Activation("relu"), nn.AvgPool2D(13), nn.Flatten()
             )
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # type: ignore[override]
+    def hybrid_forward(self, F: ModuleType, x: Tensor) -> Tensor:  # type: ignore[override]
         return self.output(self.features(x))
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 from ....context import Context
 from ....initializer import Xavier
 from ... import nn
 from ...hybrid_block import HybridBlock
+from ...types import Tensor
 from ..model_store import load_pretrained
 
 _FILTERS = (64, 128, 256, 512, 512)
@@ -48,7 +50,7 @@ class VGG(HybridBlock):
             self.features.add(nn.Activation("relu"))
         self.features.add(nn.MaxPool2D(strides=2))
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # type: ignore[override]
+    def hybrid_forward(self, F: ModuleType, x: Tensor) -> Tensor:  # type: ignore[override]
         return self.output(self.features(x))
 
 

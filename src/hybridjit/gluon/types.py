@@ -1,0 +1,15 @@
+"""What layers take: tensors of either namespace, element types, initial values."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+
+from ..initializer import Initializer
+from ..nd import NDArray
+from ..sym import Symbol
+
+Tensor: TypeAlias = NDArray | Symbol
+DType: TypeAlias = str | type | np.dtype
+Init: TypeAlias = Initializer | str | None
