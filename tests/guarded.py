@@ -73,6 +73,7 @@ class GuardedRun:
         self.at_end = at_end
         self.plan = executable.plan
         self.regions: list[Guarded] = []
+        self.flags: list[Guarded] = []
         self.buffers = [self._new(b.nbytes) for b in self.plan.buffers]
 
     def _new(self, nbytes: int, fill: int = 0xFF) -> Guarded:
@@ -109,6 +110,9 @@ class GuardedRun:
             kernel = _KERNEL(self.executable.code.kernels[kernel_call.spec].address)
             for thread in range(THREADS):
                 kernel(slots.address, thread, THREADS)
+        if row and any(flag.bytes.any() for flag in self.flags):
+            self.executable.reference(step, [self.array(v) for v in step.reads])
+            self.flags.clear()
 
     def _number(self, argument: Argument) -> int:
         if isinstance(argument, int):
@@ -118,7 +122,8 @@ class GuardedRun:
         if isinstance(argument, Shared):
             return self.shared.address + argument.offset
         if isinstance(argument, Flag):
-            return self._new(8, fill=0).address
+            self.flags.append(self._new(8, fill=0))
+            return self.flags[-1].address
         if isinstance(argument, Packed):
             source = self._source(argument)
             region = self._new(source.itemsize * argument.packing.size(source))

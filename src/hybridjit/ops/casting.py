@@ -48,6 +48,12 @@ def _truncated(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return np.where(fits, array, smallest).astype(dtype)
 
 
+def bounded(array: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Floats between ``low`` and ``high``; NaN becomes ``low``."""
+    kind = array.dtype.type
+    return np.where(array > kind(low), np.minimum(array, kind(high)), kind(low))
+
+
 def fresh(result: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """``result`` copied: for formulas that may return one of their inputs or a view of it."""
     return np.array(result, dtype, order="C")

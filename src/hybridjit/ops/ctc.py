@@ -1,7 +1,8 @@
 """CTCLoss: minus the log probability of a label sequence, summed over all its alignments.
 
-In: activations (T, N, C) before the softmax, labels (N, L), lengths if they are given. Out: one
-loss for each of the N sequences. A. Graves et al. 2006, "Connectionist temporal classification".
+In: activations (T, N, C) before the softmax, labels (N, L), lengths if they are given, all rounded
+and lengths held between 0 and T or L. Out: one loss for each of the N sequences.
+A. Graves et al. 2006, "Connectionist temporal classification".
 """
 
 from __future__ import annotations
@@ -75,6 +76,18 @@ def _alignments(log: np.ndarray, classes: np.ndarray, blank: int) -> float:
     return 0.0 if total == -np.inf else -total
 
 
+def _nearest(numbers: np.ndarray) -> np.ndarray:
+    """Labels and lengths as int64, rounded, halves away from zero; NaN is the smallest one."""
+    if numbers.dtype.kind == "f":
+        numbers = np.trunc(numbers + np.copysign(numbers.dtype.type(0.5), numbers))
+    return whole(numbers)
+
+
+def _held(lengths: np.ndarray, most: int) -> np.ndarray:
+    """Lengths from 0 to ``most``."""
+    return np.clip(_nearest(lengths), 0, most)
+
+
 def ctc_loss(
     data: np.ndarray,
     label: np.ndarray,
@@ -86,10 +99,10 @@ def ctc_loss(
     """The losses. Raises MXNetError for a class that the data does not have."""
     steps, count, classes = data.shape
     blank = 0 if blank_label == "first" else classes - 1
-    log, labels = _log_softmax(data), whole(label)
-    given = iter(whole(a) for a in lengths)
-    ends = next(given) if use_data_lengths else np.full(count, steps)
-    sizes = next(given) if use_label_lengths else None
+    log, labels = _log_softmax(data), _nearest(label)
+    given = iter(lengths)
+    ends = _held(next(given), steps) if use_data_lengths else np.full(count, steps)
+    sizes = _held(next(given), label.shape[1]) if use_label_lengths else None
     losses = np.zeros(count)
     for n in range(count):
         padding = 0 if blank_label == "first" else -1

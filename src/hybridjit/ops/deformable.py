@@ -101,6 +101,8 @@ def _corners(at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _gather(x: np.ndarray, y: np.ndarray, c: np.ndarray) -> np.ndarray:
     """x[:, y, c], with cells outside counting as 0."""
     height, width = x.shape[1:]
+    if x.size == 0:
+        return np.zeros((len(x), *y.shape), x.dtype)
     inside = (y >= 0) & (y < height) & (c >= 0) & (c < width)
     cells = x[:, np.clip(y, 0, height - 1), np.clip(c, 0, width - 1)]
     return np.where(inside, cells, 0)
@@ -121,6 +123,13 @@ def _sample_clamped(x: np.ndarray, y: np.ndarray, c: np.ndarray) -> np.ndarray:
     inside = (y >= 0) & (y < height) & (c >= 0) & (c < width)
     held = np.clip(y, 0, height - 1), np.clip(c, 0, width - 1)
     return np.where(inside, sample_zero_padded(x, *held), 0)
+
+
+def _sample_padded(x: np.ndarray, y: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """Samples outside (-1, H) x (-1, W), and at no number, are 0; zeros continue the data."""
+    height, width = x.shape[1:]
+    inside = (y > -1) & (y < height) & (c > -1) & (c < width)
+    return np.where(inside, sample_zero_padded(x, *(np.where(inside, at, 0) for at in (y, c))), 0)
 
 
 def _sampled_columns(
@@ -190,7 +199,7 @@ def _modulated(
     bias: np.ndarray | None = None,
     **attrs: Any,
 ) -> np.ndarray:
-    return _convolve(data, offset, mask, weight, bias, sample_zero_padded, **attrs)
+    return _convolve(data, offset, mask, weight, bias, _sample_padded, **attrs)
 
 
 _ATTRS = (
@@ -226,7 +235,7 @@ def _sample_cells(
     data: np.ndarray, places: np.ndarray, *mask: np.ndarray, is_held: bool, is_masked: bool
 ) -> np.ndarray:
     """Each image (H, W, C) at rows places[0] and columns places[1], times the mask."""
-    sampler = _sample_clamped if is_held else sample_zero_padded
+    sampler = _sample_clamped if is_held else _sample_padded
     found = [sampler(np.moveaxis(x, 2, 0), *at) for x, at in zip(data, places)]
     y = np.moveaxis(np.stack(found), 1, 3)
     return np.ascontiguousarray(y * mask[0][..., None] if mask else y)

@@ -184,7 +184,7 @@ def places_of(indices: np.ndarray, shape: Shape) -> tuple[np.ndarray, ...]:
 def _rows_shape(what: str, shape: Shape, indices: TensorType) -> Shape:
     if indices.ndim < 2:
         raise ShapeError(f"{what} takes indices of 2 axes or more, got {indices.ndim}")
-    if indices.dims[0] > len(shape):
+    if not 1 <= indices.dims[0] <= len(shape):
         raise ShapeError(f"{what}: {indices.dims[0]} indices for {len(shape)} axes")
     return indices.dims[1:] + shape[indices.dims[0] :]
 

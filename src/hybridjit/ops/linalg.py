@@ -318,6 +318,8 @@ def _infer_syevd(A: TensorType) -> tuple[TensorType, TensorType]:
 
 def _syevd(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Eigenvectors as rows, the largest element of each positive, and eigenvalues ascending."""
+    if A.size == 0:
+        return A.copy(), np.zeros(A.shape[:-1], A.dtype)
     values, vectors = np.linalg.eigh(A)
     rows = vectors.swapaxes(-1, -2)
     largest = np.take_along_axis(rows, np.abs(rows).argmax(-1, keepdims=True), -1)

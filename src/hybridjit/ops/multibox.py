@@ -118,7 +118,7 @@ def _decoded(
     centre = scaled[:, :2] * a[:, 2:] + a[:, :2]
     half = np.exp(scaled[:, 2:]) * a[:, 2:] / 2
     boxes = np.concatenate([centre - half, centre + half], axis=1)
-    return np.clip(boxes, 0, 1) if clip else boxes
+    return np.fmax(np.fmin(boxes, 1), 0) if clip else boxes  # NaN becomes 1
 
 
 def _detect(
@@ -139,6 +139,8 @@ def _detect(
     Suppressed rows keep score and box and lose their id; so do the rows beyond nms_topk, which
     stay in the order of the anchors.
     """
+    if len(scores) < 2 or not scores.size:
+        return np.full((scores.shape[1], 6), -1, scores.dtype)
     best = scores[1:].argmax(axis=0)
     score = scores[1:].max(axis=0)
     found = np.flatnonzero(score >= scores.dtype.type(threshold))

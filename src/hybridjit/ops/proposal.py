@@ -13,6 +13,7 @@ import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..types import TensorType, shape_text
+from .casting import bounded
 from .ordering import first_of
 from .registry import Kind, Types, register
 from .rules import forward, require_float, same_dtype
@@ -55,6 +56,8 @@ def _infer_proposal(
             f"{shape_text(cls_prob.shape)}"
         )
     batch, _, height, width = cls_prob.dims
+    if height * width == 0:
+        raise ShapeError(f"Proposal takes maps of one cell or more, got {height} x {width}")
     for name, t, wanted in (
         ("bbox_pred", bbox_pred, (batch, 4 * anchors, height, width)),
         ("im_info", im_info, (batch, 3)),
@@ -137,11 +140,15 @@ def _propose(
     anchors = _all_anchors(height, width, feature_stride, scales, ratios)
     moves = offsets.reshape(count, 4, height, width).transpose(2, 3, 0, 1)
     image_height, image_width, scale = (float(v) for v in info)
+    rows_inside, columns_inside = (
+        int(bounded(v / info.dtype.type(feature_stride), 0, n))
+        for v, n in zip(info, (height, width))
+    )
     boxes = _moved(anchors, moves, iou_loss)
     boxes = np.clip(boxes, 0, np.array([image_width - 1, image_height - 1] * 2, np.float32))
     score = scores.transpose(1, 2, 0).copy()
-    score[int(image_height / feature_stride) :] = -1
-    score[:, int(image_width / feature_stride) :] = -1
+    score[rows_inside:] = -1
+    score[:, columns_inside:] = -1
     least = np.float32(rpn_min_size * scale)
     small = (boxes[..., 2:] - boxes[..., :2] + 1 < least).any(axis=-1)
     boxes[small] += np.array([-1, -1, 1, 1], np.float32) * least / 2

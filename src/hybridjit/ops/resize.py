@@ -21,6 +21,8 @@ from .rules import forward, merged, require_float, same_dtype
 def _check_image(what: str, t: TensorType) -> None:
     if t.shape is not None and len(t.shape) != 4:
         raise ShapeError(f"{what} takes 4D data (batch, channel, y, x), got {shape_text(t.shape)}")
+    if t.shape is not None and 0 in t.shape[2:]:
+        raise ShapeError(f"{what} takes images of one cell or more, got {shape_text(t.shape)}")
 
 
 def _upsampling_inputs(*, sample_type: str, num_args: int, **attrs: Any) -> tuple[str, ...]:

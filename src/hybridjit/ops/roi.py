@@ -2,6 +2,10 @@
 
 In: data (N, C, H, W), regions (R, 5) as [batch, x1, y1, x2, y2] in image coordinates. Out: one
 (C, pooled height, pooled width) per region.
+
+Regions are data: they may lie anywhere and have any size. The work for one is bounded by the image:
+samples that lie outside count as 0 and are not taken. Numbers farther than 2^30 from 0 count as
+2^30, NaN as what lies outside; a region of an image that is not there gives zeros.
 """
 
 from __future__ import annotations
@@ -14,9 +18,13 @@ import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..types import Shape, TensorType, product, shape_text
-from .casting import widened
+from .casting import bounded, widened
+from .indexing import whole
 from .registry import Kind, register
 from .rules import forward, require_float, same_dtype
+
+FAR = 1 << 30  # where coordinates end, and how many samples a bin has along an axis
+MARGIN = 2  # samples beside those that by their formula are inside
 
 
 def check_regions(data: TensorType, rois: TensorType, pooled_size: Shape, widths: Shape) -> None:
@@ -53,6 +61,49 @@ def _infer_align(
     return data.with_shape((rois.dims[0], channels, *pooled_size))
 
 
+def samples_of_bin(step: np.floating, sample_ratio: int) -> int:
+    """Samples of a bin along one axis: ``sample_ratio``, or one for each cell that it is long."""
+    if sample_ratio > 0:
+        return sample_ratio
+    return int(bounded(np.ceil(step), 0, FAR))
+
+
+def samples_near(
+    bases: np.ndarray, step: np.floating, count: int, low: float, high: float, reach: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Of each bin's ``count`` samples the first, and the last plus one, that may be in [low, high].
+
+    Sample k of a bin lies at base + (k + 0.5) * step / count; samples are half a cell or more
+    apart, and high - low is at most ``reach``, so that 2 * reach + 6 of them do. The rounding of
+    the formula is less than the margin where coordinates have fractions: below 2^22 in single
+    precision.
+    """
+    kind = bases.dtype.type
+    distance = step / kind(count)
+    first = np.floor((kind(low) - bases) / distance - kind(0.5)) - kind(MARGIN)
+    last = np.ceil((kind(high) - bases) / distance + kind(0.5)) + kind(MARGIN)
+    first, last = (bounded(edge, 0, count).astype(np.int64) for edge in (first, last))
+    return first, np.minimum(last, first + 2 * reach + 6)
+
+
+def samples_along(
+    start: Any, step: Any, bins: int, count: int, near: Callable[..., Any] | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Places of the samples of all bins along one axis, and the bin of each.
+
+    ``near(bases, step, count)`` says which samples of each bin are taken; None takes all.
+    """
+    kind = np.asarray(step).dtype.type
+    bases = start + np.arange(bins, dtype=kind) * step
+    first, last = np.zeros(bins, np.int64), np.full(bins, count)
+    if near is not None and count:
+        first, last = near(bases, step, count)
+    numbers = first[:, None] + np.arange(max((last - first).max(), 0))
+    places = bases[:, None] + (numbers.astype(kind) + kind(0.5)) * step / kind(max(count, 1))
+    taken = numbers < last[:, None]
+    return places[taken], np.nonzero(taken)[0]
+
+
 def _bin_weights(
     start: np.floating, size: np.floating, bins: int, sample_ratio: int, length: int
 ) -> np.ndarray:
@@ -61,21 +112,22 @@ def _bin_weights(
     Bilinear sampling on a product grid is a product of the two axes' weights.
     """
     dtype = np.asarray(size).dtype.type
-    step = dtype(size / bins)
-    count = sample_ratio if sample_ratio > 0 else max(int(np.ceil(step)), 0)
-    if count == 0:
-        return np.zeros((bins, length), dtype)
-    at = start + np.arange(bins, dtype=dtype)[:, None] * step
-    at = at + (np.arange(count, dtype=dtype) + dtype(0.5)) * step / dtype(count)
-    outside = (at < -1) | (at > length)
-    at = np.clip(at, 0, length - 1)
+    step = dtype(size / dtype(bins))
+    count = samples_of_bin(step, sample_ratio)
+    weights = np.zeros((bins, length), dtype)
+    if length == 0:
+        return weights
+    near = (
+        None if sample_ratio > 0 else partial(samples_near, low=-1, high=length, reach=length + 1)
+    )
+    at, rows = samples_along(start, step, bins, count, near)
+    inside = (at >= -1) & (at <= length)
+    at = bounded(at, 0, length - 1)
     low = at.astype(np.int64)
     part = at - low
-    weights = np.zeros((bins, length), dtype)
-    rows = np.broadcast_to(np.arange(bins)[:, None], low.shape)
-    np.add.at(weights, (rows, low), np.where(outside, 0, 1 - part))
-    np.add.at(weights, (rows, np.minimum(low + 1, length - 1)), np.where(outside, 0, part))
-    return weights / dtype(count)
+    np.add.at(weights, (rows, low), np.where(inside, 1 - part, 0))
+    np.add.at(weights, (rows, np.minimum(low + 1, length - 1)), np.where(inside, part, 0))
+    return weights / dtype(max(count, 1))
 
 
 def _align(
@@ -90,7 +142,7 @@ def _align(
 ) -> np.ndarray:
     """Average of bilinear samples of each bin; a negative batch index gives zeros."""
     x, r = widened(data), widened(rois)
-    batches, corners = (r[:, 0].astype(np.int64), r[:, 1:]) if r.shape[1] == 5 else (
+    batches, corners = (whole(r[:, 0]), r[:, 1:]) if r.shape[1] == 5 else (
         np.zeros(len(r), np.int64), r)  # fmt: skip
     scaled = corners * x.dtype.type(spatial_scale) - x.dtype.type(0.5 if aligned else 0)
     out = np.zeros((len(r), x.shape[1], *pooled_size), x.dtype)
@@ -99,7 +151,7 @@ def _align(
             continue
         height, width = y2 - y1, x2 - x1
         if not aligned:
-            height, width = max(height, x.dtype.type(1)), max(width, x.dtype.type(1))
+            height, width = (np.maximum(n, x.dtype.type(1)) for n in (height, width))
         rows = _bin_weights(y1, height, pooled_size[0], sample_ratio, x.shape[2])
         columns = _bin_weights(x1, width, pooled_size[1], sample_ratio, x.shape[3])
         out[k] = rows @ x[batch] @ columns.T
@@ -145,8 +197,10 @@ def _bins(start: int, end: int, count: int, length: int, dtype: type) -> list[tu
 
 
 def rounded(x: np.ndarray) -> np.ndarray:
-    """To the nearest integer, halves away from zero."""
-    return np.trunc(x + np.copysign(x.dtype.type(0.5), x)).astype(int)
+    """To the nearest integer, halves away from zero, not farther from 0 than FAR; NaN is -FAR."""
+    wide = widened(x)
+    nearest = wide + np.copysign(wide.dtype.type(0.5), wide)
+    return bounded(nearest, -FAR, FAR).astype(np.int64)
 
 
 def _roi_pooling(
@@ -154,9 +208,10 @@ def _roi_pooling(
 ) -> np.ndarray:
     """Maximum of each bin; an empty bin, or a batch index out of range, gives 0."""
     out = np.zeros((len(rois), data.shape[1], *pooled_size), data.dtype)
-    corners = rounded(rois[:, 1:] * rois.dtype.type(spatial_scale))
+    places = widened(rois[:, 1:])
+    corners = rounded(places * places.dtype.type(spatial_scale))
     dtype = np.float64 if data.dtype == np.float64 else np.float32
-    for k, (batch, (x1, y1, x2, y2)) in enumerate(zip(rois[:, 0].astype(int), corners.tolist())):
+    for k, (batch, (x1, y1, x2, y2)) in enumerate(zip(whole(rois[:, 0]), corners.tolist())):
         if not 0 <= batch < len(data):
             continue
         rows = _bins(y1, y2, pooled_size[0], data.shape[2], dtype)
@@ -261,7 +316,7 @@ def _position_sensitive(
     out = np.zeros((len(rois), output_dim, pooled_size, pooled_size), data.dtype)
     corners = rounded(rois[:, 1:]) + np.array([0, 0, 1, 1])
     scaled = corners.astype(np.float32) * np.float32(spatial_scale)
-    for k, (batch, (x1, y1, x2, y2)) in enumerate(zip(rois[:, 0].astype(int), scaled.tolist())):
+    for k, (batch, (x1, y1, x2, y2)) in enumerate(zip(whole(rois[:, 0]), scaled.tolist())):
         if not 0 <= batch < len(data):
             continue
         rows = _spans(y1, y2, pooled_size, data.shape[2])

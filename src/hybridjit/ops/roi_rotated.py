@@ -6,15 +6,17 @@ In: data (N, C, H, W); regions [batch, x, y, w, h, degrees] around a centre, or 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..types import Shape, TensorType, shape_text
-from .casting import widened
+from .casting import bounded, widened
+from .indexing import whole
 from .registry import Kind, register
-from .roi import check_regions, rounded
+from .roi import check_regions, rounded, samples_along, samples_near, samples_of_bin
 from .rules import forward, require_float, same_dtype
 
 
@@ -38,14 +40,6 @@ def _infer_rotated(
     return data.with_shape((rois.dims[0], data.dims[1], *pooled_size))
 
 
-def _samples(start: Any, size: Any, bins: int, count: int) -> np.ndarray:
-    """Where the samples of all bins lie along one axis: (bins, count)."""
-    dtype = np.asarray(size).dtype.type
-    step = size / dtype(bins)
-    at = start + np.arange(bins, dtype=dtype)[:, None] * step
-    return at + (np.arange(count, dtype=dtype) + dtype(0.5)) * step / dtype(count)
-
-
 def _rotated(
     data: np.ndarray,
     rois: np.ndarray,
@@ -57,28 +51,52 @@ def _rotated(
     """Average of bilinear samples of each bin; samples far outside count as 0."""
     images, regions = widened(data), widened(rois)
     number = images.dtype.type
-    height, width = images.shape[2:]
     out = np.zeros((len(rois), images.shape[1], *pooled_size), images.dtype)
-    for k, region in enumerate(regions):
-        x0, y0, w, h = region[1:5] * number(spatial_scale)
-        size = np.maximum(np.array([h, w], images.dtype), number(1))
-        counts = [
-            sampling_ratio if sampling_ratio > 0 else int(np.ceil(n / b))
-            for n, b in zip(size, pooled_size)
-        ]
-        down, across = (
-            _samples(-n / number(2), n, b, c) for n, b, c in zip(size, pooled_size, counts)
-        )
-        v, u = np.broadcast_arrays(down[:, None, :, None], across[None, :, None, :])
-        angle = region[5] * number(np.pi) / number(180)
-        y = v * np.cos(angle) - u * np.sin(angle) + y0
-        x = u * np.cos(angle) + v * np.sin(angle) + x0
-        inside = (y >= -1) & (y <= height) & (x >= -1) & (x <= width)
-        values = _bilinear(
-            images[int(region[0])], np.clip(y, 0, height - 1), np.clip(x, 0, width - 1)
-        )
-        out[k] = np.where(inside, values, 0).mean(axis=(-2, -1))
+    for k, (batch, region) in enumerate(zip(whole(rois[:, 0]), regions)):
+        if 0 <= batch < len(images) and images[batch].size:
+            centre, size = region[1:5].reshape(2, 2)[:, ::-1] * number(spatial_scale)
+            angle = region[5] * number(np.pi) / number(180)
+            size = np.maximum(size, number(1))
+            out[k] = _turned_bins(images[batch], centre, size, angle, pooled_size, sampling_ratio)
     return out.astype(data.dtype, copy=False)
+
+
+def _turned_bins(
+    image: np.ndarray,
+    centre: np.ndarray,
+    size: np.ndarray,
+    angle: np.floating,
+    bins: Shape,
+    ratio: int,
+) -> np.ndarray:
+    """The bins of one region, all but the angle as (y, x): (C, *bins)."""
+    number = image.dtype.type
+    height, width = image.shape[1:]
+    cos, sin = np.cos(angle), np.sin(angle)
+    ends = (
+        np.array([-1, height], image.dtype) - centre[0],
+        np.array([-1, width], number) - centre[1],
+    )
+    # The image's corners in the region's own axes, so that only samples near it are taken
+    y, x = np.meshgrid(*ends)
+    corners = y * cos + x * sin, x * cos - y * sin
+    axes, count = [], 1
+    for n, b, seen in zip(size, bins, corners):
+        step = n / number(b)
+        samples = samples_of_bin(step, ratio)
+        near = partial(samples_near, low=seen.min(), high=seen.max(), reach=height + width + 2)
+        axes.append(samples_along(-n / number(2), step, b, samples, None if ratio > 0 else near))
+        count *= max(samples, 1)
+    (v, rows), (u, columns) = axes
+    v, u = v[:, None], u[None, :]
+    y, x = v * cos - u * sin + centre[0], u * cos + v * sin + centre[1]
+    inside = (y >= -1) & (y <= height) & (x >= -1) & (x <= width)
+    values = _bilinear(image, bounded(y, 0, height - 1), bounded(x, 0, width - 1))
+    values = np.where(inside, values, 0)
+    down, across = (
+        (np.arange(b)[:, None] == at).astype(number) for b, at in zip(bins, (rows, columns))
+    )
+    return down @ values @ across.T / number(count)
 
 
 register(
@@ -166,7 +184,9 @@ def _deformable(
     moves = moves.reshape(len(rois), classes, 2, parts, parts) * number(trans_std)
     out = np.zeros((len(rois), output_dim, pooled_size, pooled_size), images.dtype)
     scale, half = number(spatial_scale), number(0.5)
-    for k, region in enumerate(regions):
+    for k, (batch, region) in enumerate(zip(whole(rois[:, 0]), regions)):
+        if not (0 <= batch < len(images) and all(size)):
+            continue
         corners = rounded(region[1:5]).astype(images.dtype)
         low = corners[1::-1] * scale - half  # y, x
         high = (corners[:1:-1] + number(1)) * scale - half
@@ -176,7 +196,7 @@ def _deformable(
             place = np.array([i, j])
             group = np.clip(place * group_size // pooled_size, 0, group_size - 1)
             part = place * parts // pooled_size
-            channels = images[int(region[0]), :, group[0], group[1]]
+            channels = images[batch, :, group[0], group[1]]
             for c, chosen in enumerate(np.split(channels, classes)):
                 move = moves[k, c, ::-1, part[0], part[1]]  # y, x
                 start = place.astype(images.dtype) * bins + low + move * extent

@@ -93,7 +93,7 @@ def _last(
     steps = np.moveaxis(data, axis, 0)
     if lengths is None:
         return steps[-1].copy()
-    at = np.clip(_counts(lengths) - 1, 0, len(steps) - 1)
+    at = np.clip(_counts(lengths), 1, len(steps)) - 1
     return steps[at, np.arange(len(at))]
 
 

@@ -13,8 +13,11 @@ import numpy as np
 from ..errors import DTypeError, ShapeError
 from ..types import PartialShape, TensorType, merge, merge_shapes, product, shape_text
 from .casting import widened
+from .indexing import whole
 from .registry import Kind, Types, register
 from .rules import fill, forward, merged, normalized_axis, require_float, same_dtype
+
+LEAST_PROBABILITY = 1e-8  # what softmax_cross_entropy takes the logarithm of, at least
 
 
 def softmax_along(x: np.ndarray, axis: int) -> np.ndarray:
@@ -261,10 +264,16 @@ def _infer_cross_entropy(data: TensorType, label: TensorType) -> TensorType:
 
 
 def _cross_entropy(data: np.ndarray, label: np.ndarray) -> np.ndarray:
-    """Sum over rows of -log softmax at the label, which is clipped to the classes."""
+    """Sum over rows of -log softmax at the label, which is clipped to the classes.
+
+    A probability counts as LEAST_PROBABILITY at least, in the data's type.
+    """
+    if not data.size:
+        return np.zeros(1, data.dtype)
     rows = np.arange(len(label))
-    classes = np.clip(label.astype(np.int64), 0, data.shape[1] - 1)
+    classes = np.clip(whole(label), 0, data.shape[1] - 1)
     picked = softmax_along(widened(data), 1)[rows, classes]
+    picked = np.maximum(picked, data.dtype.type(LEAST_PROBABILITY))
     return -np.log(picked).sum(keepdims=True).astype(data.dtype)
 
 

@@ -19,6 +19,8 @@ def _check(name: str, data: TensorType) -> None:
     require_float(name, data)
     if data.ndim not in (2, 4):
         raise ShapeError(f"{name} takes data of 2 or 4 axes, got {shape_text(data.shape)}")
+    if data.dims[-1] == 0:
+        raise ShapeError(f"{name} takes rows of one number or more, got {shape_text(data.shape)}")
 
 
 @forward

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import AttributeValueError, MXNetError, ShapeError
-from ..types import Shape, TensorType, merge, shape_text
+from ..types import TensorType, merge, shape_text
 from .casting import convert
 from .registry import Kind, register
 from .rules import Types, forward, require_float, same_dtype
@@ -210,7 +210,7 @@ def _targets_of(
     classes = np.full(len(anchors), ignore_label, anchors.dtype)
     ends = np.flatnonzero(labels[:, 0] == -1)
     labels = labels[: ends[0]] if len(ends) else labels
-    if not len(labels):
+    if not len(labels) or not len(anchors):
         return offsets, masks, classes
     shared = overlaps(anchors[:, None], labels[None, :, 1:5])
     positive = _best_for_each_label(shared)
@@ -234,9 +234,12 @@ def _target(
     anchor: np.ndarray, label: np.ndarray, cls_pred: np.ndarray, **attrs: Any
 ) -> tuple[np.ndarray, ...]:
     """For each anchor the offsets to its label, whether it has one, and the class, 0 for none."""
-    rows = [_targets_of(anchor[0], boxes, s, **attrs) for boxes, s in zip(label, cls_pred)]
-    shapes: tuple[Shape, ...] = ((len(rows), -1),) * 3
-    return tuple(np.stack(part).reshape(shape) for part, shape in zip(zip(*rows), shapes))
+    batch, count = len(label), anchor.shape[1]
+    offsets, masks = (np.zeros((batch, count, 4), anchor.dtype) for _ in range(2))
+    classes = np.zeros((batch, count), anchor.dtype)
+    for n, (boxes, scores) in enumerate(zip(label, cls_pred)):
+        offsets[n], masks[n], classes[n] = _targets_of(anchor[0], boxes, scores, **attrs)
+    return offsets.reshape(batch, 4 * count), masks.reshape(batch, 4 * count), classes
 
 
 register(

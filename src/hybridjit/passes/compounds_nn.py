@@ -5,11 +5,13 @@ As in ``compounds``: in float16 they stay whole where the pieces would round at 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ..ir.graph import Use, Value, make
 from ..ir.rewrite import Match, Replacement, rule
 from ..ops.rules import reduced_axes
+from ..ops.softmax import LEAST_PROBABILITY
 from ..types import product
 from .compounds import is_plain_float
 from .moves import reshaped
@@ -101,14 +103,16 @@ def group_norm_statistics(value: Value, match: Match) -> Replacement:
     return (plain, *flat)
 
 
-@rule("softmax_cross_entropy(x, label)  =>  -sum(pick(log_softmax(x), label))")
+@rule("softmax_cross_entropy(x, label)  =>  -sum(max(pick(log_softmax(x), label), log(1e-8)))")
 def cross_entropy_apart(value: Value, match: Match) -> Replacement:
     if not value.is_op("softmax_cross_entropy") or not is_plain_float(value):
         return None
     name = value.name
     logs = Use(make("log_softmax", f"{name}:logs", value.inputs[:1], axis=1))
     picked = Use(make("pick", f"{name}:picked", [logs, value.inputs[1]], axis=1))
-    total = Use(make("sum", f"{name}:total", [picked]))
+    least = math.log(LEAST_PROBABILITY)
+    held = Use(make("_maximum_scalar", f"{name}:held", [picked], scalar=least))
+    total = Use(make("sum", f"{name}:total", [held]))
     return Use(make("negative", name, [total], value.source))
 
 

@@ -125,7 +125,7 @@ def explicit_slice(value: Value, match: Match) -> Replacement:
             reshaped(part, t.dims, f"{value.name}:squeezed{i}")
             for i, (part, t) in enumerate(zip(parts, value.types))
         )
-    if value.is_op("slice_like") and source:
+    if value.is_op("slice_like") and source and value.type.size:
         return Use(
             make(
                 "slice",

@@ -85,8 +85,8 @@ class _Gather:
         return step, b.sub(row, b.mul(step, self.samples))
 
     def _last(self, row: Any) -> Index:
-        step = self._within(self.b.sub(self._number(row), 1), self.spec.size)
-        return self._at(step, row)
+        length = self.b.max(self.b.min(self._number(row), self.spec.size), 1)
+        return self._at(self.b.sub(length, 1), row)
 
     def _reverse(self, row: Any) -> Index:
         b = self.b

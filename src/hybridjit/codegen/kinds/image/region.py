@@ -1,15 +1,16 @@
 """Pooling of regions of an image with channels last: ROIAlign and ROIPooling.
 
-A unit of work is a row of bins of a region. Where a bin lies is computed in the arithmetic of the
-reference; a region of an image that is not there gives zeros.
+A unit of work is a row of bins of a region. Where a bin lies, and which of its samples are taken,
+is computed in the arithmetic of the reference, ``ops.roi``, whatever the region's numbers are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ....ir.plan import Step
+from ....ops.roi import FAR, MARGIN
 from ....records import dataclass
 from ....types import product
 from ...call import Address, Call, Setting, views_of
@@ -99,7 +100,10 @@ def emit_region(b: LoopBuilder, spec: RegionSpec, args: Arguments) -> None:
         target = b.at(y, b.dot((region, row), spec.ys[:2]))
         with b.loop("bin", 0, columns) as column:
             cell = b.at(target, b.mul(column.index, spec.ys[2]))
-            _emit_bin(b, spec, image, cell, exists, axes, (row, column.index))
+            with b.when(exists):
+                _emit_bin(b, spec, image, cell, axes, (row, column.index))
+            with b.when(b.b.not_(exists)):
+                _store_channels(b, spec, cell, lambda channel, lanes: b.splat(0.0))
 
 
 def _emit_bin(
@@ -107,19 +111,28 @@ def _emit_bin(
     spec: RegionSpec,
     x: Any,
     y: Any,
-    exists: Any,
     axes: Sequence[Axis],
     place: tuple[Index, Index],
 ) -> None:
+    ranges = [_RANGES[spec.how](b, spec, axis, bin_) for axis, bin_ in zip(axes, place)]
+
+    def value(channel: Index, lanes: int) -> Any:
+        return _BINS[spec.how](b, spec, b.at(x, channel), axes, place, ranges, lanes)
+
+    _store_channels(b, spec, y, value)
+
+
+def _store_channels(
+    b: LoopBuilder, spec: RegionSpec, y: Any, value: Callable[[Index, int], Any]
+) -> None:
+    """y[c] = value(c, how many of them), a vector at a time."""
     blocks = -(-spec.channels // b.lanes)
     last = spec.channels - (blocks - 1) * b.lanes
     with b.loop("block", 0, blocks) as block:
         channel = b.mul(block.index, b.lanes)
 
         def store(lanes: int) -> None:
-            value = _BINS[spec.how](b, spec, b.at(x, channel), axes, place, lanes)
-            value = b.b.select(exists, value, b.splat(0.0))
-            write_vector(b, value, y, channel, 1, lanes)
+            write_vector(b, value(channel, lanes), y, channel, 1, lanes)
 
         whole_and_last(b, block.index, blocks, last, store)
 
@@ -137,34 +150,63 @@ def _aligned_axes(
         start, stop = (b.b.fsub(b.b.fmul(v, scale), shift) for v in (first, end))
         size = b.b.fsub(stop, start)
         if not spec.aligned:
-            size = b.b.select(b.b.fcmp_unordered("<", size, one), one, size)
+            size = b.b.select(b.b.fcmp_ordered("<", size, one), one, size)
         step = b.b.fdiv(size, b.number(float(bins)))
         count: Any = b.i64(spec.ratio)
         if spec.ratio <= 0:
-            whole = converted(b, b.intrinsic("ceil", step), b.dtype, "int64")
-            count = b.max(b.min(whole, 1 << 30), 0)
+            count = _bounded_integer(b, b.intrinsic("ceil", step), 0, b.number(float(FAR)))
         axes.append(Axis(start, step, count, cells))
     return axes
+
+
+def _bounded(b: LoopBuilder, value: Any, low: float, high: Any) -> Any:
+    """Between low and high; NaN becomes low."""
+    least = b.number(float(low))
+    value = b.b.select(b.b.fcmp_ordered(">", value, least), value, least)
+    return b.b.select(b.b.fcmp_ordered("<", value, high), value, high)
+
+
+def _bounded_integer(b: LoopBuilder, value: Any, low: float, high: Any) -> Any:
+    return converted(b, _bounded(b, value, low, high), b.dtype, "int64")
+
+
+def _base(b: LoopBuilder, axis: Axis, bin_: Index) -> Any:
+    """Where a bin begins."""
+    return b.b.fadd(axis.start, b.b.fmul(b.b.sitofp(b.i64(bin_), b.element), axis.step))
+
+
+def _near(b: LoopBuilder, spec: RegionSpec, axis: Axis, bin_: Index) -> tuple[Any, Any]:
+    """First and last-plus-one of a bin's samples that may be inside: ``ops.roi.samples_near``."""
+    if axis.cells == 0 or spec.ratio > 0:
+        return 0, axis.count if axis.cells else 0
+    f = b.b
+    count = f.sitofp(axis.count, b.element)
+    distance, half, margin = f.fdiv(axis.step, count), b.number(0.5), b.number(float(MARGIN))
+    low, high = (
+        f.fdiv(f.fsub(b.number(edge), _base(b, axis, bin_)), distance)
+        for edge in (-1.0, float(axis.cells))
+    )
+    first = f.fsub(b.intrinsic("floor", f.fsub(low, half)), margin)
+    last = f.fadd(b.intrinsic("ceil", f.fadd(high, half)), margin)
+    first, last = (_bounded_integer(b, edge, 0, count) for edge in (first, last))
+    return first, b.min(last, b.add(first, 2 * (axis.cells + 1) + 6))
 
 
 def _between(b: LoopBuilder, axis: Axis, bin_: Index, number: Index) -> tuple[list[Any], list[Any]]:
     """The two cells under a sample and their weights, both 0 for a sample outside."""
     f = b.b
     half, one, zero = (b.number(v) for v in (0.5, 1.0, 0.0))
-    at = f.fadd(axis.start, f.fmul(f.sitofp(b.i64(bin_), b.element), axis.step))
     part = f.fmul(f.fadd(f.sitofp(number, b.element), half), axis.step)
-    at = f.fadd(at, f.fdiv(part, f.sitofp(axis.count, b.element)))
-    outside = f.or_(
-        f.fcmp_ordered("<", at, b.number(-1.0)),
-        f.fcmp_ordered(">", at, b.number(float(axis.cells))),
+    at = f.fadd(_base(b, axis, bin_), f.fdiv(part, f.sitofp(axis.count, b.element)))
+    inside = f.and_(
+        f.fcmp_ordered(">=", at, b.number(-1.0)),
+        f.fcmp_ordered("<=", at, b.number(float(axis.cells))),
     )
-    last = b.number(float(axis.cells - 1))
-    at = f.select(f.fcmp_ordered("<", at, zero), zero, at)
-    at = f.select(f.fcmp_ordered(">", at, last), last, at)
-    low = b.max(b.min(converted(b, at, b.dtype, "int64"), axis.cells - 1), 0)
+    at = _bounded(b, at, 0, b.number(float(axis.cells - 1)))
+    low = converted(b, at, b.dtype, "int64")
     high = b.min(b.add(low, 1), axis.cells - 1)
     share = f.fsub(at, f.sitofp(low, b.element))
-    weights = [f.select(outside, zero, w) for w in (f.fsub(one, share), share)]
+    weights = [f.select(inside, w, zero) for w in (f.fsub(one, share), share)]
     return [low, high], weights
 
 
@@ -174,12 +216,13 @@ def _average(
     x: Any,
     axes: Sequence[Axis],
     place: tuple[Index, Index],
+    ranges: Sequence[tuple[Any, Any]],
     lanes: int,
 ) -> Any:
     down, across = axes
-    with b.loop("sy", 0, down.count, carry=[b.splat(0.0)]) as sy:
+    with b.loop("sy", *ranges[0], carry=[b.splat(0.0)]) as sy:
         rows, heights = _between(b, down, place[0], sy.index)
-        with b.loop("sx", 0, across.count, carry=sy.carried) as sx:
+        with b.loop("sx", *ranges[1], carry=sy.carried) as sx:
             columns, widths = _between(b, across, place[1], sx.index)
             total = sx.carried[0]
             for row, height in zip(rows, heights):
@@ -197,9 +240,9 @@ def _average(
 
 
 def _rounded(b: LoopBuilder, value: Any) -> Any:
-    """To the nearest integer, halves away from zero."""
+    """As ``ops.roi.rounded``."""
     half = b.intrinsic("copysign", b.number(0.5), value)
-    return converted(b, b.b.fadd(value, half), b.dtype, "int64")
+    return _bounded_integer(b, b.b.fadd(value, half), -FAR, b.number(float(FAR)))
 
 
 def _whole_axes(
@@ -215,7 +258,7 @@ def _whole_axes(
     return axes
 
 
-def _range(b: LoopBuilder, axis: Axis, bin_: Index) -> tuple[Any, Any]:
+def _range(b: LoopBuilder, spec: RegionSpec, axis: Axis, bin_: Index) -> tuple[Any, Any]:
     """First and last-plus-one cell of a bin, clipped to the image."""
     edges = []
     for how, number in (("floor", bin_), ("ceil", b.add(bin_, 1))):
@@ -231,10 +274,11 @@ def _largest(
     x: Any,
     axes: Sequence[Axis],
     place: tuple[Index, Index],
+    ranges: Sequence[tuple[Any, Any]],
     lanes: int,
 ) -> Any:
     math = float_math(b)
-    rows, columns = (_range(b, axis, bin_) for axis, bin_ in zip(axes, place))
+    rows, columns = ranges
     with b.loop("row", *rows, carry=[b.splat(float("-inf"))]) as row:
         line = b.at(x, b.mul(row.index, spec.xs[1]))
         with b.loop("column", *columns, carry=row.carried) as column:
@@ -246,6 +290,7 @@ def _largest(
 
 
 _AXES: dict[str, Any] = {"align": _aligned_axes, "max": _whole_axes}
+_RANGES: dict[str, Any] = {"align": _near, "max": _range}
 _BINS: dict[str, Any] = {"align": _average, "max": _largest}
 
 

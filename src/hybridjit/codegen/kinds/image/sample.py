@@ -9,7 +9,8 @@ from ....ir.plan import Step
 from ....records import dataclass
 from ....types import product
 from ...call import Address, Argument, Call, Setting, views_of
-from ...llvm.builder import Index, LoopBuilder
+from ...llvm import ir
+from ...llvm.builder import I1, Index, LoopBuilder
 from ...llvm.elements import converted
 from ...spec import Ints, KernelSpec
 from ..parts.arguments import Arguments
@@ -26,7 +27,7 @@ class SampleSpec(KernelSpec):
     places    ``grid``: x and y, from -1 at the first cell to 1 at the last one; ``cells``: y and x,
               counted in cells
     edge      ``zeros``: the image goes on as zeros; ``held``: up to one cell beyond the last one it
-              goes on as that, and is 0 elsewhere
+              goes on as that, and is 0 elsewhere; a cell that is no number is outside
     mask      strides per (image, row, column) of factors; empty for none
     """
 
@@ -100,23 +101,29 @@ def _corners(
     if spec.places == "grid":
         half = [b.number((size - 1) / 2) for size in spec.inp]
         points = [b.b.fmul(b.b.fadd(p, b.number(1.0)), h) for p, h in zip(points[::-1], half)]
-    held = spec.edge == "held"
-    rows = _Corner(b, points[0], spec.inp[0], held, factor)
-    return rows, _Corner(b, points[1], spec.inp[1], held)
+    lowest = None if spec.places == "grid" else {"zeros": -1.0, "held": 0.0}[spec.edge]
+    rows = _Corner(b, points[0], spec.inp[0], lowest, factor)
+    return rows, _Corner(b, points[1], spec.inp[1], lowest)
 
 
 class _Corner:
-    """Two neighbouring cells of an axis, whether they count, and the weights of both."""
+    """Two neighbouring cells of an axis, whether they count, and the weights of both.
+
+    Where there is a ``lowest`` place, all that is below it, beyond the image or no number counts
+    as nothing; from 0 on the last cell is held up to the image's end.
+    """
 
     def __init__(
-        self, b: LoopBuilder, at: Any, size: int, is_held: bool, factor: Any = None
+        self, b: LoopBuilder, at: Any, size: int, lowest: float | None, factor: Any = None
     ) -> None:
-        zero, one = b.number(0.0), b.number(1.0)
-        within = b.b.and_(
-            b.b.fcmp_ordered(">=", at, zero), b.b.fcmp_ordered("<", at, b.number(float(size)))
-        )
-        if is_held:
-            end = b.number(size - 1.0)
+        one = b.number(1.0)
+        within: Any = ir.Constant(I1, 1)
+        if lowest is not None:
+            above = b.b.fcmp_ordered(">=" if lowest == 0 else ">", at, b.number(lowest))
+            within = b.b.and_(above, b.b.fcmp_ordered("<", at, b.number(float(size))))
+            at = b.b.select(within, at, b.number(0.0))
+        if lowest == 0:
+            end = b.number(max(size - 1.0, 0.0))
             at = b.b.select(b.b.fcmp_ordered("<", at, end), at, end)
         floor = b.intrinsic("floor", at)
         first = converted(b, floor, b.dtype, "int64")
@@ -127,7 +134,7 @@ class _Corner:
         self.weights = [b.splat(weight) for weight in weights]
         numbers = [first, b.b.add(first, b.i64(1))]
         inside = [b.b.icmp_unsigned("<", n, b.i64(size)) for n in numbers]
-        self.inside = [b.b.and_(i, within) for i in inside] if is_held else inside
+        self.inside = [b.b.and_(i, within) for i in inside]
         self.cells = [b.max(b.min(n, size - 1), 0) for n in numbers]
 
 
@@ -143,6 +150,8 @@ def _store(
     down, across = corners
 
     def cell(i: int, j: int) -> Any:
+        if 0 in spec.inp:  # an image without cells has none to be read
+            return b.splat(0.0)
         at = b.add(b.dot((down.cells[i], across.cells[j]), spec.xs[1:3]), channel)
         value = read_vector(b, x, at, 1, lanes)
         inside = b.b.and_(down.inside[i], across.inside[j])

@@ -1,0 +1,103 @@
+"""Cases run one after the other in a process of its own, which may crash or hang.
+
+In: a function from the number of a case to what is wrong with it and whether it ran. Out: findings
+and counts, printed; the process that a case ended is made anew for the cases behind it.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import multiprocessing
+import signal
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from hybridjit.config import override
+from reading import address_space
+
+Verdict = Callable[[int], tuple[str, bool]]
+
+SECONDS = 15  # for one case that Python can interrupt
+HANGS = 60  # for one that it cannot
+MEMORY = 1 << 30
+_REPORT = 5000
+
+
+class TooSlow(BaseException):
+    """A case that took longer than any should."""
+
+
+def _out_of_time(*_: object) -> None:
+    raise TooSlow
+
+
+def run_watched(verdict: Verdict, first: int, count: int, replay: str) -> int:
+    """Run cases [first, first + count) and print what is wrong; how many are.
+
+    ``replay`` is the command that repeats a case, without its number.
+    """
+    context = multiprocessing.get_context("fork")
+    at, ran, wrong = (context.Value("q", n) for n in (first, 0, 0))
+    start, end = time.monotonic(), first + count
+    while at.value < end:
+        arguments = (verdict, at.value, end, at, ran, wrong, replay)
+        process = context.Process(target=_work, args=arguments)
+        process.start()
+        if what := _watch(process, at):
+            wrong.value += 1
+            print(f"{what}\n  {replay} {at.value}", flush=True)
+            at.value += 1
+    took = time.monotonic() - start
+    print(f"cases {first}..{end - 1}: {ran.value} ran, {wrong.value} wrong, {took:.0f} s")
+    return int(wrong.value)
+
+
+def _watch(process: Any, at: Any) -> str:
+    """Wait for the end of a process: how a case ended it, or nothing."""
+    seen, since = at.value, time.monotonic()
+    while True:
+        process.join(1)
+        if process.exitcode is not None:
+            return f"ended by signal {-process.exitcode}" if process.exitcode else ""
+        if at.value != seen:
+            seen, since = at.value, time.monotonic()
+        elif time.monotonic() - since > HANGS:
+            process.kill()
+            process.join()
+            return f"does not end within {HANGS} s"
+
+
+def _work(
+    verdict: Verdict, first: int, end: int, at: Any, ran: Any, wrong: Any, replay: str
+) -> None:
+    faulthandler.enable(sys.__stderr__)
+    warnings.simplefilter("ignore")
+    signal.signal(signal.SIGALRM, _out_of_time)
+    verdict(first)  # loads all that is loaded once, before memory is bounded
+    with address_space(MEMORY), override(cache_dir="off"):
+        for done, number in enumerate(range(first, end), 1):
+            at.value = number
+            what, has_run = _judged(verdict, number)
+            ran.value += has_run
+            if what:
+                wrong.value += 1
+                print(f"{what}\n  {replay} {number}", flush=True)
+            if done % _REPORT == 0:
+                print(f"up to {number}: {ran.value} ran, {wrong.value} wrong", flush=True)
+    at.value = end
+
+
+def _judged(verdict: Verdict, number: int) -> tuple[str, bool]:
+    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    try:
+        return verdict(number)
+    except MemoryError:
+        return "", False
+    except (Exception, TooSlow):
+        return traceback.format_exc(limit=-3).strip(), False
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
