@@ -86,11 +86,12 @@ STOPS = (
         lambda text: "f32[16,8,3,3]" in text and "f32[10,1024]" in text,
     ),
     Stop(
-        "simplify",
-        "Each idea gets one spelling, and what does nothing goes.",
+        "expand",
+        "Operators are taken apart into those that have kernels: each idea gets one spelling, and "
+        "what does nothing goes.",
         "Dropout is the identity at inference: it is gone. The lines at the end starting with # "
         "are the rules that fired, written as algebra.",
-        lambda text: "Dropout(" not in text and "identity(x)  =>  x" in text,
+        lambda text: "Dropout(%" not in text and "Dropout(x)  =>  x" in text,
     ),
     Stop(
         "fold-bn",

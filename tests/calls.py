@@ -26,7 +26,8 @@ from hybridjit.cli import main
 from hybridjit.errors import InternalError, MXNetError
 from hybridjit.ops.attrs import Attr
 from hybridjit.ops.namespace import is_variadic
-from hybridjit.ops.registry import OpDef, all_names
+from hybridjit.ops.record import OpDef
+from hybridjit.ops.registry import all_names
 
 PACKAGE = str(Path(mx.__file__).parent)
 

@@ -13,7 +13,7 @@ from hybridjit.codegen.kinds import KERNELS
 from hybridjit.compiler import PIPELINE
 from hybridjit.ir.kinds import KINDS
 from hybridjit.ir.rewrite import Rule
-from hybridjit.passes import fold_batchnorm, layout
+from hybridjit.passes import fold_batchnorm, half, layout, on_rows, views
 
 # What the plan does with memory, and with a batch.
 PLAN = {
@@ -29,9 +29,10 @@ PLAN = {
 def all_rules() -> dict[str, Rule]:
     """The titled rules of passes, by the names of their functions.
 
-    Decompositions have their two cases in ``test_passes.py``, with the numbers.
+    Expansions have their cases in ``expansion_cases.py``, with the numbers.
     """
-    values = (value for module in (fold_batchnorm, layout) for value in vars(module).values())
+    modules = (half, on_rows, views, fold_batchnorm, layout)
+    values = (value for module in modules for value in vars(module).values())
     return {r.apply.__name__: r for r in values if isinstance(r, Rule)}
 
 

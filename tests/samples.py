@@ -15,7 +15,7 @@ import samples_movement
 import samples_nn
 import samples_vision
 from hybridjit.errors import MXNetError
-from hybridjit.ops import Kind, OpDef, arithmetic, pointwise, rules
+from hybridjit.ops import OpDef, arithmetic, pointwise, rules, scalars
 from hybridjit.types import UNKNOWN, TensorType
 from sampling import LISTED, REFUSED, Bad, Sample
 
@@ -24,7 +24,7 @@ samples_nn.declare()
 samples_linear.declare()
 samples_vision.declare()
 
-BROADCASTING = (rules.broadcast, arithmetic.broadcast_number)
+BROADCASTING = (rules.broadcast, arithmetic.broadcast_number, scalars.elementwise)
 ELEMENTWISE_RULES = (*BROADCASTING, rules.same_type, pointwise.same_number, pointwise.same_float)
 
 LANES = 16  # float32 elements of the widest vector
@@ -52,7 +52,7 @@ def samples(op: OpDef) -> list[Sample]:
 
 
 def is_elementwise(op: OpDef) -> bool:
-    return op.kind is Kind.POINTWISE or op.infer in ELEMENTWISE_RULES
+    return op.is_pointwise or op.infer in ELEMENTWISE_RULES
 
 
 def error_samples(op: OpDef) -> list[Bad]:

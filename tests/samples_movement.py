@@ -62,6 +62,7 @@ def reshapes() -> None:
     add("reshape_like", (2, 3, 4), (4, 6))
     add("reshape_like", (30, 7), (15, 2, 4), lhs_begin=0, lhs_end=1, rhs_begin=0, rhs_end=2)
     add("shape_array", (2, 0, 4))
+    add("shape_array", (2, 3))
     add("size_array", (2, 3, 4))
 
     bad("Reshape", (2, 3, 4, 5), error=ShapeError, shape=(7, -1),

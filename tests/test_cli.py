@@ -152,9 +152,15 @@ class TestDump:
     MARKS = {
         "trace": "symbol digits",
         "infer": "f32[1,6,24,24]",
-        "simplify": "_reshape_to",
+        "half": "half: no change",
+        "expand": "_reshape_to",
+        "on-rows": "on-rows: no change",
+        "views": "views: no change",
+        "cse": "cse: no change",
         "fold-bn": "fold-bn: no change",
         "layout": "layout=NHWC",
+        "columns": "columns reordered",
+        "borders": "_reshape_to",
         "hoist": "bind",
         "fuse": "epilogue relu",
         "plan": "arena",
@@ -290,7 +296,8 @@ class TestDumpVariable:
         assert len(folders) == 2
         assert folders[0].name < folders[1].name
         for folder, rows in zip(folders, (2, 5)):
-            assert sorted(p.name for p in folder.iterdir()) == ["01-infer.txt", "07-plan.txt"]
+            plan = f"{STAGES.index('plan'):02}-plan.txt"
+            assert sorted(p.name for p in folder.iterdir()) == ["01-infer.txt", plan]
             assert f"f32[{rows},4]" in (folder / "01-infer.txt").read_text()
 
     def test_without_a_folder_it_prints(self, capsys):

@@ -25,7 +25,7 @@ from hybridjit.codegen.kinds.dense.spec import DenseSpec
 from hybridjit.codegen.llvm.jit import assembly, find_target
 from hybridjit.codegen.spec import KernelSpec
 from hybridjit.ir.node import Output, apply
-from hybridjit.ops import Kind, all_ops, lookup
+from hybridjit.ops import all_ops, lookup
 from hybridjit.target import Target
 from neighbours import LAYERS, Network, conv, dense, inside, layer, network
 from samples import samples
@@ -260,7 +260,7 @@ def test_no_kernel_calls_anything():
 
 
 def pointwise_names() -> list[str]:
-    return [op.name for op in all_ops() if op.kind is Kind.POINTWISE and op.scalar is not None]
+    return [op.name for op in all_ops() if op.is_pointwise]
 
 
 @pytest.mark.parametrize("name", pointwise_names())

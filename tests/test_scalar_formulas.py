@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hybridjit.ops import Kind, all_ops, run_ref
+from hybridjit.ops import all_ops, run_ref
+from hybridjit.ops.scalars import Scalars
 from samples import ELEMENTWISE_ATTRS
-from scalar_builder import ScalarBuilder
 
 # fmt: off
 SPECIAL = np.array([
@@ -23,6 +23,7 @@ SPECIAL = np.array([
 ], np.float32)
 # fmt: on
 ULPS = 4
+SINGLE = Scalars(np.dtype(np.float32))
 # Units in the last place of 1, where the formula itself cancels: near a root away from zero, or
 # 1 + erf(x) far below zero, a relative difference means nothing.
 CANCELS = {"LeakyReLU-gelu": 4, "_contrib_quadratic": 64, "hard_sigmoid": 4}
@@ -67,7 +68,7 @@ def test_scalar_means_the_same_as_the_reference(op, text):
     inputs = operands(op, len(op.input_names(attrs)))
     (wanted,) = run_ref(op, inputs, attrs)
     with np.errstate(all="ignore"):
-        found = np.broadcast_to(op.scalar(ScalarBuilder(), *inputs, **attrs), wanted.shape)
+        found = np.broadcast_to(op.scalar(SINGLE, *inputs, **attrs), wanted.shape)
     slack = CANCELS.get("-".join([op.name, *text.values()]), CANCELS.get(op.name, 0))
     assert_same(found, wanted, inputs, slack)
 
@@ -79,14 +80,14 @@ def test_prelu_takes_gamma_as_a_second_value():
     gamma = np.array([0.25, -2.0, 0.0], np.float32)
     (wanted,) = run_ref(op, [x, gamma], attrs)
     with np.errstate(all="ignore"):
-        found = op.scalar(ScalarBuilder(), x, np.broadcast_to(gamma, x.shape), **attrs)
+        found = op.scalar(SINGLE, x, np.broadcast_to(gamma, x.shape), **attrs)
     np.testing.assert_array_equal(found, wanted)
 
 
-def test_kind_and_scalar_agree():
+def test_kernel_and_scalar_agree():
     """A pointwise operator has a scalar formula, and nothing else has one."""
     for op in all_ops():
-        assert (op.kind is Kind.POINTWISE) == (op.scalar is not None), op.name
+        assert op.is_pointwise == (op.scalar is not None), op.name
 
 
 def test_a_wrong_formula_is_found():

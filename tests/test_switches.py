@@ -114,7 +114,7 @@ def test_yes_and_no(name):
 def test_what_cannot_be_left_out_is_named():
     with override(skip=("layout", "lay-out")), pytest.warns(UserWarning) as told:
         new_log()
-    assert "HYBRIDJIT_SKIP cannot leave out lay-out; known are simplify" in str(told[0].message)
+    assert "HYBRIDJIT_SKIP cannot leave out lay-out; known are half" in str(told[0].message)
 
 
 @pytest.mark.parametrize("text", ["²", "9" * 5000, "0"], ids=["power", "long", "zero"])

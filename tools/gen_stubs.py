@@ -17,7 +17,8 @@ import hybridjit
 from hybridjit.nd.ndarray import FUNCTIONS as ND_FUNCTIONS
 from hybridjit.ops.attrs import Attr
 from hybridjit.ops.namespace import input_slots, is_variadic
-from hybridjit.ops.registry import OpDef, lookup
+from hybridjit.ops.record import OpDef
+from hybridjit.ops.registry import lookup
 from hybridjit.sym.symbol import FUNCTIONS as SYM_FUNCTIONS
 
 PACKAGE = Path(hybridjit.__file__).parent

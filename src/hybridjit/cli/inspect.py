@@ -22,7 +22,7 @@ from ..io.symbol_upgrade import Changes
 from ..ir.node import Output, topological
 from ..ir.roles import Reading, Roles, is_learned, roles_of
 from ..loading import bare_name
-from ..ops import lookup
+from ..ops.registry import find, lookup
 from ..passes.infer import NodeTypes, infer_node_types
 from ..sym.outputs import auxiliary_nodes
 from ..table import indented, table
@@ -67,7 +67,7 @@ class Listing:
     @property
     def readings(self) -> list[Reading]:
         return [
-            Reading(self.lines[i].name, line.op, slot)
+            Reading(self.lines[i].name, slot, _is_head(line.op))
             for line in self.lines
             for i, slot in zip(line.inputs, line.slots)
         ]
@@ -107,6 +107,11 @@ def run(args: argparse.Namespace) -> int:
     sections.append(_section("operators that are not supported", problems))
     print("\n".join(section for section in sections if section))
     return 1 if problems or (args.params and roles.missing) else 0
+
+
+def _is_head(name: str) -> bool:
+    op = find(name)
+    return op is not None and op.traits.loss_head
 
 
 def read_listing(path: str) -> Listing:

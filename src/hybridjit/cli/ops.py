@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 
-from ..ops import Kind, OpDef, all_ops
-from ..passes.compounds_vision import OF_SHAPES
-from ..passes.simplify import TAKEN_APART
+from ..ir.kinds import KIND_NAMED
+from ..ops import OpDef, all_ops
+from ..passes.layout import kernel_of
 from ..table import table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
-        "kernel: the family of kernels that computes the operator in compiled code; "
+        "kernel: the kind of kernel that computes the operator in compiled code; "
         "parts: those of the operators that it is made of do; "
         "constant: its result, which does not depend on data, is computed once, before any call; "
         "host: its NumPy meaning does, as a step of the compiled plan. types: the element types "
@@ -32,40 +32,19 @@ def run(args: argparse.Namespace) -> int:
 
 
 def kernel(op: OpDef) -> str:
-    """The kernel family; ``parts``, where several operators make it; ``host``."""
-    if op.name in TAKEN_APART:
-        return "parts"
-    if op.name in _CONSTANTS:
+    """The kind of kernel; ``parts``, where several operators make it; ``host``."""
+    kind = kernel_of(op)
+    if kind == "host" and (op.traits.reads_shape or (op.inputs == () and not op.is_random)):
         return "constant"
-    if op.kind is Kind.RANDOM or (op.kind is Kind.POINTWISE and op.scalar is None):
-        return "host"
-    return op.kind.value
-
-
-# What is made of a shape or of attributes alone.
-_CONSTANTS = (*OF_SHAPES, "_arange", "_eye", "_full", "_linspace", "_ones", "_zeros")
-_ALL = ("all",)
-_FLOATS = ("float32", "float64", "float16")
-_TYPES = {
-    Kind.IDENTITY: _ALL,
-    Kind.POINTWISE: _ALL,
-    Kind.MOVEMENT: _ALL,
-    Kind.REDUCE: _ALL,
-    Kind.GATHER: _ALL,
-    Kind.SOFTMAX: _FLOATS,
-    Kind.CONV: _FLOATS,
-    Kind.GEMM: _FLOATS,
-    Kind.POOL: _FLOATS,
-    Kind.NORM: _FLOATS,
-}
+    return "parts" if kind == "host" and op.expand else kind
 
 
 def kernel_types(op: OpDef) -> tuple[str, ...]:
     """The element types that its kernels take: ``all`` that the operator does, or by name."""
-    if kernel(op) in ("host", "constant"):
+    kind = kernel(op)
+    if kind in ("host", "constant"):
         return ()
-    if op.name in TAKEN_APART:
-        return TAKEN_APART[op.name]
-    if op.name.startswith(("_contrib_interleaved_matmul_", "_linalg_gemm")):
-        return ("float32", "float64")
-    return _TYPES.get(op.kind, ("float32", "float64"))
+    in_floats = op.traits.parts_in_floats if kind == "parts" else KIND_NAMED[kind].in_floats
+    if not in_floats:
+        return ("all",)
+    return ("float32", "float64", *(("float16",) if op.traits.in_single else ()))

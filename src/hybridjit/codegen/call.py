@@ -11,6 +11,7 @@ from typing import Any
 
 from ..ir.graph import Group, Use, Value
 from ..ir.plan import Step, View
+from ..ops.arithmetic import ADD
 from ..records import dataclass
 from ..target import Target
 from ..types import TensorType
@@ -123,7 +124,7 @@ def with_bias(program: Program) -> Program:
         return number if number < bias else number + 2
 
     types = program.types + program.types[:1]
-    added = Instr("broadcast_add", (0, bias), (), program.value_types[0])
+    added = Instr(ADD.broadcasting.name, (0, bias), (), program.value_types[0])
     instrs = (replace(i, args=tuple(map(moved, i.args))) for i in program.instrs)
     outputs = tuple(map(moved, program.outputs))
     return Program(total, (added, *instrs), outputs, types)

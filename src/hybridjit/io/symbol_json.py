@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from ..ir.node import Node, Output, topological
 from ..opening import open_file
+from ..ops.element_type import AMP_CAST, AMP_MULTICAST
 from ..shapes import is_np_shape
 from .atomic import Path, system_errors, write_atomically
 from .symbol_reader import RawLine, read_document, read_outline
@@ -21,34 +22,7 @@ Entry = tuple[int, int, int]
 
 _LONG = 10  # MXNet breaks lists of more items than this over lines
 
-# Outputs counted by `node_row_ptr` that no user sees: saved statistics, masks, workspaces.
-_TOTAL_OUTPUTS = {
-    "BatchNorm": 3,
-    "BatchNorm_v1": 3,
-    "BilinearSampler": 2,
-    "CTCLoss": 2,
-    "Correlation": 3,
-    "Dropout": 2,
-    "GridGenerator": 2,
-    "GroupNorm": 3,
-    "InstanceNorm": 3,
-    "L2Normalization": 2,
-    "LRN": 2,
-    "LayerNorm": 3,
-    "ROIPooling": 2,
-    "SpatialTransformer": 3,
-    "_contrib_BatchNormWithReLU": 4,
-    "_contrib_DeformablePSROIPooling": 2,
-    "_contrib_MultiProposal": 2,
-    "_contrib_Proposal": 2,
-    "_contrib_SyncBatchNorm": 3,
-    "_contrib_box_nms": 2,
-    "_linalg_det": 3,
-    "_linalg_slogdet": 4,
-    "sort": 2,
-}
 _PIPE_BYTES = 256 << 20  # what is read of a pipe, which has no length to look at first
-_CHANNELS_FIRST = (None, "None", "NCW", "NCHW", "NCDHW")
 
 
 def load(path: Path, changes: Changes | None = None) -> Outputs:
@@ -122,7 +96,7 @@ def without_amp_casts(outputs: Sequence[Output]) -> Outputs:
     instead: dict[Output, Output] = {}
     for node in topological(outputs):
         inputs = tuple(instead.get(i, i) for i in node.inputs)
-        if node.op is not None and node.op.name in ("amp_cast", "amp_multicast"):
+        if node.op in (AMP_CAST, AMP_MULTICAST):
             instead.update((Output(node, k), source) for k, source in enumerate(inputs))
         elif inputs != node.inputs:
             new = replace(node, inputs=inputs)
@@ -157,27 +131,12 @@ def _next_version(variable: Node, current: int | None) -> int:
 
 
 def _total_outputs(node: Node) -> int:
+    """The outputs that ``node_row_ptr`` counts; no user sees statistics, masks or workspaces."""
     if node.op is None:
         return 1
-    visible = len(node.output_names)
-    return max(visible, _TOTAL_OUTPUTS.get(node.op.name, 1), _outputs_by_attrs(node))
-
-
-def _outputs_by_attrs(node: Node) -> int:
-    """Where a hidden output depends on attributes. oneDNN's max pooling keeps a workspace."""
-    assert node.op is not None
-    get = node.attrs.get
-    hidden = (
-        (node.op.name == "topk" and get("ret_typ") == "value")
-        or (node.op.name == "LeakyReLU" and get("act_type") == "rrelu")
-        or (
-            node.op.name == "Pooling"
-            and get("pool_type", "max") == "max"
-            and bool(get("kernel"))
-            and get("layout") in _CHANNELS_FIRST
-        )
-    )
-    return 2 if hidden else 1
+    hidden = node.op.traits.total_outputs
+    total = hidden(**node.attrs) if callable(hidden) else hidden
+    return max(len(node.output_names), total)
 
 
 # Text

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple, NoReturn
 
 from ..errors import AttributeValueError, ModelFormatError, MXNetError, UnknownOpError
 from ..ir.node import Node, Output, apply
-from ..ops.registry import OpDef, lookup
+from ..ops.record import OpDef
+from ..ops.registry import lookup
 from ..shapes import is_np_shape
 from .symbol_upgrade import (
     CURRENT,

@@ -12,8 +12,9 @@ from typing import Any
 
 from ..errors import AttributeValueError, MXNetError, located
 from ..ops.attrs import Attr
-from ..ops.registry import OpDef
-from ..sym.compose import HIDDEN_KEYS, IMPLICIT_INIT
+from ..ops.ordering import ARGMAX, ARGMIN
+from ..ops.record import OpDef
+from ..sym.compose import HIDDEN_KEYS
 
 CURRENT = 10901  # what this project reads and writes
 UNSTATED = 800  # a file without a version is older than the key
@@ -105,8 +106,8 @@ def _add_missing_inputs(node: RawNode) -> list[RawNode]:
     names = _input_names(node, node.op)[len(node.inputs) :]
     new = [RawNode(node.place, None, f"{node.name}_{name}", dict(node.text)) for name in names]
     for name, made in zip(names, new):
-        if (node.op.name, name) in IMPLICIT_INIT:
-            made.text["__init__"] = IMPLICIT_INIT[node.op.name, name]
+        if initializer := node.op.traits.initializer(name):
+            made.text["__init__"] = initializer
     node.inputs += [(made, 0, 0) for made in new]
     return new
 
@@ -131,15 +132,14 @@ def _set_default_init(node: RawNode) -> None:
     states = node.op.aux_positions(_parsed(node, node.op))
     names = _input_names(node, node.op)
     for position, (source, _, _) in enumerate(node.inputs[: len(names)]):
-        default = IMPLICIT_INIT.get((node.op.name, names[position]))
+        default = node.op.traits.initializer(names[position])
         if position in states and source.op is None and default:
             source.text.setdefault("__init__", default)
 
 
 def _drop_argmax_axis(node: RawNode) -> bool:
     """Whether it was one of these."""
-    is_argmax = node.op is not None and node.op.name in ("argmax", "argmin")
-    if not is_argmax or node.text.get("axis") != "-1":
+    if node.op not in (ARGMAX, ARGMIN) or node.text.get("axis") != "-1":
         return False
     del node.text["axis"]
     return True

@@ -11,10 +11,11 @@ from dataclasses import field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from ..ops.building import infer_types
 from ..ops.creation import resolved
-from ..ops.registry import OpDef, lookup
+from ..ops.record import OpDef
 from ..records import dataclass
-from ..types import UNKNOWN, TensorType
+from ..types import TensorType
 from .node import Node, Output, topological
 
 
@@ -50,9 +51,6 @@ class Value:
 
     def describe(self) -> str:
         return f"variable '{self.name}'" if self.op is None else f"{self.op.name} '{self.name}'"
-
-    def is_op(self, *names: str) -> bool:
-        return self.op is not None and self.op.name in names
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,20 +199,11 @@ def _unique(name: str, taken: dict[str, int]) -> str:
     return name if count is None else f"{name}.{count + 1}"
 
 
-def make(op_name: str, name: str, inputs: Iterable[Use], source: str = "", **attrs: Any) -> Value:
-    """A new value applying a registered op; attributes left out take their defaults.
+def make(op: OpDef, name: str, inputs: Iterable[Use], source: str = "", /, **attrs: Any) -> Value:
+    """A new value applying ``op``; attributes left out take their defaults.
 
     Its types come from the op's own rule, so a pass cannot give a value a type that it has not.
     """
-    op = lookup(op_name)
-    full = {a.name: a.default for a in op.attrs} | attrs
-    inputs = tuple(inputs)
-    return Value(op, name, full, inputs, infer_types(op, inputs, full), source)
-
-
-def infer_types(
-    op: OpDef, inputs: tuple[Use, ...], attrs: Mapping[str, Any]
-) -> tuple[TensorType, ...]:
-    """The output types that the op's rule gives for these inputs."""
-    blank = (UNKNOWN,) * len(op.output_names(attrs))
-    return op.infer(tuple(use.type for use in inputs), blank, **attrs)[1]
+    full, inputs = op.with_defaults(attrs), tuple(inputs)
+    types = infer_types(op, [use.type for use in inputs], full)
+    return Value(op, name, full, inputs, types, source)

@@ -8,7 +8,9 @@ from typing import TypeVar
 import numpy as np
 
 from ..errors import MXNetError, located
+from ..ops.record import OpDef
 from ..ops.registry import run_ref
+from ..ops.views import RESHAPE_TO, TRANSPOSE
 from .graph import Graph, Use, Value
 from .node import Node
 
@@ -41,9 +43,9 @@ def interpret(graph: Graph, arrays: Mapping[Value, np.ndarray]) -> list[np.ndarr
 
 
 # Operators that move nothing where the result may share memory with the operand.
-AS_VIEWS = {
-    "_reshape_to": lambda data, shape: data.reshape(shape),
-    "transpose": lambda data, axes: data.transpose(axes),
+AS_VIEWS: dict[OpDef | None, Callable[..., np.ndarray]] = {
+    RESHAPE_TO: lambda data, shape: data.reshape(shape),
+    TRANSPOSE: lambda data, axes: data.transpose(axes),
 }
 
 
@@ -59,7 +61,7 @@ def evaluate(
     """
 
     def run(value: Value, operands: list[np.ndarray]) -> list[np.ndarray]:
-        view = AS_VIEWS.get(value.op.name) if as_views and value.op else None
+        view = AS_VIEWS.get(value.op) if as_views else None
         return [view(*operands, **value.attrs)] if view else run_value(value, operands)
 
     results = run_in_order(values, {(v, 0): a for v, a in arrays.items()}, run)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..ops.arithmetic import MULTIPLY
+from ..ops.views import TRANSPOSE
 from ..records import dataclass
 from ..types import FLOAT32
 from .graph import Use, Value
@@ -27,7 +29,7 @@ class MovedRows:
     def forth(self, rows: np.ndarray) -> np.ndarray:
         """Rows of the value from those of the variable; a view where that can be."""
         for step in self.steps:
-            if _is_transpose(step):
+            if step.op is TRANSPOSE:
                 rows = rows.transpose(step.attrs["axes"])
             else:
                 rows = rows.reshape(len(rows), *step.shape[1:])
@@ -36,7 +38,7 @@ class MovedRows:
     def back(self, rows: np.ndarray) -> np.ndarray:
         """Rows of the variable from those of the value."""
         for step in reversed(self.steps):
-            if _is_transpose(step):
+            if step.op is TRANSPOSE:
                 rows = rows.transpose(np.argsort(step.attrs["axes"]))
             else:
                 rows = rows.reshape(len(rows), *step.inputs[0].value.shape[1:])
@@ -47,11 +49,11 @@ def moved_rows(use: Use) -> MovedRows | None:
     """How the value comes from a variable; None where a row is not made of one row of one."""
     chain: list[Value] = []
     value = use.value
-    while value.op is not None and value.op.name in AS_VIEWS:
+    while value.op in AS_VIEWS:
         chain.append(value)
         value = value.inputs[0].value
     factor = None
-    if value.op is not None and value.op.name == "broadcast_mul" and _scales_rows(value):
+    if value.op is MULTIPLY.broadcasting and _scales_rows(value):
         value, factor = value.inputs[0].value, value.inputs[1]
     if value.op is not None or not all(map(_keeps_rows, chain)):
         return None
@@ -68,9 +70,5 @@ def _scales_rows(value: Value) -> bool:
 
 def _keeps_rows(value: Value) -> bool:
     before = value.inputs[0].value.shape
-    moves = _is_transpose(value) and value.attrs["axes"][0] != 0
+    moves = value.op is TRANSPOSE and value.attrs["axes"][0] != 0
     return bool(before) and bool(value.shape) and before[0] == value.shape[0] and not moves
-
-
-def _is_transpose(value: Value) -> bool:
-    return value.op is not None and value.op.name == "transpose"

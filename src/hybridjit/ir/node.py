@@ -13,7 +13,7 @@ from dataclasses import field
 from typing import Any, NamedTuple
 
 from ..errors import MXNetError, located
-from ..ops.registry import OpDef
+from ..ops.record import OpDef
 from ..records import dataclass
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))

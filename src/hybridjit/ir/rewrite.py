@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from ..ops.building import infer_types
 from ..records import dataclass
-from .graph import Graph, Use, Value, infer_types
+from .graph import Graph, Use, Value
 
 Replacement = Use | tuple[Use, ...] | None
 
@@ -47,7 +48,8 @@ def rebuild(value: Value, inputs: tuple[Use, ...]) -> Value:
         return value
     if value.op is None or all(a.type == b.type for a, b in zip(inputs, value.inputs)):
         return replace(value, inputs=inputs)
-    return replace(value, inputs=inputs, types=infer_types(value.op, inputs, value.attrs))
+    types = infer_types(value.op, [use.type for use in inputs], value.attrs)
+    return replace(value, inputs=inputs, types=types)
 
 
 def rewrite(graph: Graph, rules: tuple[Rule, ...], fired: list[str] | None = None) -> Graph:
@@ -56,12 +58,29 @@ def rewrite(graph: Graph, rules: tuple[Rule, ...], fired: list[str] | None = Non
     The same graph object comes back when no rule applied. Titles of rules that did are added to
     ``fired``.
     """
+
+    def first_match(value: Value, match: Match) -> tuple[str, Replacement]:
+        for r in rules:
+            result = r.apply(value, match)
+            if result is not None:
+                return r.title, result
+        return "", None
+
+    return replace_values(graph, first_match, fired)
+
+
+def replace_values(
+    graph: Graph,
+    change: Callable[[Value, Match], tuple[str, Replacement]],
+    fired: list[str] | None = None,
+) -> Graph:
+    """One walk as :func:`rewrite` makes it; ``change`` gives a title with each replacement."""
     replaced: dict[Use, Use] = {}
     for value in graph.values:
         new = value
         if any(use in replaced for use in value.inputs):
             new = rebuild(value, tuple(replaced.get(use, use) for use in value.inputs))
-        title, result = _first_match(rules, new, Match(graph, value))
+        title, result = change(new, Match(graph, value))
         if result is not None and fired is not None:
             fired.append(f"{value.name}: {title}")
         if result is None and new is not value:
@@ -72,11 +91,3 @@ def rewrite(graph: Graph, rules: tuple[Rule, ...], fired: list[str] | None = Non
     if not replaced:
         return graph
     return graph.with_outputs(replaced.get(use, use) for use in graph.outputs)
-
-
-def _first_match(rules: tuple[Rule, ...], value: Value, match: Match) -> tuple[str, Replacement]:
-    for r in rules:
-        result = r.apply(value, match)
-        if result is not None:
-            return r.title, result
-    return "", None

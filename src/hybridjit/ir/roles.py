@@ -13,16 +13,6 @@ from typing import NamedTuple
 from ..records import dataclass
 from .node import Node, Output, topological
 
-# Ends of training graphs: at inference they compute from their data alone.
-_HEADS = frozenset(
-    {
-        "LinearRegressionOutput",
-        "LogisticRegressionOutput",
-        "MAERegressionOutput",
-        "SVMOutput",
-        "SoftmaxOutput",
-    }
-)
 # Names of operator inputs that are learned: a variable there is a parameter, not an input.
 _LEARNED = frozenset(
     {
@@ -39,11 +29,14 @@ _LEARNED = frozenset(
 
 
 class Reading(NamedTuple):
-    """A variable that an operator reads, and what the operator calls that input."""
+    """A variable that an operator reads, and what the operator calls that input.
+
+    ``by_head``: the operator ends a training graph.
+    """
 
     variable: str
-    op: str
     slot: str
+    by_head: bool
 
 
 @dataclass(frozen=True)
@@ -68,7 +61,7 @@ def variables(outputs: Iterable[Output]) -> list[str]:
 def readings(outputs: Iterable[Output]) -> list[Reading]:
     """Every reading of a variable in the graph."""
     return [
-        Reading(edge.node.name, node.op.name, slot)
+        Reading(edge.node.name, slot, node.op.traits.loss_head)
         for node in topological(outputs)
         if node.op is not None
         for edge, slot in zip(node.inputs, node.input_names)
@@ -103,7 +96,7 @@ def roles_of(names: Iterable[str], learned: Collection[str], read: Iterable[Read
 
 
 def _role(uses: list[Reading]) -> str:
-    if uses and all(use.op in _HEADS and use.slot == "label" for use in uses):
+    if uses and all(use.by_head and use.slot == "label" for use in uses):
         return "label"
     return "missing" if any(use.slot in _LEARNED for use in uses) else "input"
 
@@ -123,7 +116,7 @@ def without_labels(outputs: Iterable[Output], labels: Collection[str]) -> tuple[
 
     for node in topological(heads):
         inputs = tuple(moved(edge) for edge in node.inputs)
-        if node.op is not None and node.op.name in _HEADS and inputs[1].node.name in labels:
+        if node.op is not None and node.op.traits.loss_head and inputs[1].node.name in labels:
             inputs = (inputs[0], inputs[0])
         if inputs != node.inputs:
             new[node] = replace(node, inputs=inputs)

@@ -23,7 +23,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ..errors import InternalError, MXNetError
-from .graph import Graph, Value, infer_types
+from ..ops.building import infer_types
+from .graph import Graph, Value
 from .print import graph_text
 
 Violation = tuple["Value | None", str]
@@ -88,7 +89,7 @@ def _typed(values: Iterable[Value]) -> Iterator[Violation]:
             yield value, "T1 not fully typed"
         elif value.op is not None:
             try:
-                types = infer_types(value.op, value.inputs, value.attrs)
+                types = infer_types(value.op, [u.type for u in value.inputs], value.attrs)
             except MXNetError as error:
                 yield value, f"T2 the rule refuses: {error}"
                 continue

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import DTypeError, MXNetError, ShapeError, located
 from ..ir.node import user_line
-from ..ops.registry import OpDef
+from ..ops.record import OpDef
 from ..shapes import is_np_shape
 from ..types import UNKNOWN, PartialShape, is_known_shape, require_possible, shape_text, type_of
 

@@ -30,17 +30,6 @@ class Monitor(NamedTuple):
     variables: bool = False
 
 
-# Operators whose one operand hooks know as "data"; MXNet counts that of the others: "input0".
-_NAMES = """
-    Dropout GridGenerator L2Normalization LRN MakeLoss Pad Pooling Pooling_v1 SequenceLast
-    SequenceMask SequenceReverse SliceChannel SwapAxis _contrib_BilinearResize2D
-    _contrib_MultiBoxPrior _contrib_index_array _contrib_quadratic _histogram _image_normalize
-    _image_to_tensor _ravel_multi_index _split_v2 _unravel_index all_finite col2im depth_to_space
-    diag im2col LeakyReLU log_softmax moments repeat reverse softmax space_to_depth squeeze tile
-"""
-_DATA_IS_NAMED = frozenset(_NAMES.split())
-
-
 def interpret_nodes(
     outputs: Sequence[Output],
     named: Mapping[str, NDArray],
@@ -97,8 +86,8 @@ def _operands(
 ) -> Iterator[tuple[str, NDArray]]:
     """What a node reads, by name, each variable by its own before."""
     names = node.input_names
-    if names == ("data",) and node.op is not None and node.op.name not in _DATA_IS_NAMED:
-        names = ("input0",)
+    if names == ("data",) and node.op is not None and not node.op.traits.names_data:
+        names = ("input0",)  # as MXNet numbers it
     for name, edge, array in zip(names, node.inputs, inputs):
         if variables and edge.node.is_variable:
             yield edge.node.name, array

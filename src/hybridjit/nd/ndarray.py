@@ -16,11 +16,11 @@ from .. import autograd
 from ..context import Context, current_context
 from ..errors import MXNetError, ShapeError
 from ..ops.namespace import FLUENT, Method, attr_texts, is_variadic, namespace
-from ..ops.registry import OpDef, lookup, run_ref
+from ..ops.record import OpDef
+from ..ops.registry import lookup, run_ref
 from ..types import UNKNOWN, TensorType, product
 from .calls import check_out, checked_attrs
 from .memory import DenseArray, dtype_of
-from .training import TRAINING_OPERANDS
 
 _NUMBERS = (float, int, np.generic)
 
@@ -254,8 +254,8 @@ def invoke(
     texts = attr_texts(op, given)
     arrays = [array._data for array in inputs]
     attrs = checked_attrs(op, texts, arrays)
-    if autograd.is_training() and op.name in TRAINING_OPERANDS:
-        arrays, attrs = TRAINING_OPERANDS[op.name](arrays, attrs)
+    if op.traits.training and autograd.is_training():
+        arrays, attrs = op.traits.training(arrays, attrs)
     results = [_owned(result, arrays) for result in run_ref(op, arrays, attrs)]
     if out is not None:
         return _written(op, results, out)

@@ -44,12 +44,12 @@ from . import (
     vision,
     warp,
 )
-from .registry import Kind, OpDef, all_names, all_ops, close, lookup, run_ref
+from .record import OpDef
+from .registry import all_names, all_ops, close, lookup, run_ref
 
 close()
 
 __all__ = [
-    "Kind",
     "OpDef",
     "activation",
     "all_names",

@@ -17,7 +17,9 @@ import numpy as np
 from ..errors import ShapeError
 from ..types import PartialShape, product, shape_text
 from . import special
+from .building import Builder, X
 from .casting import exactly, in_floating, scalar_of
+from .internal import PRELU
 from .pointwise import (
     same_float,
     same_number,
@@ -26,8 +28,10 @@ from .pointwise import (
     sigmoid,
     softsign,
 )
-from .registry import Kind, register
+from .record import Traits
+from .registry import register
 from .rules import Types, same_dtype
+from .views import reshape
 
 # Klambauer et al. 2017, "Self-normalizing neural networks": the fixed point for mean 0, variance 1
 SELU_ALPHA = 1.6732632423543772
@@ -67,7 +71,6 @@ register(
     "Activation",
     "data",
     "act_type:relu|sigmoid|softrelu|softsign|tanh!",
-    kind=Kind.POINTWISE,
     infer=same_float,
     ref=activation,
     scalar=lambda b, x, act_type: _ACTIVATIONS[act_type][1](b, x),
@@ -154,15 +157,31 @@ def _scalar_leaky_relu(
     return b.select(b.gt(x, b.const(0.0)), x, b.mul(x, factor))
 
 
+def _aligned_prelu(g: Builder[X], data: X, *gamma: X, act_type: str, **attrs: Any) -> X | None:
+    """LeakyReLU(x, gamma, prelu)  =>  _prelu(x, gamma on its axis)"""
+    if act_type != "prelu":
+        return None
+    t = g.type(gamma[0])
+    aligned = gamma[0]
+    if t.size > 1:
+        aligned = reshape(g, aligned, gamma_shape(g.type(data).dims, t.dims), at="gamma")
+    return g.op(PRELU, data, aligned)
+
+
 register(
     "LeakyReLU",
     lambda act_type, **attrs: ("data", "gamma") if act_type == "prelu" else ("data",),
     "act_type:elu|gelu|leaky|prelu|rrelu|selu=leaky slope:float=0.25"
     " lower_bound:float=0.125 upper_bound:float=0.334",
-    kind=Kind.POINTWISE,
     infer=_leaky_types,
     ref=leaky_relu,
     scalar=_scalar_leaky_relu,
+    expand=_aligned_prelu,
+    traits=Traits(
+        names_data=True,
+        total_outputs=lambda act_type, **attrs: 2 if act_type == "rrelu" else 1,
+        initial={"gamma": '["Constant", {"value": 0.25}]'},
+    ),
     doc="x where positive, else slope*x, gamma*x or slope*(exp(x)-1); or gelu, by erf.",
 )
 
@@ -182,7 +201,6 @@ register(
     "hard_sigmoid",
     "data",
     "alpha:float=0.2 beta:float=0.5",
-    kind=Kind.POINTWISE,
     infer=same_float,
     ref=hard_sigmoid,
     scalar=_scalar_hard_sigmoid,
@@ -214,7 +232,6 @@ register(
     "clip",
     "data",
     "a_min:float! a_max:float!",
-    kind=Kind.POINTWISE,
     infer=same_number,
     ref=clip,
     scalar=_scalar_clip,
@@ -251,7 +268,6 @@ register(
     "smooth_l1",
     "data",
     "scalar:double=1",
-    kind=Kind.POINTWISE,
     infer=same_number,
     ref=smooth_l1,
     scalar=_scalar_smooth_l1,
@@ -274,9 +290,9 @@ register(
     "_contrib_quadratic",
     "data",
     "a:float=0 b:float=0 c:float=0",
-    kind=Kind.POINTWISE,
     infer=same_number,
     ref=quadratic,
     scalar=_scalar_quadratic,
+    traits=Traits(names_data=True),
     doc="a * x^2 + b * x + c.",
 )

@@ -11,15 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce, wraps
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import ShapeError
 from ..types import FLOAT32, FLOAT64, INT64, TensorType, merge_dtypes, merge_shapes
+from .building import Builder, X
 from .casting import exactly, in_floating, on_integers, scalar_of
 from .pointwise import indicator, same_number
-from .registry import Kind, register
+from .record import OpDef
+from .registry import register
 from .rules import Types, broadcast, refuse_bool
 
 Formula = Callable[..., Any]
@@ -69,9 +71,18 @@ def _scalar_code(code: Formula, is_reversed: bool) -> Formula:
     return with_scalar
 
 
-def _register(names: str, inputs: str, attrs: str, **fields: Any) -> None:
+class Forms(NamedTuple):
+    """The operators that one function has: see :func:`operation`."""
+
+    strict: OpDef
+    broadcasting: OpDef
+    scalar: OpDef
+    reversed_scalar: OpDef
+
+
+def _register(names: str, inputs: str, attrs: str, **fields: Any) -> OpDef:
     name, _, aliases = names.partition(" ")
-    register(name, inputs, attrs, kind=Kind.POINTWISE, aliases=aliases, **fields)
+    return register(name, inputs, attrs, aliases=aliases, **fields)
 
 
 def operation(
@@ -84,14 +95,19 @@ def operation(
     scalar: str,
     reversed_scalar: str = "",
     domain: tuple[float, float] = (-4.0, 4.0),
-) -> None:
-    """Register the forms of one function: each text is a main name followed by its aliases."""
+) -> Forms:
+    """Register the forms of one function: each text is a main name followed by its aliases.
+
+    Without ``reversed_scalar`` the order of the operands does not matter.
+    """
     pair: dict[str, Any] = {"ref": ref, "scalar": code, "domain": domain}
-    _register(strict, "lhs rhs", "", infer=same_number, doc=f"{doc} Equal shapes.", **pair)
-    _register(twin, "lhs rhs", "", infer=broadcast_number, doc=f"{doc} Broadcasts.", **pair)
-    for names, swapped in ((scalar, False), (reversed_scalar, True)):
-        if names:
-            for_scalars(names, doc, ref, code, domain, swapped)
+    alike = _register(strict, "lhs rhs", "", infer=same_number, doc=f"{doc} Equal shapes.", **pair)
+    wide = _register(twin, "lhs rhs", "", infer=broadcast_number, doc=f"{doc} Broadcasts.", **pair)
+    second = for_scalars(scalar, doc, ref, code, domain, swapped=False)
+    first = second
+    if reversed_scalar:
+        first = for_scalars(reversed_scalar, doc, ref, code, domain, swapped=True)
+    return Forms(alike, wide, second, first)
 
 
 def for_scalars(
@@ -101,9 +117,9 @@ def for_scalars(
     code: Formula,
     domain: tuple[float, float],
     swapped: bool,
-) -> None:
+) -> OpDef:
     """Register the form whose second operand, or if ``swapped`` the first, is an attribute."""
-    _register(
+    return _register(
         names,
         "data",
         "scalar:double=1 is_int:bool=True",
@@ -150,7 +166,7 @@ def _modulo(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.where(b == 0, 0, rest)
 
 
-operation(
+ADD = operation(
     "Sum.",
     exactly(np.add),
     lambda b, x, y: b.add(x, y),
@@ -158,7 +174,7 @@ operation(
     twin="broadcast_add broadcast_plus _sparse_broadcast_add _sparse_broadcast_plus",
     scalar="_plus_scalar _PlusScalar",
 )
-operation(
+SUBTRACT = operation(
     "Difference.",
     exactly(np.subtract),
     lambda b, x, y: b.sub(x, y),
@@ -167,7 +183,7 @@ operation(
     scalar="_minus_scalar _MinusScalar",
     reversed_scalar="_rminus_scalar _RMinusScalar",
 )
-operation(
+MULTIPLY = operation(
     "Product.",
     exactly(np.multiply),
     lambda b, x, y: b.mul(x, y),
@@ -175,7 +191,7 @@ operation(
     twin="broadcast_mul _sparse_broadcast_mul",
     scalar="_mul_scalar _MulScalar",
 )
-operation(
+DIVIDE = operation(
     "Quotient; of integers towards zero.",
     on_integers(_quotient)(np.divide),
     lambda b, x, y: b.div(x, y),
@@ -212,7 +228,7 @@ operation(
     scalar="_power_scalar _PowerScalar",
     reversed_scalar="_rpower_scalar _RPowerScalar",
 )
-operation(
+MAXIMUM = operation(
     "The larger; NaN if either is.",
     exactly(np.maximum),
     lambda b, x, y: b.max(x, y),
@@ -220,7 +236,7 @@ operation(
     twin="broadcast_maximum",
     scalar="_maximum_scalar _MaximumScalar",
 )
-operation(
+MINIMUM = operation(
     "The smaller; NaN if either is.",
     exactly(np.minimum),
     lambda b, x, y: b.min(x, y),
@@ -301,14 +317,19 @@ def _sum_of_all(first: np.ndarray, *rest: np.ndarray, num_args: int) -> np.ndarr
     return np.array(reduce(np.add, rest, first), first.dtype, order="C")
 
 
-register(
+def _only(g: Builder[X], *inputs: X, num_args: int) -> X | None:
+    """add_n(x)  =>  x"""
+    return inputs[0] if len(inputs) == 1 else None
+
+
+ADD_N = register(
     "add_n",
     "args...",
     "num_args:int!",
-    kind=Kind.POINTWISE,
     infer=_some_equal_types,
     ref=_sum_of_all,
     scalar=lambda b, *values, num_args: reduce(b.add, values),
+    expand=_only,
     aliases="ElementWiseSum _sparse_add_n _sparse_ElementWiseSum",
     doc="Sum of any number of equal shapes.",
 )

@@ -6,6 +6,7 @@ query, key, value. Out: scores (B * heads, Lq, Lk), or values back in (Lq, B, he
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,9 +14,14 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..types import TensorType, shape_text
+from .arithmetic import DIVIDE
+from .building import Builder, X
 from .casting import convert, scalar_of, widened
-from .registry import Kind, register
+from .matmul import BATCH_DOT
+from .record import Traits
+from .registry import register
 from .rules import forward, refuse_bool, require_float, same_dtype
+from .views import cut, reshape, transpose
 
 
 def _head_size(name: str, t: TensorType, heads: int, parts: int) -> int:
@@ -123,16 +129,54 @@ def _cross_values(keys_values: np.ndarray, attention: np.ndarray, *, heads: int)
     return _weighted(attention, _part(keys_values, heads, 2, 1), heads)
 
 
+def _rows_of(g: Builder[X], projection: X, heads: int, position: int, parts: int, index: int) -> X:
+    """One part of input number ``position``, laid out [head][part][D]: (batch * heads, L, D)."""
+    length, batch, width = g.type(projection).dims
+    rows, size = batch * heads, width // (heads * parts)
+    at = f"part{position}_{index}"
+    split = reshape(g, projection, (length, rows, parts, size), at=f"{at}_split")
+    chosen = reshape(g, cut(g, split, 2, index, 1, at=f"{at}_cut"), (length, rows, size), at=at)
+    return transpose(g, chosen, (1, 0, 2), at=f"{at}_rows")
+
+
+def _score_parts(g: Builder[X], *inputs: X, heads: int) -> X:
+    """attention scores  =>  batch_dot(queries, keys^T) / sqrt(D)"""
+    if len(inputs) == 1:
+        query, key = (_rows_of(g, inputs[0], heads, 0, 3, i) for i in (0, 1))
+    else:
+        query, key = (_rows_of(g, x, heads, i, i + 1, 0) for i, x in enumerate(inputs))
+    raw = g.op(BATCH_DOT, query, key, at="raw", transpose_b=True)
+    return g.op(DIVIDE.scalar, raw, scalar=math.sqrt(g.type(query).dims[2]))
+
+
+def _value_parts(parts: int) -> Callable[..., Any]:
+    def expand(g: Builder[X], projection: X, attention: X, *, heads: int) -> X:
+        """attention values  =>  batch_dot(attention, values), heads side by side"""
+        values = _rows_of(g, projection, heads, 0, parts, parts - 1)
+        products = g.op(BATCH_DOT, attention, values, at="heads")
+        rows, length, size = g.type(products).dims
+        turned = transpose(g, products, (1, 0, 2), at="turned")
+        return reshape(g, turned, (length, rows // heads, heads * size))
+
+    return expand
+
+
 def _interleaved(
-    name: str, inputs: str, infer: Callable[..., Any], ref: Callable[..., Any], doc: str
+    name: str,
+    inputs: str,
+    infer: Callable[..., Any],
+    ref: Callable[..., Any],
+    expand: Callable[..., Any],
+    doc: str,
 ) -> None:
     register(
         f"_contrib_interleaved_matmul_{name}",
         inputs,
         "heads:int!",
-        kind=Kind.GEMM,
         infer=infer,
         ref=ref,
+        expand=expand,
+        traits=Traits(parts_in_floats=True),
         doc=doc,
     )
 
@@ -142,6 +186,7 @@ _interleaved(
     "queries_keys_values",
     _infer_self_scores,
     _self_scores,
+    _score_parts,
     "Scores of self attention: scaled queries times keys.",
 )
 _interleaved(
@@ -149,6 +194,7 @@ _interleaved(
     "queries_keys_values attention",
     _infer_self_values,
     _self_values,
+    _value_parts(3),
     "Values of self attention: attention times values.",
 )
 _interleaved(
@@ -156,6 +202,7 @@ _interleaved(
     "queries keys_values",
     _infer_cross_scores,
     _cross_scores,
+    _score_parts,
     "Scores of attention over an encoder: scaled queries times keys.",
 )
 _interleaved(
@@ -163,6 +210,7 @@ _interleaved(
     "keys_values attention",
     _infer_cross_values,
     _cross_values,
+    _value_parts(2),
     "Values of attention over an encoder: attention times values.",
 )
 
@@ -180,11 +228,17 @@ def _div_sqrt_dim(data: np.ndarray) -> np.ndarray:
     return convert(widened(data) / widened(divisor), data.dtype)
 
 
+def _scaled_by_length(g: Builder[X], data: X) -> X:
+    """div_sqrt_dim(x)  =>  x / sqrt(length of the last axis)"""
+    return g.op(DIVIDE.scalar, data, scalar=math.sqrt(g.type(data).dims[-1]))
+
+
 register(
     "_contrib_div_sqrt_dim",
     "data",
-    kind=Kind.HOST,
     infer=forward(_infer_div_sqrt_dim),
     ref=_div_sqrt_dim,
+    expand=_scaled_by_length,
+    traits=Traits(parts_in_floats=True),
     doc="Divide by the square root of the last axis' length.",
 )

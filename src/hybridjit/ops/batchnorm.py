@@ -6,15 +6,21 @@ when fix_gamma is set; whoever owns the buffer writes the ones into it, not this
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..errors import ShapeError
 from ..types import FLOAT32, PartialShape, TensorType, merge, shape_text
+from .building import Builder, X
 from .casting import widened
-from .registry import Kind, Types, register
-from .rules import fill, merged, normalized_axis, require_float
+from .internal import BN_SCALE
+from .pointwise import RELU
+from .record import Operands, Traits
+from .registry import register
+from .rules import Types, fill, merged, normalized_axis, require_float
 
 
 def along(vector: np.ndarray, ndim: int, axis: int) -> np.ndarray:
@@ -98,43 +104,111 @@ _ATTRS = (
 )
 _CALIBRATION = " min_calib_range:float?=None max_calib_range:float?=None"
 
-register(
+
+def _single_output(
+    g: Builder[X],
+    data: X,
+    gamma: X,
+    beta: X,
+    mean: X,
+    var: X,
+    *,
+    eps: float,
+    output_mean_var: bool,
+    axis: int = 1,
+    **attrs: Any,
+) -> Any:
+    """BatchNorm with statistics as outputs  =>  BatchNorm, mean, 1 / sqrt(variance + eps)"""
+    kept = {key: attrs[key] for key in ("fix_gamma", "momentum", "use_global_stats")}
+    axis %= g.type(data).ndim
+    plain = g.op(BATCH_NORM, data, gamma, beta, mean, var, eps=eps, axis=axis, **kept)
+    if not output_mean_var:
+        return plain
+    inverse = g.op(BN_SCALE, gamma, var, at="invstd", eps=eps, fix_gamma=True)
+    return plain, mean, inverse
+
+
+def _unless_single(g: Builder[X], *inputs: X, output_mean_var: bool, **attrs: Any) -> Any:
+    """BatchNorm with statistics as outputs  =>  BatchNorm, mean, 1 / sqrt(variance + eps)"""
+    if not output_mean_var:
+        return None
+    return _single_output(g, *inputs, output_mean_var=True, **attrs)
+
+
+def _newer(g: Builder[X], *inputs: X, **attrs: Any) -> Any:
+    """BatchNorm_v1(x)  =>  BatchNorm(x), mean, variance"""
+    plain = _single_output(g, *inputs, **{**attrs, "output_mean_var": False})
+    return (plain, *inputs[3:]) if attrs["output_mean_var"] else plain
+
+
+def _split_relu(g: Builder[X], *inputs: X, **attrs: Any) -> Any:
+    """BatchNormWithReLU(x)  =>  relu(BatchNorm(x))"""
+    keys = ("eps", "fix_gamma", "axis", "output_mean_var")
+    plain, *rest = g.outputs(BATCH_NORM, *inputs, at="norm", **{k: attrs[k] for k in keys})
+    positive = g.op(RELU, plain)
+    return (positive, *rest) if rest else positive
+
+
+def _with_batch_statistics(arrays: list[np.ndarray], attrs: Mapping[str, Any]) -> Operands:
+    """The batch's own mean and variance per channel in place of the moving ones."""
+    if attrs["use_global_stats"]:
+        return arrays, attrs
+    data, gamma, beta, moving_mean, moving_var = arrays
+    channel = attrs.get("axis", 1) % data.ndim
+    others = tuple(axis for axis in range(data.ndim) if axis != channel)
+    mean = data.mean(others, dtype=moving_mean.dtype)  # float32 for float16 data
+    variance = data.var(others, dtype=moving_var.dtype)
+    return [data, gamma, beta, mean, variance], attrs
+
+
+_TRAITS = Traits(
+    in_single=True,
+    total_outputs=3,
+    initial={"moving_mean": '["zero", {}]', "moving_var": '["one", {}]'},
+    training=_with_batch_statistics,
+)
+
+BATCH_NORM = register(
     "BatchNorm",
     _INPUTS,
     _ATTRS + " axis:int=1" + _CALIBRATION,
-    kind=Kind.NORM,
     infer=_infer_batchnorm,
     ref=_batchnorm,
+    expand=_unless_single,
     outputs=_batchnorm_outputs,
+    traits=_TRAITS,
     doc="Normalise each channel with its stored mean and variance.",
 )
 register(
     "_contrib_BatchNormWithReLU",
     _INPUTS,
     _ATTRS + " axis:int=1" + _CALIBRATION,
-    kind=Kind.HOST,
     infer=_infer_batchnorm,
     ref=_batchnorm_relu,
+    expand=_split_relu,
     outputs=_batchnorm_outputs,
+    traits=replace(_TRAITS, total_outputs=4),
     doc="BatchNorm, then negatives clamped to zero.",
 )
 register(
     "_contrib_SyncBatchNorm",
     _INPUTS,
     _ATTRS + " ndev:int=1 key:string!",
-    kind=Kind.NORM,
     infer=_infer_batchnorm,
     ref=_batchnorm,
+    expand=_single_output,
     outputs=_batchnorm_outputs,
+    traits=_TRAITS,
     doc="BatchNorm over axis 1; the devices that it names matter in training only.",
 )
 register(
     "BatchNorm_v1",
     _INPUTS,
     _ATTRS,
-    kind=Kind.HOST,
     infer=_infer_batchnorm,
     ref=_batchnorm_v1,
+    expand=_newer,
     outputs=_batchnorm_outputs,
+    traits=_TRAITS,
     doc="The first BatchNorm: axis 1.",
 )

@@ -12,9 +12,11 @@ import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..types import PartialShape, Shape, TensorType, product, shape_text
+from .building import Builder, X
 from .casting import widened
-from .registry import Kind, Types, register
-from .rules import fill, merged, require_float, same_dtype
+from .record import Samples, Traits
+from .registry import register
+from .rules import Types, fill, merged, require_float, same_dtype
 from .windows import (
     Window,
     check_rank,
@@ -161,21 +163,36 @@ _CONVOLUTION = (
     "no_bias:bool=False layout:layout?=None"
 )
 
-register(
+
+def conv_cost(ins: Types, outs: Types, *, no_bias: bool, **attrs: Any) -> int:
+    """Each output element reads one filter; the weight is the last input but the bias."""
+    weight = ins[-1 if no_bias else -2]
+    return outs[0].size * weight.size // weight.dims[0]
+
+
+CONVOLUTION = register(
     "Convolution",
     weight_and_bias,
     _CONVOLUTION,
-    kind=Kind.CONV,
+    kernel="conv",
     infer=_infer_convolution,
     ref=_convolution,
+    traits=Traits(in_single=True, samples=Samples.FIRST, multiply_adds=conv_cost),
     doc="Cross-correlation with 1, 2 or 3 spatial axes; weight (num_filter, C/num_group, k...).",
 )
+
+
+def _newer(g: Builder[X], *inputs: X, **attrs: Any) -> X:
+    """Convolution_v1(x, w)  =>  Convolution(x, w)"""
+    return g.op(CONVOLUTION, *inputs, **attrs)
+
+
 register(
     "Convolution_v1",
     weight_and_bias,
     _CONVOLUTION,
-    kind=Kind.CONV,
     infer=_infer_convolution,
-    ref=_convolution,
+    expand=_newer,
+    traits=Traits(in_single=True, multiply_adds=conv_cost),
     doc="Convolution as old files name it.",
 )

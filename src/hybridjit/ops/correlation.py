@@ -12,7 +12,8 @@ import numpy as np
 from ..errors import AttributeValueError, ShapeError
 from ..types import TensorType, shape_text
 from .casting import widened
-from .registry import Kind, register
+from .record import Traits
+from .registry import register
 from .rules import forward, require_float, same_dtype
 from .windows import padded
 
@@ -131,8 +132,8 @@ register(
     "data1 data2",
     "kernel_size:int=1 max_displacement:int=1 stride1:int=1 stride2:int=1 pad_size:int=0 "
     "is_multiply:bool=True",
-    kind=Kind.HOST,
     infer=_infer_correlation,
     ref=_correlation,
+    traits=Traits(total_outputs=3),
     doc="Correlation of patches of two feature maps over displacements.",
 )

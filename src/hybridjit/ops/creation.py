@@ -16,8 +16,11 @@ import numpy as np
 from ..errors import AttributeValueError, ShapeError
 from ..shapes import partial_shape
 from ..types import FLOAT32, PartialShape, TensorType, shape_text
+from .building import Builder, X
 from .casting import convert, scalar_of, working_dtype
-from .registry import Kind, OpDef, register
+from .internal import constant_of_shape
+from .record import OpDef, Traits
+from .registry import register
 from .rules import Types, forward, merged, normalized_axis, same_type
 
 Shape = tuple[int, ...]
@@ -60,41 +63,45 @@ def resolved(op: OpDef, attrs: Mapping[str, Any], out: TensorType) -> dict[str, 
     return changed
 
 
-def _filled(name: str, doc: str, attrs: str = "", value: float = 0.0) -> None:
+def _filled(name: str, doc: str, attrs: str = "", value: float = 0.0) -> OpDef:
     def ref(shape: Shape, dtype: np.dtype, value: float = value) -> np.ndarray:
         return np.full(given_shape(shape), scalar_of(value, dtype))
 
-    register(
+    return register(
         name,
         "",
         f"shape:shape?=None dtype:dtype=float32 {attrs}",
-        kind=Kind.HOST,
         infer=creation_types,
         ref=ref,
         doc=doc,
     )
 
 
-_filled("_zeros", "Zeros.")
-_filled("_ones", "Ones.", value=1.0)
-_filled("_full", "One value everywhere.", "value:double!")
+ZEROS = _filled("_zeros", "Zeros.")
+ONES = _filled("_ones", "Ones.", value=1.0)
+FULL = _filled("_full", "One value everywhere.", "value:double!")
 
 
-def _like(name: str, value: float, doc: str, aliases: str = "") -> None:
+def _like(name: str, value: float, constant: OpDef, doc: str, aliases: str = "") -> None:
+    def as_constant(g: Builder[X], data: X) -> X | None:
+        """zeros_like(x), ones_like(x)  =>  a constant"""
+        t = g.type(data)  # an empty shape attribute stands for an unknown shape
+        return g.op(constant, shape=t.dims, dtype=t.dtype) if t.dims else None
+
     register(
         name,
         "data",
-        kind=Kind.POINTWISE,
         infer=same_type,
         ref=lambda data: np.full(data.shape, value, data.dtype),
         scalar=lambda b, x: b.const(value),
+        expand=as_constant,
         aliases=aliases,
         doc=doc,
     )
 
 
-_like("zeros_like", 0.0, "Zeros of the data's type.", "_sparse_zeros_like")
-_like("ones_like", 1.0, "Ones of the data's type.")
+_like("zeros_like", 0.0, ZEROS, "Zeros of the data's type.", "_sparse_zeros_like")
+_like("ones_like", 1.0, ONES, "Ones of the data's type.")
 
 
 # Ranges
@@ -153,12 +160,11 @@ def arange(
     return _steps(0.0 if stop is None else start, step, count, repeat, dtype)
 
 
-register(
+ARANGE = register(
     "_arange",
     "",
     "start:double! stop:double?=None step:double=1 repeat:int=1 infer_range:bool=False"
     " dtype:dtype=float32",
-    kind=Kind.HOST,
     infer=_arange_types,
     ref=arange,
     doc="start, start + step, ... before stop, each repeat times.",
@@ -177,11 +183,11 @@ def linspace(*, start: float, stop: float, num: int, endpoint: bool, dtype: np.d
     return convert(np.linspace(start, stop, num, endpoint=endpoint), dtype)
 
 
-def _made(name: str, attrs: str, type_of: Callable[..., TensorType], ref: Any, doc: str) -> None:
-    register(name, "", attrs, kind=Kind.HOST, infer=forward(type_of), ref=ref, doc=doc)
+def _made(name: str, attrs: str, type_of: Callable[..., TensorType], ref: Any, doc: str) -> OpDef:
+    return register(name, "", attrs, infer=forward(type_of), ref=ref, doc=doc)
 
 
-_made(
+LINSPACE = _made(
     "_linspace",
     "start:double! stop:double! num:int! endpoint:bool=True dtype:dtype=float32",
     _linspace_type,
@@ -197,7 +203,7 @@ def _eye_type(N: int, M: int, k: int, dtype: np.dtype) -> TensorType:  # noqa: N
     return TensorType((N, M or N), dtype)
 
 
-_made(
+EYE = _made(
     "_eye",
     "N:long! M:long=0 k:long=0 dtype:dtype=float32",
     _eye_type,
@@ -228,8 +234,9 @@ register(
     "_contrib_arange_like",
     "data",
     "start:double=0 step:double=1 repeat:int=1 axis:int?=None",
-    kind=Kind.HOST,
     infer=forward(_arange_like_type),
     ref=arange_like,
+    expand=constant_of_shape("_contrib_arange_like"),
+    traits=Traits(reads_shape=True),
     doc="start, start + step, ... in the shape of the data, or along one of its axes.",
 )

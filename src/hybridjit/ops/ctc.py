@@ -15,7 +15,8 @@ from ..errors import MXNetError, ShapeError
 from ..types import TensorType, shape_text
 from .casting import convert
 from .indexing import whole
-from .registry import Kind, register
+from .record import Traits
+from .registry import register
 from .rules import Types, fill, merged, require_float
 
 
@@ -119,9 +120,9 @@ register(
     "CTCLoss",
     _input_names,
     "use_data_lengths:bool=False use_label_lengths:bool=False blank_label:first|last=first",
-    kind=Kind.HOST,
     infer=_ctc_types,
     ref=ctc_loss,
+    traits=Traits(total_outputs=2),
     outputs=("output0",),
     aliases="_contrib_CTCLoss _contrib_ctc_loss ctc_loss",
     doc="Minus the log probability of each label sequence over all alignments.",

@@ -14,8 +14,9 @@ from ..errors import AttributeValueError, ShapeError
 from ..types import PartialShape, Shape, TensorType, product, shape_text
 from .casting import widened
 from .conv import check_groups, check_weight, columns, weight_and_bias
-from .registry import Kind, Types, register
-from .rules import fill, forward, merged, require_float, same_dtype, spatial
+from .record import Samples, Traits
+from .registry import register
+from .rules import Types, fill, forward, merged, require_float, same_dtype, spatial
 from .windows import (
     Window,
     check_rank,
@@ -140,14 +141,20 @@ def _deconvolution(
     return np.ascontiguousarray(np.moveaxis(y, 1, -1) if last else y, data.dtype)
 
 
+def _cost(ins: Types, outs: Types, **attrs: Any) -> int:
+    """Each input element is spread by its channel's filters."""
+    return ins[0].size * ins[1].size // ins[1].dims[0]
+
+
 DECONVOLUTION = register(
     "Deconvolution",
     weight_and_bias,
     "kernel:shape! stride:shape=() dilate:shape=() pad:shape=() adj:shape=() "
     "target_shape:shape~=() num_filter:int! num_group:int=1 no_bias:bool=True layout:layout?=None",
-    kind=Kind.CONV,
+    kernel="deconv",
     infer=_infer_deconvolution,
     ref=_deconvolution,
+    traits=Traits(in_single=True, samples=Samples.FIRST, multiply_adds=_cost),
     doc="The transpose of Convolution; weight (C, num_filter/num_group, k...).",
 )
 
@@ -206,17 +213,17 @@ register(
     "im2col",
     "data",
     _WINDOW,
-    kind=Kind.HOST,
     infer=_infer_im2col,
     ref=_im2col,
+    traits=Traits(names_data=True),
     doc="Windows as columns: (N, C * taps, number of windows).",
 )
 register(
     "col2im",
     "data",
     "output_size:shape! " + _WINDOW,
-    kind=Kind.HOST,
     infer=_infer_col2im,
     ref=_col2im,
+    traits=Traits(names_data=True),
     doc="Columns added back into the array whose windows they are: the adjoint of im2col.",
 )

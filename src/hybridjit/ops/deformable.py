@@ -7,16 +7,21 @@ form mask (N, groups * taps, oh, ow), weight (F, C/g, kh, kw), bias. Out: (N, F,
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..types import PartialShape, Shape, TensorType, merge_shapes, product, shape_text
+from .arithmetic import ADD
+from .building import Builder, X
 from .casting import widened
-from .conv import check_groups, check_weight
-from .registry import Kind, Types, register
-from .rules import fill, forward, merged, require_float, same_dtype
+from .conv import check_groups, check_weight, conv_cost
+from .matmul import BATCH_DOT, FULLY_CONNECTED
+from .record import Traits
+from .registry import register
+from .rules import Types, fill, forward, merged, require_float, same_dtype
+from .views import reshape, transpose
 from .windows import Window, check_rank, is_channel_last, window_of
 
 Sampler = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
@@ -202,6 +207,105 @@ def _modulated(
     return _convolve(data, offset, mask, weight, bias, _sample_padded, **attrs)
 
 
+def _parts(g: Builder[X], data: X, offset: X, *weights: X, **attrs: Any) -> X:
+    """deformable convolution  =>  weights times samples at the taps' places"""
+    return _Parts(g, data, offset, None, weights, attrs).run()
+
+
+def _modulated_parts(g: Builder[X], data: X, offset: X, mask: X, *weights: X, **attrs: Any) -> X:
+    """deformable convolution  =>  weights times samples at the taps' places"""
+    return _Parts(g, data, offset, mask, weights, attrs).run()
+
+
+class _Parts(Generic[X]):
+    """A deformable convolution taken apart: N images, P = oh * ow places of the result."""
+
+    def __init__(
+        self,
+        g: Builder[X],
+        data: X,
+        offset: X,
+        mask: X | None,
+        weights: tuple[X, ...],
+        attrs: dict[str, Any],
+    ) -> None:
+        self.g, self.attrs = g, attrs
+        self.data, self.offset, self.mask = data, offset, mask
+        self.weight, *self.bias = weights
+        self.pieces, self.groups = attrs["num_deformable_group"], attrs["num_group"]
+        self.size = g.type(offset).dims[2:]
+        self.places, self.taps = product(self.size), product(attrs["kernel"])
+        self.batch, self.channels, *self.sizes = g.type(data).dims
+
+    def run(self) -> X:
+        """The product, laid out as (N, F, oh, ow)."""
+        g, filters = self.g, self.attrs["num_filter"]
+        rows = self._columns()
+        y = self._dense(rows) if self.groups == 1 else self._grouped(rows)
+        images = reshape(g, y, (self.batch, self.places, filters), at="images")
+        first = transpose(g, images, (0, 2, 1), at="nchw")
+        return reshape(g, first, (self.batch, filters, *self.size))
+
+    def _split(self, x: X, sizes: Shape, at: str) -> X:
+        """The images of ``x``, each cut into its deformable groups, as images of their own."""
+        return reshape(self.g, x, (self.batch * self.pieces, *sizes), at=at)
+
+    def _columns(self) -> X:
+        """(N * P, taps * C): the samples under each place, tap by tap."""
+        g, deep = self.g, self.channels // self.pieces
+        cells = self._split(self.data, (deep, *self.sizes), "parts")
+        inputs = [transpose(g, cells, (0, 2, 3, 1), at="nhwc"), self._samples_at()]
+        if self.mask is not None:
+            mask = self._split(self.mask, (self.taps, self.places), "mask")
+            inputs.append(transpose(g, mask, (0, 2, 1), at="factors"))
+        flags = {"is_held": self.mask is None, "is_masked": self.mask is not None}
+        found = g.op(SAMPLE_CELLS_LAST, *inputs, at="samples", **flags)
+        if self.pieces > 1:
+            apart = (self.batch, self.pieces, self.places, self.taps, deep)
+            found = reshape(g, found, apart, at="apart")
+            found = transpose(g, found, (0, 2, 3, 1, 4), at="together")
+        rows = (self.batch * self.places, self.taps * self.channels)
+        return reshape(g, found, rows, at="rows")
+
+    def _samples_at(self) -> X:
+        """Rows and columns to sample at: (N * groups, 2, P, taps)."""
+        g, window = self.g, {k: self.attrs[k] for k in ("kernel", "stride", "dilate", "pad")}
+        dtype = g.type(self.data).dtype
+        grid = g.op(TAP_GRID, at="grid", size=self.size, dtype=dtype, **window)
+        grid = reshape(g, grid, (1, self.taps, 2, self.places), at="grids")
+        offset = self._split(self.offset, (self.taps, 2, self.places), "offsets")
+        moved = g.op(ADD.broadcasting, offset, grid, at="at")
+        return transpose(g, moved, (0, 2, 3, 1), at="places")
+
+    def _rows_of_weights(self) -> X:
+        """(F, taps * C / groups), in the order of the columns."""
+        g = self.g
+        filters, deep = g.type(self.weight).dims[:2]
+        flat = reshape(g, self.weight, (filters, deep, self.taps), at="weight_taps")
+        turned = transpose(g, flat, (0, 2, 1), at="weight_last")
+        return reshape(g, turned, (filters, self.taps * deep), at="weight_rows")
+
+    def _dense(self, rows: X) -> X:
+        attrs = {"num_hidden": self.attrs["num_filter"], "no_bias": not self.bias}
+        inputs = (rows, self._rows_of_weights(), *self.bias)
+        return self.g.op(FULLY_CONNECTED, *inputs, at="product", **attrs)
+
+    def _grouped(self, rows: X) -> X:
+        g, groups = self.g, self.groups
+        count, filters = g.type(rows).dims[0], self.attrs["num_filter"] // groups
+        deep = self.channels // groups
+        split = reshape(g, rows, (count, self.taps, groups, deep), at="split")
+        turned = transpose(g, split, (2, 0, 1, 3), at="grouped")
+        left = reshape(g, turned, (groups, count, self.taps * deep), at="left")
+        weights = self._rows_of_weights()
+        right = reshape(g, weights, (groups, filters, self.taps * deep), at="right")
+        each = g.op(BATCH_DOT, left, right, at="product", transpose_b=True)
+        beside = transpose(g, each, (1, 0, 2), at="beside")
+        y = reshape(g, beside, (count, groups * filters), at="joined")
+        return g.op(ADD.broadcasting, y, self.bias[0], at="biased") if self.bias else y
+
+
+_TRAITS = Traits(parts_in_floats=True, multiply_adds=conv_cost)
 _ATTRS = (
     "kernel:shape! stride:shape=() dilate:shape=() pad:shape=() num_filter:int! num_group:int=1 "
     "num_deformable_group:int=1 no_bias:bool=False "
@@ -211,18 +315,20 @@ register(
     "_contrib_DeformableConvolution",
     _inputs,
     _ATTRS + "layout:layout?=None",
-    kind=Kind.HOST,
     infer=_infer,
     ref=_deformable,
+    expand=_parts,
+    traits=_TRAITS,
     doc="Convolution whose taps sample at learned offsets.",
 )
 register(
     "_contrib_ModulatedDeformableConvolution",
     _modulated_inputs,
     _ATTRS + "im2col_step:int=64 layout:layout?=None",
-    kind=Kind.HOST,
     infer=_infer,
     ref=_modulated,
+    expand=_modulated_parts,
+    traits=_TRAITS,
     doc="Convolution whose taps sample at learned offsets and are scaled by a mask.",
 )
 
@@ -241,12 +347,12 @@ def _sample_cells(
     return np.ascontiguousarray(y * mask[0][..., None] if mask else y)
 
 
-register(
+SAMPLE_CELLS_LAST = register(
     "_sample_cells_last",
     _sampled_inputs,
     "is_held:bool! is_masked:bool!",
     internal=True,
-    kind=Kind.RESIZE,
+    kernel="sample",
     infer=forward(
         lambda data, places, *mask, **attrs: data.with_shape(
             (data.dims[0], *places.dims[2:], data.dims[3])
@@ -268,12 +374,11 @@ def _tap_grid(
     return (taps[:, :, None] * np.array(window.dilate)[:, None] + starts).astype(dtype)
 
 
-register(
+TAP_GRID = register(
     "_tap_grid",
     "",
     "kernel:shape! stride:shape! dilate:shape! pad:shape! size:shape! dtype:dtype!",
     internal=True,
-    kind=Kind.HOST,
     infer=forward(
         lambda kernel, size, dtype, **attrs: TensorType((product(kernel), 2, product(size)), dtype)
     ),

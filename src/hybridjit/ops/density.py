@@ -16,7 +16,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..types import TensorType, shape_text
 from .casting import convert
-from .registry import Kind, register
+from .registry import register
 from .rules import forward, require_float, same_dtype
 from .special import gammaln
 
@@ -94,7 +94,6 @@ def _register(name: str, params: str, formula: Callable[..., Any], own_axes: int
         f"_random_pdf_{name}",
         f"sample {params}",
         "is_log:bool=False",
-        kind=Kind.HOST,
         infer=forward(_density_type(own_axes)),
         ref=_density(formula, own_axes),
         aliases=f"random_pdf_{name}",

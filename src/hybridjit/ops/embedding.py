@@ -11,9 +11,10 @@ import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..types import PartialShape, TensorType, merge_dtypes, shape_text
+from .building import Builder, X
 from .casting import convert
-from .registry import Kind, Types, register
-from .rules import fill, merged
+from .registry import register
+from .rules import Types, fill, merged
 
 
 def _check_table(found: PartialShape | None, wanted: tuple[int, int]) -> None:
@@ -51,22 +52,28 @@ def _embedding(data: np.ndarray, weight: np.ndarray, *, input_dim: int, **attrs:
     return weight[rows]
 
 
-register(
+EMBEDDING = register(
     "Embedding",
     "data weight",
     "input_dim:int! output_dim:int! dtype:dtype=float32 sparse_grad:bool=False",
-    kind=Kind.GATHER,
+    kernel="gather",
     infer=_infer_embedding,
     ref=_embedding,
     aliases="_sparse_Embedding",
     doc="Rows of weight by index; indices are truncated towards zero and clipped.",
 )
+
+
+def _plain(g: Builder[X], data: X, weight: X, *, deterministic: bool, **attrs: Any) -> X:
+    """SparseEmbedding(i, w)  =>  Embedding(i, w)"""
+    return g.op(EMBEDDING, data, weight, **attrs)
+
+
 register(
     "_contrib_SparseEmbedding",
     "data weight",
     "input_dim:int! output_dim:int! dtype:dtype=float32 deterministic:bool=False",
-    kind=Kind.HOST,
     infer=_infer_embedding,
-    ref=_embedding,
+    expand=_plain,
     doc="Embedding, by the name that it had with a sparse gradient.",
 )

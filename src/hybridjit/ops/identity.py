@@ -7,22 +7,25 @@ not treat it as an identity.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from ..errors import ShapeError
 from ..types import PartialShape, is_known_shape, merge_dtypes, merge_shapes, product, shape_text
-from .casting import fresh, in_floating
-from .pointwise import same_float, sigmoid
+from .building import Builder, X
+from .casting import fresh
+from .pointwise import SIGMOID, same_float
 from .random import dropout_mask
-from .registry import Kind, register
+from .record import Operands, Traits
+from .registry import register
 from .rules import Types, merged, same_type
 
 
-def copy_first(data: np.ndarray, *others: np.ndarray, **attrs: Any) -> np.ndarray:
-    return fresh(data, data.dtype)
+def itself(g: Builder[X], data: X, *others: X, **attrs: Any) -> X:
+    """identity(x)  =>  x"""
+    return data
 
 
 def _identity(
@@ -32,11 +35,11 @@ def _identity(
         name,
         "data",
         attrs,
-        kind=Kind.IDENTITY,
         infer=same_type,
-        ref=copy_first,
+        expand=itself,
         outputs=(output,),
         aliases=aliases,
+        traits=Traits(names_data=name == "MakeLoss"),
         doc=doc,
     )
 
@@ -59,9 +62,8 @@ _identity(
 register(
     "_identity_with_attr_like_rhs",
     "lhs rhs",
-    kind=Kind.IDENTITY,
     infer=same_type,
-    ref=copy_first,
+    expand=itself,
     doc="The first input, whose type is the second one's.",
 )
 
@@ -87,13 +89,23 @@ def _infer_dropout(
     return ins, outs
 
 
+def _unless_always(g: Builder[X], data: X, *, mode: str, **attrs: Any) -> X | None:
+    """Dropout(x)  =>  x"""
+    return None if mode == "always" else data
+
+
+def _dropping(arrays: list[np.ndarray], attrs: Mapping[str, Any]) -> Operands:
+    return arrays, {**attrs, "mode": "always"}
+
+
 register(
     "Dropout",
     "data",
     "p:float[0,1]=0.5 mode:always|training=training axes:shape~=()",
-    kind=Kind.IDENTITY,
     infer=_infer_dropout,
     ref=dropout,
+    expand=_unless_always,
+    traits=Traits(names_data=True, total_outputs=2, training=_dropping),
     doc="The data at inference; with mode 'always' drops a fraction p even then.",
 )
 
@@ -141,10 +153,10 @@ def _loss_output(name: str, attrs: str, label: Label) -> None:
         name,
         "data label",
         attrs,
-        kind=Kind.IDENTITY,
         infer=_with_label(label),
-        ref=copy_first,
+        expand=itself,
         aliases="" if name == "SVMOutput" else f"_sparse_{name}",
+        traits=Traits(loss_head=True),
         doc="The data; the label serves training only.",
     )
 
@@ -158,19 +170,19 @@ _loss_output(
 )
 
 
-@in_floating
-def logistic_output(data: np.ndarray, label: np.ndarray, *, grad_scale: float) -> np.ndarray:
-    return sigmoid(data)
+def _logistic(g: Builder[X], data: X, label: X, *, grad_scale: float) -> X:
+    """LogisticRegressionOutput(x)  =>  sigmoid(x)"""
+    return g.op(SIGMOID, data)
 
 
 register(
     "LogisticRegressionOutput",
     "data label",
     "grad_scale:float=1",
-    kind=Kind.HOST,
     infer=_with_label(_regression_label),
-    ref=logistic_output,
+    expand=_logistic,
     aliases="_sparse_LogisticRegressionOutput",
+    traits=Traits(loss_head=True),
     doc="sigmoid of the data; the label serves training only.",
 )
 
@@ -188,8 +200,7 @@ register(
     "IdentityAttachKLSparseReg",
     "data *moving_avg",
     "sparseness_target:float[0,1]=0.1 penalty:float=0.001 momentum:float[0,1]=0.9",
-    kind=Kind.IDENTITY,
     infer=_like_data,
-    ref=copy_first,
+    expand=itself,
     doc="The data; penalizes dense activations in training.",
 )

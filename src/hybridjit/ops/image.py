@@ -9,10 +9,16 @@ import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..types import FLOAT32, Shape, TensorType, shape_text
+from .arithmetic import DIVIDE, SUBTRACT
+from .building import Builder, X
 from .casting import widened
+from .element_type import cast
 from .interpolation import METHODS, resample
-from .registry import Kind, register
+from .movement import REVERSE
+from .record import Traits
+from .registry import register
 from .rules import forward, require_float
+from .views import part, transpose
 
 
 def _check_image(t: TensorType) -> None:
@@ -34,12 +40,20 @@ def _to_tensor(data: np.ndarray) -> np.ndarray:
     return y / np.float32(255)
 
 
+def _to_tensor_parts(g: Builder[X], data: X) -> X:
+    """to_tensor(image)  =>  transpose(Cast(image)) / 255"""
+    ndim = g.type(data).ndim
+    share = g.op(DIVIDE.scalar, cast(g, data, FLOAT32, at="wide"), at="part", scalar=255.0)
+    return transpose(g, share, (*range(ndim - 3), ndim - 1, ndim - 3, ndim - 2))
+
+
 register(
     "_image_to_tensor",
     "data",
-    kind=Kind.HOST,
     infer=_infer_to_tensor,
     ref=_to_tensor,
+    expand=_to_tensor_parts,
+    traits=Traits(names_data=True),
     doc="HWC image to CHW float32 in [0, 1].",
 )
 
@@ -72,23 +86,38 @@ def _normalize(data: np.ndarray, *, mean: tuple[float, ...], std: tuple[float, .
     return y.astype(data.dtype, copy=False)
 
 
-register(
+CHANNEL_NUMBERS = register(
     "_channel_numbers",
     "",
     "numbers:floats! channels:int! dtype:dtype!",
     internal=True,
-    kind=Kind.HOST,
     infer=forward(lambda numbers, channels, dtype: TensorType((channels, 1, 1), dtype)),
     ref=_per_channel,
     doc="A number for each channel of an image; made by the compiler only.",
 )
+
+
+def _normalize_parts(
+    g: Builder[X], data: X, *, mean: tuple[float, ...], std: tuple[float, ...]
+) -> X:
+    """normalize(image)  =>  (image - mean) / std per channel"""
+    t = g.type(data)
+    means, stds = (
+        g.op(CHANNEL_NUMBERS, at=at, numbers=numbers, channels=t.dims[-3], dtype=t.dtype)
+        for at, numbers in (("mean", mean), ("std", std))
+    )
+    moved = g.op(SUBTRACT.broadcasting, data, means, at="moved")
+    return g.op(DIVIDE.broadcasting, moved, stds)
+
+
 register(
     "_image_normalize",
     "data",
     "mean:floats=(0,0,0,0) std:floats=(1,1,1,1)",
-    kind=Kind.HOST,
     infer=_infer_normalize,
     ref=_normalize,
+    expand=_normalize_parts,
+    traits=Traits(parts_in_floats=True, names_data=True),
     doc="Subtract the mean of each channel and divide by its deviation.",
 )
 
@@ -110,13 +139,20 @@ def _crop(data: np.ndarray, *, x: int, y: int, width: int, height: int) -> np.nd
     return data[..., y : y + height, x : x + width, :].copy()
 
 
+def _crop_as_slice(g: Builder[X], data: X, *, x: int, y: int, width: int, height: int) -> X:
+    """image crop  =>  slice"""
+    *lead, _, _, channels = g.type(data).dims
+    begin = (*(0 for _ in lead), y, x, 0)
+    return part(g, data, begin, (*lead, y + height, x + width, channels))
+
+
 register(
     "_image_crop",
     "data",
     "x:int! y:int! width:int! height:int!",
-    kind=Kind.HOST,
     infer=_infer_crop,
     ref=_crop,
+    expand=_crop_as_slice,
     doc="A rectangle of an HWC image.",
 )
 
@@ -157,7 +193,6 @@ register(
     "_image_resize",
     "data",
     "size:shape=() keep_ratio:bool=False interp:int=1",
-    kind=Kind.HOST,
     infer=_infer_resize,
     ref=_resize,
     doc="An HWC image in another size.",
@@ -174,19 +209,13 @@ def _infer_flip(data: TensorType) -> TensorType:
     return data
 
 
-register(
-    "_image_flip_left_right",
-    "data",
-    kind=Kind.HOST,
-    infer=_infer_flip,
-    ref=lambda data: data[:, ::-1].copy(),
-    doc="The columns of an image (H, W, C) in reverse.",
-)
-register(
-    "_image_flip_top_bottom",
-    "data",
-    kind=Kind.HOST,
-    infer=_infer_flip,
-    ref=lambda data: data[::-1].copy(),
-    doc="The rows of an image (H, W, C) in reverse.",
-)
+def _flip(name: str, axis: int, doc: str) -> None:
+    def expand(g: Builder[X], data: X) -> X:
+        """image flip  =>  reverse"""
+        return g.op(REVERSE, data, axis=(axis,))
+
+    register(name, "data", infer=_infer_flip, expand=expand, doc=doc)
+
+
+_flip("_image_flip_left_right", 1, "The columns of an image (H, W, C) in reverse.")
+_flip("_image_flip_top_bottom", 0, "The rows of an image (H, W, C) in reverse.")

@@ -11,7 +11,8 @@ import numpy as np
 from ..errors import AttributeValueError, DTypeError, MXNetError, ShapeError
 from ..types import INT64, TensorType, merge_shapes, product, shape_text
 from .casting import convert, fresh, scalar_of
-from .registry import Kind, register
+from .record import Traits
+from .registry import register
 from .rules import Types, forward, merged, normalized_axis
 
 Shape = tuple[int, ...]
@@ -50,11 +51,11 @@ def take(a: np.ndarray, indices: np.ndarray, *, axis: int, mode: str) -> np.ndar
     return np.asarray(np.take(a, _within(index, size, mode), axis=axis), order="C")
 
 
-register(
+TAKE = register(
     "take",
     "a indices",
     "axis:int=0 mode:clip|raise|wrap=clip",
-    kind=Kind.GATHER,
+    kernel="gather",
     infer=forward(_take_type),
     ref=take,
     doc="Rows along an axis by index.",
@@ -101,11 +102,11 @@ def pick(
     return np.asarray(np.take_along_axis(data, chosen, place).reshape(shape), order="C")
 
 
-register(
+PICK = register(
     "pick",
     "data index",
     "axis:int?=-1 keepdims:bool=False mode:clip|wrap=clip",
-    kind=Kind.GATHER,
+    kernel="gather",
     infer=_pick_types,
     ref=pick,
     aliases="choose_element_0index",
@@ -130,10 +131,10 @@ def _infer_batch_take(ins: Types, outs: Types) -> tuple[Types, Types]:
     return forward(_batch_take_type)((a, indices.with_dtype(np.dtype(np.int32))), outs)
 
 
-register(
+BATCH_TAKE = register(
     "batch_take",
     "a indices",
-    kind=Kind.GATHER,
+    kernel="gather",
     infer=_infer_batch_take,
     ref=lambda a, indices: pick(a, indices, axis=1, keepdims=False, mode="clip"),
     doc="One element of each row.",
@@ -155,11 +156,11 @@ def one_hot(
     return np.where(hit, scalar_of(on_value, dtype), scalar_of(off_value, dtype))
 
 
-register(
+ONE_HOT = register(
     "one_hot",
     "indices",
     "depth:int! on_value:double=1 off_value:double=0 dtype:dtype=float32",
-    kind=Kind.GATHER,
+    kernel="one_hot",
     infer=forward(_one_hot_type),
     ref=one_hot,
     doc="A row per index, on_value there and off_value elsewhere; all off if out of range.",
@@ -189,10 +190,10 @@ def _rows_shape(what: str, shape: Shape, indices: TensorType) -> Shape:
     return indices.dims[1:] + shape[indices.dims[0] :]
 
 
-register(
+GATHER_ND = register(
     "gather_nd",
     "data indices",
-    kind=Kind.GATHER,
+    kernel="gather",
     infer=forward(
         lambda data, indices: data.with_shape(_rows_shape("gather_nd", data.dims, indices))
     ),
@@ -219,11 +220,11 @@ def scatter_nd(data: np.ndarray, indices: np.ndarray, *, shape: Shape) -> np.nda
     return result
 
 
-register(
+SCATTER_ND = register(
     "scatter_nd",
     "data indices",
     "shape:shape!",
-    kind=Kind.GATHER,
+    kernel="scatter",
     infer=forward(_scatter_type),
     ref=scatter_nd,
     doc="Zeros of a shape with data put at index vectors.",
@@ -263,9 +264,9 @@ register(
     "_ravel_multi_index",
     "data",
     "shape:shape?=None",
-    kind=Kind.HOST,
     infer=forward(_ravel_type),
     ref=ravel_multi_index,
+    traits=Traits(names_data=True),
     aliases="ravel_multi_index",
     doc="Flat indices from coordinates (axes, n).",
 )
@@ -273,9 +274,9 @@ register(
     "_unravel_index",
     "data",
     "shape:shape?=None",
-    kind=Kind.HOST,
     infer=forward(_unravel_type),
     ref=unravel_index,
+    traits=Traits(names_data=True),
     aliases="unravel_index",
     doc="Coordinates (axes, n) from flat indices.",
 )

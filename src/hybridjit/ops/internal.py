@@ -6,16 +6,17 @@ They say in NumPy what a pass means, so that a rewritten graph can still be inte
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ..errors import ShapeError
-from ..types import UNKNOWN, TensorType, product, shape_text
-from .registry import Kind, OpDef, lookup, register, run_ref
+from ..types import UNKNOWN, Shape, TensorType
+from .attrs import attr_text
+from .building import Builder, X
+from .record import OpDef
+from .registry import lookup, register, run_ref
 from .rules import broadcast, forward
-
-Shape = tuple[int, ...]
 
 
 def bn_scale(gamma: np.ndarray, var: np.ndarray, *, eps: float, fix_gamma: bool) -> np.ndarray:
@@ -63,46 +64,47 @@ def _given(op: OpDef, text: str) -> dict[str, Any]:
     return op.parse(json.loads(text))
 
 
-register(
+OF_SHAPE = register(
     "_of_shape",
     "",
     "op:string! sizes:shape! dtype:dtype! given:string!",
     internal=True,
-    kind=Kind.HOST,
     infer=forward(_of_shape_type),
     ref=_of_shape,
     doc="What an operator makes of a shape; made by the compiler only.",
 )
-register(
+
+
+def constant_of_shape(op: str) -> Callable[..., Any]:
+    """The expansion of the operator of this name, which reads no more than a shape and a type."""
+
+    def expand(g: Builder[X], data: X, **attrs: Any) -> X:
+        """op(x)  =>  a constant: it reads a shape alone"""
+        given = {key: attr_text(value) for key, value in attrs.items() if value is not None}
+        t = g.type(data)
+        return g.op(OF_SHAPE, op=op, sizes=t.dims, dtype=t.dtype, given=json.dumps(given))
+
+    return expand
+
+
+BN_SCALE = register(
     "_bn_scale",
     "gamma moving_var",
     "eps:double! fix_gamma:bool!",
     internal=True,
-    kind=Kind.HOST,
     infer=forward(_like_first),
     ref=bn_scale,
     doc="What BatchNorm multiplies by at inference.",
 )
-register(
+BN_SHIFT = register(
     "_bn_shift",
     "args...",
     "num_args:int! eps:double! fix_gamma:bool!",
     internal=True,
-    kind=Kind.HOST,
     infer=forward(_like_first),
     ref=bn_shift,
     doc="What BatchNorm adds at inference, the bias of the layer before it included.",
 )
-
-
-def reshape_to(data: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
-    return data.reshape(shape).copy()
-
-
-def _reshape_to_type(data: TensorType, *, shape: tuple[int, ...]) -> TensorType:
-    if data.size != product(shape):
-        raise ShapeError(f"{data.size} elements do not fill {shape_text(shape)}")
-    return data.with_shape(shape)
 
 
 def prelu(data: np.ndarray, gamma: np.ndarray) -> np.ndarray:
@@ -125,31 +127,20 @@ def _pad_type(
     return data.with_shape(tuple(b + d + a for b, d, a in zip(before, data.dims, after)))
 
 
-register(
+PAD_AXES = register(
     "_pad_axes",
     "data",
     "mode:constant|edge|reflect! before:shape! after:shape! value:double=0",
     internal=True,
-    kind=Kind.MOVEMENT,
+    kernel="pad",
     infer=forward(_pad_type),
     ref=pad_axes,
     doc="Pad for data of any rank, on any axis.",
 )
-register(
-    "_reshape_to",
-    "data",
-    "shape:shape!",
-    internal=True,
-    kind=Kind.IDENTITY,
-    infer=forward(_reshape_to_type),
-    ref=reshape_to,
-    doc="The same elements under exactly this shape; no codes.",
-)
-register(
+PRELU = register(
     "_prelu",
     "data gamma",
     internal=True,
-    kind=Kind.POINTWISE,
     infer=broadcast,
     ref=prelu,
     scalar=lambda b, x, g: b.select(b.gt(x, b.const(0.0)), x, b.mul(x, g)),

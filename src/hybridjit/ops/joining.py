@@ -9,12 +9,21 @@ import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..shapes import is_np_shape
-from ..types import UNKNOWN, PartialShape, TensorType, merge, merge_shapes, product, shape_text
-from .movement import in_range, moving
-from .registry import Kind, register
+from ..types import (
+    UNKNOWN,
+    PartialShape,
+    Shape,
+    TensorType,
+    merge,
+    merge_shapes,
+    product,
+    shape_text,
+)
+from .building import Builder, X
+from .record import Samples, Traits
+from .registry import register
 from .rules import Types, merged, normalized_axis, same_dtype
-
-Shape = tuple[int, ...]
+from .views import broadcast, broadcast_shape, in_range, moving, reshape
 
 # Joining
 
@@ -64,13 +73,20 @@ def _concat(*arrays: np.ndarray, num_args: int, dim: int) -> np.ndarray:
     return np.asarray(np.concatenate(arrays, axis=dim), order="C")
 
 
-register(
+def _only(g: Builder[X], *inputs: X, num_args: int, dim: int) -> X | None:
+    """Concat(x)  =>  x"""
+    return inputs[0] if len(inputs) == 1 else None
+
+
+CONCAT = register(
     "Concat",
     "data...",
     "num_args:int! dim:int=1",
-    kind=Kind.MOVEMENT,
+    kernel="concat",
     infer=concat_types,
     ref=_concat,
+    expand=_only,
+    traits=Traits(samples=Samples.JOINED),
     aliases="concat _sparse_concat",
     doc="Arrays one after the other along axis dim.",
 )
@@ -95,13 +111,22 @@ def _stack(*arrays: np.ndarray, num_args: int, axis: int) -> np.ndarray:
     return np.asarray(np.stack(arrays, axis=axis), order="C")
 
 
+def _stacked(g: Builder[X], *inputs: X, num_args: int, axis: int) -> X:
+    """stack(a, b, ...)  =>  Concat of each with a new axis"""
+    sizes = g.type(inputs[0]).dims
+    axis %= len(sizes) + 1
+    shape = (*sizes[:axis], 1, *sizes[axis:])
+    parts = [reshape(g, x, shape, at=str(i)) for i, x in enumerate(inputs)]
+    return parts[0] if len(parts) == 1 else g.op(CONCAT, *parts, num_args=len(parts), dim=axis)
+
+
 register(
     "stack",
     "data...",
     "axis:int=0 num_args:int!",
-    kind=Kind.MOVEMENT,
     infer=_stack_types,
     ref=_stack,
+    expand=_stacked,
     doc="Equal shapes side by side along a new axis.",
 )
 
@@ -119,6 +144,17 @@ def _tiled(data: Shape, reps: Shape) -> Shape:
     return tuple(s * r for s, r in zip(sizes, counts))
 
 
+def _repeated_whole(g: Builder[X], data: X, *, reps: Shape) -> X:
+    """tile(x)  =>  reshape(broadcast(reshape(x)))"""
+    sizes = g.type(data).dims
+    shape = _tiled(sizes, reps)
+    sizes = (1,) * (len(shape) - len(sizes)) + sizes
+    split = tuple(n for size in sizes for n in (1, size))
+    spread = tuple(n for full, size in zip(shape, sizes) for n in (full // size, size))
+    wide = broadcast(g, reshape(g, data, split, at="split"), spread, at="spread")
+    return reshape(g, wide, shape)
+
+
 moving(
     "tile",
     "data",
@@ -126,6 +162,8 @@ moving(
     _tiled,
     lambda data, reps: np.tile(data, reps),
     "The whole array repeated along each axis.",
+    expand=_repeated_whole,
+    traits=Traits(names_data=True),
 )
 
 
@@ -138,6 +176,19 @@ def _repeated(data: Shape, repeats: int, axis: int | None) -> Shape:
     return tuple(s * repeats if i == place else s for i, s in enumerate(data))
 
 
+def _repeated_each(g: Builder[X], data: X, *, repeats: int, axis: int | None) -> X | None:
+    """repeat(x)  =>  reshape(broadcast(reshape(x)))"""
+    if not repeats:
+        return None
+    sizes = g.type(data).dims
+    shape = _repeated(sizes, repeats, axis)
+    sizes = (product(sizes),) if axis is None else sizes
+    end = 1 if axis is None else axis % len(sizes) + 1
+    split, spread = ((*sizes[:end], n, *sizes[end:]) for n in (1, repeats))
+    wide = broadcast(g, reshape(g, data, split, at="split"), spread, at="spread")
+    return reshape(g, wide, shape)
+
+
 moving(
     "repeat",
     "data",
@@ -145,33 +196,12 @@ moving(
     _repeated,
     lambda data, repeats, axis: np.repeat(data, repeats, axis),
     "Each element (or row of an axis) repeated.",
+    expand=_repeated_each,
+    traits=Traits(names_data=True),
 )
 
 
 # Broadcasting
-
-
-def broadcast_shape(data: Shape, shape: Shape) -> Shape:
-    """``shape`` with 0 meaning the data's own size. Raises ShapeError."""
-    if len(shape) != len(data):
-        raise ShapeError(
-            f"{shape_text(data)} has {len(data)} axes, broadcast_to {shape_text(shape)} takes as "
-            "many"
-        )
-    full = tuple(s or d for s, d in zip(shape, data))
-    if any(d not in (1, s) for d, s in zip(data, full)):
-        raise ShapeError(f"{shape_text(data)} cannot be broadcast to {shape_text(shape)}")
-    return full
-
-
-moving(
-    "broadcast_to",
-    "data",
-    "shape:shape=()",
-    broadcast_shape,
-    lambda data, shape: np.broadcast_to(data, broadcast_shape(data.shape, shape)),
-    "Axes of size 1 repeated up to a shape of the same rank; 0 keeps a size.",
-)
 
 
 def _axes_broadcast(data: Shape, axis: Shape, size: Shape) -> Shape:
@@ -185,6 +215,12 @@ def _axes_broadcast(data: Shape, axis: Shape, size: Shape) -> Shape:
     return tuple(sizes)
 
 
+def _literal_axes(g: Builder[X], data: X, *, axis: Shape, size: Shape) -> X | None:
+    """broadcast_axis(x)  =>  broadcast_to(x, sizes)"""
+    shape = _axes_broadcast(g.type(data).dims, axis, size)
+    return None if 0 in shape else broadcast(g, data, shape)
+
+
 moving(
     "broadcast_axis",
     "data",
@@ -193,6 +229,7 @@ moving(
     lambda data, axis, size: np.broadcast_to(data, _axes_broadcast(data.shape, axis, size)),
     "Axes of size 1 repeated to the sizes given.",
     aliases="broadcast_axes",
+    expand=_literal_axes,
 )
 
 
@@ -213,6 +250,13 @@ def _like(lhs: Shape, rhs: Shape, lhs_axes: Shape | None, rhs_axes: Shape | None
     return tuple(sizes)
 
 
+def _literal_like(
+    g: Builder[X], lhs: X, rhs: X, *, lhs_axes: Shape | None, rhs_axes: Shape | None
+) -> X:
+    """broadcast_like(x, y)  =>  broadcast_to(x, sizes)"""
+    return broadcast(g, lhs, _like(g.type(lhs).dims, g.type(rhs).dims, lhs_axes, rhs_axes))
+
+
 moving(
     "broadcast_like",
     "lhs rhs",
@@ -222,4 +266,5 @@ moving(
         lhs, _like(lhs.shape, rhs.shape, lhs_axes, rhs_axes)
     ),
     "lhs broadcast to the shape of rhs, or to some of its axes.",
+    expand=_literal_like,
 )

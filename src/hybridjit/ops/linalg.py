@@ -13,9 +13,13 @@ import numpy as np
 
 from ..errors import DTypeError, MXNetError, ShapeError
 from ..types import UNKNOWN, PartialShape, Shape, TensorType, merge, shape_text
-from .matmul import batched_product, multiply
-from .registry import Kind, register
+from .arithmetic import ADD, MULTIPLY
+from .building import Builder, X
+from .matmul import BATCH_DOT, DOT, batched_cost, batched_product, multiply
+from .record import Traits
+from .registry import register
 from .rules import Types, forward, merged, normalized_axis, require_float, same_dtype
+from .views import transpose
 
 
 def _matrices(what: str, *operands: TensorType) -> None:
@@ -105,15 +109,38 @@ def _gemm(A: np.ndarray, B: np.ndarray, C: np.ndarray, *, beta: float, **attrs: 
     return _gemm2(A, B, **attrs) + C * C.dtype.type(beta)
 
 
+_PRODUCT = Traits(parts_in_floats=True, multiply_adds=batched_cost)
 _GEMM = "transpose_a:bool=False transpose_b:bool=False alpha:double=1 "
+
+
+def _product_parts(
+    g: Builder[X], A: X, B: X, *C: X, axis: int, alpha: float, beta: float = 1.0, **flags: bool
+) -> X:
+    """linalg_gemm2(A, B), linalg_gemm(A, B, C)  =>  alpha * batch_dot(A, B) + beta * C"""
+    ndim = g.type(A).ndim
+    axis %= ndim
+    rows_last = (*(i for i in range(ndim) if i not in (axis, ndim - 1)), axis, ndim - 1)
+    sides = [transpose(g, x, rows_last, at=side) for x, side in ((A, "a"), (B, "b"))]
+    result = g.op(DOT if ndim == 2 else BATCH_DOT, *sides, at="product", **flags)
+    back = tuple(sorted(range(ndim), key=rows_last.__getitem__))
+    result = _times(g, transpose(g, result, back, at="rows_back"), alpha, at="alpha")
+    if C:
+        result = g.op(ADD.strict, result, _times(g, C[0], beta, at="beta"))
+    return result
+
+
+def _times(g: Builder[X], x: X, factor: float, at: str) -> X:
+    return x if factor == 1 else g.op(MULTIPLY.scalar, x, at=at, scalar=factor)
+
 
 register(
     "_linalg_gemm2",
     "A B",
     _GEMM + "axis:int=-2",
-    kind=Kind.GEMM,
     infer=forward(_infer_product),
     ref=_gemm2,
+    expand=_product_parts,
+    traits=_PRODUCT,
     aliases="linalg_gemm2",
     doc="alpha times the product of A and B, batched.",
 )
@@ -121,9 +148,10 @@ register(
     "_linalg_gemm",
     "A B C",
     _GEMM + "beta:double=1 axis:int=-2",
-    kind=Kind.GEMM,
     infer=_infer_gemm,
     ref=_gemm,
+    expand=_product_parts,
+    traits=_PRODUCT,
     aliases="linalg_gemm",
     doc="alpha times the product of A and B, plus beta times C.",
 )
@@ -159,7 +187,6 @@ register(
     "khatri_rao",
     "args...",
     "num_args:int!",
-    kind=Kind.HOST,
     infer=_infer_khatri_rao,
     ref=_khatri_rao,
     doc="Column-wise Kronecker product.",
@@ -198,16 +225,17 @@ def _per_matrix(
     ref: Callable[..., Any],
     doc: str,
     outputs: tuple[str, ...] = ("output",),
+    total_outputs: int = 0,
 ) -> None:
     register(
         f"_linalg_{name}",
         inputs,
         attrs,
-        kind=Kind.HOST,
         infer=forward(infer),
         ref=_reported(ref),
         outputs=outputs,
         aliases=f"linalg_{name}",
+        traits=Traits(total_outputs=total_outputs),
         doc=doc,
     )
 
@@ -354,9 +382,16 @@ def _sumlogdiag(A: np.ndarray) -> np.ndarray:
 _PAIR = ("output0", "output1")
 _per_matrix("gelqf", "A", "", _infer_gelqf, _gelqf, "LQ factorisation.", _PAIR)
 _per_matrix("syevd", "A", "", _infer_syevd, _syevd, "Eigenvectors and eigenvalues.", _PAIR)
-_per_matrix("det", "A", "", _infer_number, _det, "Determinants.", ("output0",))
+_per_matrix("det", "A", "", _infer_number, _det, "Determinants.", ("output0",), 3)
 _per_matrix(
-    "slogdet", "A", "", _infer_two_numbers, _slogdet, "Sign and logarithm of determinants.", _PAIR
+    "slogdet",
+    "A",
+    "",
+    _infer_two_numbers,
+    _slogdet,
+    "Sign and logarithm of determinants.",
+    _PAIR,
+    4,
 )
 _per_matrix(
     "sumlogdiag", "A", "", _infer_number, _sumlogdiag, "Sum of the logarithms of the diagonal."

@@ -13,16 +13,20 @@ import numpy as np
 from ..errors import AttributeValueError, ShapeError
 from ..types import (
     PartialShape,
+    Shape,
     TensorType,
     is_known_shape,
     merge_shapes,
     product,
     shape_text,
 )
+from .building import Builder, X
 from .casting import widened
 from .conv import weight_and_bias
-from .registry import Kind, Types, register
-from .rules import fill, forward, merged, require_float, same_dtype
+from .record import Samples, Traits
+from .registry import register
+from .rules import Types, fill, forward, merged, require_float, same_dtype
+from .views import reshape, transpose
 
 
 def multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -103,13 +107,32 @@ def _dense(
     return y.reshape(*data.shape[:-1], weight.shape[0])
 
 
-register(
+def _on_rows(g: Builder[X], data: X, weight: X, *bias: X, flatten: bool, **attrs: Any) -> X | None:
+    """FullyConnected(x of any rank)  =>  FullyConnected(x as rows)"""
+    given, (units, columns) = g.type(data), g.type(weight).dims
+    shape = (given.size // columns, columns)
+    if given.shape == shape:
+        return None
+    lead = given.dims[:1] if flatten else given.dims[:-1]
+    rows = reshape(g, data, shape, at="rows")
+    at = "" if len(lead) == 1 else "dense"
+    dense = g.op(FULLY_CONNECTED, rows, weight, *bias, at=at, flatten=True, **attrs)
+    return reshape(g, dense, (*lead, units))
+
+
+def dense_cost(ins: Types, outs: Types, **attrs: Any) -> int:
+    return outs[0].size * ins[1].dims[1]
+
+
+FULLY_CONNECTED = register(
     "FullyConnected",
     weight_and_bias,
     "num_hidden:int! no_bias:bool=False flatten:bool=True",
-    kind=Kind.GEMM,
+    kernel="gemm",
     infer=_infer_dense,
     ref=_dense,
+    expand=_on_rows,
+    traits=Traits(in_single=True, samples=Samples.FIRST, multiply_adds=dense_cost),
     aliases="_sparse_FullyConnected",
     doc="data times the transpose of weight, plus bias; weight is (num_hidden, features).",
 )
@@ -155,25 +178,54 @@ def _dot(
 _TRANSPOSES = "transpose_a:bool=False transpose_b:bool=False"
 _DOT = _TRANSPOSES + " forward_stype:None|csr|default|row_sparse=None"
 
-register(
+
+def _dot_as_dense(
+    g: Builder[X], lhs: X, rhs: X, *, transpose_a: bool, transpose_b: bool, **attrs: Any
+) -> X:
+    """dot(a, b)  =>  FullyConnected(a as rows, b as columns)"""
+    _, (result,) = _infer_dot(
+        (g.type(lhs), g.type(rhs)), (), transpose_a=transpose_a, transpose_b=transpose_b
+    )
+    a, b, ndim = lhs, rhs, g.type(lhs).ndim
+    if transpose_a and ndim > 1:
+        a = transpose(g, a, (*range(1, ndim), 0), at="a")
+    inner, size = g.type(a).dims[-1], g.type(b).size
+    if transpose_b and g.type(b).ndim > 1:
+        b = reshape(g, b, (size // inner, inner), at="b")
+    else:
+        b = transpose(g, reshape(g, b, (inner, size // inner), at="b_rows"), (1, 0), at="b")
+    rows = reshape(g, a, (g.type(a).size // inner, inner), at="rows")
+    shape = (g.type(rows).dims[0], size // inner)
+    at = "" if shape == result.shape else "dense"
+    dense = g.op(FULLY_CONNECTED, rows, b, at=at, num_hidden=shape[1], no_bias=True)
+    return reshape(g, dense, result.dims)
+
+
+def dot_cost(ins: Types, outs: Types, *, transpose_a: bool, **attrs: Any) -> int:
+    """Each output element is a sum over the axis that both operands share."""
+    return outs[0].size * ins[0].dims[0 if transpose_a else -1]
+
+
+DOT = register(
     "dot",
     "lhs rhs",
     _DOT,
-    kind=Kind.GEMM,
     infer=_infer_dot,
     ref=_dot,
+    expand=_dot_as_dense,
+    traits=Traits(in_single=True, multiply_adds=dot_cost),
     aliases="_sparse_dot",
     doc="Product over the last axis of lhs and the first of rhs.",
 )
 
 
-def _swapped(shape: PartialShape, transpose: bool) -> PartialShape:
-    return (*shape[:-2], shape[-1], shape[-2]) if transpose else shape
+def _swapped(shape: Shape, is_swapped: bool) -> Shape:
+    return (*shape[:-2], shape[-1], shape[-2]) if is_swapped else shape
 
 
 def batched_product(
     what: str, lhs: TensorType, rhs: TensorType, transpose_a: bool, transpose_b: bool
-) -> PartialShape:
+) -> Shape:
     """The shape of op(lhs) op(rhs) over equal leading axes. Raises ShapeError."""
     a, b = _swapped(lhs.dims, transpose_a), _swapped(rhs.dims, transpose_b)
     pair = f"{shape_text(lhs.shape)} X {shape_text(rhs.shape)}"
@@ -211,12 +263,35 @@ def _batch_dot(
     return multiply(a, b)
 
 
-register(
+def _plain_batch_dot(
+    g: Builder[X], lhs: X, rhs: X, *, transpose_a: bool, transpose_b: bool, **attrs: Any
+) -> X | None:
+    """batch_dot with transpositions  =>  batch_dot(transpose(a), transpose(b)) on three axes"""
+    types = g.type(lhs), g.type(rhs)
+    if not (transpose_a or transpose_b) and types[0].ndim == 3:
+        return None
+    sides = []
+    for x, t, flip, side in zip((lhs, rhs), types, (transpose_a, transpose_b), "ab"):
+        flat = reshape(g, x, (product(t.dims[:-2]), *t.dims[-2:]), at=f"{side}_flat")
+        sides.append(transpose(g, flat, (0, 2, 1) if flip else (0, 1, 2), at=side))
+    at = "" if types[0].ndim == 3 else "product"
+    shape = batched_product("batch_dot", *types, transpose_a, transpose_b)
+    return reshape(g, g.op(BATCH_DOT, *sides, at=at), shape)
+
+
+def batched_cost(ins: Types, outs: Types, *, transpose_a: bool, **attrs: Any) -> int:
+    """Each output element is a sum over the axis that both operands share."""
+    return outs[0].size * ins[0].dims[-2 if transpose_a else -1]
+
+
+BATCH_DOT = register(
     "batch_dot",
     "lhs rhs",
     _DOT,
-    kind=Kind.GEMM,
+    kernel="gemm",
     infer=_infer_batch_dot,
     ref=_batch_dot,
+    expand=_plain_batch_dot,
+    traits=Traits(in_single=True, multiply_adds=batched_cost),
     doc="Matrix products over equal leading axes; transposes swap the last two.",
 )

@@ -1,90 +1,23 @@
-"""Operators that move elements: axes reordered, blocks, borders, diagonals; and ``Cast``.
+"""Operators that move elements: axes exchanged or backwards, blocks, borders, diagonals.
 
-In: arrays of any type. Out: new C-contiguous arrays of the same type (``Cast`` aside). Joining
-and repeating is ``joining``, cutting pieces out ``slicing``, another shape for the same bytes
-``reshape``.
+In: arrays of any type. Out: new C-contiguous arrays of the same type. Joining and repeating is
+``joining``, cutting pieces out ``slicing``, another shape for the same bytes ``reshape``; what
+all of them are made of ``views``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
-from ..types import (
-    UNKNOWN,
-    PartialShape,
-    TensorType,
-    merge,
-    merge_shapes,
-    shape_text,
-)
-from .casting import convert, fresh
-from .registry import Kind, register
-from .rules import Types, forward, merged, normalized_axis, same_dtype
-
-Shape = tuple[int, ...]
-
-
-def moving(
-    name: str,
-    inputs: str,
-    attrs: str,
-    shape_of: Callable[..., PartialShape],
-    ref: Callable[..., np.ndarray],
-    doc: str,
-    aliases: str = "",
-    axiswise: bool = False,
-) -> None:
-    """Register an operator whose output shape follows from its inputs' shapes.
-
-    ``axiswise``: it has one input, and ``shape_of`` takes unknown sizes too.
-    """
-
-    def partial(ins: Types, outs: Types, **values: Any) -> tuple[Types, Types]:
-        (data,) = ins
-        if data.shape is None:
-            return ins, outs
-        return ins, merged(outs, (data.with_shape(shape_of(data.shape, **values)),))
-
-    def rule(first: TensorType, *rest: TensorType, **values: Any) -> TensorType:
-        return first.with_shape(shape_of(first.dims, *(t.dims for t in rest), **values))
-
-    def copied(*arrays: np.ndarray, **values: Any) -> np.ndarray:
-        result = ref(*arrays, **values)
-        is_new = result.base is None and result is not arrays[0]
-        return np.asarray(result, order="C") if is_new else fresh(result, result.dtype)
-
-    register(
-        name,
-        inputs,
-        attrs,
-        kind=Kind.MOVEMENT,
-        infer=partial if axiswise else forward(rule),
-        ref=copied,
-        aliases=aliases,
-        doc=doc,
-    )
-
-
-def in_range(axis: int, ndim: int) -> int:
-    """``axis``, which may not be negative. Raises ShapeError."""
-    if not 0 <= axis < ndim:
-        raise ShapeError(f"axis {axis} is out of range 0 to {ndim - 1}")
-    return axis
-
+from ..types import Shape, shape_text
+from .building import Builder, X
+from .internal import PAD_AXES
+from .record import Traits
+from .rules import normalized_axis
+from .views import in_range, moving, part, reordering, reshape, transpose
 
 # Order of axes
-
-
-def permutation(ndim: int, axes: Shape) -> Shape:
-    """``axes`` checked; empty means reversed. Raises ShapeError."""
-    order = axes or tuple(reversed(range(ndim)))
-    if sorted(order) != list(range(ndim)):
-        raise ShapeError(f"axes {shape_text(axes)} are no order of {ndim} axes")
-    return order
 
 
 def _swap(ndim: int, dim1: int, dim2: int) -> Shape:
@@ -95,39 +28,20 @@ def _swap(ndim: int, dim1: int, dim2: int) -> Shape:
     return tuple(order)
 
 
-def _reorder(
-    name: str, attrs: str, order_of: Callable[..., Shape], doc: str, aliases: str = ""
-) -> None:
-    """Register a change of the axes' order, whose shapes follow from each other both ways."""
-
-    def infer(ins: Types, outs: Types, **values: Any) -> tuple[Types, Types]:
-        (data,), out = ins, outs[0] if outs else UNKNOWN
-        dtype = same_dtype(data, out)
-        known = out.shape if data.shape is None else data.shape
-        if known is None:
-            return (data.with_dtype(dtype),), (out.with_dtype(dtype),)
-        order = order_of(len(known), **values)
-        there: PartialShape = (None,) * len(order)
-        if data.shape is not None:
-            there = tuple(data.shape[a] for a in order)
-        there = merge_shapes(out.shape, there) or ()
-        back = tuple(there[order.index(a)] for a in range(len(order)))
-        return (TensorType(back, dtype),), (TensorType(there, dtype),)
-
-    register(
-        name,
-        "data",
-        attrs,
-        kind=Kind.MOVEMENT,
-        infer=infer,
-        ref=lambda data, **values: fresh(data.transpose(order_of(data.ndim, **values)), data.dtype),
-        aliases=aliases,
-        doc=doc,
-    )
+def _swapped(g: Builder[X], data: X, *, dim1: int, dim2: int) -> X:
+    """SwapAxis(x)  =>  transpose(x)"""
+    return transpose(g, data, _swap(g.type(data).ndim, dim1, dim2))
 
 
-_reorder("transpose", "axes:shape=()", permutation, "Axes in another order; reversed by default.")
-_reorder("SwapAxis", "dim1:int=0 dim2:int=0", _swap, "Two axes exchanged.", "swapaxes")
+reordering(
+    "SwapAxis",
+    "dim1:int=0 dim2:int=0",
+    _swap,
+    "Two axes exchanged.",
+    "swapaxes",
+    expand=_swapped,
+    traits=Traits(names_data=True),
+)
 
 
 def _reversed_shape(data: Shape, axis: Shape) -> Shape:
@@ -142,7 +56,24 @@ def _reverse(data: np.ndarray, axis: Shape) -> np.ndarray:
     return data
 
 
-moving("reverse", "data", "axis:shape!", _reversed_shape, _reverse, "Axes backwards.", "flip")
+def _backwards(g: Builder[X], data: X, *, axis: Shape) -> X:
+    """reverse(x)  =>  slice(x) with step -1"""
+    ndim = g.type(data).ndim
+    steps = tuple(-1 if axis.count(i) % 2 else 1 for i in range(ndim))  # twice is not at all
+    return part(g, data, (None,) * ndim, (None,) * ndim, steps)
+
+
+REVERSE = moving(
+    "reverse",
+    "data",
+    "axis:shape!",
+    _reversed_shape,
+    _reverse,
+    "Axes backwards.",
+    "flip",
+    expand=_backwards,
+    traits=Traits(names_data=True),
+)
 
 
 # Blocks and borders
@@ -183,6 +114,23 @@ def _space_to_depth(data: np.ndarray, block_size: int) -> np.ndarray:
     return blocks.transpose(0, 3, 5, 1, 2, 4).reshape(_wide_to_deep(data.shape, block_size))
 
 
+def _spread_blocks(g: Builder[X], data: X, *, block_size: int) -> X:
+    """depth_to_space(x)  =>  reshape(transpose(reshape(x)))"""
+    n, c, h, w = sizes = g.type(data).dims
+    split = reshape(g, data, (n, block_size, block_size, c // block_size**2, h, w), at="split")
+    turned = transpose(g, split, (0, 3, 4, 1, 5, 2), at="turned")
+    return reshape(g, turned, _deep_to_wide(sizes, block_size))
+
+
+def _gathered_blocks(g: Builder[X], data: X, *, block_size: int) -> X:
+    """space_to_depth(x)  =>  reshape(transpose(reshape(x)))"""
+    n, c, h, w = sizes = g.type(data).dims
+    rows, columns = h // block_size, w // block_size
+    split = reshape(g, data, (n, c, rows, block_size, columns, block_size), at="split")
+    turned = transpose(g, split, (0, 3, 5, 1, 2, 4), at="turned")
+    return reshape(g, turned, _wide_to_deep(sizes, block_size))
+
+
 moving(
     "depth_to_space",
     "data",
@@ -190,6 +138,8 @@ moving(
     _deep_to_wide,
     _depth_to_space,
     "Blocks of channels spread over height and width.",
+    expand=_spread_blocks,
+    traits=Traits(names_data=True),
 )
 moving(
     "space_to_depth",
@@ -198,6 +148,8 @@ moving(
     _wide_to_deep,
     _space_to_depth,
     "Blocks of height and width gathered into channels.",
+    expand=_gathered_blocks,
+    traits=Traits(names_data=True),
 )
 
 
@@ -229,6 +181,14 @@ def _pad(data: np.ndarray, mode: str, pad_width: Shape, constant_value: float) -
     return np.pad(data, pairs, mode=mode)  # type: ignore[call-overload]
 
 
+def _pad_of_any_axes(
+    g: Builder[X], data: X, *, mode: str, pad_width: Shape, constant_value: float
+) -> X:
+    """Pad(x)  =>  _pad_axes(x)"""
+    before, after = pad_width[::2], pad_width[1::2]
+    return g.op(PAD_AXES, data, mode=mode, before=before, after=after, value=constant_value)
+
+
 moving(
     "Pad",
     "data",
@@ -237,6 +197,8 @@ moving(
     _pad,
     "A border of one value, of the edge's, or of its mirror image.",
     aliases="pad",
+    expand=_pad_of_any_axes,
+    traits=Traits(names_data=True),
 )
 
 
@@ -260,6 +222,24 @@ def _diag(data: np.ndarray, k: int, axis1: int, axis2: int) -> np.ndarray:
     return np.diagonal(data, k, axis1, axis2)
 
 
+def _diagonal_as_slice(g: Builder[X], data: X, *, k: int, axis1: int, axis2: int) -> X | None:
+    """diag(x)  =>  slice(x as rows of one) with step columns + 1"""
+    sizes = g.type(data).dims
+    ndim = len(sizes)
+    *_, length = (0,) if ndim < 2 else _diagonal(sizes, k, axis1, axis2)
+    if not length:
+        return None
+    a, b = axis1 % ndim, axis2 % ndim
+    order = (*(i for i in range(ndim) if i not in (a, b)), a, b)
+    turned = transpose(g, data, order, at="turned")
+    *rest, rows, columns = g.type(turned).dims
+    flat = reshape(g, turned, (*rest, rows * columns), at="flat")
+    start = k if k >= 0 else -k * columns
+    stop = start + (length - 1) * (columns + 1) + 1
+    step = (*(1 for _ in rest), columns + 1)
+    return part(g, flat, (*(0 for _ in rest), start), (*rest, stop), step)
+
+
 moving(
     "diag",
     "data",
@@ -267,100 +247,6 @@ moving(
     _diagonal,
     _diag,
     "A diagonal matrix from a vector, or the diagonal of two axes.",
-)
-
-
-# Element type
-
-
-def _cast_types(ins: Types, outs: Types, *, dtype: np.dtype) -> tuple[Types, Types]:
-    """The shape goes both ways; the result's dtype is given."""
-    (data,), out = ins, outs[0] if outs else UNKNOWN
-    shape = merge_shapes(data.shape, out.shape)
-    return (data.with_shape(shape),), (merge(out, TensorType(shape, dtype)),)
-
-
-def cast(data: np.ndarray, *, dtype: np.dtype) -> np.ndarray:
-    return fresh(convert(data, dtype), dtype)
-
-
-def _as_result_type(b: Any, x: Any, *, dtype: np.dtype) -> Any:
-    """x: operands come to a formula in the result's type."""
-    return x
-
-
-register(
-    "Cast",
-    "data",
-    "dtype:dtype!",
-    kind=Kind.POINTWISE,
-    infer=_cast_types,
-    ref=cast,
-    scalar=_as_result_type,
-    aliases="cast",
-    doc="Another element type, as C converts.",
-)
-
-
-def _is_mixed(dtype: np.dtype | None) -> bool:
-    """Whether mixed precision changes the type: it leaves float64 and integers alone."""
-    return dtype is not None and dtype.name in ("float16", "float32")
-
-
-def _amp_types(ins: Types, outs: Types, *, dtype: np.dtype) -> tuple[Types, Types]:
-    (data,) = ins
-    if data.dtype is None:
-        return ins, outs
-    return _cast_types(ins, outs, dtype=dtype if _is_mixed(data.dtype) else data.dtype)
-
-
-register(
-    "amp_cast",
-    "data",
-    "dtype:dtype!",
-    kind=Kind.POINTWISE,
-    infer=_amp_types,
-    scalar=_as_result_type,
-    ref=lambda data, dtype: cast(data, dtype=dtype if _is_mixed(data.dtype) else data.dtype),
-    doc="Cast of float16 and float32; other types stay.",
-)
-
-
-def _multicast_types(
-    ins: Types, outs: Types, *, num_outputs: int, cast_narrow: bool
-) -> tuple[Types, Types]:
-    """float16 and float32 all become the wider (or narrower) of those that are there."""
-    if any(t.dtype is None for t in ins):
-        return ins, outs
-    target = _common_float([t.dtype for t in ins if t.dtype], cast_narrow)
-    found = tuple(t.with_dtype(target) if _is_mixed(t.dtype) else t for t in ins)
-    return ins, tuple(merge(a, b) for a, b in zip(outs or found, found))
-
-
-def _common_float(dtypes: list[np.dtype], narrow: bool) -> np.dtype | None:
-    floats = sorted((d for d in dtypes if _is_mixed(d)), key=lambda d: d.itemsize)
-    return (floats[0] if narrow else floats[-1]) if floats else None
-
-
-def _multicast(*arrays: np.ndarray, num_outputs: int, cast_narrow: bool) -> tuple[np.ndarray, ...]:
-    target = _common_float([a.dtype for a in arrays], cast_narrow)
-    return tuple(
-        cast(a, dtype=target if target is not None and _is_mixed(a.dtype) else a.dtype)
-        for a in arrays
-    )
-
-
-def _numbered(prefix: str) -> Callable[..., tuple[str, ...]]:
-    return lambda num_outputs, **attrs: tuple(f"{prefix}{i}" for i in range(num_outputs))
-
-
-register(
-    "amp_multicast",
-    _numbered("data_"),
-    "num_outputs:int! cast_narrow:bool=False",
-    kind=Kind.HOST,
-    infer=_multicast_types,
-    ref=_multicast,
-    outputs=_numbered("output"),
-    doc="float16 and float32 cast to the wider of those that are there.",
+    expand=_diagonal_as_slice,
+    traits=Traits(names_data=True),
 )

@@ -12,8 +12,10 @@ import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..types import TensorType, shape_text
+from .internal import constant_of_shape
 from .ordering import first_of
-from .registry import Kind, register
+from .record import Traits
+from .registry import register
 from .rules import forward, require_float, same_dtype
 from .vision import suppress, to_centres
 
@@ -80,9 +82,10 @@ register(
     "data",
     "sizes:floats=(1) ratios:floats=(1) clip:bool=False steps:floats=(-1,-1) "
     "offsets:floats=(0.5,0.5)",
-    kind=Kind.HOST,
     infer=_infer_prior,
     ref=_prior,
+    expand=constant_of_shape("_contrib_MultiBoxPrior"),
+    traits=Traits(reads_shape=True, names_data=True),
     doc="Anchors of every pixel of a feature map, as normalised corners.",
 )
 
@@ -173,7 +176,6 @@ register(
     "cls_prob loc_pred anchor",
     "clip:bool=True threshold:float=0.01 background_id:int=0 nms_threshold:float=0.5 "
     "force_suppress:bool=False variances:floats=(0.1,0.1,0.2,0.2) nms_topk:int=-1",
-    kind=Kind.HOST,
     infer=_infer_detection,
     ref=_detection,
     doc="Detections from class scores, offsets and anchors, after suppression per class.",

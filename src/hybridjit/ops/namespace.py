@@ -18,7 +18,8 @@ from types import ModuleType
 from typing import Any
 
 from .attrs import IGNORED, Attr, attr_text
-from .registry import OpDef, all_names, find, lookup
+from .record import OpDef
+from .registry import all_names, find, lookup
 
 # invoke(op, called, tensors by input name, everything else by name)
 Invoke = Callable[[OpDef, str, dict[str, Any], dict[str, Any]], Any]

@@ -12,10 +12,16 @@ import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..types import PartialShape, Shape, TensorType, merge, product, shape_text
+from .arithmetic import ADD, SUBTRACT
 from .batchnorm import along, check_length
+from .building import Builder, X
 from .casting import widened
-from .registry import Kind, Types, register
+from .pointwise import SQRT, SQUARE
+from .record import Samples, Traits
+from .reduce import MEAN
+from .registry import register
 from .rules import (
+    Types,
     fill,
     forward,
     merged,
@@ -25,6 +31,7 @@ from .rules import (
     require_float,
     same_dtype,
 )
+from .views import reshape
 
 
 def _scale_and_shift(
@@ -100,13 +107,37 @@ def _layernorm(
     return _with_statistics(y, mean, std, data.dtype, output_mean_var)
 
 
-register(
+def _mean_and_variance(g: Builder[X], x: X, axes: Shape) -> tuple[X, X]:
+    """Both over ``axes``, which stay as 1."""
+    mean = g.op(MEAN, x, at="mean", axis=axes, keepdims=True)
+    squares = g.op(SQUARE, g.op(SUBTRACT.broadcasting, x, mean, at="centred"), at="squares")
+    return mean, g.op(MEAN, squares, at="variance", axis=axes, keepdims=True)
+
+
+def _deviation(g: Builder[X], variance: X, eps: float) -> X:
+    return g.op(SQRT, g.op(ADD.scalar, variance, at="kept", scalar=eps), at="std")
+
+
+def _layer_norm_apart(
+    g: Builder[X], data: X, gamma: X, beta: X, *, axis: int, eps: float, output_mean_var: bool
+) -> tuple[X, ...] | None:
+    """LayerNorm with statistics  =>  LayerNorm(x), mean(x), sqrt(variance + eps)"""
+    if not output_mean_var:
+        return None
+    plain = g.op(LAYER_NORM, data, gamma, beta, axis=axis, eps=eps)
+    mean, variance = _mean_and_variance(g, data, (axis % g.type(data).ndim,))
+    return plain, mean, _deviation(g, variance, eps)
+
+
+LAYER_NORM = register(
     "LayerNorm",
     "data gamma beta",
     "axis:int=-1 eps:float=1e-05 output_mean_var:bool=False",
-    kind=Kind.NORM,
+    kernel="norm",
     infer=_infer_layernorm,
     ref=_layernorm,
+    expand=_layer_norm_apart,
+    traits=Traits(parts_in_floats=True, in_single=True, total_outputs=3, samples=Samples.AXIS),
     outputs=_mean_std_outputs,
     doc="Normalise along one axis, then scale and shift.",
 )
@@ -138,13 +169,14 @@ def _instancenorm(
     return y.astype(data.dtype, copy=False)
 
 
-register(
+INSTANCE_NORM = register(
     "InstanceNorm",
     "data gamma beta",
     "eps:float=0.001",
-    kind=Kind.NORM,
+    kernel="norm",
     infer=_infer_instancenorm,
     ref=_instancenorm,
+    traits=Traits(in_single=True, total_outputs=3, samples=Samples.FIRST),
     doc="Normalise each channel of each sample over its spatial axes.",
 )
 
@@ -156,14 +188,15 @@ def _instance_norm_last(
     return np.ascontiguousarray(np.moveaxis(y, 1, -1))
 
 
-register(
+INSTANCE_NORM_LAST = register(
     "_instance_norm_last",
     "data gamma beta",
     "eps:float!",
     internal=True,
-    kind=Kind.NORM,
+    kernel="norm",
     infer=forward(lambda data, gamma, beta, eps: data),
     ref=_instance_norm_last,
+    traits=Traits(samples=Samples.FIRST),
     doc="InstanceNorm of data with channels last; made by the compiler only.",
 )
 
@@ -207,13 +240,38 @@ def _groupnorm(
     return _with_statistics(y, mean, std, data.dtype, output_mean_var)
 
 
-register(
+def _group_norm_apart(
+    g: Builder[X],
+    data: X,
+    gamma: X,
+    beta: X,
+    *,
+    num_groups: int,
+    eps: float,
+    output_mean_var: bool,
+) -> tuple[X, ...] | None:
+    """GroupNorm with statistics  =>  GroupNorm(x), mean and sqrt(variance + eps) of its rows"""
+    if not output_mean_var:
+        return None
+    plain = g.op(GROUP_NORM, data, gamma, beta, num_groups=num_groups, eps=eps)
+    batch, *rest = g.type(data).dims
+    length = product(tuple(rest)) // num_groups
+    rows = reshape(g, data, (batch, num_groups, length), at="rows")
+    mean, variance = _mean_and_variance(g, rows, (2,))
+    std = _deviation(g, variance, eps)
+    flat = (reshape(g, x, (batch, num_groups), at=str(i)) for i, x in enumerate((mean, std)))
+    return (plain, *flat)
+
+
+GROUP_NORM = register(
     "GroupNorm",
     "data gamma beta",
     "num_groups:int=1 eps:float=1e-05 output_mean_var:bool=False",
-    kind=Kind.NORM,
+    kernel="norm",
     infer=_infer_groupnorm,
     ref=_groupnorm,
+    expand=_group_norm_apart,
+    traits=Traits(parts_in_floats=True, in_single=True, total_outputs=3, samples=Samples.FIRST),
     outputs=_mean_std_outputs,
     doc="Normalise each group of channels; gamma and beta are per group.",
 )
@@ -237,13 +295,14 @@ def _l2_normalization(data: np.ndarray, *, eps: float, mode: str) -> np.ndarray:
     return (x / np.sqrt(total + x.dtype.type(eps))).astype(data.dtype, copy=False)
 
 
-register(
+L2_NORMALIZATION = register(
     "L2Normalization",
     "data",
     "eps:float=1e-10 mode:channel|instance|spatial=instance",
-    kind=Kind.NORM,
+    kernel="norm",
     infer=_infer_l2,
     ref=_l2_normalization,
+    traits=Traits(in_single=True, names_data=True, total_outputs=2, samples=Samples.FIRST),
     doc="Divide by the Euclidean length of each sample, pixel or channel.",
 )
 
@@ -275,27 +334,29 @@ def _lrn(data: np.ndarray, *, alpha: float, beta: float, knorm: float, nsize: in
     return (x * scale ** x.dtype.type(-beta)).astype(data.dtype, copy=False)
 
 
-register(
+LRN = register(
     "LRN",
     "data",
     "alpha:float=0.0001 beta:float=0.75 knorm:float=2 nsize:int!",
-    kind=Kind.NORM,
+    kernel="lrn",
     infer=_infer_lrn,
     ref=_lrn,
+    traits=Traits(in_single=True, names_data=True, total_outputs=2, samples=Samples.FIRST),
     doc="Divide by a power of the energy of neighbouring channels.",
 )
 
 
-register(
+LRN_LAST = register(
     "_lrn_last",
     "data",
     "alpha:float! beta:float! knorm:float! nsize:int!",
     internal=True,
-    kind=Kind.NORM,
+    kernel="lrn",
     infer=forward(lambda data, **attrs: data),
     ref=lambda data, **attrs: np.ascontiguousarray(
         np.moveaxis(_lrn(np.moveaxis(data, -1, 1), **attrs), 1, -1)
     ),
+    traits=Traits(samples=Samples.FIRST),
     doc="LRN of data with channels last; made by the compiler only.",
 )
 
@@ -318,13 +379,23 @@ def _moments(data: np.ndarray, *, axes: Shape, keepdims: bool) -> tuple[np.ndarr
     return tuple(a.reshape(shape).astype(data.dtype, copy=False) for a in (mean, variance))
 
 
+def _moments_apart(g: Builder[X], data: X, *, axes: Shape, keepdims: bool) -> tuple[X, ...]:
+    """moments(x)  =>  mean(x), mean((x - mean)^2)"""
+    t = g.type(data)
+    reduced = reduced_axes(t.ndim, axes)
+    shape = reduced_shape(t.dims, reduced, keepdims)
+    found = _mean_and_variance(g, data, reduced)
+    return tuple(reshape(g, x, shape, at=str(i)) for i, x in enumerate(found))
+
+
 register(
     "moments",
     "data",
     "axes:shape?=None keepdims:bool=False",
-    kind=Kind.HOST,
     infer=_infer_moments,
     ref=_moments,
+    expand=_moments_apart,
+    traits=Traits(parts_in_floats=True, names_data=True),
     outputs=("output0", "output1"),
     doc="Mean and variance over the given axes.",
 )

@@ -14,9 +14,12 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..types import TensorType
+from .building import Builder, X
 from .casting import convert
-from .registry import Kind, register
+from .record import OpDef, Traits
+from .registry import register
 from .rules import Types, forward, normalized_axis, refuse_bool
+from .views import reshape
 
 Shape = tuple[int, ...]
 
@@ -52,28 +55,38 @@ def _arg(find: Any) -> Any:
     return ref
 
 
-register(
-    "argmax",
-    "data",
-    _ARG,
-    kind=Kind.REDUCE,
-    infer=forward(_arg_type),
-    ref=_arg(np.argmax),
-    doc="Place of the first largest along an axis, in the data's type.",
+def _place(name: str, find: Any, doc: str) -> OpDef:
+    def expand(g: Builder[X], data: X, *, axis: int | None, keepdims: bool) -> X | None:
+        """argmax(x), argmin(x) of all  =>  argmax(x as one row)"""
+        if axis is not None:
+            return None
+        t = g.type(data)
+        row = reshape(g, data, (1, t.size), at="row")
+        return reshape(g, g.op(op, row, at="place", axis=1), _arg_shape(t, axis, keepdims))
+
+    op = register(
+        name,
+        "data",
+        _ARG,
+        kernel="reduce",
+        infer=forward(_arg_type),
+        ref=_arg(find),
+        expand=expand,
+        doc=doc,
+    )
+    return op
+
+
+ARGMAX = _place(
+    "argmax", np.argmax, "Place of the first largest along an axis, in the data's type."
 )
-register(
-    "argmin",
-    "data",
-    _ARG,
-    kind=Kind.REDUCE,
-    infer=forward(_arg_type),
-    ref=_arg(np.argmin),
-    doc="Place of the first smallest along an axis, in the data's type.",
+ARGMIN = _place(
+    "argmin", np.argmin, "Place of the first smallest along an axis, in the data's type."
 )
-register(
+ARGMAX_CHANNEL = register(
     "argmax_channel",
     "data",
-    kind=Kind.REDUCE,
+    kernel="reduce",
     infer=forward(lambda data: _arg_type(data, axis=1, keepdims=False)),
     ref=lambda data: _arg(np.argmax)(data, axis=1, keepdims=False),
     doc="argmax along axis 1.",
@@ -184,9 +197,9 @@ register(
     "data",
     "axis:int?=-1 k:int=1 ret_typ:both|indices|mask|value=indices"
     " is_ascend:bool=False dtype:dtype=float32",
-    kind=Kind.HOST,
     infer=forward(_topk_types),
     ref=topk,
+    traits=Traits(total_outputs=lambda ret_typ, **attrs: 2 if ret_typ == "value" else 1),
     outputs=_topk_names,
     doc="The k largest or smallest along an axis: places, values, both, or a mask.",
 )
@@ -213,9 +226,9 @@ register(
     "sort",
     "data",
     "axis:int?=-1 is_ascend:bool=True",
-    kind=Kind.HOST,
     infer=forward(_sorted_type),
     ref=sort,
+    traits=Traits(total_outputs=2),
     outputs=("output0",),
     doc="The values in order along an axis; flattened when axis is None.",
 )
@@ -223,7 +236,6 @@ register(
     "argsort",
     "data",
     "axis:int?=-1 is_ascend:bool=True dtype:dtype=float32",
-    kind=Kind.HOST,
     infer=forward(
         lambda data, axis, is_ascend, dtype: _sorted_type(
             data, axis=axis, is_ascend=is_ascend

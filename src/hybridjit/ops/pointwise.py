@@ -15,7 +15,8 @@ import numpy as np
 
 from . import special
 from .casting import exactly, in_floating, on_integers
-from .registry import Kind, register
+from .record import OpDef
+from .registry import register
 from .rules import Types, refuse_bool, require_float, same_type
 
 DEGREES = 180.0 / math.pi
@@ -110,12 +111,11 @@ def unary(
     doc: str,
     domain: tuple[float, float] = (-4.0, 4.0),
     aliases: str = "sparse",
-) -> None:
+) -> OpDef:
     """Register one function of one number. ``aliases="sparse"`` is MXNet's ``_sparse_<name>``."""
-    register(
+    return register(
         name,
         "data",
-        kind=Kind.HOST if scalar is None else Kind.POINTWISE,
         infer=same_number,
         ref=ref,
         scalar=scalar,
@@ -130,15 +130,17 @@ def times(factor: float) -> Callable[..., Any]:
 
 
 # Exact in every type
-unary(
+RELU = unary(
     "relu",
     exactly(lambda x: np.maximum(x, 0)),
     lambda b, x: b.max(x, b.const(0.0)),
     "x where positive, else 0; NaN stays.",
 )
 unary("abs", exactly(np.abs), lambda b, x: b.abs(x), "Absolute value.")
-unary("negative", exactly(np.negative), lambda b, x: b.neg(x), "-x; unsigned integers wrap.")
-unary("square", exactly(np.square), lambda b, x: b.mul(x, x), "x * x.")
+NEGATIVE = unary(
+    "negative", exactly(np.negative), lambda b, x: b.neg(x), "-x; unsigned integers wrap."
+)
+SQUARE = unary("square", exactly(np.square), lambda b, x: b.mul(x, x), "x * x.")
 unary("sign", _sign, _scalar_sign, "-1, 0 or 1; 0 for NaN.")
 unary(
     "_contrib_sign_ste",
@@ -171,10 +173,10 @@ unary(
 unary("rint", _rint, _scalar_rint, "Nearest whole, halves down.")
 
 # Exponentials and roots
-unary("sigmoid", in_floating(sigmoid), scalar_sigmoid, "1 / (1 + exp(-x)).")
+SIGMOID = unary("sigmoid", in_floating(sigmoid), scalar_sigmoid, "1 / (1 + exp(-x)).")
 unary("softsign", in_floating(softsign), scalar_softsign, "x / (1 + |x|).", aliases="")
 unary("tanh", in_floating(tanh), lambda b, x: b.tanh(x), "Hyperbolic tangent.")
-unary("exp", in_floating(np.exp), lambda b, x: b.exp(x), "e to the x.")
+EXP = unary("exp", in_floating(np.exp), lambda b, x: b.exp(x), "e to the x.")
 unary("expm1", in_floating(np.expm1), lambda b, x: b.expm1(x), "e to the x, less 1.")
 unary("log", in_floating(np.log), lambda b, x: b.log(x), "Natural logarithm.", (0.05, 8))
 unary(
@@ -192,7 +194,7 @@ unary(
     (0.05, 8),
 )
 unary("log1p", in_floating(np.log1p), lambda b, x: b.log1p(x), "log(1 + x).", (-0.9, 8))
-unary("sqrt", in_floating(np.sqrt), lambda b, x: b.sqrt(x), "Square root.", (0.05, 8))
+SQRT = unary("sqrt", in_floating(np.sqrt), lambda b, x: b.sqrt(x), "Square root.", (0.05, 8))
 unary(
     "rsqrt",
     in_floating(lambda x: 1 / np.sqrt(x)),

@@ -13,9 +13,11 @@ import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..types import PartialShape, Shape, TensorType, product, shape_text
+from .building import Builder, X
 from .casting import widened
-from .registry import Kind, Types, register
-from .rules import merged, require_float, same_dtype
+from .record import Samples, Traits
+from .registry import register
+from .rules import Types, merged, require_float, same_dtype
 from .windows import (
     Window,
     check_rank,
@@ -197,15 +199,24 @@ def _pooling(data: np.ndarray, **attrs: Any) -> np.ndarray:
     return np.ascontiguousarray(np.moveaxis(y, 1, -1) if last else y)
 
 
-register(
+def _total_outputs(*, kernel: Shape, pool_type: str, layout: str | None, **attrs: Any) -> int:
+    """oneDNN's max pooling keeps a workspace."""
+    hidden = pool_type == "max" and kernel and layout in (None, "None", "NCW", "NCHW", "NCDHW")
+    return 2 if hidden else 1
+
+
+POOLING = register(
     "Pooling",
     "data",
     "kernel:shape~=() pool_type:avg|lp|max|sum=max global_pool:bool=False "
     "pooling_convention:full|same|valid=valid stride:shape=() pad:shape=() p_value:int?=None "
     "count_include_pad:bool?=None layout:layout?=None",
-    kind=Kind.POOL,
+    kernel="pool",
     infer=_infer_pooling,
     ref=_pooling,
+    traits=Traits(
+        in_single=True, names_data=True, samples=Samples.FIRST, total_outputs=_total_outputs
+    ),
     doc="Maximum, average, sum or p-norm over sliding windows or over all spatial axes.",
 )
 
@@ -227,13 +238,30 @@ def _pooling_v1(
     return total / x.dtype.type(product(window.kernel)) if pool_type == "avg" else total
 
 
+def _newer(
+    g: Builder[X],
+    data: X,
+    *,
+    global_pool: bool,
+    pad: Shape,
+    pooling_convention: str,
+    **attrs: Any,
+) -> X | None:
+    """Pooling_v1(x) without padding  =>  Pooling(x)"""
+    if not global_pool and (any(pad) or pooling_convention == "full"):
+        return None
+    attrs |= {"pad": pad, "pooling_convention": pooling_convention}
+    return g.op(POOLING, data, global_pool=global_pool, **attrs)
+
+
 register(
     "Pooling_v1",
     "data",
     "kernel:shape=() pool_type:avg|max|sum=max global_pool:bool=False "
     "pooling_convention:full|valid=valid stride:shape=() pad:shape=()",
-    kind=Kind.HOST,
     infer=_infer_pooling,
     ref=_pooling_v1,
+    expand=_newer,
+    traits=Traits(in_single=True, names_data=True),
     doc="The first Pooling: its padding is real zeros.",
 )

@@ -15,8 +15,9 @@ from ..errors import AttributeValueError, ShapeError
 from ..types import TensorType, shape_text
 from .casting import bounded
 from .ordering import first_of
-from .registry import Kind, Types, register
-from .rules import forward, require_float, same_dtype
+from .record import Traits
+from .registry import register
+from .rules import Types, forward, require_float, same_dtype
 from .vision import greedy_survivors, product_of_sizes
 
 Numbers = tuple[float, ...]
@@ -193,9 +194,9 @@ for _name in ("_contrib_Proposal", "_contrib_MultiProposal"):
         "rpn_pre_nms_top_n:int=6000 rpn_post_nms_top_n:int=300 threshold:float=0.7 "
         "rpn_min_size:int=16 scales:floats=(4,8,16,32) ratios:floats=(0.5,1,2) "
         "feature_stride:int=16 output_score:bool=False iou_loss:bool=False",
-        kind=Kind.HOST,
         infer=_infer_proposal,
         ref=_proposals,
+        traits=Traits(total_outputs=2),
         outputs=_outputs,
         doc="Regions that may hold an object, best first, after suppression.",
     )

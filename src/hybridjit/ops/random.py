@@ -16,12 +16,14 @@ from ..errors import AttributeValueError, DTypeError, ShapeError
 from ..types import FLOAT32, TensorType, merge, shape_text
 from .casting import convert
 from .creation import given_shape, wanted_shape
-from .registry import Kind, register
+from .record import Traits
+from .registry import register
 from .rules import Types, forward, merged, require_float, same_type
 
 Shape = tuple[int, ...]
 Draw = Callable[..., Any]
 INT32 = np.dtype("int32")
+_DRAWN = Traits(random=True)
 
 _current: np.random.Generator | None = None  # made when it is needed: numpy.random loads slowly
 
@@ -217,7 +219,7 @@ def distribution(
         f"_random_{name}",
         "",
         f"{params} shape:shape?=None dtype:dtype?=None",
-        kind=Kind.RANDOM,
+        traits=_DRAWN,
         infer=_draw_types(check),
         ref=_from_attributes(draw, names),
         aliases=f"random_{name} {aliases}",
@@ -227,7 +229,7 @@ def distribution(
         f"_random_{name}_like",
         "data",
         params,
-        kind=Kind.RANDOM,
+        traits=_DRAWN,
         infer=_draw_like_types(check),
         ref=_from_data(draw, names),
         doc=f"Draws in the shape of the data: {doc}",
@@ -236,7 +238,7 @@ def distribution(
         f"_sample_{name}",
         inputs or " ".join(names),
         "shape:shape=() dtype:dtype?=None",
-        kind=Kind.RANDOM,
+        traits=_DRAWN,
         infer=_of_one_type(forward(_sample_type)),
         ref=_from_arrays(draw),
         aliases=f"sample_{name}",
@@ -317,7 +319,7 @@ register(
     "_random_randint",
     "",
     "low:long! high:long! shape:shape?=None dtype:dtype?=None",
-    kind=Kind.RANDOM,
+    traits=_DRAWN,
     infer=_randint_types,
     ref=randint,
     aliases="random_randint",
@@ -356,7 +358,7 @@ register(
     "_sample_multinomial",
     "data",
     "shape:shape=() get_prob:bool=False dtype:dtype=int32",
-    kind=Kind.RANDOM,
+    traits=_DRAWN,
     infer=forward(_multinomial_types),
     ref=multinomial,
     outputs=lambda get_prob, **attrs: ("output0", "output1") if get_prob else ("output",),
@@ -375,7 +377,7 @@ def shuffle(data: np.ndarray) -> np.ndarray:
 register(
     "_shuffle",
     "data",
-    kind=Kind.RANDOM,
+    traits=_DRAWN,
     infer=same_type,
     ref=shuffle,
     aliases="shuffle",

@@ -15,7 +15,8 @@ import numpy as np
 from ..errors import AttributeValueError, DTypeError, ShapeError
 from ..types import FLOAT32, FLOAT64, TensorType, product
 from .casting import convert, working_dtype
-from .registry import Kind, register
+from .record import OpDef, Samples, Traits
+from .registry import register
 from .rules import forward, normalized_axis, reduced_axes, reduced_shape, refuse_bool
 
 Shape = tuple[int, ...]
@@ -69,7 +70,8 @@ def reduction(
     *,
     aliases: str = "",
     of_empty: bool = True,
-) -> None:
+    samples: Samples = Samples.MIXED,
+) -> OpDef:
     """Register ``compute(data, axes)``; ``of_empty`` says whether no elements have a result."""
 
     def rule(data: TensorType, *, axis: Shape | None, keepdims: bool, exclude: bool) -> TensorType:
@@ -84,20 +86,23 @@ def reduction(
         shape = reduced_shape(data.shape, axes, keepdims)
         return convert(result, data.dtype).reshape(shape)
 
-    register(
+    return register(
         name,
         "data",
         _AXES,
-        kind=Kind.REDUCE,
+        kernel="reduce",
         infer=forward(rule),
         ref=ref,
         aliases=aliases,
+        traits=Traits(samples=samples),
         doc=doc,
     )
 
 
-reduction("sum", _sum, "Sum over axes.", aliases="sum_axis _sparse_sum")
-reduction("mean", _mean, "Mean over axes.", aliases="_sparse_mean")
+SUM = reduction(
+    "sum", _sum, "Sum over axes.", aliases="sum_axis _sparse_sum", samples=Samples.REDUCED
+)
+MEAN = reduction("mean", _mean, "Mean over axes.", aliases="_sparse_mean", samples=Samples.REDUCED)
 reduction("prod", _prod, "Product over axes.")
 reduction(
     "max",
@@ -105,6 +110,7 @@ reduction(
     "Largest over axes; NaN wins.",
     aliases="max_axis",
     of_empty=False,
+    samples=Samples.REDUCED,
 )
 reduction(
     "min",
@@ -112,6 +118,7 @@ reduction(
     "Smallest over axes; NaN wins.",
     aliases="min_axis",
     of_empty=False,
+    samples=Samples.REDUCED,
 )
 reduction(
     "nansum",
@@ -158,11 +165,11 @@ def norm(
     return convert(np.asarray(result), out_dtype or data.dtype).reshape(shape)
 
 
-register(
+NORM = register(
     "norm",
     "data",
     "ord:int=2 axis:shape?=None out_dtype:dtype?=None keepdims:bool=False",
-    kind=Kind.REDUCE,
+    kernel="reduce",
     infer=forward(_norm_type),
     ref=norm,
     aliases="_sparse_norm",
@@ -188,7 +195,6 @@ register(
     "_np_cumsum",
     "a",
     "axis:int?=None dtype:dtype?=None",
-    kind=Kind.HOST,
     infer=forward(_cumsum_type),
     ref=cumsum,
     aliases="cumsum",
@@ -204,9 +210,9 @@ register(
     "all_finite",
     "data",
     "init_output:bool=True",
-    kind=Kind.HOST,
     infer=forward(lambda data, init_output: TensorType((1,), FLOAT32)),
     ref=all_finite,
+    traits=Traits(names_data=True),
     doc="1 if no element is infinite or NaN, else 0.",
 )
 
@@ -223,7 +229,6 @@ register(
     "_contrib_allclose",
     "a b",
     "rtol:float=1e-05 atol:float=1e-08 equal_nan:bool=True",
-    kind=Kind.HOST,
     infer=forward(_allclose_type),
     ref=lambda a, b, **attrs: np.array([np.allclose(a, b, **attrs)], np.uint8),
     doc="1 if |a - b| <= atol + rtol * |b| everywhere, else 0.",

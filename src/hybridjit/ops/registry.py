@@ -1,7 +1,7 @@
-"""What the rest of the system may know about an operator, and the table of all of them.
+"""The table of all operators.
 
 The families (``pointwise.py``, ``conv.py``, ...) register; ``ops/__init__.py`` imports them and
-closes the table. Nothing here knows how an operator is compiled: ``kind`` is the only link.
+closes the table. What an operator is stands in ``record.py``.
 """
 
 from __future__ import annotations
@@ -9,105 +9,16 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Callable, Mapping
-from enum import Enum
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ..errors import MXNetError, UnknownOpError
-from ..records import dataclass
-from ..types import TensorType
-from .attrs import Attr, declare, parse_attrs
+from . import building, scalars
+from .attrs import declare
 from .left_out import why_left_out
-
-Types = tuple[TensorType, ...]
-InferRule = Callable[..., tuple[Types, Types]]
-
-
-class Kind(Enum):
-    """Which family of kernels computes an operator; HOST means its NumPy reference does."""
-
-    IDENTITY = "identity"  # the same bytes under another name or shape
-    POINTWISE = "pointwise"
-    REDUCE = "reduce"
-    SOFTMAX = "softmax"
-    NORM = "norm"
-    GEMM = "gemm"
-    CONV = "conv"
-    POOL = "pool"
-    MOVEMENT = "movement"
-    GATHER = "gather"
-    RESIZE = "resize"
-    RNN = "rnn"
-    HOST = "host"
-    RANDOM = "random"  # as HOST, and every call gives another result
-
-
-@dataclass(frozen=True)
-class OpDef:
-    """Everything the rest of the system may know about an operator.
-
-    inputs   names in graph order, or a function of the attributes. ``*name`` is an auxiliary
-             state; a single ``name...`` takes ``num_args`` tensors.
-    infer    ``infer(ins, outs, **attrs) -> (ins, outs)``: completes partially known types, in
-             both directions where the operator allows it; raises ShapeError or DTypeError.
-    ref      ``ref(*arrays, **attrs) -> array or tuple``: the NumPy meaning; what eager mode runs.
-    scalar   pointwise only: ``scalar(b, *values, **attrs)``, the same meaning for one element on
-             any builder that has the methods of ``codegen.llvm.builder.ScalarBuilder``.
-    outputs  names of the visible outputs, or a function of the attributes.
-    domain   range in which the reference is well conditioned, for generated tests.
-    internal  made by passes only, whose operands are what it expects: no user and no file can
-             name it.
-    """
-
-    name: str
-    inputs: tuple[str, ...] | Callable[..., tuple[str, ...]]
-    attrs: tuple[Attr, ...]
-    kind: Kind
-    infer: InferRule
-    ref: Callable[..., Any]
-    scalar: Callable[..., Any] | None = None
-    outputs: tuple[str, ...] | Callable[..., tuple[str, ...]] = ("output",)
-    domain: tuple[float, float] = (-4.0, 4.0)
-    aliases: tuple[str, ...] = ()
-    internal: bool = False
-    doc: str = ""
-
-    def __repr__(self) -> str:
-        return f"<op {self.name}>"
-
-    def parse(self, text: Mapping[str, str]) -> dict[str, Any]:
-        """Attribute values from their texts. Operators that declare none ignore all texts."""
-        return parse_attrs(self.attrs, text) if self.attrs else {}
-
-    def input_names(self, attrs: Mapping[str, Any]) -> tuple[str, ...]:
-        """Names of the inputs for these attributes, auxiliary ones without their asterisk."""
-        return tuple(name.lstrip("*") for name in self._inputs(attrs))
-
-    def aux_positions(self, attrs: Mapping[str, Any]) -> frozenset[int]:
-        """Which inputs are auxiliary states."""
-        return frozenset(i for i, n in enumerate(self._inputs(attrs)) if n.startswith("*"))
-
-    def output_names(self, attrs: Mapping[str, Any]) -> tuple[str, ...]:
-        """Names of the visible outputs for these attributes."""
-        return self.outputs(**attrs) if callable(self.outputs) else self.outputs
-
-    @property
-    def is_random(self) -> bool:
-        """Whether two calls with equal inputs may differ."""
-        return self.kind is Kind.RANDOM
-
-    @property
-    def is_variadic(self) -> bool:
-        return not callable(self.inputs) and any(n.endswith("...") for n in self.inputs)
-
-    def _inputs(self, attrs: Mapping[str, Any]) -> tuple[str, ...]:
-        names = self.inputs(**attrs) if callable(self.inputs) else self.inputs
-        if names and names[-1].endswith("..."):
-            return tuple(f"arg{i}" for i in range(attrs["num_args"]))
-        return names
-
+from .record import PLAIN, InferRule, OpDef, Traits
 
 _OPS: dict[str, OpDef] = {}
 _NAMES: dict[str, OpDef] = {}
@@ -120,29 +31,39 @@ def register(
     inputs: str | Callable[..., tuple[str, ...]],
     attrs: str = "",
     *,
-    kind: Kind,
-    infer: InferRule,
-    ref: Callable[..., Any],
+    infer: InferRule | None = None,
+    ref: Callable[..., Any] | None = None,
     scalar: Callable[..., Any] | None = None,
+    expand: Callable[..., Any] | None = None,
+    grad: Callable[..., Any] | None = None,
+    kernel: str = "",
     outputs: tuple[str, ...] | Callable[..., tuple[str, ...]] = ("output",),
     domain: tuple[float, float] = (-4.0, 4.0),
     aliases: str = "",
     internal: bool = False,
+    traits: Traits = PLAIN,
     doc: str,
 ) -> OpDef:
-    """Add one operator to the table. ``inputs``, ``attrs`` and ``aliases`` are blank-separated."""
+    """Add one operator to the table. ``inputs``, ``attrs`` and ``aliases`` are blank-separated.
+
+    ``infer`` and ``ref`` left out follow from ``expand``, else from ``scalar``. ``kernel`` left
+    out is ``pointwise`` where there is a ``scalar``, else ``host``.
+    """
     op = OpDef(
         name=name,
         inputs=inputs if callable(inputs) else tuple(inputs.split()),
         attrs=declare(attrs),
-        kind=kind,
-        infer=infer,
-        ref=ref,
+        infer=infer or _implied_rule(name, expand, scalar),
+        ref=ref or _implied_reference(name, expand, scalar),
         scalar=scalar,
+        expand=expand,
+        grad=grad,
+        kernel=kernel or ("pointwise" if scalar else "host"),
         outputs=outputs,
         domain=domain,
         aliases=tuple(aliases.split()),
         internal=internal,
+        traits=traits,
         doc=doc,
     )
     if _closed:
@@ -157,6 +78,24 @@ def register(
         _PLACES[known_as] = place
     _OPS[name] = op
     return op
+
+
+def _implied_rule(
+    name: str, expand: Callable[..., Any] | None, scalar: Callable[..., Any] | None
+) -> InferRule:
+    if expand is None and scalar is None:
+        raise RuntimeError(f"op {name!r} has no infer, and no expand or scalar that implies it")
+    return building.inferred(name, expand) if expand else scalars.elementwise
+
+
+def _implied_reference(
+    name: str, expand: Callable[..., Any] | None, scalar: Callable[..., Any] | None
+) -> Callable[..., Any]:
+    if expand:
+        return building.computed(name, expand)
+    if scalar:
+        return scalars.computed(scalar)
+    raise RuntimeError(f"op {name!r} has no ref, and no expand or scalar that implies it")
 
 
 def close() -> None:
@@ -209,4 +148,4 @@ def run_ref(op: OpDef, arrays: list[np.ndarray], attrs: Mapping[str, Any]) -> li
             if not op.is_random:
                 raise  # of values that no rule looks at, such as a negative scale
             raise MXNetError(f"Operator {op.name}: {error}") from None
-    return list(result) if isinstance(result, tuple) else [result]
+    return list(building.as_results(result))

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from ..errors import ShapeError
-from ..types import INT64, TensorType, is_known_shape, product, shape_text
-from .registry import Kind, register
+from ..types import INT64, Shape, TensorType, is_known_shape, product, shape_text
+from .building import Builder, X
+from .internal import constant_of_shape
+from .record import PLAIN, Traits
+from .registry import register
 from .rules import Types, forward, merged, normalized_axis, same_dtype
-
-Shape = tuple[int, ...]
+from .views import reshape
 
 
 def _counted(what: str, data: Shape, shape: Shape) -> Shape:
@@ -145,35 +147,44 @@ def _reshaping(shape_of: Any) -> Any:
     return ref
 
 
-def _typed(shape_of: Any) -> Any:
-    """A forward rule from the function of shapes; the dtype is the first input's."""
-    return forward(
-        lambda first, *rest, **attrs: first.with_shape(
-            shape_of(first.dims, *(t.dims for t in rest), **attrs)
-        )
-    )
+def _literal(shape_of: Any) -> Any:
+    """The expansion that writes out the shape computed from all shapes."""
+
+    def expand(g: Builder[X], first: X, *rest: X, **attrs: Any) -> X:
+        """reshape by codes, Flatten, expand_dims, squeeze, ...  =>  _reshape_to(x, sizes)"""
+        shapes = (g.type(x).dims for x in (first, *rest))
+        return reshape(g, first, shape_of(*shapes, **attrs))
+
+    return expand
 
 
 register(
     "Reshape",
     "data",
     "shape:shape=() reverse:bool=False target_shape:shape=() keep_highest:bool=False",
-    kind=Kind.IDENTITY,
     infer=_reshape_types,
     ref=_reshaping(reshape_shape),
+    expand=_literal(reshape_shape),
     aliases="reshape",
     doc="The same elements in another shape; codes 0 and -1 to -4.",
 )
 
 
-def _simple(name: str, inputs: str, attrs: str, shape_of: Any, doc: str, aliases: str = "") -> None:
+def _simple(
+    name: str,
+    attrs: str,
+    shape_of: Any,
+    doc: str,
+    aliases: str = "",
+    traits: Traits = PLAIN,
+) -> None:
     register(
         name,
-        inputs,
+        "data",
         attrs,
-        kind=Kind.IDENTITY,
-        infer=_typed(shape_of),
         ref=_reshaping(shape_of),
+        expand=_literal(shape_of),
+        traits=traits,
         aliases=aliases,
         doc=doc,
     )
@@ -223,9 +234,15 @@ def like(
     return _counted("reshape_like", lhs, (*lhs[:first], *rhs[start:stop], *lhs[last:]))
 
 
-_simple("Flatten", "data", "", flattened, "(n, rest) from (n, ...).", "flatten")
-_simple("expand_dims", "data", "axis:int!", expanded, "One more axis, of size 1.")
-_simple("squeeze", "data", "axis:shape?=None", squeezed, "Without axes of size 1.")
+_simple("Flatten", "", flattened, "(n, rest) from (n, ...).", "flatten")
+_simple("expand_dims", "axis:int!", expanded, "One more axis, of size 1.")
+_simple(
+    "squeeze",
+    "axis:shape?=None",
+    squeezed,
+    "Without axes of size 1.",
+    traits=Traits(names_data=True),
+)
 
 
 def _like_types(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
@@ -240,25 +257,27 @@ register(
     "reshape_like",
     "lhs rhs",
     "lhs_begin:int?=None lhs_end:int?=None rhs_begin:int?=None rhs_end:int?=None",
-    kind=Kind.IDENTITY,
     infer=_like_types,
     ref=_reshaping(like),
+    expand=_literal(like),
     doc="lhs in the shape of rhs, or of a range of its axes.",
 )
 
 register(
     "shape_array",
     "data",
-    kind=Kind.HOST,
     infer=forward(lambda data: TensorType((data.ndim,), INT64)),
     ref=lambda data: np.array(data.shape, INT64),
+    expand=constant_of_shape("shape_array"),
+    traits=Traits(reads_shape=True),
     doc="The shape, as int64 numbers.",
 )
 register(
     "size_array",
     "data",
-    kind=Kind.HOST,
     infer=forward(lambda data: TensorType((1,), INT64)),
     ref=lambda data: np.array([data.size], INT64),
+    expand=constant_of_shape("size_array"),
+    traits=Traits(reads_shape=True),
     doc="The number of elements, as one int64.",
 )

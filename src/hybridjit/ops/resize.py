@@ -11,11 +11,16 @@ from typing import Any
 import numpy as np
 
 from ..errors import AttributeValueError, MXNetError, ShapeError
-from ..types import Shape, TensorType, shape_text
+from ..types import FLOAT32, FLOAT64, Shape, TensorType, shape_text
+from .building import Builder, X
 from .casting import widened
 from .deconv import DECONVOLUTION
-from .registry import Kind, Types, register
-from .rules import forward, merged, require_float, same_dtype
+from .element_type import cast
+from .pool import POOLING
+from .record import Samples, Traits
+from .registry import register
+from .rules import Types, forward, merged, require_float, same_dtype
+from .views import broadcast, reshape
 
 
 def _check_image(what: str, t: TensorType) -> None:
@@ -104,14 +109,44 @@ def _upsampling(
     return np.concatenate(parts, axis=1) if multi_input_mode == "concat" else reduce(np.add, parts)
 
 
-register(
+def _bilinear_parts(g: Builder[X], data: X, weight: X, scale: int) -> X:
+    """A Deconvolution in single precision at least, rounded once."""
+    t = g.type(data)
+    wide = FLOAT64 if t.dtype == FLOAT64 else FLOAT32
+    operands = [cast(g, x, wide, at=at) for x, at in ((data, "wide"), (weight, "weight"))]
+    attrs = bilinear_attrs(scale, t.dims[1])
+    if t.dtype == wide:
+        return g.op(DECONVOLUTION, *operands, **attrs)
+    return cast(g, g.op(DECONVOLUTION, *operands, at="single", **attrs), t.dtype)
+
+
+def _upsampling_parts(
+    g: Builder[X], *inputs: X, scale: int, sample_type: str, **attrs: Any
+) -> X | None:
+    """UpSampling(x, weight, bilinear)  =>  Deconvolution(x, weight)
+
+    UpSampling(x, nearest) of types without a kernel  =>  broadcast_to(x)
+    """
+    if sample_type == "bilinear":
+        return _bilinear_parts(g, inputs[0], inputs[1], scale)
+    t = g.type(inputs[0])
+    if len(inputs) > 1 or t.dtype in (FLOAT32, FLOAT64):
+        return None
+    n, c, h, w = t.dims
+    split = reshape(g, inputs[0], (n, c, h, 1, w, 1), at="split")
+    wide = broadcast(g, split, (n, c, h, scale, w, scale), at="wide")
+    return reshape(g, wide, (n, c, h * scale, w * scale))
+
+
+UPSAMPLING = register(
     "UpSampling",
     _upsampling_inputs,
     "scale:int! num_filter:int=0 sample_type:bilinear|nearest! "
     "multi_input_mode:concat|sum=concat num_args:int!",
-    kind=Kind.RESIZE,
     infer=_infer_upsampling,
     ref=_upsampling,
+    expand=_upsampling_parts,
+    traits=Traits(samples=Samples.FIRST, initial={"weight": '["bilinear", {}]'}),
     doc="Repeat cells or spread them bilinearly; several inputs are joined or summed.",
 )
 
@@ -201,16 +236,16 @@ def _resize_inputs(*, mode: str, **attrs: Any) -> tuple[str, ...]:
     return ("data", "like") if mode == "like" else ("data",)
 
 
-register(
+BILINEAR_RESIZE = register(
     "_contrib_BilinearResize2D",
     _resize_inputs,
     "height:int[1,2147483647]=1 width:int[1,2147483647]=1 "
     "scale_height:float?=None scale_width:float?=None "
     "mode:like|odd_scale|size|to_even_down|to_even_up|to_odd_down|to_odd_up=size "
     "align_corners:bool=True",
-    kind=Kind.RESIZE,
     infer=_infer_resize,
     ref=_resize,
+    traits=Traits(names_data=True),
     doc="Bilinear interpolation to a size, a scale or another input's size.",
 )
 
@@ -244,13 +279,23 @@ def _adaptive(data: np.ndarray, *, output_size: Shape) -> np.ndarray:
     return x.astype(data.dtype, copy=False)
 
 
-register(
+def _equal_bins(g: Builder[X], data: X, *, output_size: Shape) -> X | None:
+    """AdaptiveAvgPooling2D(x) of equal bins  =>  Pooling(x)"""
+    sizes, counts = g.type(data).dims[2:], _adaptive_sizes(output_size)
+    if any(size % count for size, count in zip(sizes, counts)):
+        return None
+    kernel = tuple(size // count for size, count in zip(sizes, counts))
+    return g.op(POOLING, data, kernel=kernel, stride=kernel, pool_type="avg")
+
+
+ADAPTIVE_POOLING = register(
     "_contrib_AdaptiveAvgPooling2D",
     "data",
     "output_size:shape~=()",
-    kind=Kind.RESIZE,
     infer=_infer_adaptive,
     ref=_adaptive,
+    expand=_equal_bins,
+    traits=Traits(in_single=True),
     doc="Average pooling to a given size; bins overlap when sizes do not divide.",
 )
 
@@ -273,13 +318,14 @@ def _resize_last(data: np.ndarray, *, how: str, height: int, width: int, align: 
     return np.ascontiguousarray(np.moveaxis(y, 1, 3))
 
 
-register(
+RESIZE_LAST = register(
     "_resize_last",
     "data",
     "how:average|bilinear|nearest! height:int! width:int! align:bool=False",
     internal=True,
-    kind=Kind.RESIZE,
+    kernel="resize",
     infer=forward(_resize_last_type),
     ref=_resize_last,
+    traits=Traits(samples=Samples.FIRST),
     doc="Another resolution, with channels last; made by the compiler only.",
 )

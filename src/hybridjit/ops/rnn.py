@@ -9,16 +9,20 @@ accepted and have no effect. Dropout between layers acts in training only.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple
 
 import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
-from ..types import PartialShape, TensorType, shape_text
+from ..types import PartialShape, TensorType, product, shape_text
+from .building import Builder, X
 from .casting import widened
-from .joining import concat_types
-from .registry import Kind, Types, register
-from .rules import fill, forward, merged, require_float, same_dtype
+from .joining import CONCAT, concat_types
+from .matmul import FULLY_CONNECTED
+from .record import Traits
+from .registry import register
+from .rules import Types, fill, forward, merged, require_float, same_dtype
+from .views import cut, reshape
 
 GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
 
@@ -237,6 +241,89 @@ def _rnn(
     return typed if attrs["state_outputs"] else typed[0]
 
 
+def _recurrent_layers(g: Builder[X], *inputs: X, **attrs: Any) -> Any:
+    """RNN(x, parameters, state)  =>  per layer and direction: dense on all steps, _rnn_steps"""
+    if attrs["projection_size"] is not None:
+        return None
+    return _Layers(g, inputs, _sizes(**attrs), attrs["mode"]).run(attrs["state_outputs"])
+
+
+class _Layers(Generic[X]):
+    """One RNN taken apart.
+
+    The projections of all steps of a layer and direction are one product; what is left step by
+    step is ``_rnn_steps``. The flat parameter vector becomes slices of itself.
+    """
+
+    def __init__(self, g: Builder[X], inputs: tuple[X, ...], sizes: _Sizes, mode: str) -> None:
+        self.g, self.sizes, self.mode = g, sizes, mode
+        self.data, self.flat, *states = inputs
+        self.states = states[: 1 + (mode == "lstm")]
+        self.last: list[list[X]] = [[] for _ in self.states]
+        self.position = 0
+
+    def run(self, state_outputs: bool) -> Any:
+        x = self.data
+        for layer, pieces in enumerate(self._parameters()):
+            sides = [self._direction(x, layer, side, *p) for side, p in enumerate(pieces)]
+            x = self._joined(sides, 2, f"layer{layer}")
+        if not state_outputs:
+            return x
+        return (x, *(self._joined(parts, 0, f"last{i}") for i, parts in enumerate(self.last)))
+
+    def _parameters(self) -> list[list[tuple[X, ...]]]:
+        """Per layer and direction: i2h and h2h weights, i2h and h2h biases."""
+        sizes, channels = self.sizes, self.g.type(self.data).dims[2]
+        weights = [
+            [
+                tuple(self._take(shape) for shape in sizes.weight_shapes(channels, layer))
+                for _ in range(sizes.directions)
+            ]
+            for layer in range(sizes.layers)
+        ]
+        rows = (sizes.gates * sizes.hidden,)
+        return [[(*pair, self._take(rows), self._take(rows)) for pair in each] for each in weights]
+
+    def _take(self, shape: tuple[int, ...]) -> X:
+        """The next piece of the flat vector: all weights come first, then all biases."""
+        at, size = f"p{self.position}", product(shape)
+        piece = cut(self.g, self.flat, 0, self.position, size, at=f"{at}_cut")
+        self.position += size
+        return reshape(self.g, piece, shape, at=at)
+
+    def _direction(
+        self, x: X, layer: int, side: int, i2h: X, h2h: X, i2h_bias: X, h2h_bias: X
+    ) -> X:
+        g, at, hidden = self.g, f"{'lr'[side]}{layer}", self.sizes.hidden
+        length, batch, channels = g.type(x).dims
+        rows = reshape(g, x, (length * batch, channels), at=f"{at}_rows")
+        count = g.type(i2h).dims[0]
+        dense = g.op(FULLY_CONNECTED, rows, i2h, i2h_bias, at=f"{at}_dense", num_hidden=count)
+        projected = reshape(g, dense, (length, batch, count), at=f"{at}_projected")
+        number = layer * self.sizes.directions + side
+        states = (cut(g, s, 0, number, 1, at=f"{at}_s{i}") for i, s in enumerate(self.states))
+        begin = [reshape(g, s, (batch, hidden), at=f"{at}_state{i}") for i, s in enumerate(states)]
+        attrs = {"mode": self.mode, "backward": side == 1}
+        inputs = (projected, h2h, h2h_bias, *begin)
+        steps, *cell = g.outputs(RNN_STEPS, *inputs, at=f"{at}_steps", **attrs)
+        self.last[0].append(cut(g, steps, 0, 0 if side else length - 1, 1, at=f"{at}_final"))
+        if cell:
+            self.last[1].append(reshape(g, cell[0], (1, batch, hidden), at=f"{at}_cell"))
+        return steps
+
+    def _joined(self, parts: list[X], axis: int, at: str) -> X:
+        if len(parts) == 1:
+            return parts[0]
+        return self.g.op(CONCAT, *parts, at=at, dim=axis, num_args=len(parts))
+
+
+def _cost(ins: Types, outs: Types, *, mode: str, **attrs: Any) -> int:
+    """Every weight is used once per step and sample; biases are added only."""
+    sizes = _sizes(mode=mode, **attrs)
+    biases = 2 * sizes.gates * sizes.hidden * sizes.directions * sizes.layers
+    return product(ins[0].dims[:2]) * (ins[1].size - biases)
+
+
 register(
     "RNN",
     _rnn_inputs,
@@ -245,9 +332,10 @@ register(
     "projection_size:int?=None lstm_state_clip_min:double?=None "
     "lstm_state_clip_max:double?=None lstm_state_clip_nan:bool=False "
     "use_sequence_length:bool=False",
-    kind=Kind.RNN,
     infer=_infer_rnn,
     ref=_rnn,
+    expand=_recurrent_layers,
+    traits=Traits(parts_in_floats=True, multiply_adds=_cost),
     outputs=_rnn_outputs,
     doc="Layers of LSTM, GRU or plain recurrent cells over a whole sequence.",
 )
@@ -284,12 +372,12 @@ def _steps(
     return y if c is None else (y, c)
 
 
-register(
+RNN_STEPS = register(
     "_rnn_steps",
     _steps_inputs,
     "mode:gru|lstm|rnn_relu|rnn_tanh! backward:bool!",
     internal=True,
-    kind=Kind.RNN,
+    kernel="recurrent",
     infer=forward(_infer_steps),
     ref=_steps,
     outputs=lambda mode, **attrs: ("output", "cell") if mode == "lstm" else ("output",),
@@ -314,16 +402,16 @@ def _infer_parameters(ins: Types, outs: Types, *, num_args: int, dim: int) -> tu
     return tuple(filled), outs
 
 
-def _join(*arrays: np.ndarray, num_args: int, dim: int) -> np.ndarray:
-    return np.concatenate(arrays, axis=dim)
+def _plain_concat(g: Builder[X], *inputs: X, num_args: int, dim: int) -> X:
+    """_rnn_param_concat(x, ...)  =>  Concat(x, ...)"""
+    return g.op(CONCAT, *inputs, num_args=num_args, dim=dim)
 
 
 register(
     "_rnn_param_concat",
     "data...",
     "num_args:int! dim:int=1",
-    kind=Kind.HOST,
     infer=_infer_parameters,
-    ref=_join,
+    expand=_plain_concat,
     doc="The flat parameter vector of an RNN from its pieces.",
 )

@@ -20,7 +20,8 @@ from ..errors import AttributeValueError, ShapeError
 from ..types import Shape, TensorType, product, shape_text
 from .casting import bounded, widened
 from .indexing import whole
-from .registry import Kind, register
+from .record import Traits
+from .registry import register
 from .rules import forward, require_float, same_dtype
 
 FAR = 1 << 30  # where coordinates end, and how many samples a bin has along an axis
@@ -167,12 +168,11 @@ def _own_bins(pooled: np.ndarray) -> np.ndarray:
     return np.einsum("ncijij->ncij", split).copy()
 
 
-register(
+ROI_ALIGN = register(
     "_contrib_ROIAlign",
     "data rois",
     "pooled_size:shape! spatial_scale:float[0,1]! sample_ratio:int=-1 "
     "position_sensitive:bool=False aligned:bool=False",
-    kind=Kind.RESIZE,
     infer=_infer_align,
     ref=_align,
     doc="Average of bilinear samples in each bin of each region.",
@@ -224,13 +224,13 @@ def _roi_pooling(
     return out
 
 
-register(
+ROI_POOLING = register(
     "ROIPooling",
     "data rois",
     "pooled_size:shape! spatial_scale:float[0,1]!",
-    kind=Kind.RESIZE,
     infer=_infer_roi_pooling,
     ref=_roi_pooling,
+    traits=Traits(total_outputs=2),
     doc="Maximum of each bin of each region, on whole pixels.",
 )
 
@@ -250,22 +250,22 @@ def _infer_last(
     return data.with_shape((rois.dims[0], *pooled_size, data.dims[3]))
 
 
-register(
+ROI_ALIGN_LAST = register(
     "_roi_align_last",
     "data rois",
     "pooled_size:shape! spatial_scale:float! sample_ratio:int! aligned:bool!",
     internal=True,
-    kind=Kind.RESIZE,
+    kernel="region",
     infer=_infer_last,
     ref=_on_channels_last(partial(_align, position_sensitive=False)),
     doc="ROIAlign with channels last; made by the compiler only.",
 )
-register(
+ROI_POOLING_LAST = register(
     "_roi_pooling_last",
     "data rois",
     "pooled_size:shape! spatial_scale:float!",
     internal=True,
-    kind=Kind.RESIZE,
+    kernel="region",
     infer=_infer_last,
     ref=_on_channels_last(_roi_pooling),
     doc="ROIPooling with channels last; made by the compiler only.",
@@ -333,7 +333,6 @@ register(
     "_contrib_PSROIPooling",
     "data rois",
     "spatial_scale:float[0,1]! output_dim:int! pooled_size:int! group_size:int=0",
-    kind=Kind.HOST,
     infer=_infer_position_sensitive,
     ref=_position_sensitive,
     doc="Mean of each bin of each region, from channels that belong to the bin.",

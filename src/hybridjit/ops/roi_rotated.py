@@ -15,7 +15,8 @@ from ..errors import AttributeValueError, ShapeError
 from ..types import Shape, TensorType, shape_text
 from .casting import bounded, widened
 from .indexing import whole
-from .registry import Kind, register
+from .record import Traits
+from .registry import register
 from .roi import check_regions, rounded, samples_along, samples_near, samples_of_bin
 from .rules import forward, require_float, same_dtype
 
@@ -103,7 +104,6 @@ register(
     "_contrib_RROIAlign",
     "data rois",
     "pooled_size:shape! spatial_scale:float[0,1]! sampling_ratio:int=-1",
-    kind=Kind.HOST,
     infer=_infer_rotated,
     ref=_rotated,
     doc="Average of bilinear samples in each bin of each turned region.",
@@ -211,8 +211,8 @@ register(
     lambda no_trans, **attrs: ("data", "rois") if no_trans else ("data", "rois", "trans"),
     "spatial_scale:float[0,1]! output_dim:int! group_size:int! pooled_size:int! part_size:int=0 "
     "sample_per_part:int=1 trans_std:float[0,1]=0 no_trans:bool=False",
-    kind=Kind.HOST,
     infer=_infer_deformable,
     ref=_deformable,
+    traits=Traits(total_outputs=2),
     doc="Mean of each bin of each region, from its own channels, at bins moved by offsets.",
 )

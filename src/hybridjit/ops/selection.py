@@ -15,13 +15,18 @@ import numpy as np
 from ..errors import AttributeValueError, MXNetError, ShapeError
 from ..shapes import is_np_shape
 from ..types import INT64, UNKNOWN, TensorType, merge, shape_text
+from .building import Builder, X
 from .casting import convert, fresh, scalar_of
+from .element_type import cast
 from .indexing import places_of
-from .registry import Kind, register
+from .internal import constant_of_shape
+from .record import Traits
+from .registry import register
 from .rules import Types, forward, normalized_axis, refuse_bool, same_dtype
-from .slicing import sliced, slices
+from .views import broadcast, reshape, sliced_shape, slices
 
 Shape = tuple[int, ...]
+_BOOL = np.dtype("bool")
 
 # Selection by condition
 
@@ -54,12 +59,25 @@ def where(condition: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.asarray(np.where(truth, x, y), order="C")
 
 
-register(
+def _aligned(g: Builder[X], condition: X, x: X, y: X) -> X | None:
+    """where(c, x, y)  =>  where(c broadcast to x, as truth, x, y)"""
+    t, whole = g.type(condition), g.type(x)
+    truth = condition
+    if t.shape != whole.shape:
+        column = condition_shape(t.dims, whole.dims)
+        truth = reshape(g, truth, column, at="condition_column")
+        truth = broadcast(g, truth, whole.dims, at="condition")
+    if t.dtype not in (whole.dtype, _BOOL):
+        truth = cast(g, truth, _BOOL, at="condition_truth")
+    return None if truth is condition else g.op(WHERE, truth, x, y)
+
+
+WHERE = register(
     "where",
     "condition x y",
-    kind=Kind.POINTWISE,
     infer=_where_types,
     ref=where,
+    expand=_aligned,
     scalar=lambda b, condition, x, y: b.select(b.ne(condition, b.const(0.0)), x, y),
     aliases="_sparse_where",
     doc="x where the condition is not 0, else y; a 1-D condition chooses rows.",
@@ -84,7 +102,6 @@ register(
     "_contrib_boolean_mask",
     "data index",
     "axis:int=0",
-    kind=Kind.HOST,
     infer=forward(_mask_type),
     ref=boolean_mask,
     doc="The rows whose index is not 0; how many depends on values.",
@@ -107,10 +124,10 @@ def index_copy(old: np.ndarray, index: np.ndarray, new: np.ndarray) -> np.ndarra
     return result
 
 
-register(
+INDEX_COPY = register(
     "_contrib_index_copy",
     "old_tensor index_vector new_tensor",
-    kind=Kind.GATHER,
+    kernel="scatter",
     infer=forward(_index_copy_type),
     ref=index_copy,
     doc="old_tensor with rows replaced by those of new_tensor.",
@@ -124,7 +141,7 @@ def _assign_types(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
     lhs, *rhs = (t.with_dtype(dtype) for t in ins)
     lhs = merge(lhs, UNKNOWN if not outs else outs[0])
     if lhs.shape is not None:
-        part = TensorType(sliced(lhs.shape, **attrs), dtype)
+        part = TensorType(sliced_shape(lhs.shape, **attrs), dtype)
         rhs = [merge(part, t) for t in rhs]
     return (lhs, *rhs), (lhs,)
 
@@ -144,7 +161,6 @@ def _assigning(name: str, inputs: str, attrs: str, ref: Callable[..., Any], alia
         name,
         inputs,
         attrs + "begin:ints! end:ints! step:ints=()",
-        kind=Kind.HOST,
         infer=_assign_types,
         ref=ref,
         aliases=alias,
@@ -220,9 +236,9 @@ register(
     "_histogram",
     lambda bin_cnt, **attrs: ("data", "bins") if bin_cnt is None else ("data",),
     "bin_cnt:int?=None range:floats?=None",
-    kind=Kind.HOST,
     infer=forward(_histogram_types),
     ref=histogram,
+    traits=Traits(names_data=True),
     outputs=("output0", "output1"),
     doc="How many elements lie in each bin, and the edges.",
 )
@@ -249,10 +265,11 @@ register(
     "_contrib_index_array",
     "data",
     "axes:shape?=None",
-    kind=Kind.HOST,
     infer=forward(
         lambda data, axes: TensorType((*data.dims, len(_index_axes(data.dims, axes))), INT64)
     ),
     ref=index_array,
+    expand=constant_of_shape("_contrib_index_array"),
+    traits=Traits(reads_shape=True, names_data=True),
     doc="The coordinates of every element, as int64 along a last axis.",
 )

@@ -12,9 +12,15 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..types import PartialShape, TensorType, merge, shape_text
+from .building import Builder, X
 from .casting import convert
-from .registry import Kind, Types, register
-from .rules import fill, merged
+from .movement import REVERSE
+from .record import Traits
+from .registry import register
+from .rules import Types, fill, merged
+from .views import cut, reshape
+
+_TRAITS = Traits(names_data=True)
 
 
 def _sequence_inputs(*, use_sequence_length: bool, **attrs: Any) -> tuple[str, ...]:
@@ -63,13 +69,20 @@ def _mask(
     return y
 
 
+def _unmasked(g: Builder[X], data: X, *lengths: X, **attrs: Any) -> X | None:
+    """SequenceMask(x) without lengths  =>  x"""
+    return None if lengths else data
+
+
 register(
     "SequenceMask",
     _sequence_inputs,
     "use_sequence_length:bool=False value:float=0 axis:int=0",
-    kind=Kind.GATHER,
+    kernel="gather",
     infer=_infer_like(1),
     ref=_mask,
+    expand=_unmasked,
+    traits=_TRAITS,
     doc="Overwrite the steps from each sample's length on.",
 )
 
@@ -97,13 +110,24 @@ def _last(
     return steps[at, np.arange(len(at))]
 
 
+def _last_step(g: Builder[X], data: X, *lengths: X, axis: int, **attrs: Any) -> X | None:
+    """SequenceLast(x) without lengths  =>  its last step"""
+    if lengths:
+        return None
+    sizes = g.type(data).dims
+    last = cut(g, data, axis, sizes[axis] - 1, 1, at="last")
+    return reshape(g, last, sizes[:axis] + sizes[axis + 1 :])
+
+
 register(
     "SequenceLast",
     _sequence_inputs,
     "use_sequence_length:bool=False axis:int=0",
-    kind=Kind.GATHER,
+    kernel="gather",
     infer=_infer_last,
     ref=_last,
+    expand=_last_step,
+    traits=_TRAITS,
     doc="The last step of each sample.",
 )
 
@@ -120,12 +144,19 @@ def _reverse(
     return data[source, np.arange(data.shape[1])]
 
 
+def _reversed_whole(g: Builder[X], data: X, *lengths: X, **attrs: Any) -> X | None:
+    """SequenceReverse(x) without lengths  =>  reverse(x)"""
+    return None if lengths else g.op(REVERSE, data, axis=(0,))
+
+
 register(
     "SequenceReverse",
     _sequence_inputs,
     "use_sequence_length:bool=False axis:int=0",
-    kind=Kind.GATHER,
+    kernel="gather",
     infer=_infer_like(0),
     ref=_reverse,
+    expand=_reversed_whole,
+    traits=_TRAITS,
     doc="Reverse the first steps of each sample, as many as its length says.",
 )

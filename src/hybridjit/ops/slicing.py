@@ -1,4 +1,4 @@
-"""Operators that cut pieces out: the slice family, Crop, and the two splits.
+"""Operators that cut pieces out: relatives of ``slice``, Crop, and the two splits.
 
 In: one array (``slice_like`` and ``Crop`` look at a second one's shape). Out: copies of parts.
 """
@@ -10,56 +10,12 @@ from typing import Any
 import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
-from ..types import UNKNOWN, PartialShape, TensorType, merge, shape_text
-from .movement import moving
-from .registry import Kind, register
+from ..types import UNKNOWN, PartialShape, Shape, TensorType, merge, shape_text
+from .building import Builder, X
+from .record import Traits
+from .registry import register
 from .rules import Types, forward, merged, normalized_axis, same_dtype
-
-Shape = tuple[int, ...]
-Marks = tuple["int | None", ...]
-
-
-def _axis_slice(size: int | None, begin: int | None, end: int | None, step: int | None) -> slice:
-    """One axis's part in NumPy's terms. Raises ShapeError when it is empty."""
-    part = slice(begin, end, 1 if step is None else step)
-    if size and not len(range(*part.indices(size))):
-        raise ShapeError(f"slice {begin}:{end}:{step or 1} of an axis of size {size} is empty")
-    return part
-
-
-def slices(data: PartialShape, begin: Marks, end: Marks, step: Marks) -> tuple[slice, ...]:
-    """The parts that the attributes name, one for each leading axis. Raises ShapeError."""
-    if len(begin) != len(end) or (step and len(step) != len(begin)):
-        raise ShapeError(
-            f"begin has {len(begin)} numbers, end {len(end)}, step {len(step)}: they must agree"
-        )
-    if len(begin) > len(data):
-        raise ShapeError(f"slice names {len(begin)} axes, data {shape_text(data)} has {len(data)}")
-    if 0 in step:
-        raise AttributeValueError(f"a slice's step cannot be 0, got {shape_text(step)}")
-    steps = step or (None,) * len(begin)
-    return tuple(_axis_slice(*marks) for marks in zip(data, begin, end, steps))
-
-
-def sliced(data: PartialShape, begin: Marks, end: Marks, step: Marks) -> PartialShape:
-    """The shape of that slice; unknown sizes stay unknown."""
-    parts = slices(data, begin, end, step)
-    kept = tuple(
-        None if size is None else len(range(*part.indices(size))) for part, size in zip(parts, data)
-    )
-    return kept + data[len(parts) :]
-
-
-moving(
-    "slice",
-    "data",
-    "begin:ints! end:ints! step:ints=()",
-    sliced,
-    lambda data, begin, end, step: data[slices(data.shape, begin, end, step)],
-    "A part of each leading axis: begin, end and step as in Python.",
-    aliases="crop _sparse_slice",
-    axiswise=True,
-)
+from .views import cut, moving, part, reshape
 
 
 def _axis_part(data: PartialShape, axis: int, begin: int, end: int | None) -> tuple[int, slice]:
@@ -81,6 +37,12 @@ def _axis_sliced(data: PartialShape, axis: int, begin: int, end: int | None) -> 
     return (*data[:place], part.stop - part.start, *data[place + 1 :])
 
 
+def _axis_part_as_slice(g: Builder[X], data: X, *, axis: int, begin: int, end: int | None) -> X:
+    """slice_axis(x)  =>  slice(x) with explicit bounds"""
+    place, kept = _axis_part(g.type(data).dims, axis, begin, end)
+    return cut(g, data, place, kept.start, kept.stop - kept.start)
+
+
 def _slice_axis(data: np.ndarray, axis: int, begin: int, end: int | None) -> np.ndarray:
     place, part = _axis_part(data.shape, axis, begin, end)
     return data[(slice(None),) * place + (part,)]
@@ -94,6 +56,7 @@ moving(
     _slice_axis,
     "A part of one axis.",
     axiswise=True,
+    expand=_axis_part_as_slice,
 )
 
 
@@ -127,15 +90,24 @@ def _like_types(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
     return ins, merged(outs, (ins[0].with_shape(shape),))
 
 
+def _front_as_slice(g: Builder[X], data: X, shape_like: X, *, axes: Shape | None) -> X | None:
+    """slice_like(x, y)  =>  slice(x) with explicit bounds"""
+    sizes = g.type(data).dims
+    shape = _like(sizes, g.type(shape_like).dims, axes)
+    if 0 in shape:
+        return None
+    return data if shape == sizes else part(g, data, (0,) * len(shape), shape)
+
+
 register(
     "slice_like",
     "data shape_like",
     "axes:shape?=()",
-    kind=Kind.MOVEMENT,
     infer=_like_types,
     ref=lambda data, shape_like, axes: np.array(
         _front(data, _like(data.shape, shape_like.shape, axes)), order="C"
     ),
+    expand=_front_as_slice,
     doc="The front part of data, as large as shape_like on all axes or on some.",
 )
 
@@ -154,11 +126,11 @@ def _window(
     if len(wanted) != 2 or len(offset) != 2:
         raise ShapeError(f"Crop takes two sizes, got {shape_text(wanted)} at {shape_text(offset)}")
     parts = []
-    for size, cut, first in zip(data[2:], wanted, offset):
-        start = (size - cut) // 2 if center_crop else first
-        if cut < 1 or start < 0 or start + cut > size:
-            raise ShapeError(f"Crop of {cut} from {start} on leaves an axis of size {size}")
-        parts.append(slice(start, start + cut))
+    for size, kept, first in zip(data[2:], wanted, offset):
+        start = (size - kept) // 2 if center_crop else first
+        if kept < 1 or start < 0 or start + kept > size:
+            raise ShapeError(f"Crop of {kept} from {start} on leaves an axis of size {size}")
+        parts.append(slice(start, start + kept))
     return parts[0], parts[1]
 
 
@@ -181,13 +153,23 @@ def crop(
     return np.array(arrays[0][:, :, rows, columns], order="C")
 
 
+def _crop_as_slices(
+    g: Builder[X], data: X, *like: X, num_args: int, offset: Shape, h_w: Shape, center_crop: bool
+) -> X:
+    """Crop(x)  =>  slice(x) of rows and columns"""
+    shapes = tuple(g.type(x).dims for x in (data, *like))
+    for axis, kept in zip((2, 3), _window(shapes, offset, h_w, center_crop)):
+        data = cut(g, data, axis, kept.start, kept.stop - kept.start, at=f"axis{axis}")
+    return data
+
+
 register(
     "Crop",
     "data...",
     "num_args:int! offset:shape=(0,0) h_w:shape=(0,0) center_crop:bool=False",
-    kind=Kind.MOVEMENT,
     infer=_crop_types,
     ref=crop,
+    expand=_crop_as_slices,
     doc="A part of each NCHW image: h_w, or the second input's size, at offset or centred.",
 )
 
@@ -275,13 +257,40 @@ def split(
     return _pieces(data, place, [i * part for i in range(num_outputs + 1)], squeeze_axis)
 
 
+def _cut_into(
+    g: Builder[X], data: X, place: int, bounds: list[int], squeeze_axis: bool
+) -> tuple[X, ...]:
+    """A slice for each piece, whose axis of size 1 is dropped where that is asked for."""
+    sizes = [last - first for first, last in zip(bounds, bounds[1:])]
+    shapes = _without_axis(g.type(data).dims, place, sizes, squeeze_axis)
+    pieces = (
+        cut(g, data, place, first, size, at=f"part{i}")
+        for i, (first, size) in enumerate(zip(bounds, sizes))
+    )
+    return tuple(
+        reshape(g, piece, shape, at=f"squeezed{i}")
+        for i, (piece, shape) in enumerate(zip(pieces, shapes))
+    )
+
+
+def _equal_slices(
+    g: Builder[X], data: X, *, num_outputs: int, axis: int, squeeze_axis: bool
+) -> tuple[X, ...]:
+    """SliceChannel(x)  =>  slice(x) with explicit bounds, for each piece"""
+    t = g.type(data)
+    place = normalized_axis(axis, t.ndim)
+    size = _equal_parts(t.dims[place], num_outputs)
+    return _cut_into(g, data, place, [i * size for i in range(num_outputs + 1)], squeeze_axis)
+
+
 register(
     "SliceChannel",
     "data",
     "num_outputs:int! axis:int=1 squeeze_axis:bool=False",
-    kind=Kind.MOVEMENT,
     infer=split_types,
     ref=split,
+    expand=_equal_slices,
+    traits=Traits(names_data=True),
     outputs=lambda num_outputs, **attrs: _output_names(num_outputs),
     aliases="split",
     doc="Equal pieces of one axis.",
@@ -321,13 +330,26 @@ def split_v2(
     return _pieces(data, place, _bounds(data.shape[place], indices, sections), squeeze_axis)
 
 
-register(
+def _slices_between(
+    g: Builder[X], data: X, *, indices: Shape, axis: int, squeeze_axis: bool, sections: int
+) -> tuple[X, ...] | None:
+    """_split_v2(x)  =>  a slice for each piece"""
+    t = g.type(data)
+    place = normalized_axis(axis, t.ndim)
+    bounds = _bounds(t.dims[place], indices, sections)
+    if any(first == last for first, last in zip(bounds, bounds[1:])):
+        return None
+    return _cut_into(g, data, place, bounds, squeeze_axis)
+
+
+SPLIT_V2 = register(
     "_split_v2",
     "data",
     "indices:shape~! axis:int=1 squeeze_axis:bool=False sections:int=0",
-    kind=Kind.MOVEMENT,
     infer=forward(_split_v2_type),
     ref=split_v2,
+    expand=_slices_between,
+    traits=Traits(names_data=True),
     outputs=lambda indices, sections, **attrs: _output_names(sections or len(indices)),
     doc="Pieces of one axis: equal sections, or from each index (the first is 0) to the next.",
 )

@@ -6,16 +6,34 @@ Out: exponentials that sum to 1 along an axis, or their logarithms.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..errors import DTypeError, ShapeError
-from ..types import PartialShape, TensorType, merge, merge_shapes, product, shape_text
+from ..types import (
+    FLOAT32,
+    FLOAT64,
+    PartialShape,
+    TensorType,
+    merge,
+    merge_shapes,
+    product,
+    shape_text,
+)
+from .arithmetic import DIVIDE, MAXIMUM
+from .building import Builder, X
 from .casting import widened
-from .indexing import whole
-from .registry import Kind, Types, register
-from .rules import fill, forward, merged, normalized_axis, require_float, same_dtype
+from .element_type import cast
+from .indexing import PICK, whole
+from .pointwise import NEGATIVE
+from .record import OpDef, Samples, Traits
+from .reduce import SUM
+from .registry import register
+from .rules import Types, fill, forward, merged, normalized_axis, require_float, same_dtype
+from .views import reshape
 
 LEAST_PROBABILITY = 1e-8  # what softmax_cross_entropy takes the logarithm of, at least
 
@@ -123,35 +141,60 @@ def _softmax_inputs(*, use_length: bool | None, **attrs: Any) -> tuple[str, ...]
     return ("data", "length") if use_length else ("data",)
 
 
-_SOFTMAX = "axis:int=-1 temperature:double?=None dtype:dtype?=None use_length:bool=False"
+def _kind(
+    name: str,
+    inputs: str | Callable[..., tuple[str, ...]],
+    ref: Callable[..., np.ndarray],
+    traits: Traits,
+    doc: str,
+) -> OpDef:
+    """Register one of the three kinds of softmax."""
 
-register(
+    def expand(
+        g: Builder[X],
+        data: X,
+        *length: X,
+        temperature: float | None,
+        dtype: np.dtype | None,
+        **attrs: Any,
+    ) -> X | None:
+        """softmax(x, temperature, dtype)  =>  Cast(softmax(x / temperature), dtype)
+
+        In the wider of the two types, in single precision at least, and rounded once.
+        """
+        given = g.type(data).dtype
+        wanted = dtype or given
+        if temperature in (None, 1.0) and wanted == given:
+            return None
+        x = cast(g, data, FLOAT64 if FLOAT64 in (given, wanted) else FLOAT32, at="wide")
+        if temperature not in (None, 1.0):
+            x = g.op(DIVIDE.scalar, x, at="scaled", scalar=temperature)
+        return cast(g, g.op(op, x, *length, at="plain", **attrs), wanted)
+
+    op = register(
+        name,
+        inputs,
+        "axis:int=-1 temperature:double?=None dtype:dtype?=None use_length:bool=False",
+        kernel="softmax",
+        infer=_infer_softmax,
+        ref=ref,
+        expand=expand,
+        traits=traits,
+        doc=doc,
+    )
+    return op
+
+
+_TRAITS = Traits(in_single=True, names_data=True, samples=Samples.AXIS)
+SOFTMAX = _kind(
     "softmax",
     _softmax_inputs,
-    _SOFTMAX,
-    kind=Kind.SOFTMAX,
-    infer=_infer_softmax,
-    ref=_softmax,
-    doc="Exponentials of data / temperature that sum to 1 along axis.",
+    _softmax,
+    _TRAITS,
+    "Exponentials of data / temperature that sum to 1 along axis.",
 )
-register(
-    "log_softmax",
-    "data",
-    _SOFTMAX,
-    kind=Kind.SOFTMAX,
-    infer=_infer_softmax,
-    ref=_log_softmax,
-    doc="Logarithm of softmax.",
-)
-register(
-    "softmin",
-    "data",
-    _SOFTMAX,
-    kind=Kind.SOFTMAX,
-    infer=_infer_softmax,
-    ref=_softmin,
-    doc="softmax of the negated data.",
-)
+LOG_SOFTMAX = _kind("log_softmax", "data", _log_softmax, _TRAITS, "Logarithm of softmax.")
+SOFTMIN = _kind("softmin", "data", _softmin, Traits(in_single=True), "softmax of the negated data.")
 
 
 def _infer_softmax_activation(
@@ -173,13 +216,19 @@ def _softmax_activation(data: np.ndarray, *, mode: str) -> np.ndarray:
     return y.astype(data.dtype, copy=False)
 
 
+def _activation_as_softmax(g: Builder[X], data: X, *, mode: str) -> X:
+    """SoftmaxActivation(x)  =>  softmax(x)"""
+    return g.op(SOFTMAX, data, axis=1 if mode == "channel" else -1)
+
+
 register(
     "SoftmaxActivation",
     "data",
     "mode:channel|instance=instance",
-    kind=Kind.SOFTMAX,
     infer=_infer_softmax_activation,
     ref=_softmax_activation,
+    expand=_activation_as_softmax,
+    traits=Traits(in_single=True),
     doc="Softmax over the last axis, or over channels.",
 )
 
@@ -236,16 +285,30 @@ def _softmax_output(
     return y.reshape(data.shape).astype(data.dtype, copy=False)
 
 
+def _output_as_softmax(
+    g: Builder[X], data: X, label: X, *, multi_output: bool, preserve_shape: bool, **attrs: Any
+) -> X | None:
+    """SoftmaxOutput(x, label)  =>  softmax(x)"""
+    shape = g.type(data).dims
+    if preserve_shape or multi_output:
+        return g.op(SOFTMAX, data, axis=-1 if preserve_shape else 1)
+    if len(shape) < 2:
+        return None
+    rows = reshape(g, data, (shape[0], product(shape[1:])), at="rows")
+    return reshape(g, g.op(SOFTMAX, rows, at="softmax", axis=1), shape)
+
+
 register(
     "SoftmaxOutput",
     "data label",
     "grad_scale:float=1 ignore_label:float=-1 multi_output:bool=False use_ignore:bool=False "
     "preserve_shape:bool=False normalization:batch|null|valid=null out_grad:bool=False "
     "smooth_alpha:float[0,1]=0",
-    kind=Kind.SOFTMAX,
     infer=_infer_softmax_output,
     ref=_softmax_output,
+    expand=_output_as_softmax,
     aliases="Softmax",
+    traits=Traits(loss_head=True, in_single=True),
     doc="Softmax as the end of a training graph; inference does not read the label.",
 )
 
@@ -277,11 +340,20 @@ def _cross_entropy(data: np.ndarray, label: np.ndarray) -> np.ndarray:
     return -np.log(picked).sum(keepdims=True).astype(data.dtype)
 
 
+def _cross_entropy_parts(g: Builder[X], data: X, label: X) -> X:
+    """softmax_cross_entropy(x, label)  =>  -sum(max(pick(log_softmax(x), label), log(1e-8)))"""
+    logs = g.op(LOG_SOFTMAX, data, at="logs", axis=1)
+    picked = g.op(PICK, logs, label, at="picked", axis=1)
+    held = g.op(MAXIMUM.scalar, picked, at="held", scalar=math.log(LEAST_PROBABILITY))
+    return g.op(NEGATIVE, g.op(SUM, held, at="total"))
+
+
 register(
     "softmax_cross_entropy",
     "data label",
-    kind=Kind.HOST,
     infer=_infer_cross_entropy,
     ref=_cross_entropy,
+    expand=_cross_entropy_parts,
+    traits=Traits(parts_in_floats=True),
     doc="Sum over the batch of the cross entropy between softmax and label.",
 )

@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..types import TensorType, shape_text
 from .casting import convert
-from .registry import Kind, register
+from .registry import register
 from .rules import forward, require_float
 
 
@@ -58,7 +58,6 @@ register(
     "_contrib_fft",
     "data",
     "compute_size:int=128",
-    kind=Kind.HOST,
     infer=_infer_fft,
     ref=_fft,
     doc="Fourier transform of rows of real numbers, as pairs of real and imaginary parts.",
@@ -67,7 +66,6 @@ register(
     "_contrib_ifft",
     "data",
     "compute_size:int=128",
-    kind=Kind.HOST,
     infer=_infer_ifft,
     ref=_ifft,
     doc="Real part of the inverse Fourier transform of rows of pairs, not divided by n.",

@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import AttributeValueError, MXNetError, ShapeError
 from ..types import TensorType, merge, shape_text
 from .casting import convert
-from .registry import Kind, register
+from .registry import register
 from .rules import Types, forward, require_float, same_dtype
 from .vision import overlaps, to_centres
 
@@ -64,7 +64,6 @@ register(
     "_contrib_bipartite_matching",
     "data",
     "is_ascend:bool=False threshold:float! topk:int=-1",
-    kind=Kind.HOST,
     infer=_infer_matching,
     ref=_matching,
     outputs=("output0", "output1"),
@@ -127,7 +126,6 @@ def _encode(
 register(
     "_contrib_box_encode",
     "samples matches anchors refs means stds",
-    kind=Kind.HOST,
     infer=_infer_encode,
     ref=_encode,
     outputs=("output0", "output1"),
@@ -248,7 +246,6 @@ register(
     "overlap_threshold:float=0.5 ignore_label:float=-1 negative_mining_ratio:float=-1 "
     "negative_mining_thresh:float=0.5 minimum_negative_samples:int=0 "
     "variances:floats=(0.1,0.1,0.2,0.2)",
-    kind=Kind.HOST,
     infer=_infer_target,
     ref=_target,
     outputs=("loc_target", "loc_mask", "cls_target"),

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..types import TensorType, shape_text
-from .registry import Kind, register
+from .registry import register
 from .rules import forward, require_float
 
 
@@ -118,7 +118,6 @@ for name, attrs, infer, ref, doc in (
         f"_linalg_{name}",
         "A",
         attrs,
-        kind=Kind.HOST,
         infer=forward(infer),
         ref=ref,
         aliases=f"linalg_{name}",

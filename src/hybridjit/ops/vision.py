@@ -6,17 +6,23 @@ again, or overlaps. Box arithmetic stays in the data's own precision.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..types import TensorType, product, shape_text
+from .arithmetic import ADD, MINIMUM, MULTIPLY, SUBTRACT
+from .building import Builder, X
 from .casting import widened
+from .joining import CONCAT
 from .ordering import first_of
-from .registry import Kind, register
+from .pointwise import EXP
+from .record import Traits
+from .registry import register
 from .rules import forward, require_float, same_dtype
+from .views import cut
 
 # Pairs of boxes that are compared at a time: what that takes stays in the second-level cache.
 _PAIRS = 1 << 15
@@ -160,9 +166,9 @@ register(
     "overlap_thresh:float=0.5 valid_thresh:float=0 topk:int=-1 coord_start:int=2 "
     "score_index:int=1 id_index:int=-1 background_id:int=-1 force_suppress:bool=False "
     "in_format:center|corner=corner out_format:center|corner=corner",
-    kind=Kind.HOST,
     infer=_infer_nms,
     ref=_box_nms,
+    traits=Traits(total_outputs=2),
     outputs=("output0",),
     aliases="_contrib_box_non_maximum_suppression",
     doc="Greedy non-maximum suppression: survivors first, the other rows -1.",
@@ -191,7 +197,6 @@ register(
     "_contrib_box_iou",
     "lhs rhs",
     "format:center|corner=corner",
-    kind=Kind.HOST,
     infer=_infer_iou,
     ref=_box_iou,
     doc="Intersection over union of every pair of boxes.",
@@ -231,12 +236,51 @@ def _box_decode(
     return np.concatenate([centre - half, centre + half], axis=-1).astype(data.dtype, copy=False)
 
 
+def _decode_parts(
+    g: Builder[X], data: X, anchors: X, *, clip: float, format: str, **stds: float
+) -> X:
+    """box_decode(x, anchors)  =>  pointwise on the four columns"""
+    offsets = [cut(g, data, 2, k, 1, at=f"offset{k}") for k in range(4)]
+    own = [cut(g, anchors, 2, k, 1, at=f"anchor{k}") for k in range(4)]
+    if format == "corner":
+        own = _centre_parts(g, own)
+    sides = []
+    for axis in (0, 1):
+        at, size = "xy"[axis], own[axis + 2]
+        move = g.op(MULTIPLY.scalar, offsets[axis], at=f"{at}_move", scalar=stds[f"std{axis}"])
+        grow = g.op(
+            MULTIPLY.scalar, offsets[axis + 2], at=f"{at}_grow", scalar=stds[f"std{axis + 2}"]
+        )
+        if clip > 0:
+            grow = g.op(MINIMUM.scalar, grow, at=f"{at}_clipped", scalar=clip)
+        shift = g.op(MULTIPLY.broadcasting, move, size, at=f"{at}_shift")
+        centre = g.op(ADD.broadcasting, shift, own[axis], at=f"{at}_centre")
+        factor = g.op(EXP, grow, at=f"{at}_factor")
+        whole = g.op(MULTIPLY.broadcasting, factor, size, at=f"{at}_whole")
+        half = g.op(MULTIPLY.scalar, whole, at=f"{at}_half", scalar=0.5)
+        low = g.op(SUBTRACT.broadcasting, centre, half, at=f"{at}_low")
+        sides.append((low, g.op(ADD.broadcasting, centre, half, at=f"{at}_high")))
+    corners = [side[end] for end in (0, 1) for side in sides]
+    return g.op(CONCAT, *corners, dim=2, num_args=4)
+
+
+def _centre_parts(g: Builder[X], corners: Sequence[X]) -> list[X]:
+    """Centre and size of corner boxes, column by column."""
+    sizes = [g.op(SUBTRACT.broadcasting, corners[k + 2], corners[k], at=f"size{k}") for k in (0, 1)]
+    halves = [g.op(MULTIPLY.scalar, s, at=f"half{k}", scalar=0.5) for k, s in enumerate(sizes)]
+    centres = [
+        g.op(ADD.broadcasting, corners[k], half, at=f"centre{k}") for k, half in enumerate(halves)
+    ]
+    return [*centres, *sizes]
+
+
 register(
     "_contrib_box_decode",
     "data anchors",
     "std0:float=1 std1:float=1 std2:float=1 std3:float=1 clip:float=-1 format:center|corner=center",
-    kind=Kind.HOST,
     infer=_infer_decode,
     ref=_box_decode,
+    expand=_decode_parts,
+    traits=Traits(parts_in_floats=True),
     doc="Boxes from predicted offsets and anchors.",
 )

@@ -12,10 +12,15 @@ import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..types import Shape, TensorType, shape_text
+from .arithmetic import ADD, DIVIDE, SUBTRACT
+from .building import Builder, X
 from .casting import widened
 from .deformable import sample_zero_padded
-from .registry import Kind, Types, register
-from .rules import fill, forward, merged, require_float, same_dtype
+from .matmul import FULLY_CONNECTED
+from .record import Traits
+from .registry import register
+from .rules import Types, fill, forward, merged, require_float, same_dtype
+from .views import reshape
 
 
 def _check_target(target_shape: Shape) -> None:
@@ -73,12 +78,11 @@ def _infer_constant(
     return ins, merged(outs, (TensorType(shapes[what], dtype),))
 
 
-register(
+GRID_CONSTANT = register(
     "_grid_constant",
     "",
     "what:halves|pixels|points! height:int! width:int! dtype:dtype!",
     internal=True,
-    kind=Kind.HOST,
     infer=_infer_constant,
     ref=lambda *, what, **attrs: _CONSTANTS[what](**attrs),
     doc="What a grid of this size needs besides its data; made by the compiler only.",
@@ -105,13 +109,36 @@ def _grid(data: np.ndarray, *, transform_type: str, target_shape: Shape) -> np.n
     return grid.astype(data.dtype, copy=False)
 
 
-register(
+def _grid_parts(g: Builder[X], data: X, *, transform_type: str, target_shape: Shape) -> X:
+    """GridGenerator(affine)  =>  the points of the grid times the matrices
+
+    GridGenerator(warp)  =>  (flow + pixels) / half the size - 1
+    """
+    t = g.type(data)
+    height, width = target_shape if transform_type == "affine" else t.dims[2:]
+
+    def constant(what: str) -> X:
+        size = {"height": height, "width": width, "dtype": t.dtype}
+        return g.op(GRID_CONSTANT, at=what, what=what, **size)
+
+    if transform_type == "affine":
+        theta = reshape(g, data, (t.dims[0] * 2, 3), at="theta")
+        attrs = {"num_hidden": height * width, "no_bias": True}
+        rows = g.op(FULLY_CONNECTED, theta, constant("points"), at="rows", **attrs)
+        return reshape(g, rows, (t.dims[0], 2, height, width))
+    moved = g.op(ADD.broadcasting, data, constant("pixels"), at="moved")
+    share = g.op(DIVIDE.broadcasting, moved, constant("halves"), at="part")
+    return g.op(SUBTRACT.scalar, share, scalar=1.0)
+
+
+GRID_GENERATOR = register(
     "GridGenerator",
     "data",
     "transform_type:affine|warp! target_shape:shape=(0,0)",
-    kind=Kind.RESIZE,
     infer=_infer_grid,
     ref=_grid,
+    expand=_grid_parts,
+    traits=Traits(parts_in_floats=True, names_data=True, total_outputs=2),
     doc="A sampling grid from affine matrices or from a flow.",
 )
 
@@ -142,12 +169,12 @@ def _infer_sampler(data: TensorType, grid: TensorType) -> TensorType:
     return data.with_shape((*data.dims[:2], *grid.dims[2:]))
 
 
-register(
+BILINEAR_SAMPLER = register(
     "BilinearSampler",
     "data grid",
-    kind=Kind.RESIZE,
     infer=_infer_sampler,
     ref=sample,
+    traits=Traits(total_outputs=2),
     doc="Bilinear samples at the points of a grid.",
 )
 
@@ -156,11 +183,11 @@ def _sample_last(data: np.ndarray, grid: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(np.moveaxis(sample(np.moveaxis(data, 3, 1), grid), 1, 3))
 
 
-register(
+SAMPLE_LAST = register(
     "_sample_last",
     "data grid",
     internal=True,
-    kind=Kind.RESIZE,
+    kernel="sample",
     infer=forward(lambda data, grid: data.with_shape((data.dims[0], *grid.dims[2:], data.dims[3]))),
     ref=_sample_last,
     doc="BilinearSampler with channels last; made by the compiler only.",
@@ -199,12 +226,19 @@ def _transformer(
     return sample(data, affine_grid(widened(loc), *target_shape))
 
 
+def _transformer_parts(g: Builder[X], data: X, loc: X, *, target_shape: Shape, **attrs: Any) -> X:
+    """SpatialTransformer(x, loc)  =>  BilinearSampler(x, GridGenerator(loc))"""
+    attrs = {"transform_type": "affine", "target_shape": target_shape}
+    return g.op(BILINEAR_SAMPLER, data, g.op(GRID_GENERATOR, loc, at="grid", **attrs))
+
+
 register(
     "SpatialTransformer",
     "data loc",
     "target_shape:shape=(0,0) transform_type:string! sampler_type:string!",
-    kind=Kind.RESIZE,
     infer=_infer_transformer,
     ref=_transformer,
+    expand=_transformer_parts,
+    traits=Traits(parts_in_floats=True, total_outputs=3),
     doc="Resample the data by an affine transformation.",
 )

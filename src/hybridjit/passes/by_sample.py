@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from ..ir.graph import Graph, Value
 from ..ir.plan import Plan, Step
-from ..ops.registry import Kind
+from ..ops.record import Samples
 from ..ops.rules import reduced_axes
 from ..types import product
 
@@ -69,10 +69,10 @@ def _is_same_value(one: Value, whole: Value) -> bool:
 def _keeps_samples_apart(value: Value, batch: int, batched: set[Value]) -> bool:
     """Whether sample i of every result depends on sample i of the batched operands alone."""
     assert value.op is not None
-    rule = _BY_NAME.get(value.op.name) or _BY_KIND.get(value.op.kind)
-    if rule is None or any(not t.dims or t.dims[0] != batch for t in value.types):
+    samples = Samples.ALIGNED if value.op.is_pointwise else value.op.traits.samples
+    if samples is Samples.MIXED or any(not t.dims or t.dims[0] != batch for t in value.types):
         return False
-    return rule(value, batched)
+    return _RULES[samples](value, batched)
 
 
 def _first_only(value: Value, batched: set[Value]) -> bool:
@@ -115,21 +115,13 @@ def _turns_others(value: Value, batched: set[Value]) -> bool:
     return bool(axes) and axes[0] == 0 and _first_only(value, batched)
 
 
-_BY_KIND: dict[Kind, Callable[[Value, set[Value]], bool]] = {
-    Kind.POINTWISE: _all_aligned,
-    Kind.POOL: _first_only,
-}
-_BY_NAME: dict[str, Callable[[Value, set[Value]], bool]] = {
-    **dict.fromkeys(("Convolution", "Deconvolution", "FullyConnected"), _first_only),
-    **dict.fromkeys(("InstanceNorm", "_instance_norm_last", "GroupNorm"), _first_only),
-    **dict.fromkeys(("L2Normalization", "LRN", "_lrn_last", "_reshape_to"), _first_only),
-    **dict.fromkeys(("_resize_last", "UpSampling"), _first_only),
-    "softmax": _along_another,
-    "log_softmax": _along_another,
-    "LayerNorm": _along_another,
-    "Concat": _joins_another,
-    "transpose": _turns_others,
-    **dict.fromkeys(("sum", "mean", "max", "min"), _reduces_others),
+_RULES: dict[Samples, Callable[[Value, set[Value]], bool]] = {
+    Samples.FIRST: _first_only,
+    Samples.ALIGNED: _all_aligned,
+    Samples.AXIS: _along_another,
+    Samples.JOINED: _joins_another,
+    Samples.REDUCED: _reduces_others,
+    Samples.REORDERED: _turns_others,
 }
 
 

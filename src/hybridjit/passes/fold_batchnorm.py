@@ -7,11 +7,19 @@ packing only moves stay as they are, for those need not be kept twice.
 
 from __future__ import annotations
 
-from ..ir.graph import Graph, Use, Value, make
+from collections.abc import Sequence
+
+from ..ir.building import ValueBuilder, building
+from ..ir.graph import Graph, Use, Value
 from ..ir.moved_rows import WORTH_LENDING
 from ..ir.rewrite import Match, Replacement, rewrite, rule
+from ..ops.arithmetic import ADD, MULTIPLY
+from ..ops.batchnorm import BATCH_NORM
+from ..ops.conv import CONVOLUTION
+from ..ops.internal import BN_SCALE, BN_SHIFT
+from ..ops.matmul import FULLY_CONNECTED
+from ..ops.views import reshape
 from ..types import FLOAT32, FLOAT64
-from .moves import reshaped
 
 
 def fold_batchnorm(graph: Graph, fired: list[str] | None = None) -> Graph:
@@ -24,22 +32,20 @@ def fold_into_producer(value: Value, match: Match) -> Replacement:
     if not _is_plain(value):
         return None
     layer = value.inputs[0].value
-    if not layer.is_op("Convolution", "FullyConnected") or not match.is_sole_use(0):
+    if layer.op not in (CONVOLUTION, FULLY_CONNECTED) or not match.is_sole_use(0):
         return None
     if value.attrs["axis"] % len(value.shape) != _channel_axis(layer):
         return None
     if _may_be_lent(layer):
         return None
-    weight = layer.inputs[1]
+    data, weight, *bias = layer.inputs
     scale = _scale(value)
-    per_filter = reshaped(
-        Use(scale), (scale.shape[0], *(1,) * (weight.type.ndim - 1)), f"{value.name}:scale4"
-    )
-    folded = make("broadcast_mul", f"{layer.name}:folded_weight", [weight, per_filter])
-    shift = _shift(value, layer.inputs[2:])
+    sizes = (*scale.type.dims, *(1,) * (weight.type.ndim - 1))
+    per_filter = reshape(building(value), scale, sizes, at="scale4")
+    folded = building(layer).op(MULTIPLY.broadcasting, weight, per_filter, at="folded_weight")
     attrs = dict(layer.attrs) | {"no_bias": False}
-    inputs = [layer.inputs[0], Use(folded), Use(shift)]
-    return Use(make(layer.op.name, value.name, inputs, layer.source, **attrs))  # type: ignore[union-attr]
+    g = ValueBuilder(value.name, layer.source)
+    return g.op(layer.op, data, folded, _shift(value, bias), **attrs)
 
 
 @rule("BatchNorm(x)  =>  x * scale + shift")
@@ -48,10 +54,11 @@ def to_scale_and_shift(value: Value, match: Match) -> Replacement:
         return None
     axis = value.attrs["axis"] % len(value.shape)
     sizes = tuple(d if i == axis else 1 for i, d in enumerate(value.shape))
-    scale = reshaped(Use(_scale(value)), sizes, f"{value.name}:scale4")
-    shift = reshaped(Use(_shift(value, ())), sizes, f"{value.name}:shift4")
-    product = make("broadcast_mul", f"{value.name}:scaled", [value.inputs[0], scale], value.source)
-    return Use(make("broadcast_add", value.name, [Use(product), shift], value.source))
+    g = building(value)
+    scale = reshape(g, _scale(value), sizes, at="scale4")
+    shift = reshape(g, _shift(value, ()), sizes, at="shift4")
+    product = g.op(MULTIPLY.broadcasting, value.inputs[0], scale, at="scaled")
+    return g.op(ADD.broadcasting, product, shift)
 
 
 def _may_be_lent(layer: Value) -> bool:
@@ -69,26 +76,26 @@ def _may_be_lent(layer: Value) -> bool:
 
 
 def _is_plain(value: Value) -> bool:
-    if not value.is_op("BatchNorm") or len(value.types) > 1:
+    if value.op is not BATCH_NORM or len(value.types) > 1:
         return False
     return len({use.type.dtype for use in value.inputs}) == 1
 
 
 def _channel_axis(layer: Value) -> int:
-    if layer.is_op("FullyConnected"):
+    if layer.op is FULLY_CONNECTED:
         return 1 if len(layer.shape) == 2 else -1
     layout = layer.attrs.get("layout")
     return 1 if layout is None or layout[1] == "C" else len(layer.shape) - 1
 
 
-def _scale(value: Value) -> Value:
+def _scale(value: Value) -> Use:
     _, gamma, _, _, var = value.inputs
     attrs = {k: value.attrs[k] for k in ("eps", "fix_gamma")}
-    return make("_bn_scale", f"{value.name}:scale", [gamma, var], **attrs)
+    return building(value).op(BN_SCALE, gamma, var, at="scale", **attrs)
 
 
-def _shift(value: Value, bias: tuple[Use, ...]) -> Value:
+def _shift(value: Value, bias: Sequence[Use]) -> Use:
     _, gamma, beta, mean, var = value.inputs
     attrs = {k: value.attrs[k] for k in ("eps", "fix_gamma")}
-    inputs = [beta, mean, gamma, var, *bias]
-    return make("_bn_shift", f"{value.name}:shift", inputs, num_args=len(inputs), **attrs)
+    inputs = (beta, mean, gamma, var, *bias)
+    return building(value).op(BN_SHIFT, *inputs, at="shift", num_args=len(inputs), **attrs)

@@ -8,35 +8,55 @@ columns in the new order instead of the activation in the old one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from ..ir.graph import Graph, Use, Value, make
+from ..ir.building import building
+from ..ir.graph import Graph, Use, Value
 from ..ir.rewrite import Match, Replacement, rebuild, rewrite, rule
-from ..ops.registry import Kind
-from ..types import product
-from .moves import reshaped, transposed
-from .simplify import REDUNDANT
+from ..ops.arithmetic import ADD_N
+from ..ops.conv import CONVOLUTION
+from ..ops.deconv import DECONVOLUTION
+from ..ops.internal import PAD_AXES
+from ..ops.joining import CONCAT
+from ..ops.matmul import FULLY_CONNECTED
+from ..ops.norm import INSTANCE_NORM, INSTANCE_NORM_LAST, L2_NORMALIZATION, LRN, LRN_LAST
+from ..ops.pool import POOLING
+from ..ops.record import OpDef
+from ..ops.resize import ADAPTIVE_POOLING, BILINEAR_RESIZE, RESIZE_LAST, UPSAMPLING
+from ..ops.roi import ROI_ALIGN, ROI_ALIGN_LAST, ROI_POOLING, ROI_POOLING_LAST
+from ..ops.softmax import LOG_SOFTMAX, SOFTMAX, SOFTMIN
+from ..ops.views import RESHAPE_TO, TRANSPOSE, reshape, transpose
+from ..ops.warp import BILINEAR_SAMPLER, SAMPLE_LAST
+from ..types import FLOAT32, FLOAT64, product
 
 _LAYOUTS = {3: "NWC", 4: "NHWC", 5: "NDHWC"}
-_WINDOWED = ("Convolution", "Deconvolution", "Pooling")
-_RESIZED = {
-    "UpSampling": "nearest",
-    "_contrib_BilinearResize2D": "bilinear",
-    "_contrib_AdaptiveAvgPooling2D": "average",
-}
-_BY_PLACE = {
-    "BilinearSampler": "_sample_last",
-    "_contrib_ROIAlign": "_roi_align_last",
-    "ROIPooling": "_roi_pooling_last",
+_RESIZED = {UPSAMPLING: "nearest", BILINEAR_RESIZE: "bilinear", ADAPTIVE_POOLING: "average"}
+# The operator that does the same with channels last.
+_TWINS = {
+    BILINEAR_SAMPLER: SAMPLE_LAST,
+    ROI_ALIGN: ROI_ALIGN_LAST,
+    ROI_POOLING: ROI_POOLING_LAST,
+    INSTANCE_NORM: INSTANCE_NORM_LAST,
+    LRN: LRN_LAST,
 }
 
 
 def choose_layouts(graph: Graph, fired: list[str] | None = None) -> Graph:
     """Rewrite convolution regions to channels last."""
-    if not any(v.is_op(*_WINDOWED, *_RESIZED, *_BY_PLACE) for v in graph.values):
+    if not any(value.op in _BEGINNINGS for value in graph.values):
         return graph
-    moved = _Relayout(graph).run()
-    return rewrite(rewrite(moved, (dense_after_flatten,), fired), REDUNDANT, fired)
+    return _Relayout(graph).run()
+
+
+def move_columns(graph: Graph, fired: list[str] | None = None) -> Graph:
+    """Dense layers behind flattened regions take their weights' columns in the new order."""
+    return rewrite(graph, (dense_after_flatten,), fired)
+
+
+def kernel_of(op: OpDef) -> str:
+    """The kind of kernel that computes an operator, channels last if it has to be."""
+    return RESIZE_LAST.kernel if op in _RESIZED else _TWINS.get(op, op).kernel
 
 
 def to_last(rank: int) -> tuple[int, ...]:
@@ -72,7 +92,7 @@ class _Relayout:
         if use not in self.first:
             last = self.last[use]
             axes = to_first(last.type.ndim)
-            self.first[use] = transposed(last, axes, f"{use.value.name}:nchw")
+            self.first[use] = transpose(building(use.value), last, axes, at="nchw")
         return self.first[use]
 
     def as_last(self, use: Use) -> Use:
@@ -80,148 +100,167 @@ class _Relayout:
         if use not in self.last:
             first = self.first[use]
             axes = to_last(first.type.ndim)
-            self.last[use] = transposed(first, axes, f"{use.value.name}:nhwc")
+            self.last[use] = transpose(building(use.value), first, axes, at="nhwc")
         return self.last[use]
 
     def _channels_last(self, value: Value) -> Use | None:
         """The value in its channels-last form, if it should have one."""
-        if value.op is None or len(value.types) > 1 or len(value.shape) not in _LAYOUTS:
+        op = value.op
+        if op is None or len(value.types) > 1 or len(value.shape) not in _LAYOUTS:
             return None
-        if value.type.dtype is None or value.type.dtype.name not in ("float32", "float64"):
+        if value.type.dtype not in (FLOAT32, FLOAT64):
             return None
-        if value.is_op(*_WINDOWED):
-            return self._windowed(value)
-        if value.is_op(*_RESIZED):
-            return self._resized(value)
-        if value.is_op(*_BY_PLACE):
-            return self._at_places(value)
+        if op in _BEGINNINGS:
+            return _BEGINNINGS[op](self, value)
         if not any(u in self.last and u not in self.first for u in value.inputs):
             return None
-        if value.op.kind is Kind.POINTWISE:
-            return self._pointwise(value)
-        if value.is_op("Concat"):
-            return self._with_axis(value, "dim")
-        if value.is_op("_pad_axes"):
-            return self._padded(value)
-        if value.is_op("InstanceNorm") and len(value.types) == 1:
-            return self._instance_norm(value)
-        if value.is_op("LRN"):
-            last = [self.as_last(value.inputs[0])]
-            return Use(make("_lrn_last", value.name, last, value.source, **value.attrs))
-        if value.is_op("L2Normalization") and value.attrs["mode"] != "spatial":
-            return self._l2_norm(value)
-        if value.is_op("softmax", "log_softmax", "softmin") and len(value.inputs) == 1:
-            return self._with_axis(value, "axis")
+        rule = _pointwise if op.is_pointwise else _FOLLOWERS.get(op)
+        return rule(self, value) if rule else None
+
+
+Rule = Callable[[_Relayout, Value], "Use | None"]
+
+
+def _again(value: Value, inputs: list[Use], **changed: Any) -> Use:
+    """The same operator on operands in another order of axes, with some attributes changed."""
+    assert value.op is not None
+    return building(value).op(value.op, *inputs, **{**value.attrs, **changed})
+
+
+def _windowed(forms: _Relayout, value: Value) -> Use | None:
+    layout = value.attrs.get("layout")
+    if layout is not None and layout[1] != "C":
         return None
+    ndim = len(value.shape)
+    data, *weights = value.inputs
+    inputs = [forms.as_last(data)]
+    if weights:
+        weight = forms.as_first(weights[0])
+        inputs.append(transpose(building(value), weight, to_last(ndim), at="weight_last"))
+        inputs += [forms.as_first(u) for u in weights[1:]]
+    return _again(value, inputs, layout=_LAYOUTS[ndim])
 
-    def _windowed(self, value: Value) -> Use | None:
-        layout = value.attrs.get("layout")
-        if layout is not None and layout[1] != "C":
+
+def _resized(forms: _Relayout, value: Value) -> Use | None:
+    """Each input at the size of the result; several are joined or added."""
+    assert value.op is not None
+    how, attrs, g = _RESIZED[value.op], value.attrs, building(value)
+    if attrs.get("sample_type") == "bilinear" or value.type.size == 0:
+        return None
+    inputs = value.inputs if how == "nearest" else value.inputs[:1]
+    size: dict[str, Any] = dict(zip(("height", "width"), value.shape[2:]))
+    size |= {"how": how, "align": bool(attrs.get("align_corners"))}
+    parts = []
+    for number, use in enumerate(inputs):
+        part = forms.as_last(use)
+        if part.type.dims[1:3] != value.shape[2:]:
+            part = g.op(RESIZE_LAST, part, at="" if len(inputs) == 1 else str(number), **size)
+        parts.append(part)
+    if len(parts) == 1:
+        return parts[0]
+    if attrs["multi_input_mode"] == "concat":
+        return g.op(CONCAT, *parts, dim=3, num_args=len(parts))
+    return g.op(ADD_N, *parts, num_args=len(parts))
+
+
+def _at_places(forms: _Relayout, value: Value) -> Use | None:
+    """Sampling at places that the second input names."""
+    attrs = dict(value.attrs)
+    if attrs.pop("position_sensitive", False):
+        return None
+    return _by_twin(forms, value, **attrs)
+
+
+def _by_twin(forms: _Relayout, value: Value, **attrs: Any) -> Use:
+    """By the operator that takes the first operand with channels last."""
+    assert value.op is not None
+    inputs = [forms.as_last(value.inputs[0]), *map(forms.as_first, value.inputs[1:])]
+    return building(value).op(_TWINS[value.op], *inputs, **attrs)
+
+
+def _normed(forms: _Relayout, value: Value) -> Use:
+    return _by_twin(forms, value, **value.attrs)
+
+
+def _pointwise(forms: _Relayout, value: Value) -> Use | None:
+    ndim = len(value.shape)
+    inputs = []
+    for use in value.inputs:
+        if use.type.ndim == ndim:
+            inputs.append(forms.as_last(use))
+        elif use.type.ndim < 2 and use.type.size == 1:
+            inputs.append(forms.as_first(use))
+        else:
             return None
-        rank = len(value.shape)
-        inputs = [self.as_last(value.inputs[0])]
-        if value.is_op("Convolution", "Deconvolution"):
-            weight = self.as_first(value.inputs[1])
-            axes = to_last(rank)
-            inputs.append(transposed(weight, axes, f"{value.name}:weight_last"))
-            inputs += [self.as_first(u) for u in value.inputs[2:]]
-        attrs = dict(value.attrs) | {"layout": _LAYOUTS[rank]}
-        return Use(make(value.op.name, value.name, inputs, value.source, **attrs))  # type: ignore[union-attr]
+    return _again(value, inputs)
 
-    def _resized(self, value: Value) -> Use | None:
-        """Each input at the size of the result; several are joined or added."""
-        how, attrs = _RESIZED[value.op.name], value.attrs  # type: ignore[union-attr]
-        if attrs.get("sample_type") == "bilinear" or value.type.size == 0:
-            return None
-        inputs = value.inputs if how == "nearest" else value.inputs[:1]
-        size: dict[str, Any] = dict(zip(("height", "width"), value.shape[2:]))
-        size |= {"how": how, "align": bool(attrs.get("align_corners"))}
-        parts = []
-        for number, use in enumerate(inputs):
-            part = self.as_last(use)
-            if part.type.dims[1:3] != value.shape[2:]:
-                name = value.name if len(inputs) == 1 else f"{value.name}:{number}"
-                part = Use(make("_resize_last", name, [part], value.source, **size))
-            parts.append(part)
-        if len(parts) == 1:
-            return parts[0]
-        if attrs["multi_input_mode"] == "concat":
-            joining: dict[str, Any] = {"dim": 3, "num_args": len(parts)}
-            return Use(make("Concat", value.name, parts, value.source, **joining))
-        return Use(make("add_n", value.name, parts, value.source, num_args=len(parts)))
 
-    def _at_places(self, value: Value) -> Use | None:
-        """Sampling at places that the second input names."""
-        attrs = dict(value.attrs)
-        if attrs.pop("position_sensitive", False):
-            return None
-        inputs = [self.as_last(value.inputs[0]), self.as_first(value.inputs[1])]
-        name = _BY_PLACE[value.op.name]  # type: ignore[union-attr]
-        return Use(make(name, value.name, inputs, value.source, **attrs))
+def _along(key: str) -> Rule:
+    """The same operator along the same axis, which now stands elsewhere."""
 
-    def _pointwise(self, value: Value) -> Use | None:
-        rank = len(value.shape)
-        if any(u.type.ndim not in (0, 1, rank) for u in value.inputs):
-            return None
-        inputs = []
-        for use in value.inputs:
-            if use.type.ndim == rank:
-                inputs.append(self.as_last(use))
-            elif use.type.size == 1:
-                inputs.append(self.as_first(use))
-            else:
-                return None
-        return Use(make(value.op.name, value.name, inputs, value.source, **value.attrs))  # type: ignore[union-attr]
+    def rule(forms: _Relayout, value: Value) -> Use | None:
+        ndim = len(value.shape)
+        axis = to_last(ndim).index(value.attrs[key] % ndim)
+        return _again(value, [forms.as_last(u) for u in value.inputs], **{key: axis})
 
-    def _with_axis(self, value: Value, key: str) -> Use:
-        """The same op along the same axis, which now stands elsewhere."""
-        rank = len(value.shape)
-        axis = to_last(rank).index(value.attrs[key] % rank)
-        inputs = [self.as_last(u) for u in value.inputs]
-        attrs = dict(value.attrs) | {key: axis}
-        return Use(make(value.op.name, value.name, inputs, value.source, **attrs))  # type: ignore[union-attr]
+    return rule
 
-    def _padded(self, value: Value) -> Use:
-        axes, attrs = to_last(len(value.shape)), dict(value.attrs)
-        for key in ("before", "after"):
-            attrs[key] = tuple(attrs[key][a] for a in axes)
-        inputs = [self.as_last(value.inputs[0])]
-        return Use(make("_pad_axes", value.name, inputs, value.source, **attrs))
 
-    def _instance_norm(self, value: Value) -> Use:
-        inputs = [self.as_last(value.inputs[0]), *map(self.as_first, value.inputs[1:])]
-        eps = value.attrs["eps"]
-        return Use(make("_instance_norm_last", value.name, inputs, value.source, eps=eps))
+def _softmax(forms: _Relayout, value: Value) -> Use | None:
+    return _along("axis")(forms, value) if len(value.inputs) == 1 else None
 
-    def _l2_norm(self, value: Value) -> Use:
-        """Each place, or each sample, is a row of its own, in whatever order its elements are."""
-        last = self.as_last(value.inputs[0])
-        shape = last.type.dims
-        rows = shape[0] if value.attrs["mode"] == "instance" else product(shape[:-1])
-        flat = reshaped(last, (rows, last.type.size // rows), f"{value.name}:rows")
-        attrs = dict(value.attrs) | {"mode": "instance"}
-        norm = make("L2Normalization", f"{value.name}:norm", [flat], value.source, **attrs)
-        return reshaped(Use(norm), shape, value.name)
+
+def _padded(forms: _Relayout, value: Value) -> Use:
+    axes = to_last(len(value.shape))
+    widths = {key: tuple(value.attrs[key][a] for a in axes) for key in ("before", "after")}
+    return _again(value, [forms.as_last(value.inputs[0])], **widths)
+
+
+def _l2_norm(forms: _Relayout, value: Value) -> Use | None:
+    """Each place, or each sample, is a row of its own, in whatever order its elements are."""
+    if value.attrs["mode"] == "spatial":
+        return None
+    g, last = building(value), forms.as_last(value.inputs[0])
+    shape = last.type.dims
+    rows = shape[0] if value.attrs["mode"] == "instance" else product(shape[:-1])
+    flat = reshape(g, last, (rows, last.type.size // rows), at="rows")
+    attrs = {**value.attrs, "mode": "instance"}
+    return reshape(g, g.op(L2_NORMALIZATION, flat, at="norm", **attrs), shape)
+
+
+# Where a region begins, and what follows its operands into one.
+_BEGINNINGS: dict[OpDef | None, Rule] = {
+    **dict.fromkeys((CONVOLUTION, DECONVOLUTION, POOLING), _windowed),
+    **dict.fromkeys(_RESIZED, _resized),
+    **dict.fromkeys((BILINEAR_SAMPLER, ROI_ALIGN, ROI_POOLING), _at_places),
+}
+_FOLLOWERS: dict[OpDef, Rule] = {
+    CONCAT: _along("dim"),
+    PAD_AXES: _padded,
+    **dict.fromkeys((INSTANCE_NORM, LRN), _normed),
+    L2_NORMALIZATION: _l2_norm,
+    **dict.fromkeys((SOFTMAX, LOG_SOFTMAX, SOFTMIN), _softmax),
+}
 
 
 @rule("dense(flatten(to_nchw(x)), w)  =>  dense(flatten(x), w with its columns reordered)")
 def dense_after_flatten(value: Value, match: Match) -> Replacement:
-    if not value.is_op("FullyConnected"):
+    if value.op is not FULLY_CONNECTED:
         return None
-    flat = value.inputs[0].value
-    if not flat.is_op("_reshape_to"):
+    data, weight, *bias = value.inputs
+    flat = data.value
+    if flat.op is not RESHAPE_TO:
         return None
     turned = flat.inputs[0].value
-    if not turned.is_op("transpose") or turned.attrs["axes"] != to_first(len(turned.shape)):
+    if turned.op is not TRANSPOSE or turned.attrs["axes"] != to_first(len(turned.shape)):
         return None
     batch, *sizes = turned.shape
-    if flat.shape != (batch, product(tuple(sizes))):
+    columns = product(tuple(sizes))
+    if flat.shape != (batch, columns):
         return None
-    weight = value.inputs[1]
-    units = weight.type.dims[0]
-    split = reshaped(weight, (units, *sizes), f"{value.name}:weight_split")
-    moved = transposed(split, to_last(len(turned.shape)), f"{value.name}:weight_moved")
-    weight = reshaped(moved, (units, product(tuple(sizes))), f"{value.name}:weight_last")
-    rows = reshaped(turned.inputs[0], flat.shape, f"{value.name}:rows_last")
-    inputs = [rows, weight, *value.inputs[2:]]
-    return Use(make("FullyConnected", value.name, inputs, value.source, **value.attrs))
+    g, units = building(value), weight.type.dims[0]
+    split = reshape(g, weight, (units, *sizes), at="weight_split")
+    moved = transpose(g, split, to_last(len(turned.shape)), at="weight_moved")
+    weight = reshape(g, moved, (units, columns), at="weight_last")
+    rows = reshape(g, turned.inputs[0], flat.shape, at="rows_last")
+    return g.op(FULLY_CONNECTED, rows, weight, *bias, **value.attrs)

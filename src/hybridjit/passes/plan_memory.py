@@ -15,6 +15,7 @@ from ..config import config
 from ..ir.graph import Graph, Group, Use, Value
 from ..ir.kinds import CONCAT, COPY, KIND_NAMED, POINTWISE, VIEW, KernelKind, Reads
 from ..ir.plan import Buffer, Plan, Step, View, contiguous_strides
+from ..ops.views import BROADCAST_TO, RESHAPE_TO, SLICE, TRANSPOSE
 from ..types import Shape, TensorType
 
 ALIGNMENT = 64
@@ -231,7 +232,7 @@ class _Planner:
 
 def _before_reshapes(use: Use) -> Use:
     """What a chain of reshapes begins with: its elements lie in the same order."""
-    while use.value.is_op("_reshape_to"):
+    while use.value.op is RESHAPE_TO:
         use = use.value.inputs[0]
     return use
 
@@ -239,17 +240,17 @@ def _before_reshapes(use: Use) -> Use:
 def view_of(value: Value, source: View) -> View | None:
     """The view that a view operator makes of ``source``; None where strides cannot express it."""
     shape = value.shape
-    if value.is_op("transpose"):
+    if value.op is TRANSPOSE:
         axes = value.attrs["axes"]
         strides = tuple(source.strides[a] for a in axes)
         return replace(source, shape=shape, strides=strides)
-    if value.is_op("broadcast_to"):
+    if value.op is BROADCAST_TO:
         strides = tuple(
             0 if size != full else stride
             for stride, size, full in zip(source.strides, source.shape, shape)
         )
         return replace(source, shape=shape, strides=strides)
-    if value.is_op("slice"):
+    if value.op is SLICE:
         return _sliced(value, source)
     strides_ = reshaped_strides(source.shape, source.strides, shape)
     return None if strides_ is None else replace(source, shape=shape, strides=strides_)

@@ -14,19 +14,10 @@ from ..errors import MXNetError, located
 from ..ir.node import Node, Output, user_line, variable
 from ..name import NameManager
 from ..ops.namespace import attr_texts, is_variadic
-from ..ops.registry import OpDef
+from ..ops.record import OpDef
 
 # Attributes that MXNet keeps between underscores, however they were given.
 HIDDEN_KEYS = frozenset({"ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage"})
-
-_BATCH_NORMS = ("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm", "_contrib_BatchNormWithReLU")
-# Variables made for these inputs say how they would be initialised.
-IMPLICIT_INIT = {
-    **{(name, "moving_mean"): '["zero", {}]' for name in _BATCH_NORMS},
-    **{(name, "moving_var"): '["one", {}]' for name in _BATCH_NORMS},
-    ("LeakyReLU", "gamma"): '["Constant", {"value": 0.25}]',
-    ("UpSampling", "weight"): '["bilinear", {}]',
-}
 
 
 def compose(
@@ -103,6 +94,6 @@ def _implicit_variable(
     op: OpDef, node_name: str, input_name: str, text: Mapping[str, str], source: str
 ) -> Node:
     """The variable for an input that was left out; it carries the operator's attributes."""
-    init = IMPLICIT_INIT.get((op.name, input_name))
-    own = {**text, "__init__": init} if init else text
+    initializer = op.traits.initializer(input_name)
+    own = {**text, "__init__": initializer} if initializer else text
     return variable(f"{node_name}_{input_name}", own, source)

@@ -16,7 +16,7 @@ import numpy as np
 from ..errors import MXNetError, NotImplementedForSymbol
 from ..ir.node import Output
 from ..ops.namespace import FLUENT, Method, is_variadic, namespace
-from ..ops.registry import OpDef
+from ..ops.record import OpDef
 from .compose import compose
 from .infer import by_argument_name, infer_shapes, infer_types, is_complete, is_known_fact
 from .outputs import Outputs, substituted

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from ...ir.plan import Step
+from ...ops.norm import LRN_LAST
 from ...records import dataclass
 from ...types import product
 from ..call import Address, Call, Scratch, Setting
@@ -49,7 +50,7 @@ def choose_lrn(step: Step, setting: Setting) -> tuple[Call, ...]:
     """The one call of an LRN, on channels first or, made by ``layout``, last."""
     anchor = step.group.anchor
     shape, attrs = anchor.shape, anchor.attrs
-    is_last = anchor.is_op("_lrn_last")
+    is_last = anchor.op is LRN_LAST
     spec = LrnSpec(
         channels=shape[-1] if is_last else shape[1],
         inner=1 if is_last else product(shape[2:]),

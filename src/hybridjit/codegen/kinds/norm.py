@@ -14,6 +14,7 @@ from typing import Any
 
 from ...ir.graph import Value
 from ...ir.plan import Step
+from ...ops.norm import GROUP_NORM, INSTANCE_NORM_LAST, L2_NORMALIZATION, LAYER_NORM
 from ...records import dataclass
 from ...types import product
 from ..call import Address, Argument, Call, Setting, views_of
@@ -58,16 +59,16 @@ def choose_norm(step: Step, setting: Setting) -> tuple[Call, ...]:
 def _runs(value: Value) -> tuple[int, NormSpec]:
     """How many rows of runs there are, and the kernel for them."""
     shape, eps = value.shape, value.attrs["eps"]
-    if value.is_op("LayerNorm"):
+    if value.op is LAYER_NORM:
         axis = value.attrs["axis"] % len(shape)
         inner = product(shape[axis + 1 :])
         return product(shape[:axis]), NormSpec("moments", shape[axis], inner, eps, "along")
-    if value.is_op("L2Normalization"):
+    if value.op is L2_NORMALIZATION:
         return _lengths(shape, value.attrs["mode"], eps)
-    if value.is_op("_instance_norm_last"):
+    if value.op is INSTANCE_NORM_LAST:
         places = product(shape[1:-1])
         return shape[0], NormSpec("moments", places, shape[-1], eps, "inner")
-    groups = value.attrs["num_groups"] if value.is_op("GroupNorm") else shape[1]
+    groups = value.attrs["num_groups"] if value.op is GROUP_NORM else shape[1]
     size = product(shape[1:]) // groups
     return shape[0] * groups, NormSpec("moments", size, 1, eps, "row", groups)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ....ir.plan import Step
+from ....ops.matmul import BATCH_DOT
 from ....target import Target
 from ....types import product
 from ...call import (
@@ -34,7 +35,7 @@ def choose_dense(step: Step, setting: Setting) -> tuple[Call, ...]:
     of channels at once are worth more than rows."""
     anchor = step.group.anchor
     x = views_of(step, anchor.inputs[:1])[0]
-    if anchor.is_op("batch_dot") or not has_fixed_weights(step, setting) or x.shape[0] == 1:
+    if anchor.op is BATCH_DOT or not has_fixed_weights(step, setting) or x.shape[0] == 1:
         return _choose_as_convolution(step, setting)
     target, (inputs, outputs) = setting.target, (x.shape[1], anchor.shape[1])
     program, operands = build_program(step.group, anchored=True)
@@ -74,7 +75,7 @@ def _two(strides: Ints) -> Ints:
 def _choose_as_convolution(step: Step, setting: Setting) -> tuple[Call, ...]:
     """A dense layer: one image, one row, a column for each row of data."""
     anchor = step.group.anchor
-    if anchor.is_op("batch_dot") or not has_fixed_weights(step, setting):
+    if anchor.op is BATCH_DOT or not has_fixed_weights(step, setting):
         return _choose_matmul(step, setting.target)
     program, operands = build_program(step.group, anchored=True)
     x = views_of(step, anchor.inputs[:1])[0]
@@ -105,7 +106,7 @@ def _choose_matmul(step: Step, target: Target) -> tuple[Call, ...]:
     left, right, *bias = views_of(step, anchor.inputs)
     others = [*views_of(step, operands), *bias]
     program = with_bias(program) if bias else program
-    batched = anchor.is_op("batch_dot")
+    batched = anchor.op is BATCH_DOT
     m, n = anchor.shape[-2:]
     mr, nv = register_tile(m, -(-n // target.lanes), target)
     batch = anchor.shape[0] if batched else 1

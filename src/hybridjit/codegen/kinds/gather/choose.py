@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ....ir.graph import Use, Value
 from ....ir.plan import Step
 from ....ops.casting import convert
+from ....ops.embedding import EMBEDDING
+from ....ops.indexing import BATCH_TAKE, GATHER_ND, PICK, TAKE
+from ....ops.record import OpDef
+from ....ops.selection import INDEX_COPY
 from ....types import product
 from ...call import Address, Argument, Call, Flag, Setting
 from ...llvm.elements import MOVED_AS
@@ -20,8 +26,7 @@ def choose_gather(step: Step, setting: Setting) -> tuple[Call, ...]:
     index, data = (table[use] for use in _operands(anchor))
     target = step.writes[0]
     moved = MOVED_AS[target.dtype.itemsize]
-    name = anchor.op.name  # type: ignore[union-attr]
-    spec = _SPECS.get(name, _of_steps)(anchor, index.dtype.name, moved)
+    spec = _SPECS.get(anchor.op, _of_steps)(anchor, index.dtype.name, moved)
     runs = product(anchor.shape) // spec.run
     samples = index.shape[0] if index.shape else 1
     flag = Flag() if spec.how == "nd" or spec.mode == "raise" else 0
@@ -32,7 +37,7 @@ def choose_gather(step: Step, setting: Setting) -> tuple[Call, ...]:
 def _operands(value: Value) -> tuple[Use, Use]:
     """Index and data: Embedding has them in this order, the others the other way round."""
     first, second = value.inputs
-    return (first, second) if value.is_op("Embedding") else (second, first)
+    return (first, second) if value.op is EMBEDDING else (second, first)
 
 
 def _taken(value: Value, index: str, moved: str) -> GatherSpec:
@@ -82,12 +87,12 @@ def fill_bits(value: float, dtype: np.dtype | None) -> int:
     return int(element.reshape(1).view(f"int{8 * dtype.itemsize}")[0])
 
 
-_SPECS = {
-    "take": _taken,
-    "Embedding": _embedded,
-    "pick": _picked,
-    "batch_take": _picked,
-    "gather_nd": _at_vectors,
+_SPECS: dict[OpDef | None, Callable[[Value, str, str], GatherSpec]] = {
+    TAKE: _taken,
+    EMBEDDING: _embedded,
+    PICK: _picked,
+    BATCH_TAKE: _picked,
+    GATHER_ND: _at_vectors,
 }
 
 
@@ -96,7 +101,7 @@ def choose_scatter(step: Step, setting: Setting) -> tuple[Call, ...]:
     anchor = step.group.anchor
     views = dict(zip(step.group.inputs, step.reads))
     operands = [views[use] for use in anchor.inputs]
-    has_base = anchor.is_op("_contrib_index_copy")
+    has_base = anchor.op is INDEX_COPY
     base, index, data = operands if has_base else (None, operands[1], operands[0])
     axes = 1 if has_base else index.shape[0]
     shape, target = anchor.shape, step.writes[0]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ....ir.plan import Step
-from ....ops.roi import FAR, MARGIN
+from ....ops.roi import FAR, MARGIN, ROI_ALIGN_LAST
 from ....records import dataclass
 from ....types import product
 from ...call import Address, Call, Setting, views_of
@@ -52,7 +52,7 @@ def choose_region(step: Step, setting: Setting) -> tuple[Call, ...]:
     anchor = step.group.anchor
     x, rois = views_of(step, anchor.inputs)
     y, attrs = step.writes[0], anchor.attrs
-    align = anchor.is_op("_roi_align_last")
+    align = anchor.op is ROI_ALIGN_LAST
     spec = RegionSpec(
         how="align" if align else "max",
         inp=x.shape[1:3],

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from ....ir.plan import Step
+from ....ops.deformable import SAMPLE_CELLS_LAST
 from ....records import dataclass
 from ....types import product
 from ...call import Address, Argument, Call, Setting, views_of
@@ -49,7 +50,7 @@ def choose_sample(step: Step, setting: Setting) -> tuple[Call, ...]:
     anchor = step.group.anchor
     x, grid, *mask = views_of(step, anchor.inputs)
     y = step.writes[0]
-    in_cells = anchor.is_op("_sample_cells_last")
+    in_cells = anchor.op is SAMPLE_CELLS_LAST
     spec = SampleSpec(
         inp=x.shape[1:3],
         out=anchor.shape[1:3],

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ....ops.casting import is_in_floating
-from ....ops.registry import OpDef, lookup
+from ....ops.record import OpDef
+from ....ops.registry import lookup
 from ...llvm.builder import Index, LoopBuilder
 from ...llvm.elements import converted, rounded_to_half
 from ...math.double import DoubleMath

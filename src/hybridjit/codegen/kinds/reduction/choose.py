@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from ....ir.graph import Value
 from ....ir.plan import Step
+from ....ops.ordering import ARGMAX, ARGMAX_CHANNEL
+from ....ops.reduce import NORM
 from ....ops.rules import reduced_axes
 from ....records import dataclass
 from ....types import product
@@ -71,7 +73,7 @@ def choose_reduce(step: Step, setting: Setting) -> tuple[Call, ...]:
 def axes_of(anchor: Value) -> Ints:
     """The axes that a reduction runs over."""
     rank, attrs = anchor.inputs[0].type.ndim, anchor.attrs
-    if anchor.is_op("argmax_channel"):
+    if anchor.op is ARGMAX_CHANNEL:
         return (1,)
     return reduced_axes(rank, attrs["axis"], attrs.get("exclude", False))
 
@@ -96,15 +98,13 @@ def _runs_along(kept: list[_Axis], reduced: list[_Axis]) -> bool:
 
 
 def _how(anchor: Value) -> str:
-    assert anchor.op is not None
-    name = anchor.op.name
-    if name == "norm":
+    if anchor.op is NORM:
         return f"norm{anchor.attrs['ord']}"
-    if name == "argmax_channel":
-        return "argmax"
+    op = ARGMAX if anchor.op is ARGMAX_CHANNEL else anchor.op
+    assert op is not None
     dtype = anchor.inputs[0].type.dtype
     assert dtype is not None
-    return _OF_BOOL.get(name, "max") if dtype.kind == "b" else name
+    return _OF_BOOL.get(op.name, "max") if dtype.kind == "b" else op.name
 
 
 def _sum_type(how: str, dtype: str, count: int, along: bool, setting: Setting) -> str:

@@ -1,39 +1,47 @@
-"""The scalar builder's protocol on NumPy float32: what a formula means, without LLVM.
+"""The scalar builder's protocol on NumPy arrays: what a formula of one element means.
 
-In: what an operator's ``scalar`` calls. Out: float32 arrays, masks as bool arrays. Functions are
-computed in double precision and rounded once, so they are as good as any implementation can be.
+In: what an operator's ``scalar`` calls. Out: arrays of one floating type, masks as bool arrays.
+Functions are computed in double precision and rounded once, so they are as good as any
+implementation can be. Compiled code has the same methods (``codegen/arithmetic.py``).
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from hybridjit.ops import special
+from . import special
+from .casting import in_floating
+from .rules import Types, broadcast, refuse_bool, same_type
 
 
-def _rounded(function):
+def _rounded(function: Callable[..., Any]) -> Callable[..., np.ndarray]:
     """A method that evaluates ``function`` in double precision."""
 
-    def method(self, *values):
-        return np.asarray(function(*(np.asarray(x, np.float64) for x in values)), np.float32)
+    def method(self: Scalars, *values: Any) -> np.ndarray:
+        wide = (np.asarray(x, np.float64) for x in values)
+        return np.asarray(function(*wide), self.dtype)
 
     return method
 
 
-def _modulo(x, y):
-    """Python's remainder, but 0 for a zero divisor."""
+def _modulo(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The remainder with the divisor's sign, but 0 for a zero divisor."""
     rest = np.fmod(x, y)
     rest = np.where((rest != 0) & ((x < 0) != (y < 0)), rest + y, rest)
     return np.where(y == 0, 0, rest)
 
 
-class ScalarBuilder:
-    """Every method that codegen's builder offers to scalar formulas."""
+class Scalars:
+    """Every method that scalar formulas may call, on arrays of ``dtype``: float32 or float64."""
+
+    def __init__(self, dtype: np.dtype) -> None:
+        self.dtype = dtype
 
     def const(self, value: float) -> np.ndarray:
-        return np.asarray(value, np.float64).astype(np.float32)
+        return np.asarray(value, np.float64).astype(self.dtype)
 
     scalar = const
 
@@ -89,7 +97,24 @@ class ScalarBuilder:
     power = _rounded(np.power)
     hypot = _rounded(np.hypot)
     mod = _rounded(_modulo)
+    erf = _rounded(special.erf)
     erfinv = _rounded(special.erfinv)
     gamma = _rounded(special.gamma)
     gammaln = _rounded(special.gammaln)
-    erf = _rounded(np.vectorize(math.erf, otypes=[np.float64]))
+
+
+def elementwise(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+    """The type rule of a formula that names none: numbers of one type, which broadcast."""
+    refuse_bool(*ins, *outs)
+    return (same_type if len(ins) == 1 else broadcast)(ins, outs)
+
+
+def computed(scalar: Callable[..., Any]) -> Callable[..., np.ndarray]:
+    """The reference that a formula implies: float16 in single precision, integers in double."""
+
+    @in_floating
+    def ref(*values: np.ndarray, **attrs: Any) -> np.ndarray:
+        shape = np.broadcast_shapes(*(x.shape for x in values))
+        return np.broadcast_to(scalar(Scalars(values[0].dtype), *values, **attrs), shape)
+
+    return ref

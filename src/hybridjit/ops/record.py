@@ -1,0 +1,161 @@
+"""What the rest of the system may know about an operator, as one record.
+
+Passes, tools and readers of files ask the record; none of them keeps a list of names. What many
+operators leave out stands in :class:`Traits`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from ..records import dataclass
+from .attrs import Attr, parse_attrs
+from .rules import Types
+
+InferRule = Callable[..., tuple[Types, Types]]
+Operands = tuple[list[np.ndarray], Mapping[str, Any]]
+
+
+class Samples(Enum):
+    """Which samples of the operands a sample of the result depends on.
+
+    A sample is a place on the first axis of a batch.
+    """
+
+    MIXED = "any of them"
+    FIRST = "its own of the first operand; the other operands serve all samples"
+    ALIGNED = "its own of each operand that has samples"
+    AXIS = "as FIRST, unless the attribute axis is the batch"
+    JOINED = "its own of every operand, unless the attribute dim is the batch"
+    REDUCED = "as FIRST, unless the batch is among the axes that are reduced"
+    REORDERED = "as FIRST, unless the batch moves to another axis"
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What holds for some operators only; the defaults are what holds for all others.
+
+    random          two calls with equal operands may differ
+    loss_head       ends a training graph; inference does not read its input ``label``
+    reads_shape     the result follows from the shape and type of the operand alone
+    in_single       float16 is computed in single precision and rounded once
+    parts_in_floats  ``expand`` stands for the operator in float32 and float64 alone: in float16
+                    the parts would round at every step, the operator rounds once
+    samples         what a sample of the result depends on
+    names_data      hooks call the only operand ``data``; MXNet numbers it otherwise: ``input0``
+    total_outputs   the number of outputs that MXNet counts in files, hidden ones included, or a
+                    function of the attributes; 0 is the visible ones
+    initial         initializers, as files spell them, of variables made for inputs left out
+    training        ``training(arrays, attrs) -> (arrays, attrs)``: operands and attributes with
+                    which the reference gives the result of training mode
+    multiply_adds   ``multiply_adds(ins, outs, **attrs)``: how many the definition asks for, from
+                    types; None counts as none
+    """
+
+    random: bool = False
+    loss_head: bool = False
+    reads_shape: bool = False
+    in_single: bool = False
+    parts_in_floats: bool = False
+    samples: Samples = Samples.MIXED
+    names_data: bool = False
+    total_outputs: int | Callable[..., int] = 0
+    initial: Mapping[str, str] | None = None
+    training: Callable[[list[np.ndarray], Mapping[str, Any]], Operands] | None = None
+    multiply_adds: Callable[..., int] | None = None
+
+    def initializer(self, name: str) -> str | None:
+        """How a file spells the initializer of the variable that is made for this input."""
+        return (self.initial or {}).get(name)
+
+
+PLAIN = Traits()
+
+
+@dataclass(frozen=True, eq=False)
+class OpDef:
+    """Everything the rest of the system may know about an operator.
+
+    inputs   names in graph order, or a function of the attributes. ``*name`` is an auxiliary
+             state; a single ``name...`` takes ``num_args`` tensors.
+    infer    ``infer(ins, outs, **attrs) -> (ins, outs)``: completes partially known types, in
+             both directions where the operator allows it; raises ShapeError or DTypeError.
+    ref      ``ref(*arrays, **attrs) -> array or tuple``: the NumPy meaning; what eager mode runs.
+    scalar   pointwise only: ``scalar(b, *values, **attrs)``, the same meaning for one element on
+             any builder that has the methods of :class:`.scalars.Scalars`.
+    expand   ``expand(g, *inputs, **attrs)``: the results made of uses of other operators, on any
+             :class:`.building.Builder`; None where the operator stays as it is. Without ``expand``
+             it always does.
+    grad     a place for the gradient rule, ``grad(g, ins, outs, douts, **attrs)``: one value or
+             None for each input, on any builder. No operator has one yet.
+    kernel   the kind of kernel that computes the operator where it stays as it is, if types and
+             attributes allow. ``view``: none has to, the result is the operand under other
+             strides. ``host``: none can, the reference does.
+    outputs  names of the visible outputs, or a function of the attributes.
+    domain   range in which the reference is well conditioned, for generated tests.
+    internal  made by passes only, whose operands are what it expects: no user and no file can
+             name it.
+    """
+
+    name: str
+    inputs: tuple[str, ...] | Callable[..., tuple[str, ...]]
+    attrs: tuple[Attr, ...]
+    infer: InferRule
+    ref: Callable[..., Any]
+    scalar: Callable[..., Any] | None = None
+    expand: Callable[..., Any] | None = None
+    grad: Callable[..., Any] | None = None
+    kernel: str = "host"
+    outputs: tuple[str, ...] | Callable[..., tuple[str, ...]] = ("output",)
+    domain: tuple[float, float] = (-4.0, 4.0)
+    aliases: tuple[str, ...] = ()
+    internal: bool = False
+    traits: Traits = PLAIN
+    doc: str = ""
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+    def parse(self, text: Mapping[str, str]) -> dict[str, Any]:
+        """Attribute values from their texts. Operators that declare none ignore all texts."""
+        return parse_attrs(self.attrs, text) if self.attrs else {}
+
+    def with_defaults(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
+        """Values of all declared attributes: those given, defaults for the others."""
+        return {attr.name: attr.default for attr in self.attrs} | dict(attrs)
+
+    def input_names(self, attrs: Mapping[str, Any]) -> tuple[str, ...]:
+        """Names of the inputs for these attributes, auxiliary ones without their asterisk."""
+        return tuple(name.lstrip("*") for name in self._inputs(attrs))
+
+    def aux_positions(self, attrs: Mapping[str, Any]) -> frozenset[int]:
+        """Which inputs are auxiliary states."""
+        return frozenset(i for i, n in enumerate(self._inputs(attrs)) if n.startswith("*"))
+
+    def output_names(self, attrs: Mapping[str, Any]) -> tuple[str, ...]:
+        """Names of the visible outputs for these attributes."""
+        return self.outputs(**attrs) if callable(self.outputs) else self.outputs
+
+    @property
+    def is_random(self) -> bool:
+        """Whether two calls with equal inputs may differ."""
+        return self.traits.random
+
+    @property
+    def is_pointwise(self) -> bool:
+        """Whether each element of the result follows from one element of each operand."""
+        return self.kernel == "pointwise"
+
+    @property
+    def is_variadic(self) -> bool:
+        return not callable(self.inputs) and any(n.endswith("...") for n in self.inputs)
+
+    def _inputs(self, attrs: Mapping[str, Any]) -> tuple[str, ...]:
+        names = self.inputs(**attrs) if callable(self.inputs) else self.inputs
+        if names and names[-1].endswith("..."):
+            return tuple(f"arg{i}" for i in range(attrs["num_args"]))
+        return names

@@ -1,0 +1,40 @@
+"""Half: operators that compute float16 in single precision do so, between casts.
+
+Their references widen the operands, and round the result once; their kernels take float32.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..ir.building import building
+from ..ir.graph import Graph, Value
+from ..ir.rewrite import Match, Replacement, rewrite, rule
+from ..ops.element_type import cast
+from ..types import FLOAT32
+
+_HALF = np.dtype("float16")
+
+
+def widen_half(graph: Graph, fired: list[str] | None = None) -> Graph:
+    """The graph with float32 inside of such operators."""
+    return rewrite(graph, (half_in_single,), fired)
+
+
+@rule("op(float16 x)  =>  Cast(op(Cast(x, float32)), float16)")
+def half_in_single(value: Value, match: Match) -> Replacement:
+    if value.op is None or not value.op.traits.in_single or value.type.dtype != _HALF:
+        return None
+    given = [use.type for use in value.inputs]
+    types = (*value.types, *given)
+    if any(t.size == 0 or t.dtype not in (_HALF, FLOAT32) for t in types):
+        return None
+    if all(t.dtype == FLOAT32 for t in given):
+        return None
+    g = building(value)
+    wide = (cast(g, use, FLOAT32, at=f"wide{i}") for i, use in enumerate(value.inputs))
+    results = g.outputs(value.op, *wide, at="single", **value.attrs)
+    return tuple(
+        cast(g, use, t.dtype, at=str(i) if i else "")
+        for i, (use, t) in enumerate(zip(results, value.types))
+    )

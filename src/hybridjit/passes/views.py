@@ -1,0 +1,46 @@
+"""Views: movement behind movement becomes one, or none."""
+
+from __future__ import annotations
+
+from ..ir.building import building
+from ..ir.graph import Graph, Value
+from ..ir.rewrite import Match, Replacement, rewrite, rule
+from ..ops.views import RESHAPE_TO, TRANSPOSE, permutation, reshape, transpose
+from ..types import Shape
+
+
+def merge_views(graph: Graph, fired: list[str] | None = None) -> Graph:
+    """The graph with no reshape of a reshape, and no transpose of a transpose or of ones."""
+    return rewrite(graph, (merge_reshapes, merge_transposes, transpose_of_ones), fired)
+
+
+@rule("_reshape_to(_reshape_to(x, a), b)  =>  _reshape_to(x, b)")
+def merge_reshapes(value: Value, match: Match) -> Replacement:
+    if value.op is not RESHAPE_TO or value.inputs[0].value.op is not RESHAPE_TO:
+        return None
+    return reshape(building(value), value.inputs[0].value.inputs[0], value.shape)
+
+
+@rule("transpose(transpose(x, a), b)  =>  transpose(x, a then b)")
+def merge_transposes(value: Value, match: Match) -> Replacement:
+    if value.op is not TRANSPOSE or value.inputs[0].value.op is not TRANSPOSE:
+        return None
+    inner = value.inputs[0].value
+    axes = tuple(_order(inner)[a] for a in _order(value))
+    return transpose(building(value), inner.inputs[0], axes)
+
+
+@rule("transpose(x) that keeps the order of all sizes but 1  =>  _reshape_to(x)")
+def transpose_of_ones(value: Value, match: Match) -> Replacement:
+    if value.op is not TRANSPOSE:
+        return None
+    sizes = value.inputs[0].type.dims
+    moved = [a for a in _order(value) if sizes[a] != 1]
+    if moved != sorted(moved):
+        return None
+    return reshape(building(value), value.inputs[0], value.shape)
+
+
+def _order(value: Value) -> Shape:
+    """The axes of a transpose; they are reversed where ``expand``, left out, did not say so."""
+    return permutation(len(value.shape), value.attrs["axes"])
