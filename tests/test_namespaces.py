@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
 import sys
+import textwrap
 import threading
 from pathlib import Path
 from types import ModuleType
@@ -66,6 +68,43 @@ class TestNamespace:
         assert module.op.relu is module.relu
         with pytest.raises(AttributeError):
             module.no_such_operator  # noqa: B018
+
+
+DICTIONARIES = """
+    import threading
+    import hybridjit
+    from hybridjit import nd, sym
+    from hybridjit.nd.ndarray import FUNCTIONS
+
+    assert not FUNCTIONS["contrib"]._made and len(FUNCTIONS[""]._made) < 20  # as import leaves it
+    own, seen = nd.contrib.foreach, []
+    for F in (nd, sym):
+        threads = [threading.Thread(target=lambda: seen.append("box_decode" in F.contrib.__dict__))
+                   for _ in range(8)]
+        [thread.start() for thread in threads], [thread.join() for thread in threads]
+        for room in (F, F.contrib, F.linalg, F.image, F.random, F.sparse, F.op, F._internal):
+            names = vars(room)
+            assert names is room.__dict__ and set(dir(room)) <= names.keys(), room
+            assert all(names[name] is getattr(room, name) for name in names)
+    assert seen == [True] * 16
+    assert "box_nms" in vars(nd.contrib) and "box_nms" not in vars(nd) and "relu" in vars(sym)
+    assert nd.contrib.foreach is own is vars(nd.contrib)["foreach"]
+    from hybridjit.nd.contrib import *
+    assert box_nms is nd.contrib.box_nms
+    hybridjit.install_as_mxnet()
+    import mxnet
+    assert {"nd", "sym", "gluon", "cpu"} <= vars(mxnet).keys() and vars(mxnet)["nd"] is nd
+    assert mxnet.__dict__["__version__"] == "1.9.1" and "__path__" in vars(mxnet)
+    print("fine")
+"""
+
+
+def test_names_stand_in_the_modules_dictionaries():
+    """What is made late is there for who looks: gluon-cv does, to choose between operators."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(DICTIONARIES)], capture_output=True, text=True
+    )
+    assert done.stdout == "fine\n", done.stderr
 
 
 def test_what_only_one_of_them_has():

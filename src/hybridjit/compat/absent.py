@@ -107,7 +107,7 @@ def explain_absent(package: str) -> None:
     """Gives the modules of :data:`ABSENT` an error that says why, for names looked up in vain."""
     for path in {path for modules, _, _ in ABSENT for path in modules}:
         module = sys.modules[f"{package}.{path}" if path else package]
-        known = vars(module).get("__getattr__", _nothing(module))
+        known = getattr(module, "__getattr__", _nothing(module))
         module.__getattr__ = _explaining(module, path, known)  # type: ignore[method-assign]
 
 

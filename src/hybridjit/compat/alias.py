@@ -29,13 +29,15 @@ _OURS = __name__.partition(".")[0]
 
 
 class _Facade(ModuleType):
-    """The module ``mxnet``: every name is hybridjit's."""
+    """The module ``mxnet``: every name is hybridjit's, also those that it gets later."""
 
     def __init__(self, package: ModuleType) -> None:
         super().__init__(_MXNET, package.__doc__)
         self.__version__ = MXNET_VERSION
         self.__file__ = package.__file__
         self.__all__ = list(package.__all__)
+        own = {name: value for name, value in vars(package).items() if not name.startswith("__")}
+        vars(self).update(own)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

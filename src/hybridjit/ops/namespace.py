@@ -4,7 +4,8 @@ In: the registry, and an ``invoke`` that says what a call does. Out: real functi
 and documentation, sorted into a namespace's own and its sub-modules' (``contrib``, ``linalg``...).
 A call sorts its arguments into tensors by input name and the rest by name; what they mean is
 ``invoke``'s affair. A function is made when it is first asked for: to make all 1,300 takes 25 ms
-of every import, and 30,000 objects that every garbage collection looks at.
+of every import, and 30,000 objects that every garbage collection looks at. Who looks into a
+module's ``__dict__`` finds all of them.
 """
 
 from __future__ import annotations
@@ -102,6 +103,23 @@ def namespace(invoke: Invoke, options: tuple[str, ...]) -> dict[str, Functions]:
     return {room: Functions(room, invoke, options) for room in ("", "_internal", *SUBMODULES)}
 
 
+class _Namespace(ModuleType):
+    """A module whose ``__dict__`` makes the functions that were not asked for yet."""
+
+    @property
+    def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
+        """All that the module has. Its own code reads its names without asking here."""
+        names = _names_of(self)
+        functions = names.get("_not_made")
+        if functions is not None:
+            names.update((name, functions[name]) for name in functions if name not in names)
+            names.pop("_not_made", None)  # last: another thread may look meanwhile
+        return names
+
+
+_names_of = vars(ModuleType)["__dict__"].__get__  # a module's dictionary, whatever its class
+
+
 def attach(module: ModuleType, functions: Functions) -> None:
     """Give ``module`` these functions, except where it defines its own."""
     functions.module = module.__name__
@@ -114,7 +132,9 @@ def attach(module: ModuleType, functions: Functions) -> None:
         return functions[name]
 
     module.__getattr__ = __getattr__  # type: ignore[method-assign]
-    module.__dir__ = lambda: sorted({*vars(module), *functions})  # type: ignore[method-assign]
+    module.__dir__ = lambda: sorted({*_names_of(module), *functions})  # type: ignore[method-assign]
+    module._not_made = functions  # type: ignore[attr-defined]
+    module.__class__ = _Namespace
 
 
 def attr_texts(op: OpDef, given: Mapping[str, Any]) -> dict[str, str]:
