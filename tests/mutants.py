@@ -15,7 +15,7 @@ import numpy as np
 from compiling import compiled, run_reference
 from hostile import Span, spans
 from hybridjit.errors import InternalError, MXNetError
-from hybridjit.io import symbol_json
+from hybridjit.formats.mxnet import symbol_json
 from hybridjit.ir.node import Output, topological
 from recorded import CASES, arrays_of, block_of
 

@@ -24,7 +24,7 @@ from hybridjit.codegen.build.objects import load_object, object_key, store_objec
 from hybridjit.codegen.llvm.jit import find_target
 from hybridjit.config import override
 from hybridjit.errors import InternalError, MXNetError
-from hybridjit.io import params, symbol_json
+from hybridjit.formats.mxnet import params, symbol_json
 
 MEMORY = 64 << 20
 SECONDS = 10.0  # of the processor for one file, traced; far more than any needs

@@ -18,8 +18,8 @@ import hybridjit as mx
 from hybridjit import gluon, nd
 from hybridjit.config import override
 from hybridjit.errors import MXNetError
+from hybridjit.formats.atomic import together, write_atomically
 from hybridjit.gluon import nn
-from hybridjit.io.atomic import together, write_atomically
 
 resource = pytest.importorskip("resource")
 

@@ -15,7 +15,7 @@ import pytest
 from hostile import SYMBOLS, TEXTS, mutated, mutated_bytes, mutated_graph, mutated_letters, spans
 from hybridjit import gluon, nd, sym
 from hybridjit.errors import ModelFormatError, MXNetError, ShapeError, UnknownOpError
-from hybridjit.io import params, symbol_json
+from hybridjit.formats.mxnet import params, symbol_json
 from hybridjit.ir.node import Output, apply, variable
 from hybridjit.ops.attrs import attr_text
 from hybridjit.ops.registry import all_names, all_ops, lookup

@@ -17,7 +17,7 @@ from hybridjit.cli import main
 from hybridjit.compiler import compile_graph, new_log
 from hybridjit.config import override
 from hybridjit.errors import MXNetError, ShapeError
-from hybridjit.io import params, symbol_json
+from hybridjit.formats.mxnet import params, symbol_json
 from hybridjit.ir.node import Output
 from hybridjit.profiling import profile
 from hybridjit.types import type_of

@@ -35,6 +35,7 @@ LAYERS = [
     {"types", "base", "compile_log", "context", "autograd", "util"},
     {"ops"},
     {"ir"},
+    {"formats"},
     {"passes", "codegen", "runtime"},  # siblings: they may not see each other
     {"compiler"},
     {"nd", "sym"},  # siblings
@@ -52,6 +53,7 @@ ROW = {part: row for row, parts in enumerate(LAYERS) for part in parts}
 # (importing part, imported part): imports inside functions that are meant, each with its reason.
 LATE = {
     ("compiler", "codegen"),  # on first use, so that eager mode does not pay for llvmlite
+    ("sym", "executor"),  # MXNet's methods of a symbol that evaluate it, on layers above
 }
 
 

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from hybridjit.errors import DTypeError, ModelFormatError, MXNetError
-from hybridjit.io import atomic, bulk, nd_files, params
+from hybridjit.formats import atomic
+from hybridjit.formats.mxnet import bulk, params
+from hybridjit.nd import files as nd_files
 from hybridjit.nd.ndarray import NDArray
 from params_written_by_mxnet import MAGIC, written
 

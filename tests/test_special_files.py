@@ -21,8 +21,8 @@ import hybridjit
 from hybridjit import gluon, image, model, nd, opening, sym
 from hybridjit.cli import main
 from hybridjit.errors import MXNetError
+from hybridjit.formats.mxnet import params
 from hybridjit.gluon.data.vision import CIFAR10, MNIST
-from hybridjit.io import params
 from params_written_by_mxnet import FILES, written
 from reading import address_space, hurry
 
@@ -128,7 +128,7 @@ def test_what_is_no_file_is_refused_at_once(kind, reader, tmp_path):
 
 @pytest.mark.parametrize("reader", READERS)
 def test_a_pipe_without_end(reader, tmp_path, monkeypatch):
-    for module in (params, image.decoding, hybridjit.io.symbol_json, hybridjit.cli.run):
+    for module in (params, image.decoding, hybridjit.formats.mxnet.symbol_json, hybridjit.cli.run):
         monkeypatch.setattr(module, "_PIPE_BYTES", 50 << 20)
     with (
         pipe_from(tmp_path / "it", ["cat", "/dev/zero"]) as path,

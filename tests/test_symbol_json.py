@@ -8,7 +8,8 @@ import pytest
 
 import hybridjit as mx
 from hybridjit.errors import AttributeValueError, ModelFormatError, MXNetError, UnknownOpError
-from hybridjit.io import checkpoint, symbol_json
+from hybridjit.formats.mxnet import symbol_json
+from hybridjit.io import checkpoint
 from hybridjit.ir.node import topological
 
 FILES = Path(__file__).parent / "fixtures" / "symbols"

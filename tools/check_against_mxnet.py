@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from hybridjit.errors import MXNetError
-from hybridjit.io import params, symbol_json
+from hybridjit.formats.mxnet import params, symbol_json
 from hybridjit.name import NameManager
 from mxnet_side import cases_nn, cases_rest, cases_tensor
 from mxnet_side.draw import Build, Case, Draw, draw_params

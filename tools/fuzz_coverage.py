@@ -16,8 +16,8 @@ import atheris
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-with atheris.instrument_imports(include=["hybridjit.io", "hybridjit.ops.attrs", "json"]):
-    from hybridjit.io import params, symbol_json
+with atheris.instrument_imports(include=["hybridjit.formats", "hybridjit.ops.attrs", "json"]):
+    from hybridjit.formats.mxnet import params, symbol_json
 
 from hostile import params_sources, symbol_sources  # noqa: E402
 from reading import Bounds  # noqa: E402

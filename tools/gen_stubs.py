@@ -27,14 +27,6 @@ NAMESPACES = {
     "sym": ("Symbol", "symbol", SYM_FUNCTIONS),
 }
 FILLED = ("image", "linalg", "sparse")  # sub-modules with nothing of their own
-FILES = {
-    "nd": [
-        "def load(fname: str) -> Any: ...",
-        "def load_frombuffer(buf: bytes | str) -> Any: ...",
-        "def save(fname: str, data: Any) -> None: ...",
-    ],
-    "sym": [],
-}
 WIDTH = 100
 ATTRIBUTE_TYPES = {
     "int": "int",
@@ -64,7 +56,6 @@ def stubs() -> dict[Path, str]:
                 *_import_lines(own),
                 "",
                 *_aliases(folder / "__init__.py"),
-                *FILES[namespace],
                 *_definitions("", free, tensor, {}),
                 "",
                 *_assignments("", free, {}),

@@ -43,15 +43,11 @@ from .compat.placeholders import place_placeholders
 from .config import override
 from .context import Context, cpu, cpu_pinned, current_context, gpu, num_gpus
 from .errors import MXNetError
-from .executor import bind, evaluate, simple_bind
-from .io import nd_files, params, symbol_files
 from .loading import load
 from .nd import NDArray
-from .nd.upper import UPPER as ARRAYS
 from .runtime.memory import memory_stats
 from .runtime.threads import get_num_threads, set_num_threads, threads
 from .sym import Symbol
-from .sym.upper import UPPER
 
 __version__ = "0.1.0"
 
@@ -80,13 +76,8 @@ for _alias, _module in _ALIASES.items():
         _inner = _path.removeprefix(_module.__name__)  # the same module, not a second copy of it
         sys.modules[f"{__name__}.{_alias}{_inner}"] = sys.modules[_path]
 
-# What lies below the file formats gets them here: imports point down only.
-nd.save, nd.load, nd.load_frombuffer = nd_files.save, nd_files.load, nd_files.load_frombuffer
-ARRAYS.read_record = params.read_record
+# MXNet has this name in nd, which knows no compiler: imports point down only.
 nd.CachedOp = nd.op.CachedOp = CachedOp  # type: ignore[attr-defined]
-UPPER.to_json, UPPER.load_json = symbol_files.to_json, symbol_files.load_json
-UPPER.save, UPPER.load = symbol_files.save, symbol_files.load
-UPPER.bind, UPPER.simple_bind, UPPER.evaluate = bind, simple_bind, evaluate
 
 place_elsewhere(__name__)
 place_placeholders(__name__)

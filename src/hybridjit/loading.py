@@ -16,10 +16,10 @@ from . import sym
 from .compiler import prepare
 from .context import Context
 from .errors import ModelFormatError, MXNetError
+from .formats.mxnet import params as params_file
+from .formats.mxnet import symbol_json
 from .gluon.parameter.single import Fresh
 from .gluon.symbol_block import SymbolBlock
-from .io import params as params_file
-from .io import symbol_json
 from .ir.node import Output
 from .ir.roles import Roles, sort_variables, without_labels
 from .runtime.threads import THREADS

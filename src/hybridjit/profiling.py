@@ -17,8 +17,8 @@ from . import sym
 from .codegen.build.module import kernel_name
 from .codegen.peak import measure_flops
 from .compiler import compile_graph
+from .formats.atomic import write_atomically
 from .gluon import HybridBlock
-from .io.atomic import write_atomically
 from .ir.node import Output
 from .ir.plan import Step
 from .nd import NDArray

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from hybridjit.io import params
+from hybridjit.formats.mxnet import params
 
 SERVERS = Path(__file__).parent
 PATIENCE = 120.0  # seconds for one answer

@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import MXNetError, UnknownOpError
-from ..io import params as params_file
-from ..io import symbol_json
-from ..io.symbol_upgrade import Changes
+from ..formats.mxnet import params as params_file
+from ..formats.mxnet import symbol_json
+from ..formats.mxnet.symbol_upgrade import Changes
 from ..ir.node import Output, topological
 from ..ir.roles import Reading, Roles, is_learned, roles_of
 from ..loading import bare_name

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import MXNetError
-from ..io import symbol_json
+from ..formats.mxnet import symbol_json
 from ..ir.node import Output
 from ..ir.roles import Roles, readings, sort_variables, variables, without_labels
 from ..loading import load_params, require_parameters

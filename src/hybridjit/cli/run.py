@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import nd
 from ..errors import MXNetError
-from ..io.atomic import system_errors, write_atomically
+from ..formats.atomic import system_errors, write_atomically
 from ..loading import make_block
 from ..nd import NDArray
 from ..opening import open_file

@@ -14,8 +14,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ModelFormatError
-from ..io import symbol_files
-from ..io.atomic import system_errors, together, write_atomically
+from ..formats.atomic import system_errors, together, write_atomically
 from ..opening import open_file
 from .saving import load_parameters, save_parameters
 
@@ -52,8 +51,8 @@ def described_graph(traced: Trace | None) -> dict[str, Any]:
     return {
         "in_format": traced.in_format,
         "out_format": traced.out_format,
-        "inputs": [symbol_files.to_json(symbol) for symbol in traced.inputs],
-        "symbol": symbol_files.to_json(traced.symbol),
+        "inputs": [symbol.tojson() for symbol in traced.inputs],
+        "symbol": traced.symbol.tojson(),
         "hybridized": True,
     }
 

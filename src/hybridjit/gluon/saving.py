@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..context import Context
-from ..io import params as params_file
-from ..io import symbol_json
-from ..io.atomic import together
+from ..formats.atomic import together
+from ..formats.mxnet import params as params_file
+from ..formats.mxnet import symbol_json
 from ..sym import Symbol
 from .parameter import Parameter, ParameterDict
 from .parameter.collection import brief_names, named_arrays

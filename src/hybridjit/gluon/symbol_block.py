@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import sym
 from ..context import Context
-from ..io import symbol_json
+from ..formats.mxnet import symbol_json
 from ..ir.node import topological
 from ..nd import NDArray
 from ..passes.infer import hinted_dtype

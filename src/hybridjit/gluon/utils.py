@@ -13,7 +13,7 @@ import numpy as np
 from .. import nd
 from ..context import Context
 from ..errors import MXNetError
-from ..io.atomic import system_errors
+from ..formats.atomic import system_errors
 from ..nd import NDArray
 from ..opening import open_file
 from ..shapes import is_np_shape, partial_shape

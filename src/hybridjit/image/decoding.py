@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import nd
 from ..errors import MXNetError
-from ..io.atomic import system_errors
+from ..formats.atomic import system_errors
 from ..nd import NDArray
 from ..opening import open_file
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
+from .. import sym
 from ..errors import ModelFormatError
+from ..formats.atomic import together
+from ..nd import files as nd_files
 from ..nd.ndarray import NDArray
 from ..sym.symbol import Symbol
-from . import nd_files, symbol_files
-from .atomic import together
 
 Arrays = dict[str, NDArray]
 
@@ -22,7 +23,7 @@ def load_checkpoint(prefix: str, epoch: int) -> tuple[Symbol, Arrays, Arrays]:
 
     Raises MXNetError when a file is missing or malformed.
     """
-    symbol = symbol_files.load(f"{prefix}-symbol.json")
+    symbol = sym.load(f"{prefix}-symbol.json")
     return (symbol, *load_params(prefix, epoch))
 
 
@@ -64,7 +65,7 @@ def save_checkpoint(
     named.update((f"aux:{name}", array) for name, array in aux_params.items())
     with together():
         if symbol is not None:
-            symbol_files.save(symbol, f"{prefix}-symbol.json", remove_amp_cast)
+            symbol.save(f"{prefix}-symbol.json", remove_amp_cast)
         nd_files.save(_params_path(prefix, epoch), named)
     logging.info('Saved checkpoint to "%s"', _params_path(prefix, epoch))
 

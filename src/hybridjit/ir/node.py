@@ -19,6 +19,10 @@ from ..records import dataclass
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
 
+# Attributes that MXNet keeps between underscores, however they were given.
+HIDDEN_KEYS = frozenset({"ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage"})
+
+
 class Output(NamedTuple):
     """Output ``index`` of ``node``."""
 

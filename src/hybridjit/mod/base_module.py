@@ -16,8 +16,9 @@ import numpy as np
 from .. import metric, nd
 from ..errors import ModelFormatError, MXNetError
 from ..initializer import Uniform
-from ..io import DataBatch, DataDesc, DataIter, nd_files
+from ..io import DataBatch, DataDesc, DataIter
 from ..nd import NDArray
+from ..nd import files as nd_files
 from ..sym import Symbol
 
 Arrays = dict[str, NDArray]

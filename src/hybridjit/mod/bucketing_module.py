@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from .. import nd, sym
+from ..formats.atomic import together
 from ..initializer import Uniform
-from ..io import DataDesc, checkpoint, nd_files
-from ..io.atomic import together
+from ..io import DataDesc, checkpoint
 from ..name import NameManager
 from ..nd import NDArray
+from ..nd import files as nd_files
 from .base_module import Arrays, BaseModule, Shapes
 from .module import Module
 

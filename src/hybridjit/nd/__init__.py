@@ -2,7 +2,6 @@
 
 The functions of operators come from the registry (``nd/__init__.pyi`` lists them for editors);
 ``contrib``, ``linalg``, ``image``, ``random`` and ``sparse`` are modules of their own.
-``nd.save``, ``nd.load`` and ``nd.load_frombuffer`` are attached by the package, which knows files.
 """
 
 import sys
@@ -27,6 +26,7 @@ from .creation import (
     zeros,
 )
 from .dlpack import from_dlpack, to_dlpack_for_read, to_dlpack_for_write
+from .files import load, load_frombuffer, save
 from .ndarray import (
     FUNCTIONS,
     NDArray,
@@ -76,6 +76,8 @@ __all__ = [
     "lesser_equal",
     "linalg",
     "linspace",
+    "load",
+    "load_frombuffer",
     "logical_and",
     "logical_or",
     "logical_xor",
@@ -90,6 +92,7 @@ __all__ = [
     "op",
     "power",
     "random",
+    "save",
     "sparse",
     "split_v2",
     "subtract",

@@ -27,6 +27,9 @@ from .creation import zeros as zeros
 from .dlpack import from_dlpack as from_dlpack
 from .dlpack import to_dlpack_for_read as to_dlpack_for_read
 from .dlpack import to_dlpack_for_write as to_dlpack_for_write
+from .files import load as load
+from .files import load_frombuffer as load_frombuffer
+from .files import save as save
 from .ndarray import NDArray as NDArray
 from .ndarray import add as add
 from .ndarray import divide as divide
@@ -51,9 +54,6 @@ from .ndarray import true_divide as true_divide
 
 _Sizes = int | Sequence[Any]
 
-def load(fname: str) -> Any: ...
-def load_frombuffer(buf: bytes | str) -> Any: ...
-def save(fname: str, data: Any) -> None: ...
 def Activation(
     data: NDArray | None = ...,
     act_type: str = ...,

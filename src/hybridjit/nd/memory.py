@@ -15,13 +15,13 @@ import numpy as np
 
 from ..context import Context, current_context
 from ..errors import DTypeError, ShapeError
+from ..formats.mxnet import params
 from ..ops.casting import convert
 from ..shapes import is_np_shape
 from ..types import CODE_OF_DTYPE, shape_text
 from .indexing import is_basic, normal_key, slice_is_contiguous
 from .lending import Loan, give_back
 from .storage import Storage
-from .upper import UPPER
 
 Self = TypeVar("Self", bound="DenseArray")
 
@@ -166,7 +166,7 @@ class DenseArray:
 
         Raises ModelFormatError when it is not one.
         """
-        self.__init__(UPPER.read_record(state["handle"]))  # type: ignore[misc]
+        self.__init__(params.read_record(state["handle"]))  # type: ignore[misc]
 
     def __deepcopy__(self: Self, memo: Any) -> Self:
         return self.copy()

@@ -11,13 +11,10 @@ from typing import Any
 
 from ..attribute import AttrScope
 from ..errors import MXNetError, located
-from ..ir.node import Node, Output, user_line, variable
+from ..ir.node import HIDDEN_KEYS, Node, Output, user_line, variable
 from ..name import NameManager
 from ..ops.namespace import attr_texts, is_variadic
 from ..ops.record import OpDef
-
-# Attributes that MXNet keeps between underscores, however they were given.
-HIDDEN_KEYS = frozenset({"ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage"})
 
 
 def compose(

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..errors import DTypeError, MXNetError
+from ..formats.mxnet import symbol_json
 from ..ir.node import Output, user_line, variable
 from ..ops.attrs import attr_text
 from ..types import CODE_OF_DTYPE
 from .compose import user_texts
 from .symbol import FUNCTIONS, Symbol
-from .upper import UPPER
 
 _INTERNAL = FUNCTIONS["_internal"]
 _STORAGE_TYPES = {"default": "0", "row_sparse": "1", "csr": "2"}
@@ -73,13 +73,21 @@ def Group(symbols: Iterable[Symbol]) -> Symbol:
 
 
 def load(fname: Any) -> Symbol:
-    """Read a ``-symbol.json`` file. Raises MXNetError when it is none."""
-    return UPPER.load(fname)
+    """Read a ``-symbol.json`` file.
+
+    Raises TypeError unless ``fname`` is a string, and MXNetError for a file that is missing or
+    that is not a graph.
+    """
+    if not isinstance(fname, str):
+        raise TypeError("fname need to be string")
+    return Symbol(symbol_json.load(fname))
 
 
 def load_json(json_str: str) -> Symbol:
-    """The symbol that a JSON text holds. Raises MXNetError when it holds none."""
-    return UPPER.load_json(json_str)
+    """A Symbol from JSON text. Raises TypeError unless it is a string, MXNetError as ``load``."""
+    if not isinstance(json_str, str):
+        raise TypeError("fname required to be string")
+    return Symbol(symbol_json.loads(json_str))
 
 
 def zeros(shape: Any, dtype: Any = None, **kwargs: Any) -> Symbol:

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NoReturn, TypeVar
 
 from ..errors import MXNetError
-from ..ir.node import Node, Output, annotate, topological
-from .compose import HIDDEN_KEYS
+from ..ir.node import HIDDEN_KEYS, Node, Output, annotate, topological
 
 Self = TypeVar("Self", bound="Outputs")
 

@@ -1,8 +1,8 @@
 """Symbol with its operators, and ``call``: the one place where they make nodes.
 
 In: symbols and attribute values. Out: symbols. Operators are strict here, as in MXNet: ``+`` makes
-``elemwise_add``, which does not broadcast. What needs the layers above (files, evaluation) goes
-through :mod:`.upper`.
+``elemwise_add``, which does not broadcast. Evaluation belongs to
+``executor.py``, a layer above, which its methods import when they are called.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..errors import MXNetError, NotImplementedForSymbol
+from ..formats.mxnet import symbol_json
 from ..ir.node import Output
 from ..ops.namespace import FLUENT, Method, is_variadic, namespace
 from ..ops.record import OpDef
 from .compose import compose
 from .infer import by_argument_name, infer_shapes, infer_types, is_complete, is_known_fact
 from .outputs import Outputs, substituted
-from .upper import UPPER
 
 _NUMBERS = (float, int, np.generic)
 ARRAY_ONLY = (
@@ -41,11 +41,11 @@ class Symbol(Outputs):
     __hash__ = None  # type: ignore[assignment]  # == makes a node
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (UPPER.to_json(self, False),)
+        return _restored, (self.tojson(False),)
 
     def __setstate__(self, state: dict[str, str]) -> None:
         """What an MXNet that pickled this symbol says of it: its graph as JSON."""
-        self.outputs = UPPER.load_json(state["handle"]).outputs
+        self.outputs = Symbol(symbol_json.loads(state["handle"])).outputs
 
     # Types and values
 
@@ -85,7 +85,9 @@ class Symbol(Outputs):
 
     def eval(self, ctx: Any = None, **kwargs: Any) -> Any:
         """The outputs, computed from arrays by argument name, as a list."""
-        return UPPER.evaluate(self, ctx, kwargs)
+        from ..executor import evaluate  # noqa: PLC0415 (see tests/test_layers.py)
+
+        return evaluate(self, ctx, kwargs)
 
     def bind(
         self,
@@ -97,7 +99,9 @@ class Symbol(Outputs):
         **kwargs: Any,
     ) -> Any:
         """An Executor over these arrays (a dictionary, or a list in argument order)."""
-        return UPPER.bind(self, ctx, args, aux_states)
+        from ..executor import bind  # noqa: PLC0415 (see tests/test_layers.py)
+
+        return bind(self, ctx, args, aux_states)
 
     def simple_bind(
         self,
@@ -116,7 +120,9 @@ class Symbol(Outputs):
         The ``shared_`` ones, which save memory in MXNet, share nothing here. Raises MXNetError for
         an argument that is to be sparse.
         """
-        return UPPER.simple_bind(self, ctx, type_dict, stype_dict, kwargs)
+        from ..executor import simple_bind  # noqa: PLC0415 (see tests/test_layers.py)
+
+        return simple_bind(self, ctx, type_dict, stype_dict, kwargs)
 
     def optimize_for(self, backend: str, *args: Any, **kwargs: Any) -> Symbol:
         """Itself: there are no other backends."""
@@ -127,11 +133,13 @@ class Symbol(Outputs):
 
     def tojson(self, remove_amp_cast: bool = True) -> str:
         """The graph as MXNet's symbol JSON."""
-        return UPPER.to_json(self, remove_amp_cast)
+        return symbol_json.dumps(self.outputs, remove_amp_cast)
 
     def save(self, fname: str, remove_amp_cast: bool = True) -> None:
-        """Write the graph to a ``-symbol.json`` file."""
-        UPPER.save(self, fname, remove_amp_cast)
+        """Write the graph to a ``-symbol.json`` file. Raises TypeError unless it is a string."""
+        if not isinstance(fname, str):
+            raise TypeError("fname need to be string")
+        symbol_json.save(fname, self.outputs, remove_amp_cast)
 
     def __call__(self, *args: Symbol, **kwargs: Any) -> Symbol:
         """A copy with variables replaced: ``net(data=other)``; ``name`` renames its node."""
@@ -353,4 +361,4 @@ def split_v2(
 
 
 def _restored(text: str) -> Symbol:
-    return UPPER.load_json(text)
+    return Symbol(symbol_json.loads(text))

@@ -14,7 +14,7 @@ import numpy as np
 from ... import initializer
 from ...context import Context
 from ...errors import ModelFormatError
-from ...io import params as params_file
+from ...formats.mxnet import params as params_file
 from ...nd import NDArray
 from .loading import load_value
 from .single import Constant, Fresh, Parameter

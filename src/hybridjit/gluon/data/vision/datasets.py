@@ -20,7 +20,7 @@ import numpy as np
 from .... import image, nd
 from ....base import data_dir
 from ....errors import ModelFormatError, MXNetError
-from ....io.atomic import system_errors
+from ....formats.atomic import system_errors
 from ....nd import NDArray
 from ....opening import open_file
 from ..dataset import Dataset

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ..ir.node import Node, Output, topological
-from ..opening import open_file
-from ..ops.element_type import AMP_CAST, AMP_MULTICAST
-from ..shapes import is_np_shape
-from .atomic import Path, system_errors, write_atomically
+from ...ir.node import Node, Output, topological
+from ...opening import open_file
+from ...ops.element_type import AMP_CAST, AMP_MULTICAST
+from ...shapes import is_np_shape
+from ..atomic import Path, system_errors, write_atomically
 from .symbol_reader import RawLine, read_document, read_outline
 from .symbol_upgrade import CURRENT, Changes
 

@@ -13,11 +13,11 @@ import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple, NoReturn
 
-from ..errors import AttributeValueError, ModelFormatError, MXNetError, UnknownOpError
-from ..ir.node import Node, Output, apply
-from ..ops.record import OpDef
-from ..ops.registry import lookup
-from ..shapes import is_np_shape
+from ...errors import AttributeValueError, ModelFormatError, MXNetError, UnknownOpError
+from ...ir.node import Node, Output, apply
+from ...ops.record import OpDef
+from ...ops.registry import lookup
+from ...shapes import is_np_shape
 from .symbol_upgrade import (
     CURRENT,
     UNSTATED,

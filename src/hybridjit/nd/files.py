@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..context import cpu
-from ..nd.ndarray import NDArray
-from . import params
+from ..formats.mxnet import params
+from .ndarray import NDArray
 
 Loaded = dict[str, NDArray] | list[NDArray]
 

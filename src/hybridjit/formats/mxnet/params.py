@@ -20,11 +20,11 @@ from typing import BinaryIO, NoReturn
 
 import numpy as np
 
-from ..errors import DTypeError, ModelFormatError
-from ..opening import open_file
-from ..shapes import is_np_shape
-from ..types import CODE_OF_DTYPE, DTYPE_CODES, FLOAT32, product
-from .atomic import Path, system_errors, write_atomically
+from ...errors import DTypeError, ModelFormatError
+from ...opening import open_file
+from ...shapes import is_np_shape
+from ...types import CODE_OF_DTYPE, DTYPE_CODES, FLOAT32, product
+from ..atomic import Path, system_errors, write_atomically
 from .bulk import CAN_READ, WORTH_IT, Bulk
 
 Arrays = dict[str, np.ndarray] | list[np.ndarray]

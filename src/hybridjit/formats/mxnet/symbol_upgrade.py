@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import AttributeValueError, MXNetError, located
-from ..ops.attrs import Attr
-from ..ops.ordering import ARGMAX, ARGMIN
-from ..ops.record import OpDef
-from ..sym.compose import HIDDEN_KEYS
+from ...errors import AttributeValueError, MXNetError, located
+from ...ir.node import HIDDEN_KEYS
+from ...ops.attrs import Attr
+from ...ops.ordering import ARGMAX, ARGMIN
+from ...ops.record import OpDef
 
 CURRENT = 10901  # what this project reads and writes
 UNSTATED = 800  # a file without a version is older than the key
