@@ -50,6 +50,7 @@ from hybridjit.config import override
 from hybridjit.errors import MXNetError
 from hybridjit.ir.plan import Plan, Step
 from hybridjit.name import NameManager
+from hybridjit.passes.expand import expand
 from hybridjit.target import Target
 from hybridjit.types import DTYPE_NAMES, TensorType
 
@@ -76,6 +77,7 @@ RULERS = (
 KEYS = ("acts", "must not", "skip", "winograd")
 _WINOGRAD: dict[str, bool | str] = {"": True, "always": "always", "never": False}
 _TYPES = {str(TensorType((), dtype))[:-2]: dtype for dtype in DTYPE_NAMES.values()}
+_LISTED = re.compile(r"^ +%\d+ +(\S+) +(\w+)\(", re.MULTILINE)
 _DECLARED = re.compile(r"(\w+) = (data|param) (\w+)\[([\d,]*)\]$")
 _KERNEL = re.compile(r"\w+_[0-9a-f]{12}  ")
 
@@ -289,11 +291,25 @@ def _pieces(line: str) -> Iterator[str]:
 
 def _pass_facts(texts: dict[str, str]) -> Iterator[str]:
     """Which passes changed the graph, and what they noted: rules by their titles."""
+    listing = texts["infer"]
     for row in PIPELINE:
         text = texts.get(row.name, "")
-        yield from (f"noted {line[4:]}" for line in text.splitlines() if line.startswith("  # "))
+        notes = [line[4:] for line in text.splitlines() if line.startswith("  # ")]
+        yield from (f"noted {note}" for note in notes)
         if text and not re.search(rf"^{row.name}: no change$|^  # 0 values moved", text, re.M):
             yield f"pass {row.name}"
+        if row.run is expand:
+            yield from _expansions(listing, notes)
+        listing = text if text.startswith("graph ") else listing
+
+
+def _expansions(before: str, notes: Iterable[str]) -> Iterator[str]:
+    """The operators that were there, and those of them that were taken apart."""
+    noted = {note.partition(": ")[0] for note in notes}
+    for name, op in _LISTED.findall(before):
+        yield f"uses {op}"
+        if name in noted:
+            yield f"expand {op}"
 
 
 def _plan_facts(plan: Plan) -> Iterator[str]:
@@ -348,4 +364,6 @@ def wrong_claims(case: Case, facts: set[str]) -> list[str]:
     """What the case says of itself that is not so."""
     acts, must_not = case.subjects("acts"), case.subjects("must not")
     wrong = [f"acts: {s}, but it does not" for s in acts if not is_fact(s, facts)]
-    return wrong + [f"must not: {s}, but it does" for s in must_not if is_fact(s, facts)]
+    wrong += [f"must not: {s}, but it does" for s in must_not if is_fact(s, facts)]
+    unused = [s for s in must_not if s.startswith("expand ") and f"uses {s[7:]}" not in facts]
+    return wrong + [f"must not: {s}, but the program has none" for s in unused]

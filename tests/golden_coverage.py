@@ -1,19 +1,27 @@
 """What the golden cases have to show: each subject at work, and left alone where it must be.
 
 A subject is a kind of kernel (which code there is) or of group (what the passes make of a value,
-where no kernel has the same name), a pass, a rule of a pass, or what the plan does with memory. The
-lists come from the registries, so a new kind or rule without cases is found.
+where no kernel has the same name), a pass, a rule of a pass, an operator that says what it is made
+of, or what the plan does with memory. The lists come from the registries, so a new kind, rule or
+expansion without cases is found.
 """
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Iterable, Mapping
 
+from hybridjit import passes
 from hybridjit.codegen.kinds import KERNELS
 from hybridjit.compiler import PIPELINE
 from hybridjit.ir.kinds import KINDS
 from hybridjit.ir.rewrite import Rule
-from hybridjit.passes import fold_batchnorm, half, layout, on_rows, views
+from hybridjit.ops.building import ON_TYPES, parts_of
+from hybridjit.ops.registry import OpDef, all_names, lookup
+from hybridjit.passes.expand import title
+from hybridjit.types import type_of
+from samples import samples
 
 # What the plan does with memory, and with a batch.
 PLAN = {
@@ -27,16 +35,32 @@ PLAN = {
 
 
 def all_rules() -> dict[str, Rule]:
-    """The titled rules of passes, by the names of their functions.
+    """Every titled rule of the passes, by the name of its function."""
+    found = {}
+    for module in pkgutil.iter_modules(passes.__path__, f"{passes.__name__}."):
+        values = vars(importlib.import_module(module.name)).values()
+        found.update({r.apply.__name__: r for r in values if isinstance(r, Rule)})
+    return dict(sorted(found.items()))
 
-    Expansions have their cases in ``expansion_cases.py``, with the numbers.
-    """
-    modules = (half, on_rows, views, fold_batchnorm, layout)
-    values = (value for module in modules for value in vars(module).values())
-    return {r.apply.__name__: r for r in values if isinstance(r, Rule)}
+
+def expanded_operators() -> dict[str, OpDef]:
+    """Every operator that says what it is made of, by name."""
+    found = {op.name: op for op in map(lookup, all_names()) if op.expand is not None}
+    return dict(sorted(found.items()))
+
+
+def may_stay(op: OpDef) -> bool:
+    """Whether the operator stays as it is on one of its samples, one with elements."""
+    for sample in samples(op):
+        types = [type_of(array) for array in sample.arrays]
+        attrs = op.parse(sample.attrs)
+        if all(t.size for t in types) and parts_of(op, ON_TYPES, types, attrs) is None:
+            return True
+    return False
 
 
 RULES = all_rules()
+EXPANDED = expanded_operators()
 # Every subject, and in words when it is at work.
 SUBJECTS = {
     **{f"kernel {kind}": f"a step's kernel is of the kind {kind}" for kind in sorted(KERNELS)},
@@ -48,6 +72,7 @@ SUBJECTS = {
     **{f"pass {row.name}": row.description for row in PIPELINE},
     **PLAN,
     **{f"rule {name}": rule.title for name, rule in RULES.items()},
+    **{f"expand {name}": title(op) for name, op in EXPANDED.items()},
 }
 Claims = Mapping[str, list[str]]
 
@@ -59,8 +84,14 @@ def missing(acts: Claims, must_not: Claims) -> list[str]:
         f"{subject} ({meaning}): add a case {where}, which says `{key}: {subject}`"
         for subject, meaning in SUBJECTS.items()
         for key, claims, where in wanted
-        if not claims.get(subject)
+        if not claims.get(subject) and not (key == "must not" and is_always(subject))
     ]
+
+
+def is_always(subject: str) -> bool:
+    """Whether it is at work wherever it could be, so that there is no counterexample."""
+    kind, _, name = subject.partition(" ")
+    return kind == "expand" and not may_stay(EXPANDED[name])
 
 
 def unknown(subjects: Iterable[str]) -> list[str]:
