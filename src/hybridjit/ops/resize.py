@@ -123,10 +123,7 @@ def _bilinear_parts(g: Builder[X], data: X, weight: X, scale: int) -> X:
 def _upsampling_parts(
     g: Builder[X], *inputs: X, scale: int, sample_type: str, **attrs: Any
 ) -> X | None:
-    """UpSampling(x, weight, bilinear)  =>  Deconvolution(x, weight)
-
-    UpSampling(x, nearest) of types without a kernel  =>  broadcast_to(x)
-    """
+    """UpSampling(x)  =>  bilinear: Deconvolution(x, weight); nearest, no kernel: broadcast_to(x)"""
     if sample_type == "bilinear":
         return _bilinear_parts(g, inputs[0], inputs[1], scale)
     t = g.type(inputs[0])

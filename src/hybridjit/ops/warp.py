@@ -110,10 +110,7 @@ def _grid(data: np.ndarray, *, transform_type: str, target_shape: Shape) -> np.n
 
 
 def _grid_parts(g: Builder[X], data: X, *, transform_type: str, target_shape: Shape) -> X:
-    """GridGenerator(affine)  =>  the points of the grid times the matrices
-
-    GridGenerator(warp)  =>  (flow + pixels) / half the size - 1
-    """
+    """GridGenerator(x)  =>  affine: points times matrices; warp: (flow + pixels) / halves - 1"""
     t = g.type(data)
     height, width = target_shape if transform_type == "affine" else t.dims[2:]
 
