@@ -8,17 +8,17 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from hybridjit import gluon, nd, threads
+from hybridjit import gluon, nd, tasks, threads
 from hybridjit.codegen.build import compile_pool as crew
 from hybridjit.codegen.build import generate
-from hybridjit.codegen.build.compile_pool import Crew, Job
+from hybridjit.codegen.build.compile_pool import Job, compile_jobs
 from hybridjit.codegen.llvm.jit import compile_object, find_target
 from hybridjit.errors import InternalError
 
@@ -63,10 +63,7 @@ def jobs(count: int = 6) -> list[Job]:
 
 
 def objects(processes: int, work: list[Job]) -> list[bytes]:
-    with Crew(TARGET, processes, lambda job: None) as team:
-        for job in work:
-            team.add(job)
-        team.finish()
+    compile_jobs(work, TARGET, processes, lambda job: None)
     return [job.code for job in work]
 
 
@@ -102,10 +99,7 @@ def test_workers_make_the_same_objects(started, monkeypatch):
 
     monkeypatch.setattr(crew, "compile_object", when_others_are_done)
     work = jobs()
-    with Crew(TARGET, 3, done.append) as team:
-        for job in work:
-            team.add(job)
-        team.finish()
+    compile_jobs(work, TARGET, 3, done.append)
     assert len(started) == 2 and all(process.returncode is not None for process in started)
     assert sorted(job.label for job in done) == [job.label for job in work]
     assert [job.code for job in work] == [here(job.text, TARGET, job.with_passes) for job in jobs()]
@@ -149,20 +143,21 @@ def test_a_worker_that_hangs(monkeypatch):
     monkeypatch.setattr(crew, "_PATIENCE", 0.2)
     found = instead_of_worker(monkeypatch, GREET + "import time; time.sleep(1000)")
     taken = threading.Event()
-    next_for_worker = Crew._next_for_worker
+    next_for_worker = crew._Crew._next_for_worker
 
-    def noting(team: Crew) -> Job | None:
+    def noting(team: crew._Crew) -> Job | None:
         job = next_for_worker(team)
         taken.set()
         return job
 
-    monkeypatch.setattr(Crew, "_next_for_worker", noting)
+    monkeypatch.setattr(crew._Crew, "_next_for_worker", noting)
     work = jobs()
-    with Crew(TARGET, 2, lambda job: None) as team:
-        for job in work:
-            team.add(job)
+
+    def emitted() -> Iterator[Job]:
+        yield from work
         assert taken.wait(PATIENCE)
-        team.finish()
+
+    compile_jobs(emitted(), TARGET, 2, lambda job: None)
     assert all(job.code for job in work)
     assert found[0].returncode is not None
 
@@ -196,7 +191,7 @@ def test_no_more_processes_or_threads(monkeypatch):
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", no_thread)
+        patch.setattr(tasks, "start_new_thread", no_thread)
         assert all(objects(2, jobs()))
 
 
@@ -255,10 +250,7 @@ target = find_target()
 text = 'define i64 @f(i64 %x) { ret i64 %x }'
 def work():
     jobs = [crew.Job(str(i), text, False) for i in range(4)]
-    with crew.Crew(target, 2, lambda job: None) as team:
-        for job in jobs:
-            team.add(job)
-        team.finish()
+    crew.compile_jobs(jobs, target, 2, lambda job: None)
     return all(job.code for job in jobs)
 """
 
@@ -348,9 +340,8 @@ def test_ctrl_c_in_the_middle_of_a_network(started):
 
 def test_a_target_travels_as_data():
     narrow = replace(TARGET, name="sse2", cpu="x86-64", features="", vector_bytes=16)
-    with Crew(narrow, 1, lambda job: None) as team:
-        team.add(job := jobs(1)[0])
-        team.finish()
+    (job,) = jobs(1)
+    compile_jobs([job], narrow, 1, lambda job: None)
     assert job.code
 
 

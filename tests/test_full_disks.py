@@ -94,14 +94,19 @@ def test_where_nothing_can_be_written(tmp_path, how):
 
 
 def test_files_that_belong_together_wait_for_each_other(tmp_path):
-    with together():
+    def write_a() -> None:
         write_atomically(tmp_path / "a", [b"first"])
         assert not (tmp_path / "a").exists()
-        write_atomically(tmp_path / "b", [b"second"])
+
+    together(write_a, lambda: write_atomically(tmp_path / "b", [b"second"]))
     assert contents(tmp_path) == {"a": b"first", "b": b"second"}
-    with pytest.raises(KeyboardInterrupt), together():
+
+    def interrupted() -> None:
         write_atomically(tmp_path / "a", [b"third"])
         raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        together(interrupted)
     assert contents(tmp_path) == {"a": b"first", "b": b"second"}
     write_atomically(tmp_path / "a", [b"alone"])
     assert (tmp_path / "a").read_bytes() == b"alone"

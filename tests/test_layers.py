@@ -17,7 +17,7 @@ PACKAGE = Path(hybridjit.__file__).parent
 
 # A part may import only from rows above its own, and from itself.
 LAYERS = [
-    {"records"},
+    {"quiet", "records", "tasks", "unwinding"},
     {
         "errors",
         "config",

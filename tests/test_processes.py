@@ -13,12 +13,13 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import hybridjit as mx
-from hybridjit import gluon, nd
+from hybridjit import gluon, nd, tasks
 from hybridjit.codegen.llvm.jit import Library, compile_object, find_target
 from hybridjit.runtime.threads import THREADS
 
@@ -178,14 +179,15 @@ def test_ten_calls_a_second_take_less_than_a_hundredth_of_a_core():
 def test_one_thread_means_none_but_the_callers(monkeypatch):
     """Neither calling nor packing nor compiling starts another."""
     monkeypatch.setattr(THREADS, "_pools", {})
-    started: list[str] = []
-    start = threading.Thread.start
+    started: list[object] = []
+    start = tasks.start_new_thread
 
-    def noting(thread: threading.Thread) -> None:
-        started.append(thread.name)
-        start(thread)
+    def noting(*arguments: Any) -> int:
+        started.append(arguments)
+        return start(*arguments)
 
-    monkeypatch.setattr(threading.Thread, "start", noting)
+    monkeypatch.setattr(tasks, "start_new_thread", noting)
+    monkeypatch.setattr(threading.Thread, "start", started.append)
     with mx.threads(1):
         net = make_net(8000)
         net(nd.array(ROWS))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
+from .unwinding import outside
+
 
 class _Stack(threading.local):
     """The scopes entered with ``with`` in this thread."""
 
-    def __init__(self) -> None:
-        self.entered: list[AttrScope] = []
+    entered: tuple[AttrScope, ...] = ()
 
 
 class _ScopeType(type):
@@ -18,7 +19,7 @@ class _ScopeType(type):
 
     @property
     def current(cls) -> AttrScope:
-        return _stack.entered[-1] if _stack.entered else _NO_SCOPE
+        return STACK.entered[-1] if STACK.entered else _NO_SCOPE
 
 
 class AttrScope(metaclass=_ScopeType):
@@ -36,12 +37,12 @@ class AttrScope(metaclass=_ScopeType):
 
     def __enter__(self) -> AttrScope:
         self._texts = {**AttrScope.current._texts, **self._own}
-        _stack.entered.append(self)
+        STACK.entered = (*STACK.entered, self)
         return self
 
     def __exit__(self, *error: object) -> None:
-        _stack.entered.pop()
+        STACK.entered = outside(STACK.entered, self)
 
 
-_stack = _Stack()
+STACK = _Stack()
 _NO_SCOPE = AttrScope()

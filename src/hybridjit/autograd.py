@@ -9,6 +9,7 @@ import threading
 from typing import Any, NoReturn
 
 from .errors import MXNetError
+from .unwinding import restoring
 
 
 class _Flags(threading.local):
@@ -96,6 +97,7 @@ class Function:
     def saved_tensors(self) -> tuple[Any, ...]:
         return self._saved
 
+    @restoring(FLAGS)
     def __call__(self, *inputs: Any) -> Any:
         with pause():
             return self.forward(*inputs)

@@ -36,6 +36,7 @@ from .runtime.by_sample import SampleBySample
 from .runtime.executable import Executable
 from .runtime.threads import THREADS
 from .types import TensorType
+from .unwinding import holding
 
 if TYPE_CHECKING:
     from .target import Target
@@ -108,6 +109,7 @@ class Options:
 _LOCK = held_at_fork(Rank.COMPILING)
 
 
+@holding(_LOCK)
 def compile_graph(
     outputs: Iterable[Output],
     input_types: Mapping[str, TensorType],
@@ -124,10 +126,9 @@ def compile_graph(
     """
     log = log or new_log(config.dump)
     outputs = tuple(outputs)
-    with _LOCK:
-        plan = plan_graph(outputs, input_types, param_types, log, name)
-        one = plan_one_sample(plan, outputs, input_types, param_types, log)
-        executable = generate(one or plan, options, log)
+    plan = plan_graph(outputs, input_types, param_types, log, name)
+    one = plan_one_sample(plan, outputs, input_types, param_types, log)
+    executable = generate(one or plan, options, log)
     log.report()
     if one is None:
         return executable

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -164,13 +164,18 @@ def override(**values: Any) -> Iterator[Config]:
         raise ValueError(f"no such switch: {', '.join(unknown)}")
     settled = {name: _BY_NAME[name.upper()].value(value) for name, value in values.items()}
     before = {name: getattr(config, name) for name in values}
-    for name, value in settled.items():
-        setattr(config, name, value)
     try:
+        _set(settled)
         yield config
-    finally:
-        for name, value in before.items():
-            setattr(config, name, value)
+        _set(before)
+    except BaseException:
+        _set(before)
+        raise
+
+
+def _set(values: Mapping[str, Any]) -> None:
+    for name, value in values.items():
+        setattr(config, name, value)
 
 
 def switch_table() -> str:

@@ -9,6 +9,7 @@ import threading
 from typing import NoReturn
 
 from .errors import MXNetError
+from .unwinding import outside
 
 _TYPE_IDS = {"cpu": 1, "gpu": 2, "cpu_pinned": 3, "cpu_shared": 5}
 _TYPE_NAMES = {number: name for name, number in _TYPE_IDS.items()}
@@ -17,9 +18,8 @@ _TYPE_NAMES = {number: name for name, number in _TYPE_IDS.items()}
 class _Stack(threading.local):
     """The contexts entered with ``with`` in this thread."""
 
-    def __init__(self) -> None:
-        self.entered: list[Context] = []
-        self.default: Context | None = None
+    entered: tuple[Context, ...] = ()
+    default: Context | None = None
 
 
 class _ContextType(type):
@@ -67,11 +67,11 @@ class Context(metaclass=_ContextType):
         return f"{self.device_type}({self.device_id})"
 
     def __enter__(self) -> Context:
-        _stack.entered.append(self)
+        STACK.entered = (*STACK.entered, self)
         return self
 
     def __exit__(self, *error: object) -> None:
-        _stack.entered.pop()
+        STACK.entered = outside(STACK.entered, self)
 
     def empty_cache(self) -> None:
         """Nothing is cached per device."""
@@ -82,7 +82,7 @@ class Context(metaclass=_ContextType):
             raise MXNetError(f"Operator {what} is not implemented for GPU.")
 
 
-_stack = _Stack()
+STACK = _Stack()
 _CPU = Context("cpu", 0)
 
 
@@ -110,11 +110,11 @@ def gpu_memory_info(device_id: int = 0) -> NoReturn:
 
 def current_context() -> Context:
     """The innermost context entered in this thread, outside of all the default one: ``cpu(0)``."""
-    return _stack.entered[-1] if _stack.entered else _stack.default or _CPU
+    return STACK.entered[-1] if STACK.entered else STACK.default or _CPU
 
 
 def set_default_context(ctx: Context) -> None:
     """Make ``ctx`` this thread's context outside of every ``with`` block."""
     if not isinstance(ctx, Context):
         raise TypeError(f"a context is needed, got {type(ctx).__name__}")
-    _stack.default = ctx
+    STACK.default = ctx

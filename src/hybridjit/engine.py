@@ -23,8 +23,11 @@ def set_bulk_size(size: int) -> int:
 @contextmanager
 def bulk(size: int) -> Iterator[None]:
     """``set_bulk_size(size)`` for a ``with`` block."""
-    before = set_bulk_size(size)
+    before = _size
     try:
+        set_bulk_size(size)
         yield
-    finally:
         set_bulk_size(before)
+    except BaseException:
+        set_bulk_size(before)
+        raise

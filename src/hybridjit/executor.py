@@ -26,6 +26,7 @@ from .passes.infer import NodeTypes, infer_node_types
 from .shapes import partial_shape
 from .sym import Symbol
 from .types import TensorType, type_of
+from .unwinding import restoring
 
 _CSR = "2"  # as MXNet's files write it
 
@@ -94,6 +95,7 @@ class Executor:
 
     # ---- running --------------------------------------------------------------------------------
 
+    @restoring(autograd.FLAGS)
     def forward(self, is_train: bool = False, **kwargs: Any) -> list[NDArray]:
         """The outputs, after ``kwargs`` were copied into the arguments of those names.
 
@@ -212,6 +214,7 @@ def bind(symbol: Symbol, ctx: Context | None, args: Arrays, aux_states: Arrays |
     )
 
 
+@restoring(autograd.FLAGS)
 def evaluate(symbol: Symbol, ctx: Context | None, args: Mapping[str, NDArray]) -> list[NDArray]:
     """The outputs for these arrays, without compiling. Raises ValueError when one is missing."""
     aux = {name: args[name] for name in symbol.list_auxiliary_states() if name in args}

@@ -25,27 +25,20 @@ class Rank(IntEnum):
     LENDING = 6
 
 
-_locks: dict[Rank, Any] = {}
-_taken: list[Any] = []
+_locks: dict[Rank, Any] = {rank: threading.RLock() for rank in Rank}
 
 
-def held_at_fork(rank: Rank, lock: Any = None) -> Any:
-    """``lock``, or a new re-entrant one, registered; there is one for each rank."""
-    assert rank not in _locks, f"there is a lock of rank {rank.name} already"
-    _locks[rank] = threading.RLock() if lock is None else lock
+def held_at_fork(rank: Rank) -> Any:
+    """The lock of this rank, a re-entrant one: see :func:`.unwinding.holding`."""
     return _locks[rank]
 
 
-def _take() -> None:
-    for rank in sorted(_locks):
-        _locks[rank].acquire()
-        _taken.append(_locks[rank])
-
-
-def _give_back() -> None:
-    while _taken:
-        _taken.pop().release()
-
-
+# The lock's own methods, not functions that call them: nothing can come in between. The hooks
+# before a fork run in the reverse of this order, so the lowest rank is taken first.
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_take, after_in_parent=_give_back, after_in_child=_give_back)
+    for _rank in reversed(Rank):
+        os.register_at_fork(
+            before=_locks[_rank].acquire,
+            after_in_parent=_locks[_rank].release,
+            after_in_child=_locks[_rank].release,
+        )

@@ -6,7 +6,6 @@ be called.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
@@ -24,6 +23,7 @@ from .ir.node import Output
 from .ir.roles import Roles, sort_variables, without_labels
 from .runtime.threads import THREADS
 from .sym import Symbol
+from .tasks import Task
 
 
 def load(prefix: str, epoch: int = 0, ctx: Context | None = None) -> SymbolBlock:
@@ -51,17 +51,16 @@ class _Reading:
         self._path = path
         self._params: dict[str, np.ndarray] = {}
         self._error: BaseException | None = None
-        self._thread: threading.Thread | None = None
+        self._task: Task | None = None
 
     def __enter__(self) -> _Reading:
         if THREADS.count > 1:
-            self._thread = threading.Thread(target=self._read, daemon=True)
-            self._thread.start()
+            self._task = Task(self._read)
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._thread is not None:
-            self._thread.join()
+        if self._task is not None:
+            self._task.wait()
         elif error[0] is None:
             self._read()
 

@@ -7,14 +7,16 @@ Symbols and gluon's block prefixes ask ``NameManager.current`` for their names. 
 from __future__ import annotations
 
 import threading
-from collections import Counter
+from collections.abc import Iterator
+from itertools import count
+
+from .unwinding import outside
 
 
 class _Stack(threading.local):
     """The managers entered with ``with`` in this thread."""
 
-    def __init__(self) -> None:
-        self.entered: list[NameManager] = []
+    entered: tuple[NameManager, ...] = ()
 
 
 class _ManagerType(type):
@@ -22,15 +24,14 @@ class _ManagerType(type):
 
     @property
     def current(cls) -> NameManager:
-        return _stack.entered[-1] if _stack.entered else _process_wide
+        return STACK.entered[-1] if STACK.entered else _process_wide
 
 
 class NameManager(metaclass=_ManagerType):
     """Gives ``hint0``, ``hint1``, ... to what the user did not name."""
 
     def __init__(self) -> None:
-        self._counter: Counter[str] = Counter()
-        self._lock = threading.Lock()
+        self._numbers: dict[str, Iterator[int]] = {}
 
     def get(self, name: str | None, hint: str) -> str:
         """``name`` if the user gave one, else the next automatic name for ``hint``.
@@ -41,17 +42,14 @@ class NameManager(metaclass=_ManagerType):
             raise TypeError(f"a name is a string, got {type(name).__name__}")
         if name:
             return name
-        with self._lock:
-            number = self._counter[hint]
-            self._counter[hint] += 1
-        return f"{hint}{number}"
+        return f"{hint}{next(self._numbers.setdefault(hint, count()))}"
 
     def __enter__(self) -> NameManager:
-        _stack.entered.append(self)
+        STACK.entered = (*STACK.entered, self)
         return self
 
     def __exit__(self, *error: object) -> None:
-        _stack.entered.pop()
+        STACK.entered = outside(STACK.entered, self)
 
 
 class Prefix(NameManager):
@@ -65,5 +63,5 @@ class Prefix(NameManager):
         return self._prefix + super().get(name, hint)
 
 
-_stack = _Stack()
+STACK = _Stack()
 _process_wide = NameManager()

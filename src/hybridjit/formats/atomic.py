@@ -6,9 +6,9 @@ In: a path and the bytes in pieces. Out: the file, replaced in one step. Neither
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 
 from ..errors import MXNetError
 
@@ -18,25 +18,42 @@ Path = str | os.PathLike[str]
 _WAITING: ContextVar[list[tuple[str, str]] | None] = ContextVar("_WAITING", default=None)
 
 
-@contextmanager
-def together() -> Iterator[None]:
-    """Files that are written inside take their places at the end: all, or none if one fails.
+def together(*writers: Callable[[], None]) -> None:
+    """Call the writers; their files take their places at the end: all, or none if one fails.
 
     A graph and its parameters are such files. Raises MXNetError with the system's reason.
     """
     files: list[tuple[str, str]] = []
-    token = _WAITING.set(files)
     try:
-        yield
-        while files:
-            with system_errors(files[0][1]):
-                os.replace(*files[0])
-            files.pop(0)
-    finally:
-        _WAITING.reset(token)
+        # In a context of their own: what follows this call does not see where they wait.
+        copy_context().run(_write_all, writers, files)
+        _replace_all(files)
+    except BaseException:
         for temporary, _ in files:
-            with suppress(OSError):
+            with suppress(OSError):  # it may have taken its place
                 os.unlink(temporary)
+        raise
+
+
+def _write_all(writers: Sequence[Callable[[], None]], files: list[tuple[str, str]]) -> None:
+    _WAITING.set(files)
+    for write in writers:
+        write()
+
+
+def _replace_all(files: list[tuple[str, str]]) -> None:
+    """Put all in place. An exception that comes between two of them waits for the rest."""
+    try:
+        for temporary, target in files:
+            with system_errors(target):
+                os.replace(temporary, target)
+    except BaseException:
+        if files and not os.path.lexists(files[0][0]):
+            with suppress(OSError):  # what the disk refused it refuses again
+                for temporary, target in files:
+                    if os.path.lexists(temporary):
+                        os.replace(temporary, target)
+        raise
 
 
 def write_atomically(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
@@ -57,34 +74,35 @@ def write_atomically(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
 
 
 def _replace(target: str, pieces: Iterable[bytes | memoryview]) -> None:
-    mode = _mode_for(target)
     folder, name = os.path.split(target)
     temporary = os.path.join(folder, f".{name[:100]}.{os.urandom(6).hex()}.part")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    waiting = _WAITING.get()
+    is_new = not os.path.exists(target)
     try:
-        with os.fdopen(handle, "wb") as out:
+        with open(temporary, "xb", opener=_open_to_all if is_new else _open_to_user) as out:
             out.writelines(pieces)
             out.flush()
             os.fsync(out.fileno())
-        os.chmod(temporary, mode)
-        waiting = _WAITING.get()
+        if not is_new:
+            os.chmod(temporary, os.stat(target).st_mode & 0o777)
         if waiting is not None:
             waiting.append((temporary, target))
         else:
             os.replace(temporary, target)
     except BaseException:
-        with suppress(OSError):
+        with suppress(OSError):  # not there yet, or no longer
             os.unlink(temporary)
         raise
 
 
-def _mode_for(target: str) -> int:
-    """The permissions of the file to replace; of a new one, what the process's mask leaves."""
-    if os.path.exists(target):
-        return os.stat(target).st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
+def _open_to_all(path: str, flags: int) -> int:
+    """A new file, with the permissions that the process's mask leaves."""
+    return os.open(path, flags, 0o666)
+
+
+def _open_to_user(path: str, flags: int) -> int:
+    """A file that replaces one which perhaps not everybody may read."""
+    return os.open(path, flags, 0o600)
 
 
 @contextmanager

@@ -35,16 +35,22 @@ class BoundCall:
     def _connect(self) -> None:
         """Take the compiled graph with the parameters of now, and put the addresses in place."""
         executable = self._graph.compiled_for(self._inputs)
-        self._writes = self._graph.seen_writes
+        writes = self._graph.seen_writes
         self._run = executable.connected(self._arrays, self._results)
+        self._writes = writes
 
     def __call__(self) -> Any:
         """Run, and return the outputs that :meth:`HybridBlock.bind` was given or made."""
         if self._writes != WRITES.count:
             self._connect()
-        self._run()
-        for storage in self._storages:
-            storage.version += 1
-            if storage.watched:
-                WRITES.count += 1
+        try:
+            self._run()
+            for storage in self._storages:
+                storage.version += 1
+                if storage.watched:
+                    WRITES.count += 1
+        except BaseException:  # before or after they were written: whoever looks finds out
+            for storage in self._storages:
+                storage.bump()
+            raise
         return self._result

@@ -31,11 +31,12 @@ from ..runtime.by_sample import SampleBySample
 from ..runtime.cache import MAX_SIGNATURES, Entry, SignatureCache
 from ..runtime.executable import Executable
 from ..types import TensorType, type_of
+from ..unwinding import holding
 from .inference import finish_deferred
 from .parameter import Parameter
 
-# Held from the look at the parameters to the end of packing them; calls that find all as it was
-# take no lock.
+# Held from the look at the parameters until they are bound; calls that find all as it was take no
+# lock.
 _binding = held_at_fork(Rank.BINDING)
 
 
@@ -83,19 +84,19 @@ class CachedGraph:
         """
         if self.monitor is not None or not self.compiled or is_training():
             return self._interpret(arrays)
-        entry = self._latest
+        entry = self._latest if self.seen_writes == WRITES.count else None  # in this order
         inputs = [array._data for array in arrays]
-        if entry is None or self.seen_writes != WRITES.count or not entry.fits(inputs):
+        if entry is None or not entry.fits(inputs):
             entry = self._entry_for(arrays)
         ctx = arrays[0]._ctx
         return [NDArray(output, ctx) for output in entry.executable(inputs)]
 
     def call_one(self, x: NDArray) -> NDArray:
         """One array in, one out: the same as a call, with nothing in its way."""
-        entry, data = self._latest, x._data
+        entry = self._latest if self.seen_writes == WRITES.count else None  # in this order
+        data = x._data
         if (
             entry is None
-            or self.seen_writes != WRITES.count
             or data.shape != entry.shape
             or data.dtype != entry.dtype
             or self.monitor is not None
@@ -111,31 +112,35 @@ class CachedGraph:
         """The executable for these inputs, bound to the parameters as they are now."""
         return self._entry_for(arrays).executable
 
+    @holding(_binding)
     def _entry_for(self, arrays: Sequence[NDArray]) -> Entry:
         """The compiled graph for these inputs, with the parameters as they are now."""
-        with _binding:
-            params = self._parameter_arrays(arrays)
-            self._notice_writes(params)
-            types = [type_of(array._data) for array in arrays]
-            entry = self.cache.find(types)
-            if entry is None:
-                entry = self.cache.add(types, self._compile(types, params))
-            if not entry.is_bound:
-                entry.executable.bind(_Arrays(params), self._packed)
-                entry.is_bound = True
-            self._latest = entry
-            return entry
+        params = self._parameter_arrays(arrays)
+        seen = self._notice_writes(params)
+        types = [type_of(array._data) for array in arrays]
+        entry = self.cache.find(types)
+        if entry is None:
+            entry = self.cache.add(types, self._compile(types, params))
+        if not entry.is_bound:
+            entry.executable.bind(_Arrays(params), self._packed)
+            entry.is_bound = True
+        # Last of all: calls that find these two as they are look no further.
+        self._latest = entry
+        self.seen_writes = seen
+        return entry
 
     def _compile(self, types: list[TensorType], params: Mapping[str, NDArray]) -> Any:
         known = {name: type_of_array(array) for name, array in params.items()}
         inputs = dict(zip(self.input_names, types))
         return compile_graph(self.outputs, inputs, known, self.options, name=self.name)
 
-    def _notice_writes(self, params: Mapping[str, NDArray]) -> None:
+    def _notice_writes(self, params: Mapping[str, NDArray]) -> int:
         """Forget packed weights if any parameter was written or replaced since the last look.
 
-        The counter is read first: a write during the look is then found by the next call. Memory
-        that others write to without counting is taken for changed every time.
+        Returns the count of writes that calls may compare with afterwards. It is read first: a
+        write during the look is then found by the next call. Memory that others write to without
+        counting is taken for changed every time. What was seen is stored after it took effect: a
+        look that an exception ended is repeated.
         """
         count = WRITES.count
         # Also what a parameter of the user's own computes its array from.
@@ -145,18 +150,19 @@ class CachedGraph:
         versions = [(a._storage, a._storage.version) for a in params.values()]
         is_exposed = any(storage.exposed for storage, _ in versions)
         if is_exposed or versions != self._versions:
-            self._versions = versions
+            self._latest = None
             self._packed = PackedStore()
             self.cache.unbind()
             self._notice_casts(params)
-        self.seen_writes = NEVER if is_exposed else count
+            self._versions = versions
+        return NEVER if is_exposed else count
 
     def _notice_casts(self, params: Mapping[str, NDArray]) -> None:
         """Forget compiled code if a parameter has another type now: it is for the old one."""
         types = [type_of_array(array) for array in params.values()]
         if types != self._param_types:
-            self._param_types = types
             self.cache = SignatureCache(self.name, self.input_names, self.cache.size)
+            self._param_types = types
 
     # ---- interpreted --------------------------------------------------------------------------
 

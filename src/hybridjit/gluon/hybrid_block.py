@@ -14,20 +14,26 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import nd, sym
+from ..attribute import STACK as ATTRIBUTES
+from ..autograd import FLAGS
 from ..compiler import Options
+from ..context import STACK as CONTEXTS
 from ..context import Context
 from ..errors import DeferredInitializationError, DTypeError, ShapeError
 from ..forks import Rank, held_at_fork
+from ..name import STACK as NAMES
 from ..nd import NDArray
 from ..nd.interpreter import Monitor
 from ..sym import Symbol
 from ..types import TensorType, type_of
+from ..unwinding import holding, restoring
 from ..verification import TOLERANCE, Verdict, verify_graph
 from .block import Block
 from .bound import BoundCall
 from .hybrid import CachedGraph
 from .inference import finish_deferred, set_shapes, variable_types
 from .model_file import described_graph
+from .naming import OPEN
 from .parameter import Parameter, ParameterDict
 from .saving import export_graph
 from .structure import Format, flatten, regroup, same_arguments, tensors_in
@@ -48,6 +54,8 @@ class _Cached(NamedTuple):
 
 class HybridBlock(Block):
     """Base of layers and nets that can be hybridized; override ``hybrid_forward``."""
+
+    _is_compiled = True  # False interprets the graph that a call traced
 
     def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
         super().__init__(prefix, params)
@@ -93,6 +101,8 @@ class HybridBlock(Block):
         static_shape and the like) are hints that change nothing visible; names that are not
         known are accepted. ``clear=False`` keeps a graph that was traced before.
         """
+        if clear or not active:
+            self._cached = None  # first: it is what the old flags asked for
         self._active = active
         self._flags = flags
         if clear:
@@ -207,6 +217,7 @@ class HybridBlock(Block):
         arrays = [array for array in flat if array is not None]
         return regroup(cached.graph(arrays), cached.trace.out_format)
 
+    @restoring(CONTEXTS)
     def _call_eagerly(self, ctx: Context, args: tuple[Any, ...]) -> Any:
         with ctx:
             try:
@@ -216,6 +227,7 @@ class HybridBlock(Block):
                 params = {name: p.data(ctx) for name, p in self._reg_params.items()}
             return self.hybrid_forward(nd, *args, **params)
 
+    @restoring(OPEN, NAMES)
     def forward_symbols(self, *args: Any) -> Any:
         """``hybrid_forward`` with F = sym, its operators named in this block's scope."""
         params = {name: p.var() for name, p in self._reg_params.items()}
@@ -228,36 +240,38 @@ class HybridBlock(Block):
 
     # ---- tracing ------------------------------------------------------------------------------
 
+    @holding(_tracing)
+    @restoring(OPEN, NAMES, ATTRIBUTES, CONTEXTS, FLAGS)  # also what a user's own scopes set
     def _traced(self, args: Sequence[Any]) -> Trace:
         """The block's graph for arguments of this structure, traced if that was not done yet."""
-        with _tracing:
-            found = self._trace
-            if found is not None:
-                _, form = flatten(args, "input")
-                if same_arguments(found.in_format, form):
-                    return found
-                if self._cached is not None:
-                    _check_arguments(found, form)
-            found = trace(self, args)
-            _params_in(found, self.collect_params())  # a graph with strangers in it is not kept
-            self._trace = found
-            return found
+        found = self._trace
+        if found is not None:
+            _, form = flatten(args, "input")
+            if same_arguments(found.in_format, form):
+                return found
+            if self._cached is not None:
+                _check_arguments(found, form)
+        found = trace(self, args)
+        _params_in(found, self.collect_params())  # a graph with strangers in it is not kept
+        self._trace = found
+        return found
 
+    @holding(_tracing)
     def _build(self, args: Sequence[Any]) -> _Cached:
         """Trace, and bind the graph to the parameters in it; once, however many threads call."""
-        with _tracing:
-            if self._cached is None:
-                traced = self._traced(args)
-                params = self.collect_params()
-                used = _params_in(traced, params)
-                graph = CachedGraph(traced.outputs, traced.input_names, used, self._flags)
-                graph.monitor = self._monitor
-                _warn_unused(traced, params)
-                arity = len(traced.inputs)
-                is_flat = traced.in_format == [0] * arity
-                is_plain = is_flat and arity == 1 and traced.out_format == 0
-                self._cached = _Cached(graph, traced, arity if is_flat else -1, is_plain)
-            return self._cached
+        if self._cached is None:
+            traced = self._traced(args)
+            params = self.collect_params()
+            used = _params_in(traced, params)
+            graph = CachedGraph(traced.outputs, traced.input_names, used, self._flags)
+            graph.monitor = self._monitor
+            graph.compiled = self._is_compiled
+            _warn_unused(traced, params)
+            arity = len(traced.inputs)
+            is_flat = traced.in_format == [0] * arity
+            is_plain = is_flat and arity == 1 and traced.out_format == 0
+            self._cached = _Cached(graph, traced, arity if is_flat else -1, is_plain)
+        return self._cached
 
     def _finish_own_params(self, args: tuple[Any, ...]) -> None:
         """Complete the parameters of this block alone; its children do the same for theirs."""

@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 def save_model(block: Block, prefix: str) -> None:
     """Write names, children and graphs to ``<prefix>-model.json``, values to the other file."""
     text = json.dumps(dict([_described(block, itertools.count())]))
-    with together():
-        save_parameters(block, f"{prefix}-model.params", False)
-        write_atomically(f"{prefix}-model.json", [text.encode()])
+    together(
+        lambda: save_parameters(block, f"{prefix}-model.params", False),
+        lambda: write_atomically(f"{prefix}-model.json", [text.encode()]),
+    )
 
 
 def _described(block: Block, places: Iterator[int]) -> tuple[str, dict[str, Any]]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ..name import NameManager, Prefix
+from ..unwinding import outside
 from .parameter import ParameterDict
 
 
@@ -24,18 +25,25 @@ class Prefixed(Protocol):
     def params(self) -> ParameterDict: ...
 
 
-class _Open(threading.local):
-    """The scopes entered with ``with`` in this thread, each with its name manager if it has one."""
+class _Entered(NamedTuple):
+    """A scope that was entered, which one is in force since then, and its name manager."""
 
-    def __init__(self) -> None:
-        self.scopes: list[tuple[BlockScope | None, Prefix | None]] = []
+    scope: BlockScope
+    in_force: BlockScope | None
+    manager: Prefix | None = None
+
+
+class _Open(threading.local):
+    """The scopes entered with ``with`` in this thread."""
+
+    scopes: tuple[_Entered, ...] = ()
 
     @property
     def innermost(self) -> BlockScope | None:
-        return self.scopes[-1][0] if self.scopes else None
+        return self.scopes[-1].in_force if self.scopes else None
 
 
-_open = _Open()
+OPEN = _Open()
 
 
 class BlockScope:
@@ -54,17 +62,18 @@ class BlockScope:
 
     def __enter__(self) -> BlockScope:
         if self.is_transparent:
-            _open.scopes.append((_open.innermost, None))
+            OPEN.scopes = (*OPEN.scopes, _Entered(self, OPEN.innermost))
             return self
         manager = Prefix(self.block.prefix)
         manager.__enter__()
-        _open.scopes.append((self, manager))
+        OPEN.scopes = (*OPEN.scopes, _Entered(self, self, manager))
         return self
 
     def __exit__(self, *error: object) -> None:
-        _, manager = _open.scopes.pop()
-        if manager is not None:
-            manager.__exit__()
+        mine = next(entry for entry in reversed(OPEN.scopes) if entry.scope is self)
+        if mine.manager is not None:
+            mine.manager.__exit__()
+        OPEN.scopes = outside(OPEN.scopes, mine)
 
 
 def name_block(
@@ -76,7 +85,7 @@ def name_block(
     scope, and the scope's own prefix goes in front. ``params`` shares another block's parameters
     and keeps their prefix.
     """
-    scope = _open.innermost
+    scope = OPEN.innermost
     if scope is None:
         full = NameManager.current.get(None, hint) + "_" if prefix is None else prefix
         return full, _parameters(full, params, None)

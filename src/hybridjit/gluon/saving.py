@@ -109,7 +109,8 @@ def export_graph(
         if name in params
     }
     names = f"{path}-symbol.json", f"{path}-{epoch:04d}.params"
-    with together():
-        symbol_json.save(names[0], symbol.outputs, remove_amp_cast)
-        params_file.save(names[1], arrays)
+    together(
+        lambda: symbol_json.save(names[0], symbol.outputs, remove_amp_cast),
+        lambda: params_file.save(names[1], arrays),
+    )
     return names

@@ -35,13 +35,21 @@ class _Row:
 def print_summary(block: Block, inputs: tuple[Any, ...]) -> None:
     """Run ``block`` once on ``inputs`` and print what each layer gave."""
     rows = [_Row("Input", _shapes_text(inputs))]
-    handles = [child.register_forward_hook(_recorder(rows)) for child in _layers(block)]
+    layers, record = _layers(block), _recorder(rows)
     try:
+        for layer in layers:
+            layer.register_forward_hook(record)
         block(*inputs)
-    finally:
-        for handle in handles:
-            handle.detach()
+        _take_off(layers, record)
+    except BaseException:
+        _take_off(layers, record)
+        raise
     print("\n".join(_table(rows)))
+
+
+def _take_off(layers: list[Block], hook: Any) -> None:
+    for layer in layers:
+        layer._forward_hooks.pop(id(hook), None)
 
 
 def _layers(block: Block) -> list[Block]:

@@ -19,7 +19,7 @@ from ..ir.node import topological
 from ..nd import NDArray
 from ..passes.infer import hinted_dtype
 from ..sym import Symbol
-from .hybrid_block import HybridBlock, _Cached
+from .hybrid_block import HybridBlock
 from .parameter import ParameterDict
 from .structure import regroup
 from .trace import Trace, of_symbols
@@ -39,7 +39,6 @@ class SymbolBlock(HybridBlock):
         super().__init__(prefix=None, params=None)
         self._prefix = ""
         self._params = ParameterDict("", params)
-        self._is_compiled = True
         self._trace: Trace = of_symbols(outputs, inputs)
         self._add_params()
 
@@ -134,11 +133,6 @@ class SymbolBlock(HybridBlock):
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
         """Not used: the graph is given."""
         raise NotImplementedError("a SymbolBlock has no hybrid_forward")
-
-    def _build(self, args: Sequence[Any]) -> _Cached:
-        cached = super()._build(args)
-        cached.graph.compiled = self._is_compiled
-        return cached
 
     def _exportable(self) -> Trace:
         return self._trace

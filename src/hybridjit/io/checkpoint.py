@@ -63,10 +63,11 @@ def save_checkpoint(
     """
     named = {f"arg:{name}": array for name, array in arg_params.items()}
     named.update((f"aux:{name}", array) for name, array in aux_params.items())
-    with together():
-        if symbol is not None:
-            symbol.save(f"{prefix}-symbol.json", remove_amp_cast)
-        nd_files.save(_params_path(prefix, epoch), named)
+    writers = [lambda: nd_files.save(_params_path(prefix, epoch), named)]
+    if symbol is not None:
+        graph_file = f"{prefix}-symbol.json"
+        writers.insert(0, lambda: symbol.save(graph_file, remove_amp_cast))
+    together(*writers)
     logging.info('Saved checkpoint to "%s"', _params_path(prefix, epoch))
 
 

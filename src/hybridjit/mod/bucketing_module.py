@@ -16,9 +16,11 @@ from .. import nd, sym
 from ..formats.atomic import together
 from ..initializer import Uniform
 from ..io import DataDesc, checkpoint
+from ..name import STACK as NAMES
 from ..name import NameManager
 from ..nd import NDArray
 from ..nd import files as nd_files
+from ..unwinding import restoring
 from .base_module import Arrays, BaseModule, Shapes
 from .module import Module
 
@@ -50,6 +52,7 @@ class BucketingModule(BaseModule):
             self._buckets[key] = Module(symbol, data_names, label_names, **self._options)
         return self._buckets[key]
 
+    @restoring(NAMES)
     def _generated(self, key: Any) -> Any:
         with NameManager():  # the same names for every bucket
             return self._sym_gen(key)
@@ -172,11 +175,16 @@ class BucketingModule(BaseModule):
     def save_checkpoint(self, prefix: str, epoch: int, remove_amp_cast: bool = False) -> None:
         """Write the parameters, a symbol file per bucket, and the list of buckets (numbers)."""
         keys = nd.array(list(self._buckets), dtype=np.int32)
-        with together():
-            self.save_params(f"{prefix}-{epoch:04d}.params")
+
+        def save_graphs() -> None:
             for key in self._buckets:
                 self._generated(key)[0].save(f"{prefix}-{key}-symbol.json", remove_amp_cast)
-            nd_files.save(f"{prefix}.buckets", keys)
+
+        together(
+            lambda: self.save_params(f"{prefix}-{epoch:04d}.params"),
+            save_graphs,
+            lambda: nd_files.save(f"{prefix}.buckets", keys),
+        )
 
     @staticmethod
     def load(

@@ -27,6 +27,7 @@ from ..nd.interpreter import Monitor
 from ..passes.infer import infer_node_types
 from ..sym import Symbol
 from ..types import TensorType
+from ..unwinding import finished, restoring
 from .base_module import Arrays, BaseModule, Shapes, described
 from .executor_group import ExecutorGroup
 from .names import check_names, match_names
@@ -179,25 +180,48 @@ class Module(BaseModule):
         data_shapes: Shapes,
         label_shapes: Shapes | None,
         shared: Mapping[str, Parameter],
+        states: Arrays | None = None,
     ) -> None:
+        """Make what depends on the shapes, then take all of it together.
+
+        ``states`` are arrays to go on with, where they have the shapes still.
+        """
         data, label = described(data_shapes), label_shapes and described(label_shapes)
         match_names(self._data_names, data, "data", True)
         match_names(self._label_names, label or [], "label", False)
-        self._data_shapes, self._label_shapes = data, label or None
-        for name, found in self._variable_types().items():
+        params: dict[str, Parameter] = {}
+        inputs: Arrays = {}
+        for name, found in self._variable_types([*data, *(label or [])]).items():
+            state = None if states is None else states.get(name)
             if name in self._param_names or name in self._aux_names:
-                self._params[name] = shared.get(name) or self._parameter(name, found)
+                params[name] = shared.get(name) or self._parameter(name, found)
+            elif state is not None and state.shape == found.dims:
+                inputs[name] = state
             else:
-                self._inputs[name] = nd.empty(found.dims, self._context[0], found.dtype)
-        inputs = list(self._inputs)
-        self._graph = CachedGraph(self._symbol.outputs, inputs, self._params, {}, "module")
-        self._graph.monitor = self._monitor
+                inputs[name] = nd.empty(found.dims, self._context[0], found.dtype)
+        graph = CachedGraph(self._symbol.outputs, list(inputs), params, {}, "module")
+        graph.monitor = self._monitor
+        self._take_shapes(data, label or None, params, inputs, graph)
 
-    def _variable_types(self) -> dict[str, TensorType]:
+    @finished
+    def _take_shapes(
+        self,
+        data: list[DataDesc],
+        label: list[DataDesc] | None,
+        params: dict[str, Parameter],
+        inputs: Arrays,
+        graph: CachedGraph,
+    ) -> None:
+        self._data_shapes, self._label_shapes = data, label
+        self._params, self._inputs, self._graph = params, inputs, graph
+
+    def _variable_types(self, described_inputs: list[DataDesc]) -> dict[str, TensorType]:
         """The type of every variable of the graph. MXNetError when one stays unknown."""
+        arguments = set(self._symbol.list_arguments())
         known = {
             desc.name: TensorType(tuple(desc.shape), np.dtype(desc.dtype))
-            for desc in self._described_inputs()
+            for desc in described_inputs
+            if desc.name in arguments
         }
         types = infer_node_types(self._symbol.outputs, known)
         found = {n.name: types[n][0] for n in topological(self._symbol.outputs) if n.is_variable}
@@ -224,7 +248,6 @@ class Module(BaseModule):
     def reshape(self, data_shapes: Shapes, label_shapes: Shapes | None = None) -> None:
         """Bind to other input shapes and keep the parameters."""
         self._require_bound()
-        self._inputs = {}
         self._set_shapes(data_shapes, label_shapes, self._params)
 
     # ---- parameters -----------------------------------------------------------------------------
@@ -341,6 +364,7 @@ class Module(BaseModule):
 
     # ---- running --------------------------------------------------------------------------------
 
+    @restoring(autograd.FLAGS)
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
         """Compute the outputs of a batch; other shapes than bound ones bind anew.
 
@@ -372,10 +396,8 @@ class Module(BaseModule):
             for d, shape in zip(self._data_shapes, shapes)
         ]
         states = {name: self._inputs[name] for name in self._state_names}
-        self.reshape(data_shapes, label_shapes or None)
-        for name, state in states.items():
-            if state.shape == self._inputs[name].shape:
-                self._inputs[name] = state
+        self._require_bound()
+        self._set_shapes(data_shapes, label_shapes or None, self._params, states)
 
     def _label_shapes_for(self, batch: Any) -> list[DataDesc]:
         """Those of the labels in the batch; without labels, as many as there are samples."""

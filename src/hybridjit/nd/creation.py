@@ -15,6 +15,7 @@ from ..context import Context, current_context
 from ..errors import MXNetError, ShapeError
 from ..ops.casting import convert
 from ..ops.registry import lookup
+from ..quiet import quiet
 from ..shapes import partial_shape
 from ..types import FLOAT32, shape_text
 from .calls import require_sizes
@@ -100,13 +101,13 @@ def _constant(
     return full(shape, value, ctx, dtype, out)
 
 
+@quiet(over="ignore", invalid="ignore")
 def _filled(sizes: tuple[int, ...], val: float, ctx: Context | None, dtype: Any) -> NDArray:
     result = np.empty(sizes, _dtype(dtype))
-    with np.errstate(over="ignore", invalid="ignore"):
-        if result.dtype.kind in "iu" and isinstance(val, (int, float)):
-            result[...] = convert(np.array(val, np.float64), result.dtype)
-        else:
-            result[...] = val
+    if result.dtype.kind in "iu" and isinstance(val, (int, float)):
+        result[...] = convert(np.array(val, np.float64), result.dtype)
+    else:
+        result[...] = val
     return NDArray(result, _place(ctx, "_full"))
 
 

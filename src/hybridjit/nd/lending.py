@@ -15,6 +15,7 @@ import numpy as np
 
 from ..forks import Rank, held_at_fork
 from ..types import TensorType, type_of
+from ..unwinding import finished, holding
 
 if TYPE_CHECKING:
     from .memory import DenseArray
@@ -29,36 +30,45 @@ class Loan(NamedTuple):
     restore: Callable[[], np.ndarray]
 
 
+@holding(_lock)
 def lend(array: DenseArray, restore: Callable[[], np.ndarray], version: int) -> bool:
     """Free the memory of ``array`` until it is looked at; False if somebody else knows it too.
 
     ``restore`` makes a fresh array with the values that were there at ``version`` of the storage;
     False if it was written since.
     """
-    with _lock:
-        if array._storage.exposed or not _COUNTS_REFERENCES:
-            return False
-        data = array._data
+    if array._storage.exposed or not _COUNTS_REFERENCES:
+        return False
+    data = array._data
+    try:
         array._loan = Loan(type_of(data), restore)
         # First out of sight, then a look at who else holds it. Whoever writes holds it until the
         # version has advanced: he is seen by one or the other, or comes later and waits.
         del array._data
         is_known = data.base is not None or sys.getrefcount(data) > _ALONE
         if is_known or array._storage.version != version or not data.flags.owndata:
-            array._data = data
-            array._loan = None
+            _keep(array, data)
             return False
         return True
+    except BaseException:
+        _keep(array, data)
+        raise
 
 
+@finished
+def _keep(array: DenseArray, data: np.ndarray) -> None:
+    """Let ``array`` have its memory again."""
+    array._data = data
+    array._loan = None
+
+
+@holding(_lock)
 def give_back(array: DenseArray) -> np.ndarray:
     """The memory of an array that was lent, filled again."""
-    with _lock:
-        loan = array._loan
-        if loan is not None:
-            array._data = loan.restore()
-            array._loan = None
-        return array._data
+    loan = array._loan
+    if loan is not None:
+        _keep(array, loan.restore())
+    return array._data
 
 
 def type_of_array(array: DenseArray) -> TensorType:

@@ -17,6 +17,7 @@ from ..context import Context, current_context
 from ..errors import DTypeError, ShapeError
 from ..formats.mxnet import params
 from ..ops.casting import convert
+from ..quiet import quiet
 from ..shapes import is_np_shape
 from ..types import CODE_OF_DTYPE, shape_text
 from .indexing import is_basic, normal_key, slice_is_contiguous
@@ -38,10 +39,10 @@ def dtype_of(dtype: Any) -> np.dtype:
     return found
 
 
+@quiet(over="ignore", invalid="ignore")
 def converted(values: Any, dtype: np.dtype) -> np.ndarray:
     """``values`` as a new contiguous array of ``dtype``; what does not fit becomes inf or wraps."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.array(values, dtype, order="C")
+    return np.array(values, dtype, order="C")
 
 
 class DenseArray:
@@ -242,19 +243,22 @@ class DenseArray:
         other._write(self._data)
         return other
 
+    @quiet(over="ignore", invalid="ignore")
     def _write(self, values: Any, key: Any = ...) -> None:
         """Put ``values`` into this memory: the only way in which it changes."""
         held = self._data  # until the write is noted: what somebody holds is not lent
         try:
-            with np.errstate(over="ignore", invalid="ignore"):
-                self._data[key] = values
+            self._data[key] = values
+            self._storage.bump()
         except ValueError:
             place = shape_text(self._data[key].shape)
             raise ValueError(
                 "operands could not be broadcast together: "
                 f"values of shape {shape_text(np.shape(values))}, place of shape {place}"
             ) from None
-        self._storage.bump()
+        except BaseException:  # before or after it was written: whoever looks finds out
+            self._storage.bump()
+            raise
         del held
 
     def _key(self, key: Any) -> tuple[Any, ...]:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import MXNetError, UnknownOpError
+from ..quiet import quiet
 from . import building, scalars
 from .attrs import declare
 from .left_out import why_left_out
@@ -139,6 +140,7 @@ def _near(name: str) -> str:
     return f"; the nearest known are {', '.join(near)}" if near else ""
 
 
+@quiet(all="ignore")  # inf and nan are values here, not events
 def run_ref(op: OpDef, arrays: list[np.ndarray], attrs: Mapping[str, Any]) -> list[np.ndarray]:
     """The operator's NumPy meaning on these arrays, always as a list of outputs."""
     with np.errstate(all="ignore"):  # inf and nan are values here, not events

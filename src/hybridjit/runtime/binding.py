@@ -7,7 +7,6 @@ net, and goes when the last of them does.
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,6 +20,8 @@ from ..ir.graph import Graph, Use, walk
 from ..ir.interpret import evaluate
 from ..ir.moved_rows import WORTH_LENDING, MovedRows, moved_rows
 from ..ir.plan import Plan
+from ..quiet import quiet
+from ..tasks import Task
 from .arena import address_of, aligned_empty
 from .threads import THREADS
 
@@ -38,7 +39,7 @@ class PackedStore(weakref.WeakValueDictionary[Any, np.ndarray]):
 
 @dataclass
 class _Work:
-    """An array that is being packed: the pieces that are left, and where they go."""
+    """An array that is being packed, piece by piece, and where it goes."""
 
     key: Any
     made: np.ndarray
@@ -66,7 +67,6 @@ class Binding:
         self._recipes = [recipe(use) for use in self._bind.outputs]
         self._store = store
         self._held: dict[Any, np.ndarray] = {}
-        self._lock = threading.Lock()
 
     def value(self, index: int) -> np.ndarray:
         """Parameter ``index`` of the run graph, contiguous; a copy, never the user's own array."""
@@ -126,9 +126,9 @@ class Binding:
             return lambda some: moved.forth(self._params[name][some])
         factor = self._evaluated(moved.factor, as_views=True)
 
+        @quiet(all="ignore")  # as the operator's reference
         def scaled(some: slice) -> np.ndarray:
-            with np.errstate(all="ignore"):  # as the operator's reference
-                return moved.forth(self._params[name][some] * factor[some])
+            return moved.forth(self._params[name][some] * factor[some])
 
         return scaled
 
@@ -150,19 +150,18 @@ class Binding:
         return partial(lend, moved.variable.name, partial(_restored, moved, packing, made))
 
     def _tasks(self, work: list[_Work]) -> Iterator[Callable[[], None]]:
-        """Every piece; whoever does the last of an array keeps the array."""
+        """Every piece; the thread that does the last of an array keeps the array."""
 
-        def done(of: _Work, piece: Callable[[], None]) -> None:
+        def done(of: _Work, left: list[int], piece: Callable[[], None]) -> None:
             piece()
-            with self._lock:
-                of.pieces.remove(piece)
-                is_last = not of.pieces
-            if is_last:
+            if left.pop() == 0:
                 self._keep(of.key, of.made)
                 if of.lend is not None:
                     of.lend()
 
-        return (partial(done, w, piece) for w in work for piece in tuple(w.pieces))
+        for w in work:
+            left = list(range(len(w.pieces)))  # how many others are not done, when one is
+            yield from (partial(done, w, left, piece) for piece in w.pieces)
 
     def _key(self, argument: Any) -> Any:
         index = argument.index
@@ -214,22 +213,30 @@ def _restored(moved: MovedRows, packing: Any, packed: np.ndarray) -> np.ndarray:
 
 
 def _share(tasks: deque[Callable[[], None]], threads: int) -> None:
-    """Run all tasks, here and on helping threads. Raises what the first that failed raised."""
+    """Run all tasks, here and on helping threads. Raises what the first that failed raised.
+
+    Helpers that an exception leaves alone end after the task that they are at.
+    """
     failures: list[BaseException] = []
 
     def work() -> None:
+        while not failures and (task := _next(tasks)) is not None:
+            task()
+
+    def help_out() -> None:
         try:
-            while not failures and (task := _next(tasks)) is not None:
-                task()
+            work()
         except BaseException as error:
             failures.append(error)
 
-    helpers = [threading.Thread(target=work, daemon=True) for _ in range(threads - 1)]
-    for helper in helpers:
-        helper.start()
-    work()
-    for helper in helpers:
-        helper.join()
+    try:
+        helpers = [Task(help_out) for _ in range(threads - 1)]
+        work()
+        for helper in helpers:
+            helper.wait()
+    except BaseException as error:
+        failures.append(error)
+        raise
     if failures:
         raise failures[0]
 

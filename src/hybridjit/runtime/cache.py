@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections import OrderedDict
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,12 @@ MAX_SIGNATURES = 16
 class Entry:
     """One signature's executable; ``is_bound`` tells whether it has the parameters of today."""
 
-    __slots__ = ("executable", "is_bound", "shape", "dtype", "_wanted")
+    __slots__ = ("executable", "is_bound", "used", "shape", "dtype", "_wanted")
 
     def __init__(self, types: Sequence[TensorType], executable: Any) -> None:
         self.executable = executable
         self.is_bound = False
+        self.used = 0  # a later use has a higher number
         self.shape, self.dtype = types[0].shape, types[0].dtype
         self._wanted = [(t.shape, t.dtype) for t in types]
 
@@ -38,9 +39,10 @@ class Entry:
 
 
 class SignatureCache:
-    """Signature to :class:`Entry`, the most recently used last.
+    """Signature to :class:`Entry`.
 
     Of more than ``size``, the one that was not used for longest goes, with its code and memory.
+    An exception may leave one too many; the next to be added finds that.
     """
 
     def __init__(self, name: str, input_names: Sequence[str], size: int = MAX_SIGNATURES) -> None:
@@ -49,7 +51,8 @@ class SignatureCache:
         self.size = size
         self._name = name
         self._input_names = list(input_names)
-        self._entries: OrderedDict[Any, Entry] = OrderedDict()
+        self._entries: dict[Any, Entry] = {}
+        self._uses = count(1)
         self._compiled = 0
         self._previous: tuple[TensorType, ...] = ()
 
@@ -62,20 +65,20 @@ class SignatureCache:
         return self._compiled
 
     def find(self, types: Sequence[TensorType]) -> Entry | None:
-        key = self._key(types)
-        entry = self._entries.get(key)
+        entry = self._entries.get(self._key(types))
         if entry is not None:
-            self._entries.move_to_end(key)
+            entry.used = next(self._uses)
         return entry
 
     def add(self, types: Sequence[TensorType], executable: Any) -> Entry:
         entry = Entry(types, executable)
+        entry.used = next(self._uses)
         self._entries[self._key(types)] = entry
         self._compiled += 1
         if config.explain:
             print(self._explanation(tuple(types)), file=sys.stderr)
-        if len(self._entries) > self.size:
-            self._entries.popitem(last=False)
+        while len(self._entries) > self.size:
+            del self._entries[min(self._entries, key=lambda key: self._entries[key].used)]
             if config.explain:
                 print(
                     f"{self._name} forgets its oldest signature: more than {self.size} "
@@ -91,7 +94,8 @@ class SignatureCache:
             entry.is_bound = False
 
     def _key(self, types: Sequence[TensorType]) -> Any:
-        return (*types, config.fingerprint())
+        """Hashed and compared by C alone: a dictionary hides what is raised meanwhile."""
+        return (*((t.shape, t.dtype) for t in types), config.fingerprint())
 
     def _explanation(self, types: tuple[TensorType, ...]) -> str:
         """``recompile net0: input 'data' changed f32[8,3] -> f32[5,3]  (2nd signature)``."""

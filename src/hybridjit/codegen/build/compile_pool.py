@@ -12,17 +12,17 @@ import heapq
 import re
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from types import TracebackType
+from queue import Empty, SimpleQueue
 
 import llvmlite
 
 from ...target import Target
+from ...tasks import Task
 from ..llvm.jit import compile_object
 from .compile_worker import GREETING, job_frame, read_frame, target_frame, write_frame
 from .objects import PACKAGE
@@ -56,42 +56,49 @@ class Job:
     seconds: float = 0.0
 
 
-class Crew:
-    """This process and its workers: ``add`` jobs inside a ``with`` block, then ``finish``.
+def compile_jobs(
+    jobs: Iterable[Job], target: Target, processes: int, done: Callable[[Job], None]
+) -> None:
+    """Compile all of them, and begin while they are being emitted.
 
     processes  how many may work, this one included
     done       called with every job that is compiled, by whichever thread learns of it
+
+    No worker outlives this call. Raises InternalError for what LLVM refuses.
+    """
+    crew = _Crew(target, processes, done)
+    try:
+        for job in jobs:
+            crew.add(job)
+        crew.finish()
+        crew.close()
+    except BaseException:
+        crew.close()
+        raise
+
+
+class _Crew:
+    """This process and its workers.
+
+    Threads meet in single operations of lists, sets, heaps and queues, which the interpreter does
+    not divide: there is no lock that an exception could leave with anybody.
     """
 
     def __init__(self, target: Target, processes: int, done: Callable[[Job], None]) -> None:
         self._target = target
+        self._processes = processes
         self._most_workers = processes - 1 if can_start_workers() else 0
         self._done = done
-        self._news = threading.Condition()
         self._numbers = count()
-        self._waiting: list[tuple[int, int, Job]] = []
-        self._with_workers: list[Job] = []
-        self._given_back: list[Job] = []
-        self._left = 0
         self._size = 0
+        self._waiting: list[tuple[int, int, Job]] = []  # a heap, the longest first
+        self._left: set[Job] = set()  # not compiled yet
+        self._given_back: list[Job] = []  # by workers that failed
+        self._news: SimpleQueue[None] = SimpleQueue()  # for this process: look again
+        self._more: SimpleQueue[bool] = SimpleQueue()  # for workers: True is a job, False the end
         self._closed = False
-        self._threads: list[threading.Thread] = []
+        self._threads: list[Task] = []
         self._workers: list[subprocess.Popen[bytes]] = []
-
-    def __enter__(self) -> Crew:
-        return self
-
-    def __exit__(
-        self, kind: type | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Ends all workers, whatever they are doing."""
-        with self._news:
-            self._closed = True
-            self._news.notify_all()
-            for process in self._workers:
-                process.kill()
-        for thread in self._threads:
-            thread.join(5.0)
 
     @property
     def hired(self) -> int:
@@ -100,21 +107,29 @@ class Crew:
 
     def add(self, job: Job) -> None:
         """Longest first; a worker is started for every so much text."""
-        with self._news:
-            self._left += 1
-            self._size += len(job.text)
-            heapq.heappush(self._waiting, (-len(job.text), next(self._numbers), job))
-            self._news.notify_all()
-            wanted = self._size // _WORTH_A_PROCESS
-        if self.hired < min(wanted, self._most_workers):
+        self._left.add(job)
+        heapq.heappush(self._waiting, (-len(job.text), next(self._numbers), job))
+        self._more.put(True)
+        self._size += len(job.text)
+        if self.hired < min(self._size // _WORTH_A_PROCESS, self._most_workers):
             self._hire()
 
     def finish(self) -> None:
-        """Work here too, until all is done. Raises InternalError for what LLVM refuses."""
+        """Work here too, until all is done."""
         while (job := self._next_here()) is not None:
             start = time.perf_counter()
             code = compile_object(job.text, self._target, job.with_passes)
             self._note(job, code, time.perf_counter() - start)
+
+    def close(self) -> None:
+        """End all workers, whatever they are doing; may be called again."""
+        self._closed = True
+        for _ in range(self._processes):  # of a thread that was just started nothing is known yet
+            self._more.put(False)
+        for process in tuple(self._workers):
+            process.kill()
+        for thread in self._threads:
+            thread.wait(5.0)
 
     # --- the jobs ---
 
@@ -123,70 +138,69 @@ class Crew:
 
         Waits in short steps, so that Ctrl-C is heard on every system.
         """
-        with self._news:
-            patient_until = time.monotonic() + _PATIENCE
-            left = self._left
-            while self._left:
-                if self._given_back:
-                    return self._given_back.pop()
-                if self._waiting:
-                    return heapq.heappop(self._waiting)[2]
-                if self._left < left:
-                    left, patient_until = self._left, time.monotonic() + _PATIENCE
-                if time.monotonic() > patient_until:
-                    return self._with_workers[0]
-                self._news.wait(0.1)
+        left, patient_until = 0, 0.0
+        while self._left:
+            job = self._pop_given_back() or self._pop_waiting()
+            if job is not None:
+                return job
+            if len(self._left) != left:
+                left, patient_until = len(self._left), time.monotonic() + _PATIENCE
+            if time.monotonic() > patient_until:
+                return next(iter(tuple(self._left)), None)
+            try:
+                self._news.get(timeout=0.1)
+            except Empty:
+                continue
+        return None
+
+    def _pop_given_back(self) -> Job | None:
+        while self._given_back:
+            job = self._given_back.pop()
+            if job in self._left:
+                return job
+        return None
+
+    def _pop_waiting(self) -> Job | None:
+        try:
+            return heapq.heappop(self._waiting)[2]
+        except IndexError:
             return None
 
     def _next_for_worker(self) -> Job | None:
-        with self._news:
-            while not self._waiting and self._left and not self._closed:
-                self._news.wait()
-            if self._closed or not self._left:
-                return None
-            job = heapq.heappop(self._waiting)[2]
-            self._with_workers.append(job)
-            return job
+        while self._more.get() and not self._closed:
+            if (job := self._pop_waiting()) is not None:
+                return job
+        return None
 
     def _note(self, job: Job, code: bytes, seconds: float) -> None:
-        with self._news:
-            if job.code:
-                return
+        """A job is done. Two may have done it: then it is noted twice, and the code is the same."""
+        if job in self._left:
             job.code, job.seconds = code, seconds
-            self._left -= 1
-            if job in self._with_workers:
-                self._with_workers.remove(job)
-            self._news.notify_all()
-        self._done(job)
+            self._done(job)
+            self._left.discard(job)
+            self._news.put(None)
 
     def _give_back(self, job: Job) -> None:
         """A worker did not do it: this process will, and no other worker."""
-        with self._news:
-            if not job.code:
-                self._with_workers.remove(job)
-                self._given_back.append(job)
-                self._news.notify_all()
+        self._given_back.append(job)
+        self._news.put(None)
 
     # --- the workers ---
 
     def _hire(self) -> None:
-        thread = threading.Thread(target=self._employ, daemon=True, name="hybridjit-compile")
         try:
-            thread.start()
+            self._threads.append(Task(self._employ))
         except RuntimeError:  # no more threads, or the interpreter is about to exit
             self._most_workers = 0
-            return
-        self._threads.append(thread)
 
     def _employ(self) -> None:
         """One worker's life, seen from here."""
-        process = _start_worker()
+        process = None if self._closed else _start_worker()
         if process is None:
             return
-        with self._news:
-            self._workers.append(process)
-            if self._closed:
-                process.kill()
+        self._workers.append(process)
+        if self._closed:
+            process.kill()
         try:
             self._hand_out(process)
         except (OSError, EOFError, ValueError):

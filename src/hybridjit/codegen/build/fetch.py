@@ -12,7 +12,7 @@ from typing import Any
 from ...compile_log import CompileLog
 from ...records import dataclass
 from ...target import Target
-from .compile_pool import Crew, Job
+from .compile_pool import Job, compile_jobs
 from .objects import load_object, object_key, prune, store_object, warn_of_cache
 from .progress import Progress
 
@@ -43,19 +43,13 @@ def fetch_objects(
             log.details.append(("kernel", job.label, job.seconds))
             progress.step()
 
+        jobs = (Job(w.text, str(w.emit()), w.with_passes) for w in missing)
         try:
-            _compile(missing, target, processes, done)
-        finally:
+            compile_jobs(jobs, target, processes, done)
             progress.end()
+        except BaseException:
+            progress.end()
+            raise
         prune()
     warn_of_cache()
     return [found[w.text] for w in wanted]
-
-
-def _compile(
-    missing: Sequence[Wanted], target: Target, processes: int, done: Callable[[Job], None]
-) -> None:
-    with Crew(target, processes, done) as crew:
-        for w in missing:
-            crew.add(Job(w.text, str(w.emit()), w.with_passes))
-        crew.finish()

@@ -15,9 +15,10 @@ from ...forks import Rank, held_at_fork
 from ...ir.plan import Plan
 from ...records import dataclass
 from ...target import Target
+from ...unwinding import holding
 from ..call import Call, Packed, Setting
 from ..kinds import choose
-from ..llvm.jit import LOCK, Library, assembly, find_target, optimised_text
+from ..llvm.jit import Library, assembly, find_target, optimised_text
 from ..packing import Packing, pack
 from ..spec import KernelSpec
 from .driver import emit_driver, load_driver
@@ -53,7 +54,6 @@ class Code:
 # Bytes of parameters that machine code packs: NumPy takes as long for less as it takes to load.
 _MANY_BYTES = 4 << 20
 _LOCK = held_at_fork(Rank.KERNELS)
-held_at_fork(Rank.LLVM, LOCK)
 _KERNELS: weakref.WeakValueDictionary[tuple[Target, KernelSpec], Kernel] = (
     weakref.WeakValueDictionary()
 )
@@ -72,14 +72,13 @@ def generate_code(plan: Plan, winograd: bool | str, log: CompileLog, processes: 
     specs = tuple(dict.fromkeys(call.spec for row in calls for call in row))
     _dump_code(specs, target, log)
     has_many = sum(value.types[0].nbytes for value in plan.graph.params) >= _MANY_BYTES
-    with _LOCK:
-        kernels = log.timed(
-            "kernels",
-            f"machine code for {len(specs)} kernels",
-            lambda: _loaded(specs, has_many, target, processes, log),
-        )
-        packs = _PACKERS[target].pack if has_many else pack
-        return Code(target, calls, kernels, _DRIVERS[target], packs)
+    kernels = log.timed(
+        "kernels",
+        f"machine code for {len(specs)} kernels",
+        lambda: _loaded(specs, has_many, target, processes, log),
+    )
+    packs = _PACKERS[target].pack if has_many else pack
+    return Code(target, calls, kernels, _DRIVERS[target], packs)
 
 
 def choose_calls(
@@ -101,6 +100,7 @@ def choose_calls(
     return calls
 
 
+@holding(_LOCK)
 def _loaded(
     specs: tuple[KernelSpec, ...],
     packs: bool,

@@ -14,7 +14,6 @@ import math
 import os
 import re
 import stat
-import tempfile
 import warnings
 from contextlib import suppress
 from functools import lru_cache
@@ -145,16 +144,21 @@ def store_object(key: str, code: bytes) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not _may_read(folder):
             return
-        handle, name = tempfile.mkstemp(dir=folder, prefix=_UNFINISHED)
+        temporary = folder / f"{_UNFINISHED}{os.urandom(8).hex()}"
         try:
-            with os.fdopen(handle, "wb") as file:
+            with open(temporary, "xb", opener=_for_this_user) as file:
                 file.write(MAGIC + _digest(key, code) + code)
-            os.replace(name, folder / key)
-        except OSError:
-            os.unlink(name)
+            os.replace(temporary, folder / key)
+        except BaseException:
+            with suppress(OSError):  # not there yet, or no longer
+                os.unlink(temporary)
             raise
     except OSError as error:
         _complain(folder, f"objects cannot be written ({error.strerror})")
+
+
+def _for_this_user(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def prune(limit: int = MAX_BYTES) -> None:
@@ -219,11 +223,11 @@ _complaints: list[str] = []
 def _complain(folder: Path, what: str) -> None:
     """Once for each folder."""
     if folder not in _told:
-        _told.add(folder)
         _complaints.append(
             f"hybridjit's cache of compiled objects, {folder}: {what}. Nothing is lost but time; "
             "HYBRIDJIT_CACHE_DIR names another folder, or `off`"
         )
+        _told.add(folder)
 
 
 def warn_of_cache() -> None:

@@ -29,6 +29,7 @@ class Progress:
         """Take the line back."""
         if self._shown:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            self._shown = False
 
 
 def _is_terminal() -> bool:

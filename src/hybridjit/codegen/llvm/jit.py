@@ -6,6 +6,8 @@ Facts about llvmlite that this file works around:
   order, and is called here by its name.
 - Every LLVM call holds one global lock; ours, :data:`LOCK`, is taken around it so that a fork can
   wait for the compile to end instead of inheriting a lock that nobody will release.
+- That lock is taken and released by functions in Python: an exception that comes in one of them
+  leaves it taken. :func:`calling_llvm` releases it.
 - A process whose exit overtakes an LLVM call of a daemon thread aborts: LLVM's globals go while it
   uses them. Exit takes :data:`LOCK` first, and code that such a thread may be in stays loaded.
 """
@@ -14,21 +16,45 @@ from __future__ import annotations
 
 import atexit
 import sys
-import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, wraps
+from typing import Any, ParamSpec, TypeVar
 
 import llvmlite.binding as llvm
 from llvmlite.binding.newpassmanagers import NewPassManager
 
 from ...errors import InternalError
+from ...forks import Rank, held_at_fork
 from ...target import Target
+from ...unwinding import holding
 
-LOCK = threading.RLock()
+P = ParamSpec("P")
+R = TypeVar("R")
+
+LOCK = held_at_fork(Rank.LLVM)
 _LONGEST_CALL = 30.0  # seconds; a kernel takes 0.1
 atexit.register(LOCK.acquire, timeout=_LONGEST_CALL)
+
+_BINDING_LOCK: Any = getattr(getattr(llvm.ffi.lib, "_lock", None), "_lock", None)
+
+
+def calling_llvm(function: Callable[P, R]) -> Callable[P, R]:
+    """The function holds :data:`LOCK`; neither that nor llvmlite's own is left when it raises."""
+
+    @holding(LOCK)
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        is_inside = _BINDING_LOCK is None or _BINDING_LOCK._is_owned()
+        try:
+            return function(*args, **kwargs)
+        except BaseException:
+            while not is_inside and _BINDING_LOCK._is_owned():
+                _BINDING_LOCK.release()
+            raise
+
+    return run
+
 
 _NARROWER = {
     "avx512": ("x86-64-v4", 64, 32, True),
@@ -62,9 +88,7 @@ def find_target(name: str = "") -> Target:
 
     LLVM's host features already take into account what the operating system saves.
     """
-    with LOCK:
-        _initialize()
-        host = _host_target()
+    host = _host_target()
     if name in ("", "native", host.name):
         return host
     name = _ALIASES.get(name, name)
@@ -89,7 +113,9 @@ def find_target(name: str = "") -> Target:
     )
 
 
+@calling_llvm
 def _host_target() -> Target:
+    _initialize()
     triple, cpu = llvm.get_process_triple(), llvm.get_host_cpu_name()
     flags = llvm.get_host_cpu_features()
     features = flags.flatten()
@@ -140,61 +166,59 @@ def optimised(
     return module, machine
 
 
+@calling_llvm
 def compile_object(text: str, target: Target, with_passes: bool = True, level: int = 3) -> bytes:
     """Object code for IR text. Without passes and at ``level`` 0 it takes LLVM a quarter of the
     time, for code that runs slowly.
     """
-    with LOCK:
-        _initialize()
-        module, machine = optimised(text, target, with_passes, level)
-        code = machine.emit_object(module)
-        module.close()
-        return code
+    _initialize()
+    module, machine = optimised(text, target, with_passes, level)
+    code = machine.emit_object(module)
+    module.close()
+    return code
 
 
+@calling_llvm
 def optimised_text(text: str, target: Target, with_passes: bool = True) -> str:
     """The IR after LLVM's passes, as text."""
-    with LOCK:
-        _initialize()
-        return str(optimised(text, target, with_passes)[0])
+    _initialize()
+    return str(optimised(text, target, with_passes)[0])
 
 
+@calling_llvm
 def assembly(text: str, target: Target, with_passes: bool = True) -> str:
     """The machine code for IR text, as assembly."""
-    with LOCK:
-        _initialize()
-        module, machine = optimised(text, target, with_passes)
-        return machine.emit_assembly(module)
+    _initialize()
+    module, machine = optimised(text, target, with_passes)
+    return machine.emit_assembly(module)
 
 
 class Library:
     """Machine code in memory, from ``nbytes`` of objects. ``close`` gives all of it back."""
 
+    @calling_llvm
     def __init__(self, objects: Iterable[bytes], target: Target) -> None:
         self.nbytes = 0
-        with LOCK:
-            _initialize()
-            self._engine: Any = llvm.create_mcjit_compiler(
-                llvm.parse_assembly(""), _machine(target)
-            )
-            for code in objects:
-                self.nbytes += len(code)
-                self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-            self._engine.finalize_object()
+        _initialize()
+        self._engine: Any = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine(target))
+        for code in objects:
+            self.nbytes += len(code)
+            self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        self._engine.finalize_object()
 
+    @calling_llvm
     def address(self, name: str) -> int:
         """The address of a function. Raises InternalError if there is none."""
-        with LOCK:
-            address = self._engine.get_function_address(name)
+        address = self._engine.get_function_address(name)
         if not address:
             raise InternalError(f"bug in hybridjit: no function {name} in the compiled code")
         return address
 
+    @calling_llvm
     def close(self) -> None:
-        with LOCK:
-            engine, self._engine = self._engine, None
-            if engine is not None:
-                engine.close()
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.close()
 
     def __del__(self) -> None:
         engine = getattr(self, "_engine", None)

@@ -23,6 +23,7 @@ from ...nd import NDArray
 from ...nd.storage import WRITES
 from ...shapes import is_np_shape
 from ...sym import Symbol
+from ...unwinding import finished, holding
 
 _GRAD_REQS = ("write", "add", "null")
 _STORAGE_TYPES = ("default", "row_sparse", "csr")
@@ -311,16 +312,17 @@ class Parameter:
                 f"{self.shape}."
             )
 
+    @holding(_initialising)
     def _finish_deferred_init(self) -> None:
         """Make the arrays of a deferred parameter, now that its shape is known."""
-        with _initialising:
-            if self._deferred_init is None:
-                return
-            assert is_known(self.shape), (
-                f"Cannot initialize Parameter '{self.name}' because it has invalid shape: "
-                f"{self.shape}. Please specify in_units, in_channels, etc for `Block`s."
-            )
-            self._fill(self._deferred_init)
+        waiting = self._deferred_init
+        if self._data is not None or waiting is None:
+            return
+        assert is_known(self.shape), (
+            f"Cannot initialize Parameter '{self.name}' because it has invalid shape: "
+            f"{self.shape}. Please specify in_units, in_channels, etc for `Block`s."
+        )
+        self._fill(waiting)
 
     def _fill(self, waiting: _Deferred) -> None:
         if waiting.data is None:
@@ -345,6 +347,7 @@ class Parameter:
             self.hold([nd.array(values, ctx=c, dtype=self.array_dtype) for c in contexts])
         self._deferred_init = None
 
+    @finished
     def hold(self, arrays: list[NDArray]) -> None:
         """Keep these arrays from now on; compiled nets take them at their next call."""
         self._data = arrays

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import nd
+from ...context import STACK as CONTEXTS
+from ...unwinding import restoring
 from ..block import Block
 from ..hybrid_block import HybridBlock
 from ..parameter import ParameterDict
@@ -130,6 +132,7 @@ class GatedCell(HybridRecurrentCell):
         return self.hint
 
 
+@restoring(CONTEXTS)
 def first_states(cell: Any, F: Any, begin_state: Any, steps: Any, batch: int) -> States:
     """The states given, or the cell's own initial ones on the inputs' context."""
     if begin_state is not None:

@@ -121,8 +121,10 @@ def cut(states: list[Any], counts: Iterable[int]) -> Iterator[list[Any]]:
 @contextmanager
 def unmodified(cell: Any) -> Iterator[None]:
     """For a while the cell that another one is built around may be called by itself."""
-    cell._modified = False
     try:
+        cell._modified = False
         yield
-    finally:
         cell._modified = True
+    except BaseException:
+        cell._modified = True
+        raise

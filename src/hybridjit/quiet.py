@@ -1,0 +1,35 @@
+"""NumPy without its reports of overflow and the like, which are values here and no events.
+
+In: a function. Out: the same function, run so; the calling thread's own setting is as it was
+afterwards, however the function ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+import numpy as np
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def quiet(**modes: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """The function runs under ``numpy.errstate(**modes)``."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @wraps(function)
+        def run(*args: P.args, **kwargs: P.kwargs) -> R:
+            before = np.geterr()
+            try:
+                with np.errstate(**modes):  # type: ignore[arg-type]
+                    return function(*args, **kwargs)
+            except BaseException:
+                np.seterr(**before)  # type: ignore[arg-type]
+                raise
+
+        return run
+
+    return decorate

@@ -1,0 +1,567 @@
+"""Pieces of work to interrupt: calls, changes of parameters, compilations, files, the older ways.
+
+A case prepares, works (that is what gets interrupted) and checks. ``CASES`` has all by name.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import hybridjit as mx
+from hybridjit import gluon, nd
+from hybridjit.codegen.build import compile_pool, generate
+from hybridjit.config import config
+from hybridjit.io import DataBatch
+from hybridjit.passes import by_sample
+from interrupted_process import Process, Subject, large_net, mixed_net, small_net, two_net
+
+CASES: dict[str, type[Case]] = {}
+
+
+class Case:
+    """``prepare``, then ``work``, which may be interrupted, then ``check``.
+
+    kind     which places are tried: opcodes, or lines
+    shapes   of the inputs, in turn
+    """
+
+    kind = "opcodes"
+    build: Callable[[], Any] = staticmethod(small_net)
+    shapes: Sequence[tuple[int, ...]] = [(2, 5)]
+
+    def __init_subclass__(cls, name: str = "") -> None:
+        if name:
+            CASES[name] = cls
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self._folder = tempfile.TemporaryDirectory(prefix="interrupted-")
+        self.folder = Path(self._folder.name)
+        self._replaced: list[tuple[Any, str, Any]] = []
+        self.set_up()
+        self.subject = Subject(type(self).build, self.shapes)
+        self.subject.check(process.other)
+        self.ready()
+        process.expect()
+
+    def set_up(self) -> None:
+        """Before the networks are made."""
+
+    def ready(self) -> None:
+        """After that."""
+
+    def prepare(self) -> None:
+        """Before each piece of work."""
+
+    def work(self) -> object:
+        raise NotImplementedError
+
+    def check(self) -> None:
+        self.subject.check(self.process.other)
+        self.process.check()
+
+    def replace(self, owner: Any, name: str, value: Any) -> None:
+        """Set an attribute until the case is closed."""
+        self._replaced.append((owner, name, getattr(owner, name)))
+        setattr(owner, name, value)
+
+    def close(self) -> None:
+        for owner, name, value in reversed(self._replaced):
+            setattr(owner, name, value)
+        self._folder.cleanup()
+
+    def path(self, name: str) -> str:
+        return str(self.folder / name)
+
+
+# ---- calls
+
+
+class Call(Case, name="call"):
+    def work(self) -> object:
+        return self.subject.net(self.subject.inputs[1])
+
+
+class CallLarge(Call, name="call-large"):
+    build = staticmethod(large_net)
+    shapes = [(2, 520)]
+
+
+class CallMixed(Call, name="call-mixed"):
+    build = staticmethod(mixed_net)
+
+
+class CallTwo(Call, name="call-two"):
+    build = staticmethod(two_net)
+
+    def work(self) -> object:
+        return self.subject.net(self.subject.inputs[0], self.subject.inputs[0])
+
+
+class CallBySample(Call, name="call-by-sample"):
+    def set_up(self) -> None:
+        self.replace(by_sample, "_CACHE_BYTES", 0)
+        self.replace(by_sample, "_activation_bytes", lambda step: 1 << 30)
+
+
+class CallEager(Call, name="call-eager"):
+    def ready(self) -> None:
+        self.eager = self.subject.made()
+        self.eager.hybridize(False)
+        self.eager(self.subject.inputs[0])
+
+    def work(self) -> object:
+        return self.eager(self.subject.inputs[1])
+
+
+class CallCachedOp(Call, name="call-cached-op"):
+    def ready(self) -> None:
+        net = self.subject.net
+        self.op = nd.CachedOp(net(mx.sym.var("data")))
+        self.names = [name for name in net(mx.sym.var("data")).list_inputs() if name != "data"]
+        self.work()
+
+    def arrays(self, number: int) -> list[nd.NDArray]:
+        params = self.subject.net.collect_params()
+        return [self.subject.inputs[number], *(params[name].data() for name in self.names)]
+
+    def work(self) -> object:
+        return self.op(*self.arrays(1))
+
+    def check(self) -> None:
+        right = self.subject.expected(self.subject.held())
+        for number in range(8):
+            found = self.op(*self.arrays(number % 4)).asnumpy().tobytes()
+            assert [found] == right[number % 4], f"call {number} is wrong"
+        super().check()
+
+
+# ---- changes of parameters
+
+
+class Change(Case):
+    """The parameters change from one of the subject's sets to the other, and a call follows."""
+
+    now = 0
+
+    def prepare(self) -> None:
+        if len(set(self.subject.held())) > 1:
+            self.subject.write(0)
+        self.now = 1 - self.subject.held()[0]
+        values = self.subject.sets[self.now]
+        self.values = {name: nd.array(array) for name, array in values.items()}
+        self.subject.net(self.subject.inputs[0])
+
+    def change(self) -> None:
+        raise NotImplementedError
+
+    def work(self) -> object:
+        self.change()
+        return self.subject.net(self.subject.inputs[1])
+
+
+class SetData(Change, name="set-data"):
+    def change(self) -> None:
+        for name, param in self.subject.net.collect_params().items():
+            param.set_data(self.values[name])
+
+
+class SetDataLarge(SetData, name="set-data-large"):
+    build = staticmethod(large_net)
+    shapes = [(2, 520)]
+
+
+class SetDataTwoSignatures(SetData, name="set-data-two-signatures"):
+    shapes = [(2, 5), (7, 5)]
+
+
+class Slices(Change, name="slices"):
+    """Halves of each array are sets of their own: either may have been written."""
+
+    def change(self) -> None:
+        for name, param in self.subject.net.collect_params().items():
+            param.data()[0:1] = self.values[name][0:1]
+            param.data()[1:] = self.values[name][1:]
+
+    def prepare(self) -> None:
+        if not self.subject.is_whole():
+            self.subject.write(0)
+        super().prepare()
+
+    def check(self) -> None:
+        if self.subject.is_whole():
+            super().check()
+            return
+        values = {n: p.data().asnumpy() for n, p in self.subject.net.collect_params().items()}
+        here = self.subject.results(self.subject.net, [0, 1, 2, 3] * 2)
+        assert here == 2 * self.subject.expected_for(values), "a call does not see what was written"
+        self.process.check()
+
+
+class LoadParameters(Change, name="load-parameters"):
+    def ready(self) -> None:
+        for number in (0, 1):
+            self.subject.write(number)
+            self.subject.net.save_parameters(self.path(f"{number}.params"))
+
+    def change(self) -> None:
+        self.subject.net.load_parameters(self.path(f"{self.now}.params"))
+
+
+class Reinitialize(Change, name="reinitialize"):
+    def ready(self) -> None:
+        self.subject.net.initialize(mx.init.One(), force_reinit=True)
+        params = self.subject.net.collect_params().items()
+        self.subject.sets[1] = {name: p.data().asnumpy() for name, p in params}
+
+    def prepare(self) -> None:
+        self.subject.write(0)
+        super().prepare()
+
+    def change(self) -> None:
+        self.subject.net.initialize(mx.init.One(), force_reinit=True)
+
+
+class Replaced(Change, name="other-arrays"):
+    """The parameters get other arrays instead of other values."""
+
+    def change(self) -> None:
+        for name, param in self.subject.net.collect_params().items():
+            param.cast("float32")
+            param.set_data(self.values[name])
+
+
+# ---- calls on fixed arrays
+
+
+class BoundCall(Case, name="bound-call"):
+    def ready(self) -> None:
+        self.x = nd.array(self.subject.inputs[0].asnumpy())
+        self.call = self.subject.net.bind(self.x)
+
+    def work(self) -> object:
+        return self.call()
+
+    def check(self) -> None:
+        right = self.subject.expected(self.subject.held())
+        for number in range(8):
+            self.x[:] = self.subject.inputs[number % 4]
+            assert [self.call().asnumpy().tobytes()] == right[number % 4], f"call {number} is wrong"
+        super().check()
+
+
+class BoundChange(BoundCall, SetData, name="bound-set-data"):
+    def work(self) -> object:
+        self.change()
+        return self.call()
+
+
+class Bind(BoundCall, name="bind"):
+    kind = "lines"
+
+    def prepare(self) -> None:
+        self.subject.net.hybridize()
+
+    def work(self) -> object:
+        call = self.subject.net.bind(self.x)
+        call()
+        self.call = call
+        return call
+
+
+# ---- new signatures, and compilations
+
+
+def unfinished() -> list[str]:
+    """Files in the cache of objects that are none."""
+    return [path.name for path in Path(config.cache_dir).glob(".*")]
+
+
+class NewSignature(Case, name="new-signature"):
+    """Of two signatures one is kept, so that each is new whenever the other one was called.
+
+    Its objects are in the cache.
+    """
+
+    shapes = [(2, 5), (7, 5)]
+
+    def set_up(self) -> None:
+        self.replace(config, "cache_dir", self.path("objects"))
+
+    def ready(self) -> None:
+        self.subject.net.hybridize(cache_size=1)
+        for number in range(4):
+            self.subject.net(self.subject.inputs[number])
+
+    def prepare(self) -> None:
+        self.subject.net(self.subject.inputs[0])
+
+    def work(self) -> object:
+        return self.subject.net(self.subject.inputs[1])
+
+    def check(self) -> None:
+        super().check()
+        assert not unfinished(), f"unfinished objects: {unfinished()}"
+
+
+class FirstCall(Case, name="first-call"):
+    """Traced and compiled; nothing is in any cache. Parameters get their shapes and values too."""
+
+    kind = "lines"
+
+    def set_up(self) -> None:
+        self.replace(config, "cache_dir", self.path("objects"))
+
+    def prepare(self) -> None:
+        values = self.subject.sets[0]
+        self.net = self.subject.build(deferred=True)
+        for name, param in self.net.collect_params().items():
+            param.initialize()
+            param.set_data(nd.array(values[name]))
+        self.net.hybridize()
+        generate._KERNELS.clear()
+        for path in Path(config.cache_dir).glob("*"):
+            path.unlink()
+
+    def work(self) -> object:
+        return self.net(self.subject.inputs[0])
+
+    def check(self) -> None:
+        assert not unfinished(), f"unfinished objects: {unfinished()}"
+        self.subject.check(self.process.other, self.net)
+        self.process.check()
+
+
+class FirstCallWithWorkers(FirstCall, name="first-call-with-workers"):
+    """With more threads than one, other processes compile too."""
+
+    def set_up(self) -> None:
+        super().set_up()
+        self.replace(compile_pool, "_WORTH_A_PROCESS", 1)
+
+
+class FirstCallAtOpcodes(FirstCall, name="first-call-cached"):
+    """Everything but what needs LLVM, whose objects are in the cache."""
+
+    kind = "opcodes"
+
+    def prepare(self) -> None:
+        self.net = self.subject.made()
+        for name, param in self.net.collect_params().items():
+            param.set_data(nd.array(self.subject.sets[0][name]))
+
+
+class Hybridize(Case, name="hybridize"):
+    kind = "lines"
+
+    def work(self) -> object:
+        self.subject.net.hybridize(False)
+        self.subject.net.hybridize(static_alloc=True)
+        return self.subject.net(self.subject.inputs[0])
+
+    def check(self) -> None:
+        self.subject.net.hybridize()
+        super().check()
+
+
+class Verify(Case, name="verify"):
+    kind = "lines"
+
+    def work(self) -> object:
+        return self.subject.net.verify(self.subject.inputs[0])
+
+
+# ---- files
+
+
+class Writes(Case):
+    """Old files are there; each is whole afterwards, the old one or the new, and nothing else is.
+
+    ``names`` belong together: all are old, or all are new.
+    """
+
+    kind = "lines"
+    names: Sequence[str] = ("net.params",)
+
+    def ready(self) -> None:
+        self.work()
+        self.new = self.contents()
+        assert set(self.new) == set(self.names)
+        self.old = {name: b"old " + name.encode() for name in self.names}
+
+    def contents(self) -> dict[str, bytes]:
+        return {entry.name: entry.read_bytes() for entry in self.folder.iterdir()}
+
+    def prepare(self) -> None:
+        for name, content in self.old.items():
+            (self.folder / name).write_bytes(content)
+
+    def check(self) -> None:
+        found = self.contents()
+        assert found in (self.old, self.new), (
+            f"files: { {name: data[:20] for name, data in found.items()} }"
+        )
+        self.prepare()
+        self.work()
+        assert self.contents() == self.new, "saving again does not save"
+        mask = os.umask(0)
+        os.umask(mask)
+        assert mask == self.process.mask
+        super().check()
+
+
+class SaveParameters(Writes, name="save-parameters"):
+    def work(self) -> object:
+        self.subject.net.save_parameters(self.path("net.params"))
+        return None
+
+
+class Export(Writes, name="export"):
+    names = ("net-symbol.json", "net-0000.params")
+
+    def work(self) -> object:
+        return self.subject.net.export(self.path("net"))
+
+
+class SaveModel(Writes, name="save-model"):
+    names = ("net-model.json", "net-model.params")
+
+    def work(self) -> object:
+        self.subject.net.save(self.path("net"))
+        return None
+
+
+class SaveCheckpoint(Writes, name="save-checkpoint"):
+    names = ("net-symbol.json", "net-0003.params")
+
+    def work(self) -> object:
+        params = {name: p.data() for name, p in self.subject.net.collect_params().items()}
+        symbol = self.subject.net(mx.sym.var("data"))
+        mx.model.save_checkpoint(self.path("net"), 3, symbol, params, {})
+        return None
+
+
+class Exported(Case):
+    """There are files of the network to load."""
+
+    kind = "lines"
+
+    def ready(self) -> None:
+        self.subject.net.export(self.path("net"))
+        self.net: Any = None
+
+    def prepare(self) -> None:
+        self.net = None
+
+    def check(self) -> None:
+        if self.net is None:
+            self.work()
+        self.subject.check(self.process.other, self.net)
+        self.process.check()
+
+
+class Load(Exported, name="load"):
+    def work(self) -> object:
+        self.net = mx.load(self.path("net"))
+        return self.net
+
+
+class Imports(Exported, name="imports"):
+    def work(self) -> object:
+        net = gluon.SymbolBlock.imports(
+            self.path("net-symbol.json"), ["data"], self.path("net-0000.params")
+        )
+        self.net = net
+        return net
+
+
+class LoadArrays(Exported, name="nd-load"):
+    def work(self) -> object:
+        return nd.load(self.path("net-0000.params"))
+
+    def check(self) -> None:
+        found = {name.partition(":")[2]: a.asnumpy() for name, a in self.work().items()}
+        for name, values in self.subject.sets[0].items():
+            np.testing.assert_array_equal(found[name], values)
+        Case.check(self)
+
+
+class Pickle(Exported, name="pickle"):
+    def work(self) -> object:
+        self.net = pickle.loads(pickle.dumps(self.subject.net))
+        return self.net
+
+
+# ---- MXNet's older ways
+
+
+class Executed(Case):
+    """An executor of the network's graph."""
+
+    def ready(self) -> None:
+        self.symbol = self.subject.net(mx.sym.var("data"))
+        self.executor = self.bound()
+
+    def bound(self) -> Any:
+        executor = self.symbol.simple_bind(mx.cpu(), data=self.shapes[0])
+        params = self.subject.net.collect_params().items()
+        executor.copy_params_from({name: param.data() for name, param in params})
+        return executor
+
+    def check(self) -> None:
+        right = self.subject.expected(self.subject.held())
+        for number in range(8):
+            (found,) = self.executor.forward(data=self.subject.inputs[number % 4])
+            assert [found.asnumpy().tobytes()] == right[number % 4], f"call {number} is wrong"
+        super().check()
+
+
+class Forward(Executed, name="executor-forward"):
+    def work(self) -> object:
+        return self.executor.forward(data=self.subject.inputs[1])
+
+
+class SimpleBind(Executed, name="simple-bind"):
+    kind = "lines"
+
+    def work(self) -> object:
+        executor = self.bound()
+        executor.forward(data=self.subject.inputs[1])
+        self.executor = executor
+        return executor
+
+
+class ModuleForward(Case, name="module-forward"):
+    """A batch of another size than the one before."""
+
+    shapes = [(2, 5), (7, 5)]
+
+    def ready(self) -> None:
+        symbol = self.subject.net(mx.sym.var("data"))
+        self.module = mx.mod.Module(symbol, label_names=None)
+        self.module.bind([("data", self.shapes[0])], for_training=False)
+        params = self.subject.net.collect_params().items()
+        self.module.set_params({name: param.data() for name, param in params}, {})
+
+    def prepare(self) -> None:
+        self.forward(0)
+
+    def forward(self, number: int) -> bytes:
+        self.module.forward(DataBatch([self.subject.inputs[number]], None))
+        return self.module.get_outputs()[0].asnumpy().tobytes()
+
+    def work(self) -> object:
+        return self.forward(1)
+
+    def check(self) -> None:
+        right = self.subject.expected(self.subject.held())
+        for number in range(8):
+            assert [self.forward(number % 4)] == right[number % 4], f"call {number} is wrong"
+        super().check()

@@ -1,0 +1,222 @@
+"""Raising an exception at every place of a piece of work, one place at a time.
+
+In: a function to run. Out: how many places it passes in hybridjit (and in those files of the
+standard library that act on its behalf), and runs of it that an :class:`Interrupt` ends at one of
+them. A place is a bytecode, or the first visit to a line.
+
+A signal handler raises between two bytecodes of the main thread, but CPython looks for signals
+only at some: where a function begins, after calls, on jumps back. All bytecodes are more than that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import tempfile
+import threading
+import weakref
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import accumulate
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import hybridjit
+
+Work = Callable[[], object]
+
+_PACKAGE = str(Path(hybridjit.__file__).resolve().parent)
+_HELPERS = tuple(str(m.__file__) for m in (contextlib, tempfile, threading, weakref))
+
+
+class Interrupt(KeyboardInterrupt):
+    """What a signal handler raised."""
+
+
+@dataclass
+class Visits:
+    """The places of one run: the bytecodes of each frame's turn, and the lines."""
+
+    turns: list[int] = field(default_factory=list)
+    lines: dict[tuple[CodeType, int], None] = field(default_factory=dict)
+
+    def of(self, kind: str) -> int:
+        """How many places of a kind there are."""
+        return sum(self.turns) if kind == "opcodes" else len(self.lines)
+
+
+def _is_traced(code: CodeType, known: dict[str, bool] = {}) -> bool:  # noqa: B006 (a cache)
+    file = code.co_filename
+    if file not in known:
+        known[file] = file.startswith(_PACKAGE) or file in _HELPERS
+    return known[file]
+
+
+@contextlib.contextmanager
+def _tracing(function: Any) -> Iterator[None]:
+    before = sys.gettrace()
+    sys.settrace(function)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+def visits(work: Work) -> Visits:
+    """The places that ``work`` passes."""
+    found = Visits()
+    turn_of: dict[FrameType, int] = {}
+
+    def local(frame: FrameType, event: str, arg: Any) -> Any:
+        if event == "opcode":
+            found.turns[turn_of[frame]] += 1
+        elif event == "line":
+            found.lines[frame.f_code, frame.f_lineno] = None
+        elif event == "return":
+            turn_of.pop(frame, None)
+        return local
+
+    def enter(frame: FrameType, event: str, arg: Any) -> Any:
+        if not _is_traced(frame.f_code):
+            return None
+        turn_of[frame] = len(found.turns)
+        found.turns.append(1)  # the entry itself
+        frame.f_trace_opcodes = True
+        return local
+
+    with _tracing(enter):
+        work()
+    return found
+
+
+@dataclass
+class Attempt:
+    """One run of some work: where it was interrupted, and what became of that."""
+
+    place: str = ""
+    outcome: str = "missed"
+
+
+class Breaker:
+    """Runs work and raises at one of the places that an earlier run visited."""
+
+    def __init__(self, seen: Visits, kind: str) -> None:
+        self._kind = kind
+        self._ends = list(accumulate(seen.turns))
+        self._lines = list(seen.lines)
+        self.count = seen.of(kind)
+
+    def run(self, work: Work, number: int) -> Attempt:
+        """Run ``work`` with an interrupt at place ``number``."""
+        attempt = Attempt()
+        tracer = self._at_opcode if self._kind == "opcodes" else self._at_line
+        with _unraisable_noted(attempt):
+            try:
+                with _tracing(tracer(number, attempt)):
+                    work()
+                if attempt.place and attempt.outcome == "missed":
+                    attempt.outcome = "swallowed"
+            except Interrupt:
+                attempt.outcome = "raised"
+            except Exception as error:
+                attempt.outcome = f"became {error!r}"
+        return attempt
+
+    def _at_opcode(self, number: int, attempt: Attempt) -> Any:
+        turn = bisect_right(self._ends, number)
+        left = number - (self._ends[turn - 1] if turn else 0)
+        entered = 0
+
+        def local(frame: FrameType, event: str, arg: Any) -> Any:
+            nonlocal left
+            if event == "opcode":
+                left -= 1
+                if left == 0:
+                    _raise(frame, attempt, f"+{frame.f_lasti}")
+            return local
+
+        def enter(frame: FrameType, event: str, arg: Any) -> Any:
+            nonlocal entered
+            if not _is_traced(frame.f_code):
+                return None
+            entered += 1
+            if entered != turn + 1:
+                return None
+            if left == 0:
+                _raise(frame, attempt, "+entry")
+            frame.f_trace_opcodes = True
+            return local
+
+        return enter
+
+    def _at_line(self, number: int, attempt: Attempt) -> Any:
+        code, line = self._lines[number]
+
+        def local(frame: FrameType, event: str, arg: Any) -> Any:
+            if event == "line" and frame.f_lineno == line:
+                _raise(frame, attempt, "")
+            return local
+
+        return lambda frame, event, arg: local if frame.f_code is code else None
+
+
+def _raise(frame: FrameType, attempt: Attempt, where: str) -> None:
+    code = frame.f_code
+    attempt.place = f"{Path(code.co_filename).name}:{frame.f_lineno} {code.co_name}{where}"
+    raise Interrupt(attempt.place)
+
+
+@contextlib.contextmanager
+def _unraisable_noted(attempt: Attempt) -> Iterator[None]:
+    """An exception in a finaliser cannot be raised: Python reports it and goes on."""
+
+    def note(report: Any) -> None:
+        if isinstance(report.exc_value, Interrupt):
+            attempt.outcome = "unraisable"
+
+    before, sys.unraisablehook = sys.unraisablehook, note
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+
+
+def evenly(count: int) -> Iterator[int]:
+    """The numbers below ``count``, each once; however few are taken, they lie evenly."""
+    digits = max(0, count - 1).bit_length()
+    for i in range(1 << digits):
+        number = int(f"{i:0{digits}b}"[::-1], 2) if digits else 0
+        if number < count:
+            yield number
+
+
+def described(error: BaseException) -> str:
+    """The first line of what is wrong."""
+    text = str(error).split("\n")[0] or repr(error)
+    return text if isinstance(error, AssertionError) else f"{type(error).__name__}: {text}"
+
+
+def interrupted(case: Any, breaker: Breaker, number: int) -> tuple[Attempt, str]:
+    """One attempt on a case, and what was wrong after it: nothing, if all is well."""
+    case.prepare()
+    attempt = breaker.run(case.work, number)
+    try:
+        assert attempt.outcome in ("raised", "unraisable", "missed"), attempt.outcome
+        case.check()
+    except Exception as error:
+        return attempt, described(error)
+    return attempt, ""
+
+
+def breaker_of(case: Any) -> Breaker:
+    """What interrupts a case: its places are counted, after a run that makes what is made once."""
+    for _ in range(2):
+        case.prepare()
+        case.work()
+        case.check()
+    case.prepare()
+    seen = visits(case.work)
+    case.check()
+    return Breaker(seen, case.kind)

@@ -1,0 +1,180 @@
+"""Interrupt pieces of work at every place in turn, and look what is wrong afterwards.
+
+    python tools/interrupt.py                              all cases, on 1, 2 and 4 threads
+    python tools/interrupt.py call set-data --threads 2    some
+    python tools/interrupt.py --every 50                   one place of fifty
+    python tools/interrupt.py call --threads 2 --at 117    one place, with all that is said
+
+A case is a name in tests/interrupted_work.py; a place is a bytecode or a line. Cases run in
+processes of their own: one that hangs is ended and counts as a finding. Prints a line for every
+finding, and for every case how many places were tried. Exit code: 0 without findings, else 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import gc
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import hybridjit
+from hybridjit.config import config
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+from interrupted_process import Process  # noqa: E402
+from interrupted_work import CASES  # noqa: E402
+from interrupting import breaker_of, interrupted  # noqa: E402
+
+LONGEST = 60.0  # seconds for one place
+FINDINGS = 400  # of one case: the rest is not worth running
+_COLLECT = 200  # attempts between collections of garbage
+
+
+# ---- the process that is interrupted
+
+
+def run_case(name: str, threads: int, first: int, every: int, last: int) -> None:
+    """Print ``total N``, then ``at NUMBER`` before each place and what became of it."""
+    config.cache_dir = "off"
+    hybridjit.set_num_threads(threads)
+    gc.disable()  # finalisers run where they always do
+    faulthandler.dump_traceback_later(LONGEST, exit=True)  # a thread, so before they are counted
+    case = CASES[name](Process())
+    try:
+        breaker = breaker_of(case)
+        print(f"total {breaker.count}", flush=True)
+        for number in range(first, min(breaker.count, last), every):
+            faulthandler.dump_traceback_later(LONGEST, exit=True)
+            print(f"at {number}", flush=True)
+            attempt, wrong = interrupted(case, breaker, number)
+            if wrong:
+                print(f"wrong {attempt.place}: {wrong}", flush=True)
+                return  # what is wrong now may be wrong later
+            print(attempt.outcome, flush=True)
+            if number % _COLLECT == 0:
+                gc.collect()
+        print("end", flush=True)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+        case.close()
+
+
+# ---- the process that watches
+
+
+@dataclass
+class Tally:
+    """What became of the places of one case."""
+
+    name: str
+    threads: int
+    total: int = 0
+    outcomes: dict[str, int] = field(default_factory=dict)
+    findings: list[str] = field(default_factory=list)
+
+    @property
+    def tried(self) -> int:
+        return sum(self.outcomes.values())
+
+    def note(self, outcome: str) -> None:
+        self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
+
+    def __str__(self) -> str:
+        rest = ", ".join(f"{n} {what}" for what, n in sorted(self.outcomes.items()))
+        return (
+            f"{self.name}, {self.threads} threads: {self.tried} of {self.total} places, "
+            f"{len(self.findings)} findings ({rest})"
+        )
+
+
+def watch(name: str, threads: int, first: int, every: int, last: int) -> Tally:
+    """Run a case in processes until all places were tried; a finding ends a process."""
+    tally, start = Tally(name, threads), first
+    while start is not None and len(tally.findings) < FINDINGS:
+        start = _one_process(tally, start, every, last)
+    return tally
+
+
+def _one_process(tally: Tally, first: int, every: int, last: int) -> int | None:
+    """The place to go on with; None at the end."""
+    words = [tally.name, "--threads", str(tally.threads), "--every", str(every)]
+    command = [sys.executable, __file__, "--run", *words, "--from", str(first), "--to", str(last)]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    said: list[str] = []
+    listener = threading.Thread(target=lambda: said.extend(process.stderr or ()), daemon=True)
+    listener.start()
+    place = first
+    ended = False
+    for line in process.stdout or ():
+        kind, _, rest = line.strip().partition(" ")
+        if kind == "total":
+            tally.total = int(rest)
+        elif kind == "at":
+            place = int(rest)
+        elif kind == "wrong":
+            tally.note("wrong")
+            _report(tally, place, rest)
+        elif kind == "end":
+            ended = True
+        else:
+            tally.note(kind)
+    process.wait()
+    listener.join(1)
+    if ended:
+        return None
+    if process.returncode:
+        tally.note("hung or died")
+        _report(tally, place, f"exit code {process.returncode}\n" + "".join(said[-40:]))
+        if not tally.total:
+            return None
+    return place + every
+
+
+def _report(tally: Tally, place: int, what: str) -> None:
+    tally.findings.append(what)
+    print(f"{tally.name} --threads {tally.threads} --at {place}: {what}", flush=True)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("cases", nargs="*", metavar="CASE")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--every", type=int, default=1, help="try one place of so many")
+    parser.add_argument("--at", type=int, help="try this place alone")
+    parser.add_argument("--from", dest="first", type=int, default=0)
+    parser.add_argument("--to", dest="last", type=int, default=1 << 60)
+    parser.add_argument("--processes", type=int, default=1, help="cases that run at a time")
+    parser.add_argument("--run", action="store_true", help=argparse.SUPPRESS)
+    args = parser.parse_args(arguments)
+    if args.at is not None:
+        args.first, args.last = args.at, args.at + 1
+    if args.run:
+        run_case(args.cases[0], args.threads[0], args.first, args.every, args.last)
+        return 0
+    start = time.monotonic()
+    jobs = [(name, n) for n in args.threads for name in args.cases or CASES]
+    with ThreadPoolExecutor(args.processes) as pool:
+        running = [pool.submit(watch, *job, args.first, args.every, args.last) for job in jobs]
+        tallies = []
+        for future in running:
+            tallies.append(future.result())
+            print(tallies[-1], flush=True)
+    tried, found = sum(t.tried for t in tallies), sum(len(t.findings) for t in tallies)
+    print(f"{tried} places, {found} findings, {time.monotonic() - start:.0f} s")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
