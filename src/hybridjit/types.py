@@ -71,8 +71,9 @@ class TensorType:
 
     @property
     def dims(self) -> Shape:
-        """The shape of a known type."""
-        assert is_known_shape(self.shape), self
+        """The shape. Raises ShapeError where it is not known, or not wholly."""
+        if not is_known_shape(self.shape):
+            raise ShapeError(f"the shape of {self} is needed, and is not known")
         return self.shape  # type: ignore[return-value]
 
     @property
