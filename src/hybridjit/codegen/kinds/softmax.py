@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...ir.plan import Step
+from ...ops.record import OpDef
+from ...ops.softmax import LOG_SOFTMAX, SOFTMAX, SOFTMIN
 from ...records import dataclass
 from ...types import product
 from ..call import Address, Argument, Call, Setting, views_of
@@ -34,15 +36,21 @@ class SoftmaxSpec(KernelSpec):
     kind = "softmax"
 
 
+_HOW: dict[OpDef | None, str] = {
+    SOFTMAX: "softmax",
+    LOG_SOFTMAX: "log_softmax",
+    SOFTMIN: "softmin",
+}
+
+
 def choose_softmax(step: Step, setting: Setting) -> tuple[Call, ...]:
     anchor = step.group.anchor
     axis = anchor.attrs["axis"] % len(anchor.shape)
     inner = product(anchor.shape[axis + 1 :])
-    assert anchor.op is not None
     views = views_of(step, anchor.inputs)
     length = views[1].dtype.name if len(views) > 1 else ""
     dtype = views[0].dtype.name
-    spec = SoftmaxSpec(anchor.op.name, anchor.shape[axis], inner, length, dtype)
+    spec = SoftmaxSpec(_HOW[anchor.op], anchor.shape[axis], inner, length, dtype)
     rows = product(anchor.shape[:axis])
     args: tuple[Argument, ...] = (*map(Address, (*views, step.writes[0])), rows)
     return (Call(spec, args, 10 * product(anchor.shape)),)
