@@ -120,7 +120,7 @@ def computed(name: str, expand: Callable[..., Any]) -> Callable[..., Any]:
         types = tuple(map(type_of, arrays))
         made = _made(name, expand(ON_ARRAYS, *arrays, **attrs), types)
         own = tuple(y.copy() if any(np.may_share_memory(y, x) for x in arrays) else y for y in made)
-        return own if len(own) > 1 else own[0]
+        return own[0] if len(own) == 1 else own
 
     return ref
 
