@@ -268,3 +268,43 @@ def test_sentences_in_buckets(capsys):
             assert data.shape == batch.provide_data[0].shape == (batch.bucket_key, 2)
             assert (label[:-1] == data[1:]).all() and not label[-1].any()
         batches.reset()
+
+
+class Own(rnn.BaseRNNCell):
+    """A cell as a program writes one."""
+
+    def __init__(self, prefix):
+        super().__init__(prefix)
+        self.unrolled = []
+
+    @property
+    def state_info(self):
+        return [{"shape": (0, 2), "__layout__": "NC"}]
+
+    def __call__(self, inputs, states):
+        self._counter += 1
+        name = f"{self._prefix}t{self._counter}_"
+        output = self._get_activation(inputs + states[0], "relu", name=f"{name}out")
+        return self._get_activation(output, sym.tanh, name=f"{name}more"), [output]
+
+    def unroll(self, length, *args, **kwargs):
+        self.unrolled.append(length)
+        return super().unroll(length, *args, **kwargs)
+
+
+def test_cells_of_a_program_stand_among_others():
+    cells = [Own("a_"), rnn.GRUCell(2, prefix="b_"), Own("c_")]
+    row = rnn.SequentialRNNCell()
+    for cell in cells:
+        row.add(cell)
+    both = rnn.BidirectionalCell(row, Own("d_"))
+    outputs, (left, right) = rnn.ResidualCell(both).unroll(3, sym.var("x"), merge_outputs=False)
+    assert [cell.unrolled for cell in (cells[0], cells[2], both._cells[1])] == [[3]] * 3
+    assert [state.name for state in left + right] == [
+        "a_t2_out",
+        "b_t2_out",
+        "c_t2_out",
+        "d_t2_out",
+    ]
+    inside = outputs[2].get_internals().list_outputs()
+    assert "a_t0_out_output" in inside and "c_t2_more_output" in inside
