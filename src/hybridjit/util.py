@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar
 
 from .errors import MXNetError
-from .shapes import is_np_shape, set_np_shape
+from .shapes import SEMANTICS, is_np_shape, set_np_shape
+from .unwinding import restoring
 
 __all__ = [
     "get_cuda_compute_capability",
@@ -83,6 +84,7 @@ def use_np_shape(func: _Decorated) -> _Decorated:
             f"{type(func)}"
         )
 
+    @restoring(SEMANTICS)
     @functools.wraps(func)
     def within(*args: Any, **kwargs: Any) -> Any:
         with np_shape():
