@@ -44,7 +44,9 @@ from random_graphs import random_graph
 PAGE = mmap.PAGESIZE
 NO_ACCESS = 0
 THREADS = 3  # every kernel is called once for each, one after the other
-_KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+_GO_ON = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(lambda poll: 0)
+_POLL = (ctypes.c_void_p * 1)(ctypes.cast(_GO_ON, ctypes.c_void_p))
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -107,9 +109,9 @@ class GuardedRun:
             numbers = [self._number(a) for a in kernel_call.args]
             slots = self._new(8 * len(numbers))
             slots.bytes[:] = np.array(numbers, np.int64).view(np.uint8)
-            kernel = _KERNEL(self.executable.code.kernels[kernel_call.spec].address)
+            kernel = KERNEL(self.executable.code.kernels[kernel_call.spec].address)
             for thread in range(THREADS):
-                kernel(slots.address, thread, THREADS)
+                kernel(slots.address, thread, THREADS, ctypes.addressof(_POLL))
         if row and any(flag.bytes.any() for flag in self.flags):
             self.executable.reference(step, [self.array(v) for v in step.reads])
             self.flags.clear()

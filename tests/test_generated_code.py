@@ -17,7 +17,7 @@ import pytest
 from compiling import call, plan_of, var
 from guarded import networks
 from hybridjit.codegen.build.driver import emit_driver
-from hybridjit.codegen.build.module import emit_kernel
+from hybridjit.codegen.build.module import emit_kernel, kernel_name
 from hybridjit.codegen.call import Setting
 from hybridjit.codegen.kinds import KERNELS, choose
 from hybridjit.codegen.kinds.conv.spec import ConvSpec
@@ -80,7 +80,11 @@ def innermost_loops(text: str) -> Iterator[Loop]:
 
 @cache
 def listing(spec: KernelSpec, target: Target) -> str:
-    return assembly(str(emit_kernel(spec, target)), target, spec.needs_passes)
+    """The code of a part of a kernel's work; what goes from part to part is the same everywhere."""
+    whole = assembly(str(emit_kernel(spec, target)), target, spec.needs_passes)
+    part, *rest = whole.split(".size\tpart,")
+    assert len(rest) == 1 and kernel_name(spec) in rest[0]
+    return part
 
 
 def specs_of(net: Network, target: Target, winograd: bool = True) -> list[KernelSpec]:
@@ -251,12 +255,24 @@ def test_no_mask_registers_below_avx512(target: str):
 
 
 def test_no_kernel_calls_anything():
-    """Kernels of every kind: no library function, not even one that LLVM puts in by itself."""
+    """Kernels of every kind: no library function, not even one that LLVM puts in by itself.
+
+    Loops that a file or data can make long poll, by an address.
+    """
     others = one_of_each_kind(TARGETS["avx2"])
     assert set(others) == set(KERNELS)
     for spec in (*all_specs("avx2"), *others.values()):
         calls = re.findall(r"\bcall\w*\s+(\S+)", listing(spec, TARGETS["avx2"]))
-        assert not calls, f"{spec} calls {calls}"
+        polls = [name for name in calls if name.startswith("*")]
+        assert calls == polls, f"{spec} calls {calls}"
+        assert not polls or spec.kind in ("region", "scatter")
+
+
+def test_a_kernel_goes_from_part_to_part_and_polls_between_them():
+    (spec,) = specs_of(network(dense(256), (48, 512)), TARGETS["avx2"])
+    whole = assembly(str(emit_kernel(spec, TARGETS["avx2"])), TARGETS["avx2"], spec.needs_passes)
+    calls = re.findall(r"\bcall\w*\s+(\S+)", whole)
+    assert len(calls) == 2 and calls[0] == "part" and calls[1].startswith("*")
 
 
 def pointwise_names() -> list[str]:
@@ -299,11 +315,11 @@ def test_a_pointwise_kernel_is_a_vector_loop_and_a_tail():
 
 
 def test_the_driver_calls_kernels_by_address():
-    """Its own functions aside, only the system's are called by name: those of threads and time."""
+    """By name only its own functions are called, the system's of threads and time, and Python's."""
     text = assembly(str(emit_driver(TARGETS["avx2"])), TARGETS["avx2"])
     named = set(re.findall(r"\bcallq?\s+([A-Za-z_]\w*)", text))
-    own = {"barrier", "hire", "run", "sleep", "together"}
-    assert {n for n in named - own if not n.startswith("pthread_")} <= {
+    own = {"alone", "barrier", "hear", "hire", "run", "sleep", "together"}
+    assert {n for n in named - own if not n.startswith(("pthread_", "Py"))} <= {
         "clock_gettime",
         "sched_yield",
     }

@@ -19,7 +19,7 @@ from hybridjit.ir.node import Output
 from hybridjit.ir.plan import Plan
 from hybridjit.ops import lookup
 from hybridjit.passes.verify_plan import verify_plan
-from hybridjit.runtime.executable import Executable, Instance
+from hybridjit.runtime.executable import INSTANCES, Executable, Instance
 
 X = np.linspace(-1, 1, 50, dtype=np.float32)  # no whole number of vectors
 
@@ -120,9 +120,10 @@ def test_check_mode_finds_a_write_beyond_the_arena():
     first = next(b for b in executable.plan.buffers if b.kind == "arena" and b.offset == 0)
     step = next(s for s in executable.plan.steps if s.writes[0].buffer == first.number)
     redirected(executable, 1, step.number, first.number, -8)
-    with override(check=True), pytest.raises(InternalError):
+    with override(check=True), pytest.raises(InternalError) as caught:
         executable([X])
-    instance = executable._idle[0]
+    (instance,) = (i for i in INSTANCES if i.binding is executable.binding)
+    assert caught.tb is not None, "what holds an instance that is not given back"
     with pytest.raises(InternalError, match="wrote outside the arena"):
         instance.arena.check_canaries("the planted step")
 

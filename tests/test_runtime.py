@@ -589,7 +589,7 @@ def test_an_error_in_a_host_step_leaves_the_net_usable(monkeypatch):
     np.testing.assert_array_equal(run(net, rows(3)), wanted)
 
 
-_KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+_KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 
 
 def pool_and_driver() -> Pool:
@@ -610,7 +610,7 @@ def test_callers_at_the_same_time_share_the_threads():
     second_runs, end_second = threading.Event(), threading.Event()
 
     @_KERNEL
-    def kernel(number: int | None, tid: int, threads: int) -> None:
+    def kernel(number: int | None, tid: int, threads: int, poll: int) -> None:
         name = chr(number or 0)
         used.append((name, tid, threads))
         if name == "a" and tid == 0:

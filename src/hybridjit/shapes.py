@@ -31,12 +31,12 @@ class _Shared:
     is_numpy = False
 
 
-SEMANTICS = _Semantics()
+_semantics = _Semantics()
 
 
 def is_np_shape() -> bool:
     """Whether shapes have NumPy's semantics, in which 0 is a size rather than unknown."""
-    return SEMANTICS.is_numpy or _Shared.is_numpy
+    return _semantics.is_numpy or _Shared.is_numpy
 
 
 def set_np_shape(active: int) -> bool:
@@ -49,7 +49,7 @@ def set_np_shape(active: int) -> bool:
     if wanted in (_OFF, _EVERYWHERE):
         _Shared.is_numpy = wanted == _EVERYWHERE
     if wanted in (_OFF, _IN_THREAD, _EVERYWHERE):
-        SEMANTICS.is_numpy = wanted != _OFF
+        _semantics.is_numpy = wanted != _OFF
     return before
 
 

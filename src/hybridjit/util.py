@@ -14,8 +14,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar
 
 from .errors import MXNetError
-from .shapes import SEMANTICS, is_np_shape, set_np_shape
-from .unwinding import restoring
+from .shapes import is_np_shape, set_np_shape
 
 __all__ = [
     "get_cuda_compute_capability",
@@ -84,7 +83,6 @@ def use_np_shape(func: _Decorated) -> _Decorated:
             f"{type(func)}"
         )
 
-    @restoring(SEMANTICS)
     @functools.wraps(func)
     def within(*args: Any, **kwargs: Any) -> Any:
         with np_shape():

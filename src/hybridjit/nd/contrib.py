@@ -10,8 +10,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..ops.joining import STACK
-from ..ops.pointwise import ABS, EXP, LOG
+from ..ops.registry import lookup
 from .creation import empty
 from .ndarray import NDArray, invoke
 from .random import uniform
@@ -72,12 +71,12 @@ def isnan(data: NDArray) -> NDArray:
 
 def isinf(data: NDArray) -> NDArray:
     """1 where the element is infinite, else 0."""
-    return invoke(ABS, (data,), {}) == math.inf
+    return invoke(lookup("abs"), (data,), {}) == math.inf
 
 
 def isfinite(data: NDArray) -> NDArray:
     """1 where the element is neither infinite nor NaN, else 0."""
-    return (data == data) * (invoke(ABS, (data,), {}) != math.inf)
+    return (data == data) * (invoke(lookup("abs"), (data,), {}) != math.inf)
 
 
 def rand_zipfian(
@@ -89,10 +88,10 @@ def rand_zipfian(
     """
     log_range = math.log(range_max + 1)
     drawn = uniform(0, log_range, shape=(num_sampled,), dtype="float64", ctx=ctx)
-    sampled = (invoke(EXP, (drawn,), {}) - 1).astype("int64") % range_max
+    sampled = (invoke(lookup("exp"), (drawn,), {}) - 1).astype("int64") % range_max
     counts = []
     for classes in (true_classes.astype("float64"), sampled.astype("float64")):
-        share = invoke(LOG, ((classes + 2.0) / (classes + 1.0),), {}) / log_range
+        share = invoke(lookup("log"), ((classes + 2.0) / (classes + 1.0),), {}) / log_range
         counts.append(share * num_sampled)
     return sampled, counts[0], counts[1]
 
@@ -129,5 +128,5 @@ def _stacked(steps: list[Nested], rows: int) -> Nested:
         missing = rows - len(arrays)
         padding = [empty(arrays[0].shape, arrays[0].ctx, arrays[0].dtype)] * missing
         column = [*arrays, *padding]
-        columns.append(invoke(STACK, column, {"num_args": len(column)}))
+        columns.append(invoke(lookup("stack"), column, {"num_args": len(column)}))
     return _rebuilt(_flattened(steps[0])[1], columns)

@@ -14,11 +14,7 @@ import numpy as np
 from ..context import Context, current_context
 from ..errors import MXNetError, ShapeError
 from ..ops.casting import convert
-from ..ops.creation import ARANGE, EYE, FULL, LINSPACE
-from ..ops.indexing import ONE_HOT
-from ..ops.joining import CONCAT
-from ..ops.selection import HISTOGRAM
-from ..ops.views import TRANSPOSE
+from ..ops.registry import lookup
 from ..quiet import quiet
 from ..shapes import partial_shape
 from ..types import FLOAT32, shape_text
@@ -112,7 +108,7 @@ def _filled(sizes: tuple[int, ...], val: float, ctx: Context | None, dtype: Any)
         result[...] = convert(np.array(val, np.float64), result.dtype)
     else:
         result[...] = val
-    return NDArray(result, _place(ctx, FULL.name))
+    return NDArray(result, _place(ctx, "_full"))
 
 
 def arange(
@@ -126,7 +122,7 @@ def arange(
 ) -> NDArray:
     """``start``, ``start + step``, ... below ``stop``, each ``repeat`` times."""
     given = {"start": start, "stop": stop, "step": step, "repeat": repeat, "dtype": _dtype(dtype)}
-    return invoke(ARANGE, (), given, None, _place(ctx, ARANGE.name))
+    return invoke(lookup("_arange"), (), given, None, _place(ctx, "_arange"))
 
 
 def linspace(
@@ -140,7 +136,7 @@ def linspace(
     """``num`` evenly spaced numbers from ``start`` to ``stop``."""
     given = {"start": start, "stop": stop, "num": num, "endpoint": endpoint}
     given["dtype"] = _dtype(dtype)  # type: ignore[assignment]
-    return invoke(LINSPACE, (), given, None, _place(ctx, LINSPACE.name))
+    return invoke(lookup("_linspace"), (), given, None, _place(ctx, "_linspace"))
 
 
 def eye(
@@ -148,7 +144,7 @@ def eye(
 ) -> NDArray:
     """Ones on the ``k``-th diagonal of ``N`` rows and ``M`` columns (0: as many)."""
     given = {"N": N, "M": M, "k": k, "dtype": _dtype(dtype)}
-    return invoke(EYE, (), given, None, _place(ctx, EYE.name))
+    return invoke(lookup("_eye"), (), given, None, _place(ctx, "_eye"))
 
 
 def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
@@ -171,7 +167,7 @@ def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = Tr
     """The arrays joined along ``axis``; a lone one is itself if ``always_copy`` is False."""
     if len(arrays) == 1 and not always_copy:
         return arrays[0]
-    return invoke(CONCAT, arrays, {"dim": axis, "num_args": len(arrays)})
+    return invoke(lookup("Concat"), arrays, {"dim": axis, "num_args": len(arrays)})
 
 
 def moveaxis(tensor: NDArray, source: Any, destination: Any) -> NDArray:
@@ -190,7 +186,7 @@ def moveaxis(tensor: NDArray, source: Any, destination: Any) -> NDArray:
     axes = [axis for axis in range(tensor.ndim) if axis not in moved]
     for place, axis in sorted(zip(places, moved)):
         axes.insert(place, axis)
-    return invoke(TRANSPOSE, (tensor,), {"axes": tuple(axes)})
+    return invoke(lookup("transpose"), (tensor,), {"axes": tuple(axes)})
 
 
 def fill_element_0index(lhs: NDArray, mhs: NDArray, rhs: NDArray) -> NDArray:
@@ -211,7 +207,7 @@ def fill_element_0index(lhs: NDArray, mhs: NDArray, rhs: NDArray) -> NDArray:
 def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
     """Rows of 0 with a 1 at the index, written to ``out``."""
     given = {"depth": out.shape[1], "dtype": out._data.dtype}
-    return invoke(ONE_HOT, (indices,), given, out)
+    return invoke(lookup("one_hot"), (indices,), given, out)
 
 
 def histogram(
@@ -219,9 +215,9 @@ def histogram(
 ) -> list[NDArray]:
     """Counts per bin and the bins' edges. ``bins`` is their number, or an NDArray of edges."""
     if isinstance(bins, NDArray):
-        return invoke(HISTOGRAM, (a, bins), {})
+        return invoke(lookup("_histogram"), (a, bins), {})
     ends = (float(a._data.min()), float(a._data.max())) if range is None else range
-    return invoke(HISTOGRAM, (a,), {"bin_cnt": bins, "range": ends})
+    return invoke(lookup("_histogram"), (a,), {"bin_cnt": bins, "range": ends})
 
 
 def waitall() -> None:

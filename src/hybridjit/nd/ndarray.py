@@ -15,36 +15,9 @@ import numpy as np
 from .. import autograd
 from ..context import Context, current_context
 from ..errors import MXNetError, ShapeError
-from ..ops.arithmetic import (
-    ADD,
-    DIVIDE,
-    EQUAL,
-    GREATER,
-    GREATER_EQUAL,
-    LESSER,
-    LESSER_EQUAL,
-    LOGICAL_AND,
-    LOGICAL_OR,
-    LOGICAL_XOR,
-    MAXIMUM,
-    MINIMUM,
-    MODULO,
-    MULTIPLY,
-    NOT_EQUAL,
-    POWER,
-    SUBTRACT,
-    Forms,
-)
-from ..ops.element_type import CAST
-from ..ops.joining import BROADCAST_LIKE
-from ..ops.movement import DIAG
 from ..ops.namespace import FLUENT, Method, attr_texts, is_variadic, namespace
-from ..ops.pointwise import ABS
 from ..ops.record import OpDef
-from ..ops.registry import run_ref
-from ..ops.reshape import EXPAND_DIMS, FLATTEN, RESHAPE, SQUEEZE
-from ..ops.slicing import SPLIT_V2
-from ..ops.views import BROADCAST_TO
+from ..ops.registry import lookup, run_ref
 from ..types import UNKNOWN, TensorType, product
 from .calls import check_out, checked_attrs
 from .memory import DenseArray, dtype_of
@@ -80,7 +53,7 @@ class NDArray(DenseArray):
         wanted = dtype_of(np.float32 if dtype is None else dtype)
         if not copy and wanted == self._data.dtype:
             return self
-        return invoke(CAST, [self], {"dtype": wanted})
+        return invoke(lookup("Cast"), [self], {"dtype": wanted})
 
     def tostype(self, stype: str) -> NDArray:
         if stype != "default":
@@ -117,9 +90,10 @@ class NDArray(DenseArray):
 
     def _decoded(self, wanted: tuple[int, ...], reverse: bool) -> tuple[int, ...]:
         """The sizes that a shape with codes in it stands for."""
-        attrs = RESHAPE.parse({"shape": str(wanted), "reverse": str(bool(reverse))})
+        op = lookup("Reshape")
+        attrs = op.parse({"shape": str(wanted), "reverse": str(bool(reverse))})
         known = TensorType(self.shape, self._data.dtype)
-        return RESHAPE.infer((known,), (UNKNOWN,), **attrs)[1][0].dims
+        return op.infer((known,), (UNKNOWN,), **attrs)[1][0].dims
 
     def broadcast_to(self, shape: Any) -> NDArray:
         """Repeated along axes of size 1, and along new leading ones. Raises ValueError."""
@@ -129,7 +103,7 @@ class NDArray(DenseArray):
         ones = (1,) * (len(sizes) - self.ndim)
         source = NDArray(self._data.reshape(ones + self.shape), self._ctx)
         try:
-            return invoke(BROADCAST_TO, [source], {"shape": sizes})
+            return invoke(lookup("broadcast_to"), [source], {"shape": sizes})
         except ShapeError as error:
             raise ValueError(str(error)) from None
 
@@ -137,27 +111,27 @@ class NDArray(DenseArray):
         """Broadcast to another array's shape, or some axes to some of its axes."""
         if not axes:
             return self.broadcast_to(other.shape)
-        return invoke(BROADCAST_LIKE, [self, other], axes)
+        return invoke(lookup("broadcast_like"), [self, other], axes)
 
     def flatten(self, inplace: bool = False) -> NDArray:
         """Two axes, the first as it is; of the same memory when ``inplace``."""
-        return self._same_elements(FLATTEN, {}, inplace)
+        return self._same_elements("Flatten", {}, inplace)
 
     def expand_dims(self, axis: int, inplace: bool = False) -> NDArray:
         """A new axis of size 1; of the same memory when ``inplace``."""
-        return self._same_elements(EXPAND_DIMS, {"axis": axis}, inplace)
+        return self._same_elements("expand_dims", {"axis": axis}, inplace)
 
     def squeeze(self, axis: Any = None, inplace: bool = False) -> NDArray:
         """Without some axes, or all, of size 1; of the same memory when ``inplace``."""
-        return self._same_elements(SQUEEZE, {"axis": axis}, inplace)
+        return self._same_elements("squeeze", {"axis": axis}, inplace)
 
-    def _same_elements(self, op: OpDef, given: Mapping[str, Any], inplace: bool) -> NDArray:
+    def _same_elements(self, name: str, given: Mapping[str, Any], inplace: bool) -> NDArray:
         """What an operator that changes the shape alone returns, as a copy or as a view.
 
         Raises AssertionError for the view where the copy would raise ShapeError.
         """
         try:
-            result = invoke(op, [self], given)
+            result = invoke(lookup(name), [self], given)
         except ShapeError as error:
             if inplace:
                 raise AssertionError(str(error)) from None
@@ -165,7 +139,7 @@ class NDArray(DenseArray):
         return self._reshaped(result.shape, False) if inplace else result
 
     def diag(self, k: int = 0, **kwargs: Any) -> NDArray:
-        return invoke(DIAG, [self], {"k": k, **kwargs})
+        return invoke(lookup("diag"), [self], {"k": k, **kwargs})
 
     def split_v2(self, *args: Any, **kwargs: Any) -> Any:
         return split_v2(self, *args, **kwargs)
@@ -193,7 +167,7 @@ class NDArray(DenseArray):
         return multiply(self, -1.0)
 
     def __abs__(self) -> NDArray:
-        return invoke(ABS, [self], {})
+        return invoke(lookup("abs"), [self], {})
 
     def __add__(self, other: Any) -> NDArray:
         return add(self, other)
@@ -330,20 +304,22 @@ def _written(op: OpDef, results: list[np.ndarray], out: Any) -> Any:
     return out
 
 
-def _binary(forms: Forms, plain: Callable[[Any, Any], Any], doc: str) -> Callable[..., Any]:
+def _binary(
+    array_op: str, scalar_op: str, reversed_op: str, plain: Callable[[Any, Any], Any], doc: str
+) -> Callable[..., Any]:
     """The function behind a Python operator: arrays broadcast, a number becomes an attribute."""
 
     def function(lhs: Any, rhs: Any, out: NDArray | None = None) -> Any:
         if isinstance(lhs, NDArray):
             if isinstance(rhs, NDArray):
-                return invoke(forms.broadcasting, (lhs, rhs), {}, out)
+                return invoke(lookup(array_op), (lhs, rhs), {}, out)
             if isinstance(rhs, _NUMBERS):
-                return invoke(forms.scalar, (lhs,), {"scalar": float(rhs)}, out)
+                return invoke(lookup(scalar_op), (lhs,), {"scalar": float(rhs)}, out)
             raise TypeError(f"type {type(rhs)} not supported")
         if not isinstance(lhs, _NUMBERS):
             raise TypeError(f"type {type(lhs)} not supported")
         if isinstance(rhs, NDArray):
-            return invoke(forms.reversed_scalar, (rhs,), {"scalar": float(lhs)}, out)
+            return invoke(lookup(reversed_op), (rhs,), {"scalar": float(lhs)}, out)
         if isinstance(rhs, _NUMBERS):
             return plain(lhs, rhs)
         raise TypeError(f"type {type(rhs)} not supported")
@@ -364,34 +340,36 @@ def _one_of(lhs: Any, rhs: Any) -> bool:
     return bool(lhs) != bool(rhs)
 
 
-def _relation(
-    forms: Forms, plain: Callable[[Any, Any], bool], doc: str, mirrored: Forms | None = None
-) -> Callable[..., Any]:
-    """As :func:`_binary`; ``mirrored`` is the relation with the operands exchanged, if another."""
+def _symmetric(word: str, plain: Callable[[Any, Any], Any], doc: str) -> Callable[..., Any]:
+    return _binary(f"broadcast_{word}", f"_{word}_scalar", f"_{word}_scalar", plain, doc)
 
+
+def _comparing(
+    word: str, mirrored: str, plain: Callable[[Any, Any], bool], doc: str
+) -> Callable[..., Any]:
     def as_number(lhs: Any, rhs: Any) -> int:
         return int(plain(lhs, rhs))
 
-    return _binary(forms._replace(reversed_scalar=(mirrored or forms).scalar), as_number, doc)
+    return _binary(f"broadcast_{word}", f"_{word}_scalar", f"_{mirrored}_scalar", as_number, doc)
 
 
-add = _binary(ADD, operator.add, "lhs + rhs")
-subtract = _binary(SUBTRACT, operator.sub, "lhs - rhs")
-multiply = _binary(MULTIPLY, operator.mul, "lhs * rhs")
-divide = _binary(DIVIDE, operator.truediv, "lhs / rhs")
-modulo = _binary(MODULO, operator.mod, "lhs % rhs")
-power = _binary(POWER, operator.pow, "base ** exp")
-maximum = _binary(MAXIMUM, max, "The larger of the two.")
-minimum = _binary(MINIMUM, min, "The smaller of the two.")
-equal = _relation(EQUAL, operator.eq, "1 where lhs == rhs, else 0.")
-not_equal = _relation(NOT_EQUAL, operator.ne, "1 where lhs != rhs, else 0.")
-greater = _relation(GREATER, operator.gt, "1 where lhs > rhs, else 0.", LESSER)
-greater_equal = _relation(GREATER_EQUAL, operator.ge, "1 where lhs >= rhs.", LESSER_EQUAL)
-lesser = _relation(LESSER, operator.lt, "1 where lhs < rhs, else 0.", GREATER)
-lesser_equal = _relation(LESSER_EQUAL, operator.le, "1 where lhs <= rhs.", GREATER_EQUAL)
-logical_and = _relation(LOGICAL_AND, _both, "1 where both are not 0.")
-logical_or = _relation(LOGICAL_OR, _either, "1 where one is not 0.")
-logical_xor = _relation(LOGICAL_XOR, _one_of, "1 where just one is not 0.")
+add = _binary("broadcast_add", "_plus_scalar", "_plus_scalar", operator.add, "lhs + rhs")
+subtract = _binary("broadcast_sub", "_minus_scalar", "_rminus_scalar", operator.sub, "lhs - rhs")
+multiply = _binary("broadcast_mul", "_mul_scalar", "_mul_scalar", operator.mul, "lhs * rhs")
+divide = _binary("broadcast_div", "_div_scalar", "_rdiv_scalar", operator.truediv, "lhs / rhs")
+modulo = _binary("broadcast_mod", "_mod_scalar", "_rmod_scalar", operator.mod, "lhs % rhs")
+power = _binary("broadcast_power", "_power_scalar", "_rpower_scalar", operator.pow, "base ** exp")
+maximum = _symmetric("maximum", max, "The larger of the two.")
+minimum = _symmetric("minimum", min, "The smaller of the two.")
+equal = _comparing("equal", "equal", operator.eq, "1 where lhs == rhs, else 0.")
+not_equal = _comparing("not_equal", "not_equal", operator.ne, "1 where lhs != rhs, else 0.")
+greater = _comparing("greater", "lesser", operator.gt, "1 where lhs > rhs, else 0.")
+greater_equal = _comparing("greater_equal", "lesser_equal", operator.ge, "1 where lhs >= rhs.")
+lesser = _comparing("lesser", "greater", operator.lt, "1 where lhs < rhs, else 0.")
+lesser_equal = _comparing("lesser_equal", "greater_equal", operator.le, "1 where lhs <= rhs.")
+logical_and = _comparing("logical_and", "logical_and", _both, "1 where both are not 0.")
+logical_or = _comparing("logical_or", "logical_or", _either, "1 where one is not 0.")
+logical_xor = _comparing("logical_xor", "logical_xor", _one_of, "1 where just one is not 0.")
 true_divide = divide
 
 
@@ -404,7 +382,7 @@ def split_v2(
         given.update(indices=(), sections=indices_or_sections)
     else:
         given.update(indices=(0, *indices_or_sections), sections=0)
-    return invoke(SPLIT_V2, (ary,), given)
+    return invoke(lookup("_split_v2"), (ary,), given)
 
 
 FUNCTIONS = namespace(call, ("out", "name"))

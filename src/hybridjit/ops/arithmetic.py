@@ -98,7 +98,7 @@ def operation(
 ) -> Forms:
     """Register the forms of one function: each text is a main name followed by its aliases.
 
-    Without ``reversed_scalar`` its place is taken by ``scalar``: the order of operands is the same.
+    Without ``reversed_scalar`` the order of the operands does not matter.
     """
     pair: dict[str, Any] = {"ref": ref, "scalar": code, "domain": domain}
     alike = _register(strict, "lhs rhs", "", infer=same_number, doc=f"{doc} Equal shapes.", **pair)
@@ -199,17 +199,16 @@ DIVIDE = operation(
     strict="elemwise_div _Div _div _sparse_elemwise_div",
     twin="broadcast_div _sparse_broadcast_div",
     scalar="_div_scalar _DivScalar",
-)._replace(
-    reversed_scalar=for_scalars(
-        "_rdiv_scalar _RDivScalar",
-        "Quotient; of integers in single precision, towards zero.",
-        on_integers(_single_quotient)(np.divide),
-        lambda b, x, y: b.ratio(x, y),
-        (0.5, 4.0),
-        swapped=True,
-    )
 )
-MODULO = operation(
+for_scalars(
+    "_rdiv_scalar _RDivScalar",
+    "Quotient; of integers in single precision, towards zero.",
+    on_integers(_single_quotient)(np.divide),
+    lambda b, x, y: b.ratio(x, y),
+    (0.5, 4.0),
+    swapped=True,
+)
+operation(
     "Remainder with the divisor's sign, 0 for divisor 0.",
     _modulo,
     lambda b, x, y: b.mod(x, y),
@@ -219,7 +218,7 @@ MODULO = operation(
     scalar="_mod_scalar _ModScalar",
     reversed_scalar="_rmod_scalar _RModScalar",
 )
-POWER = operation(
+operation(
     "Power.",
     _power,
     lambda b, x, y: b.power(x, y),
@@ -255,8 +254,8 @@ operation(
 )
 
 
-def _comparison(name: str, old: str, ref: Formula, method: str, doc: str) -> Forms:
-    return operation(
+def _comparison(name: str, old: str, ref: Formula, method: str, doc: str) -> None:
+    operation(
         doc,
         exactly(ref),
         lambda b, x, y: indicator(b, getattr(b, method)(x, y)),
@@ -266,28 +265,26 @@ def _comparison(name: str, old: str, ref: Formula, method: str, doc: str) -> For
     )
 
 
-EQUAL = _comparison("equal", "Equal", np.equal, "eq", "1 where equal, else 0.")
-NOT_EQUAL = _comparison("not_equal", "Not_Equal", np.not_equal, "ne", "1 where not equal, else 0.")
-GREATER = _comparison("greater", "Greater", np.greater, "gt", "1 where greater, else 0.")
-GREATER_EQUAL = _comparison(
+_comparison("equal", "Equal", np.equal, "eq", "1 where equal, else 0.")
+_comparison("not_equal", "Not_Equal", np.not_equal, "ne", "1 where not equal, else 0.")
+_comparison("greater", "Greater", np.greater, "gt", "1 where greater, else 0.")
+_comparison(
     "greater_equal", "Greater_Equal", np.greater_equal, "ge", "1 where greater or equal, else 0."
 )
-LESSER = _comparison("lesser", "Lesser", np.less, "lt", "1 where less, else 0.")
-LESSER_EQUAL = _comparison(
-    "lesser_equal", "Lesser_Equal", np.less_equal, "le", "1 where less or equal, else 0."
-)
+_comparison("lesser", "Lesser", np.less, "lt", "1 where less, else 0.")
+_comparison("lesser_equal", "Lesser_Equal", np.less_equal, "le", "1 where less or equal, else 0.")
 
 
 def _mask_xor(b: Any, x: Any, y: Any) -> Any:
     return b.mask_and(b.mask_or(x, y), b.mask_not(b.mask_and(x, y)))
 
 
-def _logical(name: str, old: str, ref: Formula, join: Formula, doc: str) -> Forms:
+def _logical(name: str, old: str, ref: Formula, join: Formula, doc: str) -> None:
     def code(b: Any, x: Any, y: Any) -> Any:
         zero = b.const(0.0)
         return indicator(b, join(b, b.ne(x, zero), b.ne(y, zero)))
 
-    return operation(
+    operation(
         doc,
         exactly(ref),
         code,
@@ -297,19 +294,17 @@ def _logical(name: str, old: str, ref: Formula, join: Formula, doc: str) -> Form
     )
 
 
-LOGICAL_AND = _logical(
+_logical(
     "and",
     "And",
     np.logical_and,
     lambda b, x, y: b.mask_and(x, y),
     "1 where both are nonzero, else 0.",
 )
-LOGICAL_OR = _logical(
+_logical(
     "or", "Or", np.logical_or, lambda b, x, y: b.mask_or(x, y), "1 where either is nonzero, else 0."
 )
-LOGICAL_XOR = _logical(
-    "xor", "Xor", np.logical_xor, _mask_xor, "1 where one alone is nonzero, else 0."
-)
+_logical("xor", "Xor", np.logical_xor, _mask_xor, "1 where one alone is nonzero, else 0.")
 
 
 def _some_equal_types(ins: Types, outs: Types, *, num_args: int) -> tuple[Types, Types]:

@@ -89,17 +89,11 @@ def parts_of(op: OpDef, g: Builder[X], inputs: Sequence[X], attrs: Mapping[str, 
     if op.expand is None:
         return None
     types = [g.type(x) for x in inputs]
-    if any(t.shape is not None and 0 in t.shape for t in types):
+    if any(t.size == 0 for t in types):
         return None
-    if op.traits.parts_in_floats and not _is_wide_float(types[0]):
+    if op.traits.parts_in_floats and types[0].dtype not in (FLOAT32, FLOAT64):
         return None
     return op.expand(g, *inputs, **attrs)
-
-
-def _is_wide_float(t: TensorType) -> bool:
-    if t.dtype is None:
-        raise DTypeError(f"the element type of {t} is needed, and is not known")
-    return t.dtype in (FLOAT32, FLOAT64)
 
 
 def inferred(name: str, expand: Callable[..., Any]) -> InferRule:
@@ -120,7 +114,7 @@ def computed(name: str, expand: Callable[..., Any]) -> Callable[..., Any]:
         types = tuple(map(type_of, arrays))
         made = _made(name, expand(ON_ARRAYS, *arrays, **attrs), types)
         own = tuple(y.copy() if any(np.may_share_memory(y, x) for x in arrays) else y for y in made)
-        return own[0] if len(own) == 1 else own
+        return own if len(own) > 1 else own[0]
 
     return ref
 

@@ -120,7 +120,7 @@ def _stacked(g: Builder[X], *inputs: X, num_args: int, axis: int) -> X:
     return parts[0] if len(parts) == 1 else g.op(CONCAT, *parts, num_args=len(parts), dim=axis)
 
 
-STACK = register(
+register(
     "stack",
     "data...",
     "axis:int=0 num_args:int!",
@@ -257,7 +257,7 @@ def _literal_like(
     return broadcast(g, lhs, _like(g.type(lhs).dims, g.type(rhs).dims, lhs_axes, rhs_axes))
 
 
-BROADCAST_LIKE = moving(
+moving(
     "broadcast_like",
     "lhs rhs",
     "lhs_axes:shape?=None rhs_axes:shape?=None",

@@ -240,7 +240,7 @@ def _diagonal_as_slice(g: Builder[X], data: X, *, k: int, axis1: int, axis2: int
     return part(g, flat, (*(0 for _ in rest), start), (*rest, stop), step)
 
 
-DIAG = moving(
+moving(
     "diag",
     "data",
     "k:int=0 axis1:int=0 axis2:int=1",

@@ -136,7 +136,7 @@ RELU = unary(
     lambda b, x: b.max(x, b.const(0.0)),
     "x where positive, else 0; NaN stays.",
 )
-ABS = unary("abs", exactly(np.abs), lambda b, x: b.abs(x), "Absolute value.")
+unary("abs", exactly(np.abs), lambda b, x: b.abs(x), "Absolute value.")
 NEGATIVE = unary(
     "negative", exactly(np.negative), lambda b, x: b.neg(x), "-x; unsigned integers wrap."
 )
@@ -178,7 +178,7 @@ unary("softsign", in_floating(softsign), scalar_softsign, "x / (1 + |x|).", alia
 unary("tanh", in_floating(tanh), lambda b, x: b.tanh(x), "Hyperbolic tangent.")
 EXP = unary("exp", in_floating(np.exp), lambda b, x: b.exp(x), "e to the x.")
 unary("expm1", in_floating(np.expm1), lambda b, x: b.expm1(x), "e to the x, less 1.")
-LOG = unary("log", in_floating(np.log), lambda b, x: b.log(x), "Natural logarithm.", (0.05, 8))
+unary("log", in_floating(np.log), lambda b, x: b.log(x), "Natural logarithm.", (0.05, 8))
 unary(
     "log2",
     in_floating(np.log2),

@@ -103,8 +103,8 @@ SUM = reduction(
     "sum", _sum, "Sum over axes.", aliases="sum_axis _sparse_sum", samples=Samples.REDUCED
 )
 MEAN = reduction("mean", _mean, "Mean over axes.", aliases="_sparse_mean", samples=Samples.REDUCED)
-PROD = reduction("prod", _prod, "Product over axes.")
-MAX = reduction(
+reduction("prod", _prod, "Product over axes.")
+reduction(
     "max",
     lambda data, axes: np.max(data, axis=axes),
     "Largest over axes; NaN wins.",
@@ -112,7 +112,7 @@ MAX = reduction(
     of_empty=False,
     samples=Samples.REDUCED,
 )
-MIN = reduction(
+reduction(
     "min",
     lambda data, axes: np.min(data, axis=axes),
     "Smallest over axes; NaN wins.",
@@ -120,12 +120,12 @@ MIN = reduction(
     of_empty=False,
     samples=Samples.REDUCED,
 )
-NANSUM = reduction(
+reduction(
     "nansum",
     lambda data, axes: _sum(_without_nan(data, 0), axes),
     "Sum over axes; NaN counts as 0.",
 )
-NANPROD = reduction(
+reduction(
     "nanprod",
     lambda data, axes: _prod(_without_nan(data, 1), axes),
     "Product over axes; NaN counts as 1.",

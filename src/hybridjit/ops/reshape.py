@@ -14,7 +14,7 @@ from ..errors import ShapeError
 from ..types import INT64, Shape, TensorType, is_known_shape, product, shape_text
 from .building import Builder, X
 from .internal import constant_of_shape
-from .record import PLAIN, OpDef, Traits
+from .record import PLAIN, Traits
 from .registry import register
 from .rules import Types, forward, merged, normalized_axis, same_dtype
 from .views import reshape
@@ -158,7 +158,7 @@ def _literal(shape_of: Any) -> Any:
     return expand
 
 
-RESHAPE = register(
+register(
     "Reshape",
     "data",
     "shape:shape=() reverse:bool=False target_shape:shape=() keep_highest:bool=False",
@@ -177,8 +177,8 @@ def _simple(
     doc: str,
     aliases: str = "",
     traits: Traits = PLAIN,
-) -> OpDef:
-    return register(
+) -> None:
+    register(
         name,
         "data",
         attrs,
@@ -234,9 +234,9 @@ def like(
     return _counted("reshape_like", lhs, (*lhs[:first], *rhs[start:stop], *lhs[last:]))
 
 
-FLATTEN = _simple("Flatten", "", flattened, "(n, rest) from (n, ...).", "flatten")
-EXPAND_DIMS = _simple("expand_dims", "axis:int!", expanded, "One more axis, of size 1.")
-SQUEEZE = _simple(
+_simple("Flatten", "", flattened, "(n, rest) from (n, ...).", "flatten")
+_simple("expand_dims", "axis:int!", expanded, "One more axis, of size 1.")
+_simple(
     "squeeze",
     "axis:shape?=None",
     squeezed,

@@ -232,7 +232,7 @@ def histogram(data: np.ndarray, *bins: np.ndarray, **attrs: Any) -> tuple[np.nda
     return np.bincount(place, minlength=count).astype(np.int64), edges
 
 
-HISTOGRAM = register(
+register(
     "_histogram",
     lambda bin_cnt, **attrs: ("data", "bins") if bin_cnt is None else ("data",),
     "bin_cnt:int?=None range:floats?=None",

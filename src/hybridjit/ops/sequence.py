@@ -74,7 +74,7 @@ def _unmasked(g: Builder[X], data: X, *lengths: X, **attrs: Any) -> X | None:
     return None if lengths else data
 
 
-SEQUENCE_MASK = register(
+register(
     "SequenceMask",
     _sequence_inputs,
     "use_sequence_length:bool=False value:float=0 axis:int=0",
@@ -119,7 +119,7 @@ def _last_step(g: Builder[X], data: X, *lengths: X, axis: int, **attrs: Any) -> 
     return reshape(g, last, sizes[:axis] + sizes[axis + 1 :])
 
 
-SEQUENCE_LAST = register(
+register(
     "SequenceLast",
     _sequence_inputs,
     "use_sequence_length:bool=False axis:int=0",
@@ -149,7 +149,7 @@ def _reversed_whole(g: Builder[X], data: X, *lengths: X, **attrs: Any) -> X | No
     return None if lengths else g.op(REVERSE, data, axis=(0,))
 
 
-SEQUENCE_REVERSE = register(
+register(
     "SequenceReverse",
     _sequence_inputs,
     "use_sequence_length:bool=False axis:int=0",

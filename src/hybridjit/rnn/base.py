@@ -7,46 +7,16 @@ the operators take them; unpacked ones are an array for each gate.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 from .. import nd, sym
-from ..gluon.rnn import sequences
-from ..gluon.rnn.gates import States
-from ..gluon.rnn.sequences import Steps
-from ..gluon.rnn.unrolling import Cell, Unrolling
 from ..nd import NDArray
 from ..sym import Symbol
 
+States = list[Any]
 Weights = dict[str, NDArray]
 PRODUCTS = ("i2h", "h2h")
 KINDS = ("weight", "bias")
-
-
-def activation_of(activation: Any) -> Any:
-    """A function of a symbol: the one that a name stands for, or itself."""
-    if isinstance(activation, str):
-        return partial(sym.Activation, act_type=activation)
-    return activation
-
-
-def formed(length: int | None, steps: Any, layout: str, merge: bool | None) -> Steps:
-    """As for Gluon's cells, but one symbol is made of steps by ``Concat``.
-
-    Raises AssertionError when they are not ``length`` steps.
-    """
-    assert steps is not None, (
-        "unroll(inputs=None) has been deprecated. Please create input variables outside unroll."
-    )
-    assert merge is not False or not isinstance(steps, Symbol) or len(steps) == 1, (
-        "unroll doesn't allow grouped symbol as input. Please convert to list with "
-        "list(inputs) first or let unroll handle splitting."
-    )
-    return sequences.formed(length, steps, layout, merge, _joined)
-
-
-def _joined(F: Any, steps: list[Symbol], axis: int) -> Symbol:
-    return F.Concat(*[F.expand_dims(step, axis=axis) for step in steps], dim=axis)
 
 
 class RNNParams:
@@ -64,11 +34,8 @@ class RNNParams:
         return self._params[full]
 
 
-class BaseRNNCell(Cell):
+class BaseRNNCell:
     """One step: ``output, states = cell(inputs, states)``."""
-
-    modifier = "DropoutCell"
-    _formed = staticmethod(formed)
 
     def __init__(self, prefix: str = "", params: RNNParams | None = None) -> None:
         self._own_params = params is None
@@ -77,11 +44,12 @@ class BaseRNNCell(Cell):
         self._modified = False
         self.reset()
 
-    def _infos(self, batch: int = 0) -> list[dict[str, Any]]:
-        return self.state_info
-
-    def _initial(self, form: Steps) -> States:
-        return self.begin_state()
+    def reset(self) -> None:
+        """Start counting steps anew; before a cell is used for another graph."""
+        self._init_counter = -1
+        self._counter = -1
+        for cell in getattr(self, "_cells", ()):
+            cell.reset()
 
     def __call__(self, inputs: Symbol, states: States) -> tuple[Symbol, States]:
         """To override: one step."""
@@ -109,7 +77,19 @@ class BaseRNNCell(Cell):
 
     def begin_state(self, func: Callable[..., Any] = sym.zeros, **kwargs: Any) -> States:
         """The initial states, made by ``func(name=..., shape=..., **kwargs)``."""
-        return self._begun(func, [{**kwargs, **info} for info in self.state_info])
+        self._require_unmodified()
+        states = []
+        for info in self.state_info:
+            self._init_counter += 1
+            name = f"{self._prefix}begin_state_{self._init_counter}"
+            states.append(func(name=name, **{**kwargs, **info}))
+        return states
+
+    def _require_unmodified(self) -> None:
+        assert not self._modified, (
+            "After applying modifier cells (e.g. DropoutCell) the base cell cannot be called "
+            "directly. Call the modifier cell instead."
+        )
 
     def unpack_weights(self, args: Mapping[str, NDArray]) -> Weights:
         """A copy of ``args`` in which this cell's weights have an array for each gate."""
@@ -148,8 +128,35 @@ class BaseRNNCell(Cell):
 
         Returns the outputs (one symbol when ``merge_outputs``, else a list) and the last states.
         """
-        return self._unrolled(Unrolling(length, inputs, begin_state, layout, merge_outputs))
+        self.reset()
+        steps = formed(length, inputs, layout, False)
+        states = self.begin_state() if begin_state is None else begin_state
+        outputs = []
+        for step in steps[:length]:
+            output, states = self(step, states)
+            outputs.append(output)
+        return formed(length, outputs, layout, merge_outputs), states
 
-    def _get_activation(self, inputs: Symbol, activation: Any, **kwargs: Any) -> Symbol:
-        """For cells that derive from this one: the activation, a name or a function."""
-        return activation_of(activation)(inputs, **kwargs)
+
+def formed(length: int, steps: Any, layout: str, merge: bool | None) -> Any:
+    """``steps`` as one symbol (``merge`` True), as a list (False), or as they are (None).
+
+    Raises AssertionError when they are not ``length`` steps.
+    """
+    assert steps is not None, (
+        "unroll(inputs=None) has been deprecated. Please create input variables outside unroll."
+    )
+    axis = layout.find("T")
+    if isinstance(steps, Symbol):
+        if merge is not False:
+            return steps
+        assert len(steps) == 1, (
+            "unroll doesn't allow grouped symbol as input. Please convert to list with "
+            "list(inputs) first or let unroll handle splitting."
+        )
+        squeeze: Any = 1  # the text that MXNet writes
+        return list(sym.split(steps, axis=axis, num_outputs=length, squeeze_axis=squeeze))
+    assert len(steps) == length, f"unroll over {length} steps, got {len(steps)} of them"
+    if merge is not True:
+        return steps
+    return sym.Concat(*[sym.expand_dims(step, axis=axis) for step in steps], dim=axis)

@@ -7,18 +7,19 @@ from functools import partial
 from typing import Any
 
 from .. import sym
-from ..gluon.rnn.gates import Dense, Gated, States, Step, gru, lstm
+from ..gluon.rnn.gates import Step, gru, lstm, plain
 from ..initializer import LSTMBias
 from ..sym import Symbol
-from .base import BaseRNNCell, RNNParams, activation_of
+from .base import BaseRNNCell, RNNParams, States
 
 _TANH = partial(sym.Activation, act_type="tanh")
 
 
-class GatedCell(Gated, BaseRNNCell):
+class GatedCell(BaseRNNCell):
     """A cell whose step is one of Gluon's kinds, over two products with ``gates`` blocks each."""
 
     gates: tuple[str, ...] = ("",)
+    kind = staticmethod(plain)
 
     def _take_params(self, inits: Mapping[str, Any]) -> None:
         """Make the four variables, or find them; ``inits`` by name."""
@@ -33,12 +34,21 @@ class GatedCell(Gated, BaseRNNCell):
 
     def __call__(self, inputs: Symbol, states: States) -> tuple[Symbol, States]:
         self._counter += 1
-        step = self._step(sym, f"{self._prefix}t{self._counter}_")
-        weights, biases = (self._iW, self._hW), (self._iB, self._hB)
-        return self._computed(step, inputs, states, weights, biases)
+        step = self._step(f"{self._prefix}t{self._counter}_")
+        i2h = self._product(step, "i2h", inputs, self._iW, self._iB)
+        h2h = self._product(step, "h2h", states[0], self._hW, self._hB)
+        return self.kind(step, i2h, h2h, states)
+
+    def _step(self, prefix: str) -> Step:
+        """To override: the operators of one step."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what a step of it takes")
+
+    def _product(self, step: Step, name: str, x: Symbol, weight: Symbol, bias: Symbol) -> Symbol:
+        """To override: the product ``i2h`` or ``h2h``."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what its products are")
 
 
-class _DenseCell(Dense, GatedCell):
+class _DenseCell(GatedCell):
     """A cell whose products are those of dense layers, with ``num_hidden`` rows for each gate."""
 
     def __init__(
@@ -46,15 +56,18 @@ class _DenseCell(Dense, GatedCell):
     ) -> None:
         super().__init__(prefix=prefix, params=params)
         self._num_hidden = num_hidden
-        self._rows = len(self.gates) * num_hidden
         self._take_params({"i2h_bias": i2h_bias_init})
 
     @property
     def state_info(self) -> list[dict[str, Any]]:
         return [{"shape": (0, self._num_hidden), "__layout__": "NC"}]
 
-    def _step(self, F: Any, prefix: str) -> Step:
-        return Step(F, prefix, _TANH)
+    def _product(self, step: Step, name: str, x: Symbol, weight: Symbol, bias: Symbol) -> Symbol:
+        rows = len(self.gates) * self._num_hidden
+        return sym.FullyConnected(x, weight, bias, num_hidden=rows, name=step.called(name))
+
+    def _step(self, prefix: str) -> Step:
+        return Step(sym, prefix, _TANH)
 
 
 class RNNCell(_DenseCell):
@@ -70,8 +83,8 @@ class RNNCell(_DenseCell):
         super().__init__(num_hidden, prefix, params)
         self._activation = activation
 
-    def _step(self, F: Any, prefix: str) -> Step:
-        return Step(F, prefix, activation_of(self._activation))
+    def _step(self, prefix: str) -> Step:
+        return Step(sym, prefix, activation_of(self._activation))
 
 
 class LSTMCell(_DenseCell):
@@ -105,8 +118,15 @@ class GRUCell(_DenseCell):
     ) -> None:
         super().__init__(num_hidden, prefix, params)
 
-    def _step(self, F: Any, prefix: str) -> Step:
-        return GRUStep(F, prefix, _TANH)
+    def _step(self, prefix: str) -> Step:
+        return GRUStep(sym, prefix, _TANH)
+
+
+def activation_of(activation: Any) -> Any:
+    """A function of a symbol: the one that a name stands for, or itself."""
+    if isinstance(activation, str):
+        return partial(sym.Activation, act_type=activation)
+    return activation
 
 
 class GRUStep(Step):

@@ -6,25 +6,24 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import sym
-from ..gluon.rnn.gates import States
-from ..gluon.rnn.sequences import is_tensor
-from ..gluon.rnn.unrolling import BothWays, Dropping, Row, Several, Unrolling
+from ..gluon.rnn.sequences import cut
 from ..nd import NDArray
 from ..sym import Symbol
-from .base import BaseRNNCell, RNNParams, Weights, formed
+from .base import BaseRNNCell, RNNParams, States, Weights, formed
 
 
-class _Cells(Several, BaseRNNCell):
+class _Cells(BaseRNNCell):
     """What cells made of several do with states and weights: one after the other."""
 
     _cells: list[BaseRNNCell]
 
     @property
     def state_info(self) -> list[dict[str, Any]]:
-        return self._joined_infos()
+        return [info for cell in self._cells for info in cell.state_info]
 
     def begin_state(self, func: Callable[..., Any] = sym.zeros, **kwargs: Any) -> States:
-        return self._joined_states(func, **kwargs)
+        self._require_unmodified()
+        return [state for cell in self._cells for state in cell.begin_state(func, **kwargs)]
 
     def unpack_weights(self, args: Mapping[str, NDArray]) -> Weights:
         for cell in self._cells:
@@ -46,7 +45,7 @@ class _Cells(Several, BaseRNNCell):
         self.params._params.update(cell.params._params)
 
 
-class SequentialRNNCell(Row, _Cells):
+class SequentialRNNCell(_Cells):
     """Cells in a row: each takes the output of the one before."""
 
     def __init__(self, params: RNNParams | None = None) -> None:
@@ -60,10 +59,40 @@ class SequentialRNNCell(Row, _Cells):
         self._share(cell, self._override_cell_params)
 
     def __call__(self, inputs: Symbol, states: States) -> tuple[Symbol, States]:
-        return self._stepped(inputs, states)
+        self._counter += 1
+        after = []
+        for cell, own in zip(self._cells, cut(states, self._counts())):
+            assert not isinstance(cell, BidirectionalCell), (
+                "a BidirectionalCell cannot be stepped: use unroll"
+            )
+            inputs, states_of_cell = cell(inputs, own)
+            after += states_of_cell
+        return inputs, after
+
+    def _counts(self) -> list[int]:
+        """How many states each cell has."""
+        return [len(cell.state_info) for cell in self._cells]
+
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: States | None = None,
+        layout: str = "NTC",
+        merge_outputs: bool | None = None,
+    ) -> tuple[Any, States]:
+        """Each cell over the whole sequence before the next."""
+        self.reset()
+        states = self.begin_state() if begin_state is None else begin_state
+        after = []
+        for i, (cell, own) in enumerate(zip(self._cells, cut(states, self._counts()))):
+            merge = merge_outputs if i == len(self._cells) - 1 else None
+            inputs, states_of_cell = cell.unroll(length, inputs, own, layout, merge)
+            after += states_of_cell
+        return inputs, after
 
 
-class BidirectionalCell(BothWays, _Cells):
+class BidirectionalCell(_Cells):
     """One cell forwards, one backwards, their outputs joined; it can only be unrolled."""
 
     def __init__(
@@ -79,14 +108,33 @@ class BidirectionalCell(BothWays, _Cells):
         for cell in self._cells:
             self._share(cell, params is not None)
 
-    def _unrolled(self, asked: Unrolling) -> tuple[Any, States]:
+    def __call__(self, inputs: Symbol, states: States) -> tuple[Symbol, States]:
+        """Raises NotImplementedError: the backward cell needs the whole sequence."""
+        raise NotImplementedError("Bidirectional cannot be stepped. Please use unroll")
+
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: States | None = None,
+        layout: str = "NTC",
+        merge_outputs: bool | None = None,
+    ) -> tuple[Any, States]:
         """As every cell's; the states are those of the two cells, each in a list of its own."""
-        length, layout, merge = asked.length, asked.layout, asked.merge_outputs
-        _, (forward, left_states), (backward, right_states) = self._both(asked, merge)
+        self.reset()
+        steps = formed(length, inputs, layout, False)
+        states = self.begin_state() if begin_state is None else begin_state
+        left, right = self._cells
+        count = len(left.state_info)
+        forward, left_states = left.unroll(length, steps, states[:count], layout, merge_outputs)
+        backward, right_states = right.unroll(
+            length, list(reversed(steps)), states[count:], layout, merge_outputs
+        )
+        merge = merge_outputs
         if merge is None:
-            merge = is_tensor(forward) and is_tensor(backward)
-        forward = formed(length, forward, layout, merge).steps
-        backward = formed(length, backward, layout, merge).steps
+            merge = isinstance(forward, Symbol) and isinstance(backward, Symbol)
+        forward = formed(length, forward, layout, merge)
+        backward = formed(length, backward, layout, merge)
         return self._joined(forward, backward, layout, merge), [left_states, right_states]
 
     def _joined(self, forward: Any, backward: Any, layout: str, merge: bool) -> Any:
@@ -99,7 +147,7 @@ class BidirectionalCell(BothWays, _Cells):
         ]
 
 
-class DropoutCell(Dropping, BaseRNNCell):
+class DropoutCell(BaseRNNCell):
     """Dropout on the inputs; no states."""
 
     def __init__(
@@ -116,5 +164,16 @@ class DropoutCell(Dropping, BaseRNNCell):
     def __call__(self, inputs: Symbol, states: States) -> tuple[Symbol, States]:
         return (sym.Dropout(inputs, p=self.dropout) if self.dropout > 0 else inputs), states
 
-    def _dropped(self, F: Any, inputs: Symbol, states: States) -> tuple[Symbol, States]:
-        return self(inputs, [])
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: States | None = None,
+        layout: str = "NTC",
+        merge_outputs: bool | None = None,
+    ) -> tuple[Any, States]:
+        self.reset()
+        inputs = formed(length, inputs, layout, merge_outputs)
+        if isinstance(inputs, Symbol):
+            return self(inputs, [])
+        return super().unroll(length, inputs, begin_state, layout, merge_outputs)

@@ -12,8 +12,8 @@ from typing import Any
 from .. import sym
 from ..gluon.rnn.gates import Step, gru, lstm
 from ..sym import Symbol
-from .base import RNNParams, activation_of
-from .cells import GatedCell, GRUCell, GRUStep, LSTMCell
+from .base import RNNParams
+from .cells import GatedCell, GRUCell, GRUStep, LSTMCell, activation_of
 
 Size = tuple[int, int]
 _LEAKY = partial(sym.LeakyReLU, act_type="leaky", slope=0.2)
@@ -82,9 +82,9 @@ class BaseConvRNNCell(GatedCell):
     def _product(self, step: Step, name: str, x: Symbol, weight: Symbol, bias: Symbol) -> Symbol:
         return sym.Convolution(x, weight, bias, name=step.prefix + name, **self._windows[name])
 
-    def _step(self, F: Any, prefix: str) -> Step:
+    def _step(self, prefix: str) -> Step:
         axis = self._conv_layout.find("C")
-        return Step(F, prefix, activation_of(self._activation), axis=axis)
+        return Step(sym, prefix, activation_of(self._activation), axis=axis)
 
 
 class ConvRNNCell(BaseConvRNNCell):
@@ -112,9 +112,9 @@ class ConvGRUCell(BaseConvRNNCell):
     kind = staticmethod(gru)
     default_prefix = "ConvGRU_"
 
-    def _step(self, F: Any, prefix: str) -> Step:
+    def _step(self, prefix: str) -> Step:
         axis = self._conv_layout.find("C")
         content = activation_of(self._activation)
         if axis == 1:  # which MXNet does not write here
-            return GRUStep(F, prefix, content)
-        return GRUStep(F, prefix, content, axis=axis)
+            return GRUStep(sym, prefix, content)
+        return GRUStep(sym, prefix, content, axis=axis)

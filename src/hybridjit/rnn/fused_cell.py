@@ -6,13 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .. import nd, sym
-from ..gluon.rnn.gates import States
-from ..gluon.rnn.unrolling import Unrolling
 from ..initializer import FusedRNN
 from ..nd import NDArray
 from ..sym import Symbol
 from ..types import product
-from .base import KINDS, PRODUCTS, BaseRNNCell, RNNParams, Weights, formed
+from .base import KINDS, PRODUCTS, BaseRNNCell, RNNParams, States, Weights, formed
 from .cells import GRUCell, LSTMCell, RNNCell
 from .composed_cells import BidirectionalCell, DropoutCell, SequentialRNNCell
 
@@ -67,20 +65,28 @@ class FusedRNNCell(BaseRNNCell):
         """Raises NotImplementedError: the operator takes the whole sequence."""
         raise NotImplementedError("FusedRNNCell cannot be stepped. Please use unroll")
 
-    def _unrolled(self, asked: Unrolling) -> tuple[Any, States]:
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: States | None = None,
+        layout: str = "NTC",
+        merge_outputs: bool | None = None,
+    ) -> tuple[Any, States]:
         """As every cell's; without ``get_next_state`` the states are an empty list."""
         self.reset()
-        form = formed(asked.length, asked.inputs, asked.layout, True)
-        is_batch_first = form.axis == 1
-        inputs = sym.swapaxes(form.steps, dim1=0, dim2=1) if is_batch_first else form.steps
-        found = self._operator(inputs, self._first(form, asked.begin_state))
+        inputs = formed(length, inputs, layout, True)
+        is_batch_first = layout.find("T") == 1
+        if is_batch_first:
+            inputs = sym.swapaxes(inputs, dim1=0, dim2=1)
+        found = self._operator(inputs, self.begin_state() if begin_state is None else begin_state)
         outputs, states = found, []
         if self._get_next_state:
             found._set_attr(__layout__="LNC")
             outputs, *states = found
         if is_batch_first:
             outputs = sym.swapaxes(outputs, dim1=0, dim2=1)
-        return formed(asked.length, outputs, asked.layout, asked.merge_outputs).steps, states
+        return formed(length, outputs, layout, merge_outputs), states
 
     def _operator(self, inputs: Symbol, begin_state: States) -> Symbol:
         cell = {"state_cell": begin_state[1]} if self._mode == "lstm" else {}

@@ -6,16 +6,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import sym
-from ..gluon.rnn.gates import States
-from ..gluon.rnn.unrolling import Around, Residual, zoned_out
+from ..gluon.rnn.sequences import unmodified
 from ..nd import NDArray
 from ..sym import Symbol
-from .base import BaseRNNCell, RNNParams, Weights
+from .base import BaseRNNCell, RNNParams, States, Weights, formed
 from .composed_cells import BidirectionalCell, SequentialRNNCell
 from .fused_cell import FusedRNNCell
 
 
-class ModifierCell(Around, BaseRNNCell):
+class ModifierCell(BaseRNNCell):
     """A cell around ``base_cell``, which must not be called by itself any more."""
 
     def __init__(self, base_cell: BaseRNNCell) -> None:
@@ -33,7 +32,9 @@ class ModifierCell(Around, BaseRNNCell):
         return self.base_cell.state_info
 
     def begin_state(self, func: Callable[..., Any] = sym.zeros, **kwargs: Any) -> States:
-        return self._states_inside(func, **kwargs)
+        self._require_unmodified()
+        with unmodified(self.base_cell):
+            return self.base_cell.begin_state(func, **kwargs)
 
     def unpack_weights(self, args: Mapping[str, NDArray]) -> Weights:
         return self.base_cell.unpack_weights(args)
@@ -67,22 +68,46 @@ class ZoneoutCell(ModifierCell):
         output, after = self.base_cell(inputs, states)
         if self.zoneout_outputs:
             previous = sym.zeros((0, 0)) if self.prev_output is None else self.prev_output
-            output = zoned_out(sym, self.zoneout_outputs, output, previous)
+            output = _mixed(self.zoneout_outputs, output, previous)
         if self.zoneout_states:
-            after = [zoned_out(sym, self.zoneout_states, n, o) for n, o in zip(after, states)]
+            after = [_mixed(self.zoneout_states, n, o) for n, o in zip(after, states)]
         self.prev_output = output
         return output, after
 
 
-class ResidualCell(Residual, ModifierCell):
+def _mixed(rate: float, new: Symbol, old: Symbol) -> Symbol:
+    return sym.where(sym.Dropout(sym.ones_like(new), p=rate), new, old)
+
+
+class ResidualCell(ModifierCell):
     """The base cell's output plus its input."""
 
     def __call__(self, inputs: Symbol, states: States) -> tuple[Symbol, States]:
         output, states = self.base_cell(inputs, states)
-        return self._sum(sym, output, inputs), states
+        return _plus_residual(output, inputs), states
 
-    def _sum(self, F: Any, output: Symbol, inputs: Symbol) -> Symbol:
-        return F.elemwise_add(output, inputs, name=f"{output.name}_plus_residual")
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: States | None = None,
+        layout: str = "NTC",
+        merge_outputs: bool | None = None,
+    ) -> tuple[Any, States]:
+        self.reset()
+        with unmodified(self.base_cell):
+            outputs, states = self.base_cell.unroll(
+                length, inputs, begin_state, layout, merge_outputs
+            )
+        merge = isinstance(outputs, Symbol) if merge_outputs is None else merge_outputs
+        steps = formed(length, inputs, layout, merge)
+        if merge:
+            return _plus_residual(outputs, steps), states
+        return [_plus_residual(output, step) for output, step in zip(outputs, steps)], states
+
+
+def _plus_residual(output: Symbol, inputs: Symbol) -> Symbol:
+    return sym.elemwise_add(output, inputs, name=f"{output.name}_plus_residual")
 
 
 def _is_bidirectional(cell: BaseRNNCell) -> bool:

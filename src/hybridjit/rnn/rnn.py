@@ -9,11 +9,10 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ..gluon.rnn.gates import States
 from ..io.checkpoint import load_checkpoint, save_checkpoint
 from ..nd import NDArray
 from ..sym import Symbol
-from .base import BaseRNNCell, Weights
+from .base import BaseRNNCell, States, Weights
 
 Cells = BaseRNNCell | Iterable[BaseRNNCell]
 

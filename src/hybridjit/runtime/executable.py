@@ -22,7 +22,7 @@ from ..records import dataclass
 from .arena import Arena, address_of
 from .binding import Binding, PackedStore
 from .checking import Checker
-from .threads import THREADS
+from .threads import THREADS, main_thread
 
 # Instances kept for later calls; a call that finds none makes its own and gives it back.
 MAX_IDLE_INSTANCES = 8
@@ -88,7 +88,7 @@ class Instance:
         flat = [n for k, s in zip(kernels, starts) for n in (k, base + 8 * s)]
         self.steps = (ctypes.c_int64 * max(1, len(flat)))(*flat)
         self.steps_address = ctypes.addressof(self.steps)
-        self._job = (ctypes.c_int64 * 3)(self.steps_address, 0, len(kernels))
+        self._job = (ctypes.c_int64 * 4)(self.steps_address, 0, len(kernels), main_thread())
         self.job_address = ctypes.addressof(self._job)
 
     def connect(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:

@@ -17,12 +17,14 @@ from __future__ import annotations
 import ctypes
 import math
 import os
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
 from ..config import config, shown_value, thread_count
+from ..errors import MXNetError
 
 _LINE = 8  # 64-bit slots of a cache line
 
@@ -33,22 +35,26 @@ class DriverLike(Protocol):
     @property
     def share(self) -> Any: ...
     @property
-    def pool_slots(self) -> int: ...
-    @property
-    def workers_slot(self) -> int: ...
+    def layout(self) -> Any: ...
 
 
 class Pool:
     """Workers 1 .. n-1, made when a call first needs them; the caller is worker 0."""
 
     def __init__(self, driver: DriverLike) -> None:
+        layout = driver.layout
         self._share = driver.share
-        memory = (ctypes.c_int64 * (driver.pool_slots + _LINE))()
+        memory = (ctypes.c_int64 * (layout.slots + _LINE))()
         # Workers look at it until the process ends, after Python has gone.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
         base = ctypes.addressof(memory)
         self._state = base + (-base % (8 * _LINE))
-        self._workers = ctypes.c_int64.from_address(self._state + 8 * driver.workers_slot)
+        self._slot(layout.main).value = main_thread()
+        self._workers = self._slot(layout.workers)
+        self._orphaned = self._slot(layout.orphaned)
+
+    def _slot(self, number: int) -> ctypes.c_int64:
+        return ctypes.c_int64.from_address(self._state + 8 * number)
 
     @property
     def workers(self) -> int:
@@ -59,8 +65,22 @@ class Pool:
         """Run steps [first, last) on this caller's part of ``threads`` threads.
 
         The time before and after each step is written to address ``stamps``, if there is one.
+        Raises what a signal's handler raises, and MXNetError in the child if one forks.
         """
-        self._share(self._state, steps, first, last, threads, stamps)
+        if self._share(self._state, steps, first, last, threads, stamps):
+            raise MXNetError(
+                "a signal's handler forked in the middle of a call on several threads: this is the "
+                "child, which has none of them to end that call; later calls make their own"
+            )
+
+    def forget(self) -> None:
+        """In the child of a fork: there are no workers here."""
+        self._orphaned.value = 1
+
+
+def main_thread() -> int:
+    """What identifies the thread in which Python's signal handlers run."""
+    return threading.main_thread().ident or 0
 
 
 class Threads:
@@ -72,7 +92,9 @@ class Threads:
         os.register_at_fork(after_in_child=self._forget)
 
     def _forget(self) -> None:
-        self._pools = {}
+        pools, self._pools = self._pools, {}
+        for pool in pools.values():
+            pool.forget()
 
     @property
     def count(self) -> int:

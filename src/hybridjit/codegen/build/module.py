@@ -1,7 +1,9 @@
 """An LLVM module for each kernel.
 
-A kernel is ``void kernel(ptr args, i64 tid, i64 threads)``; it does the part of the work that is
-thread ``tid``'s, and nothing decides that part but the three numbers. ``driver`` calls it.
+A kernel is ``void kernel(ptr args, i64 tid, i64 threads, ptr poll)``; it does the part of the work
+that is thread ``tid``'s, and nothing decides that share but the arguments and these two numbers.
+``driver`` calls it. A share is done in parts of about 0.3 ms, and after each ``poll`` is asked
+whether to go on: see ``builder.Part``.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from ...target import Target
 from ..kinds import KERNELS
 from ..kinds.parts.arguments import Arguments
 from ..llvm import ir
-from ..llvm.builder import I64, PTR, VOID, LoopBuilder
+from ..llvm.builder import I64, PTR, VOID, LoopBuilder, Part
 from ..spec import KernelSpec
 
 
@@ -25,11 +27,36 @@ def emit_kernel(spec: KernelSpec, target: Target) -> ir.Module:
     """The module of one kernel."""
     module = ir.Module(kernel_name(spec))
     module.triple = target.triple
-    signature = ir.FunctionType(VOID, [PTR, I64, I64])
-    function = ir.Function(module, signature, kernel_name(spec))
-    slots, tid, threads = function.args
-    slots.name, tid.name, threads.name = "args", "tid", "threads"
-    builder = LoopBuilder(function, target.of(spec.element))
+    part = ir.Function(module, ir.FunctionType(I64, [PTR, I64, I64, PTR, I64, I64]), "part")
+    part.linkage, part.attributes = "internal", "noinline"
+    slots, tid, threads, *given = part.args
+    for argument, name in zip(part.args, ("args", "tid", "threads", "poll", "start", "count")):
+        argument.name = name
+    builder = LoopBuilder(part, target.of(spec.element), Part(*given))
     KERNELS[spec.kind](builder, spec, Arguments(builder, slots, tid, threads))
-    builder.b.ret_void()
+    _emit_parts(module, target, kernel_name(spec), part, builder.end_part())
     return module
+
+
+def _emit_parts(
+    module: ir.Module, target: Target, name: str, part: ir.Function, count: int
+) -> None:
+    """The kernel: one part of its work after the other, and a poll between them."""
+    function = ir.Function(module, ir.FunctionType(VOID, [PTR, I64, I64, PTR]), name)
+    lb = LoopBuilder(function, target)
+    b, entry = lb.b, lb.b.block
+    more, ask, done = b.blocks("more", "ask", "done")
+    b.branch(more)
+    b.position_at_end(more)
+    start = b.phi(I64)
+    following = b.call(part, [*function.args, start, lb.i64(count)])
+    start.add_incoming(lb.i64(0), entry)
+    start.add_incoming(following, ask)
+    b.cbranch(b.icmp_signed("==", following, lb.i64(0)), done, ask)
+    b.position_at_end(ask)
+    poll = function.args[3]
+    answer = ir.FunctionType(I64, [PTR]).as_pointer()
+    stops = b.call(b.load(poll, typ=answer, align=8), [poll])
+    b.cbranch(b.icmp_signed("==", stops, lb.i64(0)), more, done)
+    b.position_at_end(done)
+    b.ret_void()

@@ -74,8 +74,7 @@ def emit_lrn(b: LoopBuilder, spec: LrnSpec, args: Arguments) -> None:
     scratch = b.at(scratch, b.mul(args.tid, spec.scratch_floats(b.lanes)))
     lrn = _Lrn(b, spec, scratch)
     blocks = -(-spec.inner // b.lanes)
-    begin, end = b.share(b.mul(rows, blocks), args.tid, args.threads)
-    with b.loop("unit", begin, end) as unit:
+    with b.each_unit(b.mul(rows, blocks), args.tid, args.threads) as unit:
         row, block = b.split(unit.index, (0, blocks))
         at = b.mul(row, spec.channels * spec.inner)
         if spec.inner == 1:
@@ -98,7 +97,8 @@ class _Lrn:
         with b.loop("c", 0, spec.channels) as c:
             low = b.max(b.sub(c.index, spec.half), 0)
             high = b.min(b.add(c.index, spec.half + 1), spec.channels)
-            with b.loop("near", low, high, carry=[b.splat(0.0)]) as near:
+            most = min(2 * spec.half + 1, spec.channels)
+            with b.loop("near", low, high, carry=[b.splat(0.0)], most=most) as near:
                 value = read_vector(b, x, b.mul(near.index, spec.inner), 1, lanes)
                 near.yields([self.math.add(near.carried[0], self.math.mul(value, value))])
             at = b.mul(c.index, spec.inner)

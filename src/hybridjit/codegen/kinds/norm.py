@@ -104,8 +104,7 @@ class _Norm:
     def emit(self) -> None:
         b, spec = self.b, self.spec
         blocks = -(-spec.inner // b.lanes)
-        begin, end = b.share(b.mul(self.rows, blocks), self.args.tid, self.args.threads)
-        with b.loop("unit", begin, end) as unit:
+        with b.each_unit(b.mul(self.rows, blocks), self.args.tid, self.args.threads) as unit:
             row, block = b.split(unit.index, (0, blocks))
             if spec.inner == 1:
                 self._emit_along(row)
@@ -151,7 +150,8 @@ class _Norm:
             return each(read_vector(b, x, b.mul(k, spec.inner), 1, lanes))
 
         def chunk(start: Index, stop: Index) -> Any:
-            with b.loop("k", start, stop, CHAINS, carry=[b.splat(0.0)] * CHAINS) as k:
+            zeros = [b.splat(0.0)] * CHAINS
+            with b.loop("k", start, stop, CHAINS, carry=zeros, most=_CHUNK // CHAINS) as k:
                 terms = [term(b.add(k.index, j)) for j in range(CHAINS)]
                 k.yields([add(acc, value) for acc, value in zip(k.carried, terms)])
             first, second, third, fourth = k.results

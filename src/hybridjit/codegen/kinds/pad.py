@@ -59,9 +59,8 @@ def emit_pad(b: LoopBuilder, spec: PadSpec, args: Arguments) -> None:
     """y[n, place] = x[n, place - before], or what the border has there."""
     x, y, count = args.pointer("x"), args.pointer("y"), args.integer("count")
     units = b.mul(count, product(spec.out[:-1]))
-    begin, end = b.share(units, args.tid, args.threads)
     element = ELEMENTS[spec.dtype].stored
-    with b.loop("unit", begin, end) as unit:
+    with b.each_unit(units, args.tid, args.threads) as unit:
         first, *place = b.split(unit.index, (0, *spec.out[:-1]))
         target = b.at(y, b.dot([first, *place], spec.y), element)
         row = _Row(b, spec, target)

@@ -111,8 +111,7 @@ def emit_pointwise(b: LoopBuilder, spec: PointwiseSpec, args: Arguments) -> None
     units: Index = count
     for size in outer:
         units = b.mul(units, size)
-    begin, end = b.share(units, args.tid, args.threads)
-    with b.loop("unit", begin, end) as unit:
+    with b.each_unit(units, args.tid, args.threads) as unit:
         place = b.split(unit.index, (0, *outer))
         types = _types(spec)
         bases, targets = (
@@ -132,12 +131,13 @@ def _emit_line(
 ) -> None:
     """One axis of a length known only at run time, cut into blocks of ``spec.block``."""
     blocks = b.b.udiv(b.add(count, spec.block - 1), b.i64(spec.block))
-    begin, end = b.share(blocks, args.tid, args.threads)
+    vectors = spec.block // b.lanes
+    begin, end = b.share_of(blocks, args.tid, args.threads, each=vectors)
     start, stop = b.mul(begin, spec.block), b.min(b.mul(end, spec.block), count)
     whole = b.sub(stop, b.b.urem(b.sub(stop, start), b.i64(b.lanes)))
-    with b.loop("i", start, whole, b.lanes) as i:
+    with b.loop("i", start, whole, b.lanes, most=1) as i:
         _emit_vector(b, spec, reads, writes, i.index, b.lanes)
-    with b.loop("tail", whole, stop) as i:
+    with b.loop("tail", whole, stop, most=1) as i:
         _emit_vector(b, spec, reads, writes, i.index, 1)
 
 

@@ -99,8 +99,7 @@ def emit_pool(b: LoopBuilder, spec: PoolSpec, args: Arguments) -> None:
     rest = vectors - (blocks - 1) * WIDTH
     last = spec.channels - (vectors - 1) * b.lanes
     units = b.mul(batch, spec.out[0] * spec.out[1] * blocks)
-    begin, end = b.share(units, args.tid, args.threads)
-    with b.loop("unit", begin, end) as unit:
+    with b.each_unit(units, args.tid, args.threads) as unit:
         image, depth, row, block = b.split(unit.index, (0, spec.out[0], spec.out[1], blocks))
         channel = b.mul(block, WIDTH * b.lanes)
         at = (image, depth, row, 0, channel)
@@ -145,7 +144,8 @@ class _Window:
 
         def row(kd: Index, kh: Index, accs: Sequence[Any]) -> list[Any]:
             line = input_line(b, spec, self.place, (kd, kh))
-            with b.loop("kw", low, high, carry=start if by_rows else accs) as kw:
+            carry, most = start if by_rows else accs, spec.kernel[2]
+            with b.loop("kw", low, high, carry=carry, most=most) as kw:
                 at = b.add(line, b.mul(b.add(left, kw.index), spec.xs[3]))
                 kw.yields([self._combine(acc, read(at, j)) for j, acc in enumerate(kw.carried)])
             return [b.b.fadd(*pair) for pair in zip(accs, kw.results)] if by_rows else kw.results

@@ -104,8 +104,7 @@ class _Recurrent:
     def emit(self) -> None:
         b, mr = self.b, self.spec.mr
         tiles = b.b.udiv(b.add(self.batch, mr - 1), b.i64(mr))
-        begin, end = b.share(b.mul(tiles, self.blocks), self.args.tid, self.args.threads)
-        with b.loop("unit", begin, end) as unit:
+        with b.each_unit(b.mul(tiles, self.blocks), self.args.tid, self.args.threads) as unit:
             block = b.b.udiv(unit.index, tiles)
             first = b.mul(b.sub(unit.index, b.mul(block, tiles)), mr)
             whole_and_last(b, block, self.blocks, self.last, partial(self._emit_rows, first, block))
@@ -119,7 +118,7 @@ class _Recurrent:
         with b.when(b.less(b.add(first, mr - 1), self.batch)):
             self._emit_tile(first, block, mr, lanes)
         is_short = b.less(self.batch, b.add(first, mr))
-        with b.when(is_short), b.loop("row", first, self.batch) as row:
+        with b.when(is_short), b.loop("row", first, self.batch, most=mr) as row:
             self._emit_tile(row.index, block, 1, lanes)
 
     def _emit_tile(self, first: Index, block: Index, count: int, lanes: int) -> None:

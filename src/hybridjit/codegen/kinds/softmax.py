@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from ...ir.plan import Step
-from ...ops.record import OpDef
-from ...ops.softmax import LOG_SOFTMAX, SOFTMAX, SOFTMIN
 from ...records import dataclass
 from ...types import product
 from ..call import Address, Argument, Call, Setting, views_of
@@ -36,21 +34,15 @@ class SoftmaxSpec(KernelSpec):
     kind = "softmax"
 
 
-_HOW: dict[OpDef | None, str] = {
-    SOFTMAX: "softmax",
-    LOG_SOFTMAX: "log_softmax",
-    SOFTMIN: "softmin",
-}
-
-
 def choose_softmax(step: Step, setting: Setting) -> tuple[Call, ...]:
     anchor = step.group.anchor
     axis = anchor.attrs["axis"] % len(anchor.shape)
     inner = product(anchor.shape[axis + 1 :])
+    assert anchor.op is not None
     views = views_of(step, anchor.inputs)
     length = views[1].dtype.name if len(views) > 1 else ""
     dtype = views[0].dtype.name
-    spec = SoftmaxSpec(_HOW[anchor.op], anchor.shape[axis], inner, length, dtype)
+    spec = SoftmaxSpec(anchor.op.name, anchor.shape[axis], inner, length, dtype)
     rows = product(anchor.shape[:axis])
     args: tuple[Argument, ...] = (*map(Address, (*views, step.writes[0])), rows)
     return (Call(spec, args, 10 * product(anchor.shape)),)
@@ -67,8 +59,7 @@ def emit_softmax(b: LoopBuilder, spec: SoftmaxSpec, args: Arguments) -> None:
     x = args.pointer("x")
     length = args.pointer("length") if spec.length else None
     y, rows = args.pointer("y"), args.integer("rows")
-    begin, end = b.share(rows, args.tid, args.threads)
-    with b.loop("row", begin, end) as row:
+    with b.each_unit(rows, args.tid, args.threads) as row:
         at = b.mul(row.index, spec.size * spec.inner)
         element = ELEMENTS[spec.dtype].held
         line = _Line(b, spec, b.at(x, at, element), b.at(y, at, element))

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ...records import dataclass
 from ...target import Target
 from . import ir
 
@@ -24,6 +25,14 @@ PTR = ir.PointerType()
 VOID = ir.VoidType()
 
 Index = Any  # an i64 value, or a Python int
+
+# Instructions between two polls of a kernel: 0.3 ms as a rule. A poll takes 30 ns.
+QUIET = 1 << 20
+# Instructions of one unit of work from which on it polls inside: 20 ms as a rule, and 0.5 s where
+# it waits for memory all the time. Calls inside would cost tighter loops registers.
+LONG = 1 << 26
+# What loading one element by itself counts, which may lie on a page of its own.
+_FAR = 30
 
 _NAMES = {F32: "f32", F64: "f64", I1: "i1", I8: "i8", I16: "i16", I32: "i32", I64: "i64"}
 _BYTES = {F32: 4, F64: 8, I8: 1, I16: 2, I32: 4, I64: 8}
@@ -79,15 +88,40 @@ class Loop:
         self.next_values = list(values)
 
 
+def _rounds(start: Index, stop: Index, step: Index) -> int | None:
+    """How often a loop goes round; None if the code does not say."""
+    if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int):
+        return max(0, -(-(stop - start) // step))
+    return None
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a function that does a part of a kernel's work is given besides.
+
+    poll   points to the address of a function ``i64 f(ptr poll)``; if it returns anything but 0 the
+           work is left at once, half done
+    start  the first unit of work to do; units before it are done
+    count  how many
+    """
+
+    poll: Any
+    start: Any
+    count: Any
+
+
 class LoopBuilder:
     """Writes one function. ``lanes`` is the vector width that ``load`` and ``splat`` use.
 
     A vector has as many lanes whatever its elements are, so that values of several types meet
     lane by lane; LLVM makes two registers of what does not fit into one. Memory holds ``element``,
     f32 or the f64 that the target's lanes are for, where no other is named.
+
+    A kernel is done in parts, see :class:`Part`, between which it polls; loops that take long
+    poll by themselves.
     """
 
-    def __init__(self, function: ir.Function, target: Target) -> None:
+    def __init__(self, function: ir.Function, target: Target, part: Part | None = None) -> None:
         self.function = function
         self.module = function.module
         self.target = target
@@ -95,6 +129,32 @@ class LoopBuilder:
         self.dtype = target.element
         self.element = F64 if self.dtype == "float64" else F32
         self.b = ir.IRBuilder(function.append_basic_block("entry"))
+        self.part = part
+        self._leave: Any = None
+        self._taken: Any = None
+        self._rest: Any = None
+        self._each = 1
+        # Instructions beyond those that are written: as a rule, and at most.
+        self._repeated = 0
+        self._most_repeated = 0
+
+    @property
+    def cost(self) -> int:
+        """Instructions that have run when what was written so far has, about, on one core.
+
+        Those of a loop count as often as it goes round; if it may take long, only those between
+        two polls.
+        """
+        return self.b.count + self._repeated
+
+    @property
+    def most_cost(self) -> int:
+        """The same when the data ask for as much as they can."""
+        return self.b.count + self._most_repeated
+
+    def _repeat(self, usual: int, most: int) -> None:
+        self._repeated += usual
+        self._most_repeated += most
 
     # --- indices ---
 
@@ -164,31 +224,116 @@ class LoopBuilder:
 
     @contextmanager
     def loop(
-        self, name: str, start: Index, stop: Index, step: Index = 1, carry: Sequence[Any] = ()
+        self,
+        name: str,
+        start: Index,
+        stop: Index,
+        step: Index = 1,
+        carry: Sequence[Any] = (),
+        most: int | None = None,
+        by_data: bool = False,
     ) -> Iterator[Loop]:
-        """``for name in range(start, stop, step)``, carrying values from round to round."""
+        """``for name in range(start, stop, step)``, carrying values from round to round.
+
+        ``most`` is how many rounds there can be where the bounds are no constants, 1 where they
+        are those of a part of the work; ``by_data`` says that they are few as a rule, and that
+        :meth:`account` is told of more. A loop that may take long polls now and then.
+        """
         b = self.b
         entry = b.block
-        head = self.function.append_basic_block(f"{name}.head")
-        body = self.function.append_basic_block(f"{name}.body")
-        after = self.function.append_basic_block(f"{name}.after")
-        b.branch(head)
+        head, body, after = b.blocks(f"{name}.head", f"{name}.body", f"{name}.after")
         b.position_at_end(head)
         index = b.phi(I64, name)
-        index.add_incoming(self.i64(start), entry)
         carried = [b.phi(value.type) for value in carry]
-        for phi, value in zip(carried, carry):
-            phi.add_incoming(value, entry)
-        b.cbranch(b.icmp_signed("<", index, self.i64(stop)), body, after)
         b.position_at_end(body)
+        before = (self.cost, self.most_cost)
         loop = Loop(index, list(carried))
         yield loop
-        following = self.b.add(index, self.i64(step), flags=["nsw"])
-        index.add_incoming(following, b.block)
-        for phi, value in zip(carried, loop.next_values):
-            phi.add_incoming(value, b.block)
+        following = (b.add(index, self.i64(step), flags=["nsw"]), *loop.next_values)
+        latch, phis = b.block, (index, *carried)
         b.branch(head)
+        known = _rounds(start, stop, step)
+        rounds = most if known is None else known
+        usual, at_most = self.cost - before[0], self.most_cost - before[1]
+        cost = at_most if by_data else usual
+        b.position_at_end(entry)
+        limit, first = self.i64(stop), [self.i64(start), *carry]
+        end = after
+        if self.part is not None and (rounds is None or rounds * cost > LONG):
+            most_at_once = self.mul(max(1, QUIET // cost), step)
+            limit, first, end = self._in_parts(name, stop, most_at_once, first, phis, after)
+            rounds = QUIET // cost
+        for phi, value, turned in zip(phis, first, following):
+            phi.add_incoming(value, b.block)
+            phi.add_incoming(turned, latch)
+        b.branch(head)
+        b.position_at_end(head)
+        b.cbranch(b.icmp_signed("<", index, limit), body, end)
         b.position_at_end(after)
+        others = max(0, (rounds or 1) - 1)
+        self._repeat(0 if by_data else others * usual, others * at_most)
+
+    def _in_parts(
+        self,
+        name: str,
+        stop: Index,
+        most_at_once: Index,
+        first: Sequence[Any],
+        phis: Sequence[Any],
+        after: Any,
+    ) -> tuple[Any, list[Any], Any]:
+        """A loop of parts around a loop, with a poll between them.
+
+        Returns where a part ends, the values that it starts with, and the block that follows it;
+        ends in the block from which a part is entered.
+        """
+        b, entry = self.b, self.b.block
+        part, ended, ask = b.blocks(f"{name}.part", f"{name}.ended", f"{name}.ask")
+        b.branch(part)
+        b.position_at_end(ended)
+        b.cbranch(b.icmp_signed("<", phis[0], self.i64(stop)), ask, after)
+        b.position_at_end(ask)
+        self._poll(part)
+        b.position_at_end(part)
+        values = [b.phi(value.type) for value in first]
+        for value, initial, last in zip(values, first, phis):
+            value.add_incoming(initial, entry)
+            value.add_incoming(last, ask)
+        return self.min(self.add(values[0], most_at_once), stop), values, ended
+
+    def account(self, rounds: Index, cost: int) -> None:
+        """Poll if what data ask for has taken long since it last did, these rounds included."""
+        b = self.b
+        if self.part is None:
+            return
+        if self._taken is None:
+            with b.goto_entry_block():
+                self._taken = b.alloca(I64)
+                b.store(self.i64(0), self._taken, align=8)
+        more = self.mul(self.min(rounds, QUIET), cost)
+        taken = self.add(b.load(self._taken, typ=I64, align=8), more)
+        ask, on = b.blocks("ask", "on")
+        b.store(taken, self._taken, align=8)
+        b.cbranch(self.less(QUIET, taken), ask, on)
+        b.position_at_end(ask)
+        b.store(self.i64(0), self._taken, align=8)
+        self._poll(on)
+        b.position_at_end(on)
+
+    def _poll(self, on: Any) -> None:
+        """Go on there, or leave the function."""
+        assert self.part is not None
+        b, poll = self.b, self.part.poll
+        if self._leave is None:
+            (self._leave,) = b.blocks("leave")
+            here = b.block
+            b.position_at_end(self._leave)
+            b.ret(self.i64(0))
+            b.position_at_end(here)
+        answer = ir.FunctionType(I64, [PTR]).as_pointer()
+        function = b.load(poll, typ=answer, align=8)
+        goes_on = b.icmp_signed("==", b.call(function, [poll]), self.i64(0))
+        b.cbranch(goes_on, on, self._leave)
 
     @contextmanager
     def when(self, condition: Any) -> Iterator[None]:
@@ -270,6 +415,7 @@ class LoopBuilder:
         """``count`` elements ``stride`` apart in the low lanes, one load each; the rest zero."""
         element = element or self.element
         result = constant_of(self.vector_type(element=element), 0)
+        self._repeat(_FAR * count, _FAR * count)
         for lane in range(count):
             value = self.load_scalar(pointer, self.add(index, lane * stride), element)
             result = self.b.insert_element(result, value, ir.Constant(I32, lane))
@@ -385,8 +531,42 @@ class LoopBuilder:
 
     # --- work ---
 
+    @contextmanager
+    def each_unit(self, units: Index, tid: Any, threads: Any) -> Iterator[Loop]:
+        """A loop over the units of work that are this thread's, or a part of them."""
+        begin, end = self.share_of(units, tid, threads)
+        with self.loop("unit", begin, end, most=1) as unit:
+            yield unit
+
+    def share_of(
+        self, units: Index, tid: Any, threads: Any, block: int = 1, each: int = 1
+    ) -> tuple[Any, Any]:
+        """This thread's share, or a part of it that ends where a ``block`` of units does.
+
+        ``each`` is how often what is written next is done for a block.
+        """
+        begin, end = self.share(units, tid, threads)
+        if self.part is None:
+            return begin, end
+        assert self._rest is None, "a kernel has one kind of units"
+        begin = self.max(begin, self.part.start)
+        last = self.add(begin, self.mul(self.part.count, block))
+        if block > 1:
+            last = self.sub(last, self.divmod(last, block)[1])
+        part_end = self.min(end, last)
+        self._rest = self.b.select(self.less(part_end, end), part_end, self.i64(0))
+        self._each = each
+        return begin, part_end
+
+    def end_part(self) -> int:
+        """Return where the next part begins, 0 if this was the last. Says how many blocks a part
+        should have.
+        """
+        self.b.ret(self.i64(0) if self._rest is None else self._rest)
+        return max(1, QUIET // (self.cost * self._each))
+
     def share(self, units: Index, tid: Any, threads: Any) -> tuple[Any, Any]:
-        """This thread's contiguous part of ``units``: the same for the same three numbers."""
+        """This thread's contiguous share of ``units``: the same for the same three numbers."""
         units = self.i64(units)
         begin = self.b.udiv(self.mul(units, tid), threads)
         end = self.b.udiv(self.mul(units, self.add(tid, 1)), threads)

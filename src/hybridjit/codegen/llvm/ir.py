@@ -93,13 +93,13 @@ class Argument(Value):
 class Function(Value):
     """A function of a module: declared, or defined once it has blocks."""
 
-    __slots__ = ("module", "name", "kind", "args", "linkage", "blocks", "_numbers")
+    __slots__ = ("module", "name", "kind", "args", "linkage", "attributes", "blocks", "_numbers")
 
     def __init__(self, module: Module, kind: FunctionType, name: str) -> None:
         super().__init__(kind, f"@{name}")
         self.module, self.kind, self.name = module, kind, name
         self.args: Any = tuple(Argument(t, f"%arg{i}") for i, t in enumerate(kind.args))
-        self.linkage = ""
+        self.linkage = self.attributes = ""
         self.blocks: list[Block] = []
         self._numbers = 0
         module.globals[name] = self
@@ -116,7 +116,7 @@ class Function(Value):
             return f"declare {self.kind.result.text} {self.ref}({kinds})"
         args = ", ".join(a.pair for a in self.args)
         lines: list[Any] = [
-            f"define {self.linkage} {self.kind.result.text} {self.ref}({args})",
+            f"define {self.linkage} {self.kind.result.text} {self.ref}({args}) {self.attributes}",
             "{",
         ]
         for block in self.blocks:
@@ -160,6 +160,11 @@ class IRBuilder:
     def __init__(self, block: Block) -> None:
         self.block = block
         self._count = 0
+
+    @property
+    def count(self) -> int:
+        """Values that were defined so far."""
+        return self._count
 
     def position_at_end(self, block: Block) -> None:
         self.block = block
@@ -383,7 +388,7 @@ class IRBuilder:
     @contextmanager
     def if_then(self, condition: Value) -> Iterator[None]:
         """Instructions that run where ``condition`` holds; they may end in a return."""
-        inside, after = self._blocks("if", "endif")
+        inside, after = self.blocks("if", "endif")
         self.cbranch(condition, inside, after)
         self.position_at_end(inside)
         yield
@@ -393,7 +398,7 @@ class IRBuilder:
     @contextmanager
     def if_else(self, condition: Value) -> Iterator[tuple[Any, Any]]:
         """Two contexts: for the instructions where ``condition`` holds, and for the others."""
-        yes, no, after = self._blocks("if", "else", "endif")
+        yes, no, after = self.blocks("if", "else", "endif")
         self.cbranch(condition, yes, no)
 
         @contextmanager
@@ -405,7 +410,8 @@ class IRBuilder:
         yield part(yes), part(no)
         self.position_at_end(after)
 
-    def _blocks(self, *names: str) -> list[Block]:
+    def blocks(self, *names: str) -> list[Block]:
+        """New blocks of the function, empty."""
         function = self.block.function
         return [function.append_basic_block(name) for name in names]
 

@@ -193,6 +193,12 @@ def assembly(text: str, target: Target, with_passes: bool = True) -> str:
     return machine.emit_assembly(module)
 
 
+def provide(name: str, address: int) -> None:
+    """Let machine code that is loaded from now on call a function of the process by name."""
+    with LOCK:
+        llvm.add_symbol(name, address)
+
+
 class Library:
     """Machine code in memory, from ``nbytes`` of objects. ``close`` gives all of it back."""
 

@@ -1,8 +1,8 @@
-"""What Gluon's recurrent cells share: states, step counting, and unrolling over a sequence."""
+"""What all recurrent cells share: states, step counting, and unrolling over a sequence."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from ... import nd
@@ -11,37 +11,25 @@ from ...unwinding import restoring
 from ..block import Block
 from ..hybrid_block import HybridBlock
 from ..parameter import ParameterDict
-from .gates import Gated, States, activated
-from .sequences import Steps, formed
-from .unrolling import Cell, Unrolling
+from .gates import States, Step, activated, plain
+from .sequences import formed, last_states, masked
 
 
-class RecurrentCell(Cell, Block):
+class RecurrentCell(Block):
     """One step: ``output, states = cell(inputs, states)``."""
-
-    modifier = "ZoneoutCell"
-    _formed = staticmethod(formed)
 
     def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
         super().__init__(prefix=prefix, params=params)
         self._modified = False
         self.reset()
 
-    @property
-    def _cells(self) -> Sequence[Any]:  # type: ignore[override]
-        return [cell for cell in self._children.values() if isinstance(cell, RecurrentCell)]
-
-    def _infos(self, batch: int = 0) -> list[dict[str, Any]]:
-        return self.state_info(batch)
-
-    @restoring(CONTEXTS)
-    def _initial(self, form: Steps) -> States:
-        """On the context of the steps."""
-        if form.F is nd:
-            first = form.steps[0] if isinstance(form.steps, (list, tuple)) else form.steps
-            with first.context:
-                return self.begin_state(func=nd.zeros, batch_size=form.batch)
-        return self.begin_state(func=form.F.zeros, batch_size=form.batch)
+    def reset(self) -> None:
+        """Start counting steps anew; before a cell is used for another sequence."""
+        self._init_counter = -1
+        self._counter = -1
+        for cell in self._children.values():
+            if isinstance(cell, RecurrentCell):
+                cell.reset()
 
     def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
         """To override: shape and layout of each state."""
@@ -51,7 +39,19 @@ class RecurrentCell(Cell, Block):
         self, batch_size: int = 0, func: Callable[..., Any] = nd.zeros, **kwargs: Any
     ) -> States:
         """The initial states, made by ``func(name=..., shape=..., **kwargs)``."""
-        return self._begun(func, [{**info, **kwargs} for info in self.state_info(batch_size)])
+        self._require_unmodified()
+        states = []
+        for info in self.state_info(batch_size):
+            self._init_counter += 1
+            name = f"{self._prefix}begin_state_{self._init_counter}"
+            states.append(func(name=name, **{**info, **kwargs}))
+        return states
+
+    def _require_unmodified(self) -> None:
+        assert not self._modified, (
+            "After applying modifier cells (e.g. ZoneoutCell) the base cell cannot be called "
+            "directly. Call the modifier cell instead."
+        )
 
     def unroll(
         self,
@@ -68,9 +68,19 @@ class RecurrentCell(Cell, Block):
         ``valid_length``, one number per sample, later outputs are zeros and the states are those
         after the last valid step.
         """
-        return self._unrolled(
-            Unrolling(length, inputs, begin_state, layout, merge_outputs, (valid_length,))
-        )
+        self.reset()
+        steps, axis, F, batch = formed(length, inputs, layout, False)
+        states = first_states(self, F, begin_state, steps, batch)
+        outputs: Any = []
+        history = []
+        for step in steps[:length]:
+            output, states = self(step, states)
+            outputs.append(output)
+            history.append(states)
+        if valid_length is not None:
+            states = last_states(F, history, valid_length)
+            outputs = masked(F, outputs, length, valid_length, axis, True)
+        return formed(length, outputs, layout, merge_outputs).steps, states
 
     def forward(self, inputs: Any, states: States) -> Any:  # type: ignore[override]
         self._counter += 1
@@ -88,17 +98,12 @@ class HybridRecurrentCell(RecurrentCell, HybridBlock):
         super().__init__(prefix=prefix, params=params)
 
 
-class GatedCell(Gated, HybridRecurrentCell):
-    """A cell whose step is one of :mod:`.gates`' kinds, in ``gates`` blocks."""
+class GatedCell(HybridRecurrentCell):
+    """A cell whose step is one of :mod:`.gates`' kinds, over two products with four parameters."""
 
     gates = 1
     hint = ""
-
-    def _add_params(self, shapes: Mapping[str, tuple[int, ...]], inits: Sequence[Any]) -> None:
-        """A parameter of this cell for each name, with its own initialiser."""
-        for (name, shape), init in zip(shapes.items(), inits):
-            param = self.params.get(name, shape=shape, init=init, allow_deferred_init=True)
-            setattr(self, name, param)
+    kind = staticmethod(plain)
 
     def hybrid_forward(  # type: ignore[override]
         self,
@@ -111,8 +116,29 @@ class GatedCell(Gated, HybridRecurrentCell):
         h2h_bias: Any,
     ) -> tuple[Any, States]:
         step = self._step(F, f"t{self._counter}_")
-        weights, biases = (i2h_weight, h2h_weight), (i2h_bias, h2h_bias)
-        return self._computed(step, inputs, states, weights, biases)
+        i2h = self._product(step, "i2h", inputs, i2h_weight, i2h_bias)
+        h2h = self._product(step, "h2h", states[0], h2h_weight, h2h_bias)
+        return self.kind(step, i2h, h2h, states)
+
+    def _step(self, F: Any, prefix: str) -> Step:
+        """To override: the operators of one step."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what a step of it takes")
+
+    def _product(self, step: Step, name: str, x: Any, weight: Any, bias: Any) -> Any:
+        """To override: the product ``i2h`` or ``h2h``."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what its products are")
 
     def _alias(self) -> str:
         return self.hint
+
+
+@restoring(CONTEXTS)
+def first_states(cell: Any, F: Any, begin_state: Any, steps: Any, batch: int) -> States:
+    """The states given, or the cell's own initial ones on the inputs' context."""
+    if begin_state is not None:
+        return begin_state
+    if F is nd:
+        first = steps[0] if isinstance(steps, (list, tuple)) else steps
+        with first.context:
+            return cell.begin_state(func=F.zeros, batch_size=batch)
+    return cell.begin_state(func=F.zeros, batch_size=batch)

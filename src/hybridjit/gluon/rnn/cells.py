@@ -5,15 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from ..parameter import Parameter, ParameterDict
+from ..parameter import ParameterDict
 from .base import GatedCell
-from .gates import Dense, NamedStep, Step, activation_of, gru, lstm
+from .gates import NamedStep, Step, activation_of, gru, lstm
 
 
-class _DenseCell(Dense, GatedCell):
+class _DenseCell(GatedCell):
     """A cell of ``gates`` blocks of ``hidden_size`` rows in each of its parameters."""
-
-    i2h_weight: Parameter
 
     def __init__(
         self,
@@ -29,11 +27,14 @@ class _DenseCell(Dense, GatedCell):
         super().__init__(prefix=prefix, params=params)
         self._hidden_size = hidden_size
         self._input_size = input_size
-        self._rows = rows = self.gates * hidden_size
-        weights = {"i2h_weight": (rows, input_size), "h2h_weight": (rows, hidden_size)}
-        self._add_params(weights, (i2h_weight_initializer, h2h_weight_initializer))
-        biases = {"i2h_bias": (rows,), "h2h_bias": (rows,)}
-        self._add_params(biases, (i2h_bias_initializer, h2h_bias_initializer))
+        rows = self.gates * hidden_size
+        self.i2h_weight = self._param("i2h_weight", (rows, input_size), i2h_weight_initializer)
+        self.h2h_weight = self._param("h2h_weight", (rows, hidden_size), h2h_weight_initializer)
+        self.i2h_bias = self._param("i2h_bias", (rows,), i2h_bias_initializer)
+        self.h2h_bias = self._param("h2h_bias", (rows,), h2h_bias_initializer)
+
+    def _param(self, name: str, shape: tuple[int, ...], init: Any) -> Any:
+        return self.params.get(name, shape=shape, init=init, allow_deferred_init=True)
 
     def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
         return [{"shape": (batch_size, self._hidden_size), "__layout__": "NC"}]
@@ -44,6 +45,10 @@ class _DenseCell(Dense, GatedCell):
 
     def _activation_text(self) -> str:
         return ""
+
+    def _product(self, step: Step, name: str, x: Any, weight: Any, bias: Any) -> Any:
+        rows = self.gates * self._hidden_size
+        return step.F.FullyConnected(x, weight, bias, num_hidden=rows, name=step.called(name))
 
 
 class RNNCell(_DenseCell):

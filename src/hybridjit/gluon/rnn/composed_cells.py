@@ -6,25 +6,16 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ... import nd
+from ...nd import NDArray
+from ...sym import Symbol
 from ..parameter import ParameterDict
-from .base import HybridRecurrentCell, RecurrentCell
+from .base import HybridRecurrentCell, RecurrentCell, first_states
 from .gates import States
-from .sequences import formed, is_tensor, masked, reverse
-from .unrolling import Around, BothWays, Dropping, Residual, Row, Several, Unrolling, zoned_out
+from .sequences import cut, formed, masked, reverse, unmodified
 
 
-class _Several(Several, RecurrentCell):
-    """The states of a block of cells."""
-
-    def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
-        return self._joined_infos(batch_size)
-
-    def begin_state(self, batch_size: int = 0, *args: Any, **kwargs: Any) -> States:
-        return self._joined_states(batch_size, *args, **kwargs)
-
-
-class _Row(Row, _Several):
-    """What both sequential cells are as containers."""
+class _Row(RecurrentCell):
+    """What both sequential cells do: each cell takes the output of the one before."""
 
     def add(self, cell: RecurrentCell) -> None:
         """Append a cell."""
@@ -43,25 +34,67 @@ class _Row(Row, _Several):
         rows = "\n".join(f"({i}): {cell!r}" for i, cell in enumerate(self))
         return f"{type(self).__name__}(\n{rows}\n)"
 
+    def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
+        return [info for cell in self for info in cell.state_info(batch_size)]
+
+    def begin_state(self, batch_size: int = 0, *args: Any, **kwargs: Any) -> States:
+        self._require_unmodified()
+        return [s for cell in self for s in cell.begin_state(batch_size, *args, **kwargs)]
+
+    def _step(self, inputs: Any, states: States) -> tuple[Any, States]:
+        self._counter += 1
+        after = []
+        for cell, own in zip(self, cut(states, self._counts())):
+            assert not isinstance(cell, BidirectionalCell), (
+                "a BidirectionalCell cannot be stepped: use unroll"
+            )
+            inputs, states_of_cell = cell(inputs, own)
+            after += states_of_cell
+        return inputs, after
+
+    def _counts(self) -> list[int]:
+        """How many states each cell has."""
+        return [len(cell.state_info()) for cell in self]
+
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: States | None = None,
+        layout: str = "NTC",
+        merge_outputs: bool | None = None,
+        valid_length: Any = None,
+    ) -> tuple[Any, States]:
+        """Each cell over the whole sequence before the next."""
+        self.reset()
+        form = formed(length, inputs, layout, None)
+        states = first_states(self, form.F, begin_state, inputs, form.batch)
+        after = []
+        for i, (cell, own) in enumerate(zip(self, cut(states, self._counts()))):
+            merge = merge_outputs if i == len(self) - 1 else None
+            inputs, states_of_cell = cell.unroll(length, inputs, own, layout, merge, valid_length)
+            after += states_of_cell
+        return inputs, after
+
 
 class SequentialRNNCell(_Row):
     """Cells of any kind in a row."""
 
     def forward(self, inputs: Any, states: States) -> Any:
-        return self._stepped(inputs, states)
+        return self._step(inputs, states)
 
 
 class HybridSequentialRNNCell(_Row, HybridRecurrentCell):
     """Hybrid cells in a row."""
 
     def __call__(self, inputs: Any, states: States) -> Any:
-        return self._stepped(inputs, states)
+        return self._step(inputs, states)
 
     def hybrid_forward(self, F: Any, inputs: Any, states: States) -> Any:  # type: ignore[override]
-        return self._stepped(inputs, states)
+        return self._step(inputs, states)
 
 
-class DropoutCell(Dropping, HybridRecurrentCell):
+class DropoutCell(HybridRecurrentCell):
     """Dropout on the inputs; no states."""
 
     def __init__(
@@ -91,10 +124,25 @@ class DropoutCell(Dropping, HybridRecurrentCell):
             inputs = F.Dropout(inputs, p=self._rate, axes=self._axes, name=name)
         return inputs, states
 
-    _dropped = hybrid_forward
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: States | None = None,
+        layout: str = "NTC",
+        merge_outputs: bool | None = None,
+        valid_length: Any = None,
+    ) -> tuple[Any, States]:
+        self.reset()
+        form = formed(length, inputs, layout, merge_outputs)
+        if isinstance(form.steps, (NDArray, Symbol)):
+            return self.hybrid_forward(form.F, form.steps, begin_state or [])
+        return super().unroll(
+            length, form.steps, begin_state, layout, merge_outputs, valid_length=None
+        )
 
 
-class ModifierCell(Around, HybridRecurrentCell):
+class ModifierCell(HybridRecurrentCell):
     """A cell around ``base_cell``, which must not be called by itself any more."""
 
     def __init__(self, base_cell: RecurrentCell) -> None:
@@ -115,7 +163,9 @@ class ModifierCell(Around, HybridRecurrentCell):
     def begin_state(
         self, batch_size: int = 0, func: Callable[..., Any] = nd.zeros, **kwargs: Any
     ) -> States:
-        return self._states_inside(batch_size, func=func, **kwargs)
+        self._require_unmodified()
+        with unmodified(self.base_cell):
+            return self.base_cell.begin_state(batch_size, func=func, **kwargs)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.base_cell!r})"
@@ -151,28 +201,51 @@ class ZoneoutCell(ModifierCell):
     def hybrid_forward(self, F: Any, inputs: Any, states: States) -> Any:  # type: ignore[override]
         p_output, p_state = self._zoneout_outputs, self._zoneout_states
         output, after = self.base_cell(inputs, states)
+
+        def mixed(p: float, new: Any, old: Any) -> Any:
+            return F.where(F.Dropout(F.ones_like(new), p=p), new, old)
+
         previous = self._prev_output
         if type(previous) is not type(output):  # none yet, or one of a trace
             previous = F.zeros_like(output)
-        output = zoned_out(F, p_output, output, previous) if p_output else output
+        output = mixed(p_output, output, previous) if p_output else output
         if p_state:
-            after = [zoned_out(F, p_state, new, old) for new, old in zip(after, states)]
+            after = [mixed(p_state, new, old) for new, old in zip(after, states)]
         self._prev_output = output
         return output, after
 
 
-class ResidualCell(Residual, ModifierCell):
+class ResidualCell(ModifierCell):
     """The base cell's output plus its input."""
 
     def hybrid_forward(self, F: Any, inputs: Any, states: States) -> Any:  # type: ignore[override]
         output, states = self.base_cell(inputs, states)
         return F.elemwise_add(output, inputs, name=f"t{self._counter}_fwd"), states
 
-    def _sum(self, F: Any, output: Any, inputs: Any) -> Any:
-        return F.elemwise_add(output, inputs)
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: States | None = None,
+        layout: str = "NTC",
+        merge_outputs: bool | None = None,
+        valid_length: Any = None,
+    ) -> tuple[Any, States]:
+        self.reset()
+        with unmodified(self.base_cell):
+            outputs, states = self.base_cell.unroll(
+                length, inputs, begin_state, layout, merge_outputs, valid_length
+            )
+        merge = isinstance(outputs, (NDArray, Symbol)) if merge_outputs is None else merge_outputs
+        steps, axis, F, _ = formed(length, inputs, layout, merge)
+        if valid_length is not None:
+            steps = masked(F, steps, length, valid_length, axis, merge)
+        if merge:
+            return F.elemwise_add(outputs, steps), states
+        return [F.elemwise_add(output, step) for output, step in zip(outputs, steps)], states
 
 
-class BidirectionalCell(BothWays, _Several, HybridRecurrentCell):
+class BidirectionalCell(HybridRecurrentCell):
     """One cell forwards, one backwards, their outputs joined; it can only be unrolled."""
 
     def __init__(
@@ -183,17 +256,50 @@ class BidirectionalCell(BothWays, _Several, HybridRecurrentCell):
         self.register_child(r_cell, "r_cell")
         self._output_prefix = output_prefix
 
+    def __call__(self, inputs: Any, states: States) -> Any:
+        """Raises NotImplementedError: the backward cell needs the whole sequence."""
+        raise NotImplementedError("Bidirectional cannot be stepped. Please use unroll")
+
     def __repr__(self) -> str:
         left, right = self._children.values()
         return f"{type(self).__name__}(forward={left!r}, backward={right!r})"
 
-    def _unrolled(self, asked: Unrolling) -> tuple[Any, States]:
-        form, (forward, left_states), (turned, right_states) = self._both(asked, False)
-        backward = reverse(turned, asked.length, asked.valid_length)
-        merge = is_tensor(forward) if asked.merge_outputs is None else asked.merge_outputs
-        outputs = self._joined(form.F, forward, backward, asked.layout, merge)
-        if asked.valid_length is not None:
-            outputs = masked(form.F, outputs, asked.length, asked.valid_length, form.axis, merge)
+    def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
+        return [info for cell in self._cells() for info in cell.state_info(batch_size)]
+
+    def begin_state(self, batch_size: int = 0, *args: Any, **kwargs: Any) -> States:
+        self._require_unmodified()
+        return [s for c in self._cells() for s in c.begin_state(batch_size, *args, **kwargs)]
+
+    def _cells(self) -> list[Any]:
+        return list(self._children.values())
+
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: States | None = None,
+        layout: str = "NTC",
+        merge_outputs: bool | None = None,
+        valid_length: Any = None,
+    ) -> tuple[Any, States]:
+        self.reset()
+        steps, axis, F, batch = formed(length, inputs, layout, False)
+        turned = reverse(steps, length, valid_length)
+        states = first_states(self, F, begin_state, steps, batch)
+        left, right = self._cells()
+        count = len(left.state_info(batch))
+        forward, left_states = left.unroll(
+            length, steps, states[:count], layout, merge_outputs, valid_length
+        )
+        backward, right_states = right.unroll(
+            length, turned, states[count:], layout, False, valid_length
+        )
+        backward = reverse(backward, length, valid_length)
+        merge = isinstance(forward, (NDArray, Symbol)) if merge_outputs is None else merge_outputs
+        outputs = self._joined(F, forward, backward, layout, merge)
+        if valid_length is not None:
+            outputs = masked(F, outputs, length, valid_length, axis, merge)
         return outputs, left_states + right_states
 
     def _joined(self, F: Any, forward: Any, backward: Any, layout: str, merge: bool) -> Any:

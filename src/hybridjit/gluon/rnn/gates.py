@@ -7,7 +7,7 @@ nodes are called, is its :class:`Step`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -117,36 +117,6 @@ def gru(step: Step, i2h: Any, h2h: Any, states: States) -> tuple[Any, States]:
     kept = step.mul(keep, states[0], "mul20")
     output = step.F.elemwise_add(taken, kept, name=step.called("out"))
     return output, [output]
-
-
-class Gated:
-    """A cell whose step is one of the three kinds, over products with four parameters.
-
-    _step     ``(F, prefix of names) -> Step``
-    _product  ``(step, "i2h" or "h2h", x, weight, bias) -> product``
-    """
-
-    kind = staticmethod(plain)
-    _step: Callable[[Any, str], Step]
-    _product: Callable[[Step, str, Any, Any, Any], Any]
-
-    def _computed(
-        self, step: Step, inputs: Any, states: States, weights: Sequence[Any], biases: Sequence[Any]
-    ) -> tuple[Any, States]:
-        """Output and states after ``step``; weights and biases are those of i2h and h2h."""
-        i2h = self._product(step, "i2h", inputs, weights[0], biases[0])
-        h2h = self._product(step, "h2h", states[0], weights[1], biases[1])
-        return self.kind(step, i2h, h2h, states)
-
-
-class Dense(Gated):
-    """The products are those of dense layers with ``_rows`` rows."""
-
-    _rows: int
-
-    def _product(self, step: Step, name: str, x: Any, weight: Any, bias: Any) -> Any:
-        name = step.called(name)
-        return step.F.FullyConnected(x, weight, bias, num_hidden=self._rows, name=name)
 
 
 def activated(F: Any, x: Any, activation: Any, **kwargs: Any) -> Any:

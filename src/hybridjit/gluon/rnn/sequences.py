@@ -6,7 +6,7 @@ masked or reversed sequences.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from ...nd import NDArray
 from ...sym import Symbol
 
 
-class Steps(NamedTuple):
+class Sequence(NamedTuple):
     """Steps in one of the two forms.
 
     axis   the position of time in the layout
@@ -29,11 +29,6 @@ class Steps(NamedTuple):
     batch: int
 
 
-def is_tensor(value: Any) -> bool:
-    """Whether it is one array or symbol, rather than a list."""
-    return isinstance(value, (NDArray, Symbol))
-
-
 def as_list(value: Any) -> list[Any]:
     """Outputs of an operator as a list, however many there are."""
     if isinstance(value, (list, tuple)):
@@ -41,43 +36,36 @@ def as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, Symbol) and len(value) > 1 else [value]
 
 
-def stacked(F: Any, steps: list[Any], axis: int) -> Any:
-    """The steps as one tensor, along a new axis."""
-    return F.stack(*steps, axis=axis)
-
-
 def formed(
-    length: int | None,
-    steps: Any,
-    layout: str,
-    merge: bool | None,
-    join: Callable[[Any, list[Any], int], Any] = stacked,
-) -> Steps:
+    length: int | None, steps: Any, layout: str, merge: bool | None, in_layout: str | None = None
+) -> Sequence:
     """``steps`` as one tensor (``merge`` True), as a list (False), or as they are (None).
 
-    ``join`` makes one tensor of a list. Raises AssertionError when they are not ``length`` steps,
-    or when the layout lacks N or T.
+    Raises AssertionError when they are not ``length`` steps, or when the layout lacks N or T.
     """
     assert "T" in layout and "N" in layout, f"layout has a T and an N, got {layout}"
     axis, batch_axis = layout.find("T"), layout.find("N")
+    in_axis = in_layout.find("T") if in_layout else axis
     F = sym if isinstance(_first(steps), Symbol) else nd
-    if is_tensor(steps):
+    if isinstance(steps, (NDArray, Symbol)):
         batch = steps.shape[batch_axis] if F is nd else 0
         if merge is False:
-            return Steps(_split(F, length, steps, axis), axis, F, batch)
+            return Sequence(_split(F, length, steps, in_axis), axis, F, batch)
     else:
         assert length is None or len(steps) == length, (
             f"unroll over {length} steps, got {len(steps)} of them"
         )
         batch = steps[0].shape[0] if F is nd else 0
         if merge is True:
-            return Steps(join(F, steps, axis), axis, F, batch)
-    return Steps(steps, axis, F, batch)
+            return Sequence(F.stack(*steps, axis=axis), axis, F, batch)
+    if isinstance(steps, (NDArray, Symbol)) and axis != in_axis:
+        steps = F.swapaxes(steps, dim1=axis, dim2=in_axis)
+    return Sequence(steps, axis, F, batch)
 
 
 def _first(steps: Any) -> Any:
     assert steps is not None, "unroll takes inputs, got None"
-    return steps if is_tensor(steps) else steps[0]
+    return steps if isinstance(steps, (NDArray, Symbol)) else steps[0]
 
 
 def _split(F: Any, length: int | None, steps: Any, axis: int) -> list[Any]:

@@ -27,8 +27,7 @@ def emit_depthwise(b: LoopBuilder, spec: DepthwiseSpec, args: Arguments) -> None
     batch = args.integer("batch")
     vectors = -(-spec.channels // b.lanes)
     lines = spec.out[0] * spec.out[1]
-    begin, end = b.share(b.mul(batch, lines), args.tid, args.threads)
-    with b.loop("unit", begin, end) as unit:
+    with b.each_unit(b.mul(batch, lines), args.tid, args.threads) as unit:
         image, depth, row = b.split(unit.index, (0, spec.out[0], spec.out[1]))
 
         def emit_vectors(first: Index, count: int, last: int) -> None:

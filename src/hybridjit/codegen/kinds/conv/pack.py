@@ -15,10 +15,9 @@ from .spec import PackSpec
 def emit_pack(b: LoopBuilder, spec: PackSpec, args: Arguments) -> None:
     """result[group][block][k][column] = w[group, filter, k], zeros beyond the last filter."""
     w, result = args.pointer("w"), args.pointer("result")
-    begin, end = b.share(spec.groups * spec.vectors, args.tid, args.threads)
     last = spec.filters - (spec.vectors - 1) * b.lanes
     taps = product(spec.sizes)
-    with b.loop("unit", begin, end) as unit:
+    with b.each_unit(spec.groups * spec.vectors, args.tid, args.threads) as unit:
         group, vector = b.split(unit.index, (0, spec.vectors))
         block, inside = b.divmod(vector, spec.nv)
         # The last block has only the vectors that it needs.

@@ -59,11 +59,11 @@ class _Winograd:
         total = b.mul(self.batch, spec.grid[0] * spec.grid[1])
         blocks = b.b.udiv(b.add(total, spec.tiles - 1), b.i64(spec.tiles))
         pairs = b.mul(blocks, self.columns)
-        begin, end = b.share(pairs, self.args.tid, self.args.threads)
+        begin, end = b.share_of(pairs, self.args.tid, self.args.threads, block=self.columns)
         with b.when(b.less(begin, end)):
             from_block, _ = b.divmod(begin, self.columns)
             last_block, _ = b.divmod(b.sub(end, 1), self.columns)
-            with b.loop("block", from_block, b.add(last_block, 1)) as block:
+            with b.loop("block", from_block, b.add(last_block, 1), most=1) as block:
                 pair = b.mul(block.index, self.columns)
                 start = b.max(b.sub(begin, pair), 0)
                 stop = b.min(b.sub(end, pair), self.columns)
@@ -73,13 +73,14 @@ class _Winograd:
 
     def _emit_block(self, first: Index, count: Index, start: Index, stop: Index) -> None:
         """A block of tiles, for the blocks of channels from ``start`` to ``stop``."""
-        b = self.b
-        with b.loop("tile", 0, count) as tile:
+        b, spec = self.b, self.spec
+        with b.loop("tile", 0, count, most=spec.tiles) as tile:
             self._transform_input(b.add(first, tile.index), tile.index)
-        with b.loop("chunk", start, stop, self.spec.blocks) as chunk:
-            after = b.min(b.add(chunk.index, self.spec.blocks), stop)
+        chunks = -(-self.columns // spec.blocks)
+        with b.loop("chunk", start, stop, spec.blocks, most=chunks) as chunk:
+            after = b.min(b.add(chunk.index, spec.blocks), stop)
             self._multiply(chunk.index, after, count)
-            with b.loop("tile", 0, count) as tile:
+            with b.loop("tile", 0, count, most=spec.tiles) as tile:
                 self._transform_output(b.add(first, tile.index), tile.index, chunk.index, after)
 
     def _clear_zeros(self) -> None:
@@ -158,14 +159,15 @@ class _Winograd:
         lines = Ahead.lines_for(4 * self.width, spec.unroll, tiles)
         asked = lines * line_elements(b) * (spec.ic // spec.unroll)
         size = spec.ic * self.width
-        with b.loop("block", start, stop) as block, b.loop("point", 0, spec.points) as point:
+        each_block = b.loop("block", start, stop, most=spec.blocks)
+        with each_block as block, b.loop("point", 0, spec.points) as point:
             number = b.add(b.mul(block.index, spec.points), point.index)
             v = b.at(self.v, b.mul(point.index, self.v_step))
             m = b.at(self.m, b.mul(point.index, self.m_step))
             u = b.at(self.u, b.mul(number, size))
             column = b.mul(b.sub(block.index, start), self.width)
             following = b.at(u, spec.ic * self.width)
-            with b.loop("row", 0, count, spec.mr) as row:
+            with b.loop("row", 0, count, spec.mr, most=tiles) as row:
                 part = b.mul(b.b.udiv(row.index, b.i64(spec.mr)), asked)
                 ahead = Ahead(b.at(following, part), lines) if lines else None
                 accs = multiply(
@@ -214,7 +216,7 @@ class _Winograd:
         """The channels of a chunk: whole vectors, then the last, partial one of all channels."""
         b, last = self.b, self.spec.oc % self.b.lanes
         whole = b.b.and_(b.i64(size), b.i64(-b.lanes))
-        with b.loop("c", 0, whole, b.lanes) as c:
+        with b.loop("c", 0, whole, b.lanes, most=self.spec.blocks * self.spec.nv) as c:
             body(c.index, b.lanes)
         if last:
             with b.when(b.less(whole, size)):

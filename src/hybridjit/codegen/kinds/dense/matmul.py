@@ -34,8 +34,7 @@ class _Matmul:
         blocks = -(-self.vectors // spec.nv)
         rest = self.vectors - (blocks - 1) * spec.nv
         units = b.mul(self.batch, blocks * spec.parts)
-        begin, end = b.share(units, self.args.tid, self.args.threads)
-        with b.loop("unit", begin, end) as unit:
+        with b.each_unit(units, self.args.tid, self.args.threads) as unit:
             image, block, part = b.split(unit.index, (0, blocks, spec.parts))
             if (rest, self.last) == (spec.nv, b.lanes):
                 self._emit_block(image, block, part, spec.nv, b.lanes)
@@ -54,10 +53,10 @@ class _Matmul:
         start = b.mul(part, size)
         stop = b.min(b.add(start, size), spec.m)
         whole = b.sub(stop, b.b.urem(b.i64(b.sub(stop, start)), b.i64(spec.mr)))
-        with b.loop("row", start, whole, spec.mr) as row:
+        with b.loop("row", start, whole, spec.mr, most=-(-size // spec.mr)) as row:
             self._emit_tile(image, row.index, column, spec.mr, nv, last)
         if spec.mr > 1 and (size % spec.mr or spec.m % size % spec.mr):
-            with b.loop("row", whole, stop) as row:
+            with b.loop("row", whole, stop, most=spec.mr) as row:
                 self._emit_tile(image, row.index, column, 1, nv, last)
 
     def _pack(self, image: Index, column: Index, nv: int, last: int) -> None:

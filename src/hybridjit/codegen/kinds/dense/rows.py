@@ -29,8 +29,7 @@ def emit_dense(b: LoopBuilder, spec: DenseSpec, args: Arguments) -> None:
     tiles = b.b.udiv(b.add(rows, spec.mr - 1), b.i64(spec.mr))
     chunks = b.b.udiv(b.add(tiles, spec.chunk - 1), b.i64(spec.chunk))
     units = b.mul(chunks, len(blocks) * spec.chunk)
-    begin, end = b.share(units, args.tid, args.threads)
-    with b.loop("unit", begin, end) as unit:
+    with b.each_unit(units, args.tid, args.threads) as unit:
         chunk, block, within = b.split(unit.index, (0, len(blocks), spec.chunk))
         first = b.mul(b.add(b.mul(chunk, spec.chunk), within), spec.mr)
         channel = b.mul(block, spec.nv * b.lanes)

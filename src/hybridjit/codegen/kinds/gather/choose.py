@@ -13,7 +13,6 @@ from ....ops.embedding import EMBEDDING
 from ....ops.indexing import BATCH_TAKE, GATHER_ND, PICK, TAKE
 from ....ops.record import OpDef
 from ....ops.selection import INDEX_COPY
-from ....ops.sequence import SEQUENCE_LAST, SEQUENCE_MASK, SEQUENCE_REVERSE
 from ....types import product
 from ...call import Address, Argument, Call, Flag, Setting
 from ...llvm.elements import MOVED_AS
@@ -67,18 +66,11 @@ def _at_vectors(value: Value, index: str, moved: str) -> GatherSpec:
     return GatherSpec("nd", product(shape[axes:]), index, moved, sizes=shape[:axes])
 
 
-_STEPS: dict[OpDef | None, str] = {
-    SEQUENCE_LAST: "last",
-    SEQUENCE_MASK: "mask",
-    SEQUENCE_REVERSE: "reverse",
-}
-
-
 def _of_steps(value: Value, index: str, moved: str) -> GatherSpec:
     """SequenceLast, SequenceMask, SequenceReverse: a run is a step of a sample."""
     shape = value.inputs[0].type.dims
     axis = value.attrs["axis"]
-    how = _STEPS[value.op]
+    how = value.op.name.removeprefix("Sequence").lower()  # type: ignore[union-attr]
     bits = 0
     if how == "mask":
         bits = fill_bits(value.attrs["value"], value.type.dtype)

@@ -31,8 +31,7 @@ class _Gather:
 
     def emit(self) -> None:
         b, spec = self.b, self.spec
-        begin, end = b.share(self.runs, self.args.tid, self.args.threads)
-        with b.loop("row", begin, end) as row:
+        with b.each_unit(self.runs, self.args.tid, self.args.threads) as row:
             target = b.at(self.y, b.mul(row.index, spec.run), self.element)
             if spec.how == "mask":
                 self._emit_masked(row.index, target)
@@ -138,8 +137,7 @@ def emit_one_hot(b: LoopBuilder, spec: OneHotSpec, args: Arguments) -> None:
     """y[row] = off, but on at index[row] if there is such a place."""
     index, y, rows = args.pointer("index"), args.pointer("y"), args.integer("rows")
     element = ELEMENTS[spec.dtype].stored
-    begin, end = b.share(rows, args.tid, args.threads)
-    with b.loop("row", begin, end) as row:
+    with b.each_unit(rows, args.tid, args.threads) as row:
         target = b.at(y, b.mul(row.index, spec.depth), element)
         fill_run(b, target, spec.depth, element, spec.off)
         place = load_index(b, index, row.index, spec.index)

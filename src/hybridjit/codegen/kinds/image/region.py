@@ -80,13 +80,16 @@ class Axis(NamedTuple):
     cells: int
 
 
+# Instructions for one sample of a vector of channels, about.
+_SAMPLE = 32
+
+
 def emit_region(b: LoopBuilder, spec: RegionSpec, args: Arguments) -> None:
     """y[r,i,j,c] = the average or the largest of x[image of r,:,:,c] in bin (i, j)."""
     x, rois, y = args.pointer("x"), args.pointer("rois"), args.pointer("y")
     images, regions = args.integer("images"), args.integer("regions")
     rows, columns = spec.bins
-    begin, end = b.share(b.mul(regions, rows), args.tid, args.threads)
-    with b.loop("unit", begin, end) as unit:
+    with b.each_unit(b.mul(regions, rows), args.tid, args.threads) as unit:
         region, row = b.split(unit.index, (0, rows))
         first = b.mul(region, spec.row)
         numbers = [b.load_scalar(rois, b.add(first, i)) for i in range(spec.columns)]
@@ -116,7 +119,11 @@ def _emit_bin(
 ) -> None:
     ranges = [_RANGES[spec.how](b, spec, axis, bin_) for axis, bin_ in zip(axes, place)]
 
+    height, width = (b.max(b.sub(last, first), 0) for first, last in ranges)
+    count = b.mul(height, width)
+
     def value(channel: Index, lanes: int) -> Any:
+        b.account(count, _SAMPLE)
         return _BINS[spec.how](b, spec, b.at(x, channel), axes, place, ranges, lanes)
 
     _store_channels(b, spec, y, value)
@@ -189,7 +196,12 @@ def _near(b: LoopBuilder, spec: RegionSpec, axis: Axis, bin_: Index) -> tuple[An
     first = f.fsub(b.intrinsic("floor", f.fsub(low, half)), margin)
     last = f.fadd(b.intrinsic("ceil", f.fadd(high, half)), margin)
     first, last = (_bounded_integer(b, edge, 0, count) for edge in (first, last))
-    return first, b.min(last, b.add(first, 2 * (axis.cells + 1) + 6))
+    return first, b.min(last, b.add(first, _most_near(axis)))
+
+
+def _most_near(axis: Axis) -> int:
+    """Samples of a bin along an axis that may be inside, at most, where data say how many."""
+    return 2 * (axis.cells + 1) + 6
 
 
 def _between(b: LoopBuilder, axis: Axis, bin_: Index, number: Index) -> tuple[list[Any], list[Any]]:
@@ -220,9 +232,10 @@ def _average(
     lanes: int,
 ) -> Any:
     down, across = axes
-    with b.loop("sy", *ranges[0], carry=[b.splat(0.0)]) as sy:
+    most = [spec.ratio if spec.ratio > 0 else _most_near(axis) for axis in axes]
+    with b.loop("sy", *ranges[0], carry=[b.splat(0.0)], most=most[0], by_data=True) as sy:
         rows, heights = _between(b, down, place[0], sy.index)
-        with b.loop("sx", *ranges[1], carry=sy.carried) as sx:
+        with b.loop("sx", *ranges[1], carry=sy.carried, most=most[1], by_data=True) as sx:
             columns, widths = _between(b, across, place[1], sx.index)
             total = sx.carried[0]
             for row, height in zip(rows, heights):
@@ -279,9 +292,11 @@ def _largest(
 ) -> Any:
     math = float_math(b)
     rows, columns = ranges
-    with b.loop("row", *rows, carry=[b.splat(float("-inf"))]) as row:
+    height, width = spec.inp
+    lowest = [b.splat(float("-inf"))]
+    with b.loop("row", *rows, carry=lowest, most=height, by_data=True) as row:
         line = b.at(x, b.mul(row.index, spec.xs[1]))
-        with b.loop("column", *columns, carry=row.carried) as column:
+        with b.loop("column", *columns, carry=row.carried, most=width, by_data=True) as column:
             cell = read_vector(b, line, b.mul(column.index, spec.xs[2]), 1, lanes)
             column.yields([math.max(column.carried[0], cell)])
         row.yields(column.results)

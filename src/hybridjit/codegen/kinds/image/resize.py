@@ -83,8 +83,7 @@ def emit_resize(b: LoopBuilder, spec: ResizeSpec, args: Arguments) -> None:
     blocks = -(-spec.channels // b.lanes)
     last = spec.channels - (blocks - 1) * b.lanes
     height, width = spec.out
-    begin, end = b.share(b.mul(batch, height), args.tid, args.threads)
-    with b.loop("unit", begin, end) as unit:
+    with b.each_unit(b.mul(batch, height), args.tid, args.threads) as unit:
         image, row = b.split(unit.index, (0, height))
         source = b.at(x, b.mul(image, spec.xs[0]))
         bases = [b.at(p, b.dot((image, 0, row), s)) for p, s in zip(reads, spec.reads)]
@@ -183,9 +182,10 @@ def _average(
     count = b.splat(b.b.sitofp(b.mul(height, width), b.element))
 
     def value(channel: Index, lanes: int) -> Any:
-        with b.loop("row", *rows, carry=[b.splat(0.0)]) as row:
+        most = [size // out + 2 for size, out in zip(spec.inp, spec.out)]
+        with b.loop("row", *rows, carry=[b.splat(0.0)], most=most[0]) as row:
             line = _cell(b, spec, x, row.index, 0)
-            with b.loop("column", *columns, carry=row.carried) as column:
+            with b.loop("column", *columns, carry=row.carried, most=most[1]) as column:
                 at = b.add(b.mul(column.index, spec.xs[2]), channel)
                 cell = read_vector(b, line, at, 1, lanes)
                 column.yields([b.b.fadd(column.carried[0], cell)])

@@ -1,4 +1,4 @@
-"""A kernel's arguments: ``kernel(args, tid, threads)``, where ``args`` is a row of 64-bit slots.
+"""A kernel's arguments: ``args``, a row of 64-bit slots, and which part of the work is meant.
 
 Emitters take pointers and integers in the order in which the chooser lists them.
 """

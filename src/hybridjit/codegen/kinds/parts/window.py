@@ -122,7 +122,7 @@ def rows_inside(
         low, high = valid_taps(b, spec, axis, place[axis])
         if isinstance(low, int) and isinstance(high, int) and high - low == 1:
             return list(inner(low, carry))
-        with b.loop(name, low, high, carry=carry) as loop:
+        with b.loop(name, low, high, carry=carry, most=spec.kernel[axis]) as loop:
             loop.yields(inner(loop.index, loop.carried))
         return loop.results
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from ....ir.graph import Value
 from ....ir.plan import Step
-from ....ops.ordering import ARGMAX, ARGMAX_CHANNEL, ARGMIN
-from ....ops.record import OpDef
-from ....ops.reduce import MAX, MEAN, MIN, NANPROD, NANSUM, NORM, PROD, SUM
+from ....ops.ordering import ARGMAX, ARGMAX_CHANNEL
+from ....ops.reduce import NORM
 from ....ops.rules import reduced_axes
 from ....records import dataclass
 from ....types import product
@@ -29,21 +28,10 @@ _LONG = 4096
 
 
 PLACES = frozenset({"argmax", "argmin"})
-# How partial results join, as specs have it.
-_HOW: dict[OpDef | None, str] = {
-    SUM: "sum",
-    MEAN: "mean",
-    PROD: "prod",
-    NANSUM: "nansum",
-    NANPROD: "nanprod",
-    MAX: "max",
-    MIN: "min",
-    ARGMAX: "argmax",
-    ARGMIN: "argmin",
-    ARGMAX_CHANNEL: "argmax",
-}
-# On bool: whether it is all; for the others, whether there is any.
-_ALL = (PROD, NANPROD, MIN)
+
+
+# On bool: whether there is any, and whether it is all.
+_OF_BOOL = {"prod": "min", "nanprod": "min", "min": "min"}
 
 
 @dataclass(frozen=True)
@@ -112,11 +100,11 @@ def _runs_along(kept: list[_Axis], reduced: list[_Axis]) -> bool:
 def _how(anchor: Value) -> str:
     if anchor.op is NORM:
         return f"norm{anchor.attrs['ord']}"
+    op = ARGMAX if anchor.op is ARGMAX_CHANNEL else anchor.op
+    assert op is not None
     dtype = anchor.inputs[0].type.dtype
     assert dtype is not None
-    if dtype.kind == "b":
-        return "min" if anchor.op in _ALL else "max"
-    return _HOW[anchor.op]
+    return _OF_BOOL.get(op.name, "max") if dtype.kind == "b" else op.name
 
 
 def _sum_type(how: str, dtype: str, count: int, along: bool, setting: Setting) -> str:

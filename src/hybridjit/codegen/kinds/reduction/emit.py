@@ -72,8 +72,7 @@ class _Along(_Reduction):
     def emit(self, rows: Any, args: Arguments) -> None:
         b, spec = self.b, self.spec
         units = b.mul(rows, product(spec.kept))
-        begin, end = b.share(units, args.tid, args.threads)
-        with b.loop("unit", begin, end) as unit:
+        with b.each_unit(units, args.tid, args.threads) as unit:
             place = b.split(unit.index, (0, *spec.kept))
             source, target = self.addresses(place, spec.dtype)
             parts = self._parts(source)
@@ -127,8 +126,9 @@ class _Across(_Reduction):
         *outer, columns = spec.kept
         width = min(CHAINS, -(-columns // b.lanes)) * b.lanes
         blocks = -(-columns // width)
-        begin, end = b.share(b.mul(rows, product(tuple(outer)) * blocks), args.tid, args.threads)
-        with b.loop("unit", begin, end) as unit:
+        with b.each_unit(
+            b.mul(rows, product(tuple(outer)) * blocks), args.tid, args.threads
+        ) as unit:
             *place, block = b.split(unit.index, (0, *outer, blocks))
             place = [*place, b.mul(block, width)]
             source, target = self.addresses(place, spec.dtype)
@@ -178,7 +178,8 @@ def reduce_line(
     accs: list[Any] = [b.splat(neutral)] * CHAINS
 
     def rounds(start: Index, stop: Index) -> list[Any]:
-        with b.loop("i", start, stop, stride, carry=[b.splat(neutral)] * CHAINS) as i:
+        zeros = [b.splat(neutral)] * CHAINS
+        with b.loop("i", start, stop, stride, carry=zeros, most=_ROUNDS) as i:
             values = [each(b.load(x, b.add(i.index, j * b.lanes))) for j in range(CHAINS)]
             i.yields([combine(*pair) for pair in zip(i.carried, values)])
         return list(i.results)

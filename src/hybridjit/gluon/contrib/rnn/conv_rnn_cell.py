@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...nn.conv_layers import Size, per_axis
-from ...parameter import Parameter, ParameterDict
+from ...parameter import ParameterDict
 from ...rnn.base import GatedCell
 from ...rnn.gates import Step, activation_of, gru, lstm
 
@@ -31,7 +31,6 @@ class _ConvCell(GatedCell):
 
     state_count = 1
     default_layout = ""
-    i2h_weight: Parameter
 
     def __init__(
         self,
@@ -59,8 +58,13 @@ class _ConvCell(GatedCell):
         self._activation = activation
         self._i2h = self._window(i2h_kernel, i2h_dilate, i2h_pad)
         self._h2h = self._window(h2h_kernel, h2h_dilate, None)
-        weights = (i2h_weight_initializer, h2h_weight_initializer)
-        self._add_params(self._shapes(), (*weights, i2h_bias_initializer, h2h_bias_initializer))
+        inits = {
+            "i2h_weight": i2h_weight_initializer,
+            "h2h_weight": h2h_weight_initializer,
+            "i2h_bias": i2h_bias_initializer,
+            "h2h_bias": h2h_bias_initializer,
+        }
+        self._add_params(inits)
 
     def _window(self, kernel: Size, dilate: Size, pad: Size | None) -> dict[str, Any]:
         """The attributes of one convolution; without ``pad`` it keeps the size."""
@@ -84,16 +88,21 @@ class _ConvCell(GatedCell):
             "layout": self._conv_layout,
         }
 
-    def _shapes(self) -> dict[str, tuple[int, ...]]:
-        """Those of the parameters."""
+    def _add_params(self, inits: dict[str, Any]) -> None:
         in_channels = self._input_shape[self._channel_axis - 1]
-        rows, hidden = self.gates * self._hidden_channels, self._hidden_channels
-        return {
+        rows = self.gates * self._hidden_channels
+        shapes = {
             "i2h_weight": (rows, *self._with_channels(in_channels, self._i2h["kernel"])),
-            "h2h_weight": (rows, *self._with_channels(hidden, self._h2h["kernel"])),
+            "h2h_weight": (
+                rows,
+                *self._with_channels(self._hidden_channels, self._h2h["kernel"]),
+            ),
             "i2h_bias": (rows,),
             "h2h_bias": (rows,),
         }
+        for name, shape in shapes.items():
+            param = self.params.get(name, shape=shape, init=inits[name], allow_deferred_init=True)
+            setattr(self, name, param)
 
     def _with_channels(self, channels: int, spatial: tuple[int, ...]) -> tuple[int, ...]:
         """Spatial sizes with the channels in front or behind, as the layout has them."""
@@ -112,7 +121,7 @@ class _ConvCell(GatedCell):
         return [{"shape": shape, "__layout__": self._conv_layout}] * self.state_count
 
     def __repr__(self) -> str:
-        shape = self.i2h_weight.shape
+        shape = self.i2h_weight.shape  # type: ignore[attr-defined]
         inputs = shape[1 if self._channel_axis == 1 else -1]
         mapping = f"{inputs or None} -> {shape[0]}"
         return f"{type(self).__name__}({mapping}, {self._activation}, {self._conv_layout})"

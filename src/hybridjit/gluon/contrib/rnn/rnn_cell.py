@@ -7,12 +7,12 @@ from typing import Any
 
 from .... import nd
 from ....nd import NDArray
-from ...parameter import Parameter, ParameterDict
-from ...rnn.base import GatedCell, RecurrentCell
+from ....sym import Symbol
+from ...parameter import ParameterDict
+from ...rnn.base import HybridRecurrentCell, RecurrentCell, first_states
 from ...rnn.composed_cells import BidirectionalCell, ModifierCell, SequentialRNNCell
-from ...rnn.gates import Dense, States, Step, lstm
-from ...rnn.sequences import Steps, is_tensor, masked
-from ...rnn.unrolling import Unrolling
+from ...rnn.gates import States, Step, lstm
+from ...rnn.sequences import formed, masked
 
 __all__ = ["LSTMPCell", "VariationalDropoutCell"]
 
@@ -64,35 +64,35 @@ class VariationalDropoutCell(ModifierCell):
         output, states = self.base_cell(inputs, states)
         return self._dropped(F, "outputs", self.drop_outputs, output), states
 
-    def _unrolled(self, asked: Unrolling) -> tuple[Any, States]:
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: States | None = None,
+        layout: str = "NTC",
+        merge_outputs: bool | None = None,
+        valid_length: Any = None,
+    ) -> tuple[Any, States]:
         """As every cell's; without dropped states the base cell runs the sequence as a whole."""
         if self.drop_states:
-            return super()._unrolled(asked)
+            return super().unroll(length, inputs, begin_state, layout, merge_outputs, valid_length)
         self.reset()
-        form = self._formed(asked.length, asked.inputs, asked.layout, True)
-        _, axis, F, _ = form
-        states = self._first(form, asked.begin_state)
-        steps = self._over_time(form, form.steps, self.drop_inputs)
-        outputs, states = asked.over(self.base_cell, steps, states, True)
-        outputs = self._over_time(form, outputs, self.drop_outputs)
-        merge = is_tensor(outputs) if asked.merge_outputs is None else asked.merge_outputs
-        outputs = self._formed(asked.length, outputs, asked.layout, merge).steps
-        if asked.valid_length is not None:
-            outputs = masked(F, outputs, asked.length, asked.valid_length, axis, merge)
+        steps, axis, F, batch = formed(length, inputs, layout, True)
+        states = first_states(self, F, begin_state, steps, batch)
+        if self.drop_inputs:
+            steps = F.Dropout(steps, p=self.drop_inputs, axes=(axis,))
+        outputs, states = self.base_cell.unroll(length, steps, states, layout, True, valid_length)
+        if self.drop_outputs:
+            outputs = F.Dropout(outputs, p=self.drop_outputs, axes=(axis,))
+        merge = isinstance(outputs, (NDArray, Symbol)) if merge_outputs is None else merge_outputs
+        outputs = formed(length, outputs, layout, merge).steps
+        if valid_length is not None:
+            outputs = masked(F, outputs, length, valid_length, axis, merge)
         return outputs, states
 
-    def _over_time(self, form: Steps, x: Any, rate: float) -> Any:
-        """``x`` with one mask for all steps."""
-        return form.F.Dropout(x, p=rate, axes=(form.axis,)) if rate else x
 
-
-class LSTMPCell(Dense, GatedCell):
+class LSTMPCell(HybridRecurrentCell):
     """An LSTM cell whose hidden state is projected to ``projection_size`` (1402.1128)."""
-
-    gates = 4
-    hint = "lstmp"
-    kind = staticmethod(partial(lstm, output_name="hidden"))
-    i2h_weight: Parameter
 
     def __init__(
         self,
@@ -111,16 +111,20 @@ class LSTMPCell(Dense, GatedCell):
         self._hidden_size = hidden_size
         self._input_size = input_size
         self._projection_size = projection_size
-        self._rows = rows = self.gates * hidden_size
-        weights = {
-            "i2h_weight": (rows, input_size),
-            "h2h_weight": (rows, projection_size),
-            "h2r_weight": (projection_size, hidden_size),
-        }
-        inits = (i2h_weight_initializer, h2h_weight_initializer, h2r_weight_initializer)
-        self._add_params(weights, inits)
-        biases = {"i2h_bias": (rows,), "h2h_bias": (rows,)}
-        self._add_params(biases, (i2h_bias_initializer, h2h_bias_initializer))
+        rows = 4 * hidden_size
+        self.i2h_weight = self._param("i2h_weight", (rows, input_size), i2h_weight_initializer)
+        self.h2h_weight = self._param("h2h_weight", (rows, projection_size), h2h_weight_initializer)
+        self.h2r_weight = self._param(
+            "h2r_weight", (projection_size, hidden_size), h2r_weight_initializer
+        )
+        self.i2h_bias = self._param("i2h_bias", (rows,), i2h_bias_initializer)
+        self.h2h_bias = self._param("h2h_bias", (rows,), h2h_bias_initializer)
+
+    def _param(self, name: str, shape: tuple[int, ...], init: Any) -> Any:
+        return self.params.get(name, shape=shape, init=init, allow_deferred_init=True)
+
+    def _alias(self) -> str:
+        return "lstmp"
 
     def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
         sizes = (self._projection_size, self._hidden_size)
@@ -129,9 +133,6 @@ class LSTMPCell(Dense, GatedCell):
     def __repr__(self) -> str:
         rows, inputs = self.i2h_weight.shape
         return f"{type(self).__name__}({inputs or None} -> {rows} -> {self._projection_size})"
-
-    def _step(self, F: Any, prefix: str) -> Step:
-        return Step(F, prefix, partial(F.Activation, act_type="tanh"))
 
     def hybrid_forward(  # type: ignore[override]
         self,
@@ -144,11 +145,14 @@ class LSTMPCell(Dense, GatedCell):
         i2h_bias: Any,
         h2h_bias: Any,
     ) -> tuple[Any, States]:
-        _, (hidden, cell) = super().hybrid_forward(
-            F, inputs, states, i2h_weight, h2h_weight, i2h_bias, h2h_bias
+        t, rows = f"t{self._counter}_", 4 * self._hidden_size
+        step = Step(F, t, partial(F.Activation, act_type="tanh"))
+        i2h = F.FullyConnected(inputs, i2h_weight, i2h_bias, num_hidden=rows, name=t + "i2h")
+        h2h = F.FullyConnected(states[0], h2h_weight, h2h_bias, num_hidden=rows, name=t + "h2h")
+        _, (hidden, cell) = lstm(step, i2h, h2h, states, "hidden")
+        output = F.FullyConnected(
+            hidden, h2r_weight, num_hidden=self._projection_size, no_bias=True, name=t + "out"
         )
-        size, name = self._projection_size, f"t{self._counter}_out"
-        output = F.FullyConnected(hidden, h2r_weight, num_hidden=size, no_bias=True, name=name)
         return output, [output, cell]
 
 
