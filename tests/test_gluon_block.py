@@ -496,6 +496,18 @@ def test_a_model_is_paired_by_structure(x, tmp_path):
     }
 
 
+def test_a_description_takes_no_more_memory_than_a_graph(net, tmp_path):
+    net.save(str(tmp_path / "m"))
+    for text, why in (
+        ('{"a": [' + "{}," * 400_000 + "{}]}", "too many objects"),
+        ("[" * 100_000, "nested too deeply"),
+        ("{", "not JSON"),
+    ):
+        (tmp_path / "m-model.json").write_text(text)
+        with pytest.raises(mx.MXNetError, match=f"m-model.json: .*{why}"):
+            small().load(str(tmp_path / "m"))
+
+
 def test_a_model_says_what_was_a_graph(net, x, tmp_path):
     net.hybridize()
     net.save(str(tmp_path / "m"))  # never called since

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ModelFormatError
 from ..formats.atomic import system_errors, together, write_atomically
+from ..formats.mxnet.symbol_reader import parse
 from ..opening import open_file
 from .saving import load_parameters, save_parameters
 
@@ -73,9 +74,9 @@ def _read(path: str) -> dict[str, Any]:
     with system_errors(path), open_file(path) as file:
         data = file.read()
     try:
-        content = json.loads(data.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ModelFormatError(f"{path}: not JSON: {error}") from None
+        content = parse(data)
+    except ModelFormatError as error:
+        raise ModelFormatError(f"{path}: {error}") from None
     if not isinstance(content, dict) or len(content) != 1:
         raise ModelFormatError(f"{path}: does not describe one block")
     return content

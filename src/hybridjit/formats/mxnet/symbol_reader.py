@@ -51,7 +51,7 @@ def read_document(data: str | bytes, name: str, changes: Changes | None = None) 
     """
     changes = Changes() if changes is None else changes
     try:
-        top = _mapping(_parse(data), "the document", _TOP_KEYS)
+        top = _mapping(parse(data), "the document", _TOP_KEYS)
         raw = _raw_nodes(top, changes)
         _check_arg_nodes(top, raw)
         heads = [
@@ -88,7 +88,7 @@ def read_outline(data: str | bytes, name: str) -> tuple[list[RawLine], list[tupl
     ModelFormatError as :func:`read_document` does, but not for operators.
     """
     try:
-        top = _mapping(_parse(data), "the document", _TOP_KEYS)
+        top = _mapping(parse(data), "the document", _TOP_KEYS)
         lines = [_raw_line(item, f"node {i}", i) for i, item in enumerate(_node_items(top))]
         heads = _list(_required(top, "heads", "the document"), "heads")
         return lines, [_position(h, len(lines), f"head {k}")[:2] for k, h in enumerate(heads)]
@@ -122,7 +122,8 @@ def _fail(what: str) -> NoReturn:
 # From text to records
 
 
-def _parse(data: str | bytes) -> Any:
+def parse(data: str | bytes) -> Any:
+    """What JSON text holds, in memory bounded by its length. Raises ModelFormatError."""
     try:
         text = data if isinstance(data, str) else bytes(data).decode("utf-8")
     except UnicodeDecodeError as error:
