@@ -6,12 +6,13 @@ Registering an operator adds its tests; ``samples.py`` gives the inputs.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
 
 from hybridjit.errors import MXNetError
+from hybridjit.ir.kinds import KIND_NAMED
 from hybridjit.ir.node import Output, apply, variable
 from hybridjit.ops import OpDef, all_ops, lookup, run_ref
 from hybridjit.ops.attrs import attr_text
@@ -56,6 +57,9 @@ class TestDeclaration:
 
     def test_aliases_find_it(self, op):
         assert all(lookup(name) is op for name in (op.name, *op.aliases))
+
+    def test_its_kernel_is_of_a_kind(self, op):
+        assert op.kernel in KIND_NAMED
 
     def test_attribute_names_are_unique(self, op):
         names = [attr.name for attr in op.attrs]
@@ -145,6 +149,35 @@ def test_a_batch_of_none(op: OpDef):
             assert [type_of(y) for y in run(op, arrays, sample.attrs)] == list(outs)
             tried += 1
     assert tried
+
+
+IN_SINGLE = [op for op in all_ops() if op.traits.in_single]
+
+
+@pytest.mark.parametrize("op", IN_SINGLE, ids=lambda op: op.name)
+def test_half_is_computed_in_single_precision(op: OpDef):
+    """The float16 result is the float32 result for the same numbers, rounded once.
+
+    But for the lowest number, which a maximum over padding alone is.
+    """
+    tried = 0
+    for sample in samples(op):
+        for half in halved(sample.arrays):
+            types, attrs = tuple(map(type_of, half)), op.parse(sample.attrs)
+            if types[0].dtype == "f2" and accepts(op, types, attrs):
+                wide = [a.astype("f4") if a.dtype == "f2" else a for a in half]
+                for found, wanted in zip(run(op, half, sample.attrs), run(op, wide, sample.attrs)):
+                    lowest = np.finfo(found.dtype).min
+                    wanted = np.where(np.isfinite(wanted), np.maximum(wanted, lowest), wanted)
+                    np.testing.assert_array_equal(found, wanted.astype(found.dtype))
+                tried += 1
+    assert tried
+
+
+def halved(arrays: Sequence[np.ndarray]) -> Iterator[list[np.ndarray]]:
+    """All float32 operands as float16, or the first alone: parameters may have to stay."""
+    for count in (len(arrays), 1):
+        yield [a.astype("f2") if i < count and a.dtype == "f4" else a for i, a in enumerate(arrays)]
 
 
 @pytest.mark.parametrize("shape", [(), (5,), (2, 0, 3), (2, 3, 4, 5)])

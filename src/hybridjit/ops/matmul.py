@@ -101,10 +101,10 @@ def _dense(
     if flatten:
         data = data.reshape(data.shape[0], product(data.shape[1:]))
     rows = data.reshape(product(data.shape[:-1]), data.shape[-1])
-    y = multiply(rows, weight.T)
+    y = widened(rows) @ widened(weight.T)
     if bias is not None:
         y += bias
-    return y.reshape(*data.shape[:-1], weight.shape[0])
+    return y.astype(data.dtype, copy=False).reshape(*data.shape[:-1], weight.shape[0])
 
 
 def _on_rows(g: Builder[X], data: X, weight: X, *bias: X, flatten: bool, **attrs: Any) -> X | None:

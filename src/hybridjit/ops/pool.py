@@ -234,8 +234,10 @@ def _pooling_v1(
     unpadded = Window(window.kernel, window.stride, window.dilate, (0,) * window.rank)
     if pool_type == "max":
         return _reduce_max(_taps(x, unpadded, out, -np.inf), -np.inf)  # type: ignore[arg-type]
-    total = _reduce_sum(_taps(x, unpadded, out, 0))  # type: ignore[arg-type]
-    return total / x.dtype.type(product(window.kernel)) if pool_type == "avg" else total
+    total = _reduce_sum(_taps(widened(x), unpadded, out, 0))  # type: ignore[arg-type]
+    if pool_type == "avg":
+        total /= total.dtype.type(product(window.kernel))
+    return total.astype(x.dtype, copy=False)
 
 
 def _newer(
