@@ -103,22 +103,22 @@ class Function:
             return self.forward(*inputs)
 
 
-def get_symbol(x: Any) -> NoReturn:
+def get_symbol(x: object) -> NoReturn:
     """Raises MXNetError: nothing is recorded."""
     raise MXNetError("autograd.get_symbol: hybridjit records nothing; trace a HybridBlock instead")
 
 
-def backward(*args: Any, **kwargs: Any) -> NoReturn:
+def backward(*args: object, **kwargs: object) -> NoReturn:
     """Raises MXNetError: gradients are not computed here."""
     raise MXNetError("autograd.backward: hybridjit runs inference only, gradients are not computed")
 
 
-def grad(*args: Any, **kwargs: Any) -> NoReturn:
+def grad(*args: object, **kwargs: object) -> NoReturn:
     """Raises MXNetError: gradients are not computed here."""
     raise MXNetError("autograd.grad: hybridjit runs inference only, gradients are not computed")
 
 
-def mark_variables(*args: Any, **kwargs: Any) -> NoReturn:
+def mark_variables(*args: object, **kwargs: object) -> NoReturn:
     """Raises MXNetError: gradients are not computed here."""
     raise MXNetError(
         "autograd.mark_variables: hybridjit runs inference only, gradients are not computed"

@@ -51,7 +51,7 @@ class FeedForward:
         self.allow_extra_params = allow_extra_params
 
     @staticmethod
-    def load(prefix: str, epoch: int, ctx: Any = None, **kwargs: Any) -> FeedForward:
+    def load(prefix: str, epoch: int, ctx: Context | None = None, **kwargs: Any) -> FeedForward:
         """The net of ``prefix-symbol.json`` and ``prefix-<epoch>.params``."""
         symbol, args, auxs = load_checkpoint(prefix, epoch)
         return FeedForward(
@@ -97,7 +97,7 @@ class FeedForward:
         module = self._module(X, names)
         return module.score(X, eval_metric, num_batch, batch_end_callback, reset=reset)[0][1]
 
-    def fit(self, *args: Any, **kwargs: Any) -> NoReturn:
+    def fit(self, *args: object, **kwargs: object) -> NoReturn:
         """Raises MXNetError: hybridjit runs inference only."""
         raise MXNetError(
             "FeedForward.fit: hybridjit runs inference only. Train with MXNet and load the "
@@ -105,7 +105,7 @@ class FeedForward:
         )
 
     @staticmethod
-    def create(*args: Any, **kwargs: Any) -> NoReturn:
+    def create(*args: object, **kwargs: object) -> NoReturn:
         """Raises MXNetError: it trains what it makes, and hybridjit runs inference only."""
         raise MXNetError(
             "FeedForward.create trains: hybridjit runs inference only. Use FeedForward(symbol, "

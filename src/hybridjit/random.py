@@ -5,9 +5,8 @@ One generator serves all; its numbers are NumPy's, not those that MXNet draws fr
 
 from __future__ import annotations
 
-from typing import Any
-
 from .base import integer_types
+from .context import Context
 from .nd.random import (
     exponential,
     gamma,
@@ -25,7 +24,7 @@ from .ops import random as _draws
 from .ops.random import generator
 
 
-def seed(seed_state: int, ctx: Any = "all") -> None:
+def seed(seed_state: int, ctx: Context | str = "all") -> None:
     """Restart the generator. Raises ValueError unless ``seed_state`` is an integer."""
     if not isinstance(seed_state, integer_types):
         raise ValueError("seed_state must be int")

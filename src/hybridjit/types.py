@@ -7,7 +7,8 @@ where it is read, so that a real zero-size batch stays possible.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -16,6 +17,11 @@ from .records import dataclass
 
 Shape = tuple[int, ...]
 PartialShape = tuple["int | None", ...]
+
+# What users give: a shape or several axes, what names an element type, a number.
+Sizes: TypeAlias = int | Sequence[int]
+DType: TypeAlias = str | type | np.dtype
+Number: TypeAlias = float | np.generic
 
 # MXNet's numeric codes (files, `__dtype__`) and the names of its dtype attributes.
 DTYPE_CODES: dict[int, np.dtype] = {

@@ -122,7 +122,7 @@ def reset_np() -> None:
     set_np_shape(False)
 
 
-def use_np(func: Any) -> NoReturn:
+def use_np(func: object) -> NoReturn:
     """Raises MXNetError: classes and functions in NumPy mode do not run here."""
     raise MXNetError(f"use_np {_ONLY_CLASSIC}")
 
@@ -145,7 +145,7 @@ def get_gpu_memory(gpu_dev_id: int) -> NoReturn:
     raise MXNetError("get_gpu_memory: hybridjit runs on the CPU, there are no GPUs")
 
 
-def get_cuda_compute_capability(ctx: Any) -> NoReturn:
+def get_cuda_compute_capability(ctx: object) -> NoReturn:
     """Raises ValueError, as MXNet does for a context that is no GPU."""
     raise ValueError(f"Expecting a gpu context to get cuda compute capability, got {ctx}")
 

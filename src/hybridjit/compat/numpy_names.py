@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from ..types import DType
+
 # What each name is in this NumPy.
 _RENAMED = {
     **{"Inf": "inf", "Infinity": "inf", "PINF": "inf", "infty": "inf", "NaN": "nan", "NAN": "nan"},
@@ -60,7 +62,7 @@ def _restore(module: ModuleType, source: ModuleType, names: Mapping[str, str]) -
 
 def _with_bytes(of_text: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
     def fromstring(
-        string: Any, dtype: Any = float, count: int = -1, *, sep: str = "", **options: Any
+        string: Any, dtype: DType = float, count: int = -1, *, sep: str = "", **options: Any
     ) -> np.ndarray:
         """A new array of the numbers in a text, or without ``sep`` of the bytes of a buffer."""
         if sep:
@@ -82,7 +84,7 @@ def _asscalar(a: np.ndarray) -> Any:
     return a.item()
 
 
-def _asfarray(a: Any, dtype: Any = np.float64) -> np.ndarray:
+def _asfarray(a: Any, dtype: DType = np.float64) -> np.ndarray:
     wanted = np.dtype(dtype)
     return np.asarray(a, wanted if np.issubdtype(wanted, np.inexact) else np.float64)
 
@@ -148,14 +150,14 @@ def _sctype2char(sctype: Any) -> str:
 class _Cast:
     """``np.cast["float32"](x)``."""
 
-    def __getitem__(self, dtype: Any) -> Callable[[Any], np.ndarray]:
+    def __getitem__(self, dtype: DType) -> Callable[[Any], np.ndarray]:
         return lambda x: np.asarray(x).astype(dtype)
 
 
 class _Sizes:
     """``np.nbytes["float32"]``."""
 
-    def __getitem__(self, dtype: Any) -> int:
+    def __getitem__(self, dtype: DType) -> int:
         return np.dtype(dtype).itemsize
 
 

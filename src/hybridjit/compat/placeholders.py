@@ -8,7 +8,7 @@ as a function, raises MXNetError with the reason.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 from ..errors import MXNetError
 from .modules import module_at
@@ -155,7 +155,7 @@ def place_placeholders(package: str) -> None:
 def _placeholder(full_name: str, reason: str) -> type:
     """A class that can be derived from, and whose construction raises MXNetError."""
 
-    def refuse(cls: type, *args: Any, **kwargs: Any) -> NoReturn:
+    def refuse(cls: type, *args: object, **kwargs: object) -> NoReturn:
         raise MXNetError(f"{full_name} {reason}")
 
     module, _, name = full_name.rpartition(".")

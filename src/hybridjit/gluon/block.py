@@ -14,6 +14,7 @@ from typing import Any
 
 from .. import initializer
 from ..context import Context
+from ..types import DType
 from . import model_file, saving
 from .hooks import HookHandle
 from .naming import BlockScope, name_block
@@ -165,7 +166,7 @@ class Block:
         init = initializer.Uniform() if init is None else init
         self.collect_params().initialize(init, ctx, verbose, force_reinit)
 
-    def cast(self, dtype: Any) -> None:
+    def cast(self, dtype: DType) -> None:
         """Change the element type of all parameters."""
         for child in self._children.values():
             child.cast(dtype)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os.path import commonprefix
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from ..ir.node import topological
 from ..nd import NDArray
 from ..passes.infer import hinted_dtype
 from ..sym import Symbol
+from ..types import DType
 from .hybrid_block import HybridBlock
 from .parameter import ParameterDict
 from .structure import regroup
@@ -99,7 +101,7 @@ class SymbolBlock(HybridBlock):
         """Move all parameters to other contexts. ValueError when one was not initialised."""
         self.collect_params().reset_ctx(ctx)
 
-    def cast(self, dtype: Any) -> None:
+    def cast(self, dtype: DType) -> None:
         """Change all element types; beside float16, BatchNorm's parameters stay float32."""
         super().cast(dtype)
         if np.dtype(dtype) != np.float16:
@@ -130,7 +132,7 @@ class SymbolBlock(HybridBlock):
         spliced = self._trace.symbol(**dict(zip(self._trace.input_names, args)))
         return regroup(list(spliced), self._trace.out_format)
 
-    def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+    def hybrid_forward(self, F: ModuleType, x: Any, *args: Any, **kwargs: Any) -> Any:
         """Not used: the graph is given."""
         raise NotImplementedError("a SymbolBlock has no hybrid_forward")
 

@@ -8,8 +8,6 @@ any of them at random.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from .. import nd
@@ -81,14 +79,14 @@ def resize_short(src: NDArray, size: int, interp: int = 2) -> NDArray:
 
 
 def fixed_crop(
-    src: Any,
+    src: NDArray,
     x0: int,
     y0: int,
     w: int,
     h: int,
     size: tuple[int, int] | None = None,
     interp: int = 2,
-) -> Any:
+) -> NDArray:
     """The rectangle at column ``x0``, row ``y0``; resized to ``size`` if that is another."""
     out = src[y0 : y0 + h, x0 : x0 + w]
     if size is None or (w, h) == tuple(size):
@@ -97,8 +95,8 @@ def fixed_crop(
 
 
 def center_crop(
-    src: Any, size: tuple[int, int], interp: int = 2
-) -> tuple[Any, tuple[int, int, int, int]]:
+    src: NDArray, size: tuple[int, int], interp: int = 2
+) -> tuple[NDArray, tuple[int, int, int, int]]:
     """The middle of the picture in ``size``, and (x0, y0, width, height) of what was cut out.
 
     Where the picture is too small, the largest rectangle of these proportions is enlarged.
@@ -110,8 +108,8 @@ def center_crop(
 
 
 def random_crop(
-    src: Any, size: tuple[int, int], interp: int = 2
-) -> tuple[Any, tuple[int, int, int, int]]:
+    src: NDArray, size: tuple[int, int], interp: int = 2
+) -> tuple[NDArray, tuple[int, int, int, int]]:
     """As :func:`center_crop`, at a random place."""
     h, w, _ = src.shape
     new_w, new_h = scale_down((w, h), size)
@@ -120,7 +118,9 @@ def random_crop(
     return fixed_crop(src, x0, y0, new_w, new_h, size, interp), (x0, y0, new_w, new_h)
 
 
-def color_normalize(src: NDArray, mean: Any, std: Any = None) -> NDArray:
+def color_normalize(
+    src: NDArray, mean: NDArray | float | None, std: NDArray | float | None = None
+) -> NDArray:
     """(src - mean) / std, written into ``src``; None leaves a step out."""
     if mean is not None:
         src -= mean

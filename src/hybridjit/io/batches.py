@@ -6,12 +6,13 @@ from files here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from ..nd.ndarray import NDArray
+from ..types import DType, Shape
 
 
 class _NameAndShape(NamedTuple):
@@ -22,11 +23,11 @@ class _NameAndShape(NamedTuple):
 class DataDesc(_NameAndShape):
     """Name and shape of an array of a batch, with its element type and layout."""
 
-    dtype: Any
+    dtype: DType
     layout: str | None
 
     def __new__(
-        cls, name: str, shape: Any, dtype: Any = np.float32, layout: str | None = "NCHW"
+        cls, name: str, shape: Shape, dtype: DType = np.float32, layout: str | None = "NCHW"
     ) -> DataDesc:
         desc = super().__new__(cls, name, shape)
         desc.dtype = dtype
@@ -36,7 +37,7 @@ class DataDesc(_NameAndShape):
     def __repr__(self) -> str:
         return f"DataDesc[{self.name},{self.shape},{self.dtype},{self.layout}]"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[DataDesc], tuple[str, Shape, DType, str | None]]:
         return DataDesc, (self.name, self.shape, self.dtype, self.layout)
 
     @staticmethod
@@ -46,7 +47,7 @@ class DataDesc(_NameAndShape):
 
     @staticmethod
     def get_list(
-        shapes: Iterable[tuple[str, Any]], types: Iterable[tuple[str, Any]] | None
+        shapes: Iterable[tuple[str, Shape]], types: Iterable[tuple[str, DType]] | None
     ) -> list[DataDesc]:
         """Descriptions from names with shapes, and names with types if there are any."""
         if types is None:
@@ -63,8 +64,8 @@ class DataBatch:
         data: Sequence[NDArray] | None,
         label: Sequence[NDArray] | None = None,
         pad: int | None = None,
-        index: Any = None,
-        bucket_key: Any = None,
+        index: np.ndarray | None = None,
+        bucket_key: Hashable = None,
         provide_data: list[DataDesc] | None = None,
         provide_label: list[DataDesc] | None = None,
     ) -> None:
@@ -89,8 +90,8 @@ class DataBatch:
 class DataIter:
     """Base of what yields batches. A subclass overrides ``next``, or ``iter_next`` and getters."""
 
-    provide_data: Any
-    provide_label: Any
+    provide_data: list[DataDesc]
+    provide_label: list[DataDesc]
 
     def __init__(self, batch_size: int = 0) -> None:
         self.batch_size = batch_size
@@ -114,13 +115,13 @@ class DataIter:
         """Move on; False at the end."""
         return False
 
-    def getdata(self) -> list[NDArray]:
+    def getdata(self) -> Sequence[NDArray] | None:
         raise NotImplementedError(f"{type(self).__name__} does not define getdata")
 
-    def getlabel(self) -> list[NDArray]:
+    def getlabel(self) -> Sequence[NDArray] | None:
         raise NotImplementedError(f"{type(self).__name__} does not define getlabel")
 
-    def getindex(self) -> Any:
+    def getindex(self) -> np.ndarray | None:
         return None
 
     def getpad(self) -> int | None:
@@ -136,13 +137,13 @@ class _Forwarding(DataIter):
         assert self.current_batch is not None, "there is no batch yet: call iter_next() first"
         return self.current_batch
 
-    def getdata(self) -> Any:
+    def getdata(self) -> Sequence[NDArray] | None:
         return self._current().data
 
-    def getlabel(self) -> Any:
+    def getlabel(self) -> Sequence[NDArray] | None:
         return self._current().label
 
-    def getindex(self) -> Any:
+    def getindex(self) -> np.ndarray | None:
         return self._current().index
 
     def getpad(self) -> int | None:
@@ -160,7 +161,7 @@ class ResizeIter(_Forwarding):
         self.cur = 0
         self.provide_data = data_iter.provide_data
         self.provide_label = data_iter.provide_label
-        if hasattr(data_iter, "default_bucket_key"):
+        if hasattr(data_iter, "default_bucket_key"):  # an iterator over buckets, whoever wrote it
             self.default_bucket_key = data_iter.default_bucket_key
 
     def reset(self) -> None:
@@ -226,7 +227,9 @@ class PrefetchingIter(_Forwarding):
         return self._current()
 
 
-def _described(groups: list[list[Any]], renames: list[Mapping[str, str]] | None) -> list[DataDesc]:
+def _described(
+    groups: list[list[DataDesc]], renames: list[Mapping[str, str]] | None
+) -> list[DataDesc]:
     found = []
     for i, group in enumerate(groups):
         for given in group:

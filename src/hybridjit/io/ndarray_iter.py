@@ -6,7 +6,7 @@ In: data and labels by name, NumPy arrays or NDArrays with samples along one axi
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from ..nd.ndarray import NDArray
 from .batches import DataBatch, DataDesc, DataIter
 
 Named = list[tuple[str, NDArray]]
+Array: TypeAlias = NDArray | np.ndarray
+Source: TypeAlias = Array | list[Array] | dict[str, Array]
 
 
 class NDArrayIter(DataIter):
@@ -30,8 +32,8 @@ class NDArrayIter(DataIter):
 
     def __init__(
         self,
-        data: Any,
-        label: Any = None,
+        data: Source,
+        label: Source | None = None,
         batch_size: int = 1,
         shuffle: bool = False,
         last_batch_handle: str = "pad",
@@ -157,7 +159,7 @@ class NDArrayIter(DataIter):
         return [(n, array_ops.take(v, chosen, axis=self._axis)) for n, v in named]
 
 
-def _named(source: Any, default_name: str) -> Named:
+def _named(source: Source, default_name: str) -> Named:
     """Arrays with names, in the order of these. TypeError for what is not arrays."""
     if isinstance(source, (np.ndarray, NDArray)):
         source = [source]
@@ -177,7 +179,7 @@ def _name_of(named: tuple[str, NDArray]) -> str:
     return named[0]
 
 
-def _converted(name: str, values: Any) -> NDArray:
+def _converted(name: str, values: object) -> NDArray:
     if isinstance(values, NDArray):
         return values
     try:

@@ -5,8 +5,8 @@ In: lists of labels and predictions, one pair per output of a net. Out: a name a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy
 
@@ -14,7 +14,14 @@ from .. import registry
 from ..nd import NDArray
 from ..nd import op as array_ops
 
-Arrays = Any  # an NDArray, or a list of them
+Arrays: TypeAlias = NDArray | Sequence[NDArray]
+Values: TypeAlias = float | list[float]  # of one metric, or of several
+
+Found: TypeAlias = Arrays | numpy.ndarray
+Measure: TypeAlias = Callable[[numpy.ndarray, numpy.ndarray], float | tuple[float, float]]
+Described: TypeAlias = (
+    "str | EvalMetric | Measure | dict[str, object] | list[Described]"  # what makes a metric
+)
 
 
 class EvalMetric:
@@ -28,19 +35,19 @@ class EvalMetric:
         name: str,
         output_names: list[str] | None = None,
         label_names: list[str] | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         self.name = str(name)
         self.output_names = output_names
         self.label_names = label_names
-        self._has_global_stats = kwargs.pop("has_global_stats", False)
+        self._has_global_stats = bool(kwargs.pop("has_global_stats", False))
         self._kwargs = kwargs
         self.reset()
 
     def __str__(self) -> str:
         return f"EvalMetric: {dict(self.get_name_value())}"
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """What ``create`` makes this metric from again."""
         return {
             **self._kwargs,
@@ -50,16 +57,16 @@ class EvalMetric:
             "label_names": self.label_names,
         }
 
-    def measure(self, label: NDArray, pred: NDArray) -> tuple[Any, Any]:
+    def measure(self, label: NDArray, pred: NDArray) -> tuple[float, float]:
         """To override: the sum over this pair, and of how many instances it is."""
         raise NotImplementedError(f"{type(self).__name__} does not define measure or update")
 
     def update(self, labels: Arrays, preds: Arrays) -> None:
         """Count a batch. Raises ValueError when there are not as many labels as predictions."""
-        for label, pred in zip(*check_label_shapes(labels, preds, True)):
+        for label, pred in paired(labels, preds):
             self._count(*self.measure(label, pred))
 
-    def _count(self, total: Any, instances: Any) -> None:
+    def _count(self, total: float, instances: float) -> None:
         self.sum_metric += total
         self.num_inst += instances
         self.global_sum_metric += total
@@ -72,34 +79,34 @@ class EvalMetric:
         self.update(labels, preds)
 
     def reset(self) -> None:
-        self.global_num_inst: Any = 0
-        self.global_sum_metric: Any = 0.0
+        self.global_num_inst: float = 0
+        self.global_sum_metric: float = 0.0
         self.reset_local()
 
     def reset_local(self) -> None:
         """Start anew, but for what ``get_global`` tells."""
-        self.num_inst: Any = 0
-        self.sum_metric: Any = 0.0
+        self.num_inst: float = 0
+        self.sum_metric: float = 0.0
 
-    def get(self) -> tuple[Any, Any]:
+    def get(self) -> tuple[str | list[str], Values]:
         """Name and value; NaN before the first batch."""
         return self.name, self.value_of(self.sum_metric, self.num_inst)
 
-    def get_global(self) -> tuple[Any, Any]:
+    def get_global(self) -> tuple[str | list[str], Values]:
         """As ``get``, over everything since ``reset``."""
         if not self._has_global_stats:
             return self.get()
         return self.name, self.value_of(self.global_sum_metric, self.global_num_inst)
 
-    def value_of(self, total: Any, instances: Any) -> Any:
+    def value_of(self, total: float, instances: float) -> float:
         """The value from the two sums."""
         return float(total / instances) if instances else float("nan")
 
-    def get_name_value(self) -> list[tuple[str, Any]]:
+    def get_name_value(self) -> list[tuple[str, float]]:
         """Names and values in pairs."""
         return _pairs(*self.get())
 
-    def get_global_name_value(self) -> list[tuple[str, Any]]:
+    def get_global_name_value(self) -> list[tuple[str, float]]:
         return _pairs(*self.get_global())
 
 
@@ -108,7 +115,7 @@ alias = registry.get_alias_func(EvalMetric, "metric")
 _create = registry.get_create_func(EvalMetric, "metric")
 
 
-def create(metric: Any, *args: Any, **kwargs: Any) -> EvalMetric:
+def create(metric: Described, *args: Any, **kwargs: Any) -> EvalMetric:
     """A metric from its name or configuration, a function of NumPy arrays, or a list of these.
 
     Raises AssertionError for a name that is not registered.
@@ -130,7 +137,7 @@ class CompositeEvalMetric(EvalMetric):
 
     def __init__(
         self,
-        metrics: list[Any] | None = None,
+        metrics: list[Described] | None = None,
         name: str = "composite",
         output_names: list[str] | None = None,
         label_names: list[str] | None = None,
@@ -138,7 +145,7 @@ class CompositeEvalMetric(EvalMetric):
         self.metrics = [create(metric) for metric in metrics or []]
         super().__init__(name, output_names, label_names, has_global_stats=True)
 
-    def add(self, metric: Any) -> None:
+    def add(self, metric: Described) -> None:
         self.metrics.append(create(metric))
 
     def get_metric(self, index: int) -> EvalMetric:
@@ -161,13 +168,13 @@ class CompositeEvalMetric(EvalMetric):
         for metric in self.metrics:
             metric.reset_local()
 
-    def get(self) -> tuple[list[str], list[Any]]:
+    def get(self) -> tuple[list[str], list[float]]:
         return _unzipped(pair for metric in self.metrics for pair in metric.get_name_value())
 
-    def get_global(self) -> tuple[list[str], list[Any]]:
+    def get_global(self) -> tuple[list[str], list[float]]:
         return _unzipped(pair for metric in self.metrics for pair in metric.get_global_name_value())
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         return {**super().get_config(), "metrics": [m.get_config() for m in self.metrics]}
 
 
@@ -195,7 +202,7 @@ class CustomMetric(EvalMetric):
 
     def __init__(
         self,
-        feval: Callable[..., Any],
+        feval: Measure,
         name: str | None = None,
         allow_extra_outputs: bool = False,
         output_names: list[str] | None = None,
@@ -216,29 +223,28 @@ class CustomMetric(EvalMetric):
         self._allow_extra_outputs = allow_extra_outputs
 
     def update(self, labels: Arrays, preds: Arrays) -> None:
-        if not self._allow_extra_outputs:
-            labels, preds = check_label_shapes(labels, preds, True)
-        for pred, label in zip(preds, labels):
+        pairs = zip(labels, preds) if self._allow_extra_outputs else paired(labels, preds)
+        for label, pred in pairs:
             found = self._feval(label.asnumpy(), pred.asnumpy())
             self._count(*(found if isinstance(found, tuple) else (found, 1)))
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Raises NotImplementedError: a function is no text."""
         raise NotImplementedError("CustomMetric cannot be serialized")
 
 
 def np(
-    numpy_feval: Callable[..., Any], name: str | None = None, allow_extra_outputs: bool = False
+    numpy_feval: Measure, name: str | None = None, allow_extra_outputs: bool = False
 ) -> CustomMetric:
     """A metric of a function of NumPy arrays, named after it."""
     return CustomMetric(numpy_feval, name, allow_extra_outputs)
 
 
 def check_label_shapes(
-    labels: Any, preds: Any, wrap: bool = False, shape: bool = False
-) -> tuple[Any, Any]:
+    labels: Found, preds: Found, wrap: bool = False, shape: bool = False
+) -> tuple[Found, Found]:
     """Both, in lists if ``wrap``. ValueError unless lengths (or with ``shape`` shapes) agree."""
-    sizes = (labels.shape, preds.shape) if shape else (len(labels), len(preds))
+    sizes = (labels.shape, preds.shape) if shape else (len(labels), len(preds))  # type: ignore[union-attr]
     if sizes[0] != sizes[1]:
         raise ValueError(
             f"Shape of labels {sizes[0]} does not match shape of predictions {sizes[1]}"
@@ -249,19 +255,24 @@ def check_label_shapes(
     return labels, preds
 
 
+def paired(labels: Arrays, preds: Arrays) -> Iterator[tuple[NDArray, NDArray]]:
+    """Labels with their predictions. ValueError when there are not as many."""
+    check_label_shapes(labels, preds)
+    return zip(*([a] if isinstance(a, NDArray) else a for a in (labels, preds)))
+
+
 def predicted_classes(label: NDArray, pred: NDArray, axis: int = 1) -> numpy.ndarray:
     """Class numbers: predictions that have the label's shape already, else the largest score's."""
     scores = pred.asnumpy()
     return (scores if pred.shape == label.shape else scores.argmax(axis)).astype(numpy.int32)
 
 
-def _pairs(names: Any, values: Any) -> list[tuple[str, Any]]:
-    if isinstance(names, list):
-        return list(zip(names, values))
-    return [(names, values)]
+def _pairs(names: str | list[str], values: Values) -> list[tuple[str, float]]:
+    listed = names if isinstance(names, list) else [names]
+    return list(zip(listed, values if isinstance(values, list) else [values]))
 
 
-def _unzipped(pairs: Iterator[tuple[str, Any]]) -> tuple[list[str], list[Any]]:
+def _unzipped(pairs: Iterator[tuple[str, float]]) -> tuple[list[str], list[float]]:
     listed = list(pairs)
     return [name for name, _ in listed], [value for _, value in listed]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from .base import (
     EvalMetric,
     alias,
     check_label_shapes,
+    paired,
     predicted_classes,
     register,
 )
@@ -35,7 +35,7 @@ class Accuracy(EvalMetric):
         super().__init__(name, output_names, label_names, has_global_stats=True, axis=axis)
         self.axis = axis
 
-    def measure(self, label: NDArray, pred: NDArray) -> tuple[Any, Any]:
+    def measure(self, label: NDArray, pred: NDArray) -> tuple[float, float]:
         found = predicted_classes(label, pred, self.axis).ravel()
         wanted = label.asnumpy().astype(np.int32).ravel()
         check_label_shapes(wanted, found)
@@ -60,7 +60,7 @@ class TopKAccuracy(EvalMetric):
         )
         self.top_k = top_k
 
-    def measure(self, label: NDArray, pred: NDArray) -> tuple[Any, Any]:
+    def measure(self, label: NDArray, pred: NDArray) -> tuple[float, float]:
         assert pred.ndim <= 2, f"Predictions should be no more than 2 dims, got {pred.ndim}"
         check_label_shapes(label, pred)
         wanted = label.asnumpy().astype(np.int32)
@@ -103,7 +103,7 @@ class _OfCounts(EvalMetric):
     def update(self, labels: Arrays, preds: Arrays) -> None:
         """Count a batch. Raises ValueError for labels of more than two classes."""
         found = np.zeros_like(self.counts)
-        for label, pred in zip(*check_label_shapes(labels, preds, True)):
+        for label, pred in paired(labels, preds):
             check_label_shapes(label, pred)
             wanted = label.asnumpy().astype(np.int32).ravel()
             if len(np.unique(wanted)) > 2:
@@ -183,7 +183,7 @@ class PCC(EvalMetric):
         super().reset_local()
 
     def update(self, labels: Arrays, preds: Arrays) -> None:
-        for label, pred in zip(*check_label_shapes(labels, preds, True)):
+        for label, pred in paired(labels, preds):
             found = predicted_classes(label, pred).ravel()
             wanted = label.asnumpy().astype(np.int32).ravel()
             classes = max(found.max(), wanted.max()) + 1
@@ -243,7 +243,7 @@ class Perplexity(EvalMetric):
             count += share.size
         self._count(loss, count)
 
-    def value_of(self, total: Any, instances: Any) -> Any:
+    def value_of(self, total: float, instances: float) -> float:
         return math.exp(total / instances) if instances else float("nan")
 
 
@@ -262,7 +262,7 @@ class CrossEntropy(EvalMetric):
         super().__init__(name, output_names, label_names, has_global_stats=True, eps=eps)
         self.eps = eps
 
-    def measure(self, label: NDArray, pred: NDArray) -> tuple[Any, Any]:
+    def measure(self, label: NDArray, pred: NDArray) -> tuple[float, float]:
         wanted = label.asnumpy().ravel().astype(np.int64)
         assert len(wanted) == len(pred), f"{len(wanted)} labels for {len(pred)} predictions"
         share = pred.asnumpy()[np.arange(len(wanted)), wanted]

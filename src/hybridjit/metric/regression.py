@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..nd import NDArray
-from .base import EvalMetric, alias, check_label_shapes, register
+from .base import EvalMetric, Values, alias, check_label_shapes, register
 
 Names = list[str] | None
 
@@ -27,11 +25,11 @@ class _Distance(EvalMetric):
             name or self.default_name, output_names, label_names, has_global_stats=True
         )
 
-    def of(self, difference: np.ndarray) -> Any:
+    def of(self, difference: np.ndarray) -> float:
         """To override: one number for a batch."""
         raise NotImplementedError(f"{type(self).__name__} does not define of")
 
-    def measure(self, label: NDArray, pred: NDArray) -> tuple[Any, Any]:
+    def measure(self, label: NDArray, pred: NDArray) -> tuple[float, float]:
         return self.of(_column(label) - _column(pred)), 1
 
 
@@ -47,7 +45,7 @@ class MAE(_Distance):
 
     default_name = "mae"
 
-    def of(self, difference: np.ndarray) -> Any:
+    def of(self, difference: np.ndarray) -> float:
         return np.abs(difference).mean()
 
 
@@ -57,7 +55,7 @@ class MSE(_Distance):
 
     default_name = "mse"
 
-    def of(self, difference: np.ndarray) -> Any:
+    def of(self, difference: np.ndarray) -> float:
         return np.square(difference).mean()
 
 
@@ -67,7 +65,7 @@ class RMSE(_Distance):
 
     default_name = "rmse"
 
-    def of(self, difference: np.ndarray) -> Any:
+    def of(self, difference: np.ndarray) -> float:
         return np.sqrt(np.square(difference).mean())
 
 
@@ -90,7 +88,7 @@ class PearsonCorrelation(EvalMetric):
         self._moments = _Moments()
         super().reset()
 
-    def measure(self, label: NDArray, pred: NDArray) -> tuple[Any, Any]:
+    def measure(self, label: NDArray, pred: NDArray) -> tuple[float, float]:
         check_label_shapes(label, pred, False, True)
         values = np.stack([a.asnumpy().ravel().astype(np.float64) for a in (label, pred)])
         if self.average == "macro":
@@ -98,7 +96,7 @@ class PearsonCorrelation(EvalMetric):
         self._moments.add(values)
         return 0.0, 1
 
-    def get(self) -> tuple[Any, Any]:
+    def get(self) -> tuple[str | list[str], Values]:
         if self.average == "macro" or not self.num_inst:
             return super().get()
         return self.name, self._moments.correlation()

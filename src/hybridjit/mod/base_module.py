@@ -8,21 +8,32 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 
 from .. import metric, nd
 from ..errors import ModelFormatError, MXNetError
-from ..initializer import Uniform
+from ..initializer import Initializer, Uniform
 from ..io import DataBatch, DataDesc, DataIter
+from ..metric import EvalMetric
+from ..metric.base import Described
+from ..monitor import Monitor
 from ..nd import NDArray
 from ..nd import files as nd_files
 from ..sym import Symbol
+from ..types import Shape
+
+if TYPE_CHECKING:
+    from .module import Module
 
 Arrays = dict[str, NDArray]
-Shapes = Sequence[Any]  # DataDescs, or tuples of what makes them
+Shapes = Sequence[tuple[str, Shape]]  # DataDescs, or tuples of what makes them
+
+State: TypeAlias = NDArray | list[NDArray] | tuple[NDArray, ...]  # whole, or in parts
+Logger: TypeAlias = ModuleType | logging.Logger
 
 
 class BatchEndParam(NamedTuple):
@@ -30,14 +41,18 @@ class BatchEndParam(NamedTuple):
 
     epoch: int
     nbatch: int
-    eval_metric: Any
-    locals: Any
+    eval_metric: EvalMetric | None
+    locals: dict[str, object] | None
+
+
+Callback: TypeAlias = Callable[[BatchEndParam], object]
+Callbacks: TypeAlias = Callback | list[Callback] | tuple[Callback, ...] | None
 
 
 class BaseModule:
     """Base of all modules. A subclass overrides what raises NotImplementedError here."""
 
-    def __init__(self, logger: Any = logging) -> None:
+    def __init__(self, logger: Logger = logging) -> None:
         self.logger = logger
         self.binded = False
         self.for_training = False
@@ -47,7 +62,7 @@ class BaseModule:
         self._symbol: Symbol | None = None
 
     @property
-    def symbol(self) -> Any:
+    def symbol(self) -> Symbol | None:
         return self._symbol
 
     # ---- to override ----------------------------------------------------------------------------
@@ -79,7 +94,7 @@ class BaseModule:
         for_training: bool = True,
         inputs_need_grad: bool = False,
         force_rebind: bool = False,
-        shared_module: Any = None,
+        shared_module: Module | None = None,
         grad_req: str = "write",
     ) -> None:
         raise _undefined(self, "bind")
@@ -89,7 +104,7 @@ class BaseModule:
 
     def init_params(
         self,
-        initializer: Any = Uniform(0.01),  # noqa: B008 (an initialiser keeps nothing)
+        initializer: Initializer | None = Uniform(0.01),  # noqa: B008 (an initialiser keeps nothing)
         arg_params: Mapping[str, NDArray] | None = None,
         aux_params: Mapping[str, NDArray] | None = None,
         allow_missing: bool = False,
@@ -98,13 +113,15 @@ class BaseModule:
     ) -> None:
         raise _undefined(self, "init_params")
 
-    def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
+    def forward(self, data_batch: DataBatch, is_train: bool | None = None) -> None:
         raise _undefined(self, "forward")
 
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
         raise _undefined(self, "get_outputs")
 
-    def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
+    def update_metric(
+        self, eval_metric: EvalMetric, labels: Sequence[NDArray] | None, pre_sliced: bool = False
+    ) -> None:
         raise _undefined(self, "update_metric")
 
     # ---- parameters -----------------------------------------------------------------------------
@@ -142,12 +159,16 @@ class BaseModule:
     def get_states(self, merge_multi_context: bool = True) -> list[NDArray]:
         return []
 
-    def set_states(self, states: Any = None, value: Any = None) -> None:
+    def set_states(
+        self,
+        states: Sequence[State] | None = None,
+        value: float | None = None,
+    ) -> None:
         assert not states and not value, "this module has no states"
 
     # ---- running over iterators -----------------------------------------------------------------
 
-    def prepare(self, data_batch: Any, sparse_row_id_fn: Any = None) -> None:
+    def prepare(self, data_batch: DataBatch, sparse_row_id_fn: object = None) -> None:
         """Get ready for a batch; there is nothing to do, as all parameters are dense."""
         if sparse_row_id_fn is not None:
             warnings.warn("sparse_row_id_fn is not invoked: all parameters are dense", stacklevel=2)
@@ -174,7 +195,7 @@ class BaseModule:
         eval_data: DataIter,
         num_batch: int | None = None,
         reset: bool = True,
-        sparse_row_id_fn: Any = None,
+        sparse_row_id_fn: object = None,
     ) -> Iterator[tuple[list[NDArray], int, DataBatch]]:
         """``(outputs, number, batch)`` for each batch, without the samples that fill it up."""
         for number, batch in self._batches(eval_data, num_batch, reset):
@@ -182,12 +203,12 @@ class BaseModule:
 
     def predict(
         self,
-        eval_data: Any,
+        eval_data: DataIter | NDArray | np.ndarray,
         num_batch: int | None = None,
         merge_batches: bool = True,
         reset: bool = True,
         always_output_list: bool = False,
-        sparse_row_id_fn: Any = None,
+        sparse_row_id_fn: object = None,
     ) -> Any:
         """The outputs for an array, or those for all batches of an iterator, joined.
 
@@ -215,14 +236,14 @@ class BaseModule:
     def score(
         self,
         eval_data: DataIter,
-        eval_metric: Any,
+        eval_metric: Described,
         num_batch: int | None = None,
-        batch_end_callback: Any = None,
-        score_end_callback: Any = None,
+        batch_end_callback: Callbacks | None = None,
+        score_end_callback: Callbacks | None = None,
         reset: bool = True,
         epoch: int = 0,
-        sparse_row_id_fn: Any = None,
-    ) -> list[tuple[str, Any]]:
+        sparse_row_id_fn: object = None,
+    ) -> list[tuple[str, float]]:
         """Names and values of a metric (or its name) over all batches."""
         if not isinstance(eval_metric, metric.EvalMetric):
             eval_metric = metric.create(eval_metric)
@@ -237,7 +258,7 @@ class BaseModule:
 
     # ---- training, which there is not -----------------------------------------------------------
 
-    def _no_training(self, *args: Any, **kwargs: Any) -> NoReturn:
+    def _no_training(self, *args: object, **kwargs: object) -> NoReturn:
         """Raises MXNetError: hybridjit runs inference only."""
         raise MXNetError(
             f"{type(self).__name__}: hybridjit runs inference only. Use forward, predict and "
@@ -254,7 +275,7 @@ class BaseModule:
     save_optimizer_states = _no_training
     update = _no_training
 
-    def install_monitor(self, mon: Any) -> None:
+    def install_monitor(self, mon: Monitor) -> None:
         """Let ``mon``, a ``mx.mon.Monitor``, watch the tensors of each batch."""
         raise _undefined(self, "install_monitor")
 
@@ -264,7 +285,7 @@ def described(given: Shapes) -> list[DataDesc]:
     return [desc if isinstance(desc, DataDesc) else DataDesc(*desc) for desc in given]
 
 
-def _call(callbacks: Any, param: BatchEndParam) -> None:
+def _call(callbacks: Callbacks, param: BatchEndParam) -> None:
     """Call one function, all in a list, or none."""
     if callbacks is None:
         return

@@ -7,22 +7,29 @@ their bucket. Out: as of a Module.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import nd, sym
+from ..context import Context
 from ..formats.atomic import together
-from ..initializer import Uniform
-from ..io import DataDesc, checkpoint
+from ..initializer import Initializer, Uniform
+from ..io import DataBatch, DataDesc, checkpoint
+from ..metric import EvalMetric
+from ..monitor import Monitor
 from ..name import STACK as NAMES
 from ..name import NameManager
 from ..nd import NDArray
 from ..nd import files as nd_files
+from ..sym import Symbol
 from ..unwinding import restoring
-from .base_module import Arrays, BaseModule, Shapes
+from .base_module import Arrays, BaseModule, Logger, Shapes, State
 from .module import Module
+
+Generated = tuple[Symbol, Sequence[str] | None, Sequence[str] | None]  # data and label names
+SymGen = Callable[..., Generated]
 
 
 class BucketingModule(BaseModule):
@@ -30,10 +37,10 @@ class BucketingModule(BaseModule):
 
     def __init__(
         self,
-        sym_gen: Callable[..., Any],
-        default_bucket_key: Any = None,
-        logger: Any = logging,
-        context: Any = None,
+        sym_gen: SymGen,
+        default_bucket_key: Hashable | None = None,
+        logger: Logger = logging,
+        context: Context | Sequence[Context] | None = None,
         **options: Any,
     ) -> None:
         super().__init__(logger)
@@ -41,11 +48,11 @@ class BucketingModule(BaseModule):
         self._default_bucket_key = default_bucket_key
         self._sym_gen = sym_gen
         self._options = {"context": context, "logger": logger, **options}
-        self._watcher: Any = None
-        self._buckets: dict[Any, Module] = {}
+        self._watcher: Monitor | None = None
+        self._buckets: dict[Hashable, Module] = {}
         self._current = self._module_of(default_bucket_key)
 
-    def _module_of(self, key: Any) -> Module:
+    def _module_of(self, key: Hashable) -> Module:
         """The module of a bucket, made when it is first asked for."""
         if key not in self._buckets:
             symbol, data_names, label_names = self._generated(key)
@@ -53,7 +60,7 @@ class BucketingModule(BaseModule):
         return self._buckets[key]
 
     @restoring(NAMES)
-    def _generated(self, key: Any) -> Any:
+    def _generated(self, key: Hashable) -> Generated:
         with NameManager():  # the same names for every bucket
             return self._sym_gen(key)
 
@@ -65,7 +72,7 @@ class BucketingModule(BaseModule):
     # ---- what the current module is ------------------------------------------------------------
 
     @property
-    def symbol(self) -> Any:
+    def symbol(self) -> Symbol | None:
         assert self.binded, "call bind first"
         return self._current.symbol
 
@@ -98,7 +105,7 @@ class BucketingModule(BaseModule):
         for_training: bool = True,
         inputs_need_grad: bool = False,
         force_rebind: bool = False,
-        shared_module: Any = None,
+        shared_module: object = None,
         grad_req: str = "write",
     ) -> None:
         """Bind the default bucket; the others follow when they are switched to."""
@@ -111,14 +118,14 @@ class BucketingModule(BaseModule):
         self.params_initialized = self._current.params_initialized
 
     def switch_bucket(
-        self, bucket_key: Any, data_shapes: Shapes, label_shapes: Shapes | None = None
+        self, bucket_key: Hashable, data_shapes: Shapes | None, label_shapes: Shapes | None = None
     ) -> None:
         """Make this bucket's module the current one, bound to the values of the default one."""
         assert self.binded, "call bind before switching bucket"
         module = self._module_of(bucket_key)
         if not module.binded:
             default = self._buckets[self._default_bucket_key]
-            module.bind(data_shapes, label_shapes, self.for_training, shared_module=default)
+            module.bind(data_shapes or (), label_shapes, self.for_training, shared_module=default)
             if self._watcher is not None:
                 module.install_monitor(self._watcher)
         self._current = module
@@ -129,7 +136,7 @@ class BucketingModule(BaseModule):
 
     def init_params(
         self,
-        initializer: Any = Uniform(0.01),  # noqa: B008 (an initialiser keeps nothing)
+        initializer: Initializer | None = Uniform(0.01),  # noqa: B008 (an initialiser keeps nothing)
         arg_params: Mapping[str, NDArray] | None = None,
         aux_params: Mapping[str, NDArray] | None = None,
         allow_missing: bool = False,
@@ -146,7 +153,7 @@ class BucketingModule(BaseModule):
 
     # ---- running --------------------------------------------------------------------------------
 
-    def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
+    def forward(self, data_batch: DataBatch, is_train: bool | None = None) -> None:
         assert self.binded and self.params_initialized, "call bind and init_params first"
         self.switch_bucket(data_batch.bucket_key, data_batch.provide_data, data_batch.provide_label)
         self._current.forward(data_batch, is_train)
@@ -154,16 +161,22 @@ class BucketingModule(BaseModule):
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
         return self._current.get_outputs(merge_multi_context)
 
-    def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
+    def update_metric(
+        self, eval_metric: EvalMetric, labels: Sequence[NDArray] | None, pre_sliced: bool = False
+    ) -> None:
         self._current.update_metric(eval_metric, labels, pre_sliced)
 
     def get_states(self, merge_multi_context: bool = True) -> list[NDArray]:
         return self._current.get_states(merge_multi_context)
 
-    def set_states(self, states: Any = None, value: Any = None) -> None:
+    def set_states(
+        self,
+        states: Sequence[State] | None = None,
+        value: float | None = None,
+    ) -> None:
         self._current.set_states(states, value)
 
-    def install_monitor(self, mon: Any) -> None:
+    def install_monitor(self, mon: Monitor) -> None:
         assert self.binded, "call bind first"
         self._watcher = mon
         for module in self._buckets.values():
@@ -190,21 +203,23 @@ class BucketingModule(BaseModule):
     def load(
         prefix: str,
         epoch: int,
-        sym_gen: Callable[..., Any] | None = None,
-        default_bucket_key: Any = None,
+        sym_gen: SymGen | None = None,
+        default_bucket_key: Hashable | None = None,
         **kwargs: Any,
     ) -> BucketingModule:
         """Read what :meth:`save_checkpoint` wrote; yet to be bound."""
         keys = nd_files.load(f"{prefix}.buckets")[0].asnumpy()  # type: ignore[index]
-        symbols = {int(key): sym.load(f"{prefix}-{int(key)}-symbol.json") for key in keys}
+        symbols: dict[Hashable, Symbol] = {
+            int(key): sym.load(f"{prefix}-{int(key)}-symbol.json") for key in keys
+        }
         args, auxs = checkpoint.load_params(prefix, epoch)
         return BucketingModule.load_dict(symbols, sym_gen, default_bucket_key, args, auxs, **kwargs)
 
     @staticmethod
     def load_dict(
-        sym_dict: Mapping[Any, Any] | None = None,
-        sym_gen: Callable[..., Any] | None = None,
-        default_bucket_key: Any = None,
+        sym_dict: Mapping[Hashable, Symbol] | None = None,
+        sym_gen: SymGen | None = None,
+        default_bucket_key: Hashable | None = None,
         arg_params: Mapping[str, NDArray] | None = None,
         aux_params: Mapping[str, NDArray] | None = None,
         **kwargs: Any,

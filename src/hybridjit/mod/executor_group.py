@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy.typing as npt
+
 from .. import nd
 from ..io import DataDesc
 from ..nd import NDArray
@@ -64,7 +66,7 @@ class BoundExecutor:
         """Those of the last batch."""
         return list(self._module._outputs)
 
-    def forward(self, is_train: bool = False, **kwargs: Any) -> list[NDArray]:
+    def forward(self, is_train: bool = False, **kwargs: npt.ArrayLike) -> list[NDArray]:
         """The outputs, after ``kwargs`` became the inputs of those names.
 
         Raises TypeError for a name that is no input.
@@ -76,7 +78,9 @@ class BoundExecutor:
         self._module.compute(is_train)
         return self.outputs
 
-    def set_monitor_callback(self, callback: Callable[..., Any], monitor_all: bool = False) -> None:
+    def set_monitor_callback(
+        self, callback: Callable[[str, NDArray], object], monitor_all: bool = False
+    ) -> None:
         """Call ``callback(name, array)`` for every operator's results."""
         self._module.set_monitor_callback(callback, monitor_all)
 
@@ -86,10 +90,10 @@ class ExecutorGroup:
 
     def __init__(self, module: Module) -> None:
         self._module = module
-        self.symbol = module.symbol
+        self.symbol = module._symbol
         self.contexts = module._context
         self.for_training = module.for_training
-        self.arg_names = module.symbol.list_arguments()
+        self.arg_names = module._symbol.list_arguments()
         self.aux_names = module._aux_names
         self.param_names = module._param_names
         self.fixed_param_names = module._fixed_param_names

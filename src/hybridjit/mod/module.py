@@ -13,22 +13,23 @@ from typing import Any
 
 import numpy as np
 
-from .. import autograd, nd
+from .. import autograd, monitor, nd
 from ..context import Context, cpu
 from ..errors import MXNetError
 from ..gluon.hybrid import CachedGraph
 from ..gluon.parameter import Parameter
-from ..initializer import InitDesc, Uniform
-from ..io import DataDesc, checkpoint
+from ..initializer import InitDesc, Initializer, Uniform
+from ..io import DataBatch, DataDesc, checkpoint
 from ..ir.node import topological
 from ..ir.roles import sort_variables
+from ..metric import EvalMetric
 from ..nd import NDArray
 from ..nd.interpreter import Monitor
 from ..passes.infer import infer_node_types
 from ..sym import Symbol
 from ..types import TensorType
 from ..unwinding import finished, restoring
-from .base_module import Arrays, BaseModule, Shapes, described
+from .base_module import Arrays, BaseModule, Logger, Shapes, State, described
 from .executor_group import ExecutorGroup
 from .names import check_names, match_names
 
@@ -41,13 +42,13 @@ class Module(BaseModule):
         symbol: Symbol,
         data_names: Sequence[str] | None = ("data",),
         label_names: Sequence[str] | None = ("softmax_label",),
-        logger: Any = logging,
+        logger: Logger = logging,
         context: Context | Sequence[Context] | None = None,
-        work_load_list: Any = None,
+        work_load_list: object = None,
         fixed_param_names: Sequence[str] | None = None,
         state_names: Sequence[str] | None = None,
-        group2ctxs: Any = None,
-        compression_params: Any = None,
+        group2ctxs: object = None,
+        compression_params: object = None,
     ) -> None:
         super().__init__(logger)
         self._symbol: Symbol = symbol
@@ -145,7 +146,7 @@ class Module(BaseModule):
         for_training: bool = True,
         inputs_need_grad: bool = False,
         force_rebind: bool = False,
-        shared_module: Any = None,
+        shared_module: Module | None = None,
         grad_req: str = "write",
     ) -> None:
         """Make arrays for all inputs and parameters from the inputs' shapes.
@@ -186,12 +187,12 @@ class Module(BaseModule):
 
         ``states`` are arrays to go on with, where they have the shapes still.
         """
-        data, label = described(data_shapes), label_shapes and described(label_shapes)
+        data, label = described(data_shapes), described(label_shapes or ())
         match_names(self._data_names, data, "data", True)
-        match_names(self._label_names, label or [], "label", False)
+        match_names(self._label_names, label, "label", False)
         params: dict[str, Parameter] = {}
         inputs: Arrays = {}
-        for name, found in self._variable_types([*data, *(label or [])]).items():
+        for name, found in self._variable_types([*data, *label]).items():
             state = None if states is None else states.get(name)
             if name in self._param_names or name in self._aux_names:
                 params[name] = shared.get(name) or self._parameter(name, found)
@@ -240,6 +241,7 @@ class Module(BaseModule):
             return self._params[name]
         is_trained = self.for_training and name in self._param_names
         is_trained = is_trained and name not in self._fixed_param_names
+        assert found.dtype is not None
         param = Parameter(name, "write" if is_trained else "null", found.dims, found.dtype)
         param.allocate(nd.empty(found.dims, dtype=found.dtype), self._context[:1])
         self._unset.add(name)
@@ -265,7 +267,7 @@ class Module(BaseModule):
 
     def init_params(
         self,
-        initializer: Any = Uniform(0.01),  # noqa: B008 (an initialiser keeps nothing)
+        initializer: Initializer | None = Uniform(0.01),  # noqa: B008 (an initialiser keeps nothing)
         arg_params: Mapping[str, NDArray] | None = None,
         aux_params: Mapping[str, NDArray] | None = None,
         allow_missing: bool = False,
@@ -356,7 +358,11 @@ class Module(BaseModule):
         """The arrays of ``state_names``."""
         return [self._inputs[name] for name in self._state_names]
 
-    def set_states(self, states: Any = None, value: Any = None) -> None:
+    def set_states(
+        self,
+        states: Sequence[State] | None = None,
+        value: float | None = None,
+    ) -> None:
         """Write states from arrays, each maybe a list of parts, or one number into all of them."""
         assert (states is None) != (value is None), "set_states takes states or a value"
         for i, state in enumerate(self.get_states()):
@@ -365,7 +371,7 @@ class Module(BaseModule):
     # ---- running --------------------------------------------------------------------------------
 
     @restoring(autograd.FLAGS)
-    def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
+    def forward(self, data_batch: DataBatch, is_train: bool | None = None) -> None:
         """Compute the outputs of a batch; other shapes than bound ones bind anew.
 
         Raises MXNetError while parameters have no values.
@@ -386,8 +392,8 @@ class Module(BaseModule):
         with autograd.train_mode() if is_train else autograd.predict_mode():
             self._outputs = self._graph(list(self._inputs.values()))
 
-    def _fit_shapes(self, batch: Any) -> None:
-        shapes = [array.shape for array in batch.data]
+    def _fit_shapes(self, batch: DataBatch) -> None:
+        shapes = [array.shape for array in self._arrays_of(batch)]
         if shapes == [tuple(desc.shape) for desc in self._data_shapes]:
             return
         label_shapes = getattr(batch, "provide_label", None) or self._label_shapes_for(batch)
@@ -399,24 +405,29 @@ class Module(BaseModule):
         self._require_bound()
         self._set_shapes(data_shapes, label_shapes or None, self._params, states)
 
-    def _label_shapes_for(self, batch: Any) -> list[DataDesc]:
+    def _label_shapes_for(self, batch: DataBatch) -> list[DataDesc]:
         """Those of the labels in the batch; without labels, as many as there are samples."""
         bound = self._label_shapes or []
         label = getattr(batch, "label", None)
         if label:
             shapes = [array.shape for array in label]
         else:
-            old, new = self._data_shapes[0].shape[0], batch.data[0].shape[0]
+            old, new = self._data_shapes[0].shape[0], self._arrays_of(batch)[0].shape[0]
             shapes = [(new, *d.shape[1:]) if d.shape[0] == old else d.shape for d in bound]
         return [DataDesc(d.name, s, d.dtype, d.layout) for d, s in zip(bound, shapes)]
 
-    def _values_in(self, batch: Any) -> Iterator[tuple[DataDesc, NDArray]]:
-        """The arrays of a batch with their descriptions, labels only where they are bound."""
-        if len(batch.data) != len(self._data_shapes):
+    def _arrays_of(self, batch: DataBatch) -> Sequence[NDArray]:
+        """The arrays of a batch. Raises ValueError unless there are as many as are bound."""
+        data = batch.data or ()
+        if len(data) != len(self._data_shapes):
             raise ValueError(
-                f"the batch has {len(batch.data)} arrays, bound are {len(self._data_shapes)}"
+                f"the batch has {len(data)} arrays, bound are {len(self._data_shapes)}"
             )
-        yield from zip(self._data_shapes, batch.data)
+        return data
+
+    def _values_in(self, batch: DataBatch) -> Iterator[tuple[DataDesc, NDArray]]:
+        """The arrays of a batch with their descriptions, labels only where they are bound."""
+        yield from zip(self._data_shapes, self._arrays_of(batch))
         yield from zip(self._label_shapes or [], getattr(batch, "label", None) or [])
 
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
@@ -444,12 +455,14 @@ class Module(BaseModule):
             for begin, end in zip(ends, ends[1:])
         ]
 
-    def install_monitor(self, mon: Any) -> None:
+    def install_monitor(self, mon: monitor.Monitor) -> None:
         """Let ``mon`` watch the tensors of each batch, which are then computed one by one."""
         assert self.binded, "call bind first"
         mon.install(self)
 
-    def set_monitor_callback(self, callback: Callable[..., Any], monitor_all: bool = False) -> None:
+    def set_monitor_callback(
+        self, callback: Callable[[str, NDArray], object], monitor_all: bool = False
+    ) -> None:
         """Call ``callback(name, array)`` for every operator's results, as an Executor does."""
 
         def report(tensor_name: str, op_name: str, tensor: NDArray) -> None:
@@ -477,10 +490,12 @@ class Module(BaseModule):
         known.update(self._inputs)
         return {name: known[name] for name in names if name in known}
 
-    def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
+    def update_metric(
+        self, eval_metric: EvalMetric, labels: Sequence[NDArray] | None, pre_sliced: bool = False
+    ) -> None:
         """Count the last outputs against these labels."""
         if pre_sliced:
-            labels = [nd.concatenate(list(parts)) for parts in zip(*labels)]
+            labels = [nd.concatenate(list(parts)) for parts in zip(*labels or ())]
         names = [desc.name for desc in self._label_shapes or []] or self._label_names
         named = dict(zip(names, labels or []))
         eval_metric.update_dict(named, dict(zip(self.output_names, self._outputs)))
@@ -498,5 +513,5 @@ def _shares(samples: int, count: int) -> list[int]:
     return shares
 
 
-def _merged(state: Any) -> Any:
+def _merged(state: State) -> NDArray:
     return nd.concatenate(list(state)) if isinstance(state, (list, tuple)) else state

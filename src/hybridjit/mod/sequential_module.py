@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..initializer import Uniform
+from ..initializer import Initializer, Uniform
 from ..io import DataBatch, DataDesc
+from ..metric import EvalMetric
+from ..monitor import Monitor
 from ..nd import NDArray
-from .base_module import Arrays, BaseModule, Shapes, described
+from .base_module import Arrays, BaseModule, Logger, Shapes, described
 
 
 class SequentialModule(BaseModule):
@@ -18,13 +20,13 @@ class SequentialModule(BaseModule):
     META_TAKE_LABELS = "take_labels"
     META_AUTO_WIRING = "auto_wiring"
 
-    def __init__(self, logger: Any = logging) -> None:
+    def __init__(self, logger: Logger = logging) -> None:
         super().__init__(logger)
         self._modules: list[BaseModule] = []
-        self._metas: list[Mapping[str, Any]] = []
+        self._metas: list[Mapping[str, bool]] = []
         self._label_shapes: list[DataDesc] | None = None
 
-    def add(self, module: BaseModule, **kwargs: Any) -> SequentialModule:
+    def add(self, module: BaseModule, **kwargs: bool) -> SequentialModule:
         """Append a module; ``auto_wiring`` gives outputs the names of its data. Returns itself."""
         for key in kwargs:
             assert key in (self.META_TAKE_LABELS, self.META_AUTO_WIRING), f'Unknown meta "{key}"'
@@ -60,7 +62,7 @@ class SequentialModule(BaseModule):
         for_training: bool = True,
         inputs_need_grad: bool = False,
         force_rebind: bool = False,
-        shared_module: Any = None,
+        shared_module: object = None,
         grad_req: str = "write",
     ) -> None:
         """Bind each module to the shapes of the outputs before it."""
@@ -92,7 +94,7 @@ class SequentialModule(BaseModule):
 
     def init_params(
         self,
-        initializer: Any = Uniform(0.01),  # noqa: B008 (an initialiser keeps nothing)
+        initializer: Initializer | None = Uniform(0.01),  # noqa: B008 (an initialiser keeps nothing)
         arg_params: Mapping[str, NDArray] | None = None,
         aux_params: Mapping[str, NDArray] | None = None,
         allow_missing: bool = False,
@@ -114,7 +116,7 @@ class SequentialModule(BaseModule):
                 )
         self.params_initialized = True
 
-    def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
+    def forward(self, data_batch: DataBatch, is_train: bool | None = None) -> None:
         assert self.binded and self.params_initialized, "call bind and init_params first"
         data = data_batch.data
         for module in self._modules:
@@ -124,11 +126,13 @@ class SequentialModule(BaseModule):
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
         return self._modules[-1].get_outputs(merge_multi_context)
 
-    def install_monitor(self, mon: Any) -> None:
+    def install_monitor(self, mon: Monitor) -> None:
         for module in self._modules:
             module.install_monitor(mon)
 
-    def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
+    def update_metric(
+        self, eval_metric: EvalMetric, labels: Sequence[NDArray] | None, pre_sliced: bool = False
+    ) -> None:
         """Count by every module that takes labels."""
         for module, meta in zip(self._modules, self._metas):
             if meta.get(self.META_TAKE_LABELS):

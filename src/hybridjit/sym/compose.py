@@ -7,7 +7,7 @@ out become variables ``<node>_<input>``, as MXNet makes them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Protocol, runtime_checkable
 
 from ..attribute import AttrScope
 from ..errors import MXNetError, located
@@ -17,13 +17,22 @@ from ..ops.namespace import attr_texts, is_variadic
 from ..ops.record import OpDef
 
 
+@runtime_checkable
+class Dumpable(Protocol):
+    """What spells itself as text for files: an initializer."""
+
+    def dumps(self) -> str:
+        """The text."""
+        ...
+
+
 def compose(
     op: OpDef,
     hint: str,
     inputs: Mapping[str, Output],
-    given: Mapping[str, Any],
+    given: Mapping[str, object],
     name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
+    attr: Mapping[str, object] | None = None,
 ) -> Node:
     """A node that applies ``op``. Raises MXNetError naming operator, node and the user's line."""
     source = user_line()
@@ -48,9 +57,9 @@ def compose(
     return Node(op, name, text, edges, attrs, source)
 
 
-def _as_text(value: Any) -> str:
+def _as_text(value: object) -> str:
     """A value of an operator's ``attr``: an initializer as its dump, all else as str gives it."""
-    return value.dumps() if hasattr(value, "dumps") else str(value)
+    return value.dumps() if isinstance(value, Dumpable) else str(value)
 
 
 def user_texts(attr: Mapping[str, str] | None) -> dict[str, str]:

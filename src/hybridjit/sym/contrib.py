@@ -21,18 +21,22 @@ def _refuse(name: str) -> NoReturn:
     )
 
 
-def foreach(body: Any, data: Any, init_states: Any, name: str = "foreach") -> NoReturn:
+def foreach(body: object, data: object, init_states: object, name: str = "foreach") -> NoReturn:
     """Raises MXNetError: a graph holds no control flow."""
     _refuse("foreach")
 
 
 def while_loop(
-    cond: Any, func: Any, loop_vars: Any, max_iterations: Any = None, name: str = "while_loop"
+    cond: object,
+    func: object,
+    loop_vars: object,
+    max_iterations: object = None,
+    name: str = "while_loop",
 ) -> NoReturn:
     """Raises MXNetError: a graph holds no control flow."""
     _refuse("while_loop")
 
 
-def cond(pred: Any, then_func: Any, else_func: Any, name: str = "cond") -> NoReturn:
+def cond(pred: object, then_func: object, else_func: object, name: str = "cond") -> NoReturn:
     """Raises MXNetError: a graph holds no control flow."""
     _refuse("cond")

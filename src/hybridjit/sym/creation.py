@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
@@ -11,8 +10,8 @@ from ..errors import DTypeError, MXNetError
 from ..formats.mxnet import symbol_json
 from ..ir.node import Output, user_line, variable
 from ..ops.attrs import attr_text
-from ..types import CODE_OF_DTYPE
-from .compose import user_texts
+from ..types import CODE_OF_DTYPE, DType, Sizes
+from .compose import Dumpable, user_texts
 from .symbol import FUNCTIONS, Symbol
 
 _INTERNAL = FUNCTIONS["_internal"]
@@ -22,13 +21,13 @@ _STORAGE_TYPES = {"default": "0", "row_sparse": "1", "csr": "2"}
 def var(
     name: str,
     attr: dict[str, str] | None = None,
-    shape: Any = None,
+    shape: Sizes | None = None,
     lr_mult: float | None = None,
     wd_mult: float | None = None,
-    dtype: Any = None,
-    init: Any = None,
+    dtype: DType | None = None,
+    init: str | Dumpable | None = None,
     stype: str | None = None,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> Symbol:
     """A variable. What is known of it is kept as attributes (``__shape__``, ``__dtype__``, ...).
 
@@ -72,7 +71,7 @@ def Group(symbols: Iterable[Symbol]) -> Symbol:
     return Symbol(output for member in members for output in member.outputs)
 
 
-def load(fname: Any) -> Symbol:
+def load(fname: object) -> Symbol:
     """Read a ``-symbol.json`` file.
 
     Raises TypeError unless ``fname`` is a string, and MXNetError for a file that is missing or
@@ -90,15 +89,15 @@ def load_json(json_str: str) -> Symbol:
     return Symbol(symbol_json.loads(json_str))
 
 
-def zeros(shape: Any, dtype: Any = None, **kwargs: Any) -> Symbol:
+def zeros(shape: Sizes, dtype: DType | None = None, **kwargs: object) -> Symbol:
     return _INTERNAL["_zeros"](shape=shape, dtype=dtype or "float32", **kwargs)
 
 
-def ones(shape: Any, dtype: Any = None, **kwargs: Any) -> Symbol:
+def ones(shape: Sizes, dtype: DType | None = None, **kwargs: object) -> Symbol:
     return _INTERNAL["_ones"](shape=shape, dtype=dtype or "float32", **kwargs)
 
 
-def full(shape: Any, val: float, dtype: Any = None, **kwargs: Any) -> Symbol:
+def full(shape: Sizes, val: float, dtype: DType | None = None, **kwargs: object) -> Symbol:
     dtype = dtype or "float32"
     return _INTERNAL["_full"](shape=shape, dtype=dtype, value=float(val), **kwargs)
 
@@ -110,7 +109,7 @@ def arange(
     repeat: int = 1,
     infer_range: bool = False,
     name: str | None = None,
-    dtype: Any = None,
+    dtype: DType | None = None,
 ) -> Symbol:
     """``start``, ``start + step``, ... below ``stop``, each ``repeat`` times."""
     return _INTERNAL["_arange"](
@@ -130,7 +129,7 @@ def linspace(
     num: int,
     endpoint: bool = True,
     name: str | None = None,
-    dtype: Any = None,
+    dtype: DType | None = None,
 ) -> Symbol:
     """``num`` evenly spaced numbers from ``start`` to ``stop``."""
     return _INTERNAL["_linspace"](
@@ -138,13 +137,13 @@ def linspace(
     )
 
 
-def eye(N: int, M: int = 0, k: int = 0, dtype: Any = None, **kwargs: Any) -> Symbol:
+def eye(N: int, M: int = 0, k: int = 0, dtype: DType | None = None, **kwargs: object) -> Symbol:
     """Ones on the ``k``-th diagonal of ``N`` rows and ``M`` columns (0: as many)."""
     return _INTERNAL["_eye"](N=N, M=M, k=k, dtype=dtype or "float32", **kwargs)
 
 
 def histogram(
-    a: Symbol, bins: Any = 10, range: tuple[float, float] | None = None, **kwargs: Any
+    a: Symbol, bins: Symbol | int = 10, range: tuple[float, float] | None = None, **kwargs: object
 ) -> Symbol:
     """Counts per bin and the bins' edges. ``bins`` is their number, or a Symbol of edges.
 
@@ -157,7 +156,7 @@ def histogram(
     return _INTERNAL["_histogram"](a, bin_cnt=bins, range=range, **kwargs)
 
 
-def _dtype_code(dtype: Any) -> str:
+def _dtype_code(dtype: DType) -> str:
     """The number that stands for an element type, as text."""
     code = CODE_OF_DTYPE.get(np.dtype(dtype))
     if code is None:

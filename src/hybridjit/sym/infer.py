@@ -7,8 +7,8 @@ semantics have for it: 0 and (), or -1 and None.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -16,16 +16,27 @@ from ..errors import MXNetError
 from ..ir.node import Node, Output, topological
 from ..passes.infer import NodeTypes, apply_rule, infer_node_types, variable_type
 from ..shapes import partial_shape, shown_shape
-from ..types import DTYPE_NAMES, FLOAT32, INT64, UNKNOWN, PartialShape, TensorType, is_known_shape
+from ..types import (
+    DTYPE_NAMES,
+    FLOAT32,
+    INT64,
+    UNKNOWN,
+    DType,
+    PartialShape,
+    Shape,
+    TensorType,
+    is_known_shape,
+)
 from .outputs import Outputs, auxiliary_nodes
 
 _RANKS = (4, 3, 2, 1)  # stand in for unknown shapes
 _TRIED = (1, 64, 192)  # stand in for unknown sizes: small, so that clipping is seen, and large
 
-Lists = tuple[list[Any], list[Any], list[Any]]
+Fact = TypeVar("Fact")
+Lists = tuple[list[Fact | None], list[Fact | None], list[Fact | None]]
 
 
-def infer_shapes(symbol: Outputs, shapes: Mapping[str, Any]) -> Lists:
+def infer_shapes(symbol: Outputs, shapes: Mapping[str, Shape | None]) -> Lists[Shape]:
     """Shapes, from some arguments' shapes. Raises MXNetError when they contradict each other."""
     for name, shape in shapes.items():
         if not isinstance(shape, (tuple, list)):
@@ -50,13 +61,13 @@ def _lengths(symbol: Outputs) -> list[str]:
     ]
 
 
-def infer_types(symbol: Outputs, dtypes: Mapping[str, Any]) -> Lists:
+def infer_types(symbol: Outputs, dtypes: Mapping[str, DType | None]) -> Lists[type[np.generic]]:
     """Element types, from some arguments' types and no shapes. Raises DTypeError.
 
     An operator whose rule says nothing without shapes is taken to give and take its first input's
     type, or the one that its ``dtype`` attribute names.
     """
-    known = {n: TensorType(None, _element_type(n, d)) for n, d in dtypes.items()}
+    known = {n: TensorType(None, _element_type(n, d)) for n, d in dtypes.items() if d is not None}
     order = topological(symbol.outputs)
     types: NodeTypes = {
         n: (variable_type(n, known),) if n.op is None else (UNKNOWN,) * len(n.output_names)
@@ -80,19 +91,21 @@ def _settle(nodes: list[Node], types: NodeTypes) -> None:
             apply_rule(node, types)
 
 
-def is_complete(lists: Lists) -> bool:
+def is_complete(lists: Lists[Fact]) -> bool:
     """Whether nothing in the three lists is unknown."""
     return all(is_known_fact(item) for item in sum(lists, []))
 
 
-def is_known_fact(item: Any) -> bool:
+def is_known_fact(item: object) -> bool:
     """Whether a shape or an element type of the lists is known."""
     if not isinstance(item, tuple):
         return item is not None
     return is_known_shape(partial_shape(item))
 
 
-def by_argument_name(symbol: Outputs, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+def by_argument_name(
+    symbol: Outputs, args: Sequence[Fact | None], kwargs: Mapping[str, Fact | None]
+) -> dict[str, Fact | None]:
     """Facts given by position (in argument order, None for unknown) or by name, by name.
 
     Raises ValueError when both are given, MXNetError for a name that is no variable's.
@@ -163,7 +176,9 @@ def _agreed(
     return tuple(s if k is None else k for k, s in zip(known, same))
 
 
-def _listed(symbol: Outputs, types: NodeTypes, pick: Any) -> Lists:
+def _listed(
+    symbol: Outputs, types: NodeTypes, pick: Callable[[TensorType], Fact | None]
+) -> Lists[Fact]:
     aux = auxiliary_nodes(symbol.outputs)
     variables = [node for node in topological(symbol.outputs) if node.is_variable]
     arguments = [pick(types[node][0]) for node in variables if node not in aux]
@@ -179,7 +194,7 @@ def _dtype(t: TensorType) -> type[np.generic] | None:
     return None if t.dtype is None else t.dtype.type
 
 
-def _element_type(name: str, dtype: Any) -> np.dtype:
+def _element_type(name: str, dtype: DType) -> np.dtype:
     found = DTYPE_NAMES.get(np.dtype(dtype).name)
     if found is None:
         raise TypeError(f"Argument need to be one of {', '.join(DTYPE_NAMES)}, '{name}' is {dtype}")

@@ -7,7 +7,7 @@ In: outputs. Out: names, attributes, and other tuples of outputs. No operator is
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 from ..errors import MXNetError
 from ..ir.node import HIDDEN_KEYS, Node, Output, annotate, topological
@@ -44,7 +44,7 @@ class Outputs:
     def __iter__(self: Self) -> Iterator[Self]:
         return (type(self)((output,)) for output in self.outputs)
 
-    def __getitem__(self: Self, index: Any) -> Self:
+    def __getitem__(self: Self, index: int | str | slice) -> Self:
         """One output by position or name, or a group of them by a slice.
 
         Raises IndexError for a position that is not there, ValueError for such a name, MXNetError
@@ -85,7 +85,7 @@ class Outputs:
     def __copy__(self: Self) -> Self:
         return type(self)(self.outputs)
 
-    def __deepcopy__(self: Self, memo: Any) -> Self:
+    def __deepcopy__(self: Self, memo: object) -> Self:
         return type(self)(self.outputs)
 
     # Listings

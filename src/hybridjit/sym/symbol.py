@@ -8,21 +8,27 @@ In: symbols and attribute values. Out: symbols. Operators are strict here, as in
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from typing import Any, NoReturn
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 
+from ..context import Context
 from ..errors import MXNetError, NotImplementedForSymbol
 from ..formats.mxnet import symbol_json
 from ..ir.node import Output
 from ..ops.namespace import FLUENT, Method, is_variadic, namespace
 from ..ops.record import OpDef
+from ..types import DType, Number, Shape, Sizes
 from .compose import compose
-from .infer import by_argument_name, infer_shapes, infer_types, is_complete, is_known_fact
+from .infer import Lists, by_argument_name, infer_shapes, infer_types, is_complete, is_known_fact
 from .outputs import Outputs, substituted
 
+if TYPE_CHECKING:
+    from ..executor import Arrays, Executor, NDArray
+
 _NUMBERS = (float, int, np.generic)
+Operand: TypeAlias = "Symbol | Number"
 ARRAY_ONLY = (
     "asnumpy",
     "asscalar",
@@ -40,7 +46,7 @@ class Symbol(Outputs):
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]  # == makes a node
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Callable[[str], Symbol], tuple[str]]:
         return _restored, (self.tojson(False),)
 
     def __setstate__(self, state: dict[str, str]) -> None:
@@ -49,7 +55,7 @@ class Symbol(Outputs):
 
     # Types and values
 
-    def infer_shape(self, *args: Any, **kwargs: Any) -> Any:
+    def infer_shape(self, *args: Shape | None, **kwargs: Shape | None) -> Any:
         """Shapes of arguments, outputs and auxiliary states, from some arguments' shapes.
 
         ``(None, None, None)`` and a warning when they do not suffice. Raises MXNetError when they
@@ -67,23 +73,24 @@ class Symbol(Outputs):
         )
         return None, None, None
 
-    def infer_shape_partial(self, *args: Any, **kwargs: Any) -> Any:
+    def infer_shape_partial(self, *args: Shape | None, **kwargs: Shape | None) -> Lists[Shape]:
         """As ``infer_shape``, with ``()`` for an unknown shape and 0 for an unknown size.
 
         With ``np_shape`` these are None and -1.
         """
         return infer_shapes(self, by_argument_name(self, args, kwargs))
 
-    def infer_type(self, *args: Any, **kwargs: Any) -> Any:
+    def infer_type(self, *args: DType | None, **kwargs: DType | None) -> Any:
         """Element types of arguments, outputs and auxiliary states, from some arguments' types."""
         found = self.infer_type_partial(*args, **kwargs)
         return found if is_complete(found) else (None, None, None)
 
-    def infer_type_partial(self, *args: Any, **kwargs: Any) -> Any:
-        given = by_argument_name(self, args, kwargs)
-        return infer_types(self, {n: dtype for n, dtype in given.items() if dtype is not None})
+    def infer_type_partial(
+        self, *args: DType | None, **kwargs: DType | None
+    ) -> Lists[type[np.generic]]:
+        return infer_types(self, by_argument_name(self, args, kwargs))
 
-    def eval(self, ctx: Any = None, **kwargs: Any) -> Any:
+    def eval(self, ctx: Context | None = None, **kwargs: NDArray) -> list[NDArray]:
         """The outputs, computed from arrays by argument name, as a list."""
         from ..executor import evaluate  # noqa: PLC0415 (see tests/test_layers.py)
 
@@ -91,13 +98,13 @@ class Symbol(Outputs):
 
     def bind(
         self,
-        ctx: Any,
-        args: Any,
-        args_grad: Any = None,
-        grad_req: Any = "write",
-        aux_states: Any = None,
-        **kwargs: Any,
-    ) -> Any:
+        ctx: Context | None,
+        args: Arrays,
+        args_grad: object = None,
+        grad_req: object = "write",
+        aux_states: Arrays | None = None,
+        **kwargs: object,
+    ) -> Executor:
         """An Executor over these arrays (a dictionary, or a list in argument order)."""
         from ..executor import bind  # noqa: PLC0415 (see tests/test_layers.py)
 
@@ -105,16 +112,16 @@ class Symbol(Outputs):
 
     def simple_bind(
         self,
-        ctx: Any,
-        grad_req: Any = "write",
-        type_dict: Any = None,
-        stype_dict: Any = None,
-        group2ctx: Any = None,
-        shared_arg_names: Any = None,
-        shared_exec: Any = None,
-        shared_buffer: Any = None,
-        **kwargs: Any,
-    ) -> Any:
+        ctx: Context | None,
+        grad_req: object = "write",
+        type_dict: Mapping[str, DType] | None = None,
+        stype_dict: Mapping[str, str] | None = None,
+        group2ctx: object = None,
+        shared_arg_names: object = None,
+        shared_exec: object = None,
+        shared_buffer: object = None,
+        **kwargs: object,
+    ) -> Executor:
         """An Executor over new arrays of zeros, from the shapes of some arguments.
 
         The ``shared_`` ones, which save memory in MXNet, share nothing here. Raises MXNetError for
@@ -124,7 +131,7 @@ class Symbol(Outputs):
 
         return simple_bind(self, ctx, type_dict, stype_dict, kwargs)
 
-    def optimize_for(self, backend: str, *args: Any, **kwargs: Any) -> Symbol:
+    def optimize_for(self, backend: str, *args: object, **kwargs: object) -> Symbol:
         """Itself: there are no other backends."""
         return self
 
@@ -141,9 +148,8 @@ class Symbol(Outputs):
             raise TypeError("fname need to be string")
         symbol_json.save(fname, self.outputs, remove_amp_cast)
 
-    def __call__(self, *args: Symbol, **kwargs: Any) -> Symbol:
+    def __call__(self, *args: Symbol, name: str | None = None, **kwargs: Symbol) -> Symbol:
         """A copy with variables replaced: ``net(data=other)``; ``name`` renames its node."""
-        name = kwargs.pop("name", None)
         if args and kwargs:
             raise TypeError(
                 "compose only accept input Symbols either as positional or keyword arguments, "
@@ -162,27 +168,30 @@ class Symbol(Outputs):
 
     # Shapes
 
-    def reshape(self, *args: Any, **kwargs: Any) -> Symbol:
+    def reshape(self, *args: object, **kwargs: object) -> Symbol:
         """The operator ``reshape``: takes the shape as one tuple."""
         return _PUBLIC["reshape"](self, *args, **kwargs)
 
-    def astype(self, *args: Any, **kwargs: Any) -> Symbol:
+    def astype(self, *args: object, **kwargs: object) -> Symbol:
         return _PUBLIC["cast"](self, *args, **kwargs)
 
-    def flatten(self, inplace: bool = False, **kwargs: Any) -> Symbol:
+    def flatten(self, inplace: bool = False, **kwargs: object) -> Symbol:
         return _PUBLIC["flatten"](self, **kwargs)
 
-    def expand_dims(self, axis: int, inplace: bool = False, **kwargs: Any) -> Symbol:
+    def expand_dims(self, axis: int, inplace: bool = False, **kwargs: object) -> Symbol:
         return _PUBLIC["expand_dims"](self, axis=axis, **kwargs)
 
-    def squeeze(self, axis: Any = None, inplace: bool = False, **kwargs: Any) -> Symbol:
+    def squeeze(self, axis: Sizes | None = None, inplace: bool = False, **kwargs: object) -> Symbol:
         return _PUBLIC["squeeze"](self, axis=axis, **kwargs)
 
-    def diag(self, k: int = 0, **kwargs: Any) -> Symbol:
+    def diag(self, k: int = 0, **kwargs: object) -> Symbol:
         return _PUBLIC["diag"](self, k, **kwargs)
 
-    def split_v2(self, *args: Any, **kwargs: Any) -> Symbol:
-        return split_v2(self, *args, **kwargs)
+    def split_v2(
+        self, indices_or_sections: Sizes, axis: int = 0, squeeze_axis: bool = False
+    ) -> Symbol:
+        """Split along ``axis`` into so many equal parts, or at these indices."""
+        return split_v2(self, indices_or_sections, axis, squeeze_axis)
 
     def as_nd_ndarray(self) -> Symbol:
         return self
@@ -195,79 +204,79 @@ class Symbol(Outputs):
     def __abs__(self) -> Symbol:
         return _PUBLIC["abs"](self)
 
-    def __add__(self, other: Any) -> Symbol:
+    def __add__(self, other: Operand) -> Symbol:
         return add(self, other)
 
-    def __radd__(self, other: Any) -> Symbol:
+    def __radd__(self, other: Operand) -> Symbol:
         return add(other, self)
 
-    def __sub__(self, other: Any) -> Symbol:
+    def __sub__(self, other: Operand) -> Symbol:
         return subtract(self, other)
 
-    def __rsub__(self, other: Any) -> Symbol:
+    def __rsub__(self, other: Operand) -> Symbol:
         return subtract(other, self)
 
-    def __mul__(self, other: Any) -> Symbol:
+    def __mul__(self, other: Operand) -> Symbol:
         return multiply(self, other)
 
-    def __rmul__(self, other: Any) -> Symbol:
+    def __rmul__(self, other: Operand) -> Symbol:
         return multiply(other, self)
 
-    def __truediv__(self, other: Any) -> Symbol:
+    def __truediv__(self, other: Operand) -> Symbol:
         return divide(self, other)
 
-    def __rtruediv__(self, other: Any) -> Symbol:
+    def __rtruediv__(self, other: Operand) -> Symbol:
         return divide(other, self)
 
-    def __mod__(self, other: Any) -> Symbol:
+    def __mod__(self, other: Operand) -> Symbol:
         return modulo(self, other)
 
-    def __rmod__(self, other: Any) -> Symbol:
+    def __rmod__(self, other: Operand) -> Symbol:
         return modulo(other, self)
 
-    def __pow__(self, other: Any) -> Symbol:
+    def __pow__(self, other: Operand) -> Symbol:
         return power(self, other)
 
-    def __rpow__(self, other: Any) -> Symbol:
+    def __rpow__(self, other: Operand) -> Symbol:
         return _from_base(other, self)
 
-    def __eq__(self, other: Any) -> Symbol:  # type: ignore[override]
+    def __eq__(self, other: Operand) -> Symbol:  # type: ignore[override]
         return _equal(self, other)
 
-    def __ne__(self, other: Any) -> Symbol:  # type: ignore[override]
+    def __ne__(self, other: Operand) -> Symbol:  # type: ignore[override]
         return _not_equal(self, other)
 
-    def __gt__(self, other: Any) -> Symbol:
+    def __gt__(self, other: Operand) -> Symbol:
         return _greater(self, other)
 
-    def __ge__(self, other: Any) -> Symbol:
+    def __ge__(self, other: Operand) -> Symbol:
         return _greater_equal(self, other)
 
-    def __lt__(self, other: Any) -> Symbol:
+    def __lt__(self, other: Operand) -> Symbol:
         return _lesser(self, other)
 
-    def __le__(self, other: Any) -> Symbol:
+    def __le__(self, other: Operand) -> Symbol:
         return _lesser_equal(self, other)
 
     # What only arrays can do
 
-    def __iadd__(self, other: Any) -> NoReturn:
+    def __iadd__(self, other: object) -> NoReturn:
         raise NotImplementedForSymbol("__iadd__", "+=", other, 1)
 
-    def __isub__(self, other: Any) -> NoReturn:
+    def __isub__(self, other: object) -> NoReturn:
         raise NotImplementedForSymbol("__isub__", "-=", other, 1)
 
-    def __imul__(self, other: Any) -> NoReturn:
+    def __imul__(self, other: object) -> NoReturn:
         raise NotImplementedForSymbol("__imul__", "*=", other, 1)
 
-    def __itruediv__(self, other: Any) -> NoReturn:
+    def __itruediv__(self, other: object) -> NoReturn:
         raise NotImplementedForSymbol("__itruediv__", "/=", other, 1)
 
     def __bool__(self) -> NoReturn:
         raise NotImplementedForSymbol("__bool__", "bool")
 
 
-def call(op: OpDef, called: str, tensors: dict[str, Any], given: dict[str, Any]) -> Symbol:
+def call(op: OpDef, called: str, tensors: dict[str, Symbol], given: dict[str, Any]) -> Symbol:
     """What a function of the ``sym`` namespace does with its arguments."""
     name, attr = given.pop("name", None), given.pop("attr", None)
     given.pop("out", None)
@@ -300,7 +309,7 @@ for _name in FLUENT:
 
 
 def _array_only(name: str) -> Callable[..., NoReturn]:
-    def method(self: Symbol, *args: Any, **kwargs: Any) -> NoReturn:
+    def method(self: Symbol, *args: object, **kwargs: object) -> NoReturn:
         raise NotImplementedForSymbol(name)
 
     return method
@@ -311,14 +320,17 @@ for _name in ARRAY_ONLY:
 
 
 def _binary(
-    word: str, scalar_word: str, reversed_word: str, plain: Callable[[Any, Any], Any] | None = None
-) -> Callable[[Any, Any], Any]:
+    word: str,
+    scalar_word: str,
+    reversed_word: str,
+    plain: Callable[..., Number] | None = None,
+) -> Callable[[Operand, Operand], Any]:
     """The function behind a Python operator: strict on symbols, numbers become an attribute.
 
     The words are names of operators as MXNet's front end calls them; nodes are named after them.
     """
 
-    def function(lhs: Any, rhs: Any) -> Any:
+    def function(lhs: Operand, rhs: Operand) -> Any:
         if isinstance(lhs, Symbol) and isinstance(rhs, Symbol):
             return _INTERNAL[word](lhs, rhs)
         if isinstance(lhs, Symbol) and isinstance(rhs, _NUMBERS):
@@ -352,12 +364,12 @@ _lesser_equal = _binary("_lesser_equal", "_lesser_equal_scalar", "_greater_equal
 
 
 def split_v2(
-    ary: Symbol, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False
+    ary: Symbol, indices_or_sections: Sizes, axis: int = 0, squeeze_axis: bool = False
 ) -> Symbol:
     """Split along ``axis`` into so many equal parts, or at these indices."""
-    sections = indices_or_sections if isinstance(indices_or_sections, int) else 0
-    indices = [] if sections else [0, *indices_or_sections]
-    return _INTERNAL["_split_v2"](ary, indices, axis, squeeze_axis, sections)
+    if isinstance(indices_or_sections, int):
+        return _INTERNAL["_split_v2"](ary, [], axis, squeeze_axis, indices_or_sections)
+    return _INTERNAL["_split_v2"](ary, [0, *indices_or_sections], axis, squeeze_axis, 0)
 
 
 def _restored(text: str) -> Symbol:

@@ -14,6 +14,7 @@ import numpy as np
 from ..ir.node import topological
 from ..nd import NDArray
 from ..sym import Symbol
+from ..types import DType
 
 Tolerance = float | Mapping[np.dtype, float] | None
 
@@ -44,11 +45,11 @@ def default_atols() -> dict[np.dtype, float]:
     return dict(_ATOLS)
 
 
-def get_rtol(rtol: float | None = None, dtype: Any = np.float64) -> float:
+def get_rtol(rtol: float | None = None, dtype: DType = np.float64) -> float:
     return _RTOLS[np.dtype(dtype)] if rtol is None else rtol
 
 
-def get_atol(atol: float | None = None, dtype: Any = np.float64) -> float:
+def get_atol(atol: float | None = None, dtype: DType = np.float64) -> float:
     return _ATOLS[np.dtype(dtype)] if atol is None else atol
 
 

@@ -14,6 +14,7 @@ from .. import nd
 from ..context import Context, current_context
 from ..errors import MXNetError
 from ..nd import NDArray
+from ..types import DType
 
 
 def default_context() -> Context:
@@ -32,7 +33,7 @@ def random_arrays(*shapes: tuple[int, ...]) -> Any:
 
 
 def random_uniform_arrays(
-    *shapes: tuple[int, ...], low: float = 0.0, high: float = 1.0, dtype: Any = np.float32
+    *shapes: tuple[int, ...], low: float = 0.0, high: float = 1.0, dtype: DType = np.float32
 ) -> list[np.ndarray]:
     return [np.random.uniform(low, high, size=shape).astype(dtype) for shape in shapes]
 
@@ -49,7 +50,7 @@ def rand_ndarray(
     shape: tuple[int, ...],
     stype: str = "default",
     density: float | None = None,
-    dtype: Any = None,
+    dtype: DType | None = None,
     modifier_func: Any = None,
     shuffle_csr_indices: bool = False,
     distribution: str | None = None,
@@ -88,12 +89,12 @@ def rand_coord_2d(x_low: int, x_high: int, y_low: int, y_high: int) -> tuple[int
     )
 
 
-def create_vector(size: int, dtype: Any = np.int64) -> NDArray:
+def create_vector(size: int, dtype: DType = np.int64) -> NDArray:
     """0, 1, ... below ``size``."""
     return nd.arange(0, size, dtype=dtype)
 
 
-def create_2d_tensor(rows: int, columns: int, dtype: Any = np.int64) -> NDArray:
+def create_2d_tensor(rows: int, columns: int, dtype: DType = np.int64) -> NDArray:
     """Every row filled with its number."""
     return nd.broadcast_to(nd.arange(0, rows, dtype=dtype).reshape((rows, 1)), (rows, columns))
 

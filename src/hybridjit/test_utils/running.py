@@ -19,6 +19,7 @@ from ..context import Context
 from ..errors import MXNetError
 from ..nd import NDArray
 from ..sym import Symbol
+from ..types import DType
 from .comparing import Tolerance, assert_almost_equal
 
 
@@ -40,7 +41,7 @@ def check_symbolic_forward(
     aux_states: Any = None,
     ctx: Context | None = None,
     equal_nan: bool = False,
-    dtype: Any = np.float32,
+    dtype: DType = np.float32,
 ) -> list[NDArray]:
     """Run a Symbol on ``location`` (arrays by name or in order) and compare with ``expected``."""
     args = _located(sym.list_arguments(), location, ctx, dtype, "arguments")
@@ -55,7 +56,7 @@ def check_symbolic_forward(
 
 
 def _located(
-    names: list[str], given: Any, ctx: Context | None, dtype: Any, what: str
+    names: list[str], given: Any, ctx: Context | None, dtype: DType, what: str
 ) -> dict[str, NDArray]:
     """Arrays by name. ValueError when a dictionary has other names."""
     if isinstance(given, dict) and set(given) != set(names):
@@ -97,7 +98,7 @@ def check_gluon_hybridize_consistency(
         assert_almost_equal(expected, wanted, rtol, atol)
 
 
-def _no_gradients(*args: Any, **kwargs: Any) -> NoReturn:
+def _no_gradients(*args: object, **kwargs: object) -> NoReturn:
     """Raises MXNetError: gradients are not computed here."""
     raise MXNetError(
         "this check compares gradients, and hybridjit runs inference only: compare outputs with "

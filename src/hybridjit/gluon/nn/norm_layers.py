@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import nd
+from ...types import DType
 from ..hybrid_block import HybridBlock
 from ..parameter import Parameter
 from ..types import Init, Tensor
@@ -52,7 +53,7 @@ class BatchNorm(HybridBlock):
         self.running_mean = _vector(self, "running_mean", size, running_mean_initializer, False)
         self.running_var = _vector(self, "running_var", size, running_variance_initializer, False)
 
-    def cast(self, dtype: Any) -> None:
+    def cast(self, dtype: DType) -> None:
         """Change the element type; beside float16 data these parameters stay float32."""
         super().cast("float32" if np.dtype(dtype) == np.float16 else dtype)
 

@@ -23,6 +23,7 @@ from ...nd import NDArray
 from ...nd.storage import WRITES
 from ...shapes import is_np_shape
 from ...sym import Symbol
+from ...types import DType, Sizes
 from ...unwinding import finished, holding
 
 _GRAD_REQS = ("write", "add", "null")
@@ -77,8 +78,8 @@ class Parameter:
         self,
         name: str,
         grad_req: str = "write",
-        shape: Any = None,
-        dtype: Any = np.float32,
+        shape: Sizes | None = None,
+        dtype: DType = np.float32,
         lr_mult: float = 1.0,
         wd_mult: float = 1.0,
         init: Any = None,
@@ -134,7 +135,7 @@ class Parameter:
         return self._dtype
 
     @dtype.setter
-    def dtype(self, dtype: Any) -> None:
+    def dtype(self, dtype: DType) -> None:
         self.cast(dtype)
 
     @property
@@ -254,7 +255,7 @@ class Parameter:
         assert self._deferred_init is not None, f"Parameter '{self.name}' has not been initialized"
         self._deferred_init = self._deferred_init._replace(data=data)
 
-    def cast(self, dtype: Any) -> None:
+    def cast(self, dtype: DType) -> None:
         """Change the element type; the arrays are new ones then."""
         self._dtype = dtype
         if self._data is not None:
