@@ -89,12 +89,12 @@ class Function:
         """To override: the outputs for these arrays."""
         raise NotImplementedError(f"{type(self).__name__} does not define forward")
 
-    def save_for_backward(self, *args: Any) -> None:
+    def save_for_backward(self, *args: object) -> None:
         """Keep arrays for a backward pass, which does not come."""
         self._saved = args
 
     @property
-    def saved_tensors(self) -> tuple[Any, ...]:
+    def saved_tensors(self) -> tuple[object, ...]:
         return self._saved
 
     @restoring(FLAGS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
@@ -15,6 +15,8 @@ long = int
 numeric_types = (float, int, np.generic)
 integer_types = (int, np.int32, np.int64)
 mx_real_t = np.float32
+
+_Item = TypeVar("_Item")
 
 
 def py_str(text: str | bytes) -> str:
@@ -32,7 +34,7 @@ def data_dir() -> str:
     return os.getenv("MXNET_HOME", data_dir_default())
 
 
-def _as_list(value: Any) -> list[Any] | tuple[Any, ...]:
+def _as_list(value: _Item | list[_Item] | tuple[_Item, ...]) -> list[_Item] | tuple[_Item, ...]:
     """``value`` in a list, unless it is a list or a tuple."""
     return value if isinstance(value, (list, tuple)) else [value]
 

@@ -8,7 +8,7 @@ again when it was written; other arrays in its place mean other code.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from .errors import MXNetError
 from .executor import holding
@@ -22,11 +22,15 @@ _FLAGS = [
     *("data_indices", "param_indices", "is_dynamic"),
 ]
 
+Out = TypeVar("Out", NDArray, Sequence[NDArray])
+
 
 class CachedOp:
     """``op(*arrays)``: an NDArray, or a list of them when the Symbol has several outputs."""
 
-    def __init__(self, sym: Symbol, flags: Iterable[tuple[str, Any]] = (), **kwargs: Any) -> None:
+    def __init__(
+        self, sym: Symbol, flags: Iterable[tuple[str, object]] = (), **kwargs: Any
+    ) -> None:
         if not isinstance(sym, Symbol):
             raise AttributeError(f"CachedOp takes a Symbol, got {type(sym).__name__}")
         given = dict(flags)
@@ -78,7 +82,7 @@ class CachedOp:
         return weights, graph
 
 
-def _written(results: list[NDArray], out: NDArray | Sequence[NDArray]) -> Any:
+def _written(results: list[NDArray], out: Out) -> Out:
     places = [out] if isinstance(out, NDArray) else list(out)
     if len(places) != len(results):
         raise MXNetError(f"out: {len(results)} outputs, {len(places)} arrays to write them to")

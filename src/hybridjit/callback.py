@@ -9,10 +9,12 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol, TypeAlias
 
 from .io.checkpoint import save_checkpoint
+from .metric import EvalMetric
+from .nd import NDArray
 from .sym import Symbol
 
 __all__ = [
@@ -23,6 +25,25 @@ __all__ = [
     "log_train_metric",
     "module_checkpoint",
 ]
+
+
+class BatchEndParam(NamedTuple):
+    """What callbacks are given after a batch."""
+
+    epoch: int
+    nbatch: int
+    eval_metric: EvalMetric | None
+    locals: dict[str, object] | None
+
+
+Callback: TypeAlias = Callable[[BatchEndParam], object]
+Callbacks: TypeAlias = Callback | list[Callback] | tuple[Callback, ...]
+
+
+class _Saves(Protocol):
+    """A module, as far as it saves itself."""
+
+    def save_checkpoint(self, prefix: str, epoch: int, save_optimizer_states: bool) -> None: ...
 
 
 class Speedometer:
@@ -39,7 +60,7 @@ class Speedometer:
         self.tic = 0.0
         self.last_count = 0
 
-    def __call__(self, param: Any) -> None:
+    def __call__(self, param: BatchEndParam) -> None:
         count = param.nbatch
         if count < self.last_count:  # another epoch
             self.init = False
@@ -53,7 +74,7 @@ class Speedometer:
             self._log(param, f"Speed: {speed:.2f} samples/sec")
             self.tic = time.time()
 
-    def _log(self, param: Any, speed: str) -> None:
+    def _log(self, param: BatchEndParam, speed: str) -> None:
         count = param.nbatch
         if param.eval_metric is None:
             logging.info("Iter[%d] Batch [%d]\t%s", param.epoch, count, speed)
@@ -72,7 +93,7 @@ class ProgressBar:
         self.total = total
         self.bar_len = length
 
-    def __call__(self, param: Any) -> None:
+    def __call__(self, param: BatchEndParam) -> None:
         share = param.nbatch / self.total
         filled = round(self.bar_len * share)
         bar = "=" * filled + "-" * (self.bar_len - filled)
@@ -82,15 +103,15 @@ class ProgressBar:
 class LogValidationMetricsCallback:
     """Logs the metric at the end of an epoch."""
 
-    def __call__(self, param: Any) -> None:
+    def __call__(self, param: BatchEndParam) -> None:
         for name, value in _name_value(param.eval_metric):
             logging.info("Epoch[%d] Validation-%s=%f", param.epoch, name, value)
 
 
-def log_train_metric(period: int, auto_reset: bool = False) -> Callable[[Any], None]:
+def log_train_metric(period: int, auto_reset: bool = False) -> Callable[[BatchEndParam], None]:
     """A callback that logs the metric every ``period`` batches, and maybe starts it anew."""
 
-    def log(param: Any) -> None:
+    def log(param: BatchEndParam) -> None:
         if param.nbatch % period == 0 and param.eval_metric is not None:
             for name, value in _name_value(param.eval_metric):
                 logging.info(
@@ -106,7 +127,9 @@ def do_checkpoint(prefix: str, period: int = 1) -> Callable[..., None]:
     """A callback ``(epoch, symbol, arg_params, aux_params)`` that saves every ``period`` epochs."""
     period = max(1, int(period))
 
-    def save(epoch: int, sym: Symbol, arg: Any, aux: Any) -> None:
+    def save(
+        epoch: int, sym: Symbol, arg: Mapping[str, NDArray], aux: Mapping[str, NDArray]
+    ) -> None:
         if (epoch + 1) % period == 0:
             save_checkpoint(prefix, epoch + 1, sym, arg, aux)
 
@@ -114,17 +137,17 @@ def do_checkpoint(prefix: str, period: int = 1) -> Callable[..., None]:
 
 
 def module_checkpoint(
-    mod: Any, prefix: str, period: int = 1, save_optimizer_states: bool = False
+    mod: _Saves, prefix: str, period: int = 1, save_optimizer_states: bool = False
 ) -> Callable[..., None]:
     """A callback ``(epoch, ...)`` by which a module saves itself every ``period`` epochs."""
     period = max(1, int(period))
 
-    def save(epoch: int, sym: Any = None, arg: Any = None, aux: Any = None) -> None:
+    def save(epoch: int, sym: object = None, arg: object = None, aux: object = None) -> None:
         if (epoch + 1) % period == 0:
             mod.save_checkpoint(prefix, epoch + 1, save_optimizer_states)
 
     return save
 
 
-def _name_value(metric: Any) -> list[tuple[str, float]]:
+def _name_value(metric: EvalMetric | None) -> list[tuple[str, float]]:
     return [] if metric is None else metric.get_name_value()

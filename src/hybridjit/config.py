@@ -73,7 +73,7 @@ class Switch:
     meaning: str
     changes_code: bool = False
 
-    def value(self, given: Any) -> Any:
+    def value(self, given: object) -> Any:
         """What ``given`` sets: text as the environment has it, or the value itself.
 
         Raises ValueError, naming the switch, for text that it cannot have.

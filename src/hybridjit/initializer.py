@@ -11,7 +11,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,15 +19,21 @@ from . import nd, registry
 from . import random as _random
 from .nd import NDArray
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
 
 class InitDesc(str):
     """A parameter's name, with the attributes of its variable and the net's own initialiser."""
 
-    attrs: Mapping[str, Any]
+    attrs: Mapping[str, str]
     global_init: Initializer | None
 
     def __new__(
-        cls, name: str, attrs: Mapping[str, Any] | None = None, global_init: Any = None
+        cls,
+        name: str,
+        attrs: Mapping[str, str] | None = None,
+        global_init: Initializer | None = None,
     ) -> InitDesc:
         desc = super().__new__(cls, name)
         desc.attrs = attrs or {}
@@ -124,7 +130,7 @@ _BY_SUFFIX: tuple[tuple[tuple[str, ...], str], ...] = (
 )
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """An argument as JSON has it."""
     if isinstance(value, NDArray):
         value = value.asnumpy()
@@ -168,7 +174,7 @@ class One(Initializer):
 class Constant(Initializer):
     """One value everywhere, or the given array."""
 
-    def __init__(self, value: Any = 0) -> None:
+    def __init__(self, value: ArrayLike = 0) -> None:
         super().__init__(value=value)
         self.value = value
 
@@ -312,7 +318,7 @@ class FusedRNN(Initializer):
 
     def __init__(
         self,
-        init: Any,
+        init: Initializer | str | None,
         num_hidden: int,
         num_layers: int,
         mode: str,
@@ -360,7 +366,12 @@ def _filled(init: Initializer, name: str, shape: tuple[int, ...]) -> np.ndarray:
 class Load:
     """Values from a dict or a parameter file, by name; ``default_init`` for what is not in it."""
 
-    def __init__(self, param: Any, default_init: Any = None, verbose: bool = False) -> None:
+    def __init__(
+        self,
+        param: dict[str, NDArray] | str,
+        default_init: Initializer | None = None,
+        verbose: bool = False,
+    ) -> None:
         loaded = nd.load(param) if isinstance(param, str) else param
         assert isinstance(loaded, dict), "Load takes a dict of name to NDArray, or a file of one"
         self.param = {re.sub(r"^(arg|aux):", "", name): value for name, value in loaded.items()}
@@ -390,7 +401,7 @@ class Load:
 class Mixed:
     """The first initialiser whose pattern matches the start of the name."""
 
-    def __init__(self, patterns: list[str], initializers: list[Any]) -> None:
+    def __init__(self, patterns: list[str], initializers: list[Initializer]) -> None:
         assert len(patterns) == len(initializers), (
             f"Mixed takes one initializer per pattern, got {len(initializers)} for {len(patterns)}"
         )

@@ -7,7 +7,6 @@ be called.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -99,7 +98,7 @@ def bare_name(name: str) -> str:
 def make_block(
     outputs: Iterable[Output],
     roles: Roles,
-    params: Mapping[str, Any],
+    params: Mapping[str, Fresh | np.ndarray],
     ctx: Context | None = None,
 ) -> SymbolBlock:
     """A hybridized block of a graph with these parameters; its labels are cut off.

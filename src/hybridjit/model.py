@@ -11,12 +11,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from .callback import BatchEndParam, Callbacks
 from .context import Context, cpu
 from .errors import MXNetError
 from .io import DataIter, NDArrayIter
 from .io.checkpoint import load_checkpoint, load_params, save_checkpoint
+from .metric.base import Described
 from .mod import Module
-from .mod.base_module import BatchEndParam
 from .nd import NDArray
 from .sym import Symbol
 
@@ -32,14 +33,14 @@ class FeedForward:
         ctx: Context | list[Context] | None = None,
         num_epoch: int | None = None,
         epoch_size: int | None = None,
-        optimizer: Any = "sgd",
-        initializer: Any = None,
+        optimizer: object = "sgd",
+        initializer: object = None,
         numpy_batch_size: int = 128,
         arg_params: Mapping[str, NDArray] | None = None,
         aux_params: Mapping[str, NDArray] | None = None,
         allow_extra_params: bool = False,
         begin_epoch: int = 0,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         self.symbol = symbol
         self.ctx = ctx or cpu()
@@ -66,13 +67,17 @@ class FeedForward:
         save_checkpoint(prefix, number, self.symbol, args, auxs, remove_amp_cast)
 
     def predict(
-        self, X: Any, num_batch: int | None = None, return_data: bool = False, reset: bool = True
+        self,
+        X: DataIter | NDArray | np.ndarray,
+        num_batch: int | None = None,
+        return_data: bool = False,
+        reset: bool = True,
     ) -> Any:
         """The outputs for X (an array or an iterator) as NumPy arrays, a lone one without a list.
 
         With ``return_data`` also the data and the labels themselves.
         """
-        batches = self._iterator(X, None)
+        batches = self._iterator(X)
         module = self._module(batches, [])
         outputs, data, labels = [], [], []
         for found, _, batch in module.iter_predict(batches, num_batch, reset):
@@ -86,10 +91,10 @@ class FeedForward:
 
     def score(
         self,
-        X: Any,
-        eval_metric: Any = "acc",
+        X: DataIter,
+        eval_metric: Described = "acc",
         num_batch: int | None = None,
-        batch_end_callback: Any = None,
+        batch_end_callback: Callbacks | None = None,
         reset: bool = True,
     ) -> Any:
         """The value of a metric (or its name) over an iterator with labels."""
@@ -116,12 +121,12 @@ class FeedForward:
         assert self.arg_params is not None, "this FeedForward has no parameters: use load()"
         return self.arg_params, self.aux_params or {}
 
-    def _iterator(self, X: Any, y: Any) -> DataIter:
+    def _iterator(self, X: DataIter | NDArray | np.ndarray) -> DataIter:
         if isinstance(X, DataIter):
             return X
         if not isinstance(X, (np.ndarray, NDArray)):
             raise TypeError(f"X must be a DataIter, NDArray or numpy.ndarray, got {type(X)}")
-        return NDArrayIter(X, y, min(len(X), self.numpy_batch_size))
+        return NDArrayIter(X, None, min(len(X), self.numpy_batch_size))
 
     def _module(self, batches: DataIter, label_names: list[str]) -> Module:
         """A module bound to the iterator's shapes, with this net's parameters."""
@@ -138,7 +143,7 @@ class FeedForward:
         return module
 
 
-def _joined(batches: list[list[np.ndarray]]) -> Any:
+def _joined(batches: list[list[np.ndarray]]) -> np.ndarray | list[np.ndarray]:
     """Each array over all batches; a lone one without its list."""
     arrays = [np.concatenate(parts) for parts in zip(*batches)]
     return arrays[0] if len(arrays) == 1 else arrays

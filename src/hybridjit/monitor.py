@@ -10,14 +10,27 @@ import logging
 import math
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Protocol, TypeAlias
 
 from . import nd
 from .nd import NDArray
 
 __all__ = ["Monitor"]
 
-Record = tuple[int, str, Any]
+Statistic: TypeAlias = NDArray | list[NDArray]
+Record = tuple[int, str, Statistic]
+
+
+class _Watched(Protocol):
+    """What a monitor can be installed in: an executor, a module."""
+
+    @property
+    def arg_dict(self) -> dict[str, NDArray]: ...
+    @property
+    def aux_dict(self) -> dict[str, NDArray]: ...
+    def set_monitor_callback(
+        self, callback: Callable[[str, NDArray], object], monitor_all: bool = False
+    ) -> None: ...
 
 
 class Monitor:
@@ -31,7 +44,7 @@ class Monitor:
     def __init__(
         self,
         interval: int,
-        stat_func: Callable[[NDArray], Any] | None = None,
+        stat_func: Callable[[NDArray], Statistic] | None = None,
         pattern: str = ".*",
         sort: bool = False,
         monitor_all: bool = False,
@@ -44,9 +57,9 @@ class Monitor:
         self.activated = False
         self.queue: list[Record] = []
         self.step = 0
-        self.exes: list[Any] = []
+        self.exes: list[_Watched] = []
 
-    def install(self, exe: Any) -> None:
+    def install(self, exe: _Watched) -> None:
         """Watch an executor, or what has its ``set_monitor_callback``, ``arg_dict`` and such."""
         exe.set_monitor_callback(self._record, self.monitor_all)
         self.exes.append(exe)
@@ -84,7 +97,7 @@ def _mean_magnitude(x: NDArray) -> NDArray:
     return nd.norm(x) / math.sqrt(x.size)
 
 
-def _text(value: Any) -> str:
+def _text(value: Statistic) -> str:
     """One NDArray or several, each followed by a tab. Raises AssertionError for anything else."""
     values = value if isinstance(value, list) else [value]
     assert all(isinstance(v, NDArray) for v in values), f"stat_func gives NDArrays, got {value!r}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -58,7 +58,10 @@ def profile(net: HybridBlock, *arrays: NDArray, seconds: float = 3.0) -> Report:
     return measure(executable, list(values.values()), seconds)
 
 
-def _outputs(result: Any) -> Iterator[Output]:
+Traced: TypeAlias = "Symbol | Sequence[Traced]"
+
+
+def _outputs(result: Traced) -> Iterator[Output]:
     """The outputs of a block's result: a Symbol, or nested lists of them."""
     if isinstance(result, Symbol):
         yield from result.outputs
@@ -219,7 +222,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _events(parts: Iterable[Part]) -> Iterator[dict[str, Any]]:
+def _events(parts: Iterable[Part]) -> Iterator[dict[str, object]]:
     """The parts end to end as complete events of the Trace Event Format; in microseconds."""
     now = 0.0
     for part in parts:

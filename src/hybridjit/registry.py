@@ -10,9 +10,21 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 _CLASSES: dict[type, dict[str, type]] = {}
+
+
+_Class = TypeVar("_Class")
+_Base = TypeVar("_Base")
+
+
+class _Register(Protocol):
+    def __call__(self, klass: type[_Class], name: str | None = None) -> type[_Class]: ...
+
+
+class _Alias(Protocol):
+    def __call__(self, *aliases: str) -> Callable[[type[_Class]], type[_Class]]: ...
 
 
 def get_registry(base_class: type) -> dict[str, type]:
@@ -20,14 +32,14 @@ def get_registry(base_class: type) -> dict[str, type]:
     return dict(_CLASSES.get(base_class, {}))
 
 
-def get_register_func(base_class: type, nickname: str) -> Callable[..., Any]:
+def get_register_func(base_class: type, nickname: str) -> _Register:
     """``register(klass, name=None)``, which is usable as a decorator.
 
     It raises AssertionError for a class that is no subclass, and warns when a name gets another.
     """
     known = _CLASSES.setdefault(base_class, {})
 
-    def register(klass: type, name: str | None = None) -> type:
+    def register(klass: type[_Class], name: str | None = None) -> type[_Class]:
         assert issubclass(klass, base_class), (
             f"only a subclass of {base_class.__name__} can be registered, got {klass}"
         )
@@ -44,12 +56,12 @@ def get_register_func(base_class: type, nickname: str) -> Callable[..., Any]:
     return register
 
 
-def get_alias_func(base_class: type, nickname: str) -> Callable[..., Any]:
+def get_alias_func(base_class: type, nickname: str) -> _Alias:
     """``alias(*names)``: a decorator that registers a class under further names."""
     register = get_register_func(base_class, nickname)
 
-    def alias(*aliases: str) -> Callable[[type], type]:
-        def decorate(klass: type) -> type:
+    def alias(*aliases: str) -> Callable[[type[_Class]], type[_Class]]:
+        def decorate(klass: type[_Class]) -> type[_Class]:
             for name in aliases:
                 register(klass, name)
             return klass
@@ -59,7 +71,7 @@ def get_alias_func(base_class: type, nickname: str) -> Callable[..., Any]:
     return alias
 
 
-def get_create_func(base_class: type, nickname: str) -> Callable[..., Any]:
+def get_create_func(base_class: type[_Base], nickname: str) -> Callable[..., _Base]:
     """``create(name, *args, **kwargs)``; the name may also be an instance, which is returned.
 
     A dictionary, or JSON text of a dictionary or of ``[name, {arguments}]``, is a configuration.
@@ -67,7 +79,7 @@ def get_create_func(base_class: type, nickname: str) -> Callable[..., Any]:
     """
     known = _CLASSES.setdefault(base_class, {})
 
-    def create(*args: Any, **kwargs: Any) -> Any:
+    def create(*args: Any, **kwargs: Any) -> _Base:
         name, *rest = args or (kwargs.pop(nickname),)
         if isinstance(name, base_class):
             assert not rest and not kwargs, (

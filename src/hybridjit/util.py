@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar
 
@@ -84,7 +84,7 @@ def use_np_shape(func: _Decorated) -> _Decorated:
         )
 
     @functools.wraps(func)
-    def within(*args: Any, **kwargs: Any) -> Any:
+    def within(*args: object, **kwargs: object) -> object:
         with np_shape():
             return func(*args, **kwargs)
 
@@ -95,7 +95,7 @@ def _wrap_member(owner: type, name: str) -> None:
     """Let a method or property that is written in Python run in ``np_shape``."""
     member = inspect.getattr_static(owner, name)
     if isinstance(member, property):
-        parts: Iterable[Any] = (member.fget, member.fset, member.fdel)
+        parts: Iterable[Callable[..., Any] | None] = (member.fget, member.fset, member.fdel)
         getter, setter, deleter = (part and use_np_shape(part) for part in parts)
         setattr(owner, name, property(getter, setter, deleter, member.__doc__))
     elif isinstance(member, (staticmethod, classmethod)):

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from .ir.node import Node, topological
+from .ir.node import Node, Output, topological
 from .ir.roles import sort_variables
 from .passes.infer import NodeTypes, infer_node_types
 from .records import dataclass
 from .sym import Symbol
-from .types import TensorType
+from .types import DType, TensorType
 
 __all__ = ["plot_network", "print_summary"]
 
@@ -118,7 +118,7 @@ def plot_network(
     title: str = "plot",
     save_format: str = "pdf",
     shape: Mapping[str, Sequence[int]] | None = None,
-    dtype: Mapping[str, Any] | None = None,
+    dtype: Mapping[str, DType] | None = None,
     node_attrs: Mapping[str, str] | None = None,
     hide_weights: bool = True,
 ) -> Any:
@@ -156,7 +156,7 @@ def plot_network(
     return dot
 
 
-def _edge_label(graph: _Graph, edge: Any, with_shape: bool, with_type: bool) -> str:
+def _edge_label(graph: _Graph, edge: Output, with_shape: bool, with_type: bool) -> str:
     label = graph.sizes(edge.node, edge.index) if with_shape else ""
     found = graph.types[edge.node][edge.index].dtype
     return f"{label}({found.name})" if with_type and found is not None else label
@@ -181,7 +181,7 @@ def _label(node: Node) -> str:
 
 
 def _graph_of(
-    symbol: Symbol, shape: Mapping[str, Sequence[int]] | None, dtype: Mapping[str, Any] | None
+    symbol: Symbol, shape: Mapping[str, Sequence[int]] | None, dtype: Mapping[str, DType] | None
 ) -> _Graph:
     roles = sort_variables(symbol.outputs, ())
     shapes = {name: tuple(sizes) for name, sizes in (shape or {}).items()}

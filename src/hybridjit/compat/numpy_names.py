@@ -14,11 +14,14 @@ import math
 import pickle
 from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..types import DType
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 # What each name is in this NumPy.
 _RENAMED = {
@@ -76,7 +79,7 @@ def _with_bytes(of_text: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]
     return fromstring
 
 
-def _alen(a: Any) -> int:
+def _alen(a: ArrayLike) -> int:
     return len(np.array(a, ndmin=1))
 
 
@@ -84,24 +87,28 @@ def _asscalar(a: np.ndarray) -> Any:
     return a.item()
 
 
-def _asfarray(a: Any, dtype: DType = np.float64) -> np.ndarray:
+def _asfarray(a: ArrayLike, dtype: DType = np.float64) -> np.ndarray:
     wanted = np.dtype(dtype)
     return np.asarray(a, wanted if np.issubdtype(wanted, np.inexact) else np.float64)
 
 
-def _in1d(ar1: Any, ar2: Any, assume_unique: bool = False, invert: bool = False) -> np.ndarray:
+def _in1d(
+    ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, invert: bool = False
+) -> np.ndarray:
     return np.isin(np.asarray(ar1).ravel(), ar2, assume_unique=assume_unique, invert=invert)
 
 
-def _msort(a: Any) -> np.ndarray:
+def _msort(a: ArrayLike) -> np.ndarray:
     return np.sort(a, axis=0)
 
 
-def _fast_copy_and_transpose(a: Any) -> np.ndarray:
+def _fast_copy_and_transpose(a: ArrayLike) -> np.ndarray:
     return np.asarray(a).T.copy()
 
 
-def _find_common_type(array_types: Iterable[Any], scalar_types: Iterable[Any]) -> np.dtype | None:
+def _find_common_type(
+    array_types: Iterable[DType], scalar_types: Iterable[DType]
+) -> np.dtype | None:
     """The arrays' common type, unless a scalar is of another, wider kind."""
     arrays, scalars = ([np.dtype(t) for t in types] for types in (array_types, scalar_types))
     if not arrays or not scalars:
@@ -113,14 +120,14 @@ def _find_common_type(array_types: Iterable[Any], scalar_types: Iterable[Any]) -
     return of_arrays
 
 
-def _issubclass(arg1: Any, arg2: Any) -> bool:
+def _issubclass(arg1: type, arg2: type) -> bool:
     try:
         return issubclass(arg1, arg2)
     except TypeError:
         return False
 
 
-def _obj2sctype(rep: Any, default: Any = None) -> Any:
+def _obj2sctype(rep: DType | np.ndarray, default: type | None = None) -> type | None:
     """The scalar type of a type, an array or a name."""
     if isinstance(rep, type) and issubclass(rep, np.generic):
         return rep
@@ -132,15 +139,15 @@ def _obj2sctype(rep: Any, default: Any = None) -> Any:
         return default
 
 
-def _issctype(rep: Any) -> bool:
+def _issctype(rep: DType | np.ndarray) -> bool:
     return isinstance(rep, (type, np.dtype)) and _obj2sctype(rep, np.object_) is not np.object_
 
 
-def _issubsctype(arg1: Any, arg2: Any) -> bool:
-    return issubclass(_obj2sctype(arg1), _obj2sctype(arg2))
+def _issubsctype(arg1: DType, arg2: DType) -> bool:
+    return issubclass(*map(_obj2sctype, (arg1, arg2)))  # type: ignore[arg-type]
 
 
-def _sctype2char(sctype: Any) -> str:
+def _sctype2char(sctype: DType) -> str:
     found = _obj2sctype(sctype)
     if found is None:
         raise ValueError("unrecognized type")
@@ -150,7 +157,7 @@ def _sctype2char(sctype: Any) -> str:
 class _Cast:
     """``np.cast["float32"](x)``."""
 
-    def __getitem__(self, dtype: DType) -> Callable[[Any], np.ndarray]:
+    def __getitem__(self, dtype: DType) -> Callable[[ArrayLike], np.ndarray]:
         return lambda x: np.asarray(x).astype(dtype)
 
 
@@ -161,7 +168,7 @@ class _Sizes:
         return np.dtype(dtype).itemsize
 
 
-_VALUES: dict[str, Any] = {
+_VALUES: dict[str, object] = {
     "NINF": -math.inf,
     "PZERO": 0.0,
     "NZERO": -0.0,

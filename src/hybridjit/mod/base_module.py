@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 
 from .. import metric, nd
+from ..callback import BatchEndParam, Callbacks
 from ..errors import ModelFormatError, MXNetError
 from ..initializer import Initializer, Uniform
 from ..io import DataBatch, DataDesc, DataIter
@@ -34,19 +35,6 @@ Shapes = Sequence[tuple[str, Shape]]  # DataDescs, or tuples of what makes them
 
 State: TypeAlias = NDArray | list[NDArray] | tuple[NDArray, ...]  # whole, or in parts
 Logger: TypeAlias = ModuleType | logging.Logger
-
-
-class BatchEndParam(NamedTuple):
-    """What callbacks are given after a batch."""
-
-    epoch: int
-    nbatch: int
-    eval_metric: EvalMetric | None
-    locals: dict[str, object] | None
-
-
-Callback: TypeAlias = Callable[[BatchEndParam], object]
-Callbacks: TypeAlias = Callback | list[Callback] | tuple[Callback, ...] | None
 
 
 class BaseModule:
@@ -285,7 +273,7 @@ def described(given: Shapes) -> list[DataDesc]:
     return [desc if isinstance(desc, DataDesc) else DataDesc(*desc) for desc in given]
 
 
-def _call(callbacks: Callbacks, param: BatchEndParam) -> None:
+def _call(callbacks: Callbacks | None, param: BatchEndParam) -> None:
     """Call one function, all in a list, or none."""
     if callbacks is None:
         return

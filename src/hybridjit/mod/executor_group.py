@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy.typing as npt
-
 from .. import nd
 from ..io import DataDesc
 from ..nd import NDArray
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from .module import Module
 
 # For each array its copies, one for every executor: there is one.
@@ -66,7 +66,7 @@ class BoundExecutor:
         """Those of the last batch."""
         return list(self._module._outputs)
 
-    def forward(self, is_train: bool = False, **kwargs: npt.ArrayLike) -> list[NDArray]:
+    def forward(self, is_train: bool = False, **kwargs: ArrayLike) -> list[NDArray]:
         """The outputs, after ``kwargs`` became the inputs of those names.
 
         Raises TypeError for a name that is no input.

@@ -21,9 +21,7 @@ from ..ops.record import OpDef
 class Dumpable(Protocol):
     """What spells itself as text for files: an initializer."""
 
-    def dumps(self) -> str:
-        """The text."""
-        ...
+    def dumps(self) -> str: ...
 
 
 def compose(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from ..ir.node import topological
 from ..nd import NDArray
 from ..sym import Symbol
 from ..types import DType
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 Tolerance = float | Mapping[np.dtype, float] | None
 
@@ -53,7 +56,7 @@ def get_atol(atol: float | None = None, dtype: DType = np.float64) -> float:
     return _ATOLS[np.dtype(dtype)] if atol is None else atol
 
 
-def get_tols(x: Any, y: Any, rtol: Tolerance, atol: Tolerance) -> tuple[float, float]:
+def get_tols(x: ArrayLike, y: ArrayLike, rtol: Tolerance, atol: Tolerance) -> tuple[float, float]:
     """The larger of what both element types have by default, unless they are given.
 
     Whole numbers have none: they are equal or not.
@@ -69,20 +72,20 @@ def _largest(dtypes: list[np.dtype], given: Tolerance, known: Mapping[np.dtype, 
     return max(together[dtype] for dtype in dtypes)
 
 
-def _element_type(value: Any) -> np.dtype:
+def _element_type(value: ArrayLike) -> np.dtype:
     if isinstance(value, numbers.Number):
         return np.asarray(value).dtype
     return np.dtype(getattr(value, "dtype", np.float64))
 
 
-def same(a: Any, b: Any) -> bool:
+def same(a: ArrayLike, b: ArrayLike) -> bool:
     """Equal in shape and in every element."""
     return np.array_equal(_values(a), _values(b))
 
 
 def almost_equal(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     rtol: float | None = None,
     atol: float | None = None,
     equal_nan: bool = False,
@@ -95,8 +98,8 @@ def almost_equal(
 
 
 def assert_almost_equal(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     rtol: Tolerance = None,
     atol: Tolerance = None,
     names: tuple[str, str] = ("a", "b"),
@@ -146,14 +149,14 @@ def _complaint(
 
 
 def assert_allclose(
-    a: Any, b: Any, rtol: float = 1e-7, atol: float = 0, equal_nan: bool = True
+    a: ArrayLike, b: ArrayLike, rtol: float = 1e-7, atol: float = 0, equal_nan: bool = True
 ) -> None:
     assert_almost_equal(a, b, rtol, atol, equal_nan=equal_nan)
 
 
 def assert_almost_equal_with_err(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     rtol: Tolerance = None,
     atol: Tolerance = None,
     etol: float | None = None,
@@ -170,8 +173,8 @@ def assert_almost_equal_with_err(
 
 
 def assert_almost_equal_ignore_nan(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     rtol: Tolerance = None,
     atol: Tolerance = None,
     names: tuple[str, str] = ("a", "b"),
@@ -184,7 +187,7 @@ def assert_almost_equal_ignore_nan(
 
 
 def assert_exception(
-    f: Callable[..., Any], exception_type: type[BaseException], *args: Any, **kwargs: Any
+    f: Callable[..., object], exception_type: type[BaseException], *args: object, **kwargs: object
 ) -> None:
     """AssertionError unless ``f(*args, **kwargs)`` raises ``exception_type``."""
     try:
@@ -204,20 +207,23 @@ def same_symbol_structure(sym1: Symbol, sym2: Symbol) -> bool:
     return _structure(sym1) == _structure(sym2)
 
 
-def _structure(symbol: Symbol) -> list[Any]:
+def _structure(symbol: Symbol) -> list[tuple[str | None, list[tuple[int, int]]]]:
     """Each node's operator and the numbers of the nodes that it reads."""
     numbers = {node: i for i, node in enumerate(topological(symbol.outputs))}
     return [
-        (node.op and node.op.name, [(numbers[edge.node], edge.index) for edge in node.inputs])
+        (
+            node.op.name if node.op else None,
+            [(numbers[edge.node], edge.index) for edge in node.inputs],
+        )
         for node in numbers
     ]
 
 
-def _values(array: Any) -> np.ndarray:
+def _values(array: ArrayLike) -> np.ndarray:
     return array.asnumpy() if isinstance(array, NDArray) else np.asarray(array)
 
 
-def _require_one_shape(a: Any, b: Any) -> None:
+def _require_one_shape(a: ArrayLike, b: ArrayLike) -> None:
     assert np.shape(a) == np.shape(b), (
         f"a.shape = {np.shape(a)} and b.shape = {np.shape(b)} are not equal"
     )

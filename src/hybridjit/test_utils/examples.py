@@ -6,7 +6,7 @@ In: shapes, bounds, functions. Out: arrays, drawn from NumPy's global generator 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
@@ -14,7 +14,9 @@ from .. import nd
 from ..context import Context, current_context
 from ..errors import MXNetError
 from ..nd import NDArray
-from ..types import DType
+from ..types import DType, Sizes
+
+_Item = TypeVar("_Item")
 
 
 def default_context() -> Context:
@@ -26,7 +28,7 @@ def default_dtype() -> type[np.float32]:
     return np.float32
 
 
-def random_arrays(*shapes: tuple[int, ...]) -> Any:
+def random_arrays(*shapes: tuple[int, ...]) -> np.ndarray | list[np.ndarray]:
     """Normally distributed float32 arrays; a lone one without its list."""
     arrays = [np.array(np.random.randn(*shape), np.float32) for shape in shapes]
     return arrays[0] if len(arrays) == 1 else arrays
@@ -38,11 +40,11 @@ def random_uniform_arrays(
     return [np.random.uniform(low, high, size=shape).astype(dtype) for shape in shapes]
 
 
-def random_sample(population: list[Any], k: int) -> list[Any]:
+def random_sample(population: list[_Item], k: int) -> list[_Item]:
     """``k`` of the population, without repetition."""
     assert 0 <= k <= len(population), f"{k} samples of {len(population)}"
     shuffled = population[:]
-    np.random.shuffle(shuffled)
+    np.random.shuffle(shuffled)  # type: ignore[arg-type]
     return shuffled[:k]
 
 
@@ -51,7 +53,7 @@ def rand_ndarray(
     stype: str = "default",
     density: float | None = None,
     dtype: DType | None = None,
-    modifier_func: Any = None,
+    modifier_func: object = None,
     shuffle_csr_indices: bool = False,
     distribution: str | None = None,
     ctx: Context | None = None,
@@ -100,7 +102,7 @@ def create_2d_tensor(rows: int, columns: int, dtype: DType = np.int64) -> NDArra
 
 
 def np_reduce(
-    dat: np.ndarray, axis: Any, keepdims: bool, numpy_reduce_func: Callable[..., Any]
+    dat: np.ndarray, axis: Sizes, keepdims: bool, numpy_reduce_func: Callable[..., np.ndarray]
 ) -> np.ndarray:
     """``numpy_reduce_func`` along one axis or several."""
     axes = range(dat.ndim) if axis is None else [axis] if isinstance(axis, int) else axis
@@ -112,13 +114,13 @@ def np_reduce(
     return np.asarray(found)
 
 
-def assign_each(the_input: np.ndarray, function: Callable[[Any], Any] | None) -> np.ndarray:
+def assign_each(the_input: np.ndarray, function: Callable[[float], float] | None) -> np.ndarray:
     """``function`` of every element; the array itself without a function."""
     return np.array(the_input) if function is None else np.vectorize(function)(the_input)
 
 
 def assign_each2(
-    input1: np.ndarray, input2: np.ndarray, function: Callable[[Any, Any], Any] | None
+    input1: np.ndarray, input2: np.ndarray, function: Callable[[float, float], float] | None
 ) -> np.ndarray:
     """``function`` of every pair of elements; the first array without a function."""
     return np.array(input1) if function is None else np.vectorize(function)(input1, input2)

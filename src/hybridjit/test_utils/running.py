@@ -7,25 +7,32 @@ gradients are there by name only.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 
 from .. import nd
 from ..context import Context
 from ..errors import MXNetError
+from ..gluon.hybrid_block import HybridBlock
 from ..nd import NDArray
 from ..sym import Symbol
 from ..types import DType
 from .comparing import Tolerance, assert_almost_equal
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+
+Located: TypeAlias = "Mapping[str, ArrayLike] | Sequence[ArrayLike]"
+
 
 def simple_forward(
     sym: Symbol, ctx: Context | None = None, is_train: bool = False, **inputs: np.ndarray
-) -> Any:
+) -> np.ndarray | list[np.ndarray]:
     """The outputs of a Symbol for NumPy arrays by name; a lone one without its list."""
     arrays = {name: nd.array(values) for name, values in inputs.items()}
     found = [out.asnumpy() for out in sym.bind(ctx, arrays).forward(is_train)]
@@ -34,11 +41,11 @@ def simple_forward(
 
 def check_symbolic_forward(
     sym: Symbol,
-    location: Any,
-    expected: Any,
+    location: Located,
+    expected: Located,
     rtol: Tolerance = None,
     atol: Tolerance = None,
-    aux_states: Any = None,
+    aux_states: Located | None = None,
     ctx: Context | None = None,
     equal_nan: bool = False,
     dtype: DType = np.float32,
@@ -56,7 +63,7 @@ def check_symbolic_forward(
 
 
 def _located(
-    names: list[str], given: Any, ctx: Context | None, dtype: DType, what: str
+    names: list[str], given: Located, ctx: Context | None, dtype: DType, what: str
 ) -> dict[str, NDArray]:
     """Arrays by name. ValueError when a dictionary has other names."""
     if isinstance(given, dict) and set(given) != set(names):
@@ -72,7 +79,7 @@ def _located(
 
 
 def check_gluon_hybridize_consistency(
-    net_builder: Callable[[], Any],
+    net_builder: Callable[[], HybridBlock],
     data_l: list[NDArray],
     numpy_func: Callable[..., np.ndarray] | None = None,
     test_grad: bool = True,
@@ -122,7 +129,7 @@ def retry(n: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         @wraps(test)
-        def attempt(*args: Any, **kwargs: Any) -> None:
+        def attempt(*args: object, **kwargs: object) -> None:
             for left in range(n - 1, -1, -1):
                 try:
                     return test(*args, **kwargs)
