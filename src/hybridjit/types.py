@@ -52,6 +52,7 @@ FLOAT64 = np.dtype("float64")
 INT64 = np.dtype("int64")
 
 _LARGEST = 1 << 47  # bytes: what a program can address
+MAX_DIMS = 32  # of an array: what every supported NumPy can hold
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,8 +122,14 @@ def product(sizes: tuple[int, ...]) -> int:
     return result
 
 
+def require_dims(count: int) -> None:
+    """Raises ShapeError for more dimensions than an array may have."""
+    if count > MAX_DIMS:
+        raise ShapeError(f"an array has at most {MAX_DIMS} dimensions, not {count}")
+
+
 def require_possible(types: Iterable[TensorType]) -> None:
-    """Raises ShapeError for a type that no memory holds, or with a negative size.
+    """Raises ShapeError for a type that no memory or array holds, or with a negative size.
 
     In Python's integers, which do not wrap. Sizes beside a zero count too: NumPy multiplies them
     without it.
@@ -130,6 +137,7 @@ def require_possible(types: Iterable[TensorType]) -> None:
     for t in types:
         if t.shape is None or len(t.shape) == 0:
             continue
+        require_dims(len(t.shape))
         itemsize = 1 if t.dtype is None else t.dtype.itemsize
         sizes = tuple(d for d in t.shape if d)
         if min(sizes, default=0) < 0:

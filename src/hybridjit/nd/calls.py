@@ -59,7 +59,7 @@ def _check(op: OpDef, texts: Mapping[str, str], arrays: Sequence[np.ndarray]) ->
                 f"but got {len(arrays)} instead."
             )
         _, outs = op.infer(types, (UNKNOWN,) * len(op.output_names(attrs)), **attrs)
-        require_possible(outs)
+        require_possible((*types, *outs))
         if not arrays:
             require_sizes(out.shape for out in outs)
     except MXNetError as error:

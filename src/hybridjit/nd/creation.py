@@ -17,7 +17,7 @@ from ..ops.casting import convert
 from ..ops.registry import lookup
 from ..quiet import quiet
 from ..shapes import partial_shape
-from ..types import FLOAT32, shape_text
+from ..types import FLOAT32, require_dims, shape_text
 from .calls import require_sizes
 from .memory import converted, dtype_of
 from .ndarray import NDArray, invoke
@@ -225,7 +225,9 @@ def waitall() -> None:
 
 
 def _sizes(shape: Any) -> tuple[int, ...]:
-    return tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    require_dims(len(sizes))
+    return sizes
 
 
 def _require_dense(stype: str | None) -> None:

@@ -19,7 +19,7 @@ from ..formats.mxnet import params
 from ..ops.casting import convert
 from ..quiet import quiet
 from ..shapes import is_np_shape
-from ..types import CODE_OF_DTYPE, shape_text
+from ..types import CODE_OF_DTYPE, MAX_DIMS, require_dims, shape_text
 from .indexing import is_basic, normal_key, slice_is_contiguous
 from .lending import Loan, give_back
 from .storage import Storage
@@ -54,6 +54,8 @@ class DenseArray:
     def __init__(
         self, data: np.ndarray, ctx: Context | None = None, storage: Storage | None = None
     ) -> None:
+        if data.ndim > MAX_DIMS:
+            require_dims(data.ndim)
         self._data = data
         self._ctx = current_context() if ctx is None else ctx
         self._storage = Storage() if storage is None else storage

@@ -325,7 +325,7 @@ def _only(g: Builder[X], *inputs: X, num_args: int) -> X | None:
 ADD_N = register(
     "add_n",
     "args...",
-    "num_args:int!",
+    "num_args:int[1,16384]!",
     infer=_some_equal_types,
     ref=_sum_of_all,
     scalar=lambda b, *values, num_args: reduce(b.add, values),

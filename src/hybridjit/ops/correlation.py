@@ -15,7 +15,7 @@ from .casting import widened
 from .record import Traits
 from .registry import register
 from .rules import forward, require_float, same_dtype
-from .windows import padded
+from .windows import padded, require_cells
 
 
 class _Geometry(NamedTuple):
@@ -45,6 +45,7 @@ def _geometry(
             "stride1 and stride2 must be at least 1, max_displacement and pad_size at least 0"
         )
     border = max_displacement + kernel_size // 2
+    require_cells((height + 2 * pad_size, width + 2 * pad_size))
     sizes = [-(-(n + 2 * pad_size - 2 * border) // stride1) for n in (height, width)]
     if min(sizes) < 1:
         raise ShapeError(

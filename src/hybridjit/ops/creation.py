@@ -118,7 +118,12 @@ def _range_count(start: float, stop: float | None, step: float, repeat: int) -> 
         raise AttributeValueError(f"arange's repeat is positive, got {repeat}")
     if not (first < last if step > 0 else first > last):
         raise AttributeValueError(f"arange from {first:g} to {last:g} by {step:g} has no numbers")
-    return math.ceil((last - first) / step) * repeat
+    count = (last - first) / step
+    if not math.isfinite(count):
+        raise AttributeValueError(
+            f"arange from {first:g} to {last:g} by {step:g} has more numbers than any memory"
+        )
+    return math.ceil(count) * repeat
 
 
 def _steps(start: float, step: float, count: int, repeat: int, dtype: np.dtype) -> np.ndarray:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
-from ..types import PartialShape, Shape, TensorType, product, shape_text
+from ..types import PartialShape, Shape, TensorType, product, require_possible, shape_text
 from .casting import widened
 from .conv import check_groups, check_weight, columns, weight_and_bias
 from .record import Samples, Traits
@@ -23,6 +23,7 @@ from .windows import (
     is_channel_last,
     join_axes,
     padded,
+    require_cells,
     split_axes,
     tap_cells,
     window_of,
@@ -93,16 +94,27 @@ def _infer_deconvolution(
     check_weight(ins[1].shape, expected, 0, 1)
     new_ins = [data, fill(ins[1], expected, dtype)]
     new_ins += [fill(bias, (num_filter,), dtype) for bias in ins[2:]]
-    out_sizes = tuple(n for n, _ in output_axes(window, sizes, adj, target_shape))
+    out_sizes, crops = zip(*output_axes(window, sizes, adj, target_shape))
+    require_cells(_room(window, sizes, out_sizes, crops))
     out = join_axes(data.shape[0], num_filter, out_sizes, last)
     return tuple(new_ins), merged(outs, (TensorType(out, dtype),))
 
 
+def _room(
+    window: Window, sizes: PartialShape, out: PartialShape, crop: Shape
+) -> tuple[int | None, ...]:
+    """Cells that the columns of all cells reach, and those of the output, along each axis."""
+    return tuple(
+        None if n is None or o is None else max(s * (n - 1) + w, c + o)
+        for s, n, w, o, c in zip(window.stride, sizes, window.spans, out, crop)
+    )
+
+
 def scatter(cols: np.ndarray, window: Window, sizes: Shape, out: Shape, crop: Shape) -> np.ndarray:
     """Add columns (N, C, *kernel, *sizes) into (N, C, *out): cell i*stride + t*dilate - crop."""
-    spans = tuple(s * (n - 1) + w for s, n, w in zip(window.stride, sizes, window.spans))
-    room = tuple(max(f, c + o) for f, c, o in zip(spans, crop, out))
-    full = np.zeros((*cols.shape[:2], *room), cols.dtype)
+    shape = (*cols.shape[:2], *_room(window, sizes, out, crop))
+    require_possible([TensorType(shape, cols.dtype)])
+    full = np.zeros(shape, cols.dtype)
     for tap in np.ndindex(*window.kernel):
         starts = tuple(t * d for t, d in zip(tap, window.dilate))
         of_tap = (slice(None), slice(None), *tap)

@@ -118,7 +118,7 @@ def _numbered(prefix: str) -> Callable[..., tuple[str, ...]]:
 AMP_MULTICAST = register(
     "amp_multicast",
     _numbered("data_"),
-    "num_outputs:int! cast_narrow:bool=False",
+    "num_outputs:int[1,16384]! cast_narrow:bool=False",
     infer=_multicast_types,
     expand=_separate_casts,
     outputs=_numbered("output"),

@@ -99,7 +99,7 @@ BN_SCALE = register(
 BN_SHIFT = register(
     "_bn_shift",
     "args...",
-    "num_args:int! eps:double! fix_gamma:bool!",
+    "num_args:int[1,16384]! eps:double! fix_gamma:bool!",
     internal=True,
     infer=forward(_like_first),
     ref=bn_shift,

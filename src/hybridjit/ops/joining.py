@@ -81,7 +81,7 @@ def _only(g: Builder[X], *inputs: X, num_args: int, dim: int) -> X | None:
 CONCAT = register(
     "Concat",
     "data...",
-    "num_args:int! dim:int=1",
+    "num_args:int[1,16384]! dim:int=1",
     kernel="concat",
     infer=concat_types,
     ref=_concat,
@@ -123,7 +123,7 @@ def _stacked(g: Builder[X], *inputs: X, num_args: int, axis: int) -> X:
 register(
     "stack",
     "data...",
-    "axis:int=0 num_args:int!",
+    "axis:int=0 num_args:int[1,16384]!",
     infer=_stack_types,
     ref=_stack,
     expand=_stacked,

@@ -186,7 +186,7 @@ def _khatri_rao(first: np.ndarray, *rest: np.ndarray, num_args: int) -> np.ndarr
 register(
     "khatri_rao",
     "args...",
-    "num_args:int!",
+    "num_args:int[1,16384]!",
     infer=_infer_khatri_rao,
     ref=_khatri_rao,
     doc="Column-wise Kronecker product.",

@@ -92,11 +92,18 @@ register(
 
 @forward
 def _infer_detection(
-    cls_prob: TensorType, loc_pred: TensorType, anchor: TensorType, **attrs: Any
+    cls_prob: TensorType,
+    loc_pred: TensorType,
+    anchor: TensorType,
+    *,
+    variances: tuple[float, ...],
+    **attrs: Any,
 ) -> TensorType:
     """(B, N, 6) for cls_prob (B, C, N), loc_pred (B, 4N) and anchor (1, N, 4)."""
     same_dtype(cls_prob, loc_pred, anchor)
     require_float("MultiBoxDetection", cls_prob)
+    if len(variances) != 4:
+        raise AttributeValueError(f"variances takes four numbers, got {len(variances)}")
     if cls_prob.ndim != 3:
         raise ShapeError(f"cls_prob should be (batch, classes, anchors), got {cls_prob}")
     batch, _, count = cls_prob.dims

@@ -324,12 +324,12 @@ def _lrn(data: np.ndarray, *, alpha: float, beta: float, knorm: float, nsize: in
     """
     x = widened(data)
     square = np.square(x)
-    half, channels = (nsize - 1) // 2, x.shape[1]
+    channels = x.shape[1]
+    reach = min((nsize - 1) // 2, channels - 1)
     total = np.zeros_like(x)
-    for offset in range(-half, half + 1):
+    for offset in range(-reach, reach + 1):
         low, high = max(0, -offset), min(channels, channels - offset)
-        if low < high:
-            total[:, low:high] += square[:, low + offset : high + offset]
+        total[:, low:high] += square[:, low + offset : high + offset]
     scale = x.dtype.type(knorm) + x.dtype.type(alpha / nsize) * total
     return (x * scale ** x.dtype.type(-beta)).astype(data.dtype, copy=False)
 

@@ -24,6 +24,7 @@ from .windows import (
     is_channel_last,
     join_axes,
     padded,
+    require_cells,
     split_axes,
     tap_cells,
     window_of,
@@ -58,6 +59,8 @@ def pool_window(
 
 def pooled_sizes(window: Window, sizes: PartialShape, convention: str) -> PartialShape:
     """How many windows fit each axis. Raises ShapeError when the kernel exceeds the input."""
+    reach = zip(sizes, window.pad, window.stride, window.kernel)
+    require_cells(tuple(n and n + p + s + k for n, p, s, k in reach))
     if convention == "same":
         return tuple(None if n is None else -(-n // s) for n, s in zip(sizes, window.stride))
     floored = window.out_sizes(sizes)

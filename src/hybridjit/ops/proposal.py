@@ -75,7 +75,8 @@ def _base_anchors(stride: int, scales: Numbers, ratios: Numbers) -> np.ndarray:
     centre = (stride - 1) / 2
     anchors = []
     for ratio in ratios:
-        width = np.floor(np.sqrt(np.floor(stride * stride / ratio)) + 0.5)
+        area = np.floor(np.float64(stride * stride) / ratio)
+        width = np.floor(np.sqrt(area) + 0.5)
         height = np.floor(width * ratio + 0.5)
         for scale in scales:
             x, y = (width * scale - 1) / 2, (height * scale - 1) / 2

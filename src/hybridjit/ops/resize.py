@@ -139,7 +139,7 @@ UPSAMPLING = register(
     "UpSampling",
     _upsampling_inputs,
     "scale:int! num_filter:int=0 sample_type:bilinear|nearest! "
-    "multi_input_mode:concat|sum=concat num_args:int!",
+    "multi_input_mode:concat|sum=concat num_args:int[1,16384]!",
     infer=_infer_upsampling,
     ref=_upsampling,
     expand=_upsampling_parts,
@@ -150,7 +150,10 @@ UPSAMPLING = register(
 
 def _scaled(size: int, scale: float, odd: bool) -> int:
     """size * scale rounded down; odd sizes stay odd if asked for."""
-    by = np.float32(scale)
+    with np.errstate(over="ignore"):
+        by = np.float32(scale)
+    if not 0 <= size * by < 2.0**31:
+        raise ShapeError(f"a side of {size} cells {scale:g} times as long is none of 0 to 2^31 - 1")
     return int((size - 1) * by) + 1 if odd and size % 2 else int(size * by)
 
 

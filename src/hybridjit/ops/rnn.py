@@ -410,7 +410,7 @@ def _plain_concat(g: Builder[X], *inputs: X, num_args: int, dim: int) -> X:
 register(
     "_rnn_param_concat",
     "data...",
-    "num_args:int! dim:int=1",
+    "num_args:int[1,16384]! dim:int=1",
     infer=_infer_parameters,
     expand=_plain_concat,
     doc="The flat parameter vector of an RNN from its pieces.",

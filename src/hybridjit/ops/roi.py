@@ -24,6 +24,7 @@ from .record import Traits
 from .registry import register
 from .rules import forward, require_float, same_dtype
 
+MOST_SAMPLES = 1024  # of a bin along one axis, where an attribute says how many
 FAR = 1 << 30  # where coordinates end, and how many samples a bin has along an axis
 MARGIN = 2  # samples beside those that by their formula are inside
 
@@ -44,6 +45,12 @@ def check_regions(data: TensorType, rois: TensorType, pooled_size: Shape, widths
         )
 
 
+def check_samples(name: str, count: int) -> None:
+    """Raises AttributeValueError for more samples of a bin than are taken along one axis."""
+    if count > MOST_SAMPLES:
+        raise AttributeValueError(f"{name} is at most {MOST_SAMPLES}, got {count}")
+
+
 @forward
 def _infer_align(
     data: TensorType,
@@ -51,10 +58,12 @@ def _infer_align(
     *,
     pooled_size: Shape,
     position_sensitive: bool,
+    sample_ratio: int,
     **attrs: Any,
 ) -> TensorType:
     """(R, C, *pooled_size); C divided by the number of bins when position_sensitive."""
     check_regions(data, rois, pooled_size, (4, 5))
+    check_samples("sample_ratio", sample_ratio)
     channels, bins = data.dims[1], product(pooled_size)
     if position_sensitive and channels % bins:
         raise ShapeError(f"the number of bins {bins} must divide the {channels} channels")
@@ -284,6 +293,10 @@ def _infer_position_sensitive(
 ) -> TensorType:
     """(R, output_dim, pooled_size, pooled_size)."""
     check_regions(data, rois, (pooled_size, pooled_size), (5,))
+    if output_dim < 1 or group_size < 0:
+        raise AttributeValueError(
+            f"output_dim is positive and group_size not negative, got {output_dim} and {group_size}"
+        )
     groups = group_size or pooled_size
     if data.dims[1] != output_dim * groups * groups:
         raise ShapeError(

@@ -17,7 +17,7 @@ from .casting import bounded, widened
 from .indexing import whole
 from .record import Traits
 from .registry import register
-from .roi import check_regions, rounded, samples_along, samples_near, samples_of_bin
+from .roi import check_regions, check_samples, rounded, samples_along, samples_near, samples_of_bin
 from .rules import forward, require_float, same_dtype
 
 
@@ -34,10 +34,11 @@ def _bilinear(image: np.ndarray, y: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 @forward
 def _infer_rotated(
-    data: TensorType, rois: TensorType, *, pooled_size: Shape, **attrs: Any
+    data: TensorType, rois: TensorType, *, pooled_size: Shape, sampling_ratio: int, **attrs: Any
 ) -> TensorType:
     """(R, C, *pooled_size)."""
     check_regions(data, rois, pooled_size, (6,))
+    check_samples("sampling_ratio", sampling_ratio)
     return data.with_shape((rois.dims[0], data.dims[1], *pooled_size))
 
 
@@ -126,6 +127,7 @@ def _infer_deformable(
     same_dtype(data, rois, *trans)
     require_float("DeformablePSROIPooling", data)
     check_regions(data, rois, (pooled_size, pooled_size), (5,))
+    check_samples("sample_per_part", sample_per_part)
     if min(output_dim, group_size, sample_per_part) < 1 or part_size < 0:
         raise AttributeValueError("output_dim, group_size and sample_per_part are positive")
     if data.dims[1] != output_dim * group_size**2:
@@ -178,8 +180,8 @@ def _deformable(
     number = images.dtype.type
     size = images.shape[2:]
     images = images.reshape(len(images), output_dim, group_size, group_size, *size)
-    parts = part_size or pooled_size
-    moves = widened(trans[0]) if trans else np.zeros((len(rois), 2, parts, parts), images.dtype)
+    parts = (part_size or pooled_size) if trans else 1
+    moves = widened(trans[0]) if trans else np.zeros((len(rois), 2, 1, 1), images.dtype)
     classes = moves.shape[1] // 2
     moves = moves.reshape(len(rois), classes, 2, parts, parts) * number(trans_std)
     out = np.zeros((len(rois), output_dim, pooled_size, pooled_size), images.dtype)

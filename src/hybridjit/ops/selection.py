@@ -207,7 +207,7 @@ def _histogram_types(data: TensorType, *bins: TensorType, **attrs: Any) -> Types
 def _is_range(range_: tuple[float, ...] | None) -> bool:
     if range_ is None or len(range_) != 2:
         return False
-    return range_[0] <= range_[1] and all(map(math.isfinite, range_))
+    return range_[0] <= range_[1] and math.isfinite(range_[1] - range_[0])
 
 
 def histogram(data: np.ndarray, *bins: np.ndarray, **attrs: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -224,7 +224,7 @@ def histogram(data: np.ndarray, *bins: np.ndarray, **attrs: Any) -> tuple[np.nda
     count = attrs["bin_cnt"]
     edges = convert(low + np.arange(count + 1) * ((high - low) / count), data.dtype)
     values = values[(values >= low) & (values <= high)]
-    place = ((values.astype(np.float64) - low) * count / (high - low)).astype(np.int64)
+    place = ((values.astype(np.float64) - low) / (high - low) * count).astype(np.int64)
     place = np.minimum(place, count - 1)
     place -= values < edges[place]  # where rounding put it beside its edges
     place += (values >= edges[place + 1]) & (place + 1 < count)

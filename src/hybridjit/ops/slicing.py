@@ -166,7 +166,7 @@ def _crop_as_slices(
 register(
     "Crop",
     "data...",
-    "num_args:int! offset:shape=(0,0) h_w:shape=(0,0) center_crop:bool=False",
+    "num_args:int[1,16384]! offset:shape=(0,0) h_w:shape=(0,0) center_crop:bool=False",
     infer=_crop_types,
     ref=crop,
     expand=_crop_as_slices,
@@ -286,7 +286,7 @@ def _equal_slices(
 register(
     "SliceChannel",
     "data",
-    "num_outputs:int! axis:int=1 squeeze_axis:bool=False",
+    "num_outputs:int[1,16384]! axis:int=1 squeeze_axis:bool=False",
     infer=split_types,
     ref=split,
     expand=_equal_slices,
@@ -345,7 +345,7 @@ def _slices_between(
 SPLIT_V2 = register(
     "_split_v2",
     "data",
-    "indices:shape~! axis:int=1 squeeze_axis:bool=False sections:int=0",
+    "indices:shape~! axis:int=1 squeeze_axis:bool=False sections:int[0,16384]=0",
     infer=forward(_split_v2_type),
     ref=split_v2,
     expand=_slices_between,

@@ -291,7 +291,7 @@ def _output_as_softmax(
     """SoftmaxOutput(x, label)  =>  softmax(x)"""
     shape = g.type(data).dims
     if preserve_shape or multi_output:
-        return g.op(SOFTMAX, data, axis=-1 if preserve_shape else 1)
+        return g.op(SOFTMAX, data, axis=1 if multi_output else -1)
     if len(shape) < 2:
         return None
     rows = reshape(g, data, (shape[0], product(shape[1:])), at="rows")

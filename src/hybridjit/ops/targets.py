@@ -177,7 +177,7 @@ def _hard_negatives(
     best: np.ndarray, scores: np.ndarray, positive: dict[int, int], ratio: float, threshold: float
 ) -> list[int]:
     """Anchors that overlap little and are least sure to be background, ``ratio`` per positive."""
-    wanted = min(int(len(positive) * ratio), len(best) - len(positive))
+    wanted = int(min(len(positive) * ratio, len(best) - len(positive)))
     if wanted < 1:
         return []
     free = [i for i in range(len(best)) if i not in positive and best[i] < threshold]

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..records import dataclass
-from ..types import PartialShape, Shape, shape_text
+from ..types import FLOAT64, PartialShape, Shape, TensorType, require_possible, shape_text
 from .rules import spatial
 
 CHANNEL_FIRST = ("NCW", "NCHW", "NCDHW")
@@ -42,8 +42,9 @@ class Window:
     def out_sizes(self, sizes: PartialShape) -> PartialShape:
         """floor((n + 2 pad - span) / stride) + 1 per axis; None stays None.
 
-        Raises ShapeError when the kernel exceeds the padded input.
+        Raises ShapeError when the kernel exceeds the padded input, or that any memory.
         """
+        require_cells(tuple(n and n + 2 * p for n, p in zip(sizes, self.pad)))
         return tuple(
             None if n is None else (self._room(i, n) // self.stride[i]) + 1
             for i, n in enumerate(sizes)
@@ -57,6 +58,11 @@ class Window:
                 f" the input has {size}, {padded} with its padding"
             )
         return padded - span
+
+
+def require_cells(sizes: PartialShape) -> None:
+    """Raises ShapeError for an image that with its padding is larger than any memory."""
+    require_possible([TensorType(sizes, FLOAT64)])
 
 
 def window_of(kernel: Shape, stride: Shape, dilate: Shape, pad: Shape) -> Window:
@@ -135,6 +141,7 @@ def padded(x: np.ndarray, before: Shape, after: Shape, value: float) -> np.ndarr
         return x
     lead = x.ndim - len(before)
     full = x.shape[:lead] + tuple(n + b + a for n, b, a in zip(x.shape[lead:], before, after))
+    require_possible([TensorType(full, x.dtype)])
     out = np.full(full, value, x.dtype)
     inner: tuple[Any, ...] = tuple(slice(b, b + n) for b, n in zip(before, x.shape[lead:]))
     out[(slice(None),) * lead + inner] = x

@@ -51,10 +51,11 @@ def choose_lrn(step: Step, setting: Setting) -> tuple[Call, ...]:
     anchor = step.group.anchor
     shape, attrs = anchor.shape, anchor.attrs
     is_last = anchor.op is LRN_LAST
+    channels = shape[-1] if is_last else shape[1]
     spec = LrnSpec(
-        channels=shape[-1] if is_last else shape[1],
+        channels=channels,
         inner=1 if is_last else product(shape[2:]),
-        half=(attrs["nsize"] - 1) // 2,
+        half=min((attrs["nsize"] - 1) // 2, channels - 1),
         alpha=attrs["alpha"] / attrs["nsize"],
         beta=attrs["beta"],
         knorm=attrs["knorm"],

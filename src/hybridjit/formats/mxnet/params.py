@@ -23,7 +23,7 @@ import numpy as np
 from ...errors import DTypeError, ModelFormatError
 from ...opening import open_file
 from ...shapes import is_np_shape
-from ...types import CODE_OF_DTYPE, DTYPE_CODES, FLOAT32, product
+from ...types import CODE_OF_DTYPE, DTYPE_CODES, FLOAT32, MAX_DIMS, product
 from ..atomic import Path, system_errors, write_atomically
 from .bulk import CAN_READ, WORTH_IT, Bulk
 
@@ -37,7 +37,6 @@ _BFLOAT16 = 12
 _INDEX_CODES = (4, 6)  # int32, int64
 _CPU = (1, 0)
 
-_MAX_DIMS = 32  # what every supported NumPy can hold
 _MAX_ARRAYS = 1 << 16  # a Python object each: 8 MB for a file of empty records
 _DENSE_SLACK = 32 << 20  # what sparse records may grow by, beyond the file's own length
 _PIPE_BYTES = 1 << 30  # what is read of a pipe, which has no length to compare anything with
@@ -258,7 +257,7 @@ def _read_storage_type(reader: _Reader) -> int:
 
 def _read_old_shape(reader: _Reader, ndim: int) -> tuple[int, ...]:
     """The dims of a V0 record, whose first number is the count of dimensions itself."""
-    if ndim > _MAX_DIMS:
+    if ndim > MAX_DIMS:
         reader.fail(
             f"{ndim:#x} is neither a magic number nor a number of dimensions", reader.offset - 4
         )
@@ -270,8 +269,8 @@ def _read_shape(reader: _Reader) -> tuple[int, ...] | None:
     (ndim,) = reader.unpack("<i", "number of dimensions")
     if ndim == -1:
         return None
-    if not 0 <= ndim <= _MAX_DIMS:
-        reader.fail(f"{ndim} dimensions, possible are 0 to {_MAX_DIMS}", reader.offset - 4)
+    if not 0 <= ndim <= MAX_DIMS:
+        reader.fail(f"{ndim} dimensions, possible are 0 to {MAX_DIMS}", reader.offset - 4)
     dims = reader.unpack(f"<{ndim}q", "dims")
     if any(d < 0 for d in dims):
         reader.fail(f"negative size in shape {dims}", reader.offset - 8 * ndim)
