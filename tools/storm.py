@@ -114,19 +114,20 @@ def storm(interrupts: int, count: int, seed: int) -> tuple[int, int, float]:
     calls = make_calls()
     with threads(1):
         rights = [[call(i) for i in range(4)] for _, call in calls]
-    done, wrong = 0, 0
+    done, wrong, patient_until = 0, 0, 0.0
     turns = cycle(
         [(call, i, right[i]) for (_, call), right in zip(calls, rights) for i in range(4)]
     )
 
     def work() -> None:
-        nonlocal done, wrong
+        nonlocal done, wrong, patient_until
         while True:
             call, i, right = next(turns)
             found = call(i)
             wrong += not np.array_equal(found, right)
             done += 1
-            if done % 1000 == 0:
+            if time.monotonic() > patient_until:
+                patient_until = time.monotonic() + 1
                 faulthandler.dump_traceback_later(_SILENCE, exit=True)
 
     with threads(count):
