@@ -148,7 +148,7 @@ def joins() -> None:
         num_args=2)  # fmt: skip
     bad("Concat", (2,), (2,), error=ShapeError, says="axis 1 is out of range", num_args=2)
     bad("stack", (2, 3), (2, 4), error=ShapeError, says="(2,3), got (2,4)", num_args=2)
-    bad("tile", (2,), error=AttributeValueError, says="reps are positive", reps=(0,))
+    bad("tile", (2,), error=AttributeValueError, says="reps are at least 1", reps=(0,))
     bad("repeat", (2,), error=AttributeValueError, says="negative, got -1", repeats=-1)
     bad("broadcast_to", (2, 1), error=ShapeError, says="has 2 axes", shape=(2, 3, 4))
     bad("broadcast_to", (2, 3), error=ShapeError, says="cannot be broadcast to (2,4)", shape=(2, 4))
