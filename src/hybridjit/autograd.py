@@ -23,10 +23,12 @@ FLAGS = _Flags()
 
 
 def is_recording() -> bool:
+    """Whether this thread records, which selects nothing here."""
     return FLAGS.recording
 
 
 def is_training() -> bool:
+    """Whether Dropout and BatchNorm behave as in training in this thread."""
     return FLAGS.training
 
 
@@ -67,6 +69,7 @@ def record(train_mode: bool = True) -> _Scope:
 
 
 def pause(train_mode: bool = False) -> _Scope:
+    """``with pause():`` neither records nor, unless ``train_mode``, trains."""
     return _Scope(False, train_mode)
 
 
@@ -76,6 +79,7 @@ def train_mode() -> _Scope:
 
 
 def predict_mode() -> _Scope:
+    """``with predict_mode():`` Dropout and BatchNorm behave as in inference."""
     return _Scope(None, False)
 
 
@@ -95,6 +99,7 @@ class Function:
 
     @property
     def saved_tensors(self) -> tuple[object, ...]:
+        """What ``save_for_backward`` kept."""
         return self._saved
 
     @restoring(FLAGS)

@@ -51,6 +51,7 @@ class Context(metaclass=_ContextType):
 
     @property
     def device_type(self) -> str:
+        """ "cpu", "gpu", "cpu_pinned" or "cpu_shared"."""
         return _TYPE_NAMES[self.device_typeid]
 
     def __hash__(self) -> int:
@@ -87,10 +88,12 @@ _CPU = Context("cpu", 0)
 
 
 def cpu(device_id: int = 0) -> Context:
+    """The CPU, by any of its numbers."""
     return Context("cpu", device_id)
 
 
 def cpu_pinned(device_id: int = 0) -> Context:
+    """A name for the CPU's memory that GPUs read; here the same memory."""
     return Context("cpu_pinned", device_id)
 
 
@@ -100,6 +103,7 @@ def gpu(device_id: int = 0) -> Context:
 
 
 def num_gpus() -> int:
+    """0: there are no GPUs."""
     return 0
 
 

@@ -64,14 +64,17 @@ class Executor:
 
     @property
     def arg_arrays(self) -> list[NDArray]:
+        """The arrays of the arguments, in their order."""
         return list(self.arg_dict.values())
 
     @property
     def aux_arrays(self) -> list[NDArray]:
+        """The arrays of the auxiliary states, in their order."""
         return list(self.aux_dict.values())
 
     @property
     def output_dict(self) -> dict[str, NDArray]:
+        """The outputs by name."""
         return dict(zip(self._symbol.list_outputs(), self.outputs))
 
     @property
@@ -81,6 +84,7 @@ class Executor:
 
     @property
     def grad_dict(self) -> dict[str, None]:
+        """None for each argument: there are no gradients."""
         return dict.fromkeys(self.arg_dict)
 
     def copy_params_from(
@@ -268,6 +272,7 @@ def _require_dense(symbol: Symbol, stypes: Mapping[str, Any]) -> None:
 
 
 def types_of(arrays: Mapping[str, NDArray]) -> dict[str, TensorType]:
+    """Shapes and element types of arrays by name."""
     return {name: type_of(values._data) for name, values in arrays.items()}
 
 

@@ -40,6 +40,7 @@ def get_register_func(base_class: type, nickname: str) -> _Register:
     known = _CLASSES.setdefault(base_class, {})
 
     def register(klass: type[_Class], name: str | None = None) -> type[_Class]:
+        """Register a class under a name, by default its own."""
         assert issubclass(klass, base_class), (
             f"only a subclass of {base_class.__name__} can be registered, got {klass}"
         )
@@ -61,6 +62,8 @@ def get_alias_func(base_class: type, nickname: str) -> _Alias:
     register = get_register_func(base_class, nickname)
 
     def alias(*aliases: str) -> Callable[[type[_Class]], type[_Class]]:
+        """A decorator that registers a class under these names."""
+
         def decorate(klass: type[_Class]) -> type[_Class]:
             for name in aliases:
                 register(klass, name)
@@ -80,6 +83,7 @@ def get_create_func(base_class: type[_Base], nickname: str) -> Callable[..., _Ba
     known = _CLASSES.setdefault(base_class, {})
 
     def create(*args: Any, **kwargs: Any) -> _Base:
+        """An instance from a name, a configuration or an instance."""
         name, *rest = args or (kwargs.pop(nickname),)
         if isinstance(name, base_class):
             assert not rest and not kwargs, (

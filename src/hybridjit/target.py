@@ -35,6 +35,7 @@ class Target:
 
     @property
     def element_bytes(self) -> int:
+        """Bytes of an element: 8 for float64, else 4."""
         return 8 if self.element == "float64" else 4
 
     @property

@@ -74,6 +74,7 @@ class TensorType:
 
     @property
     def is_known(self) -> bool:
+        """Whether shape and element type are known."""
         return self.dtype is not None and is_known_shape(self.shape)
 
     @property
@@ -84,21 +85,26 @@ class TensorType:
 
     @property
     def ndim(self) -> int:
+        """The number of axes of a known type."""
         return len(self.dims)
 
     @property
     def size(self) -> int:
+        """The number of elements of a known type."""
         return product(self.dims)
 
     @property
     def nbytes(self) -> int:
+        """Bytes of a known type."""
         assert self.dtype is not None
         return self.size * self.dtype.itemsize
 
     def with_shape(self, shape: PartialShape | None) -> TensorType:
+        """The same element type in another shape."""
         return TensorType(shape, self.dtype)
 
     def with_dtype(self, dtype: np.dtype | None) -> TensorType:
+        """The same shape with another element type."""
         return TensorType(self.shape, dtype)
 
     def __str__(self) -> str:
@@ -112,10 +118,12 @@ UNKNOWN = TensorType(None, None)
 
 
 def type_of(array: np.ndarray) -> TensorType:
+    """Shape and element type of an array."""
     return TensorType(array.shape, array.dtype)
 
 
 def product(sizes: tuple[int, ...]) -> int:
+    """The product of the sizes; 1 for none."""
     result = 1
     for size in sizes:
         result *= size
@@ -147,6 +155,7 @@ def require_possible(types: Iterable[TensorType]) -> None:
 
 
 def is_known_shape(shape: PartialShape | None) -> bool:
+    """Whether rank and all sizes are known."""
     return shape is not None and None not in shape
 
 
@@ -165,6 +174,7 @@ def merge_shapes(a: PartialShape | None, b: PartialShape | None) -> PartialShape
 
 
 def merge_dtypes(a: np.dtype | None, b: np.dtype | None) -> np.dtype | None:
+    """The one that is known; DTypeError when both are and differ."""
     if a is not None and b is not None and a != b:
         raise DTypeError(f"expected {a.name}, got {b.name}")
     return b if a is None else a

@@ -50,6 +50,7 @@ class Gap:
     coarse: float = 0.0
 
     def exceeds(self, tolerance: float) -> bool:
+        """Whether it is more than ``tolerance``, or than the element type can tell apart."""
         return not self.relative <= max(tolerance, self.coarse)
 
     def __str__(self) -> str:
@@ -86,6 +87,7 @@ class Checked:
     eager: Gap | None
 
     def text(self) -> str:
+        """The step, how far off it is, and the line of the program that it comes from."""
         lines = [f"step {self.number} ({self.kind}: {self.what})"]
         lines += [f"    from its own operands    {self.own}"] if self.own else []
         lines += [f"    from the eager values    {self.eager}"] if self.eager else []
@@ -111,6 +113,7 @@ class Verdict:
 
     @property
     def agrees(self) -> bool:
+        """Whether compiled and interpreted results agree."""
         gaps = [*(step.own for step in self.steps), *(gap for _, gap in self.outputs)]
         return not self.problem and not any(g and g.exceeds(self.tolerance) for g in gaps)
 

@@ -74,6 +74,7 @@ class Block:
 
     @property
     def prefix(self) -> str:
+        """What the names of its parameters begin with."""
         return self._prefix
 
     @property

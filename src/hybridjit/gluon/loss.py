@@ -53,21 +53,21 @@ class Loss(HybridBlock):
     def _weighted(
         self,
         F: ModuleType,
-        loss: Any,
+        loss: Tensor,
         sample_weight: Tensor | None = None,
         weight: float | None = None,
     ) -> Tensor:
         weight = self._weight if weight is None else weight
         return _apply_weighting(F, loss, weight, sample_weight)
 
-    def _mean(self, F: ModuleType, loss: Any) -> Tensor:
+    def _mean(self, F: ModuleType, loss: Tensor) -> Tensor:
         """The mean over all axes but the samples'."""
         return F.mean(loss, axis=self._batch_axis, exclude=True)
 
 
 # Losses in other packages import these two from MXNet by their names.
 def _apply_weighting(
-    F: ModuleType, loss: Any, weight: float | None = None, sample_weight: Tensor | None = None
+    F: ModuleType, loss: Tensor, weight: float | None = None, sample_weight: Tensor | None = None
 ) -> Tensor:
     """``loss`` times the samples' weights (broadcast) and one number for all."""
     if sample_weight is not None:
@@ -78,7 +78,7 @@ def _apply_weighting(
     return loss
 
 
-def _reshape_like(F: ModuleType, x: Tensor, other: Any) -> Tensor:
+def _reshape_like(F: ModuleType, x: Tensor, other: Tensor) -> Tensor:
     """``x`` in the shape of ``other``, which has as many elements."""
     return x.reshape(other.shape) if F is nd else F.reshape_like(x, other)
 
@@ -396,7 +396,7 @@ class PoissonNLLLoss(Loss):
         return F.mean(self._weighted(F, loss, sample_weight))
 
 
-def _log_factorial(F: ModuleType, n: Any) -> Tensor:
+def _log_factorial(F: ModuleType, n: Tensor) -> Tensor:
     """Stirling: n log(n) - n + log(2 pi n) / 2."""
     return n * F.log(n) - n + 0.5 * F.log(2 * n * math.pi)
 
@@ -449,7 +449,7 @@ class SDMLLoss(Loss):
         self.kl_loss = KLDivLoss(from_logits=True)
         self.smoothing_parameter = smoothing_parameter
 
-    def hybrid_forward(self, F: ModuleType, x1: Any, x2: Any) -> Tensor:  # type: ignore[override]
+    def hybrid_forward(self, F: ModuleType, x1: Tensor, x2: Tensor) -> Tensor:  # type: ignore[override]
         assert x1.shape == x2.shape, f"both inputs have one shape, got {x1.shape} and {x2.shape}"
         count = x1.shape[0]
         same = F.eye(count, ctx=x1.context)

@@ -18,7 +18,7 @@ NONE: int = -1
 tensor_types = (Symbol, NDArray)
 
 
-def flatten(value: Any, what: str) -> tuple[list[Any], Format]:
+def flatten(value: object, what: str) -> tuple[list[Any], Format]:
     """The tensors in ``value`` in order (None stays in its place), and the format.
 
     Raises ValueError for anything but NDArray, Symbol, None and nested lists or tuples of them.
@@ -69,7 +69,7 @@ def _padded(form: list[Format], length: int) -> list[Format]:
     return form + [NONE] * (length - len(form))
 
 
-def tensors_in(value: Any) -> Iterator[Any]:
+def tensors_in(value: object) -> Iterator[Any]:
     """Every NDArray and Symbol in nested lists and tuples."""
     if isinstance(value, (NDArray, Symbol)):
         yield value

@@ -100,7 +100,7 @@ def _size(param: Parameter) -> int:
     return int(np.prod(param.data().shape))
 
 
-def _shapes_text(value: Any) -> str:
+def _shapes_text(value: object) -> str:
     """``(2, 4)``; several with commas between, without the outer brackets."""
     if isinstance(value, (list, tuple)) and len(value) == 1:
         value = value[0]
@@ -108,7 +108,7 @@ def _shapes_text(value: Any) -> str:
     return text[1:-1] if isinstance(value, (list, tuple)) else text
 
 
-def _shapes(value: Any) -> Any:
+def _shapes(value: object) -> Any:
     if isinstance(value, (list, tuple)):
         return [_shapes(item) for item in value]
     return getattr(value, "shape", value)

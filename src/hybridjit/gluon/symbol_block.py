@@ -25,6 +25,7 @@ from .hybrid_block import HybridBlock
 from .parameter import ParameterDict
 from .structure import regroup
 from .trace import Trace, of_symbols
+from .types import Tensor
 
 # Parameters of BatchNorm stay float32 beside float16 data: they are found by these names.
 _VARIANCES = ("_running_var", "_moving_var")
@@ -91,7 +92,7 @@ class SymbolBlock(HybridBlock):
         self._cached = None  # the trace is the block itself
 
     def hybridize(
-        self, active: bool = True, backend: str | None = None, clear: bool = True, **flags: Any
+        self, active: bool = True, backend: str | None = None, clear: bool = True, **flags: object
     ) -> None:
         """Compile from the next call on, with these flags; or interpret, with ``active=False``."""
         self._is_compiled = active
@@ -132,7 +133,7 @@ class SymbolBlock(HybridBlock):
         spliced = self._trace.symbol(**dict(zip(self._trace.input_names, args)))
         return regroup(list(spliced), self._trace.out_format)
 
-    def hybrid_forward(self, F: ModuleType, x: Any, *args: Any, **kwargs: Any) -> Any:
+    def hybrid_forward(self, F: ModuleType, x: Tensor, *args: Any, **kwargs: Any) -> Any:
         """Not used: the graph is given."""
         raise NotImplementedError("a SymbolBlock has no hybrid_forward")
 

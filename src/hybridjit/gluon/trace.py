@@ -36,6 +36,7 @@ class Trace:
 
     @property
     def input_names(self) -> list[str]:
+        """Names of the inputs, in their order."""
         return [str(symbol.name) for symbol in self.inputs]
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -43,6 +44,7 @@ class Trace:
 
     @property
     def symbol(self) -> Symbol:
+        """The outputs as a Symbol."""
         return Symbol(self.outputs)
 
 

@@ -6,7 +6,6 @@ import hashlib
 import os
 import warnings
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -66,7 +65,7 @@ def split_data(
 
 
 def split_and_load(
-    data: Any, ctx_list: list[Context], batch_axis: int = 0, even_split: bool = True
+    data: object, ctx_list: list[Context], batch_axis: int = 0, even_split: bool = True
 ) -> list[NDArray]:
     """One part of ``data`` (NDArray or NumPy) on each context."""
     if not isinstance(data, NDArray):

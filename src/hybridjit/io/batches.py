@@ -116,15 +116,19 @@ class DataIter:
         return False
 
     def getdata(self) -> Sequence[NDArray] | None:
+        """To override: the arrays of the current batch."""
         raise NotImplementedError(f"{type(self).__name__} does not define getdata")
 
     def getlabel(self) -> Sequence[NDArray] | None:
+        """To override: the labels of the current batch."""
         raise NotImplementedError(f"{type(self).__name__} does not define getlabel")
 
     def getindex(self) -> np.ndarray | None:
+        """To override: the numbers of its samples, None where they have none."""
         return None
 
     def getpad(self) -> int | None:
+        """To override: how many samples only fill the batch up."""
         return None
 
 

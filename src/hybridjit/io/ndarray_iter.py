@@ -61,18 +61,22 @@ class NDArrayIter(DataIter):
 
     @property
     def data_list(self) -> list[NDArray]:
+        """All arrays, data and labels."""
         return [values for _, values in self.data + self.label]
 
     @property
     def num_source(self) -> int:
+        """The number of arrays, data and labels."""
         return len(self.data) + len(self.label)
 
     @property
     def provide_data(self) -> list[DataDesc]:  # type: ignore[override]
+        """Names, shapes and element types of the data of a batch."""
         return self._described(self.data)
 
     @property
     def provide_label(self) -> list[DataDesc]:  # type: ignore[override]
+        """Names, shapes and element types of the labels of a batch."""
         return self._described(self.label)
 
     def _described(self, named: Named) -> list[DataDesc]:

@@ -79,6 +79,7 @@ class EvalMetric:
         self.update(labels, preds)
 
     def reset(self) -> None:
+        """Start anew."""
         self.global_num_inst: float = 0
         self.global_sum_metric: float = 0.0
         self.reset_local()
@@ -107,6 +108,7 @@ class EvalMetric:
         return _pairs(*self.get())
 
     def get_global_name_value(self) -> list[tuple[str, float]]:
+        """As ``get_name_value``, over everything since ``reset``."""
         return _pairs(*self.get_global())
 
 
@@ -146,6 +148,7 @@ class CompositeEvalMetric(EvalMetric):
         super().__init__(name, output_names, label_names, has_global_stats=True)
 
     def add(self, metric: Described) -> None:
+        """Append a metric, or what makes one."""
         self.metrics.append(create(metric))
 
     def get_metric(self, index: int) -> EvalMetric:

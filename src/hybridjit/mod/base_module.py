@@ -51,28 +51,34 @@ class BaseModule:
 
     @property
     def symbol(self) -> Symbol | None:
+        """The graph, None where there is none."""
         return self._symbol
 
     # ---- to override ----------------------------------------------------------------------------
 
     @property
     def data_names(self) -> list[str]:
+        """Names of the inputs."""
         raise _undefined(self, "data_names")
 
     @property
     def output_names(self) -> list[str]:
+        """Names of the outputs."""
         raise _undefined(self, "output_names")
 
     @property
     def data_shapes(self) -> list[DataDesc]:
+        """Names, shapes and element types of the inputs that are bound."""
         raise _undefined(self, "data_shapes")
 
     @property
     def label_shapes(self) -> list[DataDesc] | None:
+        """Those of the labels, None where none are bound."""
         raise _undefined(self, "label_shapes")
 
     @property
     def output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
+        """Names and shapes of the outputs."""
         raise _undefined(self, "output_shapes")
 
     def bind(
@@ -85,9 +91,11 @@ class BaseModule:
         shared_module: Module | None = None,
         grad_req: str = "write",
     ) -> None:
+        """To override: make ready for inputs of these shapes."""
         raise _undefined(self, "bind")
 
     def get_params(self) -> tuple[Arrays, Arrays]:
+        """To override: ``(arg_params, aux_params)``, arrays by name."""
         raise _undefined(self, "get_params")
 
     def init_params(
@@ -99,17 +107,21 @@ class BaseModule:
         force_init: bool = False,
         allow_extra: bool = False,
     ) -> None:
+        """To override: give every parameter a value."""
         raise _undefined(self, "init_params")
 
     def forward(self, data_batch: DataBatch, is_train: bool | None = None) -> None:
+        """To override: compute the outputs of a batch."""
         raise _undefined(self, "forward")
 
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
+        """To override: the outputs of the last batch."""
         raise _undefined(self, "get_outputs")
 
     def update_metric(
         self, eval_metric: EvalMetric, labels: Sequence[NDArray] | None, pre_sliced: bool = False
     ) -> None:
+        """To override: count the last outputs against these labels."""
         raise _undefined(self, "update_metric")
 
     # ---- parameters -----------------------------------------------------------------------------
@@ -145,6 +157,7 @@ class BaseModule:
         self.set_params(found["arg"], found["aux"])
 
     def get_states(self, merge_multi_context: bool = True) -> list[NDArray]:
+        """The states, arrays that outlive a batch; none here."""
         return []
 
     def set_states(
@@ -152,6 +165,7 @@ class BaseModule:
         states: Sequence[State] | None = None,
         value: float | None = None,
     ) -> None:
+        """Write the states. Raises AssertionError: there are none here."""
         assert not states and not value, "this module has no states"
 
     # ---- running over iterators -----------------------------------------------------------------

@@ -30,10 +30,12 @@ class BoundExecutor:
 
     @property
     def arg_dict(self) -> dict[str, NDArray]:
+        """The arrays of the arguments by name."""
         return self._module.arg_dict
 
     @property
     def aux_dict(self) -> dict[str, NDArray]:
+        """The arrays of the auxiliary states by name."""
         return self._module.aux_dict
 
     @property
@@ -47,18 +49,22 @@ class BoundExecutor:
 
     @property
     def output_dict(self) -> dict[str, NDArray]:
+        """The outputs of the last batch by name."""
         return dict(zip(self._module.output_names, self.outputs))
 
     @property
     def arg_arrays(self) -> list[NDArray]:
+        """The arrays of the arguments, in their order."""
         return list(self.arg_dict.values())
 
     @property
     def aux_arrays(self) -> list[NDArray]:
+        """The arrays of the auxiliary states, in their order."""
         return list(self.aux_dict.values())
 
     @property
     def grad_arrays(self) -> list[NDArray | None]:
+        """The gradients, in the order of the arguments."""
         return list(self.grad_dict.values())
 
     @property
@@ -107,6 +113,7 @@ class ExecutorGroup:
 
     @property
     def batch_size(self) -> int:
+        """Samples in a batch."""
         first = self.data_shapes[0]
         return first.shape[DataDesc.get_batch_axis(first.layout)]
 
@@ -117,22 +124,27 @@ class ExecutorGroup:
 
     @property
     def data_arrays(self) -> list[list[tuple[slice, NDArray]]]:
+        """For each input its samples and the array that holds them."""
         return self._sliced(self.data_names)
 
     @property
     def label_arrays(self) -> list[list[tuple[slice, NDArray]]] | None:
+        """For each label its samples and the array that holds them."""
         return self._sliced(self.label_names) if self.label_shapes else None
 
     @property
     def state_arrays(self) -> Copies:
+        """The arrays of the states."""
         return [[self._module._inputs[name]] for name in self.state_names]
 
     @property
     def param_arrays(self) -> Copies:
+        """The arrays of ``param_names``."""
         return [[self._module._params[name].data()] for name in self.param_names]
 
     @property
     def aux_arrays(self) -> Copies:
+        """The arrays of ``aux_names``."""
         return [[self._module._params[name].data()] for name in self.aux_names]
 
     @property
@@ -142,6 +154,7 @@ class ExecutorGroup:
         return [[gradients[name]] for name in self.param_names] if self.for_training else None
 
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
+        """The outputs of the last batch."""
         return self._module.get_outputs(merge_multi_context)
 
     def _sliced(self, names: list[str]) -> list[list[tuple[slice, NDArray]]]:

@@ -108,6 +108,7 @@ class Module(BaseModule):
 
     @property
     def label_names(self) -> list[str]:
+        """Names of the labels."""
         return self._label_names
 
     @property
@@ -483,6 +484,7 @@ class Module(BaseModule):
 
     @property
     def aux_dict(self) -> dict[str, NDArray]:
+        """What the symbol's auxiliary states hold, as far as there are values."""
         return self._held(self._symbol.list_auxiliary_states())
 
     def _held(self, names: list[str]) -> dict[str, NDArray]:

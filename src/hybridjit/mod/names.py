@@ -25,6 +25,7 @@ def check_names(known: list[str], names: list[str], kind: str, throw: bool) -> N
 
 
 def match_names(names: list[str], shapes: list[DataDesc], kind: str, throw: bool) -> None:
+    """ValueError, or a warning, when descriptions have other names than these."""
     if sorted(names) == sorted(desc.name for desc in shapes):
         return
     message = (

@@ -74,34 +74,42 @@ class DenseArray:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """Sizes of the axes."""
         return self._data.shape
 
     @property
     def size(self) -> int:
+        """The number of elements."""
         return self._data.size
 
     @property
     def ndim(self) -> int:
+        """The number of axes."""
         return self._data.ndim
 
     @property
     def dtype(self) -> type[np.generic]:
+        """The element type, as NumPy's class."""
         return self._data.dtype.type
 
     @property
     def context(self) -> Context:
+        """The device that it is on."""
         return self._ctx
 
     @property
     def ctx(self) -> Context:
+        """The device that it is on."""
         return self._ctx
 
     @property
     def stype(self) -> str:
+        """ "default": arrays are dense."""
         return "default"
 
     @property
     def writable(self) -> bool:
+        """True: every array can be written."""
         return True
 
     @property
@@ -202,6 +210,7 @@ class DenseArray:
         return type(self)(np.array(found, order="C"), self._ctx)
 
     def copy(self: Self) -> Self:
+        """The same values in memory of their own."""
         return type(self)(self._data.copy(), self._ctx)
 
     def detach(self: Self) -> Self:
@@ -216,6 +225,7 @@ class DenseArray:
         return type(self)(self._data.copy(), context)
 
     def as_nd_ndarray(self: Self) -> Self:
+        """Itself."""
         return self
 
     def wait_to_read(self) -> None:

@@ -56,6 +56,7 @@ class NDArray(DenseArray):
         return invoke(lookup("Cast"), [self], {"dtype": wanted})
 
     def tostype(self, stype: str) -> NDArray:
+        """A copy. Raises MXNetError for a storage type other than "default"."""
         if stype != "default":
             raise MXNetError(f"storage type {stype!r}: hybridjit has dense arrays only")
         return self.copy()
@@ -139,9 +140,11 @@ class NDArray(DenseArray):
         return self._reshaped(result.shape, False) if inplace else result
 
     def diag(self, k: int = 0, **kwargs: Any) -> NDArray:
+        """The ``k``-th diagonal, or a matrix with this one."""
         return invoke(lookup("diag"), [self], {"k": k, **kwargs})
 
     def split_v2(self, *args: Any, **kwargs: Any) -> Any:
+        """Split along an axis, as ``nd.split_v2``."""
         return split_v2(self, *args, **kwargs)
 
     def slice_assign(self, rhs: NDArray, begin: Any, end: Any, step: Any) -> NDArray:

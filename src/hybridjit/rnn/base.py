@@ -68,6 +68,7 @@ class BaseRNNCell:
 
     @property
     def state_shape(self) -> list[tuple[int, ...]]:
+        """Shapes of the states; 0 is the batch."""
         return [info["shape"] for info in self.state_info]
 
     @property

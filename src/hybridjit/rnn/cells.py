@@ -133,4 +133,5 @@ class GRUStep(Step):
     """Names with a further underscore before all but the output's."""
 
     def called(self, name: str) -> str:
+        """The name of a node of this step."""
         return self.prefix + (name if name == "out" else f"_{name}")

@@ -90,14 +90,17 @@ def load_json(json_str: str) -> Symbol:
 
 
 def zeros(shape: Sizes, dtype: DType | None = None, **kwargs: object) -> Symbol:
+    """Zeros in this shape."""
     return _INTERNAL["_zeros"](shape=shape, dtype=dtype or "float32", **kwargs)
 
 
 def ones(shape: Sizes, dtype: DType | None = None, **kwargs: object) -> Symbol:
+    """Ones in this shape."""
     return _INTERNAL["_ones"](shape=shape, dtype=dtype or "float32", **kwargs)
 
 
 def full(shape: Sizes, val: float, dtype: DType | None = None, **kwargs: object) -> Symbol:
+    """``val`` everywhere, in this shape."""
     dtype = dtype or "float32"
     return _INTERNAL["_full"](shape=shape, dtype=dtype, value=float(val), **kwargs)
 

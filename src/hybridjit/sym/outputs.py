@@ -91,6 +91,7 @@ class Outputs:
     # Listings
 
     def list_outputs(self) -> list[str]:
+        """Names of the outputs."""
         return [output.name for output in self.outputs]
 
     def list_inputs(self) -> list[str]:
@@ -103,6 +104,7 @@ class Outputs:
         return [node.name for node in self._variables() if node not in aux]
 
     def list_auxiliary_states(self) -> list[str]:
+        """Names of the variables that operators read as auxiliary states."""
         aux = auxiliary_nodes(self.outputs)
         return [node.name for node in self._variables() if node in aux]
 

@@ -88,6 +88,7 @@ class Symbol(Outputs):
     def infer_type_partial(
         self, *args: DType | None, **kwargs: DType | None
     ) -> Lists[type[np.generic]]:
+        """As ``infer_type``, with None for an unknown type."""
         return infer_types(self, by_argument_name(self, args, kwargs))
 
     def eval(self, ctx: Context | None = None, **kwargs: NDArray) -> list[NDArray]:
@@ -136,6 +137,7 @@ class Symbol(Outputs):
         return self
 
     def get_backend_symbol(self, backend: str) -> Symbol:
+        """Itself: there are no other backends."""
         return self
 
     def tojson(self, remove_amp_cast: bool = True) -> str:
@@ -173,18 +175,23 @@ class Symbol(Outputs):
         return _PUBLIC["reshape"](self, *args, **kwargs)
 
     def astype(self, *args: object, **kwargs: object) -> Symbol:
+        """The operator ``cast``."""
         return _PUBLIC["cast"](self, *args, **kwargs)
 
     def flatten(self, inplace: bool = False, **kwargs: object) -> Symbol:
+        """Two axes, the first as it is."""
         return _PUBLIC["flatten"](self, **kwargs)
 
     def expand_dims(self, axis: int, inplace: bool = False, **kwargs: object) -> Symbol:
+        """A new axis of size 1."""
         return _PUBLIC["expand_dims"](self, axis=axis, **kwargs)
 
     def squeeze(self, axis: Sizes | None = None, inplace: bool = False, **kwargs: object) -> Symbol:
+        """Without some axes, or all, of size 1."""
         return _PUBLIC["squeeze"](self, axis=axis, **kwargs)
 
     def diag(self, k: int = 0, **kwargs: object) -> Symbol:
+        """The ``k``-th diagonal, or a matrix with this one."""
         return _PUBLIC["diag"](self, k, **kwargs)
 
     def split_v2(
@@ -194,6 +201,7 @@ class Symbol(Outputs):
         return split_v2(self, indices_or_sections, axis, squeeze_axis)
 
     def as_nd_ndarray(self) -> Symbol:
+        """Itself."""
         return self
 
     # Python's operators
@@ -312,6 +320,7 @@ def _array_only(name: str) -> Callable[..., NoReturn]:
     def method(self: Symbol, *args: object, **kwargs: object) -> NoReturn:
         raise NotImplementedForSymbol(name)
 
+    method.__doc__ = f"Raises NotImplementedForSymbol: only arrays have {name}."
     return method
 
 
@@ -342,6 +351,8 @@ def _binary(
         strange = rhs if isinstance(lhs, (Symbol, *_NUMBERS)) else lhs
         raise TypeError(f"type {type(strange)} not supported")
 
+    called = word.lstrip("_").lower()
+    function.__doc__ = f"{called} of two symbols of one shape, or of a symbol and a number."
     return function
 
 

@@ -49,10 +49,12 @@ def default_atols() -> dict[np.dtype, float]:
 
 
 def get_rtol(rtol: float | None = None, dtype: DType = np.float64) -> float:
+    """``rtol``, or the relative tolerance of an element type."""
     return _RTOLS[np.dtype(dtype)] if rtol is None else rtol
 
 
 def get_atol(atol: float | None = None, dtype: DType = np.float64) -> float:
+    """``atol``, or the absolute tolerance of an element type."""
     return _ATOLS[np.dtype(dtype)] if atol is None else atol
 
 
@@ -151,6 +153,7 @@ def _complaint(
 def assert_allclose(
     a: ArrayLike, b: ArrayLike, rtol: float = 1e-7, atol: float = 0, equal_nan: bool = True
 ) -> None:
+    """AssertionError unless |a - b| <= atol + rtol |b| everywhere."""
     assert_almost_equal(a, b, rtol, atol, equal_nan=equal_nan)
 
 

@@ -25,6 +25,7 @@ def default_context() -> Context:
 
 
 def default_dtype() -> type[np.float32]:
+    """float32."""
     return np.float32
 
 
@@ -37,6 +38,7 @@ def random_arrays(*shapes: tuple[int, ...]) -> np.ndarray | list[np.ndarray]:
 def random_uniform_arrays(
     *shapes: tuple[int, ...], low: float = 0.0, high: float = 1.0, dtype: DType = np.float32
 ) -> list[np.ndarray]:
+    """Arrays of these shapes, uniform in [low, high)."""
     return [np.random.uniform(low, high, size=shape).astype(dtype) for shape in shapes]
 
 
@@ -71,12 +73,14 @@ def rand_shape_nd(num_dim: int, dim: int = 10, allow_zero_size: bool = False) ->
 
 
 def rand_shape_2d(dim0: int = 10, dim1: int = 10, allow_zero_size: bool = False) -> tuple[int, ...]:
+    """A shape of two sizes up to these."""
     return _rand_shape((dim0, dim1), allow_zero_size)
 
 
 def rand_shape_3d(
     dim0: int = 10, dim1: int = 10, dim2: int = 10, allow_zero_size: bool = False
 ) -> tuple[int, ...]:
+    """A shape of three sizes up to these."""
     return _rand_shape((dim0, dim1, dim2), allow_zero_size)
 
 
@@ -85,6 +89,7 @@ def _rand_shape(largest: tuple[int, ...], allow_zero_size: bool) -> tuple[int, .
 
 
 def rand_coord_2d(x_low: int, x_high: int, y_low: int, y_high: int) -> tuple[int, int]:
+    """Two whole numbers, at least the lower bounds and below the upper ones."""
     return (
         np.random.randint(x_low, x_high, dtype=np.int64),  # type: ignore[return-value]
         np.random.randint(y_low, y_high, dtype=np.int64),

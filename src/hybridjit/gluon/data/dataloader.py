@@ -34,7 +34,7 @@ def default_batchify_fn(data: Sequence[Any]) -> Any:
 default_mp_batchify_fn = default_batchify_fn
 
 
-def _as_in_context(data: Any, ctx: Context) -> Any:
+def _as_in_context(data: object, ctx: Context) -> Any:
     """For loaders of other packages: NDArrays in nested lists, on ``ctx``."""
     if isinstance(data, NDArray):
         return data.as_in_context(ctx)

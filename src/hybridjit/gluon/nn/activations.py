@@ -51,7 +51,7 @@ class PReLU(HybridBlock):
         with self.name_scope():
             self.alpha = self.params.get("alpha", shape=(in_channels,), init=init)
 
-    def hybrid_forward(self, F: ModuleType, x: Tensor, alpha: Any) -> Tensor:  # type: ignore[override]
+    def hybrid_forward(self, F: ModuleType, x: Tensor, alpha: Tensor) -> Tensor:  # type: ignore[override]
         return F.LeakyReLU(x, gamma=alpha, act_type="prelu", name="fwd")
 
 

@@ -48,7 +48,7 @@ class Sequential(_Chain):
     def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
         super().__init__(prefix, params)
 
-    def forward(self, x: Any) -> Any:  # type: ignore[override]
+    def forward(self, x: Tensor) -> Any:  # type: ignore[override]
         for block in self._children.values():
             x = block(x)
         return x

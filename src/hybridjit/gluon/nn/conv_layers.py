@@ -69,7 +69,7 @@ class _AnyConv(HybridBlock):
             )
 
     def _add_params(
-        self, first: int, second: int, activation: str | None, weight_init: Any, bias_init: Any
+        self, first: int, second: int, activation: str | None, weight_init: Init, bias_init: Init
     ) -> None:
         """Weight (first, second, kernel...), or with the channels last as the layout has them."""
         kernel = self._kwargs["kernel"]

@@ -10,7 +10,7 @@ import numpy as np
 from ... import nd
 from ...types import DType
 from ..hybrid_block import HybridBlock
-from ..parameter import Parameter
+from ..parameter import Parameter, ParameterDict
 from ..types import Init, Tensor
 
 
@@ -71,7 +71,7 @@ class BatchNorm(HybridBlock):
         op = F.contrib.BatchNormWithReLU if self.fuse_relu else F.BatchNorm
         return op(x, gamma, beta, running_mean, running_var, name="fwd", **self._kwargs)
 
-    def _overwrite_fixed_gamma(self, gamma: Any) -> None:
+    def _overwrite_fixed_gamma(self, gamma: Tensor) -> None:
         """Write ones where gamma counts as ones: MXNet does so eagerly, and not when hybridized."""
         if self._kwargs["fix_gamma"] and not (gamma._data == 1).all():
             gamma[:] = 1
@@ -133,7 +133,7 @@ class LayerNorm(HybridBlock):
         gamma_initializer: Init = "ones",
         in_channels: int = 0,
         prefix: str | None = None,
-        params: Any = None,
+        params: ParameterDict | None = None,
     ) -> None:
         super().__init__(prefix=prefix, params=params)
         self._kwargs = {"eps": epsilon, "axis": axis, "center": center, "scale": scale}
@@ -165,7 +165,7 @@ class GroupNorm(HybridBlock):
         beta_initializer: Init = "zeros",
         gamma_initializer: Init = "ones",
         prefix: str | None = None,
-        params: Any = None,
+        params: ParameterDict | None = None,
     ) -> None:
         super().__init__(prefix=prefix, params=params)
         self._kwargs = {
@@ -193,7 +193,7 @@ class GroupNorm(HybridBlock):
 
 
 def _vector(
-    block: HybridBlock, name: str, shape: tuple[int, ...], init: Any, is_trained: bool
+    block: HybridBlock, name: str, shape: tuple[int, ...], init: Init, is_trained: bool
 ) -> Parameter:
     """A parameter with one number per channel."""
     return block.params.get(

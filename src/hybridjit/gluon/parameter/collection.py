@@ -32,6 +32,7 @@ class ParameterDict:
 
     @property
     def prefix(self) -> str:
+        """What the names of its parameters begin with."""
         return self._prefix
 
     @property
@@ -51,12 +52,15 @@ class ParameterDict:
         return iter(self._params)
 
     def keys(self) -> KeysView[str]:
+        """The names."""
         return self._params.keys()
 
     def values(self) -> ValuesView[Parameter]:
+        """The parameters."""
         return self._params.values()
 
     def items(self) -> ItemsView[str, Parameter]:
+        """Names with parameters."""
         return self._params.items()
 
     # ---- finding and making -------------------------------------------------------------------
@@ -149,6 +153,7 @@ class ParameterDict:
             param.zero_grad()
 
     def reset_ctx(self, ctx: Context | list[Context]) -> None:
+        """Move all parameters to this context or these."""
         for param in self.values():
             param.reset_ctx(ctx)
 

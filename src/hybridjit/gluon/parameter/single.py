@@ -48,10 +48,12 @@ class Fresh(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The shape of the array."""
         return self.array.shape
 
     @property
     def dtype(self) -> np.dtype:
+        """The element type of the array."""
         return self.array.dtype
 
     def can_be(self, dtype: np.dtype, contexts: list[Context]) -> bool:
@@ -140,6 +142,7 @@ class Parameter:
 
     @property
     def grad_req(self) -> str:
+        """What becomes of gradients: "write", "add" or "null"."""
         return self._grad_req
 
     @grad_req.setter
@@ -154,14 +157,17 @@ class Parameter:
 
     @property
     def stype(self) -> str:
+        """How it is stored: dense, whatever it says."""
         return self._stype
 
     @property
     def grad_stype(self) -> str:
+        """How its gradient would be stored."""
         return self._grad_stype
 
     @property
     def is_initialized(self) -> bool:
+        """Whether it has values."""
         return self._data is not None
 
     @property
@@ -220,6 +226,7 @@ class Parameter:
         return list(self._data)
 
     def list_ctx(self) -> list[Context]:
+        """The contexts that it is on, or will be. Raises RuntimeError before ``initialize``."""
         if self._data is not None:
             return [array.context for array in self._data]
         if self._deferred_init is not None:
@@ -356,6 +363,7 @@ class Parameter:
 
     @property
     def array_dtype(self) -> np.dtype:
+        """The element type of its arrays."""
         return np.dtype(np.float32 if self._dtype is None else self._dtype)
 
     # ---- gradients ----------------------------------------------------------------------------
@@ -439,6 +447,7 @@ class Constant(Parameter):
 
     @property
     def grad_req(self) -> str:
+        """Always "null": a constant has no gradient."""
         return "null"
 
     @grad_req.setter
@@ -492,6 +501,7 @@ def fits(partial: Sequence[int], shape: Sequence[int]) -> bool:
 
 
 def as_list(ctx: Context | Sequence[Context]) -> list[Context]:
+    """A list of these, or of this one."""
     return [ctx] if isinstance(ctx, Context) else list(ctx)
 
 

@@ -45,12 +45,15 @@ class Step:
         self.channels = channels
 
     def called(self, name: str) -> str:
+        """The name of a node of this step."""
         return self.prefix + name
 
     def add(self, x: Any, y: Any, name: str) -> Any:
+        """The sum of two tensors."""
         return x + y
 
     def mul(self, x: Any, y: Any, name: str) -> Any:
+        """The product of two tensors, element by element."""
         return x * y
 
     def rest(self, share: Any) -> Any:
@@ -70,9 +73,11 @@ class NamedStep(Step):
     """The same with names of their own for sums and products too, as Gluon's dense cells have."""
 
     def add(self, x: Any, y: Any, name: str) -> Any:
+        """The sum of two tensors, under a name."""
         return self.F.elemwise_add(x, y, name=self.called(name))
 
     def mul(self, x: Any, y: Any, name: str) -> Any:
+        """The product of two tensors, element by element, under a name."""
         return self.F.elemwise_mul(x, y, name=self.called(name))
 
     def rest(self, share: Any) -> Any:

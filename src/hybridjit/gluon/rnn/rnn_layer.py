@@ -327,6 +327,7 @@ class LSTM(_RNNLayer):
         }
 
     def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
+        """Shape and layout of the two states, for this batch size."""
         (cell,) = super().state_info(batch_size)
         layers, batch, hidden = cell["shape"]
         return [{**cell, "shape": (layers, batch, self._projection_size or hidden)}, cell]
@@ -382,4 +383,5 @@ class GRU(_RNNLayer):
 
 
 def check_layout(layout: str) -> None:
+    """Raises AssertionError for a layout other than TNC and NTC."""
     assert layout in ("TNC", "NTC"), f"Invalid layout {layout}; must be one of ['TNC' or 'NTC']"

@@ -96,17 +96,17 @@ class _Deformable(HybridBlock):
             shape = (self._channels,)
             self.deformable_conv_bias = self._param("deformable_conv_bias", shape, inits[1])
 
-    def _param(self, name: str, shape: tuple[int, ...], init: Any) -> Any:
+    def _param(self, name: str, shape: tuple[int, ...], init: Init) -> Any:
         return self.params.get(name, shape=shape, init=init, allow_deferred_init=True)
 
     def hybrid_forward(  # type: ignore[override]
         self,
         F: ModuleType,
         x: Tensor,
-        offset_weight: Any,
-        deformable_conv_weight: Any,
-        offset_bias: Any = None,
-        deformable_conv_bias: Any = None,
+        offset_weight: Tensor,
+        deformable_conv_weight: Tensor,
+        offset_bias: Tensor | None = None,
+        deformable_conv_bias: Tensor | None = None,
     ) -> Tensor:
         found = F.Convolution(
             *_present(x, offset_weight, offset_bias), cudnn_off=True, **self._kwargs_offset

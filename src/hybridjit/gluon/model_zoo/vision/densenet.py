@@ -107,16 +107,20 @@ def get_densenet(
 
 
 def densenet121(**kwargs: Any) -> DenseNet:
+    """DenseNet-121 (Huang et al., 2017) for pictures of 224x224."""
     return get_densenet(121, **kwargs)
 
 
 def densenet161(**kwargs: Any) -> DenseNet:
+    """DenseNet-161 (Huang et al., 2017) for pictures of 224x224."""
     return get_densenet(161, **kwargs)
 
 
 def densenet169(**kwargs: Any) -> DenseNet:
+    """DenseNet-169 (Huang et al., 2017) for pictures of 224x224."""
     return get_densenet(169, **kwargs)
 
 
 def densenet201(**kwargs: Any) -> DenseNet:
+    """DenseNet-201 (Huang et al., 2017) for pictures of 224x224."""
     return get_densenet(201, **kwargs)

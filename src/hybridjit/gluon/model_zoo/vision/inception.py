@@ -145,6 +145,7 @@ class Inception3(HybridBlock):
 def inception_v3(
     pretrained: bool = False, ctx: Context | None = None, root: str | None = None, **kwargs: Any
 ) -> Inception3:
+    """Inception V3 (Szegedy et al., 2016) for pictures of 299x299."""
     net = Inception3(**kwargs)
     if pretrained:
         load_pretrained(net, "inceptionv3", ctx, root)

@@ -127,6 +127,7 @@ def get_mobilenet(
     root: str | None = None,
     **kwargs: Any,
 ) -> MobileNet:
+    """MobileNet (Howard et al., 2017) of this width for pictures of 224x224."""
     net = MobileNet(multiplier, **kwargs)
     if pretrained:
         load_pretrained(net, f"mobilenet{_multiplier_text(multiplier)}", ctx, root)
@@ -140,6 +141,7 @@ def get_mobilenet_v2(
     root: str | None = None,
     **kwargs: Any,
 ) -> MobileNetV2:
+    """MobileNetV2 (Sandler et al., 2018) of this width for pictures of 224x224."""
     net = MobileNetV2(multiplier, **kwargs)
     if pretrained:
         load_pretrained(net, f"mobilenetv2_{_multiplier_text(multiplier)}", ctx, root)
@@ -147,32 +149,40 @@ def get_mobilenet_v2(
 
 
 def mobilenet1_0(**kwargs: Any) -> MobileNet:
+    """MobileNet (Howard et al., 2017) of width 1.0 for pictures of 224x224."""
     return get_mobilenet(1.0, **kwargs)
 
 
 def mobilenet0_75(**kwargs: Any) -> MobileNet:
+    """MobileNet (Howard et al., 2017) of width 0.75 for pictures of 224x224."""
     return get_mobilenet(0.75, **kwargs)
 
 
 def mobilenet0_5(**kwargs: Any) -> MobileNet:
+    """MobileNet (Howard et al., 2017) of width 0.5 for pictures of 224x224."""
     return get_mobilenet(0.5, **kwargs)
 
 
 def mobilenet0_25(**kwargs: Any) -> MobileNet:
+    """MobileNet (Howard et al., 2017) of width 0.25 for pictures of 224x224."""
     return get_mobilenet(0.25, **kwargs)
 
 
 def mobilenet_v2_1_0(**kwargs: Any) -> MobileNetV2:
+    """MobileNetV2 (Sandler et al., 2018) of width 1.0 for pictures of 224x224."""
     return get_mobilenet_v2(1.0, **kwargs)
 
 
 def mobilenet_v2_0_75(**kwargs: Any) -> MobileNetV2:
+    """MobileNetV2 (Sandler et al., 2018) of width 0.75 for pictures of 224x224."""
     return get_mobilenet_v2(0.75, **kwargs)
 
 
 def mobilenet_v2_0_5(**kwargs: Any) -> MobileNetV2:
+    """MobileNetV2 (Sandler et al., 2018) of width 0.5 for pictures of 224x224."""
     return get_mobilenet_v2(0.5, **kwargs)
 
 
 def mobilenet_v2_0_25(**kwargs: Any) -> MobileNetV2:
+    """MobileNetV2 (Sandler et al., 2018) of width 0.25 for pictures of 224x224."""
     return get_mobilenet_v2(0.25, **kwargs)

@@ -250,40 +250,50 @@ def get_resnet(
 
 
 def resnet18_v1(**kwargs: Any) -> _ResNet:
+    """ResNet-18 (He et al., 2015) for pictures of 224x224."""
     return get_resnet(1, 18, **kwargs)
 
 
 def resnet34_v1(**kwargs: Any) -> _ResNet:
+    """ResNet-34 (He et al., 2015) for pictures of 224x224."""
     return get_resnet(1, 34, **kwargs)
 
 
 def resnet50_v1(**kwargs: Any) -> _ResNet:
+    """ResNet-50 (He et al., 2015) for pictures of 224x224."""
     return get_resnet(1, 50, **kwargs)
 
 
 def resnet101_v1(**kwargs: Any) -> _ResNet:
+    """ResNet-101 (He et al., 2015) for pictures of 224x224."""
     return get_resnet(1, 101, **kwargs)
 
 
 def resnet152_v1(**kwargs: Any) -> _ResNet:
+    """ResNet-152 (He et al., 2015) for pictures of 224x224."""
     return get_resnet(1, 152, **kwargs)
 
 
 def resnet18_v2(**kwargs: Any) -> _ResNet:
+    """ResNet-18 V2 (He et al., 2016) for pictures of 224x224."""
     return get_resnet(2, 18, **kwargs)
 
 
 def resnet34_v2(**kwargs: Any) -> _ResNet:
+    """ResNet-34 V2 (He et al., 2016) for pictures of 224x224."""
     return get_resnet(2, 34, **kwargs)
 
 
 def resnet50_v2(**kwargs: Any) -> _ResNet:
+    """ResNet-50 V2 (He et al., 2016) for pictures of 224x224."""
     return get_resnet(2, 50, **kwargs)
 
 
 def resnet101_v2(**kwargs: Any) -> _ResNet:
+    """ResNet-101 V2 (He et al., 2016) for pictures of 224x224."""
     return get_resnet(2, 101, **kwargs)
 
 
 def resnet152_v2(**kwargs: Any) -> _ResNet:
+    """ResNet-152 V2 (He et al., 2016) for pictures of 224x224."""
     return get_resnet(2, 152, **kwargs)

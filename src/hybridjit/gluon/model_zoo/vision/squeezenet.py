@@ -64,6 +64,7 @@ def get_squeezenet(
     root: str | None = None,
     **kwargs: Any,
 ) -> SqueezeNet:
+    """SqueezeNet (Iandola et al., 2016), version "1.0" or "1.1", for pictures of 224x224."""
     net = SqueezeNet(version, **kwargs)
     if pretrained:
         load_pretrained(net, f"squeezenet{version}", ctx, root)
@@ -71,8 +72,10 @@ def get_squeezenet(
 
 
 def squeezenet1_0(**kwargs: Any) -> SqueezeNet:
+    """SqueezeNet 1.0 (Iandola et al., 2016) for pictures of 224x224."""
     return get_squeezenet("1.0", **kwargs)
 
 
 def squeezenet1_1(**kwargs: Any) -> SqueezeNet:
+    """SqueezeNet 1.1 (Iandola et al., 2016) for pictures of 224x224."""
     return get_squeezenet("1.1", **kwargs)

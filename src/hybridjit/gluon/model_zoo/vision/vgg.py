@@ -70,32 +70,40 @@ def get_vgg(
 
 
 def vgg11(**kwargs: Any) -> VGG:
+    """VGG-11 (Simonyan and Zisserman, 2014) for pictures of 224x224."""
     return get_vgg(11, **kwargs)
 
 
 def vgg13(**kwargs: Any) -> VGG:
+    """VGG-13 (Simonyan and Zisserman, 2014) for pictures of 224x224."""
     return get_vgg(13, **kwargs)
 
 
 def vgg16(**kwargs: Any) -> VGG:
+    """VGG-16 (Simonyan and Zisserman, 2014) for pictures of 224x224."""
     return get_vgg(16, **kwargs)
 
 
 def vgg19(**kwargs: Any) -> VGG:
+    """VGG-19 (Simonyan and Zisserman, 2014) for pictures of 224x224."""
     return get_vgg(19, **kwargs)
 
 
 def vgg11_bn(**kwargs: Any) -> VGG:
+    """VGG-11 (Simonyan and Zisserman, 2014) with BatchNorm, for pictures of 224x224."""
     return get_vgg(11, batch_norm=True, **kwargs)
 
 
 def vgg13_bn(**kwargs: Any) -> VGG:
+    """VGG-13 (Simonyan and Zisserman, 2014) with BatchNorm, for pictures of 224x224."""
     return get_vgg(13, batch_norm=True, **kwargs)
 
 
 def vgg16_bn(**kwargs: Any) -> VGG:
+    """VGG-16 (Simonyan and Zisserman, 2014) with BatchNorm, for pictures of 224x224."""
     return get_vgg(16, batch_norm=True, **kwargs)
 
 
 def vgg19_bn(**kwargs: Any) -> VGG:
+    """VGG-19 (Simonyan and Zisserman, 2014) with BatchNorm, for pictures of 224x224."""
     return get_vgg(19, batch_norm=True, **kwargs)
