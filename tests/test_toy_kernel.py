@@ -101,11 +101,13 @@ def insert(file: Path, before: str, text: str) -> None:
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sources with one kind of kernel more: its file, its record, the row that names it."""
     source = tmp_path_factory.mktemp("copy") / "src"
-    shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    shutil.copytree(
+        ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
+    )
     package = source / "hybridjit"
     (package / "codegen/kinds/running.py").write_text(KERNEL, encoding="utf-8")
     insert(package / "codegen/kinds/__init__.py", "recurrent, softmax", "running, ")
-    insert(package / "ir/kinds.py", ')\nKIND_NAMED = {', RECORD)
+    insert(package / "ir/kinds.py", ")\nKIND_NAMED = {", RECORD)
     with open(package / "ops/identity.py", "a", encoding="utf-8") as out:
         out.write(OPERATOR)
     return source
@@ -126,7 +128,9 @@ def test_a_new_kind_is_chosen_emitted_profiled_and_listed(source: Path, tmp_path
     rows = {line.split()[0]: line.split()[1:] for line in table.splitlines() if line}
     assert rows["running_sum"][:3] == ["running", "float32", "float64"]
     model = ["running-symbol.json", "--shape", "data=5,6,7"]
-    stages = run(source, "-m", "hybridjit", "dump", *model, "--after", "plan,spec,llvm", cwd=tmp_path)
+    stages = run(
+        source, "-m", "hybridjit", "dump", *model, "--after", "plan,spec,llvm", cwd=tmp_path
+    )
     assert "running    " in stages and "running size=7" in stages and "define " in stages
     profile = run(source, "-m", "hybridjit", "profile", *model, cwd=tmp_path)
     assert "running" in profile

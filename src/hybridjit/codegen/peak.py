@@ -107,7 +107,7 @@ def _emit_reads(target: Target) -> ir.Module:
     return module
 
 
-def _function(target: Target) -> tuple[ir.Module, LoopBuilder, tuple[Any, Any]]:
+def _function(target: Target) -> tuple[ir.Module, LoopBuilder, tuple[ir.Argument, ...]]:
     module = ir.Module("measure")
     module.triple = target.triple
     function = ir.Function(module, ir.FunctionType(VOID, [PTR, I64]), "measure")

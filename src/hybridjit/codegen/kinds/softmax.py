@@ -123,8 +123,8 @@ class _Line:
     def _limit(self, length: Any) -> Any:
         """A length, or a vector of them, as 32-bit integers between 0 and the size."""
         b = self.b
-        for sign, bound in (("<", self.spec.size), (">", 0)):
-            bound = b.constant(bound, length)
+        for sign, limit in (("<", self.spec.size), (">", 0)):
+            bound = b.constant(limit, length)
             length = b.b.select(b.b.icmp_signed(sign, length, bound), length, bound)
         return b.b.trunc(length, with_element(length.type, I32))
 

@@ -6,13 +6,14 @@ Python ints wherever an index is taken.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TypeAlias, overload
 
 from ...records import dataclass
 from ...target import Target
 from . import ir
+from .types import Type, Value
 
 I1 = ir.IntType(1)
 I8 = ir.IntType(8)
@@ -24,7 +25,7 @@ F64 = ir.DoubleType()
 PTR = ir.PointerType()
 VOID = ir.VoidType()
 
-Index = Any  # an i64 value, or a Python int
+Index: TypeAlias = Value | int  # an i64 value, or a Python int
 
 # Instructions between two polls of a kernel: 0.3 ms as a rule. A poll takes 30 ns.
 QUIET = 1 << 20
@@ -38,24 +39,24 @@ _NAMES = {F32: "f32", F64: "f64", I1: "i1", I8: "i8", I16: "i16", I32: "i32", I6
 _BYTES = {F32: 4, F64: 8, I8: 1, I16: 2, I32: 4, I64: 8}
 
 
-def element_of(value: Any) -> Any:
+def element_of(value: Value) -> Type:
     """The type of a scalar, or of a vector's elements."""
     return value.type.element if isinstance(value.type, ir.VectorType) else value.type
 
 
-def byte_count(element: Any) -> int:
+def byte_count(element: Type) -> int:
     """Bytes of one element in memory."""
     return _BYTES[element]
 
 
-def _suffix(kind: Any) -> str:
+def _suffix(kind: Type) -> str:
     """What an intrinsic's name says of the type that it works on."""
     if isinstance(kind, ir.VectorType):
         return f"v{kind.count}{_NAMES[kind.element]}"
     return _NAMES[kind]
 
 
-def constant_of(kind: Any, value: float) -> Any:
+def constant_of(kind: Type, value: float) -> Value:
     """One number in the type ``kind``, in all lanes of a vector."""
     if isinstance(kind, ir.VectorType):
         return ir.Constant(kind, [ir.Constant(kind.element, value)] * kind.count)
@@ -78,13 +79,13 @@ class Loop:
     After the ``with`` block, ``results`` are the carried values as the loop left them.
     """
 
-    def __init__(self, index: Any, carried: list[Any]) -> None:
+    def __init__(self, index: Value, carried: list[Value]) -> None:
         self.index = index
         self.carried = carried
         self.results = carried
-        self.next_values: list[Any] = list(carried)
+        self.next_values: list[Value] = list(carried)
 
-    def yields(self, values: Sequence[Any]) -> None:
+    def yields(self, values: Sequence[Value]) -> None:
         self.next_values = list(values)
 
 
@@ -105,9 +106,9 @@ class Part:
     count  how many
     """
 
-    poll: Any
-    start: Any
-    count: Any
+    poll: Value
+    start: Value
+    count: Value
 
 
 class LoopBuilder:
@@ -130,9 +131,9 @@ class LoopBuilder:
         self.element = F64 if self.dtype == "float64" else F32
         self.b = ir.IRBuilder(function.append_basic_block("entry"))
         self.part = part
-        self._leave: Any = None
-        self._taken: Any = None
-        self._rest: Any = None
+        self._leave: ir.Block | None = None
+        self._taken: Value | None = None
+        self._rest: Value | None = None
         self._each = 1
         # Instructions beyond those that are written: as a rule, and at most.
         self._repeated = 0
@@ -158,9 +159,15 @@ class LoopBuilder:
 
     # --- indices ---
 
-    def i64(self, value: Index) -> Any:
+    def i64(self, value: Index) -> Value:
         return ir.Constant(I64, value) if isinstance(value, int) else value
 
+    @overload
+    def add(self, a: int, b: int) -> int: ...
+    @overload
+    def add(self, a: Value, b: Index) -> Value: ...
+    @overload
+    def add(self, a: Index, b: Value) -> Value: ...
     def add(self, a: Index, b: Index) -> Index:
         """a + b on indices."""
         if isinstance(a, int) and isinstance(b, int):
@@ -171,11 +178,23 @@ class LoopBuilder:
             return b
         return self.b.add(self.i64(a), self.i64(b), flags=["nsw"])
 
+    @overload
+    def sub(self, a: int, b: int) -> int: ...
+    @overload
+    def sub(self, a: Value, b: Index) -> Value: ...
+    @overload
+    def sub(self, a: Index, b: Value) -> Value: ...
     def sub(self, a: Index, b: Index) -> Index:
         if isinstance(a, int) and isinstance(b, int):
             return a - b
         return self.b.sub(self.i64(a), self.i64(b), flags=["nsw"])
 
+    @overload
+    def mul(self, a: int, b: int) -> int: ...
+    @overload
+    def mul(self, a: Value, b: Value) -> Value: ...
+    @overload
+    def mul(self, a: Index, b: Index) -> Index: ...
     def mul(self, a: Index, b: Index) -> Index:
         if isinstance(a, int) and isinstance(b, int):
             return a * b
@@ -190,7 +209,7 @@ class LoopBuilder:
             return divmod(a, divisor)
         if isinstance(divisor, int) and divisor == 1:
             return a, 0
-        quotient = self.b.udiv(a, self.i64(divisor))
+        quotient = self.b.udiv(self.i64(a), self.i64(divisor))
         return quotient, self.sub(a, self.mul(quotient, divisor))
 
     def split(self, a: Index, sizes: Sequence[int]) -> list[Index]:
@@ -201,12 +220,24 @@ class LoopBuilder:
             digits.append(digit)
         return [a, *reversed(digits)]
 
+    @overload
+    def min(self, a: int, b: int) -> int: ...
+    @overload
+    def min(self, a: Value, b: Index) -> Value: ...
+    @overload
+    def min(self, a: Index, b: Value) -> Value: ...
     def min(self, a: Index, b: Index) -> Index:
         if isinstance(a, int) and isinstance(b, int):
             return min(a, b)
         a, b = self.i64(a), self.i64(b)
         return self.b.select(self.b.icmp_signed("<", a, b), a, b)
 
+    @overload
+    def max(self, a: int, b: int) -> int: ...
+    @overload
+    def max(self, a: Value, b: Index) -> Value: ...
+    @overload
+    def max(self, a: Index, b: Value) -> Value: ...
     def max(self, a: Index, b: Index) -> Index:
         if isinstance(a, int) and isinstance(b, int):
             return max(a, b)
@@ -229,7 +260,7 @@ class LoopBuilder:
         start: Index,
         stop: Index,
         step: Index = 1,
-        carry: Sequence[Any] = (),
+        carry: Sequence[Value] = (),
         most: int | None = None,
         by_data: bool = False,
     ) -> Iterator[Loop]:
@@ -258,7 +289,7 @@ class LoopBuilder:
         cost = at_most if by_data else usual
         b.position_at_end(entry)
         limit, first = self.i64(stop), [self.i64(start), *carry]
-        end = after
+        end: ir.Block = after
         if self.part is not None and (rounds is None or rounds * cost > LONG):
             most_at_once = self.mul(max(1, QUIET // cost), step)
             limit, first, end = self._in_parts(name, stop, most_at_once, first, phis, after)
@@ -278,10 +309,10 @@ class LoopBuilder:
         name: str,
         stop: Index,
         most_at_once: Index,
-        first: Sequence[Any],
-        phis: Sequence[Any],
-        after: Any,
-    ) -> tuple[Any, list[Any], Any]:
+        first: Sequence[Value],
+        phis: Sequence[Value],
+        after: ir.Block,
+    ) -> tuple[Value, list[Value], ir.Block]:
         """A loop of parts around a loop, with a poll between them.
 
         Returns where a part ends, the values that it starts with, and the block that follows it;
@@ -295,11 +326,11 @@ class LoopBuilder:
         b.position_at_end(ask)
         self._poll(part)
         b.position_at_end(part)
-        values = [b.phi(value.type) for value in first]
-        for value, initial, last in zip(values, first, phis):
+        parts = [b.phi(value.type) for value in first]
+        for value, initial, last in zip(parts, first, phis):
             value.add_incoming(initial, entry)
             value.add_incoming(last, ask)
-        return self.min(self.add(values[0], most_at_once), stop), values, ended
+        return self.min(self.add(parts[0], most_at_once), stop), list(parts), ended
 
     def account(self, rounds: Index, cost: int) -> None:
         """Poll if what data ask for has taken long since it last did, these rounds included."""
@@ -320,7 +351,7 @@ class LoopBuilder:
         self._poll(on)
         b.position_at_end(on)
 
-    def _poll(self, on: Any) -> None:
+    def _poll(self, on: ir.Block) -> None:
         """Go on there, or leave the function."""
         assert self.part is not None
         b, poll = self.b, self.part.poll
@@ -336,38 +367,38 @@ class LoopBuilder:
         b.cbranch(goes_on, on, self._leave)
 
     @contextmanager
-    def when(self, condition: Any) -> Iterator[None]:
+    def when(self, condition: Value) -> Iterator[None]:
         """``if condition:``"""
         with self.b.if_then(condition):
             yield
 
-    def less(self, a: Index, b: Index) -> Any:
+    def less(self, a: Index, b: Index) -> Value:
         return self.b.icmp_signed("<", self.i64(a), self.i64(b))
 
     # --- memory ---
 
-    def at(self, pointer: Any, index: Index, element: Any = None) -> Any:
+    def at(self, pointer: Value, index: Index, element: Type | None = None) -> Value:
         """The address of element ``index``."""
         if isinstance(index, int) and index == 0:
             return pointer
         kind = element or self.element
         return self.b.gep(pointer, [self.i64(index)], inbounds=True, source_etype=kind)
 
-    def vector_type(self, lanes: int | None = None, element: Any = None) -> Any:
+    def vector_type(self, lanes: int | None = None, element: Type | None = None) -> Type:
         return ir.VectorType(element or self.element, lanes or self.lanes)
 
-    def load_scalar(self, pointer: Any, index: Index = 0, element: Any = None) -> Any:
+    def load_scalar(self, pointer: Value, index: Index = 0, element: Type | None = None) -> Value:
         element = element or self.element
         address = self.at(pointer, index, element)
         return self.b.load(address, typ=element, align=byte_count(element))
 
-    def load(self, pointer: Any, index: Index = 0, element: Any = None) -> Any:
+    def load(self, pointer: Value, index: Index = 0, element: Type | None = None) -> Value:
         """A whole vector from any address that is a multiple of the element's size."""
         element = element or self.element
         kind = self.vector_type(element=element)
         return self.b.load(self.at(pointer, index, element), typ=kind, align=byte_count(element))
 
-    def load_masked(self, pointer: Any, index: Index, mask: Any, other: float = 0.0) -> Any:
+    def load_masked(self, pointer: Value, index: Index, mask: Value, other: float = 0.0) -> Value:
         """The lanes that ``mask`` names; the others are ``other`` and are not touched."""
         vt = self.vector_type()
         name = f"llvm.masked.load.{_suffix(vt)}.p0"
@@ -375,7 +406,9 @@ class LoopBuilder:
         call = self.b.call(function, [self.at(pointer, index), mask, self.splat(other)])
         return call
 
-    def load_first(self, pointer: Any, index: Index, count: int, element: Any = None) -> Any:
+    def load_first(
+        self, pointer: Value, index: Index, count: int, element: Type | None = None
+    ) -> Value:
         """``count`` elements in the low lanes; the rest are zero, and not touched in memory.
 
         Masked where they fill a vector, else in pieces of a power of two: below AVX-512 LLVM would
@@ -399,7 +432,7 @@ class LoopBuilder:
             result = self._with_piece(result, piece, first)
         return result
 
-    def _with_piece(self, vector: Any, piece: Any, first: int) -> Any:
+    def _with_piece(self, vector: Value, piece: Value, first: int) -> Value:
         """The vector with the piece in its lanes from ``first`` on."""
         size, lanes = piece.type.count, range(self.lanes)
         wide = self.shuffle(piece, [min(lane, size - 1) for lane in lanes])
@@ -410,8 +443,8 @@ class LoopBuilder:
         return self.b.shuffle_vector(vector, wide, pattern)
 
     def load_strided(
-        self, pointer: Any, index: Index, stride: int, count: int, element: Any = None
-    ) -> Any:
+        self, pointer: Value, index: Index, stride: int, count: int, element: Type | None = None
+    ) -> Value:
         """``count`` elements ``stride`` apart in the low lanes, one load each; the rest zero."""
         element = element or self.element
         result = constant_of(self.vector_type(element=element), 0)
@@ -421,25 +454,25 @@ class LoopBuilder:
             result = self.b.insert_element(result, value, ir.Constant(I32, lane))
         return result
 
-    def prefetch(self, pointer: Any, index: Index) -> None:
+    def prefetch(self, pointer: Value, index: Index) -> None:
         """Ask for the cache line of element ``index``; never faults, whatever the address."""
         function = self.declare("llvm.prefetch.p0", VOID, [PTR, I32, I32, I32])
         read, into_l2, data = (ir.Constant(I32, n) for n in (0, 2, 1))
         address = self.b.gep(pointer, [self.i64(index)], source_etype=self.element)
         self.b.call(function, [address, read, into_l2, data])
 
-    def store(self, value: Any, pointer: Any, index: Index = 0) -> None:
+    def store(self, value: Value, pointer: Value, index: Index = 0) -> None:
         """A scalar or a whole vector; ``index`` counts elements of its type."""
         element = element_of(value)
         self.b.store(value, self.at(pointer, index, element), align=byte_count(element))
 
-    def store_masked(self, value: Any, pointer: Any, index: Index, mask: Any) -> None:
+    def store_masked(self, value: Value, pointer: Value, index: Index, mask: Value) -> None:
         """The lanes that ``mask`` names."""
         name = f"llvm.masked.store.{_suffix(value.type)}.p0"
         function = self.declare(name, VOID, [value.type, PTR, mask.type])
         self.b.call(function, [value, self.at(pointer, index), mask])
 
-    def store_first(self, value: Any, pointer: Any, index: Index, count: int) -> None:
+    def store_first(self, value: Value, pointer: Value, index: Index, count: int) -> None:
         """The first ``count`` lanes, as :meth:`load_first` reads them."""
         if count == self.lanes:
             self.store(value, pointer, index)
@@ -453,17 +486,19 @@ class LoopBuilder:
                     piece = self.shuffle(value, range(first, first + size))
                 self.store(piece, pointer, self.add(index, first))
 
-    def store_strided(self, value: Any, pointer: Any, index: Index, stride: int, n: int) -> None:
+    def store_strided(
+        self, value: Value, pointer: Value, index: Index, stride: int, n: int
+    ) -> None:
         for lane in range(n):
             element = self.b.extract_element(value, ir.Constant(I32, lane))
             self.store(element, pointer, self.add(index, lane * stride))
 
-    def scratch(self, kind: Any) -> Any:
+    def scratch(self, kind: Type) -> Value:
         """Room for one value on the stack, made once however often this place is reached."""
         with self.b.goto_entry_block():
             return self.b.alloca(kind)
 
-    def mask_first(self, count: Index) -> Any:
+    def mask_first(self, count: Index) -> Value:
         """The mask of the first ``count`` lanes."""
         if isinstance(count, int):
             bits = [1 if lane < count else 0 for lane in range(self.lanes)]
@@ -474,47 +509,47 @@ class LoopBuilder:
 
     # --- vectors ---
 
-    def number(self, value: float) -> Any:
+    def number(self, value: float) -> Value:
         """A constant scalar."""
         return constant_of(self.element, value)
 
-    def constant(self, value: float, like: Any = None) -> Any:
+    def constant(self, value: float, like: Value | None = None) -> Value:
         """A constant of the type of ``like`` (a value), or a whole vector."""
         return constant_of(self.vector_type() if like is None else like.type, value)
 
-    def splat(self, value: Any) -> Any:
+    def splat(self, value: Value | float) -> Value:
         """A vector with one value in all lanes, from a float or a scalar value."""
         if isinstance(value, (int, float)):
             return self.constant(float(value))
         return self._broadcast(value, value.type)
 
-    def _broadcast(self, value: Any, element: Any) -> Any:
+    def _broadcast(self, value: Value, element: Type) -> Value:
         kind = ir.VectorType(element, self.lanes)
         zeros = ir.Constant(ir.VectorType(I32, self.lanes), [0] * self.lanes)
         first = self.b.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(I32, 0))
         return self.b.shuffle_vector(first, ir.Constant(kind, ir.Undefined), zeros)
 
-    def fma(self, a: Any, b: Any, c: Any) -> Any:
+    def fma(self, a: Value, b: Value, c: Value) -> Value:
         """a * b + c: rounded once where the target has the instruction, twice where it has not."""
         if not self.target.has_fma:
             return self.b.fadd(self.b.fmul(a, b), c)
         return self.intrinsic("fma", a, b, c)
 
-    def intrinsic(self, name: str, *args: Any) -> Any:
+    def intrinsic(self, name: str, *args: Value) -> Value:
         """``llvm.<name>`` on scalars or vectors of one type."""
         kind = args[0].type
         function = self.declare(f"llvm.{name}.{_suffix(kind)}", kind, [a.type for a in args])
         return self.b.call(function, args)
 
-    def declare(self, name: str, result: Any, arguments: list[Any]) -> Any:
+    def declare(self, name: str, result: Type, arguments: Sequence[Type]) -> Value:
         known = self.module.globals.get(name)
         return known or ir.Function(self.module, ir.FunctionType(result, arguments), name)
 
-    def shuffle(self, value: Any, lanes: Sequence[int]) -> Any:
+    def shuffle(self, value: Value, lanes: Sequence[int]) -> Value:
         pattern = ir.Constant(ir.VectorType(I32, len(lanes)), list(lanes))
         return self.b.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), pattern)
 
-    def reduce_lanes(self, value: Any, combine: Any) -> Any:
+    def reduce_lanes(self, value: Value, combine: Callable[[Value, Value], Value]) -> Value:
         """All lanes combined by halves, always in the same order; a scalar.
 
         The last two as scalars: LLVM 22's vector-combine pass ends the process on vectors of one
@@ -532,15 +567,15 @@ class LoopBuilder:
     # --- work ---
 
     @contextmanager
-    def each_unit(self, units: Index, tid: Any, threads: Any) -> Iterator[Loop]:
+    def each_unit(self, units: Index, tid: Value, threads: Value) -> Iterator[Loop]:
         """A loop over the units of work that are this thread's, or a part of them."""
         begin, end = self.share_of(units, tid, threads)
         with self.loop("unit", begin, end, most=1) as unit:
             yield unit
 
     def share_of(
-        self, units: Index, tid: Any, threads: Any, block: int = 1, each: int = 1
-    ) -> tuple[Any, Any]:
+        self, units: Index, tid: Value, threads: Value, block: int = 1, each: int = 1
+    ) -> tuple[Value, Value]:
         """This thread's share, or a part of it that ends where a ``block`` of units does.
 
         ``each`` is how often what is written next is done for a block.
@@ -565,7 +600,7 @@ class LoopBuilder:
         self.b.ret(self.i64(0) if self._rest is None else self._rest)
         return max(1, QUIET // (self.cost * self._each))
 
-    def share(self, units: Index, tid: Any, threads: Any) -> tuple[Any, Any]:
+    def share(self, units: Index, tid: Value, threads: Value) -> tuple[Value, Value]:
         """This thread's contiguous share of ``units``: the same for the same three numbers."""
         units = self.i64(units)
         begin = self.b.udiv(self.mul(units, tid), threads)

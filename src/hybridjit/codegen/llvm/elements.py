@@ -7,11 +7,10 @@ that do not fit the smallest one, and narrower integers take the low bits.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...records import dataclass
 from . import ir
 from .builder import F32, F64, I8, I16, I32, I64, LoopBuilder, constant_of
+from .types import Type, Value
 
 
 @dataclass(frozen=True)
@@ -39,22 +38,22 @@ ELEMENTS = {
 MOVED_AS = {1: "uint8", 2: "int16", 4: "float32", 8: "float64"}
 
 
-def with_element(kind: Any, element: Any) -> Any:
+def with_element(kind: Type, element: Type) -> Type:
     """The scalar or vector type ``kind`` with other elements."""
     return ir.VectorType(element, kind.count) if isinstance(kind, ir.VectorType) else element
 
 
-def held(b: LoopBuilder, value: Any, dtype: str) -> Any:
+def held(b: LoopBuilder, value: Value, dtype: str) -> Value:
     """What was loaded, as registers hold it."""
     return half_to_single(b, value) if dtype == "float16" else value
 
 
-def stored(b: LoopBuilder, value: Any, dtype: str) -> Any:
+def stored(b: LoopBuilder, value: Value, dtype: str) -> Value:
     """What registers hold, as memory has it."""
     return single_to_half(b, value) if dtype == "float16" else value
 
 
-def converted(b: LoopBuilder, value: Any, source: str, target: str) -> Any:
+def converted(b: LoopBuilder, value: Value, source: str, target: str) -> Value:
     """A held value of type ``source`` as one of type ``target``."""
     if source == target:
         return value
@@ -72,18 +71,18 @@ def converted(b: LoopBuilder, value: Any, source: str, target: str) -> Any:
     return _resized(b, value, old, new)
 
 
-def _is_nonzero(b: LoopBuilder, value: Any, element: Element) -> Any:
+def _is_nonzero(b: LoopBuilder, value: Value, element: Element) -> Value:
     zero = b.constant(0, value)
     if element.kind == "f":
         return b.b.fcmp_unordered("!=", value, zero)
     return b.b.icmp_signed("!=", value, zero)
 
 
-def _whole(b: LoopBuilder, mask: Any, element: Any) -> Any:
+def _whole(b: LoopBuilder, mask: Value, element: Type) -> Value:
     return b.b.zext(mask, with_element(mask.type, element))
 
 
-def _resized(b: LoopBuilder, value: Any, old: Element, new: Element) -> Any:
+def _resized(b: LoopBuilder, value: Value, old: Element, new: Element) -> Value:
     kind = with_element(value.type, new.held)
     before, after = old.held.width, new.held.width  # type: ignore[attr-defined]
     if before == after:
@@ -93,13 +92,13 @@ def _resized(b: LoopBuilder, value: Any, old: Element, new: Element) -> Any:
     return b.b.zext(value, kind) if old.kind == "u" else b.b.sext(value, kind)
 
 
-def _integer_to_float(b: LoopBuilder, value: Any, old: Element, target: str) -> Any:
+def _integer_to_float(b: LoopBuilder, value: Value, old: Element, target: str) -> Value:
     kind = with_element(value.type, ELEMENTS[target].held)
     result = b.b.uitofp(value, kind) if old.kind == "u" else b.b.sitofp(value, kind)
     return rounded_to_half(b, result) if target == "float16" else result
 
 
-def _float_to_integer(b: LoopBuilder, value: Any, new: Element) -> Any:
+def _float_to_integer(b: LoopBuilder, value: Value, new: Element) -> Value:
     """By way of int32, or int64 for an int64 result: what that cannot hold is its smallest."""
     wide = I64 if new.held == I64 else I32
     kind = with_element(value.type, wide)
@@ -112,7 +111,7 @@ def _float_to_integer(b: LoopBuilder, value: Any, new: Element) -> Any:
     return whole if new.held == wide else b.b.trunc(whole, with_element(kind, new.held))
 
 
-def _float_to_float(b: LoopBuilder, value: Any, old: Element, new: Element, target: str) -> Any:
+def _float_to_float(b: LoopBuilder, value: Value, old: Element, new: Element, target: str) -> Value:
     if old.held == F64:
         value = _single_of_double(b, value, target == "float16")
     if target == "float16":
@@ -120,7 +119,7 @@ def _float_to_float(b: LoopBuilder, value: Any, old: Element, new: Element, targ
     return b.b.fpext(value, with_element(value.type, F64)) if new.held == F64 else value
 
 
-def _single_of_double(b: LoopBuilder, value: Any, to_odd: bool) -> Any:
+def _single_of_double(b: LoopBuilder, value: Value, to_odd: bool) -> Value:
     """f64 as f32: the nearest, or if it is to be rounded again, the next one that is odd.
 
     A number that is rounded to odd first rounds to fewer bits as it would have directly.
@@ -139,19 +138,19 @@ def _single_of_double(b: LoopBuilder, value: Any, to_odd: bool) -> Any:
 # --- float16 ---
 
 
-def rounded_to_half(b: LoopBuilder, value: Any) -> Any:
+def rounded_to_half(b: LoopBuilder, value: Value) -> Value:
     """The f32 that float16 can write next to ``value``."""
     return half_to_single(b, single_to_half(b, value))
 
 
-def half_to_single(b: LoopBuilder, bits: Any) -> Any:
+def half_to_single(b: LoopBuilder, bits: Value) -> Value:
     """float16's bits as f32: an instruction where the target has it."""
     kind = with_element(bits.type, F32)
     if b.target.has_half:
         return b.b.fpext(b.b.bitcast(bits, with_element(bits.type, ir.HalfType())), kind)
     wide = with_element(bits.type, I32)
 
-    def const(n: int) -> Any:
+    def const(n: int) -> Value:
         return constant_of(wide, n)
 
     full = b.b.zext(bits, wide)
@@ -165,7 +164,7 @@ def half_to_single(b: LoopBuilder, bits: Any) -> Any:
     return b.b.bitcast(b.b.or_(size, sign), kind)
 
 
-def single_to_half(b: LoopBuilder, value: Any) -> Any:
+def single_to_half(b: LoopBuilder, value: Value) -> Value:
     """The bits of the float16 next to ``value``, halves to even."""
     narrow = with_element(value.type, I16)
     if b.target.has_half:
@@ -173,7 +172,7 @@ def single_to_half(b: LoopBuilder, value: Any) -> Any:
         return b.b.bitcast(half, narrow)
     wide = with_element(value.type, I32)
 
-    def const(n: int) -> Any:
+    def const(n: int) -> Value:
         return constant_of(wide, n)
 
     bits = b.b.bitcast(value, wide)

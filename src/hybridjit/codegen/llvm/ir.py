@@ -9,8 +9,8 @@ checked here: LLVM's parser and verifier do that.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager
+from typing import cast
 
 from .types import (
     Constant,
@@ -67,6 +67,9 @@ class Phi(Value):
         return f"  {self.ref} = phi {self.type.text} {', '.join(self._incoming)}"
 
 
+Arm = AbstractContextManager[None]  # instructions that run in one case
+
+
 class Block:
     """Instructions up to a jump, a line for each."""
 
@@ -75,7 +78,7 @@ class Block:
     def __init__(self, function: Function, name: str) -> None:
         self.function = function
         self.name = name
-        self.lines: list[Any] = []
+        self.lines: list[str | Phi] = []
 
 
 class Argument(Value):
@@ -98,7 +101,7 @@ class Function(Value):
     def __init__(self, module: Module, kind: FunctionType, name: str) -> None:
         super().__init__(kind, f"@{name}")
         self.module, self.kind, self.name = module, kind, name
-        self.args: Any = tuple(Argument(t, f"%arg{i}") for i, t in enumerate(kind.args))
+        self.args = tuple(Argument(t, f"%arg{i}") for i, t in enumerate(kind.args))
         self.linkage = self.attributes = ""
         self.blocks: list[Block] = []
         self._numbers = 0
@@ -115,7 +118,7 @@ class Function(Value):
             kinds = ", ".join(t.text for t in self.kind.args)
             return f"declare {self.kind.result.text} {self.ref}({kinds})"
         args = ", ".join(a.pair for a in self.args)
-        lines: list[Any] = [
+        lines: list[str | Phi] = [
             f"define {self.linkage} {self.kind.result.text} {self.ref}({args}) {self.attributes}",
             "{",
         ]
@@ -169,7 +172,7 @@ class IRBuilder:
     def position_at_end(self, block: Block) -> None:
         self.block = block
 
-    def _define(self, kind: Any, text: str, name: str = "v") -> Value:
+    def _define(self, kind: Type, text: str, name: str = "v") -> Value:
         self._count = count = self._count + 1
         ref = f"%{name}.{count}"
         self.block.lines.append(f"  {ref} = {text}")
@@ -328,19 +331,20 @@ class IRBuilder:
         base: Value,
         indices: Sequence[Value],
         inbounds: bool = False,
-        source_etype: Any = None,
+        *,
+        source_etype: Type,
     ) -> Value:
         op = "getelementptr inbounds" if inbounds else "getelementptr"
         places = ", ".join([index.pair for index in indices])
         return self._define(_PTR, f"{op} {source_etype.text}, ptr {base.ref}, {places}")
 
-    def load(self, address: Value, name: str = "v", align: int = 4, typ: Any = None) -> Value:
+    def load(self, address: Value, name: str = "v", align: int = 4, *, typ: Type) -> Value:
         return self._define(typ, f"load {typ.text}, ptr {address.ref}, align {align}", name)
 
     def store(self, value: Value, address: Value, align: int = 4) -> None:
         self._perform(f"store {value.pair}, ptr {address.ref}, align {align}")
 
-    def load_atomic(self, address: Value, order: str, align: int, typ: Any = None) -> Value:
+    def load_atomic(self, address: Value, order: str, align: int, *, typ: Type) -> Value:
         text = f"load atomic {typ.text}, ptr {address.ref} {order}, align {align}"
         return self._define(typ, text)
 
@@ -350,7 +354,7 @@ class IRBuilder:
     # --- control ---
 
     def call(self, function: Value, args: Sequence[Value]) -> Value:
-        kind = function.type.result
+        kind = cast(FunctionType, function.type).result
         text = f"call {kind.text} {function.ref}({', '.join([a.pair for a in args])})"
         if isinstance(kind, VoidType):
             self._perform(text)
@@ -396,7 +400,7 @@ class IRBuilder:
         self.position_at_end(after)
 
     @contextmanager
-    def if_else(self, condition: Value) -> Iterator[tuple[Any, Any]]:
+    def if_else(self, condition: Value) -> Iterator[tuple[Arm, Arm]]:
         """Two contexts: for the instructions where ``condition`` holds, and for the others."""
         yes, no, after = self.blocks("if", "else", "endif")
         self.cbranch(condition, yes, no)

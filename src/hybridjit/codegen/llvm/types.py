@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeAlias, cast
 
 
 class Type:
@@ -15,6 +15,16 @@ class Type:
 
     def __init__(self, text: str) -> None:
         self.text = text
+
+    @property
+    def element(self) -> Type:
+        """The type of a lane; itself, where there are none."""
+        return self
+
+    @property
+    def count(self) -> int:
+        """Lanes."""
+        return 1
 
     def __str__(self) -> str:
         return self.text
@@ -70,11 +80,19 @@ class VoidType(Type):
 
 
 class VectorType(Type):
-    __slots__ = ("element", "count")
+    __slots__ = ("_element", "_count")
 
     def __init__(self, element: Type, count: int) -> None:
         super().__init__(f"<{count} x {element.text}>")
-        self.element, self.count = element, count
+        self._element, self._count = element, count
+
+    @property
+    def element(self) -> Type:
+        return self._element
+
+    @property
+    def count(self) -> int:
+        return self._count
 
 
 class FunctionType(Type):
@@ -95,7 +113,7 @@ class Value:
 
     __slots__ = ("type", "ref", "pair")
 
-    def __init__(self, kind: Any, ref: str) -> None:
+    def __init__(self, kind: Type, ref: str) -> None:
         self.type = kind
         self.ref = ref
         self.pair = f"{kind.text} {ref}"
@@ -105,25 +123,30 @@ class Undefined:
     """The value of a constant whose bits do not matter."""
 
 
+# What a constant holds: a number, for a vector a list of numbers or constants, or no matter what.
+Content: TypeAlias = float | Sequence["float | Value"] | type[Undefined]
+
+
 class Constant(Value):
     """A number, a list of numbers or constants for a vector, or ``Undefined``."""
 
     __slots__ = ()
 
-    def __init__(self, kind: Any, value: Any) -> None:
+    def __init__(self, kind: Type, value: Content) -> None:
         super().__init__(kind, _constant(kind, value))
 
 
-def _constant(kind: Any, value: Any) -> str:
-    if value is Undefined:
+def _constant(kind: Type, value: Content) -> str:
+    if isinstance(value, type):
         return "undef"
     if not isinstance(kind, VectorType):
-        return number(kind, value)
-    items = [v.ref if isinstance(v, Value) else number(kind.element, v) for v in value]
+        return number(kind, cast(float, value))
+    parts = cast("Sequence[float | Value]", value)
+    items = [v.ref if isinstance(v, Value) else number(kind.element, v) for v in parts]
     return f"<{', '.join([f'{kind.element.text} {item}' for item in items])}>"
 
 
-def number(kind: Type, value: Any) -> str:
+def number(kind: Type, value: float) -> str:
     """A number as LLVM writes one of this type."""
     if isinstance(kind, FloatType):
         return _double(_single(float(value)))
@@ -133,7 +156,7 @@ def number(kind: Type, value: Any) -> str:
 def _single(value: float) -> float:
     """The f32 nearest to ``value``."""
     try:
-        return struct.unpack("<f", struct.pack("<f", value))[0]
+        return float(struct.unpack("<f", struct.pack("<f", value))[0])
     except OverflowError:
         return math.copysign(math.inf, value)
 

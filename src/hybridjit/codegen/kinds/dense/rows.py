@@ -63,7 +63,7 @@ def _emit_rows(
     with b.when(b.less(spec.mr - 1, left)):
         _emit_tile(b, spec, block, place, first, spec.mr)
     for height in range(1, spec.mr):
-        with b.when(b.b.icmp_signed("==", left, b.i64(height))):
+        with b.when(b.b.icmp_signed("==", b.i64(left), b.i64(height))):
             _emit_tile(b, spec, block, place, first, height)
 
 

@@ -208,7 +208,7 @@ def _between(b: LoopBuilder, axis: Axis, bin_: Index, number: Index) -> tuple[li
     """The two cells under a sample and their weights, both 0 for a sample outside."""
     f = b.b
     half, one, zero = (b.number(v) for v in (0.5, 1.0, 0.0))
-    part = f.fmul(f.fadd(f.sitofp(number, b.element), half), axis.step)
+    part = f.fmul(f.fadd(f.sitofp(b.i64(number), b.element), half), axis.step)
     at = f.fadd(_base(b, axis, bin_), f.fdiv(part, f.sitofp(axis.count, b.element)))
     inside = f.and_(
         f.fcmp_ordered(">=", at, b.number(-1.0)),

@@ -119,15 +119,15 @@ def _along_axis(b: LoopBuilder, spec: ResizeSpec, axis: int, cell: Index) -> Any
     if spec.how == "nearest":
         return b.b.udiv(cell, b.i64(out // size))
     if spec.how == "average":
-        start = b.b.udiv(b.mul(cell, size), b.i64(out))
+        start = b.b.udiv(b.i64(b.mul(cell, size)), b.i64(out))
         ahead = b.add(b.mul(b.add(cell, 1), size), out - 1)
-        return start, b.b.udiv(ahead, b.i64(out))
+        return start, b.b.udiv(b.i64(ahead), b.i64(out))
     return _between(b, spec, cell, size, out)
 
 
 def _between(b: LoopBuilder, spec: ResizeSpec, cell: Index, size: int, out: int) -> Between:
     """Places and weights are those of float32 whatever the elements are, as in the reference."""
-    at = b.b.sitofp(cell, F32)
+    at = b.b.sitofp(b.i64(cell), F32)
     if out > 1 and spec.align:
         at = b.b.fmul(at, ir.Constant(F32, (size - 1) / (out - 1)))
     elif out > 1:
