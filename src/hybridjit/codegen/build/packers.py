@@ -79,7 +79,7 @@ def _turn_square(
     for vector in transposed(b, square):
         b.store(vector, out, b.mul(k, count))
         low = b.add(low, 1)
-        is_over = b.b.icmp_signed("==", low, b.i64(minor))
+        is_over = b.b.icmp_signed("==", b.i64(low), b.i64(minor))
         k = b.add(k, b.b.select(is_over, over, k_minor))
         low = b.b.select(is_over, b.i64(0), b.i64(low))
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from ...ir.plan import Step
 from ...ops.norm import LRN_LAST
@@ -16,6 +15,7 @@ from ...records import dataclass
 from ...types import product
 from ..call import Address, Call, Scratch, Setting
 from ..llvm.builder import Index, LoopBuilder
+from ..llvm.types import Value
 from ..math.numbers import float_math
 from ..spec import KernelSpec
 from .parts.arguments import Arguments
@@ -88,11 +88,11 @@ def emit_lrn(b: LoopBuilder, spec: LrnSpec, args: Arguments) -> None:
 
 
 class _Lrn:
-    def __init__(self, b: LoopBuilder, spec: LrnSpec, scratch: Any) -> None:
+    def __init__(self, b: LoopBuilder, spec: LrnSpec, scratch: Value) -> None:
         self.b, self.spec, self.scratch = b, spec, scratch
         self.math = float_math(b)
 
-    def emit_across(self, x: Any, y: Any, lanes: int) -> None:
+    def emit_across(self, x: Value, y: Value, lanes: int) -> None:
         """Vectors across the channels, one channel after the other."""
         b, spec = self.b, self.spec
         with b.loop("c", 0, spec.channels) as c:
@@ -105,7 +105,7 @@ class _Lrn:
             at = b.mul(c.index, spec.inner)
             self._store(x, y, at, lanes, near.results[0])
 
-    def emit_along(self, x: Any, y: Any) -> None:
+    def emit_along(self, x: Value, y: Value) -> None:
         """Vectors along the channels."""
         b, spec, lanes = self.b, self.spec, self.b.lanes
         whole = spec.channels - spec.channels % lanes
@@ -115,7 +115,7 @@ class _Lrn:
         self._each(whole, lambda c, n: self._square(x, square, c, n))
         self._each(whole, lambda c, n: self._store(x, y, c, n, self._around(square, c)))
 
-    def _clear(self, pointer: Any) -> None:
+    def _clear(self, pointer: Value) -> None:
         """Zeros in the places beside a row; a whole vector at a time, in scratch of that size."""
         for start in range(0, self.spec.half, self.b.lanes):
             self.b.store(self.b.splat(0.0), pointer, start)
@@ -128,11 +128,11 @@ class _Lrn:
         if rest:
             body(whole, rest)
 
-    def _square(self, x: Any, square: Any, c: Index, lanes: int) -> None:
+    def _square(self, x: Value, square: Value, c: Index, lanes: int) -> None:
         value = read_vector(self.b, x, c, 1, lanes)
         write_vector(self.b, self.math.mul(value, value), square, c, 1, lanes)
 
-    def _around(self, square: Any, c: Index) -> Any:
+    def _around(self, square: Value, c: Index) -> Value:
         """The energy around each channel of a vector."""
         b, spec = self.b, self.spec
         start = b.add(c, -spec.half)
@@ -141,13 +141,13 @@ class _Lrn:
             total = self.math.add(total, b.load(square, b.add(start, offset)))
         return total
 
-    def _store(self, x: Any, y: Any, at: Index, lanes: int, energy: Any) -> None:
+    def _store(self, x: Value, y: Value, at: Index, lanes: int, energy: Value) -> None:
         b, spec = self.b, self.spec
         value = read_vector(b, x, at, 1, lanes)
         scale = b.fma(energy, b.splat(spec.alpha), b.splat(spec.knorm))
         write_vector(b, self._divided(value, scale), y, at, 1, lanes)
 
-    def _divided(self, value: Any, scale: Any) -> Any:
+    def _divided(self, value: Value, scale: Value) -> Value:
         """value * scale^-beta; 0.75, which is what networks have, by square roots."""
         math, beta = self.math, self.spec.beta
         if beta == 0.75:

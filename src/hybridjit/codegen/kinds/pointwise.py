@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...ir.plan import Step, View
 from ...records import dataclass
 from ...types import product
@@ -19,6 +17,7 @@ from ..call import (
 )
 from ..llvm.builder import Index, LoopBuilder
 from ..llvm.elements import ELEMENTS, MOVED_AS
+from ..llvm.types import Value
 from ..spec import Ints, KernelSpec, Program
 from .parts.arguments import Arguments
 from .parts.program import evaluate
@@ -124,9 +123,9 @@ def emit_pointwise(b: LoopBuilder, spec: PointwiseSpec, args: Arguments) -> None
 def _emit_line(
     b: LoopBuilder,
     spec: PointwiseSpec,
-    reads: list[Any],
-    writes: list[Any],
-    count: Any,
+    reads: list[Value],
+    writes: list[Value],
+    count: Value,
     args: Arguments,
 ) -> None:
     """One axis of a length known only at run time, cut into blocks of ``spec.block``."""
@@ -142,7 +141,7 @@ def _emit_line(
 
 
 def _emit_row(
-    b: LoopBuilder, spec: PointwiseSpec, reads: list[Any], writes: list[Any], size: int
+    b: LoopBuilder, spec: PointwiseSpec, reads: list[Value], writes: list[Value], size: int
 ) -> None:
     whole = size - size % b.lanes
     if whole == b.lanes:
@@ -155,7 +154,7 @@ def _emit_row(
 
 
 def _emit_vector(
-    b: LoopBuilder, spec: PointwiseSpec, reads: list[Any], writes: list[Any], i: Index, n: int
+    b: LoopBuilder, spec: PointwiseSpec, reads: list[Value], writes: list[Value], i: Index, n: int
 ) -> None:
     types = _types(spec)
     values = [

@@ -8,10 +8,9 @@ are.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ....records import dataclass
 from ...llvm.builder import Index, LoopBuilder
+from ...llvm.types import Value
 from ..conv.direct import Block, blocks_of, in_range, runs_of_blocks
 from ..parts.arguments import Arguments
 from ..parts.gemm import Rows, multiply
@@ -49,11 +48,11 @@ def emit_dense(b: LoopBuilder, spec: DenseSpec, args: Arguments) -> None:
 class _Place:
     """Where a block of channels reads and writes; rows are counted from the first of all."""
 
-    x: Any
-    w: Any
-    bias: Any
-    reads: list[Any]
-    writes: list[Any]
+    x: Value
+    w: Value
+    bias: Value
+    reads: list[Value]
+    writes: list[Value]
 
 
 def _emit_rows(

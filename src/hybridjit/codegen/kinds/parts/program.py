@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from ....ops.record import OpDef
 from ....ops.registry import lookup
 from ...llvm.builder import Index, LoopBuilder
 from ...llvm.elements import converted, rounded_to_half
+from ...llvm.types import Value
 from ...math.double import DoubleMath
 from ...math.integer import IntegerMath
 from ...math.single import VectorMath
@@ -19,10 +19,10 @@ from ...spec import Instr, Program
 from .tail import read_vector, write_vector
 
 # A tensor's address, the element of it, and the stride from channel to channel.
-Place = tuple[Any, Index, int]
+Place = tuple[Value, Index, int]
 
 
-def evaluate(b: LoopBuilder, program: Program, inputs: Sequence[Any]) -> list[Any]:
+def evaluate(b: LoopBuilder, program: Program, inputs: Sequence[Value]) -> list[Value]:
     """The values that the program stores, given its inputs as vectors."""
     values, types = list(inputs), program.value_types
     for instr in program.instrs:
@@ -31,7 +31,7 @@ def evaluate(b: LoopBuilder, program: Program, inputs: Sequence[Any]) -> list[An
     return [values[i] for i in program.outputs]
 
 
-def _computed(b: LoopBuilder, instr: Instr, args: Sequence[Any]) -> Any:
+def _computed(b: LoopBuilder, instr: Instr, args: Sequence[Value]) -> Value:
     """One operation on operands of its element type: in that, or in f64 as its reference does."""
     op = lookup(instr.op)
     assert op.scalar is not None, f"{instr.op} has no scalar formula"
@@ -47,8 +47,8 @@ def _computed(b: LoopBuilder, instr: Instr, args: Sequence[Any]) -> Any:
 
 
 def _in_own_type(
-    b: LoopBuilder, op: OpDef, dtype: np.dtype, args: Sequence[Any], attrs: dict[str, Any]
-) -> Any:
+    b: LoopBuilder, op: OpDef, dtype: np.dtype, args: Sequence[Value], attrs: dict[str, Value]
+) -> Value:
     """The formula in the operands' type, float16 in single precision and rounded."""
     assert op.scalar is not None
     if dtype.kind != "f":
@@ -61,7 +61,7 @@ def _in_own_type(
 def finish(
     b: LoopBuilder,
     program: Program,
-    value: Any,
+    value: Value,
     reads: Sequence[Place],
     writes: Sequence[Place],
     lanes: int,
@@ -74,7 +74,7 @@ def finish(
 
 def places(
     b: LoopBuilder,
-    pointers: Sequence[Any],
+    pointers: Sequence[Value],
     strides: Sequence[Sequence[int]],
     at: Index,
     channel: int,

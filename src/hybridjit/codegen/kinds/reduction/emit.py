@@ -8,11 +8,11 @@ them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ....types import product
 from ...llvm.builder import Index, LoopBuilder
 from ...llvm.elements import ELEMENTS, stored
+from ...llvm.types import Value
 from ...spec import CHAINS
 from ..parts.arguments import Arguments
 from ..parts.tail import read_vector, write_vector
@@ -34,13 +34,13 @@ def emit_reduce(b: LoopBuilder, spec: ReduceSpec, args: Arguments) -> None:
 class _Reduction:
     """What both ways share: where things lie, and the loops over the reduced axes."""
 
-    def __init__(self, b: LoopBuilder, spec: ReduceSpec, x: Any, y: Any) -> None:
+    def __init__(self, b: LoopBuilder, spec: ReduceSpec, x: Value, y: Value) -> None:
         self.b, self.spec, self.x, self.y = b, spec, x, y
         self.partial: Partial = partial_of(b, spec)
         kept = 1 + len(spec.kept)
         self.kept_strides, self.reduced_strides = spec.x[:kept], spec.x[kept:]
 
-    def read(self, base: Any, index: Index, stride: int, lanes: int) -> Any:
+    def read(self, base: Value, index: Index, stride: int, lanes: int) -> Value:
         value = read_vector(self.b, base, index, stride, lanes, self.spec.dtype)
         return self.partial.taken(value)
 
@@ -56,7 +56,7 @@ class _Reduction:
             outer.yields(body(offset, outer.carried))
         return list(outer.results)
 
-    def addresses(self, place: list[Index], element: str) -> tuple[Any, Any]:
+    def addresses(self, place: list[Index], element: str) -> tuple[Value, Value]:
         """Where the data of a result lie, and the result."""
         b, spec = self.b, self.spec
         result = spec.result or spec.dtype
@@ -69,7 +69,7 @@ class _Reduction:
 class _Along(_Reduction):
     """Vectors along the last reduced axis; a unit of work is one result."""
 
-    def emit(self, rows: Any, args: Arguments) -> None:
+    def emit(self, rows: Value, args: Arguments) -> None:
         b, spec = self.b, self.spec
         units = b.mul(rows, product(spec.kept))
         with b.each_unit(units, args.tid, args.threads) as unit:
@@ -82,7 +82,7 @@ class _Along(_Reduction):
             result = self.partial.result(self.partial.lanes_joined(parts[0]))
             b.store(stored(b, result, spec.result or spec.dtype), target)
 
-    def _parts(self, source: Any) -> list[Carried]:
+    def _parts(self, source: Value) -> list[Carried]:
         """Partial results: one for each chain, a lane for each place in a vector."""
         width = len(self.partial.start())
         chains = 1 if self.partial.has_places else CHAINS
@@ -90,7 +90,7 @@ class _Along(_Reduction):
         flat = self.over_outer(flat, lambda offset, carried: self._line(source, offset, carried))
         return [flat[i : i + width] for i in range(0, len(flat), width)]
 
-    def _line(self, source: Any, offset: Index, flat: Carried) -> Carried:
+    def _line(self, source: Value, offset: Index, flat: Carried) -> Carried:
         """The chains after one run of the last reduced axis."""
         b, size, stride = self.b, self.spec.reduced[-1], self.reduced_strides[-1]
         width = len(self.partial.start())
@@ -121,7 +121,7 @@ class _Along(_Reduction):
 class _Across(_Reduction):
     """Vectors across the last kept axis; a unit of work is up to ``CHAINS`` of them."""
 
-    def emit(self, rows: Any, args: Arguments) -> None:
+    def emit(self, rows: Value, args: Arguments) -> None:
         b, spec = self.b, self.spec
         *outer, columns = spec.kept
         width = min(CHAINS, -(-columns // b.lanes)) * b.lanes
@@ -139,7 +139,7 @@ class _Across(_Reduction):
             with b.when(b.less(blocks - 2, block)):
                 self._columns(source, target, last)
 
-    def _columns(self, source: Any, target: Any, count: int) -> None:
+    def _columns(self, source: Value, target: Value, count: int) -> None:
         """``count`` results, side by side."""
         b = self.b
         lanes = [min(b.lanes, count - at) for at in range(0, count, b.lanes)]
@@ -166,18 +166,18 @@ class _Across(_Reduction):
 
 def reduce_line(
     b: LoopBuilder,
-    x: Any,
+    x: Value,
     size: int,
     neutral: float,
-    combine: Callable[[Any, Any], Any],
-    each: Callable[[Any], Any] = lambda value: value,
-) -> Any:
+    combine: Callable[[Value, Value], Value],
+    each: Callable[[Value], Value] = lambda value: value,
+) -> Value:
     """``each`` element of x[0:size] combined, as one scalar."""
     stride = CHAINS * b.lanes
     whole, rest = size - size % stride, size % stride
-    accs: list[Any] = [b.splat(neutral)] * CHAINS
+    accs: list[Value] = [b.splat(neutral)] * CHAINS
 
-    def rounds(start: Index, stop: Index) -> list[Any]:
+    def rounds(start: Index, stop: Index) -> list[Value]:
         zeros = [b.splat(neutral)] * CHAINS
         with b.loop("i", start, stop, stride, carry=zeros, most=_ROUNDS) as i:
             values = [each(b.load(x, b.add(i.index, j * b.lanes))) for j in range(CHAINS)]
