@@ -197,7 +197,7 @@ def test_what_breaks_inside_is_told_from_what_is_raised():
     """The same type, once by a raise of this package and once by what it calls."""
     raised = raised_by(lambda: nd.save(3, ONES))
     broke = raised_by(lambda: nn.Dense("a", in_units=[]))
-    assert "raise" in Path(PACKAGE, "io", "nd_files.py").read_text()
+    assert "raise" in Path(PACKAGE, "nd", "files.py").read_text()
     assert isinstance(raised, TypeError) and is_on_purpose(raised)
     inside = raised_by(lambda: mx.types.product(("a", None)))
     assert isinstance(inside, TypeError) and not is_on_purpose(inside)
