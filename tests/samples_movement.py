@@ -65,8 +65,8 @@ def reshapes() -> None:
     add("shape_array", (2, 3))
     add("size_array", (2, 3, 4))
 
-    bad("Reshape", (2, 3, 4, 5), error=ShapeError, shape=(7, -1),
-        says="Reshape of 120 elements into (7,-1): 120 is not divisible by 7")  # fmt: skip
+    bad("Reshape", (2, 3, 4, 5), error=ShapeError, shape=(121, -1),
+        says="Reshape of 120 elements into (121,-1): that takes 121 or more")  # fmt: skip
     bad("Reshape", (2, 3), error=ShapeError, says="that takes 8", shape=(2, 4))
     bad("Reshape", (2, 3), error=ShapeError, says="infers two sizes", shape=(-1, -1))
     bad("Reshape", (2, 3), error=ShapeError, says="0 to -4, got -5", shape=(-5,))
@@ -208,7 +208,15 @@ def reductions() -> None:
     bad("norm", TensorType((3,), BOOL), error=DTypeError, says="got bool")
     add("_np_cumsum", (3, 4))
     add("_np_cumsum", (3, 4), axis=1, dtype_="float64")
+    add("Reshape", (2, 3), shape=(5,))
+    add("Reshape", (2, 3), shape=(-1, 5))
+    add("Reshape", (2, 3, 4), shape=(0, 2), dtype="int32")
     add("all_finite", (3, 4))
+    add("multi_all_finite", (3, 4), (2,), num_arrays=2)
+    add("multi_all_finite", np.array([1, np.nan], np.float16))
+    bad("multi_all_finite", (3,), TensorType((3,), F16), error=DTypeError, says="got float16",
+        num_arrays=2)  # fmt: skip
+    bad("multi_all_finite", TensorType((3,), np.dtype("int32")), error=DTypeError, says="got int32")
     add("_contrib_allclose", (3, 4), (3, 4))
     bad("_contrib_allclose", (3, 4), (3, 5), error=ShapeError, says="f32[3,4] and f32[3,5]")
 

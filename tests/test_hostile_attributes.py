@@ -54,6 +54,7 @@ MANY = (1,) * 33
     [
         ("tile", [(2,)], {"reps": (1,) * 65}),
         ("Reshape", [(2,)], {"shape": (1,) * 65 + (2,)}),
+        ("Reshape", [(2,)], {"shape": (9223372036854775807,) * 300}),
         ("expand_dims", [(1,) * 32], {"axis": 0}),
         ("stack", [(1,) * 32], {"num_args": 1}),
         ("one_hot", [(1,) * 32], {"depth": 3}),
@@ -68,7 +69,7 @@ MANY = (1,) * 33
 def test_more_dimensions_than_an_array_has(
     name: str, shapes: list[tuple[int, ...]], attrs: dict[str, object]
 ):
-    with pytest.raises(ShapeError, match=r"an array has at most 32 dimensions, not \d\d"):
+    with pytest.raises(ShapeError, match=r"an array has at most 32 dimensions, not \d+"):
         getattr(nd._internal if name.startswith("_") else nd, name)(
             *(nd.ones(shape) for shape in shapes), **attrs
         )

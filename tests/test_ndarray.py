@@ -570,3 +570,35 @@ def test_slice_assign_writes_in_place():
     assert array.slice_assign(nd.ones((1, 2)), (1, 0), (2, 4), (1, 2)) is array
     array.slice_assign_scalar(5, (2, 3), (3, 4), None)
     assert array.asnumpy().tolist() == [[0] * 4, [1, 0, 1, 0], [0, 0, 0, 5]]
+
+
+def test_reshape_to_fewer_elements_takes_the_first():
+    """As MXNet 1.9.1 answered; the method of arrays refuses it there too."""
+    x = nd.arange(6)
+    for shape, expected in (
+        ((2, 2), [[0, 1], [2, 3]]),
+        ((-1, 4), [[0, 1, 2, 3]]),
+        ((2, 2, -1), [[[0], [1]], [[2], [3]]]),
+        ((1,), [0]),
+    ):
+        assert nd.reshape(x, shape=shape).asnumpy().tolist() == expected
+        symbol = mx.sym.reshape(mx.sym.var("x"), shape=shape)
+        assert symbol.bind(mx.cpu(), {"x": x}).forward()[0].asnumpy().tolist() == expected
+        with pytest.raises(ValueError):
+            x.reshape(shape)
+    for shape in ((7,), (7, -1), (3, 3)):
+        with pytest.raises(ShapeError):
+            nd.reshape(x, shape=shape)
+
+
+def test_multi_all_finite():
+    """As MXNet 1.9.1 answered."""
+    fine, infinite = nd.array([1, 2]), nd.array([3, np.inf])
+    assert nd.multi_all_finite(fine, fine, num_arrays=2).asnumpy().tolist() == [1]
+    assert nd.multi_all_finite(fine, infinite, num_arrays=2).asnumpy().tolist() == [0]
+    assert nd.multi_all_finite(fine).asnumpy().tolist() == [1]
+    named = mx.sym.multi_all_finite(num_arrays=2, name="q")
+    assert named.list_arguments() == ["q_array_0", "q_array_1"]
+    for arrays in ([fine, fine.astype("float16")], [fine.astype("int32")] * 2):
+        with pytest.raises(DTypeError):
+            nd.multi_all_finite(*arrays, num_arrays=2)

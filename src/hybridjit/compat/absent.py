@@ -67,8 +67,8 @@ ABSENT: list[tuple[list[str], list[str], str]] = [
     (["test_utils"], ["numeric_grad", "gen_buckets_*", "new_*_matrix_*", "DummyIter"], _TESTS),
     (["nd.op", "nd.sparse"], ["*_update", "*_update_phase?"], _TRAINS),
     (["sym", "sym.op", "sym.contrib", "sym.sparse"], ["*_update", "*_update_phase?"], _TRAINS),
-    (["nd.op", "sym", "sym.op"], ["multi_*", "reset_arrays"], _TRAINS),
-    (["nd"], ["multi_all_finite", "multi_lars", "multi_sum_sq", "reset_arrays"], _TRAINS),
+    (["nd.op", "sym", "sym.op"], ["multi_mp_*", "multi_sgd_*"], _TRAINS),
+    (["nd", "nd.op", "sym", "sym.op"], ["multi_lars", "multi_sum_sq", "reset_arrays"], _TRAINS),
     (["nd", "nd.op", "sym", "sym.op"], ["Custom"], _CUSTOM),
     (
         ["nd.contrib", "sym.contrib"],

@@ -1093,6 +1093,14 @@ def moments(
     name: str | None = ...,
     **kwargs: Any,
 ) -> Any: ...
+def multi_all_finite(
+    *data: NDArray,
+    num_arrays: int = 1,
+    init_output: bool = True,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
 def nanprod(
     data: NDArray | None = ...,
     axis: _Sizes | None = None,

@@ -54,7 +54,7 @@ class DenseArray:
     def __init__(
         self, data: np.ndarray, ctx: Context | None = None, storage: Storage | None = None
     ) -> None:
-        if data.ndim > MAX_DIMS:
+        if data is not None and data.ndim > MAX_DIMS:  # None is what MXNet pickles of no array
             require_dims(data.ndim)
         self._data = data
         self._ctx = current_context() if ctx is None else ctx

@@ -17,7 +17,15 @@ from ..types import FLOAT32, FLOAT64, TensorType, product
 from .casting import convert, working_dtype
 from .record import OpDef, Samples, Traits
 from .registry import register
-from .rules import forward, normalized_axis, reduced_axes, reduced_shape, refuse_bool
+from .rules import (
+    forward,
+    normalized_axis,
+    reduced_axes,
+    reduced_shape,
+    refuse_bool,
+    require_float,
+    same_dtype,
+)
 
 Shape = tuple[int, ...]
 _AXES = "axis:shape?=None keepdims:bool=False exclude:bool=False"
@@ -214,6 +222,28 @@ register(
     ref=all_finite,
     traits=Traits(names_data=True),
     doc="1 if no element is infinite or NaN, else 0.",
+)
+
+
+@forward
+def _multi_finite_type(*arrays: TensorType, **attrs: Any) -> TensorType:
+    """(1,), always float32. Raises DTypeError unless all arrays are of one floating type."""
+    same_dtype(*arrays)
+    require_float("multi_all_finite", arrays[0])
+    return TensorType((1,), FLOAT32)
+
+
+def multi_all_finite(*arrays: np.ndarray, num_arrays: int, init_output: bool) -> np.ndarray:
+    return np.array([all(np.isfinite(a).all() for a in arrays)], FLOAT32)
+
+
+register(
+    "multi_all_finite",
+    lambda num_arrays, **attrs: tuple(f"array_{i}" for i in range(num_arrays)),
+    "num_arrays:int[1,16384]=1 init_output:bool=True",
+    infer=_multi_finite_type,
+    ref=multi_all_finite,
+    doc="1 if no element of any array is infinite or NaN, else 0.",
 )
 
 

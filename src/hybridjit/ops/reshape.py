@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from ..errors import ShapeError
-from ..types import INT64, Shape, TensorType, is_known_shape, product, shape_text
+from ..types import INT64, Shape, TensorType, is_known_shape, product, require_dims, shape_text
 from .building import Builder, X
 from .internal import constant_of_shape
 from .record import PLAIN, Traits
 from .registry import register
 from .rules import Types, forward, merged, normalized_axis, same_dtype
-from .views import reshape
+from .views import cut, reshape
 
 
 def _counted(what: str, data: Shape, shape: Shape) -> Shape:
@@ -30,16 +30,21 @@ def _counted(what: str, data: Shape, shape: Shape) -> Shape:
 
 
 def _inferred(data: Shape, sizes: list[int], codes: Shape) -> Shape:
-    """``sizes`` with its one -1, if any, replaced by what the element count leaves."""
+    """``sizes`` with its one -1, if any, replaced by what the element count leaves.
+
+    They may be fewer than the data's elements, whose first ones are taken.
+    """
+    require_dims(len(sizes))
     if sizes.count(-1) > 1:
         raise ShapeError(f"Reshape to {shape_text(codes)} infers two sizes, can infer one")
+    rest, total = product(tuple(s for s in sizes if s != -1)), product(data)
+    if -1 not in sizes and 0 < rest < total:
+        return tuple(sizes)
     if -1 not in sizes:
         return _counted("Reshape", data, tuple(sizes))
-    rest, total = product(tuple(s for s in sizes if s != -1)), product(data)
-    if rest == 0 or total % rest:
+    if rest == 0 or rest > total > 0:
         raise ShapeError(
-            f"Reshape of {total} elements into {shape_text(codes)}: "
-            f"{total} is not divisible by {rest}"
+            f"Reshape of {total} elements into {shape_text(codes)}: that takes {rest} or more"
         )
     return tuple(total // rest if s == -1 else s for s in sizes)
 
@@ -128,12 +133,8 @@ def _reshape_types(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]
     if data.shape is not None and is_known_shape(out.shape) and data.shape.count(None) == 1:
         known = product(tuple(d for d in data.shape if d is not None))
         total = product(out.dims)
-        if known == 0 or total % known:
-            raise ShapeError(
-                f"Reshape of {shape_text(data.shape)} into {shape_text(out.shape)}: "
-                f"{total} is not divisible by {known}"
-            )
-        data = data.with_shape(tuple(total // known if d is None else d for d in data.shape))
+        if known and total % known == 0:
+            data = data.with_shape(tuple(total // known if d is None else d for d in data.shape))
     return (data,), (out.with_dtype(data.dtype),)
 
 
@@ -158,15 +159,30 @@ def _literal(shape_of: Any) -> Any:
     return expand
 
 
+def _first_elements(data: np.ndarray, **attrs: Any) -> np.ndarray:
+    shape = reshape_shape(data.shape, **attrs)
+    return data.reshape(-1)[: product(shape)].reshape(shape).copy()
+
+
+def _cut_and_reshaped(g: Builder[X], data: X, **attrs: Any) -> X:
+    """Reshape(x)  =>  _reshape_to(x, sizes), of a slice where they are fewer elements"""
+    dims = g.type(data).dims
+    shape = reshape_shape(dims, **attrs)
+    if product(shape) < product(dims):
+        row = reshape(g, data, (product(dims),), at="row")
+        data = cut(g, row, 0, 0, product(shape), at="first")
+    return reshape(g, data, shape)
+
+
 register(
     "Reshape",
     "data",
     "shape:shape=() reverse:bool=False target_shape:shape=() keep_highest:bool=False",
     infer=_reshape_types,
-    ref=_reshaping(reshape_shape),
-    expand=_literal(reshape_shape),
+    ref=_first_elements,
+    expand=_cut_and_reshaped,
     aliases="reshape",
-    doc="The same elements in another shape; codes 0 and -1 to -4.",
+    doc="The same elements, or the first ones, in another shape; codes 0 and -1 to -4.",
 )
 
 

@@ -784,6 +784,13 @@ def moments(
     name: str | None = ...,
     **kwargs: Any,
 ) -> Symbol: ...
+def multi_all_finite(
+    *data: Symbol,
+    num_arrays: int = 1,
+    init_output: bool = True,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
 def nanprod(
     data: Symbol | None = ...,
     axis: _Sizes | None = None,
