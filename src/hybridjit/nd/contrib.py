@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ..context import Context
 from ..ops.registry import lookup
+from ..types import Sizes
 from .creation import empty
 from .ndarray import NDArray, invoke
 from .random import uniform
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     def __getattr__(name: str) -> Any: ...
 
 
-Nested = Any  # an NDArray, or lists of lists of them
+Nested: TypeAlias = Any  # an NDArray, or lists of lists of them
 
 
 def foreach(
@@ -59,7 +61,9 @@ def while_loop(
     return _stacked(steps, max_iterations), result
 
 
-def cond(pred: Any, then_func: Callable[[], Nested], else_func: Callable[[], Nested]) -> Nested:
+def cond(
+    pred: NDArray | float, then_func: Callable[[], Nested], else_func: Callable[[], Nested]
+) -> Nested:
     """``then_func()`` if ``pred`` (one element) is not 0, else ``else_func()``."""
     return then_func() if bool(pred) else else_func()
 
@@ -80,7 +84,7 @@ def isfinite(data: NDArray) -> NDArray:
 
 
 def rand_zipfian(
-    true_classes: NDArray, num_sampled: int, range_max: int, ctx: Any = None
+    true_classes: NDArray, num_sampled: int, range_max: int, ctx: Context | None = None
 ) -> tuple[NDArray, NDArray, NDArray]:
     """Classes drawn from a log-uniform distribution below ``range_max``, and expected counts.
 
@@ -109,7 +113,7 @@ def _flattened(nested: Nested) -> tuple[list[NDArray], Any]:
     return arrays, shapes
 
 
-def _rebuilt(shape: Any, arrays: list[NDArray]) -> Nested:
+def _rebuilt(shape: Sizes, arrays: list[NDArray]) -> Nested:
     """The nesting that :func:`_flattened` took apart."""
     if shape is None:
         return arrays[0]

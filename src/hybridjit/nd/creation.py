@@ -7,7 +7,7 @@ caller says otherwise or the source is an NDArray.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,13 +17,18 @@ from ..ops.casting import convert
 from ..ops.registry import lookup
 from ..quiet import quiet
 from ..shapes import partial_shape
-from ..types import FLOAT32, require_dims, shape_text
+from ..types import FLOAT32, DType, Sizes, require_dims, shape_text
 from .calls import require_sizes
 from .memory import converted, dtype_of
 from .ndarray import NDArray, invoke
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
-def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
+
+def array(
+    source_array: ArrayLike, ctx: Context | None = None, dtype: DType | None = None
+) -> NDArray:
     """A copy of ``source_array`` (anything that NumPy reads as numbers).
 
     Raises TypeError for what is not an array of numbers.
@@ -37,7 +42,7 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> N
 
 
 def empty(
-    shape: Any, ctx: Context | None = None, dtype: Any = None, stype: str | None = None
+    shape: Sizes, ctx: Context | None = None, dtype: DType | None = None, stype: str | None = None
 ) -> NDArray:
     """An array of no particular contents (zeros, so that runs repeat).
 
@@ -48,12 +53,12 @@ def empty(
 
 
 def zeros(
-    shape: Any,
+    shape: Sizes,
     ctx: Context | None = None,
-    dtype: Any = None,
+    dtype: DType | None = None,
     stype: str | None = None,
     out: NDArray | None = None,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> NDArray:
     """Zeros. Raises ShapeError for a shape with 0 in it, or (), outside of ``np_shape``."""
     _require_dense(stype)
@@ -61,21 +66,21 @@ def zeros(
 
 
 def ones(
-    shape: Any,
+    shape: Sizes,
     ctx: Context | None = None,
-    dtype: Any = None,
+    dtype: DType | None = None,
     out: NDArray | None = None,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> NDArray:
     """Ones. Raises ShapeError for a shape with 0 in it, or (), outside of ``np_shape``."""
     return _constant(shape, 1, ctx, dtype, out)
 
 
 def full(
-    shape: Any,
+    shape: Sizes,
     val: float,
     ctx: Context | None = None,
-    dtype: Any = None,
+    dtype: DType | None = None,
     out: NDArray | None = None,
 ) -> NDArray:
     """``val`` everywhere, written to ``out`` if there is one; integers take its low bits.
@@ -94,7 +99,7 @@ def full(
 
 
 def _constant(
-    shape: Any, value: float, ctx: Context | None, dtype: Any, out: NDArray | None
+    shape: Sizes, value: float, ctx: Context | None, dtype: DType, out: NDArray | None
 ) -> NDArray:
     if out is None:
         require_sizes([partial_shape(_sizes(shape))])
@@ -102,7 +107,7 @@ def _constant(
 
 
 @quiet(over="ignore", invalid="ignore")
-def _filled(sizes: tuple[int, ...], val: float, ctx: Context | None, dtype: Any) -> NDArray:
+def _filled(sizes: tuple[int, ...], val: float, ctx: Context | None, dtype: DType) -> NDArray:
     result = np.empty(sizes, _dtype(dtype))
     if result.dtype.kind in "iu" and isinstance(val, (int, float)):
         result[...] = convert(np.array(val, np.float64), result.dtype)
@@ -118,7 +123,7 @@ def arange(
     repeat: int = 1,
     infer_range: bool | None = None,
     ctx: Context | None = None,
-    dtype: Any = None,
+    dtype: DType | None = None,
 ) -> NDArray:
     """``start``, ``start + step``, ... below ``stop``, each ``repeat`` times."""
     given = {"start": start, "stop": stop, "step": step, "repeat": repeat, "dtype": _dtype(dtype)}
@@ -131,7 +136,7 @@ def linspace(
     num: int,
     endpoint: bool = True,
     ctx: Context | None = None,
-    dtype: Any = None,
+    dtype: DType | None = None,
 ) -> NDArray:
     """``num`` evenly spaced numbers from ``start`` to ``stop``."""
     given = {"start": start, "stop": stop, "num": num, "endpoint": endpoint}
@@ -140,7 +145,12 @@ def linspace(
 
 
 def eye(
-    N: int, M: int = 0, k: int = 0, ctx: Context | None = None, dtype: Any = None, **kwargs: Any
+    N: int,
+    M: int = 0,
+    k: int = 0,
+    ctx: Context | None = None,
+    dtype: DType | None = None,
+    **kwargs: object,
 ) -> NDArray:
     """Ones on the ``k``-th diagonal of ``N`` rows and ``M`` columns (0: as many)."""
     given = {"N": N, "M": M, "k": k, "dtype": _dtype(dtype)}
@@ -170,7 +180,7 @@ def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = Tr
     return invoke(lookup("Concat"), arrays, {"dim": axis, "num_args": len(arrays)})
 
 
-def moveaxis(tensor: NDArray, source: Any, destination: Any) -> NDArray:
+def moveaxis(tensor: NDArray, source: Sizes, destination: Sizes) -> NDArray:
     """The array with these axes moved to new places, as a copy.
 
     Raises ValueError for axes that are out of range, repeated, or not as many as places.
@@ -211,7 +221,7 @@ def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
 
 
 def histogram(
-    a: NDArray, bins: Any = 10, range: tuple[float, float] | None = None
+    a: NDArray, bins: NDArray | int = 10, range: tuple[float, float] | None = None
 ) -> list[NDArray]:
     """Counts per bin and the bins' edges. ``bins`` is their number, or an NDArray of edges."""
     if isinstance(bins, NDArray):
@@ -224,8 +234,8 @@ def waitall() -> None:
     """Nothing to wait for: every call has finished when it returns."""
 
 
-def _sizes(shape: Any) -> tuple[int, ...]:
-    sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+def _sizes(shape: Sizes) -> tuple[int, ...]:
+    sizes: tuple[int, ...] = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)  # type: ignore[assignment]
     require_dims(len(sizes))
     return sizes
 
@@ -235,7 +245,7 @@ def _require_dense(stype: str | None) -> None:
         raise MXNetError(f"storage type {stype!r}: hybridjit has dense arrays only")
 
 
-def _axes(given: Any, ndim: int, name: str) -> list[int]:
+def _axes(given: Sizes, ndim: int, name: str) -> list[int]:
     """Axes counted from the front. Raises ValueError for one out of range, or twice there."""
     if not np.isfinite(np.asarray(given, np.float64)).all():
         raise ValueError(f"{name} names axes {given}, the array has {ndim}")
@@ -248,7 +258,7 @@ def _axes(given: Any, ndim: int, name: str) -> list[int]:
     return axes
 
 
-def _numbers(values: Any) -> np.ndarray:
+def _numbers(values: ArrayLike) -> np.ndarray:
     try:
         found = np.asarray(values)
     except ValueError:
@@ -258,7 +268,7 @@ def _numbers(values: Any) -> np.ndarray:
     return found
 
 
-def _dtype(dtype: Any) -> np.dtype:
+def _dtype(dtype: DType) -> np.dtype:
     return FLOAT32 if dtype is None else dtype_of(dtype)
 
 

@@ -6,7 +6,7 @@ the file names. The format itself is in ``params.py``.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -63,11 +63,11 @@ def _wrapped(arrays: dict[str, np.ndarray] | list[np.ndarray]) -> Loaded:
     return [NDArray(array, cpu()) for array in arrays]
 
 
-def _require_name(fname: Any) -> None:
+def _require_name(fname: object) -> None:
     if not isinstance(fname, str):
         raise TypeError("fname required to be a string")
 
 
-def _require_arrays(arrays: Any) -> None:
+def _require_arrays(arrays: Iterable[object]) -> None:
     if any(not isinstance(array, NDArray) for array in arrays):
         raise TypeError("save only accept dict str->NDArray or list of NDArray")

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..types import product
+
+if TYPE_CHECKING:
+    from typing import SupportsIndex
 
 
 def normal_key(key: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
@@ -67,7 +70,7 @@ def _ends(part: slice) -> tuple[Any, Any, Any]:
     return part.start, part.stop, part.step
 
 
-def _whole(part: Any) -> int:
+def _whole(part: SupportsIndex) -> int:
     """An integer index; True is 1. Raises ValueError for what is none."""
     try:
         return int(operator.index(part))

@@ -63,7 +63,7 @@ def _settled_attrs(node: Node, types: NodeTypes) -> Mapping[str, Any]:
 class _Text(str):
     """A name for hooks written for MXNet, which gave bytes to decode."""
 
-    def decode(self, *args: Any) -> str:
+    def decode(self, *args: object) -> str:
         return str(self)
 
 

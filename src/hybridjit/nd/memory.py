@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -19,15 +19,18 @@ from ..formats.mxnet import params
 from ..ops.casting import convert
 from ..quiet import quiet
 from ..shapes import is_np_shape
-from ..types import CODE_OF_DTYPE, MAX_DIMS, require_dims, shape_text
+from ..types import CODE_OF_DTYPE, MAX_DIMS, DType, require_dims, shape_text
 from .indexing import is_basic, normal_key, slice_is_contiguous
 from .lending import Loan, give_back
 from .storage import Storage
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
 Self = TypeVar("Self", bound="DenseArray")
 
 
-def dtype_of(dtype: Any) -> np.dtype:
+def dtype_of(dtype: DType) -> np.dtype:
     """The element type that ``dtype`` names.
 
     Raises TypeError when it names none, DTypeError when MXNet has no such type.
@@ -40,7 +43,7 @@ def dtype_of(dtype: Any) -> np.dtype:
 
 
 @quiet(over="ignore", invalid="ignore")
-def converted(values: Any, dtype: np.dtype) -> np.ndarray:
+def converted(values: ArrayLike, dtype: np.dtype) -> np.ndarray:
     """``values`` as a new contiguous array of ``dtype``; what does not fit becomes inf or wraps."""
     return np.array(values, dtype, order="C")
 
@@ -138,7 +141,7 @@ class DenseArray:
     def __int__(self) -> int:
         return int(self.asscalar())
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: DType | None = None, copy: bool | None = None) -> np.ndarray:
         """The values for NumPy; without a copy they are a view that cannot be written."""
         view = self._data.view()
         view.flags.writeable = False
@@ -179,7 +182,7 @@ class DenseArray:
         """
         self.__init__(params.read_record(state["handle"]))  # type: ignore[misc]
 
-    def __deepcopy__(self: Self, memo: Any) -> Self:
+    def __deepcopy__(self: Self, memo: object) -> Self:
         return self.copy()
 
     # Reading

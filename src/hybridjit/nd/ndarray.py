@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -18,11 +18,12 @@ from ..errors import MXNetError, ShapeError
 from ..ops.namespace import FLUENT, Method, attr_texts, is_variadic, namespace
 from ..ops.record import OpDef
 from ..ops.registry import lookup, run_ref
-from ..types import UNKNOWN, TensorType, product
+from ..types import UNKNOWN, DType, Number, Sizes, TensorType, product
 from .calls import check_out, checked_attrs
 from .memory import DenseArray, dtype_of
 
 _NUMBERS = (float, int, np.generic)
+Operand: TypeAlias = "NDArray | Number"
 
 
 class NDArray(DenseArray):
@@ -41,11 +42,11 @@ class NDArray(DenseArray):
         """Raises MXNetError: gradients are not computed here."""
         raise MXNetError("attach_grad: hybridjit runs inference only, gradients are not computed")
 
-    def backward(self, *args: Any, **kwargs: Any) -> NoReturn:
+    def backward(self, *args: object, **kwargs: object) -> NoReturn:
         """Raises MXNetError: gradients are not computed here."""
         raise MXNetError("backward: hybridjit runs inference only, gradients are not computed")
 
-    def astype(self, dtype: Any, copy: bool = True) -> NDArray:
+    def astype(self, dtype: DType, copy: bool = True) -> NDArray:
         """The values as another element type; itself when nothing changes and copy is False.
 
         None is float32.
@@ -96,7 +97,7 @@ class NDArray(DenseArray):
         known = TensorType(self.shape, self._data.dtype)
         return op.infer((known,), (UNKNOWN,), **attrs)[1][0].dims
 
-    def broadcast_to(self, shape: Any) -> NDArray:
+    def broadcast_to(self, shape: Sizes) -> NDArray:
         """Repeated along axes of size 1, and along new leading ones. Raises ValueError."""
         if not np.isfinite(np.asarray(shape, np.float64)).all():
             raise ValueError(f"a shape is whole numbers, got {shape}")
@@ -108,7 +109,7 @@ class NDArray(DenseArray):
         except ShapeError as error:
             raise ValueError(str(error)) from None
 
-    def broadcast_like(self, other: NDArray, **axes: Any) -> NDArray:
+    def broadcast_like(self, other: NDArray, **axes: object) -> NDArray:
         """Broadcast to another array's shape, or some axes to some of its axes."""
         if not axes:
             return self.broadcast_to(other.shape)
@@ -122,11 +123,11 @@ class NDArray(DenseArray):
         """A new axis of size 1; of the same memory when ``inplace``."""
         return self._same_elements("expand_dims", {"axis": axis}, inplace)
 
-    def squeeze(self, axis: Any = None, inplace: bool = False) -> NDArray:
+    def squeeze(self, axis: Sizes | None = None, inplace: bool = False) -> NDArray:
         """Without some axes, or all, of size 1; of the same memory when ``inplace``."""
         return self._same_elements("squeeze", {"axis": axis}, inplace)
 
-    def _same_elements(self, name: str, given: Mapping[str, Any], inplace: bool) -> NDArray:
+    def _same_elements(self, name: str, given: Mapping[str, object], inplace: bool) -> NDArray:
         """What an operator that changes the shape alone returns, as a copy or as a view.
 
         Raises AssertionError for the view where the copy would raise ShapeError.
@@ -139,7 +140,7 @@ class NDArray(DenseArray):
             raise
         return self._reshaped(result.shape, False) if inplace else result
 
-    def diag(self, k: int = 0, **kwargs: Any) -> NDArray:
+    def diag(self, k: int = 0, **kwargs: object) -> NDArray:
         """The ``k``-th diagonal, or a matrix with this one."""
         return invoke(lookup("diag"), [self], {"k": k, **kwargs})
 
@@ -147,12 +148,24 @@ class NDArray(DenseArray):
         """Split along an axis, as ``nd.split_v2``."""
         return split_v2(self, *args, **kwargs)
 
-    def slice_assign(self, rhs: NDArray, begin: Any, end: Any, step: Any) -> NDArray:
+    def slice_assign(
+        self,
+        rhs: NDArray,
+        begin: Sequence[int | None],
+        end: Sequence[int | None],
+        step: Sequence[int | None],
+    ) -> NDArray:
         """Write ``rhs`` into the part from ``begin`` to ``end`` in steps; returns this array."""
         self[tuple(map(slice, begin, end, step or [None] * len(begin)))] = rhs
         return self
 
-    def slice_assign_scalar(self, value: float, begin: Any, end: Any, step: Any) -> NDArray:
+    def slice_assign_scalar(
+        self,
+        value: float,
+        begin: Sequence[int | None],
+        end: Sequence[int | None],
+        step: Sequence[int | None],
+    ) -> NDArray:
         """Write one number into the part from ``begin`` to ``end``; returns this array."""
         self[tuple(map(slice, begin, end, step or [None] * len(begin)))] = value
         return self
@@ -172,80 +185,80 @@ class NDArray(DenseArray):
     def __abs__(self) -> NDArray:
         return invoke(lookup("abs"), [self], {})
 
-    def __add__(self, other: Any) -> NDArray:
+    def __add__(self, other: Operand) -> NDArray:
         return add(self, other)
 
-    def __radd__(self, other: Any) -> NDArray:
+    def __radd__(self, other: Operand) -> NDArray:
         return add(other, self)
 
-    def __iadd__(self, other: Any) -> NDArray:
+    def __iadd__(self, other: Operand) -> NDArray:
         return add(self, other, self)
 
-    def __sub__(self, other: Any) -> NDArray:
+    def __sub__(self, other: Operand) -> NDArray:
         return subtract(self, other)
 
-    def __rsub__(self, other: Any) -> NDArray:
+    def __rsub__(self, other: Operand) -> NDArray:
         return subtract(other, self)
 
-    def __isub__(self, other: Any) -> NDArray:
+    def __isub__(self, other: Operand) -> NDArray:
         return subtract(self, other, self)
 
-    def __mul__(self, other: Any) -> NDArray:
+    def __mul__(self, other: Operand) -> NDArray:
         return multiply(self, other)
 
-    def __rmul__(self, other: Any) -> NDArray:
+    def __rmul__(self, other: Operand) -> NDArray:
         return multiply(other, self)
 
-    def __imul__(self, other: Any) -> NDArray:
+    def __imul__(self, other: Operand) -> NDArray:
         return multiply(self, other, self)
 
-    def __truediv__(self, other: Any) -> NDArray:
+    def __truediv__(self, other: Operand) -> NDArray:
         return divide(self, other)
 
-    def __rtruediv__(self, other: Any) -> NDArray:
+    def __rtruediv__(self, other: Operand) -> NDArray:
         return divide(other, self)
 
-    def __itruediv__(self, other: Any) -> NDArray:
+    def __itruediv__(self, other: Operand) -> NDArray:
         return divide(self, other, self)
 
-    def __mod__(self, other: Any) -> NDArray:
+    def __mod__(self, other: Operand) -> NDArray:
         return modulo(self, other)
 
-    def __rmod__(self, other: Any) -> NDArray:
+    def __rmod__(self, other: Operand) -> NDArray:
         return modulo(other, self)
 
-    def __imod__(self, other: Any) -> NDArray:
+    def __imod__(self, other: Operand) -> NDArray:
         return modulo(self, other, self)
 
-    def __pow__(self, other: Any) -> NDArray:
+    def __pow__(self, other: Operand) -> NDArray:
         return power(self, other)
 
-    def __rpow__(self, other: Any) -> NDArray:
+    def __rpow__(self, other: Operand) -> NDArray:
         return power(other, self)
 
-    def __eq__(self, other: Any) -> NDArray:  # type: ignore[override]
+    def __eq__(self, other: Operand) -> NDArray:  # type: ignore[override]
         return equal(self, other)
 
-    def __ne__(self, other: Any) -> NDArray:  # type: ignore[override]
+    def __ne__(self, other: Operand) -> NDArray:  # type: ignore[override]
         return not_equal(self, other)
 
-    def __gt__(self, other: Any) -> NDArray:
+    def __gt__(self, other: Operand) -> NDArray:
         return greater(self, other)
 
-    def __ge__(self, other: Any) -> NDArray:
+    def __ge__(self, other: Operand) -> NDArray:
         return greater_equal(self, other)
 
-    def __lt__(self, other: Any) -> NDArray:
+    def __lt__(self, other: Operand) -> NDArray:
         return lesser(self, other)
 
-    def __le__(self, other: Any) -> NDArray:
+    def __le__(self, other: Operand) -> NDArray:
         return lesser_equal(self, other)
 
 
 def invoke(
     op: OpDef,
     inputs: Sequence[NDArray],
-    given: Mapping[str, Any],
+    given: Mapping[str, object],
     out: NDArray | Sequence[NDArray] | None = None,
     ctx: Context | None = None,
 ) -> Any:
@@ -308,11 +321,11 @@ def _written(op: OpDef, results: list[np.ndarray], out: Any) -> Any:
 
 
 def _binary(
-    array_op: str, scalar_op: str, reversed_op: str, plain: Callable[[Any, Any], Any], doc: str
+    array_op: str, scalar_op: str, reversed_op: str, plain: Callable[..., Number], doc: str
 ) -> Callable[..., Any]:
     """The function behind a Python operator: arrays broadcast, a number becomes an attribute."""
 
-    def function(lhs: Any, rhs: Any, out: NDArray | None = None) -> Any:
+    def function(lhs: Operand, rhs: Operand, out: NDArray | None = None) -> Any:
         if isinstance(lhs, NDArray):
             if isinstance(rhs, NDArray):
                 return invoke(lookup(array_op), (lhs, rhs), {}, out)
@@ -331,26 +344,26 @@ def _binary(
     return function
 
 
-def _both(lhs: Any, rhs: Any) -> bool:
+def _both(lhs: object, rhs: object) -> bool:
     return bool(lhs) and bool(rhs)
 
 
-def _either(lhs: Any, rhs: Any) -> bool:
+def _either(lhs: object, rhs: object) -> bool:
     return bool(lhs) or bool(rhs)
 
 
-def _one_of(lhs: Any, rhs: Any) -> bool:
+def _one_of(lhs: object, rhs: object) -> bool:
     return bool(lhs) != bool(rhs)
 
 
-def _symmetric(word: str, plain: Callable[[Any, Any], Any], doc: str) -> Callable[..., Any]:
+def _symmetric(word: str, plain: Callable[..., Number], doc: str) -> Callable[..., Any]:
     return _binary(f"broadcast_{word}", f"_{word}_scalar", f"_{word}_scalar", plain, doc)
 
 
 def _comparing(
-    word: str, mirrored: str, plain: Callable[[Any, Any], bool], doc: str
+    word: str, mirrored: str, plain: Callable[[object, object], bool], doc: str
 ) -> Callable[..., Any]:
-    def as_number(lhs: Any, rhs: Any) -> int:
+    def as_number(lhs: Operand, rhs: Operand) -> int:
         return int(plain(lhs, rhs))
 
     return _binary(f"broadcast_{word}", f"_{word}_scalar", f"_{mirrored}_scalar", as_number, doc)
@@ -377,7 +390,7 @@ true_divide = divide
 
 
 def split_v2(
-    ary: NDArray, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False
+    ary: NDArray, indices_or_sections: Sizes, axis: int = 0, squeeze_axis: bool = False
 ) -> Any:
     """Split along ``axis`` into so many equal parts, or at these indices."""
     given: dict[str, Any] = {"axis": axis, "squeeze_axis": squeeze_axis}
