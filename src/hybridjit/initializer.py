@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 class InitDesc(str):
     """A parameter's name, with the attributes of its variable and the net's own initialiser."""
 
-    attrs: Mapping[str, str]
+    attrs: Mapping[str, object]
     global_init: Initializer | None
 
     def __new__(
         cls,
         name: str,
-        attrs: Mapping[str, str] | None = None,
+        attrs: Mapping[str, object] | None = None,
         global_init: Initializer | None = None,
     ) -> InitDesc:
         desc = super().__new__(cls, name)

@@ -20,6 +20,7 @@ from .hooks import HookHandle
 from .naming import BlockScope, name_block
 from .parameter import Parameter, ParameterDict
 from .summary import print_summary
+from .types import Init
 
 
 class Block:
@@ -37,8 +38,8 @@ class Block:
         self._scope = BlockScope(self, is_transparent=prefix == "")
         self._children: OrderedDict[str, Block] = OrderedDict()
         self._reg_params: dict[str, Parameter] = {}
-        self._forward_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
-        self._forward_pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+        self._forward_hooks: OrderedDict[int, Callable[..., object]] = OrderedDict()
+        self._forward_pre_hooks: OrderedDict[int, Callable[..., object]] = OrderedDict()
 
     def _alias(self) -> str:
         """The hint for automatic names."""
@@ -134,20 +135,20 @@ class Block:
         """Add a child; its key is ``name`` or the number of children before it."""
         self._children[str(len(self._children)) if name is None else name] = block
 
-    def register_forward_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
+    def register_forward_pre_hook(self, hook: Callable[..., object]) -> HookHandle:
         """Call ``hook(block, inputs)`` before every forward."""
         return HookHandle(self._forward_pre_hooks, hook)
 
-    def register_forward_hook(self, hook: Callable[..., Any]) -> HookHandle:
+    def register_forward_hook(self, hook: Callable[..., object]) -> HookHandle:
         """Call ``hook(block, inputs, output)`` after every forward."""
         return HookHandle(self._forward_hooks, hook)
 
-    def register_op_hook(self, callback: Callable[..., Any], monitor_all: bool = False) -> None:
+    def register_op_hook(self, callback: Callable[..., object], monitor_all: bool = False) -> None:
         """Pass on to the hybrid blocks inside; see :meth:`HybridBlock.register_op_hook`."""
         for child in self._children.values():
             child.register_op_hook(callback, monitor_all)
 
-    def apply(self, fn: Callable[[Block], Any]) -> Block:
+    def apply(self, fn: Callable[[Block], object]) -> Block:
         """Call ``fn`` on every descendant, children first, then on this block; returns it."""
         for child in self._children.values():
             child.apply(fn)
@@ -158,7 +159,7 @@ class Block:
 
     def initialize(
         self,
-        init: Any = None,
+        init: Init = None,
         ctx: Context | list[Context] | None = None,
         verbose: bool = False,
         force_reinit: bool = False,
@@ -235,7 +236,7 @@ class Block:
         """
         model_file.load_model(self, prefix)
 
-    def _described_graph(self) -> dict[str, Any]:
+    def _described_graph(self) -> dict[str, object]:
         """What :meth:`save` writes of a graph; a plain block has none."""
         return {}
 
@@ -258,12 +259,12 @@ class Block:
         """To override: what the block computes."""
         raise NotImplementedError(f"{type(self).__name__} does not define forward")
 
-    def summary(self, *inputs: Any) -> None:
+    def summary(self, *inputs: object) -> None:
         """Run once on ``inputs`` and print a table of layers, shapes and parameter counts."""
         print_summary(self, inputs)
 
 
-def rows_text(block: Any, children: Iterable[tuple[str, Block]]) -> str:
+def rows_text(block: Block, children: Iterable[tuple[str, Block]]) -> str:
     """A block's text: its class, and one row per child, indented."""
     rows = [f"  ({name}): " + repr(child).replace("\n", "\n  ") for name, child in children]
     return f"{type(block).__name__}(\n" + "\n".join(rows) + "\n)"

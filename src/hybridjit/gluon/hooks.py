@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 
 class HookHandle:
@@ -11,15 +10,17 @@ class HookHandle:
 
     def __init__(
         self,
-        hooks: dict[int, Callable[..., Any]] | None = None,
-        hook: Callable[..., Any] | None = None,
+        hooks: dict[int, Callable[..., object]] | None = None,
+        hook: Callable[..., object] | None = None,
     ) -> None:
-        self._hooks: dict[int, Callable[..., Any]] = {}
+        self._hooks: dict[int, Callable[..., object]] = {}
         self._key = 0
         if hooks is not None and hook is not None:
             self.attach(hooks, hook)
 
-    def attach(self, hooks_dict: dict[int, Callable[..., Any]], hook: Callable[..., Any]) -> None:
+    def attach(
+        self, hooks_dict: dict[int, Callable[..., object]], hook: Callable[..., object]
+    ) -> None:
         """Put ``hook`` among the hooks. Raises AssertionError the second time."""
         assert not self._key, "The same handle cannot be attached twice."
         self._hooks = hooks_dict

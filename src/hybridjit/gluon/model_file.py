@@ -33,10 +33,10 @@ def save_model(block: Block, prefix: str) -> None:
     )
 
 
-def _described(block: Block, places: Iterator[int]) -> tuple[str, dict[str, Any]]:
+def _described(block: Block, places: Iterator[int]) -> tuple[str, dict[str, object]]:
     """A block's key and its description, children inside."""
     key = _key(block, next(places))
-    found: dict[str, Any] = {"orig_name": block.name, **block._described_graph()}
+    found: dict[str, object] = {"orig_name": block.name, **block._described_graph()}
     found["children"] = {child.name: name for name, child in block._children.items()}
     found.update(_described(child, places) for child in block._children.values())
     return key, found
@@ -46,7 +46,7 @@ def _key(block: Block, place: int) -> str:
     return f"{type(block).__name__.lower()}{place}"
 
 
-def described_graph(traced: Trace | None) -> dict[str, Any]:
+def described_graph(traced: Trace | None) -> dict[str, object]:
     """What MXNet writes of a hybrid block's graph; None where the block never ran as one."""
     if traced is None:
         return {"hybridized": False}
@@ -70,7 +70,7 @@ def load_model(block: Block, prefix: str) -> None:
     load_parameters(block, f"{prefix}-model.params", None, False, False, False, "current")
 
 
-def _read(path: str) -> dict[str, Any]:
+def _read(path: str) -> dict[str, object]:
     with system_errors(path), open_file(path) as file:
         data = file.read()
     try:
@@ -90,7 +90,7 @@ class _Description:
         self._places = itertools.count()
         self._names: dict[int, str] = {}  # new names of parameters, which blocks may share
 
-    def restore(self, block: Block, among: dict[str, Any]) -> None:
+    def restore(self, block: Block, among: dict[str, object]) -> None:
         """Find the block's own description in ``among`` and let it take that over."""
         saved = self._entry(block, among)
         self._rename(block, saved["orig_name"])
@@ -99,7 +99,7 @@ class _Description:
             self.restore(child, saved)
         _rename_children(block, saved["children"])
 
-    def _entry(self, block: Block, among: dict[str, Any]) -> dict[str, Any]:
+    def _entry(self, block: Block, among: dict[str, object]) -> dict[str, Any]:
         key = _key(block, next(self._places))
         if key not in among:
             raise KeyError(f"{self._path}: describes no block {key}: the net has another structure")

@@ -7,7 +7,7 @@ are full ones (``net0_dense0_weight``, with ``arg:`` or without) are read too.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..context import Context
 from ..formats.atomic import together
@@ -72,12 +72,12 @@ def load_parameters(
             load_value(params[path], array, ctx, cast_dtype, dtype_source)
 
 
-def _has_paths(arrays: Mapping[str, Any], params: Mapping[str, Parameter]) -> bool:
+def _has_paths(arrays: Mapping[str, object], params: Mapping[str, Parameter]) -> bool:
     return any("." in name for name in arrays) or bool(arrays) and set(arrays) <= set(params)
 
 
 def _check_missing(
-    params: Mapping[str, Parameter], arrays: Mapping[str, Any], filename: str
+    params: Mapping[str, Parameter], arrays: Mapping[str, object], filename: str
 ) -> None:
     present = {id(params[path]) for path in arrays if path in params}
     for path, param in params.items():
@@ -88,7 +88,9 @@ def _check_missing(
         )
 
 
-def _check_extra(params: Mapping[str, Parameter], arrays: Mapping[str, Any], filename: str) -> None:
+def _check_extra(
+    params: Mapping[str, Parameter], arrays: Mapping[str, object], filename: str
+) -> None:
     for path in arrays:
         if path not in params:
             raise ValueError(

@@ -32,7 +32,7 @@ class _Row:
         return sum(_size(p) for p in self.params)
 
 
-def print_summary(block: Block, inputs: tuple[Any, ...]) -> None:
+def print_summary(block: Block, inputs: tuple[object, ...]) -> None:
     """Run ``block`` once on ``inputs`` and print what each layer gave."""
     rows = [_Row("Input", _shapes_text(inputs))]
     layers, record = _layers(block), _recorder(rows)

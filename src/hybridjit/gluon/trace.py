@@ -54,7 +54,7 @@ def _restored(
     return Trace(inputs, symbol.outputs, in_format, out_format)
 
 
-def trace(block: HybridBlock, args: Sequence[Any]) -> Trace:
+def trace(block: HybridBlock, args: Sequence[object]) -> Trace:
     """The graph that ``block`` computes for arguments of this structure.
 
     Raises ValueError for arguments or results that are not tensors, TypeError for a result with

@@ -183,7 +183,7 @@ def _name_of(named: tuple[str, NDArray]) -> str:
     return named[0]
 
 
-def _converted(name: str, values: object) -> NDArray:
+def _converted(name: str, values: Array) -> NDArray:
     if isinstance(values, NDArray):
         return values
     try:

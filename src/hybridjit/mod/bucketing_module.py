@@ -187,7 +187,7 @@ class BucketingModule(BaseModule):
 
     def save_checkpoint(self, prefix: str, epoch: int, remove_amp_cast: bool = False) -> None:
         """Write the parameters, a symbol file per bucket, and the list of buckets (numbers)."""
-        keys = nd.array(list(self._buckets), dtype=np.int32)
+        keys = nd.array(list(self._buckets), dtype=np.int32)  # type: ignore[arg-type]
 
         def save_graphs() -> None:
             for key in self._buckets:

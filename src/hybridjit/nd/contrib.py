@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..context import Context
 from ..ops.registry import lookup
-from ..types import Sizes
 from .creation import empty
 from .ndarray import NDArray, invoke
 from .random import uniform
@@ -113,7 +112,7 @@ def _flattened(nested: Nested) -> tuple[list[NDArray], Any]:
     return arrays, shapes
 
 
-def _rebuilt(shape: Sizes, arrays: list[NDArray]) -> Nested:
+def _rebuilt(shape: Any, arrays: list[NDArray]) -> Nested:
     """The nesting that :func:`_flattened` took apart."""
     if shape is None:
         return arrays[0]

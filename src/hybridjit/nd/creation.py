@@ -99,7 +99,7 @@ def full(
 
 
 def _constant(
-    shape: Sizes, value: float, ctx: Context | None, dtype: DType, out: NDArray | None
+    shape: Sizes, value: float, ctx: Context | None, dtype: DType | None, out: NDArray | None
 ) -> NDArray:
     if out is None:
         require_sizes([partial_shape(_sizes(shape))])
@@ -107,7 +107,9 @@ def _constant(
 
 
 @quiet(over="ignore", invalid="ignore")
-def _filled(sizes: tuple[int, ...], val: float, ctx: Context | None, dtype: DType) -> NDArray:
+def _filled(
+    sizes: tuple[int, ...], val: float, ctx: Context | None, dtype: DType | None
+) -> NDArray:
     result = np.empty(sizes, _dtype(dtype))
     if result.dtype.kind in "iu" and isinstance(val, (int, float)):
         result[...] = convert(np.array(val, np.float64), result.dtype)
@@ -268,7 +270,7 @@ def _numbers(values: ArrayLike) -> np.ndarray:
     return found
 
 
-def _dtype(dtype: DType) -> np.dtype:
+def _dtype(dtype: DType | None) -> np.dtype:
     return FLOAT32 if dtype is None else dtype_of(dtype)
 
 

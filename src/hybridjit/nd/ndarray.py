@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from .calls import check_out, checked_attrs
 from .memory import DenseArray, dtype_of
 
 _NUMBERS = (float, int, np.generic)
-Operand: TypeAlias = "NDArray | Number"
 
 
 class NDArray(DenseArray):
@@ -185,73 +184,73 @@ class NDArray(DenseArray):
     def __abs__(self) -> NDArray:
         return invoke(lookup("abs"), [self], {})
 
-    def __add__(self, other: Operand) -> NDArray:
+    def __add__(self, other: object) -> NDArray:
         return add(self, other)
 
-    def __radd__(self, other: Operand) -> NDArray:
+    def __radd__(self, other: object) -> NDArray:
         return add(other, self)
 
-    def __iadd__(self, other: Operand) -> NDArray:
+    def __iadd__(self, other: object) -> NDArray:
         return add(self, other, self)
 
-    def __sub__(self, other: Operand) -> NDArray:
+    def __sub__(self, other: object) -> NDArray:
         return subtract(self, other)
 
-    def __rsub__(self, other: Operand) -> NDArray:
+    def __rsub__(self, other: object) -> NDArray:
         return subtract(other, self)
 
-    def __isub__(self, other: Operand) -> NDArray:
+    def __isub__(self, other: object) -> NDArray:
         return subtract(self, other, self)
 
-    def __mul__(self, other: Operand) -> NDArray:
+    def __mul__(self, other: object) -> NDArray:
         return multiply(self, other)
 
-    def __rmul__(self, other: Operand) -> NDArray:
+    def __rmul__(self, other: object) -> NDArray:
         return multiply(other, self)
 
-    def __imul__(self, other: Operand) -> NDArray:
+    def __imul__(self, other: object) -> NDArray:
         return multiply(self, other, self)
 
-    def __truediv__(self, other: Operand) -> NDArray:
+    def __truediv__(self, other: object) -> NDArray:
         return divide(self, other)
 
-    def __rtruediv__(self, other: Operand) -> NDArray:
+    def __rtruediv__(self, other: object) -> NDArray:
         return divide(other, self)
 
-    def __itruediv__(self, other: Operand) -> NDArray:
+    def __itruediv__(self, other: object) -> NDArray:
         return divide(self, other, self)
 
-    def __mod__(self, other: Operand) -> NDArray:
+    def __mod__(self, other: object) -> NDArray:
         return modulo(self, other)
 
-    def __rmod__(self, other: Operand) -> NDArray:
+    def __rmod__(self, other: object) -> NDArray:
         return modulo(other, self)
 
-    def __imod__(self, other: Operand) -> NDArray:
+    def __imod__(self, other: object) -> NDArray:
         return modulo(self, other, self)
 
-    def __pow__(self, other: Operand) -> NDArray:
+    def __pow__(self, other: object) -> NDArray:
         return power(self, other)
 
-    def __rpow__(self, other: Operand) -> NDArray:
+    def __rpow__(self, other: object) -> NDArray:
         return power(other, self)
 
-    def __eq__(self, other: Operand) -> NDArray:  # type: ignore[override]
+    def __eq__(self, other: object) -> NDArray:  # type: ignore[override]
         return equal(self, other)
 
-    def __ne__(self, other: Operand) -> NDArray:  # type: ignore[override]
+    def __ne__(self, other: object) -> NDArray:  # type: ignore[override]
         return not_equal(self, other)
 
-    def __gt__(self, other: Operand) -> NDArray:
+    def __gt__(self, other: object) -> NDArray:
         return greater(self, other)
 
-    def __ge__(self, other: Operand) -> NDArray:
+    def __ge__(self, other: object) -> NDArray:
         return greater_equal(self, other)
 
-    def __lt__(self, other: Operand) -> NDArray:
+    def __lt__(self, other: object) -> NDArray:
         return lesser(self, other)
 
-    def __le__(self, other: Operand) -> NDArray:
+    def __le__(self, other: object) -> NDArray:
         return lesser_equal(self, other)
 
 
@@ -325,7 +324,7 @@ def _binary(
 ) -> Callable[..., Any]:
     """The function behind a Python operator: arrays broadcast, a number becomes an attribute."""
 
-    def function(lhs: Operand, rhs: Operand, out: NDArray | None = None) -> Any:
+    def function(lhs: object, rhs: object, out: NDArray | None = None) -> Any:
         if isinstance(lhs, NDArray):
             if isinstance(rhs, NDArray):
                 return invoke(lookup(array_op), (lhs, rhs), {}, out)
@@ -361,9 +360,9 @@ def _symmetric(word: str, plain: Callable[..., Number], doc: str) -> Callable[..
 
 
 def _comparing(
-    word: str, mirrored: str, plain: Callable[[object, object], bool], doc: str
+    word: str, mirrored: str, plain: Callable[..., bool], doc: str
 ) -> Callable[..., Any]:
-    def as_number(lhs: Operand, rhs: Operand) -> int:
+    def as_number(lhs: object, rhs: object) -> int:
         return int(plain(lhs, rhs))
 
     return _binary(f"broadcast_{word}", f"_{word}_scalar", f"_{mirrored}_scalar", as_number, doc)

@@ -182,7 +182,9 @@ class HybridLambda(HybridBlock):
         return f"{type(self).__name__}({self._func_name})"
 
 
-def _function(function: Any, where: str, *modules: Any) -> Callable[..., Any]:
+def _function(
+    function: str | Callable[..., Any], where: str, *modules: ModuleType
+) -> Callable[..., Any]:
     """The callable, or the function of that name in the first module.
 
     Raises AssertionError when a module has none of that name, ValueError for anything else.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
@@ -38,7 +39,7 @@ class BatchNorm(HybridBlock):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self._kwargs: dict[str, Any] = {
+        self._kwargs: dict[str, object] = {
             "axis": axis,
             "eps": epsilon,
             "momentum": momentum,
@@ -206,9 +207,11 @@ def _vector(
     )
 
 
-def _options_text(block: HybridBlock, options: dict[str, Any], in_channels: int | None) -> str:
+def _options_text(
+    block: HybridBlock, options: Mapping[str, object], in_channels: int | None
+) -> str:
     return f"{type(block).__name__}({_pairs(options)}, in_channels={in_channels})"
 
 
-def _pairs(options: dict[str, Any]) -> str:
+def _pairs(options: Mapping[str, object]) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in options.items())

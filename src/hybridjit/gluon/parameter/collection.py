@@ -16,6 +16,7 @@ from ...context import Context
 from ...errors import ModelFormatError
 from ...formats.mxnet import params as params_file
 from ...nd import NDArray
+from ..types import Init
 from .loading import load_value
 from .single import Constant, Fresh, Parameter
 
@@ -135,7 +136,7 @@ class ParameterDict:
 
     def initialize(
         self,
-        init: Any = None,
+        init: Init = None,
         ctx: Context | list[Context] | None = None,
         verbose: bool = False,
         force_reinit: bool = False,

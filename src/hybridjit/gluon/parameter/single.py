@@ -25,6 +25,7 @@ from ...shapes import is_np_shape
 from ...sym import Symbol
 from ...types import DType, Sizes
 from ...unwinding import finished, holding
+from ..types import Init
 
 _GRAD_REQS = ("write", "add", "null")
 _STORAGE_TYPES = ("default", "row_sparse", "csr")
@@ -35,9 +36,9 @@ _initialising = held_at_fork(Rank.INITIALISING)
 class _Deferred(NamedTuple):
     """An initialisation that waits for the shape."""
 
-    init: Any
+    init: Init
     ctx: list[Context]
-    default_init: Any
+    default_init: Init
     data: Any = None
 
 
@@ -72,9 +73,9 @@ class Parameter:
 
     _gradients: list[NDArray] | None = None  # made when they are first asked for
     # What training would fill, for parameters that derive from this one and copy it.
-    _trainer: Any = None
-    _ctx_list: Any = None
-    _ctx_map: Any = None
+    _trainer: object = None
+    _ctx_list: object = None
+    _ctx_map: object = None
 
     def __init__(
         self,
@@ -84,7 +85,7 @@ class Parameter:
         dtype: DType = np.float32,
         lr_mult: float = 1.0,
         wd_mult: float = 1.0,
-        init: Any = None,
+        init: Init = None,
         allow_deferred_init: bool = False,
         differentiable: bool = True,
         stype: str = "default",
@@ -289,9 +290,9 @@ class Parameter:
 
     def initialize(
         self,
-        init: Any = None,
+        init: Init = None,
         ctx: Context | list[Context] | None = None,
-        default_init: Any = None,
+        default_init: Init = None,
         force_reinit: bool = False,
     ) -> None:
         """Fill by ``init``, else by the parameter's own initialiser, else by ``default_init``.
@@ -475,14 +476,14 @@ class _Value(Initializer):
         return f"Constant_{self._name}"
 
 
-def _check_storage(name: str, which: str, stype: Any) -> None:
+def _check_storage(name: str, which: str, stype: object) -> None:
     assert stype in _STORAGE_TYPES, (
         f"{which} for Parameter '{name}' must be one of 'default', 'row_sparse', or 'csr', but got "
         f"'{stype}'"
     )
 
 
-def _is_size(size: Any) -> bool:
+def _is_size(size: object) -> bool:
     return isinstance(size, (int, np.integer))
 
 

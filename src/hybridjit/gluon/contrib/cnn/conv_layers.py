@@ -69,14 +69,14 @@ class _Deformable(HybridBlock):
         self._add_params(inits, (offset_weight_initializer, offset_bias_initializer), activation)
 
     def _add_params(
-        self, inits: tuple[Any, Any], offset_inits: tuple[Any, Any], activation: str | None
+        self, inits: tuple[Init, Init], offset_inits: tuple[Init, Init], activation: str | None
     ) -> None:
         with self.name_scope():
             self._add_offset_params(offset_inits)
             self._add_own_params(inits)
             self.act = Activation(activation, prefix=f"{activation}_") if activation else None
 
-    def _add_offset_params(self, inits: tuple[Any, Any]) -> None:
+    def _add_offset_params(self, inits: tuple[Init, Init]) -> None:
         options = self._kwargs_offset
         kernel, found = options["kernel"], options["num_filter"]
         inputs = self._in_channels // options["num_group"]
@@ -87,7 +87,7 @@ class _Deformable(HybridBlock):
         if not options["no_bias"]:
             self.offset_bias = self._param("offset_bias", (found,), inits[1])
 
-    def _add_own_params(self, inits: tuple[Any, Any]) -> None:
+    def _add_own_params(self, inits: tuple[Init, Init]) -> None:
         options = self._kwargs_deformable_conv
         shape = (self._channels, 0, *options["kernel"])
         self.deformable_conv_weight = self._param("deformable_conv_weight", shape, inits[0])
@@ -115,7 +115,7 @@ class _Deformable(HybridBlock):
         out = self._deformed(F, x, found, params)
         return out if self.act is None else self.act(out)
 
-    def _deformed(self, F: ModuleType, x: Tensor, found: Any, params: list[Any]) -> Tensor:
+    def _deformed(self, F: ModuleType, x: Tensor, found: Tensor, params: list[Tensor]) -> Tensor:
         """The convolution itself, from what the other one found."""
         return F.contrib.DeformableConvolution(
             x, found, *params, name="fwd", **self._kwargs_deformable_conv
@@ -152,7 +152,7 @@ class ModulatedDeformableConvolution(_Deformable):
     def _alias(self) -> str:
         return "modulated_deformable_conv"
 
-    def _deformed(self, F: ModuleType, x: Tensor, found: Any, params: list[Any]) -> Tensor:
+    def _deformed(self, F: ModuleType, x: Tensor, found: Tensor, params: list[Tensor]) -> Tensor:
         offset = F.slice_axis(found, axis=1, begin=0, end=self._offsets)
         mask = F.slice_axis(found, axis=1, begin=self._offsets, end=None)
         mask = F.sigmoid(mask) * 2
@@ -161,5 +161,5 @@ class ModulatedDeformableConvolution(_Deformable):
         )
 
 
-def _present(*tensors: Any) -> list[Any]:
+def _present(*tensors: Tensor | None) -> list[Tensor]:
     return [tensor for tensor in tensors if tensor is not None]

@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from .... import nd
+from ....types import Sizes
 from ...block import Block
 from ...hybrid_block import HybridBlock
 from ...nn import BatchNorm, HybridSequential, Sequential
@@ -188,7 +189,7 @@ class PixelShuffle3D(HybridBlock):
         return f"{type(self).__name__}({self._factors})"
 
 
-def _factors(factor: Any, count: int) -> tuple[int, ...]:
+def _factors(factor: Sizes, count: int) -> tuple[int, ...]:
     factors = (int(factor),) * count if isinstance(factor, int) else tuple(map(index, factor))
     assert len(factors) == count, f"factor must be a number or {count} of them, got {factor}"
     return factors
