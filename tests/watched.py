@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import faulthandler
 import multiprocessing
+import os
 import signal
 import sys
 import time
 import traceback
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from hybridjit.config import override
@@ -21,8 +23,9 @@ from reading import address_space
 
 Verdict = Callable[[int], tuple[str, bool]]
 
-SECONDS = 15  # for one case that Python can interrupt
+SECONDS = 15  # of the processor for one case that Python can interrupt
 HANGS = 60  # for one that it cannot
+WAITS = 1200  # by the clock, for one that does nothing
 MEMORY = 1 << 30
 _REPORT = 5000
 
@@ -58,17 +61,26 @@ def run_watched(verdict: Verdict, first: int, count: int, replay: str) -> int:
 
 def _watch(process: Any, at: Any) -> str:
     """Wait for the end of a process: how a case ended it, or nothing."""
-    seen, since = at.value, time.monotonic()
+    seen, since, used = at.value, time.monotonic(), 0.0
     while True:
         process.join(1)
         if process.exitcode is not None:
             return f"ended by signal {-process.exitcode}" if process.exitcode else ""
         if at.value != seen:
-            seen, since = at.value, time.monotonic()
-        elif time.monotonic() - since > HANGS:
+            seen, since, used = at.value, time.monotonic(), _used(process.pid)
+        elif _used(process.pid) - used > HANGS or time.monotonic() - since > WAITS:
             process.kill()
             process.join()
-            return f"does not end within {HANGS} s"
+            return f"does not end within {HANGS} s of the processor, or {WAITS} s"
+
+
+def _used(pid: int) -> float:
+    """Seconds of the processor that a process took (Linux)."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _work(
@@ -76,7 +88,7 @@ def _work(
 ) -> None:
     faulthandler.enable(sys.__stderr__)
     warnings.simplefilter("ignore")
-    signal.signal(signal.SIGALRM, _out_of_time)
+    signal.signal(signal.SIGPROF, _out_of_time)
     verdict(first)  # loads all that is loaded once, before memory is bounded
     with address_space(MEMORY), override(cache_dir="off"):
         for done, number in enumerate(range(first, end), 1):
@@ -92,7 +104,7 @@ def _work(
 
 
 def _judged(verdict: Verdict, number: int) -> tuple[str, bool]:
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         return verdict(number)
     except MemoryError:
@@ -100,4 +112,4 @@ def _judged(verdict: Verdict, number: int) -> tuple[str, bool]:
     except (Exception, TooSlow):
         return traceback.format_exc(limit=-3).strip(), False
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
