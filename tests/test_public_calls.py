@@ -55,9 +55,9 @@ FOUND: dict[str, tuple[Callable[[], object], type[BaseException], str]] = {
     "more than memory": (lambda: nd.tile(ONES, reps=(2**30, 2**30)), ShapeError, "memory"),
     "linalg in float16": (
         lambda: nd.linalg.inverse(nd.ones((2, 2), dtype="float16")), DTypeError, "float16"),
-    "no operand": (lambda: nd.khatri_rao(), MXNetError, "at least one"),
+    "no operand": (lambda: nd.khatri_rao(), MXNetError, "16384, got 0"),
     "no image": (
-        lambda: nd.UpSampling(scale=1, sample_type="nearest"), MXNetError, "at least one"),
+        lambda: nd.UpSampling(scale=1, sample_type="nearest"), MXNetError, "16384, got 0"),
     "a window of four": (
         lambda: nd.Pooling(IMAGE, kernel=(1, 1, 1, 1)), MXNetError, "1 to 3 sizes"),
     "an endless range": (
