@@ -153,3 +153,13 @@ class TestCachedOp:
             nd.CachedOp(sym.var("x"), [("static_shape", True)])
         with pytest.raises(mx.MXNetError, match="no variables"):
             nd.CachedOp(sym.zeros((1,)))
+
+
+def test_lengths_of_a_softmax_are_whole_numbers():
+    """Nobody has to say so; without any shape or type they stay unknown."""
+    lengths = mx.sym.softmax(mx.sym.var("x"), length=mx.sym.var("n"), use_length=True)
+    bound = lengths.simple_bind(mx.cpu(), x=(2, 3))
+    assert bound.arg_dict["n"].dtype == np.int32
+    bound.arg_dict["n"][:] = 2
+    assert bound.forward()[0].asnumpy().tolist() == [[0.5, 0.5, 0.0]] * 2
+    assert lengths.infer_type(x="float32") == (None, None, None)

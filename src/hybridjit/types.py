@@ -49,6 +49,7 @@ _SHORT = {
 }
 FLOAT32 = np.dtype("float32")
 FLOAT64 = np.dtype("float64")
+INT32 = np.dtype("int32")
 INT64 = np.dtype("int64")
 
 _LARGEST = 1 << 47  # bytes: what a program can address

@@ -15,7 +15,7 @@ from ..errors import AttributeValueError, MXNetError, ShapeError, located
 from ..ir.node import Node, Output, topological
 from ..ops.attrs import Attr
 from ..shapes import partial_shape
-from ..types import DTYPE_CODES, FLOAT32, UNKNOWN, TensorType, merge, require_possible
+from ..types import DTYPE_CODES, FLOAT32, INT32, UNKNOWN, TensorType, merge, require_possible
 
 _SHAPE_HINT = Attr("__shape__", "shape")
 _DTYPE_HINTS = {str(code): dtype for code, dtype in DTYPE_CODES.items()}
@@ -120,8 +120,18 @@ def _hinted_shape(node: Node) -> tuple[int | None, ...] | None:
 
 
 def _default_dtypes(order: list[Node], types: NodeTypes) -> bool:
-    """Variables whose dtype nothing decides are float32, as in MXNet. True if there was one."""
+    """Variables whose dtype nothing decides are float32, as in MXNet. True if there was one.
+
+    Lengths of a softmax are int32: it takes no others.
+    """
     open_variables = [n for n in order if n.op is None and types[n][0].dtype is None]
+    lengths = {
+        edge.node
+        for node in order
+        for name, edge in zip(node.input_names if node.inputs else (), node.inputs)
+        if name == "length"
+    }
     for node in open_variables:
-        types[node] = (types[node][0].with_dtype(FLOAT32),)
+        dtype = INT32 if node in lengths else FLOAT32
+        types[node] = (types[node][0].with_dtype(dtype),)
     return bool(open_variables)
