@@ -319,8 +319,8 @@ def test_ctrl_c_in_the_middle_of_a_network(started):
         net.initialize()
         net.hybridize()
         old = signal.signal(signal.SIGALRM, signal.default_int_handler)
-        signal.setitimer(signal.ITIMER_REAL, delay)
         try:
+            signal.setitimer(signal.ITIMER_REAL, delay)
             with threads(2):
                 generate._KERNELS.clear()
                 for _ in range(10_000):
