@@ -286,6 +286,7 @@ def test_what_cannot_be_empty(name: str, arrays: list[tuple[int, ...]], attrs: d
         ("_contrib_MultiBoxTarget", [(1, 5, 4), (0, 2, 5), (0, 3, 5)]),
         ("_contrib_MultiBoxDetection", [(2, 1, 7), (2, 28), (1, 7, 4)]),
         ("_linalg_syevd", [(2, 0, 0)]),
+        ("_contrib_MultiBoxPrior", [(1, 2, 0, 4)]),
         ("slice_like", [(4, 5), (0, 5)]),
     ],
 )

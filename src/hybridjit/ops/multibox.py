@@ -65,7 +65,7 @@ def _prior(
 ) -> np.ndarray:
     """centre -+ half sizes; steps and offsets come as (y, x)."""
     height, width = data.shape[2:]
-    step = [s if s > 0 else 1 / n for s, n in zip(steps, (height, width))]
+    step = [s if s > 0 else 1 / max(n, 1) for s, n in zip(steps, (height, width))]
     y, x = (
         (np.arange(n, dtype=np.float32) + np.float32(o)) * np.float32(s)
         for n, o, s in zip((height, width), offsets, step)
