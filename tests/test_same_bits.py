@@ -62,3 +62,17 @@ def test_selected_rows_are_the_table_s_own():
     outputs: list[Output] = [call("take", var("x"), var("y"))]
     executable = compiled(outputs, {"x": table, "y": at})
     assert executable([table, at])[0].tobytes() == table[::-1].tobytes()
+
+
+@pytest.mark.parametrize("size", [5000, 10000, 20000])
+def test_a_long_sum_is_the_same_on_one_row_and_on_many(size: int):
+    """Dense layers whose sums are sums of sums, with a bias to begin with."""
+    random = np.random.default_rng(size)
+    shapes = {"x": (4, size), "w": (20, size), "b": (20,)}
+    arrays = {n: random.normal(0, 1, s).astype(np.float32) for n, s in shapes.items()}
+    outputs = [call("FullyConnected", var("x"), var("w"), var("b"), num_hidden=20)]
+    (many,) = compiled(outputs, arrays, ["w", "b"])([arrays["x"]])
+    for row, wanted in zip(arrays["x"], many):
+        one = {**arrays, "x": row[None]}
+        (found,) = compiled(outputs, one, ["w", "b"])([one["x"]])
+        assert found[0].tobytes() == wanted.tobytes()

@@ -224,8 +224,10 @@ def _sum_by_tap(
     """Channels innermost: for taps (kd, kh, kw): for c: acc[m] += x[m + tap, c] * w[tap, c]."""
     left = first_input(b, column, spec.stride[2], spec.pad[2])
     rows = Rows(spec.stride[2] * spec.xs[3], spec.xs[4])
-    # As in ``multiply``: a long sum is one of sums, here of a tap each.
-    is_long = spec.kernel[0] * spec.kernel[1] * spec.kernel[2] * spec.ic > LONGEST
+    # As in ``multiply``: a long sum is one of sums, here of a tap each. A single tap is left to it,
+    # so that a dense layer on one row sums as one on many.
+    taps = spec.kernel[0] * spec.kernel[1] * spec.kernel[2]
+    is_long = taps > 1 and taps * spec.ic > LONGEST
     for reach, run in runs_of_taps(tile):
 
         def body(kd: Index, kh: Index, accs: Sequence[Any], run=run, reach=reach) -> list[Any]:
