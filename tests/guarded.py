@@ -27,6 +27,8 @@ from hybridjit.runtime.executable import Executable
 from hybridjit.types import DTYPE_NAMES
 from neighbours import (
     LAYERS,
+    LIVE,
+    STORED,
     TAILS,
     Network,
     conv,
@@ -35,7 +37,9 @@ from neighbours import (
     in_double,
     inside,
     layer,
+    live,
     network,
+    of_stored,
     pool,
     recurrent,
 )
@@ -179,9 +183,8 @@ def networks() -> Iterator[tuple[str, Network]]:
         resized = layer("_contrib_BilinearResize2D", height=7, width=2)
         yield f"resize {size}", network(inside(resized), (2, size, 3, 5))
         varying = network(conv(size, num_group=3 if size == 3 else 1), (1, 6, 4, 5))
-        yield f"weights that vary {size}", varying._replace(params=[])
-        filters = network(conv(size, num_group=size), (1, size, 4, 5))
-        yield f"filters that vary {size}", filters._replace(params=[])
+        yield f"live weights {size}", live(varying)
+        yield f"live filters {size}", live(network(conv(size, num_group=size), (1, size, 4, 5)))
         for number, net in enumerate(at_places(size)):
             yield f"at places {number} {size}", net
         lengths = call("softmax", var("x"), var("n"), use_length=True, axis=1)
@@ -195,12 +198,18 @@ def networks() -> Iterator[tuple[str, Network]]:
             yield f"{dtype} {size}", of_type(dtype, size)
         for mode in ("lstm", "gru", "rnn_relu"):
             yield f"{mode} {size}", network(recurrent(mode, size), (2, 7, 3))
+    for stored in STORED:  # a convolution by Winograd's way, and plain ones
+        for filters, channels, size in ((35, 33, 20), (7, 5, 6), (40, 17, 3)):
+            weight, shape = (filters, channels, 3, 3), (1, channels, size, size)
+            whole = of_stored("Convolution", shape, weight, stored, num_filter=filters)
+            yield f"{stored} {filters}", whole
+    for name, (make, shape) in LIVE.items():
+        yield f"live {name}", live(network(make, shape))
+        yield f"live {name} float64", live(in_double(network(make, shape)))
     for name, (make, shape) in LAYERS.items():
         yield f"{name} float64", in_double(network(make, shape, "residual-relu"))
     for number, net in enumerate(at_places(3)):
         yield f"at places {number} float64", in_double(net)
-    varying = in_double(network(conv(5, num_group=5), (1, 5, 4, 5)))
-    yield "weights that vary float64", varying._replace(params=[])
     for seed in range(10):
         case = random_graph(seed)
         yield f"random {seed}", Network(case.outputs, case.arrays, case.params)

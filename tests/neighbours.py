@@ -175,3 +175,56 @@ def _shapes(make: Layer, shape: Shape) -> dict[str, Shape]:
         "place": (1, 1, *places),
         **dict.fromkeys(FIXED - set(known), (channels,)),
     }
+
+
+# Layers whose weights kernels pack where they are no parameters.
+_PACKED = (
+    "conv3x3-first", "conv7x7-first", "conv3x3", "conv1x1", "conv-strided", "conv-dilated",
+    "conv-grouped", "conv-winograd", "conv-small-groups", "conv-pairs", "depthwise", "conv1d",
+    "conv3d-flat", "conv3d", "deconv", "deconv-depthwise", "dense", "dense-one-row", "lstm", "gru",
+    "rnn",
+)  # fmt: skip
+LIVE: dict[str, tuple[Layer, Shape]] = {
+    **{name: LAYERS[name] for name in _PACKED},
+    "deconv-small-groups": (
+        inside(deconv(12, (3, 3), stride=(2, 2), num_group=4)), (1, 12, 4, 5)
+    ),
+    "deconv-winograd": (inside(deconv(70, (3, 3), pad=(1, 1))), (1, 65, 12, 13)),
+    "deconv-without-taps": (inside(deconv(9, (1, 2), stride=(2, 3), pad=(0, 1))), (2, 5, 4, 3)),
+    "dense-many-rows": (dense(130), (70, 300)),
+    "dense-long": (dense(40), (20, 9000)),
+    "dense-columns": (layer("dot", var("w", (37, 21))), (5, 37)),
+    "dense-many-columns": (layer("dot", var("w", (300, 130))), (90, 300)),
+    "lstm-wide": (recurrent("lstm", 40), (2, 3, 20)),
+}  # fmt: skip
+# How a weight [F, C, h, w] may lie in memory: the order of the axes of what is stored, and the step
+# along its last axis.
+STORED = {
+    "filters first": ((0, 1, 2, 3), 1),
+    "channels last": ((0, 2, 3, 1), 1),
+    "filters last": ((1, 2, 3, 0), 1),
+    "every second": ((0, 1, 2, 3), 2),
+}
+
+
+def live(net: Network) -> Network:
+    """The same network with inputs in place of its parameters."""
+    return net._replace(params=[])
+
+
+def of_stored(op: str, shape: Shape, weight: Shape, stored: str, **attrs: object) -> Network:
+    """A convolution in a region with channels last, whose live weight lies in memory as it is said.
+
+    ``weight`` is its shape as the operator takes it.
+    """
+    axes, step = STORED[stored]
+    inside_memory = [weight[axis] for axis in axes]
+    inside_memory[-1] *= step
+    begin, steps = (0,) * len(axes), (*(1,) * (len(axes) - 1), step)
+    cut = call("slice", var("w"), begin=begin, end=tuple(inside_memory), step=steps)
+    w = call("transpose", cut, axes=tuple(np.argsort(axes)))
+    x = call("Pooling", var("x"), name="before", kernel=(1,) * (len(axes) - 2))
+    random = np.random.default_rng(sum(shape) + sum(weight))
+    arrays = {"x": random.normal(0, 1, shape), "w": random.normal(0, 0.1, inside_memory)}
+    outputs = [call(op, x, w, kernel=weight[2:], no_bias=True, name="layer", **attrs)]
+    return Network(outputs, {n: a.astype(FLOAT32) for n, a in arrays.items()}, [])

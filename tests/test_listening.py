@@ -23,7 +23,7 @@ from hybridjit.codegen.llvm import builder
 from hybridjit.config import override
 from hybridjit.ir.node import Output
 from hybridjit.runtime.executable import Instance
-from neighbours import LAYERS, Network, conv, inside, layer, network
+from neighbours import LAYERS, LIVE, Network, inside, layer, live, network
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -223,7 +223,8 @@ def some_networks() -> Iterator[Network]:
     for make, shape in LAYERS.values():
         yield network(make, shape, "nothing")
     yield strided(17)
-    yield network(conv(17), (1, 6, 4, 5))._replace(params=[])
+    for name in ("conv3x3", "conv-winograd", "lstm", "deconv"):
+        yield live(network(*LIVE[name]))
     yield of_type("float16", 17)
     yield from at_places(17)
     yield from by_index(17)

@@ -334,16 +334,8 @@ def test_fuse_leaves_kernels_without_an_epilogue():
     assert rows == ["softmax(softmax)", "pointwise(relu)"]
 
 
-@pytest.mark.parametrize(
-    ("outputs", "dtype"),
-    [
-        (one("sort", "x"), "float32"),
-        (one("Deconvolution", "x", "y", kernel=(1,), num_filter=1), "float32"),
-    ],
-    ids=["no kernel", "weights that vary"],
-)
-def test_fuse_gives_to_the_host_what_no_kernel_can(outputs, dtype):
-    arrays = arrays_for({"x": (2, 3, 4), "y": (3, 1, 1)}, dtype)
+def test_fuse_gives_to_the_host_what_no_kernel_can():
+    arrays, outputs = arrays_for({"x": (2, 3, 4)}), one("sort", "x")
     graph = fuse(through(outputs(), arrays, canonical, in_regions, hoist))
     assert "host" in [g.kind for g in graph.groups]
 

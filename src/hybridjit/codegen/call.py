@@ -6,12 +6,10 @@ addresses.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from ..ir.graph import Group, Use, Value
 from ..ir.plan import Step, View
-from ..ops.arithmetic import ADD
 from ..records import dataclass
 from ..target import Target
 from ..types import TensorType
@@ -83,11 +81,15 @@ class Call:
 
 @dataclass(frozen=True)
 class Setting:
-    """What a choice depends on besides the step: the weights' numbers, the CPU, the options."""
+    """What a choice depends on besides the step: the weights' numbers, the CPU, the options.
+
+    is_training  whether results depend on the batch anyway, so that choices may too
+    """
 
     params: dict[Value, int]
     target: Target
     winograd: bool | str = True
+    is_training: bool = False
 
 
 def build_program(group: Group, anchored: bool) -> tuple[Program, tuple[Use, ...]]:
@@ -112,22 +114,6 @@ def build_program(group: Group, anchored: bool) -> tuple[Program, tuple[Use, ...
     anchor = (group.anchor.type,) if anchored else ()
     types = tuple(dtype_name(t) for t in (*anchor, *(u.type for u in operands)))
     return Program(len(types), tuple(instrs), outputs, off_default(types)), operands
-
-
-def with_bias(program: Program) -> Program:
-    """The program of an anchor whose bias is one more operand, the last: it is added first."""
-    bias, total = program.inputs, program.inputs + 1
-
-    def moved(number: int) -> int:
-        if number == 0:
-            return total
-        return number if number < bias else number + 2
-
-    types = program.types + program.types[:1]
-    added = Instr(ADD.broadcasting.name, (0, bias), (), program.value_types[0])
-    instrs = (replace(i, args=tuple(map(moved, i.args))) for i in program.instrs)
-    outputs = tuple(map(moved, program.outputs))
-    return Program(total, (added, *instrs), outputs, types)
 
 
 def dtype_name(t: TensorType) -> str:

@@ -91,15 +91,6 @@ def _is_channels_last(value: Value, graph: Graph) -> bool:
     return bool((value.attrs.get("layout") or "NCHW")[-1] == "C")
 
 
-def _has_fixed_weights(value: Value, graph: Graph) -> bool:
-    fixed = all(u.value in graph.params for u in value.inputs[1:])
-    return fixed and _is_channels_last(value, graph)
-
-
-def _steps_with_fixed_weights(value: Value, graph: Graph) -> bool:
-    return all(u.value in graph.params for u in value.inputs[1:3])
-
-
 HOST = KernelKind("host", in_floats=False, reads=Reads.STRIDED, has_kernel=False)
 VIEW = KernelKind("view", in_floats=False, reads=Reads.STRIDED, has_kernel=False)
 CONCAT = KernelKind("concat", in_floats=False, has_kernel=False)
@@ -114,13 +105,13 @@ KINDS = (
     COPY,
     POINTWISE,
     KernelKind("conv", _is_channels_last, has_epilogue=True, is_in_place=True),
-    KernelKind("deconv", _has_fixed_weights, has_epilogue=True, is_in_place=True),
+    KernelKind("deconv", _is_channels_last, has_epilogue=True, is_in_place=True),
     KernelKind("gemm", has_epilogue=True, is_in_place=True),
     KernelKind("pool", _is_channels_last, reads=Reads.CHANNELS, has_epilogue=True),
     KernelKind("softmax", reads=Reads.PACKED),
     KernelKind("norm", reads=Reads.PACKED),
     KernelKind("lrn", reads=Reads.PACKED),
-    KernelKind("recurrent", _steps_with_fixed_weights),
+    KernelKind("recurrent"),
     KernelKind("resize", reads=Reads.CHANNELS, has_epilogue=True),
     KernelKind("sample", reads=Reads.CHANNELS),
     KernelKind("region", reads=Reads.CHANNELS),

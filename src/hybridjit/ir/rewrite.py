@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ..ops.building import infer_types
 from ..records import dataclass
-from .graph import Graph, Use, Value
+from .graph import Graph, Use, Value, walk
 
 Replacement = Use | tuple[Use, ...] | None
 
@@ -24,6 +24,13 @@ class Match:
         source = self.old.inputs[position].value
         alone = self.graph.uses[source] == (self.old,)
         return alone and source not in self.graph.output_values
+
+    def is_fixed(self, use: Use) -> bool:
+        """Whether a value depends on parameters alone: then it is computed when they are bound."""
+        return all(
+            value in self.graph.params if value.op is None else not value.op.is_random
+            for value in walk([use])
+        )
 
 
 @dataclass(frozen=True)

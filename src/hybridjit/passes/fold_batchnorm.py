@@ -2,7 +2,8 @@
 
 The folded weights are ordinary graph values that depend on parameters alone, so ``hoist`` moves
 them into the bind graph and they are computed again when a parameter changes. Large weights that
-packing only moves stay as they are, for those need not be kept twice.
+packing only moves stay as they are, for those need not be kept twice; so do weights that are no
+parameters, which would be scaled at every call.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ def fold_into_producer(value: Value, match: Match) -> Replacement:
         return None
     if value.attrs["axis"] % len(value.shape) != _channel_axis(layer):
         return None
-    if _may_be_lent(layer):
-        return None
     data, weight, *bias = layer.inputs
+    if _may_be_lent(layer) or not match.is_fixed(weight):
+        return None
     scale = _scale(value)
     sizes = (*scale.type.dims, *(1,) * (weight.type.ndim - 1))
     per_filter = reshape(building(value), scale, sizes, at="scale4")

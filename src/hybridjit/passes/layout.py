@@ -258,6 +258,8 @@ def dense_after_flatten(value: Value, match: Match) -> Replacement:
     columns = product(tuple(sizes))
     if flat.shape != (batch, columns):
         return None
+    if not match.is_fixed(weight):  # moved at every call
+        return None
     g, units = building(value), weight.type.dims[0]
     split = reshape(g, weight, (units, *sizes), at="weight_split")
     moved = transpose(g, split, to_last(len(turned.shape)), at="weight_moved")

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...types import FLOAT32, product
+from ..kinds.weights.spec import tile_floats
 from ..llvm.jit import Library
 from ..packing import ConvPacking, Packing, WinogradPacking, whole_vectors
 from .packers import SIZES
@@ -54,7 +55,7 @@ class NativePacking:
 
     def _pack_winograd(self, packing: WinogradPacking, rows: _Rows, out: np.ndarray) -> None:
         width, size = packing.rows, packing.rows * rows.channels
-        turned = np.empty(size * _TAPS, FLOAT32)
+        turned = np.empty(size * _TAPS + tile_floats(packing.m), FLOAT32)
         blocks = out.reshape(-1, (packing.m + 2) ** 2 * size)
         for number, block in enumerate(blocks):
             filters = rows.weight[number * width : (number + 1) * width]

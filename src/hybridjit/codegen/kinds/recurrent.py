@@ -13,7 +13,7 @@ from typing import Any
 
 from ...ir.plan import Step, View
 from ...records import dataclass
-from ..call import Address, Argument, Call, Packed, Setting, views_of
+from ..call import Address, Argument, Call, Setting, views_of
 from ..llvm.builder import Index, LoopBuilder
 from ..math.numbers import FloatMath, float_math
 from ..packing import RecurrentPacking
@@ -22,6 +22,7 @@ from .parts.arguments import Arguments
 from .parts.gemm import Rows, multiply
 from .parts.tail import read_vector, whole_and_last, write_vector
 from .record import register
+from .weights.choose import pack_weights
 
 
 @dataclass(frozen=True)
@@ -54,16 +55,16 @@ def choose_recurrent(step: Step, setting: Setting) -> tuple[Call, ...]:
     anchor, target = step.group.anchor, setting.target
     projected, state, *cell = views_of(step, (anchor.inputs[0], *anchor.inputs[3:]))
     outputs, cells = step.writes[0], list(step.writes[1:])
-    weight, bias = (setting.params[use.value] for use in anchor.inputs[1:3])
     length, batch, hidden = outputs.shape
     spec = RecurrentSpec(anchor.attrs["mode"], hidden, (), (), (), element=target.element)
     packing = RecurrentPacking(spec.gates, target.lanes)
+    before, packed = pack_weights(step, [(use, packing) for use in anchor.inputs[1:3]], setting)
     most = {4: 6, 3: 8, 1: 12} if target.vector_registers >= 32 else {4: 2, 3: 3, 1: 8}
     order = range(length)[:: -1 if anchor.attrs["backward"] else 1]
-    calls = []
+    calls = [*before]
     for t in order:
         x, y = _at(projected, t), _at(outputs, t)
-        args: list[Argument] = [Address(x), Packed(weight, packing), Packed(bias, packing)]
+        args: list[Argument] = [Address(x), *packed]
         args += [Address(v) for v in (state, *cell, y, *cells)]
         c, c_out = (v[0].strides if v else () for v in (cell, cells))
         step_spec = replace(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from ..record import register
+from ..weights.filters import emit_filters
+from ..weights.pack import emit_pack
+from ..weights.spec import FiltersSpec, PackSpec
 from .choose import choose_conv
 from .depthwise import emit_depthwise
 from .direct import emit_conv
-from .pack import emit_pack
-from .spec import ConvSpec, DepthwiseSpec, PackSpec, WinogradSpec
+from .spec import ConvSpec, DepthwiseSpec, WinogradSpec
 from .transposed import choose_deconv
 from .winograd import emit_winograd
 
@@ -19,6 +21,7 @@ register(
         WinogradSpec: emit_winograd,
         DepthwiseSpec: emit_depthwise,
         PackSpec: emit_pack,
+        FiltersSpec: emit_filters,
     },
     in_one_type=True,
 )

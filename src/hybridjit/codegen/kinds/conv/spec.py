@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ....records import dataclass
-from ....types import product
 from ...spec import Ints, KernelSpec, Program
 
 
@@ -41,35 +40,6 @@ class ConvSpec(KernelSpec):
     program: Program = Program(1)
     kind = "conv"
     needs_passes = False
-
-
-@dataclass(frozen=True)
-class PackSpec(KernelSpec):
-    """Weights that are no parameters, packed as ``ConvPacking`` packs them; arguments: w, result.
-
-    filters  of each of the ``groups``, in blocks of ``nv`` vectors
-    sizes    what the products run over, the last the fastest
-    strides  of w per (group, filter, *sizes)
-    """
-
-    groups: int
-    filters: int
-    nv: int
-    sizes: Ints
-    strides: Ints
-    lanes: int
-    element: str = "float32"
-    kind = "pack"
-
-    @property
-    def vectors(self) -> int:
-        """Vectors of filters of a group."""
-        return -(-self.filters // self.lanes)
-
-    @property
-    def floats(self) -> int:
-        """Floats of the result."""
-        return self.groups * self.vectors * self.lanes * product(self.sizes)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from ....records import dataclass
 from ...call import (
     Address,
     Call,
-    Packed,
     Setting,
     broadcast_strides,
     build_program,
@@ -26,8 +25,9 @@ from ...call import (
     three,
     views_of,
 )
-from ...packing import PhasePacking
+from ...packing import ConvPacking, DepthwisePacking, Packing, PhasePacking, WinogradPacking
 from ...spec import Ints
+from ..weights.choose import is_fixed
 from .choose import Layer, calls_of
 
 
@@ -79,13 +79,15 @@ def choose_deconv(step: Step, setting: Setting) -> tuple[Call, ...]:
         for i, (size, crop) in enumerate(outs)
     ]
     return tuple(
-        _phase(step, anchor, x, chosen, window.stride, setting) for chosen in combinations(*axes)
+        call
+        for chosen in combinations(*axes)
+        for call in _phase(step, anchor, x, chosen, window.stride, setting)
     )
 
 
 def _phase(
     step: Step, anchor: Value, x: View, axes: tuple[Phase, ...], stride: Ints, setting: Setting
-) -> Call:
+) -> tuple[Call, ...]:
     program, operands = build_program(step.group, anchored=True)
     groups, rank = anchor.attrs["num_group"], len(axes)
 
@@ -113,13 +115,15 @@ def _phase(
         reads=tuple(five(v.strides, rank) for v in reads),
         writes=tuple(five(v.strides, rank) for v in writes),
         program=program,
+        are_rows=is_fixed(anchor.inputs[1], setting),
     )
     extra = tuple(Address(v) for v in (*reads, *writes))
-    (call,) = calls_of(step, layer, Address(x), extra, x.shape[0], setting)
     first, taps, counts = (
         tuple(getattr(a, key) for a in axes) for key in ("first", "step", "count")
     )
-    packed = call.args[1]
-    assert isinstance(packed, Packed)
-    packing = PhasePacking(packed.packing, groups, first, taps, counts)  # type: ignore[arg-type]
-    return replace(call, args=(call.args[0], replace(packed, packing=packing), *call.args[2:]))
+
+    def of_phase(packing: Packing) -> Packing:
+        assert isinstance(packing, ConvPacking | DepthwisePacking | WinogradPacking)
+        return PhasePacking(packing, groups, first, taps, counts)
+
+    return calls_of(step, layer, Address(x), extra, x.shape[0], setting, of_phase)

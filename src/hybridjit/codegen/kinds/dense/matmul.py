@@ -13,7 +13,7 @@ from .spec import MatmulSpec
 
 
 def emit_matmul(b: LoopBuilder, spec: MatmulSpec, args: Arguments) -> None:
-    """y[i,m,n] = program(sum over k of a[i,m,k] * b[i,k,n])."""
+    """y[i,m,n] = program(bias[n] + sum over k of a[i,m,k] * b[i,k,n])."""
     _Matmul(b, spec, args).emit()
 
 
@@ -21,6 +21,7 @@ class _Matmul:
     def __init__(self, b: LoopBuilder, spec: MatmulSpec, args: Arguments) -> None:
         self.b, self.spec, self.args = b, spec, args
         self.left, self.right = args.pointer("a"), args.pointer("b")
+        self.bias = args.pointer("bias") if spec.bias else None
         self.reads = [args.pointer(f"r{i}") for i in range(len(spec.reads))]
         self.writes = [args.pointer(f"y{i}") for i in range(len(spec.writes))]
         scratch = args.pointer("scratch")
@@ -74,6 +75,7 @@ class _Matmul:
         self, image: Index, row: Index, column: Index, count: int, nv: int, last: int
     ) -> None:
         b, spec = self.b, self.spec
+        start = [self._begin(column, j, last if j == nv - 1 else b.lanes) for j in range(nv)]
         accs: list[Any] = multiply(
             b,
             b.at(self.left, b.dot((image, row), spec.a[:2])),
@@ -82,7 +84,7 @@ class _Matmul:
             spec.unroll,
             Rows(spec.a[1], spec.a[2]),
             nv,
-            [b.splat(0.0)] * (count * nv),
+            start * count,
             (0, count),
         )
         place = (image, row, column)
@@ -94,3 +96,12 @@ class _Matmul:
                 sources = places(b, reads, spec.reads, m, j * b.lanes)
                 targets = places(b, writes, spec.writes, m, j * b.lanes)
                 finish(b, spec.program, accs[m * nv + j], sources, targets, lanes)
+
+    def _begin(self, column: Index, vector: int, lanes: int) -> Any:
+        """What the sums of a vector of columns begin with."""
+        b = self.b
+        if self.bias is None:
+            return b.splat(0.0)
+        (stride,) = self.spec.bias
+        at = b.mul(b.add(column, vector * b.lanes), stride)
+        return read_vector(b, self.bias, at, stride, lanes)

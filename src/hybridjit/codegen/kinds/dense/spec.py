@@ -32,11 +32,13 @@ class DenseSpec(KernelSpec):
 
 @dataclass(frozen=True)
 class MatmulSpec(KernelSpec):
-    """Products of two activations; arguments: a, b, operands, results, scratch, batch.
+    """Products of two activations; arguments: a, b, [bias,] operands, results, scratch, batch.
 
     Strides of ``a`` are per (batch, row, k), of ``b`` per (batch, k, column), of operands and
     results per (batch, row, column). A block of b's columns is packed into the thread's scratch
-    and used for all rows. parts: the rows are cut into that many units of work.
+    and used for all rows.
+    parts  the rows are cut into that many units of work
+    bias   stride per column of what sums begin with; none where that is zero
     """
 
     m: int
@@ -50,6 +52,7 @@ class MatmulSpec(KernelSpec):
     nv: int
     unroll: int
     parts: int = 1
+    bias: Ints = ()
     element: str = "float32"
     program: Program = Program(1)
     kind = "matmul"

@@ -1,0 +1,93 @@
+"""Turning rows: filters that are rows in memory, written next to each other, a square at a time.
+
+A square is as many numbers of as many filters as a vector has lanes. It is read along the filters
+and written across them, with no load or store of a single number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ....records import dataclass
+from ...llvm import ir
+from ...llvm.builder import I32, Index, LoopBuilder
+from ...llvm.types import Value
+
+
+@dataclass(frozen=True)
+class Digits:
+    """Where number q of a filter goes: k(q) = q % minor * k_minor + q // minor * k_major.
+
+    k(q) = q * k_minor where ``minor`` is None.
+    """
+
+    k_minor: Index
+    minor: Index | None = None
+    k_major: Index = 0
+
+
+def turn_rows(
+    b: LoopBuilder,
+    rows: Sequence[Value],
+    known: Sequence[Value],
+    size: Index,
+    digits: Digits,
+    store: Callable[[Value, Index], None],
+    most: int | None = None,
+) -> None:
+    """``store(vector, k)`` for ``size`` numbers, at least a vector, of the filters at ``rows``.
+
+    Filters that are not ``known`` are zeros. There are at ``most`` so many squares.
+    """
+    zeros = b.splat(0.0)
+    with b.loop("q", 0, size, b.lanes, most=most) as q:
+        # The last vector begins where it is whole: some is written twice.
+        at = b.min(q.index, b.sub(size, b.lanes))
+        square = [b.b.select(is_one, b.load(row, at), zeros) for row, is_one in zip(rows, known)]
+        turn_square(b, square, at, digits, store)
+
+
+def turn_square(
+    b: LoopBuilder,
+    square: Sequence[Value],
+    at: Index,
+    digits: Digits,
+    store: Callable[[Value, Index], None],
+) -> None:
+    """``store(vector, k)`` for the numbers from ``at`` on; ``square`` has a vector per filter."""
+    minor, k_minor, k_major = digits.minor, digits.k_minor, digits.k_major
+    vectors = transposed(b, square)
+    if minor is None:
+        for q, vector in enumerate(vectors):
+            store(vector, b.mul(b.add(at, q), k_minor))
+        return
+    high, low = b.divmod(at, minor)
+    k = b.add(b.mul(low, k_minor), b.mul(high, k_major))
+    over = b.sub(k_major, b.mul(b.sub(minor, 1), k_minor))
+    for vector in vectors:
+        store(vector, k)
+        low = b.add(low, 1)
+        is_over = b.b.icmp_signed("==", b.i64(low), b.i64(minor))
+        k = b.add(k, b.b.select(is_over, b.i64(over), b.i64(k_minor)))
+        low = b.b.select(is_over, b.i64(0), b.i64(low))
+
+
+def transposed(b: LoopBuilder, rows: Sequence[Value]) -> list[Value]:
+    """result[i] lane j = rows[j] lane i: squares off the diagonal change places, 1 x 1 first."""
+    square = list(rows)
+    lanes = range(len(square))
+    side = 1
+    while side < len(square):
+        low = [lane if not lane & side else len(square) + lane - side for lane in lanes]
+        high = [lane + side if not lane & side else len(square) + lane for lane in lanes]
+        for i in lanes:
+            if not i & side:
+                pair = square[i], square[i + side]
+                square[i], square[i + side] = (_mixed(b, *pair, mask) for mask in (low, high))
+        side *= 2
+    return square
+
+
+def _mixed(b: LoopBuilder, x: Value, y: Value, lanes: Sequence[int]) -> Value:
+    pattern = ir.Constant(ir.VectorType(I32, len(lanes)), list(lanes))
+    return b.b.shuffle_vector(x, y, pattern)

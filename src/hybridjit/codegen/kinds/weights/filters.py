@@ -1,0 +1,155 @@
+"""Filters transformed for Winograd at every call, as ``packing.WinogradPacking`` does it at once.
+
+A unit of work is a run of channels of a block of filters: their numbers are turned into scratch,
+where filters lie next to each other, and from there each vector of filters is transformed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from ...llvm import ir
+from ...llvm.builder import F32, F64, I32, Index, LoopBuilder
+from ...llvm.elements import with_element
+from ...llvm.types import Value
+from ...packing import filter_matrix
+from ..parts.arguments import Arguments
+from ..parts.turn import Digits, turn_rows
+from .spec import PLANE, RUN, FiltersSpec
+
+_TAPS = 9
+
+
+def emit_filters(b: LoopBuilder, spec: FiltersSpec, args: Arguments) -> None:
+    """result[block][point][c][f] = (g w gT)[point] of filter f; zeros beyond the last filter."""
+    w, result, scratch = (args.pointer(name) for name in ("w", "result", "scratch"))
+    turned = b.at(scratch, b.mul(args.tid, spec.scratch_floats))
+    with b.each_unit(spec.blocks * spec.chunks, args.tid, args.threads) as unit:
+        block, chunk = b.split(unit.index, (0, spec.chunks))
+        first = b.mul(chunk, b.lanes)
+        is_last = b.b.icmp_signed("==", b.i64(chunk), b.i64(spec.chunks - 1))
+        count = b.b.select(is_last, b.i64(b.sub(spec.channels, first)), b.i64(b.lanes))
+        with b.loop("vector", 0, spec.nv) as vector:
+            place = b.mul(b.add(b.mul(block, spec.nv), vector.index), b.lanes)
+            source = b.at(w, b.mul(first, spec.strides[3]))
+            target = b.at(turned, b.mul(vector.index, b.lanes))
+            _Turn(b, spec, source, place, target).emit(count)
+        start = b.mul(block, spec.points * spec.channels * spec.width)
+        target = b.at(result, b.add(start, b.mul(first, spec.width)))
+        tile = b.at(turned, spec.turned_floats)
+        transform_filters(b, spec.m, turned, tile, target, count, spec.width, spec.channels)
+
+
+class _Turn:
+    """A vector of filters, from number ``place`` on: turned[c][tap][lane] = w[filter, tap, c].
+
+    Filters that are not there are zeros: one that is there is read in their place.
+    """
+
+    def __init__(
+        self, b: LoopBuilder, spec: FiltersSpec, w: Value, place: Index, target: Value
+    ) -> None:
+        self.b, self.spec, self.target = b, spec, target
+        places = [b.add(place, lane) for lane in range(b.lanes)]
+        self.known = [b.less(p, spec.filters) for p in places]
+        step, last = spec.strides[0], spec.filters - 1
+        self.rows = [b.at(w, b.mul(b.min(p, last), step)) for p in places]
+        self.start = b.at(w, b.mul(place, step))
+        self.mask = b.mask_first(b.max(b.min(b.sub(spec.filters, place), b.lanes), 0))
+
+    def emit(self, count: Index) -> None:
+        """By the way in which the filters lie: side by side, or with channels or taps in a row."""
+        b, (filters, down, across, channels) = self.b, self.spec.strides
+        whole = self.spec.channels >= b.lanes
+        if filters != 1 and whole and (down, across, channels) == (3, 1, _TAPS):
+            size, most = b.mul(count, _TAPS), 2 * _TAPS
+            turn_rows(b, self.rows, self.known, size, Digits(1), self._store, most)
+        elif filters != 1 and whole and channels == 1:
+            with b.loop("tap", 0, _TAPS) as tap:
+                rows = [b.at(row, self._offset(tap.index)) for row in self.rows]
+                store = partial(self._store, first=tap.index)
+                turn_rows(b, rows, self.known, count, Digits(_TAPS), store, most=2)
+        else:
+            each = b.loop("c", 0, count, most=2 * b.lanes)
+            with each as c, b.loop("tap", 0, _TAPS) as tap:
+                at = b.add(b.mul(c.index, channels), self._offset(tap.index))
+                self._store(self._across(at), b.mul(c.index, _TAPS), tap.index)
+
+    def _offset(self, tap: Index) -> Index:
+        row, column = self.b.split(tap, (0, 3))
+        return self.b.dot((row, column), self.spec.strides[1:3])
+
+    def _store(self, value: Value, row: Index, first: Index = 0) -> None:
+        b = self.b
+        b.store(value, self.target, b.mul(b.add(row, first), self.spec.width))
+
+    def _across(self, at: Index) -> Value:
+        """One number of each filter."""
+        b = self.b
+        if self.spec.strides[0] == 1:
+            return b.load_masked(self.start, at, self.mask)
+        value = b.splat(0.0)
+        for lane, (row, known) in enumerate(zip(self.rows, self.known)):
+            number = b.b.select(known, b.load_scalar(row, at), b.number(0.0))
+            value = b.b.insert_element(value, number, ir.Constant(I32, lane))
+        return value
+
+
+def transform_filters(
+    b: LoopBuilder,
+    m: int,
+    source: Value,
+    tile: Value,
+    result: Value,
+    count: Index,
+    width: Index,
+    channels: Index,
+) -> None:
+    """result[point][c][f] = (g w gT)[point] for w = source[c][tap][f], ``count`` channels.
+
+    The result has planes of ``channels``; ``tile`` has room for ``tile_floats(m)``. In double
+    precision, rounded once; every operation is one of ``packing``'s.
+    """
+    points, plane = (m + 2) ** 2, b.mul(channels, width)
+    rows = b.b.udiv(b.i64(RUN), b.i64(width))
+    most = RUN // b.lanes
+    with b.loop("first", 0, count, rows, most=b.lanes) as first:
+        some = b.min(b.sub(count, first.index), rows)
+        size = b.mul(some, width)
+        with b.loop("i", 0, size, b.lanes, most=most) as i:
+            c, f = b.divmod(i.index, width)
+            row = b.mul(b.add(first.index, c), _TAPS)
+            taps = b.at(source, b.add(b.mul(row, width), f))
+            _transform_vector(b, m, taps, width, b.at(tile, i.index))
+        start = b.at(result, b.mul(first.index, width))
+        with b.loop("point", 0, points) as point:
+            made = b.at(tile, b.mul(point.index, PLANE))
+            target = b.at(start, b.mul(point.index, plane))
+            with b.loop("i", 0, size, b.lanes, most=most) as i:
+                b.store(b.load(made, i.index), target, i.index)
+
+
+def _transform_vector(b: LoopBuilder, m: int, taps: Value, width: Index, target: Value) -> None:
+    """All points of a vector of filters at one channel."""
+    g = filter_matrix(m).tolist()
+    wide, narrow = (with_element(b.vector_type(), kind) for kind in (F64, F32))
+    w = [b.b.fpext(b.load(taps, b.mul(tap, width)), wide) for tap in range(_TAPS)]
+    columns = [interpolated(b, g, w[j::3]) for j in range(3)]
+    values = [value for row in zip(*columns) for value in interpolated(b, g, row)]
+    for point, value in enumerate(values):
+        b.store(b.b.fptrunc(value, narrow), target, point * PLANE)
+
+
+def interpolated(b: LoopBuilder, g: Sequence[Sequence[float]], w: Sequence[Value]) -> list[Value]:
+    """g w, with what p and -p share done once."""
+
+    def times(value: Value, factor: float) -> Value:
+        return b.b.fmul(value, b.constant(factor, value))
+
+    result = [times(w[0], g[0][0])]
+    for row in g[1:-1:2]:
+        even = b.b.fadd(times(w[0], row[0]), times(w[2], row[2]))
+        odd = times(w[1], row[1])
+        result += [b.b.fadd(even, odd), b.b.fsub(even, odd)]
+    return [*result, w[2]]

@@ -1,0 +1,107 @@
+"""KernelSpecs that pack weights which are no parameters, at every call. Strides count elements."""
+
+from __future__ import annotations
+
+from ....records import dataclass
+from ....types import product
+from ...spec import Ints, KernelSpec
+
+# Floats of a point of transformed filters that are written one after the other, and how far apart
+# points lie until then. Written vector by vector, planes whose distance is a multiple of a page
+# fall into one set of the cache: 670 to 810 cycles for a vector of filters, against 240.
+RUN = 128
+PLANE = RUN + 16
+
+
+def tile_floats(m: int) -> int:
+    """Floats of the points that are written together."""
+    return (m + 2) ** 2 * PLANE
+
+
+@dataclass(frozen=True)
+class PackSpec(KernelSpec):
+    """Filters next to each other, bit for bit as ``packing`` does it; arguments: w, result.
+
+    The result is [group][block][k][column], where k runs over ``sizes``, and is zero beyond the
+    last filter.
+    filters  of each of the ``groups``, in blocks of ``nv`` vectors
+    sizes    what the products run over, the last the fastest
+    strides  of w per (group, filter, *sizes)
+    is_interleaved  whether the groups' vectors lie side by side: [vector][k][group][lane]
+    parts    a block's work is cut into that many units
+    """
+
+    groups: int
+    filters: int
+    nv: int
+    sizes: Ints
+    strides: Ints
+    lanes: int
+    element: str = "float32"
+    is_interleaved: bool = False
+    parts: int = 1
+    kind = "pack"
+    needs_passes = False
+
+    @property
+    def vectors(self) -> int:
+        """Vectors of filters of a group."""
+        return -(-self.filters // self.lanes)
+
+    @property
+    def floats(self) -> int:
+        """Floats of the result."""
+        return self.groups * self.vectors * self.lanes * product(self.sizes)
+
+
+@dataclass(frozen=True)
+class FiltersSpec(KernelSpec):
+    """3x3 filters transformed by Winograd's F(m x m, 3x3); arguments: w, result, scratch.
+
+    The result is ``packing.WinogradPacking``'s, bit for bit: [block][point][channel][column].
+    strides  of w per (filter, row, column, channel)
+    nv       vectors of filters in a block; the last one is filled up with zeros
+    """
+
+    m: int
+    filters: int
+    channels: int
+    nv: int
+    strides: Ints
+    lanes: int
+    kind = "filters"
+    needs_passes = False
+
+    @property
+    def width(self) -> int:
+        """Filters of a block."""
+        return self.nv * self.lanes
+
+    @property
+    def blocks(self) -> int:
+        return -(-self.filters // self.width)
+
+    @property
+    def points(self) -> int:
+        """Values of one transformed filter."""
+        return (self.m + 2) ** 2
+
+    @property
+    def floats(self) -> int:
+        """Floats of the result."""
+        return self.blocks * self.points * self.channels * self.width
+
+    @property
+    def chunks(self) -> int:
+        """Runs of channels that are transformed together: a vector's, the last up to two."""
+        return max(1, self.channels // self.lanes)
+
+    @property
+    def turned_floats(self) -> int:
+        """Floats of a chunk of channels of a block, turned."""
+        return 9 * 2 * self.lanes * self.width
+
+    @property
+    def scratch_floats(self) -> int:
+        """Floats of one thread's filters, turned, and of what is written of them together."""
+        return self.turned_floats + tile_floats(self.m)
