@@ -297,8 +297,8 @@ HUGE_UNITS = {
     ),
     "samples": alone(
         layer("_contrib_ROIAlign", var("y"), pooled_size=(1, 1), spatial_scale=1.0,
-              sample_ratio=20_000),
-        (1, 2, 40, 40), y=_REGION,
+              sample_ratio=1024),
+        (1, 2048, 40, 40), y=_REGION,
     ),
     "one place": alone(
         layer("scatter_nd", var("y"), shape=(2, 2)),
