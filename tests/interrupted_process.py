@@ -179,7 +179,7 @@ def small_net(deferred: bool = False) -> gluon.nn.HybridSequential:
 
 
 def large_net() -> gluon.nn.HybridSequential:
-    """Enough work in a call that threads share it; a weight that is worth lending."""
+    """Enough work in a call that threads share it; a weight that is worth evicting."""
     net = gluon.nn.HybridSequential(prefix="large_")
     with net.name_scope():
         net.add(gluon.nn.Dense(1024, activation="relu", in_units=520))

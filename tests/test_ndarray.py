@@ -300,7 +300,7 @@ def test_reading_counts_nothing(read):
 def test_nothing_else_writes_to_an_arrays_memory():
     """In the whole package, only ``DenseArray._write`` assigns into ``_data``.
 
-    Lending takes it away and gives it back: with the same values in it.
+    Eviction takes it away and restores it: with the same values in it.
     """
     package = Path(mx.__file__).parent
     writers = []
@@ -308,7 +308,7 @@ def test_nothing_else_writes_to_an_arrays_memory():
         for function in ast.walk(ast.parse(path.read_text())):
             if isinstance(function, ast.FunctionDef) and any(map(_writes_data, ast.walk(function))):
                 writers.append((path.name, function.name))
-    assert sorted(writers) == [("lending.py", "_keep"), ("memory.py", "_write")]
+    assert sorted(writers) == [("eviction.py", "_keep"), ("memory.py", "_write")]
 
 
 def _writes_data(node):

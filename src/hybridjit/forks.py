@@ -22,7 +22,7 @@ class Rank(IntEnum):
     COMPILING = 3
     KERNELS = 4
     LLVM = 5
-    LENDING = 6
+    EVICTION = 6
 
 
 _locks: dict[Rank, Any] = {rank: threading.RLock() for rank in Rank}

@@ -22,8 +22,8 @@ from ..errors import MXNetError
 from ..forks import Rank, held_at_fork
 from ..ir.node import Output
 from ..nd import NDArray
+from ..nd.eviction import evict, type_of_array
 from ..nd.interpreter import Monitor, interpret_nodes
-from ..nd.lending import lend, type_of_array
 from ..nd.storage import NEVER, WRITES, Storage
 from ..passes.infer import NodeTypes, infer_node_types
 from ..runtime.binding import PackedStore
@@ -211,9 +211,9 @@ class _Arrays(Mapping[str, np.ndarray]):
     def __len__(self) -> int:
         return len(self._params)
 
-    def lend(self, name: str, restore: Callable[[], np.ndarray]) -> None:
+    def evict(self, name: str, restore: Callable[[], np.ndarray]) -> None:
         """Let the parameter be what ``restore`` makes, once somebody looks at it."""
-        lend(self._params[name], restore, self._versions[name])
+        evict(self._params[name], restore, self._versions[name])
 
 
 def _types(names: Any, arrays: Any) -> dict[str, TensorType]:

@@ -12,7 +12,7 @@ from .graph import Use, Value
 from .interpret import AS_VIEWS
 
 # Bytes of a parameter that are not kept twice: where its packed form has all of its bits.
-WORTH_LENDING = 1 << 20
+WORTH_EVICTING = 1 << 20
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from ..ops.casting import convert
 from ..quiet import quiet
 from ..shapes import is_np_shape
 from ..types import CODE_OF_DTYPE, MAX_DIMS, DType, require_dims, shape_text
+from .eviction import Evicted, restore_memory
 from .indexing import is_basic, normal_key, slice_is_contiguous
-from .lending import Loan, give_back
 from .storage import Storage
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def converted(values: ArrayLike, dtype: np.dtype) -> np.ndarray:
 class DenseArray:
     """What every NDArray can do without an operator."""
 
-    __slots__ = ("_data", "_storage", "_ctx", "_loan", "__weakref__")
+    __slots__ = ("_data", "_storage", "_ctx", "_evicted", "__weakref__")
     __array_priority__ = 1000.0  # NumPy scalars on the left leave the operation to us
 
     def __init__(
@@ -62,12 +62,12 @@ class DenseArray:
         self._data = data
         self._ctx = current_context() if ctx is None else ctx
         self._storage = Storage() if storage is None else storage
-        self._loan: Loan | None = None
+        self._evicted: Evicted | None = None
 
     def __getattr__(self, name: str) -> Any:
-        """Only asked for what is not there: the memory of an array that is lent."""
-        if name == "_data" and self._loan is not None:
-            return give_back(self)
+        """Only asked for what is not there: the memory of an array that is evicted."""
+        if name == "_data" and self._evicted is not None:
+            return restore_memory(self)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     # Programs ask before they write to a part of an array, whether that is the array's memory.
@@ -261,7 +261,7 @@ class DenseArray:
     @quiet(over="ignore", invalid="ignore")
     def _write(self, values: Any, key: Any = ...) -> None:
         """Put ``values`` into this memory: the only way in which it changes."""
-        held = self._data  # until the write is noted: what somebody holds is not lent
+        held = self._data  # until the write is noted: what somebody holds is not evicted
         try:
             self._data[key] = values
             self._storage.bump()

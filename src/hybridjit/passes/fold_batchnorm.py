@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from ..ir.building import ValueBuilder, building
 from ..ir.graph import Graph, Use, Value
-from ..ir.moved_rows import WORTH_LENDING
+from ..ir.moved_rows import WORTH_EVICTING
 from ..ir.rewrite import Match, Replacement, rewrite, rule
 from ..ops.arithmetic import ADD, MULTIPLY
 from ..ops.batchnorm import BATCH_NORM
@@ -38,7 +38,7 @@ def fold_into_producer(value: Value, match: Match) -> Replacement:
     if value.attrs["axis"] % len(value.shape) != _channel_axis(layer):
         return None
     data, weight, *bias = layer.inputs
-    if _may_be_lent(layer) or not match.is_fixed(weight):
+    if _may_be_evicted(layer) or not match.is_fixed(weight):
         return None
     scale = _scale(value)
     sizes = (*scale.type.dims, *(1,) * (weight.type.ndim - 1))
@@ -62,13 +62,13 @@ def to_scale_and_shift(value: Value, match: Match) -> Replacement:
     return g.op(ADD.broadcasting, product, shift)
 
 
-def _may_be_lent(layer: Value) -> bool:
+def _may_be_evicted(layer: Value) -> bool:
     """Whether the weights are large, and packing only moves them: scaled, they are kept twice.
 
     Then the outputs are scaled: not measurable beside hundreds of multiplications for each.
     """
     weight = layer.inputs[1]
-    is_large = weight.type.nbytes >= WORTH_LENDING and weight.value.op is None
+    is_large = weight.type.nbytes >= WORTH_EVICTING and weight.value.op is None
     if not is_large or weight.type.dtype not in (FLOAT32, FLOAT64):
         return False
     window, stride = (layer.attrs.get(name, ()) for name in ("kernel", "stride"))

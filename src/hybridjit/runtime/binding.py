@@ -18,7 +18,7 @@ import numpy as np
 
 from ..ir.graph import Graph, Use, walk
 from ..ir.interpret import evaluate
-from ..ir.moved_rows import WORTH_LENDING, MovedRows, moved_rows
+from ..ir.moved_rows import WORTH_EVICTING, MovedRows, moved_rows
 from ..ir.plan import Plan
 from ..quiet import quiet
 from ..tasks import Task
@@ -44,15 +44,15 @@ class _Work:
     key: Any
     made: np.ndarray
     pieces: list[Callable[[], None]]
-    lend: Callable[[], object] | None = None  # after the last piece
+    evict: Callable[[], object] | None = None  # after the last piece
 
 
 class Binding:
     """The parameters of one executable, packed for its kernels.
 
     ``pack(packing, weights, out)`` packs. ``params`` are looked up when that is done. Where they
-    have a method ``lend(name, restore)`` it is told of a large one whose packed form has all of its
-    bits: ``restore`` makes it again.
+    have a method ``evict(name, restore)`` it is told of a large one whose packed form has all of
+    its bits: ``restore`` makes it again.
     ``store`` keeps packed arrays by how they are computed, so that the executables of one net
     share them; a binding keeps those that it uses alive.
     """
@@ -117,7 +117,7 @@ class Binding:
             partial(self._pack_some, packing, rows, some, out)
             for some, out in _pieces(packing, like, made)
         ]
-        return _Work(key, made, pieces, self._lender(moved, packing, made))
+        return _Work(key, made, pieces, self._evictor(moved, packing, made))
 
     def _rows(self, moved: MovedRows) -> Callable[[slice], np.ndarray]:
         """Some rows of a value at a time."""
@@ -137,17 +137,17 @@ class Binding:
     ) -> None:
         self._pack(packing, rows(some), out)
 
-    def _lender(
+    def _evictor(
         self, moved: MovedRows, packing: Any, made: np.ndarray
     ) -> Callable[[], object] | None:
-        """Lends the parameter that ``made`` is the packed form of; None where it has to stay."""
-        lend, type_ = getattr(self._params, "lend", None), moved.variable.types[0]
+        """Evicts the parameter that ``made`` is the packed form of; None where it has to stay."""
+        evict, type_ = getattr(self._params, "evict", None), moved.variable.types[0]
         exact = getattr(packing, "can_unpack", False) and type_.dtype == made.dtype
-        if lend is None or not exact or moved.factor or type_.nbytes < WORTH_LENDING:
+        if evict is None or not exact or moved.factor or type_.nbytes < WORTH_EVICTING:
             return None
         if sum(moved.variable in walk([use]) for use in self._bind.outputs) > 1:
             return None
-        return partial(lend, moved.variable.name, partial(_restored, moved, packing, made))
+        return partial(evict, moved.variable.name, partial(_restored, moved, packing, made))
 
     def _tasks(self, work: list[_Work]) -> Iterator[Callable[[], None]]:
         """Every piece; the thread that does the last of an array keeps the array."""
@@ -156,8 +156,8 @@ class Binding:
             piece()
             if left.pop() == 0:
                 self._keep(of.key, of.made)
-                if of.lend is not None:
-                    of.lend()
+                if of.evict is not None:
+                    of.evict()
 
         for w in work:
             left = list(range(len(w.pieces)))  # how many others are not done, when one is

@@ -16,7 +16,7 @@ import pytest
 import hybridjit as mx
 from hybridjit import gluon, nd
 from hybridjit.codegen.packing import ConvPacking
-from hybridjit.nd.lending import is_lent
+from hybridjit.nd.eviction import is_evicted
 
 UNITS, INPUTS = 700, 513  # 1.4 MB; neither is a multiple of a vector
 
@@ -35,23 +35,23 @@ X = np.random.default_rng(0).standard_normal((3, 2, 3, 21)).astype("float32")
 
 
 @pytest.fixture
-def lent() -> tuple[gluon.nn.HybridSequential, nd.NDArray, np.ndarray]:
+def evicted() -> tuple[gluon.nn.HybridSequential, nd.NDArray, np.ndarray]:
     """A net that ran compiled, its large weight, and what that weight held before."""
     net = make_net()
     weight = net[1].weight.data()
     before = weight.asnumpy()
     net.hybridize()
     net(nd.array(X))
-    assert is_lent(weight)
+    assert is_evicted(weight)
     return net, weight, before
 
 
 @pytest.mark.parametrize(
-    "kernel, strides, is_lent_then",
+    "kernel, strides, is_evicted_then",
     [(1, 1, True), (3, 2, True), (3, 1, False)],
     ids=["1x1", "3x3 stride 2", "3x3"],
 )
-def test_weights_before_a_batchnorm(kernel, strides, is_lent_then):
+def test_weights_before_a_batchnorm(kernel, strides, is_evicted_then):
     """Large ones are not scaled, so that they need not be there twice; Winograd's are."""
     net = gluon.nn.HybridSequential()
     net.add(gluon.nn.Conv2D(256, 1, in_channels=8))
@@ -66,7 +66,7 @@ def test_weights_before_a_batchnorm(kernel, strides, is_lent_then):
     before = net[1].weight.data().asnumpy()
     net.hybridize()
     np.testing.assert_allclose(net(x).asnumpy(), expected, 1e-4, 1e-4)
-    assert is_lent(net[1].weight.data()) == is_lent_then
+    assert is_evicted(net[1].weight.data()) == is_evicted_then
     net[2].gamma.set_data(net[2].gamma.data() * 2)
     compiled = net(x).asnumpy()
     assert net[1].weight.data().asnumpy().tobytes() == before.tobytes()
@@ -88,11 +88,11 @@ def test_every_bit_of_a_packed_weight_comes_back(filters, nv):
         assert packing.unpack(packed, some, 37).tobytes() == weight[some].tobytes()
 
 
-def test_reading_gives_what_was_there(lent):
-    net, weight, before = lent
+def test_reading_gives_what_was_there(evicted):
+    net, weight, before = evicted
     assert weight is net[1].weight.data()
     assert weight.asnumpy().tobytes() == before.tobytes()
-    assert not is_lent(weight)
+    assert not is_evicted(weight)
     assert weight.shape == before.shape and weight.dtype == before.dtype.type
 
 
@@ -107,26 +107,26 @@ def test_reading_gives_what_was_there(lent):
         lambda a: a.detach().asnumpy(),
     ],
 )
-def test_every_way_to_look(lent, look):
-    _, weight, before = lent
+def test_every_way_to_look(evicted, look):
+    _, weight, before = evicted
     found = look(weight)
     np.testing.assert_array_equal(found, before[3] if found.ndim == 1 else before)
 
 
-def test_writing_takes_effect(lent):
-    net, weight, before = lent
+def test_writing_takes_effect(evicted):
+    net, weight, before = evicted
     ran = net(nd.array(X)).asnumpy()
     weight[:] = 2 * before
     bias = net[1].bias.data().asnumpy()
     np.testing.assert_allclose(net(nd.array(X)).asnumpy() - bias, 2 * (ran - bias), rtol=1e-5)
     weight[5] = 0
     assert (net(nd.array(X)).asnumpy()[:, 5] == bias[5]).all()
-    assert is_lent(weight)
+    assert is_evicted(weight)
     assert (weight.asnumpy()[5] == 0).all() and (weight.asnumpy()[6] == 2 * before[6]).all()
 
 
-def test_files_and_eager_mode(lent, tmp_path):
-    net, weight, before = lent
+def test_files_and_eager_mode(evicted, tmp_path):
+    net, weight, before = evicted
     ran = net(nd.array(X)).asnumpy()
     net.save_parameters(str(tmp_path / "net.params"))
     other = make_net()
@@ -134,21 +134,21 @@ def test_files_and_eager_mode(lent, tmp_path):
     np.testing.assert_array_equal(other[1].weight.data().asnumpy(), before)
     net.hybridize(active=False)
     np.testing.assert_allclose(net(nd.array(X)).asnumpy(), ran, rtol=1e-4, atol=1e-4)
-    assert not is_lent(weight)
+    assert not is_evicted(weight)
 
 
-def test_another_batch_packs_anew(lent):
-    """One row wants other blocks than three; and the weight is lent again."""
-    net, weight, before = lent
+def test_another_batch_packs_anew(evicted):
+    """One row wants other blocks than three; and the weight is evicted again."""
+    net, weight, before = evicted
     alone = net(nd.array(X[:1])).asnumpy()
-    assert is_lent(weight)
+    assert is_evicted(weight)
     np.testing.assert_array_equal(alone, net(nd.array(X)).asnumpy()[:1])
     np.testing.assert_array_equal(weight.asnumpy(), before)
 
 
-def test_the_net_may_go_before_the_parameter(lent):
-    net, weight, before = lent
-    del net, lent
+def test_the_net_may_go_before_the_parameter(evicted):
+    net, weight, before = evicted
+    del net, evicted
     gc.collect()
     np.testing.assert_array_equal(weight.asnumpy(), before)
 
@@ -161,7 +161,7 @@ def test_memory_that_others_know_stays():
         other = known(weight)
         net.hybridize()
         net(nd.array(X))
-        assert not is_lent(weight), known
+        assert not is_evicted(weight), known
         del other
 
 
@@ -176,7 +176,7 @@ def test_a_view_that_is_written_is_the_parameter():
 
 
 def test_threads_that_write_while_nets_run():
-    """No write is lost, whatever moment of packing and lending it comes at."""
+    """No write is lost, whatever moment of packing and eviction it comes at."""
     net = make_net()
     net.hybridize()
     weight = net[1].weight.data()

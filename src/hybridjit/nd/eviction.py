@@ -1,8 +1,8 @@
-"""Arrays that give up their memory while somebody else keeps their values in another order.
+"""Weight eviction: arrays give up their memory while a compiled net keeps their values packed.
 
-A compiled net packs its weights. Large ones need not be there twice: the array is *lent*, and gets
-memory of its own again when anybody looks at it. Nobody can tell, except by how much memory there
-is: what is lent is seen by no other array, no NumPy array and no other library.
+A compiled net packs its weights. Large ones need not be there twice: the array is *evicted*, and is
+restored to memory of its own when it is read or written. Only the amount of memory tells: an array
+is evicted when no other array, no NumPy array and no other library refers to its memory.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from ..unwinding import finished, holding
 if TYPE_CHECKING:
     from .memory import DenseArray
 
-_lock = held_at_fork(Rank.LENDING)
+_lock = held_at_fork(Rank.EVICTION)
 
 
-class Loan(NamedTuple):
+class Evicted(NamedTuple):
     """What an array was, and how its values come back."""
 
     type: TensorType
@@ -31,8 +31,8 @@ class Loan(NamedTuple):
 
 
 @holding(_lock)
-def lend(array: DenseArray, restore: Callable[[], np.ndarray], version: int) -> bool:
-    """Free the memory of ``array`` until it is looked at; False if somebody else knows it too.
+def evict(array: DenseArray, restore: Callable[[], np.ndarray], version: int) -> bool:
+    """Free the memory of ``array`` until it is looked at; False if anything else refers to it.
 
     ``restore`` makes a fresh array with the values that were there at ``version`` of the storage;
     False if it was written since.
@@ -41,9 +41,11 @@ def lend(array: DenseArray, restore: Callable[[], np.ndarray], version: int) -> 
         return False
     data = array._data
     try:
-        array._loan = Loan(type_of(data), restore)
-        # First out of sight, then a look at who else holds it. Whoever writes holds it until the
-        # version has advanced: he is seen by one or the other, or comes later and waits.
+        array._evicted = Evicted(type_of(data), restore)
+        # The order matters: unpublish `_data`, then count its references, then compare the version.
+        # A writer keeps a reference to `_data` until it has advanced the version. So a writer that
+        # started before shows in the count or in the version; one that starts later finds no
+        # `_data` and waits for `_lock` in `restore_memory`.
         del array._data
         is_known = data.base is not None or sys.getrefcount(data) > _ALONE
         if is_known or array._storage.version != version or not data.flags.owndata:
@@ -59,27 +61,27 @@ def lend(array: DenseArray, restore: Callable[[], np.ndarray], version: int) -> 
 def _keep(array: DenseArray, data: np.ndarray) -> None:
     """Let ``array`` have its memory again."""
     array._data = data
-    array._loan = None
+    array._evicted = None
 
 
 @holding(_lock)
-def give_back(array: DenseArray) -> np.ndarray:
-    """The memory of an array that was lent, filled again."""
-    loan = array._loan
-    if loan is not None:
-        _keep(array, loan.restore())
+def restore_memory(array: DenseArray) -> np.ndarray:
+    """The memory of an array that was evicted, filled again."""
+    evicted = array._evicted
+    if evicted is not None:
+        _keep(array, evicted.restore())
     return array._data
 
 
 def type_of_array(array: DenseArray) -> TensorType:
     """Shape and dtype, without a look at the values."""
-    loan = array._loan
-    return type_of(array._data) if loan is None else loan.type
+    evicted = array._evicted
+    return type_of(array._data) if evicted is None else evicted.type
 
 
-def is_lent(array: DenseArray) -> bool:
-    """Whether the values are elsewhere."""
-    return array._loan is not None
+def is_evicted(array: DenseArray) -> bool:
+    """Whether the values are in a packed form alone."""
+    return array._evicted is not None
 
 
 def _count_alone() -> int:
