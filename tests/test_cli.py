@@ -608,9 +608,9 @@ class TestCompile:
         np.save(tmp_path / "x.npy", np.ones((1, 1, 28, 28), "float32"))
         setup = (
             f"import os; os.environ['HYBRIDJIT_CACHE_DIR'] = {cache!r}\n"
-            "from hybridjit.codegen.build import compile_pool as crew\n"
+            "from hybridjit.codegen.build import compile_pool\n"
             "def refuse(*args): raise SystemExit('it compiles')\n"
-            "crew.compile_object = refuse"
+            "compile_pool.compile_object = refuse"
         )
         given = ("--input", f"data={tmp_path / 'x.npy'}", "--output", str(tmp_path / "y.npy"))
         done = in_a_process("run", SYMBOL, "--params", PARAMS, *given, setup=setup)

@@ -15,8 +15,7 @@ import pytest
 
 import hybridjit
 from hybridjit import gluon, nd
-from hybridjit.codegen.build import compile_pool as crew
-from hybridjit.codegen.build import generate
+from hybridjit.codegen.build import compile_pool, generate
 from hybridjit.errors import ShapeError
 
 DIGITS = Path(__file__).parent.parent / "examples" / "digits"
@@ -151,13 +150,13 @@ def test_a_parameter_that_changes_takes_effect_and_compiles_nothing(images):
 def test_batches_of_1_to_64_compile_at_most_three_sets_of_kernels(monkeypatch):
     """The same bits too: one row of a batch is what it is alone."""
     compiled: list[str] = []
-    compile_object = crew.compile_object
+    compile_object = compile_pool.compile_object
 
     def counted(text: str, *args: object) -> bytes:
         compiled.append(text)
         return compile_object(text, *args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(crew, "compile_object", counted)
+    monkeypatch.setattr(compile_pool, "compile_object", counted)
     monkeypatch.setattr(generate, "_KERNELS", {})
     net = hybridjit.load(PREFIX)
     net.hybridize(cache_size=64)

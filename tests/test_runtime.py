@@ -17,8 +17,7 @@ import pytest
 
 import hybridjit as mx
 from hybridjit import autograd, gluon, nd
-from hybridjit.codegen.build import compile_pool as crew
-from hybridjit.codegen.build import generate
+from hybridjit.codegen.build import compile_pool, generate
 from hybridjit.config import override
 from hybridjit.errors import InternalError, MXNetError
 from hybridjit.gluon import hybrid, nn
@@ -556,7 +555,7 @@ def test_a_failed_compilation_leaves_the_net_usable(monkeypatch):
         raise InternalError("bug in hybridjit: planted")
 
     with monkeypatch.context() as patch:
-        patch.setattr(crew, "compile_object", fail)
+        patch.setattr(compile_pool, "compile_object", fail)
         patch.setattr(generate, "_KERNELS", {})
         with pytest.raises(InternalError, match="planted"):
             run(net, rows(3))

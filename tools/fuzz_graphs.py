@@ -29,7 +29,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from fuzz_cases import difference, read, save  # noqa: E402
-from hybridjit.codegen.build import compile_pool as crew  # noqa: E402
+from hybridjit.codegen.build import compile_pool  # noqa: E402
 from hybridjit.codegen.llvm.jit import compile_object  # noqa: E402
 from hybridjit.config import override  # noqa: E402
 from random_graphs import RandomGraph, random_graph  # noqa: E402
@@ -88,13 +88,13 @@ def run(job: Job) -> int:
     if job.is_optimised:
         return _run_seeds(job)
     quick = {"compile_object": compile_mostly_quickly, "can_start_workers": lambda: False}
-    as_it_was = {name: getattr(crew, name) for name in quick}
-    vars(crew).update(quick)
+    as_it_was = {name: getattr(compile_pool, name) for name in quick}
+    vars(compile_pool).update(quick)
     try:
         with override(cache_dir="off"):  # nobody else is to have such code
             return _run_seeds(job)
     finally:
-        vars(crew).update(as_it_was)
+        vars(compile_pool).update(as_it_was)
 
 
 def _run_seeds(job: Job) -> int:

@@ -66,18 +66,18 @@ def compile_jobs(
 
     No worker outlives this call. Raises InternalError for what LLVM refuses.
     """
-    crew = _Crew(target, processes, done)
+    pool = _CompilePool(target, processes, done)
     try:
         for job in jobs:
-            crew.add(job)
-        crew.finish()
-        crew.close()
+            pool.add(job)
+        pool.finish()
+        pool.close()
     except BaseException:
-        crew.close()
+        pool.close()
         raise
 
 
-class _Crew:
+class _CompilePool:
     """This process and its workers.
 
     Threads meet in single operations of lists, sets, heaps and queues, which the interpreter does
@@ -101,7 +101,7 @@ class _Crew:
         self._workers: list[subprocess.Popen[bytes]] = []
 
     @property
-    def hired(self) -> int:
+    def worker_count(self) -> int:
         """How many workers were asked to help."""
         return len(self._threads)
 
@@ -111,8 +111,8 @@ class _Crew:
         heapq.heappush(self._waiting, (-len(job.text), next(self._numbers), job))
         self._more.put(True)
         self._size += len(job.text)
-        if self.hired < min(self._size // _WORTH_A_PROCESS, self._most_workers):
-            self._hire()
+        if self.worker_count < min(self._size // _WORTH_A_PROCESS, self._most_workers):
+            self._start_thread()
 
     def finish(self) -> None:
         """Work here too, until all is done."""
@@ -187,13 +187,13 @@ class _Crew:
 
     # --- the workers ---
 
-    def _hire(self) -> None:
+    def _start_thread(self) -> None:
         try:
-            self._threads.append(Task(self._employ))
+            self._threads.append(Task(self._run_worker))
         except RuntimeError:  # no more threads, or the interpreter is about to exit
             self._most_workers = 0
 
-    def _employ(self) -> None:
+    def _run_worker(self) -> None:
         """One worker's life, seen from here."""
         process = None if self._closed else _start_worker()
         if process is None:

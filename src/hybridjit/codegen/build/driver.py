@@ -127,8 +127,8 @@ def emit_driver(target: Target) -> ir.Module:
     _emit_call(module, target, listen)
     run = _emit_run(module, target, _emit_barrier(module, target))
     serve = _emit_serve(module, target, run)
-    hire = _emit_hire(module, target, serve)
-    together = _emit_together(module, target, run, hire, listen)
+    start_workers = _emit_start_workers(module, target, serve)
+    together = _emit_together(module, target, run, start_workers, listen)
     _emit_share(module, target, _emit_alone(module, target, run, listen), together)
     return module
 
@@ -274,7 +274,11 @@ def _emit_share(
 
 
 def _emit_together(
-    module: ir.Module, target: Target, run: ir.Function, hire: ir.Function, listen: ir.Function
+    module: ir.Module,
+    target: Target,
+    run: ir.Function,
+    start_workers: ir.Function,
+    listen: ir.Function,
 ) -> ir.Function:
     """void together(pool, steps, first, last, threads, stamps): as worker 0; the pool is ours.
 
@@ -289,7 +293,7 @@ def _emit_together(
     obey = _emit_obey(module, target)
     for slot, value in ((0, b.ptrtoint(obey, I64)), (_STOPPED, lb.i64(0))):
         b.store(value, _at(lb, workers_poll, slot), align=8)
-    workers = b.call(hire, [pool, lb.sub(wished, 1)])
+    workers = b.call(start_workers, [pool, lb.sub(wished, 1)])
     threads = lb.min(wished, lb.add(workers, 1))
     base = _emit_publish(lb, pool, [b.ptrtoint(steps, I64), first, last, threads])
     with lb.loop("worker", 0, lb.sub(threads, 1)) as worker:
@@ -488,12 +492,12 @@ def _emit_serve(module: ir.Module, target: Target, run: ir.Function) -> ir.Funct
 # --- workers ---
 
 
-def _emit_hire(module: ir.Module, target: Target, serve: ir.Function) -> ir.Function:
-    """i64 hire(pool, wanted): make workers until there are as many, or the system makes no more.
+def _emit_start_workers(module: ir.Module, target: Target, serve: ir.Function) -> ir.Function:
+    """i64 start_workers(pool, wanted): until there are as many, or the system makes no more.
 
     Returns how many there are.
     """
-    lb, function = _function(module, target, "hire", I64, [PTR, I64])
+    lb, function = _function(module, target, "start_workers", I64, [PTR, I64])
     b = lb.b
     pool, wanted = function.args
     count = _at(lb, pool, _WORKERS)

@@ -16,21 +16,20 @@ import numpy as np
 import pytest
 
 from hybridjit import gluon, nd, tasks, threads
-from hybridjit.codegen.build import compile_pool as crew
-from hybridjit.codegen.build import generate
+from hybridjit.codegen.build import compile_pool, generate
 from hybridjit.codegen.build.compile_pool import Job, compile_jobs
 from hybridjit.codegen.llvm.jit import compile_object, find_target
 from hybridjit.errors import InternalError
 
 TARGET = find_target()
-BOOT = crew._start_worker
+BOOT = compile_pool._start_worker
 PATIENCE = 60.0
 
 
 @pytest.fixture(autouse=True)
-def eager_to_hire(monkeypatch: pytest.MonkeyPatch) -> None:
+def eager_to_start_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any work is worth a process, and started ones can be looked at."""
-    monkeypatch.setattr(crew, "_WORTH_A_PROCESS", 1)
+    monkeypatch.setattr(compile_pool, "_WORTH_A_PROCESS", 1)
 
 
 @pytest.fixture
@@ -44,7 +43,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
             found.append(process)
         return process
 
-    monkeypatch.setattr(crew, "_start_worker", start)
+    monkeypatch.setattr(compile_pool, "_start_worker", start)
     return found
 
 
@@ -84,7 +83,7 @@ def instead_of_worker(monkeypatch: pytest.MonkeyPatch, program: str) -> list[sub
         found.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe))
         return found[-1]
 
-    monkeypatch.setattr(crew, "_start_worker", start)
+    monkeypatch.setattr(compile_pool, "_start_worker", start)
     return found
 
 
@@ -97,7 +96,7 @@ def test_workers_make_the_same_objects(started, monkeypatch):
         wait_until(lambda: len(done) == 5)
         return here(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(crew, "compile_object", when_others_are_done)
+    monkeypatch.setattr(compile_pool, "compile_object", when_others_are_done)
     work = jobs()
     compile_jobs(work, TARGET, 3, done.append)
     assert len(started) == 2 and all(process.returncode is not None for process in started)
@@ -111,7 +110,7 @@ def test_one_process_starts_none(started):
 
 
 def test_little_work_starts_none(started, monkeypatch):
-    monkeypatch.setattr(crew, "_WORTH_A_PROCESS", 400_000)
+    monkeypatch.setattr(compile_pool, "_WORTH_A_PROCESS", 400_000)
     assert all(objects(4, jobs()))
     assert started == []
 
@@ -140,17 +139,17 @@ def test_a_worker_that_is_no_help(monkeypatch, program):
 
 def test_a_worker_that_hangs(monkeypatch):
     """It gets a job and never answers: after a while this process does it."""
-    monkeypatch.setattr(crew, "_PATIENCE", 0.2)
+    monkeypatch.setattr(compile_pool, "_PATIENCE", 0.2)
     found = instead_of_worker(monkeypatch, GREET + "import time; time.sleep(1000)")
     taken = threading.Event()
-    next_for_worker = crew._Crew._next_for_worker
+    next_for_worker = compile_pool._CompilePool._next_for_worker
 
-    def noting(team: crew._Crew) -> Job | None:
-        job = next_for_worker(team)
+    def noting(pool: compile_pool._CompilePool) -> Job | None:
+        job = next_for_worker(pool)
         taken.set()
         return job
 
-    monkeypatch.setattr(crew._Crew, "_next_for_worker", noting)
+    monkeypatch.setattr(compile_pool._CompilePool, "_next_for_worker", noting)
     work = jobs()
 
     def emitted() -> Iterator[Job]:
@@ -170,7 +169,7 @@ def test_an_executable_that_is_no_python(monkeypatch, executable):
     """It is not started, or cannot be."""
     monkeypatch.setattr(sys, "executable", executable)
     assert all(objects(2, jobs()))
-    assert crew.can_start_workers() == (executable == "/nowhere/python3")
+    assert compile_pool.can_start_workers() == (executable == "/nowhere/python3")
 
 
 def test_a_frozen_application(monkeypatch, started):
@@ -210,7 +209,7 @@ def test_interrupted(started, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(crew, "compile_object", interrupted)
+        patch.setattr(compile_pool, "compile_object", interrupted)
         with pytest.raises(KeyboardInterrupt):
             objects(2, jobs())
     assert started[0].returncode is not None
@@ -243,14 +242,14 @@ def test_a_network(started, monkeypatch):
 
 IN_CHILD = """
 import os, sys, time
-from hybridjit.codegen.build import compile_pool as crew
+from hybridjit.codegen.build import compile_pool
 from hybridjit.codegen.llvm.jit import find_target
-crew._WORTH_A_PROCESS = 1
+compile_pool._WORTH_A_PROCESS = 1
 target = find_target()
 text = 'define i64 @f(i64 %x) { ret i64 %x }'
 def work():
-    jobs = [crew.Job(str(i), text, False) for i in range(4)]
-    crew.compile_jobs(jobs, target, 2, lambda job: None)
+    jobs = [compile_pool.Job(str(i), text, False) for i in range(4)]
+    compile_pool.compile_jobs(jobs, target, 2, lambda job: None)
     return all(job.code for job in jobs)
 """
 
@@ -261,7 +260,7 @@ def run(program: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_the_child_of_a_fork_hires_its_own():
+def test_the_child_of_a_fork_starts_its_own():
     done = run(
         "assert work()\n"
         "pid = os.fork()\n"
@@ -277,8 +276,8 @@ import threading
 text = 'define i64 @f(i64 %x) { ' + ''.join(f'%v{i} = add i64 %x, {i} ' for i in range(4000))
 text += 'ret i64 %x }'
 begun = []
-boot = crew._start_worker
-crew._start_worker = lambda: begun.append(boot()) or begun[-1]
+boot = compile_pool._start_worker
+compile_pool._start_worker = lambda: begun.append(boot()) or begun[-1]
 threading.Thread(target=work, daemon=True).start()
 while not begun:
     time.sleep(0.001)
@@ -347,8 +346,13 @@ def test_a_target_travels_as_data():
 
 def test_a_worker_imports_little():
     """Neither NumPy nor the package's front end: it starts in the time of LLVM's binding."""
-    asking = crew._PROGRAM.replace("serve()", "print('numpy' in sys.modules, len(sys.modules))")
-    package, binding = crew.PACKAGE, Path(crew.llvmlite.__file__).resolve().parent.parent
+    asking = compile_pool._PROGRAM.replace(
+        "serve()", "print('numpy' in sys.modules, len(sys.modules))"
+    )
+    package, binding = (
+        compile_pool.PACKAGE,
+        Path(compile_pool.llvmlite.__file__).resolve().parent.parent,
+    )
     command = [sys.executable, "-I", "-S", "-B", "-c", asking, str(package), str(binding)]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     assert said[0] == "False" and int(said[1]) < 250
