@@ -19,7 +19,7 @@ from hybridjit import gluon, nd
 from hybridjit.codegen.build import compile_pool, generate
 from hybridjit.config import config
 from hybridjit.io import DataBatch
-from hybridjit.passes import by_sample
+from hybridjit.passes import split_batch
 from interrupted_process import Process, Subject, large_net, mixed_net, small_net, two_net
 
 CASES: dict[str, type[Case]] = {}
@@ -105,10 +105,10 @@ class CallTwo(Call, name="call-two"):
         return self.subject.net(self.subject.inputs[0], self.subject.inputs[0])
 
 
-class CallBySample(Call, name="call-by-sample"):
+class CallSplitBatch(Call, name="call-split-batch"):
     def set_up(self) -> None:
-        self.replace(by_sample, "_CACHE_BYTES", 0)
-        self.replace(by_sample, "_activation_bytes", lambda step: 1 << 30)
+        self.replace(split_batch, "_CACHE_BYTES", 0)
+        self.replace(split_batch, "_activation_bytes", lambda step: 1 << 30)
 
 
 class CallEager(Call, name="call-eager"):

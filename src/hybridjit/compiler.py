@@ -19,7 +19,6 @@ from .ir.node import Output
 from .ir.plan import Plan
 from .ir.print import graph_text, node_text, pass_text, plan_text
 from .ir.verify import verify
-from .passes.by_sample import batch_of, is_sample_of, should_run_by_sample
 from .passes.cse import share_equal
 from .passes.expand import expand
 from .passes.fold_batchnorm import fold_batchnorm
@@ -30,10 +29,11 @@ from .passes.infer import infer_node_types, require_known
 from .passes.layout import choose_layouts, move_columns
 from .passes.on_rows import move_to_rows
 from .passes.plan_memory import plan_memory
+from .passes.split_batch import batch_of, is_sample_of, should_split_batch
 from .passes.verify_plan import verify_plan
 from .passes.views import merge_views
-from .runtime.by_sample import SampleBySample
 from .runtime.executable import Executable
+from .runtime.split_batch import SplitBatch
 from .runtime.threads import THREADS
 from .types import TensorType
 from .unwinding import holding
@@ -73,14 +73,14 @@ STAGES = (
     "trace", "infer", *(p.name for p in PIPELINE), "plan", "spec", "llvm", "asm",
 )  # fmt: skip
 # What HYBRIDJIT_SKIP can leave out, each by itself, without another result.
-BY_SAMPLE = "by-sample"
+SPLIT_BATCH = "by-sample"  # batch splitting; it is no pass, so it stands beside them
 CHOICES = (*(row.name for row in PIPELINE if row.can_skip), "fuse", "winograd", "plan")
 
 
 def new_log(wanted: tuple[str, ...] = (), sink: Sink | None = None) -> CompileLog:
     """A log for one compilation; ``wanted`` names :data:`STAGES` to dump, or is ``("all",)``."""
     warn_of_unknown("no stage is called", wanted, (*STAGES, "all"))
-    warn_of_unknown("HYBRIDJIT_SKIP cannot leave out", config.skip, (*CHOICES, BY_SAMPLE))
+    warn_of_unknown("HYBRIDJIT_SKIP cannot leave out", config.skip, (*CHOICES, SPLIT_BATCH))
     return CompileLog(STAGES, wanted, sink)
 
 
@@ -117,7 +117,7 @@ def compile_graph(
     options: Options = Options(),  # noqa: B008 (frozen)
     log: CompileLog | None = None,
     name: str = "graph",
-) -> Executable | SampleBySample:
+) -> Executable | SplitBatch:
     """Symbol in, executable out. This is the whole compiler.
 
     input_types  the inputs, in call order, with their types
@@ -132,7 +132,7 @@ def compile_graph(
     log.report()
     if one is None:
         return executable
-    return SampleBySample(executable, batch_of(plan.graph))
+    return SplitBatch(executable, batch_of(plan.graph))
 
 
 def plan_one_sample(
@@ -143,7 +143,7 @@ def plan_one_sample(
     log: CompileLog,
 ) -> Plan | None:
     """The plan for a batch of 1, where running sample by sample gives the same and is faster."""
-    if BY_SAMPLE in config.skip or not should_run_by_sample(plan):
+    if SPLIT_BATCH in config.skip or not should_split_batch(plan):
         return None
     first = {name: t.with_shape((1, *t.dims[1:])) for name, t in input_types.items()}
     try:

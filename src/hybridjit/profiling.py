@@ -22,9 +22,9 @@ from .gluon import HybridBlock
 from .ir.node import Output
 from .ir.plan import Step
 from .nd import NDArray
-from .runtime.by_sample import SampleBySample, take_sample
 from .runtime.executable import Executable
 from .runtime.profiling import Part, Profile, Profiler, bytes_moved
+from .runtime.split_batch import SplitBatch, take_sample
 from .sym import Symbol
 from .table import milliseconds, table
 from .target import Target
@@ -71,10 +71,10 @@ def _outputs(result: Traced) -> Iterator[Output]:
 
 
 def measure(
-    executable: Executable | SampleBySample, inputs: Sequence[np.ndarray], seconds: float
+    executable: Executable | SplitBatch, inputs: Sequence[np.ndarray], seconds: float
 ) -> Report:
     """The report of a bound executable on these inputs; of one sample where they run one by one."""
-    if isinstance(executable, SampleBySample):
+    if isinstance(executable, SplitBatch):
         executable, inputs = executable.one, take_sample(inputs, 0)
     outputs = [np.empty(shape, dtype) for shape, dtype in executable.output_types]
     target = executable.code.target

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .compiler import BY_SAMPLE, CHOICES, Options, compile_graph, new_log
+from .compiler import CHOICES, SPLIT_BATCH, Options, compile_graph, new_log
 from .config import config, override
 from .errors import InternalError
 from .ir.graph import Graph, Value, from_symbol
@@ -177,7 +177,7 @@ def verify_graph(
     eager = dict(_eager_values(graph, {**inputs, **params}))
 
     def examine() -> Verdict:
-        with override(skip=(*config.skip, BY_SAMPLE)):  # so that steps and values correspond
+        with override(skip=(*config.skip, SPLIT_BATCH)):  # so that steps and values correspond
             executable = compile_graph(outputs, given, fixed, options, new_log(), name)
         assert isinstance(executable, Executable)
         executable.bind(params)

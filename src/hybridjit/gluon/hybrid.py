@@ -27,9 +27,9 @@ from ..nd.interpreter import Monitor, interpret_nodes
 from ..nd.storage import NEVER, WRITES, Storage
 from ..passes.infer import NodeTypes, infer_node_types
 from ..runtime.binding import PackedStore
-from ..runtime.by_sample import SampleBySample
 from ..runtime.cache import MAX_SIGNATURES, Entry, SignatureCache
 from ..runtime.executable import Executable
+from ..runtime.split_batch import SplitBatch
 from ..types import TensorType, type_of
 from ..unwinding import holding
 from .inference import finish_deferred
@@ -108,7 +108,7 @@ class CachedGraph:
 
     # ---- compiled -----------------------------------------------------------------------------
 
-    def compiled_for(self, arrays: Sequence[NDArray]) -> Executable | SampleBySample:
+    def compiled_for(self, arrays: Sequence[NDArray]) -> Executable | SplitBatch:
         """The executable for these inputs, bound to the parameters as they are now."""
         return self._entry_for(arrays).executable
 

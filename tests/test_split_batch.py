@@ -9,9 +9,9 @@ from compiling import call, compiled, plan_of, var
 from hybridjit import gluon, nd
 from hybridjit.config import override
 from hybridjit.ir.node import Output
-from hybridjit.passes import by_sample
-from hybridjit.passes.by_sample import batch_of, should_run_by_sample
-from hybridjit.runtime.by_sample import SampleBySample
+from hybridjit.passes import split_batch
+from hybridjit.passes.split_batch import batch_of, should_split_batch
+from hybridjit.runtime.split_batch import SplitBatch
 from neighbours import LAYERS, TAILS, Network, network
 
 BATCH = 3
@@ -26,10 +26,10 @@ def of_batch(name: str, tail: str = "nothing") -> Network:
 
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every separable batch is run by sample, however small it is."""
-    monkeypatch.setattr(by_sample, "should_run_by_sample", lambda plan: bool(batch_of(plan.graph)))
+    """Every separable batch is split, however small it is."""
+    monkeypatch.setattr(split_batch, "should_split_batch", lambda plan: bool(batch_of(plan.graph)))
     monkeypatch.setattr(
-        "hybridjit.compiler.should_run_by_sample", lambda plan: bool(batch_of(plan.graph))
+        "hybridjit.compiler.should_split_batch", lambda plan: bool(batch_of(plan.graph))
     )
 
 
@@ -89,10 +89,10 @@ APART_LAYERS = (
 def test_the_same_bits(always: None, name: str, tail: str):
     net = of_batch(name, tail)
     by_one = compiled(net.outputs, net.arrays, net.params)
-    assert isinstance(by_one, SampleBySample)
+    assert isinstance(by_one, SplitBatch)
     with override(skip=("by-sample",)):
         whole = compiled(net.outputs, net.arrays, net.params)
-    assert not isinstance(whole, SampleBySample)
+    assert not isinstance(whole, SplitBatch)
     for mine, right in zip(by_one(net.inputs), whole(net.inputs)):
         np.testing.assert_array_equal(mine, right)
 
@@ -102,7 +102,7 @@ def test_what_follows_a_layer(always: None, tail: str):
     assert tail in TAILS
     net = of_batch("conv3x3", tail)
     executable = compiled(net.outputs, net.arrays, net.params)
-    assert isinstance(executable, SampleBySample)
+    assert isinstance(executable, SplitBatch)
 
 
 def test_a_shape_written_for_this_batch_keeps_it_whole(always: None):
@@ -110,27 +110,27 @@ def test_a_shape_written_for_this_batch_keeps_it_whole(always: None):
     y = call("reshape", var("x"), shape=(BATCH, 20))
     x = np.arange(60, dtype=np.float32).reshape(BATCH, 4, 5)
     executable = compiled([y], {"x": x})
-    assert not isinstance(executable, SampleBySample)
+    assert not isinstance(executable, SplitBatch)
     np.testing.assert_array_equal(executable([x])[0], x.reshape(BATCH, 20))
 
 
 def test_activations_decide():
-    """Large activations and few weights: by sample. Few activations: whole."""
+    """Large activations and few weights: split. Few activations: whole."""
     large = {"x": np.zeros((8, 64, 64, 64), np.float32), "w": np.zeros((64, 64, 1, 1), np.float32)}
     once = call("Convolution", var("x"), var("w"), kernel=(1, 1), num_filter=64, no_bias=True)
     y = call(
         "Convolution", call("relu", once), var("w"), kernel=(1, 1), num_filter=64, no_bias=True
     )
-    assert should_run_by_sample(plan_of([y], large, ["w"]))
+    assert should_split_batch(plan_of([y], large, ["w"]))
     small = {**large, "x": np.zeros((8, 64, 4, 4), np.float32)}
-    assert not should_run_by_sample(plan_of([y], small, ["w"]))
+    assert not should_split_batch(plan_of([y], small, ["w"]))
 
 
 def test_weights_decide():
     heavy = {"x": np.zeros((512, 2048), np.float32), "w": np.zeros((2048, 2048), np.float32)}
     y = call("FullyConnected", var("x"), var("w"), num_hidden=2048, no_bias=True)
     y = call("FullyConnected", call("relu", y), var("w"), num_hidden=2048, no_bias=True)
-    assert not should_run_by_sample(plan_of([y], heavy, ["w"]))
+    assert not should_split_batch(plan_of([y], heavy, ["w"]))
 
 
 def test_a_net_on_batches(always: None):

@@ -16,7 +16,7 @@ from .executable import Executable, Instance
 Arrays = Sequence[np.ndarray]
 
 
-class SampleBySample:
+class SplitBatch:
     """Calls ``one``, the executable for a batch of 1, for each of ``samples`` samples."""
 
     def __init__(self, one: Executable, samples: int) -> None:

@@ -1,4 +1,4 @@
-"""By sample: may a batch be run one sample after the other, and is that faster?
+"""Batch splitting: may a batch be run one sample after the other, and is that faster?
 
 In: the plan of a whole batch. Out: yes or no. A graph may when its first axis is the batch
 everywhere: no operator mixes samples. It should when more bytes of activations than of weights
@@ -22,7 +22,7 @@ from ..types import product
 _CACHE_BYTES = 8 << 20
 
 
-def should_run_by_sample(plan: Plan) -> bool:
+def should_split_batch(plan: Plan) -> bool:
     """Whether a batch larger than 1 is separable, large, and mostly activations."""
     if plan.arena_bytes <= _CACHE_BYTES or not batch_of(plan.graph):
         return False
