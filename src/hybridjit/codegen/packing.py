@@ -44,8 +44,8 @@ class ConvPacking:
     def pack(self, weight: np.ndarray, out: np.ndarray) -> None:
         filters = weight.shape[0] // self.groups
         split = weight.reshape(self.groups, filters, -1, weight.shape[-1])
-        turned = split.transpose(0, 1, 3, 2) if self.taps else split
-        rows = turned.reshape(self.groups, filters, -1)
+        transposed = split.transpose(0, 1, 3, 2) if self.taps else split
+        rows = transposed.reshape(self.groups, filters, -1)
         padded, width = whole_vectors(filters, self.lanes), self.nv * self.lanes
         position = 0
         for group in rows:
@@ -135,20 +135,20 @@ class WinogradPacking:
         channels = weight.shape[-1]
         weight = weight.reshape(-1, 3, 3, channels)
         full = out.reshape(-1, side, side, channels, width)
-        bench = _Bench(filter_matrix(self.m), min(channels, _CHANNELS), width)
+        workspace = _Workspace(filter_matrix(self.m), min(channels, _CHANNELS), width)
         for block, target in enumerate(full):
             filters = weight[block * width : (block + 1) * width]
             for first in range(0, channels, _CHANNELS):
                 some = slice(first, first + _CHANNELS)
-                bench.transform(filters[..., some], target[:, :, some])
+                workspace.transform(filters[..., some], target[:, :, some])
 
 
 # Channels transformed together: what a round works on stays in the second-level cache.
 _CHANNELS = 128
 
 
-class _Bench:
-    """Room for the transform of one block of filters, used again for the next.
+class _Workspace:
+    """Workspace for the transform of one block of filters, used again for the next.
 
     Four times as fast as to transform whole arrays, which go through memory for every term.
     """
@@ -247,12 +247,12 @@ class PhasePacking:
     rows = 0
 
     def size(self, weight: np.ndarray) -> int:
-        return self.inner.size(self._turned(weight))
+        return self.inner.size(self._transposed(weight))
 
     def pack(self, weight: np.ndarray, out: np.ndarray) -> None:
-        self.inner.pack(self._turned(weight), out)
+        self.inner.pack(self._transposed(weight), out)
 
-    def _turned(self, weight: np.ndarray) -> np.ndarray:
+    def _transposed(self, weight: np.ndarray) -> np.ndarray:
         channels, filters = weight.shape[0] // self.groups, weight.shape[-1]
         rank = weight.ndim - 2
         taps = [
@@ -264,8 +264,8 @@ class PhasePacking:
             return np.zeros(shape, weight.dtype)
         chosen = weight[np.ix_(np.arange(weight.shape[0]), *taps, np.arange(filters))]
         split = chosen.reshape(self.groups, channels, *self.count, filters)
-        turned = split.transpose(0, -1, *range(2, 2 + rank), 1)
-        return turned.reshape(-1, *self.count, channels)
+        transposed = split.transpose(0, -1, *range(2, 2 + rank), 1)
+        return transposed.reshape(-1, *self.count, channels)
 
 
 Packing = (

@@ -26,7 +26,7 @@ class MovedRows:
     steps: tuple[Value, ...]  # from the variable to the value
     factor: Use | None = None
 
-    def forth(self, rows: np.ndarray) -> np.ndarray:
+    def apply(self, rows: np.ndarray) -> np.ndarray:
         """Rows of the value from those of the variable; a view where that can be."""
         for step in self.steps:
             if step.op is TRANSPOSE:
@@ -35,7 +35,7 @@ class MovedRows:
                 rows = rows.reshape(len(rows), *step.shape[1:])
         return rows
 
-    def back(self, rows: np.ndarray) -> np.ndarray:
+    def invert(self, rows: np.ndarray) -> np.ndarray:
         """Rows of the variable from those of the value."""
         for step in reversed(self.steps):
             if step.op is TRANSPOSE:

@@ -21,7 +21,7 @@ from .matmul import BATCH_DOT
 from .record import Traits
 from .registry import register
 from .rules import forward, refuse_bool, require_float, same_dtype
-from .views import cut, reshape, transpose
+from .views import narrow, reshape, transpose
 
 
 def _head_size(name: str, t: TensorType, heads: int, parts: int) -> int:
@@ -135,7 +135,7 @@ def _rows_of(g: Builder[X], projection: X, heads: int, position: int, parts: int
     rows, size = batch * heads, width // (heads * parts)
     at = f"part{position}_{index}"
     split = reshape(g, projection, (length, rows, parts, size), at=f"{at}_split")
-    chosen = reshape(g, cut(g, split, 2, index, 1, at=f"{at}_cut"), (length, rows, size), at=at)
+    chosen = reshape(g, narrow(g, split, 2, index, 1, at=f"{at}_cut"), (length, rows, size), at=at)
     return transpose(g, chosen, (1, 0, 2), at=f"{at}_rows")
 
 
@@ -155,8 +155,8 @@ def _value_parts(parts: int) -> Callable[..., Any]:
         values = _rows_of(g, projection, heads, 0, parts, parts - 1)
         products = g.op(BATCH_DOT, attention, values, at="heads")
         rows, length, size = g.type(products).dims
-        turned = transpose(g, products, (1, 0, 2), at="turned")
-        return reshape(g, turned, (length, rows // heads, heads * size))
+        transposed = transpose(g, products, (1, 0, 2), at="turned")
+        return reshape(g, transposed, (length, rows // heads, heads * size))
 
     return expand
 

@@ -282,8 +282,8 @@ class _Parts(Generic[X]):
         g = self.g
         filters, deep = g.type(self.weight).dims[:2]
         flat = reshape(g, self.weight, (filters, deep, self.taps), at="weight_taps")
-        turned = transpose(g, flat, (0, 2, 1), at="weight_last")
-        return reshape(g, turned, (filters, self.taps * deep), at="weight_rows")
+        transposed = transpose(g, flat, (0, 2, 1), at="weight_last")
+        return reshape(g, transposed, (filters, self.taps * deep), at="weight_rows")
 
     def _dense(self, rows: X) -> X:
         attrs = {"num_hidden": self.attrs["num_filter"], "no_bias": not self.bias}
@@ -295,8 +295,8 @@ class _Parts(Generic[X]):
         count, filters = g.type(rows).dims[0], self.attrs["num_filter"] // groups
         deep = self.channels // groups
         split = reshape(g, rows, (count, self.taps, groups, deep), at="split")
-        turned = transpose(g, split, (2, 0, 1, 3), at="grouped")
-        left = reshape(g, turned, (groups, count, self.taps * deep), at="left")
+        transposed = transpose(g, split, (2, 0, 1, 3), at="grouped")
+        left = reshape(g, transposed, (groups, count, self.taps * deep), at="left")
         weights = self._rows_of_weights()
         right = reshape(g, weights, (groups, filters, self.taps * deep), at="right")
         each = g.op(BATCH_DOT, left, right, at="product", transpose_b=True)

@@ -118,8 +118,8 @@ def _spread_blocks(g: Builder[X], data: X, *, block_size: int) -> X:
     """depth_to_space(x)  =>  reshape(transpose(reshape(x)))"""
     n, c, h, w = sizes = g.type(data).dims
     split = reshape(g, data, (n, block_size, block_size, c // block_size**2, h, w), at="split")
-    turned = transpose(g, split, (0, 3, 4, 1, 5, 2), at="turned")
-    return reshape(g, turned, _deep_to_wide(sizes, block_size))
+    transposed = transpose(g, split, (0, 3, 4, 1, 5, 2), at="turned")
+    return reshape(g, transposed, _deep_to_wide(sizes, block_size))
 
 
 def _gathered_blocks(g: Builder[X], data: X, *, block_size: int) -> X:
@@ -127,8 +127,8 @@ def _gathered_blocks(g: Builder[X], data: X, *, block_size: int) -> X:
     n, c, h, w = sizes = g.type(data).dims
     rows, columns = h // block_size, w // block_size
     split = reshape(g, data, (n, c, rows, block_size, columns, block_size), at="split")
-    turned = transpose(g, split, (0, 3, 5, 1, 2, 4), at="turned")
-    return reshape(g, turned, _wide_to_deep(sizes, block_size))
+    transposed = transpose(g, split, (0, 3, 5, 1, 2, 4), at="turned")
+    return reshape(g, transposed, _wide_to_deep(sizes, block_size))
 
 
 moving(
@@ -231,9 +231,9 @@ def _diagonal_as_slice(g: Builder[X], data: X, *, k: int, axis1: int, axis2: int
         return None
     a, b = axis1 % ndim, axis2 % ndim
     order = (*(i for i in range(ndim) if i not in (a, b)), a, b)
-    turned = transpose(g, data, order, at="turned")
-    *rest, rows, columns = g.type(turned).dims
-    flat = reshape(g, turned, (*rest, rows * columns), at="flat")
+    transposed = transpose(g, data, order, at="turned")
+    *rest, rows, columns = g.type(transposed).dims
+    flat = reshape(g, transposed, (*rest, rows * columns), at="flat")
     start = k if k >= 0 else -k * columns
     stop = start + (length - 1) * (columns + 1) + 1
     step = (*(1 for _ in rest), columns + 1)

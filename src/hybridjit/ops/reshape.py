@@ -17,7 +17,7 @@ from .internal import constant_of_shape
 from .record import PLAIN, Traits
 from .registry import register
 from .rules import Types, forward, merged, normalized_axis, same_dtype
-from .views import cut, reshape
+from .views import narrow, reshape
 
 
 def _counted(what: str, data: Shape, shape: Shape) -> Shape:
@@ -170,7 +170,7 @@ def _cut_and_reshaped(g: Builder[X], data: X, **attrs: Any) -> X:
     shape = reshape_shape(dims, **attrs)
     if product(shape) < product(dims):
         row = reshape(g, data, (product(dims),), at="row")
-        data = cut(g, row, 0, 0, product(shape), at="first")
+        data = narrow(g, row, 0, 0, product(shape), at="first")
     return reshape(g, data, shape)
 
 

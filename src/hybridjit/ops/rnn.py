@@ -22,7 +22,7 @@ from .matmul import FULLY_CONNECTED
 from .record import Traits
 from .registry import register
 from .rules import Types, fill, forward, merged, require_float, same_dtype
-from .views import cut, reshape
+from .views import narrow, reshape
 
 GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
 
@@ -287,7 +287,7 @@ class _Layers(Generic[X]):
     def _take(self, shape: tuple[int, ...]) -> X:
         """The next piece of the flat vector: all weights come first, then all biases."""
         at, size = f"p{self.position}", product(shape)
-        piece = cut(self.g, self.flat, 0, self.position, size, at=f"{at}_cut")
+        piece = narrow(self.g, self.flat, 0, self.position, size, at=f"{at}_cut")
         self.position += size
         return reshape(self.g, piece, shape, at=at)
 
@@ -301,12 +301,12 @@ class _Layers(Generic[X]):
         dense = g.op(FULLY_CONNECTED, rows, i2h, i2h_bias, at=f"{at}_dense", num_hidden=count)
         projected = reshape(g, dense, (length, batch, count), at=f"{at}_projected")
         number = layer * self.sizes.directions + side
-        states = (cut(g, s, 0, number, 1, at=f"{at}_s{i}") for i, s in enumerate(self.states))
+        states = (narrow(g, s, 0, number, 1, at=f"{at}_s{i}") for i, s in enumerate(self.states))
         begin = [reshape(g, s, (batch, hidden), at=f"{at}_state{i}") for i, s in enumerate(states)]
         attrs = {"mode": self.mode, "backward": side == 1}
         inputs = (projected, h2h, h2h_bias, *begin)
         steps, *cell = g.outputs(RNN_STEPS, *inputs, at=f"{at}_steps", **attrs)
-        self.last[0].append(cut(g, steps, 0, 0 if side else length - 1, 1, at=f"{at}_final"))
+        self.last[0].append(narrow(g, steps, 0, 0 if side else length - 1, 1, at=f"{at}_final"))
         if cell:
             self.last[1].append(reshape(g, cell[0], (1, batch, hidden), at=f"{at}_cell"))
         return steps

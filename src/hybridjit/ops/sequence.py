@@ -18,7 +18,7 @@ from .movement import REVERSE
 from .record import Traits
 from .registry import register
 from .rules import Types, fill, merged
-from .views import cut, reshape
+from .views import narrow, reshape
 
 _TRAITS = Traits(names_data=True)
 
@@ -115,7 +115,7 @@ def _last_step(g: Builder[X], data: X, *lengths: X, axis: int, **attrs: Any) -> 
     if lengths:
         return None
     sizes = g.type(data).dims
-    last = cut(g, data, axis, sizes[axis] - 1, 1, at="last")
+    last = narrow(g, data, axis, sizes[axis] - 1, 1, at="last")
     return reshape(g, last, sizes[:axis] + sizes[axis + 1 :])
 
 

@@ -15,7 +15,7 @@ from .building import Builder, X
 from .record import Traits
 from .registry import register
 from .rules import Types, forward, merged, normalized_axis, same_dtype
-from .views import cut, moving, part, reshape
+from .views import moving, narrow, part, reshape
 
 
 def _axis_part(data: PartialShape, axis: int, begin: int, end: int | None) -> tuple[int, slice]:
@@ -40,7 +40,7 @@ def _axis_sliced(data: PartialShape, axis: int, begin: int, end: int | None) -> 
 def _axis_part_as_slice(g: Builder[X], data: X, *, axis: int, begin: int, end: int | None) -> X:
     """slice_axis(x)  =>  slice(x) with explicit bounds"""
     place, kept = _axis_part(g.type(data).dims, axis, begin, end)
-    return cut(g, data, place, kept.start, kept.stop - kept.start)
+    return narrow(g, data, place, kept.start, kept.stop - kept.start)
 
 
 def _slice_axis(data: np.ndarray, axis: int, begin: int, end: int | None) -> np.ndarray:
@@ -159,7 +159,7 @@ def _crop_as_slices(
     """Crop(x)  =>  slice(x) of rows and columns"""
     shapes = tuple(g.type(x).dims for x in (data, *like))
     for axis, kept in zip((2, 3), _window(shapes, offset, h_w, center_crop)):
-        data = cut(g, data, axis, kept.start, kept.stop - kept.start, at=f"axis{axis}")
+        data = narrow(g, data, axis, kept.start, kept.stop - kept.start, at=f"axis{axis}")
     return data
 
 
@@ -264,7 +264,7 @@ def _cut_into(
     sizes = [last - first for first, last in zip(bounds, bounds[1:])]
     shapes = _without_axis(g.type(data).dims, place, sizes, squeeze_axis)
     pieces = (
-        cut(g, data, place, first, size, at=f"part{i}")
+        narrow(g, data, place, first, size, at=f"part{i}")
         for i, (first, size) in enumerate(zip(bounds, sizes))
     )
     return tuple(

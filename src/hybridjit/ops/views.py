@@ -237,7 +237,7 @@ def part(g: Builder[X], x: X, begin: Marks, end: Marks, step: Marks = (), at: st
     return g.op(SLICE, x, at=at, begin=begin, end=end, step=step or (1,) * len(begin))
 
 
-def cut(g: Builder[X], x: X, axis: int, start: int, size: int, at: str = "") -> X:
+def narrow(g: Builder[X], x: X, axis: int, start: int, size: int, at: str = "") -> X:
     """``size`` elements of an axis from ``start`` on; itself when that is all of them."""
     sizes = g.type(x).dims
     if size == sizes[axis]:

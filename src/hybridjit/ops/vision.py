@@ -22,7 +22,7 @@ from .pointwise import EXP
 from .record import Traits
 from .registry import register
 from .rules import forward, require_float, same_dtype
-from .views import cut
+from .views import narrow
 
 # Pairs of boxes that are compared at a time: what that takes stays in the second-level cache.
 _PAIRS = 1 << 15
@@ -240,8 +240,8 @@ def _decode_parts(
     g: Builder[X], data: X, anchors: X, *, clip: float, format: str, **stds: float
 ) -> X:
     """box_decode(x, anchors)  =>  pointwise on the four columns"""
-    offsets = [cut(g, data, 2, k, 1, at=f"offset{k}") for k in range(4)]
-    own = [cut(g, anchors, 2, k, 1, at=f"anchor{k}") for k in range(4)]
+    offsets = [narrow(g, data, 2, k, 1, at=f"offset{k}") for k in range(4)]
+    own = [narrow(g, anchors, 2, k, 1, at=f"anchor{k}") for k in range(4)]
     if format == "corner":
         own = _centre_parts(g, own)
     sides = []

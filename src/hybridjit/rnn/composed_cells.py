@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import sym
-from ..gluon.rnn.sequences import cut
+from ..gluon.rnn.sequences import split_states
 from ..nd import NDArray
 from ..sym import Symbol
 from .base import BaseRNNCell, RNNParams, States, Weights, formed
@@ -61,7 +61,7 @@ class SequentialRNNCell(_Cells):
     def __call__(self, inputs: Symbol, states: States) -> tuple[Symbol, States]:
         self._counter += 1
         after = []
-        for cell, own in zip(self._cells, cut(states, self._counts())):
+        for cell, own in zip(self._cells, split_states(states, self._counts())):
             assert not isinstance(cell, BidirectionalCell), (
                 "a BidirectionalCell cannot be stepped: use unroll"
             )
@@ -85,7 +85,7 @@ class SequentialRNNCell(_Cells):
         self.reset()
         states = self.begin_state() if begin_state is None else begin_state
         after = []
-        for i, (cell, own) in enumerate(zip(self._cells, cut(states, self._counts()))):
+        for i, (cell, own) in enumerate(zip(self._cells, split_states(states, self._counts()))):
             merge = merge_outputs if i == len(self._cells) - 1 else None
             inputs, states_of_cell = cell.unroll(length, inputs, own, layout, merge)
             after += states_of_cell

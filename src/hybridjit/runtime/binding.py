@@ -123,12 +123,12 @@ class Binding:
         """Some rows of a value at a time."""
         name = moved.variable.name
         if moved.factor is None:
-            return lambda some: moved.forth(self._params[name][some])
+            return lambda some: moved.apply(self._params[name][some])
         factor = self._evaluated(moved.factor, as_views=True)
 
         @quiet(all="ignore")  # as the operator's reference
         def scaled(some: slice) -> np.ndarray:
-            return moved.forth(self._params[name][some] * factor[some])
+            return moved.apply(self._params[name][some] * factor[some])
 
         return scaled
 
@@ -208,7 +208,7 @@ def _restored(moved: MovedRows, packing: Any, packed: np.ndarray) -> np.ndarray:
     for first in range(0, shape[0], step):
         some = slice(first, min(first + step, shape[0]))
         rows = packing.unpack(packed, some, size)
-        result[some] = moved.back(rows.reshape(len(rows), *inside))
+        result[some] = moved.invert(rows.reshape(len(rows), *inside))
     return result
 
 

@@ -17,7 +17,7 @@ from ..llvm.jit import Library
 from ..packing import ConvPacking, Packing, WinogradPacking, whole_vectors
 from .packers import SIZES
 
-_TURN = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 8)
+_TRANSPOSE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 8)
 _FILTERS = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 2)
 _TAPS = 9
 
@@ -38,7 +38,7 @@ class NativePacking:
     def __init__(self, library: Library, lanes: int) -> None:
         self._library = library
         self._lanes = lanes
-        self._turn = _TURN(library.address("turn"))
+        self._transpose = _TRANSPOSE(library.address("transpose"))
         self._filters = {m: _FILTERS(library.address(f"filters_{m}")) for m in SIZES}
 
     def pack(self, packing: Packing, weight: np.ndarray, out: np.ndarray) -> None:
@@ -51,25 +51,25 @@ class NativePacking:
         elif isinstance(packing, ConvPacking):
             steps = (1, rows.taps) if packing.taps else (rows.channels, 1)
             columns = whole_vectors(len(weight), packing.lanes)
-            self._turn_rows(rows, out, columns, packing.rows, steps)
+            self._transpose_rows(rows, out, columns, packing.rows, steps)
 
     def _pack_winograd(self, packing: WinogradPacking, rows: _Rows, out: np.ndarray) -> None:
         width, size = packing.rows, packing.rows * rows.channels
-        turned = np.empty(size * _TAPS + tile_floats(packing.m), FLOAT32)
+        scratch = np.empty(size * _TAPS + tile_floats(packing.m), FLOAT32)
         blocks = out.reshape(-1, (packing.m + 2) ** 2 * size)
         for number, block in enumerate(blocks):
             filters = rows.weight[number * width : (number + 1) * width]
-            self._turn_rows(rows._replace(weight=filters), turned, width, width, (1, _TAPS))
-            self._filters[packing.m](_address(turned), _address(block), rows.channels, width)
+            self._transpose_rows(rows._replace(weight=filters), scratch, width, width, (1, _TAPS))
+            self._filters[packing.m](_address(scratch), _address(block), rows.channels, width)
 
-    def _turn_rows(
+    def _transpose_rows(
         self, rows: _Rows, out: np.ndarray, columns: int, width: int, steps: tuple[int, int]
     ) -> None:
         """``steps``: how far apart taps and channels are afterwards, in rows of filters."""
         tap, channel = steps
         digits = (rows.taps, tap, channel) if rows.is_tap_minor else (rows.channels, channel, tap)
         numbers = (len(rows.weight), columns, width, rows.taps * rows.channels, rows.step)
-        self._turn(_address(rows.weight), _address(out), *numbers, *digits)
+        self._transpose(_address(rows.weight), _address(out), *numbers, *digits)
 
     def _rows(self, packing: Packing, weight: np.ndarray) -> _Rows | None:
         """The weights as rows; None where they do not lie like that, or another packing."""

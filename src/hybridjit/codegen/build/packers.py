@@ -1,13 +1,13 @@
 """The module that packs weights: machine code for what ``packing`` says in NumPy, bit for bit.
 
 ``turn`` writes filters, which are rows in memory, next to each other. ``filters_M`` transforms
-filters that were turned, for Winograd's F(M x M, 3x3).
+filters that were transposed, for Winograd's F(M x M, 3x3).
 """
 
 from __future__ import annotations
 
 from ...target import Target
-from ..kinds.parts.turn import Digits, turn_rows
+from ..kinds.parts.transpose import Digits, transpose_rows
 from ..kinds.weights.filters import transform_filters
 from ..llvm import ir
 from ..llvm.builder import I64, PTR, VOID, LoopBuilder
@@ -20,7 +20,7 @@ def emit_packers(target: Target) -> ir.Module:
     """The module that holds all of them."""
     module = ir.Module(PACKERS)
     module.triple = target.triple
-    _emit_turn(module, target)
+    _emit_transpose(module, target)
     for m in SIZES:
         _emit_filters(module, target, m)
     return module
@@ -32,13 +32,13 @@ def _function(module: ir.Module, target: Target, name: str, numbers: int) -> Loo
     return LoopBuilder(ir.Function(module, kind, name), target)
 
 
-def _emit_turn(module: ir.Module, target: Target) -> None:
+def _emit_transpose(module: ir.Module, target: Target) -> None:
     """target[block][k(q)][f] = source[f][q] for q < size; 0 for ``filters`` <= f < ``columns``.
 
     Blocks have ``width`` filters, the last one what is left of ``columns``. Rows begin ``step``
     apart, and k(q) = q % minor * k_minor + q // minor * k_major. At least a vector of q.
     """
-    b = _function(module, target, "turn", 8)
+    b = _function(module, target, "transpose", 8)
     source, result, filters, columns, width, size, step, minor, k_minor, k_major = b.function.args
     with b.loop("block", 0, columns, width) as block:
         count = b.min(b.sub(columns, block.index), width)
@@ -50,7 +50,7 @@ def _emit_turn(module: ir.Module, target: Target) -> None:
             rows = [b.at(source, b.mul(b.min(place, last), step)) for place in places]
             known = [b.less(place, filters) for place in places]
             out = b.at(start, vector.index)
-            turn_rows(
+            transpose_rows(
                 b, rows, known, size, Digits(k_minor, minor, k_major),
                 lambda v, k: b.store(v, out, b.mul(k, count)),
             )  # fmt: skip

@@ -22,7 +22,7 @@ from ..llvm.builder import Index, LoopBuilder
 from ..math.numbers import float_math
 from ..spec import CHAINS, KernelSpec
 from .parts.arguments import Arguments
-from .parts.tail import read_vector, whole_and_last, write_vector
+from .parts.partial import read_vector, whole_and_last, write_vector
 from .record import register
 from .reduction.emit import reduce_line
 

@@ -14,7 +14,7 @@ from ..llvm.builder import Index, LoopBuilder, constant_of
 from ..llvm.elements import ELEMENTS
 from ..spec import Ints, KernelSpec
 from .parts.arguments import Arguments
-from .parts.tail import read_vector, write_vector
+from .parts.partial import read_vector, write_vector
 from .record import register
 
 

@@ -20,8 +20,8 @@ from ..llvm.elements import ELEMENTS, MOVED_AS
 from ..llvm.types import Value
 from ..spec import Ints, KernelSpec, Program
 from .parts.arguments import Arguments
+from .parts.partial import read_vector, write_vector
 from .parts.program import evaluate
-from .parts.tail import read_vector, write_vector
 from .record import register
 
 # Elements of a one-axis space that are one unit of work: large enough that taking it costs

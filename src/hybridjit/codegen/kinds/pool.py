@@ -13,8 +13,8 @@ from ..llvm.builder import Index, LoopBuilder
 from ..math.numbers import float_math
 from ..spec import Ints, KernelSpec, Program
 from .parts.arguments import Arguments
-from .parts.program import finish, places
-from .parts.tail import read_vector
+from .parts.partial import read_vector
+from .parts.program import operand_addresses, store_epilogue
 from .parts.window import first_input, input_line, is_always_inside, rows_inside, valid_taps
 from .record import register
 
@@ -129,9 +129,9 @@ class _Window:
             for j, value in enumerate(values):
                 lanes = last if j == count - 1 else b.lanes
                 channel = j * b.lanes
-                sources = places(b, reads, spec.reads, col.index, channel)
-                targets = places(b, writes, spec.writes, col.index, channel)
-                finish(b, spec.program, value, sources, targets, lanes)
+                sources = operand_addresses(b, reads, spec.reads, col.index, channel)
+                targets = operand_addresses(b, writes, spec.writes, col.index, channel)
+                store_epilogue(b, spec.program, value, sources, targets, lanes)
 
     def _reduce(self, column: Index, count: int, last: int) -> list[Any]:
         b, spec = self.b, self.spec

@@ -20,7 +20,7 @@ from ..packing import RecurrentPacking
 from ..spec import Ints, KernelSpec
 from .parts.arguments import Arguments
 from .parts.gemm import Rows, multiply
-from .parts.tail import read_vector, whole_and_last, write_vector
+from .parts.partial import read_vector, whole_and_last, write_vector
 from .record import register
 from .weights.choose import pack_weights
 

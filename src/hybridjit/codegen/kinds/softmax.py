@@ -13,7 +13,7 @@ from ..llvm.builder import I32, Index, LoopBuilder, constant_of
 from ..llvm.elements import ELEMENTS, converted, with_element
 from ..spec import KernelSpec
 from .parts.arguments import Arguments
-from .parts.tail import read_vector, write_vector
+from .parts.partial import read_vector, write_vector
 from .record import register
 from .reduction.partial import numbers_of
 

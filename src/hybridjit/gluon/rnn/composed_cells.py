@@ -11,7 +11,7 @@ from ...sym import Symbol
 from ..parameter import ParameterDict
 from .base import HybridRecurrentCell, RecurrentCell, first_states
 from .gates import States
-from .sequences import cut, formed, masked, reverse, unmodified
+from .sequences import formed, masked, reverse, split_states, unmodified
 
 
 class _Row(RecurrentCell):
@@ -44,7 +44,7 @@ class _Row(RecurrentCell):
     def _step(self, inputs: Any, states: States) -> tuple[Any, States]:
         self._counter += 1
         after = []
-        for cell, own in zip(self, cut(states, self._counts())):
+        for cell, own in zip(self, split_states(states, self._counts())):
             assert not isinstance(cell, BidirectionalCell), (
                 "a BidirectionalCell cannot be stepped: use unroll"
             )
@@ -70,7 +70,7 @@ class _Row(RecurrentCell):
         form = formed(length, inputs, layout, None)
         states = first_states(self, form.F, begin_state, inputs, form.batch)
         after = []
-        for i, (cell, own) in enumerate(zip(self, cut(states, self._counts()))):
+        for i, (cell, own) in enumerate(zip(self, split_states(states, self._counts()))):
             merge = merge_outputs if i == len(self) - 1 else None
             inputs, states_of_cell = cell.unroll(length, inputs, own, layout, merge, valid_length)
             after += states_of_cell

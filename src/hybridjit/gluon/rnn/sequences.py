@@ -110,7 +110,7 @@ def reverse(steps: list[Any], length: int, valid_length: Any) -> list[Any]:
     return as_list(F.split(turned, axis=0, num_outputs=length, squeeze_axis=True))
 
 
-def cut(states: list[Any], counts: Iterable[int]) -> Iterator[list[Any]]:
+def split_states(states: list[Any], counts: Iterable[int]) -> Iterator[list[Any]]:
     """The states of each of several cells, which have so many of them."""
     position = 0
     for count in counts:

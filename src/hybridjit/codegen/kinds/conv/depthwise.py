@@ -13,8 +13,8 @@ from typing import Any
 
 from ...llvm.builder import Index, LoopBuilder
 from ..parts.arguments import Arguments
-from ..parts.program import finish, places
-from ..parts.tail import read_vector
+from ..parts.partial import read_vector
+from ..parts.program import operand_addresses, store_epilogue
 from ..parts.window import Tile, first_input, input_line, rows_inside, tiles_of_row
 from .spec import DepthwiseSpec
 
@@ -102,9 +102,9 @@ class _Tiles:
             for j in range(count):
                 lanes = last if j == count - 1 else b.lanes
                 at, channel = b.add(column, m), j * b.lanes
-                sources = places(b, reads, spec.reads, at, channel)
-                targets = places(b, writes, spec.writes, at, channel)
-                finish(b, spec.program, accs[m * count + j], sources, targets, lanes)
+                sources = operand_addresses(b, reads, spec.reads, at, channel)
+                targets = operand_addresses(b, writes, spec.writes, at, channel)
+                store_epilogue(b, spec.program, accs[m * count + j], sources, targets, lanes)
 
     def _sum_row(
         self, tile: Tile, x: Any, w: Any, accs: Sequence[Any], count: int, last: int

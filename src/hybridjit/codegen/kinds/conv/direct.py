@@ -16,7 +16,7 @@ from ...llvm.builder import Index, LoopBuilder
 from ..dense.spec import DenseSpec
 from ..parts.arguments import Arguments
 from ..parts.gemm import LONGEST, Ahead, Rows, line_elements, multiply, rank_one
-from ..parts.program import finish, places
+from ..parts.program import operand_addresses, store_epilogue
 from ..parts.window import (
     Tile,
     first_input,
@@ -337,6 +337,6 @@ def _emit_store(
         for j in range(block.nv):
             count = block.last if j == block.nv - 1 else b.lanes
             at = b.add(column, m)
-            reads = places(b, place.reads, spec.reads, at, j * b.lanes)
-            writes = places(b, place.writes, spec.writes, at, j * b.lanes)
-            finish(b, spec.program, accs[m * block.nv + j], reads, writes, count)
+            reads = operand_addresses(b, place.reads, spec.reads, at, j * b.lanes)
+            writes = operand_addresses(b, place.writes, spec.writes, at, j * b.lanes)
+            store_epilogue(b, spec.program, accs[m * block.nv + j], reads, writes, count)

@@ -18,8 +18,8 @@ from ...llvm.builder import PTR, Index, LoopBuilder
 from ...packing import interpolation_points
 from ..parts.arguments import Arguments
 from ..parts.gemm import Ahead, Rows, line_elements, multiply
-from ..parts.program import finish
-from ..parts.tail import read_vector
+from ..parts.partial import read_vector
+from ..parts.program import store_epilogue
 from .spec import WinogradSpec
 
 
@@ -233,16 +233,16 @@ class _Winograd:
         for r in range(spec.m):
             line = output_transform(b, [half[q][r] for q in range(side)], spec.m)
             for q, value in enumerate(line):
-                self._finish(r * spec.m + q, b.b.fadd(value, offset), c, lanes)
+                self._store_output(r * spec.m + q, b.b.fadd(value, offset), c, lanes)
 
-    def _finish(self, place: int, value: Any, c: Index, lanes: int) -> None:
+    def _store_output(self, place: int, value: Any, c: Index, lanes: int) -> None:
         b, spec, count = self.b, self.spec, self.spec.m**2
         noted = [
             (self._noted(i * count + place), b.mul(c, s[4]), s[4])
             for i, s in enumerate((*spec.reads, *spec.writes))
         ]
         split = len(spec.reads)
-        finish(b, spec.program, value, noted[:split], noted[split:], lanes)
+        store_epilogue(b, spec.program, value, noted[:split], noted[split:], lanes)
 
 
 def input_transform(b: LoopBuilder, d: Sequence[Any]) -> list[Any]:

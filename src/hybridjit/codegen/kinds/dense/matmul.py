@@ -7,8 +7,8 @@ from typing import Any
 from ...llvm.builder import Index, LoopBuilder
 from ..parts.arguments import Arguments
 from ..parts.gemm import Rows, multiply
-from ..parts.program import finish, places
-from ..parts.tail import read_vector
+from ..parts.partial import read_vector
+from ..parts.program import operand_addresses, store_epilogue
 from .spec import MatmulSpec
 
 
@@ -93,9 +93,9 @@ class _Matmul:
         for m in range(count):
             for j in range(nv):
                 lanes = last if j == nv - 1 else b.lanes
-                sources = places(b, reads, spec.reads, m, j * b.lanes)
-                targets = places(b, writes, spec.writes, m, j * b.lanes)
-                finish(b, spec.program, accs[m * nv + j], sources, targets, lanes)
+                sources = operand_addresses(b, reads, spec.reads, m, j * b.lanes)
+                targets = operand_addresses(b, writes, spec.writes, m, j * b.lanes)
+                store_epilogue(b, spec.program, accs[m * nv + j], sources, targets, lanes)
 
     def _begin(self, column: Index, vector: int, lanes: int) -> Any:
         """What the sums of a vector of columns begin with."""

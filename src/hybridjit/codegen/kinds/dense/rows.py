@@ -14,7 +14,7 @@ from ...llvm.types import Value
 from ..conv.direct import Block, blocks_of, in_range, runs_of_blocks
 from ..parts.arguments import Arguments
 from ..parts.gemm import Rows, multiply
-from ..parts.program import finish, places
+from ..parts.program import operand_addresses, store_epilogue
 from .spec import DenseSpec
 
 
@@ -80,6 +80,6 @@ def _emit_tile(
         at = b.add(row, m)
         for j in range(block.nv):
             count = block.last if j == block.nv - 1 else b.lanes
-            operands = places(b, place.reads, spec.reads, at, j * b.lanes)
-            results = places(b, place.writes, spec.writes, at, j * b.lanes)
-            finish(b, spec.program, accs[m * block.nv + j], operands, results, count)
+            operands = operand_addresses(b, place.reads, spec.reads, at, j * b.lanes)
+            results = operand_addresses(b, place.writes, spec.writes, at, j * b.lanes)
+            store_epilogue(b, spec.program, accs[m * block.nv + j], operands, results, count)

@@ -19,7 +19,7 @@ from ...llvm.elements import converted
 from ...math.numbers import float_math
 from ...spec import Ints, KernelSpec
 from ..parts.arguments import Arguments
-from ..parts.tail import read_vector, whole_and_last, write_vector
+from ..parts.partial import read_vector, whole_and_last, write_vector
 from ..record import register
 
 

@@ -18,8 +18,8 @@ from ...llvm.builder import F32, I64, Index, LoopBuilder
 from ...llvm.elements import converted
 from ...spec import Ints, KernelSpec, Program
 from ..parts.arguments import Arguments
-from ..parts.program import finish, places
-from ..parts.tail import read_vector, whole_and_last
+from ..parts.partial import read_vector, whole_and_last
+from ..parts.program import operand_addresses, store_epilogue
 from ..record import register
 
 
@@ -96,10 +96,13 @@ def emit_resize(b: LoopBuilder, spec: ResizeSpec, args: Arguments) -> None:
                 def one(lanes: int, block: Any = block, col: Any = col, value: Any = value) -> None:
                     channel = b.mul(block.index, b.lanes)
                     sources, results = (
-                        [_moved(b, p, channel) for p in places(b, base, strides, col.index, 0)]
+                        [
+                            _moved(b, p, channel)
+                            for p in operand_addresses(b, base, strides, col.index, 0)
+                        ]
                         for base, strides in ((bases, spec.reads), (targets, spec.writes))
                     )
-                    finish(b, spec.program, value(channel, lanes), sources, results, lanes)
+                    store_epilogue(b, spec.program, value(channel, lanes), sources, results, lanes)
 
                 whole_and_last(b, block.index, blocks, last, one)
 

@@ -15,7 +15,7 @@ from ...llvm.builder import I1, Index, LoopBuilder
 from ...llvm.elements import converted
 from ...spec import Ints, KernelSpec
 from ..parts.arguments import Arguments
-from ..parts.tail import read_vector, whole_and_last, write_vector
+from ..parts.partial import read_vector, whole_and_last, write_vector
 from ..record import register
 
 

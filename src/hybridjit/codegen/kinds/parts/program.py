@@ -1,4 +1,4 @@
-"""A kernel's pointwise tail: a Program on a vector in registers, and the stores of its outputs."""
+"""A kernel's epilogue: a Program on a vector in registers, and the stores of its outputs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ...math.double import DoubleMath
 from ...math.integer import IntegerMath
 from ...math.single import VectorMath
 from ...spec import Instr, Program
-from .tail import read_vector, write_vector
+from .partial import read_vector, write_vector
 
 # A tensor's address, the element of it, and the stride from channel to channel.
-Place = tuple[Value, Index, int]
+Address = tuple[Value, Index, int]
 
 
 def evaluate(b: LoopBuilder, program: Program, inputs: Sequence[Value]) -> list[Value]:
@@ -58,12 +58,12 @@ def _in_own_type(
     return rounded_to_half(b, result) if dtype == np.float16 else result
 
 
-def finish(
+def store_epilogue(
     b: LoopBuilder,
     program: Program,
     value: Value,
-    reads: Sequence[Place],
-    writes: Sequence[Place],
+    reads: Sequence[Address],
+    writes: Sequence[Address],
     lanes: int,
 ) -> None:
     """Store what the program makes of the anchor's ``value`` and its operands, ``lanes`` wide."""
@@ -72,12 +72,12 @@ def finish(
         write_vector(b, result, *place, lanes)
 
 
-def places(
+def operand_addresses(
     b: LoopBuilder,
     pointers: Sequence[Value],
     strides: Sequence[Sequence[int]],
     at: Index,
     channel: int,
-) -> list[Place]:
+) -> list[Address]:
     """Where column ``at`` and ``channel`` lie; strides end in the column's and the channel's."""
     return [(p, b.add(b.mul(at, s[-2]), channel * s[-1]), s[-1]) for p, s in zip(pointers, strides)]

@@ -15,7 +15,7 @@ from ...llvm.elements import ELEMENTS, stored
 from ...llvm.types import Value
 from ...spec import CHAINS
 from ..parts.arguments import Arguments
-from ..parts.tail import read_vector, write_vector
+from ..parts.partial import read_vector, write_vector
 from .partial import Carried, Partial, partial_of
 from .spec import ReduceSpec
 

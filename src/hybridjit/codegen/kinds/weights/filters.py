@@ -1,7 +1,7 @@
 """Filters transformed for Winograd at every call, as ``packing.WinogradPacking`` does it at once.
 
-A unit of work is a run of channels of a block of filters: their numbers are turned into scratch,
-where filters lie next to each other, and from there each vector of filters is transformed.
+A unit of work is a run of channels of a block of filters: their numbers are transposed into
+scratch, where filters lie next to each other, and from there each vector of filters is transformed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ...llvm.elements import with_element
 from ...llvm.types import Value
 from ...packing import filter_matrix
 from ..parts.arguments import Arguments
-from ..parts.turn import Digits, turn_rows
+from ..parts.transpose import Digits, transpose_rows
 from .spec import PLANE, RUN, FiltersSpec
 
 _TAPS = 9
@@ -24,7 +24,7 @@ _TAPS = 9
 def emit_filters(b: LoopBuilder, spec: FiltersSpec, args: Arguments) -> None:
     """result[block][point][c][f] = (g w gT)[point] of filter f; zeros beyond the last filter."""
     w, result, scratch = (args.pointer(name) for name in ("w", "result", "scratch"))
-    turned = b.at(scratch, b.mul(args.tid, spec.scratch_floats))
+    transposed = b.at(scratch, b.mul(args.tid, spec.scratch_floats))
     with b.each_unit(spec.blocks * spec.chunks, args.tid, args.threads) as unit:
         block, chunk = b.split(unit.index, (0, spec.chunks))
         first = b.mul(chunk, b.lanes)
@@ -33,16 +33,16 @@ def emit_filters(b: LoopBuilder, spec: FiltersSpec, args: Arguments) -> None:
         with b.loop("vector", 0, spec.nv) as vector:
             place = b.mul(b.add(b.mul(block, spec.nv), vector.index), b.lanes)
             source = b.at(w, b.mul(first, spec.strides[3]))
-            target = b.at(turned, b.mul(vector.index, b.lanes))
+            target = b.at(transposed, b.mul(vector.index, b.lanes))
             _Turn(b, spec, source, place, target).emit(count)
         start = b.mul(block, spec.points * spec.channels * spec.width)
         target = b.at(result, b.add(start, b.mul(first, spec.width)))
-        tile = b.at(turned, spec.turned_floats)
-        transform_filters(b, spec.m, turned, tile, target, count, spec.width, spec.channels)
+        tile = b.at(transposed, spec.transposed_floats)
+        transform_filters(b, spec.m, transposed, tile, target, count, spec.width, spec.channels)
 
 
 class _Turn:
-    """A vector of filters, from number ``place`` on: turned[c][tap][lane] = w[filter, tap, c].
+    """A vector of filters, from number ``place`` on: transposed[c][tap][lane] = w[filter, tap, c].
 
     Filters that are not there are zeros: one that is there is read in their place.
     """
@@ -64,12 +64,12 @@ class _Turn:
         whole = self.spec.channels >= b.lanes
         if filters != 1 and whole and (down, across, channels) == (3, 1, _TAPS):
             size, most = b.mul(count, _TAPS), 2 * _TAPS
-            turn_rows(b, self.rows, self.known, size, Digits(1), self._store, most)
+            transpose_rows(b, self.rows, self.known, size, Digits(1), self._store, most)
         elif filters != 1 and whole and channels == 1:
             with b.loop("tap", 0, _TAPS) as tap:
                 rows = [b.at(row, self._offset(tap.index)) for row in self.rows]
                 store = partial(self._store, first=tap.index)
-                turn_rows(b, rows, self.known, count, Digits(_TAPS), store, most=2)
+                transpose_rows(b, rows, self.known, count, Digits(_TAPS), store, most=2)
         else:
             each = b.loop("c", 0, count, most=2 * b.lanes)
             with each as c, b.loop("tap", 0, _TAPS) as tap:

@@ -1,6 +1,6 @@
 """Packing of weights that are no parameters, as ``packing`` packs those that are, bit for bit.
 
-Filters that lie next to each other are read as vectors; filters whose numbers do are turned, a
+Filters that lie next to each other are read as vectors; filters whose numbers do are transposed, a
 square at a time; all others are read one number after the other.
 """
 
@@ -15,8 +15,8 @@ from ...llvm.builder import Index, LoopBuilder
 from ...llvm.types import Value
 from ...spec import Ints
 from ..parts.arguments import Arguments
-from ..parts.tail import read_vector, whole_and_last
-from ..parts.turn import Digits, turn_square
+from ..parts.partial import read_vector, whole_and_last
+from ..parts.transpose import Digits, transpose_square
 from .spec import PackSpec
 
 
@@ -195,4 +195,4 @@ def _emit_square(
     rows = [b.load(source, b.add(at, lane * spec.strides[1])) for lane in range(lanes)]
     rows += [b.splat(0.0)] * (b.lanes - lanes)
     step = b.mul(width, b.lanes)
-    turn_square(b, rows, at, digits, lambda v, k: b.store(v, target, b.mul(k, step)))
+    transpose_square(b, rows, at, digits, lambda v, k: b.store(v, target, b.mul(k, step)))

@@ -97,11 +97,11 @@ class FiltersSpec(KernelSpec):
         return max(1, self.channels // self.lanes)
 
     @property
-    def turned_floats(self) -> int:
-        """Floats of a chunk of channels of a block, turned."""
+    def transposed_floats(self) -> int:
+        """Floats of a chunk of channels of a block, transposed."""
         return 9 * 2 * self.lanes * self.width
 
     @property
     def scratch_floats(self) -> int:
-        """Floats of one thread's filters, turned, and of what is written of them together."""
-        return self.turned_floats + tile_floats(self.m)
+        """Floats of one thread's filters, transposed, and of what is written of them together."""
+        return self.transposed_floats + tile_floats(self.m)

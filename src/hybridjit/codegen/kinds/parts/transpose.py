@@ -1,4 +1,4 @@
-"""Turning rows: filters that are rows in memory, written next to each other, a square at a time.
+"""Transposing: filters that are rows in memory, written next to each other, a square at a time.
 
 A square is as many numbers of as many filters as a vector has lanes. It is read along the filters
 and written across them, with no load or store of a single number.
@@ -26,7 +26,7 @@ class Digits:
     k_major: Index = 0
 
 
-def turn_rows(
+def transpose_rows(
     b: LoopBuilder,
     rows: Sequence[Value],
     known: Sequence[Value],
@@ -44,10 +44,10 @@ def turn_rows(
         # The last vector begins where it is whole: some is written twice.
         at = b.min(q.index, b.sub(size, b.lanes))
         square = [b.b.select(is_one, b.load(row, at), zeros) for row, is_one in zip(rows, known)]
-        turn_square(b, square, at, digits, store)
+        transpose_square(b, square, at, digits, store)
 
 
-def turn_square(
+def transpose_square(
     b: LoopBuilder,
     square: Sequence[Value],
     at: Index,
