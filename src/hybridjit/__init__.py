@@ -4,7 +4,7 @@
 the package loads no compiler; the first compiled call does.
 """
 
-import sys
+import sys as _sys
 
 from . import (
     attribute,
@@ -14,6 +14,8 @@ from . import (
     context,
     contrib,
     engine,
+    errors,
+    executor,
     gluon,
     image,
     initializer,
@@ -37,9 +39,9 @@ from . import (
 from .attribute import AttrScope
 from .cached_op import CachedOp
 from .compat import install_as_mxnet
-from .compat.absent import explain_absent
-from .compat.elsewhere import place_elsewhere
-from .compat.placeholders import place_placeholders
+from .compat.absent import explain_absent as _explain_absent
+from .compat.elsewhere import place_elsewhere as _place_elsewhere
+from .compat.placeholders import place_placeholders as _place_placeholders
 from .config import override
 from .context import Context, cpu, cpu_pinned, current_context, gpu, num_gpus
 from .errors import MXNetError
@@ -71,17 +73,19 @@ _ALIASES = {
     "viz": viz,
 }
 for _alias, _module in _ALIASES.items():
-    sys.modules[f"{__name__}.{_alias}"] = _module  # `from hybridjit.ndarray import NDArray`
-    for _path in [path for path in sys.modules if path.startswith(f"{_module.__name__}.")]:
+    _sys.modules[f"{__name__}.{_alias}"] = _module  # `from hybridjit.ndarray import NDArray`
+    for _path in [path for path in _sys.modules if path.startswith(f"{_module.__name__}.")]:
         _inner = _path.removeprefix(_module.__name__)  # the same module, not a second copy of it
-        sys.modules[f"{__name__}.{_alias}{_inner}"] = sys.modules[_path]
+        _sys.modules[f"{__name__}.{_alias}{_inner}"] = _sys.modules[_path]
 
 # MXNet has this name in nd, which knows no compiler: imports point down only.
 nd.CachedOp = nd.op.CachedOp = CachedOp  # type: ignore[attr-defined]
 
-place_elsewhere(__name__)
-place_placeholders(__name__)
-explain_absent(__name__)
+_own_names = set(globals())
+_place_elsewhere(__name__)
+_place_placeholders(__name__)
+_explain_absent(__name__)
+_PLACED = globals().keys() - _own_names  # MXNet's names that stand elsewhere here, or nowhere
 
 __all__ = [
     "AttrScope",
@@ -99,6 +103,8 @@ __all__ = [
     "cpu_pinned",
     "current_context",
     "engine",
+    "errors",
+    "executor",
     "get_num_threads",
     "gluon",
     "gpu",
@@ -126,6 +132,7 @@ __all__ = [
     "threads",
     "random",
     "registry",
+    "rnd",
     "rnn",
     "runtime",
     "sym",
@@ -135,3 +142,9 @@ __all__ = [
     "visualization",
     "viz",
 ]
+
+
+def __dir__() -> list[str]:
+    """What programs use; the modules of the compiler stand beside it and are not listed."""
+    placed = {name for name in _PLACED if not name.startswith("_")}
+    return sorted({*__all__, *placed, "__version__"})
