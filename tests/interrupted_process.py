@@ -28,6 +28,10 @@ from hybridjit.name import NameManager
 
 Values = dict[str, np.ndarray]
 
+# Calls with four inputs: those of one shape follow each other, the first of another thread too.
+EIGHT = [0, 2, 0, 2, 1, 3, 1, 3]
+FOUR = [1, 3, 0, 2]
+
 PATIENCE = 20.0  # seconds for what takes a moment
 
 
@@ -139,6 +143,7 @@ class Process:
         held = self.other.call(held_locks)
         assert not held, f"held: {', '.join(held)}"
         self._check_threads()
+        assert mx.memory_stats()["executables"] > 0
         if mx.get_num_threads() > 1 or self.count % 64 == 1:
             assert idle_share() < 0.5, "something spins"
 
@@ -156,10 +161,10 @@ class Process:
 def idle_share() -> float:
     """The part of a core that this process uses while it does nothing: the least of a few looks."""
     least = 9.0
-    for _ in range(5):
-        time.sleep(0.001)
+    for seconds in (0.001, 0.002, 0.004, 0.01, 0.1):
+        time.sleep(seconds / 2)
         start, spent = time.perf_counter(), time.process_time()
-        time.sleep(0.003)
+        time.sleep(seconds)
         least = min(least, (time.process_time() - spent) / (time.perf_counter() - start))
         if least < 0.2:
             break
@@ -296,8 +301,8 @@ class Subject:
     def check(self, other: Other, net: Any = None) -> None:
         """Eight calls here and four in another thread give the right bits."""
         net = net or self.net
-        here = self.results(net, [0, 1, 2, 3] * 2)
-        there = other.call(lambda: self.results(net, range(4)))
+        here = self.results(net, EIGHT)
+        there = other.call(lambda: self.results(net, FOUR))
         right = self.expected(self.held(net))
-        for number, found in enumerate([*here, *there]):
-            assert found == right[number % 4], f"call {number} of {self.held(net)} is wrong"
+        for place, (number, found) in enumerate(zip(EIGHT + FOUR, here + there)):
+            assert found == right[number], f"call {place} of {self.held(net)} is wrong"

@@ -20,7 +20,7 @@ from hybridjit.codegen.build import compile_pool, generate
 from hybridjit.config import config
 from hybridjit.io import DataBatch
 from hybridjit.passes import split_batch
-from interrupted_process import Process, Subject, large_net, mixed_net, small_net, two_net
+from interrupted_process import EIGHT, Process, Subject, large_net, mixed_net, small_net, two_net
 
 CASES: dict[str, type[Case]] = {}
 
@@ -137,9 +137,9 @@ class CallCachedOp(Call, name="call-cached-op"):
 
     def check(self) -> None:
         right = self.subject.expected(self.subject.held())
-        for number in range(8):
-            found = self.op(*self.arrays(number % 4)).asnumpy().tobytes()
-            assert [found] == right[number % 4], f"call {number} is wrong"
+        for number in EIGHT:
+            found = self.op(*self.arrays(number)).asnumpy().tobytes()
+            assert [found] == right[number], f"input {number} gives other bits"
         super().check()
 
 
@@ -200,8 +200,9 @@ class Slices(Change, name="slices"):
             super().check()
             return
         values = {n: p.data().asnumpy() for n, p in self.subject.net.collect_params().items()}
-        here = self.subject.results(self.subject.net, [0, 1, 2, 3] * 2)
-        assert here == 2 * self.subject.expected_for(values), "a call does not see what was written"
+        right = self.subject.expected_for(values)
+        here = self.subject.results(self.subject.net, EIGHT)
+        assert here == [right[i] for i in EIGHT], "a call does not see what was written"
         self.process.check()
 
 
@@ -251,9 +252,11 @@ class BoundCall(Case, name="bound-call"):
 
     def check(self) -> None:
         right = self.subject.expected(self.subject.held())
-        for number in range(8):
-            self.x[:] = self.subject.inputs[number % 4]
-            assert [self.call().asnumpy().tobytes()] == right[number % 4], f"call {number} is wrong"
+        for number in EIGHT:
+            self.x[:] = self.subject.inputs[number]
+            assert [self.call().asnumpy().tobytes()] == right[number], (
+                f"input {number} gives other bits"
+            )
         super().check()
 
 
@@ -517,9 +520,9 @@ class Executed(Case):
 
     def check(self) -> None:
         right = self.subject.expected(self.subject.held())
-        for number in range(8):
-            (found,) = self.executor.forward(data=self.subject.inputs[number % 4])
-            assert [found.asnumpy().tobytes()] == right[number % 4], f"call {number} is wrong"
+        for number in EIGHT:
+            (found,) = self.executor.forward(data=self.subject.inputs[number])
+            assert [found.asnumpy().tobytes()] == right[number], f"input {number} gives other bits"
         super().check()
 
 
@@ -562,6 +565,6 @@ class ModuleForward(Case, name="module-forward"):
 
     def check(self) -> None:
         right = self.subject.expected(self.subject.held())
-        for number in range(8):
-            assert [self.forward(number % 4)] == right[number % 4], f"call {number} is wrong"
+        for number in EIGHT:
+            assert [self.forward(number)] == right[number], f"input {number} gives other bits"
         super().check()

@@ -11,9 +11,12 @@ only at some: where a function begins, after calls, on jumps back. All bytecodes
 from __future__ import annotations
 
 import contextlib
+import random
+import signal
 import sys
 import tempfile
 import threading
+import time
 import weakref
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
@@ -54,12 +57,11 @@ def _is_traced(code: CodeType, known: dict[str, bool] = {}) -> bool:  # noqa: B0
     return known[file]
 
 
-@contextlib.contextmanager
-def _tracing(function: Any) -> Iterator[None]:
+def _traced(function: Any, work: Work) -> None:
     before = sys.gettrace()
     sys.settrace(function)
     try:
-        yield
+        work()
     finally:
         sys.settrace(before)
 
@@ -86,17 +88,33 @@ def visits(work: Work) -> Visits:
         frame.f_trace_opcodes = True
         return local
 
-    with _tracing(enter):
-        work()
+    _traced(enter, work)
     return found
 
 
 @dataclass
 class Attempt:
-    """One run of some work: where it was interrupted, and what became of that."""
+    """One run of some work: where it was interrupted, and what became of that.
+
+    The exception is kept, and with it the frames that it left: a program that handles it has them
+    too.
+    """
 
     place: str = ""
     outcome: str = "missed"
+    error: BaseException | None = None
+
+    def make(self, work: Work) -> None:
+        """Run ``work``, which raises at the place that it notes here, and note what came of it."""
+        with _unraisable_noted(self):
+            try:
+                work()
+                if self.place and self.outcome == "missed":
+                    self.outcome = "swallowed"
+            except Interrupt as error:
+                self.outcome, self.error = "raised", error
+            except Exception as error:
+                self.outcome, self.error = f"became {error!r}", error
 
 
 class Breaker:
@@ -112,16 +130,7 @@ class Breaker:
         """Run ``work`` with an interrupt at place ``number``."""
         attempt = Attempt()
         tracer = self._at_opcode if self._kind == "opcodes" else self._at_line
-        with _unraisable_noted(attempt):
-            try:
-                with _tracing(tracer(number, attempt)):
-                    work()
-                if attempt.place and attempt.outcome == "missed":
-                    attempt.outcome = "swallowed"
-            except Interrupt:
-                attempt.outcome = "raised"
-            except Exception as error:
-                attempt.outcome = f"became {error!r}"
+        attempt.make(lambda: _traced(tracer(number, attempt), work))
         return attempt
 
     def _at_opcode(self, number: int, attempt: Attempt) -> Any:
@@ -162,6 +171,41 @@ class Breaker:
         return lambda frame, event, arg: local if frame.f_code is code else None
 
 
+class Alarm:
+    """Runs work and raises from the handler of a signal that comes at some time of it.
+
+    Signals come into the frames of every library, and between bytecodes only where CPython looks.
+    """
+
+    def __init__(self, seconds: float, seed: int = 0) -> None:
+        self._seconds = seconds
+        self._random = random.Random(seed)
+        self._is_inside = False
+
+    def run(self, work: Work, number: int) -> Attempt:
+        """Run ``work`` with an interrupt at random, after at most as long as it takes."""
+        attempt = Attempt()
+        seconds = max(1e-6, self._random.random() * self._seconds)
+        before = signal.signal(signal.SIGALRM, lambda _, frame: self._heard(attempt, frame))
+
+        def timed() -> None:
+            signal.setitimer(signal.ITIMER_REAL, seconds)
+            self._is_inside = True
+            work()
+            self._is_inside = False
+
+        attempt.make(timed)
+        self._is_inside = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        return attempt
+
+    def _heard(self, attempt: Attempt, frame: FrameType | None) -> None:
+        if self._is_inside and frame is not None:
+            self._is_inside = False
+            _raise(frame, attempt, "")
+
+
 def _raise(frame: FrameType, attempt: Attempt, where: str) -> None:
     code = frame.f_code
     attempt.place = f"{Path(code.co_filename).name}:{frame.f_lineno} {code.co_name}{where}"
@@ -198,7 +242,7 @@ def described(error: BaseException) -> str:
     return text if isinstance(error, AssertionError) else f"{type(error).__name__}: {text}"
 
 
-def interrupted(case: Any, breaker: Breaker, number: int) -> tuple[Attempt, str]:
+def interrupted(case: Any, breaker: Breaker | Alarm, number: int) -> tuple[Attempt, str]:
     """One attempt on a case, and what was wrong after it: nothing, if all is well."""
     case.prepare()
     attempt = breaker.run(case.work, number)
@@ -208,6 +252,18 @@ def interrupted(case: Any, breaker: Breaker, number: int) -> tuple[Attempt, str]
     except Exception as error:
         return attempt, described(error)
     return attempt, ""
+
+
+def alarm_of(case: Any, seed: int = 0) -> Alarm:
+    """What interrupts a case by signals, within the time that it takes."""
+    took = []
+    for _ in range(3):
+        case.prepare()
+        start = time.perf_counter()
+        case.work()
+        took.append(time.perf_counter() - start)
+        case.check()
+    return Alarm(min(took), seed)
 
 
 def breaker_of(case: Any) -> Breaker:

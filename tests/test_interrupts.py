@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import faulthandler
 import gc
+import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import count
+from pathlib import Path
 
 import pytest
 
 import hybridjit
 from hybridjit.config import config
+from hybridjit.forks import Rank, held_at_fork
 from interrupted_process import Process
-from interrupted_work import CASES
-from interrupting import breaker_of, evenly, interrupted
+from interrupted_work import CASES, Call, Case
+from interrupting import Alarm, Breaker, alarm_of, breaker_of, evenly, interrupted
 
 SECONDS = 0.5  # for each piece of work, beside its setting up
 LEAST = 5  # places tried even if one takes longer
@@ -41,17 +45,68 @@ def process() -> Iterator[Process]:
     config.cache_dir = folder
 
 
+def go_through(case: Case, by: Breaker | Alarm, numbers: Iterable[int]) -> int:
+    """How many places were tried until the time was up. AssertionError at the first that is bad."""
+    end, tried = time.monotonic() + SECONDS, 0
+    for tried, number in enumerate(numbers):
+        if time.monotonic() > end and tried >= LEAST:
+            break
+        attempt, wrong = interrupted(case, by, number)
+        assert not wrong, f"place {number}, {attempt.place}: {wrong}"
+    return tried
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_nothing_is_wrong_after_an_interrupt(process, name):
     case = CASES[name](process)
     try:
         breaker = breaker_of(case)
-        end, tried = time.monotonic() + SECONDS, 0
-        for tried, number in enumerate(evenly(breaker.count)):
-            if time.monotonic() > end and tried >= LEAST:
-                break
-            attempt, wrong = interrupted(case, breaker, number)
-            assert not wrong, f"place {number}, {attempt.place}: {wrong}"
+        tried = go_through(case, breaker, evenly(breaker.count))
         print(f"{tried} of {breaker.count} {case.kind}")
     finally:
         case.close()
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timers")
+@pytest.mark.parametrize("name", ["set-data-large", "first-call", "load", "export"])
+def test_nothing_is_wrong_after_a_signal(process, name):
+    case = CASES[name](process)
+    try:
+        print(f"{go_through(case, alarm_of(case), count())} signals")
+    finally:
+        case.close()
+
+
+# ---- the tests of the tests
+
+
+class Planted(Call):
+    """A call, and code as it should not be: it leaves a lock in a bytecode of its own."""
+
+    def ready(self) -> None:
+        lock = held_at_fork(Rank.BINDING)
+        path = Path(hybridjit.__file__).parent / "planted.py"
+        scope = {"lock": lock}
+        exec(compile("def planted():\n with lock:\n  pass\n", path, "exec"), scope)  # noqa: S102
+        self.planted = scope["planted"]
+
+    def work(self) -> object:
+        return self.planted()
+
+
+def test_a_planted_mistake_is_found(process):
+    case = Planted(process)
+    breaker = breaker_of(case)
+    found = []
+    for number in range(breaker.count):
+        found.append(interrupted(case, breaker, number)[1])
+        while held_at_fork(Rank.BINDING)._is_owned():
+            held_at_fork(Rank.BINDING).release()
+    case.close()
+    assert "held: BINDING" in found and "" in found
+
+
+def test_places_lie_evenly():
+    assert sorted(evenly(13)) == list(range(13))
+    assert list(evenly(8))[:4] == [0, 4, 2, 6]
+    assert list(evenly(1)) == [0] and list(evenly(0)) == []

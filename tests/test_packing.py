@@ -10,7 +10,7 @@ import pytest
 from compiling import AVAILABLE, call, compiled, var
 from hybridjit.codegen.build.native_packing import NativePacking
 from hybridjit.codegen.build.packers import emit_packers
-from hybridjit.codegen.llvm.jit import Library, compile_object, find_target
+from hybridjit.codegen.llvm.jit import compile_object, find_target
 from hybridjit.codegen.packing import ConvPacking, PhasePacking, WinogradPacking
 
 RNG = np.random.default_rng(0)
@@ -25,7 +25,7 @@ SHAPES = [
 def native(name: str) -> NativePacking:
     target = find_target(name)
     code = compile_object(str(emit_packers(target)), target, with_passes=False)
-    return NativePacking(Library([code], target), target.lanes)
+    return NativePacking(code, target)
 
 
 def weights(filters: int, window: tuple[int, ...], channels: int, is_last: bool) -> np.ndarray:

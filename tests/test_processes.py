@@ -13,14 +13,15 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import hybridjit as mx
-from hybridjit import gluon, nd, tasks
+from hybridjit import gluon, nd
+from hybridjit.codegen.build import compile_pool
 from hybridjit.codegen.llvm.jit import Library, compile_object, find_target
+from hybridjit.runtime import binding
 from hybridjit.runtime.threads import THREADS
 
 HAS_FORK = hasattr(os, "fork")
@@ -177,16 +178,11 @@ def test_ten_calls_a_second_take_less_than_a_hundredth_of_a_core():
 
 
 def test_one_thread_means_none_but_the_callers(monkeypatch):
-    """Neither calling nor packing nor compiling starts another."""
+    """Neither calling nor packing nor compiling is shared out."""
     monkeypatch.setattr(THREADS, "_pools", {})
     started: list[object] = []
-    start = tasks.start_new_thread
-
-    def noting(*arguments: Any) -> int:
-        started.append(arguments)
-        return start(*arguments)
-
-    monkeypatch.setattr(tasks, "start_new_thread", noting)
+    for module in (binding, compile_pool):
+        monkeypatch.setattr(module, "Task", started.append)
     monkeypatch.setattr(threading.Thread, "start", started.append)
     with mx.threads(1):
         net = make_net(8000)
@@ -216,7 +212,8 @@ _FLAGS = 0x3F  # what has happened so far; the rest says what is to happen
 def test_control_word_of_the_caller(rounding):
     """Rounding, masks, flush-to-zero and denormals-are-zero stay as they were."""
     target = find_target()
-    library = Library([compile_object(_READ.format(triple=target.triple), target)], target)
+    code = compile_object(_READ.format(triple=target.triple), target)
+    library = Library([code], target, ["mxcsr"])
     read = ctypes.CFUNCTYPE(ctypes.c_uint32)(library.address("mxcsr"))
     libm = ctypes.CDLL(ctypes.util.find_library("m"))
     net, x = make_net(), nd.array(ROWS)

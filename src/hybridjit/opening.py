@@ -35,34 +35,34 @@ def open_file(
     follow      whether the name may be a link
     Raises OSError as ``open`` does, and for what is neither; reading more from a pipe raises it.
     """
-    handle = os.open(name, _FLAGS if follow else _FLAGS | getattr(os, "O_NOFOLLOW", 0))
+    flags = _FLAGS if follow else _FLAGS | getattr(os, "O_NOFOLLOW", 0)
+    # An object has the descriptor from the beginning: whatever is raised, it is closed once.
+    raw = io.FileIO(os.fspath(name), opener=lambda path, _: os.open(path, flags))
     try:
-        kind = stat.S_IFMT(os.fstat(handle).st_mode)
+        kind = stat.S_IFMT(os.fstat(raw.fileno()).st_mode)
         if kind == stat.S_IFREG:
-            return open(handle, "rb")
+            return io.BufferedReader(raw)
         if kind != stat.S_IFIFO or not pipe_bytes:
-            if kind == stat.S_IFDIR:
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
             raise OSError(errno.EINVAL, f"it is {_KINDS.get(kind, 'something else')}, not a file")
-        os.set_blocking(handle, True)
-        return io.BufferedReader(_Pipe(handle, pipe_bytes))
+        os.set_blocking(raw.fileno(), True)
+        return io.BufferedReader(_Pipe(raw, pipe_bytes))
     except BaseException:
-        os.close(handle)
+        raw.close()
         raise
 
 
 class _Pipe(io.RawIOBase):
     """A pipe of which at most ``most`` bytes are read."""
 
-    def __init__(self, handle: int, most: int) -> None:
-        self._handle = handle
+    def __init__(self, raw: io.FileIO, most: int) -> None:
+        self._raw = raw
         self._most = self._left = most
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        data = os.read(self._handle, min(len(buffer), self._left + 1))
+        data = os.read(self._raw.fileno(), min(len(buffer), self._left + 1))
         self._left -= len(data)
         if self._left < 0:
             raise OSError(errno.EFBIG, f"more than {self._most} bytes came out of the pipe")
@@ -73,6 +73,5 @@ class _Pipe(io.RawIOBase):
         return b"".join(iter(lambda: self.read(_PIECE), b""))
 
     def close(self) -> None:
-        if not self.closed:
-            super().close()
-            os.close(self._handle)
+        super().close()
+        self._raw.close()

@@ -17,7 +17,6 @@ one that comes while the first is handled, is as right as ``with`` would leave i
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -49,8 +48,11 @@ def holding(lock: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return decorate
 
 
-def restoring(*scopes: threading.local) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """When the function raises, these attributes of its thread are as they were before."""
+def restoring(*scopes: object) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """When the function raises, the attributes of these objects are as they were before.
+
+    Of a ``threading.local`` those of the calling thread.
+    """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @wraps(function)
@@ -60,7 +62,8 @@ def restoring(*scopes: threading.local) -> Callable[[Callable[P, R]], Callable[P
                 return function(*args, **kwargs)
             except BaseException:
                 for scope, attributes in zip(scopes, before):
-                    vars(scope).clear()
+                    for name in vars(scope).keys() - attributes.keys():
+                        delattr(scope, name)
                     vars(scope).update(attributes)
                 raise
 

@@ -24,9 +24,11 @@ from .passes.infer import infer_node_types
 from .records import dataclass
 from .runtime.checking import TOLERANCE, Checker, Ran, difference, is_random
 from .runtime.executable import Executable, Instance
+from .runtime.threads import THREADS as RUNNING
 from .runtime.threads import threads
 from .table import indented, table
 from .types import type_of
+from .unwinding import restoring
 
 # What a type's own rounding may lose, as a part of the largest value.
 _COARSE = {"float16": 4e-3}
@@ -159,6 +161,7 @@ def _cells(gap: Gap | None) -> tuple[str, str]:
     return ("", "") if gap is None else (f"{gap.absolute:.2g}", f"{gap.ulp:.2g}")
 
 
+@restoring(config, RUNNING)
 def verify_graph(
     outputs: Sequence[Output],
     inputs: Arrays,

@@ -48,7 +48,7 @@ def measure_read_bandwidth(target: Target) -> float:
 
 def _least_seconds(module: ir.Module, target: Target, call: Callable[[Any], None]) -> float:
     """The fastest of several calls: what other programs take away is no part of a peak."""
-    library = Library([compile_object(str(module), target)], target)
+    library = Library([compile_object(str(module), target)], target, ["measure"])
     run = _FUNCTION(library.address("measure"))
     times = []
     call(run)

@@ -64,7 +64,6 @@ class Instance:
 
     def __init__(self, executable: Executable, binding: Binding, threads: int) -> None:
         plan = executable.plan
-        INSTANCES.add(self)
         binding.prepare(a for row in executable.code.calls for call in row for a in call.args)
         self.binding = binding
         self.threads = threads
@@ -90,6 +89,7 @@ class Instance:
         self.steps_address = ctypes.addressof(self.steps)
         self._job = (ctypes.c_int64 * 4)(self.steps_address, 0, len(kernels), main_thread())
         self.job_address = ctypes.addressof(self._job)
+        INSTANCES.add(self)  # last of all: others look into those that are there
 
     def connect(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
         """Put the addresses of one call's arrays where the kernels read them."""
@@ -126,7 +126,6 @@ class Executable:
     """A compiled plan. ``bind`` it, then call it with the inputs' arrays."""
 
     def __init__(self, plan: Plan, code: Any) -> None:
-        EXECUTABLES.add(self)
         self.plan = plan
         self.code = code
         self._bound: Bound | None = None
@@ -137,6 +136,7 @@ class Executable:
         only = self.segments[0] if len(self.segments) == 1 else Segment(0, 0)
         is_native = only.last > 0 and only.flagged is None
         self._is_quick = self.is_small and is_native
+        EXECUTABLES.add(self)  # last of all, as instances
 
     @property
     def binding(self) -> Binding | None:

@@ -130,11 +130,13 @@ def get_num_threads() -> int:
 def threads(count: int) -> Iterator[None]:
     """``with hybridjit.threads(2):`` use that many threads inside the block."""
     before = THREADS.count
-    THREADS.set_count(count)
     try:
+        THREADS.set_count(count)
         yield
-    finally:
         THREADS.set_count(before)
+    except BaseException:
+        THREADS.set_count(before)
+        raise
 
 
 def default_thread_count() -> int:

@@ -113,7 +113,7 @@ def load_driver(code: bytes, target: Target) -> Driver:
     """Load the object of :func:`emit_driver`, for good."""
     for name in _FROM_PYTHON:
         provide(name, ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0)
-    library = Library([code], target)
+    library = Library([code], target, _PUBLIC)
     _LOADED.append(library)
     call, share = _CALL(library.address("call")), _SHARE(library.address("share"))
     return Driver(call, share, PoolLayout())

@@ -121,11 +121,11 @@ def _loaded(
         wanted.append(Wanted(PACKERS, partial(emit_packers, target), with_passes=False))
     objects = fetch_objects(wanted, target, processes, log)
     if packs and target not in _PACKERS:
-        _PACKERS[target] = NativePacking(Library([objects.pop()], target), target.lanes)
+        _PACKERS[target] = NativePacking(objects.pop(), target)
     if target not in _DRIVERS:
         _DRIVERS[target] = load_driver(objects.pop(), target)
     if new:
-        library = Library(objects, target)
+        library = Library(objects, target, list(map(kernel_name, new)))
         for spec in new:
             _KERNELS[target, spec] = kernels[spec] = Kernel(spec, library)
     return kernels

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...target import Target
 from ...types import FLOAT32, product
 from ..kinds.weights.spec import tile_floats
 from ..llvm.jit import Library
@@ -33,13 +34,14 @@ class _Rows(NamedTuple):
 
 
 class NativePacking:
-    """The functions of ``emit_packing``, loaded. They release the GIL while they run."""
+    """The functions of ``emit_packers``, from their object. They release the GIL while they run."""
 
-    def __init__(self, library: Library, lanes: int) -> None:
-        self._library = library
-        self._lanes = lanes
-        self._transpose = _TRANSPOSE(library.address("transpose"))
-        self._filters = {m: _FILTERS(library.address(f"filters_{m}")) for m in SIZES}
+    def __init__(self, code: bytes, target: Target) -> None:
+        filters = {m: f"filters_{m}" for m in SIZES}
+        self._library = Library([code], target, ["transpose", *filters.values()])
+        self._lanes = target.lanes
+        self._transpose = _TRANSPOSE(self._library.address("transpose"))
+        self._filters = {m: _FILTERS(self._library.address(name)) for m, name in filters.items()}
 
     def pack(self, packing: Packing, weight: np.ndarray, out: np.ndarray) -> None:
         """What ``packing.pack(weight, out)`` does."""
