@@ -118,6 +118,15 @@ def tasks() -> int:
         return threading.active_count()
 
 
+def lasting_tasks() -> int:
+    """The same without those that are about to end: the least that is seen in a short while."""
+    end, least = time.monotonic() + 0.1, tasks()
+    while time.monotonic() < end:
+        time.sleep(0.005)
+        least = min(least, tasks())
+    return least
+
+
 class Process:
     """What of the process has to be as it was at first."""
 
@@ -134,7 +143,7 @@ class Process:
     def expect(self) -> None:
         """Take what is there now for what has to be there."""
         self.scopes = scopes()
-        self.threads = tasks()
+        self.threads = lasting_tasks()
 
     def check(self) -> None:
         self.count += 1

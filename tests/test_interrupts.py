@@ -9,14 +9,17 @@ from __future__ import annotations
 import faulthandler
 import gc
 import signal
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from itertools import count
 from pathlib import Path
 
+import llvmlite.binding
 import pytest
 
 import hybridjit
+from hybridjit.codegen.build import generate
 from hybridjit.config import config
 from hybridjit.forks import Rank, held_at_fork
 from interrupted_process import Process
@@ -75,6 +78,33 @@ def test_nothing_is_wrong_after_a_signal(process, name):
         print(f"{go_through(case, alarm_of(case), count())} signals")
     finally:
         case.close()
+
+
+def test_llvm_is_called_in_other_threads(process):
+    """Whatever is raised in the caller's: llvmlite frees twice what an exception leaves half done.
+
+    Of a compilation, its loading, and the end of both.
+    """
+    case = CASES["first-call"](process)
+    case.prepare()
+    here: set[str] = set()
+    binding = str(Path(llvmlite.binding.__file__).parent)
+
+    def enter(frame, event, arg):
+        if frame.f_code.co_filename.startswith(binding):
+            here.add(frame.f_code.co_qualname)
+
+    before = sys.gettrace()
+    sys.settrace(enter)
+    try:
+        case.work()
+        case.net = None
+        generate._KERNELS.clear()
+        gc.collect()
+    finally:
+        sys.settrace(before)
+        case.close()
+    assert here == set()
 
 
 # ---- the tests of the tests

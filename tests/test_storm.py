@@ -43,16 +43,16 @@ def called():
 (pages, *_) = open("/proc/self/statm").read().split()
 soft, hard = resource.getrlimit(resource.RLIMIT_AS)
 resource.setrlimit(resource.RLIMIT_AS, (int(pages) * resource.getpagesize() + (3 << 20), hard))
-few = called()
+(few,) = called()
 resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
-print(few, called())
+print(few < 3, called())
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_call_runs_on_as_many_threads_as_the_system_makes():
-    """A thread's stack finds no room; later there is some."""
+    """Stacks find no room, but those of threads that ended are kept; later there is room."""
     ran = subprocess.run(
         [sys.executable, "-c", FEW], cwd=ROOT, capture_output=True, text=True, timeout=120
     )
-    assert (ran.stdout, ran.stderr) == ("[0] [3]\n", "")
+    assert (ran.stdout, ran.stderr) == ("True [3]\n", "")

@@ -43,7 +43,7 @@ def calling_llvm(function: Callable[P, R]) -> Callable[P, R]:
     """The function runs undisturbed, in a thread that holds :data:`LOCK`.
 
     It takes 0.05 ms to get there and back. Objects of llvmlite's that the function makes have to
-    be gone when it returns, but for an engine: they end in threads like any other object.
+    be gone when it returns, but for an engine: they would end wherever their last name goes.
     """
     held = holding(LOCK)(function)
 
@@ -235,10 +235,9 @@ class Library:
             engine.close()
 
     def __del__(self) -> None:
-        engine = getattr(self, "_engine", None)
-        if engine is None:
+        if getattr(self, "_engine", None) is None:
             return
         if sys.is_finalizing():
-            engine.detach()
+            self._engine.detach()
         else:
-            self.close()
+            self.close()  # no name here holds the engine: it goes where it is closed
