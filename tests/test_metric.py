@@ -115,6 +115,28 @@ def test_several_metrics_and_arrays_by_name():
     assert both.get_config()["metrics"][1]["metric"] == "MSE"
 
 
+@pytest.mark.parametrize(
+    "names, found, pairs",
+    [
+        ("a", 1.0, [("a", 1.0)]),
+        ("a", [1.0, 2.0], [("a", 1.0)]),
+        (["a"], 1.0, [("a", 1.0)]),
+        (["a", "b"], [1.0, 2.0], [("a", 1.0), ("b", 2.0)]),
+        (["a", "b"], (1.0, 2.0), [("a", (1.0, 2.0))]),
+        (("a", "b"), [1.0], [(("a", "b"), 1.0)]),
+    ],
+)
+def test_names_and_values_are_paired_as_mxnet_pairs_them(names, found, pairs):
+    """A name or a value that is no list is the only one."""
+
+    class Told(metric.EvalMetric):
+        def get(self):
+            return names, found
+
+    assert Told("told").get_name_value() == pairs
+    assert Told("told").get_global_name_value() == pairs
+
+
 def test_mistakes():
     with pytest.raises(AssertionError, match="nope is not registered"):
         metric.create("nope")

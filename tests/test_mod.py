@@ -60,6 +60,16 @@ def test_forward_takes_any_batch_size_and_casts_to_the_bound_type(module, net):
     assert module.label_shapes[0].shape == (7,)
 
 
+def test_a_batch_has_as_many_arrays_as_are_bound(module):
+    """Said before any array is looked at, and whatever is wrong the bound shapes stay."""
+    x = mx.nd.array(X[:3])
+    for data in ([], None, [x, x]):
+        count = len(data or ())
+        with pytest.raises(ValueError, match=f"the batch has {count} arrays, bound are 1"):
+            module.forward(io.DataBatch(data))
+    assert module.data_shapes[0].shape == (4, 2)
+
+
 def test_what_programs_look_at_inside_of_a_module(module, net):
     assert Module(net)._exec_group is None
     module.forward(io.DataBatch([mx.nd.array(X[:4])], [mx.nd.array(Y[:4])]))

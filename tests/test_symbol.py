@@ -222,6 +222,18 @@ def test_listings(dense):
     assert dense.get_internals()["fc_output"].name == "fc"
 
 
+def test_split_v2_into_parts_or_at_indices():
+    x = sym.var("x")
+    for given, sizes in ((2, [3, 3]), (4, [2, 2, 1, 1]), ((2,), [2, 4]), ((), [6])):
+        pieces = sym.split_v2(x, given)
+        assert pieces.infer_shape(x=(6, 4))[1] == [(size, 4) for size in sizes]
+    for given in (0, -1):
+        with pytest.raises(mx.MXNetError, match=f"sections.*, got {given}"):
+            sym.split_v2(x, given)
+        with pytest.raises(mx.MXNetError, match=f"sections.*, got {given}"):
+            mx.nd.split_v2(mx.nd.ones((6, 4)), given)
+
+
 def test_split_and_its_outputs():
     parts = sym.split(sym.var("x"), num_outputs=3, name="sp")
     assert (len(parts), parts.name, repr(parts)) == (3, "sp", "<Symbol sp>")

@@ -342,6 +342,12 @@ def _slices_between(
     return _cut_into(g, data, place, bounds, squeeze_axis)
 
 
+def _names_of_pieces(*, indices: Shape, sections: int, **attrs: object) -> tuple[str, ...]:
+    if not sections and not indices:
+        raise AttributeValueError("sections of _split_v2 is at least 1 without indices, got 0")
+    return _output_names(sections or len(indices))
+
+
 SPLIT_V2 = register(
     "_split_v2",
     "data",
@@ -350,6 +356,6 @@ SPLIT_V2 = register(
     ref=split_v2,
     expand=_slices_between,
     traits=Traits(names_data=True),
-    outputs=lambda indices, sections, **attrs: _output_names(sections or len(indices)),
+    outputs=_names_of_pieces,
     doc="Pieces of one axis: equal sections, or from each index (the first is 0) to the next.",
 )
