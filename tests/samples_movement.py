@@ -99,6 +99,8 @@ def moves() -> None:
     add("Pad", (1, 2, 3, 4, 2), mode="edge", pad_width=(0, 0, 0, 0, 1, 1, 2, 2, 3, 3))
     for mode in ("constant", "edge", "reflect"):
         add("_pad_axes", (2, 3, 40), mode=mode, before=(0, 2, 3), after=(0, 1, 2), value=-1.5)
+    add("_place", (2, 3), shape=(4, 5), begin=(1, 0), end=(3, 3))
+    add("_place", (2, 3, 2), shape=(4, 5, 2), begin=(0, 4), end=(4, None), step=(2, -2))
     add("diag", (3,), k=1)
     add("diag", (3, 4), k=-1)
     add("diag", (2, 3, 4), axis1=1, axis2=-1)
@@ -349,6 +351,8 @@ def draws() -> None:
 def identities() -> None:
     add("Dropout", (3, 4))
     add("Dropout", (3, 4), p=0.5, axes=(0,))
+    add("_Dropout_training", (3, 4), p=0.0)
+    add("_Dropout_training", (3, 4), p=0.5, axes=(0,))
     for name in ("MakeLoss", "_contrib_gradientmultiplier"):
         add(name, (3, 4))
     for name in ("LinearRegressionOutput", "MAERegressionOutput", "LogisticRegressionOutput"):

@@ -199,6 +199,11 @@ def normalisations() -> None:
         add(name, (2, 3, 4, 5), fix_gamma=False, **key)
         add(name, (2, 3, 4, 5), eps=0.1, **key)
         add(name, (2, 3, 4), fix_gamma=False, output_mean_var=True, **key)
+    for name in ("_BatchNorm_training", "_BatchNormWithReLU_training"):
+        add(name, (2, 3, 4, 5), fix_gamma=False)
+        add(name, (3, 4, 5), axis=-1, eps=0.1)
+        add(name, (0, 3, 4), fix_gamma=False)
+        add(name, (2, 3, 5, 7), fix_gamma=False, dtype="float16")
     x, c3, c4 = (2, 3, 4), (3,), (4,)
     bad(bn, x, c4, c3, c3, c3, error=ShapeError, says="gamma has shape (4), data has 3 channels")
     bad(bn, x, c3, c3, c3, c3, error=ShapeError, says="channel axis 3 is out of range", axis=3)

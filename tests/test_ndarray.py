@@ -445,13 +445,6 @@ def test_an_array_is_no_attribute():
         nd.clip(nd.ones((2,)), nd.zeros((1,)), 1)
 
 
-def test_gradients_are_refused():
-    for call in (nd.ones((1,)).attach_grad, nd.ones((1,)).backward, autograd.backward):
-        with pytest.raises(mx.MXNetError, match="inference only"):
-            call()
-    assert nd.ones((1,)).grad is None
-
-
 # Training mode
 
 

@@ -1,130 +1,183 @@
-"""Training and recording flags. They select what Dropout and BatchNorm do; nothing is recorded.
+"""Gradients of what eager calls and hybridized nets computed, as ``mx.autograd`` gives them.
 
-hybridjit runs inference only, so ``backward`` and ``grad`` say that and stop.
+``with record():`` puts calls on the tape, ``backward`` goes back over it to the variables that
+``attach_grad`` made. ``Function`` is a computation with a gradient of the user's own.
 """
 
 from __future__ import annotations
 
-import threading
-from typing import Any, NoReturn
+from collections.abc import Sequence
+from typing import Any
 
 from .errors import MXNetError
+from .nd import NDArray, zeros
+from .nd.tape import REQUESTS, Some, Step
+from .nd.tape import record as put_on_tape
+from .nd.taped import run_backward, run_gradients
+from .recording import (
+    FLAGS,
+    is_recording,
+    is_training,
+    pause,
+    predict_mode,
+    record,
+    set_recording,
+    set_training,
+    train_mode,
+)
 from .unwinding import restoring
 
+__all__ = [
+    "Function",
+    "backward",
+    "get_symbol",
+    "grad",
+    "is_recording",
+    "is_training",
+    "mark_variables",
+    "pause",
+    "predict_mode",
+    "record",
+    "set_recording",
+    "set_training",
+    "train_mode",
+]
 
-class _Flags(threading.local):
-    """This thread's flags."""
-
-    recording = False
-    training = False
-
-
-FLAGS = _Flags()
-
-
-def is_recording() -> bool:
-    """Whether this thread records, which selects nothing here."""
-    return FLAGS.recording
-
-
-def is_training() -> bool:
-    """Whether Dropout and BatchNorm behave as in training in this thread."""
-    return FLAGS.training
+Arrays = NDArray | Sequence[NDArray]
 
 
-def set_recording(is_recording: bool) -> bool:
-    """Set the recording flag; returns what it was."""
-    before, FLAGS.recording = FLAGS.recording, bool(is_recording)
-    return before
+def backward(
+    heads: Arrays,
+    head_grads: NDArray | Sequence[NDArray | None] | None = None,
+    retain_graph: bool = False,
+    train_mode: bool = True,
+) -> None:
+    """Compute the gradients of every variable that ``heads`` depend on, summed over the heads.
+
+    ``head_grads`` has one array of its head's shape and type, or None for ones, for each head.
+    Raises MXNetError for a head that was not recorded, AssertionError for lists of unequal length.
+    """
+    heads, given = _paired(heads, head_grads)
+    run_backward(heads, given, retain_graph, train_mode)
 
 
-def set_training(train_mode: bool) -> bool:
-    """Set the training flag; returns what it was."""
-    before, FLAGS.training = FLAGS.training, bool(train_mode)
-    return before
+def grad(
+    heads: Arrays,
+    variables: Arrays,
+    head_grads: NDArray | Sequence[NDArray | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    train_mode: bool = True,
+) -> list[NDArray]:
+    """The gradients by ``variables`` as new arrays; their own ``grad`` stays as it is.
+
+    With ``create_graph`` the way back is recorded and can be differentiated again. Raises
+    MXNetError for a variable without ``attach_grad``, or one that no head depends on.
+    """
+    heads, given = _paired(heads, head_grads)
+    wanted = [variables] if isinstance(variables, NDArray) else list(variables)
+    assert wanted, "variables cannot be an empty list."
+    retain = create_graph if retain_graph is None else retain_graph
+    return run_gradients(heads, wanted, given, retain, create_graph, train_mode)
 
 
-class _Scope:
-    """Sets the flags for the length of a ``with`` block; None leaves a flag alone."""
+def mark_variables(
+    variables: Arrays, gradients: Arrays, grad_reqs: str | Sequence[str] = "write"
+) -> None:
+    """Make arrays variables whose gradients go into arrays of the caller's.
 
-    def __init__(self, recording: bool | None, training: bool | None) -> None:
-        self._wanted = (recording, training)
-        self._before: list[tuple[bool, bool]] = []
-
-    def __enter__(self) -> None:
-        self._before.append((FLAGS.recording, FLAGS.training))
-        recording, training = self._wanted
-        if recording is not None:
-            FLAGS.recording = recording
-        if training is not None:
-            FLAGS.training = training
-
-    def __exit__(self, *error: object) -> None:
-        FLAGS.recording, FLAGS.training = self._before.pop()
+    ``grad_reqs`` is "write", "add" or "null", for all or one for each. Raises KeyError.
+    """
+    arrays = [variables] if isinstance(variables, NDArray) else list(variables)
+    grads = [gradients] if isinstance(gradients, NDArray) else list(gradients)
+    requests = [grad_reqs] * len(arrays) if isinstance(grad_reqs, str) else list(grad_reqs)
+    assert len(arrays) == len(grads) == len(requests), "one gradient and request for each variable"
+    for x, gradient, request in zip(arrays, grads, requests):
+        if request not in REQUESTS:
+            raise KeyError(request)
+        x._mark(gradient, request)
 
 
-def record(train_mode: bool = True) -> _Scope:
-    """``with record():`` sets both flags, as a training loop would."""
-    return _Scope(True, train_mode)
-
-
-def pause(train_mode: bool = False) -> _Scope:
-    """``with pause():`` neither records nor, unless ``train_mode``, trains."""
-    return _Scope(False, train_mode)
-
-
-def train_mode() -> _Scope:
-    """``with train_mode():`` Dropout drops and BatchNorm uses the batch's own statistics."""
-    return _Scope(None, True)
-
-
-def predict_mode() -> _Scope:
-    """``with predict_mode():`` Dropout and BatchNorm behave as in inference."""
-    return _Scope(None, False)
+def _paired(heads: Arrays, head_grads: Any) -> tuple[list[NDArray], list[NDArray | None]]:
+    heads = [heads] if isinstance(heads, NDArray) else list(heads)
+    if isinstance(head_grads, NDArray):
+        head_grads = [head_grads]
+    given = [None] * len(heads) if head_grads is None else list(head_grads)
+    assert len(given) == len(heads), "heads and head_grads must be lists of the same length"
+    return heads, given
 
 
 class Function:
-    """A computation with a gradient of its own; only ``forward`` is ever called here.
+    """A computation with a gradient of its own; an instance serves one call.
 
-    A subclass overrides ``forward(*inputs)`` with functions of ``nd``.
+    A subclass overrides ``forward(*inputs)`` and ``backward(*output gradients)`` with functions
+    of ``nd``; ``backward`` returns one gradient for each input.
     """
+
+    _is_used = False
+    _saved: tuple[Any, ...] = ()
 
     def forward(self, *inputs: Any) -> Any:
         """To override: the outputs for these arrays."""
         raise NotImplementedError(f"{type(self).__name__} does not define forward")
 
-    def save_for_backward(self, *args: object) -> None:
-        """Keep arrays for a backward pass, which does not come."""
+    def backward(self, *output_grads: Any) -> Any:
+        """To override: the gradients of the inputs, given those of the outputs."""
+        raise NotImplementedError(f"{type(self).__name__} does not define backward")
+
+    def save_for_backward(self, *args: Any) -> None:
+        """Keep arrays for ``backward``, which finds them in ``saved_tensors``."""
         self._saved = args
 
     @property
-    def saved_tensors(self) -> tuple[object, ...]:
+    def saved_tensors(self) -> tuple[Any, ...]:
         """What ``save_for_backward`` kept."""
         return self._saved
 
     @restoring(FLAGS)
-    def __call__(self, *inputs: Any) -> Any:
-        with pause():
-            return self.forward(*inputs)
+    def __call__(self, *inputs: NDArray) -> Any:
+        assert not self._is_used, (
+            "Each Function instance can only be called once. Please create another instance."
+        )
+        self._is_used = True
+        is_training = FLAGS.training
+        with pause(is_training):
+            made = self.forward(*inputs)
+        outputs = [made] if isinstance(made, NDArray) else list(made)
+        if FLAGS.recording:
+            if any(y is x for y in outputs for x in inputs):
+                who = f"{type(self).__name__}.forward"
+                raise MXNetError(f"{who} returns its input where it has to return a new array")
+            self._record(inputs, outputs)
+        return made
+
+    def _record(self, inputs: Sequence[NDArray], outputs: Sequence[NDArray]) -> None:
+        blanks = [(y.shape, y.dtype, y.context) for y in outputs]
+
+        def pull(step: Step, douts: Some, wanted: Sequence[bool]) -> Some:
+            full = [*douts, *[None] * (len(blanks) - len(douts))]
+            heads = [_zeros(*blank) if d is None else d for d, blank in zip(full, blanks)]
+            return self._gradients(heads, inputs)
+
+        put_on_tape(None, inputs, outputs, pull)
+
+    def _gradients(self, heads: Sequence[NDArray], inputs: Sequence[NDArray]) -> list[NDArray]:
+        with pause(FLAGS.training):
+            made = self.backward(*heads)
+        found = [made] if isinstance(made, NDArray) else list(made)
+        who = f"{type(self).__name__}.backward"
+        if len(found) != len(inputs):
+            raise MXNetError(f"{who} returns {len(found)} gradients for {len(inputs)} inputs")
+        for d in found:
+            if not isinstance(d, NDArray):
+                raise MXNetError(f"{who} returns NDArrays, got {type(d)}")
+        return [d.astype(x.dtype, copy=False) for d, x in zip(found, inputs)]
 
 
-def get_symbol(x: object) -> NoReturn:
-    """Raises MXNetError: nothing is recorded."""
-    raise MXNetError("autograd.get_symbol: hybridjit records nothing; trace a HybridBlock instead")
+def _zeros(shape: tuple[int, ...], dtype: Any, ctx: Any) -> NDArray:
+    return zeros(shape, ctx, dtype)
 
 
-def backward(*args: object, **kwargs: object) -> NoReturn:
-    """Raises MXNetError: gradients are not computed here."""
-    raise MXNetError("autograd.backward: hybridjit runs inference only, gradients are not computed")
-
-
-def grad(*args: object, **kwargs: object) -> NoReturn:
-    """Raises MXNetError: gradients are not computed here."""
-    raise MXNetError("autograd.grad: hybridjit runs inference only, gradients are not computed")
-
-
-def mark_variables(*args: object, **kwargs: object) -> NoReturn:
-    """Raises MXNetError: gradients are not computed here."""
-    raise MXNetError(
-        "autograd.mark_variables: hybridjit runs inference only, gradients are not computed"
-    )
+def get_symbol(x: NDArray) -> Any:
+    """The recorded history of an array as a Symbol."""
+    raise NotImplementedError

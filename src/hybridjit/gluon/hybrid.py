@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd import FLAGS, is_training
 from ..compiler import Options, compile_graph
 from ..context import Context
 from ..errors import MXNetError
@@ -26,6 +25,7 @@ from ..nd.eviction import evict, type_of_array
 from ..nd.interpreter import Monitor, interpret_nodes
 from ..nd.storage import NEVER, WRITES, Storage
 from ..passes.infer import NodeTypes, infer_node_types
+from ..recording import FLAGS
 from ..runtime.binding import PackedStore
 from ..runtime.cache import MAX_SIGNATURES, Entry, SignatureCache
 from ..runtime.executable import Executable
@@ -82,7 +82,7 @@ class CachedGraph:
         one's shape does not follow from the inputs, MXNetError naming the operator for inputs that
         do not fit.
         """
-        if self.monitor is not None or not self.compiled or is_training():
+        if self.monitor is not None or not self.compiled or FLAGS.training or FLAGS.recording:
             return self._interpret(arrays)
         entry = self._latest if self.seen_writes == WRITES.count else None  # in this order
         inputs = [array._data for array in arrays]
@@ -101,6 +101,7 @@ class CachedGraph:
             or data.dtype != entry.dtype
             or self.monitor is not None
             or FLAGS.training
+            or FLAGS.recording
             or not self.compiled
         ):
             return self((x,))[0]

@@ -15,7 +15,6 @@ import numpy as np
 
 from .. import nd, sym
 from ..attribute import STACK as ATTRIBUTES
-from ..autograd import FLAGS
 from ..compiler import Options
 from ..context import STACK as CONTEXTS
 from ..context import Context
@@ -24,6 +23,7 @@ from ..forks import Rank, held_at_fork
 from ..name import STACK as NAMES
 from ..nd import NDArray
 from ..nd.interpreter import Monitor
+from ..recording import FLAGS
 from ..sym import Symbol
 from ..types import TensorType, type_of
 from ..unwinding import holding, restoring

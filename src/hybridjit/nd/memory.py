@@ -14,20 +14,29 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from ..context import Context, current_context
-from ..errors import DTypeError, ShapeError
+from ..errors import DTypeError, MXNetError, ShapeError
 from ..formats.mxnet import params
 from ..ops.casting import convert
 from ..quiet import quiet
+from ..recording import FLAGS
 from ..shapes import is_np_shape
 from ..types import CODE_OF_DTYPE, MAX_DIMS, DType, require_dims, shape_text
 from .eviction import Evicted, restore_memory
 from .indexing import is_basic, normal_key, slice_is_contiguous
 from .storage import Storage
+from .tape import Entry
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 Self = TypeVar("Self", bound="DenseArray")
+
+_ON_TAPE = (
+    "Assigning to NDArrays that are already in a computational graph will cause undefined "
+    "behavior when evaluating gradients. Please call backward first to clear the graph or do this "
+    "out side of a record section. Also note that you cannot use inplace operations like +=, *=, "
+    "relu(x, out=x), y[idx]=x, etc inside a record section."
+)
 
 
 def dtype_of(dtype: DType) -> np.dtype:
@@ -51,7 +60,7 @@ def converted(values: ArrayLike, dtype: np.dtype) -> np.ndarray:
 class DenseArray:
     """What every NDArray can do without an operator."""
 
-    __slots__ = ("_data", "_storage", "_ctx", "_evicted", "__weakref__")
+    __slots__ = ("_data", "_storage", "_ctx", "_evicted", "_entry", "__weakref__")
     __array_priority__ = 1000.0  # NumPy scalars on the left leave the operation to us
 
     def __init__(
@@ -63,6 +72,7 @@ class DenseArray:
         self._ctx = current_context() if ctx is None else ctx
         self._storage = Storage() if storage is None else storage
         self._evicted: Evicted | None = None
+        self._entry: Entry | None = None
 
     def __getattr__(self, name: str) -> Any:
         """Only asked for what is not there: the memory of an array that is evicted."""
@@ -260,7 +270,12 @@ class DenseArray:
 
     @quiet(over="ignore", invalid="ignore")
     def _write(self, values: Any, key: Any = ...) -> None:
-        """Put ``values`` into this memory: the only way in which it changes."""
+        """Put ``values`` into this memory: the only way in which it changes.
+
+        Raises MXNetError while an array that stands on the tape is recorded.
+        """
+        if self._entry is not None and FLAGS.recording:
+            raise MXNetError(_ON_TAPE)
         held = self._data  # until the write is noted: what somebody holds is not evicted
         try:
             self._data[key] = values

@@ -1,7 +1,7 @@
 """NDArray with its operators, and ``invoke``: the one place where eager calls happen.
 
 In: an operator, NDArrays and attribute values. Out: NDArrays of their own memory. A mistake raises
-here what it would raise in a compiled net. Nothing is recorded for gradients.
+here what it would raise in a compiled net. Under ``autograd.record`` calls go on the tape.
 """
 
 from __future__ import annotations
@@ -12,38 +12,28 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from .. import autograd
 from ..context import Context, current_context
 from ..errors import MXNetError, ShapeError
+from ..ops.gradient import gradients
 from ..ops.namespace import FLUENT, Method, attr_texts, is_variadic, namespace
 from ..ops.record import OpDef
 from ..ops.registry import lookup, run_ref
-from ..types import UNKNOWN, DType, Number, Sizes, TensorType, product
+from ..recording import FLAGS
+from ..types import UNKNOWN, DType, Number, Sizes, TensorType, product, type_of
 from .calls import check_out, checked_attrs
-from .memory import DenseArray, dtype_of
+from .memory import dtype_of
+from .tape import Entry, Some, Step, record
+from .taped import TapedArray, alias, record_same
 
 _NUMBERS = (float, int, np.generic)
 
 
-class NDArray(DenseArray):
+class NDArray(TapedArray):
     """An array on a device, with MXNet's methods. Make one with ``nd.array`` and its kin."""
 
     __slots__ = ()
 
     __hash__ = object.__hash__  # by identity: == compares element by element
-
-    @property
-    def grad(self) -> None:
-        """Always None: there are no gradients."""
-        return None
-
-    def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> NoReturn:
-        """Raises MXNetError: gradients are not computed here."""
-        raise MXNetError("attach_grad: hybridjit runs inference only, gradients are not computed")
-
-    def backward(self, *args: object, **kwargs: object) -> NoReturn:
-        """Raises MXNetError: gradients are not computed here."""
-        raise MXNetError("backward: hybridjit runs inference only, gradients are not computed")
 
     def astype(self, dtype: DType, copy: bool = True) -> NDArray:
         """The values as another element type; itself when nothing changes and copy is False.
@@ -83,7 +73,7 @@ class NDArray(DenseArray):
         try:
             codes = [size for size in wanted if size <= 0]  # NumPy knows one of them, a lone -1
             sizes = wanted if codes in ([], [-1]) else self._decoded(wanted, reverse)
-            return NDArray(self._data.reshape(sizes), self._ctx, self._storage)
+            return record_same(self, NDArray(self._data.reshape(sizes), self._ctx, self._storage))
         except (ValueError, ShapeError):
             is_smaller = min(wanted, default=1) > 0 and product(wanted) < self.size
             kind = ValueError if -1 in wanted or is_smaller else ShapeError
@@ -102,7 +92,7 @@ class NDArray(DenseArray):
             raise ValueError(f"a shape is whole numbers, got {shape}")
         sizes = tuple(int(size) for size in np.atleast_1d(shape))
         ones = (1,) * (len(sizes) - self.ndim)
-        source = NDArray(self._data.reshape(ones + self.shape), self._ctx)
+        source = self._reshaped(ones + self.shape, False) if ones else self
         try:
             return invoke(lookup("broadcast_to"), [source], {"shape": sizes})
         except ShapeError as error:
@@ -138,6 +128,11 @@ class NDArray(DenseArray):
                 raise AssertionError(str(error)) from None
             raise
         return self._reshaped(result.shape, False) if inplace else result
+
+    @property
+    def T(self) -> NDArray:
+        """The array with its axes reversed, as a copy."""
+        return invoke(lookup("transpose"), [self], {}) if self.ndim else self.copy()
 
     def diag(self, k: int = 0, **kwargs: object) -> NDArray:
         """The ``k``-th diagonal, or a matrix with this one."""
@@ -269,14 +264,71 @@ def invoke(
     texts = attr_texts(op, given)
     arrays = [array._data for array in inputs]
     attrs = checked_attrs(op, texts, arrays)
-    if op.traits.training and autograd.is_training():
-        arrays, attrs = op.traits.training(arrays, attrs)
-    results = [_owned(result, arrays) for result in run_ref(op, arrays, attrs)]
+    results = apply(op, inputs, arrays, attrs, ctx)
     if out is not None:
         return _written(op, results, out)
+    return results[0] if len(results) == 1 else results
+
+
+def apply(
+    op: OpDef,
+    inputs: Sequence[NDArray],
+    arrays: list[np.ndarray],
+    attrs: Mapping[str, Any],
+    ctx: Context | None = None,
+) -> list[NDArray]:
+    """The visible results of ``op``, recorded where the thread records."""
+    used = (FLAGS.training and op.traits.training and op.traits.training(attrs)) or op
     place = ctx or (inputs[0]._ctx if inputs else current_context())
-    wrapped = [NDArray(result, place) for result in results]
-    return wrapped[0] if len(wrapped) == 1 else wrapped
+    results = [NDArray(_owned(y, arrays), place) for y in run_ref(used, arrays, attrs)]
+    if FLAGS.recording and any(x._entry is not None for x in inputs):
+        record((op, attrs), inputs, results, _pull_of(op, used, inputs, results, attrs))
+    return results if used is op else results[: len(op.output_names(attrs))]
+
+
+def _pull_of(
+    op: OpDef,
+    used: OpDef,
+    inputs: Sequence[NDArray],
+    results: Sequence[NDArray],
+    attrs: Mapping[str, Any],
+) -> Callable[[Step, Some, Sequence[bool]], Some]:
+    """The way back over one operator; ``used`` is what stood for ``op`` in training."""
+    ins = [alias(x, x._entry) for x in inputs]
+    outs = [alias(y) for y in results]
+
+    def pull(step: Step, douts: Some, wanted: Sequence[bool]) -> Some:
+        known = [alias(y, Entry(step, i)) for i, y in enumerate(outs)] if FLAGS.recording else outs
+        full = [*douts, *[None] * (len(outs) - len(douts))]
+        if used.traits.updates is None:
+            return gradients(used, ON_NDARRAYS, ins, known, full, attrs, wanted)
+        if not FLAGS.training:
+            return gradients(op, ON_NDARRAYS, ins, known, full, attrs, wanted)
+        found = gradients(used, ON_NDARRAYS, ins, known, full, attrs, wanted)
+        for position, new in used.traits.updates(ON_NDARRAYS, ins, outs, **attrs).items():
+            ins[position]._write(new._data)
+        return found
+
+    return pull
+
+
+class _Builder:
+    """NDArrays stand for tensors: what a gradient rule makes of them may be recorded again."""
+
+    def op(self, op: OpDef, /, *inputs: NDArray, at: str = "", **attrs: Any) -> NDArray:
+        return self.outputs(op, *inputs, at=at, **attrs)[0]
+
+    def outputs(
+        self, op: OpDef, /, *inputs: NDArray, at: str = "", **attrs: Any
+    ) -> tuple[NDArray, ...]:
+        arrays = [x._data for x in inputs]
+        return tuple(apply(op, inputs, arrays, op.with_defaults(attrs)))
+
+    def type(self, x: NDArray) -> TensorType:
+        return type_of(x._data)
+
+
+ON_NDARRAYS = _Builder()
 
 
 def call(op: OpDef, called: str, tensors: dict[str, Any], given: dict[str, Any]) -> Any:
@@ -307,15 +359,17 @@ def _owned(result: np.ndarray, operands: Sequence[np.ndarray]) -> np.ndarray:
     return array
 
 
-def _written(op: OpDef, results: list[np.ndarray], out: Any) -> Any:
+def _written(op: OpDef, results: list[NDArray], out: Any) -> Any:
     """``out``, after the results were written there."""
     outs = list(out) if isinstance(out, (list, tuple)) else [out]
     for array in outs:
         if not isinstance(array, NDArray):
             raise TypeError(f"out is an NDArray or a list of them, got {type(array)}")
-    check_out(op, results, [array._data for array in outs])
+    check_out(op, [result._data for result in results], [array._data for array in outs])
     for array, result in zip(outs, results):
-        array._write(result)
+        array._write(result._data)
+        if FLAGS.recording and result._entry is not None:
+            array._entry = result._entry
     return out
 
 

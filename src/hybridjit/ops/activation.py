@@ -19,6 +19,7 @@ from ..types import PartialShape, product, shape_text
 from . import special
 from .building import Builder, X
 from .casting import exactly, in_floating, scalar_of
+from .dual import Dual, DualScalars
 from .internal import PRELU
 from .pointwise import (
     same_float,
@@ -26,6 +27,7 @@ from .pointwise import (
     scalar_sigmoid,
     scalar_softsign,
     sigmoid,
+    slope_of_sigmoid,
     softsign,
 )
 from .record import Traits
@@ -62,6 +64,20 @@ _ACTIVATIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 }
 
 
+def _slope_of_softplus(b: Any, head: Any, x: Any) -> Any:
+    """head sigmoid(x): max and abs have kinks at 0, their sum has none."""
+    return (b.mul(head, scalar_sigmoid(b, x)),)
+
+
+_SMOOTH = {"sigmoid": slope_of_sigmoid, "softrelu": _slope_of_softplus}
+
+
+def _slope_of_activation(b: Any, head: Any, x: Any, *, act_type: str) -> Any:
+    if act_type in _SMOOTH:
+        return _SMOOTH[act_type](b, head, x)
+    return (_ACTIVATIONS[act_type][1](DualScalars(b), Dual(x, head)).tangent,)
+
+
 @in_floating
 def activation(x: np.ndarray, *, act_type: str) -> np.ndarray:
     return _ACTIVATIONS[act_type][0](x)
@@ -74,6 +90,7 @@ register(
     infer=same_float,
     ref=activation,
     scalar=lambda b, x, act_type: _ACTIVATIONS[act_type][1](b, x),
+    slope=_slope_of_activation,
     doc="relu (NaN gives 0), sigmoid, softrelu = log(1 + exp(x)), softsign or tanh.",
 )
 
@@ -197,6 +214,14 @@ def _scalar_hard_sigmoid(b: Any, x: Any, *, alpha: float, beta: float) -> Any:
     return b.max(b.min(line, b.const(1.0)), b.const(0.0))
 
 
+def _slope_of_hard_sigmoid(b: Any, head: Any, x: Any, *, alpha: float, beta: float) -> Any:
+    """alpha between the bounds, 0 at them."""
+    zero, one = b.const(0.0), b.const(1.0)
+    line = b.add(b.mul(x, b.const(alpha)), b.const(beta))
+    inside = b.mask_and(b.gt(line, zero), b.lt(line, one))
+    return (b.select(inside, b.mul(head, b.const(alpha)), zero),)
+
+
 register(
     "hard_sigmoid",
     "data",
@@ -204,6 +229,7 @@ register(
     infer=same_float,
     ref=hard_sigmoid,
     scalar=_scalar_hard_sigmoid,
+    slope=_slope_of_hard_sigmoid,
     doc="max(0, min(1, alpha * x + beta)).",
 )
 

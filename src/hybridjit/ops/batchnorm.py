@@ -6,19 +6,21 @@ when fix_gamma is set; whoever owns the buffer writes the ones into it, not this
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..errors import ShapeError
-from ..types import FLOAT32, PartialShape, TensorType, merge, shape_text
-from .building import Builder, X
+from ..types import FLOAT32, PartialShape, TensorType, merge, product, shape_text
+from .algebra import add, as_shape, average, in_dtype, mul, scaled, sub, total
+from .building import Builder, X, as_results
 from .casting import widened
+from .derivative import derivative
 from .internal import BN_SCALE
 from .pointwise import RELU
-from .record import Operands, Traits
+from .record import OpDef, Traits
 from .registry import register
 from .rules import Types, fill, merged, normalized_axis, require_float
 
@@ -149,24 +151,155 @@ def _split_relu(g: Builder[X], *inputs: X, **attrs: Any) -> Any:
     return (positive, *rest) if rest else positive
 
 
-def _with_batch_statistics(arrays: list[np.ndarray], attrs: Mapping[str, Any]) -> Operands:
-    """The batch's own mean and variance per channel in place of the moving ones."""
-    if attrs["use_global_stats"]:
-        return arrays, attrs
+def _statistics(data: np.ndarray, axis: int, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """The batch's mean and biased variance of each channel; float32 for float16 data.
+
+    Those of no elements are 0.
+    """
+    others = other_axes(data.ndim, axis)
+    count = dtype.type(max(1, product(tuple(data.shape[i] for i in others))))
+    mean = data.sum(others, dtype=dtype) / count
+    centred = data.astype(dtype, copy=False) - along(mean, data.ndim, axis)
+    return mean, np.square(centred).sum(others, dtype=dtype) / count
+
+
+def other_axes(ndim: int, axis: int) -> tuple[int, ...]:
+    """All axes but one."""
+    return tuple(i for i in range(ndim) if i != axis % ndim)
+
+
+def _trained(*arrays: np.ndarray, axis: int = 1, **attrs: Any) -> Any:
+    """Normalised by the batch's own statistics, which are further results."""
     data, gamma, beta, moving_mean, moving_var = arrays
-    channel = attrs.get("axis", 1) % data.ndim
-    others = tuple(axis for axis in range(data.ndim) if axis != channel)
-    mean = data.mean(others, dtype=moving_mean.dtype)  # float32 for float16 data
-    variance = data.var(others, dtype=moving_var.dtype)
-    return [data, gamma, beta, mean, variance], attrs
+    mean, var = _statistics(data, axis, moving_mean.dtype)
+    y, *_ = as_results(_batchnorm(data, gamma, beta, mean, var, axis=axis, **attrs))
+    inverse = 1 / np.sqrt(var + var.dtype.type(attrs["eps"]))
+    return y, mean, inverse, var
+
+
+def _trained_relu(*arrays: np.ndarray, **attrs: Any) -> Any:
+    y, *rest = _trained(*arrays, **attrs)
+    return np.maximum(y, 0), *rest
+
+
+def _grad_trained_relu(g: Builder[X], ins: Any, outs: Any, douts: Any, **attrs: Any) -> Any:
+    """As without relu, from what comes back where the result is positive."""
+    if douts[0] is None:
+        return (None,) * 5
+    d = g.op(derivative(RELU, 0), douts[0], outs[0], at="positive")
+    return _grad_trained(g, ins, outs, (d,), **attrs)
+
+
+def _infer_trained(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+    ins, found = _infer_batchnorm(ins, outs[:3], **{**attrs, "output_mean_var": True})
+    return ins, merged(outs, (*found, found[2]))
+
+
+def _centred(g: Builder[X], data: X, mean: X, inverse: X, axis: int) -> X:
+    """(data - mean) * inverse, in single precision for float16."""
+    like = g.type(mean)
+    shape = tuple(-1 if i == axis else 1 for i in range(g.type(data).ndim))
+    sizes = tuple(g.type(data).dims[i] if size < 0 else 1 for i, size in enumerate(shape))
+    wide = in_dtype(g, data, like)
+    return mul(g, sub(g, wide, as_shape(g, mean, sizes)), as_shape(g, inverse, sizes))
+
+
+def _grad_normalised(
+    g: Builder[X], ins: Any, x: X, inverse: X, dout: X, axis: int, fix_gamma: bool, live: bool
+) -> Any:
+    """What reaches data, gamma and beta; ``live`` when the statistics follow from the data.
+
+    Ioffe and Szegedy 2015, section 3: dx = gamma inverse (d - mean(d) - x mean(d x)).
+    """
+    data, gamma, *_ = ins
+    ndim = g.type(data).ndim
+    axis %= ndim
+    others = other_axes(ndim, axis)
+    sizes = tuple(g.type(data).dims[axis] if i == axis else 1 for i in range(ndim))
+    d = in_dtype(g, dout, g.type(inverse))
+    product_of = mul(g, d, x)
+    scale = inverse if fix_gamma else mul(g, inverse, gamma)
+    if live:
+        slope = mul(g, x, average(g, product_of, others))
+        d_data = sub(g, sub(g, d, average(g, d, others)), slope)
+    else:
+        d_data = d
+    d_data = mul(g, d_data, as_shape(g, scale, sizes))
+    d_gamma = None if fix_gamma else total(g, product_of, others, keepdims=False)
+    return d_data, d_gamma, total(g, d, others, keepdims=False), None, None
+
+
+def _grad_trained(
+    g: Builder[X], ins: Any, outs: Any, douts: Any, *, fix_gamma: bool, axis: int = 1, **attrs: Any
+) -> Any:
+    """The statistics' own head gradients count for nothing, as in MXNet."""
+    if douts[0] is None:
+        return (None,) * 5
+    x = _centred(g, ins[0], outs[1], outs[2], axis % g.type(ins[0]).ndim)
+    return _grad_normalised(g, ins, x, outs[2], douts[0], axis, fix_gamma, live=True)
+
+
+def _grad_batchnorm(
+    g: Builder[X],
+    ins: Any,
+    outs: Any,
+    douts: Any,
+    *,
+    eps: float,
+    fix_gamma: bool,
+    axis: int = 1,
+    **attrs: Any,
+) -> Any:
+    """The stored statistics are constants."""
+    if douts[0] is None:
+        return (None,) * 5
+    inverse = g.op(BN_SCALE, ins[1], ins[4], at="invstd", eps=eps, fix_gamma=True)
+    x = _centred(g, ins[0], ins[3], inverse, axis % g.type(ins[0]).ndim)
+    return _grad_normalised(g, ins, x, inverse, douts[0], axis, fix_gamma, live=False)
+
+
+def _moved(g: Builder[X], ins: Any, outs: Any, *, momentum: float, **attrs: Any) -> dict[int, X]:
+    """moving = momentum moving + (1 - momentum) batch, with the biased variance."""
+
+    def moved(old: X, new: X) -> X:
+        return add(g, scaled(g, old, momentum), scaled(g, new, 1 - momentum))
+
+    return {3: moved(ins[3], outs[1]), 4: moved(ins[4], outs[3])}
+
+
+_TRAINED: dict[str, OpDef] = {}
+
+
+def _in_training(name: str) -> Callable[[Mapping[str, Any]], OpDef | None]:
+    """What stands for BatchNorm in training: nothing where the stored statistics are used."""
+    return lambda attrs: None if attrs["use_global_stats"] else _TRAINED[name]
 
 
 _TRAITS = Traits(
     in_single=True,
     total_outputs=3,
     initial={"moving_mean": '["zero", {}]', "moving_var": '["one", {}]'},
-    training=_with_batch_statistics,
+    training=_in_training("BatchNorm"),
 )
+
+
+def _register_trained(name: str, ref: Callable[..., Any], grad: Callable[..., Any]) -> None:
+    _TRAINED[name] = register(
+        f"_{name}_training",
+        _INPUTS,
+        _ATTRS + " axis:int=1" + _CALIBRATION,
+        internal=True,
+        infer=_infer_trained,
+        ref=ref,
+        grad=grad,
+        outputs=("output", "mean", "invstd", "var"),
+        traits=Traits(in_single=True, updates=_moved),
+        doc=f"{name} with the mean and variance of the batch.",
+    )
+
+
+_register_trained("BatchNorm", _trained, _grad_trained)
+_register_trained("BatchNormWithReLU", _trained_relu, _grad_trained_relu)
 
 BATCH_NORM = register(
     "BatchNorm",
@@ -174,6 +307,7 @@ BATCH_NORM = register(
     _ATTRS + " axis:int=1" + _CALIBRATION,
     infer=_infer_batchnorm,
     ref=_batchnorm,
+    grad=_grad_batchnorm,
     expand=_unless_single,
     outputs=_batchnorm_outputs,
     traits=_TRAITS,
@@ -187,7 +321,7 @@ register(
     ref=_batchnorm_relu,
     expand=_split_relu,
     outputs=_batchnorm_outputs,
-    traits=replace(_TRAITS, total_outputs=4),
+    traits=replace(_TRAITS, total_outputs=4, training=_in_training("BatchNormWithReLU")),
     doc="BatchNorm, then negatives clamped to zero.",
 )
 register(

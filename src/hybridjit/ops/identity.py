@@ -7,19 +7,21 @@ not treat it as an identity.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ..errors import ShapeError
+from ..errors import MXNetError, ShapeError
 from ..types import PartialShape, is_known_shape, merge_dtypes, merge_shapes, product, shape_text
+from .algebra import as_shape, div, in_dtype, mul, ones_like, scaled, shifted, sub, total
 from .building import Builder, X
 from .casting import fresh
+from .gradient import none_at_all
 from .pointwise import SIGMOID, same_float
 from .random import dropout_mask
-from .record import Operands, Traits
-from .registry import register
+from .record import Traits
+from .registry import lookup, register
 from .rules import Types, merged, same_type
 
 
@@ -29,7 +31,12 @@ def itself(g: Builder[X], data: X, *others: X, **attrs: Any) -> X:
 
 
 def _identity(
-    name: str, doc: str, attrs: str = "", aliases: str = "", output: str = "output"
+    name: str,
+    doc: str,
+    attrs: str = "",
+    aliases: str = "",
+    output: str = "output",
+    grad: Callable[..., Any] | None = None,
 ) -> None:
     register(
         name,
@@ -37,6 +44,7 @@ def _identity(
         attrs,
         infer=same_type,
         expand=itself,
+        grad=grad,
         outputs=(output,),
         aliases=aliases,
         traits=Traits(names_data=name == "MakeLoss"),
@@ -45,17 +53,62 @@ def _identity(
 
 
 _identity("_copy", "The data.", aliases="identity")
-_identity("BlockGrad", "The data; stops gradients.", aliases="stop_gradient _sparse_stop_gradient")
-_identity("make_loss", "The data; a loss in training.", aliases="_sparse_make_loss", output="loss")
+_identity(
+    "BlockGrad",
+    "The data; stops gradients.",
+    aliases="stop_gradient _sparse_stop_gradient",
+    grad=none_at_all,
+)
+
+
+def _grad_make_loss(g: Builder[X], ins: Any, outs: Any, douts: Any) -> X:
+    """Ones, whatever comes back."""
+    return ones_like(g, ins[0])
+
+
+_identity(
+    "make_loss",
+    "The data; a loss in training.",
+    aliases="_sparse_make_loss",
+    output="loss",
+    grad=_grad_make_loss,
+)
+
+
+def _grad_scaled_loss(
+    g: Builder[X],
+    ins: Any,
+    outs: Any,
+    douts: Any,
+    *,
+    grad_scale: float,
+    valid_thresh: float,
+    normalization: str,
+) -> X:
+    """grad_scale, whatever comes back; divided by the batch's size or the number of valid ones."""
+    (data,) = ins
+    t = g.type(data)
+    ones = scaled(g, ones_like(g, data), grad_scale)
+    if normalization == "batch":
+        return scaled(g, ones, 1.0 / t.dims[0])
+    if normalization == "null":
+        return ones
+    above = g.op(lookup("_greater_scalar"), data, at="above", scalar=valid_thresh)
+    count = total(g, above, tuple(range(t.ndim)))
+    return div(g, ones, g.op(lookup("_maximum_scalar"), count, at="count", scalar=1.0))
+
+
 _identity(
     "MakeLoss",
     "The data; a loss in training.",
     "grad_scale:float=1 valid_thresh:float=0 normalization:batch|null|valid=null",
+    grad=_grad_scaled_loss,
 )
 _identity(
     "_contrib_gradientmultiplier",
     "The data; scales gradients.",
     "scalar:double=1 is_int:bool=True",
+    grad=lambda g, ins, outs, douts, *, scalar, is_int: scaled(g, douts[0], scalar),
 )
 
 
@@ -94,18 +147,60 @@ def _unless_always(g: Builder[X], data: X, *, mode: str, **attrs: Any) -> X | No
     return None if mode == "always" else data
 
 
-def _dropping(arrays: list[np.ndarray], attrs: Mapping[str, Any]) -> Operands:
-    return arrays, {**attrs, "mode": "always"}
+def _dropped(
+    data: np.ndarray, *, p: float, axes: tuple[int, ...], **attrs: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    mask = dropout_mask(data.shape, p, axes, data.dtype)
+    return np.asarray(data * mask, order="C"), np.asarray(mask, data.dtype)
+
+
+def _infer_dropped(
+    ins: Types, outs: Types, *, axes: tuple[int, ...], **attrs: Any
+) -> tuple[Types, Types]:
+    ins, found = _infer_dropout(ins, outs[:1], axes=axes)
+    shape = ins[0].shape
+    if shape is None:
+        return ins, outs
+    mask = tuple(1 if i in axes else size for i, size in enumerate(shape))
+    return ins, merged(outs, (found[0], ins[0].with_shape(mask)))
+
+
+def _grad_dropped(g: Builder[X], ins: Any, outs: Any, douts: Any, **attrs: Any) -> Any:
+    """The forward's own mask times what comes back."""
+    return None if douts[0] is None else mul(g, douts[0], outs[1])
+
+
+_DROPOUT = "p:float[0,1]=0.5 mode:always|training=training axes:shape~=()"
+DROPPED = register(
+    "_Dropout_training",
+    "data",
+    _DROPOUT,
+    internal=True,
+    infer=_infer_dropped,
+    ref=_dropped,
+    grad=_grad_dropped,
+    outputs=("output", "mask"),
+    traits=Traits(random=True),
+    doc="The data, a fraction p of it dropped and the rest scaled up; and the factors.",
+)
+
+
+def _always(g: Builder[X], ins: Any, outs: Any, douts: Any, *, mode: str, **attrs: Any) -> Any:
+    """Without training: an identity, unless ``mode`` is ``always``, whose mask nobody kept."""
+    if mode == "always":
+        raise MXNetError("Dropout with mode 'always' has a gradient in training mode only")
+    return douts[0]
 
 
 register(
     "Dropout",
     "data",
-    "p:float[0,1]=0.5 mode:always|training=training axes:shape~=()",
+    _DROPOUT,
     infer=_infer_dropout,
     ref=dropout,
     expand=_unless_always,
-    traits=Traits(names_data=True, total_outputs=2, training=_dropping),
+    grad=_always,
+    traits=Traits(names_data=True, total_outputs=2, training=lambda attrs: DROPPED),
     doc="The data at inference; with mode 'always' drops a fraction p even then.",
 )
 
@@ -148,25 +243,73 @@ def _with_label(label: Label) -> Callable[..., Any]:
     return infer
 
 
-def _loss_output(name: str, attrs: str, label: Label) -> None:
+def _grad_regression(slope: Callable[..., Any]) -> Callable[..., Any]:
+    """slope(prediction - label) grad_scale / (labels for each sample), whatever comes back."""
+
+    def grad(g: Builder[X], ins: Any, outs: Any, douts: Any, *, grad_scale: float) -> Any:
+        t = g.type(ins[1])
+        label = as_shape(g, ins[1], g.type(ins[0]).dims)
+        factor = grad_scale * t.dims[0] / t.size
+        return scaled(g, slope(g, sub(g, outs[0], label)), factor), None
+
+    return grad
+
+
+def _side(g: Builder[X], error: X) -> X:
+    """1 above 0, else -1: also on a tie."""
+    above = g.op(lookup("_greater_scalar"), error, at="above", scalar=0.0)
+    return shifted(g, scaled(g, above, 2.0), -1.0)
+
+
+def _grad_svm(
+    g: Builder[X],
+    ins: Any,
+    outs: Any,
+    douts: Any,
+    *,
+    margin: float,
+    regularization_coefficient: float,
+    use_linear: bool,
+) -> Any:
+    """One against all: the true class below the margin goes up, others above -margin go down."""
+    data, label = ins
+    classes = g.type(data).dims[-1]
+    hot = in_dtype(g, g.op(lookup("one_hot"), label, at="hot", depth=classes), g.type(data))
+    sign = shifted(g, scaled(g, hot, -2.0), 1.0)  # -1 for the true class, else 1
+    slack = shifted(g, mul(g, data, sign), margin)
+    inside = g.op(lookup("_greater_scalar"), slack, at="inside", scalar=0.0)
+    size = inside if use_linear else scaled(g, mul(g, inside, slack), 2.0)
+    return scaled(g, mul(g, sign, size), regularization_coefficient), None
+
+
+def _loss_output(name: str, attrs: str, label: Label, grad: Callable[..., Any]) -> None:
     register(
         name,
         "data label",
         attrs,
         infer=_with_label(label),
         expand=itself,
+        grad=grad,
         aliases="" if name == "SVMOutput" else f"_sparse_{name}",
         traits=Traits(loss_head=True),
         doc="The data; the label serves training only.",
     )
 
 
-_loss_output("LinearRegressionOutput", "grad_scale:float=1", _regression_label)
-_loss_output("MAERegressionOutput", "grad_scale:float=1", _regression_label)
+_loss_output(
+    "LinearRegressionOutput",
+    "grad_scale:float=1",
+    _regression_label,
+    _grad_regression(lambda g, error: error),
+)
+_loss_output(
+    "MAERegressionOutput", "grad_scale:float=1", _regression_label, _grad_regression(_side)
+)
 _loss_output(
     "SVMOutput",
     "margin:float=1 regularization_coefficient:float=1 use_linear:bool=False",
     _svm_label,
+    _grad_svm,
 )
 
 
@@ -181,6 +324,7 @@ register(
     "grad_scale:float=1",
     infer=_with_label(_regression_label),
     expand=_logistic,
+    grad=_grad_regression(lambda g, error: error),
     aliases="_sparse_LogisticRegressionOutput",
     traits=Traits(loss_head=True),
     doc="sigmoid of the data; the label serves training only.",

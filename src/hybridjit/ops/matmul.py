@@ -20,6 +20,7 @@ from ..types import (
     product,
     shape_text,
 )
+from .algebra import total
 from .building import Builder, X
 from .casting import widened
 from .conv import weight_and_bias
@@ -124,6 +125,28 @@ def dense_cost(ins: Types, outs: Types, **attrs: Any) -> int:
     return outs[0].size * ins[1].dims[1]
 
 
+def _grad_dense(
+    g: Builder[X], ins: Any, outs: Any, douts: Any, *, num_hidden: int, **attrs: Any
+) -> Any:
+    """dx = d weight, dweight = transposed d times x, dbias = sum of d over the rows."""
+    data, weight = ins[0], ins[1]
+    units, columns = g.type(weight).dims
+    rows = g.type(data).size // columns
+    d = reshape(g, douts[0], (rows, units), at="head")
+    x = reshape(g, data, (rows, columns), at="rows")
+
+    def by_data() -> X:
+        turned = transpose(g, weight, (1, 0), at="weight")
+        made = g.op(FULLY_CONNECTED, d, turned, at="ddata", num_hidden=columns, no_bias=True)
+        return reshape(g, made, g.type(data).dims)
+
+    def by_weight() -> X:
+        sides = (transpose(g, d, (1, 0), at="columns"), transpose(g, x, (1, 0), at="features"))
+        return g.op(FULLY_CONNECTED, *sides, at="dweight", num_hidden=columns, no_bias=True)
+
+    return by_data, by_weight, lambda: total(g, d, (0,), keepdims=False)
+
+
 FULLY_CONNECTED = register(
     "FullyConnected",
     weight_and_bias,
@@ -132,6 +155,7 @@ FULLY_CONNECTED = register(
     infer=_infer_dense,
     ref=_dense,
     expand=_on_rows,
+    grad=_grad_dense,
     traits=Traits(in_single=True, samples=Samples.FIRST, multiply_adds=dense_cost),
     aliases="_sparse_FullyConnected",
     doc="data times the transpose of weight, plus bias; weight is (num_hidden, features).",
@@ -284,6 +308,34 @@ def batched_cost(ins: Types, outs: Types, *, transpose_a: bool, **attrs: Any) ->
     return outs[0].size * ins[0].dims[-2 if transpose_a else -1]
 
 
+def _grad_batch_dot(
+    g: Builder[X],
+    ins: Any,
+    outs: Any,
+    douts: Any,
+    *,
+    transpose_a: bool,
+    transpose_b: bool,
+    **attrs: Any,
+) -> Any:
+    (a, b), (d,) = ins, douts
+
+    def product_of(x: X, y: X, flip_x: bool, flip_y: bool, at: str) -> X:
+        return g.op(BATCH_DOT, x, y, at=at, transpose_a=flip_x, transpose_b=flip_y)
+
+    def by_a() -> X:
+        if transpose_a:
+            return product_of(b, d, transpose_b, True, "da")
+        return product_of(d, b, False, not transpose_b, "da")
+
+    def by_b() -> X:
+        if transpose_b:
+            return product_of(d, a, True, transpose_a, "db")
+        return product_of(a, d, not transpose_a, False, "db")
+
+    return by_a, by_b
+
+
 BATCH_DOT = register(
     "batch_dot",
     "lhs rhs",
@@ -292,6 +344,7 @@ BATCH_DOT = register(
     infer=_infer_batch_dot,
     ref=_batch_dot,
     expand=_plain_batch_dot,
+    grad=_grad_batch_dot,
     traits=Traits(in_single=True, multiply_adds=batched_cost),
     doc="Matrix products over equal leading axes; transposes swap the last two.",
 )

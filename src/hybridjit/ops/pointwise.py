@@ -111,6 +111,7 @@ def unary(
     doc: str,
     domain: tuple[float, float] = (-4.0, 4.0),
     aliases: str = "sparse",
+    slope: Callable[..., Any] | None = None,
 ) -> OpDef:
     """Register one function of one number. ``aliases="sparse"`` is MXNet's ``_sparse_<name>``."""
     return register(
@@ -119,10 +120,28 @@ def unary(
         infer=same_number,
         ref=ref,
         scalar=scalar,
+        slope=slope,
         domain=domain,
         aliases=f"_sparse_{name}" if aliases == "sparse" else aliases,
         doc=doc,
     )
+
+
+def slope_of_sigmoid(b: Any, head: Any, x: Any) -> Any:
+    """head y (1 - y): the quotient's own derivative is NaN where exp(-x) overflows."""
+    y = scalar_sigmoid(b, x)
+    return (b.mul(head, b.mul(y, b.sub(b.const(1.0), y))),)
+
+
+def straight_through(b: Any, head: Any, x: Any) -> Any:
+    """The gradient of a step that counts as none."""
+    return (head,)
+
+
+def _slope_of_relu(b: Any, head: Any, x: Any) -> Any:
+    """0 at 0; NaN stays."""
+    zero = b.const(0.0)
+    return (b.select(b.gt(x, zero), head, b.select(b.le(x, zero), zero, x)),)
 
 
 def times(factor: float) -> Callable[..., Any]:
@@ -135,6 +154,7 @@ RELU = unary(
     exactly(lambda x: np.maximum(x, 0)),
     lambda b, x: b.max(x, b.const(0.0)),
     "x where positive, else 0; NaN stays.",
+    slope=_slope_of_relu,
 )
 unary("abs", exactly(np.abs), lambda b, x: b.abs(x), "Absolute value.")
 NEGATIVE = unary(
@@ -148,6 +168,7 @@ unary(
     _scalar_sign,
     "sign, by its training name.",
     aliases="_sparse__contrib_sign_ste",
+    slope=straight_through,
 )
 unary(
     "logical_not",
@@ -169,11 +190,18 @@ unary(
     _scalar_round,
     "round, by its training name.",
     aliases="_sparse__contrib_round_ste",
+    slope=straight_through,
 )
 unary("rint", _rint, _scalar_rint, "Nearest whole, halves down.")
 
 # Exponentials and roots
-SIGMOID = unary("sigmoid", in_floating(sigmoid), scalar_sigmoid, "1 / (1 + exp(-x)).")
+SIGMOID = unary(
+    "sigmoid",
+    in_floating(sigmoid),
+    scalar_sigmoid,
+    "1 / (1 + exp(-x)).",
+    slope=slope_of_sigmoid,
+)
 unary("softsign", in_floating(softsign), scalar_softsign, "x / (1 + |x|).", aliases="")
 unary("tanh", in_floating(tanh), lambda b, x: b.tanh(x), "Hyperbolic tangent.")
 EXP = unary("exp", in_floating(np.exp), lambda b, x: b.exp(x), "e to the x.")

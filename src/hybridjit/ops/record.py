@@ -10,14 +10,11 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
-import numpy as np
-
 from ..records import dataclass
 from .attrs import Attr, parse_attrs
 from .rules import Types
 
 InferRule = Callable[..., tuple[Types, Types]]
-Operands = tuple[list[np.ndarray], Mapping[str, Any]]
 
 
 class Samples(Enum):
@@ -50,8 +47,10 @@ class Traits:
     total_outputs   the number of outputs that MXNet counts in files, hidden ones included, or a
                     function of the attributes; 0 is the visible ones
     initial         initializers, as files spell them, of variables made for inputs left out
-    training        ``training(arrays, attrs) -> (arrays, attrs)``: operands and attributes with
-                    which the reference gives the result of training mode
+    training        ``training(attrs)``: the operator that stands for this one in training mode,
+                    with the same operands and attributes and maybe further results; None: itself
+    updates         of an operator of training mode: ``updates(g, ins, outs, **attrs)``, by the
+                    operand's position what an auxiliary state is after the way back
     multiply_adds   ``multiply_adds(ins, outs, **attrs)``: how many the definition asks for, from
                     types; None counts as none
     """
@@ -65,7 +64,8 @@ class Traits:
     names_data: bool = False
     total_outputs: int | Callable[..., int] = 0
     initial: Mapping[str, str] | None = None
-    training: Callable[[list[np.ndarray], Mapping[str, Any]], Operands] | None = None
+    training: Callable[[Mapping[str, Any]], OpDef | None] | None = None
+    updates: Callable[..., Mapping[int, Any]] | None = None
     multiply_adds: Callable[..., int] | None = None
 
     def initializer(self, name: str) -> str | None:
@@ -90,8 +90,11 @@ class OpDef:
     expand   ``expand(g, *inputs, **attrs)``: the results made of uses of other operators, on any
              :class:`.building.Builder`; None where the operator stays as it is. Without ``expand``
              it always does.
-    grad     a place for the gradient rule, ``grad(g, ins, outs, douts, **attrs)``: one value or
-             None for each input, on any builder. No operator has one yet.
+    slope    pointwise only, where the derivative of ``scalar`` is not MXNet's at a kink:
+             ``slope(b, head, *values, **attrs)``, for each operand the head gradient times the
+             derivative, or None.
+    grad     the gradient rule, ``grad(g, ins, outs, douts, **attrs)``: see :mod:`.gradient`, and
+             there what operators without one follow from.
     kernel   the kind of kernel that computes the operator where it stays as it is, if types and
              attributes allow. ``view``: none has to, the result is the operand under other
              strides. ``host``: none can, the reference does.
@@ -108,6 +111,7 @@ class OpDef:
     ref: Callable[..., Any]
     scalar: Callable[..., Any] | None = None
     expand: Callable[..., Any] | None = None
+    slope: Callable[..., Any] | None = None
     grad: Callable[..., Any] | None = None
     kernel: str = "host"
     outputs: tuple[str, ...] | Callable[..., tuple[str, ...]] = ("output",)

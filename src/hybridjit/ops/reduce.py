@@ -14,9 +14,11 @@ import numpy as np
 
 from ..errors import AttributeValueError, DTypeError, ShapeError
 from ..types import FLOAT32, FLOAT64, TensorType, product
+from .algebra import as_shape, div, equals, in_dtype, mul, scaled, zeros_like
+from .building import Builder, X
 from .casting import convert, working_dtype
 from .record import OpDef, Samples, Traits
-from .registry import register
+from .registry import lookup, register
 from .rules import (
     forward,
     normalized_axis,
@@ -26,6 +28,7 @@ from .rules import (
     require_float,
     same_dtype,
 )
+from .views import broadcast
 
 Shape = tuple[int, ...]
 _AXES = "axis:shape?=None keepdims:bool=False exclude:bool=False"
@@ -71,9 +74,63 @@ def _without_nan(data: np.ndarray, value: float) -> np.ndarray:
     return np.where(np.isnan(data), data.dtype.type(value), data)
 
 
+Slope = Callable[..., Any]
+
+
+def _back(slope: Slope) -> Callable[..., Any]:
+    """The rule of a reduction: ``slope(g, x, y, d, count)`` with y and d as keepdims has them,
+    and how many elements each of them stands for."""
+
+    def grad(
+        g: Builder[X],
+        ins: Any,
+        outs: Any,
+        douts: Any,
+        *,
+        axis: Shape | None,
+        keepdims: bool,
+        exclude: bool = False,
+        **attrs: Any,
+    ) -> X:
+        (x,) = ins
+        dims = g.type(x).dims
+        axes = reduced_axes(len(dims), axis, exclude)
+        kept = reduced_shape(dims, axes, True)
+        y, d = (as_shape(g, side[0], kept) for side in (outs, douts))
+        found = slope(g, x, y, d, product(tuple(dims[a] for a in axes)), **attrs)
+        return broadcast(g, found, dims)
+
+    return grad
+
+
+def _slope_of_extreme(g: Builder[X], x: X, y: X, d: X, count: int) -> X:
+    """All elements that tie get the whole gradient."""
+    return mul(g, equals(g, x, y), d)
+
+
+def _slope_of_product(g: Builder[X], x: X, y: X, d: X, count: int) -> X:
+    """d y / x, which is NaN at a 0."""
+    return mul(g, d, div(g, y, x))
+
+
+def _where_number(g: Builder[X], x: X, d: X) -> X:
+    """d, but 0 where x is NaN."""
+    return g.op(lookup("where"), equals(g, x, x), d, zeros_like(g, d), at="numbers")
+
+
+def _slope_of_norm(
+    g: Builder[X], x: X, y: X, d: X, count: int, *, ord: int, out_dtype: np.dtype | None
+) -> X:
+    d, y = in_dtype(g, d, g.type(x)), in_dtype(g, y, g.type(x))
+    if ord == 1:
+        return mul(g, d, g.op(lookup("sign"), x, at="sign"))
+    return mul(g, d, div(g, x, y))
+
+
 def reduction(
     name: str,
     compute: Callable[[np.ndarray, Shape], np.ndarray],
+    slope: Slope,
     doc: str,
     *,
     aliases: str = "",
@@ -101,6 +158,7 @@ def reduction(
         kernel="reduce",
         infer=forward(rule),
         ref=ref,
+        grad=_back(slope),
         aliases=aliases,
         traits=Traits(samples=samples),
         doc=doc,
@@ -108,13 +166,26 @@ def reduction(
 
 
 SUM = reduction(
-    "sum", _sum, "Sum over axes.", aliases="sum_axis _sparse_sum", samples=Samples.REDUCED
+    "sum",
+    _sum,
+    lambda g, x, y, d, count: d,
+    "Sum over axes.",
+    aliases="sum_axis _sparse_sum",
+    samples=Samples.REDUCED,
 )
-MEAN = reduction("mean", _mean, "Mean over axes.", aliases="_sparse_mean", samples=Samples.REDUCED)
-reduction("prod", _prod, "Product over axes.")
+MEAN = reduction(
+    "mean",
+    _mean,
+    lambda g, x, y, d, count: scaled(g, d, 1.0 / count),
+    "Mean over axes.",
+    aliases="_sparse_mean",
+    samples=Samples.REDUCED,
+)
+reduction("prod", _prod, _slope_of_product, "Product over axes.")
 reduction(
     "max",
     lambda data, axes: np.max(data, axis=axes),
+    _slope_of_extreme,
     "Largest over axes; NaN wins.",
     aliases="max_axis",
     of_empty=False,
@@ -123,6 +194,7 @@ reduction(
 reduction(
     "min",
     lambda data, axes: np.min(data, axis=axes),
+    _slope_of_extreme,
     "Smallest over axes; NaN wins.",
     aliases="min_axis",
     of_empty=False,
@@ -131,11 +203,13 @@ reduction(
 reduction(
     "nansum",
     lambda data, axes: _sum(_without_nan(data, 0), axes),
+    lambda g, x, y, d, count: _where_number(g, x, broadcast(g, d, g.type(x).dims)),
     "Sum over axes; NaN counts as 0.",
 )
 reduction(
     "nanprod",
     lambda data, axes: _prod(_without_nan(data, 1), axes),
+    lambda g, x, y, d, count: _where_number(g, x, _slope_of_product(g, x, y, d, count)),
     "Product over axes; NaN counts as 1.",
 )
 
@@ -180,6 +254,7 @@ NORM = register(
     kernel="reduce",
     infer=forward(_norm_type),
     ref=norm,
+    grad=_back(_slope_of_norm),
     aliases="_sparse_norm",
     doc="Sum of |x| over axes (ord 1), or root of the sum of squares (ord 2).",
 )
@@ -199,12 +274,24 @@ def cumsum(data: np.ndarray, *, axis: int | None, dtype: np.dtype | None) -> np.
     return convert(np.cumsum(convert(data, wide), axis=axis, dtype=wide), result)
 
 
+def _grad_cumsum(
+    g: Builder[X], ins: Any, outs: Any, douts: Any, *, axis: int | None, dtype: Any
+) -> X:
+    """Running sums from the other end."""
+    t = g.type(ins[0])
+    along = 0 if axis is None else axis % t.ndim
+    flipped = g.op(lookup("reverse"), in_dtype(g, douts[0], t), at="flipped", axis=(along,))
+    sums = g.op(lookup("_np_cumsum"), flipped, at="sums", axis=along)
+    return as_shape(g, g.op(lookup("reverse"), sums, axis=(along,)), t.dims)
+
+
 register(
     "_np_cumsum",
     "a",
     "axis:int?=None dtype:dtype?=None",
     infer=forward(_cumsum_type),
     ref=cumsum,
+    grad=_grad_cumsum,
     aliases="cumsum",
     doc="Running sums along an axis; flattened when axis is None.",
 )

@@ -18,6 +18,7 @@ from ..errors import MXNetError, UnknownOpError
 from ..quiet import quiet
 from . import building, scalars
 from .attrs import declare
+from .derivative import derivative, parse_name
 from .left_out import why_left_out
 from .record import PLAIN, InferRule, OpDef, Traits
 
@@ -36,6 +37,7 @@ def register(
     ref: Callable[..., Any] | None = None,
     scalar: Callable[..., Any] | None = None,
     expand: Callable[..., Any] | None = None,
+    slope: Callable[..., Any] | None = None,
     grad: Callable[..., Any] | None = None,
     kernel: str = "",
     outputs: tuple[str, ...] | Callable[..., tuple[str, ...]] = ("output",),
@@ -58,6 +60,7 @@ def register(
         ref=ref or _implied_reference(name, expand, scalar),
         scalar=scalar,
         expand=expand,
+        slope=slope,
         grad=grad,
         kernel=kernel or ("pointwise" if scalar else "host"),
         outputs=outputs,
@@ -126,10 +129,16 @@ def lookup(name: str, internal: bool = True) -> OpDef:
 
     Raises UnknownOpError, naming the nearest known ones.
     """
-    op = _NAMES.get(name)
+    op = _NAMES.get(name) or (_derived(name) if internal else None)
     if op is None or (op.internal and not internal):
         raise UnknownOpError(f"Operator {name} is not registered{_near(name)}")
     return op
+
+
+def _derived(name: str) -> OpDef | None:
+    """The derivative that ``name`` speaks of: a kernel's program knows it by its name alone."""
+    found = parse_name(name)
+    return derivative(lookup(found[1]), found[0]) if found else None
 
 
 @lru_cache(maxsize=64)

@@ -43,7 +43,9 @@ def moving(
     axiswise: bool = False,
     kernel: str = "",
     expand: Callable[..., Any] | None = None,
+    grad: Callable[..., Any] | None = None,
     traits: Traits = PLAIN,
+    internal: bool = False,
 ) -> OpDef:
     """Register an operator whose output shape follows from its inputs' shapes.
 
@@ -71,8 +73,10 @@ def moving(
         infer=partial if axiswise else forward(rule),
         ref=copied,
         expand=expand,
+        grad=grad,
         kernel=kernel,
         aliases=aliases,
+        internal=internal,
         traits=traits,
         doc=doc,
     )
@@ -98,6 +102,10 @@ def _reshape_to_type(data: TensorType, *, shape: Shape) -> TensorType:
     return data.with_shape(shape)
 
 
+def _grad_reshape(g: Builder[X], ins: Any, outs: Any, douts: Any, **attrs: Any) -> X:
+    return reshape(g, douts[0], g.type(ins[0]).dims)
+
+
 RESHAPE_TO = register(
     "_reshape_to",
     "data",
@@ -106,6 +114,7 @@ RESHAPE_TO = register(
     kernel="view",
     infer=forward(_reshape_to_type),
     ref=reshape_to,
+    grad=_grad_reshape,
     traits=Traits(samples=Samples.FIRST),
     doc="The same elements under exactly this shape; no codes.",
 )
@@ -169,6 +178,11 @@ def _explicit(g: Builder[X], data: X, *, axes: Shape) -> X | None:
     return None if axes or not ndim else transpose(g, data, permutation(ndim, axes))
 
 
+def _grad_transpose(g: Builder[X], ins: Any, outs: Any, douts: Any, *, axes: Shape) -> X:
+    order = permutation(g.type(ins[0]).ndim, axes)
+    return transpose(g, douts[0], tuple(order.index(axis) for axis in range(len(order))))
+
+
 TRANSPOSE = reordering(
     "transpose",
     "axes:shape=()",
@@ -176,6 +190,7 @@ TRANSPOSE = reordering(
     "Axes in another order; reversed by default.",
     kernel="view",
     expand=_explicit,
+    grad=_grad_transpose,
     traits=Traits(samples=Samples.REORDERED),
 )
 
@@ -219,7 +234,41 @@ def sliced_shape(data: PartialShape, begin: Marks, end: Marks, step: Marks) -> P
     return kept + data[len(parts) :]
 
 
-SLICE = moving(
+def _placed(data: np.ndarray, *, shape: Shape, begin: Marks, end: Marks, step: Marks) -> np.ndarray:
+    whole = np.zeros(shape, data.dtype)
+    whole[slices(shape, begin, end, step)] = data
+    return whole
+
+
+def _placed_shape(
+    data: Shape, *, shape: Shape, begin: Marks, end: Marks, step: Marks
+) -> PartialShape:
+    if data != sliced_shape(shape, begin, end, step):
+        raise ShapeError(f"{shape_text(data)} is not that part of {shape_text(shape)}")
+    return shape
+
+
+def _grad_place(g: Builder[X], ins: Any, outs: Any, douts: Any, *, shape: Shape, **marks: Any) -> X:
+    return g.op(SLICE, douts[0], **marks)
+
+
+PLACE = moving(
+    "_place",
+    "data",
+    "shape:shape! begin:ints! end:ints! step:ints=()",
+    _placed_shape,
+    _placed,
+    "Zeros of a shape, with the data as the part that slice would take.",
+    grad=_grad_place,
+    internal=True,
+)
+
+
+def _grad_slice(g: Builder[X], ins: Any, outs: Any, douts: Any, **marks: Any) -> X:
+    return g.op(PLACE, douts[0], shape=g.type(ins[0]).dims, **marks)
+
+
+SLICE: OpDef = moving(
     "slice",
     "data",
     "begin:ints! end:ints! step:ints=()",
@@ -229,6 +278,7 @@ SLICE = moving(
     aliases="crop _sparse_slice",
     axiswise=True,
     kernel="view",
+    grad=_grad_slice,
 )
 
 
@@ -271,6 +321,7 @@ BROADCAST_TO = moving(
     lambda data, shape: np.broadcast_to(data, broadcast_shape(data.shape, shape)),
     "Axes of size 1 repeated up to a shape of the same rank; 0 keeps a size.",
     kernel="view",
+    grad=lambda g, ins, outs, douts, **attrs: douts[0],
 )
 
 

@@ -2,8 +2,7 @@
 
 In: what the layer says of the shape, dtype and initialiser, later values from the user or a file.
 Out: live NDArrays, and the variable that stands for each of them in a graph. Values are written in
-place, through the NDArray, so whoever holds it sees them. Gradients are zeros: nothing computes
-them.
+place, through the NDArray, so whoever holds it sees them.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from ... import initializer, nd, sym
+from ... import autograd, initializer, nd, sym
 from ...context import Context, current_context
 from ...errors import DeferredInitializationError, MXNetError
 from ...forks import Rank, held_at_fork
@@ -71,8 +70,8 @@ class Parameter:
     as -1; ``shape`` None says nothing at all, and so does () without ``np_shape``.
     """
 
-    _gradients: list[NDArray] | None = None  # made when they are first asked for
-    # What training would fill, for parameters that derive from this one and copy it.
+    _grad: list[NDArray] | None = None  # one for every context, where gradients are wanted
+    # What a Trainer fills, for parameters that derive from this one and copy it.
     _trainer: object = None
     _ctx_list: object = None
     _ctx_map: object = None
@@ -152,9 +151,10 @@ class Parameter:
             f"grad_req must be one of 'write', 'add', or 'null', but got '{req}'"
         )
         req = req if self._differentiable else "null"
-        if req != getattr(self, "_grad_req", None):
-            self._gradients = None
+        is_new = req != getattr(self, "_grad_req", None)
         self._grad_req = req
+        if is_new:
+            self._attach(self._data or [])
 
     @property
     def stype(self) -> str:
@@ -267,9 +267,9 @@ class Parameter:
         """Change the element type; the arrays are new ones then."""
         self._dtype = dtype
         if self._data is not None:
-            self.hold([array.astype(dtype) for array in self._data])
-        if self._gradients is not None:
-            self._gradients = [array.astype(dtype) for array in self._gradients]
+            with autograd.pause(autograd.is_training()):
+                grads = [array.astype(dtype) for array in self._grad or ()]
+                self.hold([array.astype(dtype) for array in self._data], grads)
         self._var = None
 
     def reset_ctx(self, ctx: Context | list[Context]) -> None:
@@ -277,7 +277,6 @@ class Parameter:
         contexts = as_list(ctx)
         if self._data is not None:
             self.allocate(self._data[0], contexts)
-            self._gradients = None
         elif self._deferred_init is not None:
             self._deferred_init = self._deferred_init._replace(ctx=contexts)
         else:
@@ -341,7 +340,7 @@ class Parameter:
         else:
             values = waiting.data
         self.allocate(values, waiting.ctx)
-        self._gradients = None
+        self._attach(self._data or [])
 
     def allocate(self, values: Any, contexts: list[Context]) -> None:
         """Initialise with these values on these contexts, in place where it can be."""
@@ -357,10 +356,35 @@ class Parameter:
         self._deferred_init = None
 
     @finished
-    def hold(self, arrays: list[NDArray]) -> None:
-        """Keep these arrays from now on; compiled nets take them at their next call."""
+    def hold(self, arrays: list[NDArray], grads: list[NDArray] | None = None) -> None:
+        """Keep these arrays from now on; compiled nets take them at their next call.
+
+        ``grads`` are their gradients; left out these are zeros, if any are wanted.
+        """
+        self._attach(arrays, grads)
         self._data = arrays
         WRITES.count += 1
+
+    def _attach(self, arrays: list[NDArray], grads: list[NDArray] | None = None) -> None:
+        """Make the arrays variables, or plain ones when no gradient is wanted any more.
+
+        Zeros that nobody writes take no memory: the system gives it page by page.
+        """
+        if self.grad_req == "null":
+            if self._grad is not None:
+                autograd.mark_variables(arrays, arrays, "null")
+            self._grad = None
+        elif arrays:
+            self._refuse_sparse()
+            self._grad = grads or [nd.zeros(a.shape, a.context, a.dtype) for a in arrays]
+            autograd.mark_variables(arrays, self._grad, self.grad_req)
+
+    def _refuse_sparse(self) -> None:
+        if self._grad_stype != "default":
+            raise MXNetError(
+                f"the gradient of Parameter '{self.name}' is {self._grad_stype}, and hybridjit's "
+                "arrays are dense"
+            )
 
     @property
     def array_dtype(self) -> np.dtype:
@@ -369,27 +393,11 @@ class Parameter:
 
     # ---- gradients ----------------------------------------------------------------------------
 
-    @property
-    def _grad(self) -> list[NDArray] | None:
-        """The gradient on every context, zeros at first; None without values, or if not wanted."""
-        if self._gradients is None and self._data is not None and self.grad_req != "null":
-            if self._grad_stype != "default":
-                raise MXNetError(
-                    f"the gradient of Parameter '{self.name}' is {self._grad_stype}, and "
-                    "hybridjit's arrays are dense"
-                )
-            self._gradients = [nd.empty(a.shape, a.context, a.dtype) for a in self._data]
-        return self._gradients
-
-    @_grad.setter
-    def _grad(self, arrays: list[NDArray] | None) -> None:
-        self._gradients = arrays
-
     def grad(self, ctx: Context | None = None) -> NDArray:
-        """The gradient on ``ctx``, of the data's shape and dtype: zeros, nothing computes it.
+        """The gradient on ``ctx``, of the data's shape and dtype.
 
         Raises DeferredInitializationError and RuntimeError as :meth:`data` does, RuntimeError
-        when ``grad_req`` is 'null', and MXNetError for a sparse one.
+        when ``grad_req`` is 'null'.
         """
         self.list_grad()
         return self._check_and_get(self._grad, ctx)
@@ -406,7 +414,7 @@ class Parameter:
 
     def zero_grad(self) -> None:
         """Set the gradient to 0 on every context, where there is one."""
-        for array in self._gradients or ():
+        for array in self._grad or ():
             array[:] = 0
 
     def list_row_sparse_data(self, row_id: NDArray) -> NoReturn:

@@ -1,0 +1,159 @@
+"""What eager calls leave behind for their gradients, and the way back over it.
+
+A call under ``autograd.record`` makes a :class:`Step`: what it read, and a function that takes
+the gradients of its results to those of its operands. Arrays that stand on the tape hold an
+:class:`Entry`: the step that made them, or the :class:`Leaf` that keeps their gradient.
+
+In: arrays with entries. Out: gradients, made on any builder of arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..errors import MXNetError
+
+if TYPE_CHECKING:
+    from .memory import DenseArray
+    from .ndarray import NDArray
+
+REQUESTS = ("null", "write", "add")
+
+Some = Sequence["NDArray | None"]
+
+
+class Leaf:
+    """A variable: where its gradient is kept, and how what arrives is stored there.
+
+    fresh  whether a gradient arrived since somebody last cleared the flag
+    """
+
+    __slots__ = ("grad", "request", "fresh")
+
+    def __init__(self, grad: NDArray, request: str) -> None:
+        self.grad = grad
+        self.request = request
+        self.fresh = False
+
+
+class Step:
+    """One recorded call; ``pull`` is None once a backward pass has freed it.
+
+    what    the operator with its attributes, or None where the call was none of an operator
+    inputs  the entries of its operands, None for constants
+    pull    ``pull(step, gradients of the results, which operands want one)`` gives one gradient,
+            or None, for each operand. It does not hold the results' entries: they hold the step.
+    """
+
+    __slots__ = ("what", "inputs", "pull")
+
+    def __init__(self, what: Any, inputs: tuple[Entry | None, ...], pull: Pull) -> None:
+        self.what = what
+        self.inputs = inputs
+        self.pull: Pull | None = pull
+
+    def free(self) -> None:
+        """Let go of what the way back would need."""
+        self.inputs, self.pull = (), None
+
+
+class Entry(NamedTuple):
+    """Result ``index`` of a step, or a leaf."""
+
+    owner: Step | Leaf
+    index: int = 0  # type: ignore[assignment]
+
+
+Pull = Callable[[Step, Some, Sequence[bool]], Some]
+Gradients = dict[Entry, "NDArray"]
+Adding = Callable[["NDArray", "NDArray"], "NDArray"]
+
+
+def record(
+    what: Any, inputs: Sequence[DenseArray], outputs: Sequence[DenseArray], pull: Pull
+) -> None:
+    """Put a call on the tape, if any of its operands stands there."""
+    entries = tuple(x._entry for x in inputs)
+    if any(entry is not None for entry in entries):
+        step = Step(what, entries, pull)
+        for index, output in enumerate(outputs):
+            output._entry = Entry(step, index)
+
+
+_NOT_RECORDED = (
+    "Cannot differentiate node because it is not in a computational graph. You need to set "
+    "is_recording to true or use autograd.record() to save computational graphs for backward. If "
+    "you want to differentiate the same graph twice, you need to pass retain_graph=True to "
+    "backward."
+)
+
+
+def run_back(
+    heads: Sequence[DenseArray], head_gradients: Sequence[NDArray], add: Adding, retain: bool
+) -> tuple[Gradients, list[Leaf]]:
+    """What arrives at every entry, and the leaves on the way, of which some got nothing.
+
+    Raises MXNetError for a head that is not on the tape, or when no leaf is reached.
+    """
+    entries = [_require_entry(head) for head in heads]
+    steps, leaves = _behind(entries)
+    if not leaves:
+        raise MXNetError(
+            "Check failed: xs.size() > 0 (0 vs. 0) : There are no inputs in computation graph "
+            "that require gradients."
+        )
+    reached: Gradients = dict(zip(entries, head_gradients))  # of equal heads the last one counts
+    for step, count in reversed(steps):
+        _pull(step, count, reached, add)
+        if not retain:
+            step.free()
+    return reached, leaves
+
+
+def _require_entry(head: DenseArray) -> Entry:
+    entry = head._entry
+    if entry is None or (isinstance(entry.owner, Step) and entry.owner.pull is None):
+        raise MXNetError(_NOT_RECORDED)
+    return entry
+
+
+def _behind(heads: Iterable[Entry]) -> tuple[list[tuple[Step, int]], list[Leaf]]:
+    """The steps that the heads follow from, operands first, and their leaves.
+
+    With each step the number of its results that something behind the heads reads.
+    """
+    order: list[Step] = []
+    counts: dict[Step, int] = {}
+    leaves: dict[Leaf, None] = {}
+    stack: list[tuple[Entry, int]] = []
+    for head in heads:
+        stack.append((head, -1))
+        while stack:
+            (owner, index), position = stack.pop()
+            if isinstance(owner, Leaf):
+                leaves[owner] = None
+                continue
+            if position < 0:
+                is_new = owner not in counts
+                counts[owner] = max(counts.get(owner, 0), index + 1)
+                if not is_new:
+                    continue
+                position = 0
+            if position < len(owner.inputs):
+                stack.append((Entry(owner, 0), position + 1))
+                if (entry := owner.inputs[position]) is not None:
+                    stack.append((entry, -1))
+            else:
+                order.append(owner)
+    return [(step, counts[step]) for step in order], list(leaves)
+
+
+def _pull(step: Step, count: int, reached: Gradients, add: Adding) -> None:
+    douts = [reached.pop(Entry(step, index), None) for index in range(count)]
+    if step.pull is None or all(dout is None for dout in douts):
+        return
+    wanted = [entry is not None for entry in step.inputs]
+    for entry, d in zip(step.inputs, step.pull(step, douts, wanted)):
+        if entry is not None and d is not None:
+            reached[entry] = add(reached[entry], d) if entry in reached else d

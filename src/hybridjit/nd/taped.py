@@ -1,0 +1,235 @@
+"""Arrays that can stand on the tape: variables, their gradients, and views that are recorded.
+
+In: a :class:`.memory.DenseArray`. Out: the same with ``attach_grad``, ``grad`` and ``backward``.
+No operator is known here: gradients are added with the arrays' own ``+``.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from ..errors import DTypeError, MXNetError, ShapeError
+from ..recording import FLAGS, recording_as
+from ..types import shape_text
+from .memory import DenseArray
+from .tape import REQUESTS, Entry, Leaf, record, run_back
+
+if TYPE_CHECKING:
+    from .ndarray import NDArray
+
+Self = TypeVar("Self", bound="TapedArray")
+
+
+class TapedArray(DenseArray):
+    """An array with a place on the tape, or none."""
+
+    __slots__ = ()
+
+    # Variables
+
+    def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:
+        """Make this a variable with a gradient of zeros, which forgets how it was computed.
+
+        Raises KeyError unless ``grad_req`` is "write", "add" or "null", MXNetError for a storage
+        type other than "default".
+        """
+        if stype not in (None, "default"):
+            raise MXNetError(f"attach_grad: storage type {stype!r}: gradients are dense here")
+        if grad_req not in REQUESTS:
+            raise KeyError(grad_req)
+        zeros = type(self)(np.zeros_like(self._data), self._ctx)
+        self._mark(zeros, grad_req)
+
+    def _mark(self, grad: Any, request: str) -> None:
+        self._entry = None if request == "null" else Entry(Leaf(grad, request))
+
+    @property
+    def _leaf(self) -> Leaf | None:
+        owner = self._entry.owner if self._entry is not None else None
+        return owner if isinstance(owner, Leaf) else None
+
+    @property
+    def grad(self: Self) -> Self | None:
+        """The gradient's memory as an array, None for what is no variable."""
+        return None if self._leaf is None else alias(self._leaf.grad)  # type: ignore[return-value]
+
+    @property
+    def _fresh_grad(self) -> bool:
+        """Whether a gradient arrived since the flag was cleared."""
+        return self._leaf is not None and self._leaf.fresh
+
+    @_fresh_grad.setter
+    def _fresh_grad(self, is_fresh: bool) -> None:
+        if self._leaf is not None:
+            self._leaf.fresh = bool(is_fresh)
+
+    def backward(
+        self, out_grad: NDArray | None = None, retain_graph: bool = False, train_mode: bool = True
+    ) -> None:
+        """Compute the gradients of every variable that this array depends on.
+
+        ``out_grad`` has this array's shape and type; left out it is ones. The way is free to be
+        gone once unless ``retain_graph``. Raises MXNetError for an array that was not recorded.
+        """
+        run_backward([self], [out_grad], retain_graph, train_mode)
+
+    # Views and copies, recorded
+
+    def __getitem__(self: Self, key: Any) -> Self:
+        """A view for ints and contiguous slices, else a copy; a lone element has shape (1,).
+
+        With ``np_shape`` it has the shape ().
+        """
+        result = super().__getitem__(key)
+        if FLAGS.recording and self._entry is not None:
+            _record_part(self, self._key(key), result)
+        return result
+
+    def copy(self: Self) -> Self:
+        """The same values in memory of their own."""
+        return record_same(self, super().copy())
+
+    def as_in_context(self: Self, context: Any) -> Self:
+        """Itself if it is there already, else a copy. Raises MXNetError for a GPU."""
+        found = super().as_in_context(context)
+        return found if found is self else record_same(self, found)
+
+    def copyto(self: Self, other: Any) -> Any:
+        """Write these values into ``other``, or copy them to another context."""
+        found = super().copyto(other)
+        return record_same(self, found) if isinstance(found, DenseArray) else found
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Broadcasts ``value`` into the place. Raises ValueError when the shapes forbid it.
+
+        Under ``record`` a computed array may only replace the whole of a plain one.
+        """
+        is_taped = FLAGS.recording and isinstance(value, TapedArray) and value._entry is not None
+        if is_taped and (key not in (slice(None), Ellipsis) or value.shape != self.shape):
+            raise MXNetError(
+                "Inplace operations (+=, -=, x[:]=, etc) are not supported when recording with "
+                "autograd."
+            )
+        super().__setitem__(key, value)
+        if is_taped:
+            record_same(value, self)
+
+
+def alias(x: Any, entry: Entry | None = None) -> Any:
+    """Another array object of the same memory, at this place on the tape."""
+    found = type(x)(x._data, x._ctx, x._storage)
+    found._entry = entry
+    return found
+
+
+def record_same(x: Self, copied: Self) -> Self:
+    """``copied``, recorded as having the elements of ``x`` in their order."""
+    if FLAGS.recording and x._entry is not None:
+        shape, dtype = x.shape, x.dtype
+        record(None, [x], [copied], lambda step, douts, wanted: [_as(douts[0], shape, dtype)])
+    return copied
+
+
+def _as(d: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    return d.astype(dtype, copy=False).reshape(shape)
+
+
+def _record_part(x: Any, key: tuple[Any, ...], part: Any) -> None:
+    shape = x.shape
+    record(None, [x], [part], lambda step, douts, wanted: [_put(douts[0], key, shape)])
+
+
+def _put(d: Any, key: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
+    """Zeros of ``shape`` with ``d`` added at ``key``: the way back from a part."""
+    whole = np.zeros(shape, d.dtype)
+    np.add.at(whole, key, d._data.reshape(whole[key].shape))
+    result = type(d)(whole, d._ctx)
+    if FLAGS.recording:
+        own = d.shape
+        record(None, [d], [result], lambda step, douts, wanted: [_part(douts[0], key, own)])
+    return result
+
+
+def _part(d: Any, key: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
+    return d[key].reshape(shape)
+
+
+# Backward
+
+
+def run_backward(
+    heads: Sequence[Any], head_grads: Sequence[Any], retain_graph: bool, train_mode: bool
+) -> None:
+    """Write or add what arrives at each variable to its gradient.
+
+    Raises MXNetError for heads that are not on the tape, ShapeError and DTypeError for a head
+    gradient that does not fit.
+    """
+    given = [_head_gradient(*pair) for pair in zip(heads, head_grads)]
+    with recording_as(False, train_mode):
+        reached, leaves = run_back(heads, given, operator.add, retain_graph)
+        for leaf in leaves:
+            _store(leaf, reached.get(Entry(leaf)))
+
+
+def run_gradients(
+    heads: Sequence[Any],
+    variables: Sequence[Any],
+    head_grads: Sequence[Any],
+    retain_graph: bool,
+    create_graph: bool,
+    train_mode: bool,
+) -> list[Any]:
+    """What arrives at each variable, as new arrays, which are recorded with ``create_graph``.
+
+    Raises MXNetError for a variable that has no gradient or that no head depends on.
+    """
+    for number, x in enumerate(variables, 1):
+        if x._leaf is None:
+            raise MXNetError(
+                f"Cannot differentiate with respect to the {number}-th variable because it does "
+                "not require gradient."
+            )
+    given = [_head_gradient(*pair) for pair in zip(heads, head_grads)]
+    with recording_as(create_graph, train_mode):
+        reached, leaves = run_back(heads, given, operator.add, retain_graph)
+    return [_arrived(number, x, reached, leaves) for number, x in enumerate(variables, 1)]
+
+
+def _arrived(number: int, x: Any, reached: Any, leaves: list[Leaf]) -> Any:
+    if x._leaf not in leaves:
+        raise MXNetError(
+            f"Cannot differentiate with respect to the {number}-th variable because it is "
+            "unreachable from the outputs."
+        )
+    found = reached.get(x._entry)
+    return type(x)(np.zeros_like(x._data), x._ctx) if found is None else found
+
+
+def _head_gradient(head: Any, given: Any) -> Any:
+    """A head's own gradient: ones, or the one given, which has its shape and type."""
+    if given is None:
+        return type(head)(np.ones_like(head._data), head._ctx)
+    if not isinstance(given, DenseArray):
+        raise TypeError(f"a head gradient is an NDArray, got {type(given)}")
+    if given.shape != head.shape:
+        mine, theirs = shape_text(head.shape), shape_text(given.shape)
+        raise ShapeError(f"the head has shape {mine}, its gradient {theirs}")
+    if given.dtype != head.dtype:
+        raise DTypeError(
+            f"the head is {np.dtype(head.dtype).name}, its gradient {np.dtype(given.dtype).name}"
+        )
+    return given
+
+
+def _store(leaf: Leaf, d: Any) -> None:
+    leaf.fresh = True
+    if leaf.request == "add":
+        if d is not None:
+            leaf.grad._write(leaf.grad._data + d._data)
+    else:
+        leaf.grad._write(0 if d is None else d._data)

@@ -1,0 +1,89 @@
+"""Everyday arithmetic on any builder, in which gradient rules are written.
+
+Operands broadcast as NumPy's do. Operators are looked up when they are used: the families that
+register them may themselves have rules that are written with these.
+"""
+
+from __future__ import annotations
+
+from ..types import Shape, TensorType
+from .building import Builder, X
+from .registry import lookup
+
+
+def add(g: Builder[X], x: X, y: X) -> X:
+    return g.op(lookup("broadcast_add"), x, y, at="sum")
+
+
+def sub(g: Builder[X], x: X, y: X) -> X:
+    return g.op(lookup("broadcast_sub"), x, y, at="difference")
+
+
+def mul(g: Builder[X], x: X, y: X) -> X:
+    return g.op(lookup("broadcast_mul"), x, y, at="product")
+
+
+def div(g: Builder[X], x: X, y: X) -> X:
+    return g.op(lookup("broadcast_div"), x, y, at="quotient")
+
+
+def scaled(g: Builder[X], x: X, factor: float) -> X:
+    """``x`` times a number."""
+    return x if factor == 1.0 else g.op(lookup("_mul_scalar"), x, at="scaled", scalar=factor)
+
+
+def shifted(g: Builder[X], x: X, number: float) -> X:
+    """``x`` plus a number."""
+    return g.op(lookup("_plus_scalar"), x, at="shifted", scalar=number)
+
+
+def negated(g: Builder[X], x: X) -> X:
+    return g.op(lookup("negative"), x, at="negated")
+
+
+def equals(g: Builder[X], x: X, y: X) -> X:
+    """1 where two are equal, else 0, in their type."""
+    return g.op(lookup("broadcast_equal"), x, y, at="equal")
+
+
+def zeros_like(g: Builder[X], x: X) -> X:
+    return g.op(lookup("zeros_like"), x, at="zeros")
+
+
+def ones_like(g: Builder[X], x: X) -> X:
+    return g.op(lookup("ones_like"), x, at="ones")
+
+
+def total(g: Builder[X], x: X, axes: Shape, keepdims: bool = True) -> X:
+    """The sum over ``axes``; ``x`` itself over none."""
+    return g.op(lookup("sum"), x, at="total", axis=axes, keepdims=keepdims) if axes else x
+
+
+def average(g: Builder[X], x: X, axes: Shape, keepdims: bool = True) -> X:
+    """The mean over ``axes``; ``x`` itself over none."""
+    return g.op(lookup("mean"), x, at="average", axis=axes, keepdims=keepdims) if axes else x
+
+
+def as_shape(g: Builder[X], x: X, shape: Shape) -> X:
+    """The same elements under another shape."""
+    if g.type(x).shape == shape:
+        return x
+    return g.op(lookup("_reshape_to"), x, at="reshaped", shape=shape)
+
+
+def in_dtype(g: Builder[X], x: X, like: TensorType) -> X:
+    """The same numbers in another's element type."""
+    if g.type(x).dtype == like.dtype:
+        return x
+    return g.op(lookup("Cast"), x, at="cast", dtype=like.dtype)
+
+
+def fitted(g: Builder[X], d: X, like: TensorType) -> X:
+    """A gradient in its operand's type: summed over the axes along which that was broadcast."""
+    found, wanted = g.type(d).dims, like.dims
+    if found != wanted:
+        lead = len(found) - len(wanted)
+        sizes = (1,) * lead + wanted
+        d = total(g, d, tuple(i for i, (a, b) in enumerate(zip(found, sizes)) if a != b))
+        d = as_shape(g, d, wanted)
+    return in_dtype(g, d, like)

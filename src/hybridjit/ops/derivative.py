@@ -1,0 +1,110 @@
+"""Derivatives of pointwise operators as pointwise operators, made from their formulas.
+
+``_gradient<i>_of_<name>`` takes the gradient of the result and the operands, and gives what
+reaches operand ``i``, before anything is summed over broadcast axes. It is as good an operator as
+any other: it runs eagerly, compiles, fuses and has derivatives of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..types import TensorType
+from .casting import convert, widened
+from .dual import Dual, DualScalars
+from .record import OpDef
+from .rules import Types, broadcast_shapes, forward
+from .scalars import Scalars
+
+_NAME = re.compile(r"_gradient(\d+)_of_(.+)", re.DOTALL)
+
+
+def parse_name(name: str) -> tuple[int, str] | None:
+    """The position and the operator that a derivative's name speaks of, if it is one's."""
+    match = _NAME.fullmatch(name)
+    return (int(match[1]), match[2]) if match else None
+
+
+@cache
+def derivative(op: OpDef, position: int) -> OpDef:
+    """What reaches operand ``position`` of a pointwise operator."""
+    formula = _formula(op, position)
+
+    def inputs(**attrs: Any) -> tuple[str, ...]:
+        return ("head", *op.input_names(attrs))
+
+    return OpDef(
+        name=f"_gradient{position}_of_{op.name}",
+        inputs=inputs,
+        attrs=op.attrs,
+        infer=_rule(position),
+        ref=_reference(formula, position),
+        scalar=formula,
+        kernel="pointwise",
+        domain=op.domain,
+        internal=True,
+        doc=f"The gradient of {op.name} by operand {position}.",
+    )
+
+
+@lru_cache(maxsize=1024)
+def _vanishes(op: OpDef, position: int, attrs: tuple[tuple[str, Any], ...]) -> bool:
+    """Whether the gradient by this operand is 0 everywhere."""
+    numbers = Scalars(np.dtype(np.float64))
+    operands = [numbers.const(1.0)] * (1 + len(op.input_names(dict(attrs))))
+    with np.errstate(all="ignore"):
+        return _tangent(op, position)(numbers, *operands, **dict(attrs)) is None
+
+
+def vanishes(op: OpDef, position: int, attrs: Mapping[str, Any]) -> bool:
+    """Whether the gradient by this operand is 0 whatever the operands are."""
+    return _vanishes(op, position, tuple(attrs.items()))
+
+
+def _tangent(op: OpDef, position: int) -> Callable[..., Any]:
+    """``(b, head, *values, **attrs)`` -> head times the derivative, None where that is 0."""
+    scalar = op.scalar
+    assert scalar is not None
+
+    def tangent(b: Any, head: Any, *values: Any, **attrs: Any) -> Any:
+        if op.slope is not None:
+            return op.slope(b, head, *values, **attrs)[position]
+        duals = [Dual(x, head if i == position else None) for i, x in enumerate(values)]
+        return scalar(DualScalars(b), *duals, **attrs).tangent
+
+    return tangent
+
+
+def _formula(op: OpDef, position: int) -> Callable[..., Any]:
+    tangent = _tangent(op, position)
+
+    def formula(b: Any, head: Any, *values: Any, **attrs: Any) -> Any:
+        found = tangent(b, head, *values, **attrs)
+        return b.const(0.0) if found is None else found
+
+    return formula
+
+
+def _rule(position: int) -> Callable[..., tuple[Types, Types]]:
+    def rule(head: TensorType, *operands: TensorType, **attrs: Any) -> TensorType:
+        shape = head.dims
+        for operand in operands:
+            shape = tuple(size or 0 for size in broadcast_shapes(shape, operand.dims))
+        return TensorType(shape, operands[position].dtype)
+
+    return forward(rule)
+
+
+def _reference(formula: Callable[..., Any], position: int) -> Callable[..., np.ndarray]:
+    def ref(*arrays: np.ndarray, **attrs: Any) -> np.ndarray:
+        wide = [widened(array) for array in arrays]
+        shape = np.broadcast_shapes(*(array.shape for array in arrays))
+        found = np.broadcast_to(formula(Scalars(wide[0].dtype), *wide, **attrs), shape)
+        return convert(found, arrays[1 + position].dtype)
+
+    return ref

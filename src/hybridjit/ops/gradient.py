@@ -1,0 +1,172 @@
+"""What reaches an operator's operands when its results are given gradients, on any builder.
+
+A rule is ``grad(g, ins, outs, douts, **attrs)`` on the operator's record: ``ins`` and ``outs`` are
+what it read and gave, ``douts`` the gradient of each result, None where nothing came back. It
+returns for each operand a gradient, None for 0, or a function of no arguments that makes it, for
+what is worth leaving out where nobody asks. Operators without a rule follow from their ``expand``
+or from their ``scalar`` (:mod:`.derivative`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, NoReturn
+
+from ..errors import MXNetError
+from ..types import TensorType
+from .algebra import add, fitted, zeros_like
+from .building import Builder, X, as_results, parts_of
+from .derivative import derivative, vanishes
+from .record import OpDef
+
+
+class NoGradientError(MXNetError):
+    """The operator has no gradient, in MXNet either."""
+
+
+def gradients(
+    op: OpDef,
+    g: Builder[X],
+    ins: Sequence[X],
+    outs: Sequence[X],
+    douts: Sequence[X | None],
+    attrs: Mapping[str, Any],
+    wanted: Sequence[bool] | None = None,
+) -> list[X | None]:
+    """What reaches each operand, None where that is 0 or not ``wanted``.
+
+    Raises NoGradientError for an operator that has none.
+    """
+    wanted = [True] * len(ins) if wanted is None else wanted
+    if all(dout is None for dout in douts):
+        return [None] * len(ins)
+    rule = op.grad or _implied(op, g, ins, attrs)
+    found = as_results(rule(g, tuple(ins), tuple(outs), tuple(douts), **attrs))
+    made = [d() if callable(d) else d for d in _kept(found, wanted)]
+    return [d if d is None else fitted(g, d, g.type(x)) for d, x in zip(made, ins)]
+
+
+def _kept(found: Sequence[Any], wanted: Sequence[bool]) -> list[Any]:
+    return [d if is_wanted else None for d, is_wanted in zip(found, wanted)]
+
+
+def none_at_all(g: Any, ins: Sequence[Any], *others: Any, **attrs: Any) -> tuple[None, ...]:
+    """The rule of an operator whose gradient is 0 everywhere."""
+    return (None,) * len(ins)
+
+
+def head(g: Builder[X], ins: Sequence[X], outs: Any, douts: Sequence[X], **attrs: Any) -> Any:
+    """The rule of an operator that passes its first operand on."""
+    return (douts[0], *[None] * (len(ins) - 1))
+
+
+def _implied(
+    op: OpDef, g: Builder[X], ins: Sequence[X], attrs: Mapping[str, Any]
+) -> Callable[..., Any]:
+    """The rule that ``expand`` or ``scalar`` implies. Raises NoGradientError."""
+    tracer = Tracer(g)
+    traced = [Traced(x) for x in ins]
+    made = parts_of(op, tracer, traced, attrs)
+    if made is not None:
+        return lambda g, ins, outs, douts, **attrs: tuple(
+            backpropagate(g, tracer.uses, zip(as_results(made), douts), traced)
+        )
+    if op.scalar is None:
+        _refuse(op)
+    return lambda g, ins, outs, douts, **attrs: tuple(
+        None if vanishes(op, i, attrs) else _by_formula(op, i, g, ins, douts[0], attrs)
+        for i in range(len(ins))
+    )
+
+
+def _by_formula(
+    op: OpDef, position: int, g: Builder[X], ins: Sequence[X], dout: X, attrs: Mapping[str, Any]
+) -> Callable[[], X]:
+    return lambda: g.op(derivative(op, position), dout, *ins, at=f"d{position}", **attrs)
+
+
+def _refuse(op: OpDef) -> NoReturn:
+    raise NoGradientError(
+        f"Operator {op.name} is non-differentiable because it didn't register FGradient attribute."
+    )
+
+
+class Traced(Generic[X]):
+    """What stands for a tensor while its uses are written down: one identity for each."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: X) -> None:
+        self.value = value
+
+
+class OpUse(NamedTuple):
+    """One use of an operator, written down."""
+
+    op: OpDef
+    attrs: Mapping[str, Any]
+    ins: tuple[Traced[Any], ...]
+    outs: tuple[Traced[Any], ...]
+
+
+class Tracer(Generic[X]):
+    """A builder over another one that writes down what is made."""
+
+    def __init__(self, g: Builder[X]) -> None:
+        self.g = g
+        self.uses: list[OpUse] = []
+
+    def op(self, op: OpDef, /, *inputs: Traced[X], at: str = "", **attrs: Any) -> Traced[X]:
+        return self.outputs(op, *inputs, at=at, **attrs)[0]
+
+    def outputs(
+        self, op: OpDef, /, *inputs: Traced[X], at: str = "", **attrs: Any
+    ) -> tuple[Traced[X], ...]:
+        made = self.g.outputs(op, *[x.value for x in inputs], at=at, **attrs)
+        outs = tuple(Traced(y) for y in made)
+        self.uses.append(OpUse(op, op.with_defaults(attrs), inputs, outs))
+        return outs
+
+    def type(self, x: Traced[X]) -> TensorType:
+        return self.g.type(x.value)
+
+
+def backpropagate(
+    g: Builder[X],
+    uses: Sequence[OpUse],
+    heads: Iterable[tuple[Traced[X], X | None]],
+    wanted: Sequence[Traced[X]],
+) -> list[X | None]:
+    """What reaches each of ``wanted`` from the gradients of ``heads``, back over ``uses``."""
+    reached: dict[Traced[X], X] = {}
+    needed = _leading_to(uses, wanted)
+    for x, dout in heads:
+        _collect(g, reached, x, dout)
+    for op, attrs, ins, outs in reversed(uses):
+        if not needed.intersection(outs):
+            continue
+        values = ([x.value for x in ins], [y.value for y in outs])
+        douts: list[X | None] = [reached.get(y) for y in outs]
+        found = gradients(op, g, *values, douts, attrs, [x in needed for x in ins])
+        for x, d in zip(ins, found):
+            _collect(g, reached, x, d)
+    return [reached.get(x) for x in wanted]
+
+
+def _leading_to(uses: Sequence[OpUse], wanted: Sequence[Traced[X]]) -> set[Traced[X]]:
+    """What depends on one of ``wanted``: nothing else needs a gradient."""
+    needed = set(wanted)
+    for use in uses:
+        if not needed.isdisjoint(use.ins):
+            needed.update(use.outs)
+    return needed
+
+
+def _collect(g: Builder[X], reached: dict[Traced[X], X], x: Traced[X], d: X | None) -> None:
+    if d is not None:
+        reached[x] = add(g, reached[x], d) if x in reached else d
+
+
+def given(g: Builder[X], dout: X | None, out: X) -> X:
+    """The gradient of a result, zeros where nothing came back."""
+    return zeros_like(g, out) if dout is None else dout

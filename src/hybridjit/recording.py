@@ -1,0 +1,85 @@
+"""Whether this thread records operators for gradients, and whether it trains.
+
+A new thread does neither. Training selects what Dropout and BatchNorm do; recording makes eager
+calls leave what :mod:`.nd.tape` needs to go back over them.
+"""
+
+from __future__ import annotations
+
+import threading
+
+
+class _Flags(threading.local):
+    """This thread's flags."""
+
+    recording = False
+    training = False
+
+
+FLAGS = _Flags()
+
+
+def is_recording() -> bool:
+    """Whether eager calls in this thread are recorded."""
+    return FLAGS.recording
+
+
+def is_training() -> bool:
+    """Whether Dropout and BatchNorm behave as in training in this thread."""
+    return FLAGS.training
+
+
+def set_recording(is_recording: bool) -> bool:
+    """Set the recording flag; returns what it was."""
+    before, FLAGS.recording = FLAGS.recording, bool(is_recording)
+    return before
+
+
+def set_training(train_mode: bool) -> bool:
+    """Set the training flag; returns what it was."""
+    before, FLAGS.training = FLAGS.training, bool(train_mode)
+    return before
+
+
+class _Scope:
+    """Sets the flags for the length of a ``with`` block; None leaves a flag alone."""
+
+    def __init__(self, recording: bool | None, training: bool | None) -> None:
+        self._wanted = (recording, training)
+        self._before: list[tuple[bool, bool]] = []
+
+    def __enter__(self) -> None:
+        self._before.append((FLAGS.recording, FLAGS.training))
+        recording, training = self._wanted
+        if recording is not None:
+            FLAGS.recording = recording
+        if training is not None:
+            FLAGS.training = training
+
+    def __exit__(self, *error: object) -> None:
+        FLAGS.recording, FLAGS.training = self._before.pop()
+
+
+def recording_as(is_recording: bool, is_training: bool) -> _Scope:
+    """Both flags as given, for the length of a ``with`` block."""
+    return _Scope(is_recording, is_training)
+
+
+def record(train_mode: bool = True) -> _Scope:
+    """``with record():`` records the calls inside, in training mode unless told otherwise."""
+    return _Scope(True, train_mode)
+
+
+def pause(train_mode: bool = False) -> _Scope:
+    """``with pause():`` neither records nor, unless ``train_mode``, trains."""
+    return _Scope(False, train_mode)
+
+
+def train_mode() -> _Scope:
+    """``with train_mode():`` Dropout drops and BatchNorm uses the batch's own statistics."""
+    return _Scope(None, True)
+
+
+def predict_mode() -> _Scope:
+    """``with predict_mode():`` Dropout and BatchNorm behave as in inference."""
+    return _Scope(None, False)

@@ -1,0 +1,326 @@
+"""The tape: what is recorded, what arrives where, and what is refused, as in MXNet 1.9.1."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import hybridjit as mx
+from hybridjit import autograd, nd
+
+
+def variable(*values: float, req: str = "write") -> nd.NDArray:
+    x = nd.array(values)
+    x.attach_grad(req)
+    return x
+
+
+def recorded(function, *xs):
+    with autograd.record():
+        return function(*xs)
+
+
+class TestVariables:
+    def test_before_and_after(self):
+        x = nd.array([1.0, 2.0])
+        assert x.grad is None
+        x.attach_grad()
+        grad = x.grad
+        assert x.grad is not grad and grad.asnumpy().tolist() == [0, 0]
+        recorded(lambda: x * x).backward()
+        assert grad.asnumpy().tolist() == [2, 4]
+        x.attach_grad()
+        assert x.grad.asnumpy().tolist() == [0, 0] and grad.asnumpy().tolist() == [2, 4]
+        x.attach_grad("null")
+        assert x.grad is None
+        with pytest.raises(KeyError):
+            x.attach_grad("sometimes")
+        with pytest.raises(mx.MXNetError, match="row_sparse"):
+            x.attach_grad(stype="row_sparse")
+
+    def test_write_and_add(self):
+        for req, wanted in (("write", (3, 3, 3)), ("add", (3, 6, 9))):
+            x = variable(1.0, req=req)
+            for expected in wanted:
+                recorded(lambda x=x: x * x + x).backward()
+                assert x.grad.asscalar() == expected
+
+    def test_a_computed_array_becomes_a_leaf(self):
+        x = variable(3.0)
+        with autograd.record():
+            y = x * 2
+            y.attach_grad()
+            z = y * y
+        z.backward()
+        assert (x.grad.asscalar(), y.grad.asscalar()) == (0, 12)
+
+    def test_fresh(self):
+        x, unused = variable(1.0), variable(1.0)
+        assert not x._fresh_grad
+        recorded(lambda: x * 2).backward()
+        assert x._fresh_grad and not unused._fresh_grad
+        x._fresh_grad = False
+        assert not x._fresh_grad
+
+    def test_mark_variables(self):
+        x, g = nd.array([2.0]), nd.array([7.0])
+        autograd.mark_variables(x, g, "add")
+        recorded(lambda: x * x).backward()
+        assert g.asscalar() == 11
+
+    def test_integers(self):
+        x = nd.array([3, 4], dtype="int32")
+        x.attach_grad()
+        recorded(lambda: x * x).backward()
+        assert x.grad.dtype is np.int32 and x.grad.asnumpy().tolist() == [6, 8]
+
+
+class TestBackward:
+    def test_the_way_is_gone_after_one(self):
+        x = variable(2.0)
+        y = recorded(lambda: x * x)
+        y.backward()
+        with pytest.raises(mx.MXNetError, match="retain_graph=True"):
+            y.backward()
+
+    def test_retained(self):
+        x = variable(2.0, req="add")
+        y = recorded(lambda: x * x)
+        y.backward(retain_graph=True)
+        y.backward()
+        assert x.grad.asscalar() == 8
+
+    def test_shared_part_is_gone_too(self):
+        x = variable(2.0)
+        with autograd.record():
+            shared = x * x
+            first, second = shared * 2, shared * 3
+        first.backward()
+        with pytest.raises(mx.MXNetError, match="no inputs in computation graph that require"):
+            second.backward()
+
+    @pytest.mark.parametrize("make", [lambda: nd.ones(2), lambda: recorded(lambda: nd.ones(2) * 2)])
+    def test_not_recorded(self, make):
+        with pytest.raises(mx.MXNetError, match="not in a computational graph"):
+            make().backward()
+
+    def test_head_gradients(self):
+        x = variable(1.0, 2.0)
+        y = recorded(lambda: x * 3)
+        y.backward(nd.array([1.0, 10.0]), retain_graph=True)
+        assert x.grad.asnumpy().tolist() == [3, 30]
+        with pytest.raises(mx.errors.ShapeError, match=r"\(2\), its gradient \(1\)"):
+            y.backward(nd.ones(1), retain_graph=True)
+        with pytest.raises(mx.errors.DTypeError, match="float32, its gradient float64"):
+            y.backward(nd.ones(2, dtype="float64"), retain_graph=True)
+        with pytest.raises(TypeError, match="NDArray"):
+            y.backward([1.0, 2.0])
+
+    def test_several_heads(self):
+        x = variable(2.0)
+        y, z = recorded(lambda: (x * x, x * 3))
+        autograd.backward([y, z], [None, nd.array([10.0])])
+        assert x.grad.asscalar() == 34
+        with pytest.raises(AssertionError, match="same length"):
+            autograd.backward([y, z], [None])
+
+    def test_one_head_twice_counts_once(self):
+        x = variable(2.0)
+        y = recorded(lambda: x * 1)
+        autograd.backward([y, y], [nd.array([1.0]), nd.array([10.0])])
+        assert x.grad.asscalar() == 10
+
+    def test_a_head_that_is_an_ancestor(self):
+        x = variable(2.0)
+        y, z = recorded(lambda: (lambda y: (y, y * y))(x * x))
+        autograd.backward([y, z])
+        assert x.grad.asscalar() == 4 + 32
+
+    def test_blocked_gradients_are_zeros(self):
+        x = variable(9.0)
+        x.grad[:] = 9
+        recorded(lambda: nd.stop_gradient(x) + nd.sign(x)).backward()
+        assert x.grad.asscalar() == 0
+
+    def test_no_gradient_at_all(self):
+        x = variable(1.0, 2.0)
+        y = recorded(lambda: nd.argmax_channel(x.reshape((1, 2))))
+        with pytest.raises(mx.MXNetError, match="argmax_channel is non-differentiable because"):
+            y.backward()
+        recorded(lambda: nd.stop_gradient(nd.argmax_channel(x.reshape((1, 2)))) * 1).backward()
+
+    def test_from_another_thread(self):
+        x = variable(3.0)
+        y = recorded(lambda: x * x)
+        flags = []
+        thread = threading.Thread(
+            target=lambda: (flags.append(autograd.is_recording()), y.backward())
+        )
+        with autograd.record():
+            thread.start()
+            thread.join()
+        assert x.grad.asscalar() == 6 and flags == [False]
+
+    def test_a_long_chain(self):
+        x = variable(1.0)
+        with autograd.record():
+            y = x
+            for _ in range(20_000):
+                y = y + 1
+        y.backward()
+        assert x.grad.asscalar() == 1
+
+
+class TestViewsAndWrites:
+    def test_parts(self):
+        x = variable(1.0, 2.0, 3.0, 4.0)
+        y = recorded(lambda: x[1:3] * x[0] + x[nd.array([1, 1], dtype="int32")])
+        y.backward()
+        assert x.grad.asnumpy().tolist() == [5, 3, 1, 0]
+
+    def test_reshape_copy_and_transpose(self):
+        x = nd.arange(6).reshape((2, 3))
+        x.attach_grad()
+        weights = nd.arange(6).reshape((3, 2))
+        recorded(lambda: x.copy().T.reshape((-1,)) * weights.reshape((-1,))).backward()
+        np.testing.assert_array_equal(x.grad.asnumpy(), weights.asnumpy().T)
+
+    def test_a_part_differentiated_twice(self):
+        x = variable(2.0, 3.0)
+        with autograd.record():
+            (first,) = autograd.grad(x[0] ** 3, x, create_graph=True)
+            first.sum().backward()
+        assert x.grad.asnumpy().tolist() == [12, 0]
+
+    def test_writes_to_what_stands_on_the_tape(self):
+        x = variable(1.0, 2.0)
+        with autograd.record():
+            y = x * 2
+            for write in (
+                lambda: x.__iadd__(1),
+                lambda: y.__setitem__(0, 1.0),
+                lambda: nd.relu(x, out=y),
+            ):
+                with pytest.raises(mx.MXNetError, match="Assigning to NDArrays that are already"):
+                    write()
+            plain = nd.zeros(2)
+            with pytest.raises(mx.MXNetError, match="Inplace operations"):
+                plain[0:1] = y[0:1]
+            plain[:] = y
+            z = nd.zeros(2)
+            nd.square(plain, out=z)
+        z.backward()
+        assert x.grad.asnumpy().tolist() == [8, 16]
+
+    def test_a_write_in_a_pause_is_seen(self):
+        x = variable(1.0)
+        with autograd.record():
+            y = x * 2
+            with autograd.pause():
+                y += 1
+            z = y * y
+        z.backward()
+        assert x.grad.asscalar() == 12
+
+    def test_detached(self):
+        x = variable(2.0)
+        recorded(lambda: x.detach() * x).backward()
+        assert x.grad.asscalar() == 2
+
+
+class TestGrad:
+    def test_new_arrays(self):
+        x = variable(2.0)
+        (g,) = autograd.grad(recorded(lambda: x * x), x)
+        assert g.asscalar() == 4 and x.grad.asscalar() == 0 and not x._fresh_grad
+
+    def test_of_gradients(self):
+        x = variable(0.5)
+        with autograd.record():
+            y = nd.sin(x) * x
+            (first,) = autograd.grad(y, [x], create_graph=True)
+            (second,) = autograd.grad(first, [x], create_graph=True)
+        second.backward()
+        sine, cosine = np.sin(0.5), np.cos(0.5)
+        np.testing.assert_allclose(x.grad.asscalar(), -3 * sine - 0.5 * cosine, rtol=1e-5)
+
+    def test_what_has_none(self):
+        x, y = variable(1.0), nd.ones(1)
+        z = recorded(lambda: x * 2)
+        with pytest.raises(mx.MXNetError, match="1-th variable because it does not require"):
+            autograd.grad(z, [y], retain_graph=True)
+        with pytest.raises(mx.MXNetError, match="2-th variable because it is unreachable"):
+            autograd.grad(z, [x, variable(1.0)], retain_graph=True)
+        with pytest.raises(AssertionError, match="cannot be an empty list"):
+            autograd.grad(z, [])
+
+
+class Cube(autograd.Function):
+    def forward(self, x):
+        self.save_for_backward(x)
+        return x * x * x
+
+    def backward(self, d):
+        (x,) = self.saved_tensors
+        return 3 * x * x * d
+
+
+class TestFunction:
+    @pytest.mark.parametrize("req, wanted", [("write", 24), ("add", 25)])
+    def test_its_own_gradient(self, req, wanted):
+        x = variable(2.0, req=req)
+        x.grad[:] = 1
+        recorded(lambda: Cube()(x) * 2).backward()
+        assert x.grad.asscalar() == wanted
+
+    def test_one_call_each(self):
+        cube = Cube()
+        cube(nd.ones(1))
+        with pytest.raises(AssertionError, match="only be called once"):
+            cube(nd.ones(1))
+
+    def test_wrong_backwards(self):
+        class Wrong(Cube):
+            def backward(self, d):
+                return d, d
+
+        class Numbers(Cube):
+            def backward(self, d):
+                return [1.0]
+
+        for kind, says in ((Wrong, "2 gradients for 1 inputs"), (Numbers, "NDArrays, got")):
+            y = recorded(lambda kind=kind: kind()(variable(1.0)))
+            with pytest.raises(mx.MXNetError, match=says):
+                y.backward()
+
+
+def test_dropout_uses_the_mask_of_the_forward():
+    x = nd.ones((1000,))
+    x.attach_grad()
+    y = recorded(lambda: nd.Dropout(x, p=0.3))
+    y.backward()
+    np.testing.assert_array_equal(x.grad.asnumpy(), y.asnumpy())
+    with autograd.record(train_mode=False):
+        y = nd.Dropout(x, p=0.3) * 2
+    y.backward()
+    assert (x.grad.asnumpy() == 2).all()
+
+
+def test_batchnorm_moves_its_statistics_on_the_way_back():
+    data = nd.array(np.random.default_rng(0).normal(1, 2, (4, 3)))
+    gamma, beta, mean, var = nd.ones(3), nd.zeros(3), nd.zeros(3), nd.ones(3)
+    gamma.attach_grad()
+
+    def run():
+        return nd.BatchNorm(data, gamma, beta, mean, var, momentum=0.7, fix_gamma=False)
+
+    y = recorded(run)
+    assert (mean.asnumpy() == 0).all()
+    y.backward(retain_graph=True)
+    batch = data.asnumpy()
+    np.testing.assert_allclose(mean.asnumpy(), 0.3 * batch.mean(0), rtol=1e-5)
+    np.testing.assert_allclose(var.asnumpy(), 0.7 + 0.3 * batch.var(0), rtol=1e-5)
+    y.backward(train_mode=False)
+    np.testing.assert_allclose(mean.asnumpy(), 0.3 * batch.mean(0), rtol=1e-5)

@@ -1,0 +1,68 @@
+"""Gradients that real MXNet 1.9.1 computed (``fixtures/recorded/*-grad.npz``), compared.
+
+A gradient agrees within a ten-thousandth of the array's largest value, or of a twentieth of the
+case's largest gradient where that is more; ten times that for whole networks.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from hybridjit import autograd, gluon, nd
+from recorded import CASES, FOLDER, block_of
+
+# Graphs with an operator that has no gradient rule yet.
+LACKING = frozenset((FOLDER / "lacking.txt").read_text().split())
+NAMES = [n for n in json.loads((FOLDER / "grads.json").read_text())["cases"] if n not in LACKING]
+SHARE = 1e-4
+
+
+def run_back(name: str, block: gluon.SymbolBlock, wanted: dict[str, np.ndarray]) -> dict:
+    """Everything that a case recorded, computed here."""
+    arrays = np.load(FOLDER / f"{name}-io.npz")
+    inputs = [nd.array(arrays[n], dtype=arrays[n].dtype) for n in CASES[name]["inputs"]]
+    for x in inputs:
+        if np.dtype(x.dtype).kind == "f":
+            x.attach_grad()
+    with autograd.record():
+        made = block(*inputs)
+    outputs = list(made) if isinstance(made, (list, tuple)) else [made]
+    heads = [nd.array(wanted[f"h{i}"], dtype=wanted[f"h{i}"].dtype) for i in range(len(outputs))]
+    autograd.backward(outputs, heads)
+    found = {f"t{i}": y.asnumpy() for i, y in enumerate(outputs)}
+    for n, x in zip(CASES[name]["inputs"], inputs):
+        if x.grad is not None:
+            found[f"d_{n}"] = x.grad.asnumpy()
+    for n, param in block.collect_params().items():
+        if param.grad_req != "null":
+            found[f"p_{n}"] = param.grad().asnumpy()
+        found[f"a_{n}"] = param.data().asnumpy()
+    return found
+
+
+def assert_near(name: str, found: dict, wanted: dict[str, np.ndarray]) -> None:
+    gradients = [np.abs(w).max() for key, w in wanted.items() if key[:2] in ("d_", "p_") and w.size]
+    largest = max(filter(np.isfinite, gradients), default=0.0)
+    share = SHARE * (10 if name.startswith("net_") else 1)
+    for key, w in wanted.items():
+        if key.startswith("h"):
+            continue
+        exact = w.astype(np.float64)
+        finite = np.abs(exact[np.isfinite(exact)])
+        scale = max(finite.max(initial=0.0), largest / 20 if key[:2] in ("d_", "p_") else 0.0)
+        tolerance = share * scale * (50 if w.dtype == np.float16 else 1)
+        np.testing.assert_allclose(
+            found[key].astype(np.float64), exact, rtol=0, atol=tolerance, err_msg=key
+        )
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("hybridize", [False, True], ids=["eager", "hybridized"])
+def test_gradients_are_mxnets(name: str, hybridize: bool):
+    wanted = dict(np.load(FOLDER / f"{name}-grad.npz"))
+    block = block_of(name)
+    block.hybridize(hybridize)
+    assert_near(name, run_back(name, block, wanted), wanted)
