@@ -16,6 +16,7 @@ from hybridjit.ir.graph import from_symbol
 from hybridjit.ir.interpret import interpret
 from hybridjit.ir.node import Node, Output, apply, variable
 from hybridjit.ir.plan import Plan
+from hybridjit.ir.purpose import INFERENCE, Purpose
 from hybridjit.ops import lookup
 from hybridjit.ops.attrs import attr_text
 from hybridjit.passes.infer import infer_node_types
@@ -58,19 +59,29 @@ def node(op: str, *inputs: Output, name: str = "", **attrs: object) -> Node:
 
 
 def plan_of(
-    outputs: Sequence[Output], arrays: Arrays, params: Sequence[str] = (), log: object = None
+    outputs: Sequence[Output],
+    arrays: Arrays,
+    params: Sequence[str] = (),
+    log: object = None,
+    purpose: Purpose = INFERENCE,
 ) -> Plan:
     """The plan of a graph whose variables in ``params`` are parameters, all others inputs."""
     given = {n: type_of(a) for n, a in arrays.items() if n not in params}
     fixed = {n: type_of(arrays[n]) for n in params}
-    return plan_graph(outputs, given, fixed, log or new_log())  # type: ignore[arg-type]
+    log = log or new_log()
+    return plan_graph(outputs, given, fixed, log, purpose=purpose)  # type: ignore[arg-type]
 
 
-def compiled(outputs: Sequence[Output], arrays: Arrays, params: Sequence[str] = ()) -> Executable:
+def compiled(
+    outputs: Sequence[Output],
+    arrays: Arrays,
+    params: Sequence[str] = (),
+    purpose: Purpose = INFERENCE,
+) -> Executable:
     """The executable, bound to those of ``arrays`` that are ``params``."""
     given = {n: type_of(a) for n, a in arrays.items() if n not in params}
     fixed = {n: type_of(arrays[n]) for n in params}
-    executable = compile_graph(outputs, given, fixed, log=new_log())
+    executable = compile_graph(outputs, given, fixed, log=new_log(), purpose=purpose)
     executable.bind({n: arrays[n] for n in params})
     return executable
 

@@ -21,6 +21,9 @@ The first line says in one sentence what the case shows. Keys may follow it:
                     ``golden_coverage`` lists them
     skip            parts of the compiler to leave out, as HYBRIDJIT_SKIP names them
     winograd        always, or never
+    training        yes: the graph is one of training
+    updates         pairs of an output's number and the input that it updates: `0 w, 2 m`
+    saved           how many of the outputs, the last ones, a later call reads
 
 The program declares inputs (``data``) and parameters (``param``) and calls the functions of
 ``hybridjit.sym``; a value is named as the variable that it is assigned to. A parameter that is left
@@ -49,6 +52,7 @@ from hybridjit.compiler import PIPELINE, STAGES, new_log, plan_graph, plan_one_s
 from hybridjit.config import override
 from hybridjit.errors import MXNetError
 from hybridjit.ir.plan import Plan, Step
+from hybridjit.ir.purpose import Purpose
 from hybridjit.name import NameManager
 from hybridjit.passes.expand import expand
 from hybridjit.target import Target
@@ -74,7 +78,7 @@ RULERS = (
     "error",
     *(f"{stage} {name}" for stage in ("spec", "llvm", "explain") for name in TARGETS),
 )
-KEYS = ("acts", "must not", "skip", "winograd")
+KEYS = ("acts", "must not", "skip", "winograd", "training", "updates", "saved")
 _WINOGRAD: dict[str, bool | str] = {"": True, "always": "always", "never": False}
 _TYPES = {str(TensorType((), dtype))[:-2]: dtype for dtype in DTYPE_NAMES.values()}
 _LISTED = re.compile(r"^ +%\d+ +(\S+) +(\w+)\(", re.MULTILINE)
@@ -245,7 +249,7 @@ def outcome_of(case: Case) -> Outcome:
 
 def _compile(case: Case, outcome: Outcome, log: CompileLog) -> None:
     symbol, inputs, params = run_program(case)
-    plan = plan_graph(symbol.outputs, inputs, params, log, "case")
+    plan = plan_graph(symbol.outputs, inputs, params, log, "case", purpose_of(case))
     one_log = new_log()
     one = plan_one_sample(plan, symbol.outputs, inputs, params, one_log)
     outcome.facts |= {*_pass_facts(outcome.texts), *_plan_facts(plan)}
@@ -255,6 +259,14 @@ def _compile(case: Case, outcome: Outcome, log: CompileLog) -> None:
         outcome.facts.add("plan by-sample")
     for name in case.targets or ["avx2"]:
         _choose(case, outcome, one or plan, TARGETS[name], log.notes + one_log.notes)
+
+
+def purpose_of(case: Case) -> Purpose:
+    """What the case says that its graph is for."""
+    pairs = [part.split() for part in case.keys.get("updates", "").split(",") if part]
+    updates = tuple((int(number), name) for number, name in pairs)
+    is_training = case.keys.get("training") == "yes"
+    return Purpose(is_training, updates, int(case.keys.get("saved", "0")))
 
 
 def _choose(case: Case, outcome: Outcome, plan: Plan, target: Target, notes: list[str]) -> None:
@@ -322,6 +334,8 @@ def _plan_facts(plan: Plan) -> Iterator[str]:
         yield "plan copy"
     if _shares(plan):
         yield "plan share"
+    if any(buffer.kind == "saved" for buffer in plan.buffers):
+        yield "plan saved"
     for step in plan.steps:
         yield from _step_facts(plan, step)
 
@@ -331,6 +345,8 @@ def _step_facts(plan: Plan, step: Step) -> Iterator[str]:
     for view in step.writes:
         if view.buffer in read:
             yield "plan in-place"
+        if plan.buffers[view.buffer].kind == "input":
+            yield "plan update-copied" if step.kind == "copy" else "plan update"
         nbytes = int(np.prod(view.shape)) * view.dtype.itemsize
         if nbytes < plan.buffers[view.buffer].nbytes and step.kind != "copy":
             yield "plan join"

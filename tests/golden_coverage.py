@@ -30,6 +30,9 @@ PLAN = {
     "plan join": "what is concatenated is written into its slice of the result",
     "plan in-place": "a result takes the place of an operand that is read for the last time",
     "plan share": "two buffers lie at one place, at different times",
+    "plan update": "a kernel writes a result over the input that it updates",
+    "plan update-copied": "a result is copied over the input that it updates, at the end",
+    "plan saved": "an output is saved for a later call of another executable",
     "plan by-sample": "the samples of a batch run one by one",
 }
 

@@ -29,6 +29,7 @@ from hybridjit.ir import verify as verifier
 from hybridjit.ir.graph import Graph, Use, Value, from_symbol, make
 from hybridjit.ir.node import Output
 from hybridjit.ir.plan import Plan
+from hybridjit.ir.purpose import Purpose
 from hybridjit.ops import lookup
 from hybridjit.passes import verify_plan as plan_verifier
 from hybridjit.passes.fuse import fuse
@@ -198,6 +199,32 @@ def moved(plan: Plan, number: int, by: int) -> Plan:
     return with_step(plan, number, reads=(replace(view, offset=view.offset + by),))
 
 
+def updating() -> Plan:
+    """The softmax updates the input, by a copy after the product that reads the input."""
+    x = var("x")
+    new = call("softmax", call("exp", x))
+    outputs = [call("dot", new, x, transpose_b=True), new]
+    return plan_of(outputs, {"x": X}, purpose=Purpose(updates=((1, "x"),)))
+
+
+def writing_its_input() -> Plan:
+    plan = plan_of([call("exp", var("y")), var("x")], {"x": X, "y": X})
+    return with_step(plan, 1, writes=plan.steps[1].reads)
+
+
+def updated_early() -> Plan:
+    plan = updating()
+    *before, product, copy = plan.steps
+    late = (replace(copy, number=product.number), replace(product, number=copy.number))
+    return replace(plan, steps=(*before, *late))
+
+
+def product_in_place() -> Plan:
+    """The product writes where the copy would, over what it reads again and again."""
+    plan = updating()
+    return with_step(plan, 2, writes=plan.steps[-1].writes)
+
+
 PLANTED_PLANS: dict[str, tuple[str, Callable[[], Plan]]] = {
     "two in one place": (
         "P1",
@@ -208,11 +235,23 @@ PLANTED_PLANS: dict[str, tuple[str, Callable[[], Plan]]] = {
     "beyond the buffer": ("P3 step 1 reaches elements 1..12 of 12", lambda: moved(chain(), 1, 1)),
     "before the buffer": ("P3", lambda: moved(chain(), 2, -1)),
     "read before written": ("P4", lambda: replace(chain(), steps=chain().steps[1:])),
+    "an input that is not updated": ("P5 step 1 writes input 0", writing_its_input),
+    "an update left out": (
+        "P5 nothing writes output 1 to input 0",
+        lambda: replace(updating(), steps=updating().steps[:-1]),
+    ),
+    "an update too early": ("P6 step 3 does not find the old value of input 0", updated_early),
+    "a product in its operand's place": ("P6 step 2 writes over what it reads", product_in_place),
+    "an output elsewhere": (
+        "P7 output 0 lies in input 0, not whole in output 0",
+        lambda: replace(updating(), outputs=updating().outputs[1:] * 2),
+    ),
 }
 
 
 def test_a_sound_plan_passes():
     plan_verifier.verify_plan(chain())
+    plan_verifier.verify_plan(updating())
 
 
 @pytest.mark.parametrize("what", PLANTED_PLANS)

@@ -17,9 +17,12 @@ from compiling import call, plan_of, var
 from hybridjit.ir.graph import Graph, Use, Value
 from hybridjit.ir.node import Output
 from hybridjit.ir.plan import Buffer, Plan, Step, View, contiguous_strides
+from hybridjit.ir.purpose import Purpose
 from hybridjit.ops import run_ref
+from hybridjit.passes.infer import infer_node_types
 from hybridjit.passes.plan_memory import assign_offsets, reshaped_strides
-from random_graphs import random_graph
+from hybridjit.types import type_of
+from random_graphs import RandomGraph, random_graph
 from recorded import CASES, NETWORKS, arrays_of, block_of
 
 MOVEMENT = frozenset({"_reshape_to", "transpose", "slice", "broadcast_to", "Concat"})
@@ -95,7 +98,8 @@ def simulate(plan: Plan) -> None:
         for use, view in zip(writes_of(step), step.writes, strict=True):
             memory.write(view, tags.of[use])
     for use, view in zip(graph.outputs, plan.outputs, strict=True):
-        assert plan.buffers[view.buffer].kind == "output" and view.is_contiguous
+        assert plan.buffers[view.buffer].kind in ("output", "saved", "input")
+        assert view.is_contiguous
         np.testing.assert_array_equal(memory.read(view), tags.of[use])
 
 
@@ -136,6 +140,32 @@ def assert_apart(step: Step, memory: Memory) -> None:
                 np.testing.assert_array_equal(mine, theirs)
 
 
+def purpose_for(plan: Plan, seed: int) -> Purpose:
+    """Updates of some inputs by outputs of their type; some of the last outputs are saved."""
+    random = np.random.default_rng(seed)
+    outputs = plan.graph.outputs
+    saved = int(random.integers(0, len(outputs) + 1)) if random.random() < 0.5 else 0
+    free = list(random.permutation(len(outputs) - saved))
+    updates = []
+    for value in plan.graph.inputs:
+        fitting = [i for i in free if outputs[i].type == value.type]
+        if fitting:
+            free.remove(fitting[0])
+            updates.append((int(fitting[0]), value.name))
+    return Purpose(updates=tuple(updates), saved=saved)
+
+
+def with_inputs(case: RandomGraph, plan: Plan, seed: int) -> list[Output]:
+    """The outputs, and some values of the graph that may update an input, in any order."""
+    random = np.random.default_rng(seed)
+    types = {t for value in plan.graph.inputs for t in value.types}
+    nodes = infer_node_types(case.outputs, {n: type_of(a) for n, a in case.arrays.items()})
+    more = [Output(node) for node, found in nodes.items() if found[0] in types]
+    chosen = [more[i] for i in random.permutation(len(more))[:4]]
+    outputs = [*case.outputs, *chosen]
+    return [outputs[i] for i in random.permutation(len(outputs))]
+
+
 def is_simulable(plan: Plan) -> bool:
     """Whether all elements are of four bytes."""
     return all(
@@ -165,6 +195,25 @@ def test_random_graphs(first: int):
         plan = plan_of(case.outputs, case.arrays, case.params)
         if is_simulable(plan):
             simulate(plan)
+
+
+@pytest.mark.parametrize("first", range(0, 200, 100))
+def test_random_graphs_that_update_their_inputs(first: int):
+    ways = set()
+    for seed in range(first, first + 100):
+        case = random_graph(seed)
+        outputs = with_inputs(case, plan_of(case.outputs, case.arrays), seed)
+        purpose = purpose_for(plan_of(outputs, case.arrays), seed)
+        plan = plan_of(outputs, case.arrays, purpose=purpose)
+        if is_simulable(plan):
+            simulate(plan)
+            ways |= {step.kind == "copy" for step in updating(plan)}
+    assert ways == {True, False}
+
+
+def updating(plan: Plan) -> list[Step]:
+    """The steps that write to an input."""
+    return [s for s in plan.steps if any(plan.buffers[v.buffer].kind == "input" for v in s.writes)]
 
 
 @pytest.mark.parametrize("name", CASES)

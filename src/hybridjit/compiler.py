@@ -17,7 +17,8 @@ from .forks import Rank, held_at_fork
 from .ir.graph import Graph, Value, from_symbol
 from .ir.node import Output
 from .ir.plan import Plan
-from .ir.print import graph_text, node_text, pass_text, plan_text
+from .ir.print import graph_text, node_text, pass_text, plan_text, purpose_lines
+from .ir.purpose import INFERENCE, Purpose
 from .ir.verify import verify
 from .passes.cse import share_equal
 from .passes.expand import expand
@@ -117,16 +118,18 @@ def compile_graph(
     options: Options = Options(),  # noqa: B008 (frozen)
     log: CompileLog | None = None,
     name: str = "graph",
+    purpose: Purpose = INFERENCE,
 ) -> Executable | SplitBatch:
     """Symbol in, executable out. This is the whole compiler.
 
     input_types  the inputs, in call order, with their types
     param_types  what is known of every other variable
+    purpose      what it is for: which outputs update inputs, which are saved, in which mode
     Raises ShapeError, DTypeError and the like as ``infer`` does; InternalError for our own bugs.
     """
     log = log or new_log(config.dump)
     outputs = tuple(outputs)
-    plan = plan_graph(outputs, input_types, param_types, log, name)
+    plan = plan_graph(outputs, input_types, param_types, log, name, purpose)
     one = plan_one_sample(plan, outputs, input_types, param_types, log)
     executable = generate(one or plan, options, log)
     log.report()
@@ -142,7 +145,12 @@ def plan_one_sample(
     param_types: Mapping[str, TensorType],
     log: CompileLog,
 ) -> Plan | None:
-    """The plan for a batch of 1, where running sample by sample gives the same and is faster."""
+    """The plan for a batch of 1, where running sample by sample gives the same and is faster.
+
+    Never for a part of training: samples meet in its results.
+    """
+    if plan.graph.purpose != INFERENCE:
+        return None
     if SPLIT_BATCH in config.skip or not should_split_batch(plan):
         return None
     first = {name: t.with_shape((1, *t.dims[1:])) for name, t in input_types.items()}
@@ -162,6 +170,7 @@ def plan_graph(
     param_types: Mapping[str, TensorType],
     log: CompileLog,
     name: str = "graph",
+    purpose: Purpose = INFERENCE,
 ) -> Plan:
     """The part of the compiler that knows no LLVM: from Symbol to Plan."""
     outputs = tuple(outputs)
@@ -172,7 +181,8 @@ def plan_graph(
         "infer", "a shape and dtype for every value", lambda: infer_node_types(outputs, known)
     )
     require_known(types)
-    graph = from_symbol(outputs, input_types, types, name)
+    graph = from_symbol(outputs, input_types, types, name, purpose)
+    purpose.require_fitting(input_types, [use.type for use in graph.outputs])
     state = Checked()
     _check(graph, state, "infer")
     log.dump("infer", lambda: graph_text(graph))
@@ -181,6 +191,7 @@ def plan_graph(
     plan = log.timed("plan", "views, and one arena", lambda: plan_memory(graph))
     if config.verify:
         verify_plan(plan)
+    log.notes += purpose_lines(plan)
     log.dump("plan", lambda: plan_text(plan))
     return plan
 

@@ -23,6 +23,7 @@ class Rank(IntEnum):
     KERNELS = 4
     LLVM = 5
     EVICTION = 6
+    SAVING = 7
 
 
 _locks: dict[Rank, Any] = {rank: threading.RLock() for rank in Rank}

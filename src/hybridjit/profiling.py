@@ -73,10 +73,15 @@ def _outputs(result: Traced) -> Iterator[Output]:
 def measure(
     executable: Executable | SplitBatch, inputs: Sequence[np.ndarray], seconds: float
 ) -> Report:
-    """The report of a bound executable on these inputs; of one sample where they run one by one."""
+    """The report of a bound executable on these inputs; of one sample where they run one by one.
+
+    Inputs that it updates are copied first: a profile changes nothing.
+    """
     if isinstance(executable, SplitBatch):
         executable, inputs = executable.one, take_sample(inputs, 0)
-    outputs = [np.empty(shape, dtype) for shape, dtype in executable.output_types]
+    updated = executable.results.updated
+    inputs = [a.copy() if i in updated.values() else a for i, a in enumerate(inputs)]
+    outputs = executable.results.arrays(inputs)
     target = executable.code.target
     found = Profiler(executable, inputs, outputs).profile(seconds)
     return Report(found, target, measure_flops(target))

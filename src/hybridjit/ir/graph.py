@@ -17,6 +17,7 @@ from ..ops.record import OpDef
 from ..records import dataclass
 from ..types import TensorType
 from .node import Node, Output, topological
+from .purpose import INFERENCE, Purpose
 
 
 class Use(NamedTuple):
@@ -98,6 +99,7 @@ class Graph:
     """Inputs in call order, parameters, outputs; ``groups`` in an order that can be executed.
 
     From ``hoist`` on, ``bind`` is the graph whose outputs are this one's parameters, in order.
+    ``purpose`` says what it is compiled for.
     """
 
     inputs: tuple[Value, ...]
@@ -106,6 +108,13 @@ class Graph:
     groups: tuple[Group, ...] = field(default=())
     name: str = "graph"
     bind: Graph | None = None
+    purpose: Purpose = INFERENCE
+
+    @cached_property
+    def updated(self) -> Mapping[int, int]:
+        """The number of the input that each updating output, by number, is written to."""
+        numbers = {value.name: number for number, value in enumerate(self.inputs)}
+        return {output: numbers[name] for output, name in self.purpose.updates}
 
     @cached_property
     def values(self) -> tuple[Value, ...]:
@@ -156,6 +165,7 @@ def from_symbol(
     inputs: Mapping[str, TensorType],
     types: Mapping[Node, tuple[TensorType, ...]],
     name: str = "graph",
+    purpose: Purpose = INFERENCE,
 ) -> Graph:
     """The graph of a Symbol's outputs, given a type for every node output.
 
@@ -183,7 +193,8 @@ def from_symbol(
             variables[node.name] = values[node]
     params = tuple(v for n, v in variables.items() if n not in inputs)
     heads = tuple(Use(values[o.node], o.index) for o in outputs)
-    return Graph(tuple(variables[n] for n in inputs), params, heads, (), name)
+    given = tuple(variables[n] for n in inputs)
+    return Graph(given, params, heads, (), name, purpose=purpose)
 
 
 def _settled_attrs(node: Node, types: tuple[TensorType, ...]) -> Mapping[str, Any]:

@@ -17,8 +17,9 @@ from .graph import Graph, Group
 
 @dataclass(frozen=True)
 class Buffer:
-    """A piece of memory. kind: ``input``, ``weight``, ``output`` (numbered) or ``arena``.
+    """A piece of memory. kind: ``input``, ``weight``, ``output``, ``saved`` or ``arena``.
 
+    index   the number of the input, the weight or the output; a saved output counts among all
     offset  bytes from the arena's start, for an arena buffer
     first, last  the steps between which it holds something
     """

@@ -5,7 +5,7 @@ Numbering is by order in the listing, so equal graphs print equally.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..types import shape_text
@@ -49,8 +49,18 @@ def graph_text(graph: Graph, marks: Mapping[Value, str] | None = None) -> str:
         rows.append((names.of_value(value), value.name, names.call(value), types, number))
         notes.append((marks or {}).get(value, ""))
     header = ", ".join(f"{v.name}: {v.type}" for v in graph.inputs)
-    lines = [f"graph {graph.name} ({header})", *_columns(rows, notes)]
-    return "\n".join([*lines, f"  return {', '.join(names.of_use(u) for u in graph.outputs)}"])
+    mode = " in training" if graph.purpose.training else ""
+    lines = [f"graph {graph.name} ({header}){mode}", *_columns(rows, notes)]
+    return "\n".join([*lines, f"  return {', '.join(_returned(graph, names))}"])
+
+
+def _returned(graph: Graph, names: ValueNames) -> Iterator[str]:
+    """``%3, w = %4, save %5``: what is returned, what it updates, what is saved."""
+    updated = dict(graph.purpose.updates)
+    visible = len(graph.outputs) - graph.purpose.saved
+    for number, use in enumerate(graph.outputs):
+        target = f"{updated[number]} = " if number in updated else ""
+        yield f"{'' if number < visible else 'save '}{target}{names.of_use(use)}"
 
 
 def group_text(graph: Graph) -> str:
@@ -97,11 +107,26 @@ def plan_text(plan: Plan) -> str:
         lines.append(f"  step {step.number:<3} {step.kind:<10} {step.name}{tail}")
         lines.append(f"      reads  {reads}")
         lines.append(f"      writes {writes}")
+    lines += [f"  {line}" for line in purpose_lines(plan)]
     arena = [b for b in plan.buffers if b.kind == "arena"]
     for b in arena:
         life = " " * b.first + "#" * (b.last - b.first + 1)
         lines.append(f"  arena {b.offset:>9} +{b.nbytes:<9} |{life:<{len(steps)}}|")
     return "\n".join(lines)
+
+
+def purpose_lines(plan: Plan) -> Iterator[str]:
+    """Which outputs update inputs, and how, and which are saved."""
+    for output, number in plan.graph.updated.items():
+        name, buffer = plan.graph.inputs[number].name, plan.outputs[output].buffer
+        steps = [s for s in plan.steps if any(view.buffer == buffer for view in s.writes)]
+        how = ", ".join(
+            f"{'copied' if s.kind == 'copy' else 'written'} by step {s.number}" for s in steps
+        )
+        yield f"output {output} updates input {number} {name}, {how or 'which holds it'}"
+    for number in range(len(plan.outputs) - plan.graph.purpose.saved, len(plan.outputs)):
+        use = plan.graph.outputs[number]
+        yield f"output {number} is saved, {use.type.nbytes} B: {use.value.name}"
 
 
 def _view_text(plan: Plan, view: View) -> str:

@@ -3,8 +3,9 @@
 In: a grouped graph. Out: a Plan. Views of views are folded into strides; a concatenation's inputs
 are written by their producers straight into slices of the joined buffer; a pointwise result may
 take the place of an operand that dies with it. A copy is a step of its own, and only where no
-stride can express the view, or where a kernel needs its channels contiguous. HYBRIDJIT_SKIP=plan
-gives every value a place of its own.
+stride can express the view, or where a kernel needs its channels contiguous. What updates an input
+is written over it by its producer if nothing needs the old value any more, else copied there at
+the end. HYBRIDJIT_SKIP=plan gives every value a place of its own.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from ..ir.kinds import CONCAT, COPY, KIND_NAMED, POINTWISE, VIEW, KernelKind, Re
 from ..ir.plan import Buffer, Plan, Step, View, contiguous_strides
 from ..ops.views import BROADCAST_TO, RESHAPE_TO, SLICE, TRANSPOSE
 from ..types import Shape, TensorType
+from .updates import Move, in_turn, read_in_place, shown_by_views
 
 ALIGNMENT = 64
 
@@ -36,16 +38,19 @@ class _Planner:
         self.placed: dict[Use, tuple[Value, int]] = {}
         self.output_of: dict[Use, int] = {}
         self.last_read: dict[Value, int] = {}
+        shown = shown_by_views(graph)
+        self.returned = {shown.get(use.value, use.value) for use in graph.outputs}
+        self.obstacles: dict[int, str] = {}
         self.shares = "plan" not in config.skip
 
     def run(self) -> Plan:
         self._declare_sources()
         self._place_in_concats()
-        self._claim_outputs()
         self._count_reads()
+        self._claim_outputs()
         for position, group in enumerate(self.graph.groups):
             self._plan_group(group, position)
-        outputs = tuple(self._output(use, i) for i, use in enumerate(self.graph.outputs))
+        outputs = self._outputs()
         buffers = _with_lives(self.buffers, self.steps)
         laid, arena = assign_offsets(buffers) if self.shares else side_by_side(buffers)
         live = largest_live_set(laid)
@@ -62,9 +67,37 @@ class _Planner:
         """Outputs that their producer can write directly: each once, not inside a concat."""
         for index, use in enumerate(self.graph.outputs):
             source = _before_reshapes(use)
-            produced = source.value.op is not None and self._kind_of(source.value) is not VIEW
-            if produced and source not in self.output_of and source not in self.placed:
+            reason = self._obstacle(index, source)
+            if reason:
+                self.obstacles[index] = reason
+            else:
                 self.output_of[source] = index
+
+    def _obstacle(self, index: int, source: Use) -> str:
+        """Why the producer of ``source`` cannot write it as output ``index``; "" if it can."""
+        produced = source.value.op is not None and self._kind_of(source.value) is not VIEW
+        if not produced or source in self.output_of or source in self.placed:
+            what = f"updates {self._updated_by(index).name}" if index in self.graph.updated else ""
+            return f"{what or 'returned'}, and not written there by its producer"
+        if index not in self.graph.updated:
+            return ""
+        return self._obstacle_of_update(self._updated_by(index), self._owner[source.value])
+
+    def _updated_by(self, index: int) -> Value:
+        return self.graph.inputs[self.graph.updated[index]]
+
+    def _obstacle_of_update(self, old: Value, group: Group) -> str:
+        """Why the group cannot write over an input that it does not read."""
+        if not self.shares:
+            return f"{old.name} is updated at the end, as HYBRIDJIT_SKIP says"
+        if old in self.returned:
+            return f"{old.name} is updated after its old value is returned"
+        last = self.last_read.get(old, -1)
+        if last >= 0 and group.kind == CONCAT.name:
+            return f"{old.name} is updated whole, and this is written in parts"
+        if last > self.graph.groups.index(group):
+            return f"{old.name} is updated after {self.graph.groups[last].name}, which reads it"
+        return ""
 
     def _kind_of(self, value: Value) -> KernelKind:
         return KIND_NAMED[self._owner[value].kind]
@@ -151,6 +184,7 @@ class _Planner:
 
     def _results(self, group: Group, reads: tuple[View, ...], position: int) -> tuple[View, ...]:
         for use in group.results:
+            self._settle_update(use, group, reads)
             self._view_for(use, self._dying_operand(use, group, reads, position))
         return tuple(self.views[use] for use in group.results)
 
@@ -167,7 +201,7 @@ class _Planner:
             start = sum(u.type.dims[axis] for u in joined.inputs[:position])
             self.views[use] = _slice(whole, axis, start, use.type.dims)
         elif use in self.output_of:
-            self.views[use] = self._fresh(use.type, "output", self.output_of[use])
+            self.views[use] = self._place_of_output(self.output_of[use], use.type)
         elif instead is not None:
             self.views[use] = instead
         else:
@@ -221,13 +255,44 @@ class _Planner:
         group = Group(COPY.name, (use.value,), (use.value,))
         self._add(COPY.name, group, (self.views[use],), (target,), reason)
 
-    def _output(self, use: Use, index: int) -> View:
-        """The view of graph output ``index``, copied there if its producer could not write it."""
-        if self.output_of.get(_before_reshapes(use)) == index:
-            return self.views[use]
-        target = self._fresh(use.type, "output", index)
-        self._copy(use, target, "returned, and not written there by its producer")
-        return target
+    # 4. outputs
+
+    def _place_of_output(self, index: int, t: TensorType) -> View:
+        """Where output ``index`` goes: memory of its own, or that of the input that it updates."""
+        if index in self.graph.updated:
+            view = self.views[Use(self._updated_by(index))]
+            return replace(view, shape=t.dims, strides=contiguous_strides(t.dims))
+        visible = len(self.graph.outputs) - self.graph.purpose.saved
+        return self._fresh(t, "output" if index < visible else "saved", index)
+
+    def _settle_update(self, use: Use, group: Group, reads: tuple[View, ...]) -> None:
+        """What updates an input that its producer reads elsewhere too goes there at the end."""
+        index = self.output_of.get(use, -1)
+        if index not in self.graph.updated:
+            return
+        if not read_in_place(group, reads, self._place_of_output(index, use.type)):
+            old = self._updated_by(index)
+            self.obstacles[index] = f"{old.name} is updated after {group.name}, which reads it"
+            del self.output_of[use]
+
+    def _outputs(self) -> tuple[View, ...]:
+        """The view of each graph output. What could not be written there is copied: first what is
+        returned, for that may be the old value of an input that is updated."""
+        found: dict[int, View] = {}
+        moves: list[Move] = []
+        for index, use in enumerate(self.graph.outputs):
+            if self.output_of.get(_before_reshapes(use)) == index:
+                found[index] = self.views[use]
+                continue
+            found[index] = target = self._place_of_output(index, use.type)
+            if index in self.graph.updated:
+                moves.append(Move(use, self.views[use], target, self.obstacles[index]))
+            else:
+                self._copy(use, target, self.obstacles[index])
+        for move in in_turn(moves, lambda move: self._fresh(move.use.type, "arena", 0)):
+            group = Group(COPY.name, (move.use.value,), (move.use.value,))
+            self._add(COPY.name, group, (move.source,), (move.target,), move.reason)
+        return tuple(found[index] for index in range(len(found)))
 
 
 def _before_reshapes(use: Use) -> Use:

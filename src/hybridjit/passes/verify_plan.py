@@ -4,6 +4,10 @@ P1  two buffers that are alive at one step share no byte of the arena
 P2  every offset is a multiple of 64, and every buffer ends inside the arena
 P3  every view stays inside its buffer
 P4  an arena buffer is written before it is read
+P5  weights are not written, and of the inputs those alone that are updated, each by its update
+P6  a step that reads an input finds the old value where the graph reads the input, and the new one
+    where it reads the update; a step that writes over what it reads does so element by element
+P7  every output lies where its kind says
 """
 
 from __future__ import annotations
@@ -11,14 +15,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..errors import InternalError
-from ..ir.plan import Plan, View
+from ..ir.graph import Value
+from ..ir.plan import Plan, Step, View
 from ..ir.print import plan_text
 from .plan_memory import ALIGNMENT
+from .updates import read_in_place, shown_by_views
 
 
 def verify_plan(plan: Plan) -> None:
     """Raise InternalError, with the plan's text, if it breaks an invariant."""
     found = [*_overlaps(plan), *_placements(plan), *_extents(plan), *_order(plan)]
+    found += [*_written_sources(plan), *_updates(plan), *_outputs(plan)]
     if found:
         lines = ["bug in hybridjit: the memory plan is invalid", plan_text(plan), *found]
         raise InternalError("\n".join(lines))
@@ -76,3 +83,55 @@ def _order(plan: Plan) -> Iterator[str]:
             if plan.buffers[view.buffer].kind == "arena" and view.buffer not in written:
                 yield f"P4 step {step.number} reads buffer {view.buffer} before it is written"
         written.update(view.buffer for view in step.writes)
+
+
+def _written_sources(plan: Plan) -> Iterator[str]:
+    updated = set(plan.graph.updated.values())
+    for step in plan.steps:
+        for view in step.writes:
+            buffer = plan.buffers[view.buffer]
+            if buffer.kind == "weight" or (buffer.kind == "input" and buffer.index not in updated):
+                yield f"P5 step {step.number} writes {buffer}"
+
+
+def _updates(plan: Plan) -> Iterator[str]:
+    """A trace of what the steps read from inputs and write to them."""
+    shown = shown_by_views(plan.graph)
+    written: set[int] = set()
+    for step in plan.steps:
+        for value, view in _reads(step):
+            buffer = plan.buffers[view.buffer]
+            if buffer.kind != "input":
+                continue
+            is_old = shown.get(value, value) is plan.graph.inputs[buffer.index]
+            if is_old == (view.buffer in written):
+                age = "old" if is_old else "new"
+                yield f"P6 step {step.number} does not find the {age} value of {buffer}"
+        own = [view for view in step.writes if plan.buffers[view.buffer].kind == "input"]
+        for view in own:
+            if step.kind != "copy" and not read_in_place(step.group, step.reads, view):
+                buffer = plan.buffers[view.buffer]
+                yield f"P6 step {step.number} writes over what it reads of {buffer}"
+        written.update(view.buffer for view in own)
+    for output, number in plan.graph.updated.items():
+        use = plan.graph.outputs[output]
+        stays = shown.get(use.value, use.value) is plan.graph.inputs[number]
+        if not stays and plan.outputs[output].buffer not in written:
+            yield f"P5 nothing writes output {output} to input {number}"
+
+
+def _reads(step: Step) -> Iterator[tuple[Value, View]]:
+    """Each operand's value with its view; a copy has one, and its group none."""
+    values = [step.group.anchor] if step.kind == "copy" else [u.value for u in step.group.inputs]
+    yield from zip(values, step.reads, strict=True)
+
+
+def _outputs(plan: Plan) -> Iterator[str]:
+    visible = len(plan.outputs) - plan.graph.purpose.saved
+    for number, view in enumerate(plan.outputs):
+        buffer = plan.buffers[view.buffer]
+        wanted = ("output" if number < visible else "saved", number)
+        if number in plan.graph.updated:
+            wanted = ("input", plan.graph.updated[number])
+        if (buffer.kind, buffer.index) != wanted or view.offset or not view.is_contiguous:
+            yield f"P7 output {number} lies in {buffer}, not whole in {' '.join(map(str, wanted))}"

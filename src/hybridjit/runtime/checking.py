@@ -62,12 +62,19 @@ class Checker:
         self._made = [Fenced(shape, dtype, None) for shape, dtype in executable.output_types]
         self.inputs = [fenced.array for fenced in self._given]
         self.outputs = [fenced.array for fenced in self._made]
+        for number, index in executable.results.updated.items():
+            self.outputs[number] = self.inputs[index]
         instance.connect(self.inputs, self.outputs)
         # What each buffer should hold: the results as they were when their step ended.
         self._kept = {
             b.number: np.full(b.nbytes, 0xFF, np.uint8)
             for b in executable.plan.buffers
-            if b.kind in ("arena", "output")
+            if b.kind in ("arena", "output", "saved")
+        }
+        self._kept |= {
+            b.number: self.inputs[b.index].reshape(-1).view(np.uint8).copy()
+            for b in executable.plan.buffers
+            if b.kind == "input" and b.index in executable.results.updated.values()
         }
 
     def run(self) -> list[np.ndarray]:

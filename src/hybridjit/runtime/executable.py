@@ -22,6 +22,7 @@ from ..records import dataclass
 from .arena import Arena, address_of
 from .binding import Binding, PackedStore
 from .checking import Checker
+from .results import Outs, Results
 from .threads import THREADS, main_thread
 
 # Instances kept for later calls; a call that finds none makes its own and gives it back.
@@ -118,7 +119,7 @@ class Instance:
             return self.arena.address + buffer.offset + offset
         if buffer.kind == "weight":
             return address_of(self.binding.value(buffer.index)) + offset
-        self.patches[buffer.kind == "output"].append((slot, buffer.index, offset))
+        self.patches[buffer.kind != "input"].append((slot, buffer.index, offset))
         return 0
 
 
@@ -130,7 +131,9 @@ class Executable:
         self.code = code
         self._bound: Bound | None = None
         self.segments = _segments(plan, code.calls)
-        self.output_types = [(v.shape, v.dtype) for v in plan.outputs]
+        self.results = Results(plan)
+        self.output_types = self.results.types
+        self._is_plain = self.results.is_plain
         self.is_small = _work(code.calls) < _WORTH_SHARING
         self._call = code.driver.call
         only = self.segments[0] if len(self.segments) == 1 else Segment(0, 0)
@@ -151,9 +154,19 @@ class Executable:
         store = PackedStore() if store is None else store
         self._bound = Bound(Binding(self.plan, self.code.pack, params, store), [])
 
-    def __call__(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The outputs, freshly allocated. ``inputs`` are contiguous, of the compiled types."""
-        outputs = [empty(shape, dtype) for shape, dtype in self.output_types]
+    def __call__(self, inputs: Sequence[np.ndarray], outs: Outs | None = None) -> list[np.ndarray]:
+        """The outputs. ``inputs`` are contiguous, of the compiled types, and are not written.
+
+        Freshly allocated, but for those that ``outs`` has an array for, those that update an input
+        (they are that input's array) and saved ones. Raises MXNetError, ShapeError or DTypeError,
+        before anything is written, for an array that cannot be written to: it has the output's
+        type, is C-contiguous and writable, and shares no memory with another array of the call. An
+        exception in the middle leaves some of what a call writes as it was, some of it new.
+        """
+        if outs is None and self._is_plain:
+            outputs = [empty(shape, dtype) for shape, dtype in self.output_types]
+        else:
+            outputs = self.results.arrays(inputs, outs)
         bound = self._bound
         if not self._is_quick or config.check or bound is None or not bound.idle:
             self.run_into(inputs, outputs)
@@ -170,7 +183,10 @@ class Executable:
         return outputs
 
     def run_into(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
-        """Compute into ``outputs``: contiguous, of the compiled types, apart from the inputs."""
+        """Compute into ``outputs``: contiguous, of the compiled types, apart from the inputs.
+
+        One that updates an input is that input's array.
+        """
         bound = self._bound
         assert bound is not None, "bind() comes before the first call"
         instance = self._taken(bound)
@@ -188,9 +204,12 @@ class Executable:
     ) -> Callable[[], None]:
         """A function that runs on these arrays, with an instance of its own.
 
-        It keeps the parameters that are bound now.
+        It keeps the parameters that are bound now. Raises as a call does where arrays have to be
+        checked: where outputs update inputs or are saved.
         """
         assert self.binding is not None
+        if not self._is_plain:
+            outputs = self.results.arrays(inputs, outputs)
         instance = Instance(self, self.binding, self.thread_count)
         instance.connect(inputs, outputs)
         if self._is_quick and not config.check:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 
 from .executable import EXECUTABLES, INSTANCES
+from .saved import SAVED
 
 try:
     import resource
@@ -24,6 +25,8 @@ def memory_stats() -> dict[str, int]:
     code_bytes      of their object code
     packed_bytes    weights as kernels want them, each counted once however many share it
     arena_bytes     intermediate results and working memory, for every call that may run at once
+    saved_bytes     outputs that callers keep for a later call
+    saved_idle_bytes  memory of such outputs that went, for the next ones
     resident_bytes  of the whole process now; peak_resident_bytes: the most so far (0: not known)
     """
     instances, executables = [*INSTANCES], [*EXECUTABLES]
@@ -32,12 +35,15 @@ def memory_stats() -> dict[str, int]:
     packed = {id(array): array for binding in bindings for array in binding.arrays()}
     kernels = {id(k): k for e in executables for k in e.code.kernels.values()}
     libraries = {id(k.library): k.library for k in kernels.values()}
+    saved, saved_idle = SAVED.nbytes()
     return {
         "executables": len(executables),
         "kernels": len(kernels),
         "code_bytes": sum(library.nbytes for library in libraries.values()),
         "packed_bytes": sum(array.nbytes for array in packed.values()),
         "arena_bytes": sum(i.arena.nbytes + i.scratch.nbytes for i in instances),
+        "saved_bytes": saved,
+        "saved_idle_bytes": saved_idle,
         "resident_bytes": _status("VmRSS:"),
         "peak_resident_bytes": peak_memory(),
     }

@@ -1,0 +1,60 @@
+"""What a graph is compiled for: inference, or a part of a training step.
+
+A graph carries its purpose through all passes; the planner and the runtime read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..errors import DTypeError, MXNetError, ShapeError
+from ..records import dataclass
+from ..types import TensorType, shape_text
+
+
+@dataclass(frozen=True)
+class Purpose:
+    """What a graph computes besides its visible outputs, and in which mode.
+
+    training  whether it computes what operators compute in training mode: Dropout drops, BatchNorm
+              takes the batch's own statistics
+    updates   pairs (number of an output, name of an input): after a call the input's array holds
+              the output, and is the output. Each output and each input once
+    saved     how many outputs, the last ones, a later call of another executable reads
+    """
+
+    training: bool = False
+    updates: tuple[tuple[int, str], ...] = ()
+    saved: int = 0
+
+    def require_fitting(
+        self, inputs: Mapping[str, TensorType], outputs: Sequence[TensorType]
+    ) -> None:
+        """Raises MXNetError, ShapeError or DTypeError unless the graph has what is named here."""
+        visible = len(outputs) - self.saved
+        if self.saved < 0 or visible < 0:
+            raise MXNetError(f"saved is between 0 and {len(outputs)} outputs, got {self.saved}")
+        for number, name in self.updates:
+            if not 0 <= number < visible:
+                raise MXNetError(
+                    f"an update's output is between 0 and {visible - 1}, got {number} for {name!r}"
+                )
+            if name not in inputs:
+                raise MXNetError(
+                    f"output {number} updates {name!r}, which is no input: {', '.join(inputs)}"
+                )
+            _require_same(f"output {number} updates input {name!r}", inputs[name], outputs[number])
+        for what, found in zip(("output", "input"), zip(*self.updates)):
+            if twice := [x for i, x in enumerate(found) if x in found[:i]]:
+                raise MXNetError(f"an update has its {what} to itself, {twice[0]!r} is in two")
+
+
+def _require_same(what: str, wanted: TensorType, found: TensorType) -> None:
+    if wanted.shape != found.shape:
+        shapes = f"{shape_text(wanted.dims)}, got {shape_text(found.dims)}"
+        raise ShapeError(f"{what} and has its shape {shapes}")
+    if wanted.dtype != found.dtype:
+        raise DTypeError(f"{what} and has its type {wanted.dtype}, got {found.dtype}")
+
+
+INFERENCE = Purpose()
