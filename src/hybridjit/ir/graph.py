@@ -11,6 +11,7 @@ from dataclasses import field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from ..ops.attrs import Attrs
 from ..ops.building import infer_types
 from ..ops.creation import resolved
 from ..ops.record import OpDef
@@ -37,7 +38,7 @@ class Value:
 
     op: OpDef | None
     name: str
-    attrs: Mapping[str, Any]
+    attrs: Attrs
     inputs: tuple[Use, ...]
     types: tuple[TensorType, ...]
     source: str = ""

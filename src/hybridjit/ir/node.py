@@ -10,9 +10,10 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..errors import MXNetError, located
+from ..ops.attrs import Attrs
 from ..ops.record import OpDef
 from ..records import dataclass
 
@@ -50,7 +51,7 @@ class Node:
     name: str
     text: Mapping[str, str]
     inputs: tuple[Output, ...]
-    attrs: Mapping[str, Any] = field(repr=False)
+    attrs: Attrs = field(repr=False)
     source: str = ""
 
     @property

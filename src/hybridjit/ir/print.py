@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ..ops.attrs import Attrs
 from ..types import shape_text
 from .graph import Graph, Use, Value
 from .node import Node, Output, topological
@@ -161,7 +162,7 @@ class ValueNames:
         return f"{value.op.name}({inputs}){_attr_text(off)}"
 
 
-def _attr_text(attrs: Mapping[str, Any]) -> str:
+def _attr_text(attrs: Attrs) -> str:
     def one(value: Any) -> str:
         return shape_text(value) if isinstance(value, tuple) else str(value)
 

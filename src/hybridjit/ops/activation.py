@@ -17,6 +17,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..types import PartialShape, product, shape_text
 from . import special
+from .attrs import AttrValue
 from .building import Builder, X
 from .casting import exactly, in_floating, scalar_of
 from .dual import Dual, DualScalars
@@ -33,6 +34,7 @@ from .pointwise import (
 from .record import Traits
 from .registry import register
 from .rules import Types, same_dtype
+from .signatures import Formula, ScalarBuilder, V
 from .views import reshape
 
 # Klambauer et al. 2017, "Self-normalizing neural networks": the fixed point for mean 0, variance 1
@@ -45,17 +47,17 @@ def _softplus(x: np.ndarray) -> np.ndarray:
     return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
 
 
-def _scalar_softplus(b: Any, x: Any) -> Any:
+def _scalar_softplus(b: ScalarBuilder[V], x: V) -> V:
     return b.add(b.max(x, b.const(0.0)), b.log1p(b.exp(b.neg(b.abs(x)))))
 
 
-def _scalar_positive(b: Any, x: Any) -> Any:
+def _scalar_positive(b: ScalarBuilder[V], x: V) -> V:
     zero = b.const(0.0)
     return b.select(b.gt(x, zero), x, zero)
 
 
 # act_type: on arrays, on a scalar builder. Unlike the operator relu, this relu makes NaN 0.
-_ACTIVATIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+_ACTIVATIONS: dict[str, tuple[Callable[[np.ndarray], np.ndarray], Formula]] = {
     "relu": (lambda x: np.where(x > 0, x, 0), _scalar_positive),
     "sigmoid": (sigmoid, scalar_sigmoid),
     "tanh": (np.tanh, lambda b, x: b.tanh(x)),
@@ -110,7 +112,7 @@ def gamma_shape(data: PartialShape, gamma: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(gamma[0] if i == axis else 1 for i in range(len(data)))
 
 
-def _leaky_types(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+def _leaky_types(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
     (data,), outs = same_float(ins[:1], outs)
     if len(ins) == 1:
         return (data,), outs
@@ -154,14 +156,14 @@ def leaky_relu(
 
 
 def _scalar_leaky_relu(
-    b: Any,
-    x: Any,
-    *gamma: Any,
+    b: ScalarBuilder[V],
+    x: V,
+    *gamma: V,
     act_type: str,
     slope: float,
     lower_bound: float,
     upper_bound: float,
-) -> Any:
+) -> V:
     if act_type == "gelu":
         inner = b.add(b.const(1.0), b.erf(b.div(x, b.const(math.sqrt(2.0)))))
         return b.mul(b.mul(b.const(0.5), x), inner)
@@ -174,7 +176,9 @@ def _scalar_leaky_relu(
     return b.select(b.gt(x, b.const(0.0)), x, b.mul(x, factor))
 
 
-def _aligned_prelu(g: Builder[X], data: X, *gamma: X, act_type: str, **attrs: Any) -> X | None:
+def _aligned_prelu(
+    g: Builder[X], data: X, *gamma: X, act_type: str, **attrs: AttrValue
+) -> X | None:
     """LeakyReLU(x, gamma, prelu)  =>  _prelu(x, gamma on its axis)"""
     if act_type != "prelu":
         return None
@@ -209,7 +213,7 @@ def hard_sigmoid(x: np.ndarray, *, alpha: float, beta: float) -> np.ndarray:
     return np.maximum(np.minimum(x * number(alpha) + number(beta), number(1)), number(0))
 
 
-def _scalar_hard_sigmoid(b: Any, x: Any, *, alpha: float, beta: float) -> Any:
+def _scalar_hard_sigmoid(b: ScalarBuilder[V], x: V, *, alpha: float, beta: float) -> V:
     line = b.add(b.mul(x, b.const(alpha)), b.const(beta))
     return b.max(b.min(line, b.const(1.0)), b.const(0.0))
 
@@ -249,7 +253,7 @@ def clip(x: np.ndarray, *, a_min: float, a_max: float) -> np.ndarray:
     return np.where(above, high, np.where(below, low, x))
 
 
-def _scalar_clip(b: Any, x: Any, *, a_min: float, a_max: float) -> Any:
+def _scalar_clip(b: ScalarBuilder[V], x: V, *, a_min: float, a_max: float) -> V:
     low, high = b.const(a_min), b.const(a_max)
     return b.select(b.above(x, a_max), high, b.select(b.below(x, a_min), low, x))
 
@@ -281,7 +285,7 @@ def smooth_l1(x: np.ndarray, *, scalar: float) -> np.ndarray:
     return _smooth_l1(x, scalar_of(scalar, x.dtype))
 
 
-def _scalar_smooth_l1(b: Any, x: Any, *, scalar: float) -> Any:
+def _scalar_smooth_l1(b: ScalarBuilder[V], x: V, *, scalar: float) -> V:
     number = b.scalar(scalar)
     half, square = b.const(0.5), b.mul(number, number)
     inverse = b.div(b.const(1.0), square)
@@ -307,7 +311,7 @@ def quadratic(x: np.ndarray, *, a: float, b: float, c: float) -> np.ndarray:
     return (number(a) * x + number(b)) * x + number(c)
 
 
-def _scalar_quadratic(builder: Any, x: Any, *, a: float, b: float, c: float) -> Any:
+def _scalar_quadratic(builder: ScalarBuilder[V], x: V, *, a: float, b: float, c: float) -> V:
     line = builder.add(builder.mul(builder.const(a), x), builder.const(b))
     return builder.add(builder.mul(line, x), builder.const(c))
 

@@ -9,7 +9,6 @@ integers and bools count as float64, and the scalar keeps its fraction.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import reduce, wraps
 from typing import Any, NamedTuple
 
@@ -17,17 +16,17 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..types import FLOAT32, FLOAT64, INT64, TensorType, merge_dtypes, merge_shapes
+from .attrs import AttrValue
 from .building import Builder, X
 from .casting import exactly, in_floating, on_integers, scalar_of
 from .pointwise import indicator, same_number
 from .record import OpDef
 from .registry import register
 from .rules import Types, broadcast, refuse_bool
+from .signatures import Formula, ScalarBuilder, V
 
-Formula = Callable[..., Any]
 
-
-def broadcast_number(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+def broadcast_number(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
     """NumPy's broadcasting over equal numeric dtypes."""
     refuse_bool(*ins, *outs)
     return broadcast(ins, outs)
@@ -64,7 +63,7 @@ def _scalar_form(ref: Formula, is_reversed: bool) -> Formula:
 
 
 def _scalar_code(code: Formula, is_reversed: bool) -> Formula:
-    def with_scalar(b: Any, x: Any, *, scalar: float, is_int: bool) -> Any:
+    def with_scalar(b: ScalarBuilder[V], x: V, *, scalar: float, is_int: bool) -> V:
         other = b.scalar(scalar)
         return code(b, other, x) if is_reversed else code(b, x, other)
 
@@ -275,12 +274,12 @@ _comparison("lesser", "Lesser", np.less, "lt", "1 where less, else 0.")
 _comparison("lesser_equal", "Lesser_Equal", np.less_equal, "le", "1 where less or equal, else 0.")
 
 
-def _mask_xor(b: Any, x: Any, y: Any) -> Any:
+def _mask_xor(b: ScalarBuilder[V], x: V, y: V) -> V:
     return b.mask_and(b.mask_or(x, y), b.mask_not(b.mask_and(x, y)))
 
 
 def _logical(name: str, old: str, ref: Formula, join: Formula, doc: str) -> None:
-    def code(b: Any, x: Any, y: Any) -> Any:
+    def code(b: ScalarBuilder[V], x: V, y: V) -> V:
         zero = b.const(0.0)
         return indicator(b, join(b, b.ne(x, zero), b.ne(y, zero)))
 

@@ -7,8 +7,6 @@ query, key, value. Out: scores (B * heads, Lq, Lk), or values back in (Lq, B, he
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -18,9 +16,10 @@ from .arithmetic import DIVIDE
 from .building import Builder, X
 from .casting import convert, scalar_of, widened
 from .matmul import BATCH_DOT
-from .record import Traits
+from .record import InferRule, Traits
 from .registry import register
 from .rules import forward, refuse_bool, require_float, same_dtype
+from .signatures import Expansion, Reference
 from .views import narrow, reshape, transpose
 
 
@@ -149,7 +148,7 @@ def _score_parts(g: Builder[X], *inputs: X, heads: int) -> X:
     return g.op(DIVIDE.scalar, raw, scalar=math.sqrt(g.type(query).dims[2]))
 
 
-def _value_parts(parts: int) -> Callable[..., Any]:
+def _value_parts(parts: int) -> Expansion:
     def expand(g: Builder[X], projection: X, attention: X, *, heads: int) -> X:
         """attention values  =>  batch_dot(attention, values), heads side by side"""
         values = _rows_of(g, projection, heads, 0, parts, parts - 1)
@@ -164,9 +163,9 @@ def _value_parts(parts: int) -> Callable[..., Any]:
 def _interleaved(
     name: str,
     inputs: str,
-    infer: Callable[..., Any],
-    ref: Callable[..., Any],
-    expand: Callable[..., Any],
+    infer: InferRule,
+    ref: Reference,
+    expand: Expansion,
     doc: str,
 ) -> None:
     register(

@@ -23,6 +23,11 @@ from ..errors import AttributeValueError
 from ..records import dataclass
 from ..types import DTYPE_NAMES
 
+# What an attribute's text can say.
+AttrValue = bool | int | float | str | tuple[int | None, ...] | tuple[float, ...] | np.dtype | None
+# The values by name: which of these each is says the operator's declaration alone.
+Attrs = Mapping[str, Any]
+
 # Accepted on every operator and without meaning here.
 IGNORED = frozenset({"workspace", "cudnn_tune", "cudnn_off", "ctx", "name"})
 
@@ -187,7 +192,7 @@ def _declare_one(item: str) -> Attr:
     return Attr(name, kind, Attr(name, kind).parse(default), bounds=bounds)
 
 
-def attr_text(value: Any) -> str:
+def attr_text(value: object) -> str:
     """The text that symbol JSON holds for a value given in Python, as MXNet spells it.
 
     A dtype is its name; everything else is ``str(value)``, numpy scalars as Python's.

@@ -15,6 +15,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..types import FLOAT32, PartialShape, TensorType, merge, product, shape_text
 from .algebra import add, as_shape, average, in_dtype, mul, scaled, sub, total
+from .attrs import AttrValue
 from .building import Builder, X, as_results
 from .casting import widened
 from .derivative import derivative
@@ -23,6 +24,7 @@ from .pointwise import RELU
 from .record import OpDef, Traits
 from .registry import register
 from .rules import Types, fill, merged, normalized_axis, require_float
+from .signatures import Arrays
 
 
 def along(vector: np.ndarray, ndim: int, axis: int) -> np.ndarray:
@@ -37,7 +39,7 @@ def check_length(name: str, found: PartialShape | None, length: int | None, owne
 
 
 def _infer_batchnorm(
-    ins: Types, outs: Types, *, axis: int = 1, output_mean_var: bool, **attrs: Any
+    ins: Types, outs: Types, *, axis: int = 1, output_mean_var: bool, **attrs: AttrValue
 ) -> tuple[Types, Types]:
     """Output like the data; parameters one per channel, float32 for float16 data."""
     data = merge(ins[0], outs[0]) if outs else ins[0]
@@ -66,8 +68,8 @@ def _batchnorm(
     fix_gamma: bool,
     output_mean_var: bool,
     axis: int = 1,
-    **attrs: Any,
-) -> Any:
+    **attrs: AttrValue,
+) -> Arrays:
     """(data - mean) / sqrt(var + eps) * gamma + beta with the stored mean and variance.
 
     output_mean_var adds the mean as given and, as MXNet has it, 1 / sqrt(var + eps) for ``var``.
@@ -82,20 +84,20 @@ def _batchnorm(
     return (y, moving_mean.copy(), inverse) if output_mean_var else y
 
 
-def _batchnorm_relu(*arrays: np.ndarray, **attrs: Any) -> Any:
+def _batchnorm_relu(*arrays: np.ndarray, **attrs: Any) -> Arrays:
     y = _batchnorm(*arrays, **attrs)
     if isinstance(y, tuple):
         return (np.maximum(y[0], 0), *y[1:])
     return np.maximum(y, 0)
 
 
-def _batchnorm_v1(*arrays: np.ndarray, **attrs: Any) -> Any:
+def _batchnorm_v1(*arrays: np.ndarray, **attrs: Any) -> Arrays:
     """As BatchNorm, but ``var`` is the variance as given."""
     y = _batchnorm(*arrays, **attrs)
     return (*y[:2], arrays[4].copy()) if isinstance(y, tuple) else y
 
 
-def _batchnorm_outputs(*, output_mean_var: bool, **attrs: Any) -> tuple[str, ...]:
+def _batchnorm_outputs(*, output_mean_var: bool, **attrs: AttrValue) -> tuple[str, ...]:
     return ("output", "mean", "var") if output_mean_var else ("output",)
 
 
@@ -130,20 +132,22 @@ def _single_output(
     return plain, mean, inverse
 
 
-def _unless_single(g: Builder[X], *inputs: X, output_mean_var: bool, **attrs: Any) -> Any:
+def _unless_single(
+    g: Builder[X], *inputs: X, output_mean_var: bool, **attrs: Any
+) -> X | tuple[X, ...] | None:
     """BatchNorm with statistics as outputs  =>  BatchNorm, mean, 1 / sqrt(variance + eps)"""
     if not output_mean_var:
         return None
     return _single_output(g, *inputs, output_mean_var=True, **attrs)
 
 
-def _newer(g: Builder[X], *inputs: X, **attrs: Any) -> Any:
+def _newer(g: Builder[X], *inputs: X, **attrs: Any) -> X | tuple[X, ...] | None:
     """BatchNorm_v1(x)  =>  BatchNorm(x), mean, variance"""
     plain = _single_output(g, *inputs, **{**attrs, "output_mean_var": False})
     return (plain, *inputs[3:]) if attrs["output_mean_var"] else plain
 
 
-def _split_relu(g: Builder[X], *inputs: X, **attrs: Any) -> Any:
+def _split_relu(g: Builder[X], *inputs: X, **attrs: AttrValue) -> X | tuple[X, ...] | None:
     """BatchNormWithReLU(x)  =>  relu(BatchNorm(x))"""
     keys = ("eps", "fix_gamma", "axis", "output_mean_var")
     plain, *rest = g.outputs(BATCH_NORM, *inputs, at="norm", **{k: attrs[k] for k in keys})

@@ -7,15 +7,17 @@ two stand here: they are the type rule and the reference of an operator that has
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from ..errors import DTypeError
 from ..types import FLOAT32, FLOAT64, UNKNOWN, TensorType, type_of
+from .attrs import Attrs, AttrValue
 from .record import InferRule, OpDef
 from .rules import Types, merged
+from .signatures import Arrays, Expansion, Reference
 
 X = TypeVar("X")
 
@@ -28,10 +30,10 @@ class Builder(Protocol[X]):
     and errors show what the user wrote. Attributes left out take their defaults.
     """
 
-    def op(self, op: OpDef, /, *inputs: X, at: str = "", **attrs: Any) -> X:
+    def op(self, op: OpDef, /, *inputs: X, at: str = "", **attrs: AttrValue) -> X:
         """The first or only output of ``op`` on these inputs."""
 
-    def outputs(self, op: OpDef, /, *inputs: X, at: str = "", **attrs: Any) -> tuple[X, ...]:
+    def outputs(self, op: OpDef, /, *inputs: X, at: str = "", **attrs: AttrValue) -> tuple[X, ...]:
         """All outputs of ``op`` on these inputs."""
 
     def type(self, x: X) -> TensorType:
@@ -42,10 +44,10 @@ class Builder(Protocol[X]):
 class TypeBuilder:
     """Types stand for tensors: what an expansion makes of them is a type rule."""
 
-    def op(self, op: OpDef, /, *inputs: TensorType, at: str = "", **attrs: Any) -> TensorType:
+    def op(self, op: OpDef, /, *inputs: TensorType, at: str = "", **attrs: AttrValue) -> TensorType:
         return self.outputs(op, *inputs, at=at, **attrs)[0]
 
-    def outputs(self, op: OpDef, /, *inputs: TensorType, at: str = "", **attrs: Any) -> Types:
+    def outputs(self, op: OpDef, /, *inputs: TensorType, at: str = "", **attrs: AttrValue) -> Types:
         return infer_types(op, inputs, op.with_defaults(attrs))
 
     def type(self, x: TensorType) -> TensorType:
@@ -55,11 +57,11 @@ class TypeBuilder:
 class ArrayBuilder:
     """NumPy arrays stand for tensors: what an expansion makes of them is a reference."""
 
-    def op(self, op: OpDef, /, *inputs: np.ndarray, at: str = "", **attrs: Any) -> np.ndarray:
+    def op(self, op: OpDef, /, *inputs: np.ndarray, at: str = "", **attrs: AttrValue) -> np.ndarray:
         return self.outputs(op, *inputs, at=at, **attrs)[0]
 
     def outputs(
-        self, op: OpDef, /, *inputs: np.ndarray, at: str = "", **attrs: Any
+        self, op: OpDef, /, *inputs: np.ndarray, at: str = "", **attrs: AttrValue
     ) -> tuple[np.ndarray, ...]:
         return tuple(map(np.asarray, as_results(op.ref(*inputs, **op.with_defaults(attrs)))))
 
@@ -75,13 +77,15 @@ def as_results(made: Any) -> tuple[Any, ...]:
     return made if type(made) is tuple else (made,)
 
 
-def infer_types(op: OpDef, inputs: Sequence[TensorType], attrs: Mapping[str, Any]) -> Types:
+def infer_types(op: OpDef, inputs: Sequence[TensorType], attrs: Attrs) -> Types:
     """The output types that the operator's rule gives for these operands."""
     blank = (UNKNOWN,) * len(op.output_names(attrs))
     return op.infer(tuple(inputs), blank, **attrs)[1]
 
 
-def parts_of(op: OpDef, g: Builder[X], inputs: Sequence[X], attrs: Mapping[str, Any]) -> Any:
+def parts_of(
+    op: OpDef, g: Builder[X], inputs: Sequence[X], attrs: Attrs
+) -> X | tuple[X, ...] | None:
     """What ``op`` expands to on these operands: one value or a tuple, None if it stays whole.
 
     What has no elements stays whole: there is nothing to compute.
@@ -96,10 +100,10 @@ def parts_of(op: OpDef, g: Builder[X], inputs: Sequence[X], attrs: Mapping[str, 
     return op.expand(g, *inputs, **attrs)
 
 
-def inferred(name: str, expand: Callable[..., Any]) -> InferRule:
+def inferred(name: str, expand: Expansion) -> InferRule:
     """The type rule that ``expand`` implies: forward, once every operand is known."""
 
-    def infer(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+    def infer(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
         if not all(t.is_known for t in ins):
             return ins, outs
         return ins, merged(outs, _made(name, expand(ON_TYPES, *ins, **attrs), ins))
@@ -107,10 +111,10 @@ def inferred(name: str, expand: Callable[..., Any]) -> InferRule:
     return infer
 
 
-def computed(name: str, expand: Callable[..., Any]) -> Callable[..., Any]:
+def computed(name: str, expand: Expansion) -> Reference:
     """The reference that ``expand`` implies; its results share no memory with the operands."""
 
-    def ref(*arrays: np.ndarray, **attrs: Any) -> Any:
+    def ref(*arrays: np.ndarray, **attrs: AttrValue) -> Arrays:
         types = tuple(map(type_of, arrays))
         made = _made(name, expand(ON_ARRAYS, *arrays, **attrs), types)
         own = tuple(y.copy() if any(np.may_share_memory(y, x) for x in arrays) else y for y in made)
@@ -119,7 +123,7 @@ def computed(name: str, expand: Callable[..., Any]) -> Callable[..., Any]:
     return ref
 
 
-def _made(name: str, made: Any, types: Types) -> tuple[Any, ...]:
+def _made(name: str, made: X | tuple[X, ...] | None, types: Types) -> tuple[X, ...]:
     if made is None:
         raise DTypeError(f"{name} is not defined for {', '.join(map(str, types))}")
     return as_results(made)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
 
 import numpy as np
 
 from ..types import FLOAT64
+from .attrs import AttrValue
+from .signatures import Computation, Reference
 
 # The type that a floating formula is computed in before its one rounding: float16 in single
 # precision, integers in double.
@@ -64,21 +65,21 @@ def scalar_of(value: float, dtype: np.dtype) -> np.ndarray:
     return convert(np.asarray(value, np.float64), dtype)
 
 
-def exactly(formula: Callable[..., Any]) -> Callable[..., np.ndarray]:
+def exactly(formula: Computation) -> Callable[..., np.ndarray]:
     """A reference from a formula computed in the operands' own type, which the result keeps."""
 
     @wraps(formula)
-    def ref(first: np.ndarray, *rest: np.ndarray, **attrs: Any) -> np.ndarray:
+    def ref(first: np.ndarray, *rest: np.ndarray, **attrs: AttrValue) -> np.ndarray:
         return convert(np.asarray(formula(first, *rest, **attrs)), first.dtype)
 
     return ref
 
 
-def in_floating(formula: Callable[..., Any]) -> Callable[..., np.ndarray]:
+def in_floating(formula: Computation) -> Callable[..., np.ndarray]:
     """A reference from a formula computed in the working type; the result keeps the operands'."""
 
     @wraps(formula)
-    def ref(first: np.ndarray, *rest: np.ndarray, **attrs: Any) -> np.ndarray:
+    def ref(first: np.ndarray, *rest: np.ndarray, **attrs: AttrValue) -> np.ndarray:
         result = formula(widened(first), *(widened(a) for a in rest), **attrs)
         return convert(np.asarray(result), first.dtype)
 
@@ -86,7 +87,7 @@ def in_floating(formula: Callable[..., Any]) -> Callable[..., np.ndarray]:
     return ref
 
 
-def is_in_floating(ref: Callable[..., Any]) -> bool:
+def is_in_floating(ref: Reference) -> bool:
     """Whether a reference computes integers in double precision, as :func:`in_floating` makes it.
 
     Anything built on such a reference keeps the mark if it is wrapped with ``functools.wraps``.
@@ -94,14 +95,14 @@ def is_in_floating(ref: Callable[..., Any]) -> bool:
     return getattr(ref, "is_in_floating", False)
 
 
-def on_integers(integral: Callable[..., Any]) -> Callable[..., Callable[..., np.ndarray]]:
+def on_integers(integral: Computation) -> Callable[..., Callable[..., np.ndarray]]:
     """``@on_integers(f)``: integer operands go to ``f`` in their own type, floats to the rest."""
 
-    def choose(formula: Callable[..., Any]) -> Callable[..., np.ndarray]:
+    def choose(formula: Computation) -> Callable[..., np.ndarray]:
         floating, exact = in_floating(formula), exactly(integral)
 
         @wraps(formula)
-        def ref(first: np.ndarray, *rest: np.ndarray, **attrs: Any) -> np.ndarray:
+        def ref(first: np.ndarray, *rest: np.ndarray, **attrs: AttrValue) -> np.ndarray:
             chosen = floating if first.dtype.kind == "f" else exact
             return chosen(first, *rest, **attrs)
 

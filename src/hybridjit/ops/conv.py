@@ -12,6 +12,7 @@ import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..types import PartialShape, Shape, TensorType, product, shape_text
+from .attrs import AttrValue
 from .building import Builder, X
 from .casting import widened
 from .record import Samples, Traits
@@ -29,7 +30,7 @@ from .windows import (
 )
 
 
-def weight_and_bias(*, no_bias: bool, **attrs: Any) -> tuple[str, ...]:
+def weight_and_bias(*, no_bias: bool, **attrs: AttrValue) -> tuple[str, ...]:
     """Input names of the layers that multiply by a weight."""
     return ("data", "weight") if no_bias else ("data", "weight", "bias")
 
@@ -82,7 +83,7 @@ def _infer_convolution(
     num_filter: int,
     num_group: int,
     layout: str | None,
-    **attrs: Any,
+    **attrs: AttrValue,
 ) -> tuple[Types, Types]:
     """out = floor((in + 2 pad - dilate (kernel - 1) - 1) / stride) + 1; weight (F, C/g, k...)."""
     window = window_of(kernel, stride, dilate, pad)
@@ -141,7 +142,7 @@ def _convolution(
     num_filter: int,
     num_group: int,
     layout: str | None,
-    **attrs: Any,
+    **attrs: AttrValue,
 ) -> np.ndarray:
     """Cross-correlation, one sample at a time so that the columns of a batch never coexist."""
     window = window_of(kernel, stride, dilate, pad)
@@ -164,7 +165,7 @@ _CONVOLUTION = (
 )
 
 
-def conv_cost(ins: Types, outs: Types, *, no_bias: bool, **attrs: Any) -> int:
+def conv_cost(ins: Types, outs: Types, *, no_bias: bool, **attrs: AttrValue) -> int:
     """Each output element reads one filter; the weight is the last input but the bias."""
     weight = ins[-1 if no_bias else -2]
     return outs[0].size * weight.size // weight.dims[0]

@@ -8,7 +8,7 @@ attribute is one that the consumers decide, and so is the length of ``_arange`` 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,14 @@ import numpy as np
 from ..errors import AttributeValueError, ShapeError
 from ..shapes import partial_shape
 from ..types import FLOAT32, PartialShape, TensorType, shape_text
+from .attrs import Attrs, AttrValue
 from .building import Builder, X
 from .casting import convert, scalar_of, working_dtype
 from .internal import constant_of_shape
 from .record import OpDef, Traits
 from .registry import register
 from .rules import Types, forward, merged, normalized_axis, same_type
+from .signatures import Reference
 
 Shape = tuple[int, ...]
 
@@ -41,13 +43,13 @@ def given_shape(shape: Shape | None) -> Shape:
 
 
 def creation_types(
-    ins: Types, outs: Types, *, shape: Shape | None, dtype: np.dtype | None, **attrs: Any
+    ins: Types, outs: Types, *, shape: Shape | None, dtype: np.dtype | None, **attrs: AttrValue
 ) -> tuple[Types, Types]:
     """The attributes' type, completed by what the consumers know."""
     return ins, merged(outs, (TensorType(wanted_shape(shape), dtype or FLOAT32),))
 
 
-def resolved(op: OpDef, attrs: Mapping[str, Any], out: TensorType) -> dict[str, Any]:
+def resolved(op: OpDef, attrs: Attrs, out: TensorType) -> dict[str, Any]:
     """The attributes with which an input-less ``op`` makes an output of exactly this type.
 
     ``out`` is known: it is what inference found. Attributes of other operators stay.
@@ -188,7 +190,9 @@ def linspace(*, start: float, stop: float, num: int, endpoint: bool, dtype: np.d
     return convert(np.linspace(start, stop, num, endpoint=endpoint), dtype)
 
 
-def _made(name: str, attrs: str, type_of: Callable[..., TensorType], ref: Any, doc: str) -> OpDef:
+def _made(
+    name: str, attrs: str, type_of: Callable[..., TensorType], ref: Reference, doc: str
+) -> OpDef:
     return register(name, "", attrs, infer=forward(type_of), ref=ref, doc=doc)
 
 

@@ -7,12 +7,11 @@ A. Graves et al. 2006, "Connectionist temporal classification".
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..errors import MXNetError, ShapeError
 from ..types import TensorType, shape_text
+from .attrs import AttrValue
 from .casting import convert
 from .indexing import whole
 from .record import Traits
@@ -20,12 +19,14 @@ from .registry import register
 from .rules import Types, fill, merged, require_float
 
 
-def _input_names(use_data_lengths: bool, use_label_lengths: bool, **attrs: Any) -> tuple[str, ...]:
+def _input_names(
+    use_data_lengths: bool, use_label_lengths: bool, **attrs: AttrValue
+) -> tuple[str, ...]:
     lengths = ("data_lengths",) * use_data_lengths + ("label_lengths",) * use_label_lengths
     return ("data", "label", *lengths)
 
 
-def _ctc_types(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+def _ctc_types(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
     data, label, *lengths = ins
     require_float("CTCLoss", data)
     if not data.is_known or label.shape is None or None in label.shape:

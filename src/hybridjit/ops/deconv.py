@@ -12,6 +12,7 @@ import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..types import PartialShape, Shape, TensorType, product, require_possible, shape_text
+from .attrs import AttrValue
 from .casting import widened
 from .conv import check_groups, check_weight, columns, weight_and_bias
 from .record import Samples, Traits
@@ -77,7 +78,7 @@ def _infer_deconvolution(
     num_filter: int,
     num_group: int,
     layout: str | None,
-    **attrs: Any,
+    **attrs: AttrValue,
 ) -> tuple[Types, Types]:
     """Sizes by :func:`_output_axis`; weight (C, num_filter / num_group, k...)."""
     window = window_of(kernel, stride, dilate, pad)
@@ -136,7 +137,7 @@ def _deconvolution(
     num_filter: int,
     num_group: int,
     layout: str | None,
-    **attrs: Any,
+    **attrs: AttrValue,
 ) -> np.ndarray:
     """weight.T @ data gives the columns that are then scattered."""
     window = window_of(kernel, stride, dilate, pad)
@@ -153,7 +154,7 @@ def _deconvolution(
     return np.ascontiguousarray(np.moveaxis(y, 1, -1) if last else y, data.dtype)
 
 
-def _cost(ins: Types, outs: Types, **attrs: Any) -> int:
+def _cost(ins: Types, outs: Types, **attrs: AttrValue) -> int:
     """Each input element is spread by its channel's filters."""
     return ins[0].size * ins[1].size // ins[1].dims[0]
 

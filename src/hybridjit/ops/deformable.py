@@ -14,6 +14,7 @@ import numpy as np
 from ..errors import AttributeValueError, ShapeError
 from ..types import PartialShape, Shape, TensorType, merge_shapes, product, shape_text
 from .arithmetic import ADD
+from .attrs import AttrValue
 from .building import Builder, X
 from .casting import widened
 from .conv import check_groups, check_weight, conv_cost
@@ -36,7 +37,7 @@ def _window(kernel: Shape, stride: Shape, dilate: Shape, pad: Shape, layout: str
     return window
 
 
-def _inputs(*, no_bias: bool, **attrs: Any) -> tuple[str, ...]:
+def _inputs(*, no_bias: bool, **attrs: AttrValue) -> tuple[str, ...]:
     return ("data", "offset", "weight") if no_bias else ("data", "offset", "weight", "bias")
 
 
@@ -45,7 +46,9 @@ def _modulated_inputs(**attrs: Any) -> tuple[str, ...]:
     return (data, offset, "mask", *rest)
 
 
-def _merge_named(name: str, t: TensorType, shape: PartialShape, dtype: Any) -> TensorType:
+def _merge_named(
+    name: str, t: TensorType, shape: PartialShape, dtype: np.dtype | None
+) -> TensorType:
     try:
         return TensorType(merge_shapes(t.shape, shape), dtype)
     except ShapeError as error:
@@ -65,7 +68,7 @@ def _infer(
     num_deformable_group: int,
     no_bias: bool,
     layout: str | None,
-    **attrs: Any,
+    **attrs: AttrValue,
 ) -> tuple[Types, Types]:
     """Sizes as Convolution's; offset (and mask) have two (one) channels per group and tap."""
     window = _window(kernel, stride, dilate, pad, layout)
@@ -171,7 +174,7 @@ def _convolve(
     num_filter: int,
     num_group: int,
     num_deformable_group: int,
-    **attrs: Any,
+    **attrs: AttrValue,
 ) -> np.ndarray:
     window = window_of(kernel, stride, dilate, pad)
     oh, ow = offset.shape[2:]
@@ -207,12 +210,14 @@ def _modulated(
     return _convolve(data, offset, mask, weight, bias, _sample_padded, **attrs)
 
 
-def _parts(g: Builder[X], data: X, offset: X, *weights: X, **attrs: Any) -> X:
+def _parts(g: Builder[X], data: X, offset: X, *weights: X, **attrs: AttrValue) -> X:
     """deformable convolution  =>  weights times samples at the taps' places"""
     return _Parts(g, data, offset, None, weights, attrs).run()
 
 
-def _modulated_parts(g: Builder[X], data: X, offset: X, mask: X, *weights: X, **attrs: Any) -> X:
+def _modulated_parts(
+    g: Builder[X], data: X, offset: X, mask: X, *weights: X, **attrs: AttrValue
+) -> X:
     """deformable convolution  =>  weights times samples at the taps' places"""
     return _Parts(g, data, offset, mask, weights, attrs).run()
 
@@ -333,7 +338,7 @@ register(
 )
 
 
-def _sampled_inputs(*, is_masked: bool, **attrs: Any) -> tuple[str, ...]:
+def _sampled_inputs(*, is_masked: bool, **attrs: AttrValue) -> tuple[str, ...]:
     return ("data", "places", "mask") if is_masked else ("data", "places")
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from ..types import TensorType, shape_text
 from .casting import convert
 from .registry import register
 from .rules import forward, require_float, same_dtype
+from .signatures import Computation
 from .special import gammaln
 
 
@@ -75,7 +75,7 @@ def _density_type(own_axes: int) -> Callable[..., TensorType]:
     return rule
 
 
-def _density(formula: Callable[..., np.ndarray], own_axes: int) -> Callable[..., np.ndarray]:
+def _density(formula: Computation, own_axes: int) -> Callable[..., np.ndarray]:
     def ref(sample: np.ndarray, *params: np.ndarray, is_log: bool) -> np.ndarray:
         wide = []
         for p in params:
@@ -89,7 +89,7 @@ def _density(formula: Callable[..., np.ndarray], own_axes: int) -> Callable[...,
     return ref
 
 
-def _register(name: str, params: str, formula: Callable[..., Any], own_axes: int = 0) -> None:
+def _register(name: str, params: str, formula: Computation, own_axes: int = 0) -> None:
     register(
         f"_random_pdf_{name}",
         f"sample {params}",

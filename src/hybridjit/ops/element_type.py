@@ -6,7 +6,6 @@ In: arrays of any type. Out: new C-contiguous arrays of the same shapes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from .building import Builder, X
 from .casting import convert, fresh
 from .registry import register
 from .rules import Types
+from .signatures import ScalarBuilder, V
 
 
 def _cast_types(ins: Types, outs: Types, *, dtype: np.dtype) -> tuple[Types, Types]:
@@ -33,7 +33,7 @@ def _unless_cast(g: Builder[X], data: X, *, dtype: np.dtype) -> X | None:
     return data if g.type(data).dtype == dtype else None
 
 
-def _as_result_type(b: Any, x: Any, *, dtype: np.dtype) -> Any:
+def _as_result_type(b: ScalarBuilder[V], x: V, *, dtype: np.dtype) -> V:
     """x: operands come to a formula in the result's type."""
     return x
 

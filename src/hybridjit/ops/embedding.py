@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..types import PartialShape, TensorType, merge_dtypes, shape_text
+from .attrs import AttrValue
 from .building import Builder, X
 from .casting import convert
 from .registry import register
@@ -34,7 +35,7 @@ def _infer_embedding(
     input_dim: int,
     output_dim: int,
     dtype: np.dtype,
-    **attrs: Any,
+    **attrs: AttrValue,
 ) -> tuple[Types, Types]:
     """Indices' shape with output_dim behind it; the attribute dtype holds when no array has one."""
     data, weight = ins
@@ -47,7 +48,9 @@ def _infer_embedding(
     return (data, weight), merged(outs, (out,))
 
 
-def _embedding(data: np.ndarray, weight: np.ndarray, *, input_dim: int, **attrs: Any) -> np.ndarray:
+def _embedding(
+    data: np.ndarray, weight: np.ndarray, *, input_dim: int, **attrs: AttrValue
+) -> np.ndarray:
     rows = np.clip(convert(data, np.dtype(np.int64)), 0, input_dim - 1)
     return weight[rows]
 

@@ -15,6 +15,7 @@ import numpy as np
 from ..errors import MXNetError, ShapeError
 from ..types import PartialShape, is_known_shape, merge_dtypes, merge_shapes, product, shape_text
 from .algebra import as_shape, div, in_dtype, mul, ones_like, scaled, shifted, sub, total
+from .attrs import AttrValue
 from .building import Builder, X
 from .casting import fresh
 from .gradient import none_at_all
@@ -25,7 +26,7 @@ from .registry import lookup, register
 from .rules import Types, merged, same_type
 
 
-def itself(g: Builder[X], data: X, *others: X, **attrs: Any) -> X:
+def itself(g: Builder[X], data: X, *others: X, **attrs: AttrValue) -> X:
     """identity(x)  =>  x"""
     return data
 
@@ -129,7 +130,7 @@ def dropout(data: np.ndarray, *, p: float, mode: str, axes: tuple[int, ...]) -> 
 
 
 def _infer_dropout(
-    ins: Types, outs: Types, *, axes: tuple[int, ...], **attrs: Any
+    ins: Types, outs: Types, *, axes: tuple[int, ...], **attrs: AttrValue
 ) -> tuple[Types, Types]:
     """Like the data, whose axes ``axes`` names, counted from the front."""
     ins, outs = same_float(ins, outs, **attrs)
@@ -142,7 +143,7 @@ def _infer_dropout(
     return ins, outs
 
 
-def _unless_always(g: Builder[X], data: X, *, mode: str, **attrs: Any) -> X | None:
+def _unless_always(g: Builder[X], data: X, *, mode: str, **attrs: AttrValue) -> X | None:
     """Dropout(x)  =>  x"""
     return None if mode == "always" else data
 
@@ -229,10 +230,10 @@ def _svm_label(data: PartialShape, given: PartialShape | None) -> PartialShape:
     return merge_shapes(data[:-1], given) or data[:-1]
 
 
-def _with_label(label: Label) -> Callable[..., Any]:
+def _with_label(label: Label) -> Callable[..., tuple[Types, Types]]:
     """A rule for (data, label): both have one dtype, the result is like data."""
 
-    def infer(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+    def infer(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
         data, other = ins
         (data,), outs = same_type((data,), outs)
         if data.shape is not None:
@@ -331,7 +332,7 @@ register(
 )
 
 
-def _like_data(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+def _like_data(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
     data, average = ins
     (data,), outs = same_type((data,), outs)
     average = average.with_dtype(merge_dtypes(average.dtype, data.dtype))

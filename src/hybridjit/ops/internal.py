@@ -6,17 +6,17 @@ They say in NumPy what a pass means, so that a rewritten graph can still be inte
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..types import UNKNOWN, Shape, TensorType
-from .attrs import attr_text
+from .attrs import AttrValue, attr_text
 from .building import Builder, X
 from .record import OpDef
 from .registry import lookup, register, run_ref
 from .rules import broadcast, forward
+from .signatures import Expansion
 
 
 def bn_scale(gamma: np.ndarray, var: np.ndarray, *, eps: float, fix_gamma: bool) -> np.ndarray:
@@ -43,7 +43,7 @@ def bn_shift(
     return (beta + offset * scale).astype(var.dtype)
 
 
-def _like_first(first: TensorType, *rest: TensorType, **attrs: Any) -> TensorType:
+def _like_first(first: TensorType, *rest: TensorType, **attrs: AttrValue) -> TensorType:
     return first
 
 
@@ -75,10 +75,10 @@ OF_SHAPE = register(
 )
 
 
-def constant_of_shape(op: str) -> Callable[..., Any]:
+def constant_of_shape(op: str) -> Expansion:
     """The expansion of the operator of this name, which reads no more than a shape and a type."""
 
-    def expand(g: Builder[X], data: X, **attrs: Any) -> X:
+    def expand(g: Builder[X], data: X, **attrs: AttrValue) -> X:
         """op(x)  =>  a constant: it reads a shape alone"""
         given = {key: attr_text(value) for key, value in attrs.items() if value is not None}
         t = g.type(data)

@@ -5,7 +5,6 @@ In: (..., rows, columns). Out: products, factors, solutions and determinants in 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
@@ -14,11 +13,13 @@ import numpy as np
 from ..errors import DTypeError, MXNetError, ShapeError
 from ..types import UNKNOWN, PartialShape, Shape, TensorType, merge, shape_text
 from .arithmetic import ADD, MULTIPLY
+from .attrs import AttrValue
 from .building import Builder, X
 from .matmul import BATCH_DOT, DOT, batched_cost, batched_product, multiply
 from .record import Traits
 from .registry import register
-from .rules import Types, forward, merged, normalized_axis, require_float, same_dtype
+from .rules import ForwardRule, Types, forward, merged, normalized_axis, require_float, same_dtype
+from .signatures import Arrays, Reference
 from .views import transpose
 
 
@@ -55,7 +56,13 @@ def _check_row_axis(axis: int, ndim: int) -> None:
 
 
 def _infer_product(
-    A: TensorType, B: TensorType, *, transpose_a: bool, transpose_b: bool, axis: int, **attrs: Any
+    A: TensorType,
+    B: TensorType,
+    *,
+    transpose_a: bool,
+    transpose_b: bool,
+    axis: int,
+    **attrs: AttrValue,
 ) -> TensorType:
     """op(A) op(B), with the rows on ``axis``."""
     _matrices("linalg_gemm", A, B)
@@ -204,11 +211,11 @@ def _lead(t: TensorType) -> Shape:
     return t.dims[:-2] or (1,)
 
 
-def _reported(ref: Callable[..., Any]) -> Callable[..., Any]:
+def _reported(ref: Reference) -> Reference:
     """``ref`` with NumPy's complaint about a singular or indefinite matrix as an MXNetError."""
 
     @wraps(ref)
-    def run(*matrices: np.ndarray, **attrs: Any) -> Any:
+    def run(*matrices: np.ndarray, **attrs: AttrValue) -> Arrays:
         try:
             return ref(*matrices, **attrs)
         except np.linalg.LinAlgError as error:
@@ -221,8 +228,8 @@ def _per_matrix(
     name: str,
     inputs: str,
     attrs: str,
-    infer: Callable[..., Any],
-    ref: Callable[..., Any],
+    infer: ForwardRule,
+    ref: Reference,
     doc: str,
     outputs: tuple[str, ...] = ("output",),
     total_outputs: int = 0,
@@ -240,7 +247,7 @@ def _per_matrix(
     )
 
 
-def _infer_square(A: TensorType, **attrs: Any) -> TensorType:
+def _infer_square(A: TensorType, **attrs: AttrValue) -> TensorType:
     _square("the operator", A)
     return A
 
@@ -263,7 +270,9 @@ def _potri(A: np.ndarray, *, lower: bool) -> np.ndarray:
     return np.linalg.inv(t @ t.swapaxes(-1, -2) if lower else t.swapaxes(-1, -2) @ t)
 
 
-def _infer_triangular(A: TensorType, B: TensorType, *, rightside: bool, **attrs: Any) -> TensorType:
+def _infer_triangular(
+    A: TensorType, B: TensorType, *, rightside: bool, **attrs: AttrValue
+) -> TensorType:
     """B's type; A is square and meets B's rows, or its columns on the right side."""
     _matrices("the operator", A, B)
     _square("the operator", A)
@@ -299,7 +308,7 @@ def _trsm(
     return np.ascontiguousarray(x.swapaxes(-1, -2))
 
 
-def _infer_syrk(A: TensorType, *, transpose: bool, **attrs: Any) -> TensorType:
+def _infer_syrk(A: TensorType, *, transpose: bool, **attrs: AttrValue) -> TensorType:
     _matrices("linalg_syrk", A)
     n = A.dims[-1 if transpose else -2]
     return A.with_shape((*A.dims[:-2], n, n))

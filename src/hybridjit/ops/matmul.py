@@ -21,6 +21,7 @@ from ..types import (
     shape_text,
 )
 from .algebra import total
+from .attrs import AttrValue
 from .building import Builder, X
 from .casting import widened
 from .conv import weight_and_bias
@@ -47,7 +48,7 @@ def _dense_shapes(
 
 
 def _infer_dense(
-    ins: Types, outs: Types, *, num_hidden: int, flatten: bool, **attrs: Any
+    ins: Types, outs: Types, *, num_hidden: int, flatten: bool, **attrs: AttrValue
 ) -> tuple[Types, Types]:
     """Weight (num_hidden, features); the output's leading sizes also fix the data's."""
     if num_hidden < 1:
@@ -96,7 +97,7 @@ def _dense(
     bias: np.ndarray | None = None,
     *,
     flatten: bool,
-    **attrs: Any,
+    **attrs: AttrValue,
 ) -> np.ndarray:
     """data @ weight.T + bias, over the last axis or over all axes but the first."""
     if flatten:
@@ -108,7 +109,9 @@ def _dense(
     return y.astype(data.dtype, copy=False).reshape(*data.shape[:-1], weight.shape[0])
 
 
-def _on_rows(g: Builder[X], data: X, weight: X, *bias: X, flatten: bool, **attrs: Any) -> X | None:
+def _on_rows(
+    g: Builder[X], data: X, weight: X, *bias: X, flatten: bool, **attrs: AttrValue
+) -> X | None:
     """FullyConnected(x of any rank)  =>  FullyConnected(x as rows)"""
     given, (units, columns) = g.type(data), g.type(weight).dims
     shape = (given.size // columns, columns)
@@ -121,7 +124,7 @@ def _on_rows(g: Builder[X], data: X, weight: X, *bias: X, flatten: bool, **attrs
     return reshape(g, dense, (*lead, units))
 
 
-def dense_cost(ins: Types, outs: Types, **attrs: Any) -> int:
+def dense_cost(ins: Types, outs: Types, **attrs: AttrValue) -> int:
     return outs[0].size * ins[1].dims[1]
 
 
@@ -170,7 +173,7 @@ def _moved(shape: PartialShape, transpose_first: bool, transpose_last: bool) -> 
 
 @forward
 def _infer_dot(
-    lhs: TensorType, rhs: TensorType, *, transpose_a: bool, transpose_b: bool, **attrs: Any
+    lhs: TensorType, rhs: TensorType, *, transpose_a: bool, transpose_b: bool, **attrs: AttrValue
 ) -> TensorType:
     """The last axis of lhs against the first of rhs; vectors give (1,)."""
     dtype = same_dtype(lhs, rhs)
@@ -189,7 +192,7 @@ def _infer_dot(
 
 
 def _dot(
-    lhs: np.ndarray, rhs: np.ndarray, *, transpose_a: bool, transpose_b: bool, **attrs: Any
+    lhs: np.ndarray, rhs: np.ndarray, *, transpose_a: bool, transpose_b: bool, **attrs: AttrValue
 ) -> np.ndarray:
     """tensordot over one axis, after moving lhs' first axis last or rhs' last axis first."""
     a = np.moveaxis(lhs, 0, -1) if transpose_a else lhs
@@ -204,7 +207,7 @@ _DOT = _TRANSPOSES + " forward_stype:None|csr|default|row_sparse=None"
 
 
 def _dot_as_dense(
-    g: Builder[X], lhs: X, rhs: X, *, transpose_a: bool, transpose_b: bool, **attrs: Any
+    g: Builder[X], lhs: X, rhs: X, *, transpose_a: bool, transpose_b: bool, **attrs: AttrValue
 ) -> X:
     """dot(a, b)  =>  FullyConnected(a as rows, b as columns)"""
     _, (result,) = _infer_dot(
@@ -225,7 +228,7 @@ def _dot_as_dense(
     return reshape(g, dense, result.dims)
 
 
-def dot_cost(ins: Types, outs: Types, *, transpose_a: bool, **attrs: Any) -> int:
+def dot_cost(ins: Types, outs: Types, *, transpose_a: bool, **attrs: AttrValue) -> int:
     """Each output element is a sum over the axis that both operands share."""
     return outs[0].size * ins[0].dims[0 if transpose_a else -1]
 
@@ -265,7 +268,7 @@ def batched_product(
 
 @forward
 def _infer_batch_dot(
-    lhs: TensorType, rhs: TensorType, *, transpose_a: bool, transpose_b: bool, **attrs: Any
+    lhs: TensorType, rhs: TensorType, *, transpose_a: bool, transpose_b: bool, **attrs: AttrValue
 ) -> TensorType:
     """Equal leading axes, then the product of the two last ones."""
     dtype = same_dtype(lhs, rhs)
@@ -279,7 +282,7 @@ def _infer_batch_dot(
 
 
 def _batch_dot(
-    lhs: np.ndarray, rhs: np.ndarray, *, transpose_a: bool, transpose_b: bool, **attrs: Any
+    lhs: np.ndarray, rhs: np.ndarray, *, transpose_a: bool, transpose_b: bool, **attrs: AttrValue
 ) -> np.ndarray:
     """A matrix product per leading index."""
     a = lhs.swapaxes(-1, -2) if transpose_a else lhs
@@ -288,7 +291,7 @@ def _batch_dot(
 
 
 def _plain_batch_dot(
-    g: Builder[X], lhs: X, rhs: X, *, transpose_a: bool, transpose_b: bool, **attrs: Any
+    g: Builder[X], lhs: X, rhs: X, *, transpose_a: bool, transpose_b: bool, **attrs: AttrValue
 ) -> X | None:
     """batch_dot with transpositions  =>  batch_dot(transpose(a), transpose(b)) on three axes"""
     types = g.type(lhs), g.type(rhs)
@@ -303,7 +306,7 @@ def _plain_batch_dot(
     return reshape(g, g.op(BATCH_DOT, *sides, at=at), shape)
 
 
-def batched_cost(ins: Types, outs: Types, *, transpose_a: bool, **attrs: Any) -> int:
+def batched_cost(ins: Types, outs: Types, *, transpose_a: bool, **attrs: AttrValue) -> int:
     """Each output element is a sum over the axis that both operands share."""
     return outs[0].size * ins[0].dims[-2 if transpose_a else -1]
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..types import TensorType, shape_text
+from .attrs import AttrValue
 from .internal import constant_of_shape
 from .ordering import first_of
 from .record import Traits
@@ -28,7 +29,7 @@ def _infer_prior(
     ratios: tuple[float, ...],
     steps: tuple[float, ...],
     offsets: tuple[float, ...],
-    **attrs: Any,
+    **attrs: AttrValue,
 ) -> TensorType:
     """One anchor per size, and one more per ratio after the first, for every pixel."""
     require_float("MultiBoxPrior", data)
@@ -97,7 +98,7 @@ def _infer_detection(
     anchor: TensorType,
     *,
     variances: tuple[float, ...],
-    **attrs: Any,
+    **attrs: AttrValue,
 ) -> TensorType:
     """(B, N, 6) for cls_prob (B, C, N), loc_pred (B, 4N) and anchor (1, N, 4)."""
     same_dtype(cls_prob, loc_pred, anchor)
@@ -142,7 +143,7 @@ def _detect(
     force_suppress: bool,
     variances: tuple[float, ...],
     nms_topk: int,
-    **attrs: Any,
+    **attrs: AttrValue,
 ) -> np.ndarray:
     """One batch: rows of anchors that show something, best first once suppression ran.
 

@@ -22,6 +22,7 @@ from .attrs import IGNORED, Attr, attr_text
 from .record import OpDef
 from .registry import all_names, find, lookup
 
+Function = Callable[..., Any]
 # invoke(op, called, tensors by input name, everything else by name)
 Invoke = Callable[[OpDef, str, dict[str, Any], dict[str, Any]], Any]
 
@@ -40,7 +41,7 @@ _FLUENT = """
 FLUENT = tuple(_FLUENT.split())
 
 
-class Functions(Mapping[str, Callable[..., Any]]):
+class Functions(Mapping[str, Function]):
     """The functions of a namespace's own or of a sub-module's, by name.
 
     Names with a leading underscore are under ``_internal``, but ``_contrib_X`` is ``contrib.X``.
@@ -52,9 +53,9 @@ class Functions(Mapping[str, Callable[..., Any]]):
         self._cut = len(self._prefix) if room in SUBMODULES else 0
         self._invoke = invoke
         self._options = options
-        self._made: dict[str, Callable[..., Any]] = {}
+        self._made: dict[str, Function] = {}
 
-    def __getitem__(self, name: str) -> Callable[..., Any]:
+    def __getitem__(self, name: str) -> Function:
         if name in self._made:
             return self._made[name]
         op = find(self._operator_name(name)) if name in self else None
@@ -89,7 +90,7 @@ class Method:
         self._name = name
         self._owner = owner
 
-    def __get__(self, instance: object, owner: type) -> Any:
+    def __get__(self, instance: object, owner: type) -> Function:
         function = self._functions[self._name]
         setattr(self._owner, self._name, function)
         return function.__get__(instance, owner)  # type: ignore[attr-defined]
@@ -124,7 +125,7 @@ def attach(module: ModuleType, functions: Functions) -> None:
     """Give ``module`` these functions, except where it defines its own."""
     functions.module = module.__name__
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> Function:
         if name not in functions:
             usual = f"module {module.__name__!r} has no attribute {name!r}"
             raise AttributeError(usual, name=name, obj=module)
@@ -137,7 +138,7 @@ def attach(module: ModuleType, functions: Functions) -> None:
     module.__class__ = _Namespace
 
 
-def attr_texts(op: OpDef, given: Mapping[str, Any]) -> dict[str, str]:
+def attr_texts(op: OpDef, given: Mapping[str, object]) -> dict[str, str]:
     """The texts of the attributes that a caller gave.
 
     None is written where the attribute admits it, and means "not given" elsewhere.
@@ -191,7 +192,7 @@ def _count_attribute(main_name: str) -> str | None:
 
 def signature(op: OpDef, options: tuple[str, ...]) -> inspect.Signature:
     """Tensors, then attributes in declared order, then ``options``, all by position or keyword."""
-    kind: Any = Parameter.KEYWORD_ONLY if is_variadic(op) else Parameter.POSITIONAL_OR_KEYWORD
+    kind = Parameter.KEYWORD_ONLY if is_variadic(op) else Parameter.POSITIONAL_OR_KEYWORD
     parameters = [Parameter(name, kind, default=None) for name in input_slots(op)]
     if is_variadic(op):
         parameters = [Parameter("data", Parameter.VAR_POSITIONAL)]
@@ -201,7 +202,7 @@ def signature(op: OpDef, options: tuple[str, ...]) -> inspect.Signature:
     return inspect.Signature(parameters)
 
 
-def _function(op: OpDef, name: str, invoke: Invoke, options: tuple[str, ...]) -> Callable[..., Any]:
+def _function(op: OpDef, name: str, invoke: Invoke, options: tuple[str, ...]) -> Function:
     make = _variadic_function if is_variadic(op) else _fixed_function
     function = make(op, name, invoke, options)
     function.__name__ = function.__qualname__ = name
@@ -210,14 +211,12 @@ def _function(op: OpDef, name: str, invoke: Invoke, options: tuple[str, ...]) ->
     return function
 
 
-def _fixed_function(
-    op: OpDef, called: str, invoke: Invoke, options: tuple[str, ...]
-) -> Callable[..., Any]:
+def _fixed_function(op: OpDef, called: str, invoke: Invoke, options: tuple[str, ...]) -> Function:
     inputs = input_slots(op)
     names = (*inputs, *(attr.name for attr in op.attrs), *options)
     typed = any(attr.name == "dtype" for attr in op.attrs)
 
-    def function(*args: Any, **kwargs: Any) -> Any:
+    def function(*args: object, **kwargs: object) -> Any:
         if len(args) > len(names):
             raise TypeError(
                 f"{called}() takes from 0 to {len(names)} positional arguments "
@@ -237,11 +236,11 @@ def _fixed_function(
 
 def _variadic_function(
     op: OpDef, called: str, invoke: Invoke, options: tuple[str, ...]
-) -> Callable[..., Any]:
+) -> Function:
     count = count_attribute(op)
     assert count is not None
 
-    def function(*args: Any, **given: Any) -> Any:
+    def function(*args: object, **given: object) -> Any:
         tensors = {f"arg{i}": tensor for i, tensor in enumerate(args)}
         for key in [k for k in given if k[:3] == "arg" and k[3:].isdigit()]:
             tensors[key] = given.pop(key)
@@ -276,7 +275,7 @@ def _attribute_line(attr: Attr) -> str:
     return f"{kind}, required" if attr.required else f"{kind}, default {attr.default!r}"
 
 
-def _attribute_variants(op: OpDef) -> Iterator[dict[str, Any]]:
+def _attribute_variants(op: OpDef) -> Iterator[dict[str, object]]:
     """Attribute values that cover every choice which the operator's inputs may depend on."""
     base = {attr.name: attr.default for attr in op.attrs if attr.name not in IGNORED}
     assert callable(op.inputs)
@@ -286,12 +285,12 @@ def _attribute_variants(op: OpDef) -> Iterator[dict[str, Any]]:
         yield {**base, **dict(zip(finite, values))}
 
 
-def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+def _parameters(function: Function) -> tuple[str, ...]:
     """The names of a plain function's parameters."""
     code = function.__code__
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
-def _values(attr: Attr) -> tuple[Any, ...]:
+def _values(attr: Attr) -> tuple[object, ...]:
     """All values of an attribute that has few of them."""
     return (False, True) if attr.base == "bool" else attr.choices

@@ -6,13 +6,12 @@ those of the population; statistics are computed in float32 at least.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..types import PartialShape, Shape, TensorType, merge, product, shape_text
 from .arithmetic import ADD, SUBTRACT
+from .attrs import AttrValue
 from .batchnorm import along, check_length
 from .building import Builder, X
 from .casting import widened
@@ -31,6 +30,7 @@ from .rules import (
     require_float,
     same_dtype,
 )
+from .signatures import Arrays
 from .views import reshape
 
 
@@ -68,17 +68,17 @@ def _standardised(x: np.ndarray, axes: Shape, eps: float) -> tuple[np.ndarray, .
 
 def _with_statistics(
     y: np.ndarray, mean: np.ndarray, std: np.ndarray, dtype: np.dtype, wanted: bool
-) -> Any:
+) -> Arrays:
     results = tuple(a.astype(dtype, copy=False) for a in (y, mean, std))
     return results if wanted else results[0]
 
 
-def _mean_std_outputs(*, output_mean_var: bool, **attrs: Any) -> tuple[str, ...]:
+def _mean_std_outputs(*, output_mean_var: bool, **attrs: AttrValue) -> tuple[str, ...]:
     return ("output", "mean", "std") if output_mean_var else ("output",)
 
 
 def _infer_layernorm(
-    ins: Types, outs: Types, *, axis: int, output_mean_var: bool, **attrs: Any
+    ins: Types, outs: Types, *, axis: int, output_mean_var: bool, **attrs: AttrValue
 ) -> tuple[Types, Types]:
     """gamma and beta have the length of ``axis``; mean and std keep that axis as 1."""
     shape = merge(ins[0], outs[0]).shape if outs else ins[0].shape
@@ -100,7 +100,7 @@ def _layernorm(
     axis: int,
     eps: float,
     output_mean_var: bool,
-) -> Any:
+) -> Arrays:
     """(x - mean) / sqrt(variance + eps) * gamma + beta along ``axis``."""
     y, mean, std = _standardised(widened(data), (axis,), eps)
     y = y * along(gamma, data.ndim, axis) + along(beta, data.ndim, axis)
@@ -148,7 +148,7 @@ def _check_images(what: str, shape: PartialShape) -> None:
         raise ShapeError(f"{what} only supports input tensors of rank >= 3, got {len(shape)}")
 
 
-def _infer_instancenorm(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+def _infer_instancenorm(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
     """gamma and beta per channel (axis 1)."""
     shape = merge(ins[0], outs[0]).shape if outs else ins[0].shape
     if shape is None:
@@ -202,7 +202,7 @@ INSTANCE_NORM_LAST = register(
 
 
 def _infer_groupnorm(
-    ins: Types, outs: Types, *, num_groups: int, output_mean_var: bool, **attrs: Any
+    ins: Types, outs: Types, *, num_groups: int, output_mean_var: bool, **attrs: AttrValue
 ) -> tuple[Types, Types]:
     """gamma and beta per group; mean and std are (N, num_groups)."""
     shape = merge(ins[0], outs[0]).shape if outs else ins[0].shape
@@ -230,7 +230,7 @@ def _groupnorm(
     num_groups: int,
     eps: float,
     output_mean_var: bool,
-) -> Any:
+) -> Arrays:
     """Each group of channels of each sample; one gamma and one beta per group."""
     batch = data.shape[0]
     x = widened(data).reshape(batch, num_groups, product(data.shape[1:]) // num_groups)
@@ -277,7 +277,7 @@ GROUP_NORM = register(
 )
 
 
-def _infer_l2(ins: Types, outs: Types, *, mode: str, **attrs: Any) -> tuple[Types, Types]:
+def _infer_l2(ins: Types, outs: Types, *, mode: str, **attrs: AttrValue) -> tuple[Types, Types]:
     data = merge(ins[0], outs[0]) if outs else ins[0]
     require_float("L2Normalization", data)
     if data.shape is not None and mode != "instance" and len(data.shape) < 3:
@@ -307,7 +307,7 @@ L2_NORMALIZATION = register(
 )
 
 
-def _infer_lrn(ins: Types, outs: Types, *, nsize: int, **attrs: Any) -> tuple[Types, Types]:
+def _infer_lrn(ins: Types, outs: Types, *, nsize: int, **attrs: AttrValue) -> tuple[Types, Types]:
     data = merge(ins[0], outs[0]) if outs else ins[0]
     require_float("LRN", data)
     if nsize < 1:

@@ -8,17 +8,17 @@ is not defined in MXNet, here it comes last.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..errors import ShapeError
 from ..types import TensorType
+from .attrs import AttrValue
 from .building import Builder, X
 from .casting import convert
 from .record import OpDef, Traits
 from .registry import register
 from .rules import Types, forward, normalized_axis, refuse_bool
+from .signatures import Arrays, Computation, Reference
 from .views import reshape
 
 Shape = tuple[int, ...]
@@ -47,7 +47,7 @@ def _arg_type(data: TensorType, *, axis: int | None, keepdims: bool) -> TensorTy
     return data.with_shape(_arg_shape(data, axis, keepdims))
 
 
-def _arg(find: Any) -> Any:
+def _arg(find: Computation) -> Reference:
     def ref(data: np.ndarray, *, axis: int | None, keepdims: bool) -> np.ndarray:
         shape = _arg_type(TensorType(data.shape, data.dtype), axis=axis, keepdims=keepdims).dims
         return convert(np.asarray(find(data, axis=axis)).reshape(shape), data.dtype)
@@ -55,7 +55,7 @@ def _arg(find: Any) -> Any:
     return ref
 
 
-def _place(name: str, find: Any, doc: str) -> OpDef:
+def _place(name: str, find: Computation, doc: str) -> OpDef:
     def expand(g: Builder[X], data: X, *, axis: int | None, keepdims: bool) -> X | None:
         """argmax(x), argmin(x) of all  =>  argmax(x as one row)"""
         if axis is not None:
@@ -169,7 +169,7 @@ def topk(
     ret_typ: str,
     is_ascend: bool,
     dtype: np.dtype,
-) -> Any:
+) -> Arrays:
     """The k largest (or smallest) along an axis, best first: their values, places, or a mask."""
     lined, place = _lined_up(data.shape, axis)
     line = data.reshape(lined)
@@ -186,7 +186,7 @@ def topk(
     return indices if ret_typ == "indices" else values
 
 
-def _topk_names(ret_typ: str, **attrs: Any) -> tuple[str, ...]:
+def _topk_names(ret_typ: str, **attrs: AttrValue) -> tuple[str, ...]:
     if ret_typ == "both":
         return "output0", "output1"
     return ("output0",) if ret_typ == "value" else ("output",)

@@ -8,27 +8,28 @@ the operand's type: float16 is computed in single precision, integers in double,
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from . import special
+from .attrs import AttrValue
 from .casting import exactly, in_floating, on_integers
 from .record import OpDef
 from .registry import register
 from .rules import Types, refuse_bool, require_float, same_type
+from .signatures import Formula, Reference, ScalarBuilder, V
 
 DEGREES = 180.0 / math.pi
 
 
-def same_number(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+def same_number(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
     """All inputs and outputs have one numeric type; whatever is known of any holds for all."""
     refuse_bool(*ins, *outs)
     return same_type(ins, outs)
 
 
-def same_float(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+def same_float(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
     """All inputs and outputs have one floating type; whatever is known of any holds for all."""
     for t in (*ins, *outs):
         require_float("this operator", t)
@@ -39,7 +40,7 @@ def sigmoid(x: np.ndarray) -> np.ndarray:
     return 1 / (1 + np.exp(-x))
 
 
-def scalar_sigmoid(b: Any, x: Any) -> Any:
+def scalar_sigmoid(b: ScalarBuilder[V], x: V) -> V:
     one = b.const(1.0)
     return b.div(one, b.add(one, b.exp(b.neg(x))))
 
@@ -57,11 +58,11 @@ def softsign(x: np.ndarray) -> np.ndarray:
     return x / (1 + np.abs(x))
 
 
-def scalar_softsign(b: Any, x: Any) -> Any:
+def scalar_softsign(b: ScalarBuilder[V], x: V) -> V:
     return b.div(x, b.add(b.const(1.0), b.abs(x)))
 
 
-def indicator(b: Any, mask: Any) -> Any:
+def indicator(b: ScalarBuilder[V], mask: V) -> V:
     """1 where the mask holds, else 0."""
     return b.select(mask, b.const(1.0), b.const(0.0))
 
@@ -73,7 +74,7 @@ def _round(x: np.ndarray) -> np.ndarray:
     return np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(1, x), whole)
 
 
-def _scalar_round(b: Any, x: Any) -> Any:
+def _scalar_round(b: ScalarBuilder[V], x: V) -> V:
     zero, one = b.const(0.0), b.const(1.0)
     whole = b.trunc(x)
     away = b.add(whole, b.select(b.lt(x, zero), b.const(-1.0), one))
@@ -88,7 +89,7 @@ def _rint(x: np.ndarray) -> np.ndarray:
     return np.where(x - low <= high - x, low, high)
 
 
-def _scalar_rint(b: Any, x: Any) -> Any:
+def _scalar_rint(b: ScalarBuilder[V], x: V) -> V:
     low, high = b.floor(x), b.ceil(x)
     return b.select(b.le(b.sub(x, low), b.sub(high, x)), low, high)
 
@@ -99,19 +100,19 @@ def _sign(x: np.ndarray) -> np.ndarray:
     return (x > 0).astype(np.int8) - (x < 0).astype(np.int8)
 
 
-def _scalar_sign(b: Any, x: Any) -> Any:
+def _scalar_sign(b: ScalarBuilder[V], x: V) -> V:
     zero = b.const(0.0)
     return b.select(b.gt(x, zero), b.const(1.0), b.select(b.lt(x, zero), b.const(-1.0), zero))
 
 
 def unary(
     name: str,
-    ref: Callable[..., Any],
-    scalar: Callable[..., Any] | None,
+    ref: Reference,
+    scalar: Formula | None,
     doc: str,
     domain: tuple[float, float] = (-4.0, 4.0),
     aliases: str = "sparse",
-    slope: Callable[..., Any] | None = None,
+    slope: Formula | None = None,
 ) -> OpDef:
     """Register one function of one number. ``aliases="sparse"`` is MXNet's ``_sparse_<name>``."""
     return register(
@@ -144,7 +145,7 @@ def _slope_of_relu(b: Any, head: Any, x: Any) -> Any:
     return (b.select(b.gt(x, zero), head, b.select(b.le(x, zero), zero, x)),)
 
 
-def times(factor: float) -> Callable[..., Any]:
+def times(factor: float) -> Formula:
     return lambda b, x: b.mul(x, b.const(factor))
 
 

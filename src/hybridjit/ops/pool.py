@@ -13,6 +13,7 @@ import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..types import PartialShape, Shape, TensorType, product, shape_text
+from .attrs import AttrValue
 from .building import Builder, X
 from .casting import widened
 from .record import Samples, Traits
@@ -38,7 +39,7 @@ def pool_window(
     stride: Shape,
     pad: Shape,
     pooling_convention: str,
-    **attrs: Any,
+    **attrs: AttrValue,
 ) -> Window:
     """The window of a Pooling that is not global. Raises ShapeError or AttributeValueError."""
     if len(kernel) != rank:
@@ -202,7 +203,7 @@ def _pooling(data: np.ndarray, **attrs: Any) -> np.ndarray:
     return np.ascontiguousarray(np.moveaxis(y, 1, -1) if last else y)
 
 
-def _total_outputs(*, kernel: Shape, pool_type: str, layout: str | None, **attrs: Any) -> int:
+def _total_outputs(*, kernel: Shape, pool_type: str, layout: str | None, **attrs: AttrValue) -> int:
     """oneDNN's max pooling keeps a workspace."""
     hidden = pool_type == "max" and kernel and layout in (None, "None", "NCW", "NCHW", "NCDHW")
     return 2 if hidden else 1
@@ -225,7 +226,12 @@ POOLING = register(
 
 
 def _pooling_v1(
-    data: np.ndarray, *, pool_type: str, global_pool: bool, pooling_convention: str, **attrs: Any
+    data: np.ndarray,
+    *,
+    pool_type: str,
+    global_pool: bool,
+    pooling_convention: str,
+    **attrs: Any,
 ) -> np.ndarray:
     """Pooling with zeros as real cells: they take part in max, and avg divides by all taps."""
     x = data

@@ -13,11 +13,13 @@ import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..types import TensorType, shape_text
+from .attrs import AttrValue
 from .casting import bounded
 from .ordering import first_of
 from .record import Traits
 from .registry import register
 from .rules import Types, forward, require_float, same_dtype
+from .signatures import Arrays
 from .vision import greedy_survivors, product_of_sizes
 
 Numbers = tuple[float, ...]
@@ -40,7 +42,7 @@ def _infer_proposal(
     ratios: Numbers,
     feature_stride: int,
     output_score: bool,
-    **attrs: Any,
+    **attrs: AttrValue,
 ) -> Types:
     """rpn_post_nms_top_n rows per image."""
     same_dtype(cls_prob, bbox_pred, im_info)
@@ -135,7 +137,7 @@ def _propose(
     ratios: Numbers,
     feature_stride: int,
     iou_loss: bool,
-    **attrs: Any,
+    **attrs: AttrValue,
 ) -> tuple[np.ndarray, np.ndarray]:
     """One image: rows of corners, and scores. Survivors repeat until the rows are full."""
     count, height, width = scores.shape
@@ -170,7 +172,7 @@ def _proposals(
     *,
     output_score: bool,
     **attrs: Any,
-) -> Any:
+) -> Arrays:
     """Proposals of every image, one below the other."""
     foreground = cls_prob[:, cls_prob.shape[1] // 2 :]
     rows, scores = [], []
@@ -184,7 +186,7 @@ def _proposals(
     return joined, np.concatenate(scores or [np.empty((0, 1))]).astype(cls_prob.dtype, copy=False)
 
 
-def _outputs(*, output_score: bool, **attrs: Any) -> tuple[str, ...]:
+def _outputs(*, output_score: bool, **attrs: AttrValue) -> tuple[str, ...]:
     return ("output", "score") if output_score else ("output",)
 
 

@@ -8,20 +8,22 @@ draw from the same seed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from ..errors import AttributeValueError, DTypeError, ShapeError
 from ..types import FLOAT32, TensorType, merge, shape_text
+from .attrs import AttrValue
 from .casting import convert
 from .creation import given_shape, wanted_shape
 from .record import Traits
 from .registry import register
 from .rules import Types, forward, merged, require_float, same_type
+from .signatures import Arrays
 
 Shape = tuple[int, ...]
-Draw = Callable[..., Any]
+Draw = Callable[..., "np.ndarray"]
+Param = float | np.ndarray  # a number, or one for each element
 INT32 = np.dtype("int32")
 _DRAWN = Traits(random=True)
 
@@ -60,34 +62,34 @@ def dropout_mask(
 # The distributions: draws of ``size`` by parameters that are numbers or arrays
 
 
-def _uniform(low: Any, high: Any, size: Shape) -> Any:
+def _uniform(low: Param, high: Param, size: Shape) -> np.ndarray:
     return generator().uniform(low, high, size)
 
 
-def _normal(mean: Any, deviation: Any, size: Shape) -> Any:
+def _normal(mean: Param, deviation: Param, size: Shape) -> np.ndarray:
     return generator().normal(mean, deviation, size)
 
 
-def _exponential(rate: Any, size: Shape) -> Any:
+def _exponential(rate: Param, size: Shape) -> np.ndarray:
     return generator().exponential(1.0 / np.asarray(rate), size)
 
 
-def _gamma(alpha: Any, beta: Any, size: Shape) -> Any:
+def _gamma(alpha: Param, beta: Param, size: Shape) -> np.ndarray:
     """Shape ``alpha`` and scale ``beta``: the mean is alpha * beta."""
     return generator().gamma(alpha, beta, size)
 
 
-def _poisson(rate: Any, size: Shape) -> Any:
+def _poisson(rate: Param, size: Shape) -> np.ndarray:
     return generator().poisson(rate, size)
 
 
-def _negative_binomial(k: Any, p: Any, size: Shape) -> Any:
+def _negative_binomial(k: Param, p: Param, size: Shape) -> np.ndarray:
     """Failures before ``k`` successes of probability ``p``: a Poisson with a gamma rate."""
     odds = (1.0 - np.asarray(p)) / np.asarray(p)
     return generator().poisson(generator().gamma(k, odds, size))
 
 
-def _mean_negative_binomial(mu: Any, alpha: Any, size: Shape) -> Any:
+def _mean_negative_binomial(mu: Param, alpha: Param, size: Shape) -> np.ndarray:
     """Mean ``mu``, variance mu + alpha * mu^2; alpha 0 is the Poisson distribution."""
     mu, alpha = np.broadcast_arrays(np.asarray(mu, float), np.asarray(alpha, float))
     spread = np.where(alpha > 0, alpha, 1.0)
@@ -182,7 +184,7 @@ def _sample_type(
 def _of_one_type(rule: Callable[..., tuple[Types, Types]]) -> Callable[..., tuple[Types, Types]]:
     """``rule`` for operands of which each tells what the others are."""
 
-    def infer(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+    def infer(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
         return rule(same_type(ins, ())[0], outs, **attrs)
 
     return infer
@@ -337,7 +339,7 @@ def _multinomial_types(
     return (drawn, drawn.with_dtype(data.dtype)) if get_prob else drawn
 
 
-def multinomial(data: np.ndarray, *, shape: Shape, get_prob: bool, dtype: np.dtype) -> Any:
+def multinomial(data: np.ndarray, *, shape: Shape, get_prob: bool, dtype: np.dtype) -> Arrays:
     """Places drawn with the probabilities along the last axis, and the log of theirs."""
     rows = data.reshape(-1, data.shape[-1]).astype(np.float64)
     total = np.cumsum(rows, axis=1)

@@ -11,8 +11,9 @@ from enum import Enum
 from typing import Any
 
 from ..records import dataclass
-from .attrs import Attr, parse_attrs
+from .attrs import Attr, Attrs, parse_attrs
 from .rules import Types
+from .signatures import Expansion, Formula, Gradient, Reference
 
 InferRule = Callable[..., tuple[Types, Types]]
 
@@ -108,11 +109,11 @@ class OpDef:
     inputs: tuple[str, ...] | Callable[..., tuple[str, ...]]
     attrs: tuple[Attr, ...]
     infer: InferRule
-    ref: Callable[..., Any]
-    scalar: Callable[..., Any] | None = None
-    expand: Callable[..., Any] | None = None
-    slope: Callable[..., Any] | None = None
-    grad: Callable[..., Any] | None = None
+    ref: Reference
+    scalar: Formula | None = None
+    expand: Expansion | None = None
+    slope: Formula | None = None
+    grad: Gradient | None = None
     kernel: str = "host"
     outputs: tuple[str, ...] | Callable[..., tuple[str, ...]] = ("output",)
     domain: tuple[float, float] = (-4.0, 4.0)
@@ -128,19 +129,19 @@ class OpDef:
         """Attribute values from their texts. Operators that declare none ignore all texts."""
         return parse_attrs(self.attrs, text) if self.attrs else {}
 
-    def with_defaults(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
+    def with_defaults(self, attrs: Attrs) -> dict[str, Any]:
         """Values of all declared attributes: those given, defaults for the others."""
         return {attr.name: attr.default for attr in self.attrs} | dict(attrs)
 
-    def input_names(self, attrs: Mapping[str, Any]) -> tuple[str, ...]:
+    def input_names(self, attrs: Attrs) -> tuple[str, ...]:
         """Names of the inputs for these attributes, auxiliary ones without their asterisk."""
         return tuple(name.lstrip("*") for name in self._inputs(attrs))
 
-    def aux_positions(self, attrs: Mapping[str, Any]) -> frozenset[int]:
+    def aux_positions(self, attrs: Attrs) -> frozenset[int]:
         """Which inputs are auxiliary states."""
         return frozenset(i for i, n in enumerate(self._inputs(attrs)) if n.startswith("*"))
 
-    def output_names(self, attrs: Mapping[str, Any]) -> tuple[str, ...]:
+    def output_names(self, attrs: Attrs) -> tuple[str, ...]:
         """Names of the visible outputs for these attributes."""
         return self.outputs(**attrs) if callable(self.outputs) else self.outputs
 
@@ -158,7 +159,7 @@ class OpDef:
     def is_variadic(self) -> bool:
         return not callable(self.inputs) and any(n.endswith("...") for n in self.inputs)
 
-    def _inputs(self, attrs: Mapping[str, Any]) -> tuple[str, ...]:
+    def _inputs(self, attrs: Attrs) -> tuple[str, ...]:
         names = self.inputs(**attrs) if callable(self.inputs) else self.inputs
         if names and names[-1].endswith("..."):
             return tuple(f"arg{i}" for i in range(attrs["num_args"]))

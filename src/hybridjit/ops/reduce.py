@@ -15,6 +15,7 @@ import numpy as np
 from ..errors import AttributeValueError, DTypeError, ShapeError
 from ..types import FLOAT32, FLOAT64, TensorType, product
 from .algebra import as_shape, div, equals, in_dtype, mul, scaled, zeros_like
+from .attrs import AttrValue
 from .building import Builder, X
 from .casting import convert, working_dtype
 from .record import OpDef, Samples, Traits
@@ -313,7 +314,7 @@ register(
 
 
 @forward
-def _multi_finite_type(*arrays: TensorType, **attrs: Any) -> TensorType:
+def _multi_finite_type(*arrays: TensorType, **attrs: AttrValue) -> TensorType:
     """(1,), always float32. Raises DTypeError unless all arrays are of one floating type."""
     same_dtype(*arrays)
     require_float("multi_all_finite", arrays[0])
@@ -334,7 +335,7 @@ register(
 )
 
 
-def _allclose_type(a: TensorType, b: TensorType, **attrs: Any) -> TensorType:
+def _allclose_type(a: TensorType, b: TensorType, **attrs: AttrValue) -> TensorType:
     if a != b:
         raise (DTypeError if a.shape == b.shape else ShapeError)(
             f"operands of one type are compared, got {a} and {b}"

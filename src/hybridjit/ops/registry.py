@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from ..errors import MXNetError, UnknownOpError
 from ..quiet import quiet
 from . import building, scalars
-from .attrs import declare
+from .attrs import Attrs, declare
 from .derivative import derivative, parse_name
 from .left_out import why_left_out
 from .record import PLAIN, InferRule, OpDef, Traits
+from .signatures import Expansion, Formula, Gradient, Reference
 
 _OPS: dict[str, OpDef] = {}
 _NAMES: dict[str, OpDef] = {}
@@ -34,11 +34,11 @@ def register(
     attrs: str = "",
     *,
     infer: InferRule | None = None,
-    ref: Callable[..., Any] | None = None,
-    scalar: Callable[..., Any] | None = None,
-    expand: Callable[..., Any] | None = None,
-    slope: Callable[..., Any] | None = None,
-    grad: Callable[..., Any] | None = None,
+    ref: Reference | None = None,
+    scalar: Formula | None = None,
+    expand: Expansion | None = None,
+    slope: Formula | None = None,
+    grad: Gradient | None = None,
     kernel: str = "",
     outputs: tuple[str, ...] | Callable[..., tuple[str, ...]] = ("output",),
     domain: tuple[float, float] = (-4.0, 4.0),
@@ -84,17 +84,13 @@ def register(
     return op
 
 
-def _implied_rule(
-    name: str, expand: Callable[..., Any] | None, scalar: Callable[..., Any] | None
-) -> InferRule:
+def _implied_rule(name: str, expand: Expansion | None, scalar: Formula | None) -> InferRule:
     if expand is None and scalar is None:
         raise RuntimeError(f"op {name!r} has no infer, and no expand or scalar that implies it")
     return building.inferred(name, expand) if expand else scalars.elementwise
 
 
-def _implied_reference(
-    name: str, expand: Callable[..., Any] | None, scalar: Callable[..., Any] | None
-) -> Callable[..., Any]:
+def _implied_reference(name: str, expand: Expansion | None, scalar: Formula | None) -> Reference:
     if expand:
         return building.computed(name, expand)
     if scalar:
@@ -150,7 +146,7 @@ def _near(name: str) -> str:
 
 
 @quiet(all="ignore")  # inf and nan are values here, not events
-def run_ref(op: OpDef, arrays: list[np.ndarray], attrs: Mapping[str, Any]) -> list[np.ndarray]:
+def run_ref(op: OpDef, arrays: list[np.ndarray], attrs: Attrs) -> list[np.ndarray]:
     """The operator's NumPy meaning on these arrays, always as a list of outputs."""
     with np.errstate(all="ignore"):  # inf and nan are values here, not events
         try:

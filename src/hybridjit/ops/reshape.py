@@ -6,17 +6,20 @@ In: one array (``reshape_like`` looks at a second one's shape). Out: a copy with
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..errors import ShapeError
 from ..types import INT64, Shape, TensorType, is_known_shape, product, require_dims, shape_text
+from .attrs import AttrValue
 from .building import Builder, X
 from .internal import constant_of_shape
 from .record import PLAIN, Traits
 from .registry import register
 from .rules import Types, forward, merged, normalized_axis, same_dtype
+from .signatures import Expansion, Reference
 from .views import narrow, reshape
 
 
@@ -138,20 +141,23 @@ def _reshape_types(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]
     return (data,), (out.with_dtype(data.dtype),)
 
 
-def _reshaping(shape_of: Any) -> Any:
+ShapeRule = Callable[..., Shape]  # shape_of(*input shapes, **attrs)
+
+
+def _reshaping(shape_of: ShapeRule) -> Reference:
     """A reference that copies the first array under the shape computed from all shapes."""
 
-    def ref(*arrays: np.ndarray, **attrs: Any) -> np.ndarray:
+    def ref(*arrays: np.ndarray, **attrs: AttrValue) -> np.ndarray:
         shape = shape_of(*(a.shape for a in arrays), **attrs)
         return np.array(arrays[0], order="C").reshape(shape)
 
     return ref
 
 
-def _literal(shape_of: Any) -> Any:
+def _literal(shape_of: ShapeRule) -> Expansion:
     """The expansion that writes out the shape computed from all shapes."""
 
-    def expand(g: Builder[X], first: X, *rest: X, **attrs: Any) -> X:
+    def expand(g: Builder[X], first: X, *rest: X, **attrs: AttrValue) -> X:
         """reshape by codes, Flatten, expand_dims, squeeze, ...  =>  _reshape_to(x, sizes)"""
         shapes = (g.type(x).dims for x in (first, *rest))
         return reshape(g, first, shape_of(*shapes, **attrs))
@@ -189,7 +195,7 @@ register(
 def _simple(
     name: str,
     attrs: str,
-    shape_of: Any,
+    shape_of: ShapeRule,
     doc: str,
     aliases: str = "",
     traits: Traits = PLAIN,

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..errors import AttributeValueError, MXNetError, ShapeError
 from ..types import FLOAT32, FLOAT64, Shape, TensorType, shape_text
+from .attrs import AttrValue
 from .building import Builder, X
 from .casting import widened
 from .deconv import DECONVOLUTION
@@ -20,6 +21,7 @@ from .pool import POOLING
 from .record import Samples, Traits
 from .registry import register
 from .rules import Types, forward, merged, require_float, same_dtype
+from .signatures import Arrays
 from .views import broadcast, reshape
 
 
@@ -30,7 +32,7 @@ def _check_image(what: str, t: TensorType) -> None:
         raise ShapeError(f"{what} takes images of one cell or more, got {shape_text(t.shape)}")
 
 
-def _upsampling_inputs(*, sample_type: str, num_args: int, **attrs: Any) -> tuple[str, ...]:
+def _upsampling_inputs(*, sample_type: str, num_args: int, **attrs: AttrValue) -> tuple[str, ...]:
     if sample_type == "bilinear":
         return ("data", "weight")
     return tuple(f"arg{i}" for i in range(num_args))
@@ -57,7 +59,7 @@ def _infer_upsampling(
     sample_type: str,
     multi_input_mode: str,
     num_filter: int,
-    **attrs: Any,
+    **attrs: AttrValue,
 ) -> tuple[Types, Types]:
     """The first input's spatial sizes times scale; every input is brought to that size."""
     if scale < 1:
@@ -98,8 +100,8 @@ def _upsampling(
     scale: int,
     sample_type: str,
     multi_input_mode: str,
-    **attrs: Any,
-) -> np.ndarray:
+    **attrs: AttrValue,
+) -> Arrays:
     """Repeat each cell, or spread it with a bilinear kernel given as the second input."""
     if sample_type == "bilinear":
         channels = inputs[0].shape[1]
@@ -121,7 +123,7 @@ def _bilinear_parts(g: Builder[X], data: X, weight: X, scale: int) -> X:
 
 
 def _upsampling_parts(
-    g: Builder[X], *inputs: X, scale: int, sample_type: str, **attrs: Any
+    g: Builder[X], *inputs: X, scale: int, sample_type: str, **attrs: AttrValue
 ) -> X | None:
     """UpSampling(x)  =>  bilinear: Deconvolution(x, weight); nearest, no kernel: broadcast_to(x)"""
     if sample_type == "bilinear":
@@ -232,7 +234,7 @@ def _resize(
     return bilinear_resize(data, height, width, align_corners)
 
 
-def _resize_inputs(*, mode: str, **attrs: Any) -> tuple[str, ...]:
+def _resize_inputs(*, mode: str, **attrs: AttrValue) -> tuple[str, ...]:
     return ("data", "like") if mode == "like" else ("data",)
 
 

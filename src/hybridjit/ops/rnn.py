@@ -15,6 +15,7 @@ import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..types import PartialShape, TensorType, product, shape_text
+from .attrs import AttrValue
 from .building import Builder, X
 from .casting import widened
 from .joining import CONCAT, concat_types
@@ -22,6 +23,7 @@ from .matmul import FULLY_CONNECTED
 from .record import Traits
 from .registry import register
 from .rules import Types, fill, forward, merged, require_float, same_dtype
+from .signatures import Arrays
 from .views import narrow, reshape
 
 GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
@@ -63,7 +65,7 @@ def _sizes(
     num_layers: int,
     bidirectional: bool,
     projection_size: int | None,
-    **attrs: Any,
+    **attrs: AttrValue,
 ) -> _Sizes:
     """Raises AttributeValueError for sizes below 1 and for a projection outside lstm."""
     if min(state_size, num_layers) < 1 or (projection_size is not None and projection_size < 1):
@@ -76,13 +78,13 @@ def _sizes(
     return _Sizes(GATES[mode], num_layers, 1 + bidirectional, state_size, projection_size)
 
 
-def _rnn_inputs(*, mode: str, use_sequence_length: bool, **attrs: Any) -> tuple[str, ...]:
+def _rnn_inputs(*, mode: str, use_sequence_length: bool, **attrs: AttrValue) -> tuple[str, ...]:
     cell = ("state_cell",) if mode == "lstm" else ()
     length = ("sequence_length",) if use_sequence_length else ()
     return ("data", "parameters", "state", *cell, *length)
 
 
-def _rnn_outputs(*, mode: str, state_outputs: bool, **attrs: Any) -> tuple[str, ...]:
+def _rnn_outputs(*, mode: str, state_outputs: bool, **attrs: AttrValue) -> tuple[str, ...]:
     if not state_outputs:
         return ("output",)
     cell = ("statecell_output",) if mode == "lstm" else ()
@@ -216,15 +218,19 @@ def _run_layer(
 
 
 def _rnn(
-    data: np.ndarray, parameters: np.ndarray, state: np.ndarray, *rest: np.ndarray, **attrs: Any
-) -> Any:
+    data: np.ndarray,
+    parameters: np.ndarray,
+    state: np.ndarray,
+    *rest: np.ndarray,
+    **attrs: Any,
+) -> Arrays:
     """Layer on layer; the backward direction reads and writes its steps in reverse."""
     sizes, mode = _sizes(**attrs), attrs["mode"]
     layers = _unpacked(widened(parameters), sizes, data.shape[2])
     x, begin = widened(data), widened(state)
     cells = widened(rest[0]) if mode == "lstm" else [None] * len(begin)
-    last_h: list[Any] = []
-    last_c: list[Any] = []
+    last_h: list[np.ndarray] = []
+    last_c: list[np.ndarray] = []
     for first in range(0, len(layers), sizes.directions):
         sides = []
         for k in range(first, first + sizes.directions):
@@ -232,7 +238,8 @@ def _rnn(
             y, h, c = _run_layer(mode, x[::step], layers[k], begin[k], cells[k])
             sides.append(y[::step])
             last_h.append(h)
-            last_c.append(c)
+            if c is not None:
+                last_c.append(c)
         x = np.concatenate(sides, axis=2)
     results = [x]
     if attrs["state_outputs"]:
@@ -241,7 +248,7 @@ def _rnn(
     return typed if attrs["state_outputs"] else typed[0]
 
 
-def _recurrent_layers(g: Builder[X], *inputs: X, **attrs: Any) -> Any:
+def _recurrent_layers(g: Builder[X], *inputs: X, **attrs: Any) -> X | tuple[X, ...] | None:
     """RNN(x, parameters, state)  =>  per layer and direction: dense on all steps, _rnn_steps"""
     if attrs["projection_size"] is not None:
         return None
@@ -262,7 +269,7 @@ class _Layers(Generic[X]):
         self.last: list[list[X]] = [[] for _ in self.states]
         self.position = 0
 
-    def run(self, state_outputs: bool) -> Any:
+    def run(self, state_outputs: bool) -> X | tuple[X, ...]:
         x = self.data
         for layer, pieces in enumerate(self._parameters()):
             sides = [self._direction(x, layer, side, *p) for side, p in enumerate(pieces)]
@@ -303,7 +310,7 @@ class _Layers(Generic[X]):
         number = layer * self.sizes.directions + side
         states = (narrow(g, s, 0, number, 1, at=f"{at}_s{i}") for i, s in enumerate(self.states))
         begin = [reshape(g, s, (batch, hidden), at=f"{at}_state{i}") for i, s in enumerate(states)]
-        attrs = {"mode": self.mode, "backward": side == 1}
+        attrs: dict[str, AttrValue] = {"mode": self.mode, "backward": side == 1}
         inputs = (projected, h2h, h2h_bias, *begin)
         steps, *cell = g.outputs(RNN_STEPS, *inputs, at=f"{at}_steps", **attrs)
         self.last[0].append(narrow(g, steps, 0, 0 if side else length - 1, 1, at=f"{at}_final"))
@@ -341,7 +348,7 @@ register(
 )
 
 
-def _steps_inputs(*, mode: str, **attrs: Any) -> tuple[str, ...]:
+def _steps_inputs(*, mode: str, **attrs: AttrValue) -> tuple[str, ...]:
     cell = ("cell",) if mode == "lstm" else ()
     return ("projected", "h2h", "bias", "state", *cell)
 
@@ -365,7 +372,7 @@ def _steps(
     *,
     mode: str,
     backward: bool,
-) -> Any:
+) -> Arrays:
     order = -1 if backward else 1
     y, _, c = _run_steps(mode, projected[::order], (h2h, bias), state, cell)
     y = np.ascontiguousarray(y[::order])

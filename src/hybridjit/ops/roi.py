@@ -18,6 +18,7 @@ import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..types import Shape, TensorType, product, shape_text
+from .attrs import AttrValue
 from .casting import bounded, widened
 from .indexing import whole
 from .record import Traits
@@ -59,7 +60,7 @@ def _infer_align(
     pooled_size: Shape,
     position_sensitive: bool,
     sample_ratio: int,
-    **attrs: Any,
+    **attrs: AttrValue,
 ) -> TensorType:
     """(R, C, *pooled_size); C divided by the number of bins when position_sensitive."""
     check_regions(data, rois, pooled_size, (4, 5))
@@ -97,7 +98,7 @@ def samples_near(
 
 
 def samples_along(
-    start: Any, step: Any, bins: int, count: int, near: Callable[..., Any] | None
+    start: np.floating, step: np.floating, bins: int, count: int, near: Callable[..., Any] | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Places of the samples of all bins along one axis, and the bin of each.
 
@@ -190,7 +191,7 @@ ROI_ALIGN = register(
 
 @forward
 def _infer_roi_pooling(
-    data: TensorType, rois: TensorType, *, pooled_size: Shape, **attrs: Any
+    data: TensorType, rois: TensorType, *, pooled_size: Shape, **attrs: AttrValue
 ) -> TensorType:
     """(R, C, *pooled_size)."""
     check_regions(data, rois, pooled_size, (5,))
@@ -245,7 +246,7 @@ ROI_POOLING = register(
 
 
 def _on_channels_last(ref: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
-    def turned(data: np.ndarray, rois: np.ndarray, **attrs: Any) -> np.ndarray:
+    def turned(data: np.ndarray, rois: np.ndarray, **attrs: AttrValue) -> np.ndarray:
         y = ref(np.moveaxis(data, 3, 1), rois, **attrs)
         return np.ascontiguousarray(np.moveaxis(y, 1, 3))
 
@@ -254,7 +255,7 @@ def _on_channels_last(ref: Callable[..., np.ndarray]) -> Callable[..., np.ndarra
 
 @forward
 def _infer_last(
-    data: TensorType, rois: TensorType, *, pooled_size: Shape, **attrs: Any
+    data: TensorType, rois: TensorType, *, pooled_size: Shape, **attrs: AttrValue
 ) -> TensorType:
     return data.with_shape((rois.dims[0], *pooled_size, data.dims[3]))
 
@@ -289,7 +290,7 @@ def _infer_position_sensitive(
     output_dim: int,
     pooled_size: int,
     group_size: int,
-    **attrs: Any,
+    **attrs: AttrValue,
 ) -> TensorType:
     """(R, output_dim, pooled_size, pooled_size)."""
     check_regions(data, rois, (pooled_size, pooled_size), (5,))

@@ -7,12 +7,12 @@ In: data (N, C, H, W); regions [batch, x, y, w, h, degrees] around a centre, or 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..types import Shape, TensorType, shape_text
+from .attrs import AttrValue
 from .casting import bounded, widened
 from .indexing import whole
 from .record import Traits
@@ -34,7 +34,12 @@ def _bilinear(image: np.ndarray, y: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 @forward
 def _infer_rotated(
-    data: TensorType, rois: TensorType, *, pooled_size: Shape, sampling_ratio: int, **attrs: Any
+    data: TensorType,
+    rois: TensorType,
+    *,
+    pooled_size: Shape,
+    sampling_ratio: int,
+    **attrs: AttrValue,
 ) -> TensorType:
     """(R, C, *pooled_size)."""
     check_regions(data, rois, pooled_size, (6,))
@@ -121,7 +126,7 @@ def _infer_deformable(
     pooled_size: int,
     part_size: int,
     sample_per_part: int,
-    **attrs: Any,
+    **attrs: AttrValue,
 ) -> TensorType:
     """(R, output_dim, pooled_size, pooled_size)."""
     same_dtype(data, rois, *trans)
@@ -173,7 +178,7 @@ def _deformable(
     part_size: int,
     sample_per_part: int,
     trans_std: float,
-    **attrs: Any,
+    **attrs: AttrValue,
 ) -> np.ndarray:
     """Position-sensitive pooling whose bins move by ``trans`` times ``trans_std`` of the region."""
     images, regions = widened(data), widened(rois)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
 
 import numpy as np
 
@@ -23,18 +22,20 @@ from ..types import (
     merge_shapes,
     shape_text,
 )
+from .attrs import AttrValue
 
 Types = tuple[TensorType, ...]
+ForwardRule = Callable[..., TensorType | Types]  # rule(*input types, **attrs)
 
 
-def forward(rule: Callable[..., TensorType | Types]) -> Callable[..., tuple[Types, Types]]:
+def forward(rule: ForwardRule) -> Callable[..., tuple[Types, Types]]:
     """A type rule from ``rule(*input types, **attrs) -> output type or types``.
 
     Nothing is concluded until every input type is known.
     """
 
     @wraps(rule)
-    def infer(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+    def infer(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
         if not all(t.is_known for t in ins):
             return ins, outs
         result = rule(*ins, **attrs)
@@ -50,7 +51,7 @@ def merged(known: Types, found: Types) -> Types:
     return tuple(merge(a, b) for a, b in zip(known, found))
 
 
-def same_type(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+def same_type(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
     """All inputs and outputs have one type; whatever is known of any holds for all."""
     everything = UNKNOWN
     for t in (*ins, *outs):
@@ -66,7 +67,7 @@ def same_dtype(*types: TensorType) -> np.dtype | None:
     return dtype
 
 
-def broadcast(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+def broadcast(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
     """NumPy's broadcasting over equal dtypes."""
     dtype = same_dtype(*ins, *outs)
     ins = tuple(t.with_dtype(dtype) for t in ins)

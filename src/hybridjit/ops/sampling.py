@@ -6,13 +6,29 @@ kind (``_random_normal`` or ``_sample_normal``), made by the namespace that asks
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, Protocol, TypeVar
 
+from ..context import Context
+from ..types import DType
 from .registry import lookup
 
+Sizes = int | Sequence[int]
 
-class Distributions:
+
+class _Tensor(Protocol):
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the axes."""
+
+    def __rtruediv__(self, other: float, /) -> Any:
+        """``other`` divided by each element."""
+
+
+T = TypeVar("T", bound=_Tensor)
+
+
+class Distributions(Generic[T]):
     """The functions of one namespace.
 
     operators      its functions of operators, by name
@@ -22,8 +38,8 @@ class Distributions:
 
     def __init__(
         self,
-        operators: Mapping[str, Callable[..., Any]],
-        tensor: type,
+        operators: Mapping[str, Callable[..., T]],
+        tensor: type[T],
         default_shape: tuple[int, ...] | None,
     ) -> None:
         self._operators = operators
@@ -32,133 +48,138 @@ class Distributions:
 
     def uniform(
         self,
-        low: Any = 0,
-        high: Any = 1,
-        shape: Any = None,
-        dtype: Any = None,
-        ctx: Any = None,
-        out: Any = None,
-        **kwargs: Any,
-    ) -> Any:
+        low: T | float = 0,
+        high: T | float = 1,
+        shape: Sizes | None = None,
+        dtype: DType | None = None,
+        ctx: Context | None = None,
+        out: T | None = None,
+        **kwargs: object,
+    ) -> T:
         """Uniform over [low, high)."""
         return self._draw("uniform", {"low": low, "high": high}, shape, dtype, ctx, out, kwargs)
 
     def normal(
         self,
-        loc: Any = 0,
-        scale: Any = 1,
-        shape: Any = None,
-        dtype: Any = None,
-        ctx: Any = None,
-        out: Any = None,
-        **kwargs: Any,
-    ) -> Any:
+        loc: T | float = 0,
+        scale: T | float = 1,
+        shape: Sizes | None = None,
+        dtype: DType | None = None,
+        ctx: Context | None = None,
+        out: T | None = None,
+        **kwargs: object,
+    ) -> T:
         """Normal with mean ``loc`` and standard deviation ``scale``."""
         return self._draw("normal", {"loc": loc, "scale": scale}, shape, dtype, ctx, out, kwargs)
 
-    def randn(self, *shape: int, **kwargs: Any) -> Any:
+    def randn(self, *shape: int, **kwargs: Any) -> T:
         """Normal, with the shape as positional arguments."""
         return self.normal(shape=shape, **kwargs)
 
     def poisson(
         self,
-        lam: Any = 1,
-        shape: Any = None,
-        dtype: Any = None,
-        ctx: Any = None,
-        out: Any = None,
-        **kwargs: Any,
-    ) -> Any:
+        lam: T | float = 1,
+        shape: Sizes | None = None,
+        dtype: DType | None = None,
+        ctx: Context | None = None,
+        out: T | None = None,
+        **kwargs: object,
+    ) -> T:
         """Poisson with mean ``lam``, as floating numbers."""
         return self._draw("poisson", {"lam": lam}, shape, dtype, ctx, out, kwargs)
 
     def exponential(
         self,
-        scale: Any = 1,
-        shape: Any = None,
-        dtype: Any = None,
-        ctx: Any = None,
-        out: Any = None,
-        **kwargs: Any,
-    ) -> Any:
+        scale: T | float = 1,
+        shape: Sizes | None = None,
+        dtype: DType | None = None,
+        ctx: Context | None = None,
+        out: T | None = None,
+        **kwargs: object,
+    ) -> T:
         """Exponential with mean ``scale``."""
         return self._draw("exponential", {"lam": 1.0 / scale}, shape, dtype, ctx, out, kwargs)
 
     def gamma(
         self,
-        alpha: Any = 1,
-        beta: Any = 1,
-        shape: Any = None,
-        dtype: Any = None,
-        ctx: Any = None,
-        out: Any = None,
-        **kwargs: Any,
-    ) -> Any:
+        alpha: T | float = 1,
+        beta: T | float = 1,
+        shape: Sizes | None = None,
+        dtype: DType | None = None,
+        ctx: Context | None = None,
+        out: T | None = None,
+        **kwargs: object,
+    ) -> T:
         """Gamma with shape ``alpha`` and scale ``beta``."""
         return self._draw("gamma", {"alpha": alpha, "beta": beta}, shape, dtype, ctx, out, kwargs)
 
     def negative_binomial(
         self,
-        k: Any = 1,
-        p: Any = 1,
-        shape: Any = None,
-        dtype: Any = None,
-        ctx: Any = None,
-        out: Any = None,
-        **kwargs: Any,
-    ) -> Any:
+        k: T | float = 1,
+        p: T | float = 1,
+        shape: Sizes | None = None,
+        dtype: DType | None = None,
+        ctx: Context | None = None,
+        out: T | None = None,
+        **kwargs: object,
+    ) -> T:
         """Failures before the ``k``-th success of probability ``p``, as floating numbers."""
         params = {"k": k, "p": p}
         return self._draw("negative_binomial", params, shape, dtype, ctx, out, kwargs)
 
     def generalized_negative_binomial(
         self,
-        mu: Any = 1,
-        alpha: Any = 1,
-        shape: Any = None,
-        dtype: Any = None,
-        ctx: Any = None,
-        out: Any = None,
-        **kwargs: Any,
-    ) -> Any:
+        mu: T | float = 1,
+        alpha: T | float = 1,
+        shape: Sizes | None = None,
+        dtype: DType | None = None,
+        ctx: Context | None = None,
+        out: T | None = None,
+        **kwargs: object,
+    ) -> T:
         """Poisson whose mean is gamma distributed: mean ``mu``, dispersion ``alpha``."""
         params = {"mu": mu, "alpha": alpha}
         return self._draw("generalized_negative_binomial", params, shape, dtype, ctx, out, kwargs)
 
     def randint(
         self,
-        low: Any,
-        high: Any,
-        shape: Any = None,
-        dtype: Any = None,
-        ctx: Any = None,
-        out: Any = None,
-        **kwargs: Any,
-    ) -> Any:
+        low: T | float,
+        high: T | float,
+        shape: Sizes | None = None,
+        dtype: DType | None = None,
+        ctx: Context | None = None,
+        out: T | None = None,
+        **kwargs: object,
+    ) -> T:
         """Integers from ``low`` to below ``high``."""
         return self._draw("randint", {"low": low, "high": high}, shape, dtype, ctx, out, kwargs)
 
     def multinomial(
-        self, data: Any, shape: Any = None, get_prob: bool = False, dtype: Any = "int32", **kw: Any
-    ) -> Any:
+        self,
+        data: T,
+        shape: Sizes | None = None,
+        get_prob: bool = False,
+        dtype: DType = "int32",
+        **kw: object,
+    ) -> T:
         """Indices drawn with the probabilities in ``data``'s last axis."""
         given = _given(shape=shape, get_prob=get_prob, dtype=dtype, **kw)
         return self._operator("_sample_multinomial")(data, **given)
 
-    def shuffle(self, data: Any, **kwargs: Any) -> Any:
+    def shuffle(self, data: T, **kwargs: object) -> T:
         """The rows of ``data`` in random order."""
         return self._operator("_shuffle")(data, **kwargs)
 
     def _draw(
         self,
         word: str,
-        params: dict[str, Any],
-        shape: Any,
-        dtype: Any,
-        ctx: Any,
-        out: Any,
-        kwargs: dict[str, Any],
-    ) -> Any:
+        params: Mapping[str, T | float],
+        shape: Sizes | None,
+        dtype: DType | None,
+        ctx: Context | None,
+        out: T | None,
+        kwargs: Mapping[str, object],
+    ) -> T:
         given = _given(shape=shape, dtype=dtype, ctx=ctx, out=out, **kwargs)
         are_tensors = {isinstance(value, self._tensor) for value in params.values()}
         if are_tensors == {True}:
@@ -173,11 +194,11 @@ class Distributions:
             given["shape"] = self._default_shape if out is None else out.shape
         return self._operator(f"_random_{word}")(**params, **given)
 
-    def _operator(self, name: str) -> Callable[..., Any]:
+    def _operator(self, name: str) -> Callable[..., T]:
         """The namespace's function for an operator. Raises UnknownOpError if there is none."""
         lookup(name)
         return self._operators[name]
 
 
-def _given(**options: Any) -> dict[str, Any]:
+def _given(**options: object) -> dict[str, object]:
     return {key: value for key, value in options.items() if value is not None}

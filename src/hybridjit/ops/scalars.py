@@ -8,19 +8,20 @@ implementation can be. Compiled code has the same methods (``codegen/arithmetic.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from . import special
+from .attrs import AttrValue
 from .casting import in_floating
 from .rules import Types, broadcast, refuse_bool, same_type
+from .signatures import Computation, Formula
 
 
-def _rounded(function: Callable[..., Any]) -> Callable[..., np.ndarray]:
+def _rounded(function: Computation) -> Callable[..., np.ndarray]:
     """A method that evaluates ``function`` in double precision."""
 
-    def method(self: Scalars, *values: Any) -> np.ndarray:
+    def method(self: Scalars, *values: np.ndarray) -> np.ndarray:
         wide = (np.asarray(x, np.float64) for x in values)
         return np.asarray(function(*wide), self.dtype)
 
@@ -103,17 +104,17 @@ class Scalars:
     gammaln = _rounded(special.gammaln)
 
 
-def elementwise(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+def elementwise(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
     """The type rule of a formula that names none: numbers of one type, which broadcast."""
     refuse_bool(*ins, *outs)
     return (same_type if len(ins) == 1 else broadcast)(ins, outs)
 
 
-def computed(scalar: Callable[..., Any]) -> Callable[..., np.ndarray]:
+def computed(scalar: Formula) -> Callable[..., np.ndarray]:
     """The reference that a formula implies: float16 in single precision, integers in double."""
 
     @in_floating
-    def ref(*values: np.ndarray, **attrs: Any) -> np.ndarray:
+    def ref(*values: np.ndarray, **attrs: AttrValue) -> np.ndarray:
         shape = np.broadcast_shapes(*(x.shape for x in values))
         return np.broadcast_to(scalar(Scalars(values[0].dtype), *values, **attrs), shape)
 

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from ..errors import AttributeValueError, MXNetError, ShapeError
 from ..shapes import is_np_shape
 from ..types import INT64, UNKNOWN, TensorType, merge, shape_text
+from .attrs import AttrValue
 from .building import Builder, X
 from .casting import convert, fresh, scalar_of
 from .element_type import cast
@@ -23,6 +23,7 @@ from .internal import constant_of_shape
 from .record import Traits
 from .registry import register
 from .rules import Types, forward, normalized_axis, refuse_bool, same_dtype
+from .signatures import Reference
 from .views import broadcast, reshape, sliced_shape, slices
 
 Shape = tuple[int, ...]
@@ -152,11 +153,11 @@ def _assign(lhs: np.ndarray, rhs: np.ndarray, attrs: dict[str, Any]) -> np.ndarr
     return result
 
 
-def _slice_assign_scalar(lhs: np.ndarray, scalar: float, **attrs: Any) -> np.ndarray:
+def _slice_assign_scalar(lhs: np.ndarray, scalar: float, **attrs: AttrValue) -> np.ndarray:
     return _assign(lhs, scalar_of(scalar, lhs.dtype), attrs)
 
 
-def _assigning(name: str, inputs: str, attrs: str, ref: Callable[..., Any], alias: str) -> None:
+def _assigning(name: str, inputs: str, attrs: str, ref: Reference, alias: str) -> None:
     register(
         name,
         inputs,

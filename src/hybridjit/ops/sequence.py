@@ -6,16 +6,15 @@ Out: the data masked, reversed, or its last steps.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..errors import ShapeError
 from ..types import PartialShape, TensorType, merge, shape_text
+from .attrs import AttrValue
 from .building import Builder, X
 from .casting import convert
 from .movement import REVERSE
-from .record import Traits
+from .record import InferRule, Traits
 from .registry import register
 from .rules import Types, fill, merged
 from .views import narrow, reshape
@@ -23,7 +22,7 @@ from .views import narrow, reshape
 _TRAITS = Traits(names_data=True)
 
 
-def _sequence_inputs(*, use_sequence_length: bool, **attrs: Any) -> tuple[str, ...]:
+def _sequence_inputs(*, use_sequence_length: bool, **attrs: AttrValue) -> tuple[str, ...]:
     return ("data", "sequence_length") if use_sequence_length else ("data",)
 
 
@@ -41,10 +40,10 @@ def _lengths(lengths: Types, data: TensorType, axis: int) -> Types:
     return tuple(fill(t, (data.shape[1 - axis],), None) for t in lengths)
 
 
-def _infer_like(last_axis: int) -> Any:
+def _infer_like(last_axis: int) -> InferRule:
     """The rule of an operator whose output is like its data."""
 
-    def infer(ins: Types, outs: Types, *, axis: int, **attrs: Any) -> tuple[Types, Types]:
+    def infer(ins: Types, outs: Types, *, axis: int, **attrs: AttrValue) -> tuple[Types, Types]:
         data = merge(ins[0], outs[0]) if outs else ins[0]
         if data.shape is None:
             return (data, *ins[1:]), merged(outs, (data,))
@@ -59,7 +58,12 @@ def _counts(lengths: np.ndarray) -> np.ndarray:
 
 
 def _mask(
-    data: np.ndarray, lengths: np.ndarray | None = None, *, value: float, axis: int, **attrs: Any
+    data: np.ndarray,
+    lengths: np.ndarray | None = None,
+    *,
+    value: float,
+    axis: int,
+    **attrs: AttrValue,
 ) -> np.ndarray:
     """``value`` in every step from the sample's length on."""
     y = data.copy()
@@ -69,7 +73,7 @@ def _mask(
     return y
 
 
-def _unmasked(g: Builder[X], data: X, *lengths: X, **attrs: Any) -> X | None:
+def _unmasked(g: Builder[X], data: X, *lengths: X, **attrs: AttrValue) -> X | None:
     """SequenceMask(x) without lengths  =>  x"""
     return None if lengths else data
 
@@ -87,7 +91,7 @@ register(
 )
 
 
-def _infer_last(ins: Types, outs: Types, *, axis: int, **attrs: Any) -> tuple[Types, Types]:
+def _infer_last(ins: Types, outs: Types, *, axis: int, **attrs: AttrValue) -> tuple[Types, Types]:
     """The data's shape without its step axis."""
     data = ins[0]
     if data.shape is None:
@@ -100,7 +104,7 @@ def _infer_last(ins: Types, outs: Types, *, axis: int, **attrs: Any) -> tuple[Ty
 
 
 def _last(
-    data: np.ndarray, lengths: np.ndarray | None = None, *, axis: int, **attrs: Any
+    data: np.ndarray, lengths: np.ndarray | None = None, *, axis: int, **attrs: AttrValue
 ) -> np.ndarray:
     """Step length - 1 of each sample, clipped to the steps that there are; without, the last."""
     steps = np.moveaxis(data, axis, 0)
@@ -110,7 +114,7 @@ def _last(
     return steps[at, np.arange(len(at))]
 
 
-def _last_step(g: Builder[X], data: X, *lengths: X, axis: int, **attrs: Any) -> X | None:
+def _last_step(g: Builder[X], data: X, *lengths: X, axis: int, **attrs: AttrValue) -> X | None:
     """SequenceLast(x) without lengths  =>  its last step"""
     if lengths:
         return None
@@ -133,7 +137,7 @@ register(
 
 
 def _reverse(
-    data: np.ndarray, lengths: np.ndarray | None = None, *, axis: int, **attrs: Any
+    data: np.ndarray, lengths: np.ndarray | None = None, *, axis: int, **attrs: AttrValue
 ) -> np.ndarray:
     """The first length steps of each sample backwards, the others where they are."""
     if lengths is None:
@@ -144,7 +148,7 @@ def _reverse(
     return data[source, np.arange(data.shape[1])]
 
 
-def _reversed_whole(g: Builder[X], data: X, *lengths: X, **attrs: Any) -> X | None:
+def _reversed_whole(g: Builder[X], data: X, *lengths: X, **attrs: AttrValue) -> X | None:
     """SequenceReverse(x) without lengths  =>  reverse(x)"""
     return None if lengths else g.op(REVERSE, data, axis=(0,))
 

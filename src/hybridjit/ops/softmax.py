@@ -24,6 +24,7 @@ from ..types import (
     shape_text,
 )
 from .arithmetic import DIVIDE, MAXIMUM
+from .attrs import AttrValue
 from .building import Builder, X
 from .casting import widened
 from .element_type import cast
@@ -62,7 +63,7 @@ def _infer_softmax(
     axis: int,
     dtype: np.dtype | None,
     use_length: bool | None = False,
-    **attrs: Any,
+    **attrs: AttrValue,
 ) -> tuple[Types, Types]:
     """Shape of the data, dtype of the data or as asked; lengths have the data's other axes."""
     data = ins[0]
@@ -108,7 +109,7 @@ def _softmax(
     axis: int,
     temperature: float | None,
     dtype: np.dtype | None,
-    **attrs: Any,
+    **attrs: AttrValue,
 ) -> np.ndarray:
     """Softmax of data / temperature; positions from ``length`` on are exactly 0."""
     x = _scaled(data, temperature, dtype)
@@ -130,14 +131,14 @@ def _log_softmax(
     axis: int,
     temperature: float | None,
     dtype: np.dtype | None,
-    **attrs: Any,
+    **attrs: AttrValue,
 ) -> np.ndarray:
     """x - max - log(sum(exp(x - max)))."""
     y = _log_softmax_along(_scaled(data, temperature, dtype), axis)
     return y.astype(data.dtype if dtype is None else dtype, copy=False)
 
 
-def _softmax_inputs(*, use_length: bool | None, **attrs: Any) -> tuple[str, ...]:
+def _softmax_inputs(*, use_length: bool | None, **attrs: AttrValue) -> tuple[str, ...]:
     return ("data", "length") if use_length else ("data",)
 
 
@@ -156,7 +157,7 @@ def _kind(
         *length: X,
         temperature: float | None,
         dtype: np.dtype | None,
-        **attrs: Any,
+        **attrs: AttrValue,
     ) -> X | None:
         """softmax(x, temperature, dtype)  =>  Cast(softmax(x / temperature), dtype)
 
@@ -198,7 +199,7 @@ SOFTMIN = _kind("softmin", "data", _softmin, Traits(in_single=True), "softmax of
 
 
 def _infer_softmax_activation(
-    ins: Types, outs: Types, *, mode: str, **attrs: Any
+    ins: Types, outs: Types, *, mode: str, **attrs: AttrValue
 ) -> tuple[Types, Types]:
     data = merge(ins[0], outs[0]) if outs else ins[0]
     require_float("SoftmaxActivation", data)
@@ -234,7 +235,7 @@ register(
 
 
 def _infer_softmax_output(
-    ins: Types, outs: Types, *, multi_output: bool, **attrs: Any
+    ins: Types, outs: Types, *, multi_output: bool, **attrs: AttrValue
 ) -> tuple[Types, Types]:
     """Output like the data; the label has one number per distribution, or the data's shape."""
     dtype = same_dtype(*ins, *outs)
@@ -275,7 +276,7 @@ def _softmax_output(
     *,
     multi_output: bool,
     preserve_shape: bool,
-    **attrs: Any,
+    **attrs: AttrValue,
 ) -> np.ndarray:
     """Softmax over axis 1 (multi_output), the last axis (preserve_shape) or each whole sample."""
     x = widened(data)
@@ -286,7 +287,13 @@ def _softmax_output(
 
 
 def _output_as_softmax(
-    g: Builder[X], data: X, label: X, *, multi_output: bool, preserve_shape: bool, **attrs: Any
+    g: Builder[X],
+    data: X,
+    label: X,
+    *,
+    multi_output: bool,
+    preserve_shape: bool,
+    **attrs: AttrValue,
 ) -> X | None:
     """SoftmaxOutput(x, label)  =>  softmax(x)"""
     shape = g.type(data).dims

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..errors import AttributeValueError, MXNetError, ShapeError
 from ..types import TensorType, merge, shape_text
+from .attrs import AttrValue
 from .casting import convert
 from .registry import register
 from .rules import Types, forward, require_float, same_dtype
@@ -21,7 +22,7 @@ _SMALLEST = 1e-6  # no match overlaps less
 
 
 @forward
-def _infer_matching(data: TensorType, **attrs: Any) -> Types:
+def _infer_matching(data: TensorType, **attrs: AttrValue) -> Types:
     """Rows (..., N) and columns (..., M)."""
     require_float("bipartite_matching", data)
     if data.ndim < 2:
@@ -140,7 +141,7 @@ def _infer_target(
     cls_pred: TensorType,
     *,
     variances: tuple[float, ...],
-    **attrs: Any,
+    **attrs: AttrValue,
 ) -> Types:
     """Offsets and masks (B, 4N), classes (B, N)."""
     require_float("MultiBoxTarget", anchor)
@@ -201,7 +202,7 @@ def _targets_of(
     negative_mining_ratio: float,
     negative_mining_thresh: float,
     variances: tuple[float, ...],
-    **attrs: Any,
+    **attrs: AttrValue,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """One image: offsets (N, 4), masks (N, 4), classes (N,)."""
     offsets, masks = np.zeros_like(anchors), np.zeros_like(anchors)

@@ -5,12 +5,11 @@ In: matrices in the last two axes, or vectors in the last. Out: the other of the
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..errors import ShapeError
 from ..types import TensorType, shape_text
+from .attrs import AttrValue
 from .registry import register
 from .rules import forward, require_float
 
@@ -64,7 +63,7 @@ def _cells(n: int, offset: int, lower: bool) -> tuple[np.ndarray, np.ndarray]:
     return columns, rows
 
 
-def _infer_extracttrian(A: TensorType, *, offset: int, **attrs: Any) -> TensorType:
+def _infer_extracttrian(A: TensorType, *, offset: int, **attrs: AttrValue) -> TensorType:
     side = _check_square(A, offset)
     return A.with_shape((*A.dims[:-2], side * (side + 1) // 2))
 
@@ -82,7 +81,7 @@ def _side(count: int) -> int:
     return n
 
 
-def _infer_maketrian(A: TensorType, *, offset: int, **attrs: Any) -> TensorType:
+def _infer_maketrian(A: TensorType, *, offset: int, **attrs: AttrValue) -> TensorType:
     _check_vector(A)
     n = _side(A.dims[-1]) + abs(offset)
     return A.with_shape((*A.dims[:-1], n, n))

@@ -23,11 +23,13 @@ from ..types import (
     product,
     shape_text,
 )
+from .attrs import AttrValue
 from .building import Builder, X
 from .casting import fresh
 from .record import PLAIN, OpDef, Samples, Traits
 from .registry import register
 from .rules import Types, forward, merged, same_dtype
+from .signatures import Expansion, Gradient
 
 Marks = tuple["int | None", ...]
 
@@ -42,8 +44,8 @@ def moving(
     aliases: str = "",
     axiswise: bool = False,
     kernel: str = "",
-    expand: Callable[..., Any] | None = None,
-    grad: Callable[..., Any] | None = None,
+    expand: Expansion | None = None,
+    grad: Gradient | None = None,
     traits: Traits = PLAIN,
     internal: bool = False,
 ) -> OpDef:
@@ -52,16 +54,16 @@ def moving(
     ``axiswise``: it has one input, and ``shape_of`` takes unknown sizes too.
     """
 
-    def partial(ins: Types, outs: Types, **values: Any) -> tuple[Types, Types]:
+    def partial(ins: Types, outs: Types, **values: AttrValue) -> tuple[Types, Types]:
         (data,) = ins
         if data.shape is None:
             return ins, outs
         return ins, merged(outs, (data.with_shape(shape_of(data.shape, **values)),))
 
-    def rule(first: TensorType, *rest: TensorType, **values: Any) -> TensorType:
+    def rule(first: TensorType, *rest: TensorType, **values: AttrValue) -> TensorType:
         return first.with_shape(shape_of(first.dims, *(t.dims for t in rest), **values))
 
-    def copied(*arrays: np.ndarray, **values: Any) -> np.ndarray:
+    def copied(*arrays: np.ndarray, **values: AttrValue) -> np.ndarray:
         result = ref(*arrays, **values)
         is_new = result.base is None and result is not arrays[0]
         return np.asarray(result, order="C") if is_new else fresh(result, result.dtype)
@@ -146,7 +148,7 @@ def reordering(
 ) -> OpDef:
     """Register a change of the axes' order, whose shapes follow from each other both ways."""
 
-    def infer(ins: Types, outs: Types, **values: Any) -> tuple[Types, Types]:
+    def infer(ins: Types, outs: Types, **values: AttrValue) -> tuple[Types, Types]:
         (data,), out = ins, outs[0] if outs else UNKNOWN
         dtype = same_dtype(data, out)
         known = out.shape if data.shape is None else data.shape

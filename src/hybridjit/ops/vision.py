@@ -14,6 +14,7 @@ import numpy as np
 from ..errors import AttributeValueError, ShapeError
 from ..types import TensorType, product, shape_text
 from .arithmetic import ADD, MINIMUM, MULTIPLY, SUBTRACT
+from .attrs import AttrValue
 from .building import Builder, X
 from .casting import widened
 from .joining import CONCAT
@@ -104,7 +105,7 @@ def _check_column(name: str, first: int, count: int, width: int) -> None:
 
 @forward
 def _infer_nms(
-    data: TensorType, *, coord_start: int, score_index: int, id_index: int, **attrs: Any
+    data: TensorType, *, coord_start: int, score_index: int, id_index: int, **attrs: AttrValue
 ) -> TensorType:
     """Like the data (..., rows, width)."""
     require_float("box_nms", data)
@@ -176,7 +177,7 @@ register(
 
 
 @forward
-def _infer_iou(lhs: TensorType, rhs: TensorType, **attrs: Any) -> TensorType:
+def _infer_iou(lhs: TensorType, rhs: TensorType, **attrs: AttrValue) -> TensorType:
     """All leading axes of lhs, then all of rhs."""
     dtype = same_dtype(lhs, rhs)
     require_float("box_iou", lhs)
@@ -204,7 +205,7 @@ register(
 
 
 @forward
-def _infer_decode(data: TensorType, anchors: TensorType, **attrs: Any) -> TensorType:
+def _infer_decode(data: TensorType, anchors: TensorType, **attrs: AttrValue) -> TensorType:
     """Like the data (B, N, 4); anchors (1, N, 4) serve every batch."""
     same_dtype(data, anchors)
     require_float("box_decode", data)

@@ -6,13 +6,12 @@ In: data (N, C, H, W) and a grid (N, 2, h, w) of x and y in [-1, 1], or what mak
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..types import Shape, TensorType, shape_text
 from .arithmetic import ADD, DIVIDE, SUBTRACT
+from .attrs import AttrValue
 from .building import Builder, X
 from .casting import widened
 from .deformable import sample_zero_padded
@@ -218,12 +217,14 @@ def _infer_transformer(
 
 
 def _transformer(
-    data: np.ndarray, loc: np.ndarray, *, target_shape: Shape, **attrs: Any
+    data: np.ndarray, loc: np.ndarray, *, target_shape: Shape, **attrs: AttrValue
 ) -> np.ndarray:
     return sample(data, affine_grid(widened(loc), *target_shape))
 
 
-def _transformer_parts(g: Builder[X], data: X, loc: X, *, target_shape: Shape, **attrs: Any) -> X:
+def _transformer_parts(
+    g: Builder[X], data: X, loc: X, *, target_shape: Shape, **attrs: AttrValue
+) -> X:
     """SpatialTransformer(x, loc)  =>  BilinearSampler(x, GridGenerator(loc))"""
     attrs = {"transform_type": "affine", "target_shape": target_shape}
     return g.op(BILINEAR_SAMPLER, data, g.op(GRID_GENERATOR, loc, at="grid", **attrs))

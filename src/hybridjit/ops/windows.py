@@ -7,8 +7,6 @@ windows of an array. It does not compute: the operators do.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
@@ -143,7 +141,7 @@ def padded(x: np.ndarray, before: Shape, after: Shape, value: float) -> np.ndarr
     full = x.shape[:lead] + tuple(n + b + a for n, b, a in zip(x.shape[lead:], before, after))
     require_possible([TensorType(full, x.dtype)])
     out = np.full(full, value, x.dtype)
-    inner: tuple[Any, ...] = tuple(slice(b, b + n) for b, n in zip(before, x.shape[lead:]))
+    inner: tuple[slice, ...] = tuple(slice(b, b + n) for b, n in zip(before, x.shape[lead:]))
     out[(slice(None),) * lead + inner] = x
     return out
 
@@ -154,11 +152,11 @@ def windows(x: np.ndarray, window: Window) -> np.ndarray:
     view = np.lib.stride_tricks.sliding_window_view(x, window.spans, axes)
     steps = tuple(slice(None, None, s) for s in window.stride)
     taps = tuple(slice(None, None, d) for d in window.dilate)
-    lead: tuple[Any, ...] = (slice(None),) * (x.ndim - window.rank)
+    lead: tuple[slice, ...] = (slice(None),) * (x.ndim - window.rank)
     return view[lead + steps + taps]
 
 
-def tap_cells(starts: Shape, steps: Shape, counts: PartialShape) -> tuple[Any, ...]:
+def tap_cells(starts: Shape, steps: Shape, counts: PartialShape) -> tuple[slice, ...]:
     """An index of (N, C, sizes...): ``counts`` cells from ``starts`` by ``steps`` on each axis."""
     known: Shape = counts  # type: ignore[assignment]
     cells = (slice(a, a + (n - 1) * s + 1, s) for a, s, n in zip(starts, steps, known))
