@@ -7,6 +7,7 @@ query, key, value. Out: scores (B * heads, Lq, Lk), or values back in (Lq, B, he
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -232,11 +233,16 @@ def _scaled_by_length(g: Builder[X], data: X) -> X:
     return g.op(DIVIDE.scalar, data, scalar=math.sqrt(g.type(data).dims[-1]))
 
 
-register(
+def _grad_div_sqrt_dim(g: Builder[X], ins: Any, outs: Any, douts: Any) -> X:
+    return g.op(DIV_SQRT_DIM, douts[0], at="divided")
+
+
+DIV_SQRT_DIM = register(
     "_contrib_div_sqrt_dim",
     "data",
     infer=forward(_infer_div_sqrt_dim),
     ref=_div_sqrt_dim,
+    grad=_grad_div_sqrt_dim,
     expand=_scaled_by_length,
     traits=Traits(parts_in_floats=True),
     doc="Divide by the square root of the last axis' length.",

@@ -335,6 +335,7 @@ register(
     infer=_infer_batchnorm,
     ref=_batchnorm,
     expand=_single_output,
+    grad=_grad_batchnorm,
     outputs=_batchnorm_outputs,
     traits=_TRAITS,
     doc="BatchNorm over axis 1; the devices that it names matter in training only.",

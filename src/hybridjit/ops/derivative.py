@@ -71,7 +71,7 @@ def _tangent(op: OpDef, position: int) -> Callable[..., Any]:
     scalar = op.scalar
     assert scalar is not None
 
-    def tangent(b: Any, head: Any, *values: Any, **attrs: Any) -> Any:
+    def tangent(b: Any, head: Any, /, *values: Any, **attrs: Any) -> Any:
         if op.slope is not None:
             return op.slope(b, head, *values, **attrs)[position]
         duals = [Dual(x, head if i == position else None) for i, x in enumerate(values)]
@@ -83,7 +83,7 @@ def _tangent(op: OpDef, position: int) -> Callable[..., Any]:
 def _formula(op: OpDef, position: int) -> Callable[..., Any]:
     tangent = _tangent(op, position)
 
-    def formula(b: Any, head: Any, *values: Any, **attrs: Any) -> Any:
+    def formula(b: Any, head: Any, /, *values: Any, **attrs: Any) -> Any:
         found = tangent(b, head, *values, **attrs)
         return b.const(0.0) if found is None else found
 

@@ -12,9 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, NoReturn
 
+import numpy as np
+
 from ..errors import MXNetError
-from ..types import TensorType
-from .algebra import add, fitted, zeros_like
+from ..types import FLOAT32, TensorType
+from .algebra import add, fitted, in_dtype, zeros_like
 from .building import Builder, X, as_results, parts_of
 from .derivative import derivative, vanishes
 from .record import OpDef
@@ -35,10 +37,11 @@ def gradients(
 ) -> list[X | None]:
     """What reaches each operand, None where that is 0 or not ``wanted``.
 
-    Raises NoGradientError for an operator that has none.
+    Nothing reaches operands of no elements. Raises NoGradientError for an operator that has none.
     """
     wanted = [True] * len(ins) if wanted is None else wanted
-    if all(dout is None for dout in douts):
+    wanted = [is_wanted and g.type(x).size > 0 for is_wanted, x in zip(wanted, ins)]
+    if not any(wanted) or all(dout is None or g.type(dout).size == 0 for dout in douts):
         return [None] * len(ins)
     rule = op.grad or _implied(op, g, ins, attrs)
     found = as_results(rule(g, tuple(ins), tuple(outs), tuple(douts), **attrs))
@@ -64,12 +67,14 @@ def _implied(
     op: OpDef, g: Builder[X], ins: Sequence[X], attrs: Mapping[str, Any]
 ) -> Callable[..., Any]:
     """The rule that ``expand`` or ``scalar`` implies. Raises NoGradientError."""
+    if op.traits.parts_in_floats:
+        ins = [_in_single(g, x) for x in ins]
     tracer = Tracer(g)
     traced = [Traced(x) for x in ins]
     made = parts_of(op, tracer, traced, attrs)
     if made is not None:
         return lambda g, ins, outs, douts, **attrs: tuple(
-            backpropagate(g, tracer.uses, zip(as_results(made), douts), traced)
+            backpropagate(g, tracer.uses, _heads(g, as_results(made), douts), traced)
         )
     if op.scalar is None:
         _refuse(op)
@@ -77,6 +82,22 @@ def _implied(
         None if vanishes(op, i, attrs) else _by_formula(op, i, g, ins, douts[0], attrs)
         for i in range(len(ins))
     )
+
+
+def _heads(
+    g: Builder[X], made: Sequence[Traced[X]], douts: Sequence[X | None]
+) -> list[tuple[Traced[X], X | None]]:
+    """Each result of the parts with its gradient, in the type that the parts computed in."""
+    return [
+        (y, None if dout is None else in_dtype(g, dout, g.type(y.value)))
+        for y, dout in zip(made, douts)
+    ]
+
+
+def _in_single(g: Builder[X], x: X) -> X:
+    """float16 as float32: parts that round at every step are not taken apart in float16."""
+    t = g.type(x)
+    return in_dtype(g, x, t.with_dtype(FLOAT32)) if t.dtype == np.float16 else x
 
 
 def _by_formula(

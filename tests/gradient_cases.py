@@ -1,0 +1,225 @@
+"""What the tests of gradients know about operators that are not as the others are, with reasons."""
+
+from __future__ import annotations
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_LOSS = "a loss: whatever comes back, it gives its own gradient"
+
+# Operators whose gradient is not the slope of what they compute, in MXNet either.
+NO_SLOPE = {
+    "BlockGrad": "stops gradients",
+    "make_loss": _LOSS,
+    "MakeLoss": _LOSS,
+    "LinearRegressionOutput": _LOSS,
+    "LogisticRegressionOutput": _LOSS,
+    "MAERegressionOutput": _LOSS,
+    "SVMOutput": _LOSS,
+    "SoftmaxOutput": _LOSS,
+    "_contrib_round_ste": "passes gradients straight through a step",
+    "_contrib_sign_ste": "passes gradients straight through a step",
+}
+
+_MOVING = (3, 4)  # the moving mean and variance
+
+# Positions of operands that are constants to a gradient although results depend on them.
+CONSTANTS = {
+    "BatchNorm": _MOVING,
+    "BatchNorm_v1": _MOVING,
+    "_contrib_BatchNormWithReLU": _MOVING,
+    "_contrib_SyncBatchNorm": _MOVING,
+    "_BatchNorm_training": _MOVING,
+    "_BatchNormWithReLU_training": _MOVING,
+}
+
+# Positions of the results whose head gradients count, where those of the others are ignored.
+HEADS = {
+    "BatchNorm": (0,),
+    "BatchNorm_v1": (0,),
+    "_contrib_BatchNormWithReLU": (0,),
+    "_contrib_SyncBatchNorm": (0,),
+    "_BatchNorm_training": (0,),
+    "_BatchNormWithReLU_training": (0,),
+}
+
+# Operators no sample of which has floats that results follow from: their gradients are 0.
+NOTHING_TO_COMPARE = _names(
+    """
+    _channel_numbers
+    _contrib_index_array
+    _image_crop
+    _image_to_tensor
+    _tap_grid
+    _unravel_index
+    amp_multicast
+    argsort
+    one_hot
+    shape_array
+    size_array
+    """
+)
+
+# MXNet refuses these too.
+NONE_IN_MXNET = _names(
+    """
+    _contrib_RROIAlign
+    _contrib_allclose
+    _histogram
+    _slice_assign
+    _slice_assign_scalar
+    _shuffle
+    all_finite
+    argmax_channel
+    batch_take
+    khatri_rao
+    multi_all_finite
+    """
+)
+
+# Made by passes that run after gradients were taken.
+OF_PASSES = _names(
+    """
+    _bn_scale
+    _bn_shift
+    _instance_norm_last
+    _lrn_last
+    _pad_axes
+    _resize_last
+    _rnn_steps
+    _roi_align_last
+    _roi_pooling_last
+    _sample_cells_last
+    _sample_last
+    """
+)
+
+# Operators with a gradient in MXNet and none here yet.
+NO_RULE_YET = _names(
+    """
+    Convolution
+    Convolution_v1
+    Deconvolution
+    im2col
+    col2im
+
+    Pooling
+    Pooling_v1
+
+    LayerNorm
+    InstanceNorm
+    GroupNorm
+    L2Normalization
+    LRN
+
+    softmax
+    log_softmax
+    softmin
+    SoftmaxActivation
+    SoftmaxOutput
+    softmax_cross_entropy
+
+    CTCLoss
+
+    RNN
+    _rnn_param_concat
+
+    Correlation
+
+    _contrib_DeformableConvolution
+    _contrib_ModulatedDeformableConvolution
+
+    Embedding
+    _contrib_SparseEmbedding
+
+    SequenceMask
+    SequenceLast
+    SequenceReverse
+
+    take
+    pick
+    gather_nd
+    scatter_nd
+    _contrib_boolean_mask
+    _contrib_index_copy
+
+    _ravel_multi_index
+    _unravel_index
+    argmax
+    argmin
+    argsort
+    one_hot
+    sort
+    topk
+
+    Concat
+    Pad
+    diag
+    stack
+
+    _random_pdf_dirichlet
+    _random_pdf_exponential
+    _random_pdf_gamma
+    _random_pdf_generalized_negative_binomial
+    _random_pdf_negative_binomial
+    _random_pdf_normal
+    _random_pdf_poisson
+    _random_pdf_uniform
+
+    _random_exponential_like
+    _random_gamma_like
+    _random_generalized_negative_binomial_like
+    _random_negative_binomial_like
+    _random_normal_like
+    _random_poisson_like
+    _random_uniform_like
+    _sample_exponential
+    _sample_gamma
+    _sample_generalized_negative_binomial
+    _sample_multinomial
+    _sample_negative_binomial
+    _sample_normal
+    _sample_poisson
+    _sample_uniform
+
+    _linalg_det
+    _linalg_extractdiag
+    _linalg_extracttrian
+    _linalg_gelqf
+    _linalg_inverse
+    _linalg_makediag
+    _linalg_maketrian
+    _linalg_potrf
+    _linalg_potri
+    _linalg_slogdet
+    _linalg_sumlogdiag
+    _linalg_syevd
+    _linalg_syrk
+    _linalg_trmm
+    _linalg_trsm
+
+    BilinearSampler
+    SpatialTransformer
+    ROIPooling
+    UpSampling
+    _contrib_AdaptiveAvgPooling2D
+    _contrib_BilinearResize2D
+    _contrib_DeformablePSROIPooling
+    _contrib_MultiBoxDetection
+    _contrib_MultiBoxTarget
+    _contrib_MultiProposal
+    _contrib_PSROIPooling
+    _contrib_Proposal
+    _contrib_ROIAlign
+    _contrib_bipartite_matching
+    _contrib_box_decode
+    _contrib_box_encode
+    _contrib_box_iou
+    _contrib_box_nms
+    _contrib_fft
+    _contrib_ifft
+    _image_resize
+    """
+)

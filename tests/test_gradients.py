@@ -1,0 +1,154 @@
+"""Every gradient against finite differences of the reference, in double precision.
+
+The sum of the results, each weighted by numbers drawn at random, has a slope along a direction
+drawn at random: from the gradients of the operands, and from the references at two places near by.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from gradient_cases import (
+    CONSTANTS,
+    HEADS,
+    NO_RULE_YET,
+    NO_SLOPE,
+    NONE_IN_MXNET,
+    NOTHING_TO_COMPARE,
+    OF_PASSES,
+)
+from hybridjit.ops import OpDef, all_ops, lookup, run_ref
+from hybridjit.ops.building import ON_ARRAYS
+from hybridjit.ops.gradient import NoGradientError, gradients
+from hybridjit.types import type_of
+from samples import Sample, accepts, samples
+
+STEP = 1e-6
+DIRECTIONS = 3
+TOLERANCE = 2e-6  # of the slope, and of the largest term of the sum
+
+
+class Place(NamedTuple):
+    """Operands in double precision, and the results there, hidden ones included."""
+
+    op: OpDef
+    attrs: dict
+    ins: list[np.ndarray]
+    outs: list[np.ndarray]
+    heads: list[np.ndarray | None]
+
+    def moved(self, position: int, direction: np.ndarray, step: float) -> float:
+        """The weighted sum of the results after a step of one operand."""
+        ins = list(self.ins)
+        ins[position] = ins[position] + step * direction
+        outs = run_ref(self.op, ins, self.attrs)
+        return sum(float((w * y).sum()) for w, y in zip(self.heads, outs) if w is not None)
+
+    def slope(self, position: int, direction: np.ndarray) -> float:
+        """By central differences, the error of the fourth order in the step."""
+        near, far = (
+            self.moved(position, direction, k * STEP) - self.moved(position, direction, -k * STEP)
+            for k in (1, 2)
+        )
+        return (8 * near - far) / (12 * STEP)
+
+
+def is_float(x: np.ndarray) -> bool:
+    return np.asarray(x).dtype.kind == "f"
+
+
+def place_of(op: OpDef, sample: Sample) -> Place | None:
+    """Where the sample is looked at; None if it has no slope to compare."""
+    ins = [a.astype(np.float64) if is_float(a) else a for a in sample.arrays]
+    attrs = op.parse(sample.attrs)
+    if not any(map(is_float, ins)) or not accepts(op, tuple(map(type_of, ins)), attrs):
+        return None
+    outs = [np.asarray(y) for y in run_ref(op, ins, attrs)]
+    heads = [_head(op, sample, i, y) for i, y in enumerate(outs)]
+    finite = all(np.isfinite(x).all() for x in (*ins, *outs) if is_float(x))
+    if not finite or not any(w is not None and w.size for w in heads):
+        return None
+    if any(is_float(y) and y.dtype != np.float64 for y in outs):
+        return None  # rounded: the differences would be noise
+    return Place(op, attrs, ins, outs, heads)
+
+
+def _head(op: OpDef, sample: Sample, index: int, y: np.ndarray) -> np.ndarray | None:
+    if not is_float(y) or index not in HEADS.get(op.name, (index,)):
+        return None
+    random = np.random.default_rng(zlib.crc32(f"{op.name} {sample.name} {index}".encode()))
+    return random.normal(size=y.shape)
+
+
+def places(op: OpDef) -> Iterator[tuple[Sample, Place]]:
+    for sample in samples(op):
+        if sample.arrays and sample.arrays[0].dtype != np.float16:  # others' in double precision
+            place = place_of(op, sample)
+            if place is not None:
+                yield sample, place
+
+
+def found_at(place: Place) -> list[np.ndarray | None]:
+    with np.errstate(all="ignore"):
+        return gradients(place.op, ON_ARRAYS, place.ins, place.outs, place.heads, place.attrs)
+
+
+def compare(sample: Sample, place: Place, found: list[np.ndarray | None]) -> None:
+    """Each gradient has its operand's type; along random directions it gives the slope."""
+    random = np.random.default_rng(zlib.crc32(sample.name.encode()))
+    for position, (x, d) in enumerate(zip(place.ins, found)):
+        assert d is None or type_of(d) == type_of(x), f"{sample.name}: operand {position}"
+        if not is_float(x) or not x.size or position in CONSTANTS.get(place.op.name, ()):
+            continue
+        for _ in range(DIRECTIONS):
+            direction = random.normal(size=x.shape)
+            terms = np.zeros(1) if d is None else d * direction
+            wanted = place.slope(position, direction)
+            scale = abs(wanted) + np.abs(terms).max(initial=0) + 1e-3
+            assert abs(terms.sum() - wanted) <= TOLERANCE * scale, (
+                f"{sample.name}: operand {position} has the slope {wanted}, its gradient gives "
+                f"{terms.sum()}"
+            )
+
+
+WITHOUT = NO_RULE_YET | NONE_IN_MXNET | OF_PASSES
+COMPARED = [op for op in all_ops() if op.name not in WITHOUT | set(NO_SLOPE) and not op.is_random]
+READING = [op for op in all_ops() if any(s.arrays for s in samples(op))]
+
+
+@pytest.mark.parametrize("op", COMPARED, ids=lambda op: op.name)
+def test_gradients_are_slopes(op: OpDef):
+    compared = 0
+    for sample, place in places(op):
+        compare(sample, place, found_at(place))
+        compared += 1
+    assert compared or op.name in NOTHING_TO_COMPARE or op not in READING
+
+
+@pytest.mark.parametrize("op", READING, ids=lambda op: op.name)
+def test_who_has_a_gradient(op: OpDef):
+    """All operators but those of the tables."""
+    refused = 0
+    for sample in samples(op):
+        attrs, ins = op.parse(sample.attrs), list(sample.arrays)
+        outs = run_ref(op, ins, attrs)
+        heads = [np.ones_like(y) for y in outs]
+        try:
+            with np.errstate(all="ignore"):
+                assert len(gradients(op, ON_ARRAYS, ins, outs, heads, attrs)) == len(ins)
+        except NoGradientError:
+            refused += 1
+    assert bool(refused) == (op.name in WITHOUT)
+
+
+def test_a_wrong_rule_is_found():
+    """The gradient of sin taken for that of cos."""
+    sample, place = next(places(lookup("sin")))
+    wrong = gradients(lookup("cos"), ON_ARRAYS, place.ins, place.outs, place.heads, place.attrs)
+    with pytest.raises(AssertionError, match="operand 0 has the slope"):
+        compare(sample, place, wrong)
