@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
-from ...ir.graph import Value
+from ...ir import graph
 from ...ir.plan import Step
 from ...ops.norm import GROUP_NORM, INSTANCE_NORM_LAST, L2_NORMALIZATION, LAYER_NORM
 from ...records import dataclass
 from ...types import product
 from ..call import Address, Argument, Call, Setting, views_of
 from ..llvm.builder import Index, LoopBuilder
+from ..llvm.types import Value
 from ..math.numbers import float_math
 from ..spec import CHAINS, KernelSpec
 from .parts.arguments import Arguments
@@ -56,7 +56,7 @@ def choose_norm(step: Step, setting: Setting) -> tuple[Call, ...]:
     return (Call(spec, args, 8 * product(anchor.shape)),)
 
 
-def _runs(value: Value) -> tuple[int, NormSpec]:
+def _runs(value: graph.Value) -> tuple[int, NormSpec]:
     """How many rows of runs there are, and the kernel for them."""
     shape, eps = value.shape, value.attrs["eps"]
     if value.op is LAYER_NORM:
@@ -120,7 +120,7 @@ class _Norm:
         at = b.mul(row, spec.size)
         x, y = b.at(self.x, at), b.at(self.y, at)
 
-        def total(each: Callable[[Any], Any]) -> Any:
+        def total(each: Callable[[Value], Value]) -> Value:
             return b.splat(reduce_line(b, x, spec.size, 0.0, self.math.add, each))
 
         shift, factor = self._statistics(total)
@@ -142,14 +142,14 @@ class _Norm:
             index = b.mul(k.index, spec.inner)
             self._store(x, y, index, (row, k.index, column), lanes, shift, factor)
 
-    def _sum_across(self, x: Any, lanes: int, each: Callable[[Any], Any]) -> Any:
+    def _sum_across(self, x: Value, lanes: int, each: Callable[[Value], Value]) -> Value:
         """The sum of ``each`` element of the runs, by chunks, each in independent chains."""
         b, spec, add = self.b, self.spec, self.math.add
 
-        def term(k: Index) -> Any:
+        def term(k: Index) -> Value:
             return each(read_vector(b, x, b.mul(k, spec.inner), 1, lanes))
 
-        def chunk(start: Index, stop: Index) -> Any:
+        def chunk(start: Index, stop: Index) -> Value:
             zeros = [b.splat(0.0)] * CHAINS
             with b.loop("k", start, stop, CHAINS, carry=zeros, most=_CHUNK // CHAINS) as k:
                 terms = [term(b.add(k.index, j)) for j in range(CHAINS)]
@@ -170,17 +170,20 @@ class _Norm:
 
     # --- both ---
 
-    def _statistics(self, total: Callable[[Callable[[Any], Any]], Any]) -> tuple[Any, Any]:
+    def _statistics(
+        self, total: Callable[[Callable[[Value], Value]], Value]
+    ) -> tuple[Value | None, Value]:
         """What is taken off (None for nothing), and what the rest is multiplied by."""
         b, spec, math = self.b, self.spec, self.math
-        mean = None
-        square = total(lambda v: math.mul(v, v)) if spec.how == "length" else None
-        if square is None:
+        mean: Value | None = None
+        if spec.how == "length":
+            square = total(lambda v: math.mul(v, v))
+        else:
             size = math.const(float(spec.size))
-            mean = math.div(total(lambda v: v), size)
+            mean = centre = math.div(total(lambda v: v), size)
 
-            def squared(value: Any) -> Any:
-                apart = math.sub(value, mean)
+            def squared(value: Value) -> Value:
+                apart = math.sub(value, centre)
                 return math.mul(apart, apart)
 
             square = math.div(total(squared), size)
@@ -189,13 +192,13 @@ class _Norm:
 
     def _store(
         self,
-        x: Any,
-        y: Any,
+        x: Value,
+        y: Value,
         index: Index,
         place: tuple[Index, Index, Index],
         lanes: int,
-        shift: Any,
-        factor: Any,
+        shift: Value | None,
+        factor: Value,
     ) -> None:
         b, math = self.b, self.math
         value = read_vector(b, x, index, 1, lanes)
@@ -205,7 +208,7 @@ class _Norm:
             value = b.fma(value, gamma, beta)
         write_vector(b, value, y, index, 1, lanes)
 
-    def _scale(self, pointer: Any, place: tuple[Index, Index, Index], lanes: int) -> Any:
+    def _scale(self, pointer: Value, place: tuple[Index, Index, Index], lanes: int) -> Value:
         """gamma or beta at (row, place in the run, column)."""
         b, spec = self.b, self.spec
         row, along, column = place

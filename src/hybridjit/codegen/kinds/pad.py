@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from ...types import product
 from ..call import Address, Call, Setting
 from ..llvm.builder import Index, LoopBuilder, constant_of
 from ..llvm.elements import ELEMENTS
+from ..llvm.types import Value
 from ..spec import Ints, KernelSpec
 from .parts.arguments import Arguments
 from .parts.partial import read_vector, write_vector
@@ -76,7 +77,7 @@ def emit_pad(b: LoopBuilder, spec: PadSpec, args: Arguments) -> None:
                     row.fill(0, spec.out[-1])
 
 
-def _sources(b: LoopBuilder, spec: PadSpec, place: list[Index]) -> tuple[list[Index], Any]:
+def _sources(b: LoopBuilder, spec: PadSpec, place: list[Index]) -> tuple[list[Index], Value | None]:
     """Where the outer axes of a place come from, and whether that is inside, if that can fail."""
     sources, inside = [], None
     for index, size, full, before in zip(place, spec.inp, spec.out, spec.before):
@@ -101,11 +102,11 @@ def _mapped(b: LoopBuilder, mode: str, source: Index, size: int) -> Index:
 class _Row:
     """One run of the last axis."""
 
-    def __init__(self, b: LoopBuilder, spec: PadSpec, target: Any) -> None:
+    def __init__(self, b: LoopBuilder, spec: PadSpec, target: Value) -> None:
         self.b, self.spec, self.target = b, spec, target
         self.steps = spec.x[-1], spec.y[-1]
 
-    def copy(self, source: Any) -> None:
+    def copy(self, source: Value) -> None:
         """The run, with its own borders."""
         spec, size = self.spec, self.spec.inp[-1]
         before, full = spec.before[-1], spec.out[-1]
@@ -125,7 +126,7 @@ class _Row:
         )
         self._each(last - first, lambda i, n: self._write(value, b.add(i, first), n))
 
-    def _move(self, source: Any, before: int, size: int) -> None:
+    def _move(self, source: Value, before: int, size: int) -> None:
         b, step = self.b, self.steps[0]
 
         def one(i: Index, lanes: int) -> None:
@@ -134,7 +135,7 @@ class _Row:
 
         self._each(size, one)
 
-    def _each(self, count: int, body: Any) -> None:
+    def _each(self, count: int, body: Callable[[Index, int], None]) -> None:
         b = self.b
         whole = count - count % b.lanes
         if whole:
@@ -143,11 +144,11 @@ class _Row:
         if count % b.lanes:
             body(whole, count % b.lanes)
 
-    def _write(self, value: Any, index: Index, lanes: int) -> None:
+    def _write(self, value: Value, index: Index, lanes: int) -> None:
         b, step = self.b, self.steps[1]
         write_vector(b, value, self.target, b.mul(index, step), step, lanes, self.spec.dtype)
 
-    def _show(self, source: Any, first: int, last: int) -> None:
+    def _show(self, source: Value, first: int, last: int) -> None:
         """Places [first, last) of the border, one by one, from inside."""
         b, spec = self.b, self.spec
         element = ELEMENTS[spec.dtype].stored

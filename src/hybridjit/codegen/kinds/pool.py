@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ...ir.plan import Step
 from ...records import dataclass
 from ...types import product
 from ..call import Address, Call, Setting, broadcast_strides, build_program, five, three, views_of
 from ..llvm.builder import Index, LoopBuilder
+from ..llvm.types import Value
 from ..math.numbers import float_math
 from ..spec import Ints, KernelSpec, Program
 from .parts.arguments import Arguments
@@ -119,10 +119,12 @@ def emit_pool(b: LoopBuilder, spec: PoolSpec, args: Arguments) -> None:
 class _Window:
     """The windows of one output row, for a few vectors of channels."""
 
-    def __init__(self, b: LoopBuilder, spec: PoolSpec, place: tuple[Index, Index], x: Any) -> None:
+    def __init__(
+        self, b: LoopBuilder, spec: PoolSpec, place: tuple[Index, Index], x: Value
+    ) -> None:
         self.b, self.spec, self.place, self.x = b, spec, place, x
 
-    def emit_row(self, reads: list[Any], writes: list[Any], count: int, last: int) -> None:
+    def emit_row(self, reads: list[Value], writes: list[Value], count: int, last: int) -> None:
         b, spec = self.b, self.spec
         with b.loop("col", 0, spec.out[2]) as col:
             values = self._reduce(col.index, count, last)
@@ -133,16 +135,16 @@ class _Window:
                 targets = operand_addresses(b, writes, spec.writes, col.index, channel)
                 store_epilogue(b, spec.program, value, sources, targets, lanes)
 
-    def _reduce(self, column: Index, count: int, last: int) -> list[Any]:
+    def _reduce(self, column: Index, count: int, last: int) -> list[Value]:
         b, spec = self.b, self.spec
         left = first_input(b, column, spec.stride[2], spec.pad[2])
         low, high = valid_taps(b, spec, 2, column)
 
-        def read(at: Index, j: int) -> Any:
+        def read(at: Index, j: int) -> Value:
             lanes = last if j == count - 1 else b.lanes
             return read_vector(b, self.x, b.add(at, j * b.lanes), 1, lanes)
 
-        def row(kd: Index, kh: Index, accs: Sequence[Any]) -> list[Any]:
+        def row(kd: Index, kh: Index, accs: Sequence[Value]) -> list[Value]:
             line = input_line(b, spec, self.place, (kd, kh))
             carry, most = start if by_rows else accs, spec.kernel[2]
             with b.loop("kw", low, high, carry=carry, most=most) as kw:
@@ -160,7 +162,7 @@ class _Window:
         divisor = b.splat(self._divisor(column))
         return [b.b.fdiv(acc, divisor) for acc in accs]
 
-    def _combine(self, acc: Any, value: Any) -> Any:
+    def _combine(self, acc: Value, value: Value) -> Value:
         """The larger (NaN never is) or the sum, of powers for ``lp``."""
         b = self.b.b
         if self.spec.how == "max":
@@ -170,12 +172,12 @@ class _Window:
             term = b.fmul(term, value)
         return b.fadd(acc, term)
 
-    def _root(self, total: Any) -> Any:
+    def _root(self, total: Value) -> Value:
         """The root that undoes the power; the cube root of a negative sum is negative."""
         math = float_math(self.b)
         return {1: lambda x: x, 2: math.sqrt, 3: math.cbrt}[self.spec.power](total)
 
-    def _divisor(self, column: Index) -> Any:
+    def _divisor(self, column: Index) -> Value:
         """Elements of the window that count: all but the overhang, or only real ones; a scalar.
 
         An empty window has sum 0 and divisor 1.

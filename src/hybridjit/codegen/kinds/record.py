@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from ...ir.plan import Step
 from ...records import dataclass
@@ -16,7 +15,7 @@ from ..call import Call, Setting, dtype_name
 from ..spec import KernelSpec
 
 Chooser = Callable[[Step, Setting], tuple[Call, ...]]
-Emitter = Callable[..., Any]  # (builder, spec, arguments) -> None, for its own class of spec
+Emitter = Callable[..., None]  # (builder, spec, arguments) -> None, for its own class of spec
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from ...ir.plan import Step, View
 from ...records import dataclass
 from ..call import Address, Argument, Call, Setting, views_of
 from ..llvm.builder import Index, LoopBuilder
+from ..llvm.types import Value
 from ..math.numbers import FloatMath, float_math
 from ..packing import RecurrentPacking
 from ..spec import Ints, KernelSpec
@@ -83,7 +83,9 @@ def _at(view: View, t: int) -> View:
 
 
 # (gates of x, gates of h, the state before, the cell before) -> (new state, new cell)
-Cell = Callable[[FloatMath, list[Any], list[Any], Any, Any], tuple[Any, Any]]
+Cell = Callable[
+    [FloatMath, list[Value], list[Value], Value | None, Value | None], tuple[Value, Value | None]
+]
 
 
 def emit_recurrent(b: LoopBuilder, spec: RecurrentSpec, args: Arguments) -> None:
@@ -135,35 +137,41 @@ class _Recurrent:
             place = (b.add(first, m), b.mul(block, b.lanes))
             self._emit_cell(place, accs[m * gates : (m + 1) * gates], lanes)
 
-    def _emit_cell(self, place: tuple[Index, Index], turned: Sequence[Any], lanes: int) -> None:
+    def _emit_cell(self, place: tuple[Index, Index], turned: Sequence[Value], lanes: int) -> None:
         b, spec = self.b, self.spec
 
-        def read(pointer: Any, strides: Sequence[int], offset: int = 0) -> Any:
+        def read(pointer: Value, strides: Sequence[int], offset: int = 0) -> Value:
             at = b.add(b.dot(place, strides), offset * strides[1])
             return read_vector(b, pointer, at, strides[1], lanes)
 
         x = [read(self.x, spec.x, g * spec.hidden) for g in range(spec.gates)]
         before = read(self.h, spec.h) if spec.mode == "gru" else None
-        cell = read(self.c, spec.c) if spec.c else None
+        cell = read(self.c, spec.c) if self.c else None
         state, cell = CELLS[spec.mode](float_math(b), x, list(turned), before, cell)
         write_vector(b, state, self.y, b.dot(place, spec.y), spec.y[1], lanes)
-        if spec.c:
+        if self.c_out and cell:
             write_vector(b, cell, self.c_out, b.dot(place, spec.c_out), spec.c_out[1], lanes)
 
 
-def _sigmoid(math: FloatMath, x: Any) -> Any:
+def _sigmoid(math: FloatMath, x: Value) -> Value:
     one = math.const(1.0)
     return math.div(one, math.add(one, math.exp(math.neg(x))))
 
 
-def _lstm(math: FloatMath, x: list[Any], h: list[Any], _: Any, c: Any) -> tuple[Any, Any]:
+def _lstm(
+    math: FloatMath, x: list[Value], h: list[Value], _: Value | None, c: Value | None
+) -> tuple[Value, Value | None]:
+    assert c is not None
     i, f, g, o = (math.add(a, b) for a, b in zip(x, h))
     kept = math.mul(_sigmoid(math, f), c)
     c = math.add(kept, math.mul(_sigmoid(math, i), math.tanh(g)))
     return math.mul(_sigmoid(math, o), math.tanh(c)), c
 
 
-def _gru(math: FloatMath, x: list[Any], h: list[Any], before: Any, _: Any) -> tuple[Any, Any]:
+def _gru(
+    math: FloatMath, x: list[Value], h: list[Value], before: Value | None, _: Value | None
+) -> tuple[Value, Value | None]:
+    assert before is not None
     r = _sigmoid(math, math.add(x[0], h[0]))
     z = _sigmoid(math, math.add(x[1], h[1]))
     n = math.tanh(math.add(x[2], math.mul(r, h[2])))
@@ -171,11 +179,15 @@ def _gru(math: FloatMath, x: list[Any], h: list[Any], before: Any, _: Any) -> tu
     return math.add(fresh, math.mul(z, before)), None
 
 
-def _tanh(math: FloatMath, x: list[Any], h: list[Any], _: Any, __: Any) -> tuple[Any, Any]:
+def _tanh(
+    math: FloatMath, x: list[Value], h: list[Value], _: Value | None, __: Value | None
+) -> tuple[Value, Value | None]:
     return math.tanh(math.add(x[0], h[0])), None
 
 
-def _relu(math: FloatMath, x: list[Any], h: list[Any], _: Any, __: Any) -> tuple[Any, Any]:
+def _relu(
+    math: FloatMath, x: list[Value], h: list[Value], _: Value | None, __: Value | None
+) -> tuple[Value, Value | None]:
     return math.max(math.add(x[0], h[0]), math.const(0.0)), None
 
 

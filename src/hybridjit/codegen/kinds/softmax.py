@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from ...ir.plan import Step
 from ...records import dataclass
@@ -11,11 +11,12 @@ from ..call import Address, Argument, Call, Setting, views_of
 from ..llvm import ir
 from ..llvm.builder import I32, Index, LoopBuilder, constant_of
 from ..llvm.elements import ELEMENTS, converted, with_element
+from ..llvm.types import Value
+from ..math.numbers import float_numbers_of
 from ..spec import KernelSpec
 from .parts.arguments import Arguments
 from .parts.partial import read_vector, write_vector
 from .record import register
-from .reduction.partial import numbers_of
 
 
 @dataclass(frozen=True)
@@ -74,13 +75,13 @@ def emit_softmax(b: LoopBuilder, spec: SoftmaxSpec, args: Arguments) -> None:
 class _Line:
     """One row: ``size`` steps along the axis, ``inner`` contiguous elements across it."""
 
-    def __init__(self, b: LoopBuilder, spec: SoftmaxSpec, x: Any, y: Any) -> None:
+    def __init__(self, b: LoopBuilder, spec: SoftmaxSpec, x: Value, y: Value) -> None:
         self.b, self.spec, self.x, self.y = b, spec, x, y
         self.kind = b.vector_type(element=ELEMENTS[spec.dtype].held)
-        self.math: Any = numbers_of(b, self._constant(0.0), spec.dtype)
-        self.length: Any = None
+        self.math = float_numbers_of(b, self._constant(0.0), spec.dtype)
+        self.length: Value | None = None
 
-    def _constant(self, value: float) -> Any:
+    def _constant(self, value: float) -> Value:
         return constant_of(self.kind, value)
 
     def emit_along(self) -> None:
@@ -88,7 +89,7 @@ class _Line:
         b, math = self.b, self.math
         limit = None if self.length is None else b.splat(self._limit(self._length_at(0)))
 
-        def mask(index: Index, lanes: int) -> Any:
+        def mask(index: Index, lanes: int) -> Value | None:
             """Which lanes of the vector at ``index`` count; None for all of them."""
             if limit is None:
                 return None if lanes == b.lanes else b.mask_first(lanes)
@@ -108,19 +109,20 @@ class _Line:
         total = b.splat(b.reduce_lanes(total, math.add))
         log_total = math.log(total) if self.spec.how == "log_softmax" else None
 
-        def result(acc: Any, v: Any, i: Index, n: int) -> Any:
+        def result(v: Value, i: Index, n: int) -> Value:
             value = self._result(v, top, total, log_total)
             return value if limit is None else self._kept(value, mask(i, n), 0.0)
 
-        self._over(None, result, store=True)
+        self._store_each(result)
 
-    def _length_at(self, column: Index) -> Any:
+    def _length_at(self, column: Index) -> Value:
         """The length that holds for a column, as a 64-bit integer."""
         b, dtype = self.b, self.spec.length
+        assert self.length is not None
         value = b.load_scalar(self.length, column, ELEMENTS[dtype].stored)
         return converted(b, value, dtype, "int64")
 
-    def _limit(self, length: Any) -> Any:
+    def _limit(self, length: Value) -> Value:
         """A length, or a vector of them, as 32-bit integers between 0 and the size."""
         b = self.b
         for sign, limit in (("<", self.spec.size), (">", 0)):
@@ -128,26 +130,33 @@ class _Line:
             length = b.b.select(b.b.icmp_signed(sign, length, bound), length, bound)
         return b.b.trunc(length, with_element(length.type, I32))
 
-    def _over(self, start: Any, combine: Any, store: bool = False) -> Any:
-        """for each vector of the row: acc = combine(acc, vector, index, lanes), or store it."""
+    def _over(self, start: Value, combine: Callable[..., Value]) -> Value:
+        """for each vector of the row: acc = combine(acc, vector, index, lanes)."""
+        return self._each([start], lambda i, n, acc: [combine(*acc, self._read(i, n), i, n)])[0]
+
+    def _store_each(self, result: Callable[[Value, Index, int], Value]) -> None:
+        """for each vector of the row: y = result(vector, index, lanes)."""
+
+        def store(index: Index, lanes: int, _: Sequence[Value]) -> list[Value]:
+            value = result(self._read(index, lanes), index, lanes)
+            write_vector(self.b, value, self.y, index, 1, lanes, self.spec.dtype)
+            return []
+
+        self._each([], store)
+
+    def _each(
+        self, carry: list[Value], one: Callable[[Index, int, Sequence[Value]], list[Value]]
+    ) -> list[Value]:
+        """for each vector of the row: carry = one(index, lanes, carry)."""
         b, size = self.b, self.spec.size
         whole = size - size % b.lanes
-        acc = start
-
-        def one(index: Index, lanes: int, acc: Any) -> Any:
-            value = combine(acc, self._read(index, lanes), index, lanes)
-            if store:
-                write_vector(b, value, self.y, index, 1, lanes, self.spec.dtype)
-            return value
-
         if whole:
-            with b.loop("i", 0, whole, b.lanes, carry=[] if store else [acc]) as i:
-                value = one(i.index, b.lanes, i.carried[0] if i.carried else None)
-                i.yields([] if store else [value])
-            acc = acc if store else i.results[0]
+            with b.loop("i", 0, whole, b.lanes, carry=carry) as i:
+                i.yields(one(i.index, b.lanes, i.carried))
+            carry = i.results
         if size % b.lanes:
-            acc = one(whole, size % b.lanes, acc)
-        return acc
+            carry = one(whole, size % b.lanes, carry)
+        return carry
 
     def emit_across(self) -> None:
         """Vectors across the axis: each lane has a softmax of its own."""
@@ -166,13 +175,13 @@ class _Line:
             raw = read_vector(b, self.length, column, 1, lanes, spec.length)
             limit = self._limit(converted(b, raw, spec.length, "int64"))
 
-        def mask(k: Index) -> Any:
+        def mask(k: Index) -> Value | None:
             """Which columns have an element ``k``; None for all of them."""
             if limit is None:
                 return None
             return b.b.icmp_signed("<", b.splat(b.b.trunc(b.i64(k), I32)), limit)
 
-        def over(start: Any, combine: Any) -> Any:
+        def over(start: Value, combine: Callable[..., Value]) -> Value:
             with b.loop("k", 0, spec.size, carry=[start]) as k:
                 at = b.add(b.mul(k.index, spec.inner), column)
                 k.yields([combine(k.carried[0], self._read(at, lanes), k.index)])
@@ -191,18 +200,18 @@ class _Line:
             value = self._result(self._read(at, lanes), top, total, log_total)
             write_vector(b, self._kept(value, mask(k.index), 0.0), self.y, at, 1, lanes, spec.dtype)
 
-    def _read(self, index: Index, lanes: int) -> Any:
+    def _read(self, index: Index, lanes: int) -> Value:
         value = read_vector(self.b, self.x, index, 1, lanes, self.spec.dtype)
         return self.math.neg(value) if self.spec.how == "softmin" else value
 
-    def _exp(self, value: Any, top: Any) -> Any:
+    def _exp(self, value: Value, top: Value) -> Value:
         return self.math.exp(self.math.sub(value, top))
 
-    def _kept(self, value: Any, mask: Any, other: float) -> Any:
+    def _kept(self, value: Value, mask: Value | None, other: float) -> Value:
         """``value`` in the lanes of ``mask`` (None: in all of them), ``other`` in the rest."""
         return value if mask is None else self.b.b.select(mask, value, self._constant(other))
 
-    def _result(self, value: Any, top: Any, total: Any, log_total: Any) -> Any:
+    def _result(self, value: Value, top: Value, total: Value, log_total: Value | None) -> Value:
         if log_total is not None:
             return self.math.sub(self.math.sub(value, top), log_total)
         return self.math.div(self._exp(value, top), total)

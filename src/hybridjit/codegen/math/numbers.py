@@ -18,6 +18,11 @@ def numbers_of(b: LoopBuilder, like: Value, dtype: str) -> Numbers:
     """Arithmetic on held values of an element type."""
     if not dtype.startswith("float"):
         return IntegerMath(b, like, np.dtype(dtype))
+    return float_numbers_of(b, like, dtype)
+
+
+def float_numbers_of(b: LoopBuilder, like: Value, dtype: str) -> FloatMath:
+    """Arithmetic on held values of a floating element type."""
     return (DoubleMath if dtype == "float64" else VectorMath)(b, like)
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby, product
-from typing import Any
 
 from ...llvm.builder import Index, LoopBuilder
+from ...llvm.types import Value
 from ..parts.arguments import Arguments
 from ..parts.partial import read_vector
 from ..parts.program import operand_addresses, store_epilogue
@@ -59,15 +59,15 @@ class _Tiles:
         b: LoopBuilder,
         spec: DepthwiseSpec,
         place: tuple[Index, Index],
-        x: Any,
-        w: Any,
-        bias: Any,
+        x: Value,
+        w: Value,
+        bias: Value,
     ) -> None:
         self.b, self.spec, self.place = b, spec, place
         self.x, self.w, self.bias = x, w, bias
         self.padded = -(-spec.channels // b.lanes) * b.lanes
 
-    def emit_row(self, reads: list[Any], writes: list[Any], count: int, last: int) -> None:
+    def emit_row(self, reads: list[Value], writes: list[Value], count: int, last: int) -> None:
         for _, members in groupby(tiles_of_row(self.spec, self.spec.cols), key=lambda t: t.shape):
             run = list(members)
             if len(run) == 1:
@@ -81,8 +81,8 @@ class _Tiles:
         self,
         tile: Tile,
         column: Index,
-        reads: list[Any],
-        writes: list[Any],
+        reads: list[Value],
+        writes: list[Value],
         count: int,
         last: int,
     ) -> None:
@@ -90,7 +90,7 @@ class _Tiles:
         start = [b.load(self.bias, j * b.lanes) for j in range(count)] * tile.width
         left = first_input(b, column, spec.stride[2], spec.pad[2])
 
-        def body(kd: Index, kh: Index, accs: Sequence[Any]) -> list[Any]:
+        def body(kd: Index, kh: Index, accs: Sequence[Value]) -> list[Value]:
             line = input_line(b, spec, self.place, (kd, kh))
             x = b.at(self.x, b.add(line, b.mul(left, spec.xs[3])))
             taps = b.mul(b.add(b.mul(kd, spec.kernel[1]), kh), spec.kernel[2])
@@ -107,8 +107,8 @@ class _Tiles:
                 store_epilogue(b, spec.program, accs[m * count + j], sources, targets, lanes)
 
     def _sum_row(
-        self, tile: Tile, x: Any, w: Any, accs: Sequence[Any], count: int, last: int
-    ) -> list[Any]:
+        self, tile: Tile, x: Value, w: Value, accs: Sequence[Value], count: int, last: int
+    ) -> list[Value]:
         """One input row: a vector under the tile is loaded once for all its taps."""
         b, spec = self.b, self.spec
         pairs: dict[int, list[tuple[int, int]]] = {}
@@ -129,7 +129,7 @@ class _Tiles:
                     result[k] = b.fma(value, filters[kw], result[k])
         return result
 
-    def _spread(self, value: Any, i: int) -> Any:
+    def _spread(self, value: Value, i: int) -> Value:
         """In every lane, the ``i``-th channel of that lane's group."""
         size = self.spec.group
         if size == 1:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
 
 from ...llvm.builder import Index, LoopBuilder
+from ...llvm.types import Value
 from ..dense.spec import DenseSpec
 from ..parts.arguments import Arguments
 from ..parts.gemm import LONGEST, Ahead, Rows, line_elements, multiply, rank_one
@@ -41,12 +41,12 @@ class Block:
 class Place:
     """Where one unit of work reads and writes."""
 
-    x: Any
-    w: Any
-    bias: Any
-    reads: list[Any]
-    writes: list[Any]
-    ahead: Any
+    x: Value
+    w: Value
+    bias: Value
+    reads: list[Value]
+    writes: list[Value]
+    ahead: Value
     depth: Index
     row: Index
 
@@ -122,7 +122,7 @@ def runs_of_blocks(blocks: list[Block]) -> list[tuple[Block, int, int]]:
     return runs
 
 
-def in_range(b: LoopBuilder, value: Index, low: int, high: int, size: int) -> Any:
+def in_range(b: LoopBuilder, value: Index, low: int, high: int, size: int) -> Value:
     if low == 0:
         return b.less(value, high)
     return b.less(low - 1, value)
@@ -131,7 +131,7 @@ def in_range(b: LoopBuilder, value: Index, low: int, high: int, size: int) -> An
 def _locate(
     b: LoopBuilder,
     spec: ConvSpec,
-    pointers: tuple[Any, Any, Any, list[Any], list[Any]],
+    pointers: tuple[Value, Value, Value, list[Value], list[Value]],
     image: Index,
     group: Index,
     block: Index,
@@ -219,8 +219,8 @@ def _sum_by_tap(
     place: Place,
     tile: Tile,
     column: Index,
-    accs: list[Any],
-) -> list[Any]:
+    accs: list[Value],
+) -> list[Value]:
     """Channels innermost: for taps (kd, kh, kw): for c: acc[m] += x[m + tap, c] * w[tap, c]."""
     left = first_input(b, column, spec.stride[2], spec.pad[2])
     rows = Rows(spec.stride[2] * spec.xs[3], spec.xs[4])
@@ -230,7 +230,7 @@ def _sum_by_tap(
     is_long = taps > 1 and taps * spec.ic > LONGEST
     for reach, run in runs_of_taps(tile):
 
-        def body(kd: Index, kh: Index, accs: Sequence[Any], run=run, reach=reach) -> list[Any]:
+        def body(kd: Index, kh: Index, accs: Sequence[Value], run=run, reach=reach) -> list[Value]:
             if len(run) == 1:
                 return one_tap(kd, kh, run[0], accs, reach)
             with b.loop("kw", run[0], run[-1] + 1, carry=accs) as loop:
@@ -238,8 +238,8 @@ def _sum_by_tap(
             return loop.results
 
         def one_tap(
-            kd: Index, kh: Index, kw: Index, accs: Sequence[Any], reach: tuple[int, int]
-        ) -> list[Any]:
+            kd: Index, kh: Index, kw: Index, accs: Sequence[Value], reach: tuple[int, int]
+        ) -> list[Value]:
             line = input_line(b, spec, (place.depth, place.row), (kd, kh))
             first = b.add(left, b.mul(kw, spec.dilate[2]))
             at = b.add(line, b.mul(first, spec.xs[3]))
@@ -283,8 +283,8 @@ def _sum_by_channel(
     place: Place,
     tile: Tile,
     column: Index,
-    accs: list[Any],
-) -> list[Any]:
+    accs: list[Value],
+) -> list[Value]:
     """Width taps innermost: for few channels, whatever their stride.
 
     The taps are unrolled only where sums leave half of the registers free: LLVM keeps every value
@@ -297,8 +297,8 @@ def _sum_by_channel(
     columns = block.nv * b.lanes
     rows = Rows(spec.stride[2] * spec.xs[3], spec.xs[4])
 
-    def per_channel(c: Index, accs: Sequence[Any]) -> list[Any]:
-        def body(kd: Index, kh: Index, accs: Sequence[Any]) -> list[Any]:
+    def per_channel(c: Index, accs: Sequence[Value]) -> list[Value]:
+        def body(kd: Index, kh: Index, accs: Sequence[Value]) -> list[Value]:
             row = input_line(b, spec, (place.depth, place.row), (kd, kh))
             at = b.add(b.add(row, b.mul(left, spec.xs[3])), b.mul(c, spec.xs[4]))
             line = b.add(b.mul(b.add(b.mul(c, spec.kernel[0]), kd), spec.kernel[1]), kh)
@@ -331,7 +331,7 @@ def _emit_store(
     place: Place,
     tile: Tile,
     column: Index,
-    accs: Sequence[Any],
+    accs: Sequence[Value],
 ) -> None:
     for m in range(tile.width):
         for j in range(block.nv):

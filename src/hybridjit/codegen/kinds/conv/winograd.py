@@ -12,9 +12,9 @@ outside point to zeros, or to room where what is stored is never looked at.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from ...llvm.builder import PTR, Index, LoopBuilder
+from ...llvm.types import Value
 from ...packing import interpolation_points
 from ..parts.arguments import Arguments
 from ..parts.gemm import Ahead, Rows, line_elements, multiply
@@ -57,7 +57,7 @@ class _Winograd:
         b, spec = self.b, self.spec
         self._clear_zeros()
         total = b.mul(self.batch, spec.grid[0] * spec.grid[1])
-        blocks = b.b.udiv(b.add(total, spec.tiles - 1), b.i64(spec.tiles))
+        blocks = b.b.udiv(b.i64(b.add(total, spec.tiles - 1)), b.i64(spec.tiles))
         pairs = b.mul(blocks, self.columns)
         begin, end = b.share_of(pairs, self.args.tid, self.args.threads, block=self.columns)
         with b.when(b.less(begin, end)):
@@ -95,20 +95,20 @@ class _Winograd:
         image, row, column = self.b.split(tile, (0, down, across))
         return image, self.b.mul(row, self.spec.m), self.b.mul(column, self.spec.m)
 
-    def _inside(self, value: Index, size: int) -> Any:
+    def _inside(self, value: Index, size: int) -> Value:
         """Whether 0 <= value < size, as one unsigned comparison."""
         return self.b.b.icmp_unsigned("<", self.b.i64(value), self.b.i64(size))
 
-    def _note(self, slot: int, pointer: Any) -> None:
+    def _note(self, slot: int, pointer: Value) -> None:
         place = self.b.b.gep(self.table, [self.b.i64(slot)], True, source_etype=PTR)
         self.b.b.store(pointer, place, align=8)
 
-    def _noted(self, slot: int) -> Any:
+    def _noted(self, slot: int) -> Value:
         place = self.b.b.gep(self.table, [self.b.i64(slot)], True, source_etype=PTR)
         return self.b.b.load(place, typ=PTR, align=8)
 
     def _note_square(
-        self, base: int, side: int, at: Callable[[int, int], tuple[Any, Any]], outside: Any
+        self, base: int, side: int, at: Callable[[int, int], tuple[Value, Value]], outside: Value
     ) -> None:
         """Addresses of side x side places; ``at`` gives whether one is inside, and its address."""
         for r in range(side):
@@ -127,7 +127,7 @@ class _Winograd:
         columns = [self._inside(b.add(left, q), spec.inp[2]) for q in range(self.side)]
         corner = b.at(self.x, b.dot((image, top, left), (spec.xs[0], spec.xs[2], spec.xs[3])))
 
-        def at(r: int, q: int) -> tuple[Any, Any]:
+        def at(r: int, q: int) -> tuple[Value, Value]:
             return b.b.and_(rows[r], columns[q]), b.at(corner, r * spec.xs[2] + q * spec.xs[3])
 
         self._note_square(0, self.side, at, self.zeros)
@@ -139,7 +139,7 @@ class _Winograd:
         if spec.ic % b.lanes:
             self._transform_vector(target, whole, spec.ic % b.lanes)
 
-    def _transform_vector(self, target: Any, c: Index, lanes: int) -> None:
+    def _transform_vector(self, target: Value, c: Index, lanes: int) -> None:
         b, side = self.b, self.side
         columns = [
             [read_vector(b, self._noted(r * side + q), c, 1, lanes) for r in range(side)]
@@ -200,7 +200,7 @@ class _Winograd:
         for number, (pointer, s) in enumerate(tensors):
             base = b.at(pointer, b.dot((image, top, left, channel), (s[0], s[2], s[3], s[4])))
 
-            def at(r: int, q: int, base: Any = base, s: Any = s) -> tuple[Any, Any]:
+            def at(r: int, q: int, base: Value = base, s: Sequence[int] = s) -> tuple[Value, Value]:
                 return b.b.and_(rows[r], columns[q]), b.at(base, r * s[2] + q * s[3])
 
             # A place outside reads what the tile's first place reads: at any channel stride, its
@@ -212,7 +212,7 @@ class _Winograd:
         size = b.min(b.sub(spec.oc, channel), b.mul(b.sub(stop, start), self.width))
         self._each_vector(size, lambda c, lanes: self._output_vector(source, bias, c, lanes))
 
-    def _each_vector(self, size: Any, body: Callable[[Index, int], None]) -> None:
+    def _each_vector(self, size: Index, body: Callable[[Index, int], None]) -> None:
         """The channels of a chunk: whole vectors, then the last, partial one of all channels."""
         b, last = self.b, self.spec.oc % self.b.lanes
         whole = b.b.and_(b.i64(size), b.i64(-b.lanes))
@@ -222,7 +222,7 @@ class _Winograd:
             with b.when(b.less(whole, size)):
                 body(whole, last)
 
-    def _output_vector(self, source: Any, bias: Any, c: Index, lanes: int) -> None:
+    def _output_vector(self, source: Value, bias: Value, c: Index, lanes: int) -> None:
         b, spec, side = self.b, self.spec, self.side
         columns = [
             [b.load(source, b.add((r * side + q) * self.m_step, c)) for r in range(side)]
@@ -235,7 +235,7 @@ class _Winograd:
             for q, value in enumerate(line):
                 self._store_output(r * spec.m + q, b.b.fadd(value, offset), c, lanes)
 
-    def _store_output(self, place: int, value: Any, c: Index, lanes: int) -> None:
+    def _store_output(self, place: int, value: Value, c: Index, lanes: int) -> None:
         b, spec, count = self.b, self.spec, self.spec.m**2
         noted = [
             (self._noted(i * count + place), b.mul(c, s[4]), s[4])
@@ -245,7 +245,7 @@ class _Winograd:
         store_epilogue(b, spec.program, value, noted[:split], noted[split:], lanes)
 
 
-def input_transform(b: LoopBuilder, d: Sequence[Any]) -> list[Any]:
+def input_transform(b: LoopBuilder, d: Sequence[Value]) -> list[Value]:
     """Bt d for F(m, 3), m = len(d) - 2: rows of points +p and -p share their halves."""
     if len(d) == 4:
         return [
@@ -266,7 +266,7 @@ def input_transform(b: LoopBuilder, d: Sequence[Any]) -> list[Any]:
     return [*rows, last]
 
 
-def output_transform(b: LoopBuilder, m: Sequence[Any], size: int) -> list[Any]:
+def output_transform(b: LoopBuilder, m: Sequence[Value], size: int) -> list[Value]:
     """At m for F(size, 3): powers of the points, +p and -p together; infinity adds to the last."""
     if size == 2:
         both, apart = b.b.fadd(m[1], m[2]), b.b.fsub(m[1], m[2])

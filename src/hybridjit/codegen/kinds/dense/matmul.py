@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...llvm.builder import Index, LoopBuilder
+from ...llvm.types import Value
 from ..parts.arguments import Arguments
 from ..parts.gemm import Rows, multiply
 from ..parts.partial import read_vector
@@ -76,7 +75,7 @@ class _Matmul:
     ) -> None:
         b, spec = self.b, self.spec
         start = [self._begin(column, j, last if j == nv - 1 else b.lanes) for j in range(nv)]
-        accs: list[Any] = multiply(
+        accs: list[Value] = multiply(
             b,
             b.at(self.left, b.dot((image, row), spec.a[:2])),
             self.packed,
@@ -97,7 +96,7 @@ class _Matmul:
                 targets = operand_addresses(b, writes, spec.writes, m, j * b.lanes)
                 store_epilogue(b, spec.program, accs[m * nv + j], sources, targets, lanes)
 
-    def _begin(self, column: Index, vector: int, lanes: int) -> Any:
+    def _begin(self, column: Index, vector: int, lanes: int) -> Value:
         """What the sums of a vector of columns begin with."""
         b = self.b
         if self.bias is None:

@@ -7,11 +7,11 @@ ever touched. Where the reference raises an error, the kernel raises a flag inst
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ...llvm import ir
 from ...llvm.builder import Index, LoopBuilder, constant_of
 from ...llvm.elements import ELEMENTS, converted, held
+from ...llvm.types import Type, Value
 from ..parts.arguments import Arguments
 from .spec import GatherSpec, OneHotSpec, ScatterSpec
 
@@ -39,26 +39,26 @@ class _Gather:
                 source = getattr(self, f"_{spec.how}")(row.index)
                 copy_run(b, b.at(self.data, source, self.element), target, spec.run, self.element)
 
-    def _number(self, at: Index) -> Any:
+    def _number(self, at: Index) -> Value:
         return load_index(self.b, self.index, at, self.spec.index)
 
-    def _within(self, index: Any, size: int, mode: str = "clip") -> Any:
+    def _within(self, index: Value, size: int, mode: str = "clip") -> Value:
         return bring_within(self.b, index, size, mode, self.flag)
 
-    def _take(self, row: Any) -> Index:
+    def _take(self, row: Value) -> Index:
         """(outer, index) of a run; its source is that index along the axis."""
         b, spec = self.b, self.spec
         outer, at = b.divmod(row, spec.count) if spec.count else (0, row)
         chosen = self._within(self._number(at), spec.size, spec.mode)
         return b.mul(b.add(b.mul(outer, spec.size), chosen), spec.run)
 
-    def _pick(self, row: Any) -> Index:
+    def _pick(self, row: Value) -> Index:
         b, spec = self.b, self.spec
         outer, place = b.divmod(row, spec.inner)
         chosen = self._within(self._number(row), spec.size, spec.mode)
         return b.add(b.mul(b.add(b.mul(outer, spec.size), chosen), spec.inner), place)
 
-    def _nd(self, row: Any) -> Index:
+    def _nd(self, row: Value) -> Index:
         b, spec = self.b, self.spec
         at: Index = 0
         for axis, size in enumerate(spec.sizes):
@@ -74,7 +74,7 @@ class _Gather:
             return b.mul(b.add(b.mul(sample, spec.size), step), spec.run)
         return b.mul(b.add(b.mul(step, self.samples), sample), spec.run)
 
-    def _place(self, row: Any) -> tuple[Index, Index]:
+    def _place(self, row: Value) -> tuple[Index, Index]:
         """Step and sample of a run."""
         b = self.b
         if self.spec.batch_first:
@@ -83,18 +83,18 @@ class _Gather:
         step = b.b.udiv(row, self.samples)
         return step, b.sub(row, b.mul(step, self.samples))
 
-    def _last(self, row: Any) -> Index:
+    def _last(self, row: Value) -> Index:
         length = self.b.max(self.b.min(self._number(row), self.spec.size), 1)
         return self._at(self.b.sub(length, 1), row)
 
-    def _reverse(self, row: Any) -> Index:
+    def _reverse(self, row: Value) -> Index:
         b = self.b
         step, sample = self._place(row)
         length = b.max(b.min(self._number(sample), self.spec.size), 0)
         mirrored = b.sub(b.sub(length, 1), step)
         return self._at(b.b.select(b.less(step, length), mirrored, b.i64(step)), sample)
 
-    def _emit_masked(self, row: Any, target: Any) -> None:
+    def _emit_masked(self, row: Value, target: Value) -> None:
         b, spec = self.b, self.spec
         step, sample = self._place(row)
         is_inside = b.less(step, self._number(sample))
@@ -145,13 +145,13 @@ def emit_one_hot(b: LoopBuilder, spec: OneHotSpec, args: Arguments) -> None:
             b.store(ir.Constant(element, spec.on), target, place)
 
 
-def load_index(b: LoopBuilder, pointer: Any, at: Index, dtype: str) -> Any:
+def load_index(b: LoopBuilder, pointer: Value, at: Index, dtype: str) -> Value:
     """Element ``at`` as a 64-bit integer; NaN and what does not fit are the smallest one."""
     raw = held(b, b.load_scalar(pointer, at, ELEMENTS[dtype].stored), dtype)
     return converted(b, raw, dtype, "int64")
 
 
-def bring_within(b: LoopBuilder, index: Any, size: int, mode: str, flag: Any) -> Any:
+def bring_within(b: LoopBuilder, index: Value, size: int, mode: str, flag: Value) -> Value:
     """An index in [0, size): clipped, wrapped around, or 0 and the flag raised.
 
     ``negative``: as ``raise``, but -size to -1 count from the end.
@@ -169,7 +169,7 @@ def bring_within(b: LoopBuilder, index: Any, size: int, mode: str, flag: Any) ->
     return b.b.select(is_inside, index, b.i64(0))
 
 
-def copy_run(b: LoopBuilder, source: Any, target: Any, run: int, element: Any) -> None:
+def copy_run(b: LoopBuilder, source: Value, target: Value, run: int, element: Type) -> None:
     """target[0:run] = source[0:run], whole vectors and a partial one."""
 
     def one(at: Index, lanes: int) -> None:
@@ -181,7 +181,7 @@ def copy_run(b: LoopBuilder, source: Any, target: Any, run: int, element: Any) -
     _each_vector(b, run, one)
 
 
-def fill_run(b: LoopBuilder, target: Any, run: int, element: Any, value: float) -> None:
+def fill_run(b: LoopBuilder, target: Value, run: int, element: Type, value: float) -> None:
     """target[0:run] = value."""
     vector = constant_of(b.vector_type(element=element), value)
 

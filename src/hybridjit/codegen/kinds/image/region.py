@@ -7,7 +7,7 @@ is computed in the arithmetic of the reference, ``ops.roi``, whatever the region
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ....ir.plan import Step
 from ....ops.roi import FAR, MARGIN, ROI_ALIGN_LAST
@@ -16,6 +16,7 @@ from ....types import product
 from ...call import Address, Call, Setting, views_of
 from ...llvm.builder import Index, LoopBuilder
 from ...llvm.elements import converted
+from ...llvm.types import Value
 from ...math.numbers import float_math
 from ...spec import Ints, KernelSpec
 from ..parts.arguments import Arguments
@@ -74,9 +75,9 @@ def choose_region(step: Step, setting: Setting) -> tuple[Call, ...]:
 class Axis(NamedTuple):
     """A region along one axis: where it begins, the size of a bin, samples in a bin."""
 
-    start: Any
-    step: Any
-    count: Any
+    start: Value
+    step: Value
+    samples: Value | None  # None where it has no samples but cells
     cells: int
 
 
@@ -93,7 +94,7 @@ def emit_region(b: LoopBuilder, spec: RegionSpec, args: Arguments) -> None:
         region, row = b.split(unit.index, (0, rows))
         first = b.mul(region, spec.row)
         numbers = [b.load_scalar(rois, b.add(first, i)) for i in range(spec.columns)]
-        number: Any = b.i64(0)
+        number: Value = b.i64(0)
         if spec.columns == 5:
             number = converted(b, numbers[0], b.dtype, "int64")
         exists = b.b.icmp_unsigned("<", number, images)
@@ -112,8 +113,8 @@ def emit_region(b: LoopBuilder, spec: RegionSpec, args: Arguments) -> None:
 def _emit_bin(
     b: LoopBuilder,
     spec: RegionSpec,
-    x: Any,
-    y: Any,
+    x: Value,
+    y: Value,
     axes: Sequence[Axis],
     place: tuple[Index, Index],
 ) -> None:
@@ -122,7 +123,7 @@ def _emit_bin(
     height, width = (b.max(b.sub(last, first), 0) for first, last in ranges)
     count = b.mul(height, width)
 
-    def value(channel: Index, lanes: int) -> Any:
+    def value(channel: Index, lanes: int) -> Value:
         b.account(count, _SAMPLE)
         return _BINS[spec.how](b, spec, b.at(x, channel), axes, place, ranges, lanes)
 
@@ -130,7 +131,7 @@ def _emit_bin(
 
 
 def _store_channels(
-    b: LoopBuilder, spec: RegionSpec, y: Any, value: Callable[[Index, int], Any]
+    b: LoopBuilder, spec: RegionSpec, y: Value, value: Callable[[Index, int], Value]
 ) -> None:
     """y[c] = value(c, how many of them), a vector at a time."""
     blocks = -(-spec.channels // b.lanes)
@@ -148,7 +149,7 @@ def _store_channels(
 
 
 def _aligned_axes(
-    b: LoopBuilder, spec: RegionSpec, low: Sequence[Any], high: Sequence[Any]
+    b: LoopBuilder, spec: RegionSpec, low: Sequence[Value], high: Sequence[Value]
 ) -> list[Axis]:
     scale, shift = (b.number(v) for v in (spec.scale, 0.5 if spec.aligned else 0.0))
     one = b.number(1.0)
@@ -159,35 +160,36 @@ def _aligned_axes(
         if not spec.aligned:
             size = b.b.select(b.b.fcmp_ordered("<", size, one), one, size)
         step = b.b.fdiv(size, b.number(float(bins)))
-        count: Any = b.i64(spec.ratio)
+        count: Value = b.i64(spec.ratio)
         if spec.ratio <= 0:
             count = _bounded_integer(b, b.intrinsic("ceil", step), 0, b.number(float(FAR)))
         axes.append(Axis(start, step, count, cells))
     return axes
 
 
-def _bounded(b: LoopBuilder, value: Any, low: float, high: Any) -> Any:
+def _bounded(b: LoopBuilder, value: Value, low: float, high: Value) -> Value:
     """Between low and high; NaN becomes low."""
     least = b.number(float(low))
     value = b.b.select(b.b.fcmp_ordered(">", value, least), value, least)
     return b.b.select(b.b.fcmp_ordered("<", value, high), value, high)
 
 
-def _bounded_integer(b: LoopBuilder, value: Any, low: float, high: Any) -> Any:
+def _bounded_integer(b: LoopBuilder, value: Value, low: float, high: Value) -> Value:
     return converted(b, _bounded(b, value, low, high), b.dtype, "int64")
 
 
-def _base(b: LoopBuilder, axis: Axis, bin_: Index) -> Any:
+def _base(b: LoopBuilder, axis: Axis, bin_: Index) -> Value:
     """Where a bin begins."""
     return b.b.fadd(axis.start, b.b.fmul(b.b.sitofp(b.i64(bin_), b.element), axis.step))
 
 
-def _near(b: LoopBuilder, spec: RegionSpec, axis: Axis, bin_: Index) -> tuple[Any, Any]:
+def _near(b: LoopBuilder, spec: RegionSpec, axis: Axis, bin_: Index) -> tuple[Index, Index]:
     """First and last-plus-one of a bin's samples that may be inside: ``ops.roi.samples_near``."""
+    assert axis.samples is not None
     if axis.cells == 0 or spec.ratio > 0:
-        return 0, axis.count if axis.cells else 0
+        return 0, axis.samples if axis.cells else 0
     f = b.b
-    count = f.sitofp(axis.count, b.element)
+    count = f.sitofp(axis.samples, b.element)
     distance, half, margin = f.fdiv(axis.step, count), b.number(0.5), b.number(float(MARGIN))
     low, high = (
         f.fdiv(f.fsub(b.number(edge), _base(b, axis, bin_)), distance)
@@ -204,12 +206,15 @@ def _most_near(axis: Axis) -> int:
     return 2 * (axis.cells + 1) + 6
 
 
-def _between(b: LoopBuilder, axis: Axis, bin_: Index, number: Index) -> tuple[list[Any], list[Any]]:
+def _between(
+    b: LoopBuilder, axis: Axis, bin_: Index, number: Index
+) -> tuple[list[Value], list[Value]]:
     """The two cells under a sample and their weights, both 0 for a sample outside."""
+    assert axis.samples is not None
     f = b.b
     half, one, zero = (b.number(v) for v in (0.5, 1.0, 0.0))
     part = f.fmul(f.fadd(f.sitofp(b.i64(number), b.element), half), axis.step)
-    at = f.fadd(_base(b, axis, bin_), f.fdiv(part, f.sitofp(axis.count, b.element)))
+    at = f.fadd(_base(b, axis, bin_), f.fdiv(part, f.sitofp(axis.samples, b.element)))
     inside = f.and_(
         f.fcmp_ordered(">=", at, b.number(-1.0)),
         f.fcmp_ordered("<=", at, b.number(float(axis.cells))),
@@ -225,12 +230,12 @@ def _between(b: LoopBuilder, axis: Axis, bin_: Index, number: Index) -> tuple[li
 def _average(
     b: LoopBuilder,
     spec: RegionSpec,
-    x: Any,
+    x: Value,
     axes: Sequence[Axis],
     place: tuple[Index, Index],
-    ranges: Sequence[tuple[Any, Any]],
+    ranges: Sequence[tuple[Index, Index]],
     lanes: int,
-) -> Any:
+) -> Value:
     down, across = axes
     most = [spec.ratio if spec.ratio > 0 else _most_near(axis) for axis in axes]
     with b.loop("sy", *ranges[0], carry=[b.splat(0.0)], most=most[0], by_data=True) as sy:
@@ -245,21 +250,22 @@ def _average(
                     total = b.fma(cell, weight, total)
             sx.yields([total])
         sy.yields(sx.results)
-    count = b.max(b.mul(down.count, across.count), 1)
+    assert down.samples is not None and across.samples is not None
+    count = b.max(b.mul(down.samples, across.samples), 1)
     return b.b.fdiv(sy.results[0], b.splat(b.b.sitofp(count, b.element)))
 
 
 # --- the largest of whole cells ---
 
 
-def _rounded(b: LoopBuilder, value: Any) -> Any:
+def _rounded(b: LoopBuilder, value: Value) -> Value:
     """As ``ops.roi.rounded``."""
     half = b.intrinsic("copysign", b.number(0.5), value)
     return _bounded_integer(b, b.b.fadd(value, half), -FAR, b.number(float(FAR)))
 
 
 def _whole_axes(
-    b: LoopBuilder, spec: RegionSpec, low: Sequence[Any], high: Sequence[Any]
+    b: LoopBuilder, spec: RegionSpec, low: Sequence[Value], high: Sequence[Value]
 ) -> list[Axis]:
     axes = []
     for bins, cells, first, end in zip(spec.bins, spec.inp, low, high):
@@ -271,7 +277,7 @@ def _whole_axes(
     return axes
 
 
-def _range(b: LoopBuilder, spec: RegionSpec, axis: Axis, bin_: Index) -> tuple[Any, Any]:
+def _range(b: LoopBuilder, spec: RegionSpec, axis: Axis, bin_: Index) -> tuple[Index, Index]:
     """First and last-plus-one cell of a bin, clipped to the image."""
     edges = []
     for how, number in (("floor", bin_), ("ceil", b.add(bin_, 1))):
@@ -284,12 +290,12 @@ def _range(b: LoopBuilder, spec: RegionSpec, axis: Axis, bin_: Index) -> tuple[A
 def _largest(
     b: LoopBuilder,
     spec: RegionSpec,
-    x: Any,
+    x: Value,
     axes: Sequence[Axis],
     place: tuple[Index, Index],
-    ranges: Sequence[tuple[Any, Any]],
+    ranges: Sequence[tuple[Index, Index]],
     lanes: int,
-) -> Any:
+) -> Value:
     math = float_math(b)
     rows, columns = ranges
     height, width = spec.inp
@@ -304,9 +310,9 @@ def _largest(
     return b.b.select(filled, row.results[0], b.splat(0.0))
 
 
-_AXES: dict[str, Any] = {"align": _aligned_axes, "max": _whole_axes}
-_RANGES: dict[str, Any] = {"align": _near, "max": _range}
-_BINS: dict[str, Any] = {"align": _average, "max": _largest}
+_AXES: dict[str, Callable[..., list[Axis]]] = {"align": _aligned_axes, "max": _whole_axes}
+_RANGES: dict[str, Callable[..., tuple[Index, Index]]] = {"align": _near, "max": _range}
+_BINS: dict[str, Callable[..., Value]] = {"align": _average, "max": _largest}
 
 
 register("region", choose_region, {RegionSpec: emit_region}, in_one_type=True)

@@ -7,15 +7,16 @@ the vectors lie along channels.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ....ir.plan import Step
 from ....records import dataclass
 from ....types import product
 from ...call import Address, Call, Setting, broadcast_strides, build_program, five, views_of
 from ...llvm import ir
-from ...llvm.builder import F32, I64, Index, LoopBuilder
+from ...llvm.builder import F32, I64, Index, Loop, LoopBuilder
 from ...llvm.elements import converted
+from ...llvm.types import Value
 from ...spec import Ints, KernelSpec, Program
 from ..parts.arguments import Arguments
 from ..parts.partial import read_vector, whole_and_last
@@ -70,8 +71,12 @@ class Between(NamedTuple):
 
     low: Index
     high: Index
-    below: Any
-    above: Any
+    below: Value
+    above: Value
+
+
+# The source cells of an output cell: one, two with weights, or a range.
+Cells = Value | Between | tuple[Index, Index]
 
 
 def emit_resize(b: LoopBuilder, spec: ResizeSpec, args: Arguments) -> None:
@@ -93,7 +98,9 @@ def emit_resize(b: LoopBuilder, spec: ResizeSpec, args: Arguments) -> None:
             value = _VALUES[spec.how](b, spec, source, across, _along_axis(b, spec, 1, col.index))
             with b.loop("block", 0, blocks) as block:
 
-                def one(lanes: int, block: Any = block, col: Any = col, value: Any = value) -> None:
+                def one(
+                    lanes: int, block: Loop = block, col: Loop = col, value: Sampler = value
+                ) -> None:
                     channel = b.mul(block.index, b.lanes)
                     sources, results = (
                         [
@@ -107,7 +114,9 @@ def emit_resize(b: LoopBuilder, spec: ResizeSpec, args: Arguments) -> None:
                 whole_and_last(b, block.index, blocks, last, one)
 
 
-def _moved(b: LoopBuilder, place: tuple[Any, Index, int], channel: Index) -> tuple[Any, Index, int]:
+def _moved(
+    b: LoopBuilder, place: tuple[Value, Index, int], channel: Index
+) -> tuple[Value, Index, int]:
     pointer, at, stride = place
     return pointer, b.add(at, b.mul(channel, stride)), stride
 
@@ -115,7 +124,7 @@ def _moved(b: LoopBuilder, place: tuple[Any, Index, int], channel: Index) -> tup
 # --- along one axis ---
 
 
-def _along_axis(b: LoopBuilder, spec: ResizeSpec, axis: int, cell: Index) -> Any:
+def _along_axis(b: LoopBuilder, spec: ResizeSpec, axis: int, cell: Index) -> Cells:
     """The source cells of an output cell: one, two with weights, or a range."""
     size, out = spec.inp[axis], spec.out[axis]
     cell = b.i64(cell)
@@ -145,25 +154,27 @@ def _between(b: LoopBuilder, spec: ResizeSpec, cell: Index, size: int, out: int)
 
 # --- both axes: what gives the vector of some channels ---
 
-Value = Callable[[Index, int], Any]
+Sampler = Callable[[Index, int], Value]
 
 
-def _cell(b: LoopBuilder, spec: ResizeSpec, x: Any, row: Index, column: Index) -> Any:
+def _cell(b: LoopBuilder, spec: ResizeSpec, x: Value, row: Index, column: Index) -> Value:
     return b.at(x, b.dot((row, column), spec.xs[1:3]))
 
 
-def _nearest(b: LoopBuilder, spec: ResizeSpec, x: Any, row: Index, column: Index) -> Value:
+def _nearest(b: LoopBuilder, spec: ResizeSpec, x: Value, row: Index, column: Index) -> Sampler:
     cell = _cell(b, spec, x, row, column)
     return lambda channel, lanes: read_vector(b, cell, channel, 1, lanes)
 
 
-def _bilinear(b: LoopBuilder, spec: ResizeSpec, x: Any, rows: Between, columns: Between) -> Value:
+def _bilinear(
+    b: LoopBuilder, spec: ResizeSpec, x: Value, rows: Between, columns: Between
+) -> Sampler:
     cells = [
         [_cell(b, spec, x, row, column) for column in (columns.low, columns.high)]
         for row in (rows.low, rows.high)
     ]
 
-    def value(channel: Index, lanes: int) -> Any:
+    def value(channel: Index, lanes: int) -> Value:
         (a, c), (d, e) = (
             [read_vector(b, cell, channel, 1, lanes) for cell in line] for line in cells
         )
@@ -174,17 +185,21 @@ def _bilinear(b: LoopBuilder, spec: ResizeSpec, x: Any, rows: Between, columns: 
     return value
 
 
-def _mixed(b: LoopBuilder, low: Any, high: Any, weights: Between) -> Any:
+def _mixed(b: LoopBuilder, low: Value, high: Value, weights: Between) -> Value:
     return b.b.fadd(b.b.fmul(low, weights.below), b.b.fmul(high, weights.above))
 
 
 def _average(
-    b: LoopBuilder, spec: ResizeSpec, x: Any, rows: tuple[Any, Any], columns: tuple[Any, Any]
-) -> Value:
+    b: LoopBuilder,
+    spec: ResizeSpec,
+    x: Value,
+    rows: tuple[Index, Index],
+    columns: tuple[Index, Index],
+) -> Sampler:
     height, width = (b.sub(stop, start) for start, stop in (rows, columns))
-    count = b.splat(b.b.sitofp(b.mul(height, width), b.element))
+    count = b.splat(b.b.sitofp(b.i64(b.mul(height, width)), b.element))
 
-    def value(channel: Index, lanes: int) -> Any:
+    def value(channel: Index, lanes: int) -> Value:
         most = [size // out + 2 for size, out in zip(spec.inp, spec.out)]
         with b.loop("row", *rows, carry=[b.splat(0.0)], most=most[0]) as row:
             line = _cell(b, spec, x, row.index, 0)
@@ -198,7 +213,11 @@ def _average(
     return value
 
 
-_VALUES: dict[str, Any] = {"nearest": _nearest, "bilinear": _bilinear, "average": _average}
+_VALUES: dict[str, Callable[..., Sampler]] = {
+    "nearest": _nearest,
+    "bilinear": _bilinear,
+    "average": _average,
+}
 
 
 register("resize", choose_resize, {ResizeSpec: emit_resize}, in_one_type=True)

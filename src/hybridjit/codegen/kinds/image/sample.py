@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from ....ir.plan import Step
 from ....ops.deformable import SAMPLE_CELLS_LAST
@@ -13,6 +12,7 @@ from ...call import Address, Argument, Call, Setting, views_of
 from ...llvm import ir
 from ...llvm.builder import I1, Index, LoopBuilder
 from ...llvm.elements import converted
+from ...llvm.types import Value
 from ...spec import Ints, KernelSpec
 from ..parts.arguments import Arguments
 from ..parts.partial import read_vector, whole_and_last, write_vector
@@ -94,7 +94,7 @@ def emit_sample(b: LoopBuilder, spec: SampleSpec, args: Arguments) -> None:
 
 
 def _corners(
-    b: LoopBuilder, spec: SampleSpec, line: Any, place: Index, factor: Any
+    b: LoopBuilder, spec: SampleSpec, line: Value, place: Index, factor: Value | None
 ) -> tuple[_Corner, _Corner]:
     """The cells below and beside a place; its factor is part of the weights of the rows."""
     points = [b.load_scalar(line, p) for p in (place, b.add(place, spec.grid[1]))]
@@ -114,10 +114,15 @@ class _Corner:
     """
 
     def __init__(
-        self, b: LoopBuilder, at: Any, size: int, lowest: float | None, factor: Any = None
+        self,
+        b: LoopBuilder,
+        at: Value,
+        size: int,
+        lowest: float | None,
+        factor: Value | None = None,
     ) -> None:
         one = b.number(1.0)
-        within: Any = ir.Constant(I1, 1)
+        within: Value = ir.Constant(I1, 1)
         if lowest is not None:
             above = b.b.fcmp_ordered(">=" if lowest == 0 else ">", at, b.number(lowest))
             within = b.b.and_(above, b.b.fcmp_ordered("<", at, b.number(float(size))))
@@ -141,15 +146,15 @@ class _Corner:
 def _store(
     b: LoopBuilder,
     spec: SampleSpec,
-    x: Any,
-    y: Any,
+    x: Value,
+    y: Value,
     channel: Index,
     corners: tuple[_Corner, _Corner],
     lanes: int,
 ) -> None:
     down, across = corners
 
-    def cell(i: int, j: int) -> Any:
+    def cell(i: int, j: int) -> Value:
         if 0 in spec.inp:  # an image without cells has none to be read
             return b.splat(0.0)
         at = b.add(b.dot((down.cells[i], across.cells[j]), spec.xs[1:3]), channel)
@@ -161,7 +166,7 @@ def _store(
     write_vector(b, _mixed(b, upper, lower, down), y, channel, 1, lanes)
 
 
-def _mixed(b: LoopBuilder, low: Any, high: Any, corner: _Corner) -> Any:
+def _mixed(b: LoopBuilder, low: Value, high: Value, corner: _Corner) -> Value:
     below, above = corner.weights
     return b.b.fadd(b.b.fmul(low, below), b.b.fmul(high, above))
 

@@ -5,28 +5,27 @@ Emitters take pointers and integers in the order in which the chooser lists them
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...llvm.builder import I64, PTR, LoopBuilder
+from ...llvm.types import Type, Value
 
 
 class Arguments:
     """Reads the slots one after the other."""
 
-    def __init__(self, builder: LoopBuilder, slots: Any, tid: Any, threads: Any) -> None:
+    def __init__(self, builder: LoopBuilder, slots: Value, tid: Value, threads: Value) -> None:
         self._builder = builder
         self._slots = slots
         self._next = 0
         self.tid = tid
         self.threads = threads
 
-    def pointer(self, name: str) -> Any:
+    def pointer(self, name: str) -> Value:
         return self._load(PTR, name)
 
-    def integer(self, name: str) -> Any:
+    def integer(self, name: str) -> Value:
         return self._load(I64, name)
 
-    def _load(self, kind: Any, name: str) -> Any:
+    def _load(self, kind: Type, name: str) -> Value:
         b = self._builder.b
         slot = b.gep(self._slots, [self._builder.i64(self._next)], True, source_etype=I64)
         self._next += 1

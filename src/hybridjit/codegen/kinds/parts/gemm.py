@@ -7,10 +7,10 @@ layer's data and Winograd's transformed tiles all serve as A. B is packed [k][nv
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ....records import dataclass
-from ...llvm.builder import LoopBuilder
+from ...llvm.builder import Index, LoopBuilder
+from ...llvm.types import Value
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Ahead:
     computes, so that the first tile on that block does not wait for memory.
     """
 
-    pointer: Any
+    pointer: Value
     lines: int
 
     @staticmethod
@@ -40,7 +40,7 @@ class Ahead:
         """
         return -(-nbytes * unroll // (LINE_BYTES * tiles)) if tiles >= 2 else 0
 
-    def after(self, b: LoopBuilder, k: Any, unroll: int) -> Ahead:
+    def after(self, b: LoopBuilder, k: Index, unroll: int) -> Ahead:
         """What is left of it behind ``k`` steps."""
         return Ahead(b.at(self.pointer, b.mul(k, self.per_step(b, unroll))), self.lines)
 
@@ -62,15 +62,15 @@ def line_elements(b: LoopBuilder) -> int:
 
 def rank_one(
     b: LoopBuilder,
-    x: Any,
-    w: Any,
+    x: Value,
+    w: Value,
     offset: int,
     k: int,
     rows: Rows,
     nv: int,
-    accs: Sequence[Any],
+    accs: Sequence[Value],
     reach: tuple[int, int],
-) -> list[Any]:
+) -> list[Value]:
     """acc[m, v] += x[m * row_step + offset] * w[k, v] for the rows m in ``reach``."""
     if reach[0] == reach[1]:
         return list(accs)
@@ -85,16 +85,16 @@ def rank_one(
 
 def multiply(
     b: LoopBuilder,
-    x: Any,
-    w: Any,
+    x: Value,
+    w: Value,
     size: int,
     unroll: int,
     rows: Rows,
     nv: int,
-    accs: Sequence[Any],
+    accs: Sequence[Value],
     reach: tuple[int, int],
     ahead: Ahead | None = None,
-) -> list[Any]:
+) -> list[Value]:
     """acc[m, v] += sum over k < size of x[m, k] * w[k, v], ``unroll`` steps of k a round.
 
     A long sum is one of sums of ``LONGEST`` products: the error of a sum in f32 grows with the
@@ -106,7 +106,7 @@ def multiply(
     first, last = reach[0] * nv, reach[1] * nv
     zeros = [b.splat(0.0)] * len(accs)
 
-    def added(totals: Sequence[Any], at: Any, count: int) -> list[Any]:
+    def added(totals: Sequence[Value], at: Index, count: int) -> list[Value]:
         place = (b.at(x, b.mul(at, rows.k_step)), b.at(w, b.mul(at, nv * b.lanes)))
         following = ahead and ahead.after(b, at, unroll)
         part = _sum(b, *place, count, unroll, rows, nv, zeros, reach, following)
@@ -122,16 +122,16 @@ def multiply(
 
 def _sum(
     b: LoopBuilder,
-    x: Any,
-    w: Any,
+    x: Value,
+    w: Value,
     size: int,
     unroll: int,
     rows: Rows,
     nv: int,
-    accs: Sequence[Any],
+    accs: Sequence[Value],
     reach: tuple[int, int],
     ahead: Ahead | None,
-) -> list[Any]:
+) -> list[Value]:
     """acc[m, v] += sum over k < size of x[m, k] * w[k, v], in the order of k."""
     whole = size - size % unroll
     done = list(accs)

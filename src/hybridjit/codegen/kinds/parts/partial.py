@@ -7,15 +7,15 @@ it are never touched in memory.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ...llvm.builder import Index, LoopBuilder
 from ...llvm.elements import ELEMENTS, held, stored
+from ...llvm.types import Type, Value
 
 
 def read_vector(
-    b: LoopBuilder, pointer: Any, index: Index, stride: int, count: int, dtype: str = ""
-) -> Any:
+    b: LoopBuilder, pointer: Value, index: Index, stride: int, count: int, dtype: str = ""
+) -> Value:
     """``count`` elements from ``index`` on, ``stride`` apart; stride 0 repeats one element.
 
     Where no ``dtype`` is named, they are the builder's.
@@ -33,7 +33,9 @@ def read_vector(
     return held(b, raw, dtype)
 
 
-def _read_backwards(b: LoopBuilder, pointer: Any, index: Index, count: int, element: Any) -> Any:
+def _read_backwards(
+    b: LoopBuilder, pointer: Value, index: Index, count: int, element: Type
+) -> Value:
     """``count`` elements that end at ``index``, the last one first."""
     raw = b.load_first(pointer, b.sub(index, count - 1), count, element)
     return b.shuffle(raw, [*reversed(range(count)), *range(count, b.lanes)])
@@ -41,8 +43,8 @@ def _read_backwards(b: LoopBuilder, pointer: Any, index: Index, count: int, elem
 
 def write_vector(
     b: LoopBuilder,
-    value: Any,
-    pointer: Any,
+    value: Value,
+    pointer: Value,
     index: Index,
     stride: int,
     count: int,

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import Any, Protocol
+from typing import Protocol
 
 from ....records import dataclass
 from ...llvm.builder import Index, LoopBuilder
+from ...llvm.types import Value
 
 Ints = tuple[int, ...]
 
@@ -30,6 +31,13 @@ class Windowed(Protocol):
     def dilate(self) -> Ints: ...
     @property
     def pad(self) -> Ints: ...
+
+
+class Strided(Windowed, Protocol):
+    """The same, with the strides of its input."""
+
+    @property
+    def xs(self) -> Ints: ...
 
 
 @dataclass(frozen=True)
@@ -104,7 +112,7 @@ def valid_taps(b: LoopBuilder, spec: Windowed, axis: int, out: Index) -> tuple[I
     return b.max(low, 0), b.min(high, spec.kernel[axis])
 
 
-def _divided(b: LoopBuilder, value: Any, divisor: int) -> Any:
+def _divided(b: LoopBuilder, value: Index, divisor: int) -> Index:
     """Division towards zero: below zero it only has to stay at or below zero."""
     return value if divisor == 1 else b.b.sdiv(b.i64(value), b.i64(divisor))
 
@@ -113,12 +121,17 @@ def rows_inside(
     b: LoopBuilder,
     spec: Windowed,
     place: tuple[Index, Index],
-    carry: Sequence[Any],
-    body: Callable[[Index, Index, Sequence[Any]], Sequence[Any]],
-) -> list[Any]:
+    carry: Sequence[Value],
+    body: Callable[[Index, Index, Sequence[Value]], Sequence[Value]],
+) -> list[Value]:
     """for taps kd, kh inside the input of output (depth, row): carry = body(kd, kh, carry)."""
 
-    def over(axis: int, name: str, carry: Sequence[Any], inner: Any) -> list[Any]:
+    def over(
+        axis: int,
+        name: str,
+        carry: Sequence[Value],
+        inner: Callable[[Index, Sequence[Value]], Sequence[Value]],
+    ) -> list[Value]:
         low, high = valid_taps(b, spec, axis, place[axis])
         if isinstance(low, int) and isinstance(high, int) and high - low == 1:
             return list(inner(low, carry))
@@ -130,7 +143,7 @@ def rows_inside(
 
 
 def input_line(
-    b: LoopBuilder, spec: Any, place: tuple[Index, Index], taps: tuple[Index, Index]
+    b: LoopBuilder, spec: Strided, place: tuple[Index, Index], taps: tuple[Index, Index]
 ) -> Index:
     """The offset in x of the input line (depth, row) under taps (kd, kh)."""
     at = [

@@ -7,17 +7,18 @@ an extreme comes with it as a second.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from ...llvm import ir
 from ...llvm.builder import I32, Index, LoopBuilder, constant_of
 from ...llvm.elements import ELEMENTS, converted
-from ...math.numbers import numbers_of
+from ...llvm.types import Value
+from ...math.integer import IntegerMath
+from ...math.numbers import FloatMath, Numbers, numbers_of
 from .spec import ReduceSpec
 
-Carried = list[Any]
+Carried = list[Value]
 
 
 def partial_of(b: LoopBuilder, spec: ReduceSpec) -> Partial:
@@ -35,7 +36,7 @@ class Partial:
         self.type = spec.sums or spec.dtype
         self.kind = b.vector_type(element=ELEMENTS[self.type].held)
         self.neutral = constant_of(self.kind, self._neutral())
-        self.math: Any = numbers_of(b, self.neutral, self.type)
+        self.math = numbers_of(b, self.neutral, self.type)
 
     def _neutral(self) -> float:
         how = self.spec.how
@@ -49,10 +50,16 @@ class Partial:
         info = np.iinfo(self.type)
         return int(info.min if lowest else info.max)
 
+    @property
+    def floats(self) -> FloatMath:
+        """The arithmetic of floats, where the operator has no other."""
+        assert not isinstance(self.math, IntegerMath)
+        return self.math
+
     def start(self) -> Carried:
         return [self.neutral]
 
-    def taken(self, value: Any) -> Any:
+    def taken(self, value: Value) -> Value:
         """A value as it joins: in the type of the sums, squared or without its NaN."""
         math_, how = self.math, self.spec.how
         value = converted(self.b, value, self.spec.dtype, self.type)
@@ -61,17 +68,17 @@ class Partial:
         if how == "norm2":
             return math_.mul(value, value)
         if how in ("nansum", "nanprod") and self.type.startswith("float"):
-            return math_.select(math_.is_nan(value), self.neutral, value)
+            return math_.select(self.floats.is_nan(value), self.neutral, value)
         return value
 
-    def combined(self, x: Any, y: Any) -> Any:
+    def combined(self, x: Value, y: Value) -> Value:
         how = self.spec.how
         if how in ("max", "min"):
             return getattr(self.math, how)(x, y)
         return self.math.mul(x, y) if how.endswith("prod") else self.math.add(x, y)
 
     def step(
-        self, carried: Carried, value: Any, index: Index, lanes: int, is_across: bool = False
+        self, carried: Carried, value: Value, index: Index, lanes: int, is_across: bool = False
     ) -> Carried:
         """The partial result with ``value`` in its first lanes, which begins at ``index``."""
         if lanes < self.b.lanes:
@@ -92,17 +99,18 @@ class Partial:
             carried = self.joined(low, high)
         return [b.b.extract_element(v, ir.Constant(I32, 0)) for v in carried]
 
-    def result(self, carried: Carried) -> Any:
+    def result(self, carried: Carried) -> Value:
         """What comes of a partial result, in the result's type."""
         total, how = carried[0], self.spec.how
-        numbers: Any = numbers_of(self.b, total, self.type)
+        numbers: Numbers = numbers_of(self.b, total, self.type)
         if how == "mean":
             total = self._divided(numbers, total)
         if how == "norm2":
+            assert not isinstance(numbers, IntegerMath)
             total = numbers.sqrt(total)
         return converted(self.b, total, self.type, self.spec.result or self.spec.dtype)
 
-    def _divided(self, numbers: Any, total: Any) -> Any:
+    def _divided(self, numbers: Numbers, total: Value) -> Value:
         """The total over the count: of integers both wrap in their type."""
         count = self.spec.count
         if not self.type.startswith("float"):
@@ -119,11 +127,17 @@ class _Place(Partial):
         super().__init__(b, spec)
         self.none = constant_of(ir.VectorType(I32, b.lanes), 2**31 - 1)
 
+    @property
+    def floats(self) -> FloatMath:
+        """The arithmetic of floats, where the operator has no other."""
+        assert not isinstance(self.math, IntegerMath)
+        return self.math
+
     def start(self) -> Carried:
         return [self.neutral, self.none]
 
     def step(
-        self, carried: Carried, value: Any, index: Index, lanes: int, is_across: bool = False
+        self, carried: Carried, value: Value, index: Index, lanes: int, is_across: bool = False
     ) -> Carried:
         b = self.b
         first = b.b.trunc(b.i64(index), I32)
@@ -144,11 +158,11 @@ class _Place(Partial):
         better = math_.gt(y, x) if self.spec.how == "argmax" else math_.lt(y, x)
         equal = math_.eq(x, y)
         if self.type.startswith("float"):
-            x_nan, y_nan = math_.is_nan(x), math_.is_nan(y)
+            x_nan, y_nan = self.floats.is_nan(x), self.floats.is_nan(y)
             better = b.or_(better, b.and_(y_nan, b.not_(x_nan)))
             equal = b.or_(equal, b.and_(x_nan, y_nan))
         better = b.or_(better, b.and_(equal, b.icmp_signed("<", j, i)))
         return [b.select(better, y, x), b.select(better, j, i)]
 
-    def result(self, carried: Carried) -> Any:
+    def result(self, carried: Carried) -> Value:
         return converted(self.b, carried[1], "int32", self.spec.result or self.spec.dtype)
