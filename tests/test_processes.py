@@ -182,7 +182,7 @@ def test_one_thread_means_none_but_the_callers(monkeypatch):
     monkeypatch.setattr(THREADS, "_pools", {})
     started: list[object] = []
     for module in (binding, compile_pool):
-        monkeypatch.setattr(module, "Task", started.append)
+        monkeypatch.setattr(module, "begin", started.append)
     monkeypatch.setattr(threading.Thread, "start", started.append)
     with mx.threads(1):
         net = make_net(8000)

@@ -27,7 +27,7 @@ SECONDS = 15  # of the processor for one case that Python can interrupt
 HANGS = 60  # for one that it cannot
 WAITS = 1200  # by the clock, for one that does nothing
 MEMORY = 1 << 30
-_REPORT = 5000
+CASES = 5000  # in one process: kernels stay loaded, a thousand take 70 MB
 
 
 class TooSlow(BaseException):
@@ -47,13 +47,15 @@ def run_watched(verdict: Verdict, first: int, count: int, replay: str) -> int:
     at, ran, wrong = (context.Value("q", n) for n in (first, 0, 0))
     start, end = time.monotonic(), first + count
     while at.value < end:
-        arguments = (verdict, at.value, end, at, ran, wrong, replay)
+        last = min(at.value + CASES, end)
+        arguments = (verdict, at.value, last, at, ran, wrong, replay)
         process = context.Process(target=_work, args=arguments)
         process.start()
         if what := _watch(process, at):
             wrong.value += 1
             print(f"{what}\n  {replay} {at.value}", flush=True)
             at.value += 1
+        print(f"up to {at.value - 1}: {ran.value} ran, {wrong.value} wrong", flush=True)
     took = time.monotonic() - start
     print(f"cases {first}..{end - 1}: {ran.value} ran, {wrong.value} wrong, {took:.0f} s")
     return int(wrong.value)
@@ -91,15 +93,13 @@ def _work(
     signal.signal(signal.SIGPROF, _out_of_time)
     verdict(first)  # loads all that is loaded once, before memory is bounded
     with address_space(MEMORY), override(cache_dir="off"):
-        for done, number in enumerate(range(first, end), 1):
+        for number in range(first, end):
             at.value = number
             what, has_run = _judged(verdict, number)
             ran.value += has_run
             if what:
                 wrong.value += 1
                 print(f"{what}\n  {replay} {number}", flush=True)
-            if done % _REPORT == 0:
-                print(f"up to {number}: {ran.value} ran, {wrong.value} wrong", flush=True)
     at.value = end
 
 

@@ -22,7 +22,7 @@ from .ir.node import Output
 from .ir.roles import Roles, sort_variables, without_labels
 from .runtime.threads import THREADS
 from .sym import Symbol
-from .tasks import Task
+from .tasks import Task, begin
 
 
 def load(prefix: str, epoch: int = 0, ctx: Context | None = None) -> SymbolBlock:
@@ -51,19 +51,21 @@ class _Reading:
         self._params: dict[str, np.ndarray] = {}
         self._error: BaseException | None = None
         self._task: Task | None = None
+        self._is_begun = False
 
     def __enter__(self) -> _Reading:
         if THREADS.count > 1:
-            self._task = Task(self._read)
+            self._task = begin(self._read)
         return self
 
     def __exit__(self, *error: object) -> None:
         if self._task is not None:
             self._task.wait()
-        elif error[0] is None:
+        if not self._is_begun and error[0] is None:
             self._read()
 
     def _read(self) -> None:
+        self._is_begun = True
         try:
             self._params = load_params(self._path)
         except BaseException as error:

@@ -21,7 +21,7 @@ from ..ir.interpret import evaluate
 from ..ir.moved_rows import WORTH_EVICTING, MovedRows, moved_rows
 from ..ir.plan import Plan
 from ..quiet import quiet
-from ..tasks import Task
+from ..tasks import begin
 from .arena import address_of, aligned_empty
 from .threads import THREADS
 
@@ -230,10 +230,11 @@ def _share(tasks: deque[Callable[[], None]], threads: int) -> None:
             failures.append(error)
 
     try:
-        helpers = [Task(help_out) for _ in range(threads - 1)]
+        helpers = [begin(help_out) for _ in range(threads - 1)]
         work()
         for helper in helpers:
-            helper.wait()
+            if helper is not None:
+                helper.wait()
     except BaseException as error:
         failures.append(error)
         raise

@@ -22,7 +22,7 @@ from queue import Empty, SimpleQueue
 import llvmlite
 
 from ...target import Target
-from ...tasks import Task
+from ...tasks import Task, begin
 from ..llvm.jit import compile_object
 from .compile_worker import GREETING, job_frame, read_frame, target_frame, write_frame
 from .objects import PACKAGE
@@ -188,10 +188,11 @@ class _CompilePool:
     # --- the workers ---
 
     def _start_thread(self) -> None:
-        try:
-            self._threads.append(Task(self._run_worker))
-        except RuntimeError:  # no more threads, or the interpreter is about to exit
+        thread = begin(self._run_worker)
+        if thread is None:  # no more threads, or the interpreter is about to exit
             self._most_workers = 0
+        else:
+            self._threads.append(thread)
 
     def _run_worker(self) -> None:
         """One worker's life, seen from here."""

@@ -1,0 +1,94 @@
+"""Work in threads of its own: what it raises, threads that cannot be made and threads that die."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import hybridjit as mx
+from hybridjit import gluon, nd, tasks
+from hybridjit.tasks import Task, begin, undisturbed
+
+SECONDS = 20.0  # for what takes a moment
+
+
+def refusing(function: object, args: object) -> int:
+    """The system makes no more threads."""
+    raise RuntimeError("can't start new thread")
+
+
+def dying(function: object, args: object) -> int:
+    """A thread ends before it runs anything, as one does that gets no memory for a frame."""
+    return 0
+
+
+def returned(work: Callable[[], object]) -> list[object]:
+    """What ``work`` returns or raises; AssertionError when it does not come to an end."""
+    found: list[object] = []
+
+    def run() -> None:
+        try:
+            found.append(work())
+        except Exception as error:
+            found.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(SECONDS)
+    assert found, "it does not come to an end"
+    return found
+
+
+def test_work_is_done_elsewhere_and_says_what_came_of_it():
+    assert undisturbed(threading.get_ident) != threading.get_ident()
+    with pytest.raises(ZeroDivisionError):
+        undisturbed(lambda: 1 // 0)
+
+
+def test_a_task_is_awaited_for_so_long_and_as_often_as_one_likes():
+    gate = threading.Event()
+    task = Task(lambda: gate.wait(SECONDS) and None)
+    start = time.monotonic()
+    assert not task.wait(0.01) and time.monotonic() - start < SECONDS / 2
+    gate.set()
+    assert task.wait(SECONDS) and task.wait(0.0) and task.wait()
+
+
+def test_without_threads_the_caller_does_it(monkeypatch):
+    monkeypatch.setattr(tasks, "start_new_thread", refusing)
+    assert begin(lambda: None) is None
+    assert undisturbed(threading.get_ident) == threading.get_ident()
+
+
+def test_nobody_waits_for_a_thread_that_died(monkeypatch):
+    monkeypatch.setattr(tasks, "start_new_thread", dying)
+    assert returned(lambda: Task(lambda: None).wait()) == [True]
+    (error,) = returned(lambda: undisturbed(lambda: None))
+    assert isinstance(error, MemoryError)
+
+
+@pytest.mark.parametrize("start", [refusing, dying])
+def test_a_file_is_read_and_weights_are_packed_without_helping_threads(
+    tmp_path, monkeypatch, start
+):
+    net = gluon.nn.HybridSequential()
+    net.add(gluon.nn.Dense(1100, in_units=1000), gluon.nn.Dense(1000, in_units=1100))
+    net.initialize()
+    net.hybridize()
+    x = nd.array(np.ones((2, 1000)))
+    right = net(x).asnumpy()
+    net.export(str(tmp_path / "net"))
+    monkeypatch.setattr(tasks, "start_new_thread", start)
+    with mx.threads(4):
+        (loaded,) = returned(lambda: mx.load(str(tmp_path / "net")))
+    for param in loaded.collect_params().values():
+        assert param.data().asnumpy().any() or param.name.endswith("bias")
+    for param in net.collect_params().values():
+        param.set_data(param.data() * 1)
+    with mx.threads(4):
+        (found,) = returned(lambda: net(x).asnumpy())
+    np.testing.assert_array_equal(found, right)
