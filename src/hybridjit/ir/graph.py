@@ -138,7 +138,8 @@ class Graph:
     def with_outputs(self, outputs: Iterable[Use]) -> Graph:
         """The same inputs and parameters with other outputs; unused parameters are dropped."""
         outputs = tuple(outputs)
-        params = tuple(v for v in walk(outputs) if v.op is None and v not in self.inputs)
+        given = set(self.inputs)
+        params = tuple(v for v in walk(outputs) if v.op is None and v not in given)
         return replace(self, params=params, outputs=outputs, groups=())
 
 
