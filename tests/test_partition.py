@@ -71,13 +71,13 @@ def test_the_parts_compute_mxnets_gradients(name: str, prepare):
 def test_what_is_cheap_is_computed_again():
     """Of sigmoid(x w) the product is saved, not the sigmoid, which is as large."""
     x, w = sym.var("x"), sym.var("w")
-    outputs = tuple(sym.exp(sym.sigmoid(sym.dot(x, w))).outputs)
+    outputs = tuple(sym.exp(sym.sigmoid(sym.dot(x, w, name="xw"))).outputs)
     types = {n: type_of(np.zeros((4, 4), np.float32)) for n in "xw"}
     graph = from_symbol(outputs, types, infer_node_types(outputs, types))
     parts = partition(differentiate(graph, {"x", "w"}))
     assert [use.value.op.name for use in parts.saved] == ["dot"]
     assert parts.saved_bytes == 64 and parts.reads == ("x", "w")
-    assert "saved dot 'dot0', 64 B: read by" in parts.reasons[0]
+    assert "saved dot 'xw', 64 B: read by" in parts.reasons[0]
 
 
 def test_nothing_random_is_computed_again():

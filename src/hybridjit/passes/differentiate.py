@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from ..ir.building import ValueBuilder, uses_of
-from ..ir.graph import Graph, Use, Value
+from ..ir.building import ValueBuilder
+from ..ir.graph import Graph, Use, Value, uses_of
+from ..ir.rewrite import uniquely_named
 from ..ops.algebra import add
 from ..ops.gradient import gradients
 from ..records import dataclass
@@ -35,6 +36,11 @@ class Joint:
     heads: tuple[int, ...]
     gradients: tuple[str, ...]
     updates: tuple[str, ...]
+
+    def with_graph(self, graph: Graph) -> Joint:
+        """The same after a pass over the joint graph, which keeps the outputs' order."""
+        outputs = graph.outputs[: len(self.forward.outputs)]
+        return replace(self, graph=graph, forward=replace(self.forward, outputs=outputs))
 
     @property
     def backward_outputs(self) -> tuple[Use, ...]:
@@ -61,7 +67,8 @@ def differentiate(graph: Graph, wanted: Collection[str]) -> Joint:
         inputs=(*graph.inputs, *heads.values()),
         params=(),
     )
-    return Joint(joint, graph, tuple(heads), tuple(found), tuple(new))
+    names = (tuple(found), tuple(new))
+    return Joint(joint, graph, tuple(heads), *names).with_graph(uniquely_named(joint))
 
 
 def _run_back(graph: Graph, roots: list[Value], heads: Mapping[int, Value]) -> dict[Use, Use]:

@@ -6,8 +6,7 @@ statistics, the mask) is there for the way back.
 
 from __future__ import annotations
 
-from ..ir.building import uses_of
-from ..ir.graph import Graph, Use, Value, make
+from ..ir.graph import Graph, Use, Value, make, uses_of
 from ..ir.rewrite import Match, Replacement, replace_values
 
 

@@ -55,10 +55,15 @@ def partition(joint: Joint) -> Parts:
     heads = [v for v in joint.graph.inputs[len(joint.forward.inputs) :] if v in used]
     numbers = [n for n, v in zip(joint.heads, _heads(joint)) if v in used]
     backward = Graph(
-        (*given, *stand_ins.values(), *heads), (), outputs, (), f"{joint.forward.name}.backward"
+        (*given, *stand_ins.values(), *heads),
+        (),
+        outputs,
+        name=f"{joint.forward.name}.backward",
+        purpose=joint.forward.purpose,
     )
+    purpose = replace(joint.forward.purpose, saved=len(saved))
     return Parts(
-        replace(joint.forward, outputs=(*joint.forward.outputs, *saved)),
+        replace(joint.forward, outputs=(*joint.forward.outputs, *saved), purpose=purpose),
         backward,
         saved,
         tuple(value.name for value in given),
