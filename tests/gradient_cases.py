@@ -9,9 +9,20 @@ def _names(text: str) -> frozenset[str]:
 
 _LOSS = "a loss: whatever comes back, it gives its own gradient"
 
+_ZERO = "boxes and places are taken as given: 0, as in MXNet"
+
 # Operators whose gradient is not the slope of what they compute, in MXNet either.
 NO_SLOPE = {
     "BlockGrad": "stops gradients",
+    "_contrib_MultiBoxDetection": _ZERO,
+    "_contrib_MultiBoxTarget": _ZERO,
+    "_contrib_MultiProposal": _ZERO,
+    "_contrib_Proposal": _ZERO,
+    "_contrib_bipartite_matching": _ZERO,
+    "_contrib_box_decode": _ZERO,
+    "_contrib_box_encode": _ZERO,
+    "_contrib_box_iou": _ZERO,
+    "_ravel_multi_index": _ZERO,
     "make_loss": _LOSS,
     "MakeLoss": _LOSS,
     "LinearRegressionOutput": _LOSS,
@@ -68,6 +79,7 @@ NONE_IN_MXNET = _names(
     _contrib_RROIAlign
     _contrib_allclose
     _histogram
+    _image_resize
     _slice_assign
     _slice_assign_scalar
     _shuffle
@@ -86,7 +98,6 @@ OF_PASSES = _names(
     _bn_shift
     _instance_norm_last
     _lrn_last
-    _pad_axes
     _resize_last
     _rnn_steps
     _roi_align_last
@@ -124,7 +135,6 @@ NO_RULE_YET = _names(
     CTCLoss
 
     RNN
-    _rnn_param_concat
 
     Correlation
 
@@ -138,27 +148,6 @@ NO_RULE_YET = _names(
     SequenceLast
     SequenceReverse
 
-    take
-    pick
-    gather_nd
-    scatter_nd
-    _contrib_boolean_mask
-    _contrib_index_copy
-
-    _ravel_multi_index
-    _unravel_index
-    argmax
-    argmin
-    argsort
-    one_hot
-    sort
-    topk
-
-    Concat
-    Pad
-    diag
-    stack
-
     _random_pdf_dirichlet
     _random_pdf_exponential
     _random_pdf_gamma
@@ -168,21 +157,7 @@ NO_RULE_YET = _names(
     _random_pdf_poisson
     _random_pdf_uniform
 
-    _random_exponential_like
-    _random_gamma_like
-    _random_generalized_negative_binomial_like
-    _random_negative_binomial_like
-    _random_normal_like
-    _random_poisson_like
-    _random_uniform_like
-    _sample_exponential
-    _sample_gamma
-    _sample_generalized_negative_binomial
     _sample_multinomial
-    _sample_negative_binomial
-    _sample_normal
-    _sample_poisson
-    _sample_uniform
 
     _linalg_det
     _linalg_extractdiag
@@ -207,19 +182,10 @@ NO_RULE_YET = _names(
     _contrib_AdaptiveAvgPooling2D
     _contrib_BilinearResize2D
     _contrib_DeformablePSROIPooling
-    _contrib_MultiBoxDetection
-    _contrib_MultiBoxTarget
-    _contrib_MultiProposal
     _contrib_PSROIPooling
-    _contrib_Proposal
     _contrib_ROIAlign
-    _contrib_bipartite_matching
-    _contrib_box_decode
-    _contrib_box_encode
-    _contrib_box_iou
     _contrib_box_nms
     _contrib_fft
     _contrib_ifft
-    _image_resize
     """
 )

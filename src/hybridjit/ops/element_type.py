@@ -6,13 +6,13 @@ In: arrays of any type. Out: new C-contiguous arrays of the same shapes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from ..types import UNKNOWN, TensorType, merge, merge_shapes
 from .building import Builder, X
 from .casting import convert, fresh
-from .numbered import Numbered
 from .registry import register
 from .rules import Types
 from .signatures import ScalarBuilder, V
@@ -39,6 +39,11 @@ def _as_result_type(b: ScalarBuilder[V], x: V, *, dtype: np.dtype) -> V:
     return x
 
 
+def _grad_cast(g: Builder[X], ins: Any, outs: Any, douts: Any, *, dtype: np.dtype) -> X:
+    """What comes back, in the operand's type: integers on the way lose no gradient."""
+    return douts[0]
+
+
 CAST = register(
     "Cast",
     "data",
@@ -47,6 +52,7 @@ CAST = register(
     ref=_cast,
     scalar=_as_result_type,
     expand=_unless_cast,
+    grad=_grad_cast,
     aliases="cast",
     doc="Another element type, as C converts.",
 )
@@ -83,6 +89,7 @@ AMP_CAST = register(
     scalar=_as_result_type,
     ref=lambda data, dtype: _cast(data, dtype=dtype if _is_mixed(data.dtype) else data.dtype),
     expand=_unless_amp_cast,
+    grad=_grad_cast,
     doc="Cast of float16 and float32; other types stay.",
 )
 
@@ -112,8 +119,8 @@ def _separate_casts(
     return tuple(cast(g, x, t.dtype, at=str(i)) for i, (x, t) in enumerate(zip(inputs, wanted)))
 
 
-def _numbered(prefix: str) -> Callable[..., Numbered]:
-    return lambda num_outputs, **attrs: Numbered(prefix, num_outputs)
+def _numbered(prefix: str) -> Callable[..., tuple[str, ...]]:
+    return lambda num_outputs, **attrs: tuple(f"{prefix}{i}" for i in range(num_outputs))
 
 
 AMP_MULTICAST = register(

@@ -6,14 +6,20 @@ data's type. Selection by condition is ``selection``.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..errors import AttributeValueError, DTypeError, MXNetError, ShapeError
 from ..types import INT64, TensorType, merge_shapes, product, shape_text
-from .casting import convert, fresh, scalar_of
+from .algebra import as_shape, zeros_like
+from .building import Builder, X
+from .casting import convert, fresh, scalar_of, widened
+from .gradient import none_at_all
 from .record import Traits
-from .registry import register
+from .registry import lookup, register
 from .rules import Types, forward, merged, normalized_axis
+from .views import broadcast, transpose
 
 Shape = tuple[int, ...]
 
@@ -51,6 +57,36 @@ def take(a: np.ndarray, indices: np.ndarray, *, axis: int, mode: str) -> np.ndar
     return np.asarray(np.take(a, _within(index, size, mode), axis=axis), order="C")
 
 
+def within(g: Builder[X], indices: X, size: int, mode: str) -> X:
+    """Indices as whole numbers in [0, size): clipped, or wrapped."""
+    index = g.op(lookup("Cast"), indices, at="index", dtype=INT64)
+    if mode == "wrap":
+        return g.op(lookup("_mod_scalar"), index, at="within", scalar=float(size))
+    return g.op(lookup("clip"), index, at="within", a_min=0.0, a_max=float(size - 1))
+
+
+def _grad_take(
+    g: Builder[X], ins: Any, outs: Any, douts: Any, *, axis: int, mode: str
+) -> tuple[Any, None]:
+    """Each row of the result is added to the one that it was read from."""
+    sizes, count = g.type(ins[0]).dims, g.type(ins[1]).ndim
+    place, ndim = axis % len(sizes), len(sizes) + count - 1
+    if not g.type(ins[0]).size:
+        return None, None
+
+    def by_data() -> X:
+        picked = range(place, place + count)
+        order = (*picked, *(i for i in range(ndim) if i not in picked))
+        index = within(g, ins[1], sizes[place], mode)
+        index = as_shape(g, index, (1, *g.type(index).dims))
+        rows = transpose(g, douts[0], order, at="rows")
+        shape = (sizes[place], *sizes[:place], *sizes[place + 1 :])
+        summed = g.op(ADD_AT, rows, index, at="summed", shape=shape)
+        return transpose(g, summed, (*range(1, place + 1), 0, *range(place + 1, len(sizes))))
+
+    return by_data, None
+
+
 TAKE = register(
     "take",
     "a indices",
@@ -58,6 +94,7 @@ TAKE = register(
     kernel="gather",
     infer=forward(_take_type),
     ref=take,
+    grad=_grad_take,
     doc="Rows along an axis by index.",
 )
 
@@ -102,6 +139,34 @@ def pick(
     return np.asarray(np.take_along_axis(data, chosen, place).reshape(shape), order="C")
 
 
+def _grad_pick(
+    g: Builder[X],
+    ins: Any,
+    outs: Any,
+    douts: Any,
+    *,
+    axis: int | None,
+    keepdims: bool,
+    mode: str,
+) -> tuple[Any, None]:
+    """The element that was read gets what comes back, the others of its row 0."""
+    t = g.type(ins[0])
+    place, _, _ = _picked(t.dims, axis, keepdims)
+    kept = (*t.dims[:place], 1, *t.dims[place + 1 :])
+    if not t.size:
+        return None, None
+
+    def by_data() -> X:
+        index = as_shape(g, within(g, ins[1], t.dims[place], mode), kept)
+        hot = g.op(ONE_HOT, index, at="hot", depth=t.dims[place], dtype=t.dtype)
+        last = len(kept)
+        hot = transpose(g, hot, (*range(place), last, *range(place + 1, last), place), at="chosen")
+        d = broadcast(g, as_shape(g, douts[0], kept), t.dims, at="head")
+        return g.op(lookup("where"), as_shape(g, hot, t.dims), d, zeros_like(g, d))
+
+    return by_data, None
+
+
 PICK = register(
     "pick",
     "data index",
@@ -109,6 +174,7 @@ PICK = register(
     kernel="gather",
     infer=_pick_types,
     ref=pick,
+    grad=_grad_pick,
     aliases="choose_element_0index",
     doc="One element of each row along an axis.",
 )
@@ -163,6 +229,7 @@ ONE_HOT = register(
     kernel="one_hot",
     infer=forward(_one_hot_type),
     ref=one_hot,
+    grad=none_at_all,
     doc="A row per index, on_value there and off_value elsewhere; all off if out of range.",
 )
 
@@ -190,6 +257,11 @@ def _rows_shape(what: str, shape: Shape, indices: TensorType) -> Shape:
     return indices.dims[1:] + shape[indices.dims[0] :]
 
 
+def _grad_gather_nd(g: Builder[X], ins: Any, outs: Any, douts: Any) -> tuple[Any, None]:
+    data, indices = ins
+    return (lambda: g.op(ADD_AT, douts[0], indices, shape=g.type(data).dims)), None
+
+
 GATHER_ND = register(
     "gather_nd",
     "data indices",
@@ -198,6 +270,7 @@ GATHER_ND = register(
         lambda data, indices: data.with_shape(_rows_shape("gather_nd", data.dims, indices))
     ),
     ref=lambda data, indices: fresh(data[places_of(indices, data.shape)], data.dtype),
+    grad=_grad_gather_nd,
     doc="Elements or rows of data at index vectors.",
 )
 
@@ -220,6 +293,13 @@ def scatter_nd(data: np.ndarray, indices: np.ndarray, *, shape: Shape) -> np.nda
     return result
 
 
+def _grad_scatter(
+    g: Builder[X], ins: Any, outs: Any, douts: Any, *, shape: Shape
+) -> tuple[Any, None]:
+    """Each row gets what comes back to its place, also where another one replaced it."""
+    return (lambda: g.op(GATHER_ND, douts[0], ins[1])), None
+
+
 SCATTER_ND = register(
     "scatter_nd",
     "data indices",
@@ -227,7 +307,33 @@ SCATTER_ND = register(
     kernel="scatter",
     infer=forward(_scatter_type),
     ref=scatter_nd,
+    grad=_grad_scatter,
     doc="Zeros of a shape with data put at index vectors.",
+)
+
+
+def add_at(data: np.ndarray, indices: np.ndarray, *, shape: Shape) -> np.ndarray:
+    """Zeros to which data's rows are added one after the other, float16 in single precision."""
+    places = places_of(indices, shape)
+    lead, rest = shape[: len(places)], shape[len(places) :]
+    flat = np.zeros(places[0].shape, np.int64)
+    for place, size in zip(places, lead):
+        flat = flat * size + place % size
+    wide = widened(data)
+    sums = np.zeros((product(lead), *((product(rest),) if rest else ())), wide.dtype)
+    np.add.at(sums, flat.ravel(), wide.reshape(flat.size, *sums.shape[1:]))
+    return sums.reshape(shape).astype(data.dtype, copy=False)
+
+
+ADD_AT = register(
+    "_add_at",
+    "data indices",
+    "shape:shape!",
+    internal=True,
+    infer=forward(_scatter_type),
+    ref=add_at,
+    grad=_grad_scatter,
+    doc="Zeros of a shape with data added at index vectors; of equal ones all count.",
 )
 
 
@@ -266,6 +372,7 @@ register(
     "shape:shape?=None",
     infer=forward(_ravel_type),
     ref=ravel_multi_index,
+    grad=none_at_all,
     traits=Traits(names_data=True),
     aliases="ravel_multi_index",
     doc="Flat indices from coordinates (axes, n).",
@@ -276,6 +383,7 @@ register(
     "shape:shape?=None",
     infer=forward(_unravel_type),
     ref=unravel_index,
+    grad=none_at_all,
     traits=Traits(names_data=True),
     aliases="unravel_index",
     doc="Coordinates (axes, n) from flat indices.",

@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 
 from ..types import UNKNOWN, Shape, TensorType
+from .algebra import add, total
 from .attrs import AttrValue, attr_text
 from .building import Builder, X
+from .gradient import none_at_all
 from .record import OpDef
 from .registry import lookup, register, run_ref
 from .rules import broadcast, forward
 from .signatures import Expansion
+from .views import PLACE, narrow
 
 
 def bn_scale(gamma: np.ndarray, var: np.ndarray, *, eps: float, fix_gamma: bool) -> np.ndarray:
@@ -71,6 +74,7 @@ OF_SHAPE = register(
     internal=True,
     infer=forward(_of_shape_type),
     ref=_of_shape,
+    grad=none_at_all,
     doc="What an operator makes of a shape; made by the compiler only.",
 )
 
@@ -127,6 +131,46 @@ def _pad_type(
     return data.with_shape(tuple(b + d + a for b, d, a in zip(before, data.dims, after)))
 
 
+def _grad_pad(
+    g: Builder[X],
+    ins: Any,
+    outs: Any,
+    douts: Any,
+    *,
+    mode: str,
+    before: Shape,
+    after: Shape,
+    value: float,
+) -> X:
+    """The inner part; what came back to the border goes to the cells that it was read from."""
+    sizes, d = g.type(ins[0]).dims, douts[0]
+    for axis, (size, first, last) in enumerate(zip(sizes, before, after)):
+        inner = narrow(g, d, axis, first, size, at=f"inner{axis}")
+        if mode != "constant":
+            for start, count in ((0, first), (first + size, last)):
+                if count:
+                    border = narrow(g, d, axis, start, count, at=f"border{axis}")
+                    inner = add(g, inner, _taken_back(g, border, axis, size, start == 0, mode))
+        d = inner
+    return d
+
+
+def _taken_back(g: Builder[X], border: X, axis: int, size: int, is_front: bool, mode: str) -> X:
+    """A border's gradient by what it repeats: the edge, or the cells next to it backwards."""
+    sizes = g.type(border).dims
+    if mode == "edge":
+        count, offset = 1, 0
+        cells = total(g, border, (axis,))
+    else:
+        count, offset = sizes[axis], 1
+        cells = g.op(lookup("reverse"), border, at="mirrored", axis=(axis,))
+    start = offset if is_front else size - offset - count
+    shape = (*sizes[:axis], size, *sizes[axis + 1 :])
+    begin = tuple(start if i == axis else 0 for i in range(len(shape)))
+    end = tuple(start + count if i == axis else n for i, n in enumerate(shape))
+    return g.op(PLACE, cells, at="back", shape=shape, begin=begin, end=end)
+
+
 PAD_AXES = register(
     "_pad_axes",
     "data",
@@ -135,6 +179,7 @@ PAD_AXES = register(
     kernel="pad",
     infer=forward(_pad_type),
     ref=pad_axes,
+    grad=_grad_pad,
     doc="Pad for data of any rank, on any axis.",
 )
 PRELU = register(

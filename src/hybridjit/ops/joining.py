@@ -5,6 +5,9 @@ In: one or more arrays of one type. Out: a new C-contiguous array of that type.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
@@ -23,7 +26,7 @@ from .building import Builder, X
 from .record import Samples, Traits
 from .registry import register
 from .rules import Types, merged, normalized_axis, same_dtype
-from .views import broadcast, broadcast_shape, in_range, moving, reshape
+from .views import broadcast, broadcast_shape, in_range, moving, narrow, reshape
 
 # Joining
 
@@ -73,6 +76,18 @@ def _concat(*arrays: np.ndarray, num_args: int, dim: int) -> np.ndarray:
     return np.asarray(np.concatenate(arrays, axis=dim), order="C")
 
 
+def _grad_concat(g: Builder[X], ins: Any, outs: Any, douts: Any, *, num_args: int, dim: int) -> Any:
+    """Each operand gets its own part."""
+    (d,) = douts
+    axis = dim % g.type(d).ndim
+    sizes = [g.type(x).dims[axis] for x in ins]
+
+    def part(start: int, size: int) -> Callable[[], X] | None:
+        return (lambda: narrow(g, d, axis, start, size, at=f"from{start}")) if size else None
+
+    return tuple(part(sum(sizes[:i]), size) for i, size in enumerate(sizes))
+
+
 def _only(g: Builder[X], *inputs: X, num_args: int, dim: int) -> X | None:
     """Concat(x)  =>  x"""
     return inputs[0] if len(inputs) == 1 else None
@@ -86,10 +101,18 @@ CONCAT = register(
     infer=concat_types,
     ref=_concat,
     expand=_only,
+    grad=_grad_concat,
     traits=Traits(samples=Samples.JOINED),
     aliases="concat _sparse_concat",
     doc="Arrays one after the other along axis dim.",
 )
+
+
+def joined(g: Builder[X], parts: Sequence[X], axis: int, at: str = "") -> X:
+    """``parts`` one after the other along an axis; itself where there is one."""
+    if len(parts) == 1:
+        return parts[0]
+    return g.op(CONCAT, *parts, at=at, num_args=len(parts), dim=axis)
 
 
 def _stack_types(ins: Types, outs: Types, *, num_args: int, axis: int) -> tuple[Types, Types]:
@@ -116,8 +139,7 @@ def _stacked(g: Builder[X], *inputs: X, num_args: int, axis: int) -> X:
     sizes = g.type(inputs[0]).dims
     axis %= len(sizes) + 1
     shape = (*sizes[:axis], 1, *sizes[axis:])
-    parts = [reshape(g, x, shape, at=str(i)) for i, x in enumerate(inputs)]
-    return parts[0] if len(parts) == 1 else g.op(CONCAT, *parts, num_args=len(parts), dim=axis)
+    return joined(g, [reshape(g, x, shape, at=str(i)) for i, x in enumerate(inputs)], axis)
 
 
 register(

@@ -7,6 +7,8 @@ all of them are made of ``views``.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
@@ -15,7 +17,7 @@ from .building import Builder, X
 from .internal import PAD_AXES
 from .record import Traits
 from .rules import normalized_axis
-from .views import in_range, moving, part, reordering, reshape, transpose
+from .views import PLACE, in_range, moving, part, reordering, reshape, transpose
 
 # Order of axes
 
@@ -222,25 +224,51 @@ def _diag(data: np.ndarray, k: int, axis1: int, axis2: int) -> np.ndarray:
     return np.diagonal(data, k, axis1, axis2)
 
 
+def _turned(ndim: int, axis1: int, axis2: int) -> Shape:
+    """The order of axes that has these two last."""
+    a, b = axis1 % ndim, axis2 % ndim
+    return (*(i for i in range(ndim) if i not in (a, b)), a, b)
+
+
+def _marks(rest: Shape, columns: int, length: int, k: int) -> tuple[Shape, Shape, Shape]:
+    """Begin, end and step of a diagonal in matrices whose elements lie on one axis."""
+    start = k if k >= 0 else -k * columns
+    stop = start + (length - 1) * (columns + 1) + 1
+    return (*(0 for _ in rest), start), (*rest, stop), (*(1 for _ in rest), columns + 1)
+
+
 def _diagonal_as_slice(g: Builder[X], data: X, *, k: int, axis1: int, axis2: int) -> X | None:
     """diag(x)  =>  slice(x as rows of one) with step columns + 1"""
     sizes = g.type(data).dims
-    ndim = len(sizes)
-    *_, length = (0,) if ndim < 2 else _diagonal(sizes, k, axis1, axis2)
+    *_, length = (0,) if len(sizes) < 2 else _diagonal(sizes, k, axis1, axis2)
     if not length:
         return None
-    a, b = axis1 % ndim, axis2 % ndim
-    order = (*(i for i in range(ndim) if i not in (a, b)), a, b)
-    transposed = transpose(g, data, order, at="turned")
+    transposed = transpose(g, data, _turned(len(sizes), axis1, axis2), at="turned")
     *rest, rows, columns = g.type(transposed).dims
     flat = reshape(g, transposed, (*rest, rows * columns), at="flat")
-    start = k if k >= 0 else -k * columns
-    stop = start + (length - 1) * (columns + 1) + 1
-    step = (*(1 for _ in rest), columns + 1)
-    return part(g, flat, (*(0 for _ in rest), start), (*rest, stop), step)
+    return part(g, flat, *_marks(tuple(rest), columns, length, k))
 
 
-moving(
+def _grad_diag(
+    g: Builder[X], ins: Any, outs: Any, douts: Any, *, k: int, axis1: int, axis2: int
+) -> X | None:
+    """A vector gets the diagonal of what comes back, a matrix has what comes back on its own."""
+    sizes, (d,) = g.type(ins[0]).dims, douts
+    if len(sizes) == 1:
+        return g.op(DIAG, d, k=k)
+    *rest, length = g.type(d).dims
+    if not g.type(d).size:
+        return None
+    order = _turned(len(sizes), axis1, axis2)
+    rows, columns = (sizes[i] for i in order[-2:])
+    begin, end, step = _marks(tuple(rest), columns, length, k)
+    shape = (*rest, rows * columns)
+    flat = g.op(PLACE, d, at="placed", shape=shape, begin=begin, end=end, step=step)
+    whole = reshape(g, flat, (*rest, rows, columns), at="whole")
+    return transpose(g, whole, tuple(order.index(i) for i in range(len(order))))
+
+
+DIAG = moving(
     "diag",
     "data",
     "k:int=0 axis1:int=0 axis2:int=1",
@@ -248,5 +276,6 @@ moving(
     _diag,
     "A diagonal matrix from a vector, or the diagonal of two axes.",
     expand=_diagonal_as_slice,
+    grad=_grad_diag,
     traits=Traits(names_data=True),
 )

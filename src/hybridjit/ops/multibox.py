@@ -13,6 +13,7 @@ import numpy as np
 from ..errors import AttributeValueError, ShapeError
 from ..types import TensorType, shape_text
 from .attrs import AttrValue
+from .gradient import none_at_all
 from .internal import constant_of_shape
 from .ordering import first_of
 from .record import Traits
@@ -85,6 +86,7 @@ register(
     "offsets:floats=(0.5,0.5)",
     infer=_infer_prior,
     ref=_prior,
+    grad=none_at_all,
     expand=constant_of_shape("_contrib_MultiBoxPrior"),
     traits=Traits(reads_shape=True, names_data=True),
     doc="Anchors of every pixel of a feature map, as normalised corners.",
@@ -186,5 +188,6 @@ register(
     "force_suppress:bool=False variances:floats=(0.1,0.1,0.2,0.2) nms_topk:int=-1",
     infer=_infer_detection,
     ref=_detection,
+    grad=none_at_all,
     doc="Detections from class scores, offsets and anchors, after suppression per class.",
 )

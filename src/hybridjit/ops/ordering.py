@@ -8,18 +8,23 @@ is not defined in MXNet, here it comes last.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..errors import ShapeError
-from ..types import TensorType
+from ..types import INT64, TensorType, product
+from .algebra import add, as_shape
 from .attrs import AttrValue
 from .building import Builder, X
 from .casting import convert
+from .gradient import none_at_all
+from .indexing import ADD_AT
 from .record import OpDef, Traits
-from .registry import register
+from .registry import lookup, register
 from .rules import Types, forward, normalized_axis, refuse_bool
 from .signatures import Arrays, Computation, Reference
-from .views import reshape
+from .views import reshape, transpose
 
 Shape = tuple[int, ...]
 
@@ -72,6 +77,7 @@ def _place(name: str, find: Computation, doc: str) -> OpDef:
         infer=forward(_arg_type),
         ref=_arg(find),
         expand=expand,
+        grad=none_at_all,
         doc=doc,
     )
     return op
@@ -186,19 +192,70 @@ def topk(
     return indices if ret_typ == "indices" else values
 
 
+def _scattered(g: Builder[X], ins: Any, d: X, *, axis: int | None, k: int, is_ascend: bool) -> X:
+    """What comes back to the values in order, at the places that they were read from."""
+    t = g.type(ins[0])
+    lined, place = _lined_up(t.dims, axis)
+    found = g.op(
+        TOPK, ins[0], at="places", axis=axis, k=k, ret_typ="indices", is_ascend=is_ascend,
+        dtype=INT64,
+    )  # fmt: skip
+    order = (*(i for i in range(len(lined)) if i != place), place)
+    rest = tuple(lined[i] for i in order)
+    rows, size = product(rest[:-1]), rest[-1]
+    count = g.type(d).dims[place]
+    flat = as_shape(g, transpose(g, found, order, at="lines"), (rows, count))
+    starts = g.op(
+        lookup("_arange"), at="starts", start=0.0, stop=float(rows * size), step=float(size),
+        dtype=INT64,
+    )  # fmt: skip
+    index = as_shape(g, add(g, flat, as_shape(g, starts, (rows, 1))), (1, rows * count))
+    heads = as_shape(g, transpose(g, d, order, at="heads"), (rows * count,))
+    summed = g.op(ADD_AT, heads, index, at="summed", shape=(rows * size,))
+    back = transpose(g, as_shape(g, summed, rest), tuple(map(order.index, range(len(order)))))
+    return as_shape(g, back, t.dims)
+
+
+def _grad_topk(
+    g: Builder[X],
+    ins: Any,
+    outs: Any,
+    douts: Any,
+    *,
+    axis: int | None,
+    k: int,
+    ret_typ: str,
+    is_ascend: bool,
+    dtype: np.dtype,
+) -> X | None:
+    """Values pass theirs back to where they stand; places and masks have none."""
+    if ret_typ not in ("value", "both") or douts[0] is None or not g.type(ins[0]).size:
+        return None
+    return _scattered(g, ins, douts[0], axis=axis, k=k, is_ascend=is_ascend)
+
+
+def _grad_sort(
+    g: Builder[X], ins: Any, outs: Any, douts: Any, *, axis: int | None, is_ascend: bool
+) -> X | None:
+    if not g.type(ins[0]).size:
+        return None
+    return _scattered(g, ins, douts[0], axis=axis, k=0, is_ascend=is_ascend)
+
+
 def _topk_names(ret_typ: str, **attrs: AttrValue) -> tuple[str, ...]:
     if ret_typ == "both":
         return "output0", "output1"
     return ("output0",) if ret_typ == "value" else ("output",)
 
 
-register(
+TOPK = register(
     "topk",
     "data",
     "axis:int?=-1 k:int=1 ret_typ:both|indices|mask|value=indices"
     " is_ascend:bool=False dtype:dtype=float32",
     infer=forward(_topk_types),
     ref=topk,
+    grad=_grad_topk,
     traits=Traits(total_outputs=lambda ret_typ, **attrs: 2 if ret_typ == "value" else 1),
     outputs=_topk_names,
     doc="The k largest or smallest along an axis: places, values, both, or a mask.",
@@ -228,6 +285,7 @@ register(
     "axis:int?=-1 is_ascend:bool=True",
     infer=forward(_sorted_type),
     ref=sort,
+    grad=_grad_sort,
     traits=Traits(total_outputs=2),
     outputs=("output0",),
     doc="The values in order along an axis; flattened when axis is None.",
@@ -242,5 +300,6 @@ register(
         ).with_dtype(dtype)
     ),
     ref=argsort,
+    grad=none_at_all,
     doc="Places of the values in order along an axis.",
 )

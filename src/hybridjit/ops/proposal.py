@@ -15,6 +15,7 @@ from ..errors import AttributeValueError, ShapeError
 from ..types import TensorType, shape_text
 from .attrs import AttrValue
 from .casting import bounded
+from .gradient import none_at_all
 from .ordering import first_of
 from .record import Traits
 from .registry import register
@@ -199,6 +200,7 @@ for _name in ("_contrib_Proposal", "_contrib_MultiProposal"):
         "feature_stride:int=16 output_score:bool=False iou_loss:bool=False",
         infer=_infer_proposal,
         ref=_proposals,
+        grad=none_at_all,
         traits=Traits(total_outputs=2),
         outputs=_outputs,
         doc="Regions that may hold an object, best first, after suppression.",

@@ -16,6 +16,7 @@ from ..types import FLOAT32, TensorType, merge, shape_text
 from .attrs import AttrValue
 from .casting import convert
 from .creation import given_shape, wanted_shape
+from .gradient import none_at_all
 from .record import Traits
 from .registry import register
 from .rules import Types, forward, merged, require_float, same_type
@@ -234,6 +235,7 @@ def distribution(
         traits=_DRAWN,
         infer=_draw_like_types(check),
         ref=_from_data(draw, names),
+        grad=none_at_all,
         doc=f"Draws in the shape of the data: {doc}",
     )
     register(
@@ -243,6 +245,7 @@ def distribution(
         traits=_DRAWN,
         infer=_of_one_type(forward(_sample_type)),
         ref=_from_arrays(draw),
+        grad=none_at_all,
         aliases=f"sample_{name}",
         doc=f"Draws for each element: {doc}",
     )

@@ -14,14 +14,15 @@ import numpy as np
 from ..errors import AttributeValueError, MXNetError, ShapeError
 from ..shapes import is_np_shape
 from ..types import INT64, UNKNOWN, TensorType, merge, shape_text
+from .algebra import as_shape, zeros_like
 from .attrs import AttrValue
 from .building import Builder, X
 from .casting import convert, fresh, scalar_of
 from .element_type import cast
-from .indexing import places_of
+from .indexing import GATHER_ND, places_of
 from .internal import constant_of_shape
 from .record import Traits
-from .registry import register
+from .registry import lookup, register
 from .rules import Types, forward, normalized_axis, refuse_bool, same_dtype
 from .signatures import Reference
 from .views import broadcast, reshape, sliced_shape, slices
@@ -99,12 +100,34 @@ def boolean_mask(data: np.ndarray, index: np.ndarray, *, axis: int) -> np.ndarra
     return np.asarray(np.compress(index != 0, data, axis=axis), order="C")
 
 
+def _grad_mask(g: Builder[X], ins: Any, outs: Any, douts: Any, *, axis: int) -> tuple[Any, None]:
+    """Kept rows get theirs, the others 0."""
+    data, index = ins
+    place, d = axis % g.type(data).ndim, douts[0]
+
+    def by_data() -> X | None:
+        if not g.type(d).size:
+            return None
+        count = g.type(index).size
+        kept = g.op(lookup("_not_equal_scalar"), cast(g, index, INT64), at="kept", scalar=0.0)
+        number = g.op(lookup("_np_cumsum"), kept, at="number")
+        number = g.op(lookup("_minus_scalar"), number, at="place", scalar=1.0)
+        rows = g.op(lookup("take"), d, number, at="rows", axis=place)
+        sizes = g.type(rows).dims
+        column = reshape(g, kept, tuple(count if i == place else 1 for i in range(len(sizes))))
+        wide = broadcast(g, column, sizes, at="column")
+        return g.op(WHERE, wide, rows, zeros_like(g, rows))
+
+    return by_data, None
+
+
 register(
     "_contrib_boolean_mask",
     "data index",
     "axis:int=0",
     infer=forward(_mask_type),
     ref=boolean_mask,
+    grad=_grad_mask,
     doc="The rows whose index is not 0; how many depends on values.",
 )
 
@@ -125,12 +148,24 @@ def index_copy(old: np.ndarray, index: np.ndarray, new: np.ndarray) -> np.ndarra
     return result
 
 
+def _grad_index_copy(g: Builder[X], ins: Any, outs: Any, douts: Any) -> tuple[Any, None, Any]:
+    """Replaced rows get nothing; of the new ones each gets what comes back to its place."""
+    _, index, new = ins
+    d = douts[0]
+    return (
+        lambda: g.op(INDEX_COPY, d, index, zeros_like(g, new)),
+        None,
+        lambda: g.op(GATHER_ND, d, as_shape(g, index, (1, g.type(index).size))),
+    )
+
+
 INDEX_COPY = register(
     "_contrib_index_copy",
     "old_tensor index_vector new_tensor",
     kernel="scatter",
     infer=forward(_index_copy_type),
     ref=index_copy,
+    grad=_grad_index_copy,
     doc="old_tensor with rows replaced by those of new_tensor.",
 )
 

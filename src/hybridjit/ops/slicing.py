@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
-from ..types import UNKNOWN, PartialShape, Shape, TensorType, merge, shape_text
+from ..types import UNKNOWN, PartialShape, Shape, TensorType, merge, product, shape_text
 from .building import Builder, X
-from .numbered import Numbered
+from .gradient import given
+from .joining import joined
 from .record import Traits
 from .registry import register
 from .rules import Types, forward, merged, normalized_axis, same_dtype
@@ -178,6 +179,10 @@ register(
 # Splits: several outputs
 
 
+def _output_names(count: int) -> tuple[str, ...]:
+    return tuple(f"output{i}" for i in range(count))
+
+
 def _without_axis(data: Shape, place: int, sizes: list[int], squeeze_axis: bool) -> list[Shape]:
     """The shapes of the pieces, of which ``squeeze_axis`` drops the axis of size 1."""
     if squeeze_axis and any(size != 1 for size in sizes):
@@ -270,6 +275,20 @@ def _cut_into(
     )
 
 
+def _grad_split(
+    g: Builder[X], ins: Any, outs: Any, douts: Any, *, axis: int, **attrs: Any
+) -> X | None:
+    """The pieces' gradients joined, zeros for those that nothing reads."""
+    sizes = g.type(ins[0]).dims
+    place = axis % len(sizes)
+    before, after = sizes[:place], sizes[place + 1 :]
+    rest, pieces = product(before + after), []
+    for dout, out in zip(douts, outs):
+        if size := g.type(out).size // (rest or 1):
+            pieces.append(reshape(g, given(g, dout, out), (*before, size, *after)))
+    return joined(g, pieces, place) if pieces else None
+
+
 def _equal_slices(
     g: Builder[X], data: X, *, num_outputs: int, axis: int, squeeze_axis: bool
 ) -> tuple[X, ...]:
@@ -287,8 +306,9 @@ register(
     infer=split_types,
     ref=split,
     expand=_equal_slices,
+    grad=_grad_split,
     traits=Traits(names_data=True),
-    outputs=lambda num_outputs, **attrs: Numbered("output", num_outputs),
+    outputs=lambda num_outputs, **attrs: _output_names(num_outputs),
     aliases="split",
     doc="Equal pieces of one axis.",
 )
@@ -339,10 +359,10 @@ def _slices_between(
     return _cut_into(g, data, place, bounds, squeeze_axis)
 
 
-def _names_of_pieces(*, indices: Shape, sections: int, **attrs: object) -> Numbered:
+def _names_of_pieces(*, indices: Shape, sections: int, **attrs: object) -> tuple[str, ...]:
     if not sections and not indices:
         raise AttributeValueError("sections of _split_v2 is at least 1 without indices, got 0")
-    return Numbered("output", sections or len(indices))
+    return _output_names(sections or len(indices))
 
 
 SPLIT_V2 = register(
@@ -352,6 +372,7 @@ SPLIT_V2 = register(
     infer=forward(_split_v2_type),
     ref=split_v2,
     expand=_slices_between,
+    grad=_grad_split,
     traits=Traits(names_data=True),
     outputs=_names_of_pieces,
     doc="Pieces of one axis: equal sections, or from each index (the first is 0) to the next.",

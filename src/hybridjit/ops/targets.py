@@ -14,6 +14,7 @@ from ..errors import AttributeValueError, MXNetError, ShapeError
 from ..types import TensorType, merge, shape_text
 from .attrs import AttrValue
 from .casting import convert
+from .gradient import none_at_all
 from .registry import register
 from .rules import Types, forward, require_float, same_dtype
 from .vision import overlaps, to_centres
@@ -67,6 +68,7 @@ register(
     "is_ascend:bool=False threshold:float! topk:int=-1",
     infer=_infer_matching,
     ref=_matching,
+    grad=none_at_all,
     outputs=("output0", "output1"),
     doc="Pairs of rows and columns, best score first, each used once.",
 )
@@ -129,6 +131,7 @@ register(
     "samples matches anchors refs means stds",
     infer=_infer_encode,
     ref=_encode,
+    grad=none_at_all,
     outputs=("output0", "output1"),
     doc="Offsets from anchors to the boxes that they match, and which of them count.",
 )
@@ -249,6 +252,7 @@ register(
     "variances:floats=(0.1,0.1,0.2,0.2)",
     infer=_infer_target,
     ref=_target,
+    grad=none_at_all,
     outputs=("loc_target", "loc_mask", "cls_target"),
     doc="What a single-shot detector should say at each anchor: offsets, their mask, classes.",
 )

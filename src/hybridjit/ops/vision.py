@@ -17,6 +17,7 @@ from .arithmetic import ADD, MINIMUM, MULTIPLY, SUBTRACT
 from .attrs import AttrValue
 from .building import Builder, X
 from .casting import widened
+from .gradient import none_at_all
 from .joining import CONCAT
 from .ordering import first_of
 from .pointwise import EXP
@@ -200,6 +201,7 @@ register(
     "format:center|corner=corner",
     infer=_infer_iou,
     ref=_box_iou,
+    grad=none_at_all,
     doc="Intersection over union of every pair of boxes.",
 )
 
@@ -281,6 +283,7 @@ register(
     "std0:float=1 std1:float=1 std2:float=1 std3:float=1 clip:float=-1 format:center|corner=center",
     infer=_infer_decode,
     ref=_box_decode,
+    grad=none_at_all,
     expand=_decode_parts,
     traits=Traits(parts_in_floats=True),
     doc="Boxes from predicted offsets and anchors.",
