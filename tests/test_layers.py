@@ -63,6 +63,7 @@ class Import(NamedTuple):
     target: str
     is_foreign: bool
     inside_function: bool
+    for_types: bool  # not done when the program runs
     line: int
 
 
@@ -77,12 +78,14 @@ def imports_of(path: Path, text: str) -> Iterator[Import]:
     def visit(node: ast.AST, inside: bool) -> Iterator[Import]:
         for child in ast.iter_child_nodes(node):
             deeper = inside or isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef))
+            is_guarded = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+            typing = is_guarded and child in node.body
             if isinstance(child, ast.Import):
                 for alias in child.names:
-                    yield Import(alias.name.split(".")[0], True, inside, child.lineno)
+                    yield Import(alias.name.split(".")[0], True, inside, typing, child.lineno)
             elif isinstance(child, ast.ImportFrom):
                 for target, foreign in targets(child):
-                    yield Import(target, foreign, inside, child.lineno)
+                    yield Import(target, foreign, inside, typing, child.lineno)
             yield from visit(child, deeper)
 
     def targets(node: ast.ImportFrom) -> Iterator[tuple[str, bool]]:
@@ -106,7 +109,7 @@ def complaints(path: Path, text: str) -> list[str]:
     if part not in ROW:
         return [f"{part} is in no row of LAYERS: give it one"]
     found = []
-    for target, is_foreign, inside, line in imports_of(path, text):
+    for target, is_foreign, inside, for_types, line in imports_of(path, text):
         where = f"{path.relative_to(PACKAGE)}:{line}"
         late = (part, target) in LATE
         if inside and not late:
@@ -116,6 +119,8 @@ def complaints(path: Path, text: str) -> list[str]:
                 found.append(f"{where} imports the package by name: use a relative import")
             elif target == "llvmlite" and part != "codegen":
                 found.append(f"{where} imports llvmlite outside of codegen")
+            elif target == "typing_extensions" and for_types:
+                continue  # every type checker has it
             elif target not in {*sys.stdlib_module_names, "numpy", "llvmlite"}:
                 found.append(f"{where} imports {target}: only numpy and llvmlite are there")
         elif target != part and not late and ROW[target] >= ROW[part]:
@@ -144,6 +149,7 @@ def test_imports_point_down(path):
         ("compiler.py", "def f():\n    from .passes import infer", "inside a function"),
         ("nd/x.py", "import llvmlite.ir", "outside of codegen"),
         ("nd/x.py", "import torch", "imports torch"),
+        ("nd/x.py", "from typing_extensions import Unpack", "imports typing_extensions"),
         ("nd/x.py", "from hybridjit import sym", "by name"),
         ("unheard/x.py", "import os", "no row"),
         ("errors.py", "if TYPE_CHECKING:\n    from .ops import registry", "may not import ops"),

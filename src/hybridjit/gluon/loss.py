@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import math
 from types import ModuleType
-from typing import Any
 
 from .. import nd
 from ..base import numeric_types
 from .hybrid_block import HybridBlock
-from .types import Tensor
+from .types import BlockArgs, Tensor, Unpack
 
 __all__ = [
     "CTCLoss",
@@ -42,7 +41,7 @@ _TINY = 1e-12  # keeps logarithms and quotients finite
 class Loss(HybridBlock):
     """Base of all losses: ``weight`` scales every value, samples lie along ``batch_axis``."""
 
-    def __init__(self, weight: float | None, batch_axis: int, **kwargs: Any) -> None:
+    def __init__(self, weight: float | None, batch_axis: int, **kwargs: Unpack[BlockArgs]) -> None:
         super().__init__(**kwargs)
         self._weight = weight
         self._batch_axis = batch_axis
@@ -91,7 +90,9 @@ def _logistic(F: ModuleType, pred: Tensor, label: Tensor) -> Tensor:
 class L2Loss(Loss):
     """weight / 2 * (label - pred)^2."""
 
-    def __init__(self, weight: float = 1.0, batch_axis: int = 0, **kwargs: Any) -> None:
+    def __init__(
+        self, weight: float = 1.0, batch_axis: int = 0, **kwargs: Unpack[BlockArgs]
+    ) -> None:
         super().__init__(weight, batch_axis, **kwargs)
 
     def hybrid_forward(  # type: ignore[override]
@@ -105,7 +106,9 @@ class L2Loss(Loss):
 class L1Loss(Loss):
     """|label - pred|."""
 
-    def __init__(self, weight: float | None = None, batch_axis: int = 0, **kwargs: Any) -> None:
+    def __init__(
+        self, weight: float | None = None, batch_axis: int = 0, **kwargs: Unpack[BlockArgs]
+    ) -> None:
         super().__init__(weight, batch_axis, **kwargs)
 
     def hybrid_forward(  # type: ignore[override]
@@ -127,7 +130,7 @@ class SigmoidBinaryCrossEntropyLoss(Loss):
         from_sigmoid: bool = False,
         weight: float | None = None,
         batch_axis: int = 0,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockArgs],
     ) -> None:
         super().__init__(weight, batch_axis, **kwargs)
         self._from_sigmoid = from_sigmoid
@@ -180,7 +183,7 @@ class SoftmaxCrossEntropyLoss(Loss):
         from_logits: bool = False,
         weight: float | None = None,
         batch_axis: int = 0,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockArgs],
     ) -> None:
         super().__init__(weight, batch_axis, **kwargs)
         self._axis = axis
@@ -215,7 +218,7 @@ class KLDivLoss(Loss):
         axis: int = -1,
         weight: float | None = None,
         batch_axis: int = 0,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockArgs],
     ) -> None:
         super().__init__(weight, batch_axis, **kwargs)
         self._from_logits = from_logits
@@ -241,7 +244,7 @@ class CTCLoss(Loss):
         layout: str = "NTC",
         label_layout: str = "NT",
         weight: float | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockArgs],
     ) -> None:
         assert layout in ("NTC", "TNC"), f"layout of predictions is NTC or TNC, got {layout}"
         assert label_layout in ("NT", "TN"), f"layout of labels is NT or TN, got {label_layout}"
@@ -273,7 +276,11 @@ class HuberLoss(Loss):
     """Quadratic up to a distance of ``rho``, linear beyond. Raises ValueError for rho = 0."""
 
     def __init__(
-        self, rho: float = 1, weight: float | None = None, batch_axis: int = 0, **kwargs: Any
+        self,
+        rho: float = 1,
+        weight: float | None = None,
+        batch_axis: int = 0,
+        **kwargs: Unpack[BlockArgs],
     ) -> None:
         super().__init__(weight, batch_axis, **kwargs)
         if rho == 0:
@@ -294,7 +301,11 @@ class HingeLoss(Loss):
     """max(0, margin - pred * label) for labels -1 and 1."""
 
     def __init__(
-        self, margin: float = 1, weight: float | None = None, batch_axis: int = 0, **kwargs: Any
+        self,
+        margin: float = 1,
+        weight: float | None = None,
+        batch_axis: int = 0,
+        **kwargs: Unpack[BlockArgs],
     ) -> None:
         super().__init__(weight, batch_axis, **kwargs)
         self._margin = margin
@@ -324,7 +335,7 @@ class LogisticLoss(Loss):
         weight: float | None = None,
         batch_axis: int = 0,
         label_format: str = "signed",
-        **kwargs: Any,
+        **kwargs: Unpack[BlockArgs],
     ) -> None:
         super().__init__(weight, batch_axis, **kwargs)
         if label_format not in ("signed", "binary"):
@@ -345,7 +356,11 @@ class TripletLoss(Loss):
     """max(0, |positive - pred|^2 - |negative - pred|^2 + margin)."""
 
     def __init__(
-        self, margin: float = 1, weight: float | None = None, batch_axis: int = 0, **kwargs: Any
+        self,
+        margin: float = 1,
+        weight: float | None = None,
+        batch_axis: int = 0,
+        **kwargs: Unpack[BlockArgs],
     ) -> None:
         super().__init__(weight, batch_axis, **kwargs)
         self._margin = margin
@@ -372,7 +387,7 @@ class PoissonNLLLoss(Loss):
         from_logits: bool = True,
         batch_axis: int = 0,
         compute_full: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockArgs],
     ) -> None:
         super().__init__(weight, batch_axis, **kwargs)
         self._from_logits = from_logits
@@ -405,7 +420,11 @@ class CosineEmbeddingLoss(Loss):
     """1 - cos for label 1, max(0, cos - margin) for label -1; the result has shape (N, 1)."""
 
     def __init__(
-        self, weight: float | None = None, batch_axis: int = 0, margin: float = 0, **kwargs: Any
+        self,
+        weight: float | None = None,
+        batch_axis: int = 0,
+        margin: float = 0,
+        **kwargs: Unpack[BlockArgs],
     ) -> None:
         super().__init__(weight, batch_axis, **kwargs)
         self._margin = margin
@@ -443,7 +462,7 @@ class SDMLLoss(Loss):
         smoothing_parameter: float = 0.3,
         weight: float = 1.0,
         batch_axis: int = 0,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockArgs],
     ) -> None:
         super().__init__(weight, batch_axis, **kwargs)
         self.kl_loss = KLDivLoss(from_logits=True)

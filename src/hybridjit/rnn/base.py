@@ -7,13 +7,15 @@ the operators take them; unpacked ones are an array for each gate.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal, overload
 
 from .. import nd, sym
+from ..gluon.rnn.gates import StateInfo
 from ..nd import NDArray
 from ..sym import Symbol
 
-States = list[Any]
+States = list[Any]  # symbols; a bidirectional cell's are two lists of them
+Steps = Symbol | list[Symbol]  # as one symbol, or one by one
 Weights = dict[str, NDArray]
 PRODUCTS = ("i2h", "h2h")
 KINDS = ("weight", "bias")
@@ -62,7 +64,7 @@ class BaseRNNCell:
         return self._params
 
     @property
-    def state_info(self) -> list[dict[str, Any]]:
+    def state_info(self) -> list[StateInfo]:
         """To override: shape and layout of each state; 0 for the batch."""
         raise NotImplementedError(f"{type(self).__name__} does not say what its states are")
 
@@ -120,11 +122,11 @@ class BaseRNNCell:
     def unroll(
         self,
         length: int,
-        inputs: Any,
+        inputs: Steps,
         begin_state: States | None = None,
         layout: str = "NTC",
         merge_outputs: bool | None = None,
-    ) -> tuple[Any, States]:
+    ) -> tuple[Steps, States]:
         """``length`` steps over ``inputs``, a symbol in ``layout`` or a list of steps.
 
         Returns the outputs (one symbol when ``merge_outputs``, else a list) and the last states.
@@ -139,7 +141,13 @@ class BaseRNNCell:
         return formed(length, outputs, layout, merge_outputs), states
 
 
-def formed(length: int, steps: Any, layout: str, merge: bool | None) -> Any:
+@overload
+def formed(length: int, steps: Steps, layout: str, merge: Literal[True]) -> Symbol: ...
+@overload
+def formed(length: int, steps: Steps, layout: str, merge: Literal[False]) -> list[Symbol]: ...
+@overload
+def formed(length: int, steps: Steps, layout: str, merge: bool | None) -> Any: ...
+def formed(length: int, steps: Steps, layout: str, merge: bool | None) -> Any:
     """``steps`` as one symbol (``merge`` True), as a list (False), or as they are (None).
 
     Raises AssertionError when they are not ``length`` steps.

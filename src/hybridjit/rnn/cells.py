@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any
 
 from .. import sym
-from ..gluon.rnn.gates import Step, gru, lstm, plain
+from ..gluon.rnn.gates import StateInfo, Step, gru, lstm, plain
+from ..gluon.types import Init
 from ..initializer import LSTMBias
 from ..sym import Symbol
 from .base import BaseRNNCell, RNNParams, States
@@ -52,14 +53,14 @@ class _DenseCell(GatedCell):
     """A cell whose products are those of dense layers, with ``num_hidden`` rows for each gate."""
 
     def __init__(
-        self, num_hidden: int, prefix: str, params: RNNParams | None, i2h_bias_init: Any = None
+        self, num_hidden: int, prefix: str, params: RNNParams | None, i2h_bias_init: Init = None
     ) -> None:
         super().__init__(prefix=prefix, params=params)
         self._num_hidden = num_hidden
         self._take_params({"i2h_bias": i2h_bias_init})
 
     @property
-    def state_info(self) -> list[dict[str, Any]]:
+    def state_info(self) -> list[StateInfo]:
         return [{"shape": (0, self._num_hidden), "__layout__": "NC"}]
 
     def _product(self, step: Step, name: str, x: Symbol, weight: Symbol, bias: Symbol) -> Symbol:
@@ -103,7 +104,7 @@ class LSTMCell(_DenseCell):
         super().__init__(num_hidden, prefix, params, LSTMBias(forget_bias=forget_bias))
 
     @property
-    def state_info(self) -> list[dict[str, Any]]:
+    def state_info(self) -> list[StateInfo]:
         return super().state_info * 2
 
 

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import sym
+from ..gluon.rnn.gates import StateInfo
 from ..gluon.rnn.sequences import split_states
 from ..nd import NDArray
 from ..sym import Symbol
-from .base import BaseRNNCell, RNNParams, States, Weights, formed
+from .base import BaseRNNCell, RNNParams, States, Steps, Weights, formed
 
 
 class _Cells(BaseRNNCell):
@@ -18,7 +19,7 @@ class _Cells(BaseRNNCell):
     _cells: list[BaseRNNCell]
 
     @property
-    def state_info(self) -> list[dict[str, Any]]:
+    def state_info(self) -> list[StateInfo]:
         return [info for cell in self._cells for info in cell.state_info]
 
     def begin_state(self, func: Callable[..., Any] = sym.zeros, **kwargs: Any) -> States:
@@ -76,11 +77,11 @@ class SequentialRNNCell(_Cells):
     def unroll(
         self,
         length: int,
-        inputs: Any,
+        inputs: Steps,
         begin_state: States | None = None,
         layout: str = "NTC",
         merge_outputs: bool | None = None,
-    ) -> tuple[Any, States]:
+    ) -> tuple[Steps, States]:
         """Each cell over the whole sequence before the next."""
         self.reset()
         states = self.begin_state() if begin_state is None else begin_state
@@ -115,11 +116,11 @@ class BidirectionalCell(_Cells):
     def unroll(
         self,
         length: int,
-        inputs: Any,
+        inputs: Steps,
         begin_state: States | None = None,
         layout: str = "NTC",
         merge_outputs: bool | None = None,
-    ) -> tuple[Any, States]:
+    ) -> tuple[Steps, States]:
         """As every cell's; the states are those of the two cells, each in a list of its own."""
         self.reset()
         steps = formed(length, inputs, layout, False)
@@ -137,7 +138,7 @@ class BidirectionalCell(_Cells):
         backward = formed(length, backward, layout, merge)
         return self._joined(forward, backward, layout, merge), [left_states, right_states]
 
-    def _joined(self, forward: Any, backward: Any, layout: str, merge: bool) -> Any:
+    def _joined(self, forward: Any, backward: Any, layout: str, merge: bool) -> Steps:
         if merge:
             turned = sym.reverse(backward, axis=layout.find("T"))
             return sym.Concat(forward, turned, dim=2, name=f"{self._output_prefix}out")
@@ -158,7 +159,7 @@ class DropoutCell(BaseRNNCell):
         self.dropout = dropout
 
     @property
-    def state_info(self) -> list[dict[str, Any]]:
+    def state_info(self) -> list[StateInfo]:
         return []
 
     def __call__(self, inputs: Symbol, states: States) -> tuple[Symbol, States]:
@@ -167,11 +168,11 @@ class DropoutCell(BaseRNNCell):
     def unroll(
         self,
         length: int,
-        inputs: Any,
+        inputs: Steps,
         begin_state: States | None = None,
         layout: str = "NTC",
         merge_outputs: bool | None = None,
-    ) -> tuple[Any, States]:
+    ) -> tuple[Steps, States]:
         self.reset()
         inputs = formed(length, inputs, layout, merge_outputs)
         if isinstance(inputs, Symbol):

@@ -10,7 +10,8 @@ from functools import partial
 from typing import Any
 
 from .. import sym
-from ..gluon.rnn.gates import Step, gru, lstm
+from ..gluon.rnn.gates import StateInfo, Step, gru, lstm
+from ..gluon.types import Init
 from ..sym import Symbol
 from .base import RNNParams
 from .cells import GatedCell, GRUCell, GRUStep, LSTMCell, activation_of
@@ -37,10 +38,10 @@ class BaseConvRNNCell(GatedCell):
         i2h_stride: Size = (1, 1),
         i2h_pad: Size = (1, 1),
         i2h_dilate: Size = (1, 1),
-        i2h_weight_initializer: Any = None,
-        h2h_weight_initializer: Any = None,
-        i2h_bias_initializer: Any = "zeros",
-        h2h_bias_initializer: Any = "zeros",
+        i2h_weight_initializer: Init = None,
+        h2h_weight_initializer: Init = None,
+        i2h_bias_initializer: Init = "zeros",
+        h2h_bias_initializer: Init = "zeros",
         activation: Any = _LEAKY,
         prefix: str | None = None,
         params: RNNParams | None = None,
@@ -76,7 +77,7 @@ class BaseConvRNNCell(GatedCell):
         self._state_shape = (0, *found[1][0][1:])
 
     @property
-    def state_info(self) -> list[dict[str, Any]]:
+    def state_info(self) -> list[StateInfo]:
         return [{"shape": self._state_shape, "__layout__": self._conv_layout}]
 
     def _product(self, step: Step, name: str, x: Symbol, weight: Symbol, bias: Symbol) -> Symbol:
@@ -101,7 +102,7 @@ class ConvLSTMCell(BaseConvRNNCell):
     default_prefix = "ConvLSTM_"
 
     @property
-    def state_info(self) -> list[dict[str, Any]]:
+    def state_info(self) -> list[StateInfo]:
         return super().state_info * 2
 
 

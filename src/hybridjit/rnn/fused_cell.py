@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .. import nd, sym
+from ..gluon.rnn.gates import StateInfo
 from ..initializer import FusedRNN
 from ..nd import NDArray
 from ..sym import Symbol
 from ..types import product
-from .base import KINDS, PRODUCTS, BaseRNNCell, RNNParams, States, Weights, formed
+from .base import KINDS, PRODUCTS, BaseRNNCell, RNNParams, States, Steps, Weights, formed
 from .cells import GRUCell, LSTMCell, RNNCell
 from .composed_cells import BidirectionalCell, DropoutCell, SequentialRNNCell
 
@@ -53,7 +54,7 @@ class FusedRNNCell(BaseRNNCell):
         self._packed_name = f"{self.params._prefix}parameters"
 
     @property
-    def state_info(self) -> list[dict[str, Any]]:
+    def state_info(self) -> list[StateInfo]:
         shape = (len(self._directions) * self._num_layers, 0, self._num_hidden)
         return [{"shape": shape, "__layout__": "LNC"}] * (2 if self._mode == "lstm" else 1)
 
@@ -68,11 +69,11 @@ class FusedRNNCell(BaseRNNCell):
     def unroll(
         self,
         length: int,
-        inputs: Any,
+        inputs: Steps,
         begin_state: States | None = None,
         layout: str = "NTC",
         merge_outputs: bool | None = None,
-    ) -> tuple[Any, States]:
+    ) -> tuple[Steps, States]:
         """As every cell's; without ``get_next_state`` the states are an empty list."""
         self.reset()
         inputs = formed(length, inputs, layout, True)
@@ -89,7 +90,7 @@ class FusedRNNCell(BaseRNNCell):
         return formed(length, outputs, layout, merge_outputs), states
 
     def _operator(self, inputs: Symbol, begin_state: States) -> Symbol:
-        cell = {"state_cell": begin_state[1]} if self._mode == "lstm" else {}
+        cell: dict[str, Any] = {"state_cell": begin_state[1]} if self._mode == "lstm" else {}
         return sym.RNN(
             inputs,
             self._parameter,

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import sym
+from ..gluon.rnn.gates import StateInfo
 from ..gluon.rnn.sequences import unmodified
 from ..nd import NDArray
 from ..sym import Symbol
-from .base import BaseRNNCell, RNNParams, States, Weights, formed
+from .base import BaseRNNCell, RNNParams, States, Steps, Weights, formed
 from .composed_cells import BidirectionalCell, SequentialRNNCell
 from .fused_cell import FusedRNNCell
 
@@ -28,7 +29,7 @@ class ModifierCell(BaseRNNCell):
         return self.base_cell.params
 
     @property
-    def state_info(self) -> list[dict[str, Any]]:
+    def state_info(self) -> list[StateInfo]:
         return self.base_cell.state_info
 
     def begin_state(self, func: Callable[..., Any] = sym.zeros, **kwargs: Any) -> States:
@@ -89,12 +90,13 @@ class ResidualCell(ModifierCell):
     def unroll(
         self,
         length: int,
-        inputs: Any,
+        inputs: Steps,
         begin_state: States | None = None,
         layout: str = "NTC",
         merge_outputs: bool | None = None,
-    ) -> tuple[Any, States]:
+    ) -> tuple[Steps, States]:
         self.reset()
+        outputs: Any
         with unmodified(self.base_cell):
             outputs, states = self.base_cell.unroll(
                 length, inputs, begin_state, layout, merge_outputs

@@ -12,7 +12,7 @@ from typing import Any
 from ..io.checkpoint import load_checkpoint, save_checkpoint
 from ..nd import NDArray
 from ..sym import Symbol
-from .base import BaseRNNCell, States, Weights
+from .base import BaseRNNCell, States, Steps, Weights
 
 Cells = BaseRNNCell | Iterable[BaseRNNCell]
 
@@ -24,7 +24,7 @@ def rnn_unroll(
     begin_state: States | None = None,
     input_prefix: str = "",
     layout: str = "NTC",
-) -> tuple[Any, States]:
+) -> tuple[Steps, States]:
     """``cell.unroll``, which is its newer name; ``input_prefix`` named inputs that it made."""
     warnings.warn("rnn_unroll is deprecated. Please call cell.unroll directly.", stacklevel=2)
     return cell.unroll(length, inputs, begin_state, layout)

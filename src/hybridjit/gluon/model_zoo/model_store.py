@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Callable
+from typing import TypeVar
 
 from ...base import data_dir
 from ...context import Context
 from ...errors import MXNetError
 from ..block import Block
 from ..utils import check_sha1
+
+Net = TypeVar("Net", bound=Block)
 
 _model_sha1 = {  # packages with models of their own add theirs
     "alexnet": "44335d1f0046b328243b32a26a4fbd62d9057b45",
@@ -84,3 +88,16 @@ def get_model_file(name: str, root: str | None = None) -> str:
 def load_pretrained(net: Block, name: str, ctx: Context | None, root: str | None) -> None:
     """Load the pretrained parameters of the model ``name`` into ``net``."""
     net.load_parameters(get_model_file(name, root), ctx=ctx)
+
+
+def named(
+    name: str, doc: str, make: Callable[..., Net], *sizes: object, **options: object
+) -> Callable[..., Net]:
+    """The function ``name`` of keyword arguments: one net of the family that ``make`` makes."""
+
+    def function(**kwargs: object) -> Net:
+        return make(*sizes, **options, **kwargs)
+
+    function.__name__ = function.__qualname__ = name
+    function.__module__, function.__doc__ = make.__module__, doc
+    return function

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any
 
 from ... import initializer
 from ..hybrid_block import HybridBlock
-from ..types import Init, Tensor
+from ..types import BlockArgs, Init, Tensor, Unpack
 
 
 class Activation(HybridBlock):
     """``activation`` is relu, sigmoid, tanh, softrelu or softsign."""
 
-    def __init__(self, activation: str, **kwargs: Any) -> None:
+    def __init__(self, activation: str, **kwargs: Unpack[BlockArgs]) -> None:
         self._act_type = activation
         super().__init__(**kwargs)
 
@@ -30,7 +29,7 @@ class Activation(HybridBlock):
 class LeakyReLU(HybridBlock):
     """x where it is positive, else alpha * x. AssertionError for a negative alpha."""
 
-    def __init__(self, alpha: float, **kwargs: Any) -> None:
+    def __init__(self, alpha: float, **kwargs: Unpack[BlockArgs]) -> None:
         assert alpha >= 0, "Slope coefficient for LeakyReLU must be no less than 0."
         super().__init__(**kwargs)
         self._alpha = alpha
@@ -45,7 +44,9 @@ class LeakyReLU(HybridBlock):
 class PReLU(HybridBlock):
     """Leaky ReLU whose slope is a parameter: one number, or one per channel."""
 
-    def __init__(self, alpha_initializer: Init = None, in_channels: int = 1, **kwargs: Any) -> None:
+    def __init__(
+        self, alpha_initializer: Init = None, in_channels: int = 1, **kwargs: Unpack[BlockArgs]
+    ) -> None:
         super().__init__(**kwargs)
         init = initializer.Constant(0.25) if alpha_initializer is None else alpha_initializer
         with self.name_scope():
@@ -58,7 +59,7 @@ class PReLU(HybridBlock):
 class ELU(HybridBlock):
     """x where it is positive, else alpha * (exp(x) - 1)."""
 
-    def __init__(self, alpha: float = 1.0, **kwargs: Any) -> None:
+    def __init__(self, alpha: float = 1.0, **kwargs: Unpack[BlockArgs]) -> None:
         super().__init__(**kwargs)
         self._alpha = alpha
 
@@ -83,7 +84,7 @@ class GELU(HybridBlock):
 class Swish(HybridBlock):
     """x * sigmoid(beta * x)."""
 
-    def __init__(self, beta: float = 1.0, **kwargs: Any) -> None:
+    def __init__(self, beta: float = 1.0, **kwargs: Unpack[BlockArgs]) -> None:
         super().__init__(**kwargs)
         self._beta = beta
 

@@ -9,7 +9,7 @@ from typing import Any
 from ... import nd, sym
 from ..block import Block
 from ..hybrid_block import HybridBlock
-from ..types import DType, Init, Tensor
+from ..types import BlockArgs, DType, Init, Tensor, Unpack
 from .activations import Activation
 
 
@@ -29,7 +29,7 @@ class Dense(HybridBlock):
         weight_initializer: Init = None,
         bias_initializer: Init = "zeros",
         in_units: int = 0,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockArgs],
     ) -> None:
         super().__init__(**kwargs)
         self._flatten = flatten
@@ -107,7 +107,7 @@ class Embedding(HybridBlock):
         dtype: DType = "float32",
         weight_initializer: Init = None,
         sparse_grad: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockArgs],
     ) -> None:
         super().__init__(**kwargs)
         self._input_dim = input_dim

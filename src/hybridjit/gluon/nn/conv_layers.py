@@ -8,7 +8,7 @@ from typing import Any
 
 from ...errors import ShapeError
 from ..hybrid_block import HybridBlock
-from ..types import Init, Tensor
+from ..types import BlockArgs, Init, Tensor, Unpack
 from .activations import Activation
 
 Size = int | tuple[int, ...] | list[int]
@@ -132,7 +132,7 @@ class _Conv(_AnyConv):
         bias_initializer: Init = "zeros",
         in_channels: int = 0,
         op_name: str | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockArgs],
     ) -> None:
         self._set_up(
             channels,
@@ -176,7 +176,7 @@ class _ConvTranspose(_AnyConv):
         bias_initializer: Init = "zeros",
         in_channels: int = 0,
         op_name: str | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockArgs],
     ) -> None:
         self._set_up(
             channels,

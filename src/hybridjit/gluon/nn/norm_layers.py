@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from ... import nd
 from ...types import DType
 from ..hybrid_block import HybridBlock
 from ..parameter import Parameter, ParameterDict
-from ..types import Init, Tensor
+from ..types import BlockArgs, Init, Tensor, Unpack
 
 
 class BatchNorm(HybridBlock):
@@ -36,7 +35,7 @@ class BatchNorm(HybridBlock):
         running_mean_initializer: Init = "zeros",
         running_variance_initializer: Init = "ones",
         in_channels: int = 0,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockArgs],
     ) -> None:
         super().__init__(**kwargs)
         self._kwargs: dict[str, object] = {
@@ -99,7 +98,7 @@ class InstanceNorm(HybridBlock):
         beta_initializer: Init = "zeros",
         gamma_initializer: Init = "ones",
         in_channels: int = 0,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockArgs],
     ) -> None:
         super().__init__(**kwargs)
         self._kwargs = {"eps": epsilon, "axis": axis, "center": center, "scale": scale}

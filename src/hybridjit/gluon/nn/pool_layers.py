@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Any
 
 from ..hybrid_block import HybridBlock
-from ..types import Tensor
+from ..types import BlockArgs, Tensor, Unpack
 from .conv_layers import Size, per_axis
 
 
@@ -73,7 +73,7 @@ class _MaxPool(_AnyPool):
         padding: Size = 0,
         layout: str | None = None,
         ceil_mode: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockArgs],
     ) -> None:
         self._set_up(pool_size, strides, padding, layout, ceil_mode)
         super().__init__(**kwargs)
@@ -104,7 +104,7 @@ class MaxPool3D(_AnyPool):
         padding: Size = 0,
         ceil_mode: bool = False,
         layout: str | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockArgs],
     ) -> None:
         self._set_up(pool_size, strides, padding, layout, ceil_mode)
         super().__init__(**kwargs)
@@ -124,7 +124,7 @@ class AvgPool1D(_AnyPool):
         layout: str | None = None,
         ceil_mode: bool = False,
         count_include_pad: bool = True,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockArgs],
     ) -> None:
         self._set_up(
             pool_size, strides, padding, layout, ceil_mode, count_include_pad=count_include_pad
@@ -145,7 +145,7 @@ class _AvgPool(_AnyPool):
         ceil_mode: bool = False,
         layout: str | None = None,
         count_include_pad: bool = True,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockArgs],
     ) -> None:
         self._set_up(
             pool_size, strides, padding, layout, ceil_mode, count_include_pad=count_include_pad
@@ -168,7 +168,7 @@ class AvgPool3D(_AvgPool):
 class _GlobalPool(_AnyPool):
     """One window over all spatial axes, which become 1."""
 
-    def __init__(self, layout: str | None = None, **kwargs: Any) -> None:
+    def __init__(self, layout: str | None = None, **kwargs: Unpack[BlockArgs]) -> None:
         self._set_up(1, None, 0, layout, True, is_global=True)
         super().__init__(**kwargs)
 
@@ -218,7 +218,7 @@ class GlobalAvgPool3D(_GlobalPool):
 class ReflectionPad2D(HybridBlock):
     """Mirrors the borders of (N, C, H, W); ``padding`` is a number, or all eight of ``pad``."""
 
-    def __init__(self, padding: int | tuple[int, ...] = 0, **kwargs: Any) -> None:
+    def __init__(self, padding: int | tuple[int, ...] = 0, **kwargs: Unpack[BlockArgs]) -> None:
         super().__init__(**kwargs)
         if isinstance(padding, int):
             padding = (0, 0, 0, 0, padding, padding, padding, padding)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from ... import nd
@@ -11,7 +12,8 @@ from ...unwinding import restoring
 from ..block import Block
 from ..hybrid_block import HybridBlock
 from ..parameter import ParameterDict
-from .gates import States, Step, activated, plain
+from ..types import Tensor
+from .gates import StateInfo, States, Step, Steps, activated, plain
 from .sequences import formed, last_states, masked
 
 
@@ -31,7 +33,7 @@ class RecurrentCell(Block):
             if isinstance(cell, RecurrentCell):
                 cell.reset()
 
-    def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
+    def state_info(self, batch_size: int = 0) -> list[StateInfo]:
         """To override: shape and layout of each state."""
         raise NotImplementedError(f"{type(self).__name__} does not say what its states are")
 
@@ -56,12 +58,12 @@ class RecurrentCell(Block):
     def unroll(
         self,
         length: int,
-        inputs: Any,
+        inputs: Steps,
         begin_state: States | None = None,
         layout: str = "NTC",
         merge_outputs: bool | None = None,
-        valid_length: Any = None,
-    ) -> tuple[Any, States]:
+        valid_length: Tensor | None = None,
+    ) -> tuple[Steps, States]:
         """Run ``length`` steps over ``inputs`` (a tensor in ``layout``, or a list of steps).
 
         Returns the outputs (a tensor when ``merge_outputs``) and the last states. With
@@ -82,11 +84,11 @@ class RecurrentCell(Block):
             outputs = masked(F, outputs, length, valid_length, axis, True)
         return formed(length, outputs, layout, merge_outputs).steps, states
 
-    def forward(self, inputs: Any, states: States) -> Any:  # type: ignore[override]
+    def forward(self, inputs: Tensor, states: States) -> Any:  # type: ignore[override]
         self._counter += 1
         return super().forward(inputs, states)
 
-    def _get_activation(self, F: Any, inputs: Any, activation: Any, **kwargs: Any) -> Any:
+    def _get_activation(self, F: ModuleType, inputs: Tensor, activation: Any, **kwargs: Any) -> Any:
         """For cells that derive from this one: the activation, a name or a function."""
         return activated(F, inputs, activation, **kwargs)
 
@@ -107,24 +109,24 @@ class GatedCell(HybridRecurrentCell):
 
     def hybrid_forward(  # type: ignore[override]
         self,
-        F: Any,
-        inputs: Any,
+        F: ModuleType,
+        inputs: Tensor,
         states: States,
-        i2h_weight: Any,
-        h2h_weight: Any,
-        i2h_bias: Any,
-        h2h_bias: Any,
-    ) -> tuple[Any, States]:
+        i2h_weight: Tensor,
+        h2h_weight: Tensor,
+        i2h_bias: Tensor,
+        h2h_bias: Tensor,
+    ) -> tuple[Tensor, States]:
         step = self._step(F, f"t{self._counter}_")
         i2h = self._product(step, "i2h", inputs, i2h_weight, i2h_bias)
         h2h = self._product(step, "h2h", states[0], h2h_weight, h2h_bias)
         return self.kind(step, i2h, h2h, states)
 
-    def _step(self, F: Any, prefix: str) -> Step:
+    def _step(self, F: ModuleType, prefix: str) -> Step:
         """To override: the operators of one step."""
         raise NotImplementedError(f"{type(self).__name__} does not say what a step of it takes")
 
-    def _product(self, step: Step, name: str, x: Any, weight: Any, bias: Any) -> Any:
+    def _product(self, step: Step, name: str, x: Tensor, weight: Tensor, bias: Tensor) -> Any:
         """To override: the product ``i2h`` or ``h2h``."""
         raise NotImplementedError(f"{type(self).__name__} does not say what its products are")
 
@@ -133,7 +135,9 @@ class GatedCell(HybridRecurrentCell):
 
 
 @restoring(CONTEXTS)
-def first_states(cell: Any, F: Any, begin_state: Any, steps: Any, batch: int) -> States:
+def first_states(
+    cell: RecurrentCell, F: ModuleType, begin_state: States | None, steps: Steps, batch: int
+) -> States:
     """The states given, or the cell's own initial ones on the inputs' context."""
     if begin_state is not None:
         return begin_state

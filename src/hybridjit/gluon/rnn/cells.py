@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from types import ModuleType
 from typing import Any
 
 from ..parameter import ParameterDict
+from ..types import Init, Tensor
 from .base import GatedCell
-from .gates import NamedStep, Step, activation_of, gru, lstm
+from .gates import NamedStep, StateInfo, Step, activation_of, gru, lstm
 
 
 class _DenseCell(GatedCell):
@@ -16,10 +18,10 @@ class _DenseCell(GatedCell):
     def __init__(
         self,
         hidden_size: int,
-        i2h_weight_initializer: Any = None,
-        h2h_weight_initializer: Any = None,
-        i2h_bias_initializer: Any = "zeros",
-        h2h_bias_initializer: Any = "zeros",
+        i2h_weight_initializer: Init = None,
+        h2h_weight_initializer: Init = None,
+        i2h_bias_initializer: Init = "zeros",
+        h2h_bias_initializer: Init = "zeros",
         input_size: int = 0,
         prefix: str | None = None,
         params: ParameterDict | None = None,
@@ -33,10 +35,10 @@ class _DenseCell(GatedCell):
         self.i2h_bias = self._param("i2h_bias", (rows,), i2h_bias_initializer)
         self.h2h_bias = self._param("h2h_bias", (rows,), h2h_bias_initializer)
 
-    def _param(self, name: str, shape: tuple[int, ...], init: Any) -> Any:
+    def _param(self, name: str, shape: tuple[int, ...], init: Init) -> Any:
         return self.params.get(name, shape=shape, init=init, allow_deferred_init=True)
 
-    def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
+    def state_info(self, batch_size: int = 0) -> list[StateInfo]:
         return [{"shape": (batch_size, self._hidden_size), "__layout__": "NC"}]
 
     def __repr__(self) -> str:
@@ -46,7 +48,7 @@ class _DenseCell(GatedCell):
     def _activation_text(self) -> str:
         return ""
 
-    def _product(self, step: Step, name: str, x: Any, weight: Any, bias: Any) -> Any:
+    def _product(self, step: Step, name: str, x: Tensor, weight: Tensor, bias: Tensor) -> Any:
         rows = self.gates * self._hidden_size
         return step.F.FullyConnected(x, weight, bias, num_hidden=rows, name=step.called(name))
 
@@ -60,10 +62,10 @@ class RNNCell(_DenseCell):
         self,
         hidden_size: int,
         activation: Any = "tanh",
-        i2h_weight_initializer: Any = None,
-        h2h_weight_initializer: Any = None,
-        i2h_bias_initializer: Any = "zeros",
-        h2h_bias_initializer: Any = "zeros",
+        i2h_weight_initializer: Init = None,
+        h2h_weight_initializer: Init = None,
+        i2h_bias_initializer: Init = "zeros",
+        h2h_bias_initializer: Init = "zeros",
         input_size: int = 0,
         prefix: str | None = None,
         params: ParameterDict | None = None,
@@ -83,7 +85,7 @@ class RNNCell(_DenseCell):
     def _activation_text(self) -> str:
         return f", {self._activation}"
 
-    def _step(self, F: Any, prefix: str) -> Step:
+    def _step(self, F: ModuleType, prefix: str) -> Step:
         return NamedStep(F, prefix, activation_of(F, self._activation))
 
 
@@ -97,10 +99,10 @@ class LSTMCell(_DenseCell):
     def __init__(
         self,
         hidden_size: int,
-        i2h_weight_initializer: Any = None,
-        h2h_weight_initializer: Any = None,
-        i2h_bias_initializer: Any = "zeros",
-        h2h_bias_initializer: Any = "zeros",
+        i2h_weight_initializer: Init = None,
+        h2h_weight_initializer: Init = None,
+        i2h_bias_initializer: Init = "zeros",
+        h2h_bias_initializer: Init = "zeros",
         input_size: int = 0,
         prefix: str | None = None,
         params: ParameterDict | None = None,
@@ -120,10 +122,10 @@ class LSTMCell(_DenseCell):
         self._activation = activation
         self._recurrent_activation = recurrent_activation
 
-    def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
+    def state_info(self, batch_size: int = 0) -> list[StateInfo]:
         return super().state_info(batch_size) * 2
 
-    def _step(self, F: Any, prefix: str) -> Step:
+    def _step(self, F: ModuleType, prefix: str) -> Step:
         return NamedStep(
             F,
             prefix,
@@ -140,5 +142,5 @@ class GRUCell(_DenseCell):
     hint = "gru"
     kind = staticmethod(gru)
 
-    def _step(self, F: Any, prefix: str) -> Step:
+    def _step(self, F: ModuleType, prefix: str) -> Step:
         return NamedStep(F, prefix, partial(F.Activation, act_type="tanh"))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
 
 from ... import nd
 from ...nd import NDArray
 from ...sym import Symbol
 from ..parameter import ParameterDict
+from ..types import Tensor
 from .base import HybridRecurrentCell, RecurrentCell, first_states
-from .gates import States
+from .gates import StateInfo, States, Steps
 from .sequences import formed, masked, reverse, split_states, unmodified
 
 
@@ -34,14 +36,14 @@ class _Row(RecurrentCell):
         rows = "\n".join(f"({i}): {cell!r}" for i, cell in enumerate(self))
         return f"{type(self).__name__}(\n{rows}\n)"
 
-    def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
+    def state_info(self, batch_size: int = 0) -> list[StateInfo]:
         return [info for cell in self for info in cell.state_info(batch_size)]
 
     def begin_state(self, batch_size: int = 0, *args: Any, **kwargs: Any) -> States:
         self._require_unmodified()
         return [s for cell in self for s in cell.begin_state(batch_size, *args, **kwargs)]
 
-    def _step(self, inputs: Any, states: States) -> tuple[Any, States]:
+    def _step(self, inputs: Tensor, states: States) -> tuple[Tensor, States]:
         self._counter += 1
         after = []
         for cell, own in zip(self, split_states(states, self._counts())):
@@ -59,12 +61,12 @@ class _Row(RecurrentCell):
     def unroll(
         self,
         length: int,
-        inputs: Any,
+        inputs: Steps,
         begin_state: States | None = None,
         layout: str = "NTC",
         merge_outputs: bool | None = None,
-        valid_length: Any = None,
-    ) -> tuple[Any, States]:
+        valid_length: Tensor | None = None,
+    ) -> tuple[Steps, States]:
         """Each cell over the whole sequence before the next."""
         self.reset()
         form = formed(length, inputs, layout, None)
@@ -80,17 +82,17 @@ class _Row(RecurrentCell):
 class SequentialRNNCell(_Row):
     """Cells of any kind in a row."""
 
-    def forward(self, inputs: Any, states: States) -> Any:
+    def forward(self, inputs: Tensor, states: States) -> Any:
         return self._step(inputs, states)
 
 
 class HybridSequentialRNNCell(_Row, HybridRecurrentCell):
     """Hybrid cells in a row."""
 
-    def __call__(self, inputs: Any, states: States) -> Any:
+    def __call__(self, inputs: Tensor, states: States) -> Any:
         return self._step(inputs, states)
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: States) -> Any:  # type: ignore[override]
+    def hybrid_forward(self, F: ModuleType, inputs: Tensor, states: States) -> Any:  # type: ignore[override]
         return self._step(inputs, states)
 
 
@@ -115,10 +117,10 @@ class DropoutCell(HybridRecurrentCell):
     def _alias(self) -> str:
         return "dropout"
 
-    def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
+    def state_info(self, batch_size: int = 0) -> list[StateInfo]:
         return []
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: States) -> Any:  # type: ignore[override]
+    def hybrid_forward(self, F: ModuleType, inputs: Tensor, states: States) -> Any:  # type: ignore[override]
         if self._rate > 0:
             name = f"t{self._counter}_fwd"
             inputs = F.Dropout(inputs, p=self._rate, axes=self._axes, name=name)
@@ -127,12 +129,12 @@ class DropoutCell(HybridRecurrentCell):
     def unroll(
         self,
         length: int,
-        inputs: Any,
+        inputs: Steps,
         begin_state: States | None = None,
         layout: str = "NTC",
         merge_outputs: bool | None = None,
-        valid_length: Any = None,
-    ) -> tuple[Any, States]:
+        valid_length: Tensor | None = None,
+    ) -> tuple[Steps, States]:
         self.reset()
         form = formed(length, inputs, layout, merge_outputs)
         if isinstance(form.steps, (NDArray, Symbol)):
@@ -157,7 +159,7 @@ class ModifierCell(HybridRecurrentCell):
     def params(self) -> ParameterDict:
         return self.base_cell.params
 
-    def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
+    def state_info(self, batch_size: int = 0) -> list[StateInfo]:
         return self.base_cell.state_info(batch_size)
 
     def begin_state(
@@ -198,11 +200,11 @@ class ZoneoutCell(ModifierCell):
         super().reset()
         self._prev_output: Any = None
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: States) -> Any:  # type: ignore[override]
+    def hybrid_forward(self, F: ModuleType, inputs: Tensor, states: States) -> Any:  # type: ignore[override]
         p_output, p_state = self._zoneout_outputs, self._zoneout_states
         output, after = self.base_cell(inputs, states)
 
-        def mixed(p: float, new: Any, old: Any) -> Any:
+        def mixed(p: float, new: Tensor, old: Tensor) -> Any:
             return F.where(F.Dropout(F.ones_like(new), p=p), new, old)
 
         previous = self._prev_output
@@ -218,19 +220,19 @@ class ZoneoutCell(ModifierCell):
 class ResidualCell(ModifierCell):
     """The base cell's output plus its input."""
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: States) -> Any:  # type: ignore[override]
+    def hybrid_forward(self, F: ModuleType, inputs: Tensor, states: States) -> Any:  # type: ignore[override]
         output, states = self.base_cell(inputs, states)
         return F.elemwise_add(output, inputs, name=f"t{self._counter}_fwd"), states
 
     def unroll(
         self,
         length: int,
-        inputs: Any,
+        inputs: Steps,
         begin_state: States | None = None,
         layout: str = "NTC",
         merge_outputs: bool | None = None,
-        valid_length: Any = None,
-    ) -> tuple[Any, States]:
+        valid_length: Tensor | None = None,
+    ) -> tuple[Steps, States]:
         self.reset()
         with unmodified(self.base_cell):
             outputs, states = self.base_cell.unroll(
@@ -256,7 +258,7 @@ class BidirectionalCell(HybridRecurrentCell):
         self.register_child(r_cell, "r_cell")
         self._output_prefix = output_prefix
 
-    def __call__(self, inputs: Any, states: States) -> Any:
+    def __call__(self, inputs: Tensor, states: States) -> Any:
         """Raises NotImplementedError: the backward cell needs the whole sequence."""
         raise NotImplementedError("Bidirectional cannot be stepped. Please use unroll")
 
@@ -264,7 +266,7 @@ class BidirectionalCell(HybridRecurrentCell):
         left, right = self._children.values()
         return f"{type(self).__name__}(forward={left!r}, backward={right!r})"
 
-    def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
+    def state_info(self, batch_size: int = 0) -> list[StateInfo]:
         return [info for cell in self._cells() for info in cell.state_info(batch_size)]
 
     def begin_state(self, batch_size: int = 0, *args: Any, **kwargs: Any) -> States:
@@ -277,12 +279,12 @@ class BidirectionalCell(HybridRecurrentCell):
     def unroll(
         self,
         length: int,
-        inputs: Any,
+        inputs: Steps,
         begin_state: States | None = None,
         layout: str = "NTC",
         merge_outputs: bool | None = None,
-        valid_length: Any = None,
-    ) -> tuple[Any, States]:
+        valid_length: Tensor | None = None,
+    ) -> tuple[Steps, States]:
         self.reset()
         steps, axis, F, batch = formed(length, inputs, layout, False)
         turned = reverse(steps, length, valid_length)
@@ -302,7 +304,9 @@ class BidirectionalCell(HybridRecurrentCell):
             outputs = masked(F, outputs, length, valid_length, axis, merge)
         return outputs, left_states + right_states
 
-    def _joined(self, F: Any, forward: Any, backward: Any, layout: str, merge: bool) -> Any:
+    def _joined(
+        self, F: ModuleType, forward: Steps, backward: Steps, layout: str, merge: bool
+    ) -> Any:
         forward = formed(None, forward, layout, merge).steps
         backward = formed(None, backward, layout, merge).steps
         if merge:

@@ -9,11 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from types import ModuleType
+from typing import Any, TypeVar
 
+from ...nd import NDArray
+from ...sym import Symbol
 from ..nn import LeakyReLU
+from ..types import Tensor
 
-States = list[Any]
+T = TypeVar("T", NDArray, Symbol)
+States = list[Tensor]
+Steps = Tensor | list[Tensor]  # as one tensor, or one by one
+StateInfo = dict[str, Any]  # what of a state: "shape" and "__layout__"
 Activation = Callable[..., Any]  # of a tensor, and of the node's name where it gets one
 
 
@@ -30,7 +37,7 @@ class Step:
 
     def __init__(
         self,
-        F: Any,
+        F: ModuleType,
         prefix: str,
         content: Activation,
         gate: Activation | None = None,
@@ -48,23 +55,23 @@ class Step:
         """The name of a node of this step."""
         return self.prefix + name
 
-    def add(self, x: Any, y: Any, name: str) -> Any:
+    def add(self, x: T, y: T, name: str) -> T:
         """The sum of two tensors."""
         return x + y
 
-    def mul(self, x: Any, y: Any, name: str) -> Any:
+    def mul(self, x: T, y: T, name: str) -> T:
         """The product of two tensors, element by element."""
         return x * y
 
-    def rest(self, share: Any) -> Any:
+    def rest(self, share: T) -> T:
         """1 - share."""
         return 1.0 - share
 
-    def shown(self, cell: Any) -> Any:
+    def shown(self, cell: T) -> T:
         """The activation of an LSTM's cell state."""
         return self._shown(cell)
 
-    def split(self, x: Any, count: int, name: str) -> Any:
+    def split(self, x: Tensor, count: int, name: str) -> Any:
         """The blocks of ``count`` gates."""
         return self.F.SliceChannel(x, num_outputs=count, name=self.called(name), **self.channels)
 
@@ -72,31 +79,31 @@ class Step:
 class NamedStep(Step):
     """The same with names of their own for sums and products too, as Gluon's dense cells have."""
 
-    def add(self, x: Any, y: Any, name: str) -> Any:
+    def add(self, x: T, y: T, name: str) -> T:
         """The sum of two tensors, under a name."""
         return self.F.elemwise_add(x, y, name=self.called(name))
 
-    def mul(self, x: Any, y: Any, name: str) -> Any:
+    def mul(self, x: T, y: T, name: str) -> T:
         """The product of two tensors, element by element, under a name."""
         return self.F.elemwise_mul(x, y, name=self.called(name))
 
-    def rest(self, share: Any) -> Any:
+    def rest(self, share: T) -> T:
         ones = self.F.ones_like(share, name=self.called("ones_like0"))
         return self.F.elemwise_sub(ones, share, name=self.called("minus0"))
 
-    def shown(self, cell: Any) -> Any:
+    def shown(self, cell: T) -> T:
         return self._shown(cell, name=self.called("activation0"))
 
 
-def plain(step: Step, i2h: Any, h2h: Any, states: States) -> tuple[Any, States]:
+def plain(step: Step, i2h: T, h2h: T, states: list[T]) -> tuple[T, list[T]]:
     """h = a(i2h + h2h)."""
     output = step.content(step.add(i2h, h2h, "plus0"), name=step.called("out"))
     return output, [output]
 
 
 def lstm(
-    step: Step, i2h: Any, h2h: Any, states: States, output_name: str = "out"
-) -> tuple[Any, States]:
+    step: Step, i2h: T, h2h: T, states: list[T], output_name: str = "out"
+) -> tuple[T, list[T]]:
     """i, f, g, o = i2h + h2h;  c = s(f) c0 + s(i) a(g);  h = s(o) a(c)   (states h, c)."""
     gates = step.split(step.add(i2h, h2h, "plus0"), 4, "slice")
     take = step.gate(gates[0], name=step.called("i"))
@@ -110,7 +117,7 @@ def lstm(
     return output, [output, cell]
 
 
-def gru(step: Step, i2h: Any, h2h: Any, states: States) -> tuple[Any, States]:
+def gru(step: Step, i2h: T, h2h: T, states: list[T]) -> tuple[T, list[T]]:
     """r = s(i0 + h0);  z = s(i1 + h1);  n = a(i2 + r h2);  h = (1 - z) n + z h0."""
     i2h = step.split(i2h, 3, "i2h_slice")
     h2h = step.split(h2h, 3, "h2h_slice")
@@ -124,7 +131,7 @@ def gru(step: Step, i2h: Any, h2h: Any, states: States) -> tuple[Any, States]:
     return output, [output]
 
 
-def activated(F: Any, x: Any, activation: Any, **kwargs: Any) -> Any:
+def activated(F: ModuleType, x: Tensor, activation: Any, **kwargs: Any) -> Any:
     """``activation`` of x: a name, a LeakyReLU, or a function."""
     functions = {"tanh": F.tanh, "relu": F.relu, "sigmoid": F.sigmoid, "softsign": F.softsign}
     if isinstance(activation, str):
@@ -136,6 +143,6 @@ def activated(F: Any, x: Any, activation: Any, **kwargs: Any) -> Any:
     return activation(x, **kwargs)
 
 
-def activation_of(F: Any, activation: Any) -> Activation:
+def activation_of(F: ModuleType, activation: Any) -> Activation:
     """``activated`` as a function of x."""
     return lambda x, **kwargs: activated(F, x, activation, **kwargs)

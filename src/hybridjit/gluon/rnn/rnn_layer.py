@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from types import ModuleType
 from typing import Any
 
 from ... import nd, sym
@@ -11,8 +12,10 @@ from ...nd import NDArray
 from ...sym import Symbol
 from ..hybrid_block import HybridBlock
 from ..parameter import Parameter
+from ..types import BlockArgs, DType, Init, Tensor, Unpack
 from .cells import GRUCell, LSTMCell, RNNCell
 from .composed_cells import BidirectionalCell, DropoutCell, HybridSequentialRNNCell
+from .gates import StateInfo
 
 _NAME = re.compile(r"(l|r)(\d+)_(i2h|h2h|h2r)_(weight|bias)\Z")
 
@@ -31,12 +34,12 @@ class _RNNLayer(HybridBlock):
         dropout: float,
         bidirectional: bool,
         input_size: int,
-        initializers: tuple[Any, Any, Any, Any],
+        initializers: tuple[Init, Init, Init, Init],
         mode: str,
-        dtype: Any,
+        dtype: DType,
         use_sequence_length: bool = False,
         projection_size: int | None = None,
-        h2r_weight_initializer: Any = None,
+        h2r_weight_initializer: Init = None,
     ) -> None:
         self._hidden_size = hidden_size
         self._num_layers = num_layers
@@ -56,7 +59,7 @@ class _RNNLayer(HybridBlock):
         }
         self._add_params(initializers, h2r_weight_initializer)
 
-    def _add_params(self, initializers: tuple[Any, Any, Any, Any], h2r: Any) -> None:
+    def _add_params(self, initializers: tuple[Init, Init, Init, Init], h2r: Init) -> None:
         rows, hidden = self.gates * self._hidden_size, self._hidden_size
         recurrent = self._projection_size or hidden
         inputs = self._input_size
@@ -72,7 +75,7 @@ class _RNNLayer(HybridBlock):
                     self._add_param(f"{place}h2r_weight", (recurrent, hidden), h2r)
             inputs = recurrent * self._dir
 
-    def _add_param(self, name: str, shape: tuple[int, ...], init: Any) -> None:
+    def _add_param(self, name: str, shape: tuple[int, ...], init: Init) -> None:
         param = self.params.get(
             name, shape=shape, init=init, allow_deferred_init=True, dtype=self._dtype
         )
@@ -104,11 +107,11 @@ class _RNNLayer(HybridBlock):
         cell = f"{side}_cell." if self._dir == 2 else ""
         return f"_unfused.{layer}.{cell}{group}_{kind}"
 
-    def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
+    def state_info(self, batch_size: int = 0) -> list[StateInfo]:
         shape = (self._num_layers * self._dir, batch_size, self._hidden_size)
         return [{"shape": shape, "__layout__": "LNC", "dtype": self._dtype}]
 
-    def cast(self, dtype: Any) -> None:
+    def cast(self, dtype: DType) -> None:
         super().cast(dtype)
         self._dtype = dtype
 
@@ -122,7 +125,11 @@ class _RNNLayer(HybridBlock):
         ]
 
     def __call__(  # type: ignore[override]
-        self, inputs: Any, states: Any = None, sequence_length: Any = None, **kwargs: Any
+        self,
+        inputs: Tensor,
+        states: Any = None,
+        sequence_length: Tensor | None = None,
+        **kwargs: Any,
     ) -> Any:
         """The outputs; with ``states`` given, the outputs and the list of last states."""
         if (states is None) is not self._skip_states:
@@ -144,7 +151,7 @@ class _RNNLayer(HybridBlock):
         self._take_input_size(args[0])
         super()._infer_shapes(args, needed)
 
-    def _take_input_size(self, inputs: Any) -> None:
+    def _take_input_size(self, inputs: Tensor) -> None:
         """The first layer's weights from the inputs, whose last axis is the size."""
         if isinstance(inputs, NDArray) and inputs.ndim == 3:
             for side in ("l", "r")[: self._dir]:
@@ -153,7 +160,12 @@ class _RNNLayer(HybridBlock):
                     param.shape = (param.shape[0], inputs.shape[2])
 
     def hybrid_forward(  # type: ignore[override]
-        self, F: Any, inputs: Any, states: Any, sequence_length: Any = None, **params: Any
+        self,
+        F: ModuleType,
+        inputs: Tensor,
+        states: Any,
+        sequence_length: Tensor | None = None,
+        **params: Any,
     ) -> Any:
         if F is nd:
             self._check_states(inputs.shape[self._layout.find("N")], states)
@@ -187,7 +199,7 @@ class _RNNLayer(HybridBlock):
                     f"Invalid recurrent state shape. Expecting {info['shape']}, got {state.shape}."
                 )
 
-    def _packed(self, F: Any, params: dict[str, Any]) -> Any:
+    def _packed(self, F: ModuleType, params: dict[str, Any]) -> Any:
         """All parameters in one vector: first every weight, then every bias."""
         weights = ("i2h", "h2h", "h2r") if self._projection_size else ("i2h", "h2h")
         flat = [
@@ -233,14 +245,14 @@ class RNN(_RNNLayer):
         layout: str = "TNC",
         dropout: float = 0,
         bidirectional: bool = False,
-        i2h_weight_initializer: Any = None,
-        h2h_weight_initializer: Any = None,
-        i2h_bias_initializer: Any = "zeros",
-        h2h_bias_initializer: Any = "zeros",
+        i2h_weight_initializer: Init = None,
+        h2h_weight_initializer: Init = None,
+        i2h_bias_initializer: Init = "zeros",
+        h2h_bias_initializer: Init = "zeros",
         input_size: int = 0,
-        dtype: Any = "float32",
+        dtype: DType = "float32",
         use_sequence_length: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockArgs],
     ) -> None:
         check_layout(layout)
         if activation not in ("relu", "tanh"):
@@ -286,18 +298,18 @@ class LSTM(_RNNLayer):
         dropout: float = 0,
         bidirectional: bool = False,
         input_size: int = 0,
-        i2h_weight_initializer: Any = None,
-        h2h_weight_initializer: Any = None,
-        i2h_bias_initializer: Any = "zeros",
-        h2h_bias_initializer: Any = "zeros",
+        i2h_weight_initializer: Init = None,
+        h2h_weight_initializer: Init = None,
+        i2h_bias_initializer: Init = "zeros",
+        h2h_bias_initializer: Init = "zeros",
         projection_size: int | None = None,
-        h2r_weight_initializer: Any = None,
+        h2r_weight_initializer: Init = None,
         state_clip_min: float | None = None,
         state_clip_max: float | None = None,
         state_clip_nan: bool = False,
-        dtype: Any = "float32",
+        dtype: DType = "float32",
         use_sequence_length: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockArgs],
     ) -> None:
         check_layout(layout)
         super().__init__(**kwargs)
@@ -326,7 +338,7 @@ class LSTM(_RNNLayer):
             "lstm_state_clip_nan": state_clip_nan,
         }
 
-    def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
+    def state_info(self, batch_size: int = 0) -> list[StateInfo]:
         """Shape and layout of the two states, for this batch size."""
         (cell,) = super().state_info(batch_size)
         layers, batch, hidden = cell["shape"]
@@ -350,13 +362,13 @@ class GRU(_RNNLayer):
         dropout: float = 0,
         bidirectional: bool = False,
         input_size: int = 0,
-        i2h_weight_initializer: Any = None,
-        h2h_weight_initializer: Any = None,
-        i2h_bias_initializer: Any = "zeros",
-        h2h_bias_initializer: Any = "zeros",
-        dtype: Any = "float32",
+        i2h_weight_initializer: Init = None,
+        h2h_weight_initializer: Init = None,
+        i2h_bias_initializer: Init = "zeros",
+        h2h_bias_initializer: Init = "zeros",
+        dtype: DType = "float32",
         use_sequence_length: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockArgs],
     ) -> None:
         check_layout(layout)
         super().__init__(**kwargs)

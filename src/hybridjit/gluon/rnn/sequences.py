@@ -8,11 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ... import nd, sym
 from ...nd import NDArray
 from ...sym import Symbol
+from ..types import Tensor
+from .gates import Steps
+
+S = TypeVar("S")
 
 
 class Sequence(NamedTuple):
@@ -23,13 +28,13 @@ class Sequence(NamedTuple):
     batch  the batch size; 0 for symbols, whose sizes come later
     """
 
-    steps: Any
+    steps: Steps
     axis: int
-    F: Any
+    F: ModuleType
     batch: int
 
 
-def as_list(value: Any) -> list[Any]:
+def as_list(value: Any) -> list[Tensor]:
     """Outputs of an operator as a list, however many there are."""
     if isinstance(value, (list, tuple)):
         return list(value)
@@ -37,7 +42,7 @@ def as_list(value: Any) -> list[Any]:
 
 
 def formed(
-    length: int | None, steps: Any, layout: str, merge: bool | None, in_layout: str | None = None
+    length: int | None, steps: Steps, layout: str, merge: bool | None, in_layout: str | None = None
 ) -> Sequence:
     """``steps`` as one tensor (``merge`` True), as a list (False), or as they are (None).
 
@@ -63,12 +68,12 @@ def formed(
     return Sequence(steps, axis, F, batch)
 
 
-def _first(steps: Any) -> Any:
+def _first(steps: Steps) -> Tensor:
     assert steps is not None, "unroll takes inputs, got None"
     return steps if isinstance(steps, (NDArray, Symbol)) else steps[0]
 
 
-def _split(F: Any, length: int | None, steps: Any, axis: int) -> list[Any]:
+def _split(F: ModuleType, length: int | None, steps: Tensor, axis: int) -> list[Tensor]:
     if F is nd:
         found = steps.shape[axis]
         assert length is None or found == length, f"unroll over {length} steps, data has {found}"
@@ -76,7 +81,9 @@ def _split(F: Any, length: int | None, steps: Any, axis: int) -> list[Any]:
     return as_list(F.split(steps, axis=axis, num_outputs=length, squeeze_axis=1))
 
 
-def masked(F: Any, steps: Any, length: int, valid_length: Any, axis: int, merge: bool) -> Any:
+def masked(
+    F: ModuleType, steps: Steps, length: int, valid_length: Tensor, axis: int, merge: bool
+) -> Any:
     """Steps at and after ``valid_length`` (one number per sample) become zeros."""
     if isinstance(steps, (list, tuple)):
         steps = F.stack(*steps, axis=axis)
@@ -86,7 +93,9 @@ def masked(F: Any, steps: Any, length: int, valid_length: Any, axis: int, merge:
     return as_list(F.split(steps, num_outputs=length, axis=axis, squeeze_axis=True))
 
 
-def last_states(F: Any, all_states: list[list[Any]], valid_length: Any) -> list[Any]:
+def last_states(
+    F: ModuleType, all_states: list[list[Tensor]], valid_length: Tensor
+) -> list[Tensor]:
     """Each state as it was after the last valid step of each sample."""
     return [
         F.SequenceLast(
@@ -99,10 +108,10 @@ def last_states(F: Any, all_states: list[list[Any]], valid_length: Any) -> list[
     ]
 
 
-def reverse(steps: list[Any], length: int, valid_length: Any) -> list[Any]:
+def reverse(steps: Steps, length: int, valid_length: Tensor | None) -> list[Tensor]:
     """The steps back to front; with ``valid_length`` only the valid ones of each sample."""
     if valid_length is None:
-        return list(reversed(steps))
+        return list(reversed(as_list(steps)))
     F = sym if isinstance(steps[0], Symbol) else nd
     turned = F.SequenceReverse(
         F.stack(*steps, axis=0), sequence_length=valid_length, use_sequence_length=True
@@ -110,7 +119,7 @@ def reverse(steps: list[Any], length: int, valid_length: Any) -> list[Any]:
     return as_list(F.split(turned, axis=0, num_outputs=length, squeeze_axis=True))
 
 
-def split_states(states: list[Any], counts: Iterable[int]) -> Iterator[list[Any]]:
+def split_states(states: list[S], counts: Iterable[int]) -> Iterator[list[S]]:
     """The states of each of several cells, which have so many of them."""
     position = 0
     for count in counts:
@@ -118,8 +127,14 @@ def split_states(states: list[Any], counts: Iterable[int]) -> Iterator[list[Any]
         position += count
 
 
+class Modified(Protocol):
+    """A cell that another one may be built around."""
+
+    _modified: bool
+
+
 @contextmanager
-def unmodified(cell: Any) -> Iterator[None]:
+def unmodified(cell: Modified) -> Iterator[None]:
     """For a while the cell that another one is built around may be called by itself."""
     try:
         cell._modified = False

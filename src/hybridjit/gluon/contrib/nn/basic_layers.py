@@ -12,7 +12,7 @@ from ...block import Block
 from ...hybrid_block import HybridBlock
 from ...nn import BatchNorm, HybridSequential, Sequential
 from ...parameter import ParameterDict
-from ...types import DType, Init, Tensor
+from ...types import BlockArgs, DType, Init, Tensor, Unpack
 
 
 class Concurrent(Sequential):
@@ -57,7 +57,7 @@ class SparseEmbedding(Block):
         output_dim: int,
         dtype: DType = "float32",
         weight_initializer: Init = None,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockArgs],
     ) -> None:
         super().__init__(**kwargs)
         self._kwargs: dict[str, Any] = {
@@ -97,7 +97,7 @@ class SyncBatchNorm(BatchNorm):
         gamma_initializer: Init = "ones",
         running_mean_initializer: Init = "zeros",
         running_variance_initializer: Init = "ones",
-        **kwargs: Any,
+        **kwargs: Unpack[BlockArgs],
     ) -> None:
         super().__init__(
             1,

@@ -6,12 +6,14 @@ and states. The sizes of the states follow from ``input_shape``, given without t
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 from ...nn.conv_layers import Size, per_axis
 from ...parameter import ParameterDict
 from ...rnn.base import GatedCell
-from ...rnn.gates import Step, activation_of, gru, lstm
+from ...rnn.gates import StateInfo, Step, activation_of, gru, lstm
+from ...types import Init, Tensor
 
 __all__ = [
     "Conv1DGRUCell",
@@ -41,10 +43,10 @@ class _ConvCell(GatedCell):
         i2h_pad: Size = 0,
         i2h_dilate: Size = 1,
         h2h_dilate: Size = 1,
-        i2h_weight_initializer: Any = None,
-        h2h_weight_initializer: Any = None,
-        i2h_bias_initializer: Any = "zeros",
-        h2h_bias_initializer: Any = "zeros",
+        i2h_weight_initializer: Init = None,
+        h2h_weight_initializer: Init = None,
+        i2h_bias_initializer: Init = "zeros",
+        h2h_bias_initializer: Init = "zeros",
         conv_layout: str | None = None,
         activation: Any = "tanh",
         prefix: str | None = None,
@@ -116,7 +118,7 @@ class _ConvCell(GatedCell):
         after = tuple(x + 2 * p - d * (k - 1) if x else 0 for x, k, p, d in windows)
         return self._with_channels(self._hidden_channels, after)
 
-    def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
+    def state_info(self, batch_size: int = 0) -> list[StateInfo]:
         shape = (batch_size, *self._state_shape())
         return [{"shape": shape, "__layout__": self._conv_layout}] * self.state_count
 
@@ -126,10 +128,10 @@ class _ConvCell(GatedCell):
         mapping = f"{inputs or None} -> {shape[0]}"
         return f"{type(self).__name__}({mapping}, {self._activation}, {self._conv_layout})"
 
-    def _step(self, F: Any, prefix: str) -> Step:
+    def _step(self, F: ModuleType, prefix: str) -> Step:
         return Step(F, prefix, activation_of(F, self._activation), axis=self._channel_axis)
 
-    def _product(self, step: Step, name: str, x: Any, weight: Any, bias: Any) -> Any:
+    def _product(self, step: Step, name: str, x: Tensor, weight: Tensor, bias: Tensor) -> Any:
         window = self._i2h if name == "i2h" else self._h2h
         return step.F.Convolution(x, weight, bias, name=step.called(name), **window)
 

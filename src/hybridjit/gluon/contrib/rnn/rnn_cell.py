@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from types import ModuleType
 from typing import Any
 
 from .... import nd
@@ -11,8 +12,9 @@ from ....sym import Symbol
 from ...parameter import ParameterDict
 from ...rnn.base import HybridRecurrentCell, RecurrentCell, first_states
 from ...rnn.composed_cells import BidirectionalCell, ModifierCell, SequentialRNNCell
-from ...rnn.gates import States, Step, lstm
+from ...rnn.gates import StateInfo, States, Step, Steps, lstm
 from ...rnn.sequences import formed, masked
+from ...types import Init, Tensor
 
 __all__ = ["LSTMPCell", "VariationalDropoutCell"]
 
@@ -47,7 +49,7 @@ class VariationalDropoutCell(ModifierCell):
         rates = f"p_out = {self.drop_outputs}, p_state = {self.drop_states}"
         return f"{type(self).__name__}({rates})"
 
-    def _dropped(self, F: Any, what: str, rate: float, x: Any) -> Any:
+    def _dropped(self, F: ModuleType, what: str, rate: float, x: Tensor) -> Any:
         """``x`` under the mask of this sequence, which is drawn at its first step."""
         if not rate:
             return x
@@ -56,8 +58,8 @@ class VariationalDropoutCell(ModifierCell):
         return x * self._masks[what]
 
     def hybrid_forward(  # type: ignore[override]
-        self, F: Any, inputs: Any, states: States
-    ) -> tuple[Any, States]:
+        self, F: ModuleType, inputs: Tensor, states: States
+    ) -> tuple[Tensor, States]:
         if self.drop_states:
             states = [self._dropped(F, "states", self.drop_states, states[0]), *states[1:]]
         inputs = self._dropped(F, "inputs", self.drop_inputs, inputs)
@@ -67,12 +69,12 @@ class VariationalDropoutCell(ModifierCell):
     def unroll(
         self,
         length: int,
-        inputs: Any,
+        inputs: Steps,
         begin_state: States | None = None,
         layout: str = "NTC",
         merge_outputs: bool | None = None,
-        valid_length: Any = None,
-    ) -> tuple[Any, States]:
+        valid_length: Tensor | None = None,
+    ) -> tuple[Steps, States]:
         """As every cell's; without dropped states the base cell runs the sequence as a whole."""
         if self.drop_states:
             return super().unroll(length, inputs, begin_state, layout, merge_outputs, valid_length)
@@ -98,11 +100,11 @@ class LSTMPCell(HybridRecurrentCell):
         self,
         hidden_size: int,
         projection_size: int,
-        i2h_weight_initializer: Any = None,
-        h2h_weight_initializer: Any = None,
-        h2r_weight_initializer: Any = None,
-        i2h_bias_initializer: Any = "zeros",
-        h2h_bias_initializer: Any = "zeros",
+        i2h_weight_initializer: Init = None,
+        h2h_weight_initializer: Init = None,
+        h2r_weight_initializer: Init = None,
+        i2h_bias_initializer: Init = "zeros",
+        h2h_bias_initializer: Init = "zeros",
         input_size: int = 0,
         prefix: str | None = None,
         params: ParameterDict | None = None,
@@ -120,13 +122,13 @@ class LSTMPCell(HybridRecurrentCell):
         self.i2h_bias = self._param("i2h_bias", (rows,), i2h_bias_initializer)
         self.h2h_bias = self._param("h2h_bias", (rows,), h2h_bias_initializer)
 
-    def _param(self, name: str, shape: tuple[int, ...], init: Any) -> Any:
+    def _param(self, name: str, shape: tuple[int, ...], init: Init) -> Any:
         return self.params.get(name, shape=shape, init=init, allow_deferred_init=True)
 
     def _alias(self) -> str:
         return "lstmp"
 
-    def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
+    def state_info(self, batch_size: int = 0) -> list[StateInfo]:
         sizes = (self._projection_size, self._hidden_size)
         return [{"shape": (batch_size, size), "__layout__": "NC"} for size in sizes]
 
@@ -136,15 +138,15 @@ class LSTMPCell(HybridRecurrentCell):
 
     def hybrid_forward(  # type: ignore[override]
         self,
-        F: Any,
-        inputs: Any,
+        F: ModuleType,
+        inputs: Tensor,
         states: States,
-        i2h_weight: Any,
-        h2h_weight: Any,
-        h2r_weight: Any,
-        i2h_bias: Any,
-        h2h_bias: Any,
-    ) -> tuple[Any, States]:
+        i2h_weight: Tensor,
+        h2h_weight: Tensor,
+        h2r_weight: Tensor,
+        i2h_bias: Tensor,
+        h2h_bias: Tensor,
+    ) -> tuple[Tensor, States]:
         t, rows = f"t{self._counter}_", 4 * self._hidden_size
         step = Step(F, t, partial(F.Activation, act_type="tanh"))
         i2h = F.FullyConnected(inputs, i2h_weight, i2h_bias, num_hidden=rows, name=t + "i2h")
@@ -174,6 +176,7 @@ def dynamic_unroll(
     axis = layout.find("T")
     if drop_inputs:
         inputs = nd.Dropout(inputs, p=drop_inputs, axes=(axis,))
+    outputs: Any
     outputs, states = cell.unroll(
         inputs.shape[axis], inputs, begin_state, layout, True, valid_length
     )

@@ -8,14 +8,14 @@ from typing import Any
 from ....context import Context
 from ... import nn
 from ...hybrid_block import HybridBlock
-from ...types import Tensor
+from ...types import BlockArgs, Tensor, Unpack
 from ..model_store import load_pretrained
 
 
 class AlexNet(HybridBlock):
     """Five convolutions and three dense layers."""
 
-    def __init__(self, classes: int = 1000, **kwargs: Any) -> None:
+    def __init__(self, classes: int = 1000, **kwargs: Unpack[BlockArgs]) -> None:
         super().__init__(**kwargs)
         with self.name_scope():
             self.features = nn.HybridSequential(prefix="")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -9,8 +10,8 @@ from ....context import Context
 from ... import nn
 from ...contrib.nn import HybridConcurrent, Identity
 from ...hybrid_block import HybridBlock
-from ...types import Tensor
-from ..model_store import load_pretrained
+from ...types import BlockArgs, Tensor, Unpack
+from ..model_store import load_pretrained, named
 
 # Depth: channels at the start, growth per layer, layers per block.
 _SPECS = {
@@ -67,7 +68,7 @@ class DenseNet(HybridBlock):
         bn_size: int = 4,
         dropout: float = 0,
         classes: int = 1000,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockArgs],
     ) -> None:
         super().__init__(**kwargs)
         with self.name_scope():
@@ -106,21 +107,9 @@ def get_densenet(
     return net
 
 
-def densenet121(**kwargs: Any) -> DenseNet:
-    """DenseNet-121 (Huang et al., 2017) for pictures of 224x224."""
-    return get_densenet(121, **kwargs)
+def _densenet(num_layers: int) -> Callable[..., DenseNet]:
+    doc = f"DenseNet-{num_layers} (Huang et al., 2017) for pictures of 224x224."
+    return named(f"densenet{num_layers}", doc, get_densenet, num_layers)
 
 
-def densenet161(**kwargs: Any) -> DenseNet:
-    """DenseNet-161 (Huang et al., 2017) for pictures of 224x224."""
-    return get_densenet(161, **kwargs)
-
-
-def densenet169(**kwargs: Any) -> DenseNet:
-    """DenseNet-169 (Huang et al., 2017) for pictures of 224x224."""
-    return get_densenet(169, **kwargs)
-
-
-def densenet201(**kwargs: Any) -> DenseNet:
-    """DenseNet-201 (Huang et al., 2017) for pictures of 224x224."""
-    return get_densenet(201, **kwargs)
+densenet121, densenet161, densenet169, densenet201 = map(_densenet, (121, 161, 169, 201))

@@ -9,7 +9,7 @@ from ....context import Context
 from ... import nn
 from ...contrib.nn import HybridConcurrent
 from ...hybrid_block import HybridBlock
-from ...types import Tensor
+from ...types import BlockArgs, Tensor, Unpack
 from ..model_store import load_pretrained
 
 # One convolution: channels, kernel, stride, padding.
@@ -110,7 +110,7 @@ def _block_e(prefix: str) -> HybridConcurrent:
 class Inception3(HybridBlock):
     """For images of 299 x 299."""
 
-    def __init__(self, classes: int = 1000, **kwargs: Any) -> None:
+    def __init__(self, classes: int = 1000, **kwargs: Unpack[BlockArgs]) -> None:
         super().__init__(**kwargs)
         with self.name_scope():
             self.features = nn.HybridSequential(prefix="")

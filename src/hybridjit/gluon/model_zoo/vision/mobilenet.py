@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 from ....context import Context
 from ... import nn
 from ...hybrid_block import HybridBlock
-from ...types import Tensor
-from ..model_store import load_pretrained
+from ...types import BlockArgs, Tensor, Unpack
+from ..model_store import load_pretrained, named
 
 # V1: input channels, output channels and stride of each depthwise-separable convolution.
 _V1 = (
@@ -47,7 +48,9 @@ def _conv(
 class LinearBottleneck(HybridBlock):
     """1x1 to ``t`` times the channels, depthwise 3x3, 1x1 without activation; plus the input."""
 
-    def __init__(self, in_channels: int, channels: int, t: int, stride: int, **kwargs: Any) -> None:
+    def __init__(
+        self, in_channels: int, channels: int, t: int, stride: int, **kwargs: Unpack[BlockArgs]
+    ) -> None:
         super().__init__(**kwargs)
         self.use_shortcut = stride == 1 and in_channels == channels
         wide = in_channels * t
@@ -65,7 +68,9 @@ class LinearBottleneck(HybridBlock):
 class MobileNet(HybridBlock):
     """Depthwise-separable convolutions; ``multiplier`` scales all channels."""
 
-    def __init__(self, multiplier: float = 1.0, classes: int = 1000, **kwargs: Any) -> None:
+    def __init__(
+        self, multiplier: float = 1.0, classes: int = 1000, **kwargs: Unpack[BlockArgs]
+    ) -> None:
         super().__init__(**kwargs)
         with self.name_scope():
             self.features = nn.HybridSequential(prefix="")
@@ -88,7 +93,9 @@ class MobileNet(HybridBlock):
 class MobileNetV2(HybridBlock):
     """Linear bottlenecks; ``multiplier`` scales all channels but the last."""
 
-    def __init__(self, multiplier: float = 1.0, classes: int = 1000, **kwargs: Any) -> None:
+    def __init__(
+        self, multiplier: float = 1.0, classes: int = 1000, **kwargs: Unpack[BlockArgs]
+    ) -> None:
         super().__init__(**kwargs)
         with self.name_scope():
             self.features = nn.HybridSequential(prefix="features_")
@@ -148,41 +155,21 @@ def get_mobilenet_v2(
     return net
 
 
-def mobilenet1_0(**kwargs: Any) -> MobileNet:
-    """MobileNet (Howard et al., 2017) of width 1.0 for pictures of 224x224."""
-    return get_mobilenet(1.0, **kwargs)
+def _mobilenet(name: str, multiplier: float) -> Callable[..., MobileNet]:
+    doc = f"MobileNet (Howard et al., 2017) of width {multiplier} for pictures of 224x224."
+    return named(name, doc, get_mobilenet, multiplier)
 
 
-def mobilenet0_75(**kwargs: Any) -> MobileNet:
-    """MobileNet (Howard et al., 2017) of width 0.75 for pictures of 224x224."""
-    return get_mobilenet(0.75, **kwargs)
+def _mobilenet_v2(name: str, multiplier: float) -> Callable[..., MobileNetV2]:
+    doc = f"MobileNetV2 (Sandler et al., 2018) of width {multiplier} for pictures of 224x224."
+    return named(name, doc, get_mobilenet_v2, multiplier)
 
 
-def mobilenet0_5(**kwargs: Any) -> MobileNet:
-    """MobileNet (Howard et al., 2017) of width 0.5 for pictures of 224x224."""
-    return get_mobilenet(0.5, **kwargs)
-
-
-def mobilenet0_25(**kwargs: Any) -> MobileNet:
-    """MobileNet (Howard et al., 2017) of width 0.25 for pictures of 224x224."""
-    return get_mobilenet(0.25, **kwargs)
-
-
-def mobilenet_v2_1_0(**kwargs: Any) -> MobileNetV2:
-    """MobileNetV2 (Sandler et al., 2018) of width 1.0 for pictures of 224x224."""
-    return get_mobilenet_v2(1.0, **kwargs)
-
-
-def mobilenet_v2_0_75(**kwargs: Any) -> MobileNetV2:
-    """MobileNetV2 (Sandler et al., 2018) of width 0.75 for pictures of 224x224."""
-    return get_mobilenet_v2(0.75, **kwargs)
-
-
-def mobilenet_v2_0_5(**kwargs: Any) -> MobileNetV2:
-    """MobileNetV2 (Sandler et al., 2018) of width 0.5 for pictures of 224x224."""
-    return get_mobilenet_v2(0.5, **kwargs)
-
-
-def mobilenet_v2_0_25(**kwargs: Any) -> MobileNetV2:
-    """MobileNetV2 (Sandler et al., 2018) of width 0.25 for pictures of 224x224."""
-    return get_mobilenet_v2(0.25, **kwargs)
+mobilenet1_0 = _mobilenet("mobilenet1_0", 1.0)
+mobilenet0_75 = _mobilenet("mobilenet0_75", 0.75)
+mobilenet0_5 = _mobilenet("mobilenet0_5", 0.5)
+mobilenet0_25 = _mobilenet("mobilenet0_25", 0.25)
+mobilenet_v2_1_0 = _mobilenet_v2("mobilenet_v2_1_0", 1.0)
+mobilenet_v2_0_75 = _mobilenet_v2("mobilenet_v2_0_75", 0.75)
+mobilenet_v2_0_5 = _mobilenet_v2("mobilenet_v2_0_5", 0.5)
+mobilenet_v2_0_25 = _mobilenet_v2("mobilenet_v2_0_25", 0.25)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 from ....context import Context
 from ... import nn
 from ...hybrid_block import HybridBlock
-from ...types import Tensor
-from ..model_store import load_pretrained
+from ...types import BlockArgs, Tensor, Unpack
+from ..model_store import load_pretrained, named
 
 # Depth: kind of block, blocks per stage, channels before the stages and of each.
 _NARROW, _WIDE = (64, 64, 128, 256, 512), (64, 256, 512, 1024, 2048)
@@ -39,7 +40,7 @@ class _UnitV1(HybridBlock):
         stride: int,
         downsample: bool = False,
         in_channels: int = 0,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockArgs],
     ) -> None:
         super().__init__(**kwargs)
         self.body = nn.HybridSequential(prefix="")
@@ -100,7 +101,7 @@ class BasicBlockV2(HybridBlock):
         stride: int,
         downsample: bool = False,
         in_channels: int = 0,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockArgs],
     ) -> None:
         super().__init__(**kwargs)
         self.bn1 = nn.BatchNorm()
@@ -126,7 +127,7 @@ class BottleneckV2(HybridBlock):
         stride: int,
         downsample: bool = False,
         in_channels: int = 0,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockArgs],
     ) -> None:
         super().__init__(**kwargs)
         inner = channels // 4
@@ -157,7 +158,7 @@ class _ResNet(HybridBlock):
         channels: tuple[int, ...],
         classes: int = 1000,
         thumbnail: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockArgs],
     ) -> None:
         super().__init__(**kwargs)
         assert len(layers) == len(channels) - 1, (
@@ -249,51 +250,14 @@ def get_resnet(
     return net
 
 
-def resnet18_v1(**kwargs: Any) -> _ResNet:
-    """ResNet-18 (He et al., 2015) for pictures of 224x224."""
-    return get_resnet(1, 18, **kwargs)
+def _resnet(version: int, num_layers: int) -> Callable[..., _ResNet]:
+    kind, year = ("", 2015) if version == 1 else (" V2", 2016)
+    doc = f"ResNet-{num_layers}{kind} (He et al., {year}) for pictures of 224x224."
+    return named(f"resnet{num_layers}_v{version}", doc, get_resnet, version, num_layers)
 
 
-def resnet34_v1(**kwargs: Any) -> _ResNet:
-    """ResNet-34 (He et al., 2015) for pictures of 224x224."""
-    return get_resnet(1, 34, **kwargs)
-
-
-def resnet50_v1(**kwargs: Any) -> _ResNet:
-    """ResNet-50 (He et al., 2015) for pictures of 224x224."""
-    return get_resnet(1, 50, **kwargs)
-
-
-def resnet101_v1(**kwargs: Any) -> _ResNet:
-    """ResNet-101 (He et al., 2015) for pictures of 224x224."""
-    return get_resnet(1, 101, **kwargs)
-
-
-def resnet152_v1(**kwargs: Any) -> _ResNet:
-    """ResNet-152 (He et al., 2015) for pictures of 224x224."""
-    return get_resnet(1, 152, **kwargs)
-
-
-def resnet18_v2(**kwargs: Any) -> _ResNet:
-    """ResNet-18 V2 (He et al., 2016) for pictures of 224x224."""
-    return get_resnet(2, 18, **kwargs)
-
-
-def resnet34_v2(**kwargs: Any) -> _ResNet:
-    """ResNet-34 V2 (He et al., 2016) for pictures of 224x224."""
-    return get_resnet(2, 34, **kwargs)
-
-
-def resnet50_v2(**kwargs: Any) -> _ResNet:
-    """ResNet-50 V2 (He et al., 2016) for pictures of 224x224."""
-    return get_resnet(2, 50, **kwargs)
-
-
-def resnet101_v2(**kwargs: Any) -> _ResNet:
-    """ResNet-101 V2 (He et al., 2016) for pictures of 224x224."""
-    return get_resnet(2, 101, **kwargs)
-
-
-def resnet152_v2(**kwargs: Any) -> _ResNet:
-    """ResNet-152 V2 (He et al., 2016) for pictures of 224x224."""
-    return get_resnet(2, 152, **kwargs)
+resnet18_v1, resnet18_v2 = _resnet(1, 18), _resnet(2, 18)
+resnet34_v1, resnet34_v2 = _resnet(1, 34), _resnet(2, 34)
+resnet50_v1, resnet50_v2 = _resnet(1, 50), _resnet(2, 50)
+resnet101_v1, resnet101_v2 = _resnet(1, 101), _resnet(2, 101)
+resnet152_v1, resnet152_v2 = _resnet(1, 152), _resnet(2, 152)

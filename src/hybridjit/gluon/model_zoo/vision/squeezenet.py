@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -9,8 +10,8 @@ from ....context import Context
 from ... import nn
 from ...contrib.nn import HybridConcurrent
 from ...hybrid_block import HybridBlock
-from ...types import Tensor
-from ..model_store import load_pretrained
+from ...types import BlockArgs, Tensor, Unpack
+from ..model_store import load_pretrained, named
 
 # The first convolution (channels, kernel), then squeeze widths in order; 0 is a pooling.
 _SPECS = {
@@ -38,7 +39,7 @@ def _fire(squeeze: int) -> nn.HybridSequential:
 class SqueezeNet(HybridBlock):
     """``version`` is '1.0' or '1.1'."""
 
-    def __init__(self, version: str, classes: int = 1000, **kwargs: Any) -> None:
+    def __init__(self, version: str, classes: int = 1000, **kwargs: Unpack[BlockArgs]) -> None:
         super().__init__(**kwargs)
         assert version in _SPECS, f"Unsupported SqueezeNet version {version}: 1.0 or 1.1 expected"
         (channels, kernel), widths = _SPECS[version]
@@ -71,11 +72,10 @@ def get_squeezenet(
     return net
 
 
-def squeezenet1_0(**kwargs: Any) -> SqueezeNet:
-    """SqueezeNet 1.0 (Iandola et al., 2016) for pictures of 224x224."""
-    return get_squeezenet("1.0", **kwargs)
+def _squeezenet(name: str, version: str) -> Callable[..., SqueezeNet]:
+    doc = f"SqueezeNet {version} (Iandola et al., 2016) for pictures of 224x224."
+    return named(name, doc, get_squeezenet, version)
 
 
-def squeezenet1_1(**kwargs: Any) -> SqueezeNet:
-    """SqueezeNet 1.1 (Iandola et al., 2016) for pictures of 224x224."""
-    return get_squeezenet("1.1", **kwargs)
+squeezenet1_0 = _squeezenet("squeezenet1_0", "1.0")
+squeezenet1_1 = _squeezenet("squeezenet1_1", "1.1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -9,8 +10,8 @@ from ....context import Context
 from ....initializer import Xavier
 from ... import nn
 from ...hybrid_block import HybridBlock
-from ...types import Tensor
-from ..model_store import load_pretrained
+from ...types import BlockArgs, Tensor, Unpack
+from ..model_store import load_pretrained, named
 
 _FILTERS = (64, 128, 256, 512, 512)
 _LAYERS = {11: (1, 1, 2, 2, 2), 13: (2, 2, 2, 2, 2), 16: (2, 2, 3, 3, 3), 19: (2, 2, 4, 4, 4)}
@@ -25,7 +26,7 @@ class VGG(HybridBlock):
         filters: tuple[int, ...],
         classes: int = 1000,
         batch_norm: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockArgs],
     ) -> None:
         super().__init__(**kwargs)
         assert len(layers) == len(filters), (
@@ -69,41 +70,16 @@ def get_vgg(
     return net
 
 
-def vgg11(**kwargs: Any) -> VGG:
-    """VGG-11 (Simonyan and Zisserman, 2014) for pictures of 224x224."""
-    return get_vgg(11, **kwargs)
+def _plain(num_layers: int) -> Callable[..., VGG]:
+    doc = f"VGG-{num_layers} (Simonyan and Zisserman, 2014) for pictures of 224x224."
+    return named(f"vgg{num_layers}", doc, get_vgg, num_layers)
 
 
-def vgg13(**kwargs: Any) -> VGG:
-    """VGG-13 (Simonyan and Zisserman, 2014) for pictures of 224x224."""
-    return get_vgg(13, **kwargs)
+def _normalized(num_layers: int) -> Callable[..., VGG]:
+    paper = "(Simonyan and Zisserman, 2014)"
+    doc = f"VGG-{num_layers} {paper} with BatchNorm, for pictures of 224x224."
+    return named(f"vgg{num_layers}_bn", doc, get_vgg, num_layers, batch_norm=True)
 
 
-def vgg16(**kwargs: Any) -> VGG:
-    """VGG-16 (Simonyan and Zisserman, 2014) for pictures of 224x224."""
-    return get_vgg(16, **kwargs)
-
-
-def vgg19(**kwargs: Any) -> VGG:
-    """VGG-19 (Simonyan and Zisserman, 2014) for pictures of 224x224."""
-    return get_vgg(19, **kwargs)
-
-
-def vgg11_bn(**kwargs: Any) -> VGG:
-    """VGG-11 (Simonyan and Zisserman, 2014) with BatchNorm, for pictures of 224x224."""
-    return get_vgg(11, batch_norm=True, **kwargs)
-
-
-def vgg13_bn(**kwargs: Any) -> VGG:
-    """VGG-13 (Simonyan and Zisserman, 2014) with BatchNorm, for pictures of 224x224."""
-    return get_vgg(13, batch_norm=True, **kwargs)
-
-
-def vgg16_bn(**kwargs: Any) -> VGG:
-    """VGG-16 (Simonyan and Zisserman, 2014) with BatchNorm, for pictures of 224x224."""
-    return get_vgg(16, batch_norm=True, **kwargs)
-
-
-def vgg19_bn(**kwargs: Any) -> VGG:
-    """VGG-19 (Simonyan and Zisserman, 2014) with BatchNorm, for pictures of 224x224."""
-    return get_vgg(19, batch_norm=True, **kwargs)
+vgg11, vgg13, vgg16, vgg19 = map(_plain, (11, 13, 16, 19))
+vgg11_bn, vgg13_bn, vgg16_bn, vgg19_bn = map(_normalized, (11, 13, 16, 19))
