@@ -40,6 +40,18 @@ def convolution() -> None:
     add(conv, (1, 3, 9, 9), kernel=(3, 3), num_filter=4, dtype="float16")
     add("Convolution_v1", (1, 3, 9, 9), kernel=(3, 3), num_filter=4, pad=(1, 1))
 
+    by_weight = "_convolution_by_weight"
+    add(by_weight, (2, 3, 9, 9), (2, 4, 7, 7), kernel=(3, 3))
+    add(by_weight, (2, 6, 9, 8), (2, 4, 5, 3), kernel=(3, 2), stride=(2, 3), pad=(1, 1),
+        num_group=2)  # fmt: skip
+    add(by_weight, (3, 17, 8), (3, 17, 4), kernel=(3,), dilate=(2,), num_group=17)
+    add(by_weight, (1, 2, 5, 6, 4), (1, 3, 4, 5, 3), kernel=(2, 2, 2))
+    add(by_weight, (2, 7, 8, 4), (2, 5, 6, 6), kernel=(3, 3), num_group=2, layout="NHWC")
+    add(by_weight, (0, 3, 9, 9), (0, 4, 7, 7), kernel=(3, 3))
+    add(by_weight, (2, 3, 9, 9), (2, 4, 7, 7), kernel=(3, 3), dtype="float64")
+    bad(by_weight, (2, 3, 9, 9), (2, 4, 6, 7), error=ShapeError,
+        says="head has shape (2,4,6,7), data needs (2,4,7,7)", kernel=(3, 3))  # fmt: skip
+
     takes_3 = {"kernel": (3, 3), "num_filter": 4, "no_bias": True}
     w = (4, 3, 3, 3)
     bad(conv, (1, 2, 9, 9), w, error=ShapeError, says="weight takes 3 input channels, data has 2",
@@ -107,6 +119,25 @@ def pooling() -> None:
         add("Pooling_v1", (1, 2, 7, 7), kernel=(2, 2), stride=(3, 3), pad=(1, 1),
             pool_type=v1_type, pooling_convention="full")  # fmt: skip
     add("Pooling_v1", (1, 2, 7, 7), global_pool=True, pool_type="avg")
+
+    back_max, back_avg = "_back_from_max_pooling", "_back_from_average_pooling"
+    image = np.random.default_rng(5).normal(size=(2, 3, 6, 6)).astype("float32")
+    pooled = image.reshape(2, 3, 3, 2, 3, 2).max((3, 5))
+    add(back_max, image, pooled, pooled, kernel=(2, 2), stride=(2, 2))
+    add(back_max, image, image, image, kernel=(1, 1), to_all=True)
+    add(back_max, image, image.max((2, 3), keepdims=True), (2, 3, 1, 1), global_pool=True)
+    add(back_max, image, image.max((1, 2), keepdims=True), (2, 1, 1, 6), global_pool=True,
+        layout="NHWC")  # fmt: skip
+    add(back_max, (0, 3, 4), (0, 3, 1), (0, 3, 1), global_pool=True)
+    add(back_avg, (2, 3, 4, 3), shape=(2, 3, 7, 6), kernel=(3, 2), stride=(2, 2), pad=(1, 0),
+        pool_type="avg", count_include_pad=False)  # fmt: skip
+    add(back_avg, (2, 4, 4, 3), shape=(2, 6, 6, 3), kernel=(3, 3), stride=(2, 2), pad=(1, 1),
+        pool_type="avg", pooling_convention="full", layout="NHWC")  # fmt: skip
+    add(back_avg, (2, 3, 1), shape=(2, 3, 5), pool_type="sum", global_pool=True)
+    bad(back_max, (1, 1, 4), (1, 1, 3), (1, 1, 2), error=ShapeError, says="pooling f32[1,1,4]",
+        kernel=(2,))  # fmt: skip
+    bad(back_avg, (1, 1, 2), error=ShapeError, says="got f32[1,1,2]", shape=(1, 1, 4),
+        kernel=(2,))  # fmt: skip
 
     x = (1, 3, 8, 8)
     bad(pool, x, error=AttributeValueError, says="kernel is required")
@@ -346,6 +377,8 @@ def resolutions() -> None:
     add(deconv, (2, 3, 7), kernel=(3,), num_filter=4, stride=(2,), layout="NCW")
     add(deconv, (1, 2, 3, 3, 3), kernel=(2, 2, 2), num_filter=3, stride=(2, 1, 2))
     add(deconv, (2, 5, 5, 3), kernel=(3, 3), num_filter=4, layout="NHWC")
+    add(deconv, (2, 6, 4, 5), kernel=(3, 2), num_filter=4, num_group=2, stride=(3, 2), adj=(2, 1),
+        pad=(1, 0), dilate=(2, 1), no_bias=False)  # fmt: skip
     add(deconv, (0, 3, 5, 5), kernel=(3, 3), num_filter=4)
     add(deconv, (1, 3, 5, 5), kernel=(3, 3), num_filter=4, dtype="float64")
     takes_4 = {"kernel": (3, 3), "num_filter": 3}

@@ -21,6 +21,7 @@ from gradient_cases import (
     NONE_IN_MXNET,
     NOTHING_TO_COMPARE,
     OF_PASSES,
+    OF_SECOND_ORDER,
 )
 from hybridjit.ops import OpDef, all_ops, lookup, run_ref
 from hybridjit.ops.building import ON_ARRAYS
@@ -29,6 +30,7 @@ from hybridjit.types import type_of
 from samples import Sample, accepts, samples
 
 STEP = 1e-6
+LARGEST = 1e100  # a maximum over padding alone is the lowest number
 DIRECTIONS = 3
 TOLERANCE = 2e-6  # of the slope, and of the largest term of the sum
 
@@ -70,11 +72,11 @@ def place_of(op: OpDef, sample: Sample) -> Place | None:
         return None
     outs = [np.asarray(y) for y in run_ref(op, ins, attrs)]
     heads = [_head(op, sample, i, y) for i, y in enumerate(outs)]
-    finite = all(np.isfinite(x).all() for x in (*ins, *outs) if is_float(x))
-    if not finite or not any(w is not None and w.size for w in heads):
-        return None
     if any(is_float(y) and y.dtype != np.float64 for y in outs):
         return None  # rounded: the differences would be noise
+    finite = all((np.abs(x) < LARGEST).all() for x in (*ins, *outs) if is_float(x))
+    if not finite or not any(w is not None and w.size for w in heads):
+        return None
     return Place(op, attrs, ins, outs, heads)
 
 
@@ -116,7 +118,7 @@ def compare(sample: Sample, place: Place, found: list[np.ndarray | None]) -> Non
             )
 
 
-WITHOUT = NO_RULE_YET | NONE_IN_MXNET | OF_PASSES
+WITHOUT = NO_RULE_YET | NONE_IN_MXNET | OF_PASSES | OF_SECOND_ORDER
 COMPARED = [op for op in all_ops() if op.name not in WITHOUT | set(NO_SLOPE) and not op.is_random]
 READING = [op for op in all_ops() if any(s.arrays for s in samples(op))]
 

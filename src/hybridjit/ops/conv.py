@@ -12,12 +12,13 @@ import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..types import PartialShape, Shape, TensorType, product, shape_text
+from .algebra import total
 from .attrs import AttrValue
 from .building import Builder, X
 from .casting import widened
 from .record import Samples, Traits
-from .registry import register
-from .rules import Types, fill, merged, require_float, same_dtype
+from .registry import lookup, register
+from .rules import Types, fill, forward, merged, require_float, same_dtype
 from .windows import (
     Window,
     check_rank,
@@ -171,6 +172,142 @@ def conv_cost(ins: Types, outs: Types, *, no_bias: bool, **attrs: AttrValue) -> 
     return outs[0].size * weight.size // weight.dims[0]
 
 
+def _by_weight(
+    data: np.ndarray,
+    head: np.ndarray,
+    *,
+    kernel: Shape,
+    stride: Shape,
+    dilate: Shape,
+    pad: Shape,
+    num_group: int,
+    layout: str | None,
+) -> np.ndarray:
+    """Per sample and group, the head times the transposed columns; summed over samples."""
+    window = window_of(kernel, stride, dilate, pad)
+    last = is_channel_last(layout, window.rank)
+    x, d = (widened(np.moveaxis(a, -1, 1) if last else a) for a in (data, head))
+    x = padded(x, window.pad, window.pad, 0)
+    filters, deep = d.shape[1] // num_group, x.shape[1] // num_group
+    found = np.zeros((num_group, filters, deep * product(kernel)), x.dtype)
+    for sample, of_sample in zip(x, d.reshape(len(d), num_group, filters, product(d.shape[2:]))):
+        found += of_sample @ columns(sample, window, num_group).swapaxes(1, 2)
+    weight = found.reshape(d.shape[1], deep, *kernel).astype(data.dtype, copy=False)
+    return np.ascontiguousarray(np.moveaxis(weight, 1, -1)) if last else weight
+
+
+@forward
+def _infer_by_weight(
+    data: TensorType,
+    head: TensorType,
+    *,
+    num_group: int,
+    layout: str | None,
+    **attrs: Any,
+) -> TensorType:
+    """The weight of the convolution that took ``data`` to a result like ``head``."""
+    window = window_of(**attrs)
+    last = is_channel_last(layout, window.rank)
+    check_rank(data.dims, window.rank)
+    channels, sizes = split_axes(data.dims, last)
+    filters, found = split_axes(head.dims, last)
+    check_groups(filters, num_group, channels)  # type: ignore[arg-type]
+    wanted = join_axes(data.dims[0], filters, window.out_sizes(sizes), last)
+    if head.dims != wanted:
+        raise ShapeError(f"head has shape {shape_text(head.dims)}, data needs {shape_text(wanted)}")
+    deep = channels // num_group  # type: ignore[operator]
+    weight = join_axes(filters, deep, window.kernel, last)
+    return TensorType(weight, same_dtype(data, head))
+
+
+def _grad_by_weight(g: Builder[X], ins: Any, outs: Any, douts: Any, **attrs: Any) -> Any:
+    """It is linear in both: what reaches them are convolutions with the result's gradient."""
+    (data, head), (d,) = ins, douts
+    filters = split_axes(g.type(head).dims, is_channel_last(attrs["layout"], len(attrs["kernel"])))
+    return (
+        lambda: back_to_data(g, head, d, g.type(data), **attrs),
+        lambda: g.op(
+            CONVOLUTION, data, d, at="dhead", num_filter=filters[0], no_bias=True, **attrs
+        ),
+    )
+
+
+CONVOLUTION_BY_WEIGHT = register(
+    "_convolution_by_weight",
+    "data head",
+    "kernel:shape! stride:shape=() dilate:shape=() pad:shape=() num_group:int=1 "
+    "layout:layout?=None",
+    internal=True,
+    infer=_infer_by_weight,
+    ref=_by_weight,
+    grad=_grad_by_weight,
+    traits=Traits(
+        in_single=True,
+        multiply_adds=lambda ins, outs, **attrs: outs[0].size * ins[1].size // outs[0].dims[0],
+    ),
+    doc="What reaches the weight of a convolution of data from the gradient of its result.",
+)
+
+
+def back_to_data(
+    g: Builder[X],
+    d: X,
+    weight: X,
+    data: TensorType,
+    *,
+    kernel: Shape,
+    stride: Shape,
+    dilate: Shape,
+    pad: Shape,
+    num_group: int,
+    layout: str | None,
+) -> X:
+    """What reaches the data of a convolution: Deconvolution by the same weight.
+
+    ``adj`` adds the cells behind the last window, of which there are fewer than a stride.
+    """
+    window = window_of(kernel, stride, dilate, pad)
+    channels, sizes = split_axes(data.dims, is_channel_last(layout, window.rank))
+    counts = window.out_sizes(sizes)
+    reach = zip(sizes, counts, window.stride, window.spans, window.pad)
+    adj = tuple(n + 2 * p - span - (m - 1) * s for n, m, s, span, p in reach)  # type: ignore
+    attrs: dict[str, Any] = {
+        "kernel": kernel,
+        "stride": stride,
+        "dilate": dilate,
+        "pad": pad,
+        "layout": layout,
+    }
+    attrs |= {"adj": adj, "num_filter": channels, "num_group": num_group, "no_bias": True}
+    return g.op(lookup("Deconvolution"), d, weight, at="ddata", **attrs)
+
+
+def bias_of(g: Builder[X], d: X, layout: str | None) -> X:
+    """What reaches the bias: the sum over all axes but the channels."""
+    ndim = g.type(d).ndim
+    channels = ndim - 1 if is_channel_last(layout, ndim - 2) else 1
+    return total(g, d, tuple(i for i in range(ndim) if i != channels), keepdims=False)
+
+
+def _grad_convolution(
+    g: Builder[X],
+    ins: Any,
+    outs: Any,
+    douts: Any,
+    *,
+    num_filter: int,
+    no_bias: bool,
+    **attrs: Any,
+) -> Any:
+    (data, weight, *_), (d,) = ins, douts
+    found = (
+        lambda: back_to_data(g, d, weight, g.type(data), **attrs),
+        lambda: g.op(CONVOLUTION_BY_WEIGHT, data, d, at="dweight", **attrs),
+        lambda: bias_of(g, d, attrs["layout"]),
+    )
+    return found[: len(ins)]
+
+
 CONVOLUTION = register(
     "Convolution",
     weight_and_bias,
@@ -178,6 +315,7 @@ CONVOLUTION = register(
     kernel="conv",
     infer=_infer_convolution,
     ref=_convolution,
+    grad=_grad_convolution,
     traits=Traits(in_single=True, samples=Samples.FIRST, multiply_adds=conv_cost),
     doc="Cross-correlation with 1, 2 or 3 spatial axes; weight (num_filter, C/num_group, k...).",
 )

@@ -13,10 +13,19 @@ import numpy as np
 from ..errors import AttributeValueError, ShapeError
 from ..types import PartialShape, Shape, TensorType, product, require_possible, shape_text
 from .attrs import AttrValue
+from .building import Builder, X
 from .casting import widened
-from .conv import check_groups, check_weight, columns, weight_and_bias
+from .conv import (
+    CONVOLUTION,
+    CONVOLUTION_BY_WEIGHT,
+    bias_of,
+    check_groups,
+    check_weight,
+    columns,
+    weight_and_bias,
+)
 from .record import Samples, Traits
-from .registry import register
+from .registry import lookup, register
 from .rules import Types, fill, forward, merged, require_float, same_dtype, spatial
 from .windows import (
     Window,
@@ -154,6 +163,34 @@ def _deconvolution(
     return np.ascontiguousarray(np.moveaxis(y, 1, -1) if last else y, data.dtype)
 
 
+def _grad_deconvolution(
+    g: Builder[X],
+    ins: Any,
+    outs: Any,
+    douts: Any,
+    *,
+    adj: Shape,
+    target_shape: Shape,
+    num_filter: int,
+    no_bias: bool,
+    **attrs: Any,
+) -> Any:
+    """Convolution by the same weight; to the weight as in convolution, the operands swapped."""
+    (data, weight, *_), (d,) = ins, douts
+    window = window_of(*(attrs[key] for key in ("kernel", "stride", "dilate", "pad")))
+    last = is_channel_last(attrs["layout"], window.rank)
+    channels, sizes = split_axes(g.type(data).dims, last)
+    attrs["pad"] = tuple(pad for _, pad in output_axes(window, sizes, adj, target_shape))
+    found = (
+        lambda: g.op(
+            CONVOLUTION, d, weight, at="ddata", num_filter=channels, no_bias=True, **attrs
+        ),
+        lambda: g.op(CONVOLUTION_BY_WEIGHT, d, data, at="dweight", **attrs),
+        lambda: bias_of(g, d, attrs["layout"]),
+    )
+    return found[: len(ins)]
+
+
 def _cost(ins: Types, outs: Types, **attrs: AttrValue) -> int:
     """Each input element is spread by its channel's filters."""
     return ins[0].size * ins[1].size // ins[1].dims[0]
@@ -167,6 +204,7 @@ DECONVOLUTION = register(
     kernel="deconv",
     infer=_infer_deconvolution,
     ref=_deconvolution,
+    grad=_grad_deconvolution,
     traits=Traits(in_single=True, samples=Samples.FIRST, multiply_adds=_cost),
     doc="The transpose of Convolution; weight (C, num_filter/num_group, k...).",
 )
@@ -220,6 +258,17 @@ def _col2im(data: np.ndarray, *, output_size: Shape, **attrs: Any) -> np.ndarray
     return scatter(cols, window, sizes, output_size, window.pad).copy()
 
 
+def _grad_im2col(g: Builder[X], ins: Any, outs: Any, douts: Any, **attrs: Any) -> X:
+    sizes = g.type(ins[0]).dims[2:]
+    return g.op(lookup("col2im"), douts[0], at="ddata", output_size=sizes, **attrs)
+
+
+def _grad_col2im(
+    g: Builder[X], ins: Any, outs: Any, douts: Any, *, output_size: Shape, **attrs: Any
+) -> X:
+    return g.op(lookup("im2col"), douts[0], at="ddata", **attrs)
+
+
 _WINDOW = "kernel:shape! stride:shape=() dilate:shape=() pad:shape=()"
 
 register(
@@ -228,6 +277,7 @@ register(
     _WINDOW,
     infer=_infer_im2col,
     ref=_im2col,
+    grad=_grad_im2col,
     traits=Traits(names_data=True),
     doc="Windows as columns: (N, C * taps, number of windows).",
 )
@@ -237,6 +287,7 @@ register(
     "output_size:shape! " + _WINDOW,
     infer=_infer_col2im,
     ref=_col2im,
+    grad=_grad_col2im,
     traits=Traits(names_data=True),
     doc="Columns added back into the array whose windows they are: the adjoint of im2col.",
 )
