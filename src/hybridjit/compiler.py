@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,8 @@ from .ir.print import graph_text, node_text, pass_text, plan_text, purpose_lines
 from .ir.purpose import INFERENCE, Purpose
 from .ir.verify import verify
 from .passes.cse import share_equal
+from .passes.differentiate import Joint, differentiate
+from .passes.enter_training import enter_training
 from .passes.expand import expand
 from .passes.fold_batchnorm import fold_batchnorm
 from .passes.fuse import fuse
@@ -29,6 +31,7 @@ from .passes.hoist import hoist
 from .passes.infer import infer_node_types, require_known
 from .passes.layout import choose_layouts, move_columns
 from .passes.on_rows import move_to_rows
+from .passes.partition import Parts, partition
 from .passes.plan_memory import plan_memory
 from .passes.split_batch import batch_of, is_sample_of, should_split_batch
 from .passes.verify_plan import verify_plan
@@ -70,19 +73,32 @@ PIPELINE = (
     ),
     Pass("fuse", fuse, "group values that become one kernel", "hoisted", "grouped", False),
 )
-STAGES = (
-    "trace", "infer", *(p.name for p in PIPELINE), "plan", "spec", "llvm", "asm",
-)  # fmt: skip
+# What a graph that is trained goes through before it is cut in two; each part then goes through all
+# of PIPELINE.
+TRAINING = Pass("training", enter_training, "operators as training mode has them", can_skip=False)
+JOINT = (PIPELINE[1], PIPELINE[4])  # expand, cse: what forward and backward have in common
+STAGES = ("trace", "infer", *(row.name for row in PIPELINE), "plan", "spec", "llvm", "asm")
+JOINT_STAGES = (
+    *("trace", "infer", TRAINING.name, "differentiate"),
+    *(row.name for row in JOINT),
+    "partition",
+)
 # What HYBRIDJIT_SKIP can leave out, each by itself, without another result.
 SPLIT_BATCH = "by-sample"  # batch splitting; it is no pass, so it stands beside them
 CHOICES = (*(row.name for row in PIPELINE if row.can_skip), "fuse", "winograd", "plan")
 
 
-def new_log(wanted: tuple[str, ...] = (), sink: Sink | None = None) -> CompileLog:
-    """A log for one compilation; ``wanted`` names :data:`STAGES` to dump, or is ``("all",)``."""
-    warn_of_unknown("no stage is called", wanted, (*STAGES, "all"))
+def new_log(
+    wanted: tuple[str, ...] = (), sink: Sink | None = None, stages: tuple[str, ...] = STAGES
+) -> CompileLog:
+    """A log for one compilation; ``wanted`` names stages to dump, or is ``("all",)``.
+
+    ``stages`` are :data:`JOINT_STAGES` for what forward and backward go through together.
+    """
+    known = tuple(dict.fromkeys((*JOINT_STAGES, *STAGES, "all")))
+    warn_of_unknown("no stage is called", wanted, known)
     warn_of_unknown("HYBRIDJIT_SKIP cannot leave out", config.skip, (*CHOICES, SPLIT_BATCH))
-    return CompileLog(STAGES, wanted, sink)
+    return CompileLog(stages, wanted, sink)
 
 
 @dataclass
@@ -138,6 +154,72 @@ def compile_graph(
     return SplitBatch(executable, batch_of(plan.graph))
 
 
+@dataclass(frozen=True)
+class Trained:
+    """A graph compiled for training. Both executables take all variables as inputs.
+
+    forward   gives the outputs, then what it saves
+    backward  takes the inputs that ``parts`` names, what was saved, and the head gradients; gives
+              the gradients and the new states that ``joint`` names. None where nothing is wanted
+    """
+
+    joint: Joint
+    parts: Parts
+    forward: Executable
+    backward: Executable | None
+
+
+@holding(_LOCK)
+def compile_training(
+    outputs: Iterable[Output],
+    types: Mapping[str, TensorType],
+    wanted: Collection[str],
+    training: bool,
+    options: Options = Options(),  # noqa: B008 (frozen)
+    name: str = "graph",
+) -> Trained:
+    """Symbol in, forward and backward executables out.
+
+    types     every variable, in call order, with its type
+    wanted    the variables whose gradients are asked for
+    training  whether operators behave as in training mode
+    Raises as :func:`compile_graph`, and NoGradientError for an operator that has no gradient.
+    """
+    log = new_log(config.dump, stages=JOINT_STAGES)
+    graph = typed_graph(outputs, types, {}, log, name, Purpose(training=training))
+    joint = differentiate_graph(graph, wanted, log)
+    parts = log.timed("partition", "forward and backward apart", lambda: partition(joint))
+    log.dump("partition", lambda: "\n".join([graph_text(parts.backward), *parts.reasons]))
+    log.notes += parts.reasons
+    log.report()
+    forward = _compile_typed(parts.forward, options)
+    backward = _compile_typed(parts.backward, options) if parts.backward.outputs else None
+    return Trained(joint, parts, forward, backward)
+
+
+def _compile_typed(graph: Graph, options: Options) -> Executable:
+    log = new_log(config.dump)
+    log.name = graph.name
+    executable = generate(plan_typed(graph, log), options, log)
+    log.report()
+    return executable
+
+
+def differentiate_graph(graph: Graph, wanted: Collection[str], log: CompileLog) -> Joint:
+    """Forward and backward as one graph, in the mode that the graph's purpose says."""
+    state = Checked()
+    if graph.purpose.training:
+        graph = run_pass(TRAINING, graph, state, log)
+    joint = log.timed(
+        "differentiate", "what reaches each variable", lambda: differentiate(graph, wanted)
+    )
+    log.dump("differentiate", lambda: graph_text(joint.graph))
+    together = joint.graph
+    for row in JOINT:
+        together = run_pass(row, together, state, log)
+    return joint.with_graph(together)
+
+
 def plan_one_sample(
     plan: Plan,
     outputs: tuple[Output, ...],
@@ -173,6 +255,19 @@ def plan_graph(
     purpose: Purpose = INFERENCE,
 ) -> Plan:
     """The part of the compiler that knows no LLVM: from Symbol to Plan."""
+    graph = typed_graph(outputs, input_types, param_types, log, name, purpose)
+    return plan_typed(graph, log)
+
+
+def typed_graph(
+    outputs: Iterable[Output],
+    input_types: Mapping[str, TensorType],
+    param_types: Mapping[str, TensorType],
+    log: CompileLog,
+    name: str,
+    purpose: Purpose = INFERENCE,
+) -> Graph:
+    """From Symbol to a graph with a type on every value."""
     outputs = tuple(outputs)
     log.name = name
     log.dump("trace", lambda: node_text(outputs, name))
@@ -183,9 +278,14 @@ def plan_graph(
     require_known(types)
     graph = from_symbol(outputs, input_types, types, name, purpose)
     purpose.require_fitting(input_types, [use.type for use in graph.outputs])
+    log.dump("infer", lambda: graph_text(graph))
+    return graph
+
+
+def plan_typed(graph: Graph, log: CompileLog) -> Plan:
+    """All of PIPELINE, and the memory plan."""
     state = Checked()
     _check(graph, state, "infer")
-    log.dump("infer", lambda: graph_text(graph))
     for row in PIPELINE:
         graph = run_pass(row, graph, state, log)
     plan = log.timed("plan", "views, and one arena", lambda: plan_memory(graph))

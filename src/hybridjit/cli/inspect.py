@@ -42,7 +42,7 @@ class Line:
     name: str
     attrs: Mapping[str, str]
     inputs: tuple[int, ...]
-    slots: tuple[str, ...] = ()
+    slots: Sequence[str] = ()
     problem: str = ""
 
 
@@ -152,7 +152,7 @@ def _of_outline(path: str) -> Listing:
     return Listing(lines, outputs)
 
 
-def _slots(op: str, attrs: Mapping[str, str]) -> tuple[str, ...]:
+def _slots(op: str, attrs: Mapping[str, str]) -> Sequence[str]:
     known = lookup(op)
     try:
         return known.input_names(known.parse(attrs))

@@ -34,6 +34,7 @@ from ..types import TensorType, type_of
 from ..unwinding import holding
 from .inference import finish_deferred
 from .parameter import Parameter
+from .training import TrainingGraph
 
 # Held from the look at the parameters until they are bound; calls that find all as it was take no
 # lock.
@@ -67,6 +68,7 @@ class CachedGraph:
         self.compiled = True
         self.monitor: Monitor | None = None
         self.cache = SignatureCache(name, input_names, flags.get("cache_size", MAX_SIGNATURES))
+        self.training = TrainingGraph(outputs, self.options, name, self.cache.size)
         self._latest: Entry | None = None
         self.seen_writes = NEVER
         # Storages, not their ids: a freed one's id may come back with the same version.
@@ -82,8 +84,10 @@ class CachedGraph:
         one's shape does not follow from the inputs, MXNetError naming the operator for inputs that
         do not fit.
         """
-        if self.monitor is not None or not self.compiled or FLAGS.training or FLAGS.recording:
+        if self.monitor is not None or not self.compiled:
             return self._interpret(arrays)
+        if FLAGS.training or FLAGS.recording:
+            return self.training(self._named(arrays), arrays[0].context)
         entry = self._latest if self.seen_writes == WRITES.count else None  # in this order
         inputs = [array._data for array in arrays]
         if entry is None or not entry.fits(inputs):
@@ -168,12 +172,14 @@ class CachedGraph:
     # ---- interpreted --------------------------------------------------------------------------
 
     def _interpret(self, arrays: Sequence[NDArray]) -> list[NDArray]:
-        named = dict(zip(self.input_names, arrays))
-        for name, array in self._parameter_arrays(arrays).items():
-            named.setdefault(name, array)
+        named = self._named(arrays)
         types = self._checked_types(named)
         ctx = arrays[0].context
         return interpret_nodes(self.outputs, named, types, ctx, self.monitor)
+
+    def _named(self, arrays: Sequence[NDArray]) -> dict[str, NDArray]:
+        """Every variable's array: the inputs, and the parameters that are none of them."""
+        return {**self._parameter_arrays(arrays), **dict(zip(self.input_names, arrays))}
 
     def _parameter_arrays(self, arrays: Sequence[NDArray]) -> dict[str, NDArray]:
         """The live array of every parameter, after finishing deferred initialisations."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ModelFormatError
 from ..formats.atomic import system_errors, together, write_atomically
-from ..formats.mxnet.symbol_reader import parse
+from ..formats.json_stream import parse
 from ..opening import open_file
 from .saving import load_parameters, save_parameters
 

@@ -7,7 +7,7 @@ from typing import Any
 from ..ops.building import ON_TYPES, parts_of
 from ..ops.record import OpDef
 from ..types import TensorType
-from .graph import Use, Value, make
+from .graph import Use, Value, make, uses_of
 
 
 class ValueBuilder:
@@ -35,11 +35,6 @@ class ValueBuilder:
 def building(value: Value) -> ValueBuilder:
     """A builder of what ``value`` becomes."""
     return ValueBuilder(value.name, value.source)
-
-
-def uses_of(value: Value) -> tuple[Use, ...]:
-    """Every output of a value."""
-    return tuple(Use(value, index) for index in range(len(value.types)))
 
 
 def is_canonical(value: Value) -> bool:

@@ -138,7 +138,8 @@ class Graph:
     def with_outputs(self, outputs: Iterable[Use]) -> Graph:
         """The same inputs and parameters with other outputs; unused parameters are dropped."""
         outputs = tuple(outputs)
-        params = tuple(v for v in walk(outputs) if v.op is None and v not in self.inputs)
+        given = set(self.inputs)
+        params = tuple(v for v in walk(outputs) if v.op is None and v not in given)
         return replace(self, params=params, outputs=outputs, groups=())
 
 
@@ -184,7 +185,7 @@ def from_symbol(
             continue
         values[node] = Value(
             node.op,
-            _unique(node.name, taken),
+            unique_name(node.name, taken),
             _settled_attrs(node, types[node]),
             tuple(Use(values[i.node], i.index) for i in node.inputs),
             types[node],
@@ -205,10 +206,16 @@ def _settled_attrs(node: Node, types: tuple[TensorType, ...]) -> Mapping[str, An
     return resolved(node.op, node.attrs, types[0])
 
 
-def _unique(name: str, taken: dict[str, int]) -> str:
+def unique_name(name: str, taken: dict[str, int]) -> str:
+    """``name``, with a number behind it if it is taken already."""
     count = taken.get(name)
     taken[name] = 0 if count is None else count + 1
     return name if count is None else f"{name}.{count + 1}"
+
+
+def uses_of(value: Value) -> tuple[Use, ...]:
+    """Every output of a value."""
+    return tuple(Use(value, index) for index in range(len(value.types)))
 
 
 def make(op: OpDef, name: str, inputs: Iterable[Use], source: str = "", /, **attrs: Any) -> Value:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import NamedTuple
 
 from ..errors import MXNetError, located
-from ..ops.attrs import Attrs
+from ..ops.attrs import Attrs, AttrValue
 from ..ops.record import OpDef
 from ..records import dataclass
 
@@ -59,11 +59,11 @@ class Node:
         return self.op is None
 
     @property
-    def output_names(self) -> tuple[str, ...]:
+    def output_names(self) -> Sequence[str]:
         return ("",) if self.op is None else self.op.output_names(self.attrs)
 
     @property
-    def input_names(self) -> tuple[str, ...]:
+    def input_names(self) -> Sequence[str]:
         return () if self.op is None else self.op.input_names(self.attrs)
 
     def describe(self) -> str:
@@ -98,17 +98,20 @@ def apply(
     Raises MXNetError (AttributeValueError and the like) naming the operator and the node.
     """
     inputs = tuple(inputs)
+    attrs = checked_attributes(op, name, text, len(inputs), source)
+    return Node(op, name, dict(text), inputs, attrs, source)
+
+
+def checked_attributes(
+    op: OpDef, name: str, text: Mapping[str, str], inputs: int, source: str = ""
+) -> dict[str, AttrValue]:
+    """What attribute texts mean, for a node with so many inputs. Raises as :func:`apply`."""
     try:
         attrs = op.parse(text)
-        names = op.input_names(attrs)
-        if len(names) != len(inputs):
-            raise MXNetError(
-                f"Operator {op.name} expects {len(names)} inputs ({', '.join(names)}), "
-                f"but got {len(inputs)} instead."
-            )
+        op.require_inputs(op.input_names(attrs), inputs)
+        return attrs
     except MXNetError as error:
         raise located(error, f"{op.name} '{name}'", (), source) from None
-    return Node(op, name, dict(text), inputs, attrs, source)
 
 
 def topological(outputs: Iterable[Output]) -> list[Node]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ..ops.building import infer_types
 from ..records import dataclass
-from .graph import Graph, Use, Value, walk
+from .graph import Graph, Use, Value, unique_name, uses_of, walk
 
 Replacement = Use | tuple[Use, ...] | None
 
@@ -57,6 +57,19 @@ def rebuild(value: Value, inputs: tuple[Use, ...]) -> Value:
         return replace(value, inputs=inputs)
     types = infer_types(value.op, [use.type for use in inputs], value.attrs)
     return replace(value, inputs=inputs, types=types)
+
+
+def uniquely_named(graph: Graph) -> Graph:
+    """The same graph with a name of its own for each value: the first keeps the one it has."""
+    taken: dict[str, int] = {}
+
+    def renamed(value: Value, match: Match) -> tuple[str, Replacement]:
+        name = unique_name(value.name, taken)
+        if name == value.name:
+            return "", None
+        return "", uses_of(replace(value, name=name))
+
+    return replace_values(graph, renamed)
 
 
 def rewrite(graph: Graph, rules: tuple[Rule, ...], fired: list[str] | None = None) -> Graph:

@@ -111,6 +111,7 @@ def _hoisted(graph: Graph) -> Iterator[Violation]:
 def _grouped(graph: Graph) -> Iterator[Violation]:
     owner: dict[Value, int] = {}
     written: set[Value] = {v for v in graph.values if v.op is None}
+    exported = {v for group in graph.groups for v in group.outputs}
     for number, group in enumerate(graph.groups):
         for value in group.members:
             if value in owner:
@@ -126,6 +127,5 @@ def _grouped(graph: Graph) -> Iterator[Violation]:
     for value, users in graph.uses.items():
         if value in owner:
             outside = any(owner.get(u) != owner[value] for u in users)
-            exported = value in graph.groups[owner[value]].outputs
-            if (outside or value in graph.output_values) and not exported:
+            if (outside or value in graph.output_values) and value not in exported:
                 yield value, "G3 read outside its group but not one of its outputs"

@@ -49,15 +49,11 @@ def check_out(op: OpDef, results: Sequence[np.ndarray], outs: Sequence[np.ndarra
 
 def _check(op: OpDef, texts: Mapping[str, str], arrays: Sequence[np.ndarray]) -> Mapping[str, Any]:
     types = tuple(type_of(a) for a in arrays)
-    names: tuple[str, ...] = ()
+    names: Sequence[str] = ()
     try:
         attrs = op.parse(texts)
         names = op.input_names(attrs)
-        if len(names) != len(arrays):
-            raise MXNetError(
-                f"Operator {op.name} expects {len(names)} inputs ({', '.join(names)}), "
-                f"but got {len(arrays)} instead."
-            )
+        op.require_inputs(names, len(arrays))
         _, outs = op.infer(types, (UNKNOWN,) * len(op.output_names(attrs)), **attrs)
         require_possible((*types, *outs))
         if not arrays:

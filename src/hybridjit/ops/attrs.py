@@ -37,7 +37,9 @@ _FLOAT = re.compile(
 )
 _TUPLE = re.compile(r"\s*[\(\[](.*)[\)\]]\s*\Z", re.DOTALL)
 _BOUNDS = re.compile(r"\[(\d+),(\d+)\]")
+_BLANKS = " \t\n\r\f\v"
 _MAX_ITEMS = 4096
+_SHOWN = 200  # characters
 
 
 def _whole(text: str, bits: int) -> int:
@@ -89,7 +91,7 @@ def _shape(text: str) -> tuple[int, ...]:
 
 def _size(text: str) -> int:
     """A whole number, with the L of a Python 2 program behind it or not."""
-    return _long(re.sub(r"L\s*\Z", "", text))
+    return _long(text.rstrip(_BLANKS).removesuffix("L"))
 
 
 def _optional_ints(text: str) -> tuple[int | None, ...]:
@@ -157,7 +159,7 @@ class Attr:
             if text in self.choices:
                 return text
             raise AttributeValueError(
-                f"attribute {self.name} is one of {', '.join(self.choices)}, got {text!r}"
+                f"attribute {self.name} is one of {', '.join(self.choices)}, got {_shown(text)}"
             )
         parse = _PARSERS.get(self.type) or _PARSERS[self.base]
         try:
@@ -165,7 +167,7 @@ class Attr:
         except (ValueError, KeyError):
             finite = "finite " if parse in (_finite, _floats) else ""
             raise AttributeValueError(
-                f"attribute {self.name} takes {finite}{self.type.rstrip('~')}, got {text!r}"
+                f"attribute {self.name} takes {finite}{self.type.rstrip('~')}, got {_shown(text)}"
             ) from None
         if self.bounds is not None and not self.bounds[0] <= value <= self.bounds[1]:
             low, high = self.bounds
@@ -173,6 +175,11 @@ class Attr:
                 f"attribute {self.name} lies between {low:g} and {high:g}, got {text}"
             )
         return value
+
+
+def _shown(text: str) -> str:
+    """A value for a message: of a long one, the beginning."""
+    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
 
 
 def declare(text: str) -> tuple[Attr, ...]:

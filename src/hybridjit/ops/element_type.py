@@ -13,6 +13,7 @@ import numpy as np
 from ..types import UNKNOWN, TensorType, merge, merge_shapes
 from .building import Builder, X
 from .casting import convert, fresh
+from .numbered import Numbered
 from .registry import register
 from .rules import Types
 from .signatures import ScalarBuilder, V
@@ -119,8 +120,8 @@ def _separate_casts(
     return tuple(cast(g, x, t.dtype, at=str(i)) for i, (x, t) in enumerate(zip(inputs, wanted)))
 
 
-def _numbered(prefix: str) -> Callable[..., tuple[str, ...]]:
-    return lambda num_outputs, **attrs: tuple(f"{prefix}{i}" for i in range(num_outputs))
+def _numbered(prefix: str) -> Callable[..., Numbered]:
+    return lambda num_outputs, **attrs: Numbered(prefix, num_outputs)
 
 
 AMP_MULTICAST = register(

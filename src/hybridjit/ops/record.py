@@ -6,16 +6,20 @@ operators leave out stands in :class:`Traits`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
+from ..errors import MXNetError
 from ..records import dataclass
 from .attrs import Attr, Attrs, parse_attrs
+from .numbered import Numbered
 from .rules import Types
 from .signatures import Expansion, Formula, Gradient, Reference
 
 InferRule = Callable[..., tuple[Types, Types]]
+
+_LISTED = 20  # names in a message
 
 
 class Samples(Enum):
@@ -106,7 +110,7 @@ class OpDef:
     """
 
     name: str
-    inputs: tuple[str, ...] | Callable[..., tuple[str, ...]]
+    inputs: tuple[str, ...] | Callable[..., Sequence[str]]
     attrs: tuple[Attr, ...]
     infer: InferRule
     ref: Reference
@@ -115,7 +119,7 @@ class OpDef:
     slope: Formula | None = None
     grad: Gradient | None = None
     kernel: str = "host"
-    outputs: tuple[str, ...] | Callable[..., tuple[str, ...]] = ("output",)
+    outputs: tuple[str, ...] | Callable[..., Sequence[str]] = ("output",)
     domain: tuple[float, float] = (-4.0, 4.0)
     aliases: tuple[str, ...] = ()
     internal: bool = False
@@ -133,15 +137,30 @@ class OpDef:
         """Values of all declared attributes: those given, defaults for the others."""
         return {attr.name: attr.default for attr in self.attrs} | dict(attrs)
 
-    def input_names(self, attrs: Attrs) -> tuple[str, ...]:
+    def input_names(self, attrs: Attrs) -> Sequence[str]:
         """Names of the inputs for these attributes, auxiliary ones without their asterisk."""
-        return tuple(name.lstrip("*") for name in self._inputs(attrs))
+        names = self._inputs(attrs)
+        if isinstance(names, Numbered):
+            return names
+        return tuple(name.lstrip("*") for name in names)
+
+    def require_inputs(self, names: Sequence[str], count: int) -> None:
+        """Raises MXNetError unless ``count`` inputs are as many as have ``names``."""
+        if len(names) != count:
+            more = ", ..." if len(names) > _LISTED else ""
+            raise MXNetError(
+                f"Operator {self.name} expects {len(names)} inputs "
+                f"({', '.join(names[:_LISTED])}{more}), but got {count} instead."
+            )
 
     def aux_positions(self, attrs: Attrs) -> frozenset[int]:
-        """Which inputs are auxiliary states."""
-        return frozenset(i for i, n in enumerate(self._inputs(attrs)) if n.startswith("*"))
+        """Which inputs are auxiliary states: none of those that are numbered."""
+        names = self._inputs(attrs)
+        if isinstance(names, Numbered):
+            return frozenset()
+        return frozenset(i for i, n in enumerate(names) if n.startswith("*"))
 
-    def output_names(self, attrs: Attrs) -> tuple[str, ...]:
+    def output_names(self, attrs: Attrs) -> Sequence[str]:
         """Names of the visible outputs for these attributes."""
         return self.outputs(**attrs) if callable(self.outputs) else self.outputs
 
@@ -159,8 +178,8 @@ class OpDef:
     def is_variadic(self) -> bool:
         return not callable(self.inputs) and any(n.endswith("...") for n in self.inputs)
 
-    def _inputs(self, attrs: Attrs) -> tuple[str, ...]:
+    def _inputs(self, attrs: Attrs) -> Sequence[str]:
         names = self.inputs(**attrs) if callable(self.inputs) else self.inputs
         if names and names[-1].endswith("..."):
-            return tuple(f"arg{i}" for i in range(attrs["num_args"]))
+            return Numbered("arg", attrs["num_args"])
         return names

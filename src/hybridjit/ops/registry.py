@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -30,7 +30,7 @@ _closed = False
 
 def register(
     name: str,
-    inputs: str | Callable[..., tuple[str, ...]],
+    inputs: str | Callable[..., Sequence[str]],
     attrs: str = "",
     *,
     infer: InferRule | None = None,
@@ -40,7 +40,7 @@ def register(
     slope: Formula | None = None,
     grad: Gradient | None = None,
     kernel: str = "",
-    outputs: tuple[str, ...] | Callable[..., tuple[str, ...]] = ("output",),
+    outputs: tuple[str, ...] | Callable[..., Sequence[str]] = ("output",),
     domain: tuple[float, float] = (-4.0, 4.0),
     aliases: str = "",
     internal: bool = False,

@@ -5,6 +5,7 @@ In: (N, C, H, W). Out: the same with other spatial sizes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
@@ -17,6 +18,7 @@ from .building import Builder, X
 from .casting import widened
 from .deconv import DECONVOLUTION
 from .element_type import cast
+from .numbered import Numbered
 from .pool import POOLING
 from .record import Samples, Traits
 from .registry import register
@@ -32,10 +34,10 @@ def _check_image(what: str, t: TensorType) -> None:
         raise ShapeError(f"{what} takes images of one cell or more, got {shape_text(t.shape)}")
 
 
-def _upsampling_inputs(*, sample_type: str, num_args: int, **attrs: AttrValue) -> tuple[str, ...]:
+def _upsampling_inputs(*, sample_type: str, num_args: int, **attrs: AttrValue) -> Sequence[str]:
     if sample_type == "bilinear":
         return ("data", "weight")
-    return tuple(f"arg{i}" for i in range(num_args))
+    return Numbered("arg", num_args)
 
 
 def bilinear_attrs(scale: int, num_filter: int) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from ..types import UNKNOWN, PartialShape, Shape, TensorType, merge, product, sh
 from .building import Builder, X
 from .gradient import given
 from .joining import joined
+from .numbered import Numbered
 from .record import Traits
 from .registry import register
 from .rules import Types, forward, merged, normalized_axis, same_dtype
@@ -179,10 +180,6 @@ register(
 # Splits: several outputs
 
 
-def _output_names(count: int) -> tuple[str, ...]:
-    return tuple(f"output{i}" for i in range(count))
-
-
 def _without_axis(data: Shape, place: int, sizes: list[int], squeeze_axis: bool) -> list[Shape]:
     """The shapes of the pieces, of which ``squeeze_axis`` drops the axis of size 1."""
     if squeeze_axis and any(size != 1 for size in sizes):
@@ -308,7 +305,7 @@ register(
     expand=_equal_slices,
     grad=_grad_split,
     traits=Traits(names_data=True),
-    outputs=lambda num_outputs, **attrs: _output_names(num_outputs),
+    outputs=lambda num_outputs, **attrs: Numbered("output", num_outputs),
     aliases="split",
     doc="Equal pieces of one axis.",
 )
@@ -359,10 +356,10 @@ def _slices_between(
     return _cut_into(g, data, place, bounds, squeeze_axis)
 
 
-def _names_of_pieces(*, indices: Shape, sections: int, **attrs: object) -> tuple[str, ...]:
+def _names_of_pieces(*, indices: Shape, sections: int, **attrs: object) -> Numbered:
     if not sections and not indices:
         raise AttributeValueError("sections of _split_v2 is at least 1 without indices, got 0")
-    return _output_names(sections or len(indices))
+    return Numbered("output", sections or len(indices))
 
 
 SPLIT_V2 = register(

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import InternalError
-from ..ir.building import ValueBuilder, uses_of
-from ..ir.graph import Graph, Use, Value, make
+from ..ir.building import ValueBuilder
+from ..ir.graph import Graph, Use, Value, make, uses_of
 from ..ir.rewrite import Match, Replacement, replace_values
 from ..ops.building import as_results, parts_of
 from ..ops.record import OpDef

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
 
 from ..config import config
 from ..ir.graph import Graph, Group, Value
@@ -18,12 +19,17 @@ from ..ir.kinds import POINTWISE, KernelKind, is_in, kind_of
 
 @dataclass
 class _Building:
-    """A group while it grows; ``needs`` is the set, as bits, of groups that must run before."""
+    """A group while it grows.
+
+    needs    the groups that must run before, as bits
+    sources  the numbers of those whose values it reads
+    """
 
     number: int
     kind: KernelKind
     members: list[Value] = field(default_factory=list)
     needs: int = 0
+    sources: set[int] = field(default_factory=set)
 
 
 def fuse(graph: Graph, fired: list[str] | None = None) -> Graph:
@@ -37,6 +43,7 @@ class _Fusion:
         self.log = log
         self.groups: list[_Building] = []
         self.owner: dict[Value, _Building] = {}
+        self.needed = 0  # the groups that some other needs, as bits
 
     def run(self) -> tuple[Group, ...]:
         for value in self.graph.values:
@@ -56,11 +63,17 @@ class _Fusion:
     def _join(self, value: Value, group: _Building) -> None:
         group.members.append(value)
         self.owner[value] = group
+        before = group.needs
         for other in self._sources(value, group):
             group.needs |= other.needs | 1 << other.number
-        for later in self.groups:
-            if later.needs >> group.number & 1:
-                later.needs |= group.needs
+            group.sources.add(other.number)
+        if group.needs == before:
+            return
+        self.needed |= group.needs
+        if self.needed >> group.number & 1:
+            for later in self.groups:
+                if later.needs >> group.number & 1:
+                    later.needs |= group.needs
 
     def _sources(self, value: Value, group: _Building) -> Iterator[_Building]:
         for use in value.inputs:
@@ -96,12 +109,20 @@ class _Fusion:
 
     def _ordered(self) -> list[_Building]:
         """Groups so that each comes after all that it needs; ties by number."""
-        done, order, pending = 0, [], list(self.groups)
-        while pending:
-            ready = next(g for g in pending if not g.needs & ~done)
-            done |= 1 << ready.number
-            order.append(ready)
-            pending.remove(ready)
+        waits = {group.number: len(group.sources) for group in self.groups}
+        users: dict[int, list[int]] = {number: [] for number in waits}
+        for group in self.groups:
+            for number in group.sources:
+                users[number].append(group.number)
+        ready = [number for number, count in waits.items() if not count]
+        order: list[_Building] = []
+        while ready:
+            number = heappop(ready)
+            order.append(self.groups[number])
+            for user in users[number]:
+                waits[user] -= 1
+                if not waits[user]:
+                    heappush(ready, user)
         return order
 
     def _finished(self, group: _Building) -> Group:

@@ -2,12 +2,13 @@
 
 In: nodes and what is known of the variables. Out: a type per output. Weights take theirs from the
 data, begin states from their consumers, so rules are applied forwards and backwards until nothing
-changes. It never guesses: what stays unknown is reported as unknown.
+more follows. It never guesses: what stays unknown is reported as unknown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -35,9 +36,10 @@ def infer_node_types(outputs: Iterable[Output], known: Mapping[str, TensorType])
         n: (variable_type(n, known),) if n.op is None else (UNKNOWN,) * len(n.output_names)
         for n in order
     }
-    _to_fixed_point(order, types)
+    nodes = [node for node in order if node.op is not None]
+    settle(nodes, types)
     if _default_dtypes(order, types):
-        _to_fixed_point(order, types)
+        settle(nodes, types)
     return types
 
 
@@ -55,17 +57,24 @@ def require_known(types: NodeTypes) -> None:
         raise located(error, node.describe(), operands, node.source)
 
 
-def _to_fixed_point(order: list[Node], types: NodeTypes) -> None:
-    """Sweep forwards, then backwards, until a whole sweep learns nothing."""
-    pending = [n for n in order if n.op is not None]
-    while True:
-        learned = False
-        for node in pending:
-            learned |= apply_rule(node, types)
-        pending = [n for n in pending if not _is_settled(n, types)]
-        if not learned or not pending:
-            return
-        pending.reverse()
+def settle(nodes: Sequence[Node], types: NodeTypes) -> None:
+    """Apply the rules of ``nodes``, inputs before users, until nothing more follows.
+
+    A node is looked at again when a type beside it was learned, and at no other time: types are
+    learned once, so that the work grows with the edges however far they travel, and which way.
+    """
+    readers: dict[Output, list[Node]] = {}
+    for node in nodes:
+        for edge in node.inputs:
+            readers.setdefault(edge, []).append(node)
+    pending = OrderedDict.fromkeys(nodes)
+    while pending:
+        node, _ = pending.popitem(last=False)
+        learned = apply_rule(node, types)
+        beside = dict.fromkeys(n for e in learned for n in (e.node, *readers.get(e, ())) if n.op)
+        if node in beside and _is_settled(node, types):
+            del beside[node]
+        pending.update(beside)  # those that are there keep their places
 
 
 def _is_settled(node: Node, types: NodeTypes) -> bool:
@@ -74,25 +83,28 @@ def _is_settled(node: Node, types: NodeTypes) -> bool:
     )
 
 
-def apply_rule(node: Node, types: NodeTypes) -> bool:
-    """Run one node's rule; write back what it learned. True if anything was learned."""
+def apply_rule(node: Node, types: NodeTypes) -> list[Output]:
+    """Run one node's rule and write back what it learned: of which outputs, its own and others."""
     assert node.op is not None
     ins = tuple(types[i.node][i.index] for i in node.inputs)
     outs = types[node]
+    learned: list[Output] = []
+    rows: dict[Node, list[TensorType]] = {}
     try:
         new_ins, new_outs = node.op.infer(ins, outs, **node.attrs)
         require_possible(new_outs)
-        learned = new_outs != outs
+        if new_outs != outs:
+            learned = [Output(node, i) for i, t in enumerate(new_outs) if t != outs[i]]
         types[node] = new_outs
         for edge, before, after in zip(node.inputs, ins, new_ins):
             if after != before:
-                learned = True
-                row = list(types[edge.node])
+                row = rows.get(edge.node) or rows.setdefault(edge.node, list(types[edge.node]))
                 row[edge.index] = merge(row[edge.index], after)
-                types[edge.node] = tuple(row)
+                learned.append(edge)
     except MXNetError as error:
         names = [f"{n} {i.name}" for n, i in zip(node.input_names, node.inputs)]
         raise located(error, node.describe(), zip(names, ins), node.source) from None
+    types.update((n, tuple(row)) for n, row in rows.items())
     return learned
 
 

@@ -12,7 +12,9 @@ P7  every output lies where its kind says
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
+from heapq import heappop, heappush
 
 from ..errors import InternalError
 from ..ir.graph import Value
@@ -42,14 +44,29 @@ def lifetimes(plan: Plan) -> dict[int, tuple[int, int]]:
 
 
 def _overlaps(plan: Plan) -> Iterator[str]:
+    """Step by step, each buffer that begins to live against its neighbours among the living.
+
+    Those that live share no byte, so that one that is between its neighbours meets no other.
+    """
     lives = lifetimes(plan)
-    arena = [b for b in plan.buffers if b.kind == "arena" and b.number in lives]
-    for i, a in enumerate(arena):
-        for b in arena[i + 1 :]:
-            (a0, a1), (b0, b1) = lives[a.number], lives[b.number]
-            together = a0 <= b1 and b0 <= a1
-            if together and a.offset < b.offset + b.nbytes and b.offset < a.offset + a.nbytes:
-                yield f"P1 buffers {a.number} and {b.number} overlap while both are alive"
+    arena = [b for b in plan.buffers if b.kind == "arena" and b.number in lives and b.nbytes]
+    living: list[tuple[int, int, int]] = []  # begin, end and number, by their begins
+    ends: list[tuple[int, tuple[int, int, int]]] = []  # by the last step
+    for b in sorted(arena, key=lambda b: lives[b.number]):
+        first, last = lives[b.number]
+        while ends and ends[0][0] < first:
+            _, dead = heappop(ends)
+            living.pop(bisect_left(living, dead))
+        place = (b.offset, b.offset + b.nbytes, b.number)
+        at = bisect_left(living, place)
+        near = living[max(at - 1, 0) : at + 1]
+        met = [number for begin, end, number in near if begin < place[1] and place[0] < end]
+        for number in met:
+            low, high = sorted((number, b.number))
+            yield f"P1 buffers {low} and {high} overlap while both are alive"
+        if not met:
+            living.insert(at, place)
+            heappush(ends, (last, place))
 
 
 def _placements(plan: Plan) -> Iterator[str]:

@@ -6,7 +6,7 @@ out become variables ``<node>_<input>``, as MXNet makes them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from ..attribute import AttrScope
@@ -84,7 +84,7 @@ def _refuse_inputs_attributes(texts: Mapping[str, str]) -> None:
 
 
 def _check_inputs(
-    names: tuple[str, ...], given: Mapping[str, Output], by_name: Mapping[str, Output]
+    names: Sequence[str], given: Mapping[str, Output], by_name: Mapping[str, Output]
 ) -> None:
     """Raises MXNetError when an input was given that these attributes do not have."""
     if len(by_name) < len(given):

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import MXNetError
 from ..ir.node import Node, Output, topological
-from ..passes.infer import NodeTypes, apply_rule, infer_node_types, variable_type
+from ..passes.infer import NodeTypes, apply_rule, infer_node_types, settle, variable_type
 from ..shapes import partial_shape, shown_shape
 from ..types import (
     DTYPE_NAMES,
@@ -74,21 +74,12 @@ def infer_types(symbol: Outputs, dtypes: Mapping[str, DType | None]) -> Lists[ty
         for n in order
     }
     nodes = [node for node in order if node.op is not None]
-    _settle(nodes, types)
+    settle(nodes, types)
     for node in nodes:
         apply_rule(node, types)
         _complete(node, types)
-    _settle(nodes, types)
+    settle(nodes, types)
     return _listed(symbol, types, _dtype)
-
-
-def _settle(nodes: list[Node], types: NodeTypes) -> None:
-    """Rules in both directions, until nothing more follows."""
-    before: NodeTypes = {}
-    while types != before:
-        before = dict(types)
-        for node in (*nodes, *reversed(nodes)):
-            apply_rule(node, types)
 
 
 def is_complete(lists: Lists[Fact]) -> bool:
@@ -120,8 +111,9 @@ def by_argument_name(
             raise MXNetError(f"{len(args)} arguments are given, the symbol has {len(names)}")
         return {name: fact for name, fact in zip(names, args) if fact is not None}
     names = symbol.list_inputs()
+    possible = frozenset(names)
     for name in kwargs:
-        if name not in names:
+        if name not in possible:
             raise MXNetError(f"keyword argument name {name} not found. Candidates: {names}")
     return dict(kwargs)
 
@@ -217,7 +209,7 @@ def _complete(node: Node, types: NodeTypes) -> None:
 def _is_taken(node: Node, types: NodeTypes) -> bool:
     """Whether the operator's rule takes its inputs' types."""
     try:
-        apply_rule(node, dict(types))
+        apply_rule(node, {n: types[n] for n in (node, *(edge.node for edge in node.inputs))})
     except MXNetError:
         return False
     return True
@@ -229,11 +221,12 @@ def _first_known(edges: Sequence[Output], types: NodeTypes) -> np.dtype | None:
 
 
 def _assume(edges: Sequence[Output], dtypes: Sequence[np.dtype | None], types: NodeTypes) -> None:
+    rows = {node: list(types[node]) for node in {edge.node for edge in edges}}
     for edge, dtype in zip(edges, dtypes):
-        row = list(types[edge.node])
+        row = rows[edge.node]
         if row[edge.index].dtype is None:
             row[edge.index] = row[edge.index].with_dtype(dtype)
-            types[edge.node] = tuple(row)
+    types.update((node, tuple(row)) for node, row in rows.items())
 
 
 def _outputs_asked(node: Node, types: NodeTypes) -> list[np.dtype | None]:

@@ -3,23 +3,29 @@
 Three steps: JSON text becomes :class:`RawNode` records with every type and index checked; old
 spellings are brought up to date (``symbol_upgrade.py``); operators are applied in order. An input
 may only name an earlier node, so a cycle cannot be built. Nothing is evaluated, and no count in
-the file is believed before it was held against a bound.
+the file is believed before it was held against a bound. All that a file makes, whatever its
+attributes multiply, is taken from one :class:`Budget` before it is made.
 """
 
 from __future__ import annotations
 
-import json
+import re
+import reprlib
+import sys
 import warnings
-from collections.abc import Mapping
+from array import array
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, NoReturn
 
 from ...errors import AttributeValueError, ModelFormatError, MXNetError, UnknownOpError
-from ...ir.node import Node, Output, apply
+from ...ir.node import Node, Output, checked_attributes
 from ...ops.record import OpDef
-from ...ops.registry import lookup
+from ...ops.registry import find, lookup
 from ...shapes import is_np_shape
+from ..json_stream import SLACK, Budget, JsonStream
 from .symbol_upgrade import (
     CURRENT,
+    MAX_NODES,
     UNSTATED,
     Changes,
     RawEntry,
@@ -28,18 +34,30 @@ from .symbol_upgrade import (
     upgrade,
 )
 
-_MAX_NODES = 1 << 15
 _MAX_INPUTS = 1 << 14  # of one node; also the bound on attributes that say how many there are
+_MAX_OUTPUTS = 1 << 18  # of all nodes together: each gets a type, and a name when it is asked for
 _MAX_NAME = 4096
 _MAX_ATTR = 1 << 16  # hidden `__x__` attributes, which nothing parses, may be longer
-_MAX_DIGITS = 19
-_MEMORY_SLACK = 64 << 20  # what the parsed text may take beyond twice its length
 _MAX_LISTED = 20
+_INVALID = "Invalid symbol file: "
 
 _TOP_KEYS = frozenset(["nodes", "arg_nodes", "node_row_ptr", "heads", "attrs"])
 _NODE_KEYS = frozenset(["op", "name", "attrs", "inputs", "control_deps", "subgraphs"])
 _OLD_NODE_KEYS = frozenset(["attr", "param", "backward_source_id"])
+_ATTRIBUTE_KEYS = ("attr", "param", "attrs")
 _COUNTS = frozenset(["num_args", "num_outputs", "num_weights", "num_arrays", "sections"])
+
+# Bytes that things take from the text to the nodes, beside texts and what attributes mean.
+_NODE_BYTES = 640
+_ENTRY_BYTES = 160
+_HEAD_BYTES = 128
+_NUMBER_BYTES = 40
+_KEY_BYTES = 200  # that the name of an attribute takes among those that are known
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 80
+_SHORT.maxlevel = 2
 
 Outputs = tuple[Output, ...]
 
@@ -51,22 +69,20 @@ def read_document(data: str | bytes, name: str, changes: Changes | None = None) 
     """
     changes = Changes() if changes is None else changes
     try:
-        top = _mapping(parse(data), "the document", _TOP_KEYS)
-        raw = _raw_nodes(top, changes)
-        _check_arg_nodes(top, raw)
-        heads = [
-            _entry(head, raw, f"head {k}")
-            for k, head in enumerate(_list(_required(top, "heads", "the document"), "heads"))
-        ]
-        if not heads:
-            _fail("heads is empty, the graph has no output")
-        for record in raw:
-            _check_counts(record)  # first: every later step makes a name for each input
+        nodes = _Nodes(changes)
+        top = _read(data, nodes)
+        _check_arg_nodes(top, nodes.raw)
+        positions = _head_positions(top, len(nodes.raw))
         version = _version(top)
         if is_np_shape() and "is_np_shape" not in top.get("attrs", {}):
-            mark_unknown_sizes(raw)
-        nodes = _built(upgrade(raw, version, changes))
-        return tuple(_output(entry, nodes, f"head {k}") for k, entry in enumerate(heads))
+            mark_unknown_sizes(nodes.raw)
+        for record in nodes.raw:
+            _check_counts(record)  # first: every later step makes something for each input
+        built = _built(upgrade(nodes.raw, version, changes, nodes.budget), nodes.budget)
+        return tuple(
+            _output((nodes.raw[index], output, 0), built, f"head {k}")
+            for k, (index, output) in enumerate(positions)
+        )
     except MXNetError as error:
         raise _about_file(error, name) from None
 
@@ -88,71 +104,142 @@ def read_outline(data: str | bytes, name: str) -> tuple[list[RawLine], list[tupl
     ModelFormatError as :func:`read_document` does, but not for operators.
     """
     try:
-        top = _mapping(parse(data), "the document", _TOP_KEYS)
-        lines = [_raw_line(item, f"node {i}", i) for i, item in enumerate(_node_items(top))]
-        heads = _list(_required(top, "heads", "the document"), "heads")
-        return lines, [_position(h, len(lines), f"head {k}")[:2] for k, h in enumerate(heads)]
+        outline = _Outline()
+        top = _read(data, outline)
+        return outline.lines, list(_head_positions(top, len(outline.lines)))
     except MXNetError as error:
         raise _about_file(error, name) from None
-
-
-def _raw_line(item: Any, place: str, number: int) -> RawLine:
-    node = _mapping(item, place, _NODE_KEYS | _OLD_NODE_KEYS)
-    op = _text(_required(node, "op", place), f"op of {place}", _MAX_NAME)
-    problem = ""
-    try:
-        _operator(op, bool(node.get("subgraphs")))
-    except UnknownOpError as error:
-        problem = str(error)
-    inputs = _list(_required(node, "inputs", place), f"inputs of {place}")
-    edges = [_position(e, number, f"input {k} of {place}")[:2] for k, e in enumerate(inputs)]
-    return RawLine(op, _node_name(node, place), _attributes(node, place), tuple(edges), problem)
 
 
 def _about_file(error: MXNetError, name: str) -> MXNetError:
     """The same error with the file's name at the end of its first line."""
     first, *rest = str(error).split("\n")
+    if isinstance(error, ModelFormatError) and not first.startswith(_INVALID):
+        first = f"{_INVALID}{first}"
     return type(error)("\n".join([f"{first} (in {name})", *rest]))
 
 
 def _fail(what: str) -> NoReturn:
-    raise ModelFormatError(f"Invalid symbol file: {what}")
+    raise ModelFormatError(f"{_INVALID}{what}")
 
 
 # From text to records
 
 
-def parse(data: str | bytes) -> Any:
-    """What JSON text holds, in memory bounded by its length. Raises ModelFormatError."""
+class _Collector:
+    """Takes the nodes of a file, one after the other, and what they cost."""
+
+    budget: Budget
+
+    def __init__(self) -> None:
+        self.known: dict[str, str] = {}  # names of attributes: nodes have the same ones
+
+    def add(self, item: Any) -> None:
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        """All nodes are there."""
+
+    def attributes(self, node: Mapping[str, Any], place: str) -> dict[str, str]:
+        """A node's attributes from any of the three keys that versions of MXNet used."""
+        merged: dict[str, str] = {}
+        for key in filter(node.__contains__, _ATTRIBUTE_KEYS):
+            for name, value in _mapping(node[key], f"{key} of {place}").items():
+                if type(value) is not str or len(value) > _MAX_ATTR or not value.isascii():
+                    hidden = name.startswith("__") and name.endswith("__")
+                    limit = _MAX_ATTR if not hidden else SLACK
+                    _text(value, f"attribute {_shown(name)} of {place}", limit)
+                merged[self.known.get(name) or self._new(name, place)] = value
+        return merged
+
+    def _new(self, name: str, place: str) -> str:
+        _text(name, f"attribute name in {place}", _MAX_NAME)
+        self.budget.take(sys.getsizeof(name) + _KEY_BYTES, place)
+        return self.known.setdefault(name, name)
+
+
+def _read(data: str | bytes, collector: _Collector) -> dict[str, Any]:
+    """Hand every node to ``collector``; the rest of the document, its heads as flat numbers."""
     try:
-        text = data if isinstance(data, str) else bytes(data).decode("utf-8")
-    except UnicodeDecodeError as error:
-        _fail(f"not UTF-8 at byte {error.start}")
-    _bound_memory(text)
-    try:
-        return json.loads(text, strict=False, parse_int=_bounded_int)
-    except RecursionError:
-        _fail("lists or objects are nested too deeply")
-    except ValueError as error:
-        _fail(f"not JSON: {error}")
+        text = data.encode("utf-8") if isinstance(data, str) else bytes(data)
+    except UnicodeEncodeError:
+        _fail("the text holds half of a surrogate pair")
+    collector.budget = Budget(len(text))
+    stream = JsonStream(text, collector.budget)
+    if stream.peek() != "{":
+        _mapping(stream.value(), "the document")
+    top: dict[str, Any] = {}
+    for key in stream.members():
+        if key in top:
+            _fail(f"{key} stands twice in the document")
+        top[key] = _part(key, stream, collector)
+    stream.finish()
+    _required(top, "nodes", "the document")
+    collector.finish()
+    return top
 
 
-def _bound_memory(text: str) -> None:
-    """Refuse text that would parse to far more memory than a graph of its length can need.
+def _part(key: str, stream: JsonStream, collector: _Collector) -> Any:
+    if key not in _TOP_KEYS:
+        _unknown_field(key, "the document", _TOP_KEYS)
+    if key == "nodes":
+        for number, item in enumerate(_elements(stream, key)):
+            if number == MAX_NODES:
+                _fail(f"there are more than {MAX_NODES} nodes")
+            collector.add(item)
+        return None
+    if key == "heads":
+        return _heads(stream, collector.budget)
+    if key == "arg_nodes":
+        return _arg_nodes(stream)
+    return stream.value()
 
-    The weights are what CPython takes for an object, a list, an item and half a string. A graph
-    as MXNet writes it takes some ten times its text, so this admits files of about 8 MB.
-    """
-    objects, lists, items, quotes = (text.count(c) for c in '{[,"')
-    estimate = 240 * objects + 96 * lists + 16 * items + 30 * quotes
-    if estimate > 2 * len(text) + _MEMORY_SLACK:
-        _fail(f"{len(text)} characters hold too many objects ({objects}) and lists ({lists})")
+
+def _elements(stream: JsonStream, what: str) -> Iterator[Any]:
+    if stream.peek() != "[":
+        _list(stream.value(), what)
+    return stream.elements()
 
 
-def _bounded_int(digits: str) -> int:
-    if len(digits) > _MAX_DIGITS:
-        raise ValueError(f"number of {len(digits)} digits")
-    return int(digits)
+def _heads(stream: JsonStream, budget: Budget) -> array[int]:
+    """Node and output of each head, flat."""
+    flat = array("q")
+    for k, item in enumerate(_elements(stream, "heads")):
+        index, output, _ = _position(item, MAX_NODES, f"head {k}")
+        if output > _MAX_OUTPUTS:
+            _fail(f"head {k} names output {output}; possible are {_MAX_OUTPUTS}")
+        budget.take(_HEAD_BYTES, f"head {k}")
+        flat.extend((index, output))
+    return flat
+
+
+def _arg_nodes(stream: JsonStream) -> array[int]:
+    found = array("q")
+    for item in _elements(stream, "arg_nodes"):
+        if type(item) is not int or not 0 <= item < MAX_NODES:
+            _fail(f"arg_nodes names {_shown(item)}; possible are 0 to {MAX_NODES - 1}")
+        if len(found) == MAX_NODES:
+            _fail(f"arg_nodes names more than {MAX_NODES}")
+        found.append(item)
+    return found
+
+
+def _head_positions(top: Mapping[str, Any], nodes: int) -> Iterator[tuple[int, int]]:
+    """(node, output) of each head. Raises ModelFormatError when a node is not there."""
+    flat = _required(top, "heads", "the document")
+    if not flat:
+        _fail("heads is empty, the graph has no output")
+    for k, index in enumerate(flat[::2]):
+        _require_node(index, nodes, f"head {k}")
+    return zip(flat[::2], flat[1::2])
+
+
+def _check_arg_nodes(top: Mapping[str, Any], raw: list[RawNode]) -> None:
+    for index in _required(top, "arg_nodes", "the document"):
+        if index >= len(raw):
+            _fail(f"arg_nodes names {index}; there are {len(raw)} nodes")
+        if raw[index].op is not None:
+            _fail(f"arg_nodes names {raw[index].place}, which is not a variable")
 
 
 def _version(top: Mapping[str, Any]) -> int:
@@ -169,59 +256,97 @@ def _version(top: Mapping[str, Any]) -> int:
     return pair[1]
 
 
-def _node_items(top: Mapping[str, Any]) -> list[Any]:
-    items = _list(_required(top, "nodes", "the document"), "nodes")
-    if len(items) > _MAX_NODES:
-        _fail(f"{len(items)} nodes, possible are {_MAX_NODES}")
-    return items
+class _Nodes(_Collector):
+    """The nodes as records. All operators that are unknown are named in one error, at the end."""
 
+    def __init__(self, changes: Changes) -> None:
+        super().__init__()
+        self.raw: list[RawNode] = []
+        self._changes = changes
+        self._refused: dict[str, list[str]] = {}
 
-def _raw_nodes(top: Mapping[str, Any], changes: Changes) -> list[RawNode]:
-    maps = [
-        _mapping(item, f"node {i}", _NODE_KEYS | _OLD_NODE_KEYS)
-        for i, item in enumerate(_node_items(top))
-    ]
-    names = [_node_name(m, f"node {i}") for i, m in enumerate(maps)]
-    places = [f"node {i} '{name}'" for i, name in enumerate(names)]
-    ops = _looked_up(maps, places)
-    raw: list[RawNode] = []
-    for node, op, name, place in zip(maps, ops, names, places):
-        if op is not None and node["op"] != op.name:
-            changes.note(f"{node['op']} is called {op.name}", name)
+    def add(self, item: Any) -> None:
+        number = len(self.raw)
+        node = _mapping(item, f"node {number}", _NODE_KEYS | _OLD_NODE_KEYS)
+        record = RawNode(number, None, _node_name(node, f"node {number}"), {})
+        place = record.place
+        is_known = self._look_up(node, record, place)
+        if record.op is not None and node["op"] != record.op.name:
+            self._changes.note(f"{node['op']} is called {record.op.name}", record.name)
         if not _OLD_NODE_KEYS.isdisjoint(node):
-            changes.note("attributes stand under attr and param", name)
-        record = RawNode(place, op, name, _attributes(node, place))
-        record.inputs = _inputs(node, op, raw, place)
-        raw.append(record)
-    return raw
+            self._changes.note("attributes stand under attr and param", record.name)
+        record.text = self.attributes(node, place)
+        entries = _list(_required(node, "inputs", place), f"inputs of {place}")
+        self.budget.take(_node_bytes(record.name, record.text, len(entries)), place)
+        if is_known:
+            record.inputs = _inputs(entries, record, self.raw)
+        self.raw.append(record)
+
+    def _look_up(self, node: Mapping[str, Any], record: RawNode, place: str) -> bool:
+        """Set the record's operator; False if it is unknown."""
+        name = _text(_required(node, "op", place), f"op of {place}", _MAX_NAME)
+        try:
+            record.op = _operator(name, bool(node.get("subgraphs")), self._refused)
+            return True
+        except UnknownOpError as error:
+            self._refused.setdefault(str(error), []).append(place)
+            return False
+
+    def finish(self) -> None:
+        """Raises UnknownOpError naming every operator that is unknown, and its nodes."""
+        if self._refused:
+            lines = [f"{why}: {_some(where)}" for why, where in self._refused.items()]
+            raise UnknownOpError("\n".join(lines[:_MAX_LISTED]))
+
+
+class _Outline(_Collector):
+    """The nodes as lines."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[RawLine] = []
+        self._problems: dict[str, None] = {}
+
+    def add(self, item: Any) -> None:
+        number = len(self.lines)
+        place = f"node {number}"
+        node = _mapping(item, place, _NODE_KEYS | _OLD_NODE_KEYS)
+        op = _text(_required(node, "op", place), f"op of {place}", _MAX_NAME)
+        problem = ""
+        try:
+            _operator(op, bool(node.get("subgraphs")), self._problems)
+        except UnknownOpError as error:
+            problem = str(error)
+            self._problems[problem] = None
+        entries = _list(_required(node, "inputs", place), f"inputs of {place}")
+        name, attrs = _node_name(node, place), self.attributes(node, place)
+        taken = _node_bytes(name, attrs, len(entries))
+        self.budget.take(taken + 2 * len(problem), place)
+        edges = [_position(e, number, f"input {k} of {place}")[:2] for k, e in enumerate(entries)]
+        self.lines.append(RawLine(op, name, attrs, tuple(edges), problem))
+
+
+def _node_bytes(name: str, text: Mapping[str, str], inputs: int) -> int:
+    """What a node takes, from record to :class:`Node`, but for what its attributes mean."""
+    texts = sum(map(sys.getsizeof, (name, text, *text.values())))
+    return _NODE_BYTES + texts + inputs * _ENTRY_BYTES
 
 
 def _node_name(node: Mapping[str, Any], place: str) -> str:
     return _text(_required(node, "name", place), f"name of {place}", _MAX_NAME)
 
 
-def _looked_up(maps: list[dict[str, Any]], places: list[str]) -> list[OpDef | None]:
-    """Every node's operator (None: a variable). All that are unknown are named in one error."""
-    ops: list[OpDef | None] = []
-    refused: dict[str, list[str]] = {}
-    for node, place in zip(maps, places):
-        name = _text(_required(node, "op", place), f"op of {place}", _MAX_NAME)
-        try:
-            ops.append(_operator(name, bool(node.get("subgraphs"))))
-        except UnknownOpError as error:
-            refused.setdefault(str(error), []).append(place)
-    if refused:
-        lines = [f"{why}: {_some(where)}" for why, where in refused.items()]
-        raise UnknownOpError("\n".join(lines[:_MAX_LISTED]))
-    return ops
-
-
-def _operator(name: str, has_subgraphs: bool) -> OpDef | None:
+def _operator(name: str, has_subgraphs: bool, refused: Mapping[str, object]) -> OpDef | None:
+    """None for a variable. Raises UnknownOpError; near names are looked for a few times only."""
     if has_subgraphs:
         fused = name.startswith("_sg_")
         what = "operators fused for another backend" if fused else "control flow"
         raise UnknownOpError(f"Operator {name} is not supported: it holds a subgraph ({what})")
-    return None if name == "null" else lookup(name, internal=False)
+    if name == "null":
+        return None
+    if len(refused) >= _MAX_LISTED and find(name) is None:
+        raise UnknownOpError(f"Operator {name} is not registered")
+    return lookup(name, internal=False)
 
 
 def _some(places: list[str]) -> str:
@@ -229,25 +354,11 @@ def _some(places: list[str]) -> str:
     return ", ".join(places[:_MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _attributes(node: Mapping[str, Any], place: str) -> dict[str, str]:
-    """A node's attributes from any of the three keys that versions of MXNet used."""
-    merged: dict[str, str] = {}
-    for key in ("attr", "param", "attrs"):
-        for name, value in _mapping(node.get(key, {}), f"{key} of {place}").items():
-            _text(name, f"attribute name in {place}", _MAX_NAME)
-            hidden = name.startswith("__") and name.endswith("__")
-            limit = _MAX_ATTR if not hidden else _MEMORY_SLACK
-            merged[name] = _text(value, f"attribute {_shown(name)} of {place}", limit)
-    return merged
-
-
-def _inputs(
-    node: Mapping[str, Any], op: OpDef | None, earlier: list[RawNode], place: str
-) -> list[RawEntry]:
-    items = _list(_required(node, "inputs", place), f"inputs of {place}")
+def _inputs(items: list[Any], record: RawNode, earlier: list[RawNode]) -> list[RawEntry]:
+    place = record.place
     if len(items) > _MAX_INPUTS:
         _fail(f"{place} has {len(items)} inputs, possible are {_MAX_INPUTS}")
-    if items and op is None:
+    if items and record.op is None:
         _fail(f"{place} is a variable and has {len(items)} inputs")
     return [_entry(item, earlier, f"input {k} of {place}") for k, item in enumerate(items)]
 
@@ -264,44 +375,73 @@ def _position(item: Any, count: int, what: str) -> tuple[int, int, int]:
     if len(numbers) not in (2, 3) or any(type(n) is not int for n in numbers):
         _fail(f"{what} is [node, output, version], got {_shown(item)}")
     index, output, version = (*numbers, 0)[:3]
-    if not 0 <= index < count:
-        _fail(f"{what} names node {index}; possible here are 0 to {count - 1}")
+    _require_node(index, count, what)
     if output < 0 or version < 0:
         _fail(f"{what} has a negative number: {_shown(item)}")
     return index, output, version
 
 
-def _check_arg_nodes(top: Mapping[str, Any], raw: list[RawNode]) -> None:
-    for index in _list(_required(top, "arg_nodes", "the document"), "arg_nodes"):
-        if type(index) is not int or not 0 <= index < len(raw):
-            _fail(f"arg_nodes names {_shown(index)}; there are {len(raw)} nodes")
-        if raw[index].op is not None:
-            _fail(f"arg_nodes names {raw[index].place}, which is not a variable")
+def _require_node(index: int, count: int, what: str) -> None:
+    if not 0 <= index < count:
+        _fail(f"{what} names node {index}; possible here are 0 to {count - 1}")
 
 
 # From records to nodes
 
 
-def _built(raw: list[RawNode]) -> dict[RawNode, Node]:
+def _built(raw: list[RawNode], budget: Budget) -> dict[RawNode, Node]:
+    meanings = _meanings(raw, budget)
     nodes: dict[RawNode, Node] = {}
     for record in raw:
+        place = record.place
         inputs = tuple(
-            _output(entry, nodes, f"input {k} of {record.place}")
-            for k, entry in enumerate(record.inputs)
+            _output(entry, nodes, f"input {k} of {place}") for k, entry in enumerate(record.inputs)
         )
-        if record.op is None:
-            nodes[record] = Node(None, record.name, record.text, (), {})
-        else:
-            nodes[record] = _applied(record, record.op, inputs)
-            _keep_versions(nodes[record], record)
+        nodes[record] = Node(record.op, record.name, record.text, inputs, meanings[record])
     return nodes
 
 
-def _applied(record: RawNode, op: OpDef, inputs: Outputs) -> Node:
+def _meanings(raw: list[RawNode], budget: Budget) -> dict[RawNode, dict[str, Any]]:
+    """What each node's attributes mean. Of a state, the first version under which it is written.
+
+    The version is there to be saved again.
+    """
+    meanings: dict[RawNode, dict[str, Any]] = {}
+    outputs = 0
+    for record in raw:
+        attrs = meanings[record] = _meaning(record)
+        if record.op is None:
+            continue
+        outputs += len(record.op.output_names(attrs))
+        if outputs > _MAX_OUTPUTS:
+            _fail(f"up to {record.place} there are {outputs} outputs, possible are {_MAX_OUTPUTS}")
+        budget.take(_meaning_bytes(attrs), record.place)
+        for source, _, version in (record.inputs[i] for i in record.op.aux_positions(attrs)):
+            if source.op is None:
+                meanings[source].setdefault("version", version)
+    return meanings
+
+
+def _meaning(record: RawNode) -> dict[str, Any]:
+    if record.op is None:
+        return {}
     try:
-        return apply(op, record.name, inputs, record.text)
+        return checked_attributes(record.op, record.name, record.text, len(record.inputs))
     except MXNetError as error:
         raise type(error)(f"{record.place}: {error}") from None
+
+
+def _meaning_bytes(attrs: Mapping[str, Any]) -> int:
+    """What parsed attributes take: tuples and numbers; words and small numbers are shared."""
+    values = attrs.values()
+    tuples = [value for value in values if type(value) is tuple]
+    numbers = sum(map(_is_fresh, values)) + sum(_is_fresh(n) for v in tuples for n in v)
+    return sys.getsizeof(attrs) + sum(map(sys.getsizeof, tuples)) + numbers * _NUMBER_BYTES
+
+
+def _is_fresh(value: Any) -> bool:
+    """Whether it is a number that CPython does not keep ready."""
+    return type(value) is float or (type(value) is int and not -5 <= value <= 256)
 
 
 def _check_counts(record: RawNode) -> None:
@@ -328,16 +468,6 @@ def _output(entry: RawEntry, nodes: Mapping[RawNode, Node], what: str) -> Output
     return Output(node, index)
 
 
-def _keep_versions(node: Node, record: RawNode) -> None:
-    """Remember the first version under which a state is written, so that it is saved again."""
-    assert node.op is not None
-    for position in node.op.aux_positions(node.attrs):
-        source, _, version = record.inputs[position]
-        variable = node.inputs[position].node
-        if source.op is None:
-            variable.attrs.setdefault("version", version)  # type: ignore[attr-defined]
-
-
 # Checked types
 
 
@@ -352,8 +482,12 @@ def _mapping(value: Any, what: str, keys: frozenset[str] | None = None) -> dict[
         _fail(f"{what} is an object, got {_shown(value)}")
     for key in value:
         if keys is not None and key not in keys:
-            _fail(f"Unknown field {_shown(key)} in {what}; known are {', '.join(sorted(keys))}")
+            _unknown_field(key, what, keys)
     return value
+
+
+def _unknown_field(key: str, what: str, keys: frozenset[str]) -> NoReturn:
+    _fail(f"Unknown field {_shown(key)} in {what}; known are {', '.join(sorted(keys))}")
 
 
 def _list(value: Any, what: str) -> list[Any]:
@@ -367,7 +501,7 @@ def _text(value: Any, what: str, limit: int) -> str:
         _fail(f"{what} is a string, got {_shown(value)}")
     if len(value) > limit:
         _fail(f"{what} has {len(value)} characters, possible are {limit}")
-    if not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
+    if not value.isascii() and _SURROGATE.search(value):
         _fail(f"{what} holds half of a surrogate pair")
     return value
 
@@ -376,5 +510,4 @@ def _shown(value: Any) -> str:
     """A value from the file for a message: its beginning is enough."""
     if isinstance(value, (dict, list)) and len(value) > 8:
         return f"a {'list' if isinstance(value, list) else 'object'} of {len(value)}"
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+    return _SHORT.repr(value)

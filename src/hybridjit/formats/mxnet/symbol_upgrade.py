@@ -7,14 +7,17 @@ numbers are ``major*10000 + minor*100 + patch``.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...errors import AttributeValueError, MXNetError, located
+from ...errors import AttributeValueError, ModelFormatError, MXNetError, located
 from ...ir.node import HIDDEN_KEYS
 from ...ops.attrs import Attr
 from ...ops.ordering import ARGMAX, ARGMIN
 from ...ops.record import OpDef
+from ..json_stream import Budget
 
 CURRENT = 10901  # what this project reads and writes
 UNSTATED = 800  # a file without a version is older than the key
@@ -23,18 +26,30 @@ _STORED_AUX = 900  # since then auxiliary states and all other inputs stand in t
 _STORED_INIT = 904
 _SIGNED_ARGMAX_AXIS = 905  # before, axis -1 of argmax and argmin meant "over everything"
 
+MAX_NODES = 1 << 15  # of a file, with those that are made for it
+_SHOWN = 200  # characters of a name in a message
+_VARIABLE_BYTES = 1000  # that a variable takes beside its texts
 _SHAPE = Attr("__shape__", "shape")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class RawNode:
-    """A node of a file: checked for form, not yet for meaning. Inputs name earlier nodes."""
+    """A node of a file: checked for form, not yet for meaning. Inputs name earlier nodes.
 
-    place: str
+    ``number`` is its place in the file; a variable made for an input has its user's.
+    """
+
+    number: int
     op: OpDef | None
     name: str
     text: dict[str, str]
     inputs: list[RawEntry] = field(default_factory=list)
+
+    @property
+    def place(self) -> str:
+        """What messages call it."""
+        name = self.name if len(self.name) <= _SHOWN else f"{self.name[:_SHOWN]}..."
+        return f"node {self.number} '{name}'"
 
 
 RawEntry = tuple[RawNode, int, int]  # node, output, version
@@ -47,25 +62,26 @@ class Changes(dict[str, list[str]]):
         self.setdefault(what, []).append(name)
 
 
-def upgrade(nodes: list[RawNode], version: int, changes: Changes) -> list[RawNode]:
+def upgrade(nodes: list[RawNode], version: int, changes: Changes, budget: Budget) -> list[RawNode]:
     """The nodes with everything later versions renamed or added; a new list, records edited.
 
     What was done is noted in ``changes``. Raises AttributeValueError when an operator's attributes
-    do not say which inputs it has.
+    do not say which inputs it has, MXNetError when it has others, and ModelFormatError when the
+    inputs that were left out are more than ``budget`` allows.
     """
     if version >= CURRENT:
         return nodes
     result: list[RawNode] = []
+    room = _Room(len(nodes), budget)
     for node in nodes:
         before = dict(node.text)
         moved = _rename_hidden(node)
         if before != node.text:
             changes.note("attributes such as lr_mult are hidden ones", node.name)
-        if version < _STORED_AUX:
-            for made in _add_missing_inputs(node):
+        if node.op is not None:
+            for made in _with_inputs(node, node.op, moved, version, room):
                 changes.note("inputs that the file leaves out are variables", made.name)
                 result.append(made)
-        _move_to_inputs(node, moved)
         if version < _STORED_INIT:
             _set_default_init(node)
         if version < _SIGNED_ARGMAX_AXIS and _drop_argmax_axis(node):
@@ -99,24 +115,63 @@ def _rename_hidden(node: RawNode) -> dict[str, str]:
     return moved
 
 
-def _add_missing_inputs(node: RawNode) -> list[RawNode]:
-    """New variables for the inputs that the file left out; they carry the operator's attributes."""
-    if node.op is None:
-        return []
-    names = _input_names(node, node.op)[len(node.inputs) :]
-    new = [RawNode(node.place, None, f"{node.name}_{name}", dict(node.text)) for name in names]
-    for name, made in zip(names, new):
-        if initializer := node.op.traits.initializer(name):
-            made.text["__init__"] = initializer
-    node.inputs += [(made, 0, 0) for made in new]
-    return new
+def _with_inputs(
+    node: RawNode, op: OpDef, moved: dict[str, str], version: int, room: _Room
+) -> list[RawNode]:
+    """Complete a node's inputs, and give them the attributes that are theirs; the new variables.
+
+    Raises MXNetError when the operator takes others.
+    """
+    names = _input_names(node, op)
+    made = room.missing_inputs(node, op, names) if version < _STORED_AUX else []
+    try:
+        op.require_inputs(names, len(node.inputs))  # before every name is looked at
+    except MXNetError as error:
+        raise located(error, f"{op.name} '{node.name}'") from None
+    _move_to_inputs(node, names, moved)
+    return made
 
 
-def _move_to_inputs(node: RawNode, moved: dict[str, str]) -> None:
+class _Room:
+    """How much a file's nodes and the variables that are made for them may still take."""
+
+    def __init__(self, nodes: int, budget: Budget) -> None:
+        self._nodes = nodes
+        self._budget = budget
+
+    def missing_inputs(self, node: RawNode, op: OpDef, names: Sequence[str]) -> list[RawNode]:
+        """New variables for the inputs that the file left out, with the operator's attributes.
+
+        Raises ModelFormatError, before any is made, when they are too many or take too much.
+        """
+        self._take(node, len(names) - len(node.inputs))
+        missing = names[len(node.inputs) :]
+        new = [RawNode(node.number, None, f"{node.name}_{n}", dict(node.text)) for n in missing]
+        for name, made in zip(missing, new):
+            if initializer := op.traits.initializer(name):
+                made.text["__init__"] = initializer
+        node.inputs += [(made, 0, 0) for made in new]
+        return new
+
+    def _take(self, node: RawNode, count: int) -> None:
+        if count <= 0:
+            return
+        self._nodes += count
+        if self._nodes > MAX_NODES:
+            raise ModelFormatError(
+                f"up to {node.place} there are {self._nodes} nodes, with the variables for inputs "
+                f"that are left out; possible are {MAX_NODES}"
+            )
+        texts = sum(len(key) + len(value) for key, value in node.text.items())
+        each = _VARIABLE_BYTES + sys.getsizeof(node.name) + sys.getsizeof(node.text) + texts
+        self._budget.take(count * each, f"variables for the inputs of {node.place}")
+
+
+def _move_to_inputs(node: RawNode, names: Sequence[str], moved: dict[str, str]) -> None:
     """``weight_lr_mult`` of an operator belongs to the variable that feeds its ``weight``."""
-    if node.op is None or not moved:
+    if not moved:
         return
-    inputs = dict(zip(_input_names(node, node.op), node.inputs))
+    inputs = dict(zip(names, node.inputs))
     for key, value in moved.items():
         hidden = next(h for h in HIDDEN_KEYS if key.endswith("_" + h))
         entry = inputs.get(key[: -len(hidden) - 1])
@@ -127,7 +182,7 @@ def _move_to_inputs(node: RawNode, moved: dict[str, str]) -> None:
 
 
 def _set_default_init(node: RawNode) -> None:
-    if node.op is None:
+    if node.op is None or not node.op.traits.initial:
         return
     states = node.op.aux_positions(_parsed(node, node.op))
     names = _input_names(node, node.op)
@@ -145,7 +200,7 @@ def _drop_argmax_axis(node: RawNode) -> bool:
     return True
 
 
-def _input_names(node: RawNode, op: OpDef) -> tuple[str, ...]:
+def _input_names(node: RawNode, op: OpDef) -> Sequence[str]:
     return op.input_names(_parsed(node, op))
 
 

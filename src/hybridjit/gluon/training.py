@@ -1,0 +1,139 @@
+"""A traced graph under ``autograd.record``: compiled forward and backward, one step on the tape.
+
+In: a graph and an array for every variable. Out: the outputs, recorded. Variables that stand on
+the tape get gradients; all of them are inputs of the compiled code, so that they may change with
+every call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ..compiler import Options, Trained, compile_training
+from ..config import config
+from ..context import Context
+from ..errors import MXNetError
+from ..forks import Rank, held_at_fork
+from ..ir.node import Output
+from ..nd import NDArray
+from ..nd.tape import Some, Step, record
+from ..ops.gradient import NoGradientError
+from ..recording import FLAGS
+from ..types import type_of
+from ..unwinding import holding
+
+_compiling = held_at_fork(Rank.BINDING)
+
+
+class TrainingGraph:
+    """A graph that is trained, compiled once for every signature, mode and set of gradients.
+
+    size  how many of them are kept; the oldest goes first
+    """
+
+    def __init__(self, outputs: tuple[Output, ...], options: Options, name: str, size: int) -> None:
+        self._outputs = outputs
+        self._options = options
+        self._name = name
+        self._size = size
+        self._compiled: dict[object, Trained] = {}
+
+    def __call__(self, named: Mapping[str, NDArray], ctx: Context) -> list[NDArray]:
+        """The outputs for these variables, on the tape where one of the variables is.
+
+        Raises MXNetError naming the operator for arrays that do not fit.
+        """
+        wanted = _wanted(named) if FLAGS.recording else frozenset()
+        trained, failure = self._compiled_for(named, wanted)
+        arrays = [array._data for array in named.values()]
+        made = trained.forward(arrays)
+        visible = len(trained.joint.forward.outputs)
+        outputs = [NDArray(output, ctx) for output in made[:visible]]
+        if wanted:
+            call = _Call(trained, named, made[visible:], outputs, failure)
+            record(None, list(named.values()), outputs, call.pull)
+        return outputs
+
+    def _compiled_for(
+        self, named: Mapping[str, NDArray], wanted: frozenset[str]
+    ) -> tuple[Trained, NoGradientError | None]:
+        """What is compiled for these; without the way back where an operator has none."""
+        try:
+            return self._find(named, wanted), None
+        except NoGradientError as error:
+            return self._find(named, frozenset()), error
+
+    @holding(_compiling)
+    def _find(self, named: Mapping[str, NDArray], wanted: frozenset[str]) -> Trained:
+        types = {name: type_of(array._data) for name, array in named.items()}
+        key = (*types.values(), wanted, FLAGS.training, config.fingerprint())
+        found = self._compiled.get(key)
+        if found is None:
+            found = compile_training(
+                self._outputs, types, wanted, FLAGS.training, self._options, name=self._name
+            )
+            found.forward.bind({})
+            if found.backward is not None:
+                found.backward.bind({})
+            while len(self._compiled) >= self._size:
+                del self._compiled[next(iter(self._compiled))]
+            self._compiled[key] = found
+        return found
+
+
+def _wanted(named: Mapping[str, NDArray]) -> frozenset[str]:
+    """The floating variables that stand on the tape."""
+    return frozenset(
+        name
+        for name, array in named.items()
+        if array._entry is not None and array._data.dtype.kind == "f"
+    )
+
+
+class _Call:
+    """One recorded call: what its way back reads."""
+
+    def __init__(
+        self,
+        trained: Trained,
+        named: Mapping[str, NDArray],
+        saved: Sequence[np.ndarray],
+        outputs: Sequence[NDArray],
+        failure: NoGradientError | None,
+    ) -> None:
+        self._trained = trained
+        self._names = list(named)
+        self._reads = [named[name]._data for name in trained.parts.reads]
+        self._states = [named[name] for name in trained.joint.updates]
+        self._saved = list(saved)
+        self._types = [(output.shape, output.dtype, output.context) for output in outputs]
+        self._failure = failure
+
+    def pull(self, step: Step, douts: Some, wanted: Sequence[bool]) -> Some:
+        """The gradients of all variables, None where nothing arrives; moves the states."""
+        if self._failure is not None:
+            raise self._failure
+        if FLAGS.recording:
+            raise MXNetError(
+                "gradients of gradients through a hybridized block are not compiled: call "
+                "hybridize(False) on it, or leave create_graph out"
+            )
+        run = self._trained.backward
+        if run is None:
+            return [None] * len(self._names)
+        made = run([*self._reads, *self._saved, *self._heads(douts)])
+        names = self._trained.joint.gradients
+        found = {n: NDArray(d, self._types[0][2]) for n, d in zip(names, made)}
+        if FLAGS.training:
+            for state, new in zip(self._states, made[len(names) :]):
+                state._write(new)
+        return [found.get(name) for name in self._names]
+
+    def _heads(self, douts: Some) -> list[np.ndarray]:
+        given = dict(enumerate(douts))
+        return [
+            np.zeros(*self._types[n][:2]) if (d := given.get(n)) is None else d._data
+            for n in self._trained.parts.heads
+        ]

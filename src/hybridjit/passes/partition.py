@@ -1,0 +1,145 @@
+"""Partition: a joint graph cut into a forward and a backward graph.
+
+The forward graph gives its outputs and, behind them, what the backward graph will read of it: the
+saved values. Saved is what is expensive; what is cheap is computed again from what is there anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from ..ir.graph import Graph, Use, Value, walk
+from ..ir.rewrite import rebuild
+from ..records import dataclass
+from .differentiate import Joint
+
+# Pointwise operations that are done again rather than saved: each costs less than the bytes that
+# reading its result back would move, up to about here.
+_MAX_AGAIN = 16
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A forward and a backward graph.
+
+    saved    what of the forward graph the backward graph reads, in the order of both
+    reads    the inputs of the forward graph that the backward graph reads too, in its order
+    heads    the numbers of the outputs whose gradients it reads, in its order
+    reasons  one line for each saved value: what it is and who reads it
+    """
+
+    forward: Graph
+    backward: Graph
+    saved: tuple[Use, ...]
+    reads: tuple[str, ...]
+    heads: tuple[int, ...]
+    reasons: tuple[str, ...]
+
+    @property
+    def saved_bytes(self) -> int:
+        """What lives from forward to backward."""
+        return sum(use.type.nbytes for use in self.saved)
+
+
+def partition(joint: Joint) -> Parts:
+    """The two graphs: the backward one reads inputs, then saved values, then head gradients."""
+    forward = set(walk(joint.forward.outputs))
+    wanted = joint.backward_outputs
+    frontier = _frontier(wanted, forward)
+    saved = _choose(frontier, forward)
+    stand_ins = {use: Value(None, f"saved{i}", {}, (), (use.type,)) for i, use in enumerate(saved)}
+    outputs = _cut(wanted, stand_ins)
+    used = set(walk(outputs))
+    given = [value for value in joint.forward.inputs if value in used]
+    heads = [v for v in joint.graph.inputs[len(joint.forward.inputs) :] if v in used]
+    numbers = [n for n, v in zip(joint.heads, _heads(joint)) if v in used]
+    backward = Graph(
+        (*given, *stand_ins.values(), *heads),
+        (),
+        outputs,
+        name=f"{joint.forward.name}.backward",
+        purpose=joint.forward.purpose,
+    )
+    purpose = replace(joint.forward.purpose, saved=len(saved))
+    return Parts(
+        replace(joint.forward, outputs=(*joint.forward.outputs, *saved), purpose=purpose),
+        backward,
+        saved,
+        tuple(value.name for value in given),
+        tuple(numbers),
+        tuple(_reasons(saved, joint)),
+    )
+
+
+def _heads(joint: Joint) -> Sequence[Value]:
+    return joint.graph.inputs[len(joint.forward.inputs) :]
+
+
+def _frontier(wanted: Iterable[Use], forward: set[Value]) -> list[Use]:
+    """The forward graph's uses that the way back reads, in order of first use."""
+    found = {use: None for use in wanted if use.value in forward}
+    for value in walk(wanted):
+        if value not in forward:
+            found.update((use, None) for use in value.inputs if use.value in forward)
+    return [use for use in found if use.value.op is not None]
+
+
+def _choose(frontier: list[Use], forward: set[Value]) -> tuple[Use, ...]:
+    """What to save: of the frontier, or of what it can be computed from again."""
+    order = {value: i for i, value in enumerate(walk(frontier))}
+    saved = dict.fromkeys(sorted(frontier, key=lambda use: (order[use.value], use.index)))
+    for use in reversed(list(saved)):
+        sources = _sources(use)
+        if sources is None:
+            continue
+        extra = [source for source in sources if source not in saved]
+        if sum(source.type.nbytes for source in extra) < use.type.nbytes:
+            del saved[use]
+            saved.update(dict.fromkeys(extra))
+    return tuple(sorted(saved, key=lambda use: (order.get(use.value, -1), use.index)))
+
+
+def _sources(use: Use) -> list[Use] | None:
+    """What a cheap value is computed from: nothing cheap, no inputs; None if it is not cheap."""
+    sources: dict[Use, None] = {}
+    pending, seen = [use], set()
+    while pending:
+        value = pending.pop().value
+        if value in seen:
+            continue
+        seen.add(value)
+        if len(seen) > _MAX_AGAIN:
+            return None
+        for source in value.inputs:
+            if is_cheap(source.value):
+                pending.append(source)
+            elif source.value.op is not None:
+                sources[source] = None
+    return list(sources) if is_cheap(use.value) else None
+
+
+def is_cheap(value: Value) -> bool:
+    """Whether computing a value again costs less than keeping it: views and pointwise ones."""
+    op = value.op
+    return op is not None and not op.is_random and (op.is_pointwise or op.kernel == "view")
+
+
+def _cut(wanted: Sequence[Use], stand_ins: dict[Use, Value]) -> tuple[Use, ...]:
+    """The wanted uses, computed from stand-ins where there is one."""
+    mapped: dict[Use, Use] = {use: Use(value) for use, value in stand_ins.items()}
+    for value in walk(wanted):
+        if value.op is None or Use(value) in mapped:
+            continue
+        new = rebuild(value, tuple(mapped.get(use, use) for use in value.inputs))
+        if new is not value:
+            for index in range(len(value.types)):
+                mapped.setdefault(Use(value, index), Use(new, index))
+    return tuple(mapped.get(use, use) for use in wanted)
+
+
+def _reasons(saved: Iterable[Use], joint: Joint) -> Iterable[str]:
+    for use in saved:
+        readers = [v for v in joint.graph.values if use in v.inputs]
+        names = ", ".join(dict.fromkeys(v.name for v in readers[:3]))
+        yield f"saved {use.value.describe()}, {use.type.nbytes} B: read by {names}"

@@ -1,0 +1,90 @@
+"""Forward and backward graphs of the recorded nets, run by the operators' NumPy meanings.
+
+The gradients are MXNet's, as in ``test_recorded_gradients.py``, however the graph is cut.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hybridjit import sym
+from hybridjit.ir.graph import Graph, from_symbol
+from hybridjit.ir.interpret import interpret
+from hybridjit.passes.cse import share_equal
+from hybridjit.passes.differentiate import Joint, differentiate
+from hybridjit.passes.enter_training import enter_training
+from hybridjit.passes.expand import expand
+from hybridjit.passes.infer import infer_node_types
+from hybridjit.passes.partition import Parts, partition
+from hybridjit.types import type_of
+from recorded import CASES, FOLDER, block_of
+from test_recorded_gradients import NAMES, assert_near
+
+
+def training_graph(name: str, arrays: dict[str, np.ndarray]) -> Graph:
+    outputs = tuple(sym.load(str(FOLDER / f"{name}-symbol.json")).outputs)
+    types = {n: type_of(a) for n, a in arrays.items()}
+    return enter_training(from_symbol(outputs, types, infer_node_types(outputs, types), name))
+
+
+def in_parts(joint: Joint) -> Joint:
+    """The same with every operator taken apart, so that more can be computed again."""
+    graph = share_equal(expand(joint.graph))
+    forward = replace(joint.forward, outputs=graph.outputs[: len(joint.forward.outputs)])
+    return replace(joint, graph=graph, forward=forward)
+
+
+def run_parts(
+    parts: Parts, arrays: dict[str, np.ndarray], heads: dict[int, np.ndarray]
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    made = interpret(parts.forward, {v: arrays[v.name] for v in parts.forward.inputs})
+    visible = len(made) - len(parts.saved)
+    given = [*(arrays[n] for n in parts.reads), *made[visible:], *(heads[n] for n in parts.heads)]
+    return made[:visible], interpret(parts.backward, dict(zip(parts.backward.inputs, given)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("prepare", [lambda joint: joint, in_parts], ids=["whole", "in parts"])
+def test_the_parts_compute_mxnets_gradients(name: str, prepare):
+    wanted = dict(np.load(FOLDER / f"{name}-grad.npz"))
+    recorded = np.load(FOLDER / f"{name}-io.npz")
+    inputs = {n: recorded[n] for n in CASES[name]["inputs"]}
+    params = block_of(name).collect_params()
+    arrays = {**inputs, **{n: p.data().asnumpy() for n, p in params.items()}}
+    floats = {n for n, a in inputs.items() if a.dtype.kind == "f"}
+    trained = {n for n, p in params.items() if p.grad_req != "null"}
+    joint = prepare(differentiate(training_graph(name, arrays), floats | trained))
+    heads = {n: wanted[f"h{n}"] for n in joint.heads}
+    outputs, made = run_parts(partition(joint), arrays, heads)
+    found = {f"t{i}": y for i, y in enumerate(outputs)}
+    found |= {f"d_{n}" if n in inputs else f"p_{n}": np.zeros_like(arrays[n]) for n in arrays}
+    found |= {f"a_{n}": arrays[n] for n in params}
+    for n, d in zip(joint.gradients, made):
+        found[f"d_{n}" if n in inputs else f"p_{n}"] = d
+    found |= {f"a_{n}": y for n, y in zip(joint.updates, made[len(joint.gradients) :])}
+    assert_near(name, found, wanted)
+
+
+def test_what_is_cheap_is_computed_again():
+    """Of sigmoid(x w) the product is saved, not the sigmoid, which is as large."""
+    x, w = sym.var("x"), sym.var("w")
+    outputs = tuple(sym.exp(sym.sigmoid(sym.dot(x, w, name="xw"))).outputs)
+    types = {n: type_of(np.zeros((4, 4), np.float32)) for n in "xw"}
+    graph = from_symbol(outputs, types, infer_node_types(outputs, types))
+    parts = partition(differentiate(graph, {"x", "w"}))
+    assert [use.value.op.name for use in parts.saved] == ["dot"]
+    assert parts.saved_bytes == 64 and parts.reads == ("x", "w")
+    assert "saved dot 'xw', 64 B: read by" in parts.reasons[0]
+
+
+def test_nothing_random_is_computed_again():
+    x = sym.var("x")
+    outputs = tuple(sym.Dropout(x, p=0.5).outputs)
+    types = {"x": type_of(np.zeros((4, 4), np.float32))}
+    graph = from_symbol(outputs, types, infer_node_types(outputs, types))
+    parts = partition(differentiate(enter_training(graph), {"x"}))
+    assert [(use.value.op.name, use.index) for use in parts.saved] == [("_Dropout_training", 1)]
+    assert parts.reads == ()

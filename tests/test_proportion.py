@@ -1,0 +1,110 @@
+"""What is done with a graph takes time in proportion to it, whatever its form."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable
+
+import pytest
+
+from hybridjit import sym
+from hybridjit.compiler import new_log, plan_graph
+from hybridjit.types import FLOAT32, TensorType
+
+TIMES = 8  # as large is the second graph
+MOST = 3 * TIMES  # as long may it take: its square is 8 times as large
+GROUND = 0.03  # seconds that are not worth asking for
+
+
+def graph(nodes: list[dict], heads: list[tuple[int, int]]) -> sym.Symbol:
+    whole = {"nodes": nodes, "arg_nodes": [], "heads": heads}
+    return sym.load_json(json.dumps({**whole, "attrs": {"mxnet_version": ["int", 10901]}}))
+
+
+def node(op: str, name: str, *inputs: tuple[int, int], **attrs: object) -> dict:
+    texts = {key: str(value) for key, value in attrs.items()}
+    return {"op": op, "name": name, "attrs": texts, "inputs": [list(i) for i in inputs]}
+
+
+DATA = node("null", "data")
+
+
+def chain(count: int) -> sym.Symbol:
+    """Kernels that are not fused, one after the other."""
+    ops = ("relu", "softmax")
+    nodes = [node(ops[i % 2], f"n{i}", (i, 0)) for i in range(count)]
+    return graph([DATA, *nodes], [(count, 0)])
+
+
+def star(count: int) -> sym.Symbol:
+    """One value that many read."""
+    nodes = [node("softmax", f"n{i}", (0, 0)) for i in range(count)]
+    return graph([DATA, *nodes], [(i + 1, 0) for i in range(count)])
+
+
+def pieces(count: int) -> sym.Symbol:
+    """One node of many outputs."""
+    split = node("_split_v2", "split", (0, 0), sections=count, axis=0, indices="()")
+    return graph([DATA, split], [(1, i) for i in range(count)])
+
+
+def joined(count: int) -> sym.Symbol:
+    """Many outputs, a kernel on each, and one node of many inputs."""
+    split = node("SliceChannel", "split", (0, 0), num_outputs=count, axis=0)
+    kernels = [node("softmax", f"n{i}", (1, i)) for i in range(count)]
+    inputs = [(i + 2, 0) for i in range(count)]
+    join = node("Concat", "join", *inputs, num_args=count, dim=0)
+    return graph([DATA, split, *kernels, join], [(count + 2, 0)])
+
+
+def nested(count: int) -> sym.Symbol:
+    """Each node joins what the one before it has joined."""
+    nodes = [node("Concat", f"n{i}", (i, 0), (0, 0), num_args=2) for i in range(count)]
+    return graph([DATA, *nodes], [(count, 0)])
+
+
+def shuffled(count: int) -> sym.Symbol:
+    """Sums of neighbours in no order: what is known of one end travels back and forth."""
+    variables = [node("null", f"v{i}" if i else "data") for i in range(count)]
+    order = random.Random(0).sample(range(count - 1), count - 1)
+    sums = [node("elemwise_add", f"n{i}", (i, 0), (i + 1, 0)) for i in order]
+    return graph([*variables, *sums], [(count + i, 0) for i in range(count - 1)])
+
+
+FORMS: dict[str, Callable[[int], sym.Symbol]] = {
+    form.__name__: form for form in (chain, star, pieces, joined, nested, shuffled)
+}
+
+
+def plan(symbol: sym.Symbol, rows: int) -> None:
+    inputs = {name: TensorType((rows, 2), FLOAT32) for name in symbol.list_arguments()}
+    plan_graph(symbol.outputs, inputs, {}, new_log(()))
+
+
+WORK: dict[str, Callable[[sym.Symbol, int], object]] = {
+    "names": lambda symbol, rows: (symbol.list_outputs(), symbol.get_internals().list_outputs()),
+    "shapes": lambda symbol, rows: symbol.infer_shape(data=(rows, 2)),
+    "types": lambda symbol, rows: symbol.infer_type(data="float32"),
+    "no types": lambda symbol, rows: symbol.infer_type(),
+    "plan": plan,
+}
+
+
+def seconds(work: Callable[[sym.Symbol, int], object], symbol: sym.Symbol, rows: int) -> float:
+    """Of the processor; the least of three where it is short."""
+    found: list[float] = []
+    while len(found) < 3 and sum(found) < 0.1:
+        start = time.process_time()
+        work(symbol, rows)
+        found.append(time.process_time() - start)
+    return min(found)
+
+
+@pytest.mark.parametrize("work", WORK)
+@pytest.mark.parametrize("form", FORMS)
+def test_time_grows_no_faster_than_the_graph(form, work):
+    count = 200 if work == "plan" else 400
+    small, large = (seconds(WORK[work], FORMS[form](n), n) for n in (count, TIMES * count))
+    assert large < MOST * small + GROUND
