@@ -90,11 +90,67 @@ def test_monitors_see_every_result(net):
     assert "fc_weight" not in seen
 
 
-def test_there_are_no_gradients(net):
+def loss(net):
+    return sym.LinearRegressionOutput(net, sym.var("label"), name="loss")
+
+
+def gradients(args, aux):
+    """Of the fully connected layer and the normalisation, by MXNet's rule for the loss."""
+    a = {n: x.asnumpy().astype(np.float64) for n, x in args.items()}
+    hidden = a["data"] @ a["fc_weight"].T + a["fc_bias"]
+    inverse = 1 / np.sqrt(hidden.var(0) + 1e-3)
+    x = (hidden - hidden.mean(0)) * inverse
+    d = (x * a["bn_gamma"] + a["bn_beta"] - a["label"]) / a["label"].shape[1]
+    dh = a["bn_gamma"] * inverse * (d - d.mean(0) - x * (d * x).mean(0))
+    return {
+        "bn_gamma": (d * x).sum(0),
+        "bn_beta": d.sum(0),
+        "fc_weight": dh.T @ a["data"],
+        "data": dh @ a["fc_weight"],
+    }
+
+
+def test_gradients(net):
+    args, aux = arrays(net)
+    args["label"] = nd.array(np.random.default_rng(2).normal(size=(2, 3)))
+    grads = {n: nd.ones(args[n].shape) for n in ("bn_gamma", "fc_weight", "data", "bn_beta")}
+    req = {"bn_gamma": "add", "fc_weight": "write", "data": "write", "bn_beta": "null"}
+    executor = loss(net).bind(mx.cpu(), args, grads, req, aux)
+    moved = aux["bn_moving_mean"].asnumpy()
+    executor.forward(is_train=True)
+    np.testing.assert_array_equal(aux["bn_moving_mean"].asnumpy(), moved)
+    executor.backward()
+    assert abs(aux["bn_moving_mean"].asnumpy() - moved).max() > 0
+    for name, wanted in gradients(args, aux).items():
+        wanted = {"bn_beta": 1, "bn_gamma": wanted + 1}.get(name, wanted)
+        np.testing.assert_allclose(grads[name].asnumpy(), wanted, rtol=1e-3, atol=1e-4)
+    assert executor.grad_dict["fc_bias"] is None and args["data"].grad is None
+
+
+def test_backward_repeated_and_before_any_forward():
+    x = sym.var("x")
+    executor = (x * x).bind(mx.cpu(), {"x": nd.array([3.0])}, {"x": nd.zeros(1)}, "add")
+    for count in (1, 2):
+        executor.backward(nd.array([10.0]))
+        assert executor.grad_arrays[0].asscalar() == 60 * count
+    executor.forward()
+    executor.backward({executor._symbol.list_outputs()[0]: nd.array([1.0])}, is_train=False)
+    assert executor.grad_arrays[0].asscalar() == 126
+
+
+def test_what_backward_refuses(net):
     executor = net.simple_bind(mx.cpu(), data=(4, 4))
-    assert executor.grad_dict["fc_weight"] is None and set(executor.grad_arrays) == {None}
-    with pytest.raises(mx.MXNetError, match="inference only"):
+    assert executor.grad_dict["fc_weight"].shape == (3, 4)
+    executor.forward(is_train=True)
+    with pytest.raises(mx.MXNetError, match="the last operator is not Loss function"):
         executor.backward()
+    with pytest.raises(mx.MXNetError, match="each of 1 outputs, got 2"):
+        executor.backward([nd.ones((4, 3))] * 2)
+    with pytest.raises(ValueError, match="grad_req of data is 'write', 'add' or 'null', got 'ad'"):
+        net.simple_bind(mx.cpu(), grad_req="ad", data=(4, 4))
+    with pytest.raises(ValueError, match="grad_req has 1 words for 5 arguments"):
+        net.simple_bind(mx.cpu(), grad_req=["add"], data=(4, 4))
+    net.simple_bind(mx.cpu(), grad_req="null", data=(4, 4)).backward()
 
 
 def test_a_graph_without_inputs_runs():

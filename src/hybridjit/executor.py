@@ -1,15 +1,15 @@
 """Executor: a Symbol bound to arrays, compiled once and run forward as often as wanted.
 
 In: a Symbol and NDArrays for its arguments and auxiliary states. Out: NDArrays. What operators
-read as weights stays bound to the code; everything else is read anew at every call. Nothing is
-computed for gradients.
+read as weights stays bound to the code; everything else is read anew at every call. Gradients go
+into the arrays that were bound for them.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -18,10 +18,12 @@ from .context import Context, current_context
 from .errors import MXNetError
 from .gluon.hybrid import CachedGraph
 from .gluon.parameter import Parameter
-from .ir.node import topological
+from .ir.node import Output, topological
 from .ir.roles import sort_variables
-from .nd import NDArray, array, empty
+from .nd import NDArray, array, empty, zeros
 from .nd.interpreter import Monitor, interpret_nodes
+from .nd.tape import REQUESTS
+from .nd.taped import alias
 from .passes.infer import NodeTypes, infer_node_types
 from .shapes import partial_shape
 from .sym import Symbol
@@ -31,22 +33,40 @@ from .unwinding import restoring
 _CSR = "2"  # as MXNet's files write it
 
 Arrays = Mapping[str, NDArray] | Sequence[NDArray]
+Gradients = NDArray | Arrays | None
+Requests = str | Sequence[str] | Mapping[str, str]
+
+_NO_LOSS = (
+    "Because the last operator is not Loss function, head_gradient is required when calling "
+    "backward. If you are attempting to minimize the output as an objective, please modify your "
+    "network and pass it through the make_loss symbol."
+)
 
 
 class Executor:
     """A Symbol and the arrays that it reads. ``forward`` reads what they hold at that moment.
 
     ``outputs`` are the same arrays from call to call, and hold what the latest one computed.
+    ``grads`` are the arrays for gradients, and ``requests`` what becomes of them, by argument.
     """
 
     def __init__(
-        self, symbol: Symbol, ctx: Context, args: dict[str, NDArray], aux: dict[str, NDArray]
+        self,
+        symbol: Symbol,
+        ctx: Context,
+        args: dict[str, NDArray],
+        aux: dict[str, NDArray],
+        grads: Mapping[str, NDArray] | None = None,
+        requests: Mapping[str, str] | None = None,
     ) -> None:
         self._symbol = symbol
         self._ctx = ctx
         self.arg_dict = args
         self.aux_dict = aux
+        self.grad_dict = {name: (grads or {}).get(name) for name in args}
+        self._requests = dict(requests or {})
         self._arrays = {**args, **aux}
+        self._recorded: list[NDArray] | None = None
         self._types: NodeTypes = infer_node_types(symbol.outputs, types_of(self._arrays))
         shown = [self._types[output.node][output.index] for output in symbol.outputs]
         self.outputs = [empty(t.dims, ctx, t.dtype) for t in shown if t.is_known]
@@ -78,14 +98,9 @@ class Executor:
         return dict(zip(self._symbol.list_outputs(), self.outputs))
 
     @property
-    def grad_arrays(self) -> list[None]:
-        """No gradients, one for each argument."""
-        return [None] * len(self.arg_dict)
-
-    @property
-    def grad_dict(self) -> dict[str, None]:
-        """None for each argument: there are no gradients."""
-        return dict.fromkeys(self.arg_dict)
+    def grad_arrays(self) -> list[NDArray | None]:
+        """The gradients in the order of the arguments, None where none is computed."""
+        return list(self.grad_dict.values())
 
     def copy_params_from(
         self,
@@ -108,9 +123,33 @@ class Executor:
         """
         for name, given in kwargs.items():
             self._write(name, given)
-        with autograd.train_mode() if is_train else autograd.predict_mode():
-            self._keep(self._evaluate())
+        if is_train and self._wanted():
+            self._keep(self._record(is_train))
+        else:
+            self._recorded = None
+            with autograd.train_mode() if is_train else autograd.predict_mode():
+                self._keep(self._evaluate())
         return self.outputs
+
+    def _wanted(self) -> dict[str, NDArray]:
+        """The gradients that are computed, by argument."""
+        return {
+            name: grad
+            for name, grad in self.grad_dict.items()
+            if grad is not None and self._requests.get(name, "null") != "null"
+        }
+
+    def _record(self, is_train: bool) -> list[NDArray]:
+        """The outputs, on a tape of this executor's own: the caller's arrays stay what they are."""
+        named = {name: alias(array) for name, array in self._arrays.items()}
+        for name, grad in self._wanted().items():
+            autograd.mark_variables(named[name], grad, self._requests[name])
+        with autograd.record(is_train):
+            if self._graph.monitor is not None:
+                self._recorded = self._interpret(named)
+            else:
+                self._recorded = self._graph.training(named, self._ctx)
+        return self._recorded
 
     def _keep(self, results: list[NDArray]) -> None:
         """Write the results into the outputs: programs look at those that they got once."""
@@ -139,12 +178,41 @@ class Executor:
 
     def interpreted(self) -> list[NDArray]:
         """The outputs, computed operator by operator: for a graph that runs only once."""
-        outputs = self._symbol.outputs
-        return interpret_nodes(outputs, self._arrays, self._types, self._ctx, self._graph.monitor)
+        return self._interpret(self._arrays)
 
-    def backward(self, out_grads: Any = None, is_train: bool = True) -> NoReturn:
-        """Raises MXNetError: gradients are not computed here."""
-        raise MXNetError("Executor.backward: hybridjit runs inference only")
+    def _interpret(self, named: Mapping[str, NDArray]) -> list[NDArray]:
+        outputs = self._symbol.outputs
+        return interpret_nodes(outputs, named, self._types, self._ctx, self._graph.monitor)
+
+    @restoring(autograd.FLAGS)
+    def backward(self, out_grads: Gradients = None, is_train: bool = True) -> None:
+        """Compute the gradients of the latest ``forward``, which runs now if there was none.
+
+        ``out_grads`` has an array for each output, alone, as a list or by output name; without it
+        every output is a loss, which knows its own gradient. Raises MXNetError where one is not.
+        """
+        if not self._wanted():
+            return
+        heads = self._heads(out_grads)
+        if self._recorded is None:
+            self._record(is_train)
+        assert self._recorded is not None
+        autograd.backward(self._recorded, heads, retain_graph=True, train_mode=is_train)
+
+    def _heads(self, given: Gradients) -> list[NDArray | None]:
+        if given is None:
+            if not all(_is_loss(output) for output in self._symbol.outputs):
+                raise MXNetError(_NO_LOSS)
+            return [None] * len(self.outputs)
+        if isinstance(given, Mapping):
+            given = [given[name] for name in self._symbol.list_outputs()]
+        heads: list[NDArray | None] = [given] if isinstance(given, NDArray) else list(given)
+        if len(heads) != len(self.outputs):
+            raise MXNetError(
+                f"backward takes a gradient for each of {len(self.outputs)} outputs, got "
+                f"{len(heads)}"
+            )
+        return heads
 
     def set_monitor_callback(self, callback: Callable[..., Any], monitor_all: bool = False) -> None:
         """Call ``callback(tensor_name, array)`` for every operator's results.
@@ -180,7 +248,12 @@ class Executor:
             new[name] = _resized(values, shape, name, allow_up_sizing)
         args = {name: new[name] for name in self.arg_dict}
         aux = {name: new[name] for name in self.aux_dict}
-        return Executor(self._symbol, self._ctx, args, aux)
+        grads = {
+            name: _resized(grad, new[name].shape, name, True)
+            for name, grad in self.grad_dict.items()
+            if grad is not None
+        }
+        return Executor(self._symbol, self._ctx, args, aux, grads, self._requests)
 
     # ---- text -----------------------------------------------------------------------------------
 
@@ -208,14 +281,54 @@ def _resized(values: NDArray, shape: tuple[int, ...], name: str, may_grow: bool)
     return empty(shape, values.context, values.dtype)
 
 
-def bind(symbol: Symbol, ctx: Context | None, args: Arrays, aux_states: Arrays | None) -> Executor:
-    """An Executor over these arrays. Raises ValueError when one is missing."""
+def bind(
+    symbol: Symbol,
+    ctx: Context | None,
+    args: Arrays,
+    aux_states: Arrays | None,
+    args_grad: Arrays | None = None,
+    grad_req: Requests = "write",
+) -> Executor:
+    """An Executor over these arrays, with gradients into those of ``args_grad``.
+
+    Raises ValueError when an array is missing, or for a ``grad_req`` that is none.
+    """
+    names = symbol.list_arguments()
+    given = args_grad or {}
+    if not isinstance(given, Mapping):
+        given = {n: a for n, a in _by_name("args_grad", names, given).items() if a is not None}
     return Executor(
         symbol,
         ctx or current_context(),
-        _by_name("args", symbol.list_arguments(), args),
+        _by_name("args", names, args),
         _by_name("aux_states", symbol.list_auxiliary_states(), aux_states or {}),
+        given,
+        requests_by_name(names, grad_req),
     )
+
+
+def requests_by_name(names: Sequence[str], given: Requests) -> dict[str, str]:
+    """What becomes of each argument's gradient: "write", "add" or "null", which is what is missing.
+
+    Raises ValueError for another word, or a list of another length.
+    """
+    if isinstance(given, str):
+        found = dict.fromkeys(names, given)
+    elif isinstance(given, Mapping):
+        found = {name: given.get(name, "null") for name in names}
+    elif len(given) != len(names):
+        raise ValueError(f"grad_req has {len(given)} words for {len(names)} arguments")
+    else:
+        found = dict(zip(names, given))
+    for name, word in found.items():
+        if word not in REQUESTS:
+            raise ValueError(f"grad_req of {name} is 'write', 'add' or 'null', got {word!r}")
+    return found
+
+
+def _is_loss(output: Output) -> bool:
+    op = output.node.op
+    return op is not None and op.traits.ignores_head
 
 
 @restoring(autograd.FLAGS)
@@ -232,8 +345,11 @@ def simple_bind(
     type_dict: Mapping[str, Any] | None,
     stype_dict: Mapping[str, Any] | None,
     shapes: Mapping[str, Any],
+    grad_req: Requests = "write",
 ) -> Executor:
-    """An Executor over new arrays of zeros. Raises RuntimeError when a shape stays unknown.
+    """An Executor over new arrays of zeros, gradients too.
+
+    Raises RuntimeError when a shape stays unknown.
 
     What is no tuple or list in ``shapes`` is no shape: MXNet's programs leave options there.
     Raises MXNetError for an array that is to be sparse.
@@ -257,7 +373,13 @@ def simple_bind(
             arrays[node.name] = empty(t.dims, place, t.dtype)
     args = {name: arrays[name] for name in symbol.list_arguments()}
     aux = {name: arrays[name] for name in symbol.list_auxiliary_states()}
-    return Executor(symbol, place, args, aux)
+    requests = requests_by_name(list(args), grad_req)
+    grads = {
+        name: zeros(array.shape, place, array.dtype)
+        for name, array in args.items()
+        if requests[name] != "null"
+    }
+    return Executor(symbol, place, args, aux, grads, requests)
 
 
 def _require_dense(symbol: Symbol, stypes: Mapping[str, Any]) -> None:

@@ -48,7 +48,9 @@ def _identity(
         grad=grad,
         outputs=(output,),
         aliases=aliases,
-        traits=Traits(names_data=name == "MakeLoss"),
+        traits=Traits(
+            names_data=name == "MakeLoss", ignores_head=name in ("MakeLoss", "make_loss")
+        ),
         doc=doc,
     )
 
@@ -292,7 +294,7 @@ def _loss_output(name: str, attrs: str, label: Label, grad: Callable[..., Any]) 
         expand=itself,
         grad=grad,
         aliases="" if name == "SVMOutput" else f"_sparse_{name}",
-        traits=Traits(loss_head=True),
+        traits=Traits(loss_head=True, ignores_head=True),
         doc="The data; the label serves training only.",
     )
 
@@ -327,7 +329,7 @@ register(
     expand=_logistic,
     grad=_grad_regression(lambda g, error: error),
     aliases="_sparse_LogisticRegressionOutput",
-    traits=Traits(loss_head=True),
+    traits=Traits(loss_head=True, ignores_head=True),
     doc="sigmoid of the data; the label serves training only.",
 )
 

@@ -315,7 +315,7 @@ register(
     ref=_softmax_output,
     expand=_output_as_softmax,
     aliases="Softmax",
-    traits=Traits(loss_head=True, in_single=True),
+    traits=Traits(loss_head=True, ignores_head=True, in_single=True),
     doc="Softmax as the end of a training graph; inference does not read the label.",
 )
 

@@ -25,7 +25,7 @@ from .infer import Lists, by_argument_name, infer_shapes, infer_types, is_comple
 from .outputs import Outputs, substituted
 
 if TYPE_CHECKING:
-    from ..executor import Arrays, Executor, NDArray
+    from ..executor import Arrays, Executor, NDArray, Requests
 
 _NUMBERS = (float, int, np.generic)
 Operand: TypeAlias = "Symbol | Number"
@@ -101,20 +101,24 @@ class Symbol(Outputs):
         self,
         ctx: Context | None,
         args: Arrays,
-        args_grad: object = None,
-        grad_req: object = "write",
+        args_grad: Arrays | None = None,
+        grad_req: Requests = "write",
         aux_states: Arrays | None = None,
         **kwargs: object,
     ) -> Executor:
-        """An Executor over these arrays (a dictionary, or a list in argument order)."""
+        """An Executor over these arrays (a dictionary, or a list in argument order).
+
+        ``args_grad`` are arrays for gradients, ``grad_req`` what becomes of these: "write", "add"
+        or "null", for all, as a list or by name.
+        """
         from ..executor import bind  # noqa: PLC0415 (see tests/test_layers.py)
 
-        return bind(self, ctx, args, aux_states)
+        return bind(self, ctx, args, aux_states, args_grad, grad_req)
 
     def simple_bind(
         self,
         ctx: Context | None,
-        grad_req: object = "write",
+        grad_req: Requests = "write",
         type_dict: Mapping[str, DType] | None = None,
         stype_dict: Mapping[str, str] | None = None,
         group2ctx: object = None,
@@ -125,12 +129,13 @@ class Symbol(Outputs):
     ) -> Executor:
         """An Executor over new arrays of zeros, from the shapes of some arguments.
 
+        ``grad_req`` says what becomes of gradients: new arrays too where it is not "null".
         The ``shared_`` ones, which save memory in MXNet, share nothing here. Raises MXNetError for
         an argument that is to be sparse.
         """
         from ..executor import simple_bind  # noqa: PLC0415 (see tests/test_layers.py)
 
-        return simple_bind(self, ctx, type_dict, stype_dict, kwargs)
+        return simple_bind(self, ctx, type_dict, stype_dict, kwargs, grad_req)
 
     def optimize_for(self, backend: str, *args: object, **kwargs: object) -> Symbol:
         """Itself: there are no other backends."""
