@@ -48,7 +48,14 @@ from hybridjit import sym
 from hybridjit.codegen.build.generate import choose_calls, spec_text
 from hybridjit.codegen.build.module import emit_kernel
 from hybridjit.compile_log import CompileLog
-from hybridjit.compiler import PIPELINE, STAGES, new_log, plan_graph, plan_one_sample
+from hybridjit.compiler import (
+    PIPELINE,
+    STAGES,
+    TRAINING,
+    new_log,
+    plan_graph,
+    plan_one_sample,
+)
 from hybridjit.config import override
 from hybridjit.errors import MXNetError
 from hybridjit.ir.plan import Plan, Step
@@ -304,7 +311,7 @@ def _pieces(line: str) -> Iterator[str]:
 def _pass_facts(texts: dict[str, str]) -> Iterator[str]:
     """Which passes changed the graph, and what they noted: rules by their titles."""
     listing = texts["infer"]
-    for row in PIPELINE:
+    for row in (TRAINING, *PIPELINE):
         text = texts.get(row.name, "")
         notes = [line[4:] for line in text.splitlines() if line.startswith("  # ")]
         yield from (f"noted {note}" for note in notes)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 
 from hybridjit import passes
 from hybridjit.codegen.kinds import KERNELS
-from hybridjit.compiler import PIPELINE
+from hybridjit.compiler import PIPELINE, TRAINING
 from hybridjit.ir.kinds import KINDS
 from hybridjit.ir.rewrite import Rule
 from hybridjit.ops.building import ON_TYPES, parts_of
@@ -72,7 +72,7 @@ SUBJECTS = {
         for kind in KINDS
         if kind.name not in KERNELS
     },
-    **{f"pass {row.name}": row.description for row in PIPELINE},
+    **{f"pass {row.name}": row.description for row in (TRAINING, *PIPELINE)},
     **PLAN,
     **{f"rule {name}": rule.title for name, rule in RULES.items()},
     **{f"expand {name}": title(op) for name, op in EXPANDED.items()},

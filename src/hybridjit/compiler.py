@@ -22,7 +22,7 @@ from .ir.purpose import INFERENCE, Purpose
 from .ir.verify import verify
 from .passes.cse import share_equal
 from .passes.differentiate import Joint, differentiate
-from .passes.enter_training import enter_training
+from .passes.enter_training import as_purposed
 from .passes.expand import expand
 from .passes.fold_batchnorm import fold_batchnorm
 from .passes.fuse import fuse
@@ -73,11 +73,16 @@ PIPELINE = (
     ),
     Pass("fuse", fuse, "group values that become one kernel", "hoisted", "grouped", False),
 )
+# What comes first: it settles the mode, so that no pass behind it has to know one.
+TRAINING = Pass("training", as_purposed, "operators as training mode has them", can_skip=False)
 # What a graph that is trained goes through before it is cut in two; each part then goes through all
 # of PIPELINE.
-TRAINING = Pass("training", enter_training, "operators as training mode has them", can_skip=False)
 JOINT = (PIPELINE[1], PIPELINE[4])  # expand, cse: what forward and backward have in common
-STAGES = ("trace", "infer", *(row.name for row in PIPELINE), "plan", "spec", "llvm", "asm")
+STAGES = (
+    *("trace", "infer", TRAINING.name),
+    *(row.name for row in PIPELINE),
+    *("plan", "spec", "llvm", "asm"),
+)
 JOINT_STAGES = (
     *("trace", "infer", TRAINING.name, "differentiate"),
     *(row.name for row in JOINT),
@@ -286,7 +291,7 @@ def plan_typed(graph: Graph, log: CompileLog) -> Plan:
     """All of PIPELINE, and the memory plan."""
     state = Checked()
     _check(graph, state, "infer")
-    for row in PIPELINE:
+    for row in (TRAINING, *PIPELINE):
         graph = run_pass(row, graph, state, log)
     plan = log.timed("plan", "views, and one arena", lambda: plan_memory(graph))
     if config.verify:

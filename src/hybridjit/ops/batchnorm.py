@@ -15,6 +15,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..types import FLOAT32, PartialShape, TensorType, merge, product, shape_text
 from .algebra import add, as_shape, average, in_dtype, mul, scaled, sub, total
+from .arithmetic import ADD, MULTIPLY, SUBTRACT
 from .attrs import AttrValue
 from .building import Builder, X, as_results
 from .casting import widened
@@ -22,9 +23,11 @@ from .derivative import derivative
 from .internal import BN_SCALE
 from .pointwise import RELU
 from .record import OpDef, Traits
-from .registry import register
+from .reduce import MEAN, MEAN_SQUARE_ABOUT
+from .registry import lookup, register
 from .rules import Types, fill, merged, normalized_axis, require_float
 from .signatures import Arrays
+from .views import reshape
 
 
 def along(vector: np.ndarray, ndim: int, axis: int) -> np.ndarray:
@@ -181,6 +184,53 @@ def _trained(*arrays: np.ndarray, axis: int = 1, **attrs: Any) -> Any:
     return y, mean, inverse, var
 
 
+def _from_reductions(
+    g: Builder[X],
+    data: X,
+    gamma: X,
+    beta: X,
+    *moving: X,
+    eps: float,
+    fix_gamma: bool,
+    axis: int = 1,
+    **attrs: Any,
+) -> Any:
+    """BatchNorm in training(x)  =>  x * scale + shift, by the mean and variance of x"""
+    dims = g.type(data).dims
+    axis %= len(dims)
+    if len(dims) == 1:
+        return None
+    mean = _over_batch(g, MEAN, (data,), axis, "mean")
+    var = _over_batch(g, MEAN_SQUARE_ABOUT, (data, mean), axis, "var")
+    padded = g.op(lookup("_plus_scalar"), var, at="padded", scalar=eps)
+    inverse = g.op(lookup("rsqrt"), padded, at="inverse")
+    sizes = tuple(size if i == axis else 1 for i, size in enumerate(dims))
+    scale = inverse
+    if not fix_gamma:
+        gamma = reshape(g, gamma, sizes, at="gamma")
+        scale = g.op(MULTIPLY.broadcasting, inverse, gamma, at="scale")
+    moved = g.op(MULTIPLY.broadcasting, mean, scale, at="moved")
+    shift = g.op(SUBTRACT.broadcasting, reshape(g, beta, sizes, at="beta"), moved, at="shift")
+    y = g.op(ADD.broadcasting, g.op(MULTIPLY.broadcasting, data, scale, at="scaled"), shift)
+    flat = {"flat_mean": mean, "flat_inverse": inverse, "flat_var": var}
+    return y, *(reshape(g, each, (dims[axis],), at=at) for at, each in flat.items())
+
+
+def _over_batch(g: Builder[X], op: OpDef, inputs: tuple[X, ...], axis: int, at: str) -> X:
+    """A mean for each channel: each sample's first, so that there is work for several threads."""
+    others = other_axes(g.type(inputs[0]).ndim, axis)
+    if axis == 0 or len(others) == 1:
+        return g.op(op, *inputs, at=at, axis=others, keepdims=True)
+    of_samples = g.op(op, *inputs, at=f"{at}s", axis=others[1:], keepdims=True)
+    return g.op(MEAN, of_samples, at=at, axis=(0,), keepdims=True)
+
+
+def _from_reductions_relu(g: Builder[X], *inputs: X, **attrs: Any) -> Any:
+    """BatchNormWithReLU in training(x)  =>  relu(x * scale + shift), by x's mean and variance"""
+    made = _from_reductions(g, *inputs, **attrs)
+    return made and (g.op(RELU, made[0], at="relu"), *made[1:])
+
+
 def _trained_relu(*arrays: np.ndarray, **attrs: Any) -> Any:
     y, *rest = _trained(*arrays, **attrs)
     return np.maximum(y, 0), *rest
@@ -287,7 +337,9 @@ _TRAITS = Traits(
 )
 
 
-def _register_trained(name: str, ref: Callable[..., Any], grad: Callable[..., Any]) -> None:
+def _register_trained(
+    name: str, ref: Callable[..., Any], expand: Callable[..., Any], grad: Callable[..., Any]
+) -> None:
     _TRAINED[name] = register(
         f"_{name}_training",
         _INPUTS,
@@ -295,15 +347,16 @@ def _register_trained(name: str, ref: Callable[..., Any], grad: Callable[..., An
         internal=True,
         infer=_infer_trained,
         ref=ref,
+        expand=expand,
         grad=grad,
         outputs=("output", "mean", "invstd", "var"),
-        traits=Traits(in_single=True, updates=_moved),
+        traits=Traits(in_single=True, parts_in_floats=True, updates=_moved),
         doc=f"{name} with the mean and variance of the batch.",
     )
 
 
-_register_trained("BatchNorm", _trained, _grad_trained)
-_register_trained("BatchNormWithReLU", _trained_relu, _grad_trained_relu)
+_register_trained("BatchNorm", _trained, _from_reductions, _grad_trained)
+_register_trained("BatchNormWithReLU", _trained_relu, _from_reductions_relu, _grad_trained_relu)
 
 BATCH_NORM = register(
     "BatchNorm",

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import AttributeValueError, DTypeError, ShapeError
 from ..types import FLOAT32, FLOAT64, TensorType, product
-from .algebra import as_shape, div, equals, in_dtype, mul, scaled, zeros_like
+from .algebra import as_shape, div, equals, in_dtype, mul, scaled, total, zeros_like
 from .attrs import AttrValue
 from .building import Builder, X
 from .casting import convert, working_dtype
@@ -212,6 +212,51 @@ reduction(
     lambda data, axes: _prod(_without_nan(data, 1), axes),
     lambda g, x, y, d, count: _where_number(g, x, _slope_of_product(g, x, y, d, count)),
     "Product over axes; NaN counts as 1.",
+)
+
+
+def _about_type(
+    data: TensorType, about: TensorType, *, axis: Shape | None, keepdims: bool
+) -> TensorType:
+    return data.with_shape(_spans(data, axis, keepdims))
+
+
+def mean_square_about(
+    data: np.ndarray, about: np.ndarray, *, axis: Shape | None, keepdims: bool
+) -> np.ndarray:
+    """The mean of (data - about)^2 over axes, along which ``about`` has size 1."""
+    axes = reduced_axes(data.ndim, axis)
+    squares = np.square(data.astype(FLOAT64) - about)
+    return convert(_mean(squares, axes), data.dtype).reshape(
+        reduced_shape(data.shape, axes, keepdims)
+    )
+
+
+def _grad_about(
+    g: Builder[X], ins: Any, outs: Any, douts: Any, *, axis: Shape | None, keepdims: bool
+) -> Any:
+    """2 (x - about) d / count, and what of it reaches ``about``, the other way."""
+    x, about = ins
+    dims = g.type(x).dims
+    axes = reduced_axes(len(dims), axis)
+    distance = g.op(lookup("broadcast_sub"), x, about, at="distance")
+    d = as_shape(g, douts[0], reduced_shape(dims, axes, True))
+    slope = scaled(g, mul(g, distance, d), 2.0 / product(tuple(dims[a] for a in axes)))
+    repeated = tuple(i for i, n in enumerate(g.type(about).dims) if n == 1)
+    back = total(g, slope, repeated)
+    return slope, g.op(lookup("negative"), back, at="back")
+
+
+MEAN_SQUARE_ABOUT = register(
+    "_mean_square_about",
+    "data about",
+    "axis:shape?=None keepdims:bool=False",
+    internal=True,
+    kernel="reduce",
+    infer=forward(_about_type),
+    ref=mean_square_about,
+    grad=_grad_about,
+    doc="The mean of the squared distance from what has size 1 along the axes.",
 )
 
 

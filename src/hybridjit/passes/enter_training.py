@@ -1,13 +1,18 @@
 """Enter training: each operator replaced by the one that stands for it in training mode.
 
 BatchNorm takes the batch's own statistics, Dropout drops. What that operator gives besides (the
-statistics, the mask) is there for the way back.
+statistics, the mask) is there for the way back. Nothing behind this pass knows of modes.
 """
 
 from __future__ import annotations
 
 from ..ir.graph import Graph, Use, Value, make, uses_of
 from ..ir.rewrite import Match, Replacement, replace_values
+
+
+def as_purposed(graph: Graph, fired: list[str] | None = None) -> Graph:
+    """The graph in the mode that its purpose names."""
+    return enter_training(graph, fired) if graph.purpose.training else graph
 
 
 def enter_training(graph: Graph, fired: list[str] | None = None) -> Graph:

@@ -30,8 +30,8 @@ def fold_batchnorm(graph: Graph, fired: list[str] | None = None) -> Graph:
 
 @rule("BatchNorm(conv(x, w) + b)  =>  conv(x, w * scale) + (b - mean) * scale + beta")
 def fold_into_producer(value: Value, match: Match) -> Replacement:
-    if not _is_plain(value):
-        return None
+    if not _is_plain(value) or match.graph.purpose.training:
+        return None  # in training the weights change at every step
     layer = value.inputs[0].value
     if layer.op not in (CONVOLUTION, FULLY_CONNECTED) or not match.is_sole_use(0):
         return None

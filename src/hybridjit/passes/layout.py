@@ -23,8 +23,10 @@ from ..ops.matmul import FULLY_CONNECTED
 from ..ops.norm import INSTANCE_NORM, INSTANCE_NORM_LAST, L2_NORMALIZATION, LRN, LRN_LAST
 from ..ops.pool import POOLING
 from ..ops.record import OpDef
+from ..ops.reduce import MEAN, MEAN_SQUARE_ABOUT, SUM
 from ..ops.resize import ADAPTIVE_POOLING, BILINEAR_RESIZE, RESIZE_LAST, UPSAMPLING
 from ..ops.roi import ROI_ALIGN, ROI_ALIGN_LAST, ROI_POOLING, ROI_POOLING_LAST
+from ..ops.rules import reduced_axes
 from ..ops.softmax import LOG_SOFTMAX, SOFTMAX, SOFTMIN
 from ..ops.views import RESHAPE_TO, TRANSPOSE, reshape, transpose
 from ..ops.warp import BILINEAR_SAMPLER, SAMPLE_LAST
@@ -81,11 +83,28 @@ class _Relayout:
             if moved is not None:
                 self.last[Use(value)] = moved
             else:
-                new = rebuild(value, tuple(self.as_first(u) for u in value.inputs))
+                new = self._reduced(value) or self._in_first_order(value)
                 for index in range(len(value.types)):
                     self.first[Use(value, index)] = Use(new, index)
         outputs = tuple(self.as_first(u) for u in self.graph.outputs)
         return self.graph if outputs == self.graph.outputs else self.graph.with_outputs(outputs)
+
+    def _in_first_order(self, value: Value) -> Value:
+        return rebuild(value, tuple(self.as_first(u) for u in value.inputs))
+
+    def _reduced(self, value: Value) -> Value | None:
+        """A reduction of what has its channels last, to axes that stand in the same order."""
+        if value.op not in _REDUCTIONS or not self._is_in_region(value):
+            return None
+        ndim = value.inputs[0].type.ndim
+        kept = [a for a in to_last(ndim) if a not in _axes_of(value)]
+        if value.attrs["keepdims"] or ndim not in _LAYOUTS or kept != sorted(kept):
+            return None
+        return _reduction(self, value).value
+
+    def _is_in_region(self, value: Value) -> bool:
+        """Whether an operand is there with its channels last, and not in MXNet's order too."""
+        return any(u in self.last and u not in self.first for u in value.inputs)
 
     def as_first(self, use: Use) -> Use:
         """The value in MXNet's order of axes."""
@@ -112,7 +131,7 @@ class _Relayout:
             return None
         if op in _BEGINNINGS:
             return _BEGINNINGS[op](self, value)
-        if not any(u in self.last and u not in self.first for u in value.inputs):
+        if not self._is_in_region(value):
             return None
         rule = _pointwise if op.is_pointwise else _FOLLOWERS.get(op)
         return rule(self, value) if rule else None
@@ -216,6 +235,23 @@ def _padded(forms: _Relayout, value: Value) -> Use:
     return _again(value, [forms.as_last(value.inputs[0])], **widths)
 
 
+def _axes_of(value: Value) -> tuple[int, ...]:
+    attrs = value.attrs
+    return reduced_axes(value.inputs[0].type.ndim, attrs["axis"], attrs.get("exclude", False))
+
+
+def _reduction(forms: _Relayout, value: Value) -> Use:
+    """The same reduction of operands with channels last."""
+    axes = to_last(value.inputs[0].type.ndim)
+    over = tuple(sorted(axes.index(axis) for axis in _axes_of(value)))
+    changed = {"axis": over} | ({"exclude": False} if "exclude" in value.attrs else {})
+    return _again(value, [forms.as_last(u) for u in value.inputs], **changed)
+
+
+def _reduced_in_place(forms: _Relayout, value: Value) -> Use | None:
+    return _reduction(forms, value) if value.attrs["keepdims"] else None
+
+
 def _l2_norm(forms: _Relayout, value: Value) -> Use | None:
     """Each place, or each sample, is a row of its own, in whatever order its elements are."""
     if value.attrs["mode"] == "spatial":
@@ -228,6 +264,7 @@ def _l2_norm(forms: _Relayout, value: Value) -> Use | None:
     return reshape(g, g.op(L2_NORMALIZATION, flat, at="norm", **attrs), shape)
 
 
+_REDUCTIONS = (SUM, MEAN, MEAN_SQUARE_ABOUT)
 # Where a region begins, and what follows its operands into one.
 _BEGINNINGS: dict[OpDef | None, Rule] = {
     **dict.fromkeys((CONVOLUTION, DECONVOLUTION, POOLING), _windowed),
@@ -237,6 +274,7 @@ _BEGINNINGS: dict[OpDef | None, Rule] = {
 _FOLLOWERS: dict[OpDef, Rule] = {
     CONCAT: _along("dim"),
     PAD_AXES: _padded,
+    **dict.fromkeys(_REDUCTIONS, _reduced_in_place),
     **dict.fromkeys((INSTANCE_NORM, LRN), _normed),
     L2_NORMALIZATION: _l2_norm,
     **dict.fromkeys((SOFTMAX, LOG_SOFTMAX, SOFTMIN), _softmax),

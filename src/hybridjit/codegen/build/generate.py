@@ -89,7 +89,8 @@ def choose_calls(
     winograd  as in ``compiler.Options``
     """
     params = {value: i for i, value in enumerate(plan.graph.params)}
-    setting = Setting(params, target, winograd if "winograd" not in config.skip else False)
+    allowed = winograd if "winograd" not in config.skip else False
+    setting = Setting(params, target, allowed, plan.graph.purpose.training)
     calls = tuple(choose(step, setting) for step in plan.steps)
     log.notes += [
         f"chosen for {step.name}: {call.reason}"

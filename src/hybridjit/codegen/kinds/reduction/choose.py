@@ -7,10 +7,12 @@ tensor is read as it lies.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ....ir.graph import Value
 from ....ir.plan import Step
 from ....ops.ordering import ARGMAX, ARGMAX_CHANNEL
-from ....ops.reduce import NORM
+from ....ops.reduce import MEAN_SQUARE_ABOUT, NORM
 from ....ops.rules import reduced_axes
 from ....records import dataclass
 from ....types import product
@@ -18,6 +20,7 @@ from ...call import (
     Address,
     Call,
     Setting,
+    broadcast_strides,
 )
 from ...spec import CHAINS, Ints
 from .spec import ReduceSpec
@@ -39,16 +42,22 @@ class _Axis:
     size: int
     x: int
     y: int = 0
+    about: int = 0
+
+    @property
+    def strides(self) -> Ints:
+        return self.x, self.y, self.about
 
 
 def choose_reduce(step: Step, setting: Setting) -> tuple[Call, ...]:
     """The call of a reduction's kernel."""
     anchor = step.group.anchor
-    (x,), (y,) = step.reads, step.writes
+    (x, *others), (y,) = step.reads, step.writes
     axes = axes_of(anchor)
     kept_axes = [i for i in range(len(x.shape)) if i not in axes]
     places = dict(zip(kept_axes if len(y.shape) < len(x.shape) else range(len(x.shape)), y.strides))
-    kept = _merged([_Axis(x.shape[i], x.strides[i], places[i]) for i in kept_axes])
+    about = broadcast_strides(others[0], x.shape) if others else (0,) * len(x.shape)
+    kept = _merged([_Axis(x.shape[i], x.strides[i], places[i], about[i]) for i in kept_axes])
     found = [_Axis(x.shape[a], x.strides[a]) for a in axes]
     reduced = _merged(sorted(found, key=lambda a: -abs(a.x))) or [_Axis(1, 0)]
     along = _runs_along(kept, reduced)
@@ -66,8 +75,10 @@ def choose_reduce(step: Step, setting: Setting) -> tuple[Call, ...]:
         dtype=x.dtype.name,
         result="" if y.dtype == x.dtype else y.dtype.name,
         sums=_sum_type(how, x.dtype.name, count, along, setting),
+        about=(rows.about, *(a.about for a in kept)) if others else (),
     )
-    return (Call(spec, (Address(x), Address(y), rows.size), product(x.shape)),)
+    views = (x, y, *others)
+    return (Call(spec, (*map(Address, views), rows.size), product(x.shape)),)
 
 
 def axes_of(anchor: Value) -> Ints:
@@ -84,8 +95,8 @@ def _merged(axes: list[_Axis]) -> list[_Axis]:
     for axis in axes:
         if axis.size == 1:
             continue
-        if done and done[-1].x == axis.x * axis.size and done[-1].y == axis.y * axis.size:
-            axis = _Axis(done.pop().size * axis.size, axis.x, axis.y)
+        if done and all(p == q * axis.size for p, q in zip(done[-1].strides, axis.strides)):
+            axis = replace(axis, size=done.pop().size * axis.size)
         done.append(axis)
     return done
 
@@ -100,6 +111,8 @@ def _runs_along(kept: list[_Axis], reduced: list[_Axis]) -> bool:
 def _how(anchor: Value) -> str:
     if anchor.op is NORM:
         return f"norm{anchor.attrs['ord']}"
+    if anchor.op is MEAN_SQUARE_ABOUT:
+        return "spread"
     op = ARGMAX if anchor.op is ARGMAX_CHANNEL else anchor.op
     assert op is not None
     dtype = anchor.inputs[0].type.dtype

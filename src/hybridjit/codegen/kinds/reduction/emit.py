@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from ....types import product
 from ...llvm.builder import Index, LoopBuilder
-from ...llvm.elements import ELEMENTS, stored
+from ...llvm.elements import ELEMENTS, converted, stored
 from ...llvm.types import Value
 from ...spec import CHAINS
 from ..parts.arguments import Arguments
@@ -27,22 +27,38 @@ _ROUNDS = 64
 
 def emit_reduce(b: LoopBuilder, spec: ReduceSpec, args: Arguments) -> None:
     """y[row, kept] = the sum, mean, largest, ... of x[row, kept, reduced]."""
-    x, y, rows = args.pointer("x"), args.pointer("y"), args.integer("rows")
-    (_Along if spec.along else _Across)(b, spec, x, y).emit(rows, args)
+    x, y = args.pointer("x"), args.pointer("y")
+    about = args.pointer("about") if spec.about else None
+    rows = args.integer("rows")
+    (_Along if spec.along else _Across)(b, spec, x, y, about).emit(rows, args)
 
 
 class _Reduction:
     """What both ways share: where things lie, and the loops over the reduced axes."""
 
-    def __init__(self, b: LoopBuilder, spec: ReduceSpec, x: Value, y: Value) -> None:
-        self.b, self.spec, self.x, self.y = b, spec, x, y
+    def __init__(
+        self, b: LoopBuilder, spec: ReduceSpec, x: Value, y: Value, about: Value | None
+    ) -> None:
+        self.b, self.spec, self.x, self.y, self.about = b, spec, x, y, about
+        self.middle: Value | None = None
         self.partial: Partial = partial_of(b, spec)
         kept = 1 + len(spec.kept)
         self.kept_strides, self.reduced_strides = spec.x[:kept], spec.x[kept:]
 
-    def read(self, base: Value, index: Index, stride: int, lanes: int) -> Value:
+    def read(
+        self, base: Value, index: Index, stride: int, lanes: int, about: Value | None = None
+    ) -> Value:
         value = read_vector(self.b, base, index, stride, lanes, self.spec.dtype)
-        return self.partial.taken(value)
+        return self.partial.taken(value, about)
+
+    def centre(self, place: list[Index], lanes: int) -> Value | None:
+        """What distances are taken from at a place: one for each lane, in the type of the sums."""
+        if self.about is None:
+            return None
+        b, dtype, strides = self.b, self.spec.dtype, self.spec.about
+        base = b.at(self.about, b.dot(place, strides), ELEMENTS[dtype].stored)
+        stride = 0 if self.spec.along else strides[-1]
+        return converted(b, read_vector(b, base, 0, stride, lanes, dtype), dtype, self.partial.type)
 
     def over_outer(self, carried: Carried, body: Callable[[Index, Carried], Carried]) -> Carried:
         """``carried = body(offset, carried)`` for every place of the outer reduced axes."""
@@ -75,6 +91,7 @@ class _Along(_Reduction):
         with b.each_unit(units, args.tid, args.threads) as unit:
             place = b.split(unit.index, (0, *spec.kept))
             source, target = self.addresses(place, spec.dtype)
+            self.middle = self.centre(place, b.lanes)
             parts = self._parts(source)
             while len(parts) > 1:
                 half = len(parts) // 2
@@ -98,7 +115,8 @@ class _Along(_Reduction):
 
         def one(flat: Carried, chain: int, index: Index, lanes: int) -> Carried:
             at = slice(chain * width, (chain + 1) * width)
-            value = self.read(source, b.add(offset, b.mul(index, stride)), stride, lanes)
+            at_index = b.add(offset, b.mul(index, stride))
+            value = self.read(source, at_index, stride, lanes, self.middle)
             flat = list(flat)
             flat[at] = self.partial.step(flat[at], value, index, lanes)
             return flat
@@ -135,14 +153,16 @@ class _Across(_Reduction):
             last = columns - (blocks - 1) * width
             if blocks > 1:
                 with b.when(b.less(block, blocks - 1)):
-                    self._columns(source, target, width)
+                    self._columns(source, target, width, place)
             with b.when(b.less(blocks - 2, block)):
-                self._columns(source, target, last)
+                self._columns(source, target, last, place)
 
-    def _columns(self, source: Value, target: Value, count: int) -> None:
+    def _columns(self, source: Value, target: Value, count: int, place: list[Index]) -> None:
         """``count`` results, side by side."""
         b = self.b
         lanes = [min(b.lanes, count - at) for at in range(0, count, b.lanes)]
+        *outer, first = place
+        middles = [self.centre([*outer, b.add(first, j * b.lanes)], n) for j, n in enumerate(lanes)]
         step, width = self.kept_strides[-1], len(self.partial.start())
 
         def run(offset: Index, carried: Carried) -> Carried:
@@ -150,7 +170,7 @@ class _Across(_Reduction):
                 at = b.add(offset, b.mul(k.index, self.reduced_strides[-1]))
                 now: Carried = []
                 for j, n in enumerate(lanes):
-                    value = self.read(source, b.add(at, j * b.lanes * step), step, n)
+                    value = self.read(source, b.add(at, j * b.lanes * step), step, n, middles[j])
                     part = k.carried[j * width : (j + 1) * width]
                     now += self.partial.step(part, value, k.index, b.lanes, is_across=True)
                 k.yields(now)

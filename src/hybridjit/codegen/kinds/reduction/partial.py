@@ -59,10 +59,13 @@ class Partial:
     def start(self) -> Carried:
         return [self.neutral]
 
-    def taken(self, value: Value) -> Value:
+    def taken(self, value: Value, about: Value | None = None) -> Value:
         """A value as it joins: in the type of the sums, squared or without its NaN."""
         math_, how = self.math, self.spec.how
         value = converted(self.b, value, self.spec.dtype, self.type)
+        if about is not None:
+            distance = math_.sub(value, about)
+            return math_.mul(distance, distance)
         if how == "norm1":
             return math_.abs(value)
         if how == "norm2":
@@ -103,7 +106,7 @@ class Partial:
         """What comes of a partial result, in the result's type."""
         total, how = carried[0], self.spec.how
         numbers: Numbers = numbers_of(self.b, total, self.type)
-        if how == "mean":
+        if how in ("mean", "spread"):
             total = self._divided(numbers, total)
         if how == "norm2":
             assert not isinstance(numbers, IntegerMath)

@@ -9,13 +9,15 @@ from ...spec import Ints, KernelSpec
 
 @dataclass(frozen=True)
 class ReduceSpec(KernelSpec):
-    """A reduction of [row, *kept, *reduced] to [row, *kept]; arguments: x, y, rows.
+    """A reduction of [row, *kept, *reduced] to [row, *kept]; arguments: x, y, about, rows.
 
-    how     sum, mean, prod, max, min, nansum, nanprod, norm1, norm2, argmax or argmin
+    how     sum, mean, prod, max, min, nansum, nanprod, norm1, norm2, argmax, argmin or spread: the
+            mean of squares of the distance from ``about``, an argument for that alone
     along   whether vectors lie along the last reduced axis, or across, on the last kept one
     x, y    strides of x per (row, *kept, *reduced), of y per (row, *kept)
     dtype   the element type of x; ``result`` that of y and ``sums`` that of what is carried,
             where they are not the same
+    about   strides of the operand ``about`` per (row, *kept)
     """
 
     how: str
@@ -27,6 +29,7 @@ class ReduceSpec(KernelSpec):
     dtype: str = "float32"
     result: str = ""
     sums: str = ""
+    about: Ints = ()
     kind = "reduce"
 
     @property

@@ -1,0 +1,196 @@
+"""Graphs compiled for training: the numbers of eager training mode, from kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hybridjit as mx
+from compiling import AVAILABLE, assert_near, call, compiled, plan_of, run_compiled, var
+from hybridjit import autograd, nd
+from hybridjit.config import override
+from hybridjit.ir.plan import Plan
+from hybridjit.ir.purpose import Purpose
+from hybridjit.ops import lookup
+from hybridjit.runtime.threads import threads
+
+TRAINING = Purpose(training=True)
+HOST_TARGETS = [pytest.param("" if t == "native" else t, id=t) for t in AVAILABLE]
+SHAPES = {
+    "images": ((4, 6, 9, 7), 1),
+    "channels-last": ((4, 9, 7, 35), 3),
+    "last": ((4, 6, 9, 7), -1),
+    "rows": ((17, 70), 1),
+    "columns": ((5, 70), 0),
+    "sequences": ((3, 5, 7), 1),
+    "volumes": ((2, 33, 3, 4, 5), 1),
+    "one-sample": ((1, 17, 40, 40), 1),
+    "one-place": ((3, 4, 1, 1), 1),
+    "large": ((2, 3, 130, 140), 1),
+}
+
+
+def states(channels: int, dtype: str) -> dict[str, np.ndarray]:
+    random = np.random.default_rng(channels)
+    found = {name: random.normal(0, 1, channels) for name in ("gamma", "beta", "mean")}
+    return {n: a.astype(dtype) for n, a in {**found, "var": random.uniform(1, 2, channels)}.items()}
+
+
+def images(shape: tuple[int, ...], dtype: str = "float32", around: float = 3.0) -> np.ndarray:
+    return np.random.default_rng(5).normal(around, 2, shape).astype(dtype)
+
+
+def eager(op: str, arrays: dict[str, np.ndarray], **attrs: object) -> np.ndarray:
+    """What the operator gives in training mode, by NumPy."""
+    with autograd.train_mode():
+        inputs = [nd.array(a, dtype=a.dtype) for a in arrays.values()]
+        found = getattr(nd, op)(*inputs, **attrs)
+    return found.asnumpy()
+
+
+def host_steps(plan: Plan) -> list[str]:
+    return [step.name for step in plan.steps if step.kind == "host"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("target", HOST_TARGETS)
+def test_batch_norm_takes_the_batch_s_statistics(target: str, name: str, dtype: str):
+    shape, axis = SHAPES[name]
+    arrays = {"x": images(shape, dtype), **states(shape[axis], dtype)}
+    outputs = [call("BatchNorm", *map(var, arrays), axis=axis, fix_gamma=False)]
+    with override(target=target):
+        executable = compiled(outputs, arrays, purpose=TRAINING)
+        assert not host_steps(executable.plan)
+        with override(check=True):
+            found = executable([*arrays.values()])
+    wanted = eager("BatchNorm", arrays, axis=axis, fix_gamma=False)
+    assert_near(found, [wanted], 1e-5 if dtype == "float32" else 1e-12)
+
+
+@pytest.mark.parametrize("op", ["BatchNorm", "BatchNorm_v1", "_contrib_BatchNormWithReLU"])
+def test_names_of_batch_norm(op: str):
+    arrays = {"x": images((3, 4, 5, 5)), **states(4, "float32")}
+    executable = compiled([call(op, *map(var, arrays))], arrays, purpose=TRAINING)
+    assert not host_steps(executable.plan)
+    function = nd.contrib.BatchNormWithReLU if "ReLU" in op else getattr(nd, op)
+    with autograd.train_mode():
+        wanted = function(*(nd.array(a) for a in arrays.values())).asnumpy()
+    assert_near(executable([*arrays.values()]), [wanted])
+
+
+def test_numbers_far_from_zero():
+    """The variance is that of the distances from the mean, not a difference of large numbers."""
+    arrays = {"x": images((4, 3, 20, 20), around=500.0), **states(3, "float32")}
+    outputs = [call("BatchNorm", *map(var, arrays), fix_gamma=False)]
+    found = compiled(outputs, arrays, purpose=TRAINING)([*arrays.values()])
+    assert_near(found, [eager("BatchNorm", arrays, fix_gamma=False)], 1e-4)
+
+
+def test_half_is_computed_in_single_precision():
+    arrays = {"x": images((3, 4, 5, 6), "float16"), **states(4, "float32")}
+    outputs = [call("BatchNorm", *map(var, arrays), fix_gamma=False)]
+    executable = compiled(outputs, arrays, purpose=TRAINING)
+    assert not host_steps(executable.plan)
+    found = executable([*arrays.values()])
+    assert_near(found, [eager("BatchNorm", arrays, fix_gamma=False)], 2e-3)
+
+
+@pytest.mark.parametrize("op", ["mean", "sum"])
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("axis", [(2, 3), (0, 2, 3), (1,), (0,), (0, 2), None])
+def test_reductions_of_regions(op: str, axis, keepdims: bool):
+    """They are taken where the channels lie last; every order of what is left is MXNet's."""
+    arrays = {"x": images((2, 5, 8, 6))}
+    pooled = call("Pooling", var("x"), kernel=(2, 2), stride=(2, 2))
+    reduced = call(op, pooled, axis=axis, keepdims=keepdims)
+    outputs = [reduced, call("exp", call("_mul_scalar", reduced, scalar=0.01))]
+    with override(skip=("layout",)):
+        wanted = run_compiled(outputs, arrays)
+    assert_near(run_compiled(outputs, arrays), wanted)
+
+
+def test_any_number_of_threads_and_from_run_to_run(monkeypatch):
+    arrays = {"x": images((6, 20, 33, 31)), **states(20, "float32")}
+    outputs = [call("BatchNorm", *map(var, arrays), fix_gamma=False)]
+    executable = compiled(outputs, arrays, purpose=TRAINING)
+    monkeypatch.setattr(executable, "is_small", False)
+    found = set()
+    for count in (1, 1, 2, 3, 4):
+        with threads(count):
+            found.add(executable([*arrays.values()])[0].tobytes())
+    assert len(found) == 1
+
+
+# --- dropout ---
+
+
+def dropped(p: float = 0.5, **attrs: object) -> np.ndarray:
+    arrays = {"x": np.ones((50, 80), np.float32)}
+    outputs = [call("Dropout", var("x"), p=p, **attrs)]
+    (found,) = compiled(outputs, arrays, purpose=TRAINING)([*arrays.values()])
+    return found
+
+
+def test_dropout_drops():
+    found = dropped(0.25)
+    assert 0.2 < (found == 0).mean() < 0.3
+    np.testing.assert_allclose(found[found > 0], 1 / 0.75, rtol=1e-6)
+
+
+def test_dropout_draws_whole_lines():
+    found = dropped(axes=(1,))
+    assert (found.min(1) == found.max(1)).all() and 0 < (found[:, 0] == 0).mean() < 1
+
+
+def test_a_seed_gives_the_same_factors_again():
+    mx.random.seed(3)
+    first = dropped()
+    mx.random.seed(3)
+    np.testing.assert_array_equal(dropped(), first)
+
+
+def test_dropout_does_nothing_at_inference():
+    arrays = {"x": images((3, 4))}
+    plan = plan_of([call("Dropout", var("x"))], arrays)
+    assert [step.kind for step in plan.steps] == ["copy"]
+
+
+# --- what ends a training graph ---
+
+
+@pytest.mark.parametrize(
+    ("op", "label"),
+    [
+        ("SoftmaxOutput", (4,)),
+        ("LinearRegressionOutput", (4, 3)),
+        ("LogisticRegressionOutput", (4, 3)),
+        ("MAERegressionOutput", (4, 3)),
+        ("SVMOutput", (4,)),
+        ("MakeLoss", None),
+    ],
+)
+def test_heads_give_what_they_give_at_inference(op: str, label: tuple[int, ...] | None):
+    arrays = {"x": images((4, 3))}
+    if label:
+        arrays["label"] = np.zeros(label, np.float32)
+    executable = compiled([call(op, *map(var, arrays))], arrays, purpose=TRAINING)
+    assert [value.name for value in executable.plan.graph.inputs] == [*arrays]
+    assert_near(executable([*arrays.values()]), [eager(op, arrays)])
+
+
+def test_moving_statistics_are_updated_in_place():
+    """A graph of training mode whose further outputs are what the statistics become."""
+    arrays = {"x": images((4, 3, 5, 5)), **states(3, "float32")}
+    assert lookup("BatchNorm").traits.training is not None
+    normed = call("BatchNorm", *map(var, arrays), output_mean_var=True)
+    mean = type(normed)(normed.node, 1)
+    new = call("elemwise_add", call("_mul_scalar", var("mean"), scalar=0.9),
+               call("_mul_scalar", mean, scalar=0.1))  # fmt: skip
+    purpose = Purpose(training=True, updates=((1, "mean"),))
+    executable = compiled([normed, new], arrays, purpose=purpose)
+    given = [a.copy() for a in arrays.values()]
+    found = executable(given)
+    assert found[1] is given[3]
+    batch = arrays["x"].mean((0, 2, 3), dtype=np.float64)
+    assert_near([given[3]], [(0.9 * arrays["mean"] + 0.1 * batch).astype(np.float32)])
