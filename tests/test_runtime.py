@@ -296,6 +296,7 @@ def test_inputs_are_never_written(name):
 def test_zero_size_batches(joined, dense, count):
     assert run(dense, rows(count)).shape == (count, 4)
     assert run(joined, IMAGES[:count]).shape == (count, 10)
+    assert run(filled(nn.GlobalMaxPool2D()), IMAGES[:count]).shape == (count, 3, 1, 1)
 
 
 @pytest.mark.parametrize(

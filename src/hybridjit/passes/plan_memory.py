@@ -74,7 +74,7 @@ class _Planner:
     def _claim_outputs(self) -> None:
         """Outputs that their producer can write directly: each once, not inside a concat."""
         for index, use in enumerate(self.graph.outputs):
-            source = _before_reshapes(use)
+            source = self._before_reshapes(use)
             reason = self._obstacle(index, source)
             if reason:
                 self.obstacles[index] = reason
@@ -106,6 +106,15 @@ class _Planner:
         if last > self.graph.groups.index(group):
             return f"{old.name} is updated after {self.graph.groups[last].name}, which reads it"
         return ""
+
+    def _before_reshapes(self, use: Use) -> Use:
+        """What a chain of reshapes begins with: its elements lie in the same order.
+
+        A reshape of no elements is a step of its own, as all is that computes none.
+        """
+        while use.value.op is RESHAPE_TO and self._kind_of(use.value) is VIEW:
+            use = use.value.inputs[0]
+        return use
 
     def _kind_of(self, value: Value) -> KernelKind:
         return KIND_NAMED[self._owner[value].kind]
@@ -301,7 +310,7 @@ class _Planner:
         found: dict[int, View] = {}
         moves: list[Move] = []
         for index, use in enumerate(self.graph.outputs):
-            if self.output_of.get(_before_reshapes(use)) == index:
+            if self.output_of.get(self._before_reshapes(use)) == index:
                 found[index] = self.views[use]
                 continue
             found[index] = target = self._place_of_output(index, use.type)
@@ -313,13 +322,6 @@ class _Planner:
             group = Group(COPY.name, (move.use.value,), (move.use.value,))
             self._add(COPY.name, group, (move.source,), (move.target,), move.reason)
         return tuple(found[index] for index in range(len(found)))
-
-
-def _before_reshapes(use: Use) -> Use:
-    """What a chain of reshapes begins with: its elements lie in the same order."""
-    while use.value.op is RESHAPE_TO:
-        use = use.value.inputs[0]
-    return use
 
 
 def view_of(value: Value, source: View) -> View | None:
