@@ -30,8 +30,8 @@ def run_back(name: str, block: gluon.SymbolBlock, wanted: dict[str, np.ndarray])
     with autograd.record():
         made = block(*inputs)
     outputs = list(made) if isinstance(made, (list, tuple)) else [made]
-    given = [nd.array(h, dtype=h.dtype) for h in by_number(wanted, "h")]
-    pairs = zip((y for y in outputs if np.dtype(y.dtype).kind == "f"), given, strict=True)
+    heads = heads_of(wanted).items()
+    pairs = [(outputs[i], nd.array(h, dtype=h.dtype)) for i, h in heads]
     autograd.backward(*zip(*((y, h) for y, h in pairs if y._entry is not None)))
     found = {f"t{i}": y.asnumpy() for i, y in enumerate(outputs)}
     for n, x in zip(CASES[name]["inputs"], inputs):
@@ -44,9 +44,11 @@ def run_back(name: str, block: gluon.SymbolBlock, wanted: dict[str, np.ndarray])
     return found
 
 
-def by_number(wanted: dict[str, np.ndarray], letter: str) -> list[np.ndarray]:
-    """What stands there as ``letter`` 0, 1, ...: heads are of the floating outputs alone."""
-    return [wanted[f"{letter}{i}"] for i in range(sum(key[0] == letter for key in wanted))]
+def heads_of(wanted: dict[str, np.ndarray]) -> dict[int, np.ndarray]:
+    """Head gradients by the output's number: they were recorded of the floating outputs alone."""
+    count = sum(key[0] == "t" for key in wanted)
+    floats = [i for i in range(count) if wanted[f"t{i}"].dtype.kind == "f"]
+    return {i: wanted[f"h{k}"] for k, i in enumerate(floats)}
 
 
 def assert_near(name: str, found: dict, wanted: dict[str, np.ndarray]) -> None:
