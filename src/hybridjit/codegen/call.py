@@ -119,7 +119,7 @@ def build_program(group: Group, anchored: bool) -> tuple[Program, tuple[Use, ...
 def dtype_name(t: TensorType) -> str:
     """NumPy's name of a known element type."""
     assert t.dtype is not None
-    return t.dtype.name
+    return str(t.dtype.name)
 
 
 def off_default(types: tuple[str, ...]) -> tuple[str, ...]:

@@ -39,7 +39,8 @@ class ConvPacking:
 
     def size(self, weight: np.ndarray) -> int:
         filters = weight.shape[0] // self.groups
-        return self.groups * whole_vectors(filters, self.lanes) * (weight.size // weight.shape[0])
+        columns: int = weight.size // weight.shape[0]
+        return self.groups * whole_vectors(filters, self.lanes) * columns
 
     def pack(self, weight: np.ndarray, out: np.ndarray) -> None:
         filters = weight.shape[0] // self.groups
@@ -104,7 +105,7 @@ class DepthwisePacking:
     rows = 0
 
     def size(self, weight: np.ndarray) -> int:
-        return weight[0].size * whole_vectors(weight.shape[0], self.lanes)
+        return int(weight[0].size) * whole_vectors(weight.shape[0], self.lanes)
 
     def pack(self, weight: np.ndarray, out: np.ndarray) -> None:
         _transpose_into(weight.reshape(weight.shape[0], -1), out.reshape(weight[0].size, -1))
@@ -128,7 +129,8 @@ class WinogradPacking:
 
     def size(self, weight: np.ndarray) -> int:
         width = self.nv * self.lanes
-        return (self.m + 2) ** 2 * weight.shape[-1] * whole_vectors(weight.shape[0], width)
+        channels: int = weight.shape[-1]
+        return (self.m + 2) ** 2 * channels * whole_vectors(weight.shape[0], width)
 
     def pack(self, weight: np.ndarray, out: np.ndarray) -> None:
         width, side = self.nv * self.lanes, self.m + 2
@@ -218,7 +220,8 @@ class RecurrentPacking:
 
     def size(self, weight: np.ndarray) -> int:
         rows = whole_vectors(weight.shape[0] // self.gates, self.lanes) * self.gates
-        return rows * (weight.size // weight.shape[0])
+        columns: int = weight.size // weight.shape[0]
+        return rows * columns
 
     def pack(self, weight: np.ndarray, out: np.ndarray) -> None:
         units = weight.shape[0] // self.gates
@@ -264,7 +267,7 @@ class PhasePacking:
             return np.zeros(shape, weight.dtype)
         chosen = weight[np.ix_(np.arange(weight.shape[0]), *taps, np.arange(filters))]
         split = chosen.reshape(self.groups, channels, *self.count, filters)
-        transposed = split.transpose(0, -1, *range(2, 2 + rank), 1)
+        transposed: np.ndarray = split.transpose(0, -1, *range(2, 2 + rank), 1)
         return transposed.reshape(-1, *self.count, channels)
 
 

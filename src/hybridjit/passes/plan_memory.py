@@ -160,7 +160,12 @@ class _Planner:
             self._add(group.kind, group, reads, writes)
 
     def _add(
-        self, kind: str, group: Group, reads: tuple[View, ...], writes: tuple[View, ...], note=""
+        self,
+        kind: str,
+        group: Group,
+        reads: tuple[View, ...],
+        writes: tuple[View, ...],
+        note: str = "",
     ) -> None:
         step = Step(len(self.steps), kind, group.name, group, reads, writes, note)
         self.steps.append(step)

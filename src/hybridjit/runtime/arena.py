@@ -23,7 +23,7 @@ class Arena:
 
     def __init__(self, nbytes: int) -> None:
         self._raw = np.empty(nbytes + 2 * CANARY_BYTES + ALIGNMENT, np.uint8)
-        base = self._raw.__array_interface__["data"][0]
+        base: int = self._raw.__array_interface__["data"][0]
         start = -(base + CANARY_BYTES) % ALIGNMENT + CANARY_BYTES
         self.nbytes = nbytes
         self.address = base + start
@@ -51,7 +51,7 @@ def address_of(array: np.ndarray) -> int:
     try:
         return _addressof(_from_buffer(array))  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        return array.__array_interface__["data"][0]
+        return int(array.__array_interface__["data"][0])
 
 
 def aligned_empty(size: int, dtype: np.dtype) -> np.ndarray:

@@ -105,11 +105,11 @@ class Instance:
         if isinstance(argument, int):
             return argument
         if hasattr(argument, "packing"):
-            return self.binding.packed(argument)
+            return int(self.binding.packed(argument))
         if hasattr(argument, "nbytes"):
             return self.scratch.address
         if hasattr(argument, "shared_bytes"):
-            return self.shared_address + argument.offset
+            return self.shared_address + int(argument.offset)
         if hasattr(argument, "is_flag"):
             return ctypes.addressof(self.flag)
         view: View = argument.view

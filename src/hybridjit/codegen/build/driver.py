@@ -20,13 +20,14 @@ from __future__ import annotations
 
 import ctypes
 import time
-from typing import Any
+from collections.abc import Callable
 
 from ...records import dataclass
 from ...target import Target
 from ..llvm import ir
-from ..llvm.builder import I32, I64, PTR, VOID, LoopBuilder
+from ..llvm.builder import I32, I64, PTR, VOID, Index, LoopBuilder
 from ..llvm.jit import Library, provide
+from ..llvm.types import Type, Value
 
 # The pool's memory, in 64-bit slots; what different threads write is on cache lines of its own.
 _SEQUENCE = 0  # of the last job
@@ -83,8 +84,8 @@ class Driver:
     memory begins.
     """
 
-    call: Any
-    share: Any
+    call: Callable[..., None]
+    share: Callable[..., int]
     layout: PoolLayout
 
 
@@ -134,8 +135,8 @@ def emit_driver(target: Target) -> ir.Module:
 
 
 def _function(
-    module: ir.Module, target: Target, name: str, result: Any, kinds: list[Any]
-) -> tuple[LoopBuilder, Any]:
+    module: ir.Module, target: Target, name: str, result: Type, kinds: list[Type]
+) -> tuple[LoopBuilder, ir.Function]:
     function = ir.Function(module, ir.FunctionType(result, kinds), name)
     if name not in _PUBLIC:
         function.linkage = "internal"
@@ -148,7 +149,7 @@ _KERNEL = ir.FunctionType(VOID, [PTR, I64, I64, PTR])
 
 
 def _emit_kernel_call(
-    lb: LoopBuilder, steps: Any, step: Any, tid: Any, threads: Any, poll: Any
+    lb: LoopBuilder, steps: Value, step: Value, tid: Value, threads: Value, poll: Value
 ) -> None:
     row = lb.mul(step, 2)
     kernel = _load(lb, steps, row, _KERNEL.as_pointer())
@@ -184,14 +185,14 @@ def _emit_run(module: ir.Module, target: Target, barrier: ir.Function) -> ir.Fun
     return function
 
 
-def _emit_stamp(lb: LoopBuilder, stamps: Any, number: Any) -> None:
+def _emit_stamp(lb: LoopBuilder, stamps: Value, number: Index) -> None:
     """Note the time as pair ``number``, if times are noted."""
     with lb.when(lb.b.icmp_unsigned("!=", stamps, _null())):
         place = lb.b.gep(stamps, [lb.i64(lb.mul(number, 2))], source_etype=I64)
         _emit_clock(lb, place)
 
 
-def _emit_clock(lb: LoopBuilder, place: Any) -> None:
+def _emit_clock(lb: LoopBuilder, place: Value) -> None:
     """The time, as seconds and nanoseconds."""
     clock = lb.declare("clock_gettime", I32, [I32, PTR])
     lb.b.call(clock, [ir.Constant(I32, time.CLOCK_MONOTONIC), place])
@@ -307,13 +308,15 @@ def _emit_together(
 # --- Python, while native code runs ---
 
 
-def _emit_poll(lb: LoopBuilder, poll: Any) -> Any:
+def _emit_poll(lb: LoopBuilder, poll: Value) -> Value:
     """What a poll's function answers: 0 to go on."""
     function = _load(lb, poll, 0, ir.FunctionType(I64, [PTR]).as_pointer())
     return lb.b.call(function, [poll])
 
 
-def _emit_let_go(lb: LoopBuilder, poll: Any, listen: ir.Function, hearer: Any, pool: Any) -> None:
+def _emit_let_go(
+    lb: LoopBuilder, poll: Value, listen: ir.Function, hearer: Value, pool: Value
+) -> None:
     """Give the GIL away, and make what the caller's kernels poll."""
     b = lb.b
     state = b.call(lb.declare("PyEval_SaveThread", PTR, []), [])
@@ -329,7 +332,7 @@ def _emit_let_go(lb: LoopBuilder, poll: Any, listen: ir.Function, hearer: Any, p
         b.store(value, _at(lb, poll, slot), align=8)
 
 
-def _emit_take_back(lb: LoopBuilder, poll: Any) -> None:
+def _emit_take_back(lb: LoopBuilder, poll: Value) -> None:
     lb.b.call(lb.declare("PyEval_RestoreThread", VOID, [PTR]), [_load(lb, poll, _STATE, PTR)])
 
 
@@ -387,7 +390,7 @@ def _emit_hear(module: ir.Module, target: Target) -> ir.Function:
     return function
 
 
-def _emit_now(lb: LoopBuilder) -> Any:
+def _emit_now(lb: LoopBuilder) -> Value:
     """The time in nanoseconds."""
     place = lb.b.alloca(I64, 2)
     _emit_clock(lb, place)
@@ -397,7 +400,7 @@ def _emit_now(lb: LoopBuilder) -> Any:
 # --- jobs ---
 
 
-def _emit_publish(lb: LoopBuilder, pool: Any, job: list[Any]) -> Any:
+def _emit_publish(lb: LoopBuilder, pool: Value, job: list[Value]) -> Value:
     """Tell the workers of a job. Returns the base of its steps' numbers.
 
     Jobs alternate between two records, so that a late worker that is not needed for the job it
@@ -412,17 +415,17 @@ def _emit_publish(lb: LoopBuilder, pool: Any, job: list[Any]) -> Any:
     return _base(lb, sequence)
 
 
-def _base(lb: LoopBuilder, sequence: Any) -> Any:
-    return lb.b.shl(sequence, lb.i64(32))
+def _base(lb: LoopBuilder, sequence: Index) -> Value:
+    return lb.b.shl(lb.i64(sequence), lb.i64(32))
 
 
-def _job(lb: LoopBuilder, pool: Any, sequence: Any) -> Any:
+def _job(lb: LoopBuilder, pool: Value, sequence: Index) -> Value:
     """The address of the job's record for a sequence number: one of two cache lines."""
-    which = lb.mul(lb.b.and_(sequence, lb.i64(1)), 8)
+    which = lb.mul(lb.b.and_(lb.i64(sequence), lb.i64(1)), 8)
     return _at(lb, pool, lb.add(which, _JOBS))
 
 
-def _record(lb: LoopBuilder, pool: Any, number: Any) -> Any:
+def _record(lb: LoopBuilder, pool: Value, number: Index) -> Value:
     """The address of a worker's record; ``number`` counts from 0."""
     return _at(lb, pool, lb.add(lb.mul(number, _RECORD_SLOTS), _RECORDS))
 
@@ -447,8 +450,8 @@ def _emit_serve(module: ir.Module, target: Target, run: ir.Function) -> ir.Funct
     b.position_at_end(look)
     known, rounds = b.phi(I64), b.phi(I64)
 
-    def look_again(block: ir.Block, sequence: Any, waited: Any) -> None:
-        known.add_incoming(sequence, block)
+    def look_again(block: ir.Block, sequence: Index, waited: Index) -> None:
+        known.add_incoming(lb.i64(sequence), block)
         rounds.add_incoming(lb.i64(waited), block)
 
     look_again(entry, seen, 0)
@@ -552,7 +555,7 @@ def _emit_sleep(module: ir.Module, target: Target) -> ir.Function:
     return function
 
 
-def _emit_wake(lb: LoopBuilder, record: Any) -> None:
+def _emit_wake(lb: LoopBuilder, record: Value) -> None:
     """Wake a worker if it sleeps."""
     b = lb.b
     asleep = _at(lb, record, _ASLEEP)
@@ -566,7 +569,7 @@ def _emit_wake(lb: LoopBuilder, record: Any) -> None:
         b.call(signal, [_at(lb, record, _CONDITION)])
 
 
-def _lock(lb: LoopBuilder, what: str) -> Any:
+def _lock(lb: LoopBuilder, what: str) -> Value:
     return lb.declare(f"pthread_mutex_{what}", I32, [PTR])
 
 
@@ -594,7 +597,7 @@ def _emit_barrier(module: ir.Module, target: Target) -> ir.Function:
     return function
 
 
-def _emit_wait(lb: LoopBuilder, current: Any, before: Any, orphaned: Any) -> None:
+def _emit_wait(lb: LoopBuilder, current: Value, before: Value, orphaned: Value) -> None:
     """Spin a bounded time, then give the core away between looks. An orphan waits for nobody."""
     b = lb.b
     entry = b.block
@@ -636,14 +639,14 @@ def _emit_pause(lb: LoopBuilder) -> None:
 # --- memory ---
 
 
-def _at(lb: LoopBuilder, base: Any, slot: Any) -> Any:
+def _at(lb: LoopBuilder, base: Value, slot: Index) -> Value:
     """The address of a 64-bit slot."""
     return lb.b.gep(base, [lb.i64(slot)], source_etype=I64)
 
 
-def _load(lb: LoopBuilder, base: Any, slot: Any, kind: Any = I64) -> Any:
+def _load(lb: LoopBuilder, base: Value, slot: Index, kind: Type = I64) -> Value:
     return lb.b.load(_at(lb, base, slot), typ=kind, align=8)
 
 
-def _null() -> Any:
+def _null() -> Value:
     return ir.Value(PTR, "null")

@@ -100,4 +100,4 @@ def _is_contiguous(shape: Any, steps: Any) -> bool:
 
 
 def _address(array: np.ndarray) -> int:
-    return array.__array_interface__["data"][0]
+    return int(array.__array_interface__["data"][0])

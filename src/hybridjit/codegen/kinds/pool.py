@@ -175,7 +175,9 @@ class _Window:
     def _root(self, total: Value) -> Value:
         """The root that undoes the power; the cube root of a negative sum is negative."""
         math = float_math(self.b)
-        return {1: lambda x: x, 2: math.sqrt, 3: math.cbrt}[self.spec.power](total)
+        if self.spec.power == 1:
+            return total
+        return {2: math.sqrt, 3: math.cbrt}[self.spec.power](total)
 
     def _divisor(self, column: Index) -> Value:
         """Elements of the window that count: all but the overhang, or only real ones; a scalar.

@@ -173,7 +173,7 @@ def compile_object(text: str, target: Target, with_passes: bool = True, level: i
     """
     _initialize()
     module, machine = optimised(text, target, with_passes, level)
-    code = machine.emit_object(module)
+    code: bytes = machine.emit_object(module)
     module.close()
     return code
 
@@ -190,7 +190,7 @@ def assembly(text: str, target: Target, with_passes: bool = True) -> str:
     """The machine code for IR text, as assembly."""
     _initialize()
     module, machine = optimised(text, target, with_passes)
-    return machine.emit_assembly(module)
+    return str(machine.emit_assembly(module))
 
 
 @calling_llvm

@@ -230,7 +230,13 @@ def _sum_by_tap(
     is_long = taps > 1 and taps * spec.ic > LONGEST
     for reach, run in runs_of_taps(tile):
 
-        def body(kd: Index, kh: Index, accs: Sequence[Value], run=run, reach=reach) -> list[Value]:
+        def body(
+            kd: Index,
+            kh: Index,
+            accs: Sequence[Value],
+            run: Sequence[int] = run,
+            reach: tuple[int, int] = reach,
+        ) -> list[Value]:
             if len(run) == 1:
                 return one_tap(kd, kh, run[0], accs, reach)
             with b.loop("kw", run[0], run[-1] + 1, carry=accs) as loop:

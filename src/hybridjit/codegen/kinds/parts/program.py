@@ -36,8 +36,10 @@ def _computed(b: LoopBuilder, instr: Instr, args: Sequence[Value]) -> Value:
     op = lookup(instr.op)
     assert op.scalar is not None, f"{instr.op} has no scalar formula"
     attrs = {a.name: a.default for a in op.attrs} | dict(instr.attrs)
+    result: Value
     if instr.dtype == "float32":
-        return op.scalar(VectorMath(b, args[0]), *args, **attrs)
+        result = op.scalar(VectorMath(b, args[0]), *args, **attrs)
+        return result
     dtype = np.dtype(instr.dtype)
     if dtype.kind == "f" or not is_in_floating(op.ref):
         return _in_own_type(b, op, dtype, args, attrs)
@@ -51,10 +53,10 @@ def _in_own_type(
 ) -> Value:
     """The formula in the operands' type, float16 in single precision and rounded."""
     assert op.scalar is not None
-    if dtype.kind != "f":
-        return op.scalar(IntegerMath(b, args[0], dtype), *args, **attrs)
-    math = VectorMath if dtype == np.float16 else DoubleMath
-    result = op.scalar(math(b, args[0], dtype), *args, **attrs)
+    math: type[VectorMath | DoubleMath | IntegerMath] = IntegerMath
+    if dtype.kind == "f":
+        math = VectorMath if dtype == np.float16 else DoubleMath
+    result: Value = op.scalar(math(b, args[0], dtype), *args, **attrs)
     return rounded_to_half(b, result) if dtype == np.float16 else result
 
 

@@ -77,7 +77,7 @@ class Partial:
     def combined(self, x: Value, y: Value) -> Value:
         how = self.spec.how
         if how in ("max", "min"):
-            return getattr(self.math, how)(x, y)
+            return self.math.max(x, y) if how == "max" else self.math.min(x, y)
         return self.math.mul(x, y) if how.endswith("prod") else self.math.add(x, y)
 
     def step(
