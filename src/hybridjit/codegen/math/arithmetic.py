@@ -17,7 +17,25 @@ _INTEGERS: dict[Type, IntType] = {F32: I32, F64: I64}
 _WHOLE_FROM: dict[Type, float] = {I32: 2.0**23, I64: 2.0**52}
 
 
-class FloatArithmetic:
+class Masks:
+    """What formulas do with masks, whatever the numbers are."""
+
+    b: ir.IRBuilder
+
+    def select(self, mask: Value, x: Value, y: Value) -> Value:
+        return self.b.select(mask, x, y)
+
+    def mask_and(self, m: Value, n: Value) -> Value:
+        return self.b.and_(m, n)
+
+    def mask_or(self, m: Value, n: Value) -> Value:
+        return self.b.or_(m, n)
+
+    def mask_not(self, m: Value) -> Value:
+        return self.b.not_(m)
+
+
+class FloatArithmetic(Masks):
     """Formulas on floats of the type of ``like``, or on the builder's whole vectors.
 
     ``operand`` is the element type of the operator's operands, where it is not the one that is
@@ -128,18 +146,6 @@ class FloatArithmetic:
 
     def is_nan(self, x: Value) -> Value:
         return self.b.fcmp_unordered("uno", x, x)
-
-    def select(self, mask: Value, x: Value, y: Value) -> Value:
-        return self.b.select(mask, x, y)
-
-    def mask_and(self, m: Value, n: Value) -> Value:
-        return self.b.and_(m, n)
-
-    def mask_or(self, m: Value, n: Value) -> Value:
-        return self.b.or_(m, n)
-
-    def mask_not(self, m: Value) -> Value:
-        return self.b.not_(m)
 
     # --- bits ---
 

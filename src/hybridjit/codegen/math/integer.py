@@ -14,10 +14,11 @@ from ...ops.casting import scalar_of
 from ..llvm.builder import F64, LoopBuilder, constant_of
 from ..llvm.elements import converted, with_element
 from ..llvm.types import Value
+from .arithmetic import Masks
 from .single import VectorMath
 
 
-class IntegerMath:
+class IntegerMath(Masks):
     """Scalar formulas on integers of the type of ``like``, alone or in vectors."""
 
     def __init__(self, builder: LoopBuilder, like: Value, operand: np.dtype) -> None:
@@ -139,15 +140,3 @@ class IntegerMath:
 
     def _bound(self, x: Value, bound: float) -> Value:
         return constant_of(with_element(x.type, F64), float(bound))
-
-    def select(self, mask: Value, x: Value, y: Value) -> Value:
-        return self.b.select(mask, x, y)
-
-    def mask_and(self, m: Value, n: Value) -> Value:
-        return self.b.and_(m, n)
-
-    def mask_or(self, m: Value, n: Value) -> Value:
-        return self.b.or_(m, n)
-
-    def mask_not(self, m: Value) -> Value:
-        return self.b.not_(m)

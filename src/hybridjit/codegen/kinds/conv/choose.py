@@ -173,13 +173,6 @@ def _algorithm(spec: ConvSpec | WinogradSpec) -> str:
     return f"winograd F({spec.m}x{spec.m})" if isinstance(spec, WinogradSpec) else "direct"
 
 
-def choose_algorithm(
-    layer: Layer, target: Target, winograd: bool | str
-) -> ConvSpec | DepthwiseSpec | WinogradSpec:
-    """Depthwise where groups are small; Winograd where it pays; direct otherwise."""
-    return algorithms(layer, target, winograd)[0]
-
-
 def algorithms(
     layer: Layer, target: Target, winograd: bool | str
 ) -> list[ConvSpec | DepthwiseSpec | WinogradSpec]:

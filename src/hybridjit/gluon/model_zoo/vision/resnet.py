@@ -31,8 +31,8 @@ def _conv1x1(channels: int, stride: int = 1, in_channels: int = 0) -> nn.Conv2D:
     return nn.Conv2D(channels, 1, stride, use_bias=False, in_channels=in_channels)
 
 
-class _UnitV1(HybridBlock):
-    """The subclass fills ``body`` and adds the shortcut to it, in the order that files have."""
+class _Unit(HybridBlock):
+    """A body beside a shortcut; the subclass makes both, in the order that files have."""
 
     def __init__(
         self,
@@ -43,21 +43,28 @@ class _UnitV1(HybridBlock):
         **kwargs: Unpack[BlockArgs],
     ) -> None:
         super().__init__(**kwargs)
-        self.body = nn.HybridSequential(prefix="")
         self._fill_body(channels, stride, in_channels)
-        self.downsample = None
-        if downsample:
-            self.downsample = nn.HybridSequential(prefix="")
-            self.downsample.add(_conv1x1(channels, stride, in_channels), nn.BatchNorm())
+        self.downsample = self._shortcut(channels, stride, in_channels) if downsample else None
 
     def _fill_body(self, channels: int, stride: int, in_channels: int) -> None:
         raise NotImplementedError(f"{type(self).__name__} does not say what its body is")
+
+    def _shortcut(self, channels: int, stride: int, in_channels: int) -> HybridBlock:
+        return _conv1x1(channels, stride, in_channels)
+
+
+class _UnitV1(_Unit):
+    def _shortcut(self, channels: int, stride: int, in_channels: int) -> HybridBlock:
+        shortcut = nn.HybridSequential(prefix="")
+        shortcut.add(_conv1x1(channels, stride, in_channels), nn.BatchNorm())
+        return shortcut
 
 
 class BasicBlockV1(_UnitV1):
     """Two 3x3 convolutions."""
 
     def _fill_body(self, channels: int, stride: int, in_channels: int) -> None:
+        self.body = nn.HybridSequential(prefix="")
         self.body.add(
             _conv3x3(channels, stride, in_channels),
             nn.BatchNorm(),
@@ -76,6 +83,7 @@ class BottleneckV1(_UnitV1):
 
     def _fill_body(self, channels: int, stride: int, in_channels: int) -> None:
         inner = channels // 4
+        self.body = nn.HybridSequential(prefix="")
         self.body.add(
             nn.Conv2D(inner, 1, stride),
             nn.BatchNorm(),
@@ -92,23 +100,14 @@ class BottleneckV1(_UnitV1):
         return F.Activation(self.body(x) + shortcut, act_type="relu")
 
 
-class BasicBlockV2(HybridBlock):
+class BasicBlockV2(_Unit):
     """Two 3x3 convolutions, each after BatchNorm and relu."""
 
-    def __init__(
-        self,
-        channels: int,
-        stride: int,
-        downsample: bool = False,
-        in_channels: int = 0,
-        **kwargs: Unpack[BlockArgs],
-    ) -> None:
-        super().__init__(**kwargs)
+    def _fill_body(self, channels: int, stride: int, in_channels: int) -> None:
         self.bn1 = nn.BatchNorm()
         self.conv1 = _conv3x3(channels, stride, in_channels)
         self.bn2 = nn.BatchNorm()
         self.conv2 = _conv3x3(channels, 1, channels)
-        self.downsample = _conv1x1(channels, stride, in_channels) if downsample else None
 
     def hybrid_forward(self, F: ModuleType, x: Tensor) -> Tensor:  # type: ignore[override]
         active = F.Activation(self.bn1(x), act_type="relu")
@@ -118,18 +117,10 @@ class BasicBlockV2(HybridBlock):
         return out + shortcut
 
 
-class BottleneckV2(HybridBlock):
+class BottleneckV2(_Unit):
     """1x1, 3x3 and 1x1 convolutions, each after BatchNorm and relu."""
 
-    def __init__(
-        self,
-        channels: int,
-        stride: int,
-        downsample: bool = False,
-        in_channels: int = 0,
-        **kwargs: Unpack[BlockArgs],
-    ) -> None:
-        super().__init__(**kwargs)
+    def _fill_body(self, channels: int, stride: int, in_channels: int) -> None:
         inner = channels // 4
         self.bn1 = nn.BatchNorm()
         self.conv1 = _conv1x1(inner)
@@ -137,7 +128,6 @@ class BottleneckV2(HybridBlock):
         self.conv2 = _conv3x3(inner, stride, inner)
         self.bn3 = nn.BatchNorm()
         self.conv3 = _conv1x1(channels)
-        self.downsample = _conv1x1(channels, stride, in_channels) if downsample else None
 
     def hybrid_forward(self, F: ModuleType, x: Tensor) -> Tensor:  # type: ignore[override]
         active = F.Activation(self.bn1(x), act_type="relu")
