@@ -36,8 +36,15 @@ NO_SLOPE = {
 
 _MOVING = (3, 4)  # the moving mean and variance
 
-# Positions of operands that are constants to a gradient although results depend on them.
+# Positions of operands that are constants to a gradient although results depend on them, or step
+# with them: nobody asks for their gradients.
 CONSTANTS = {
+    "Embedding": (0,),
+    "_contrib_SparseEmbedding": (0,),
+    "SequenceMask": (1,),  # lengths
+    "SequenceLast": (1,),
+    "SequenceReverse": (1,),
+    "softmax_cross_entropy": (1,),  # the label
     "BatchNorm": _MOVING,
     "BatchNorm_v1": _MOVING,
     "_contrib_BatchNormWithReLU": _MOVING,
@@ -48,6 +55,8 @@ CONSTANTS = {
 
 # Positions of the results whose head gradients count, where those of the others are ignored.
 HEADS = {
+    "LayerNorm": (0,),
+    "GroupNorm": (0,),
     "BatchNorm": (0,),
     "BatchNorm_v1": (0,),
     "_contrib_BatchNormWithReLU": (0,),
@@ -117,18 +126,6 @@ OF_SECOND_ORDER = _names(
 # Operators with a gradient in MXNet and none here yet.
 NO_RULE_YET = _names(
     """
-    LayerNorm
-    InstanceNorm
-    GroupNorm
-    L2Normalization
-    LRN
-
-    softmax
-    log_softmax
-    softmin
-    SoftmaxActivation
-    SoftmaxOutput
-    softmax_cross_entropy
 
     CTCLoss
 
@@ -139,12 +136,7 @@ NO_RULE_YET = _names(
     _contrib_DeformableConvolution
     _contrib_ModulatedDeformableConvolution
 
-    Embedding
-    _contrib_SparseEmbedding
 
-    SequenceMask
-    SequenceLast
-    SequenceReverse
 
     _random_pdf_dirichlet
     _random_pdf_exponential

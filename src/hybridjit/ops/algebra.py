@@ -6,7 +6,9 @@ register them may themselves have rules that are written with these.
 
 from __future__ import annotations
 
-from ..types import Shape, TensorType
+import numpy as np
+
+from ..types import FLOAT32, Shape, TensorType
 from .building import Builder, X
 from .registry import lookup
 
@@ -76,6 +78,12 @@ def in_dtype(g: Builder[X], x: X, like: TensorType) -> X:
     if g.type(x).dtype == like.dtype:
         return x
     return g.op(lookup("Cast"), x, at="cast", dtype=like.dtype)
+
+
+def in_single(g: Builder[X], x: X) -> X:
+    """float16 as float32, for what would round at every step."""
+    t = g.type(x)
+    return in_dtype(g, x, t.with_dtype(FLOAT32)) if t.dtype == np.float16 else x
 
 
 def fitted(g: Builder[X], d: X, like: TensorType) -> X:

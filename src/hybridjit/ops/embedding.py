@@ -5,15 +5,17 @@ In: indices of any type, truncated and clipped to the table. Out: the table's dt
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from ..errors import AttributeValueError, ShapeError
+from ..errors import AttributeValueError, MXNetError, ShapeError
 from ..types import PartialShape, TensorType, merge_dtypes, shape_text
+from .algebra import as_shape
 from .attrs import AttrValue
 from .building import Builder, X
 from .casting import convert
+from .indexing import ADD_AT, within
 from .registry import register
 from .rules import Types, fill, merged
 
@@ -55,6 +57,24 @@ def _embedding(
     return weight[rows]
 
 
+def _no_gradient() -> NoReturn:
+    raise MXNetError("Embedding layer doesn't support calculate data gradient")
+
+
+def _grad_embedding(
+    g: Builder[X], ins: Any, outs: Any, douts: Any, *, input_dim: int, **attrs: AttrValue
+) -> tuple[Any, Any]:
+    """Each row of the result is added to the row of the table that it is."""
+    data, weight = ins
+
+    def by_weight() -> X:
+        index = within(g, data, input_dim, "clip")
+        index = as_shape(g, index, (1, *g.type(data).dims))
+        return g.op(ADD_AT, douts[0], index, at="dweight", shape=g.type(weight).dims)
+
+    return _no_gradient, by_weight
+
+
 EMBEDDING = register(
     "Embedding",
     "data weight",
@@ -62,6 +82,7 @@ EMBEDDING = register(
     kernel="gather",
     infer=_infer_embedding,
     ref=_embedding,
+    grad=_grad_embedding,
     aliases="_sparse_Embedding",
     doc="Rows of weight by index; indices are truncated towards zero and clipped.",
 )

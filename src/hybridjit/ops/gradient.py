@@ -12,11 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, NoReturn
 
-import numpy as np
-
 from ..errors import MXNetError
-from ..types import FLOAT32, TensorType
-from .algebra import add, fitted, in_dtype, zeros_like
+from ..types import TensorType
+from .algebra import add, fitted, in_dtype, in_single, zeros_like
 from .building import Builder, X, as_results, parts_of
 from .derivative import derivative, vanishes
 from .record import OpDef
@@ -43,7 +41,7 @@ def gradients(
     wanted = [is_wanted and g.type(x).size > 0 for is_wanted, x in zip(wanted, ins)]
     if not any(wanted) or all(dout is None or g.type(dout).size == 0 for dout in douts):
         return [None] * len(ins)
-    rule = op.grad or _implied(op, g, ins, attrs)
+    rule = op.grad or _implied(op, g, ins, attrs, wanted)
     found = as_results(rule(g, tuple(ins), tuple(outs), tuple(douts), **attrs))
     made = [d() if callable(d) else d for d in _kept(found, wanted)]
     return [d if d is None else fitted(g, d, g.type(x)) for d, x in zip(made, ins)]
@@ -64,17 +62,18 @@ def head(g: Builder[X], ins: Sequence[X], outs: Any, douts: Sequence[X], **attrs
 
 
 def _implied(
-    op: OpDef, g: Builder[X], ins: Sequence[X], attrs: Mapping[str, Any]
+    op: OpDef, g: Builder[X], ins: Sequence[X], attrs: Mapping[str, Any], wanted: Sequence[bool]
 ) -> Callable[..., Any]:
     """The rule that ``expand`` or ``scalar`` implies. Raises NoGradientError."""
     if op.traits.parts_in_floats:
-        ins = [_in_single(g, x) for x in ins]
+        ins = [in_single(g, x) for x in ins]
     tracer = Tracer(g)
     traced = [Traced(x) for x in ins]
     made = parts_of(op, tracer, traced, attrs)
     if made is not None:
+        asked = [x if is_wanted else Traced(x.value) for x, is_wanted in zip(traced, wanted)]
         return lambda g, ins, outs, douts, **attrs: tuple(
-            backpropagate(g, tracer.uses, _heads(g, as_results(made), douts), traced)
+            backpropagate(g, tracer.uses, _heads(g, as_results(made), douts), asked)
         )
     if op.scalar is None:
         _refuse(op)
@@ -92,12 +91,6 @@ def _heads(
         (y, None if dout is None else in_dtype(g, dout, g.type(y.value)))
         for y, dout in zip(made, douts)
     ]
-
-
-def _in_single(g: Builder[X], x: X) -> X:
-    """float16 as float32: parts that round at every step are not taken apart in float16."""
-    t = g.type(x)
-    return in_dtype(g, x, t.with_dtype(FLOAT32)) if t.dtype == np.float16 else x
 
 
 def _by_formula(

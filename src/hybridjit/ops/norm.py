@@ -6,10 +6,13 @@ those of the population; statistics are computed in float32 at least.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
-from ..types import PartialShape, Shape, TensorType, merge, product, shape_text
+from ..types import PartialShape, Shape, TensorType, merge, product
+from .algebra import average, div, in_single, mul, sub, total
 from .arithmetic import ADD, SUBTRACT
 from .attrs import AttrValue
 from .batchnorm import along, check_length
@@ -114,8 +117,73 @@ def _mean_and_variance(g: Builder[X], x: X, axes: Shape) -> tuple[X, X]:
     return mean, g.op(MEAN, squares, at="variance", axis=axes, keepdims=True)
 
 
-def _deviation(g: Builder[X], variance: X, eps: float) -> X:
+def deviation(g: Builder[X], variance: X, eps: float) -> X:
     return g.op(SQRT, g.op(ADD.scalar, variance, at="kept", scalar=eps), at="std")
+
+
+def _back_scaled(
+    g: Builder[X], ins: Any, dout: X, sizes: Shape, axes: Shape, channel: int, eps: float
+) -> tuple[Any, ...]:
+    """What reaches data, gamma and beta, where ``axes`` of the data under ``sizes`` were
+    normalised and gamma lies along axis ``channel``.
+
+    With x normalised and d the gradient of it, dx = (d - mean(d) - x mean(d x)) / std.
+    """
+    data, gamma, _ = ins
+    others = tuple(i for i in range(len(sizes)) if i != channel)
+    wide, d = (reshape(g, in_single(g, t), sizes) for t in (data, dout))
+    mean, variance = _mean_and_variance(g, wide, axes)
+    std = deviation(g, variance, eps)
+    x = div(g, sub(g, wide, mean), std)
+
+    def by_data() -> X:
+        along_channel = tuple(n if i == channel else 1 for i, n in enumerate(sizes))
+        scaled_d = mul(g, d, reshape(g, in_single(g, gamma), along_channel))
+        slope = mul(g, x, average(g, mul(g, scaled_d, x), axes))
+        found = sub(g, sub(g, scaled_d, average(g, scaled_d, axes)), slope)
+        return reshape(g, div(g, found, std), g.type(data).dims)
+
+    return (
+        by_data,
+        lambda: total(g, mul(g, d, x), others, keepdims=False),
+        lambda: total(g, d, others, keepdims=False),
+    )
+
+
+def _grad_layer_norm(
+    g: Builder[X], ins: Any, outs: Any, douts: Any, *, axis: int, eps: float, **attrs: AttrValue
+) -> tuple[Any, ...]:
+    """Head gradients of the statistics count for nothing, as in MXNet."""
+    if douts[0] is None:
+        return (None,) * 3
+    sizes = g.type(ins[0]).dims
+    axis %= len(sizes)
+    return _back_scaled(g, ins, douts[0], sizes, (axis,), axis, eps)
+
+
+def _grad_instance_norm(
+    g: Builder[X], ins: Any, outs: Any, douts: Any, *, eps: float
+) -> tuple[Any, ...]:
+    sizes = g.type(ins[0]).dims
+    return _back_scaled(g, ins, douts[0], sizes, tuple(range(2, len(sizes))), 1, eps)
+
+
+def _grad_group_norm(
+    g: Builder[X],
+    ins: Any,
+    outs: Any,
+    douts: Any,
+    *,
+    num_groups: int,
+    eps: float,
+    **attrs: AttrValue,
+) -> tuple[Any, ...]:
+    """Head gradients of the statistics count for nothing, as in MXNet."""
+    if douts[0] is None:
+        return (None,) * 3
+    batch, *rest = g.type(ins[0]).dims
+    rows = (batch, num_groups, product(tuple(rest)) // num_groups)
+    return _back_scaled(g, ins, douts[0], rows, (2,), 1, eps)
 
 
 def _layer_norm_apart(
@@ -126,7 +194,7 @@ def _layer_norm_apart(
         return None
     plain = g.op(LAYER_NORM, data, gamma, beta, axis=axis, eps=eps)
     mean, variance = _mean_and_variance(g, data, (axis % g.type(data).ndim,))
-    return plain, mean, _deviation(g, variance, eps)
+    return plain, mean, deviation(g, variance, eps)
 
 
 LAYER_NORM = register(
@@ -137,6 +205,7 @@ LAYER_NORM = register(
     infer=_infer_layernorm,
     ref=_layernorm,
     expand=_layer_norm_apart,
+    grad=_grad_layer_norm,
     traits=Traits(parts_in_floats=True, in_single=True, total_outputs=3, samples=Samples.AXIS),
     outputs=_mean_std_outputs,
     doc="Normalise along one axis, then scale and shift.",
@@ -176,6 +245,7 @@ INSTANCE_NORM = register(
     kernel="norm",
     infer=_infer_instancenorm,
     ref=_instancenorm,
+    grad=_grad_instance_norm,
     traits=Traits(in_single=True, total_outputs=3, samples=Samples.FIRST),
     doc="Normalise each channel of each sample over its spatial axes.",
 )
@@ -258,7 +328,7 @@ def _group_norm_apart(
     length = product(tuple(rest)) // num_groups
     rows = reshape(g, data, (batch, num_groups, length), at="rows")
     mean, variance = _mean_and_variance(g, rows, (2,))
-    std = _deviation(g, variance, eps)
+    std = deviation(g, variance, eps)
     flat = (reshape(g, x, (batch, num_groups), at=str(i)) for i, x in enumerate((mean, std)))
     return (plain, *flat)
 
@@ -271,93 +341,10 @@ GROUP_NORM = register(
     infer=_infer_groupnorm,
     ref=_groupnorm,
     expand=_group_norm_apart,
+    grad=_grad_group_norm,
     traits=Traits(parts_in_floats=True, in_single=True, total_outputs=3, samples=Samples.FIRST),
     outputs=_mean_std_outputs,
     doc="Normalise each group of channels; gamma and beta are per group.",
-)
-
-
-def _infer_l2(ins: Types, outs: Types, *, mode: str, **attrs: AttrValue) -> tuple[Types, Types]:
-    data = merge(ins[0], outs[0]) if outs else ins[0]
-    require_float("L2Normalization", data)
-    if data.shape is not None and mode != "instance" and len(data.shape) < 3:
-        raise ShapeError(
-            f"at least 3 dimensions required in {mode} mode, got {shape_text(data.shape)}"
-        )
-    return (data,), merged(outs, (data,))
-
-
-def _l2_normalization(data: np.ndarray, *, eps: float, mode: str) -> np.ndarray:
-    """x / sqrt(sum of x^2 + eps) over each sample, the channels, or the spatial axes."""
-    axes = {"instance": range(1, data.ndim), "channel": (1,), "spatial": range(2, data.ndim)}
-    x = widened(data)
-    total = np.square(x).sum(axis=tuple(axes[mode]), keepdims=True)
-    return (x / np.sqrt(total + x.dtype.type(eps))).astype(data.dtype, copy=False)
-
-
-L2_NORMALIZATION = register(
-    "L2Normalization",
-    "data",
-    "eps:float=1e-10 mode:channel|instance|spatial=instance",
-    kernel="norm",
-    infer=_infer_l2,
-    ref=_l2_normalization,
-    traits=Traits(in_single=True, names_data=True, total_outputs=2, samples=Samples.FIRST),
-    doc="Divide by the Euclidean length of each sample, pixel or channel.",
-)
-
-
-def _infer_lrn(ins: Types, outs: Types, *, nsize: int, **attrs: AttrValue) -> tuple[Types, Types]:
-    data = merge(ins[0], outs[0]) if outs else ins[0]
-    require_float("LRN", data)
-    if nsize < 1:
-        raise AttributeValueError(f"nsize must be at least 1, got {nsize}")
-    if data.shape is not None and len(data.shape) != 4:
-        raise ShapeError(f"LRN takes 4D data, got {shape_text(data.shape)}")
-    return (data,), merged(outs, (data,))
-
-
-def _lrn(data: np.ndarray, *, alpha: float, beta: float, knorm: float, nsize: int) -> np.ndarray:
-    """x * (knorm + alpha / nsize * sum of x^2)^-beta over the channels around, clipped at borders.
-
-    The window is symmetric: an even nsize reaches no further than the odd one below it.
-    """
-    x = widened(data)
-    square = np.square(x)
-    channels = x.shape[1]
-    reach = min((nsize - 1) // 2, channels - 1)
-    total = np.zeros_like(x)
-    for offset in range(-reach, reach + 1):
-        low, high = max(0, -offset), min(channels, channels - offset)
-        total[:, low:high] += square[:, low + offset : high + offset]
-    scale = x.dtype.type(knorm) + x.dtype.type(alpha / nsize) * total
-    return (x * scale ** x.dtype.type(-beta)).astype(data.dtype, copy=False)
-
-
-LRN = register(
-    "LRN",
-    "data",
-    "alpha:float=0.0001 beta:float=0.75 knorm:float=2 nsize:int!",
-    kernel="lrn",
-    infer=_infer_lrn,
-    ref=_lrn,
-    traits=Traits(in_single=True, names_data=True, total_outputs=2, samples=Samples.FIRST),
-    doc="Divide by a power of the energy of neighbouring channels.",
-)
-
-
-LRN_LAST = register(
-    "_lrn_last",
-    "data",
-    "alpha:float! beta:float! knorm:float! nsize:int!",
-    internal=True,
-    kernel="lrn",
-    infer=forward(lambda data, **attrs: data),
-    ref=lambda data, **attrs: np.ascontiguousarray(
-        np.moveaxis(_lrn(np.moveaxis(data, -1, 1), **attrs), 1, -1)
-    ),
-    traits=Traits(samples=Samples.FIRST),
-    doc="LRN of data with channels last; made by the compiler only.",
 )
 
 

@@ -6,18 +6,21 @@ Out: the data masked, reversed, or its last steps.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..errors import ShapeError
 from ..types import PartialShape, TensorType, merge, shape_text
+from .algebra import shifted, zeros_like
 from .attrs import AttrValue
 from .building import Builder, X
 from .casting import convert
 from .movement import REVERSE
 from .record import InferRule, Traits
-from .registry import register
+from .registry import lookup, register
 from .rules import Types, fill, merged
-from .views import narrow, reshape
+from .views import PLACE, broadcast, narrow, reshape, transpose
 
 _TRAITS = Traits(names_data=True)
 
@@ -78,7 +81,18 @@ def _unmasked(g: Builder[X], data: X, *lengths: X, **attrs: AttrValue) -> X | No
     return None if lengths else data
 
 
-register(
+def _grad_mask(
+    g: Builder[X], ins: Any, outs: Any, douts: Any, *, value: float, **attrs: AttrValue
+) -> tuple[Any, ...]:
+    """The same mask, of zeros."""
+    data, *lengths = ins
+    found = douts[0]
+    if lengths:
+        found = g.op(SEQUENCE_MASK, found, *lengths, at="masked", **attrs)
+    return found, *[None] * len(lengths)
+
+
+SEQUENCE_MASK = register(
     "SequenceMask",
     _sequence_inputs,
     "use_sequence_length:bool=False value:float=0 axis:int=0",
@@ -86,6 +100,7 @@ register(
     infer=_infer_like(1),
     ref=_mask,
     expand=_unmasked,
+    grad=_grad_mask,
     traits=_TRAITS,
     doc="Overwrite the steps from each sample's length on.",
 )
@@ -123,6 +138,27 @@ def _last_step(g: Builder[X], data: X, *lengths: X, axis: int, **attrs: AttrValu
     return reshape(g, last, sizes[:axis] + sizes[axis + 1 :])
 
 
+def _grad_last(
+    g: Builder[X], ins: Any, outs: Any, douts: Any, *, axis: int, **attrs: AttrValue
+) -> tuple[Any, ...]:
+    """What comes back at each sample's last step, zeros at the others."""
+    sizes, count = g.type(ins[0]).dims, len(ins) - 1
+    steps = sizes[axis]
+    if count:
+        whole = g.op(lookup("trunc"), ins[1], at="whole")
+        index = g.op(lookup("clip"), whole, at="within", a_min=1.0, a_max=float(steps))
+        index = shifted(g, index, -1.0)
+        hot = g.op(lookup("one_hot"), index, at="hot", depth=steps)
+        order = (0, 1) if axis else (1, 0)
+        hot = reshape(g, transpose(g, hot, order), (*sizes[:2], *[1] * (len(sizes) - 2)))
+        d = reshape(g, douts[0], tuple(1 if i == axis else n for i, n in enumerate(sizes)))
+        d, hot = broadcast(g, d, sizes), broadcast(g, hot, sizes)
+        return g.op(lookup("where"), hot, d, zeros_like(g, d), at="placed"), None
+    d = reshape(g, douts[0], (*sizes[:axis], 1, *sizes[axis + 1 :]))
+    begin = tuple(steps - 1 if i == axis else 0 for i in range(len(sizes)))
+    return (g.op(PLACE, d, shape=sizes, begin=begin, end=sizes),)
+
+
 register(
     "SequenceLast",
     _sequence_inputs,
@@ -131,6 +167,7 @@ register(
     infer=_infer_last,
     ref=_last,
     expand=_last_step,
+    grad=_grad_last,
     traits=_TRAITS,
     doc="The last step of each sample.",
 )
@@ -153,7 +190,15 @@ def _reversed_whole(g: Builder[X], data: X, *lengths: X, **attrs: AttrValue) -> 
     return None if lengths else g.op(REVERSE, data, axis=(0,))
 
 
-register(
+def _grad_reverse(
+    g: Builder[X], ins: Any, outs: Any, douts: Any, **attrs: AttrValue
+) -> tuple[Any, ...]:
+    """The same steps back."""
+    found = g.op(SEQUENCE_REVERSE, douts[0], *ins[1:], at="back", **attrs)
+    return found, *[None] * (len(ins) - 1)
+
+
+SEQUENCE_REVERSE = register(
     "SequenceReverse",
     _sequence_inputs,
     "use_sequence_length:bool=False axis:int=0",
@@ -161,6 +206,7 @@ register(
     infer=_infer_like(0),
     ref=_reverse,
     expand=_reversed_whole,
+    grad=_grad_reverse,
     traits=_TRAITS,
     doc="Reverse the first steps of each sample, as many as its length says.",
 )

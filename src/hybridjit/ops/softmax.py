@@ -6,7 +6,6 @@ Out: exponentials that sum to 1 along an axis, or their logarithms.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -19,24 +18,19 @@ from ..types import (
     PartialShape,
     TensorType,
     merge,
-    merge_shapes,
-    product,
     shape_text,
 )
-from .arithmetic import DIVIDE, MAXIMUM
+from .algebra import in_single, mul, negated, sub, total
+from .arithmetic import DIVIDE
 from .attrs import AttrValue
 from .building import Builder, X
 from .casting import widened
 from .element_type import cast
-from .indexing import PICK, whole
-from .pointwise import NEGATIVE
+from .pointwise import EXP
 from .record import OpDef, Samples, Traits
-from .reduce import SUM
 from .registry import register
-from .rules import Types, fill, forward, merged, normalized_axis, require_float, same_dtype
-from .views import reshape
-
-LEAST_PROBABILITY = 1e-8  # what softmax_cross_entropy takes the logarithm of, at least
+from .rules import Types, fill, merged, normalized_axis, require_float
+from .signatures import Gradient
 
 
 def softmax_along(x: np.ndarray, axis: int) -> np.ndarray:
@@ -142,10 +136,56 @@ def _softmax_inputs(*, use_length: bool | None, **attrs: AttrValue) -> tuple[str
     return ("data", "length") if use_length else ("data",)
 
 
+def _over(g: Builder[X], x: X, temperature: float | None) -> X:
+    return x if temperature in (None, 1.0) else g.op(DIVIDE.scalar, x, scalar=temperature)
+
+
+def _grad_softmax(
+    g: Builder[X],
+    ins: Any,
+    outs: Any,
+    douts: Any,
+    *,
+    axis: int,
+    temperature: float | None,
+    **attrs: AttrValue,
+) -> tuple[X | None, ...]:
+    """y (d - sum(d y)) / temperature; lengths get nothing."""
+    y, d = in_single(g, outs[0]), in_single(g, douts[0])
+    along = (axis % g.type(y).ndim,)
+    centred = sub(g, d, total(g, mul(g, d, y), along))
+    return _over(g, mul(g, y, centred), temperature), *[None] * (len(ins) - 1)
+
+
+def _grad_softmin(
+    g: Builder[X], ins: Any, outs: Any, douts: Any, **attrs: Any
+) -> tuple[X | None, ...]:
+    (found,) = _grad_softmax(g, ins, outs, douts, **attrs)
+    return (None if found is None else negated(g, found),)
+
+
+def _grad_log_softmax(
+    g: Builder[X],
+    ins: Any,
+    outs: Any,
+    douts: Any,
+    *,
+    axis: int,
+    temperature: float | None,
+    **attrs: AttrValue,
+) -> X:
+    """(d - exp(y) sum(d)) / temperature"""
+    y, d = in_single(g, outs[0]), in_single(g, douts[0])
+    along = (axis % g.type(y).ndim,)
+    share = mul(g, g.op(EXP, y, at="softmax"), total(g, d, along))
+    return _over(g, sub(g, d, share), temperature)
+
+
 def _kind(
     name: str,
     inputs: str | Callable[..., tuple[str, ...]],
     ref: Callable[..., np.ndarray],
+    grad: Gradient,
     traits: Traits,
     doc: str,
 ) -> OpDef:
@@ -180,6 +220,7 @@ def _kind(
         infer=_infer_softmax,
         ref=ref,
         expand=expand,
+        grad=grad,
         traits=traits,
         doc=doc,
     )
@@ -191,11 +232,21 @@ SOFTMAX = _kind(
     "softmax",
     _softmax_inputs,
     _softmax,
+    _grad_softmax,
     _TRAITS,
     "Exponentials of data / temperature that sum to 1 along axis.",
 )
-LOG_SOFTMAX = _kind("log_softmax", "data", _log_softmax, _TRAITS, "Logarithm of softmax.")
-SOFTMIN = _kind("softmin", "data", _softmin, Traits(in_single=True), "softmax of the negated data.")
+LOG_SOFTMAX = _kind(
+    "log_softmax", "data", _log_softmax, _grad_log_softmax, _TRAITS, "Logarithm of softmax."
+)
+SOFTMIN = _kind(
+    "softmin",
+    "data",
+    _softmin,
+    _grad_softmin,
+    Traits(in_single=True),
+    "softmax of the negated data.",
+)
 
 
 def _infer_softmax_activation(
@@ -231,136 +282,4 @@ register(
     expand=_activation_as_softmax,
     traits=Traits(in_single=True),
     doc="Softmax over the last axis, or over channels.",
-)
-
-
-def _infer_softmax_output(
-    ins: Types, outs: Types, *, multi_output: bool, **attrs: AttrValue
-) -> tuple[Types, Types]:
-    """Output like the data; the label has one number per distribution, or the data's shape."""
-    dtype = same_dtype(*ins, *outs)
-    data = (merge(ins[0], outs[0]) if outs else ins[0]).with_dtype(dtype)
-    require_float("SoftmaxOutput", data)
-    label = ins[1].with_dtype(dtype)
-    if data.shape is not None:
-        per_line, *others = _label_shapes(data.shape, multi_output)
-        if label.shape is None or (None in label.shape and _fits(per_line, label.shape)):
-            label = label.with_shape(merge_shapes(per_line, label.shape))
-        elif None not in label.shape and not any(
-            _fits(label.shape, s) for s in (per_line, *others)
-        ):
-            raise ShapeError(
-                f"label has shape {shape_text(label.shape)}, data needs {shape_text(per_line)}"
-            )
-    return (data, label), merged(outs, (data,))
-
-
-def _label_shapes(shape: PartialShape, multi_output: bool) -> tuple[PartialShape, ...]:
-    """What a label of SoftmaxOutput may look like; the first is what it is when nobody says."""
-    if not multi_output:
-        return shape[:-1], shape
-    if len(shape) < 2:
-        raise ShapeError(f"multi_output takes channels on axis 1, got data {shape_text(shape)}")
-    batch, rest = shape[0], shape[2:]
-    flat = None if None in rest else product(tuple(size for size in rest if size is not None))
-    return (batch, flat), (batch, *rest), (batch, 1, *rest), shape
-
-
-def _fits(found: PartialShape, wanted: PartialShape) -> bool:
-    return len(found) == len(wanted) and all(w in (None, f) for f, w in zip(found, wanted))
-
-
-def _softmax_output(
-    data: np.ndarray,
-    label: np.ndarray,
-    *,
-    multi_output: bool,
-    preserve_shape: bool,
-    **attrs: AttrValue,
-) -> np.ndarray:
-    """Softmax over axis 1 (multi_output), the last axis (preserve_shape) or each whole sample."""
-    x = widened(data)
-    if not multi_output and not preserve_shape:
-        x = x.reshape(x.shape[0], product(x.shape[1:])) if x.ndim > 1 else x
-    y = softmax_along(x, 1 if multi_output else -1)
-    return y.reshape(data.shape).astype(data.dtype, copy=False)
-
-
-def _output_as_softmax(
-    g: Builder[X],
-    data: X,
-    label: X,
-    *,
-    multi_output: bool,
-    preserve_shape: bool,
-    **attrs: AttrValue,
-) -> X | None:
-    """SoftmaxOutput(x, label)  =>  softmax(x)"""
-    shape = g.type(data).dims
-    if preserve_shape or multi_output:
-        return g.op(SOFTMAX, data, axis=1 if multi_output else -1)
-    if len(shape) < 2:
-        return None
-    rows = reshape(g, data, (shape[0], product(shape[1:])), at="rows")
-    return reshape(g, g.op(SOFTMAX, rows, at="softmax", axis=1), shape)
-
-
-register(
-    "SoftmaxOutput",
-    "data label",
-    "grad_scale:float=1 ignore_label:float=-1 multi_output:bool=False use_ignore:bool=False "
-    "preserve_shape:bool=False normalization:batch|null|valid=null out_grad:bool=False "
-    "smooth_alpha:float[0,1]=0",
-    infer=_infer_softmax_output,
-    ref=_softmax_output,
-    expand=_output_as_softmax,
-    aliases="Softmax",
-    traits=Traits(loss_head=True, ignores_head=True, in_single=True),
-    doc="Softmax as the end of a training graph; inference does not read the label.",
-)
-
-
-@forward
-def _infer_cross_entropy(data: TensorType, label: TensorType) -> TensorType:
-    """One number for the whole batch."""
-    dtype = same_dtype(data, label)
-    require_float("softmax_cross_entropy", data)
-    if data.ndim != 2 or label.dims != data.dims[:1]:
-        raise ShapeError(
-            "softmax_cross_entropy takes 2D data and a label per row, got "
-            f"{shape_text(data.shape)} and {shape_text(label.shape)}"
-        )
-    return TensorType((1,), dtype)
-
-
-def _cross_entropy(data: np.ndarray, label: np.ndarray) -> np.ndarray:
-    """Sum over rows of -log softmax at the label, which is clipped to the classes.
-
-    A probability counts as LEAST_PROBABILITY at least, in the data's type.
-    """
-    if not data.size:
-        return np.zeros(1, data.dtype)
-    rows = np.arange(len(label))
-    classes = np.clip(whole(label), 0, data.shape[1] - 1)
-    picked = softmax_along(widened(data), 1)[rows, classes]
-    picked = np.maximum(picked, data.dtype.type(LEAST_PROBABILITY))
-    return -np.log(picked).sum(keepdims=True).astype(data.dtype)
-
-
-def _cross_entropy_parts(g: Builder[X], data: X, label: X) -> X:
-    """softmax_cross_entropy(x, label)  =>  -sum(max(pick(log_softmax(x), label), log(1e-8)))"""
-    logs = g.op(LOG_SOFTMAX, data, at="logs", axis=1)
-    picked = g.op(PICK, logs, label, at="picked", axis=1)
-    held = g.op(MAXIMUM.scalar, picked, at="held", scalar=math.log(LEAST_PROBABILITY))
-    return g.op(NEGATIVE, g.op(SUM, held, at="total"))
-
-
-register(
-    "softmax_cross_entropy",
-    "data label",
-    infer=_infer_cross_entropy,
-    ref=_cross_entropy,
-    expand=_cross_entropy_parts,
-    traits=Traits(parts_in_floats=True),
-    doc="Sum over the batch of the cross entropy between softmax and label.",
 )

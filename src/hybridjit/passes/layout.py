@@ -19,8 +19,9 @@ from ..ops.conv import CONVOLUTION
 from ..ops.deconv import DECONVOLUTION
 from ..ops.internal import PAD_AXES
 from ..ops.joining import CONCAT
+from ..ops.length_norm import L2_NORMALIZATION, LRN, LRN_LAST
 from ..ops.matmul import FULLY_CONNECTED
-from ..ops.norm import INSTANCE_NORM, INSTANCE_NORM_LAST, L2_NORMALIZATION, LRN, LRN_LAST
+from ..ops.norm import INSTANCE_NORM, INSTANCE_NORM_LAST
 from ..ops.pool import POOLING
 from ..ops.record import OpDef
 from ..ops.reduce import MEAN, MEAN_SQUARE_ABOUT, SUM
