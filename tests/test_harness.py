@@ -165,6 +165,29 @@ def memory_of_output(instance: Instance) -> int:
     return instance.slots[slot]
 
 
+@pytest.mark.parametrize("off", [0.0, 0.1], ids=["right", "wrong"])
+def test_check_mode_admits_the_rounding_of_terms_that_cancel(off: float, monkeypatch):
+    """Where a sum is 0 up to rounding, the terms say how much that is; more is an error still."""
+    data = np.random.default_rng(0).normal(size=(4000, 2)).astype(np.float32)
+    data = (data - data.mean(0)).astype(np.float32)
+    executable = compiled([call("sum", var("x"), axis=(0,))], {"x": data})
+    exact = executable.reference
+
+    def reference(step, reads):
+        """The same sums in another order, with a mistake where nothing is made absolute."""
+        found = exact(step, [x[::-1].copy() for x in reads])
+        mistake = 0.0 if (reads[0] >= 0).all() else off
+        return [y + np.float32(1e-4 + mistake) for y in found]
+
+    monkeypatch.setattr(executable, "reference", reference)
+    with override(check=True):
+        if off:
+            with pytest.raises(InternalError, match="differs from its reference"):
+                executable([data])
+        else:
+            executable([data])
+
+
 @pytest.mark.parametrize("place", [-1, X.nbytes], ids=["before", "behind"])
 def test_check_mode_finds_a_write_around_an_output(place: int):
     executable = compiled(squared(), {"x": X})
