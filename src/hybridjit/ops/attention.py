@@ -7,7 +7,7 @@ query, key, value. Out: scores (B * heads, Lq, Lk), or values back in (Lq, B, he
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -233,7 +233,7 @@ def _scaled_by_length(g: Builder[X], data: X) -> X:
     return g.op(DIVIDE.scalar, data, scalar=math.sqrt(g.type(data).dims[-1]))
 
 
-def _grad_div_sqrt_dim(g: Builder[X], ins: Any, outs: Any, douts: Any) -> X:
+def _grad_div_sqrt_dim(g: Builder[X], ins: Sequence[X], outs: Sequence[X], douts: Sequence[X]) -> X:
     return g.op(DIV_SQRT_DIM, douts[0], at="divided")
 
 

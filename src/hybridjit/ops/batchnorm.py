@@ -6,7 +6,7 @@ when fix_gamma is set; whoever owns the buffer writes the ones into it, not this
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -236,7 +236,9 @@ def _trained_relu(*arrays: np.ndarray, **attrs: Any) -> Any:
     return np.maximum(y, 0), *rest
 
 
-def _grad_trained_relu(g: Builder[X], ins: Any, outs: Any, douts: Any, **attrs: Any) -> Any:
+def _grad_trained_relu(
+    g: Builder[X], ins: Sequence[X], outs: Sequence[X], douts: Sequence[X | None], **attrs: Any
+) -> Any:
     """As without relu, from what comes back where the result is positive."""
     if douts[0] is None:
         return (None,) * 5
@@ -259,7 +261,14 @@ def _centred(g: Builder[X], data: X, mean: X, inverse: X, axis: int) -> X:
 
 
 def _grad_normalised(
-    g: Builder[X], ins: Any, x: X, inverse: X, dout: X, axis: int, fix_gamma: bool, live: bool
+    g: Builder[X],
+    ins: Sequence[X],
+    x: X,
+    inverse: X,
+    dout: X,
+    axis: int,
+    fix_gamma: bool,
+    live: bool,
 ) -> Any:
     """What reaches data, gamma and beta; ``live`` when the statistics follow from the data.
 
@@ -284,7 +293,14 @@ def _grad_normalised(
 
 
 def _grad_trained(
-    g: Builder[X], ins: Any, outs: Any, douts: Any, *, fix_gamma: bool, axis: int = 1, **attrs: Any
+    g: Builder[X],
+    ins: Sequence[X],
+    outs: Sequence[X],
+    douts: Sequence[X | None],
+    *,
+    fix_gamma: bool,
+    axis: int = 1,
+    **attrs: Any,
 ) -> Any:
     """The statistics' own head gradients count for nothing, as in MXNet."""
     if douts[0] is None:
@@ -295,9 +311,9 @@ def _grad_trained(
 
 def _grad_batchnorm(
     g: Builder[X],
-    ins: Any,
-    outs: Any,
-    douts: Any,
+    ins: Sequence[X],
+    outs: Sequence[X],
+    douts: Sequence[X | None],
     *,
     eps: float,
     fix_gamma: bool,
@@ -312,7 +328,9 @@ def _grad_batchnorm(
     return _grad_normalised(g, ins, x, inverse, douts[0], axis, fix_gamma, live=False)
 
 
-def _moved(g: Builder[X], ins: Any, outs: Any, *, momentum: float, **attrs: Any) -> dict[int, X]:
+def _moved(
+    g: Builder[X], ins: Sequence[X], outs: Sequence[X], *, momentum: float, **attrs: Any
+) -> dict[int, X]:
     """moving = momentum moving + (1 - momentum) batch, with the biased variance."""
 
     def moved(old: X, new: X) -> X:

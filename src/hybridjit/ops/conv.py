@@ -6,6 +6,7 @@ The references unfold windows and multiply matrices; they choose no algorithm by
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -220,7 +221,9 @@ def _infer_by_weight(
     return TensorType(weight, same_dtype(data, head))
 
 
-def _grad_by_weight(g: Builder[X], ins: Any, outs: Any, douts: Any, **attrs: Any) -> Any:
+def _grad_by_weight(
+    g: Builder[X], ins: Sequence[X], outs: Sequence[X], douts: Sequence[X], **attrs: Any
+) -> Any:
     """It is linear in both: what reaches them are convolutions with the result's gradient."""
     (data, head), (d,) = ins, douts
     filters = split_axes(g.type(head).dims, is_channel_last(attrs["layout"], len(attrs["kernel"])))
@@ -291,9 +294,9 @@ def bias_of(g: Builder[X], d: X, layout: str | None) -> X:
 
 def _grad_convolution(
     g: Builder[X],
-    ins: Any,
-    outs: Any,
-    douts: Any,
+    ins: Sequence[X],
+    outs: Sequence[X],
+    douts: Sequence[X],
     *,
     num_filter: int,
     no_bias: bool,

@@ -5,8 +5,7 @@ In: arrays of any type. Out: new C-contiguous arrays of the same shapes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -40,7 +39,9 @@ def _as_result_type(b: ScalarBuilder[V], x: V, *, dtype: np.dtype) -> V:
     return x
 
 
-def _grad_cast(g: Builder[X], ins: Any, outs: Any, douts: Any, *, dtype: np.dtype) -> X:
+def _grad_cast(
+    g: Builder[X], ins: Sequence[X], outs: Sequence[X], douts: Sequence[X], *, dtype: np.dtype
+) -> X:
     """What comes back, in the operand's type: integers on the way lose no gradient."""
     return douts[0]
 

@@ -5,6 +5,7 @@ In: indices of any type, truncated and clipped to the table. Out: the table's dt
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -62,7 +63,13 @@ def _no_gradient() -> NoReturn:
 
 
 def _grad_embedding(
-    g: Builder[X], ins: Any, outs: Any, douts: Any, *, input_dim: int, **attrs: AttrValue
+    g: Builder[X],
+    ins: Sequence[X],
+    outs: Sequence[X],
+    douts: Sequence[X],
+    *,
+    input_dim: int,
+    **attrs: AttrValue,
 ) -> tuple[Any, Any]:
     """Each row of the result is added to the row of the table that it is."""
     data, weight = ins

@@ -7,7 +7,7 @@ not treat it as an identity.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -64,7 +64,7 @@ _identity(
 )
 
 
-def _grad_make_loss(g: Builder[X], ins: Any, outs: Any, douts: Any) -> X:
+def _grad_make_loss(g: Builder[X], ins: Sequence[X], outs: Sequence[X], douts: Sequence[X]) -> X:
     """Ones, whatever comes back."""
     return ones_like(g, ins[0])
 
@@ -80,9 +80,9 @@ _identity(
 
 def _grad_scaled_loss(
     g: Builder[X],
-    ins: Any,
-    outs: Any,
-    douts: Any,
+    ins: Sequence[X],
+    outs: Sequence[X],
+    douts: Sequence[X],
     *,
     grad_scale: float,
     valid_thresh: float,
@@ -168,7 +168,9 @@ def _infer_dropped(
     return ins, merged(outs, (found[0], ins[0].with_shape(mask)))
 
 
-def _grad_dropped(g: Builder[X], ins: Any, outs: Any, douts: Any, **attrs: Any) -> Any:
+def _grad_dropped(
+    g: Builder[X], ins: Sequence[X], outs: Sequence[X], douts: Sequence[X | None], **attrs: Any
+) -> Any:
     """The forward's own mask times what comes back."""
     return None if douts[0] is None else mul(g, douts[0], outs[1])
 
@@ -188,7 +190,15 @@ DROPPED = register(
 )
 
 
-def _always(g: Builder[X], ins: Any, outs: Any, douts: Any, *, mode: str, **attrs: Any) -> Any:
+def _always(
+    g: Builder[X],
+    ins: Sequence[X],
+    outs: Sequence[X],
+    douts: Sequence[X],
+    *,
+    mode: str,
+    **attrs: Any,
+) -> Any:
     """Without training: an identity, unless ``mode`` is ``always``, whose mask nobody kept."""
     if mode == "always":
         raise MXNetError("Dropout with mode 'always' has a gradient in training mode only")
@@ -249,7 +259,9 @@ def _with_label(label: Label) -> Callable[..., tuple[Types, Types]]:
 def _grad_regression(slope: Callable[..., Any]) -> Callable[..., Any]:
     """slope(prediction - label) grad_scale / (labels for each sample), whatever comes back."""
 
-    def grad(g: Builder[X], ins: Any, outs: Any, douts: Any, *, grad_scale: float) -> Any:
+    def grad(
+        g: Builder[X], ins: Sequence[X], outs: Sequence[X], douts: Sequence[X], *, grad_scale: float
+    ) -> Any:
         t = g.type(ins[1])
         label = as_shape(g, ins[1], g.type(ins[0]).dims)
         factor = grad_scale * t.dims[0] / t.size
@@ -266,9 +278,9 @@ def _side(g: Builder[X], error: X) -> X:
 
 def _grad_svm(
     g: Builder[X],
-    ins: Any,
-    outs: Any,
-    douts: Any,
+    ins: Sequence[X],
+    outs: Sequence[X],
+    douts: Sequence[X],
     *,
     margin: float,
     regularization_coefficient: float,

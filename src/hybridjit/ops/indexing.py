@@ -6,6 +6,7 @@ data's type. Selection by condition is ``selection``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,7 @@ def within(g: Builder[X], indices: X, size: int, mode: str) -> X:
 
 
 def _grad_take(
-    g: Builder[X], ins: Any, outs: Any, douts: Any, *, axis: int, mode: str
+    g: Builder[X], ins: Sequence[X], outs: Sequence[X], douts: Sequence[X], *, axis: int, mode: str
 ) -> tuple[Any, None]:
     """Each row of the result is added to the one that it was read from."""
     sizes, count = g.type(ins[0]).dims, g.type(ins[1]).ndim
@@ -141,9 +142,9 @@ def pick(
 
 def _grad_pick(
     g: Builder[X],
-    ins: Any,
-    outs: Any,
-    douts: Any,
+    ins: Sequence[X],
+    outs: Sequence[X],
+    douts: Sequence[X],
     *,
     axis: int | None,
     keepdims: bool,
@@ -257,7 +258,9 @@ def _rows_shape(what: str, shape: Shape, indices: TensorType) -> Shape:
     return indices.dims[1:] + shape[indices.dims[0] :]
 
 
-def _grad_gather_nd(g: Builder[X], ins: Any, outs: Any, douts: Any) -> tuple[Any, None]:
+def _grad_gather_nd(
+    g: Builder[X], ins: Sequence[X], outs: Sequence[X], douts: Sequence[X]
+) -> tuple[Any, None]:
     data, indices = ins
     return (lambda: g.op(ADD_AT, douts[0], indices, shape=g.type(data).dims)), None
 
@@ -294,7 +297,7 @@ def scatter_nd(data: np.ndarray, indices: np.ndarray, *, shape: Shape) -> np.nda
 
 
 def _grad_scatter(
-    g: Builder[X], ins: Any, outs: Any, douts: Any, *, shape: Shape
+    g: Builder[X], ins: Sequence[X], outs: Sequence[X], douts: Sequence[X], *, shape: Shape
 ) -> tuple[Any, None]:
     """Each row gets what comes back to its place, also where another one replaced it."""
     return (lambda: g.op(GATHER_ND, douts[0], ins[1])), None

@@ -6,6 +6,7 @@ They say in NumPy what a pass means, so that a rewritten graph can still be inte
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -133,9 +134,9 @@ def _pad_type(
 
 def _grad_pad(
     g: Builder[X],
-    ins: Any,
-    outs: Any,
-    douts: Any,
+    ins: Sequence[X],
+    outs: Sequence[X],
+    douts: Sequence[X],
     *,
     mode: str,
     before: Shape,

@@ -76,7 +76,15 @@ def _concat(*arrays: np.ndarray, num_args: int, dim: int) -> np.ndarray:
     return np.asarray(np.concatenate(arrays, axis=dim), order="C")
 
 
-def _grad_concat(g: Builder[X], ins: Any, outs: Any, douts: Any, *, num_args: int, dim: int) -> Any:
+def _grad_concat(
+    g: Builder[X],
+    ins: Sequence[X],
+    outs: Sequence[X],
+    douts: Sequence[X],
+    *,
+    num_args: int,
+    dim: int,
+) -> Any:
     """Each operand gets its own part."""
     (d,) = douts
     axis = dim % g.type(d).ndim

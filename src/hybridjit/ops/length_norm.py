@@ -5,7 +5,7 @@ In: data. Out: the data's type. Squares are summed in float32 at least.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -47,7 +47,9 @@ def _l2_normalization(data: np.ndarray, *, eps: float, mode: str) -> np.ndarray:
     return (x / np.sqrt(squares + x.dtype.type(eps))).astype(data.dtype, copy=False)
 
 
-def _grad_l2(g: Builder[X], ins: Any, outs: Any, douts: Any, *, eps: float, mode: str) -> X:
+def _grad_l2(
+    g: Builder[X], ins: Sequence[X], outs: Sequence[X], douts: Sequence[X], *, eps: float, mode: str
+) -> X:
     """(d - y sum(d y)) / length"""
     x, d = in_single(g, ins[0]), in_single(g, douts[0])
     axes = _axes_of_length(mode, g.type(x).ndim)
@@ -108,9 +110,9 @@ def _sum_around(g: Builder[X], x: X, nsize: int) -> X:
 
 def _grad_lrn(
     g: Builder[X],
-    ins: Any,
-    outs: Any,
-    douts: Any,
+    ins: Sequence[X],
+    outs: Sequence[X],
+    douts: Sequence[X],
     *,
     alpha: float,
     beta: float,

@@ -6,6 +6,7 @@ same dtype. float16 is multiplied in float32 and rounded once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -129,7 +130,13 @@ def dense_cost(ins: Types, outs: Types, **attrs: AttrValue) -> int:
 
 
 def _grad_dense(
-    g: Builder[X], ins: Any, outs: Any, douts: Any, *, num_hidden: int, **attrs: Any
+    g: Builder[X],
+    ins: Sequence[X],
+    outs: Sequence[X],
+    douts: Sequence[X],
+    *,
+    num_hidden: int,
+    **attrs: Any,
 ) -> Any:
     """dx = d weight, dweight = transposed d times x, dbias = sum of d over the rows."""
     data, weight = ins[0], ins[1]
@@ -313,9 +320,9 @@ def batched_cost(ins: Types, outs: Types, *, transpose_a: bool, **attrs: AttrVal
 
 def _grad_batch_dot(
     g: Builder[X],
-    ins: Any,
-    outs: Any,
-    douts: Any,
+    ins: Sequence[X],
+    outs: Sequence[X],
+    douts: Sequence[X],
     *,
     transpose_a: bool,
     transpose_b: bool,

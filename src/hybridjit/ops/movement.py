@@ -7,7 +7,7 @@ all of them are made of ``views``.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -250,7 +250,14 @@ def _diagonal_as_slice(g: Builder[X], data: X, *, k: int, axis1: int, axis2: int
 
 
 def _grad_diag(
-    g: Builder[X], ins: Any, outs: Any, douts: Any, *, k: int, axis1: int, axis2: int
+    g: Builder[X],
+    ins: Sequence[X],
+    outs: Sequence[X],
+    douts: Sequence[X],
+    *,
+    k: int,
+    axis1: int,
+    axis2: int,
 ) -> X | None:
     """A vector gets the diagonal of what comes back, a matrix has what comes back on its own."""
     sizes, (d,) = g.type(ins[0]).dims, douts

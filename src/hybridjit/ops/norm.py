@@ -6,6 +6,7 @@ those of the population; statistics are computed in float32 at least.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -122,7 +123,7 @@ def deviation(g: Builder[X], variance: X, eps: float) -> X:
 
 
 def _back_scaled(
-    g: Builder[X], ins: Any, dout: X, sizes: Shape, axes: Shape, channel: int, eps: float
+    g: Builder[X], ins: Sequence[X], dout: X, sizes: Shape, axes: Shape, channel: int, eps: float
 ) -> tuple[Any, ...]:
     """What reaches data, gamma and beta, where ``axes`` of the data under ``sizes`` were
     normalised and gamma lies along axis ``channel``.
@@ -151,7 +152,14 @@ def _back_scaled(
 
 
 def _grad_layer_norm(
-    g: Builder[X], ins: Any, outs: Any, douts: Any, *, axis: int, eps: float, **attrs: AttrValue
+    g: Builder[X],
+    ins: Sequence[X],
+    outs: Sequence[X],
+    douts: Sequence[X | None],
+    *,
+    axis: int,
+    eps: float,
+    **attrs: AttrValue,
 ) -> tuple[Any, ...]:
     """Head gradients of the statistics count for nothing, as in MXNet."""
     if douts[0] is None:
@@ -162,7 +170,7 @@ def _grad_layer_norm(
 
 
 def _grad_instance_norm(
-    g: Builder[X], ins: Any, outs: Any, douts: Any, *, eps: float
+    g: Builder[X], ins: Sequence[X], outs: Sequence[X], douts: Sequence[X], *, eps: float
 ) -> tuple[Any, ...]:
     sizes = g.type(ins[0]).dims
     return _back_scaled(g, ins, douts[0], sizes, tuple(range(2, len(sizes))), 1, eps)
@@ -170,9 +178,9 @@ def _grad_instance_norm(
 
 def _grad_group_norm(
     g: Builder[X],
-    ins: Any,
-    outs: Any,
-    douts: Any,
+    ins: Sequence[X],
+    outs: Sequence[X],
+    douts: Sequence[X | None],
     *,
     num_groups: int,
     eps: float,

@@ -8,7 +8,7 @@ is not defined in MXNet, here it comes last.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -192,7 +192,9 @@ def topk(
     return indices if ret_typ == "indices" else values
 
 
-def _scattered(g: Builder[X], ins: Any, d: X, *, axis: int | None, k: int, is_ascend: bool) -> X:
+def _scattered(
+    g: Builder[X], ins: Sequence[X], d: X, *, axis: int | None, k: int, is_ascend: bool
+) -> X:
     """What comes back to the values in order, at the places that they were read from."""
     t = g.type(ins[0])
     lined, place = _lined_up(t.dims, axis)
@@ -218,9 +220,9 @@ def _scattered(g: Builder[X], ins: Any, d: X, *, axis: int | None, k: int, is_as
 
 def _grad_topk(
     g: Builder[X],
-    ins: Any,
-    outs: Any,
-    douts: Any,
+    ins: Sequence[X],
+    outs: Sequence[X],
+    douts: Sequence[X | None],
     *,
     axis: int | None,
     k: int,
@@ -235,7 +237,13 @@ def _grad_topk(
 
 
 def _grad_sort(
-    g: Builder[X], ins: Any, outs: Any, douts: Any, *, axis: int | None, is_ascend: bool
+    g: Builder[X],
+    ins: Sequence[X],
+    outs: Sequence[X],
+    douts: Sequence[X],
+    *,
+    axis: int | None,
+    is_ascend: bool,
 ) -> X | None:
     if not g.type(ins[0]).size:
         return None

@@ -7,7 +7,7 @@ Floats are accumulated in double precision; integer sums wrap in their own type.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -84,9 +84,9 @@ def _back(slope: Slope) -> Callable[..., Any]:
 
     def grad(
         g: Builder[X],
-        ins: Any,
-        outs: Any,
-        douts: Any,
+        ins: Sequence[X],
+        outs: Sequence[X],
+        douts: Sequence[X],
         *,
         axis: Shape | None,
         keepdims: bool,
@@ -233,7 +233,13 @@ def mean_square_about(
 
 
 def _grad_about(
-    g: Builder[X], ins: Any, outs: Any, douts: Any, *, axis: Shape | None, keepdims: bool
+    g: Builder[X],
+    ins: Sequence[X],
+    outs: Sequence[X],
+    douts: Sequence[X],
+    *,
+    axis: Shape | None,
+    keepdims: bool,
 ) -> Any:
     """2 (x - about) d / count, and what of it reaches ``about``, the other way."""
     x, about = ins
@@ -321,7 +327,13 @@ def cumsum(data: np.ndarray, *, axis: int | None, dtype: np.dtype | None) -> np.
 
 
 def _grad_cumsum(
-    g: Builder[X], ins: Any, outs: Any, douts: Any, *, axis: int | None, dtype: Any
+    g: Builder[X],
+    ins: Sequence[X],
+    outs: Sequence[X],
+    douts: Sequence[X],
+    *,
+    axis: int | None,
+    dtype: Any,
 ) -> X:
     """Running sums from the other end."""
     t = g.type(ins[0])

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -100,7 +101,9 @@ def boolean_mask(data: np.ndarray, index: np.ndarray, *, axis: int) -> np.ndarra
     return np.asarray(np.compress(index != 0, data, axis=axis), order="C")
 
 
-def _grad_mask(g: Builder[X], ins: Any, outs: Any, douts: Any, *, axis: int) -> tuple[Any, None]:
+def _grad_mask(
+    g: Builder[X], ins: Sequence[X], outs: Sequence[X], douts: Sequence[X], *, axis: int
+) -> tuple[Any, None]:
     """Kept rows get theirs, the others 0."""
     data, index = ins
     place, d = axis % g.type(data).ndim, douts[0]
@@ -148,7 +151,9 @@ def index_copy(old: np.ndarray, index: np.ndarray, new: np.ndarray) -> np.ndarra
     return result
 
 
-def _grad_index_copy(g: Builder[X], ins: Any, outs: Any, douts: Any) -> tuple[Any, None, Any]:
+def _grad_index_copy(
+    g: Builder[X], ins: Sequence[X], outs: Sequence[X], douts: Sequence[X]
+) -> tuple[Any, None, Any]:
     """Replaced rows get nothing; of the new ones each gets what comes back to its place."""
     _, index, new = ins
     d = douts[0]

@@ -5,6 +5,7 @@ In: one array (``slice_like`` and ``Crop`` look at a second one's shape). Out: c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -273,7 +274,13 @@ def _cut_into(
 
 
 def _grad_split(
-    g: Builder[X], ins: Any, outs: Any, douts: Any, *, axis: int, **attrs: Any
+    g: Builder[X],
+    ins: Sequence[X],
+    outs: Sequence[X],
+    douts: Sequence[X],
+    *,
+    axis: int,
+    **attrs: Any,
 ) -> X | None:
     """The pieces' gradients joined, zeros for those that nothing reads."""
     sizes = g.type(ins[0]).dims

@@ -7,7 +7,7 @@ batch.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -136,9 +136,9 @@ def _smoothed(g: Builder[X], hot: X, smooth_alpha: float, classes: int) -> X:
 
 def _grad_softmax_output(
     g: Builder[X],
-    ins: Any,
-    outs: Any,
-    douts: Any,
+    ins: Sequence[X],
+    outs: Sequence[X],
+    douts: Sequence[X],
     *,
     grad_scale: float,
     ignore_label: float,
@@ -231,7 +231,9 @@ def _cross_entropy_parts(g: Builder[X], data: X, label: X) -> X:
     return g.op(NEGATIVE, g.op(SUM, held, at="total"))
 
 
-def _grad_cross_entropy(g: Builder[X], ins: Any, outs: Any, douts: Any) -> tuple[X, None]:
+def _grad_cross_entropy(
+    g: Builder[X], ins: Sequence[X], outs: Sequence[X], douts: Sequence[X]
+) -> tuple[X, None]:
     """(softmax - one_hot) times what comes back; a label that is no class subtracts nothing."""
     data, label = ins
     t = g.type(data)

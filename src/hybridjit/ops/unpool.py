@@ -6,6 +6,7 @@ and the result. Out: the data's type.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -134,7 +135,13 @@ BACK_FROM_MAX = register(
 
 
 def _grad_back_from_average(
-    g: Builder[X], ins: Any, outs: Any, douts: Any, *, shape: Shape, **attrs: Any
+    g: Builder[X],
+    ins: Sequence[X],
+    outs: Sequence[X],
+    douts: Sequence[X],
+    *,
+    shape: Shape,
+    **attrs: Any,
 ) -> X:
     return g.op(lookup("Pooling"), douts[0], at="pooled", **attrs)
 
@@ -153,7 +160,13 @@ BACK_FROM_AVERAGE = register(
 
 
 def grad_pooling(
-    g: Builder[X], ins: Any, outs: Any, douts: Any, *, pool_type: str, **attrs: Any
+    g: Builder[X],
+    ins: Sequence[X],
+    outs: Sequence[X],
+    douts: Sequence[X],
+    *,
+    pool_type: str,
+    **attrs: Any,
 ) -> X:
     """To the first maximum, or to all cells; p-norms pass x^(p-1) / y^(p-1), 0 where y is 0."""
     (x,), (y, *_), (d, *_) = ins, outs, douts
@@ -175,9 +188,9 @@ def grad_pooling(
 
 def grad_pooling_v1(
     g: Builder[X],
-    ins: Any,
-    outs: Any,
-    douts: Any,
+    ins: Sequence[X],
+    outs: Sequence[X],
+    douts: Sequence[X],
     *,
     pool_type: str,
     global_pool: bool,

@@ -8,7 +8,7 @@ nothing moves.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -104,7 +104,9 @@ def _reshape_to_type(data: TensorType, *, shape: Shape) -> TensorType:
     return data.with_shape(shape)
 
 
-def _grad_reshape(g: Builder[X], ins: Any, outs: Any, douts: Any, **attrs: Any) -> X:
+def _grad_reshape(
+    g: Builder[X], ins: Sequence[X], outs: Sequence[X], douts: Sequence[X], **attrs: Any
+) -> X:
     return reshape(g, douts[0], g.type(ins[0]).dims)
 
 
@@ -180,7 +182,9 @@ def _explicit(g: Builder[X], data: X, *, axes: Shape) -> X | None:
     return None if axes or not ndim else transpose(g, data, permutation(ndim, axes))
 
 
-def _grad_transpose(g: Builder[X], ins: Any, outs: Any, douts: Any, *, axes: Shape) -> X:
+def _grad_transpose(
+    g: Builder[X], ins: Sequence[X], outs: Sequence[X], douts: Sequence[X], *, axes: Shape
+) -> X:
     order = permutation(g.type(ins[0]).ndim, axes)
     return transpose(g, douts[0], tuple(order.index(axis) for axis in range(len(order))))
 
@@ -250,7 +254,15 @@ def _placed_shape(
     return shape
 
 
-def _grad_place(g: Builder[X], ins: Any, outs: Any, douts: Any, *, shape: Shape, **marks: Any) -> X:
+def _grad_place(
+    g: Builder[X],
+    ins: Sequence[X],
+    outs: Sequence[X],
+    douts: Sequence[X],
+    *,
+    shape: Shape,
+    **marks: Any,
+) -> X:
     return g.op(SLICE, douts[0], **marks)
 
 
@@ -266,7 +278,9 @@ PLACE = moving(
 )
 
 
-def _grad_slice(g: Builder[X], ins: Any, outs: Any, douts: Any, **marks: Any) -> X:
+def _grad_slice(
+    g: Builder[X], ins: Sequence[X], outs: Sequence[X], douts: Sequence[X], **marks: Any
+) -> X:
     return g.op(PLACE, douts[0], shape=g.type(ins[0]).dims, **marks)
 
 
