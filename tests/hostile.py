@@ -2,7 +2,8 @@
 
 In: the number of a case. Out: its bytes, the same for the same number. The mutations know the
 formats: they change single fields to values that matter (bounds, other magic numbers, counts that
-do not fit, other operators), cut, join and repeat.
+do not fit, other operators), cut, join and repeat, and make graphs whose attributes multiply over
+nodes and versions.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from hybridjit.ops.registry import all_names
+from hybridjit.ops.registry import all_names, lookup
 from params_written_by_mxnet import FILES, written
 
 SYMBOLS = Path(__file__).parent / "fixtures" / "symbols"
@@ -80,6 +81,14 @@ VALUES = (
     *(None, True, 0, -1, 1, 2, 7, 10**18, 1.5, "", "null", "data"),
     *([], {}, [[]], [0, 0, 0], [9, 9]),
 )
+# Characters of one byte to four in memory, raw and escaped, and halves of pairs.
+WIDE = (
+    *("\xe9", "\u2603", "\U0001f600", "\ufeff", "\ud83d"),
+    *("\\u00e9", "\\u2603", "\\ud83d\\ude00", "\\ud83d", "\\ude00"),
+)
+LONG = (*(0, 1, 100) * 9, 70_000)  # characters before one of them: fewer than a window, and more
+VERSIONS = (-1, 0, 700, 800, 899, 900, 903, 904, 905, 1000, 10000, 10901, 20000, 2**31, 10**18)
+COUNTS = (-1, 0, 1, 2, 3, 100, 1000, 4096, 16383, 16384, 16385, 2**31, 10**18)
 _TEXTS = tuple(map(json.dumps, TEXTS))
 _VALUES = tuple(map(json.dumps, VALUES))
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[][{},:]|[^][{},:"\s]+')
@@ -120,6 +129,9 @@ def spans(text: str) -> list[Span]:
 def symbol_case(number: int) -> str:
     """Case ``number``: one of MXNet's graph files with values replaced, removed, repeated."""
     rng = random.Random(number)
+    if rng.random() < 0.03:
+        text = multiplied(rng)
+        return text if rng.random() < 0.5 else mutated(mutated_letters, rng, text)
     sources = symbol_sources()
     return mutated_graph(rng, *sources[number % len(sources)])
 
@@ -136,6 +148,39 @@ def operator_names() -> list[str]:
     return [json.dumps(n) for n in (*sorted(all_names()), "NoSuchOp", "_foreach", "null")]
 
 
+@cache
+def whole_attributes() -> list[tuple[str, str]]:
+    """Every operator with each attribute that is a whole number: some say how many there are."""
+    ops = [lookup(name) for name in sorted(all_names())]
+    return [(op.name, a.name) for op in ops for a in op.attrs if a.base in ("int", "long")]
+
+
+def multiplied(rng: random.Random) -> str:
+    """A small text whose nodes each ask for much, all of them for more."""
+    nodes = [{"op": "null", "name": rng.choice(("x", "x" * 4000)), "inputs": []}]
+    for _ in range(rng.choice((1, 1, 3))):
+        nodes += [_asking(rng, len(nodes))] * rng.choice((1, 1, 2, 2, 9, 9, 300))
+    heads = [[rng.randrange(len(nodes)), rng.choice((0, 0, 1, 16383)), 0]] * rng.choice(
+        (1, 1, 1, 1, 999)
+    )
+    attrs = {"mxnet_version": ["int", rng.choice(VERSIONS)]}
+    return json.dumps({"nodes": nodes, "arg_nodes": [0], "heads": heads, "attrs": attrs})
+
+
+def _asking(rng: random.Random, earlier: int) -> dict[str, object]:
+    op, attr = rng.choice(whole_attributes())
+    texts = {attr: str(rng.choice(COUNTS))}
+    if rng.random() < 0.3:
+        texts |= {f"__{i}__": rng.choice(WIDE[:3]) * 9 for i in range(rng.choice((1, 300)))}
+    if rng.random() < 0.2:
+        texts[f"{rng.choice(('weight', 'arg0', 'data'))}_lr_mult"] = "1"
+    inputs = [[rng.randrange(earlier), 0, rng.choice((0, 2**62))]] * rng.choice(
+        (0, 0, 0, 1, 1, 2, 30)
+    )
+    name = rng.choice(("n", "n" * 4000, "n\U0001f600"))
+    return {"op": op, "name": name, rng.choice(("attr", "param", "attrs")): texts, "inputs": inputs}
+
+
 def mutated_graph(rng: random.Random, text: str, places: list[Span]) -> str:
     """The text after changes to values that do not contain each other, and maybe to its letters."""
     before = len(text)
@@ -148,12 +193,14 @@ def mutated_graph(rng: random.Random, text: str, places: list[Span]) -> str:
 
 def _changed(rng: random.Random, text: str, place: Span) -> str:
     item, start, end = place
-    kind = rng.choice(("value", "text", "remove", "repeat", "operator", "number"))
+    kind = rng.choice(("value", "text", "remove", "repeat", "operator", "number", "wide"))
     old = text[start:end]
     if kind == "operator" and text.startswith('"op"', item):
         return text[:start] + rng.choice(operator_names()) + text[end:]
     if kind == "text" and old[0] == '"':
         return text[:start] + rng.choice(_TEXTS) + text[end:]
+    if kind == "wide" and old[0] == '"':
+        return f"{text[: end - 1]}{'a' * rng.choice(LONG)}{rng.choice(WIDE)}{text[end - 1 :]}"
     if kind == "number" and old.isdigit():
         return text[:start] + str(int(old) + rng.choice((-1, 1, 1000))) + text[end:]
     if kind == "remove":
@@ -171,7 +218,7 @@ def mutated_letters(rng: random.Random, text: str) -> str:
     if kind == "cut":
         return text[:at]
     if kind == "change":
-        return text[:at] + rng.choice('[]{},:"0-9\\ex\0') + text[at + 1 :]
+        return text[:at] + rng.choice((*'[]{},:"0-9\\ex\0', *WIDE)) + text[at + 1 :]
     stretch = text[at : at + rng.choice((1, 5, 60))]
     if kind == "repeat":
         return text[:at] + stretch * rng.choice((2, 30)) + text[at:]

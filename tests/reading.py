@@ -8,8 +8,10 @@ file plus 64 MB, time is bounded, and a cached object is the one that was stored
 from __future__ import annotations
 
 import json
+import os
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -17,7 +19,8 @@ import time
 import tracemalloc
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -215,4 +218,73 @@ def object_format() -> Iterator[tuple[Callable[[int], Data], Read]]:
                     warn_of_cache()
 
 
-FORMATS = {"params": params_format, "json": symbol_format, "objects": object_format}
+@contextmanager
+def special_format() -> Iterator[tuple[Callable[[int], Data], Read]]:
+    """Array and graph files, and what else may lie under a name: that follows from the bytes."""
+    with tempfile.TemporaryDirectory(prefix="hybridjit-fuzz-") as name:
+        path = Path(name, "it")
+        readers = (params.load, symbol_json.load, symbol_json.load_outline)
+
+        def make(number: int) -> bytes:
+            case = params_case(number) if number % 2 else symbol_case(number)
+            return case if isinstance(case, bytes) else case.encode("utf-8", "surrogatepass")
+
+        def read(data: Data) -> object:
+            rng = Random(data)
+            try:
+                with rng.choice(PLACES)(path, data) or nullcontext(), hurry(20):
+                    return rng.choice(readers)(path)
+            finally:
+                path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # a version that is newer
+            yield make, read
+
+
+def _file(path: Path, data: bytes, hole: int = 0) -> None:
+    path.write_bytes(data)
+    os.truncate(path, len(data) + hole)
+
+
+def _link(path: Path, data: bytes) -> None:
+    path.with_name("other").write_bytes(data)
+    path.symlink_to("other")
+
+
+@contextmanager
+def _pipe(path: Path, data: bytes) -> Iterator[None]:
+    """What fits into a pipe, whose writer is gone; nothing for every second."""
+    os.mkfifo(path)
+    held = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        if len(data) % 2:
+            with path.open("wb", buffering=0) as file:
+                os.set_blocking(file.fileno(), False)
+                file.write(data)
+        yield
+    finally:
+        os.close(held)
+
+
+def _no_file(path: Path, data: bytes) -> None:
+    """A folder, a socket, a device, a link that leads to itself, nothing."""
+    kind = Random(data).choice(
+        ("folder", "socket", "it", "/dev/zero", "/dev/full", "/dev/null", "")
+    )
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(path))
+    elif kind:
+        path.symlink_to(kind)
+
+
+PLACES = (_file, partial(_file, hole=1 << 20), _link, _pipe, _no_file)
+FORMATS = {
+    "params": params_format,
+    "json": symbol_format,
+    "objects": object_format,
+    "special": special_format,
+}

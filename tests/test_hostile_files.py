@@ -65,6 +65,14 @@ def test_damaged_objects():
     assert check.refused > 1900
 
 
+def test_names_under_which_anything_lies():
+    with FORMATS["special"]() as (make, read):
+        check = Bounds(read, traced=False)
+        for number in range(1000):
+            check(make(number))
+    assert check.refused > 800 and check.accepted > 30
+
+
 @pytest.mark.parametrize("name", ["csr", "list", "v3"])
 def test_every_prefix_and_many_mutations_of_array_files(name):
     data, check = written(name), Bounds(params.loads)

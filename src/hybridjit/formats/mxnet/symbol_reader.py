@@ -372,7 +372,7 @@ def _entry(item: Any, nodes: list[RawNode], what: str) -> RawEntry:
 def _position(item: Any, count: int, what: str) -> tuple[int, int, int]:
     """``[node, output, version]`` as numbers, the node one of ``count``."""
     numbers = _list(item, what)
-    if len(numbers) not in (2, 3) or any(type(n) is not int for n in numbers):
+    if len(numbers) not in (2, 3) or {*map(type, numbers)} != {int}:
         _fail(f"{what} is [node, output, version], got {_shown(item)}")
     index, output, version = (*numbers, 0)[:3]
     _require_node(index, count, what)
