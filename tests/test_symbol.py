@@ -498,6 +498,35 @@ def test_sizes_that_do_not_depend_on_the_unknown_ones(make, shapes, expected):
     assert made.infer_shape_partial(**shapes)[1] == [expected]
 
 
+X, Y, Z = (sym.var(name) for name in "xyz")
+PARTIAL = [
+    (sym.take(X, Y), {"y": "int32"}, [None, "int32"], None),
+    (sym.pick(X, Y), {"y": "float32"}, [None, "float32"], None),
+    (sym.gather_nd(X, Y), {"x": "float32"}, ["float32", None], "float32"),
+    (sym.gather_nd(X, Y), {"y": "float32"}, [None, "float32"], None),
+    (sym.scatter_nd(X, Y, shape=(2, 3)), {"x": "float16"}, ["float16", None], "float16"),
+    (sym.where(X, Y, Z), {"x": "float32"}, ["float32", None, None], None),
+    (sym.where(X, Y, Z), {"y": "int32"}, [None, "int32", "int32"], "int32"),
+    (sym.CTCLoss(X, Y), {"x": "float32"}, ["float32", None], "float32"),
+    (sym.CTCLoss(X, Y, Z, use_data_lengths=True), {"x": "float16"},
+     ["float16", None, None], "float16"),
+    (sym.cast(X, dtype="int32"), {}, [None], "int32"),
+    (sym.batch_take(X, Y), {}, [None, "int32"], None),
+    (sym.contrib.boolean_mask(X, Y), {"x": "float32"}, ["float32", None], "float32"),
+    (sym.topk(X, k=1, ret_typ="value"), {}, [None], None),
+    (sym.FullyConnected(X, Y, Z, num_hidden=3), {"y": "float16"}, ["float16"] * 3, "float16"),
+    (sym.dot(X, Y), {"y": "int32"}, ["int32"] * 2, "int32"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("graph, known, inputs, output", PARTIAL)
+def test_types_that_do_not_follow_stay_unknown(graph, known, inputs, output):
+    """What MXNet 1.9.1 says."""
+    arguments, outputs, _ = graph.infer_type_partial(**known)
+    names = [None if t is None else np.dtype(t).name for t in (*arguments, *outputs)]
+    assert names == [*inputs, output]
+
+
 def test_infer_type(dense):
     half = np.float16
     assert dense.infer_type(x="float16") == ([half] * 3, [half], [])

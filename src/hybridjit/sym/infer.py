@@ -7,7 +7,8 @@ semantics have for it: 0 and (), or -1 and None.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
 from typing import TypeVar
 
 import numpy as np
@@ -19,6 +20,8 @@ from ..shapes import partial_shape, shown_shape
 from ..types import (
     DTYPE_NAMES,
     FLOAT32,
+    FLOAT64,
+    INT32,
     INT64,
     UNKNOWN,
     DType,
@@ -30,7 +33,15 @@ from ..types import (
 from .outputs import Outputs, auxiliary_nodes
 
 _RANKS = (4, 3, 2, 1)  # stand in for unknown shapes
-_TRIED = (1, 64, 192)  # stand in for unknown sizes: small, so that clipping is seen, and large
+_TRIED = (1, 2, 64, 192)  # stand in for unknown sizes: small, so that clipping is seen, and large
+_OTHERS: tuple[np.dtype, ...] = (
+    FLOAT32,
+    FLOAT64,
+    np.dtype("float16"),
+    INT32,
+    INT64,
+)  # stand in for any element type
+_MANY = 16  # inputs that may be of types of their own: no operator has as many
 
 Fact = TypeVar("Fact")
 Lists = tuple[list[Fact | None], list[Fact | None], list[Fact | None]]
@@ -64,8 +75,7 @@ def _lengths(symbol: Outputs) -> list[str]:
 def infer_types(symbol: Outputs, dtypes: Mapping[str, DType | None]) -> Lists[type[np.generic]]:
     """Element types, from some arguments' types and no shapes. Raises DTypeError.
 
-    An operator whose rule says nothing without shapes is taken to give and take its first input's
-    type, or the one that its ``dtype`` attribute names.
+    What may be one or another stays unknown.
     """
     known = {n: TensorType(None, _element_type(n, d)) for n, d in dtypes.items() if d is not None}
     order = topological(symbol.outputs)
@@ -139,13 +149,14 @@ def _tried(node: Node, types: NodeTypes) -> tuple[TensorType, ...]:
 
 def _asked(node: Node, ins: list[TensorType], size: int) -> tuple[TensorType, ...] | None:
     """Output types if every unknown size were ``size``; None if the rule does not allow that."""
+    return _outputs_of(node, [TensorType(_shape_of(t, 0, size), t.dtype or FLOAT32) for t in ins])
+
+
+def _outputs_of(node: Node, ins: list[TensorType]) -> tuple[TensorType, ...] | None:
+    """What the rule says of the outputs for these inputs; None if it refuses them."""
     assert node.op is not None
-    whole = tuple(
-        TensorType(tuple(size if d is None else d for d in t.shape or ()), t.dtype or FLOAT32)
-        for t in ins
-    )
     try:
-        return node.op.infer(whole, (UNKNOWN,) * len(node.output_names), **node.attrs)[1]
+        return node.op.infer(tuple(ins), (UNKNOWN,) * len(node.output_names), **node.attrs)[1]
     except MXNetError:
         return None
 
@@ -194,49 +205,77 @@ def _element_type(name: str, dtype: DType) -> np.dtype:
 
 
 def _complete(node: Node, types: NodeTypes) -> None:
-    """Give inputs and outputs whose element type is unknown the likely one."""
-    outputs = [Output(node, i) for i in range(len(node.output_names))]
-    before = {edge.node: types[edge.node] for edge in node.inputs}
-    _assume(node.inputs, [_first_known((*node.inputs, *outputs), types)] * len(node.inputs), types)
-    if not _is_taken(node, types):
-        types.update(before)
-    _assume(outputs, _outputs_asked(node, types), types)
-    declared = node.attrs.get("dtype")
-    likely = declared if isinstance(declared, np.dtype) else _first_known(node.inputs, types)
-    _assume(outputs, [likely] * len(outputs), types)
+    """Conclude from the element types that are known what the operator leaves no choice for.
+
+    An operator that takes none of the shapes that are tried is taken to have one element type, and
+    results of the one that its ``dtype`` names.
+    """
+    ins = [types[edge.node][edge.index] for edge in node.inputs]
+    unknown = [k for k, t in enumerate(ins) if t.dtype is None]
+    first = next((t.dtype for t in ins if t.dtype is not None), None)
+    is_done = not unknown and all(t.dtype is not None for t in types[node])
+    if is_done or first is None or len(unknown) > _MANY:
+        return
+    if whole := _taken(node, ins, first):
+        inputs, results = _decided(node, whole, unknown)
+    else:
+        declared = node.attrs.get("dtype")
+        inputs = dict.fromkeys(unknown, first)
+        results = [declared if isinstance(declared, np.dtype) else first] * len(node.output_names)
+    _learn([node.inputs[k] for k in inputs], list(inputs.values()), types)
+    _learn([Output(node, i) for i in range(len(results))], results, types)
 
 
-def _is_taken(node: Node, types: NodeTypes) -> bool:
-    """Whether the operator's rule takes its inputs' types."""
-    try:
-        apply_rule(node, {n: types[n] for n in (node, *(edge.node for edge in node.inputs))})
-    except MXNetError:
-        return False
-    return True
+def _taken(node: Node, ins: list[TensorType], first: np.dtype) -> list[TensorType] | None:
+    """Inputs with shapes, and types for those that have none, that the node's rule takes.
+
+    Most rules wait for shapes. None if none of those that are tried is taken.
+    """
+    for dtype, ranks, size in product((first, *_OTHERS), _ranks(len(ins)), _TRIED):
+        shapes = (_shape_of(t, rank, size) for t, rank in zip(ins, ranks))
+        whole = [TensorType(shape, t.dtype or dtype) for t, shape in zip(ins, shapes)]
+        outs = _outputs_of(node, whole)
+        if outs is not None and all(t.dtype is not None for t in outs):
+            return whole
+    return None
 
 
-def _first_known(edges: Sequence[Output], types: NodeTypes) -> np.dtype | None:
-    found = (types[edge.node][edge.index].dtype for edge in edges)
-    return next((dtype for dtype in found if dtype is not None), None)
+def _decided(
+    node: Node, whole: list[TensorType], unknown: list[int]
+) -> tuple[dict[int, np.dtype | None], list[np.dtype | None]]:
+    """The types of ``unknown`` inputs and of outputs that are the same whatever else is tried."""
+    inputs = {k: whole[k].dtype for k in unknown}
+    results = [t.dtype for t in _outputs_of(node, whole) or ()]
+    separate = [[k] for k in unknown]
+    for dtype, places in product(_OTHERS, [unknown, *separate]):
+        other = [t.with_dtype(dtype) if k in places else t for k, t in enumerate(whole)]
+        found = _outputs_of(node, other) if other != whole else None
+        if found is not None:
+            inputs = {k: t for k, t in inputs.items() if k not in places or t == dtype}
+            results = [r if r == t.dtype else None for r, t in zip(results, found)]
+    return inputs, results
 
 
-def _assume(edges: Sequence[Output], dtypes: Sequence[np.dtype | None], types: NodeTypes) -> None:
+def _ranks(count: int) -> Iterator[list[int | None]]:
+    """Ranks of so many inputs: of the first, and of the rest none, the same or falling ones."""
+    for first in _RANKS:
+        for rest in (None, *_RANKS):
+            yield [first, *[rest] * (count - 1)]
+        yield [max(first - k, 1) for k in range(count)]
+
+
+def _shape_of(t: TensorType, rank: int | None, size: int) -> PartialShape | None:
+    """The shape of a type, with ``size`` for what is unknown of it."""
+    if t.shape is None:
+        return None if rank is None else (size,) * rank
+    return tuple(size if d is None else d for d in t.shape)
+
+
+def _learn(edges: Sequence[Output], dtypes: Sequence[np.dtype | None], types: NodeTypes) -> None:
+    """Give edges whose element type is unknown these."""
     rows = {node: list(types[node]) for node in {edge.node for edge in edges}}
     for edge, dtype in zip(edges, dtypes):
         row = rows[edge.node]
         if row[edge.index].dtype is None:
             row[edge.index] = row[edge.index].with_dtype(dtype)
     types.update((node, tuple(row)) for node, row in rows.items())
-
-
-def _outputs_asked(node: Node, types: NodeTypes) -> list[np.dtype | None]:
-    """Output types that the rule gives for some shape: those of inputs are known, shapes not."""
-    ins = [types[edge.node][edge.index] for edge in node.inputs]
-    if node.inputs and all(t.dtype is not None for t in ins):
-        for rank in _RANKS:
-            shaped = [t if t.shape is not None else t.with_shape((None,) * rank) for t in ins]
-            for size in _TRIED:
-                answer = _asked(node, shaped, size)
-                if answer is not None:
-                    return [t.dtype for t in answer]
-    return [None] * len(node.output_names)
