@@ -13,6 +13,7 @@ import numpy as np
 import samples_linear
 import samples_movement
 import samples_nn
+import samples_training
 import samples_vision
 from hybridjit.errors import MXNetError
 from hybridjit.ops import OpDef, arithmetic, pointwise, rules, scalars
@@ -21,6 +22,7 @@ from sampling import LISTED, REFUSED, Bad, Sample
 
 samples_movement.declare()
 samples_nn.declare()
+samples_training.declare()
 samples_linear.declare()
 samples_vision.declare()
 

@@ -24,6 +24,7 @@ LAYERS = [
         "engine",
         "forks",
         "log",
+        "lr_scheduler",
         "opening",
         "target",
         "table",
@@ -40,8 +41,8 @@ LAYERS = [
     {"compiler"},
     {"nd", "sym"},  # siblings
     {"autograd", "contrib", "random", "io", "metric", "monitor", "verification"},
-    {"callback", "image"},
-    {"initializer"},
+    {"callback", "image", "optimizer"},
+    {"initializer", "kvstore"},
     {"gluon"},
     {"compat", "executor", "loading", "mod", "profiling", "rnn", "test_utils", "visualization"},
     {"cached_op", "model"},

@@ -20,13 +20,16 @@ from . import (
     image,
     initializer,
     io,
+    kvstore,
     log,
+    lr_scheduler,
     metric,
     mod,
     model,
     monitor,
     name,
     nd,
+    optimizer,
     random,
     registry,
     rnn,
@@ -57,6 +60,7 @@ ndarray = nd
 symbol = sym
 init = initializer
 img = image
+kv = kvstore
 rnd = random
 module = mod
 mon = monitor
@@ -67,6 +71,7 @@ _ALIASES = {
     "symbol": sym,
     "init": init,
     "img": image,
+    "kv": kvstore,
     "module": mod,
     "mon": monitor,
     "rnd": random,
@@ -114,8 +119,11 @@ __all__ = [
     "initializer",
     "io",
     "install_as_mxnet",
+    "kv",
+    "kvstore",
     "load",
     "log",
+    "lr_scheduler",
     "memory_stats",
     "metric",
     "mod",
@@ -127,6 +135,7 @@ __all__ = [
     "nd",
     "ndarray",
     "num_gpus",
+    "optimizer",
     "override",
     "set_num_threads",
     "threads",

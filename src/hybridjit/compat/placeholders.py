@@ -41,15 +41,6 @@ _LIBRARY = (
     "calls MXNet's C library, which hybridjit does not have: use the functions of nd, sym and gluon"
 )
 _DEVICES = "splits batches over devices, and hybridjit computes on one: use Module"
-_OPTIMIZERS = [
-    *("AdaDelta", "AdaGrad", "Adam", "Adamax", "DCASGD", "FTML", "Ftrl", "LAMB", "LARS", "LBSGD"),
-    *("NAG", "Nadam", "Optimizer", "RMSProp", "SGD", "SGLD", "Signum", "Updater", "ccSGD"),
-    *("create", "get_updater"),
-]
-_SCHEDULERS = [
-    *("CosineScheduler", "FactorScheduler", "LRScheduler", "MultiFactorScheduler"),
-    "PolyScheduler",
-]
 _AMP_NAMES = [
     *("convert_hybrid_block", "convert_model", "convert_symbol", "init", "init_trainer"),
     *("scale_loss", "unscale"),
@@ -74,20 +65,6 @@ _DETECTION_AUGMENTERS = [
 _RECORD_NAMES = [
     *("IRHeader", "MXIndexedRecordIO", "MXRecordIO", "pack", "pack_img", "unpack", "unpack_img"),
 ]
-
-_UPDATES = [
-    *("adam_update", "ftml_update", "ftrl_update", "lamb_update_phase1", "lamb_update_phase2"),
-    *("mp_lamb_update_phase1", "mp_lamb_update_phase2", "mp_nag_mom_update", "mp_sgd_mom_update"),
-    *("mp_sgd_update", "multi_mp_sgd_mom_update", "multi_mp_sgd_update", "multi_sgd_mom_update"),
-    *("multi_sgd_update", "nag_mom_update", "preloaded_multi_mp_sgd_mom_update"),
-    *("preloaded_multi_mp_sgd_update", "preloaded_multi_sgd_mom_update"),
-    *("preloaded_multi_sgd_update", "rmsprop_update", "rmspropalex_update", "sgd_mom_update"),
-    *("sgd_update", "signsgd_update", "signum_update"),
-]
-_CONTRIB_UPDATES = [
-    *("adamw_update", "group_adagrad_update", "mp_adamw_update", "multi_adamw_update"),
-    *("multi_lamb_update", "multi_mp_adamw_update", "multi_mp_lamb_update"),
-]
 _MANAGER_NAMES = [
     *("DataParallelExecutorGroup", "DataParallelExecutorManager", "_check_arguments"),
     *("_load_data", "_load_general", "_load_label", "_split_input_slice"),
@@ -109,7 +86,6 @@ PLACEHOLDERS: dict[str, tuple[list[str], str]] = {
     "base": (["NDArrayHandle", "SymbolHandle", "c_array", "c_str", "check_call"], _LIBRARY),
     "contrib.amp": (_AMP_NAMES, _AMP),
     "contrib.amp.amp": (_AMP_NAMES, _AMP),
-    "gluon": (["Trainer"], _TRAINS),
     "executor_manager": (_MANAGER_NAMES, _TRAINS),
     "gluon.contrib.estimator": (["Estimator", *_HANDLERS], _TRAINS),
     "gluon.contrib.estimator.estimator": (["Estimator"], _TRAINS),
@@ -120,19 +96,11 @@ PLACEHOLDERS: dict[str, tuple[list[str], str]] = {
     "gluon.data.vision": (["ImageRecordDataset"], _RECORDS),
     "gluon.data.vision.datasets": (["ImageRecordDataset"], _RECORDS),
     "gluon.data.vision.transforms": (_TRANSFORMS, _AUGMENTS),
-    "gluon.trainer": (["Trainer"], _TRAINS),
     "image": (_AUGMENTERS + _DETECTION_AUGMENTERS, _AUGMENTS),
     "image.detection": (_DETECTION_AUGMENTERS, _AUGMENTS),
     "image.image": (_AUGMENTERS, _AUGMENTS),
-    "kv": (["KVStore", "create"], _TRAINS),
-    "kvstore": (["KVStore", "create"], _TRAINS),
-    "lr_scheduler": (_SCHEDULERS, _TRAINS),
     "mod.executor_group": (["DataParallelExecutorGroup"], _DEVICES),
-    "nd": (_UPDATES, _TRAINS),
-    "nd.contrib": (_CONTRIB_UPDATES, _TRAINS),
     "operator": (["CustomOp", "CustomOpProp", "NDArrayOp", "NumpyOp", "PythonOp"], _CUSTOM),
-    "optimizer": (_OPTIMIZERS, _TRAINS),
-    "optimizer.optimizer": (_OPTIMIZERS, _TRAINS),
     "profiler": (_PROFILER_NAMES, _PROFILES),
     "recordio": (_RECORD_NAMES, _RECORDS),
 }
@@ -146,10 +114,6 @@ def place_placeholders(package: str) -> None:
             setattr(module, name, _placeholder(f"mxnet.{path}.{name}", reason))
     module_at(package, "contrib.amp.amp")._amp_initialized = False  # type: ignore[attr-defined]
     module_at(package, "operator").register = _named_registration  # type: ignore[attr-defined]
-    for path in ("optimizer", "optimizer.optimizer"):
-        optimizers = module_at(package, path)
-        optimizers.register = _registration  # type: ignore[attr-defined]
-        optimizers.Optimizer.register = staticmethod(_registration)  # type: ignore[attr-defined]
 
 
 def _placeholder(full_name: str, reason: str) -> type:
@@ -163,7 +127,7 @@ def _placeholder(full_name: str, reason: str) -> type:
 
 
 def _registration(klass: _Class) -> _Class:
-    """``@mx.optimizer.register``: the class as it is."""
+    """The class as it is."""
     return klass
 
 

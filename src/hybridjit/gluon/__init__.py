@@ -5,6 +5,7 @@ from .block import Block
 from .hybrid_block import HybridBlock
 from .parameter import Constant, Parameter, ParameterDict
 from .symbol_block import SymbolBlock
+from .trainer import Trainer
 
 __all__ = [
     "Block",
@@ -13,6 +14,7 @@ __all__ = [
     "Parameter",
     "ParameterDict",
     "SymbolBlock",
+    "Trainer",
     "contrib",
     "data",
     "loss",

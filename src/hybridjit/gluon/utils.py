@@ -39,8 +39,8 @@ def split_data(
 ) -> list[NDArray]:
     """``num_slice`` parts of ``data`` along ``batch_axis``; the first ones may be larger.
 
-    Raises ValueError when there are fewer samples than parts, and when ``even_split`` is wanted
-    but the number of samples is no multiple of the number of parts.
+    Raises ValueError when ``even_split`` is wanted but the number of samples is no multiple of the
+    number of parts. Without it the last parts may be empty.
     """
     if num_slice < 1:
         raise ValueError(f"num_slice is at least 1, got {num_slice}")
@@ -51,17 +51,15 @@ def split_data(
             f"axis {batch_axis}. Use a batch size that's multiple of {num_slice} or set "
             "even_split=False to allow uneven partitioning of data."
         )
-    if size < num_slice:
-        raise ValueError(
-            f"Too many slices for data with shape {data.shape}. Arguments are "
-            f"num_slice={num_slice} and batch_axis={batch_axis}."
-        )
     step, larger = divmod(size, num_slice)
     ends = [step * i + min(i, larger) for i in range(num_slice + 1)]
-    return [
-        nd.slice_axis(data, axis=batch_axis, begin=begin, end=end)
-        for begin, end in zip(ends, ends[1:])
-    ]
+    return [_slice(data, batch_axis, *pair) for pair in zip(ends, ends[1:])]
+
+
+def _slice(data: NDArray, axis: int, begin: int, end: int) -> NDArray:
+    if begin < end:
+        return nd.slice_axis(data, axis=axis, begin=begin, end=end)
+    return data[(slice(None),) * (axis % data.ndim) + (slice(begin, end),)]
 
 
 def split_and_load(
@@ -148,10 +146,10 @@ def clip_global_norm(
     Returns the norm before, as an array unless ``check_isfinite``, which warns of nan and inf.
     """
     assert arrays, "clip_global_norm takes at least one array"
-    total = float(np.sqrt(sum(np.square(a.asnumpy(), dtype=np.float64).sum() for a in arrays)))
+    total = np.sqrt(sum(np.square(a.asnumpy(), dtype=np.float64).sum() for a in arrays))
     if check_isfinite and not np.isfinite(total):
         warnings.warn("nan or inf is detected. Clipping results will be undefined.", stacklevel=2)
-    scale = min(1.0, max_norm / (total + 1e-8))
+    scale = np.minimum(1.0, max_norm / (total + 1e-8))  # NaN stays NaN
     for array in arrays:
         array *= scale
-    return total if check_isfinite else nd.array([total])
+    return np.float32(total) if check_isfinite else nd.array([total])

@@ -526,6 +526,23 @@ def UpSampling(
 def abs(
     data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
 ) -> NDArray: ...
+def adam_update(
+    weight: NDArray | None = ...,
+    grad: NDArray | None = ...,
+    mean: NDArray | None = ...,
+    var: NDArray | None = ...,
+    lr: float = ...,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-08,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    lazy_update: bool = True,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
 def add_n(
     *data: NDArray, num_args: int = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
 ) -> NDArray: ...
@@ -885,6 +902,39 @@ def fix(
 def floor(
     data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
 ) -> NDArray: ...
+def ftml_update(
+    weight: NDArray | None = ...,
+    grad: NDArray | None = ...,
+    d: NDArray | None = ...,
+    v: NDArray | None = ...,
+    z: NDArray | None = ...,
+    lr: float = ...,
+    beta1: float = 0.6,
+    beta2: float = 0.999,
+    epsilon: float = 1e-08,
+    t: int = ...,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_grad: float = -1.0,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def ftrl_update(
+    weight: NDArray | None = ...,
+    grad: NDArray | None = ...,
+    z: NDArray | None = ...,
+    n: NDArray | None = ...,
+    lr: float = ...,
+    lamda1: float = 0.01,
+    beta: float = 1.0,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
 def gamma(
     data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
 ) -> NDArray: ...
@@ -921,6 +971,35 @@ def im2col(
 ) -> NDArray: ...
 def khatri_rao(
     *data: NDArray, num_args: int = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def lamb_update_phase1(
+    weight: NDArray | None = ...,
+    grad: NDArray | None = ...,
+    mean: NDArray | None = ...,
+    var: NDArray | None = ...,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-06,
+    t: int = ...,
+    bias_correction: bool = True,
+    wd: float = ...,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def lamb_update_phase2(
+    weight: NDArray | None = ...,
+    g: NDArray | None = ...,
+    r1: NDArray | None = ...,
+    r2: NDArray | None = ...,
+    lr: float = ...,
+    lower_bound: float = -1.0,
+    upper_bound: float = -1.0,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
 ) -> NDArray: ...
 def linalg_det(
     A: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
@@ -1093,10 +1172,157 @@ def moments(
     name: str | None = ...,
     **kwargs: Any,
 ) -> Any: ...
+def mp_lamb_update_phase1(
+    weight: NDArray | None = ...,
+    grad: NDArray | None = ...,
+    mean: NDArray | None = ...,
+    var: NDArray | None = ...,
+    weight32: NDArray | None = ...,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-06,
+    t: int = ...,
+    bias_correction: bool = True,
+    wd: float = ...,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def mp_lamb_update_phase2(
+    weight: NDArray | None = ...,
+    g: NDArray | None = ...,
+    r1: NDArray | None = ...,
+    r2: NDArray | None = ...,
+    weight32: NDArray | None = ...,
+    lr: float = ...,
+    lower_bound: float = -1.0,
+    upper_bound: float = -1.0,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def mp_nag_mom_update(
+    weight: NDArray | None = ...,
+    grad: NDArray | None = ...,
+    mom: NDArray | None = ...,
+    weight32: NDArray | None = ...,
+    lr: float = ...,
+    momentum: float = 0.0,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def mp_sgd_mom_update(
+    weight: NDArray | None = ...,
+    grad: NDArray | None = ...,
+    mom: NDArray | None = ...,
+    weight32: NDArray | None = ...,
+    lr: float = ...,
+    momentum: float = 0.0,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    lazy_update: bool = True,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def mp_sgd_update(
+    weight: NDArray | None = ...,
+    grad: NDArray | None = ...,
+    weight32: NDArray | None = ...,
+    lr: float = ...,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    lazy_update: bool = True,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
 def multi_all_finite(
     *data: NDArray,
     num_arrays: int = 1,
     init_output: bool = True,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def multi_lars(
+    lrs: NDArray | None = ...,
+    weights_sum_sq: NDArray | None = ...,
+    grads_sum_sq: NDArray | None = ...,
+    wds: NDArray | None = ...,
+    eta: float = ...,
+    eps: float = ...,
+    rescale_grad: float = 1.0,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def multi_mp_sgd_mom_update(
+    *data: NDArray,
+    lrs: _Sizes = ...,
+    wds: _Sizes = ...,
+    momentum: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    num_weights: int = 1,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Any: ...
+def multi_mp_sgd_update(
+    *data: NDArray,
+    lrs: _Sizes = ...,
+    wds: _Sizes = ...,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    num_weights: int = 1,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Any: ...
+def multi_sgd_mom_update(
+    *data: NDArray,
+    lrs: _Sizes = ...,
+    wds: _Sizes = ...,
+    momentum: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    num_weights: int = 1,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Any: ...
+def multi_sgd_update(
+    *data: NDArray,
+    lrs: _Sizes = ...,
+    wds: _Sizes = ...,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    num_weights: int = 1,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Any: ...
+def multi_sum_sq(
+    *data: NDArray, num_arrays: int = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def nag_mom_update(
+    weight: NDArray | None = ...,
+    grad: NDArray | None = ...,
+    mom: NDArray | None = ...,
+    lr: float = ...,
+    momentum: float = 0.0,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
     out: Any = ...,
     name: str | None = ...,
     **kwargs: Any,
@@ -1164,6 +1390,44 @@ def pick(
     name: str | None = ...,
     **kwargs: Any,
 ) -> NDArray: ...
+def preloaded_multi_mp_sgd_mom_update(
+    *data: NDArray,
+    momentum: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    num_weights: int = 1,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Any: ...
+def preloaded_multi_mp_sgd_update(
+    *data: NDArray,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    num_weights: int = 1,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Any: ...
+def preloaded_multi_sgd_mom_update(
+    *data: NDArray,
+    momentum: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    num_weights: int = 1,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Any: ...
+def preloaded_multi_sgd_update(
+    *data: NDArray,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    num_weights: int = 1,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Any: ...
 def prod(
     data: NDArray | None = ...,
     axis: _Sizes | None = None,
@@ -1330,6 +1594,9 @@ def repeat(
     name: str | None = ...,
     **kwargs: Any,
 ) -> NDArray: ...
+def reset_arrays(
+    *data: NDArray, num_arrays: int = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> Any: ...
 def reshape_like(
     lhs: NDArray | None = ...,
     rhs: NDArray | None = ...,
@@ -1350,6 +1617,39 @@ def reverse(
 ) -> NDArray: ...
 def rint(
     data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def rmsprop_update(
+    weight: NDArray | None = ...,
+    grad: NDArray | None = ...,
+    n: NDArray | None = ...,
+    lr: float = ...,
+    gamma1: float = 0.95,
+    epsilon: float = 1e-08,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    clip_weights: float = -1.0,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def rmspropalex_update(
+    weight: NDArray | None = ...,
+    grad: NDArray | None = ...,
+    n: NDArray | None = ...,
+    g: NDArray | None = ...,
+    delta: NDArray | None = ...,
+    lr: float = ...,
+    gamma1: float = 0.95,
+    gamma2: float = 0.9,
+    epsilon: float = 1e-08,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    clip_weights: float = -1.0,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
 ) -> NDArray: ...
 def round(
     data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
@@ -1435,6 +1735,32 @@ def scatter_nd(
     name: str | None = ...,
     **kwargs: Any,
 ) -> NDArray: ...
+def sgd_mom_update(
+    weight: NDArray | None = ...,
+    grad: NDArray | None = ...,
+    mom: NDArray | None = ...,
+    lr: float = ...,
+    momentum: float = 0.0,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    lazy_update: bool = True,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def sgd_update(
+    weight: NDArray | None = ...,
+    grad: NDArray | None = ...,
+    lr: float = ...,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    lazy_update: bool = True,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
 def shape_array(
     data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
 ) -> NDArray: ...
@@ -1446,6 +1772,31 @@ def sigmoid(
 ) -> NDArray: ...
 def sign(
     data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def signsgd_update(
+    weight: NDArray | None = ...,
+    grad: NDArray | None = ...,
+    lr: float = ...,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def signum_update(
+    weight: NDArray | None = ...,
+    grad: NDArray | None = ...,
+    mom: NDArray | None = ...,
+    lr: float = ...,
+    momentum: float = 0.0,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    wd_lh: float = 0.0,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
 ) -> NDArray: ...
 def sin(
     data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any

@@ -15,6 +15,12 @@ from ..ops.registry import lookup
 from .creation import empty
 from .ndarray import NDArray, invoke
 from .random import uniform
+from .updates import adamw_update as adamw_update
+from .updates import mp_adamw_update as mp_adamw_update
+from .updates import multi_adamw_update as multi_adamw_update
+from .updates import multi_lamb_update as multi_lamb_update
+from .updates import multi_mp_adamw_update as multi_mp_adamw_update
+from .updates import multi_mp_lamb_update as multi_mp_lamb_update
 
 if TYPE_CHECKING:
 

@@ -17,7 +17,7 @@ from ..errors import MXNetError, ShapeError
 from ..ops.gradient import gradients
 from ..ops.namespace import FLUENT, Method, attr_texts, is_variadic, namespace
 from ..ops.record import OpDef
-from ..ops.registry import lookup, run_ref
+from ..ops.registry import lookup, run_ref, run_step
 from ..recording import FLAGS
 from ..types import UNKNOWN, DType, Number, Sizes, TensorType, product, type_of
 from .calls import check_out, checked_attrs
@@ -266,7 +266,7 @@ def invoke(
     attrs = checked_attrs(op, texts, arrays)
     results = apply(op, inputs, arrays, attrs, ctx)
     if out is not None:
-        return _written(op, results, out)
+        return _written(op, results, out, attrs)
     return results[0] if len(results) == 1 else results
 
 
@@ -280,10 +280,20 @@ def apply(
     """The visible results of ``op``, recorded where the thread records."""
     used = (FLAGS.training and op.traits.training and op.traits.training(attrs)) or op
     place = ctx or (inputs[0]._ctx if inputs else current_context())
-    results = [NDArray(_owned(y, arrays), place) for y in run_ref(used, arrays, attrs)]
+    made = run_ref(used, arrays, attrs) if used.traits.step is None else _stepped(op, inputs, attrs)
+    results = [NDArray(_owned(y, arrays), place) for y in made]
     if FLAGS.recording and any(x._entry is not None for x in inputs):
         record((op, attrs), inputs, results, _pull_of(op, used, inputs, results, attrs))
     return results if used is op else results[: len(op.output_names(attrs))]
+
+
+def _stepped(op: OpDef, inputs: Sequence[NDArray], attrs: Mapping[str, Any]) -> list[np.ndarray]:
+    """The results of an operator that writes its auxiliary states, after it did."""
+    made = run_step(op, [x._data for x in inputs], attrs)
+    count = len(op.output_names(attrs))
+    for position, new in zip(sorted(op.aux_positions(attrs)), made[count:]):
+        inputs[position]._write(new)
+    return made[:count]
 
 
 def _pull_of(
@@ -359,15 +369,17 @@ def _owned(result: np.ndarray, operands: Sequence[np.ndarray]) -> np.ndarray:
     return array
 
 
-def _written(op: OpDef, results: list[NDArray], out: Any) -> Any:
+def _written(op: OpDef, results: list[NDArray], out: Any, attrs: Mapping[str, Any]) -> Any:
     """``out``, after the results were written there."""
     outs = list(out) if isinstance(out, (list, tuple)) else [out]
     for array in outs:
         if not isinstance(array, NDArray):
             raise TypeError(f"out is an NDArray or a list of them, got {type(array)}")
     check_out(op, [result._data for result in results], [array._data for array in outs])
+    merge = op.traits.merge
     for array, result in zip(outs, results):
-        array._write(result._data)
+        new = result._data if merge is None else merge(array._data, result._data, **attrs)
+        array._write(new)
         if FLAGS.recording and result._entry is not None:
             array._entry = result._entry
     return out

@@ -9,7 +9,6 @@ from fnmatch import fnmatchcase
 
 _INTEGER = "int8 networks do not run here, export the float32 one"
 _NUMPY = "MXNet's NumPy mode is not there, write the network with nd, sym and gluon"
-_TRAINS = "it is a step of training"
 
 LEFT_OUT = [
     ("_contrib_quantize*", _INTEGER),
@@ -21,8 +20,6 @@ LEFT_OUT = [
     ("_npi_*", _NUMPY),
     ("_npx_*", _NUMPY),
     ("Custom", "operators written in Python have no place in a network here"),
-    ("*_update", _TRAINS),
-    ("*_update_phase?", _TRAINS),
 ]
 
 

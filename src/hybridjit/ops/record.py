@@ -57,6 +57,11 @@ class Traits:
                     with the same operands and attributes and maybe further results; None: itself
     updates         of an operator of training mode: ``updates(g, ins, outs, **attrs)``, by the
                     operand's position what an auxiliary state is after the way back
+    step            ``step(*arrays, **attrs)``: the results, then what the auxiliary states are
+                    after the call, in their order; eager calls write these where the states are.
+                    ``ref`` and compiled graphs give the results alone
+    merge           ``merge(old, new, **attrs)``: what a call stores in ``out`` for its result
+                    ``new``, of an operator that looks at what stood there; None: ``new``
     multiply_adds   ``multiply_adds(ins, outs, **attrs)``: how many the definition asks for, from
                     types; None counts as none
     """
@@ -73,6 +78,8 @@ class Traits:
     initial: Mapping[str, str] | None = None
     training: Callable[[Mapping[str, Any]], OpDef | None] | None = None
     updates: Callable[..., Mapping[int, Any]] | None = None
+    step: Callable[..., Any] | None = None
+    merge: Callable[..., Any] | None = None
     multiply_adds: Callable[..., int] | None = None
 
     def initializer(self, name: str) -> str | None:

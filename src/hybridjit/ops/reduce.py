@@ -355,6 +355,11 @@ register(
 )
 
 
+def _and(old: np.ndarray, new: np.ndarray, *, init_output: bool, **attrs: Any) -> np.ndarray:
+    """1 where both are, unless what stood there does not count."""
+    return new if init_output else new * (old != 0).astype(new.dtype)
+
+
 def all_finite(data: np.ndarray, *, init_output: bool) -> np.ndarray:
     return np.array([np.isfinite(data).all()], FLOAT32)
 
@@ -365,7 +370,7 @@ register(
     "init_output:bool=True",
     infer=forward(lambda data, init_output: TensorType((1,), FLOAT32)),
     ref=all_finite,
-    traits=Traits(names_data=True),
+    traits=Traits(names_data=True, merge=_and),
     doc="1 if no element is infinite or NaN, else 0.",
 )
 
@@ -388,6 +393,7 @@ register(
     "num_arrays:int[1,16384]=1 init_output:bool=True",
     infer=_multi_finite_type,
     ref=multi_all_finite,
+    traits=Traits(merge=_and),
     doc="1 if no element of any array is infinite or NaN, else 0.",
 )
 

@@ -146,6 +146,14 @@ def _near(name: str) -> str:
 
 
 @quiet(all="ignore")  # inf and nan are values here, not events
+def run_step(op: OpDef, arrays: list[np.ndarray], attrs: Attrs) -> list[np.ndarray]:
+    """The results of an operator with auxiliary states that it writes, then the new states."""
+    assert op.traits.step is not None
+    with np.errstate(all="ignore"):
+        return list(op.traits.step(*arrays, **attrs))
+
+
+@quiet(all="ignore")  # inf and nan are values here, not events
 def run_ref(op: OpDef, arrays: list[np.ndarray], attrs: Attrs) -> list[np.ndarray]:
     """The operator's NumPy meaning on these arrays, always as a list of outputs."""
     with np.errstate(all="ignore"):  # inf and nan are values here, not events

@@ -435,6 +435,22 @@ def UpSampling(
     **kwargs: Any,
 ) -> Symbol: ...
 def abs(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def adam_update(
+    weight: Symbol | None = ...,
+    grad: Symbol | None = ...,
+    mean: Symbol | None = ...,
+    var: Symbol | None = ...,
+    lr: float = ...,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-08,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    lazy_update: bool = True,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
 def add_n(*data: Symbol, num_args: int = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
 def all_finite(
     data: Symbol | None = ..., init_output: bool = True, name: str | None = ..., **kwargs: Any
@@ -632,6 +648,37 @@ def expand_dims(
 def expm1(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
 def fix(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
 def floor(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def ftml_update(
+    weight: Symbol | None = ...,
+    grad: Symbol | None = ...,
+    d: Symbol | None = ...,
+    v: Symbol | None = ...,
+    z: Symbol | None = ...,
+    lr: float = ...,
+    beta1: float = 0.6,
+    beta2: float = 0.999,
+    epsilon: float = 1e-08,
+    t: int = ...,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_grad: float = -1.0,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def ftrl_update(
+    weight: Symbol | None = ...,
+    grad: Symbol | None = ...,
+    z: Symbol | None = ...,
+    n: Symbol | None = ...,
+    lr: float = ...,
+    lamda1: float = 0.01,
+    beta: float = 1.0,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
 def gamma(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
 def gammaln(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
 def gather_nd(
@@ -656,6 +703,33 @@ def im2col(
 ) -> Symbol: ...
 def khatri_rao(
     *data: Symbol, num_args: int = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def lamb_update_phase1(
+    weight: Symbol | None = ...,
+    grad: Symbol | None = ...,
+    mean: Symbol | None = ...,
+    var: Symbol | None = ...,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-06,
+    t: int = ...,
+    bias_correction: bool = True,
+    wd: float = ...,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def lamb_update_phase2(
+    weight: Symbol | None = ...,
+    g: Symbol | None = ...,
+    r1: Symbol | None = ...,
+    r2: Symbol | None = ...,
+    lr: float = ...,
+    lower_bound: float = -1.0,
+    upper_bound: float = -1.0,
+    name: str | None = ...,
+    **kwargs: Any,
 ) -> Symbol: ...
 def linalg_det(A: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
 def linalg_extractdiag(
@@ -784,10 +858,146 @@ def moments(
     name: str | None = ...,
     **kwargs: Any,
 ) -> Symbol: ...
+def mp_lamb_update_phase1(
+    weight: Symbol | None = ...,
+    grad: Symbol | None = ...,
+    mean: Symbol | None = ...,
+    var: Symbol | None = ...,
+    weight32: Symbol | None = ...,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-06,
+    t: int = ...,
+    bias_correction: bool = True,
+    wd: float = ...,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def mp_lamb_update_phase2(
+    weight: Symbol | None = ...,
+    g: Symbol | None = ...,
+    r1: Symbol | None = ...,
+    r2: Symbol | None = ...,
+    weight32: Symbol | None = ...,
+    lr: float = ...,
+    lower_bound: float = -1.0,
+    upper_bound: float = -1.0,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def mp_nag_mom_update(
+    weight: Symbol | None = ...,
+    grad: Symbol | None = ...,
+    mom: Symbol | None = ...,
+    weight32: Symbol | None = ...,
+    lr: float = ...,
+    momentum: float = 0.0,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def mp_sgd_mom_update(
+    weight: Symbol | None = ...,
+    grad: Symbol | None = ...,
+    mom: Symbol | None = ...,
+    weight32: Symbol | None = ...,
+    lr: float = ...,
+    momentum: float = 0.0,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    lazy_update: bool = True,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def mp_sgd_update(
+    weight: Symbol | None = ...,
+    grad: Symbol | None = ...,
+    weight32: Symbol | None = ...,
+    lr: float = ...,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    lazy_update: bool = True,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
 def multi_all_finite(
     *data: Symbol,
     num_arrays: int = 1,
     init_output: bool = True,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def multi_lars(
+    lrs: Symbol | None = ...,
+    weights_sum_sq: Symbol | None = ...,
+    grads_sum_sq: Symbol | None = ...,
+    wds: Symbol | None = ...,
+    eta: float = ...,
+    eps: float = ...,
+    rescale_grad: float = 1.0,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def multi_mp_sgd_mom_update(
+    *data: Symbol,
+    lrs: _Sizes = ...,
+    wds: _Sizes = ...,
+    momentum: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    num_weights: int = 1,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def multi_mp_sgd_update(
+    *data: Symbol,
+    lrs: _Sizes = ...,
+    wds: _Sizes = ...,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    num_weights: int = 1,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def multi_sgd_mom_update(
+    *data: Symbol,
+    lrs: _Sizes = ...,
+    wds: _Sizes = ...,
+    momentum: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    num_weights: int = 1,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def multi_sgd_update(
+    *data: Symbol,
+    lrs: _Sizes = ...,
+    wds: _Sizes = ...,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    num_weights: int = 1,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def multi_sum_sq(
+    *data: Symbol, num_arrays: int = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def nag_mom_update(
+    weight: Symbol | None = ...,
+    grad: Symbol | None = ...,
+    mom: Symbol | None = ...,
+    lr: float = ...,
+    momentum: float = 0.0,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
     name: str | None = ...,
     **kwargs: Any,
 ) -> Symbol: ...
@@ -841,6 +1051,40 @@ def pick(
     axis: int | None = -1,
     keepdims: bool = False,
     mode: str = "clip",
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def preloaded_multi_mp_sgd_mom_update(
+    *data: Symbol,
+    momentum: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    num_weights: int = 1,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def preloaded_multi_mp_sgd_update(
+    *data: Symbol,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    num_weights: int = 1,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def preloaded_multi_sgd_mom_update(
+    *data: Symbol,
+    momentum: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    num_weights: int = 1,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def preloaded_multi_sgd_update(
+    *data: Symbol,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    num_weights: int = 1,
     name: str | None = ...,
     **kwargs: Any,
 ) -> Symbol: ...
@@ -981,6 +1225,9 @@ def repeat(
     name: str | None = ...,
     **kwargs: Any,
 ) -> Symbol: ...
+def reset_arrays(
+    *data: Symbol, num_arrays: int = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
 def reshape_like(
     lhs: Symbol | None = ...,
     rhs: Symbol | None = ...,
@@ -995,6 +1242,37 @@ def reverse(
     data: Symbol | None = ..., axis: _Sizes = ..., name: str | None = ..., **kwargs: Any
 ) -> Symbol: ...
 def rint(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def rmsprop_update(
+    weight: Symbol | None = ...,
+    grad: Symbol | None = ...,
+    n: Symbol | None = ...,
+    lr: float = ...,
+    gamma1: float = 0.95,
+    epsilon: float = 1e-08,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    clip_weights: float = -1.0,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def rmspropalex_update(
+    weight: Symbol | None = ...,
+    grad: Symbol | None = ...,
+    n: Symbol | None = ...,
+    g: Symbol | None = ...,
+    delta: Symbol | None = ...,
+    lr: float = ...,
+    gamma1: float = 0.95,
+    gamma2: float = 0.9,
+    epsilon: float = 1e-08,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    clip_weights: float = -1.0,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
 def round(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
 def rsqrt(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
 def sample_exponential(
@@ -1066,10 +1344,57 @@ def scatter_nd(
     name: str | None = ...,
     **kwargs: Any,
 ) -> Symbol: ...
+def sgd_mom_update(
+    weight: Symbol | None = ...,
+    grad: Symbol | None = ...,
+    mom: Symbol | None = ...,
+    lr: float = ...,
+    momentum: float = 0.0,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    lazy_update: bool = True,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def sgd_update(
+    weight: Symbol | None = ...,
+    grad: Symbol | None = ...,
+    lr: float = ...,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    lazy_update: bool = True,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
 def shape_array(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
 def shuffle(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
 def sigmoid(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
 def sign(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def signsgd_update(
+    weight: Symbol | None = ...,
+    grad: Symbol | None = ...,
+    lr: float = ...,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def signum_update(
+    weight: Symbol | None = ...,
+    grad: Symbol | None = ...,
+    mom: Symbol | None = ...,
+    lr: float = ...,
+    momentum: float = 0.0,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    wd_lh: float = 0.0,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
 def sin(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
 def sinh(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
 def size_array(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...

@@ -15,6 +15,18 @@ def _contrib_round_ste(
 def _contrib_sign_ste(
     data: Symbol | None = ..., name: str | None = ..., **kwargs: Any
 ) -> Symbol: ...
+def adagrad_update(
+    weight: Symbol | None = ...,
+    grad: Symbol | None = ...,
+    history: Symbol | None = ...,
+    lr: float = ...,
+    epsilon: float = 1e-07,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
 
 ElementWiseSum = _whole.add_n
 Embedding = _whole.Embedding
@@ -23,6 +35,7 @@ LinearRegressionOutput = _whole.LinearRegressionOutput
 LogisticRegressionOutput = _whole.LogisticRegressionOutput
 MAERegressionOutput = _whole.MAERegressionOutput
 abs = _whole.abs
+adam_update = _whole.adam_update
 add_n = _whole.add_n
 arccos = _whole.arccos
 arccosh = _whole.arccosh
@@ -52,6 +65,7 @@ exp = _whole.exp
 expm1 = _whole.expm1
 fix = _whole.fix
 floor = _whole.floor
+ftrl_update = _whole.ftrl_update
 gamma = _whole.gamma
 gammaln = _whole.gammaln
 log = _whole.log
@@ -67,6 +81,8 @@ relu = _whole.relu
 rint = _whole.rint
 round = _whole.round
 rsqrt = _whole.rsqrt
+sgd_mom_update = _whole.sgd_mom_update
+sgd_update = _whole.sgd_update
 sigmoid = _whole.sigmoid
 sign = _whole.sign
 sin = _whole.sin

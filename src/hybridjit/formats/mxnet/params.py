@@ -63,6 +63,12 @@ def read_record(data: bytes | bytearray | memoryview) -> np.ndarray:
     return _read_record(_Reader(io.BytesIO(data), "buffer"))
 
 
+def dump_record(array: np.ndarray) -> bytes:
+    """One array as :func:`read_record` reads it. Raises DTypeError as :func:`save` does."""
+    _check_dtypes([array])
+    return b"".join(_record_pieces(array))
+
+
 def save(path: Path, arrays: Mapping[str, np.ndarray] | Sequence[np.ndarray]) -> None:
     """Write arrays as MXNet 1.9.1 does, byte for byte; the old file is replaced only when done.
 

@@ -71,8 +71,8 @@ class Parameter:
     """
 
     _grad: list[NDArray] | None = None  # one for every context, where gradients are wanted
-    # What a Trainer fills, for parameters that derive from this one and copy it.
-    _trainer: object = None
+    _trainer: Any = None  # the last one that was made for it
+    # For parameters that derive from this one and copy it.
     _ctx_list: object = None
     _ctx_map: object = None
 
@@ -108,6 +108,15 @@ class Parameter:
         self._data: list[NDArray] | None = None
         self._deferred_init: _Deferred | None = None
         self.grad_req = grad_req
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies and other processes: no Trainer updates these."""
+        return {**self.__dict__, "_trainer": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if self._data is not None:
+            self._attach(self._data, self._grad)
 
     def __repr__(self) -> str:
         return f"Parameter {self.name} (shape={self.shape}, dtype={self.dtype})"
@@ -259,6 +268,8 @@ class Parameter:
         if self._data is not None:
             for array in self._data:
                 array[:] = data
+            if self._trainer is not None:
+                self._trainer._values_changed(self)
             return
         assert self._deferred_init is not None, f"Parameter '{self.name}' has not been initialized"
         self._deferred_init = self._deferred_init._replace(data=data)
@@ -411,6 +422,10 @@ class Parameter:
                 f"Cannot get gradient array for Parameter '{self.name}' because grad_req='null'"
             )
         return self._grad
+
+    def _set_trainer(self, trainer: Any) -> None:
+        """Say of which Trainer's updates this is a part, for stores to learn of new values."""
+        self._trainer = trainer
 
     def zero_grad(self) -> None:
         """Set the gradient to 0 on every context, where there is one."""

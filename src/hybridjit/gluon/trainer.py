@@ -1,0 +1,325 @@
+"""``Trainer``: parameters, their gradients, and the optimizer that makes the first follow these.
+
+In: parameters after a backward. Out: the same parameters, updated. On several contexts a store
+adds up the gradients, and updates too if it is told to.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from .. import kvstore as kv
+from .. import optimizer as opt
+from ..context import Context
+from ..formats.atomic import system_errors, write_atomically
+from ..kvstore.base import KVStoreBase
+from ..nd import NDArray
+from ..opening import open_file
+from ..optimizer import Optimizer
+from .parameter import Parameter, ParameterDict
+
+__all__ = ["Trainer"]
+
+_STALE = (
+    "Gradient of Parameter `{name}` on context {ctx} has not been updated by backward since last "
+    "`step`. This could mean a bug in your model that made it only use a subset of the Parameters "
+    "(Blocks) for this iteration. If you are intentionally only using a subset, call step with "
+    "ignore_stale_grad=True to suppress this warning and skip updating of Parameters with stale "
+    "gradient"
+)
+_ON_STORE = (
+    "{method} when parameters are updated on kvstore is not supported. Try setting "
+    "`update_on_kvstore` to False when creating trainer."
+)
+_LARGE = 1024 * 1024 * 16  # elements of a parameter that a "local" store does not update
+
+
+class _Wanted(NamedTuple):
+    """What the caller said of the store."""
+
+    kvstore: Any
+    update_on_kvstore: bool | None
+
+
+class Trainer:
+    """Updates ``params`` by an optimizer, given by name with its arguments, or as it is.
+
+    ``params`` in a dictionary are taken in the order of their names; a parameter's place is its
+    index in files of states. ``step`` divides gradients by the batch size. Raises ValueError for
+    what are no parameters, RuntimeError for one that was not initialised, AssertionError for
+    parameters on different contexts.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        optimizer: str | Optimizer,
+        optimizer_params: Mapping[str, Any] | None = None,
+        kvstore: Any = "device",
+        compression_params: Mapping[str, Any] | None = None,
+        update_on_kvstore: bool | None = None,
+    ) -> None:
+        self._params = _listed(params)
+        self._param2idx = {param.name: i for i, param in enumerate(self._params)}
+        for param in self._params:
+            param._set_trainer(self)
+        self._compression_params = compression_params
+        self._contexts = self._check_contexts()
+        self._init_optimizer(optimizer, dict(optimizer_params or {}))
+        self._scale = self._optimizer.rescale_grad
+        self._wanted = _Wanted(kvstore, update_on_kvstore)
+        self._reset_kvstore()
+
+    def _check_contexts(self) -> list[Context]:
+        contexts: list[Context] | None = None
+        for param in self._params:
+            found = param.list_ctx()
+            assert contexts is None or contexts == found, (
+                "All Parameters must be initialized on the same set of contexts, but Parameter "
+                f"{param.name} is initialized on {found} while previous Parameters are initialized "
+                f"on {contexts}."
+            )
+            contexts = found
+        return contexts or []
+
+    def _init_optimizer(self, optimizer: str | Optimizer, arguments: dict[str, Any]) -> None:
+        if isinstance(optimizer, Optimizer):
+            assert not arguments, (
+                "optimizer_params must be None if optimizer is an instance of Optimizer instead of "
+                "str"
+            )
+            self._optimizer = optimizer
+            self._optimizer.param_dict = self._by_index()
+        else:
+            self._optimizer = opt.create(optimizer, param_dict=self._by_index(), **arguments)
+        self._updaters = [opt.get_updater(self._optimizer) for _ in self._contexts]
+
+    def _by_index(self) -> dict[int | str, Parameter]:
+        return dict(enumerate(self._params))
+
+    # ---- the store ----------------------------------------------------------------------------
+
+    def _reset_kvstore(self) -> None:
+        """Back to where no store was made: the next step makes one of the values then."""
+        self._kv_initialized = False
+        self._kvstore: KVStoreBase | None = None
+        self._update_on_kvstore: bool | None = None
+        self._params_to_init = list(self._params)
+
+    def _init_kvstore(self) -> None:
+        """Decide who adds up and who updates."""
+        store = self._chosen_store()
+        on_store = self._chosen_updates(store)
+        if store is not None:
+            if self._compression_params:
+                store.set_gradient_compression(self._compression_params)  # type: ignore[attr-defined]
+            if on_store:
+                store.set_optimizer(self._optimizer)
+        self._kvstore, self._update_on_kvstore = store, on_store
+        self._kv_initialized = True
+
+    def _chosen_store(self) -> KVStoreBase | None:
+        wanted = self._wanted.kvstore
+        if wanted is None or isinstance(wanted, KVStoreBase):
+            return wanted
+        if not isinstance(wanted, str):
+            raise TypeError("kvstore must be KVStore, str or None")
+        if len(self._contexts) == 1 and "dist" not in wanted.lower():
+            return None  # nothing to add up
+        return kv.create(wanted)
+
+    def _chosen_updates(self, store: KVStoreBase | None) -> bool:
+        asked = self._wanted.update_on_kvstore
+        if store is None:
+            if asked:
+                raise ValueError(
+                    "update_on_kvstore=True takes a kvstore, and there is none for kvstore="
+                    f"{self._wanted.kvstore!r} on {len(self._contexts)} context"
+                )
+            return False
+        can = store.is_capable(KVStoreBase.OPTIMIZER)
+        if asked and not can:
+            raise ValueError(f"Please set update_on_kvstore=False when training with {type(store)}")
+        if asked is not None:
+            return asked
+        return can and self._stores_update_by_default()
+
+    def _stores_update_by_default(self) -> bool:
+        if isinstance(self._wanted.kvstore, KVStoreBase):
+            return True
+        if self._wanted.kvstore == "local" and self._largest() > _LARGE:
+            return False
+        return bool(int(os.environ.get("MXNET_UPDATE_ON_KVSTORE", "1")))
+
+    def _largest(self) -> int:
+        known = (param.list_data()[0].size for param in self._params if param.is_initialized)
+        return max(known, default=0)
+
+    def _init_params(self) -> None:
+        """Tell the store of parameters that have values by now."""
+        waiting = []
+        for param in self._params_to_init:
+            if param.is_deferred:
+                waiting.append(param)
+            elif self._kvstore is not None:
+                arrays = param.list_data()
+                self._kvstore.broadcast(self._param2idx[param.name], arrays[0], arrays)
+        self._params_to_init = waiting
+
+    def _prepare(self) -> None:
+        """Make the store if there is none yet, and tell it of new parameters."""
+        if not self._kv_initialized:
+            self._init_kvstore()
+        if self._params_to_init:
+            self._init_params()
+
+    def _values_changed(self, param: Parameter) -> None:
+        """``param`` has new values: a store that updates starts again from them."""
+        if self._kv_initialized and self._update_on_kvstore and param not in self._params_to_init:
+            self._reset_kvstore()
+
+    # ---- learning rate ------------------------------------------------------------------------
+
+    @property
+    def learning_rate(self) -> float:
+        """The optimizer's learning rate now."""
+        return self._optimizer.learning_rate
+
+    @property
+    def optimizer(self) -> Optimizer:
+        """The optimizer."""
+        return self._optimizer
+
+    def set_learning_rate(self, lr: float) -> None:
+        """Another learning rate. Raises UserWarning when there is a scheduler."""
+        self._optimizer.set_learning_rate(lr)
+
+    # ---- updates ------------------------------------------------------------------------------
+
+    def step(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
+        """Add up gradients, then update the parameters by them, divided by ``batch_size``.
+
+        Raises UserWarning for a gradient that no backward has written since the last step, unless
+        ``ignore_stale_grad``, which leaves such parameters as they are.
+        """
+        self._check_and_rescale_grad(self._scale / batch_size)
+        self._prepare()
+        self._allreduce_grads()
+        self._update(ignore_stale_grad)
+
+    def allreduce_grads(self) -> None:
+        """Add up the gradients over the contexts, for use before :meth:`update`.
+
+        Raises AssertionError when the store updates too.
+        """
+        self._prepare()
+        self._require_own_updates("allreduce_grads()")
+        self._allreduce_grads()
+
+    def update(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
+        """Update the parameters by their gradients, divided by ``batch_size``.
+
+        Raises AssertionError when the store does, UserWarning as :meth:`step`.
+        """
+        self._prepare()
+        self._require_own_updates("update()")
+        self._check_and_rescale_grad(self._scale / batch_size)
+        self._update(ignore_stale_grad)
+
+    def _require_own_updates(self, method: str) -> None:
+        is_ours = self._kvstore is None or not self._update_on_kvstore
+        assert is_ours, _ON_STORE.format(method=method)
+
+    def _check_and_rescale_grad(self, scale: float) -> None:
+        self._optimizer.rescale_grad = scale
+
+    def _allreduce_grads(self) -> None:
+        if self._kvstore is None:
+            return
+        for i, param in enumerate(self._params):
+            if param.grad_req == "null":
+                continue
+            if self._update_on_kvstore:
+                out = param.list_data()
+                self._kvstore.pushpull(i, param.list_grad(), out=out, priority=-i)
+            else:
+                self._kvstore.pushpull(i, param.list_grad(), priority=-i)
+
+    def _update(self, ignore_stale_grad: bool = False) -> None:
+        scaler = getattr(self, "_amp_loss_scaler", None)
+        if scaler is not None and scaler.has_overflow(self._params):
+            return
+        on_store = self._kvstore is not None and self._update_on_kvstore
+        updates: list[list[tuple[int, NDArray, NDArray]]] = [[] for _ in self._updaters]
+        for i, param in enumerate(self._params):
+            if param.grad_req == "null":
+                continue
+            if not ignore_stale_grad:
+                _require_fresh(param)
+            if on_store:
+                continue
+            for found, weight, grad in zip(updates, param.list_data(), param.list_grad()):
+                if not ignore_stale_grad or weight._fresh_grad:
+                    found.append((i, grad, weight))
+                    weight._fresh_grad = False
+        for updater, found in zip(self._updaters, updates):
+            if found:
+                updater(*map(list, zip(*found)))
+
+    # ---- files --------------------------------------------------------------------------------
+
+    def save_states(self, fname: str) -> None:
+        """Write the optimizer and its states to a file, as MXNet does."""
+        self._prepare()
+        if self._kvstore is not None and self._update_on_kvstore:
+            assert not self._params_to_init, (
+                "Cannot save trainer states when some parameters are not yet initialized in "
+                "kvstore."
+            )
+            self._kvstore.save_optimizer_states(fname, dump_optimizer=True)
+        else:
+            write_atomically(fname, [self._updaters[0].get_states(dump_optimizer=True)])
+
+    def load_states(self, fname: str) -> None:
+        """Take states and optimizer from a file that this or MXNet's Trainer wrote.
+
+        The optimizer, with its learning rate and counts, is the file's from then on. Raises
+        ModelFormatError for another file, MXNetError when it cannot be read.
+        """
+        self._prepare()
+        if self._kvstore is not None and self._update_on_kvstore:
+            self._kvstore.load_optimizer_states(fname)
+            self._optimizer = self._kvstore._updater.optimizer  # type: ignore[attr-defined]
+        else:
+            with system_errors(fname), open_file(fname) as file:
+                states = file.read()
+            for updater in self._updaters:
+                updater.set_states(states)
+                updater.optimizer = self._updaters[0].optimizer
+            self._optimizer = self._updaters[0].optimizer
+        self._optimizer.param_dict = self._by_index()
+
+
+def _listed(params: Any) -> list[Parameter]:
+    """The parameters in the order of their indices."""
+    if isinstance(params, (dict, ParameterDict)):
+        params = [params[name] for name in sorted(params.keys())]
+    if not isinstance(params, (list, tuple)):
+        raise ValueError(
+            f"First argument must be a list or dict of Parameters, got {type(params)}."
+        )
+    for param in params:
+        if not isinstance(param, Parameter):
+            raise ValueError(
+                f"First argument must be a list or dict of Parameters, got list of {type(param)}."
+            )
+    return list(params)
+
+
+def _require_fresh(param: Parameter) -> None:
+    """Raises UserWarning unless a backward wrote the gradient on every context."""
+    for data in param.list_data():
+        if not data._fresh_grad:
+            raise UserWarning(_STALE.format(name=param.name, ctx=data.context))

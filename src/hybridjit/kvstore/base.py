@@ -1,0 +1,131 @@
+"""What a store is: values by key, added up over devices. Stores of one's own derive from this.
+
+In: a key, the arrays of all devices. Out: their sum in all arrays. A class that is registered is
+found by ``mx.kv.create`` under its name in lower case.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any, ClassVar, TypeVar
+
+from ..nd import NDArray
+
+_Class = TypeVar("_Class", bound="type[KVStoreBase]")
+
+Value = NDArray | Sequence[NDArray]
+
+
+class KVStoreBase:
+    """Base of stores that a Trainer can use: a subclass overrides all of it."""
+
+    kv_registry: ClassVar[dict[str, type[KVStoreBase]]] = {}
+    OPTIMIZER = "optimizer"
+
+    def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
+        """Keep ``value`` under a key, and write it to all arrays of ``out``."""
+        raise NotImplementedError()
+
+    def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
+        """Add up ``value``, and write the sum to ``out``, or else to ``value``."""
+        raise NotImplementedError()
+
+    def set_optimizer(self, optimizer: Any) -> None:
+        """Update what is kept by this optimizer."""
+        raise NotImplementedError()
+
+    @staticmethod
+    def is_capable(capability: str) -> bool:
+        """Whether the store can do this: "optimizer" is to update what it keeps."""
+        raise NotImplementedError()
+
+    def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:
+        """Write the optimizer's states to a file."""
+        raise NotImplementedError()
+
+    def load_optimizer_states(self, fname: str) -> None:
+        """Read the optimizer's states from a file."""
+        raise NotImplementedError()
+
+    @property
+    def type(self) -> str:
+        """The store's name."""
+        raise NotImplementedError()
+
+    @property
+    def rank(self) -> int:
+        """This worker's number."""
+        raise NotImplementedError()
+
+    @property
+    def num_workers(self) -> int:
+        """How many workers there are."""
+        raise NotImplementedError()
+
+    @staticmethod
+    def register(klass: _Class) -> _Class:
+        """Make a store known to ``create`` by its name in lower case."""
+        assert isinstance(klass, type)
+        name = klass.__name__.lower()
+        if name in KVStoreBase.kv_registry:
+            old = KVStoreBase.kv_registry[name]
+            logging.warning("New kvstore %s is overriding existing kvstore %s", klass, old)
+        KVStoreBase.kv_registry[name] = klass
+        return klass
+
+
+@KVStoreBase.register
+class TestStore(KVStoreBase):
+    """Adds up over the devices of one process, and updates nothing."""
+
+    def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
+        """Write ``value`` to all arrays of ``out``."""
+        for array in as_list(out):
+            array[:] = value
+
+    def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
+        """Write the sum of ``value`` to ``out``, or else to ``value``."""
+        total = summed(as_list(value))
+        for array in as_list(value if out is None else out):
+            array[:] = total
+
+    @staticmethod
+    def is_capable(capability: str) -> bool:
+        """Only for "optimizer", which it is not. Raises ValueError for another one."""
+        require_capability(capability)
+        return False
+
+    @property
+    def type(self) -> str:
+        """Its name."""
+        return "teststore"
+
+    @property
+    def rank(self) -> int:
+        """0: there is one worker."""
+        return 0
+
+    @property
+    def num_workers(self) -> int:
+        """1."""
+        return 1
+
+
+def require_capability(capability: str) -> None:
+    """Raises ValueError for what no store is asked for."""
+    if capability.lower() != KVStoreBase.OPTIMIZER:
+        raise ValueError(f"Unknown capability: {capability}")
+
+
+def as_list(value: Any) -> list[Any]:
+    """Several arrays as they are, one as a list."""
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def summed(arrays: Sequence[NDArray]) -> NDArray:
+    """The sum over devices, in memory of its own where the first array is."""
+    total = arrays[0].copy()
+    for array in arrays[1:]:
+        total += array.as_in_context(total.context)
+    return total

@@ -1,0 +1,224 @@
+"""``mx.lr_scheduler``: learning rates by the number of updates so far.
+
+In: ``scheduler(num_update)``, with numbers that do not fall. Out: the learning rate. A scheduler
+keeps where it is: it goes forward only.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from math import cos, pi
+
+__all__ = [
+    "CosineScheduler",
+    "FactorScheduler",
+    "LRScheduler",
+    "MultiFactorScheduler",
+    "PolyScheduler",
+]
+
+
+class LRScheduler:
+    """Base of all schedules: ``warmup_steps`` updates of warming up, then the schedule.
+
+    Warming up is linear from ``warmup_begin_lr`` to ``base_lr``, or constant at the first.
+    Raises ValueError for rates in the wrong order and for another mode.
+    """
+
+    def __init__(
+        self,
+        base_lr: float = 0.01,
+        warmup_steps: int = 0,
+        warmup_begin_lr: float = 0,
+        warmup_mode: str = "linear",
+    ) -> None:
+        assert isinstance(warmup_steps, int)
+        self.base_lr = base_lr
+        self.warmup_steps = warmup_steps
+        self.warmup_final_lr = base_lr
+        self.warmup_begin_lr = warmup_begin_lr
+        if warmup_begin_lr > base_lr:
+            raise ValueError("Base lr has to be higher than warmup_begin_lr")
+        if warmup_steps < 0:
+            raise ValueError("Warmup steps has to be positive or 0")
+        if warmup_mode not in ("linear", "constant"):
+            raise ValueError("Supports only linear and constant modes of warmup")
+        self.warmup_mode = warmup_mode
+
+    def get_warmup_lr(self, num_update: int) -> float:
+        """The rate at this update, which is one of the warm-up."""
+        assert num_update < self.warmup_steps
+        if self.warmup_mode == "constant":
+            return self.warmup_begin_lr
+        rise = self.warmup_final_lr - self.warmup_begin_lr
+        return self.warmup_begin_lr + rise * float(num_update) / float(self.warmup_steps)
+
+    def __call__(self, num_update: int) -> float:
+        """The rate at this update: to override."""
+        raise NotImplementedError("__call__ method must be overridden.")
+
+
+class FactorScheduler(LRScheduler):
+    """Multiplies the rate by ``factor`` every ``step`` updates, down to ``stop_factor_lr``.
+
+    Raises ValueError for a step below 1 and a factor above 1.
+    """
+
+    def __init__(
+        self,
+        step: int,
+        factor: float = 1,
+        stop_factor_lr: float = 1e-8,
+        base_lr: float = 0.01,
+        warmup_steps: int = 0,
+        warmup_begin_lr: float = 0,
+        warmup_mode: str = "linear",
+    ) -> None:
+        super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
+        if step < 1:
+            raise ValueError("Schedule step must be greater or equal than 1 round")
+        _check_factor(factor)
+        self.step = step
+        self.factor = factor
+        self.stop_factor_lr = stop_factor_lr
+        self.count = 0
+
+    def __call__(self, num_update: int) -> float:
+        """The rate at this update, counted from the first one on, warm-up or not."""
+        if num_update < self.warmup_steps:
+            return self.get_warmup_lr(num_update)
+        while num_update > self.count + self.step:
+            self.count += self.step
+            self.base_lr *= self.factor
+            if self.base_lr < self.stop_factor_lr:
+                self.base_lr = self.stop_factor_lr
+                logging.info(
+                    "Update[%d]: now learning rate arrived at %0.5e, will not change in the future",
+                    num_update,
+                    self.base_lr,
+                )
+            else:
+                _log_change(num_update, self.base_lr)
+        return self.base_lr
+
+
+class MultiFactorScheduler(LRScheduler):
+    """Multiplies the rate by ``factor`` after each of the updates that ``step`` lists.
+
+    Raises ValueError for steps below 1 or not increasing, and a factor above 1.
+    """
+
+    def __init__(
+        self,
+        step: Sequence[int],
+        factor: float = 1,
+        base_lr: float = 0.01,
+        warmup_steps: int = 0,
+        warmup_begin_lr: float = 0,
+        warmup_mode: str = "linear",
+    ) -> None:
+        super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
+        assert isinstance(step, list) and len(step) >= 1
+        if any(later <= earlier for earlier, later in zip(step, step[1:])):
+            raise ValueError("Schedule step must be an increasing integer list")
+        if step[0] < 1:
+            raise ValueError("Schedule step must be greater or equal than 1 round")
+        _check_factor(factor)
+        self.step = step
+        self.cur_step_ind = 0
+        self.factor = factor
+        self.count = 0
+
+    def __call__(self, num_update: int) -> float:
+        """The rate at this update."""
+        if num_update < self.warmup_steps:
+            return self.get_warmup_lr(num_update)
+        while self.cur_step_ind < len(self.step) and num_update > self.step[self.cur_step_ind]:
+            self.count = self.step[self.cur_step_ind]
+            self.cur_step_ind += 1
+            self.base_lr *= self.factor
+            _log_change(num_update, self.base_lr)
+        return self.base_lr
+
+
+class _Decaying(LRScheduler):
+    """From ``base_lr`` to ``final_lr`` at ``max_update``, constant from there on."""
+
+    def __init__(
+        self,
+        max_update: int,
+        base_lr: float,
+        final_lr: float,
+        warmup_steps: int,
+        warmup_begin_lr: float,
+        warmup_mode: str,
+    ) -> None:
+        super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
+        assert isinstance(max_update, int)
+        if max_update < 1:
+            raise ValueError("maximum number of updates must be strictly positive")
+        self.base_lr_orig = base_lr
+        self.max_update = max_update
+        self.final_lr = final_lr
+        self.max_steps = max_update - warmup_steps
+
+    def _share(self, done: float) -> float:
+        """What is left of the way when this share of the updates is done."""
+        raise NotImplementedError
+
+    def __call__(self, num_update: int) -> float:
+        """The rate at this update."""
+        if num_update < self.warmup_steps:
+            return self.get_warmup_lr(num_update)
+        if num_update <= self.max_update:
+            done = float(num_update - self.warmup_steps) / float(self.max_steps)
+            self.base_lr = self.final_lr + (self.base_lr_orig - self.final_lr) * self._share(done)
+        return self.base_lr
+
+
+class PolyScheduler(_Decaying):
+    """Falls as ``(1 - done)^pwr``. Raises ValueError for a ``max_update`` below 1."""
+
+    def __init__(
+        self,
+        max_update: int,
+        base_lr: float = 0.01,
+        pwr: int = 2,
+        final_lr: float = 0,
+        warmup_steps: int = 0,
+        warmup_begin_lr: float = 0,
+        warmup_mode: str = "linear",
+    ) -> None:
+        super().__init__(max_update, base_lr, final_lr, warmup_steps, warmup_begin_lr, warmup_mode)
+        self.power = pwr
+
+    def _share(self, done: float) -> float:
+        return pow(1 - done, self.power)
+
+
+class CosineScheduler(_Decaying):
+    """Falls along half a wave of the cosine. Raises ValueError for a ``max_update`` below 1."""
+
+    def __init__(
+        self,
+        max_update: int,
+        base_lr: float = 0.01,
+        final_lr: float = 0,
+        warmup_steps: int = 0,
+        warmup_begin_lr: float = 0,
+        warmup_mode: str = "linear",
+    ) -> None:
+        super().__init__(max_update, base_lr, final_lr, warmup_steps, warmup_begin_lr, warmup_mode)
+
+    def _share(self, done: float) -> float:
+        return (1 + cos(pi * done)) / 2
+
+
+def _check_factor(factor: float) -> None:
+    if factor > 1.0:
+        raise ValueError("Factor must be no more than 1 to make lr reduce")
+
+
+def _log_change(num_update: int, rate: float) -> None:
+    logging.info("Update[%d]: Change learning rate to %0.5e", num_update, rate)

@@ -1,0 +1,9 @@
+"""The update rules of optimizers as operators.
+
+In: a weight, its gradient, the states. Out: the new weight; eager calls write the new states where
+the old ones were.
+"""
+
+from . import adaptive, lamb, several, sgd, sums
+
+__all__ = ["adaptive", "lamb", "several", "sgd", "sums"]

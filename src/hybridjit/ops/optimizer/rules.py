@@ -1,0 +1,143 @@
+"""What update rules have in common: rescaled and clipped gradients, types, registration.
+
+A rule is a *step*: ``step(weight, grad, *states, **attrs)`` gives the new weight and the new
+states, on float32 or float64 arrays. Nothing is written here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from ...types import PartialShape, TensorType, merge
+from ..record import OpDef, Traits
+from ..registry import register
+from ..rules import Types, merged, refuse_bool, require_float, same_dtype
+
+Step = Callable[..., tuple[np.ndarray, ...]]
+
+SINGLE = np.dtype(np.float32)
+RATES = "lr:float! wd:float=0"
+SCALES = "rescale_grad:float=1 clip_gradient:float=-1"
+
+
+def clipped(x: np.ndarray, bound: float) -> np.ndarray:
+    """``x`` between -bound and bound; as it is when the bound is negative."""
+    return np.clip(x, -bound, bound) if bound >= 0 else x
+
+
+def agreed(t: TensorType, shape: PartialShape | None, dtype: np.dtype | None) -> TensorType:
+    """``t`` with what else is known of it. Raises ShapeError or DTypeError if that contradicts."""
+    return merge(t, TensorType(shape, dtype))
+
+
+def power(base: float, exponent: int, dtype: np.dtype = SINGLE) -> Any:
+    """``base ** exponent`` computed in double precision, as a number of ``dtype``."""
+    return dtype.type(float(base) ** exponent)
+
+
+def in_single(step: Step) -> Step:
+    """The step on float16 operands, computed in float32; each result has its operand's type."""
+
+    @wraps(step)
+    def rounded(weight: np.ndarray, grad: np.ndarray, *states: np.ndarray, **attrs: Any) -> Any:
+        wide = (x.astype(SINGLE) if x.dtype.itemsize < 4 else x for x in (weight, grad, *states))
+        with np.errstate(all="ignore"):
+            found = step(*wide, **attrs)
+        types = (weight.dtype, *(state.dtype for state in states))
+        return tuple(np.asarray(y, dtype) for y, dtype in zip(found, types))
+
+    return rounded
+
+
+def mixed(step: Step) -> Step:
+    """The step on a float32 copy of the weight, the last operand; the weight is rounded from it."""
+
+    def on_copy(weight: np.ndarray, grad: np.ndarray, *rest: np.ndarray, **attrs: Any) -> Any:
+        new, *states = step(rest[-1], grad.astype(rest[-1].dtype), *rest[:-1], **attrs)
+        return new, *states, new
+
+    return on_copy
+
+
+def alike(mixed: bool) -> Callable[..., tuple[Types, Types]]:
+    """The type rule of one weight with its gradient and states: one shape and one floating type.
+
+    ``mixed``: the states are float32 whatever the weight is.
+    """
+
+    def infer(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+        ins = alike_types(ins, outs, mixed)
+        return ins, merged(outs, ins[:1])
+
+    return infer
+
+
+def alike_types(ins: Types, outs: Types, mixed: bool) -> Types:
+    """The operands of one weight, completed from each other and from its result."""
+    own = ins[:2] if mixed else ins
+    refuse_bool(*ins)
+    dtype = same_dtype(*own, *outs)
+    require_float("an update", TensorType(None, dtype))
+    whole = TensorType(None, None)
+    for t in (*ins, *outs):
+        whole = agreed(whole, t.shape, None)
+    types = [dtype] * len(own) + [SINGLE] * (len(ins) - len(own))
+    return tuple(agreed(t, whole.shape, kind) for t, kind in zip(ins, types))
+
+
+def register_update(
+    name: str,
+    inputs: str | Callable[..., tuple[str, ...]],
+    attrs: str,
+    step: Step,
+    doc: str,
+    *,
+    mixed: bool = False,
+    infer: Callable[..., Any] | None = None,
+    outputs: tuple[str, ...] | Callable[..., tuple[str, ...]] = ("output",),
+    aliases: str = "",
+) -> OpDef:
+    """Add an update rule to the table; ``*name`` among ``inputs`` are the states."""
+    step = _with_single_attributes(step)
+    return register(
+        name,
+        inputs,
+        attrs,
+        infer=infer or alike(mixed),
+        ref=_visible(step, outputs),
+        outputs=outputs,
+        aliases=aliases,
+        traits=Traits(step=step),
+        doc=doc,
+    )
+
+
+def _with_single_attributes(step: Step) -> Step:
+    """MXNet's kernels hold attributes in float32: ``1 - beta2`` of 0.999 is 4.7e-5 larger there."""
+
+    def rounded(*arrays: np.ndarray, **attrs: Any) -> tuple[np.ndarray, ...]:
+        return step(*arrays, **{name: _single(value) for name, value in attrs.items()})
+
+    return rounded
+
+
+def _single(value: Any) -> Any:
+    if isinstance(value, float):
+        return SINGLE.type(value)
+    if isinstance(value, tuple) and value and isinstance(value[0], float):
+        return tuple(map(SINGLE.type, value))
+    return value
+
+
+def _visible(step: Step, outputs: Any) -> Callable[..., Any]:
+    """The reference: what a step gives without the states."""
+
+    def ref(*arrays: np.ndarray, **attrs: Any) -> Any:
+        count = len(outputs(**attrs) if callable(outputs) else outputs)
+        return tuple(step(*arrays, **attrs)[:count])
+
+    return ref

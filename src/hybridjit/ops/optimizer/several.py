@@ -1,0 +1,198 @@
+"""Update rules of several weights in one call: the operands of each weight, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ...errors import AttributeValueError
+from ...types import TensorType
+from ..rules import Types, merged
+from .adaptive import adamw
+from .lamb import direction, stepped
+from .rules import SCALES, SINGLE, Step, agreed, alike_types, in_single, mixed, register_update
+from .sgd import sgd_in_many, sgd_mom
+
+Names = tuple[str, ...]
+# attributes that list one number for each weight, and what the rule of one weight calls it
+Listed = dict[str, str]
+
+
+def _names(own: Names, extra: Names, count: str) -> Callable[..., Names]:
+    """Input names for so many weights: numbered operands of each, then what all share."""
+
+    def named(number: int) -> Names:
+        return (*(f"{name}_{i}" for i in range(number) for name in own), *extra)
+
+    if count == "num_tensors":
+        return lambda num_tensors, **_: named(num_tensors)
+    return lambda num_weights, **_: named(num_weights)
+
+
+def _outputs(count: str) -> Callable[..., Names]:
+    return lambda **attrs: tuple(f"output{i}" for i in range(attrs[count]))
+
+
+def _rule(own: Names, extra: int, count: str, listed: Listed) -> Callable[..., tuple[Types, Types]]:
+    """Each weight's operands are alike; the shared ones are float32."""
+    is_mixed = own[-1] == "*weight32"
+
+    def infer(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+        number = attrs[count]
+        for name in listed:
+            if len(attrs[name]) != number:
+                raise AttributeValueError(
+                    f"attribute {name} has {len(attrs[name])} numbers for {number} weights"
+                )
+        found: list[TensorType] = []
+        for i in range(number):
+            group = ins[i * len(own) : (i + 1) * len(own)]
+            found += alike_types(group, outs[i : i + 1], is_mixed)
+        shared = tuple(agreed(t, None, SINGLE) for t in ins[len(ins) - extra :]) if extra else ()
+        return (*found, *shared), merged(outs, tuple(found[:: len(own)]))
+
+    return infer
+
+
+def _preloaded_rule(own: Names) -> Callable[..., tuple[Types, Types]]:
+    """As the others; the shared operands are a learning rate and a decay for each weight."""
+    plain = _rule(own, 2, "num_weights", {})
+
+    def infer(ins: Types, outs: Types, *, num_weights: int, **attrs: Any) -> tuple[Types, Types]:
+        *rest, lrs, wds = ins
+        filled = (agreed(lrs, (num_weights,), None), agreed(wds, (num_weights,), None))
+        return plain((*rest, *filled), outs, num_weights=num_weights, **attrs)
+
+    return infer
+
+
+def _groups(arrays: tuple[np.ndarray, ...], size: int, number: int) -> Iterator[Any]:
+    return (arrays[i * size : (i + 1) * size] for i in range(number))
+
+
+def _each(step: Step, own: Names, count: str, listed: Listed) -> Step:
+    """The step on each weight in turn: all new weights, then all new states in order."""
+
+    def steps(*arrays: np.ndarray, **attrs: Any) -> tuple[np.ndarray, ...]:
+        number = attrs.pop(count)
+        lists = {name: attrs.pop(key) for key, name in listed.items()}
+        shared = arrays[number * len(own) :]
+        weights: list[np.ndarray] = []
+        states: list[np.ndarray] = []
+        for i, group in enumerate(_groups(arrays, len(own), number)):
+            given = {name: values[i] for name, values in lists.items()}
+            new, *rest = step(*group, *shared, **given, **attrs)
+            weights.append(new)
+            states += rest
+        return (*weights, *states)
+
+    return steps
+
+
+def _preloaded(step: Step, own: Names) -> Step:
+    """Learning rates and decays come in two arrays instead of attributes."""
+    each = _each(step, own, "num_weights", {"lrs": "lr", "wds": "wd"})
+
+    def steps(*arrays: np.ndarray, **attrs: Any) -> tuple[np.ndarray, ...]:
+        *rest, lrs, wds = arrays
+        return each(*rest, lrs=lrs.tolist(), wds=wds.tolist(), **attrs)
+
+    return steps
+
+
+def lamb(
+    weight: np.ndarray,
+    grad: np.ndarray,
+    mean: np.ndarray,
+    var: np.ndarray,
+    *,
+    lr: float,
+    lower_bound: float,
+    upper_bound: float,
+    **attrs: Any,
+) -> tuple[np.ndarray, ...]:
+    """Both phases of LAMB."""
+    u, mean, var = direction(weight, grad, mean, var, **attrs)
+    norms = (np.sqrt(np.square(x).sum(keepdims=True)).reshape(1) for x in (weight, u))
+    bounds: dict[str, Any] = {"lower_bound": lower_bound, "upper_bound": upper_bound}
+    return stepped(weight, u, *norms, lr=lr, **bounds), mean, var
+
+
+def _mixed_adamw(*arrays: np.ndarray, **attrs: Any) -> tuple[np.ndarray, ...]:
+    _, grad, mean, var, weight32, scale = arrays
+    new, mean, var = adamw(weight32, grad, mean, var, scale, **attrs)
+    return new, mean, var, new
+
+
+_RATES: Listed = {"lrs": "lr", "wds": "wd"}
+_SGD = "lrs:floats! wds:floats!"
+_SGD_RULES: tuple[tuple[str, Names, str, Step], ...] = (
+    ("sgd_update", ("weight", "grad"), "", sgd_in_many),
+    ("sgd_mom_update", ("weight", "grad", "*mom"), " momentum:float=0", sgd_mom),
+    ("mp_sgd_update", ("weight", "grad", "*weight32"), "", mixed(sgd_in_many)),
+    (
+        "mp_sgd_mom_update",
+        ("weight", "grad", "*mom", "*weight32"),
+        " momentum:float=0",
+        mixed(sgd_mom),
+    ),
+)
+
+
+for _name, _own, _more, _step in _SGD_RULES:
+    register_update(
+        f"multi_{_name}",
+        _names(_own, (), "num_weights"),
+        f"{_SGD}{_more} {SCALES} num_weights:int[1,4096]=1",
+        _each(in_single(_step), _own, "num_weights", _RATES),
+        f"{_name} of several weights.",
+        infer=_rule(_own, 0, "num_weights", _RATES),
+        outputs=_outputs("num_weights"),
+    )
+    register_update(
+        f"preloaded_multi_{_name}",
+        _names(_own, ("lrs", "wds"), "num_weights"),
+        f"{_more.strip()} {SCALES} num_weights:int[1,4096]=1".strip(),
+        _preloaded(in_single(_step), _own),
+        f"{_name} of several weights, with learning rates and decays in arrays.",
+        infer=_preloaded_rule(_own),
+        outputs=_outputs("num_weights"),
+    )
+
+_ADAM_STATES = ("weight", "grad", "*mean", "*var")
+_MIXED_STATES = (*_ADAM_STATES, "*weight32")
+_ADAMW: Listed = {"lrs": "lr", "wds": "wd", "etas": "eta"}
+_LAMB: Listed = {"learning_rates": "lr", "wds": "wd", "step_count": "t"}
+
+for _name, _own, _step in (
+    ("_multi_adamw_update", _ADAM_STATES, adamw),
+    ("_multi_mp_adamw_update", _MIXED_STATES, _mixed_adamw),
+):
+    register_update(
+        _name,
+        _names(_own, ("rescale_grad",), "num_weights"),
+        "lrs:floats! beta1:float=0.9 beta2:float=0.999 epsilon:float=1e-08 wds:floats! "
+        "etas:floats! clip_gradient:float=-1 num_weights:int[1,4096]=1",
+        _each(in_single(_step), _own, "num_weights", _ADAMW),
+        "Steps of Adam with decoupled weight decay, of several weights.",
+        infer=_rule(_own, 1, "num_weights", _ADAMW),
+        outputs=_outputs("num_weights"),
+    )
+
+for _name, _own, _step in (
+    ("_multi_lamb_update", _ADAM_STATES, lamb),
+    ("_multi_mp_lamb_update", _MIXED_STATES, mixed(lamb)),
+):
+    register_update(
+        _name,
+        _names(_own, (), "num_tensors"),
+        "learning_rates:floats! beta1:float=0.9 beta2:float=0.999 epsilon:float=1e-06 wds:floats! "
+        "rescale_grad:float=1 lower_bound:float=-1 upper_bound:float=-1 clip_gradient:float=-1 "
+        "bias_correction:bool=true step_count:shape! num_tensors:int[1,4096]=1",
+        _each(in_single(_step), _own, "num_tensors", _LAMB),
+        "Steps of LAMB, of several weights.",
+        infer=_rule(_own, 0, "num_tensors", _LAMB),
+        outputs=_outputs("num_tensors"),
+    )

@@ -1,0 +1,172 @@
+"""Gradient descent: plain, with momentum, with Nesterov's, and by the gradient's sign alone."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .rules import RATES, SCALES, clipped, in_single, mixed, register_update
+
+
+def sgd(
+    weight: np.ndarray,
+    grad: np.ndarray,
+    *,
+    lr: float,
+    wd: float,
+    rescale_grad: float,
+    clip_gradient: float,
+    lazy_update: bool = True,
+) -> tuple[np.ndarray, ...]:
+    """w = (1 - lr wd) w - lr g; every row has a gradient, so nothing is lazy."""
+    g = clipped(grad * rescale_grad, clip_gradient)
+    return ((1 - lr * wd) * weight - lr * g,)
+
+
+def sgd_mom(
+    weight: np.ndarray,
+    grad: np.ndarray,
+    mom: np.ndarray,
+    *,
+    lr: float,
+    momentum: float,
+    wd: float,
+    rescale_grad: float,
+    clip_gradient: float,
+    lazy_update: bool = True,
+) -> tuple[np.ndarray, ...]:
+    """m = momentum m - lr wd w - lr g; w = w + m."""
+    g = clipped(grad * rescale_grad, clip_gradient)
+    mom = momentum * mom - (lr * wd) * weight - lr * g
+    return weight + mom, mom
+
+
+def sgd_in_many(
+    weight: np.ndarray,
+    grad: np.ndarray,
+    *,
+    lr: float,
+    wd: float,
+    rescale_grad: float,
+    clip_gradient: float,
+) -> tuple[np.ndarray, ...]:
+    """:func:`sgd`, rounded as the operators of several weights do."""
+    g = clipped(grad * rescale_grad, clip_gradient)
+    return (weight + (-(lr * wd) * weight - lr * g),)
+
+
+def nag_mom(
+    weight: np.ndarray,
+    grad: np.ndarray,
+    mom: np.ndarray,
+    *,
+    lr: float,
+    momentum: float,
+    wd: float,
+    rescale_grad: float,
+    clip_gradient: float,
+) -> tuple[np.ndarray, ...]:
+    """w = w + momentum^2 m - (momentum + 1) lr (g + wd w); m = momentum m - lr (g + wd w).
+
+    The second line reads the new weight, as MXNet does, whose kernel writes it first.
+    """
+    g = clipped(grad * rescale_grad, clip_gradient)
+    ahead = momentum * mom - lr * (g + wd * weight)
+    new = weight - momentum * mom + (momentum + 1) * ahead
+    return new, momentum * mom - lr * (g + wd * new)
+
+
+def signsgd(
+    weight: np.ndarray,
+    grad: np.ndarray,
+    *,
+    lr: float,
+    wd: float,
+    rescale_grad: float,
+    clip_gradient: float,
+) -> tuple[np.ndarray, ...]:
+    """w = (1 - lr wd) w - lr sign(g)."""
+    return ((1 - lr * wd) * weight - lr * np.sign(grad),)
+
+
+def signum(
+    weight: np.ndarray,
+    grad: np.ndarray,
+    mom: np.ndarray,
+    *,
+    lr: float,
+    momentum: float,
+    wd: float,
+    rescale_grad: float,
+    clip_gradient: float,
+    wd_lh: float,
+) -> tuple[np.ndarray, ...]:
+    """m = momentum m - (1 - momentum) (wd w + g); w = (1 - lr wd_lh) w + lr sign(m)."""
+    g = clipped(grad * rescale_grad, clip_gradient)
+    mom = momentum * mom - ((1 - momentum) * wd) * weight - (1 - momentum) * g
+    return (1 - lr * wd_lh) * weight + lr * np.sign(mom), mom
+
+
+_MOMENTUM = f"lr:float! momentum:float=0 wd:float=0 {SCALES}"
+_LAZY = " lazy_update:bool=true"
+
+register_update(
+    "sgd_update",
+    "weight grad",
+    f"{RATES} {SCALES}{_LAZY}",
+    in_single(sgd),
+    "A step of gradient descent.",
+    aliases="_sparse_sgd_update",
+)
+register_update(
+    "sgd_mom_update",
+    "weight grad *mom",
+    _MOMENTUM + _LAZY,
+    in_single(sgd_mom),
+    "A step of gradient descent with momentum.",
+    aliases="_sparse_sgd_mom_update",
+)
+register_update(
+    "nag_mom_update",
+    "weight grad *mom",
+    _MOMENTUM,
+    in_single(nag_mom),
+    "A step of Nesterov's accelerated gradient.",
+)
+register_update(
+    "mp_sgd_update",
+    "weight grad *weight32",
+    f"{RATES} {SCALES}{_LAZY}",
+    in_single(mixed(sgd)),
+    "sgd_update on a float32 copy of the weight.",
+    mixed=True,
+)
+register_update(
+    "mp_sgd_mom_update",
+    "weight grad *mom *weight32",
+    _MOMENTUM + _LAZY,
+    in_single(mixed(sgd_mom)),
+    "sgd_mom_update on a float32 copy of the weight.",
+    mixed=True,
+)
+register_update(
+    "mp_nag_mom_update",
+    "weight grad *mom *weight32",
+    _MOMENTUM,
+    in_single(mixed(nag_mom)),
+    "nag_mom_update on a float32 copy of the weight.",
+    mixed=True,
+)
+register_update(
+    "signsgd_update",
+    "weight grad",
+    f"{RATES} {SCALES}",
+    in_single(signsgd),
+    "A step of fixed size against the gradient's sign.",
+)
+register_update(
+    "signum_update",
+    "weight grad *mom",
+    f"{_MOMENTUM} wd_lh:float=0",
+    in_single(signum),
+    "A step of fixed size along the momentum's sign.",
+)

@@ -1,0 +1,269 @@
+"""Optimizers that scale each element's step by what its gradients were."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .. import nd
+from ..nd import NDArray
+from .base import Index, PerWeight, register, zeros_like
+
+State = tuple[NDArray, ...]
+
+
+@register
+class Adam(PerWeight):
+    """Steps by the running mean of gradients over the root of that of their squares."""
+
+    def __init__(
+        self,
+        learning_rate: float = 0.001,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
+        lazy_update: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(learning_rate=learning_rate, **kwargs)
+        self.beta1 = beta1
+        self.beta2 = beta2
+        self.epsilon = epsilon
+        self.lazy_update = lazy_update
+
+    def create_state(self, index: Index, weight: NDArray) -> State:
+        """Mean and variance."""
+        return zeros_like(weight), zeros_like(weight)
+
+    def step(
+        self, index: Index, weight: NDArray, grad: NDArray, state: Any, lr: float, wd: float
+    ) -> None:
+        """One step."""
+        t = self._index_update_count[index]
+        lr *= math.sqrt(1.0 - self.beta2**t) / (1.0 - self.beta1**t)
+        betas: dict[str, Any] = {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon}
+        mean, var = state
+        nd.adam_update(weight, grad, mean, var, out=weight, lr=lr, wd=wd, **betas, **self._scales())
+
+
+@register
+class Adamax(PerWeight):
+    """Adam with the largest gradient in place of the root: Kingma and Ba 2015, section 7."""
+
+    def __init__(
+        self,
+        learning_rate: float = 0.002,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(learning_rate=learning_rate, **kwargs)
+        self.beta1 = beta1
+        self.beta2 = beta2
+
+    def create_state(self, index: Index, weight: NDArray) -> State:
+        """Mean and largest gradient."""
+        return zeros_like(weight), zeros_like(weight)
+
+    def step(
+        self, index: Index, weight: NDArray, grad: NDArray, state: Any, lr: float, wd: float
+    ) -> None:
+        """One step; a gradient of 0 from the first step on gives NaN, as in MXNet."""
+        lr /= 1.0 - self.beta1 ** self._index_update_count[index]
+        g = self._bounded(grad * self.rescale_grad + wd * weight)
+        mean, largest = state
+        mean[:] = self.beta1 * mean + (1.0 - self.beta1) * g
+        largest[:] = nd.maximum(self.beta2 * largest, nd.abs(g))
+        weight[:] = weight - lr * mean / largest
+
+
+@register
+class Nadam(PerWeight):
+    """Adam with Nesterov's momentum: Dozat 2016.
+
+    The momentum's schedule is one for all weights: each update of any of them goes on in it.
+    """
+
+    def __init__(
+        self,
+        learning_rate: float = 0.001,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
+        schedule_decay: float = 0.004,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(learning_rate=learning_rate, **kwargs)
+        self.beta1 = beta1
+        self.beta2 = beta2
+        self.epsilon = epsilon
+        self.schedule_decay = schedule_decay
+        self.m_schedule = 1.0
+
+    def create_state(self, index: Index, weight: NDArray) -> State:
+        """Mean and variance."""
+        return zeros_like(weight), zeros_like(weight)
+
+    def step(
+        self, index: Index, weight: NDArray, grad: NDArray, state: Any, lr: float, wd: float
+    ) -> None:
+        """One step."""
+        t = self._index_update_count[index]
+        now, later = self._momentum(t), self._momentum(t + 1)
+        self.m_schedule *= now
+        g = self._bounded(grad * self.rescale_grad + wd * weight)
+        mean, var = state
+        mean[:] = self.beta1 * mean + (1.0 - self.beta1) * g
+        var[:] = self.beta2 * var + (1.0 - self.beta2) * g * g
+        new = g / (1.0 - self.m_schedule)
+        old = mean / (1.0 - self.m_schedule * later)
+        root = nd.sqrt(var / (1.0 - self.beta2**t)) + self.epsilon
+        weight[:] = weight - lr * ((1.0 - now) * new + later * old) / root
+
+    def _momentum(self, t: int) -> float:
+        return self.beta1 * (1.0 - 0.5 * 0.96 ** (t * self.schedule_decay))
+
+
+@register
+class AdaGrad(PerWeight):
+    """Steps by the gradient over the root of the sum of its squares."""
+
+    def __init__(self, eps: float = 1e-7, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.float_stable_eps = eps
+
+    def create_state(self, index: Index, weight: NDArray) -> NDArray:
+        """The sum of squares."""
+        return zeros_like(weight)
+
+    def step(
+        self, index: Index, weight: NDArray, grad: NDArray, state: Any, lr: float, wd: float
+    ) -> None:
+        """One step."""
+        g = self._bounded(grad * self.rescale_grad)
+        given: dict[str, Any] = {"lr": lr, "wd": wd, "epsilon": self.float_stable_eps}
+        nd.sparse.adagrad_update(weight, g, state, out=weight, **given)
+
+
+@register
+class RMSProp(PerWeight):
+    """Steps by the gradient over the root of the running mean of its squares.
+
+    ``centered``: over the root of its variance, with momentum ``gamma2``. ``clip_weights`` bounds
+    the weights themselves.
+    """
+
+    def __init__(
+        self,
+        learning_rate: float = 0.001,
+        gamma1: float = 0.9,
+        gamma2: float = 0.9,
+        epsilon: float = 1e-8,
+        centered: bool = False,
+        clip_weights: float | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(learning_rate=learning_rate, **kwargs)
+        self.gamma1 = gamma1
+        self.gamma2 = gamma2
+        self.centered = centered
+        self.epsilon = epsilon
+        self.clip_weights = clip_weights
+
+    def create_state(self, index: Index, weight: NDArray) -> State:
+        """The mean of squares; ``centered`` also the mean and the last change."""
+        return tuple(zeros_like(weight) for _ in range(3 if self.centered else 1))
+
+    def step(
+        self, index: Index, weight: NDArray, grad: NDArray, state: Any, lr: float, wd: float
+    ) -> None:
+        """One step."""
+        given: dict[str, Any] = {"lr": lr, "wd": wd, "gamma1": self.gamma1, "epsilon": self.epsilon}
+        given.update(self._scales())
+        if self.clip_weights:
+            given["clip_weights"] = self.clip_weights
+        if self.centered:
+            n, g, delta = state
+            nd.rmspropalex_update(
+                weight, grad, n, g, delta, out=weight, gamma2=self.gamma2, **given
+            )
+        else:
+            nd.rmsprop_update(weight, grad, state[0], out=weight, **given)
+
+
+@register
+class AdaDelta(PerWeight):
+    """Steps of the size that earlier ones had, without a learning rate: Zeiler 2012."""
+
+    def __init__(self, rho: float = 0.90, epsilon: float = 1e-5, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.rho = rho
+        self.epsilon = epsilon
+
+    def create_state(self, index: Index, weight: NDArray) -> State:
+        """Running means of the squares of gradients and of changes."""
+        return zeros_like(weight), zeros_like(weight)
+
+    def step(
+        self, index: Index, weight: NDArray, grad: NDArray, state: Any, lr: float, wd: float
+    ) -> None:
+        """One step. The gradient stays as it is, which MXNet rescales in place."""
+        g = self._bounded(grad * self.rescale_grad)
+        gradients, changes = state
+        gradients[:] = self.rho * gradients + (1.0 - self.rho) * g * g
+        change = nd.sqrt(changes + self.epsilon) / nd.sqrt(gradients + self.epsilon) * g
+        changes[:] = self.rho * changes + (1.0 - self.rho) * change * change
+        weight[:] = weight - (change + wd * weight)
+
+
+@register
+class Ftrl(PerWeight):
+    """Follow the regularized leader: weights that matter little become 0."""
+
+    def __init__(
+        self, lamda1: float = 0.01, learning_rate: float = 0.1, beta: float = 1, **kwargs: Any
+    ) -> None:
+        super().__init__(learning_rate=learning_rate, **kwargs)
+        self.lamda1 = lamda1
+        self.beta = beta
+
+    def create_state(self, index: Index, weight: NDArray) -> State:
+        """z and n."""
+        return zeros_like(weight), zeros_like(weight)
+
+    def step(
+        self, index: Index, weight: NDArray, grad: NDArray, state: Any, lr: float, wd: float
+    ) -> None:
+        """One step."""
+        given: dict[str, Any] = {"lr": lr, "wd": wd, "lamda1": self.lamda1, "beta": self.beta}
+        z, n = state
+        nd.ftrl_update(weight, grad, z, n, out=weight, **given, **self._scales())
+
+
+@register
+class FTML(PerWeight):
+    """Follow the moving leader."""
+
+    def __init__(
+        self, beta1: float = 0.6, beta2: float = 0.999, epsilon: float = 1e-8, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.beta1 = beta1
+        self.beta2 = beta2
+        self.epsilon = epsilon
+
+    def create_state(self, index: Index, weight: NDArray) -> State:
+        """d, v and z."""
+        return zeros_like(weight), zeros_like(weight), zeros_like(weight)
+
+    def step(
+        self, index: Index, weight: NDArray, grad: NDArray, state: Any, lr: float, wd: float
+    ) -> None:
+        """One step."""
+        given: dict[str, Any] = {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon}
+        given["rescale_grad"] = self.rescale_grad
+        if self.clip_gradient:
+            given["clip_grad"] = self.clip_gradient
+        t = self._index_update_count[index]
+        d, v, z = state
+        nd.ftml_update(weight, grad, d, v, z, out=weight, lr=lr, wd=wd, t=t, **given)

@@ -1,0 +1,307 @@
+"""What all optimizers share: names, learning rates and decays of parameters, update counts.
+
+In: an index, a weight, its gradient and the state that ``create_state`` made. Out: weight and
+state, changed in place. A parameter's index is a number or a string; what it means is the caller's
+affair.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+
+from ..lr_scheduler import LRScheduler
+from ..nd import NDArray, zeros
+
+Index = int | str
+_Class = TypeVar("_Class", bound="type[Optimizer]")
+
+_OVERWRITTEN = (
+    "learning rate from ``lr_scheduler`` has been overwritten by ``learning_rate`` in optimizer."
+)
+
+
+class Optimizer:
+    """Base of all optimizers; a subclass overrides ``create_state`` and ``update``.
+
+    ``param_idx2name`` gives parameters names, by which ``lr_mult`` and ``wd_mult`` find them;
+    ``param_dict`` gives the parameters themselves. ``learning_rate`` left out is 0.01, or the
+    scheduler's.
+    """
+
+    opt_registry: ClassVar[dict[str, type[Optimizer]]] = {}
+
+    def __init__(
+        self,
+        rescale_grad: float = 1.0,
+        param_idx2name: Mapping[Index, str] | None = None,
+        wd: float = 0.0,
+        clip_gradient: float | None = None,
+        learning_rate: float | None = None,
+        lr_scheduler: LRScheduler | None = None,
+        sym: Any = None,
+        begin_num_update: int = 0,
+        multi_precision: bool = False,
+        param_dict: Mapping[Index, Any] | None = None,
+    ) -> None:
+        self.rescale_grad = rescale_grad
+        self.lr_scheduler = lr_scheduler
+        if lr_scheduler is None and learning_rate is None:
+            learning_rate = 0.01
+        self.lr = learning_rate
+        if lr_scheduler is not None and learning_rate not in (None, lr_scheduler.base_lr):
+            print(_OVERWRITTEN)
+            lr_scheduler.base_lr = learning_rate
+        self.wd = wd
+        self.lr_mult: dict[Index, float] = {}
+        self.wd_mult: dict[Index, float] = {}
+        self.begin_num_update = begin_num_update
+        self.num_update = begin_num_update
+        self._all_index_update_counts: dict[int, dict[Index, int]] = {0: {}}
+        self._index_update_count = self._all_index_update_counts[0]
+        self.clip_gradient = clip_gradient
+        self.multi_precision = multi_precision
+        self.aggregate_num = 0
+        names = {} if param_idx2name is None else param_idx2name
+        assert isinstance(names, dict), "param_idx2name should be a dict of param indexes to names."
+        self.idx2name: dict[Index, str] = dict(names)
+        self.sym_info = () if sym is None else (sym.attr_dict(), sym.list_arguments())
+        self.param_dict = param_dict or {}
+        self.allow_np_array = False
+        self.set_lr_mult({})
+        self.set_wd_mult({})
+
+    # ---- by name ------------------------------------------------------------------------------
+
+    @staticmethod
+    def register(klass: _Class) -> _Class:
+        """Make a subclass known to ``create`` by its name in lower case."""
+        assert isinstance(klass, type)
+        known = Optimizer.opt_registry.get(klass.__name__.lower())
+        if known is not None:
+            warnings.warn(
+                f"WARNING: New optimizer {klass.__module__}.{klass.__name__} is overriding "
+                f"existing optimizer {known.__module__}.{known.__name__}",
+                stacklevel=2,
+            )
+        Optimizer.opt_registry[klass.__name__.lower()] = klass
+        return klass
+
+    @staticmethod
+    def create_optimizer(name: str, **kwargs: Any) -> Optimizer:
+        """An optimizer by its name in any case. Raises ValueError for an unknown one."""
+        if name.lower() not in Optimizer.opt_registry:
+            raise ValueError(f"Cannot find optimizer {name}")
+        return Optimizer.opt_registry[name.lower()](**kwargs)
+
+    # ---- to override --------------------------------------------------------------------------
+
+    def create_state(self, index: Index, weight: NDArray) -> Any:
+        """What ``update`` keeps for this weight: an array, a tuple of arrays, or None."""
+        return None
+
+    def create_state_multi_precision(self, index: Index, weight: NDArray) -> Any:
+        """The same; with ``multi_precision`` of a float16 weight, a float32 copy and its state."""
+        if weight.dtype == np.float16:
+            if self.multi_precision:
+                copy = weight.astype(np.float32)
+                return copy, self.create_state(index, copy)
+            _warn_of_half("the optimizer")
+        return self.create_state(index, weight)
+
+    def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+        """Change a weight and its state, or those of a list of indices, in place."""
+        raise NotImplementedError
+
+    def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+        """:meth:`update` on the float32 copy that a float16 weight has."""
+        if not isinstance(index, (list, tuple)):
+            self._update_one(index, weight, grad, state)
+            return
+        for one in zip(index, weight, grad, state):
+            self._update_one(*one)
+
+    def _update_one(self, index: Index, weight: NDArray, grad: NDArray, state: Any) -> None:
+        if self.multi_precision and weight.dtype == np.float16:
+            copy, own = state
+            self.update(index, copy, grad.astype(np.float32), own)
+            weight[:] = copy.astype(weight.dtype)
+        else:
+            self.update(index, weight, grad, state)
+
+    # ---- learning rates -----------------------------------------------------------------------
+
+    @property
+    def learning_rate(self) -> float:
+        """The rate now: the scheduler's at the number of updates so far, if there is one."""
+        if self.lr_scheduler is not None:
+            return self.lr_scheduler(self.num_update)
+        assert self.lr is not None
+        return self.lr
+
+    def set_learning_rate(self, lr: float) -> None:
+        """Another rate. Raises UserWarning when there is a scheduler."""
+        if self.lr_scheduler is not None:
+            raise UserWarning(
+                "LRScheduler of the optimizer has already been defined. Note that "
+                "set_learning_rate can mutate the value of the learning rate of the optimizer "
+                "only when the LRScheduler of the optimizer is undefined."
+            )
+        self.lr = lr
+
+    def set_lr_scale(self, args_lrscale: Mapping[Index, float]) -> None:
+        """Raises DeprecationWarning: use :meth:`set_lr_mult`."""
+        raise DeprecationWarning("Use set_lr_mult instead.")
+
+    def set_lr_mult(self, args_lr_mult: Mapping[Index, float]) -> None:
+        """Factors of the learning rate by index or name, after those of the symbol."""
+        self.lr_mult = {**self._multipliers("__lr_mult__"), **args_lr_mult}
+
+    def set_wd_mult(self, args_wd_mult: Mapping[Index, float]) -> None:
+        """Factors of the weight decay by index or name, after those of the symbol.
+
+        A named parameter that is neither a weight nor a gamma has none unless told otherwise.
+        """
+        exempt: dict[Any, float] = {
+            name: 0.0 for name in self.idx2name.values() if not self._decays(name)
+        }
+        self.wd_mult = {**exempt, **self._multipliers("__wd_mult__"), **args_wd_mult}
+
+    def _decays(self, name: str) -> bool:
+        return name.endswith(("_weight", "_gamma"))
+
+    def _multipliers(self, attribute: str) -> dict[Any, float]:
+        """What the arguments of the symbol say of themselves."""
+        if not self.sym_info:
+            return {}
+        attrs, names = self.sym_info
+        return {
+            name: float(attrs[name][attribute])
+            for name in names
+            if attribute in attrs.get(name, {})
+        }
+
+    def _get_lrs(self, indices: Sequence[Index]) -> list[float]:
+        """The rate of each index at the number of updates so far."""
+        rate = self.learning_rate
+        return [rate * self._multiplier(i, "lr_mult") for i in indices]
+
+    def _get_wds(self, indices: Sequence[Index]) -> list[float]:
+        """The weight decay of each index."""
+        return [self.wd * self._multiplier(i, "wd_mult") for i in indices]
+
+    def _multiplier(self, index: Index, which: str) -> float:
+        """A parameter's own factor, else that of its index, else that of its name."""
+        if index in self.param_dict:
+            return getattr(self.param_dict[index], which)
+        by_index = getattr(self, which)
+        if index in by_index:
+            return by_index[index]
+        return by_index.get(self.idx2name[index], 1.0) if index in self.idx2name else 1.0
+
+    def _get_lr(self, index: Index) -> float:
+        return self._get_lrs([index])[0]
+
+    def _get_wd(self, index: Index) -> float:
+        return self._get_wds([index])[0]
+
+    # ---- counts -------------------------------------------------------------------------------
+
+    def _set_current_context(self, device_id: int) -> None:
+        """Count in this device's table: an index is updated once on every device."""
+        self._index_update_count = self._all_index_update_counts.setdefault(device_id, {})
+
+    def _update_count(self, index: Any) -> None:
+        counts = self._index_update_count
+        for i in index if isinstance(index, (list, tuple)) else [index]:
+            counts[i] = counts.get(i, self.begin_num_update) + 1
+            self.num_update = max(counts[i], self.num_update)
+
+    # ---- pickles ------------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        del state["param_dict"]  # a Trainer sets it again
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ = dict(state)
+        self.param_dict = {}
+
+    # ---- for the optimizers here --------------------------------------------------------------
+
+    def _scales(self) -> dict[str, Any]:
+        """How update operators are told of the gradient's scale and bound; a bound of 0 is none."""
+        scales: dict[str, Any] = {"rescale_grad": self.rescale_grad}
+        if self.clip_gradient:
+            scales["clip_gradient"] = self.clip_gradient
+        return scales
+
+    def _bounded(self, grad: NDArray) -> NDArray:
+        """The gradient within ``clip_gradient``; a bound of 0 is one."""
+        if self.clip_gradient is None:
+            return grad
+        return grad.clip(-self.clip_gradient, self.clip_gradient)
+
+
+register = Optimizer.register
+create: Callable[..., Optimizer] = Optimizer.create_optimizer
+
+
+class PerWeight(Optimizer):
+    """An optimizer whose rule sees one weight at a time: it overrides ``step``."""
+
+    def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+        """Count the update, then change the weight and its state, or those of a list."""
+        one = not isinstance(index, (list, tuple))
+        indices = [index] if one else list(index)
+        lists = ([weight], [grad], [state]) if one else (weight, grad, state)
+        self._update_count(indices)
+        rates = zip(self._get_lrs(indices), self._get_wds(indices))
+        for i, w, g, s, (lr, wd) in zip(indices, *lists, rates):
+            self.step(i, w, g, s, lr, wd)
+
+    def step(
+        self, index: Index, weight: NDArray, grad: NDArray, state: Any, lr: float, wd: float
+    ) -> None:
+        """To override: change one weight and its state at this rate and decay."""
+        raise NotImplementedError
+
+
+def zeros_like(weight: NDArray) -> NDArray:
+    """Zeros of a weight's shape and type where it is."""
+    return zeros(weight.shape, weight.context, weight.dtype)
+
+
+def _warn_of_half(whose: str) -> None:
+    warnings.warn(
+        "Accumulating with float16 in optimizer can lead to poor accuracy or slow convergence. "
+        f"Consider using multi_precision=True option of {whose}",
+        stacklevel=3,
+    )
+
+
+class WithCopy(PerWeight):
+    """An optimizer with operators that keep a float16 weight's float32 copy themselves.
+
+    Its state is then the usual one and the copy.
+    """
+
+    def create_state_multi_precision(self, index: Index, weight: NDArray) -> Any:
+        """The state; with ``multi_precision`` of a float16 weight, it and a float32 copy."""
+        if weight.dtype == np.float16:
+            if self.multi_precision:
+                copy = weight.astype(np.float32)
+                return self.create_state(index, copy), copy
+            _warn_of_half(f"the {type(self).__name__} optimizer")
+        return self.create_state(index, weight)
+
+    def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+        """The same as :meth:`update`, which sees by the state what it is."""
+        self.update(index, weight, grad, state)
+
+    def _has_copy(self, weight: NDArray) -> bool:
+        return self.multi_precision and weight.dtype == np.float16

@@ -1,0 +1,34 @@
+"""``mx.optimizer.contrib``: contributed optimizers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import nd
+from ..nd import NDArray, zeros
+from .base import Index, PerWeight, register
+
+__all__ = ["GroupAdaGrad"]
+
+
+@register
+class GroupAdaGrad(PerWeight):
+    """AdaGrad with one history for each row of a weight of 2 axes; there is no weight decay."""
+
+    def __init__(self, eps: float = 1e-5, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.float_stable_eps = eps
+
+    def create_state(self, index: Index, weight: NDArray) -> NDArray:
+        """The history, of shape (rows, 1). Raises AssertionError for another number of axes."""
+        assert len(weight.shape) == 2, f"a weight of 2 axes is asked for, got {len(weight.shape)}"
+        return zeros((weight.shape[0], 1), weight.context, weight.dtype)
+
+    def step(
+        self, index: Index, weight: NDArray, grad: NDArray, state: Any, lr: float, wd: float
+    ) -> None:
+        """One step. Raises AssertionError for a weight decay."""
+        assert wd == 0, "Weight decay is not supported for GroupAdaGrad"
+        g = self._bounded(grad * self.rescale_grad)
+        given: dict[str, Any] = {"lr": lr, "epsilon": self.float_stable_eps}
+        nd.contrib.group_adagrad_update(weight, g, state, out=weight, **given)

@@ -1,0 +1,182 @@
+"""Gradient descent and what differs from it by a line: momentum, Nesterov, signs, noise, delay."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .. import nd
+from ..nd import NDArray
+from ..nd.random import normal
+from .base import Index, PerWeight, WithCopy, register, zeros_like
+
+
+def descend(
+    weight: NDArray, grad: NDArray, state: Any, has_copy: bool, momentum: float, **given: Any
+) -> None:
+    """A step of gradient descent on a weight, or on the copy in its state, with momentum or not."""
+    mom, *copy = state if has_copy else (state,)
+    update: Any
+    if mom is None:
+        update = nd.mp_sgd_update if copy else nd.sgd_update
+        update(weight, grad, *copy, out=weight, **given)
+    else:
+        update = nd.mp_sgd_mom_update if copy else nd.sgd_mom_update
+        update(weight, grad, mom, *copy, out=weight, momentum=momentum, **given)
+
+
+def descend_in_many(
+    weight: NDArray, grad: NDArray, state: Any, has_copy: bool, momentum: float, **given: Any
+) -> None:
+    """:func:`descend`, rounded as MXNet's operators of several weights do, which it uses here."""
+    mom, *copy = state if has_copy else (state,)
+    if mom is not None:
+        descend(weight, grad, state, has_copy, momentum, **given)
+        return
+    rates: dict[str, Any] = {"lrs": [given.pop("lr")], "wds": [given.pop("wd")], "num_weights": 1}
+    update: Any = nd.multi_mp_sgd_update if copy else nd.multi_sgd_update
+    update(weight, grad, *copy, out=weight, **rates, **given)
+
+
+@register
+class SGD(WithCopy):
+    """w -= lr (g + wd w), with ``momentum`` along a running sum. Gradients are dense."""
+
+    def __init__(self, momentum: float = 0.0, lazy_update: bool = True, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.momentum = momentum
+        self.lazy_update = lazy_update
+        self.aggregate_num = 4
+
+    def create_state(self, index: Index, weight: NDArray) -> NDArray | None:
+        """The momentum, or None without."""
+        return zeros_like(weight) if self.momentum != 0.0 else None
+
+    def step(
+        self, index: Index, weight: NDArray, grad: NDArray, state: Any, lr: float, wd: float
+    ) -> None:
+        """One step."""
+        given: dict[str, Any] = {"lr": lr, "wd": wd, **self._scales()}
+        descend_in_many(weight, grad, state, self._has_copy(weight), self.momentum, **given)
+
+
+@register
+class ccSGD(SGD):  # noqa: N801 (MXNet's name)
+    """SGD under another name."""
+
+
+@register
+class NAG(WithCopy):
+    """Nesterov's accelerated gradient; without momentum, gradient descent."""
+
+    def __init__(self, momentum: float = 0.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.momentum = momentum
+
+    def create_state(self, index: Index, weight: NDArray) -> NDArray | None:
+        """The momentum, or None without."""
+        return zeros_like(weight) if self.momentum != 0.0 else None
+
+    def step(
+        self, index: Index, weight: NDArray, grad: NDArray, state: Any, lr: float, wd: float
+    ) -> None:
+        """One step."""
+        given: dict[str, Any] = {"lr": lr, "wd": wd, **self._scales()}
+        mom, *copy = state if self._has_copy(weight) else (state,)
+        if mom is None:
+            descend(weight, grad, state, bool(copy), 0.0, **given)
+            return
+        update: Any = nd.mp_nag_mom_update if copy else nd.nag_mom_update
+        update(weight, grad, mom, *copy, out=weight, momentum=self.momentum, **given)
+
+
+@register
+class Signum(PerWeight):
+    """Steps of fixed size along the sign of the momentum, or against that of the gradient.
+
+    ``wd_lh`` is a weight decay beside the gradient; it takes momentum.
+    """
+
+    def __init__(
+        self,
+        learning_rate: float = 0.01,
+        momentum: float = 0.9,
+        wd_lh: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(learning_rate=learning_rate, **kwargs)
+        self.momentum = momentum
+        self.wd_lh = wd_lh
+
+    def create_state(self, index: Index, weight: NDArray) -> NDArray | None:
+        """The momentum, or None without."""
+        return zeros_like(weight) if self.momentum != 0.0 else None
+
+    def step(
+        self, index: Index, weight: NDArray, grad: NDArray, state: Any, lr: float, wd: float
+    ) -> None:
+        """One step. Raises MXNetError for ``wd_lh`` without momentum."""
+        given: dict[str, Any] = {"lr": lr, "wd": wd, **self._scales()}
+        if self.wd_lh:
+            given["wd_lh"] = self.wd_lh
+        if state is None:
+            nd.signsgd_update(weight, grad, out=weight, **given)
+        else:
+            nd.signum_update(weight, grad, state, out=weight, momentum=self.momentum, **given)
+
+
+@register
+class DCASGD(PerWeight):
+    """Gradient descent that makes up for gradients of an older weight: Zheng et al., ICML 2017."""
+
+    def __init__(self, momentum: float = 0.0, lamda: float = 0.04, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.momentum = momentum
+        self.weight_previous: dict[Index, NDArray] = {}
+        self.lamda = lamda
+
+    def create_state(self, index: Index, weight: NDArray) -> tuple[NDArray | None, NDArray]:
+        """The momentum or None, and the weight before the last step."""
+        return zeros_like(weight) if self.momentum != 0.0 else None, weight.copy()
+
+    def step(
+        self, index: Index, weight: NDArray, grad: NDArray, state: Any, lr: float, wd: float
+    ) -> None:
+        """One step."""
+        g = self._bounded(grad * self.rescale_grad)
+        mom, previous = state
+        change = -lr * (g + wd * weight + self.lamda * g * g * (weight - previous))
+        if mom is not None:
+            mom[:] = self.momentum * mom + change
+            change = mom
+        previous[:] = weight
+        weight[:] = weight + change
+
+
+@register
+class SGLD(PerWeight):
+    """Stochastic gradient Langevin dynamics: half a step, and noise of variance ``lr``."""
+
+    def step(
+        self, index: Index, weight: NDArray, grad: NDArray, state: Any, lr: float, wd: float
+    ) -> None:
+        """One step."""
+        g = self._bounded(grad * self.rescale_grad)
+        noise = normal(0, math.sqrt(lr), weight.shape, weight.dtype, weight.context)
+        weight[:] = weight - lr / 2 * (g + wd * weight) + noise
+
+
+@register
+class Test(PerWeight):
+    """w += g: for tests of what updates."""
+
+    def create_state(self, index: Index, weight: NDArray) -> NDArray:
+        """A copy of the weight after each step."""
+        return zeros_like(weight)
+
+    def step(
+        self, index: Index, weight: NDArray, grad: NDArray, state: Any, lr: float, wd: float
+    ) -> None:
+        """One step."""
+        weight[:] = weight + grad * self.rescale_grad
+        state[:] = weight

@@ -1,0 +1,230 @@
+"""Optimizers for large batches: steps that are scaled by the norms of a whole weight."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import nd
+from ..nd import NDArray
+from .base import Index, PerWeight, WithCopy, register, zeros_like
+from .descent import descend, descend_in_many
+
+
+@register
+class LAMB(PerWeight):
+    """Adam's direction, of the weight's own length: You et al., ICLR 2020."""
+
+    def __init__(
+        self,
+        learning_rate: float = 0.001,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-6,
+        lower_bound: float | None = None,
+        upper_bound: float | None = None,
+        bias_correction: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(learning_rate=learning_rate, **kwargs)
+        self.beta1 = beta1
+        self.beta2 = beta2
+        self.epsilon = epsilon
+        self.lower_bound = lower_bound
+        self.upper_bound = upper_bound
+        self.bias_correction = bias_correction
+        self.aggregate_num = 45
+
+    def create_state(self, index: Index, weight: NDArray) -> tuple[NDArray, NDArray]:
+        """Mean and variance."""
+        return zeros_like(weight), zeros_like(weight)
+
+    def step(
+        self, index: Index, weight: NDArray, grad: NDArray, state: Any, lr: float, wd: float
+    ) -> None:
+        """One step."""
+        mean, var = state
+        direction = nd.lamb_update_phase1(
+            weight,
+            grad,
+            mean,
+            var,
+            beta1=self.beta1,
+            beta2=self.beta2,
+            epsilon=self.epsilon,
+            t=self._index_update_count[index],
+            bias_correction=self.bias_correction,
+            wd=wd,
+            **self._scales(),
+        )
+        bounds = {"lower_bound": self.lower_bound, "upper_bound": self.upper_bound}
+        given: dict[str, Any] = {name: bound for name, bound in bounds.items() if bound}
+        r1, r2 = weight.norm(), direction.norm()
+        nd.lamb_update_phase2(weight, direction, r1, r2, lr=lr, out=weight, **given)
+
+    def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+        """:meth:`update`, or on the float32 copies that float16 weights have."""
+        weights = weight if isinstance(index, (list, tuple)) else [weight]
+        if self.multi_precision and weights[0].dtype == np.float16:
+            super().update_multi_precision(index, weight, grad, state)
+        else:
+            self.update(index, weight, grad, state)
+
+
+@register
+class LARS(WithCopy):
+    """Gradient descent at rates by the norms of weights and gradients: You et al. 2017.
+
+    ``momentum_correction`` scales the momentum as the learning rate changes.
+    """
+
+    def __init__(
+        self,
+        momentum: float = 0.0,
+        lazy_update: bool = True,
+        eta: float = 0.001,
+        eps: float = 0,
+        momentum_correction: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.momentum = momentum
+        self.momentum_correction = momentum_correction
+        self.lazy_update = lazy_update
+        self.aggregate_num = 4
+        self.eta = eta
+        self.eps = eps
+        self.skip = 0
+        self.last_lr: float | None = None
+        self.cur_lr: float | None = None
+
+    def create_state(self, index: Index, weight: NDArray) -> NDArray | None:
+        """The momentum, or None without."""
+        return zeros_like(weight) if self.momentum != 0.0 else None
+
+    def step(
+        self, index: Index, weight: NDArray, grad: NDArray, state: Any, lr: float, wd: float
+    ) -> None:
+        """One step."""
+        if self._is_scaled(index):
+            lr = self._scaled(weight, grad, lr, wd)
+        given: dict[str, Any] = {"lr": lr, "wd": wd, **self._scales()}
+        descend_in_many(weight, grad, state, self._has_copy(weight), self._momentum(), **given)
+
+    def _decays(self, name: str) -> bool:
+        return name.endswith("_weight")
+
+    def _get_lrs(self, indices: Sequence[Index]) -> list[float]:
+        """As elsewhere; the rate of the call before is kept for the momentum."""
+        rate = self.learning_rate
+        self.last_lr = rate if self.cur_lr is None else self.cur_lr
+        self.cur_lr = rate
+        return [rate * self._multiplier(i, "lr_mult") for i in indices]
+
+    def _is_scaled(self, index: Index) -> bool:
+        name = self.idx2name.get(index, str(index))
+        return not name.endswith(("gamma", "beta", "bias"))
+
+    def _scaled(self, weight: NDArray, grad: NDArray, lr: float, wd: float) -> float:
+        rates = nd.multi_lars(
+            nd.array([lr]),
+            nd.multi_sum_sq(weight, num_arrays=1),
+            nd.multi_sum_sq(grad, num_arrays=1),
+            nd.array([wd]),
+            eta=self.eta,
+            eps=self.eps,
+            rescale_grad=self.rescale_grad,
+        )
+        return rates.asscalar()
+
+    def _momentum(self) -> float:
+        if self.momentum_correction and self.last_lr and self.cur_lr is not None:
+            return self.momentum * (self.cur_lr / self.last_lr)
+        return self.momentum
+
+
+@register
+class LBSGD(WithCopy):
+    """Gradient descent on the mean of ``batch_scale`` gradients, at a rate that warms up.
+
+    ``warmup_strategy`` is "linear", "power2" or "sqrt", over ``warmup_epochs`` of
+    ``updates_per_epoch``; or "lars", by the norms of weight and gradient.
+    """
+
+    def __init__(
+        self,
+        momentum: float = 0.0,
+        multi_precision: bool = False,
+        warmup_strategy: str = "linear",
+        warmup_epochs: int = 5,
+        batch_scale: int = 1,
+        updates_per_epoch: int = 32,
+        begin_epoch: int = 0,
+        num_epochs: int = 60,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        logging.info("Running Large-Batch SGD Algorithm")
+        logging.info(
+            "(Batch_scale=%f, warmup_epochs=%d, warmup_strategy=%s, updates_per_epoch=%d)",
+            batch_scale,
+            warmup_epochs,
+            warmup_strategy,
+            updates_per_epoch,
+        )
+        self.momentum = momentum
+        self.multi_precision = multi_precision
+        self.warmup_strategy = warmup_strategy
+        self.warmup_epochs = warmup_epochs
+        self.batch_scale = batch_scale
+        self.updates_per_epoch = updates_per_epoch
+        self.init_updates = begin_epoch * updates_per_epoch
+        self.num_epochs = num_epochs
+        self.lbmult = 1
+        self.cumgrads: dict[Index, dict[str, Any]] = {}
+        self.adaptive = False
+        self.admult = 1
+
+    def create_state(self, index: Index, weight: NDArray) -> NDArray | None:
+        """The momentum, or None without."""
+        return zeros_like(weight) if self.momentum != 0.0 else None
+
+    def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+        """One step, or another gradient towards it; the rate is that of before the count."""
+        lr, wd = self._get_lr(index), self._get_wd(index)
+        self._update_count(index)
+        total, number = self._add(index, grad)
+        if number % self.batch_scale == 0:
+            mean = total / self.batch_scale
+            lr *= self._warmed(weight, mean, wd, number)
+            given: dict[str, Any] = {"lr": lr, "wd": wd, **self._scales()}
+            descend(weight, mean, state, self._has_copy(weight), self.momentum, **given)
+            self.cumgrads[index]["cum_grad"] = 0
+
+    def _add(self, index: Index, grad: NDArray) -> tuple[Any, int]:
+        """The sum of gradients since the last step, and how many there were in all."""
+        known = self.cumgrads.get(index)
+        if known is None or known["num_cums"] <= 0:
+            known = {"cum_grad": 0, "num_cums": self.init_updates}
+        found = {"cum_grad": grad + known["cum_grad"], "num_cums": known["num_cums"] + 1}
+        self.cumgrads[index] = found
+        return found["cum_grad"], found["num_cums"]
+
+    def _warmed(self, weight: NDArray, grad: NDArray, wd: float, number: int) -> float:
+        """The factor of the rate at this gradient."""
+        if self.warmup_strategy == "lars":
+            own, other = (float(np.square(x.asnumpy()).sum()) for x in (weight, grad))
+            return min(100.0, max(0.01, math.sqrt(own / (other + wd * own + 1e-18))))
+        steps = self.warmup_epochs * self.updates_per_epoch
+        if number >= steps:
+            return float(self.batch_scale)
+        if steps <= 1 or self.warmup_strategy not in _WARMING:
+            return 1.0
+        return 1.0 + (self.batch_scale - 1) * _WARMING[self.warmup_strategy](number / steps)
+
+
+_WARMING = {"linear": float, "power2": lambda share: share * share, "sqrt": math.sqrt}

@@ -1,0 +1,159 @@
+"""States of optimizers as MXNet's pickles, both ways.
+
+In: states by index, maybe with the optimizer; or bytes from anywhere. Out: bytes that MXNet reads;
+or states, of which nothing was run but what this module knows: arrays, optimizers and schedulers
+of known classes, plain Python values.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import re
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..errors import ModelFormatError
+from ..formats.mxnet import params
+from ..formats.mxnet.pickles import Names, read_pickle
+from ..lr_scheduler import LRScheduler
+from ..nd import NDArray
+from .base import Optimizer
+
+_PACKAGE = __name__.partition(".")[0]
+_ARRAY = ("mxnet.ndarray.ndarray", "NDArray")
+_LEVELS, _PARTS = 4, 16  # of tuples in a state: MXNet's have two levels and three parts
+
+
+class _Pickler(pickle._Pickler):  # the one that Python is written in: names can be changed
+    """Writes hybridjit's classes under the names that they have in MXNet."""
+
+    def save_global(self, obj: Any, name: str | None = None) -> None:
+        """The class ``obj`` by module and name; those of other packages as they are."""
+        module, name = _mxnets_name(obj)
+        self.save(module)  # type: ignore[attr-defined]
+        self.save(name)  # type: ignore[attr-defined]
+        self.write(pickle.STACK_GLOBAL)  # type: ignore[attr-defined]
+        self.memoize(obj)  # type: ignore[attr-defined]
+
+    def reducer_override(self, obj: Any) -> Any:
+        """An array as MXNet pickles it: the record of its array files."""
+        if not isinstance(obj, NDArray):
+            return NotImplemented
+        return NDArray, (None,), {"handle": bytearray(params.dump_record(obj._data))}
+
+
+def dump_states(states: dict[Any, Any], optimizer: Optimizer | None) -> bytes:
+    """The states, or the pair of states and optimizer."""
+    out = io.BytesIO()
+    _Pickler(out, 4).dump(states if optimizer is None else (states, optimizer))
+    return out.getvalue()
+
+
+def load_states(data: bytes | bytearray) -> tuple[dict[Any, Any], Optimizer | None]:
+    """What :func:`dump_states` or MXNet wrote. Raises ModelFormatError for anything else."""
+    found = read_pickle(bytes(data), _KNOWN)
+    optimizer = None
+    if isinstance(found, tuple) and len(found) == 2:
+        found, optimizer = found
+    if not isinstance(found, dict):
+        raise ModelFormatError(f"states of an optimizer are a dictionary, got {type(found)}")
+    if not isinstance(optimizer, (Optimizer, type(None))):
+        raise ModelFormatError(f"an optimizer goes with states, got {type(optimizer)}")
+    for index, state in found.items():
+        _check(index, state, _LEVELS)
+    return found, optimizer
+
+
+def _check(index: Any, state: Any, levels: int) -> None:
+    """Raises ModelFormatError unless ``state`` is arrays, or few of them in tuples or lists."""
+    if isinstance(state, (tuple, list)):
+        if not levels or len(state) > _PARTS:
+            raise ModelFormatError(
+                f"the state of {index} is nested deeper than {_LEVELS} tuples of {_PARTS} parts"
+            )
+        for part in state:
+            _check(index, part, levels - 1)
+    elif isinstance(state, NDArray) and state._data is None:
+        raise ModelFormatError(f"the state of {index} is an array without values")
+
+
+def _mxnets_name(obj: Any) -> tuple[str, str]:
+    name = obj.__qualname__
+    if obj is NDArray:
+        return _ARRAY
+    module = obj.__module__
+    if module.startswith(f"{_PACKAGE}.optimizer.") and not module.endswith(".contrib"):
+        return "mxnet.optimizer.optimizer", name
+    if module.startswith(f"{_PACKAGE}."):
+        module = "mxnet" + module.removeprefix(_PACKAGE)
+    return module, name
+
+
+def _known(module: str, name: str) -> Callable[..., Any] | None:
+    """What a pickle may name; None for everything else."""
+    if (module, name) in _CALLED:
+        return _CALLED[module, name]
+    if module in ("mxnet.optimizer.optimizer", "mxnet.optimizer.contrib"):
+        found: Any = Optimizer.opt_registry.get(name.lower())
+    elif module == "mxnet.lr_scheduler":
+        found = getattr(sys.modules[LRScheduler.__module__], name, None)
+    else:
+        found = getattr(sys.modules.get(module), name, None)
+    is_known = isinstance(found, type) and issubclass(found, (Optimizer, LRScheduler))
+    return found if is_known and found.__name__ == name else None
+
+
+def _build(target: Any, state: Any) -> None:
+    """Give what was made its state, which is a dictionary of its attributes."""
+    if isinstance(target, np.dtype):
+        return  # its byte order and size stand in its name already
+    is_attributes = isinstance(state, dict) and all(isinstance(key, str) for key in state)
+    if not is_attributes or not isinstance(target, (NDArray, Optimizer, LRScheduler)):
+        raise ModelFormatError(f"{type(target).__name__} takes no state {type(state)}")
+    if isinstance(target, NDArray):
+        if not isinstance(state.get("handle"), bytes):
+            raise ModelFormatError("an array in a pickle has no values")
+        target.__setstate__(state)
+    elif isinstance(target, Optimizer):
+        target.__setstate__(state)
+    else:
+        target.__dict__.update(state)
+
+
+def _no_array(handle: None = None) -> NDArray:
+    return NDArray(None)  # type: ignore[arg-type]
+
+
+def _bytes(data: bytes = b"") -> bytes:
+    """A bytearray is read, never written: its bytes do."""
+    if not isinstance(data, bytes):
+        raise ModelFormatError(f"a bytearray is made of bytes, got {type(data)}")
+    return data
+
+
+def _dtype(text: str, *flags: object) -> np.dtype:
+    if not isinstance(text, str) or not re.fullmatch("[fiu][1248]|b1", text):
+        raise ModelFormatError(f"an element type is a number's, got {text!r}")
+    return np.dtype(text)
+
+
+def _number(dtype: np.dtype, data: bytes) -> Any:
+    if not isinstance(dtype, np.dtype) or not isinstance(data, bytes):
+        raise ModelFormatError("a number of NumPy is a type and its bytes")
+    if len(data) != dtype.itemsize:
+        raise ModelFormatError(f"a {dtype} has {dtype.itemsize} bytes, got {len(data)}")
+    return np.frombuffer(data, dtype)[0]
+
+
+_CALLED: dict[tuple[str, str], Callable[..., Any]] = {
+    _ARRAY: _no_array,
+    ("builtins", "bytearray"): _bytes,
+    ("numpy", "dtype"): _dtype,
+    ("numpy.core.multiarray", "scalar"): _number,
+    ("numpy._core.multiarray", "scalar"): _number,
+}
+_KNOWN = Names(_known, _build)

@@ -1,0 +1,102 @@
+"""``Updater``: an optimizer with the states of the weights that it has seen.
+
+In: ``updater(index, gradient, weight)``. Out: the weight, changed. States are pickled as MXNet
+does, with or without the optimizer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..context import Context
+from ..nd import NDArray
+from .base import Index, Optimizer
+from .pickles import dump_states, load_states
+
+
+class Updater:
+    """States by index, made when an index is first updated."""
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        self.optimizer = optimizer
+        self.states: dict[Index, Any] = {}
+        self.states_synced: dict[Index, bool] = {}
+
+    @property
+    def aggregate_updates(self) -> bool:
+        """Whether the optimizer takes lists of weights."""
+        return self.optimizer.aggregate_num > 0
+
+    def __call__(self, index: Any, grad: Any, weight: Any) -> None:
+        """Update one weight, or those of a list of indices."""
+        is_list = isinstance(index, (list, tuple))
+        indices = [_text(i) for i in (index if is_list else [index])]
+        grads, weights = (grad, weight) if is_list else ([grad], [weight])
+        if weights:
+            self.optimizer._set_current_context(weights[0].context.device_id)
+        for i, w in zip(indices, weights):
+            self._prepare(i, w)
+        if self.aggregate_updates:
+            for group in _groups(weights, self.optimizer.aggregate_num):
+                self.optimizer.update_multi_precision(
+                    [indices[i] for i in group],
+                    [weights[i] for i in group],
+                    [grads[i] for i in group],
+                    [self.states[indices[i]] for i in group],
+                )
+        else:
+            for i, w, g in zip(indices, weights, grads):
+                self.optimizer.update_multi_precision(i, w, g, self.states[i])
+
+    def _prepare(self, index: Index, weight: NDArray) -> None:
+        """See to it that there is a state for ``index``, where the weight is."""
+        if index not in self.states:
+            self.states[index] = self.optimizer.create_state_multi_precision(index, weight)
+        elif not self.states_synced.get(index, True):
+            self.states[index] = self.sync_state_context(self.states[index], weight.context)
+        self.states_synced[index] = True
+
+    def sync_state_context(self, state: Any, context: Context) -> Any:
+        """The state with its arrays on this context."""
+        if isinstance(state, NDArray):
+            return state.as_in_context(context)
+        if isinstance(state, (tuple, list)):
+            return type(state)([self.sync_state_context(part, context) for part in state])
+        return state
+
+    def set_states(self, states: bytes | bytearray) -> None:
+        """Take the states that :meth:`get_states` gave, here or in MXNet, and its optimizer.
+
+        Raises ModelFormatError for bytes that are not such a pickle.
+        """
+        self.states, optimizer = load_states(states)
+        if optimizer is not None:
+            self.optimizer = optimizer
+        self.states_synced = dict.fromkeys(self.states, False)
+
+    def get_states(self, dump_optimizer: bool = False) -> bytes:
+        """The states as MXNet pickles them, maybe with the optimizer."""
+        return dump_states(self.states, self.optimizer if dump_optimizer else None)
+
+
+def get_updater(optimizer: Optimizer) -> Updater:
+    """A function of index, gradient and weight that updates by this optimizer."""
+    return Updater(optimizer)
+
+
+def _text(index: Any) -> Any:
+    """A stores' string key arrives as bytes."""
+    return index.decode("utf-8") if isinstance(index, bytes) else index
+
+
+def _groups(weights: Sequence[NDArray], size: int) -> list[list[int]]:
+    """Places of weights to update together: of one element type, at most ``size``."""
+    by_type: dict[Any, list[int]] = {}
+    for i, weight in enumerate(weights):
+        by_type.setdefault(weight.dtype, []).append(i)
+    return [
+        places[start : start + size]
+        for places in by_type.values()
+        for start in range(0, len(places), size)
+    ]
