@@ -7,14 +7,13 @@ query, key, value. Out: scores (B * heads, Lq, Lk), or values back in (Lq, B, he
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
 from ..errors import ShapeError
 from ..types import TensorType, shape_text
 from .arithmetic import DIVIDE
-from .building import Builder, X
+from .building import Builder, Many, X
 from .casting import convert, scalar_of, widened
 from .matmul import BATCH_DOT
 from .record import InferRule, Traits
@@ -233,7 +232,7 @@ def _scaled_by_length(g: Builder[X], data: X) -> X:
     return g.op(DIVIDE.scalar, data, scalar=math.sqrt(g.type(data).dims[-1]))
 
 
-def _grad_div_sqrt_dim(g: Builder[X], ins: Sequence[X], outs: Sequence[X], douts: Sequence[X]) -> X:
+def _grad_div_sqrt_dim(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X]) -> X:
     return g.op(DIV_SQRT_DIM, douts[0], at="divided")
 
 

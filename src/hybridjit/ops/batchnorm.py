@@ -17,7 +17,7 @@ from ..types import FLOAT32, PartialShape, TensorType, merge, product, shape_tex
 from .algebra import add, as_shape, average, in_dtype, mul, scaled, sub, total
 from .arithmetic import ADD, MULTIPLY, SUBTRACT
 from .attrs import AttrValue
-from .building import Builder, X, as_results
+from .building import Builder, Many, X, as_results
 from .casting import widened
 from .derivative import derivative
 from .internal import BN_SCALE
@@ -237,7 +237,7 @@ def _trained_relu(*arrays: np.ndarray, **attrs: Any) -> Any:
 
 
 def _grad_trained_relu(
-    g: Builder[X], ins: Sequence[X], outs: Sequence[X], douts: Sequence[X | None], **attrs: Any
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X | None], **attrs: Any
 ) -> Any:
     """As without relu, from what comes back where the result is positive."""
     if douts[0] is None:
@@ -294,9 +294,9 @@ def _grad_normalised(
 
 def _grad_trained(
     g: Builder[X],
-    ins: Sequence[X],
-    outs: Sequence[X],
-    douts: Sequence[X | None],
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X | None],
     *,
     fix_gamma: bool,
     axis: int = 1,
@@ -311,9 +311,9 @@ def _grad_trained(
 
 def _grad_batchnorm(
     g: Builder[X],
-    ins: Sequence[X],
-    outs: Sequence[X],
-    douts: Sequence[X | None],
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X | None],
     *,
     eps: float,
     fix_gamma: bool,
@@ -329,7 +329,7 @@ def _grad_batchnorm(
 
 
 def _moved(
-    g: Builder[X], ins: Sequence[X], outs: Sequence[X], *, momentum: float, **attrs: Any
+    g: Builder[X], ins: Many[X], outs: Many[X], *, momentum: float, **attrs: Any
 ) -> dict[int, X]:
     """moving = momentum moving + (1 - momentum) batch, with the biased variance."""
 

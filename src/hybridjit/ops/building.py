@@ -20,6 +20,7 @@ from .rules import Types, merged
 from .signatures import Arrays, Expansion, Reference
 
 X = TypeVar("X")
+Many = Sequence[X]
 
 
 class Builder(Protocol[X]):

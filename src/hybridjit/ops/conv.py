@@ -6,7 +6,6 @@ The references unfold windows and multiply matrices; they choose no algorithm by
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from ..errors import AttributeValueError, ShapeError
 from ..types import PartialShape, Shape, TensorType, product, shape_text
 from .algebra import total
 from .attrs import AttrValue
-from .building import Builder, X
+from .building import Builder, Many, X
 from .casting import widened
 from .record import Samples, Traits
 from .registry import lookup, register
@@ -222,7 +221,7 @@ def _infer_by_weight(
 
 
 def _grad_by_weight(
-    g: Builder[X], ins: Sequence[X], outs: Sequence[X], douts: Sequence[X], **attrs: Any
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any
 ) -> Any:
     """It is linear in both: what reaches them are convolutions with the result's gradient."""
     (data, head), (d,) = ins, douts
@@ -294,9 +293,9 @@ def bias_of(g: Builder[X], d: X, layout: str | None) -> X:
 
 def _grad_convolution(
     g: Builder[X],
-    ins: Sequence[X],
-    outs: Sequence[X],
-    douts: Sequence[X],
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X],
     *,
     num_filter: int,
     no_bias: bool,

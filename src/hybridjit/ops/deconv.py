@@ -6,7 +6,6 @@ cell adds its multiple of the kernel to the output.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 from ..errors import AttributeValueError, ShapeError
 from ..types import PartialShape, Shape, TensorType, product, require_possible, shape_text
 from .attrs import AttrValue
-from .building import Builder, X
+from .building import Builder, Many, X
 from .casting import widened
 from .conv import (
     CONVOLUTION,
@@ -166,9 +165,9 @@ def _deconvolution(
 
 def _grad_deconvolution(
     g: Builder[X],
-    ins: Sequence[X],
-    outs: Sequence[X],
-    douts: Sequence[X],
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X],
     *,
     adj: Shape,
     target_shape: Shape,
@@ -259,21 +258,13 @@ def _col2im(data: np.ndarray, *, output_size: Shape, **attrs: Any) -> np.ndarray
     return scatter(cols, window, sizes, output_size, window.pad).copy()
 
 
-def _grad_im2col(
-    g: Builder[X], ins: Sequence[X], outs: Sequence[X], douts: Sequence[X], **attrs: Any
-) -> X:
+def _grad_im2col(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any) -> X:
     sizes = g.type(ins[0]).dims[2:]
     return g.op(lookup("col2im"), douts[0], at="ddata", output_size=sizes, **attrs)
 
 
 def _grad_col2im(
-    g: Builder[X],
-    ins: Sequence[X],
-    outs: Sequence[X],
-    douts: Sequence[X],
-    *,
-    output_size: Shape,
-    **attrs: Any,
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, output_size: Shape, **attrs: Any
 ) -> X:
     return g.op(lookup("im2col"), douts[0], at="ddata", **attrs)
 

@@ -5,12 +5,12 @@ In: arrays of any type. Out: new C-contiguous arrays of the same shapes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
 from ..types import UNKNOWN, TensorType, merge, merge_shapes
-from .building import Builder, X
+from .building import Builder, Many, X
 from .casting import convert, fresh
 from .numbered import Numbered
 from .registry import register
@@ -39,9 +39,7 @@ def _as_result_type(b: ScalarBuilder[V], x: V, *, dtype: np.dtype) -> V:
     return x
 
 
-def _grad_cast(
-    g: Builder[X], ins: Sequence[X], outs: Sequence[X], douts: Sequence[X], *, dtype: np.dtype
-) -> X:
+def _grad_cast(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, dtype: np.dtype) -> X:
     """What comes back, in the operand's type: integers on the way lose no gradient."""
     return douts[0]
 

@@ -5,7 +5,6 @@ In: indices of any type, truncated and clipped to the table. Out: the table's dt
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -14,7 +13,7 @@ from ..errors import AttributeValueError, MXNetError, ShapeError
 from ..types import PartialShape, TensorType, merge_dtypes, shape_text
 from .algebra import as_shape
 from .attrs import AttrValue
-from .building import Builder, X
+from .building import Builder, Many, X
 from .casting import convert
 from .indexing import ADD_AT, within
 from .registry import register
@@ -64,9 +63,9 @@ def _no_gradient() -> NoReturn:
 
 def _grad_embedding(
     g: Builder[X],
-    ins: Sequence[X],
-    outs: Sequence[X],
-    douts: Sequence[X],
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X],
     *,
     input_dim: int,
     **attrs: AttrValue,

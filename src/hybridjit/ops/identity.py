@@ -7,7 +7,7 @@ not treat it as an identity.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from ..errors import MXNetError, ShapeError
 from ..types import PartialShape, is_known_shape, merge_dtypes, merge_shapes, product, shape_text
 from .algebra import as_shape, div, in_dtype, mul, ones_like, scaled, shifted, sub, total
 from .attrs import AttrValue
-from .building import Builder, X
+from .building import Builder, Many, X
 from .casting import fresh
 from .gradient import none_at_all
 from .pointwise import SIGMOID, same_float
@@ -64,7 +64,7 @@ _identity(
 )
 
 
-def _grad_make_loss(g: Builder[X], ins: Sequence[X], outs: Sequence[X], douts: Sequence[X]) -> X:
+def _grad_make_loss(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X]) -> X:
     """Ones, whatever comes back."""
     return ones_like(g, ins[0])
 
@@ -80,9 +80,9 @@ _identity(
 
 def _grad_scaled_loss(
     g: Builder[X],
-    ins: Sequence[X],
-    outs: Sequence[X],
-    douts: Sequence[X],
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X],
     *,
     grad_scale: float,
     valid_thresh: float,
@@ -169,7 +169,7 @@ def _infer_dropped(
 
 
 def _grad_dropped(
-    g: Builder[X], ins: Sequence[X], outs: Sequence[X], douts: Sequence[X | None], **attrs: Any
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X | None], **attrs: Any
 ) -> Any:
     """The forward's own mask times what comes back."""
     return None if douts[0] is None else mul(g, douts[0], outs[1])
@@ -191,13 +191,7 @@ DROPPED = register(
 
 
 def _always(
-    g: Builder[X],
-    ins: Sequence[X],
-    outs: Sequence[X],
-    douts: Sequence[X],
-    *,
-    mode: str,
-    **attrs: Any,
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, mode: str, **attrs: Any
 ) -> Any:
     """Without training: an identity, unless ``mode`` is ``always``, whose mask nobody kept."""
     if mode == "always":
@@ -260,7 +254,7 @@ def _grad_regression(slope: Callable[..., Any]) -> Callable[..., Any]:
     """slope(prediction - label) grad_scale / (labels for each sample), whatever comes back."""
 
     def grad(
-        g: Builder[X], ins: Sequence[X], outs: Sequence[X], douts: Sequence[X], *, grad_scale: float
+        g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, grad_scale: float
     ) -> Any:
         t = g.type(ins[1])
         label = as_shape(g, ins[1], g.type(ins[0]).dims)
@@ -278,9 +272,9 @@ def _side(g: Builder[X], error: X) -> X:
 
 def _grad_svm(
     g: Builder[X],
-    ins: Sequence[X],
-    outs: Sequence[X],
-    douts: Sequence[X],
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X],
     *,
     margin: float,
     regularization_coefficient: float,

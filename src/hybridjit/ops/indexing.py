@@ -6,7 +6,6 @@ data's type. Selection by condition is ``selection``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 from ..errors import AttributeValueError, DTypeError, MXNetError, ShapeError
 from ..types import INT64, TensorType, merge_shapes, product, shape_text
 from .algebra import as_shape, zeros_like
-from .building import Builder, X
+from .building import Builder, Many, X
 from .casting import convert, fresh, scalar_of, widened
 from .gradient import none_at_all
 from .record import Traits
@@ -67,7 +66,7 @@ def within(g: Builder[X], indices: X, size: int, mode: str) -> X:
 
 
 def _grad_take(
-    g: Builder[X], ins: Sequence[X], outs: Sequence[X], douts: Sequence[X], *, axis: int, mode: str
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, axis: int, mode: str
 ) -> tuple[Any, None]:
     """Each row of the result is added to the one that it was read from."""
     sizes, count = g.type(ins[0]).dims, g.type(ins[1]).ndim
@@ -142,9 +141,9 @@ def pick(
 
 def _grad_pick(
     g: Builder[X],
-    ins: Sequence[X],
-    outs: Sequence[X],
-    douts: Sequence[X],
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X],
     *,
     axis: int | None,
     keepdims: bool,
@@ -258,9 +257,7 @@ def _rows_shape(what: str, shape: Shape, indices: TensorType) -> Shape:
     return indices.dims[1:] + shape[indices.dims[0] :]
 
 
-def _grad_gather_nd(
-    g: Builder[X], ins: Sequence[X], outs: Sequence[X], douts: Sequence[X]
-) -> tuple[Any, None]:
+def _grad_gather_nd(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X]) -> tuple[Any, None]:
     data, indices = ins
     return (lambda: g.op(ADD_AT, douts[0], indices, shape=g.type(data).dims)), None
 
@@ -297,7 +294,7 @@ def scatter_nd(data: np.ndarray, indices: np.ndarray, *, shape: Shape) -> np.nda
 
 
 def _grad_scatter(
-    g: Builder[X], ins: Sequence[X], outs: Sequence[X], douts: Sequence[X], *, shape: Shape
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, shape: Shape
 ) -> tuple[Any, None]:
     """Each row gets what comes back to its place, also where another one replaced it."""
     return (lambda: g.op(GATHER_ND, douts[0], ins[1])), None

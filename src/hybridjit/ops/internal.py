@@ -6,7 +6,6 @@ They say in NumPy what a pass means, so that a rewritten graph can still be inte
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 from ..types import UNKNOWN, Shape, TensorType
 from .algebra import add, total
 from .attrs import AttrValue, attr_text
-from .building import Builder, X
+from .building import Builder, Many, X
 from .gradient import none_at_all
 from .record import OpDef
 from .registry import lookup, register, run_ref
@@ -134,9 +133,9 @@ def _pad_type(
 
 def _grad_pad(
     g: Builder[X],
-    ins: Sequence[X],
-    outs: Sequence[X],
-    douts: Sequence[X],
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X],
     *,
     mode: str,
     before: Shape,

@@ -22,7 +22,7 @@ from ..types import (
     product,
     shape_text,
 )
-from .building import Builder, X
+from .building import Builder, Many, X
 from .record import Samples, Traits
 from .registry import register
 from .rules import Types, merged, normalized_axis, same_dtype
@@ -77,13 +77,7 @@ def _concat(*arrays: np.ndarray, num_args: int, dim: int) -> np.ndarray:
 
 
 def _grad_concat(
-    g: Builder[X],
-    ins: Sequence[X],
-    outs: Sequence[X],
-    douts: Sequence[X],
-    *,
-    num_args: int,
-    dim: int,
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, num_args: int, dim: int
 ) -> Any:
     """Each operand gets its own part."""
     (d,) = douts

@@ -5,15 +5,13 @@ In: data. Out: the data's type. Squares are summed in float32 at least.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..types import Shape, merge, shape_text
 from .algebra import div, in_single, mul, scaled, shifted, sub, total
 from .attrs import AttrValue
-from .building import Builder, X
+from .building import Builder, Many, X
 from .casting import widened
 from .norm import deviation
 from .pointwise import SQUARE
@@ -48,7 +46,7 @@ def _l2_normalization(data: np.ndarray, *, eps: float, mode: str) -> np.ndarray:
 
 
 def _grad_l2(
-    g: Builder[X], ins: Sequence[X], outs: Sequence[X], douts: Sequence[X], *, eps: float, mode: str
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, eps: float, mode: str
 ) -> X:
     """(d - y sum(d y)) / length"""
     x, d = in_single(g, ins[0]), in_single(g, douts[0])
@@ -110,9 +108,9 @@ def _sum_around(g: Builder[X], x: X, nsize: int) -> X:
 
 def _grad_lrn(
     g: Builder[X],
-    ins: Sequence[X],
-    outs: Sequence[X],
-    douts: Sequence[X],
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X],
     *,
     alpha: float,
     beta: float,

@@ -6,7 +6,6 @@ same dtype. float16 is multiplied in float32 and rounded once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from ..types import (
 )
 from .algebra import total
 from .attrs import AttrValue
-from .building import Builder, X
+from .building import Builder, Many, X
 from .casting import widened
 from .conv import weight_and_bias
 from .record import Samples, Traits
@@ -130,13 +129,7 @@ def dense_cost(ins: Types, outs: Types, **attrs: AttrValue) -> int:
 
 
 def _grad_dense(
-    g: Builder[X],
-    ins: Sequence[X],
-    outs: Sequence[X],
-    douts: Sequence[X],
-    *,
-    num_hidden: int,
-    **attrs: Any,
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, num_hidden: int, **attrs: Any
 ) -> Any:
     """dx = d weight, dweight = transposed d times x, dbias = sum of d over the rows."""
     data, weight = ins[0], ins[1]
@@ -320,9 +313,9 @@ def batched_cost(ins: Types, outs: Types, *, transpose_a: bool, **attrs: AttrVal
 
 def _grad_batch_dot(
     g: Builder[X],
-    ins: Sequence[X],
-    outs: Sequence[X],
-    douts: Sequence[X],
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X],
     *,
     transpose_a: bool,
     transpose_b: bool,

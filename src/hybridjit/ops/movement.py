@@ -7,13 +7,11 @@ all of them are made of ``views``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..types import Shape, shape_text
-from .building import Builder, X
+from .building import Builder, Many, X
 from .internal import PAD_AXES
 from .record import Traits
 from .rules import normalized_axis
@@ -250,14 +248,7 @@ def _diagonal_as_slice(g: Builder[X], data: X, *, k: int, axis1: int, axis2: int
 
 
 def _grad_diag(
-    g: Builder[X],
-    ins: Sequence[X],
-    outs: Sequence[X],
-    douts: Sequence[X],
-    *,
-    k: int,
-    axis1: int,
-    axis2: int,
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, k: int, axis1: int, axis2: int
 ) -> X | None:
     """A vector gets the diagonal of what comes back, a matrix has what comes back on its own."""
     sizes, (d,) = g.type(ins[0]).dims, douts

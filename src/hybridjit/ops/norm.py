@@ -17,7 +17,7 @@ from .algebra import average, div, in_single, mul, sub, total
 from .arithmetic import ADD, SUBTRACT
 from .attrs import AttrValue
 from .batchnorm import along, check_length
-from .building import Builder, X
+from .building import Builder, Many, X
 from .casting import widened
 from .pointwise import SQRT, SQUARE
 from .record import Samples, Traits
@@ -153,9 +153,9 @@ def _back_scaled(
 
 def _grad_layer_norm(
     g: Builder[X],
-    ins: Sequence[X],
-    outs: Sequence[X],
-    douts: Sequence[X | None],
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X | None],
     *,
     axis: int,
     eps: float,
@@ -170,7 +170,7 @@ def _grad_layer_norm(
 
 
 def _grad_instance_norm(
-    g: Builder[X], ins: Sequence[X], outs: Sequence[X], douts: Sequence[X], *, eps: float
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, eps: float
 ) -> tuple[Any, ...]:
     sizes = g.type(ins[0]).dims
     return _back_scaled(g, ins, douts[0], sizes, tuple(range(2, len(sizes))), 1, eps)
@@ -178,9 +178,9 @@ def _grad_instance_norm(
 
 def _grad_group_norm(
     g: Builder[X],
-    ins: Sequence[X],
-    outs: Sequence[X],
-    douts: Sequence[X | None],
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X | None],
     *,
     num_groups: int,
     eps: float,

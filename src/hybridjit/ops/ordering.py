@@ -16,7 +16,7 @@ from ..errors import ShapeError
 from ..types import INT64, TensorType, product
 from .algebra import add, as_shape
 from .attrs import AttrValue
-from .building import Builder, X
+from .building import Builder, Many, X
 from .casting import convert
 from .gradient import none_at_all
 from .indexing import ADD_AT
@@ -220,9 +220,9 @@ def _scattered(
 
 def _grad_topk(
     g: Builder[X],
-    ins: Sequence[X],
-    outs: Sequence[X],
-    douts: Sequence[X | None],
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X | None],
     *,
     axis: int | None,
     k: int,
@@ -237,13 +237,7 @@ def _grad_topk(
 
 
 def _grad_sort(
-    g: Builder[X],
-    ins: Sequence[X],
-    outs: Sequence[X],
-    douts: Sequence[X],
-    *,
-    axis: int | None,
-    is_ascend: bool,
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, axis: int | None, is_ascend: bool
 ) -> X | None:
     if not g.type(ins[0]).size:
         return None

@@ -7,7 +7,7 @@ Floats are accumulated in double precision; integer sums wrap in their own type.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from ..errors import AttributeValueError, DTypeError, ShapeError
 from ..types import FLOAT32, FLOAT64, TensorType, product
 from .algebra import as_shape, div, equals, in_dtype, mul, scaled, total, zeros_like
 from .attrs import AttrValue
-from .building import Builder, X
+from .building import Builder, Many, X
 from .casting import convert, working_dtype
 from .record import OpDef, Samples, Traits
 from .registry import lookup, register
@@ -84,9 +84,9 @@ def _back(slope: Slope) -> Callable[..., Any]:
 
     def grad(
         g: Builder[X],
-        ins: Sequence[X],
-        outs: Sequence[X],
-        douts: Sequence[X],
+        ins: Many[X],
+        outs: Many[X],
+        douts: Many[X],
         *,
         axis: Shape | None,
         keepdims: bool,
@@ -234,9 +234,9 @@ def mean_square_about(
 
 def _grad_about(
     g: Builder[X],
-    ins: Sequence[X],
-    outs: Sequence[X],
-    douts: Sequence[X],
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X],
     *,
     axis: Shape | None,
     keepdims: bool,
@@ -327,13 +327,7 @@ def cumsum(data: np.ndarray, *, axis: int | None, dtype: np.dtype | None) -> np.
 
 
 def _grad_cumsum(
-    g: Builder[X],
-    ins: Sequence[X],
-    outs: Sequence[X],
-    douts: Sequence[X],
-    *,
-    axis: int | None,
-    dtype: Any,
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, axis: int | None, dtype: Any
 ) -> X:
     """Running sums from the other end."""
     t = g.type(ins[0])

@@ -5,14 +5,13 @@ In: one array (``slice_like`` and ``Crop`` look at a second one's shape). Out: c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..types import UNKNOWN, PartialShape, Shape, TensorType, merge, product, shape_text
-from .building import Builder, X
+from .building import Builder, Many, X
 from .gradient import given
 from .joining import joined
 from .numbered import Numbered
@@ -274,13 +273,7 @@ def _cut_into(
 
 
 def _grad_split(
-    g: Builder[X],
-    ins: Sequence[X],
-    outs: Sequence[X],
-    douts: Sequence[X],
-    *,
-    axis: int,
-    **attrs: Any,
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, axis: int, **attrs: Any
 ) -> X | None:
     """The pieces' gradients joined, zeros for those that nothing reads."""
     sizes = g.type(ins[0]).dims

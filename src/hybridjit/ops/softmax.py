@@ -6,7 +6,7 @@ Out: exponentials that sum to 1 along an axis, or their logarithms.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from ..types import (
 from .algebra import in_single, mul, negated, sub, total
 from .arithmetic import DIVIDE
 from .attrs import AttrValue
-from .building import Builder, X
+from .building import Builder, Many, X
 from .casting import widened
 from .element_type import cast
 from .pointwise import EXP
@@ -142,9 +142,9 @@ def _over(g: Builder[X], x: X, temperature: float | None) -> X:
 
 def _grad_softmax(
     g: Builder[X],
-    ins: Sequence[X],
-    outs: Sequence[X],
-    douts: Sequence[X],
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X],
     *,
     axis: int,
     temperature: float | None,
@@ -158,7 +158,7 @@ def _grad_softmax(
 
 
 def _grad_softmin(
-    g: Builder[X], ins: Sequence[X], outs: Sequence[X], douts: Sequence[X], **attrs: Any
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any
 ) -> tuple[X | None, ...]:
     (found,) = _grad_softmax(g, ins, outs, douts, **attrs)
     return (None if found is None else negated(g, found),)
@@ -166,9 +166,9 @@ def _grad_softmin(
 
 def _grad_log_softmax(
     g: Builder[X],
-    ins: Sequence[X],
-    outs: Sequence[X],
-    douts: Sequence[X],
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X],
     *,
     axis: int,
     temperature: float | None,

@@ -7,7 +7,6 @@ batch.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from ..types import PartialShape, Shape, TensorType, merge, merge_shapes, produc
 from .algebra import div, in_dtype, in_single, mul, scaled, shifted, sub, total
 from .arithmetic import MAXIMUM
 from .attrs import AttrValue
-from .building import Builder, X
+from .building import Builder, Many, X
 from .casting import widened
 from .indexing import PICK, whole
 from .pointwise import NEGATIVE
@@ -136,9 +135,9 @@ def _smoothed(g: Builder[X], hot: X, smooth_alpha: float, classes: int) -> X:
 
 def _grad_softmax_output(
     g: Builder[X],
-    ins: Sequence[X],
-    outs: Sequence[X],
-    douts: Sequence[X],
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X],
     *,
     grad_scale: float,
     ignore_label: float,
@@ -232,7 +231,7 @@ def _cross_entropy_parts(g: Builder[X], data: X, label: X) -> X:
 
 
 def _grad_cross_entropy(
-    g: Builder[X], ins: Sequence[X], outs: Sequence[X], douts: Sequence[X]
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X]
 ) -> tuple[X, None]:
     """(softmax - one_hot) times what comes back; a label that is no class subtracts nothing."""
     data, label = ins

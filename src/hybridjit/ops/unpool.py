@@ -6,7 +6,6 @@ and the result. Out: the data's type.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..types import Shape, TensorType, product
 from .algebra import div, mul, scaled, zeros_like
-from .building import Builder, X
+from .building import Builder, Many, X
 from .casting import widened
 from .internal import PAD_AXES
 from .pool_windows import POOLING_ATTRS, divisors_of, infer_pooling, pool_window, taps_of
@@ -135,13 +134,7 @@ BACK_FROM_MAX = register(
 
 
 def _grad_back_from_average(
-    g: Builder[X],
-    ins: Sequence[X],
-    outs: Sequence[X],
-    douts: Sequence[X],
-    *,
-    shape: Shape,
-    **attrs: Any,
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, shape: Shape, **attrs: Any
 ) -> X:
     return g.op(lookup("Pooling"), douts[0], at="pooled", **attrs)
 
@@ -160,13 +153,7 @@ BACK_FROM_AVERAGE = register(
 
 
 def grad_pooling(
-    g: Builder[X],
-    ins: Sequence[X],
-    outs: Sequence[X],
-    douts: Sequence[X],
-    *,
-    pool_type: str,
-    **attrs: Any,
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, pool_type: str, **attrs: Any
 ) -> X:
     """To the first maximum, or to all cells; p-norms pass x^(p-1) / y^(p-1), 0 where y is 0."""
     (x,), (y, *_), (d, *_) = ins, outs, douts
@@ -188,9 +175,9 @@ def grad_pooling(
 
 def grad_pooling_v1(
     g: Builder[X],
-    ins: Sequence[X],
-    outs: Sequence[X],
-    douts: Sequence[X],
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X],
     *,
     pool_type: str,
     global_pool: bool,

@@ -8,7 +8,7 @@ nothing moves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from ..types import (
     shape_text,
 )
 from .attrs import AttrValue
-from .building import Builder, X
+from .building import Builder, Many, X
 from .casting import fresh
 from .record import PLAIN, OpDef, Samples, Traits
 from .registry import register
@@ -104,9 +104,7 @@ def _reshape_to_type(data: TensorType, *, shape: Shape) -> TensorType:
     return data.with_shape(shape)
 
 
-def _grad_reshape(
-    g: Builder[X], ins: Sequence[X], outs: Sequence[X], douts: Sequence[X], **attrs: Any
-) -> X:
+def _grad_reshape(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any) -> X:
     return reshape(g, douts[0], g.type(ins[0]).dims)
 
 
@@ -183,7 +181,7 @@ def _explicit(g: Builder[X], data: X, *, axes: Shape) -> X | None:
 
 
 def _grad_transpose(
-    g: Builder[X], ins: Sequence[X], outs: Sequence[X], douts: Sequence[X], *, axes: Shape
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, axes: Shape
 ) -> X:
     order = permutation(g.type(ins[0]).ndim, axes)
     return transpose(g, douts[0], tuple(order.index(axis) for axis in range(len(order))))
@@ -255,13 +253,7 @@ def _placed_shape(
 
 
 def _grad_place(
-    g: Builder[X],
-    ins: Sequence[X],
-    outs: Sequence[X],
-    douts: Sequence[X],
-    *,
-    shape: Shape,
-    **marks: Any,
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, shape: Shape, **marks: Any
 ) -> X:
     return g.op(SLICE, douts[0], **marks)
 
@@ -278,9 +270,7 @@ PLACE = moving(
 )
 
 
-def _grad_slice(
-    g: Builder[X], ins: Sequence[X], outs: Sequence[X], douts: Sequence[X], **marks: Any
-) -> X:
+def _grad_slice(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **marks: Any) -> X:
     return g.op(PLACE, douts[0], shape=g.type(ins[0]).dims, **marks)
 
 
