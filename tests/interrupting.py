@@ -59,11 +59,19 @@ def _is_traced(code: CodeType, known: dict[str, bool] = {}) -> bool:  # noqa: B0
 
 def _traced(function: Any, work: Work) -> None:
     before = sys.gettrace()
+    sys._getframe().f_trace_opcodes = True  # CPython 3.12 asks this when tracing begins
     sys.settrace(function)
     try:
         work()
     finally:
         sys.settrace(before)
+
+
+def _by_opcodes(frame: FrameType, local: Any) -> Any:
+    """Trace the bytecodes of a frame that begins, not only its lines, by ``local``."""
+    frame.f_trace = local  # CPython 3.13 turns them on where there is one already
+    frame.f_trace_opcodes = True
+    return local
 
 
 def visits(work: Work) -> Visits:
@@ -85,8 +93,7 @@ def visits(work: Work) -> Visits:
             return None
         turn_of[frame] = len(found.turns)
         found.turns.append(1)  # the entry itself
-        frame.f_trace_opcodes = True
-        return local
+        return _by_opcodes(frame, local)
 
     _traced(enter, work)
     return found
@@ -155,8 +162,7 @@ class Breaker:
                 return None
             if left == 0:
                 _raise(frame, attempt, "+entry")
-            frame.f_trace_opcodes = True
-            return local
+            return _by_opcodes(frame, local)
 
         return enter
 
