@@ -21,7 +21,8 @@ from dataclasses import replace
 import numpy as np
 
 from compiling import assert_near, call, compiled, run_reference, var
-from hybridjit.codegen.call import Address, Argument, Call, Flag, Packed, Scratch, Shared
+from hybridjit.codegen.call import Address, Argument, Call, Flag, Scratch, Shared
+from hybridjit.ir.image import Packed
 from hybridjit.ir.plan import Step, View
 from hybridjit.runtime.executable import Executable
 from hybridjit.types import DTYPE_NAMES
@@ -107,7 +108,7 @@ class GuardedRun:
             results = self.executable.reference(step, [self.array(v) for v in step.reads])
             for view, result in zip(step.writes, results):
                 self.array(view)[...] = result.reshape(view.shape)
-        wanted = (getattr(a, "shared_bytes", 0) for c in row for a in c.args)
+        wanted = (a.nbytes for c in row for a in c.args if isinstance(a, Shared))
         self.shared = self._new(max(wanted, default=0))
         for kernel_call in row:
             numbers = [self._number(a) for a in kernel_call.args]

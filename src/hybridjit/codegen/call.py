@@ -1,7 +1,6 @@
 """Calls: what a planned step becomes. A kernel and its arguments, and how views turn into them.
 
-The choosers of ``kinds`` make calls; the runtime turns their arguments into
-addresses.
+The choosers of ``kinds`` make calls; ``build/link.py`` turns their arguments into an image.
 """
 
 from __future__ import annotations
@@ -9,11 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from ..ir.graph import Group, Use, Value
+from ..ir.image import Packed
 from ..ir.plan import Step, View
 from ..records import dataclass
 from ..target import Target
 from ..types import TensorType
-from .packing import Packing
 from .spec import Instr, Ints, KernelSpec, Program
 
 
@@ -22,19 +21,6 @@ class Address:
     """The address of a view's first element."""
 
     view: View
-
-
-@dataclass(frozen=True)
-class Packed:
-    """The address of parameter ``index`` of the run graph, packed for its kernel.
-
-    ``index`` None stands for zeros: the bias of a layer that has none. ``element`` is its type.
-    """
-
-    index: int | None
-    packing: Packing
-    size: int = 0
-    element: str = "float32"
 
 
 @dataclass(frozen=True)
@@ -48,7 +34,7 @@ class Scratch:
 class Shared:
     """An address ``offset`` bytes into working memory that all threads share, for one step."""
 
-    shared_bytes: int
+    nbytes: int
     offset: int = 0
 
 
@@ -58,8 +44,6 @@ class Flag:
 
     The step is then run by its reference, which raises the error that eager mode raises.
     """
-
-    is_flag: bool = True
 
 
 Argument = Address | Packed | Scratch | Shared | Flag | int

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..ir.image import Unpack
 from ..records import dataclass
 
 
@@ -57,9 +58,9 @@ class ConvPacking:
                 position += block.size
 
     @property
-    def can_unpack(self) -> bool:
-        """Whether :meth:`unpack` gives the weights back, every bit of them."""
-        return self.groups == 1 and not self.taps
+    def unpacking(self) -> Unpack | None:
+        """What gives the weights back, every bit of them, if anything does."""
+        return self.unpack if self.groups == 1 and not self.taps else None
 
     def unpack(self, packed: np.ndarray, filters: slice, size: int) -> np.ndarray:
         """Weights [filters, size] of whole blocks, as :meth:`pack` was given them."""
@@ -86,6 +87,7 @@ class ChannelPacking:
     groups: int
     lanes: int
     rows = 0
+    unpacking = None
 
     def size(self, bias: np.ndarray) -> int:
         return self.groups * whole_vectors(bias.size // self.groups, self.lanes)
@@ -103,6 +105,7 @@ class DepthwisePacking:
 
     lanes: int
     rows = 0
+    unpacking = None
 
     def size(self, weight: np.ndarray) -> int:
         return int(weight[0].size) * whole_vectors(weight.shape[0], self.lanes)
@@ -122,6 +125,8 @@ class WinogradPacking:
     m: int
     lanes: int
     nv: int
+
+    unpacking = None
 
     @property
     def rows(self) -> int:
@@ -217,6 +222,7 @@ class RecurrentPacking:
     gates: int
     lanes: int
     rows = 0
+    unpacking = None
 
     def size(self, weight: np.ndarray) -> int:
         rows = whole_vectors(weight.shape[0] // self.gates, self.lanes) * self.gates
@@ -248,6 +254,7 @@ class PhasePacking:
     step: tuple[int, ...]
     count: tuple[int, ...]
     rows = 0
+    unpacking = None
 
     def size(self, weight: np.ndarray) -> int:
         return self.inner.size(self._transposed(weight))

@@ -26,7 +26,7 @@ from ..nd.interpreter import Monitor, interpret_nodes
 from ..nd.storage import NEVER, WRITES, Storage
 from ..passes.infer import NodeTypes, infer_node_types
 from ..recording import FLAGS
-from ..runtime.binding import PackedStore
+from ..runtime.binding import Evictable, PackedStore
 from ..runtime.cache import MAX_SIGNATURES, Entry, SignatureCache
 from ..runtime.executable import Executable
 from ..runtime.split_batch import SplitBatch
@@ -202,7 +202,7 @@ class CachedGraph:
         return self._types[signature]
 
 
-class _Arrays(Mapping[str, np.ndarray]):
+class _Arrays(Evictable):
     """The parameters as NumPy arrays, and the right to free those that are packed."""
 
     def __init__(self, params: Mapping[str, NDArray]) -> None:

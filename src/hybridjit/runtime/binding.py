@@ -8,6 +8,7 @@ net, and goes when the last of them does.
 from __future__ import annotations
 
 import weakref
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.graph import Graph, Use, walk
+from ..ir.image import Pack, Packed, Packing, Unpack
 from ..ir.interpret import evaluate
 from ..ir.moved_rows import WORTH_EVICTING, MovedRows, moved_rows
 from ..ir.plan import Plan
@@ -28,9 +30,6 @@ from .threads import THREADS
 # Bytes of weights that are packed at a time: enough that starting is nothing, few enough to share
 # out, and to stay in the cache where they have to be copied first.
 _PIECE = 1 << 20
-
-
-Pack = Callable[[Any, np.ndarray, np.ndarray], None]
 
 
 class PackedStore(weakref.WeakValueDictionary[Any, np.ndarray]):
@@ -47,12 +46,19 @@ class _Work:
     evict: Callable[[], object] | None = None  # after the last piece
 
 
+class Evictable(Mapping[str, np.ndarray]):
+    """Parameters that need not stay in memory where ``restore`` makes them again."""
+
+    @abstractmethod
+    def evict(self, name: str, restore: Callable[[], np.ndarray]) -> None:
+        """Let the parameter be what ``restore`` makes, once somebody looks at it."""
+
+
 class Binding:
     """The parameters of one executable, packed for its kernels.
 
-    ``pack(packing, weights, out)`` packs. ``params`` are looked up when that is done. Where they
-    have a method ``evict(name, restore)`` it is told of a large one whose packed form has all of
-    its bits: ``restore`` makes it again.
+    ``pack(packing, weights, out)`` packs. ``params`` are looked up when that is done, and are told
+    of a large one whose packed form has all of its bits if they are :class:`Evictable`.
     ``store`` keeps packed arrays by how they are computed, so that the executables of one net
     share them; a binding keeps those that it uses alive.
     """
@@ -78,34 +84,34 @@ class Binding:
             self._keep(key, copy)
         return self._held[key]
 
-    def packed(self, argument: Any) -> int:
-        """The address of a ``Packed`` argument of a kernel call."""
-        key = self._key(argument)
+    def packed(self, wanted: Packed) -> int:
+        """The address of a packed parameter."""
+        key = self._key(wanted)
         if not self._has(key):
-            self.prepare([argument])
+            self.prepare([wanted])
         return address_of(self._held[key])
 
     def arrays(self) -> list[np.ndarray]:
         """All parameters that were packed so far."""
         return list(self._held.values())
 
-    def prepare(self, arguments: Iterable[Any]) -> None:
-        """Pack what these arguments of kernel calls need, the largest first, on several threads."""
-        wanted = {self._key(a): a for a in arguments if hasattr(a, "packing")}
-        work = [self._work(key, a) for key, a in wanted.items() if not self._has(key)]
+    def prepare(self, wanted: Iterable[Packed]) -> None:
+        """Pack these, the largest first, on several threads."""
+        keys = {self._key(each): each for each in wanted}
+        work = [self._work(key, each) for key, each in keys.items() if not self._has(key)]
         work.sort(key=lambda w: -w.made.nbytes)
         size = sum(w.made.nbytes for w in work)
         _share(deque(self._tasks(work)), min(THREADS.count, 1 + size // (2 * _PIECE)))
 
     # --- packing ---
 
-    def _work(self, key: Any, argument: Any) -> _Work:
-        packing = argument.packing
-        if argument.index is None:
-            zeros = np.zeros(argument.size, argument.element)
+    def _work(self, key: Any, wanted: Packed) -> _Work:
+        packing = wanted.packing
+        if wanted.index is None:
+            zeros = np.zeros(wanted.size, wanted.element)
             made = aligned_empty(packing.size(zeros), zeros.dtype)
             return _Work(key, made, [lambda: self._pack(packing, zeros, made)])
-        use = self._bind.outputs[argument.index]
+        use = self._bind.outputs[wanted.index]
         like = np.broadcast_to(np.zeros((), use.type.dtype), use.type.dims)
         made = aligned_empty(packing.size(like), like.dtype)
         moved = moved_rows(use) if packing.rows else None
@@ -133,21 +139,23 @@ class Binding:
         return scaled
 
     def _pack_some(
-        self, packing: Any, rows: Callable[[slice], np.ndarray], some: slice, out: np.ndarray
+        self, packing: Packing, rows: Callable[[slice], np.ndarray], some: slice, out: np.ndarray
     ) -> None:
         self._pack(packing, rows(some), out)
 
     def _evictor(
-        self, moved: MovedRows, packing: Any, made: np.ndarray
+        self, moved: MovedRows, packing: Packing, made: np.ndarray
     ) -> Callable[[], object] | None:
         """Evicts the parameter that ``made`` is the packed form of; None where it has to stay."""
-        evict, type_ = getattr(self._params, "evict", None), moved.variable.types[0]
-        exact = getattr(packing, "can_unpack", False) and type_.dtype == made.dtype
-        if evict is None or not exact or moved.factor or type_.nbytes < WORTH_EVICTING:
+        type_, unpack = moved.variable.types[0], packing.unpacking
+        if unpack is None or type_.dtype != made.dtype or type_.nbytes < WORTH_EVICTING:
+            return None
+        if moved.factor or not isinstance(self._params, Evictable):
             return None
         if sum(moved.variable in walk([use]) for use in self._bind.outputs) > 1:
             return None
-        return partial(evict, moved.variable.name, partial(_restored, moved, packing, made))
+        restore = partial(_restored, moved, packing.rows, unpack, made)
+        return partial(self._params.evict, moved.variable.name, restore)
 
     def _tasks(self, work: list[_Work]) -> Iterator[Callable[[], None]]:
         """Every piece; the thread that does the last of an array keeps the array."""
@@ -163,11 +171,10 @@ class Binding:
             left = list(range(len(w.pieces)))  # how many others are not done, when one is
             yield from (partial(done, w, left, piece) for piece in w.pieces)
 
-    def _key(self, argument: Any) -> Any:
-        index = argument.index
-        if index is None:
-            return argument.size, argument.element, argument.packing
-        return self._recipes[index], argument.packing
+    def _key(self, wanted: Packed) -> Any:
+        if wanted.index is None:
+            return wanted.size, wanted.element, wanted.packing
+        return self._recipes[wanted.index], wanted.packing
 
     def _has(self, key: Any) -> bool:
         """Whether it is there, or was made for another executable."""
@@ -185,7 +192,9 @@ class Binding:
         return evaluate([use], needed, arrays, as_views)[0]
 
 
-def _pieces(packing: Any, like: np.ndarray, made: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+def _pieces(
+    packing: Packing, like: np.ndarray, made: np.ndarray
+) -> Iterator[tuple[slice, np.ndarray]]:
     """Rows of weights, and where they go: whole blocks, which lie in their order."""
     count = like.shape[0]
     row_bytes = max(1, made.nbytes // max(1, count))
@@ -198,16 +207,16 @@ def _pieces(packing: Any, like: np.ndarray, made: np.ndarray) -> Iterator[tuple[
         position += size
 
 
-def _restored(moved: MovedRows, packing: Any, packed: np.ndarray) -> np.ndarray:
+def _restored(moved: MovedRows, block: int, unpack: Unpack, packed: np.ndarray) -> np.ndarray:
     """The parameter that was packed."""
     shape = moved.variable.shape
     result = np.empty(shape, packed.dtype)
     inside = moved.steps[-1].shape[1:] if moved.steps else shape[1:]
     size = result.size // shape[0]
-    step = max(1, _PIECE // (result.itemsize * size) // packing.rows) * packing.rows
+    step = max(1, _PIECE // (result.itemsize * size) // block) * block
     for first in range(0, shape[0], step):
         some = slice(first, min(first + step, shape[0]))
-        rows = packing.unpack(packed, some, size)
+        rows = unpack(packed, some, size)
         result[some] = moved.invert(rows.reshape(len(rows), *inside))
     return result
 

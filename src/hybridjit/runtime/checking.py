@@ -111,9 +111,9 @@ class Checker:
         weights = self.instance.binding.arrays()
         sums = checksums(weights)
         position = 0
-        for step, row in zip(self.executable.plan.steps, self.executable.code.calls):
-            yield self._run_step(step, position, position + len(row))
-            position += len(row)
+        for step, count in zip(self.executable.plan.steps, self.executable.code.image.counts):
+            yield self._run_step(step, position, position + count)
+            position += count
             self._bury(step.number)
         if checksums(weights) != sums:
             raise InternalError("bug in hybridjit: a step wrote to a weight")

@@ -10,12 +10,13 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy import empty
 
 from ..config import config
+from ..ir.image import Base, Image, Pack, Relocation
 from ..ir.interpret import run_in_order, run_value
 from ..ir.plan import Plan, Step, View, strided
 from ..records import dataclass
@@ -57,84 +58,101 @@ class Bound:
     idle: list[Instance]
 
 
-Patch = tuple[int, int, int]  # an argument's slot, the array's number, an offset in bytes
+class Code(Protocol):
+    """Machine code as ``codegen`` loads it.
+
+    calls      for each step its kernel calls, for those who look into them
+    addresses  where the kernels that the image names are
+    """
+
+    @property
+    def image(self) -> Image: ...
+
+    @property
+    def calls(self) -> Sequence[Sequence[Any]]: ...
+
+    @property
+    def kernels(self) -> Mapping[Any, Any]: ...
+
+    @property
+    def addresses(self) -> Mapping[str, int]: ...
+
+    @property
+    def target(self) -> Any: ...
+
+    @property
+    def driver(self) -> Any: ...
+
+    @property
+    def pack(self) -> Pack: ...
 
 
 class Instance:
     """One call's arena, working memory and argument table, for up to ``threads`` threads."""
 
     def __init__(self, executable: Executable, binding: Binding, threads: int) -> None:
-        plan = executable.plan
-        binding.prepare(a for row in executable.code.calls for call in row for a in call.args)
+        image = executable.code.image
+        binding.prepare(image.packed)
         self.binding = binding
         self.threads = threads
-        self.arena = Arena(plan.arena_bytes)
-        of_threads = threads * _most(executable.code.calls, "nbytes")
-        self.scratch = Arena(of_threads + _most(executable.code.calls, "shared_bytes"))
-        self.shared_address = self.scratch.address + of_threads
+        self.arena = Arena(executable.plan.arena_bytes)
+        of_threads = threads * image.scratch_bytes
+        self.scratch = Arena(of_threads + image.shared_bytes)
         self.scratch.bytes[:] = 0
         self.flag = ctypes.c_int64(0)
-        self.patches: tuple[list[Patch], list[Patch]] = ([], [])
-        rows: list[int] = []
-        starts: list[int] = []
-        kernels: list[int] = []
-        for row in executable.code.calls:
-            for call in row:
-                starts.append(len(rows))
-                kernels.append(executable.code.kernels[call.spec].address)
-                rows += [self._argument(plan, a, len(rows) + i) for i, a in enumerate(call.args)]
-        self.slots = (ctypes.c_int64 * max(1, len(rows)))(*rows)
-        base = ctypes.addressof(self.slots)
-        flat = [n for k, s in zip(kernels, starts) for n in (k, base + 8 * s)]
-        self.steps = (ctypes.c_int64 * max(1, len(flat)))(*flat)
-        self.steps_address = ctypes.addressof(self.steps)
-        self._job = (ctypes.c_int64 * 4)(self.steps_address, 0, len(kernels), main_thread())
-        self.job_address = ctypes.addressof(self._job)
+        self._bases = {
+            Base.ARENA: self.arena.address,
+            Base.SCRATCH: self.scratch.address,
+            Base.SHARED: self.scratch.address + of_threads,
+            Base.FLAG: ctypes.addressof(self.flag),
+        }
+        self._inputs, self._outputs = image.inputs, image.outputs
+        self.slots = (ctypes.c_int64 * max(1, len(image.slots)))(*image.slots)
+        for relocation in image.relocations:
+            self.slots[relocation.slot] = self._address(image, relocation)
+        self.steps_address, self.job_address = self._job(executable)
         INSTANCES.add(self)  # last of all: others look into those that are there
 
     def connect(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
         """Put the addresses of one call's arrays where the kernels read them."""
         slots = self.slots
-        for slot, index, offset in self.patches[0]:
+        for slot, index, offset in self._inputs:
             slots[slot] = address_of(inputs[index]) + offset
-        for slot, index, offset in self.patches[1]:
+        for slot, index, offset in self._outputs:
             slots[slot] = address_of(outputs[index]) + offset
 
-    def _argument(self, plan: Plan, argument: Any, slot: int) -> int:
-        """The 64-bit number for one argument; inputs and outputs are filled in at each call."""
-        if isinstance(argument, int):
-            return argument
-        if hasattr(argument, "packing"):
-            return int(self.binding.packed(argument))
-        if hasattr(argument, "nbytes"):
-            return self.scratch.address
-        if hasattr(argument, "shared_bytes"):
-            return self.shared_address + int(argument.offset)
-        if hasattr(argument, "is_flag"):
-            return ctypes.addressof(self.flag)
-        view: View = argument.view
-        buffer = plan.buffers[view.buffer]
-        offset = view.offset * view.dtype.itemsize
-        if buffer.kind == "arena":
-            return self.arena.address + buffer.offset + offset
-        if buffer.kind == "weight":
-            return address_of(self.binding.value(buffer.index)) + offset
-        self.patches[buffer.kind != "input"].append((slot, buffer.index, offset))
-        return 0
+    def _address(self, image: Image, relocation: Relocation) -> int:
+        """The address that belongs into a slot of this instance."""
+        _, base, number, offset = relocation
+        if base is Base.PACKED:
+            return self.binding.packed(image.packed[number]) + offset
+        if base is Base.WEIGHT:
+            return address_of(self.binding.value(number)) + offset
+        return self._bases[base] + offset
+
+    def _job(self, executable: Executable) -> tuple[int, int]:
+        """Where the table of kernels and their arguments is, and the job that runs all of it."""
+        code, base = executable.code, ctypes.addressof(self.slots)
+        addresses, calls = code.addresses, code.image.calls
+        flat = [n for name, slot in calls for n in (addresses[name], base + 8 * slot)]
+        self._steps = (ctypes.c_int64 * max(1, len(flat)))(*flat)
+        steps_address = ctypes.addressof(self._steps)
+        self._whole = (ctypes.c_int64 * 4)(steps_address, 0, len(calls), main_thread())
+        return steps_address, ctypes.addressof(self._whole)
 
 
 class Executable:
     """A compiled plan. ``bind`` it, then call it with the inputs' arrays."""
 
-    def __init__(self, plan: Plan, code: Any) -> None:
+    def __init__(self, plan: Plan, code: Code) -> None:
         self.plan = plan
         self.code = code
         self._bound: Bound | None = None
-        self.segments = _segments(plan, code.calls)
+        self.segments = _segments(plan, code.image)
         self.results = Results(plan)
         self.output_types = self.results.types
         self._is_plain = self.results.is_plain
-        self.is_small = _work(code.calls) < _WORTH_SHARING
+        self.is_small = code.image.work < _WORTH_SHARING
         self._call = code.driver.call
         only = self.segments[0] if len(self.segments) == 1 else Segment(0, 0)
         is_native = only.last > 0 and only.flagged is None
@@ -295,34 +313,18 @@ class Executable:
         return instance if instance.threads >= threads else Instance(self, bound.binding, threads)
 
 
-def _segments(plan: Plan, calls: Sequence[Sequence[Any]]) -> list[Segment]:
+def _segments(plan: Plan, image: Image) -> list[Segment]:
     """The plan's steps as runs of kernel calls, and host steps between them."""
     segments: list[Segment] = []
     position = 0
-    for step, row in zip(plan.steps, calls):
-        if not row:
+    for step, count in zip(plan.steps, image.counts):
+        if not count:
             segments.append(Segment(position, position, step))
         else:
             first = position
             if segments and segments[-1].host is None and segments[-1].flagged is None:
                 first = segments.pop().first
-            segments.append(Segment(first, position + len(row), None, _flagged(step, row)))
-        position += len(row)
+            flagged = step if step.number in image.flagged else None
+            segments.append(Segment(first, position + count, None, flagged))
+        position += count
     return segments
-
-
-def _flagged(step: Step, row: Sequence[Any]) -> Step | None:
-    """The step if one of its kernels may raise the flag."""
-    arguments = (argument for call in row for argument in call.args)
-    return step if any(hasattr(a, "is_flag") for a in arguments) else None
-
-
-def _work(calls: Sequence[Sequence[Any]]) -> int:
-    """Multiplications of all calls, as their specs count them."""
-    return sum(call.work for row in calls for call in row)
-
-
-def _most(calls: Sequence[Sequence[Any]], kind: str) -> int:
-    """The most working memory of a kind that a step wants: steps follow each other and share it."""
-    arguments = (a for row in calls for call in row for a in call.args)
-    return max((getattr(a, kind, 0) for a in arguments), default=0)

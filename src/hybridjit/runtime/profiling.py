@@ -78,7 +78,7 @@ class Profiler:
         self.threads = executable.thread_count
         self.instance = Instance(executable, executable.binding, self.threads)
         self.instance.connect(inputs, outputs)
-        steps = sum(map(len, executable.code.calls))
+        steps = len(executable.code.image.calls)
         self._stamps = (ctypes.c_int64 * (2 * (steps + 1)))()
 
     def profile(self, seconds: float = 2.0) -> Profile:

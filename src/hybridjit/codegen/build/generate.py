@@ -12,17 +12,19 @@ import numpy as np
 from ...compile_log import CompileLog
 from ...config import config
 from ...forks import Rank, held_at_fork
+from ...ir.image import Image, Packed
 from ...ir.plan import Plan
 from ...records import dataclass
 from ...target import Target
 from ...unwinding import holding
-from ..call import Call, Packed, Setting
+from ..call import Call, Setting
 from ..kinds import choose
 from ..llvm.jit import Library, assembly, find_target, optimised_text
 from ..packing import Packing, pack
 from ..spec import KernelSpec
 from .driver import emit_driver, load_driver
 from .fetch import Wanted, fetch_objects
+from .link import link
 from .module import emit_kernel, kernel_name
 from .native_packing import NativePacking
 from .packers import PACKERS, emit_packers
@@ -41,6 +43,7 @@ class Kernel:
 class Code:
     """What a plan needs to run: per step its calls, the kernels, and the driver's functions.
 
+    ``image`` is what the kernels are called with, and ``addresses`` where they are, by name.
     ``pack(packing, weights, out)`` packs its weights.
     """
 
@@ -49,6 +52,11 @@ class Code:
     kernels: dict[KernelSpec, Kernel]
     driver: Any
     pack: Callable[[Packing, np.ndarray, np.ndarray], None]
+    image: Image
+
+    @property
+    def addresses(self) -> dict[str, int]:
+        return {kernel_name(spec): kernel.address for spec, kernel in self.kernels.items()}
 
 
 # Bytes of parameters that machine code packs: NumPy takes as long for less as it takes to load.
@@ -78,7 +86,7 @@ def generate_code(plan: Plan, winograd: bool | str, log: CompileLog, processes: 
         lambda: _loaded(specs, has_many, target, processes, log),
     )
     packs = _PACKERS[target].pack if has_many else pack
-    return Code(target, calls, kernels, _DRIVERS[target], packs)
+    return Code(target, calls, kernels, _DRIVERS[target], packs, link(plan, calls))
 
 
 def choose_calls(

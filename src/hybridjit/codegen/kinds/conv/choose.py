@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from ....ir.image import Packed
 from ....ir.plan import Step
 from ....records import dataclass
 from ....target import Target
@@ -18,7 +19,6 @@ from ...call import (
     Address,
     Argument,
     Call,
-    Packed,
     Scratch,
     Setting,
     broadcast_strides,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ....ir.image import Packed
 from ....ir.plan import Step
 from ....ops.matmul import BATCH_DOT
 from ....target import Target
@@ -10,7 +11,6 @@ from ...call import (
     Address,
     Argument,
     Call,
-    Packed,
     Scratch,
     Setting,
     broadcast_strides,

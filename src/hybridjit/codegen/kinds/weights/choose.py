@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ....ir.graph import Use
+from ....ir.image import Packed
 from ....ir.plan import Step, View
 from ....records import dataclass
 from ....target import Target
 from ....types import product
-from ...call import Address, Argument, Call, Packed, Scratch, Setting, Shared, views_of
+from ...call import Address, Argument, Call, Scratch, Setting, Shared, views_of
 from ...packing import (
     ChannelPacking,
     ConvPacking,

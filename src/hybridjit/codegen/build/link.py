@@ -1,0 +1,91 @@
+"""Link: the kernel calls of a plan become an image, which knows no address.
+
+In: a plan and its calls. Out: :class:`..ir.image.Image`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ...ir.image import Base, Image, KernelCall, Packed, Patch, Relocation
+from ...ir.plan import Plan, View
+from ..call import Address, Argument, Call, Flag, Scratch, Shared
+from .module import kernel_name
+
+Calls = Sequence[Sequence[Call]]
+
+
+def link(plan: Plan, calls: Calls) -> Image:
+    """The image of a plan whose steps make these calls; none for a step of the host."""
+    return _Linker(plan, calls).image()
+
+
+class _Linker:
+    def __init__(self, plan: Plan, calls: Calls) -> None:
+        self.plan, self.rows = plan, calls
+        self.slots: list[int] = []
+        self.relocations: list[Relocation] = []
+        self.inputs: list[Patch] = []
+        self.outputs: list[Patch] = []
+        self.packed: dict[Packed, int] = {}
+
+    def image(self) -> Image:
+        calls = [self._linked(call) for row in self.rows for call in row]
+        arguments = [a for row in self.rows for call in row for a in call.args]
+        return Image(
+            slots=tuple(self.slots),
+            relocations=tuple(self.relocations),
+            inputs=tuple(self.inputs),
+            outputs=tuple(self.outputs),
+            packed=tuple(self.packed),
+            calls=tuple(calls),
+            counts=tuple(map(len, self.rows)),
+            flagged=frozenset(self._flagged()),
+            # Steps follow each other and share it.
+            scratch_bytes=max((a.nbytes for a in arguments if isinstance(a, Scratch)), default=0),
+            shared_bytes=max((a.nbytes for a in arguments if isinstance(a, Shared)), default=0),
+            work=sum(call.work for row in self.rows for call in row),
+        )
+
+    def _linked(self, call: Call) -> KernelCall:
+        made = KernelCall(kernel_name(call.spec), len(self.slots))
+        for argument in call.args:
+            self._add(argument)
+        return made
+
+    def _flagged(self) -> Iterator[int]:
+        for step, row in zip(self.plan.steps, self.rows):
+            if any(isinstance(argument, Flag) for call in row for argument in call.args):
+                yield step.number
+
+    def _add(self, argument: Argument) -> None:
+        """One more slot: a number, or where an address will stand."""
+        match argument:
+            case int():
+                self.slots.append(argument)
+            case Address():
+                self._add_view(argument.view)
+            case Packed():
+                self._relocate(Base.PACKED, self.packed.setdefault(argument, len(self.packed)))
+            case Scratch():
+                self._relocate(Base.SCRATCH)
+            case Shared():
+                self._relocate(Base.SHARED, 0, argument.offset)
+            case Flag():
+                self._relocate(Base.FLAG)
+
+    def _add_view(self, view: View) -> None:
+        buffer = self.plan.buffers[view.buffer]
+        offset = view.offset * view.dtype.itemsize
+        if buffer.kind == "arena":
+            self._relocate(Base.ARENA, 0, buffer.offset + offset)
+        elif buffer.kind == "weight":
+            self._relocate(Base.WEIGHT, buffer.index, offset)
+        else:
+            patches = self.inputs if buffer.kind == "input" else self.outputs
+            patches.append((len(self.slots), buffer.index, offset))
+            self.slots.append(0)
+
+    def _relocate(self, base: Base, number: int = 0, offset: int = 0) -> None:
+        self.relocations.append(Relocation(len(self.slots), base, number, offset))
+        self.slots.append(0)
