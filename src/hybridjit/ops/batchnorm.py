@@ -21,10 +21,10 @@ from .building import Builder, Many, X, as_results
 from .casting import widened
 from .derivative import derivative
 from .internal import BN_SCALE
-from .pointwise import RELU
+from .pointwise import RELU, RSQRT
 from .record import OpDef, Traits
 from .reduce import MEAN, MEAN_SQUARE_ABOUT
-from .registry import lookup, register
+from .registry import register
 from .rules import Types, fill, merged, normalized_axis, require_float
 from .signatures import Arrays
 from .views import reshape
@@ -202,8 +202,8 @@ def _from_reductions(
         return None
     mean = _over_batch(g, MEAN, (data,), axis, "mean")
     var = _over_batch(g, MEAN_SQUARE_ABOUT, (data, mean), axis, "var")
-    padded = g.op(lookup("_plus_scalar"), var, at="padded", scalar=eps)
-    inverse = g.op(lookup("rsqrt"), padded, at="inverse")
+    padded = g.op(ADD.scalar, var, at="padded", scalar=eps)
+    inverse = g.op(RSQRT, padded, at="inverse")
     sizes = tuple(size if i == axis else 1 for i, size in enumerate(dims))
     scale = inverse
     if not fix_gamma:

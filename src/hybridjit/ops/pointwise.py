@@ -224,7 +224,7 @@ unary(
 )
 unary("log1p", in_floating(np.log1p), lambda b, x: b.log1p(x), "log(1 + x).", (-0.9, 8))
 SQRT = unary("sqrt", in_floating(np.sqrt), lambda b, x: b.sqrt(x), "Square root.", (0.05, 8))
-unary(
+RSQRT = unary(
     "rsqrt",
     in_floating(lambda x: 1 / np.sqrt(x)),
     lambda b, x: b.div(b.const(1.0), b.sqrt(x)),

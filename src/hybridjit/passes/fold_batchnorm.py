@@ -14,11 +14,12 @@ from ..ir.building import ValueBuilder, building
 from ..ir.graph import Graph, Use, Value
 from ..ir.moved_rows import WORTH_EVICTING
 from ..ir.rewrite import Match, Replacement, rewrite, rule
-from ..ops.arithmetic import ADD, MULTIPLY
+from ..ops.arithmetic import ADD, MULTIPLY, SUBTRACT
 from ..ops.batchnorm import BATCH_NORM
 from ..ops.conv import CONVOLUTION
 from ..ops.internal import BN_SCALE, BN_SHIFT
 from ..ops.matmul import FULLY_CONNECTED
+from ..ops.pointwise import RSQRT
 from ..ops.views import reshape
 from ..types import FLOAT32, FLOAT64
 
@@ -56,8 +57,9 @@ def to_scale_and_shift(value: Value, match: Match) -> Replacement:
     axis = value.attrs["axis"] % len(value.shape)
     sizes = tuple(d if i == axis else 1 for i, d in enumerate(value.shape))
     g = building(value)
-    scale = reshape(g, _scale(value), sizes, at="scale4")
-    shift = reshape(g, _shift(value, ()), sizes, at="shift4")
+    is_live = not all(match.is_fixed(use) for use in value.inputs[1:])
+    both = _live_factors(value) if is_live else (_scale(value), _shift(value, ()))
+    scale, shift = (reshape(g, use, sizes, at=at) for use, at in zip(both, ("scale4", "shift4")))
     product = g.op(MULTIPLY.broadcasting, value.inputs[0], scale, at="scaled")
     return g.op(ADD.broadcasting, product, shift)
 
@@ -87,6 +89,17 @@ def _channel_axis(layer: Value) -> int:
         return 1 if len(layer.shape) == 2 else -1
     layout = layer.attrs.get("layout")
     return 1 if layout is None or layout[1] == "C" else len(layer.shape) - 1
+
+
+def _live_factors(value: Value) -> tuple[Use, Use]:
+    """Scale and shift by kernels, for states that change from call to call."""
+    g, (_, gamma, beta, mean, var) = building(value), value.inputs
+    padded = g.op(ADD.scalar, var, at="padded", scalar=value.attrs["eps"])
+    scale = g.op(RSQRT, padded, at="inverse")
+    if not value.attrs["fix_gamma"]:
+        scale = g.op(MULTIPLY.broadcasting, scale, gamma, at="scale")
+    moved = g.op(MULTIPLY.broadcasting, mean, scale, at="moved")
+    return scale, g.op(SUBTRACT.broadcasting, beta, moved, at="shift")
 
 
 def _scale(value: Value) -> Use:
