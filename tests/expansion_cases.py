@@ -175,9 +175,8 @@ EXPANSIONS: dict[str, tuple[Case, Case]] = {
     "RNN": (
         Case(one("RNN", "x", "y", "state", state_size=2, num_layers=1, mode="rnn_tanh"),
              {"x": (4, 1, 3), "y": (14,), "state": (1, 1, 2)}),
-        Case(one("RNN", "x", "y", "state", "cell", state_size=2, num_layers=1, mode="lstm",
-                 projection_size=1),
-             {"x": (4, 1, 3), "y": (50,), "state": (1, 1, 1), "cell": (1, 1, 2)}),
+        Case(one("RNN", "x", "y", "state", state_size=2, num_layers=1, mode="rnn_tanh"),
+             {"x": (4, 0, 3), "y": (14,), "state": (1, 0, 2)}),
     ),
     "tile": (
         Case(one("tile", "x", reps=(2, 1, 3)), {"x": (2, 3)}),

@@ -108,7 +108,6 @@ OF_PASSES = _names(
     _instance_norm_last
     _lrn_last
     _resize_last
-    _rnn_steps
     _roi_align_last
     _roi_pooling_last
     _sample_cells_last
@@ -120,6 +119,7 @@ OF_PASSES = _names(
 OF_SECOND_ORDER = _names(
     """
     _back_from_max_pooling
+    _back_from_rnn_steps
     """
 )
 
@@ -129,7 +129,6 @@ NO_RULE_YET = _names(
 
     CTCLoss
 
-    RNN
 
     Correlation
 

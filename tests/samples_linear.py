@@ -113,6 +113,9 @@ def recurrent() -> None:
         bidirectional=True, state_outputs=True)  # fmt: skip
     add(rnn, (3, 2, 4), state_size=5, num_layers=1, mode="gru", dtype="float64")
     add(rnn, (3, 2, 4), state_size=5, num_layers=1, mode="lstm", dtype="float16")
+    for mode, states in (("lstm", 2), ("gru", 1)):
+        add("_RNN_training", (3, 2, 4), state_size=5, num_layers=3, mode=mode, p=0.5,
+            state_outputs=states == 2, bidirectional=states == 1)  # fmt: skip
     x, attrs = (3, 2, 4), {"state_size": 5, "num_layers": 1, "mode": "gru"}
     bad(rnn, x, (7,), (1, 2, 5), error=ShapeError, says="the attributes and the data need (165)",
         **attrs)  # fmt: skip

@@ -317,6 +317,14 @@ def made_by_passes() -> None:
             states = (state, state) if mode == "lstm" else (state,)
             add("_rnn_steps", (3, batch, rows), (rows, hidden), (rows,), *states, mode=mode,
                 backward=batch == 2)  # fmt: skip
+            y = (3, batch, hidden)
+            read = ((3, batch, rows), (rows, hidden), (rows,), *states)
+            add("_back_from_rnn_steps", *read, y, y, *states[1:], mode=mode, backward=batch == 2)
+    read = ((3, 2, 20), (20, 4), (20,), (2, 4), (2, 5), (4, 5))
+    add("_rnn_projected_steps", *read, mode="lstm", backward=False)
+    add("_rnn_projected_steps", *read, mode="lstm", backward=True)
+    add("_back_from_rnn_steps", *read, (3, 2, 4), (3, 2, 4), (2, 5), mode="lstm", backward=True,
+        is_projected=True)  # fmt: skip
     add("_reshape_to", (2, 6), shape=(3, 4))
     add("_reshape_to", (2, 3, 4), shape=(24,))
     bad("_reshape_to", (2, 3), error=ShapeError, says="6 elements do not fill (4)", shape=(4,))

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+import hybridjit as mx
 from gradient_cases import (
     CONSTANTS,
     HEADS,
@@ -23,10 +24,11 @@ from gradient_cases import (
     OF_PASSES,
     OF_SECOND_ORDER,
 )
+from hybridjit import autograd, nd
 from hybridjit.ops import OpDef, all_ops, lookup, run_ref
 from hybridjit.ops.building import ON_ARRAYS
 from hybridjit.ops.gradient import NoGradientError, gradients
-from hybridjit.types import type_of
+from hybridjit.types import UNKNOWN, TensorType, type_of
 from samples import Sample, accepts, samples
 
 STEP = 1e-6
@@ -156,3 +158,46 @@ def test_a_wrong_rule_is_found():
     wrong = gradients(lookup("cos"), ON_ARRAYS, place.ins, place.outs, place.heads, place.attrs)
     with pytest.raises(AssertionError, match="operand 0 has the slope"):
         compare(sample, place, wrong)
+
+
+class TestDropoutBetweenRecurrentLayers:
+    ATTRS = {"state_size": 4, "num_layers": 3, "mode": "gru", "p": 0.5, "bidirectional": True}
+
+    def operands(self) -> list[np.ndarray]:
+        op, x = lookup("RNN"), TensorType((3, 2, 5), np.dtype(np.float64))
+        attrs = op.with_defaults(self.ATTRS)
+        ins, _ = op.infer((x, UNKNOWN, UNKNOWN), (UNKNOWN,), **attrs)
+        random = np.random.default_rng(7)
+        return [random.normal(size=t.dims) for t in ins]
+
+    def run(self, arrays: list[np.ndarray], **attrs: object) -> list[nd.NDArray]:
+        """Operands and result of a recorded call whose masks follow from one seed."""
+        mx.random.seed(5)
+        operands = [nd.array(a, dtype=a.dtype) for a in arrays]
+        for x in operands:
+            x.attach_grad()
+        with autograd.record():
+            return [*operands, nd.RNN(*operands, **{**self.ATTRS, **attrs})]
+
+    def test_the_way_back_takes_the_masks_of_the_way_there(self):
+        arrays = self.operands()
+        *operands, y = self.run(arrays)
+        assert not np.allclose(y.asnumpy(), self.run(arrays, p=0)[-1].asnumpy())
+        head = np.random.default_rng(8).normal(size=y.shape)
+        y.backward(nd.array(head, dtype=head.dtype))
+        for position, x in enumerate(operands):
+            direction = np.random.default_rng(position).normal(size=x.shape)
+            sides = []
+            for step in (STEP, -STEP):
+                moved = list(arrays)
+                moved[position] = moved[position] + step * direction
+                sides.append((self.run(moved)[-1].asnumpy() * head).sum())
+            slope = (sides[0] - sides[1]) / (2 * STEP)
+            np.testing.assert_allclose((x.grad.asnumpy() * direction).sum(), slope, rtol=1e-5)
+
+    def test_one_layer_and_prediction_drop_nothing(self):
+        arrays = [nd.array(a, dtype=a.dtype) for a in self.operands()]
+        predicted = nd.RNN(*arrays, **self.ATTRS)
+        np.testing.assert_array_equal(
+            predicted.asnumpy(), nd.RNN(*arrays, **{**self.ATTRS, "p": 0}).asnumpy()
+        )

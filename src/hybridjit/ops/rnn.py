@@ -4,24 +4,30 @@ In: data (T, N, C), one flat vector of all parameters, begin states (layers * di
 Out: outputs (T, N, directions * H) and, if asked for, the last states.
 
 NOTE: as MXNet 1.9.1 does on a CPU, sequence_length and the lstm_state_clip attributes are
-accepted and have no effect. Dropout between layers acts in training only.
+accepted and have no effect. Dropout between layers acts in training only, as it does there with
+MXNET_USE_MKLDNN_RNN=0.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple
 
 import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..types import PartialShape, TensorType, product, shape_text
+from .algebra import mul
 from .attrs import AttrValue
-from .building import Builder, X
+from .building import Builder, X, as_results
 from .casting import widened
+from .gradient import Traced, Tracer, backpropagate
+from .identity import DROPPED
 from .joining import CONCAT, concat_types
 from .matmul import FULLY_CONNECTED
-from .record import Traits
+from .record import OpDef, Traits
 from .registry import register
+from .rnn_back import grad_steps, sigmoid
 from .rules import Types, fill, forward, merged, require_float, same_dtype
 from .signatures import Arrays
 from .views import narrow, reshape
@@ -163,21 +169,17 @@ def _pieces(parameters: np.ndarray, sizes: _Sizes, channels: int) -> list[np.nda
     return [p.reshape(s) for p, s in zip(np.split(parameters, ends[:-1]), shapes)]
 
 
-def _sigmoid(x: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-x))
-
-
 def _lstm_step(x: np.ndarray, h: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Gates i, f, g, o: c' = s(f) c + s(i) tanh(g), h' = s(o) tanh(c')."""
     i, f, g, o = np.split(x + h, 4, axis=1)
-    c = _sigmoid(f) * c + _sigmoid(i) * np.tanh(g)
-    return _sigmoid(o) * np.tanh(c), c
+    c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+    return sigmoid(o) * np.tanh(c), c
 
 
 def _gru_step(x: np.ndarray, h: np.ndarray, before: np.ndarray) -> np.ndarray:
     """Gates r, z, n: h' = (1 - z) tanh(x_n + r h_n) + z h."""
     (xr, xz, xn), (hr, hz, hn) = np.split(x, 3, axis=1), np.split(h, 3, axis=1)
-    r, z = _sigmoid(xr + hr), _sigmoid(xz + hz)
+    r, z = sigmoid(xr + hr), sigmoid(xz + hz)
     return (1 - z) * np.tanh(xn + r * hn) + z * before
 
 
@@ -248,10 +250,8 @@ def _rnn(
     return typed if attrs["state_outputs"] else typed[0]
 
 
-def _recurrent_layers(g: Builder[X], *inputs: X, **attrs: Any) -> X | tuple[X, ...] | None:
+def _recurrent_layers(g: Builder[X], *inputs: X, **attrs: Any) -> X | tuple[X, ...]:
     """RNN(x, parameters, state)  =>  per layer and direction: dense on all steps, _rnn_steps"""
-    if attrs["projection_size"] is not None:
-        return None
     return _Layers(g, inputs, _sizes(**attrs), attrs["mode"]).run(attrs["state_outputs"])
 
 
@@ -262,7 +262,16 @@ class _Layers(Generic[X]):
     step is ``_rnn_steps``. The flat parameter vector becomes slices of itself.
     """
 
-    def __init__(self, g: Builder[X], inputs: tuple[X, ...], sizes: _Sizes, mode: str) -> None:
+    def __init__(
+        self,
+        g: Builder[X],
+        inputs: Sequence[X],
+        sizes: _Sizes,
+        mode: str,
+        between: Callable[[X, int], X] | None = None,
+    ) -> None:
+        """``between(x, layer)`` is what the layer reads in place of the one before it."""
+        self.between = between
         self.g, self.sizes, self.mode = g, sizes, mode
         self.data, self.flat, *states = inputs
         self.states = states[: 1 + (mode == "lstm")]
@@ -272,6 +281,8 @@ class _Layers(Generic[X]):
     def run(self, state_outputs: bool) -> X | tuple[X, ...]:
         x = self.data
         for layer, pieces in enumerate(self._parameters()):
+            if layer and self.between is not None:
+                x = self.between(x, layer)
             sides = [self._direction(x, layer, side, *p) for side, p in enumerate(pieces)]
             x = self._joined(sides, 2, f"layer{layer}")
         if not state_outputs:
@@ -279,7 +290,7 @@ class _Layers(Generic[X]):
         return (x, *(self._joined(parts, 0, f"last{i}") for i, parts in enumerate(self.last)))
 
     def _parameters(self) -> list[list[tuple[X, ...]]]:
-        """Per layer and direction: i2h and h2h weights, i2h and h2h biases."""
+        """Per layer and direction: i2h, h2h and maybe h2r weights, i2h and h2h biases."""
         sizes, channels = self.sizes, self.g.type(self.data).dims[2]
         weights = [
             [
@@ -298,10 +309,10 @@ class _Layers(Generic[X]):
         self.position += size
         return reshape(self.g, piece, shape, at=at)
 
-    def _direction(
-        self, x: X, layer: int, side: int, i2h: X, h2h: X, i2h_bias: X, h2h_bias: X
-    ) -> X:
-        g, at, hidden = self.g, f"{'lr'[side]}{layer}", self.sizes.hidden
+    def _direction(self, x: X, layer: int, side: int, i2h: X, h2h: X, *rest: X) -> X:
+        g, at = self.g, f"{'lr'[side]}{layer}"
+        *h2r, i2h_bias, h2h_bias = rest
+        widths = (self.sizes.width, self.sizes.hidden)
         length, batch, channels = g.type(x).dims
         rows = reshape(g, x, (length * batch, channels), at=f"{at}_rows")
         count = g.type(i2h).dims[0]
@@ -309,13 +320,17 @@ class _Layers(Generic[X]):
         projected = reshape(g, dense, (length, batch, count), at=f"{at}_projected")
         number = layer * self.sizes.directions + side
         states = (narrow(g, s, 0, number, 1, at=f"{at}_s{i}") for i, s in enumerate(self.states))
-        begin = [reshape(g, s, (batch, hidden), at=f"{at}_state{i}") for i, s in enumerate(states)]
+        begin = [
+            reshape(g, s, (batch, width), at=f"{at}_state{i}")
+            for i, (s, width) in enumerate(zip(states, widths))
+        ]
         attrs: dict[str, AttrValue] = {"mode": self.mode, "backward": side == 1}
-        inputs = (projected, h2h, h2h_bias, *begin)
-        steps, *cell = g.outputs(RNN_STEPS, *inputs, at=f"{at}_steps", **attrs)
+        inputs = (projected, h2h, h2h_bias, *begin, *h2r)
+        kind = RNN_PROJECTED_STEPS if h2r else RNN_STEPS
+        steps, *cell = g.outputs(kind, *inputs, at=f"{at}_steps", **attrs)
         self.last[0].append(narrow(g, steps, 0, 0 if side else length - 1, 1, at=f"{at}_final"))
         if cell:
-            self.last[1].append(reshape(g, cell[0], (1, batch, hidden), at=f"{at}_cell"))
+            self.last[1].append(reshape(g, cell[0], (1, batch, widths[1]), at=f"{at}_cell"))
         return steps
 
     def _joined(self, parts: list[X], axis: int, at: str) -> X:
@@ -331,18 +346,86 @@ def _cost(ins: Types, outs: Types, *, mode: str, **attrs: Any) -> int:
     return product(ins[0].dims[:2]) * (ins[1].size - biases)
 
 
-register(
-    "RNN",
-    _rnn_inputs,
+_ATTRS = (
     "state_size:int! num_layers:int! bidirectional:bool=False "
     "mode:gru|lstm|rnn_relu|rnn_tanh! p:float[0,1]=0 state_outputs:bool=False "
     "projection_size:int?=None lstm_state_clip_min:double?=None "
     "lstm_state_clip_max:double?=None lstm_state_clip_nan:bool=False "
-    "use_sequence_length:bool=False",
+    "use_sequence_length:bool=False"
+)
+
+
+def _training_outputs(**attrs: Any) -> tuple[str, ...]:
+    return (*_rnn_outputs(**attrs), "masks")
+
+
+def _infer_training(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+    """As RNN; and a mask (T, N, features) for each layer but the first."""
+    ins, found = _infer_rnn(ins, outs[:-1], **attrs)
+    if not found or found[0].shape is None:
+        return ins, (*found, *outs[-1:])
+    masks = found[0].with_shape((attrs["num_layers"] - 1, *found[0].shape))
+    return ins, merged(outs, (*found, masks))
+
+
+def _dropping_layers(g: Builder[X], *inputs: X, p: float, **attrs: Any) -> tuple[X, ...]:
+    """RNN in training  =>  its layers with dropout between them, and the masks"""
+    masks: list[X] = []
+
+    def dropped(x: X, layer: int) -> X:
+        y, mask = g.outputs(DROPPED, x, at=f"drop{layer}", p=p)
+        masks.append(reshape(g, mask, (1, *g.type(mask).dims), at=f"mask{layer}"))
+        return y
+
+    made = _Layers(g, inputs, _sizes(**attrs), attrs["mode"], dropped).run(attrs["state_outputs"])
+    joined = masks[0]
+    if len(masks) > 1:
+        joined = g.op(CONCAT, *masks, at="masks", dim=0, num_args=len(masks))
+    return (*as_results(made), joined)
+
+
+def _grad_training(g: Builder[X], ins: Any, outs: Any, douts: Any, **attrs: Any) -> Any:
+    """That of the layers, with the forward's own masks between them."""
+    tracer, traced = Tracer(g), [Traced(x) for x in ins]
+    masks = Traced(outs[-1])
+
+    def dropped(x: Traced[X], layer: int) -> Traced[X]:
+        mask = narrow(tracer, masks, 0, layer - 1, 1, at=f"mask{layer}_cut")
+        mask = reshape(tracer, mask, tracer.type(x).dims, at=f"mask{layer}")
+        return mul(tracer, x, mask)
+
+    layers = _Layers(tracer, traced, _sizes(**attrs), attrs["mode"], dropped)
+    made = as_results(layers.run(attrs["state_outputs"]))
+    return tuple(backpropagate(g, tracer.uses, zip(made, douts), traced))
+
+
+RNN_TRAINING = register(
+    "_RNN_training",
+    _rnn_inputs,
+    _ATTRS,
+    internal=True,
+    infer=_infer_training,
+    expand=_dropping_layers,
+    grad=_grad_training,
+    outputs=_training_outputs,
+    traits=Traits(random=True),
+    doc="RNN with dropout between its layers; and the factors.",
+)
+
+
+def _in_training(attrs: Mapping[str, Any]) -> OpDef | None:
+    """Where something drops. oneDNN's RNN in MXNet drops nothing; its other one does."""
+    return RNN_TRAINING if attrs["p"] > 0 and attrs["num_layers"] > 1 else None
+
+
+register(
+    "RNN",
+    _rnn_inputs,
+    _ATTRS,
     infer=_infer_rnn,
     ref=_rnn,
     expand=_recurrent_layers,
-    traits=Traits(parts_in_floats=True, multiply_adds=_cost),
+    traits=Traits(parts_in_floats=True, multiply_adds=_cost, training=_in_training),
     outputs=_rnn_outputs,
     doc="Layers of LSTM, GRU or plain recurrent cells over a whole sequence.",
 )
@@ -356,11 +439,10 @@ def _steps_inputs(*, mode: str, **attrs: AttrValue) -> tuple[str, ...]:
 def _infer_steps(
     projected: TensorType, h2h: TensorType, *rest: TensorType, mode: str, backward: bool
 ) -> Types:
-    """Outputs (T, N, H) and, for lstm, the last cell state (N, H)."""
-    length, batch, _ = projected.dims
-    hidden = h2h.dims[1]
-    cell = (projected.with_shape((batch, hidden)),) if mode == "lstm" else ()
-    return (projected.with_shape((length, batch, hidden)), *cell)
+    """Outputs (T, N, width) and, for lstm, the last cell state (N, H)."""
+    length, batch, rows = projected.dims
+    cell = (projected.with_shape((batch, rows // GATES[mode])),) if mode == "lstm" else ()
+    return (projected.with_shape((length, batch, h2h.dims[1])), *cell)
 
 
 def _steps(
@@ -369,12 +451,12 @@ def _steps(
     bias: np.ndarray,
     state: np.ndarray,
     cell: np.ndarray | None = None,
-    *,
+    *h2r: np.ndarray,
     mode: str,
     backward: bool,
 ) -> Arrays:
     order = -1 if backward else 1
-    y, _, c = _run_steps(mode, projected[::order], (h2h, bias), state, cell)
+    y, _, c = _run_steps(mode, projected[::order], (h2h, bias, *h2r), state, cell)
     y = np.ascontiguousarray(y[::order])
     return y if c is None else (y, c)
 
@@ -387,8 +469,26 @@ RNN_STEPS = register(
     kernel="recurrent",
     infer=forward(_infer_steps),
     ref=_steps,
+    grad=grad_steps,
     outputs=lambda mode, **attrs: ("output", "cell") if mode == "lstm" else ("output",),
     doc="One direction of one recurrent layer on projected data; made by the compiler only.",
+)
+
+
+def _grad_projected_steps(g: Builder[X], ins: Any, outs: Any, douts: Any, **attrs: Any) -> Any:
+    return grad_steps(g, ins, outs, douts, is_projected=True, **attrs)
+
+
+RNN_PROJECTED_STEPS = register(
+    "_rnn_projected_steps",
+    "projected h2h bias state cell h2r",
+    "mode:gru|lstm|rnn_relu|rnn_tanh! backward:bool!",
+    internal=True,
+    infer=forward(_infer_steps),
+    ref=_steps,
+    grad=_grad_projected_steps,
+    outputs=("output", "cell"),
+    doc="One direction of one lstm layer whose output is projected, on projected data.",
 )
 
 
