@@ -40,7 +40,7 @@ LAYERS = [
     {"passes", "codegen", "runtime"},  # siblings: they may not see each other
     {"compiler"},
     {"nd", "sym"},  # siblings
-    {"autograd", "contrib", "random", "io", "metric", "monitor", "verification"},
+    {"autograd", "contrib", "random", "io", "metric", "monitor", "operator", "verification"},
     {"callback", "image", "optimizer"},
     {"initializer", "kvstore"},
     {"gluon"},

@@ -24,10 +24,6 @@ _INTEGER = "is of int8 networks, which hybridjit does not run: use the float32 n
 _ONNX = "converts from or to ONNX, which hybridjit does not: use MXNet for that"
 _SPARSE = "makes or takes sparse arrays, and hybridjit's arrays are dense: use the dense function"
 _GRAPHS = "works on graphs stored as sparse arrays, and hybridjit's arrays are dense"
-_CUSTOM = (
-    "calls an operator written in Python with mx.operator, which hybridjit does not have: "
-    "register the operator as hybridjit's README says"
-)
 _TEXT = "loads texts or word vectors, which hybridjit does not: load them with NumPy"
 _ROTATES = "turns pictures, which hybridjit does not: turn them with OpenCV or Pillow"
 _RANDOM = "augments pictures for training, and hybridjit does inference only"
@@ -65,7 +61,6 @@ ABSENT: list[tuple[list[str], list[str], str]] = [
     (["test_utils"], ["create_sparse_array*", "rand_sparse_*", "shuffle_csr_*"], _SPARSE),
     (["test_utils"], ["check_speed", "compare_*", "*_check", "verify_generator"], _TESTS),
     (["test_utils"], ["numeric_grad", "gen_buckets_*", "new_*_matrix_*", "DummyIter"], _TESTS),
-    (["nd", "nd.op", "sym", "sym.op"], ["Custom"], _CUSTOM),
     (
         ["nd.contrib", "sym.contrib"],
         ["quantize*", "dequantize", "requantize", "intgemm_*"],

@@ -7,21 +7,18 @@ as a function, raises MXNetError with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NoReturn, TypeVar
+from typing import NoReturn
 
 from ..errors import MXNetError
 from .modules import module_at
-
-_Class = TypeVar("_Class", bound=type)
 
 _TRAINS = (
     "trains networks, and hybridjit does inference only: train with MXNet, then load the files "
     "that export or save_parameters wrote"
 )
 _CUSTOM = (
-    "makes operators in Python, which hybridjit has no place for in a network: compute it "
-    "before or after the network, or register the operator as hybridjit's README says"
+    "is an older way to make operators in Python, which hybridjit does not have: derive from "
+    "CustomOp and CustomOpProp"
 )
 _RECORDS = (
     "reads files of MXNet's RecordIO format, which hybridjit does not: read the images from "
@@ -100,7 +97,7 @@ PLACEHOLDERS: dict[str, tuple[list[str], str]] = {
     "image.detection": (_DETECTION_AUGMENTERS, _AUGMENTS),
     "image.image": (_AUGMENTERS, _AUGMENTS),
     "mod.executor_group": (["DataParallelExecutorGroup"], _DEVICES),
-    "operator": (["CustomOp", "CustomOpProp", "NDArrayOp", "NumpyOp", "PythonOp"], _CUSTOM),
+    "operator": (["NDArrayOp", "NumpyOp", "PythonOp"], _CUSTOM),
     "profiler": (_PROFILER_NAMES, _PROFILES),
     "recordio": (_RECORD_NAMES, _RECORDS),
 }
@@ -113,7 +110,6 @@ def place_placeholders(package: str) -> None:
         for name in names:
             setattr(module, name, _placeholder(f"mxnet.{path}.{name}", reason))
     module_at(package, "contrib.amp.amp")._amp_initialized = False  # type: ignore[attr-defined]
-    module_at(package, "operator").register = _named_registration  # type: ignore[attr-defined]
 
 
 def _placeholder(full_name: str, reason: str) -> type:
@@ -124,13 +120,3 @@ def _placeholder(full_name: str, reason: str) -> type:
 
     module, _, name = full_name.rpartition(".")
     return type(name, (), {"__new__": refuse, "__module__": module, "__doc__": reason})
-
-
-def _registration(klass: _Class) -> _Class:
-    """The class as it is."""
-    return klass
-
-
-def _named_registration(reg_name: str) -> Callable[[_Class], _Class]:
-    """``@mx.operator.register("name")``: the class as it is."""
-    return _registration

@@ -25,6 +25,7 @@ from .creation import (
     waitall,
     zeros,
 )
+from .custom import Custom
 from .dlpack import from_dlpack, to_dlpack_for_read, to_dlpack_for_write
 from .files import load, load_frombuffer, save
 from .ndarray import (
@@ -53,6 +54,7 @@ from .ndarray import (
 )
 
 __all__ = [
+    "Custom",
     "NDArray",
     "add",
     "arange",

@@ -24,6 +24,7 @@ from .creation import onehot_encode as onehot_encode
 from .creation import ones as ones
 from .creation import waitall as waitall
 from .creation import zeros as zeros
+from .custom import Custom as Custom
 from .dlpack import from_dlpack as from_dlpack
 from .dlpack import to_dlpack_for_read as to_dlpack_for_read
 from .dlpack import to_dlpack_for_write as to_dlpack_for_write

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from .custom import Custom as Custom
+
 if TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any: ...

@@ -19,7 +19,6 @@ LEFT_OUT = [
     ("_np_*", _NUMPY),
     ("_npi_*", _NUMPY),
     ("_npx_*", _NUMPY),
-    ("Custom", "operators written in Python have no place in a network here"),
 ]
 
 

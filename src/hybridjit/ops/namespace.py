@@ -177,14 +177,15 @@ def is_variadic(op: OpDef) -> bool:
 
 def count_attribute(op: OpDef) -> str | None:
     """The attribute that says how many tensors there are (``num_args``); None if they are fixed."""
+    if not callable(op.inputs):
+        return "num_args" if op.is_variadic else None
     return _count_attribute(op.name)
 
 
 @cache
 def _count_attribute(main_name: str) -> str | None:
     op = lookup(main_name)
-    if not callable(op.inputs):
-        return "num_args" if op.is_variadic else None
+    assert callable(op.inputs)
     read = _parameters(op.inputs)
     counts = [a.name for a in op.attrs if a.type == "int" and a.name in read]
     return counts[0] if counts else None

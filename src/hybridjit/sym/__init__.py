@@ -22,11 +22,13 @@ from .creation import (
     var,
     zeros,
 )
+from .custom import Custom
 from .symbol import FUNCTIONS, Symbol, hypot, maximum, minimum, power, split_v2
 
 pow = power
 
 __all__ = [
+    "Custom",
     "Group",
     "Symbol",
     "Variable",

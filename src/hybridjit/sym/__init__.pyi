@@ -21,6 +21,7 @@ from .creation import load_json as load_json
 from .creation import ones as ones
 from .creation import var as var
 from .creation import zeros as zeros
+from .custom import Custom as Custom
 from .symbol import Symbol as Symbol
 from .symbol import hypot as hypot
 from .symbol import maximum as maximum

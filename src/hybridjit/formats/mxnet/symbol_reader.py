@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from ...errors import AttributeValueError, ModelFormatError, MXNetError, UnknownOpError
 from ...ir.node import Node, Output, checked_attributes
+from ...ops import custom
 from ...ops.record import OpDef
 from ...ops.registry import find, lookup
 from ...shapes import is_np_shape
@@ -286,7 +287,10 @@ class _Nodes(_Collector):
         """Set the record's operator; False if it is unknown."""
         name = _text(_required(node, "op", place), f"op of {place}", _MAX_NAME)
         try:
-            record.op = _operator(name, bool(node.get("subgraphs")), self._refused)
+            if name == custom.NAME:
+                record.op = custom.custom_operator(self.attributes(node, place))
+            else:
+                record.op = _operator(name, bool(node.get("subgraphs")), self._refused)
             return True
         except UnknownOpError as error:
             self._refused.setdefault(str(error), []).append(place)
@@ -314,8 +318,11 @@ class _Outline(_Collector):
         op = _text(_required(node, "op", place), f"op of {place}", _MAX_NAME)
         problem = ""
         try:
-            _operator(op, bool(node.get("subgraphs")), self._problems)
-        except UnknownOpError as error:
+            if op == custom.NAME:
+                custom.custom_operator(self.attributes(node, place))
+            else:
+                _operator(op, bool(node.get("subgraphs")), self._problems)
+        except MXNetError as error:
             problem = str(error)
             self._problems[problem] = None
         entries = _list(_required(node, "inputs", place), f"inputs of {place}")

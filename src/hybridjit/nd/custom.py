@@ -1,0 +1,37 @@
+"""``nd.Custom``: an operator written in Python, on arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ops.attrs import attr_text
+from ..ops.custom import custom_operator, keyword_texts
+from .ndarray import NDArray, invoke
+
+
+def Custom(*args: NDArray, **kwargs: Any) -> Any:
+    """What the class registered as ``op_type`` computes of these arrays, by place or by name.
+
+    Arguments come first, then auxiliary states, which it may change. All other keywords reach the
+    class as texts. Raises MXNetError for a type that is not registered and for what the class
+    raises, AssertionError for an operand that is no array.
+    """
+    out, _ = kwargs.pop("out", None), kwargs.pop("name", None)
+    named = {key: kwargs.pop(key) for key in [k for k in kwargs if _is_array(kwargs[k])]}
+    texts = keyword_texts(kwargs, attr_text)
+    op = custom_operator(texts, in_place=True)
+    for array in args:
+        if not _is_array(array):
+            raise AssertionError(f"Positional arguments must have NDArray type, but got {array}")
+    names = [name for name in op.input_names({}) if name in named]
+    if left := named.keys() - set(names):
+        raise TypeError(f"Custom() takes no operand {', '.join(sorted(left))} here")
+    inputs = [*args, *(named[name] for name in names)]
+    result = invoke(op, inputs, texts, out)
+    for position in op.aux_positions({}):
+        inputs[position]._storage.bump()
+    return result
+
+
+def _is_array(value: object) -> bool:
+    return isinstance(value, NDArray)

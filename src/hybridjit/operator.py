@@ -1,0 +1,316 @@
+"""``mx.operator``: operators written in Python, in arrays, symbols and hybridized networks.
+
+In: a :class:`CustomOpProp` class, registered under a name. Out: ``nd.Custom`` and ``sym.Custom``
+with that ``op_type``; in a compiled graph the operator is a step that runs in Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+
+from .context import cpu
+from .errors import MXNetError, ShapeError
+from .nd import NDArray
+from .ops.custom import NAME, provide
+from .ops.gradient import given as given_or_zeros
+from .ops.record import OpDef, Traits
+from .ops.registry import all_names
+from .ops.rules import Types, merged
+from .recording import recording_as
+from .shapes import partial_shape
+from .types import TensorType, is_known_shape
+
+__all__ = ["CustomOp", "CustomOpProp", "get_all_registered_operators", "register"]
+
+_Class = TypeVar("_Class", bound=type)
+
+
+class CustomOp:
+    """What an operator computes. A subclass overrides ``forward``, and ``backward`` to be trained.
+
+    Both write their results into arrays that are there, by :meth:`assign`.
+    """
+
+    def forward(
+        self,
+        is_train: bool,
+        req: Sequence[str],
+        in_data: Sequence[NDArray],
+        out_data: Sequence[NDArray],
+        aux: Sequence[NDArray],
+    ) -> None:
+        """To override: write the outputs."""
+
+    def backward(
+        self,
+        req: Sequence[str],
+        out_grad: Sequence[NDArray],
+        in_data: Sequence[NDArray],
+        out_data: Sequence[NDArray],
+        in_grad: Sequence[NDArray],
+        aux: Sequence[NDArray],
+    ) -> None:
+        """To override: write the gradients of the inputs; left out they are zeros."""
+
+    def assign(self, dst: NDArray, req: str, src: NDArray | float) -> None:
+        """Write ``src`` into ``dst``, add it, or neither, as ``req`` says."""
+        if req in ("write", "inplace"):
+            dst[:] = src
+        elif req == "add":
+            dst[:] += src
+
+
+class CustomOpProp:
+    """What an operator takes and gives. A subclass overrides ``create_operator`` and what differs.
+
+    Keywords of ``nd.Custom`` and ``sym.Custom`` reach the constructor as texts. With
+    ``need_top_grad`` False the operator is a loss, whose gradient does not look at what comes back.
+    """
+
+    def __init__(self, need_top_grad: bool = True) -> None:
+        self.need_top_grad_ = need_top_grad
+
+    def infer_shape(self, in_shape: list[list[int]]) -> Any:
+        """Shapes of arguments, outputs and auxiliary states, from what is known of arguments."""
+        return in_shape, [in_shape[0]] * len(self.list_outputs()), []
+
+    def infer_type(self, in_type: list[Any]) -> Any:
+        """Element types of arguments, outputs and auxiliary states."""
+        first = in_type[0]
+        return in_type, [first] * len(self.list_outputs()), [first] * len(self._states())
+
+    def list_arguments(self) -> list[str]:
+        """Names of the operands."""
+        return ["data"]
+
+    def list_outputs(self) -> list[str]:
+        """Names of the results."""
+        return ["output"]
+
+    def list_auxiliary_states(self) -> list[str]:
+        """Names of the arrays that ``forward`` may change."""
+        return []
+
+    def declare_backward_dependency(
+        self, out_grad: list[int], in_data: list[int], out_data: list[int]
+    ) -> list[int]:
+        """What ``backward`` reads. It gets everything, whatever this says."""
+        return [*(out_grad if self.need_top_grad_ else []), *in_data, *out_data]
+
+    def create_operator(self, ctx: str, in_shapes: list[list[int]], in_dtypes: list[Any]) -> Any:
+        """The :class:`CustomOp` for operands of these shapes and element types."""
+        return CustomOp()
+
+    def _states(self) -> list[str]:
+        return self.list_auxiliary_states()
+
+
+def register(reg_name: str) -> Callable[[_Class], _Class]:
+    """``@register("name")`` makes a class the operator of ``op_type="name"``; the latest counts."""
+
+    def registered(prop_class: _Class) -> _Class:
+        provide(reg_name, partial(_record, reg_name, prop_class))
+        return prop_class
+
+    return registered
+
+
+def get_all_registered_operators() -> list[str]:
+    """Names of all operators that are not written in Python."""
+    return sorted(all_names())
+
+
+def _record(op_type: str, prop_class: type, text: Mapping[str, str], in_place: bool) -> OpDef:
+    """The record of one use of an operator. Raises MXNetError for what the class raises."""
+    return _Use(op_type, prop_class, text, in_place).record()
+
+
+@contextmanager
+def _inside(who: str) -> Iterator[None]:
+    """What the user's code raises is raised as MXNetError, with its type."""
+    try:
+        yield
+    except Exception as error:
+        raise MXNetError(f"Error in {who}: {type(error).__name__}: {error}") from error
+
+
+class _Use:
+    """One node's operator: its property, and the instances that compute, one for each signature.
+
+    A forward and the backward after it meet the same instance, which may keep what it likes.
+    in_place  eager calls hand on the caller's arrays, auxiliary states among them, to be changed;
+              elsewhere arrays are copies, and new states are further results in training
+    """
+
+    def __init__(
+        self, op_type: str, prop_class: type, text: Mapping[str, str], in_place: bool
+    ) -> None:
+        self.who = f"{prop_class.__name__} (op_type {op_type!r})"
+        self.in_place = in_place
+        with _inside(f"{self.who}.__init__"):
+            self.prop = prop_class(**text)
+        with _inside(self.who):
+            self.arguments = tuple(self.prop.list_arguments())
+            self.outputs = tuple(self.prop.list_outputs())
+            self.states = tuple(self.prop.list_auxiliary_states())
+        self.instances: dict[Any, Any] = {}
+
+    # ---- records --------------------------------------------------------------------------------
+
+    def record(self) -> OpDef:
+        """The operator outside of training; its traits name the one in training."""
+        trained = self._record_of(True, None)
+        return self._record_of(False, lambda attrs: trained)
+
+    def _record_of(self, is_train: bool, training: Any) -> OpDef:
+        gives_states = is_train and not self.in_place and bool(self.states)
+        names = (*self.outputs, *(f"new_{name}" for name in self.states if gives_states))
+        return OpDef(
+            name=NAME,
+            inputs=(*self.arguments, *(f"*{name}" for name in self.states)),
+            attrs=(),
+            infer=partial(self._infer, gives_states),
+            ref=partial(self._forward, is_train, gives_states),
+            grad=self._grad,
+            outputs=names,
+            traits=Traits(
+                random=True,  # no two uses are one, and none runs ahead of a call
+                ignores_head=not getattr(self.prop, "need_top_grad_", True),
+                training=training,
+                updates=self._updates if gives_states else None,
+            ),
+            doc="An operator written in Python.",
+        )
+
+    def _grad(self, g: Any, ins: Any, outs: Any, douts: Any, **attrs: Any) -> Any:
+        shown = range(len(self.outputs))
+        heads = [given_or_zeros(g, douts[i], outs[i]) for i in shown]
+        back = OpDef(
+            name="_backward_Custom",
+            inputs=tuple(f"arg{i}" for i in range(2 * len(shown) + len(ins))),
+            attrs=(),
+            infer=self._infer_backward,
+            ref=self._backward,
+            outputs=tuple(f"d_{name}" for name in self.arguments),
+            internal=True,
+            traits=Traits(random=True),
+            doc="The gradient of an operator written in Python.",
+        )
+        found = g.outputs(back, *heads, *ins, *[outs[i] for i in shown], at="backward")
+        return (*found, *[None] * len(self.states))
+
+    def _updates(self, g: Any, ins: Any, outs: Any, **attrs: Any) -> dict[int, Any]:
+        first = len(self.arguments)
+        return {first + i: outs[len(self.outputs) + i] for i in range(len(self.states))}
+
+    # ---- types ----------------------------------------------------------------------------------
+
+    def _infer(self, gives_states: bool, ins: Types, outs: Types, **attrs: Any) -> Any:
+        count = len(self.arguments)
+        found_ins, found_outs = list(ins), list(outs)
+        if not ins or ins[0].shape is not None:
+            shapes = self._shapes([t.shape for t in ins[:count]])
+            found_ins = [t.with_shape(s) for t, s in zip(ins, shapes[0] + shapes[2])]
+            found_outs = _with_shapes(outs, shapes[1] + (shapes[2] if gives_states else []))
+        if not ins or ins[0].dtype is not None:
+            dtypes = self._dtypes([t.dtype for t in ins[:count]])
+            found_ins = [t.with_dtype(d) for t, d in zip(found_ins, dtypes[0] + dtypes[2])]
+            more = dtypes[2] if gives_states else []
+            found_outs = [t.with_dtype(d) for t, d in zip(found_outs, dtypes[1] + more)]
+        return merged(ins, tuple(found_ins)), merged(outs, tuple(found_outs))
+
+    def _shapes(self, known: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+        """Shapes of arguments, outputs and states; what is unknown is [] and 0 to the property."""
+        asked = [[size or 0 for size in shape or ()] for shape in known]
+        with _inside(f"{self.who}.infer_shape"):
+            found = [list(part) for part in self.prop.infer_shape(asked)]
+        parts = self._three(found, "infer_shape")
+        is_exact = all(is_known_shape(shape) for shape in known)
+        read = [[_sizes(s, is_exact, self.who) for s in part] for part in parts]
+        return read[0], read[1], read[2]
+
+    def _dtypes(self, known: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+        asked = [np.dtype(known[0] if d is None else d).type for d in known]
+        with _inside(f"{self.who}.infer_type"):
+            found = [[np.dtype(d) for d in part] for part in self.prop.infer_type(asked)]
+        parts = self._three(found, "infer_type")
+        return parts[0], parts[1], parts[2]
+
+    def _three(self, found: list[list[Any]], rule: str) -> list[list[Any]]:
+        parts = [*found, []] if len(found) == 2 else found
+        counts = [len(self.arguments), len(self.outputs), len(self.states)]
+        if len(parts) != 3 or [len(part) for part in parts] != counts:
+            raise ShapeError(
+                f"{self.who}.{rule} answers for {', '.join(str(len(p)) for p in parts)} arguments, "
+                f"outputs and auxiliary states; there are {', '.join(map(str, counts))}"
+            )
+        return parts
+
+    def _infer_backward(self, ins: Types, outs: Types, **attrs: Any) -> Any:
+        first = len(self.outputs)
+        return ins, merged(outs, ins[first : first + len(self.arguments)])
+
+    # ---- running --------------------------------------------------------------------------------
+
+    def _forward(
+        self, is_train: bool, gives_states: bool, *arrays: np.ndarray, **attrs: Any
+    ) -> Any:
+        data, states = self._given(arrays)
+        shapes = self._shapes([x.shape for x in data])[1]
+        dtypes = self._dtypes([x.dtype for x in data])[1]
+        outs = [NDArray(np.zeros(s, d), cpu()) for s, d in zip(shapes, dtypes)]
+        with _inside("CustomOp.forward"), recording_as(False, is_train):
+            self._instance(data).forward(
+                is_train=is_train,
+                req=["write"] * len(outs),
+                in_data=data,
+                out_data=outs,
+                aux=states,
+            )
+        return tuple(x._data for x in (*outs, *(states if gives_states else ())))
+
+    def _backward(self, *arrays: np.ndarray, **attrs: Any) -> Any:
+        count = len(self.outputs)
+        heads, outs = (
+            [NDArray(a, cpu()) for a in part] for part in (arrays[:count], arrays[-count:])
+        )
+        data, states = self._given(arrays[count:-count])
+        grads = [NDArray(np.zeros_like(x._data), cpu()) for x in data]
+        with _inside("CustomOp.backward"), recording_as(False, True):
+            self._instance(data).backward(
+                req=["write"] * len(grads),
+                out_grad=heads,
+                in_data=data,
+                out_data=outs,
+                in_grad=grads,
+                aux=states,
+            )
+        return tuple(d._data for d in grads)
+
+    def _given(self, arrays: Sequence[np.ndarray]) -> tuple[list[NDArray], list[NDArray]]:
+        """Arguments and auxiliary states as arrays."""
+        own = [NDArray(a if self.in_place else np.array(a, order="C"), cpu()) for a in arrays]
+        return own[: len(self.arguments)], own[len(self.arguments) :]
+
+    def _instance(self, data: Sequence[NDArray]) -> Any:
+        key = tuple((x.shape, np.dtype(x.dtype)) for x in data)
+        if key not in self.instances:
+            shapes, dtypes = [list(x.shape) for x in data], [x.dtype for x in data]
+            self.instances[key] = self.prop.create_operator(str(cpu()), shapes, dtypes)
+        return self.instances[key]
+
+
+def _sizes(shape: Any, is_exact: bool, who: str) -> Any:
+    """A shape that a property answered; [] and 0 say nothing unless it was told everything."""
+    with _inside(f"{who}.infer_shape"):
+        sizes = tuple(int(size) for size in shape)
+    return sizes if is_exact else partial_shape(sizes)
+
+
+def _with_shapes(types: Types, shapes: Sequence[Any]) -> list[TensorType]:
+    return [t.with_shape(s) for t, s in zip(types, shapes)]

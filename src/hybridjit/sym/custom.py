@@ -1,0 +1,32 @@
+"""``sym.Custom``: an operator written in Python, in a symbol."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ops.attrs import attr_text
+from ..ops.custom import custom_operator, keyword_texts
+from .symbol import Symbol, call
+
+_OPTIONS = ("name", "attr")
+
+
+def Custom(*args: Symbol, **kwargs: Any) -> Symbol:
+    """What the class registered as ``op_type`` makes of these symbols, by place or by name.
+
+    Operands left out become variables. All other keywords reach the class as texts. Raises
+    MXNetError for a type that is not registered, AssertionError for an operand that is no Symbol.
+    """
+    options = {key: kwargs.pop(key) for key in _OPTIONS if key in kwargs}
+    named = {key: kwargs.pop(key) for key in [k for k in kwargs if _is_symbol(kwargs[k])]}
+    texts = keyword_texts(kwargs, attr_text)
+    op = custom_operator(texts)
+    for symbol in args:
+        if not _is_symbol(symbol):
+            raise AssertionError(f"Positional arguments must be Symbol instances, but got {symbol}")
+    tensors = {**dict(zip(op.input_names({}), args)), **named}
+    return call(op, "Custom", tensors, {**texts, **options})
+
+
+def _is_symbol(value: object) -> bool:
+    return isinstance(value, Symbol)

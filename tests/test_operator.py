@@ -1,0 +1,247 @@
+"""Operators written in Python: on arrays, in symbols, in hybridized networks and in files."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hybridjit as mx
+from hybridjit import autograd, gluon, nd, sym
+from hybridjit.errors import MXNetError, UnknownOpError
+
+
+class _Scale(mx.operator.CustomOp):
+    """data * factor, and what forward kept for backward."""
+
+    def __init__(self, factor, calls):
+        self.factor = factor
+        self.calls = calls
+
+    def forward(self, is_train, req, in_data, out_data, aux):
+        self.calls.append(("forward", bool(is_train), autograd.is_recording()))
+        self.kept = in_data[0].shape
+        self.assign(out_data[0], req[0], in_data[0] * self.factor)
+
+    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+        assert self.kept == in_data[0].shape
+        self.calls.append(("backward", list(req), len(out_data)))
+        self.assign(in_grad[0], req[0], out_grad[0] * self.factor)
+
+
+CALLS: list = []
+
+
+@mx.operator.register("test_scale")
+class _ScaleProp(mx.operator.CustomOpProp):
+    def __init__(self, factor="2"):
+        assert isinstance(factor, str)
+        super().__init__()
+        self.factor = float(factor)
+
+    def create_operator(self, ctx, shapes, dtypes):
+        return _Scale(self.factor, CALLS)
+
+
+class _Loss(mx.operator.CustomOp):
+    def forward(self, is_train, req, in_data, out_data, aux):
+        e = np.exp(in_data[0].asnumpy())
+        self.assign(out_data[0], req[0], nd.array(e / e.sum(axis=1, keepdims=True)))
+
+    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+        d = out_data[0].asnumpy()
+        d[np.arange(len(d)), in_data[1].asnumpy().astype(int)] -= 1
+        self.assign(in_grad[0], req[0], nd.array(d))
+
+
+@mx.operator.register("test_softmax_loss")
+class _LossProp(mx.operator.CustomOpProp):
+    def __init__(self):
+        super().__init__(need_top_grad=False)
+
+    def list_arguments(self):
+        return ["data", "label"]
+
+    def infer_shape(self, in_shape):
+        return [in_shape[0], [in_shape[0][0]]], [in_shape[0]], []
+
+    def create_operator(self, ctx, shapes, dtypes):
+        return _Loss()
+
+
+class _Count(mx.operator.CustomOp):
+    def forward(self, is_train, req, in_data, out_data, aux):
+        aux[0][:] += 1
+        self.assign(out_data[0], req[0], in_data[0])
+        self.assign(out_data[1], req[1], in_data[0].sum(axis=1))
+
+
+@mx.operator.register("test_count")
+class _CountProp(mx.operator.CustomOpProp):
+    def list_outputs(self):
+        return ["same", "sums"]
+
+    def list_auxiliary_states(self):
+        return ["count"]
+
+    def infer_shape(self, in_shape):
+        return in_shape, [in_shape[0], in_shape[0][:1]], [[1]]
+
+    def create_operator(self, ctx, shapes, dtypes):
+        return _Count()
+
+
+class _Net(gluon.HybridBlock):
+    def hybrid_forward(self, F, x):
+        return F.Custom(F.relu(x), op_type="test_scale", factor=3) + 1
+
+
+def test_arrays_and_their_gradient():
+    CALLS.clear()
+    x = nd.array([[1.0, 2.0], [3.0, 4.0]])
+    x.attach_grad()
+    with autograd.record():
+        y = nd.Custom(x, op_type="test_scale", factor=5)
+    y.backward()
+    assert y.asnumpy().tolist() == [[5, 10], [15, 20]]
+    assert x.grad.asnumpy().tolist() == [[5, 5], [5, 5]]
+    assert CALLS == [("forward", True, False), ("backward", ["write"], 1)]
+
+
+def test_gradients_are_added_where_asked():
+    x = nd.ones((2, 3))
+    x.attach_grad("add")
+    for _ in range(2):
+        with autograd.record():
+            y = nd.Custom(data=x, op_type="test_scale")
+        y.backward()
+    assert (x.grad.asnumpy() == 4).all()
+
+
+@pytest.mark.parametrize("is_hybrid", [False, True])
+def test_network(is_hybrid):
+    net = _Net()
+    if is_hybrid:
+        net.hybridize()
+    x = nd.array([[-1.0, 2.0, 3.0]])
+    assert net(x).asnumpy().tolist() == [[1, 7, 10]]
+    x.attach_grad()
+    with autograd.record():
+        y = net(x)
+    y.backward()
+    assert y.asnumpy().tolist() == [[1, 7, 10]]
+    assert x.grad.asnumpy().tolist() == [[0, 3, 3]]
+
+
+def test_executor_trains_through_a_loss():
+    data = sym.var("data")
+    head = sym.Custom(
+        sym.FullyConnected(data, num_hidden=3, name="fc"), op_type="test_softmax_loss", name="loss"
+    )
+    assert head.list_arguments() == ["data", "fc_weight", "fc_bias", "loss_label"]
+    assert head.list_outputs() == ["loss_output"]
+    executor = head.simple_bind(mx.cpu(), data=(2, 4))
+    executor.arg_dict["data"][:] = nd.array(np.eye(2, 4))
+    executor.arg_dict["loss_label"][:] = nd.array([0, 2])
+    out = executor.forward(is_train=True)[0].asnumpy()
+    np.testing.assert_allclose(out, 1 / 3, rtol=1e-6)
+    executor.backward()
+    want = np.full((2, 3), 1 / 3) - np.eye(3)[[0, 2]]
+    np.testing.assert_allclose(executor.grad_dict["fc_bias"].asnumpy(), want.sum(0), rtol=1e-5)
+
+
+def test_graph_file_round_trip(tmp_path):
+    graph = sym.Custom(sym.var("x"), op_type="test_scale", factor=4, name="four")
+    graph.save(str(tmp_path / "g.json"))
+    again = sym.load(str(tmp_path / "g.json"))
+    assert again.tojson() == graph.tojson()
+    assert '"op": "Custom"' in again.tojson() and '"factor": "4"' in again.tojson()
+    assert again.eval(x=nd.ones((2,)))[0].asnumpy().tolist() == [4, 4]
+
+
+def test_a_file_whose_class_is_missing_names_it():
+    text = sym.Custom(sym.var("x"), op_type="test_scale", name="lost_node").tojson()
+    with pytest.raises(UnknownOpError, match=r"(?s)never_registered.*register.*lost_node"):
+        sym.load_json(text.replace("test_scale", "never_registered"))
+
+
+def test_states_and_several_outputs():
+    x, count = nd.ones((2, 3)), nd.zeros((1,))
+    same, sums = nd.Custom(x, count, op_type="test_count")
+    assert count.asscalar() == 1 and sums.asnumpy().tolist() == [3, 3]
+    graph = sym.Custom(sym.var("x"), op_type="test_count", name="c")
+    assert graph.list_auxiliary_states() == ["c_count"]
+    assert graph.list_outputs() == ["c_same", "c_sums"]
+    assert graph.infer_shape(x=(5, 4)) == ([(5, 4)], [(5, 4), (5,)], [(1,)])
+
+
+@pytest.mark.parametrize("where", [nd, nd.op, sym, sym.op])
+def test_it_is_where_mxnet_has_it(where):
+    assert callable(where.Custom)
+
+
+def test_errors():
+    x = nd.ones((2,))
+    with pytest.raises(MXNetError, match="Required argument 'op_type' is missing"):
+        nd.Custom(x)
+    with pytest.raises(MXNetError, match="Cannot find custom operator zzz"):
+        nd.Custom(x, op_type="zzz")
+    with pytest.raises(MXNetError, match="expects 1 inputs"):
+        nd.Custom(x, x, op_type="test_scale")
+    with pytest.raises(AssertionError, match="NDArray"):
+        nd.Custom(3, op_type="test_scale")
+    with pytest.raises(MXNetError, match=r"__init__: TypeError"):
+        nd.Custom(x, op_type="test_scale", unheard=1)
+
+
+def test_what_the_class_raises_is_raised_with_its_type():
+    class Bad(mx.operator.CustomOp):
+        def forward(self, is_train, req, in_data, out_data, aux):
+            raise KeyError("lost")
+
+    @mx.operator.register("test_bad")
+    class BadProp(mx.operator.CustomOpProp):
+        def create_operator(self, ctx, shapes, dtypes):
+            return Bad()
+
+    with pytest.raises(MXNetError, match="Error in CustomOp.forward: KeyError: 'lost'"):
+        nd.Custom(nd.ones((2,)), op_type="test_bad")
+
+
+def test_without_a_backward_gradients_are_zeros():
+    x = nd.ones((2, 3))
+    x.attach_grad()
+    with autograd.record():
+        same, sums = nd.Custom(x, nd.zeros((1,)), op_type="test_count")
+    same.backward()
+    assert (x.grad.asnumpy() == 0).all()
+
+
+def test_wrong_counts_of_shapes_are_named():
+    @mx.operator.register("test_counts")
+    class Prop(mx.operator.CustomOpProp):
+        def infer_shape(self, in_shape):
+            return in_shape, [], []
+
+    with pytest.raises(
+        MXNetError, match="1, 0, 0 arguments, outputs and auxiliary states; there are 1, 1, 0"
+    ):
+        nd.Custom(nd.ones((2,)), op_type="test_counts")
+
+
+def test_two_uses_of_one_operator_are_not_merged_or_run_ahead():
+    CALLS.clear()
+    x = sym.var("x")
+    graph = sym.Custom(x, op_type="test_scale") + sym.Custom(x, op_type="test_scale")
+    executor = graph.bind(mx.cpu(), {"x": nd.ones((2,))})
+    for _ in range(2):
+        assert executor.forward()[0].asnumpy().tolist() == [4, 4]
+    assert len(CALLS) == 4
+
+
+def test_a_state_counts_in_compiled_training():
+    graph = sym.Custom(sym.var("x"), op_type="test_count", name="c")[1]
+    executor = graph.simple_bind(mx.cpu(), x=(2, 3))
+    for _ in range(3):
+        executor.forward(is_train=True)
+        executor.backward(nd.ones((2,)))
+    assert executor.aux_dict["c_count"].asscalar() == 3
