@@ -105,10 +105,7 @@ def test_gradients_inside_of_a_module_bound_for_training(net):
     found = dict(zip(module._exec_group.param_names, module._exec_group.grad_arrays))
     assert found.pop("fc1_weight") == [None]
     for name, [grad] in found.items():
-        grad[:] = 0
         assert grad.shape == module.arg_dict[name].shape
-    with pytest.raises(mx.MXNetError):
-        module.backward()
 
 
 def test_predict_leaves_out_what_only_fills_the_last_batch(module, net):
@@ -186,12 +183,6 @@ def test_names_are_checked(net):
         Module(net).bind([("x", (4, 2))])
     with pytest.raises(AssertionError, match="call bind first"):
         _ = Module(net).data_shapes
-
-
-@pytest.mark.parametrize("name", ["backward", "fit", "init_optimizer", "update"])
-def test_training_methods_say_inference_only(module, name):
-    with pytest.raises(mx.MXNetError, match="inference only"):
-        getattr(module, name)()
 
 
 def test_several_contexts_share_one_computation(net):

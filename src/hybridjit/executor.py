@@ -18,7 +18,8 @@ from .context import Context, current_context
 from .errors import MXNetError
 from .gluon.hybrid import CachedGraph
 from .gluon.parameter import Parameter
-from .ir.node import Output, topological
+from .gluon.training import Heads, head_gradients
+from .ir.node import topological
 from .ir.roles import sort_variables
 from .nd import NDArray, array, empty, zeros
 from .nd.interpreter import Monitor, interpret_nodes
@@ -33,14 +34,7 @@ from .unwinding import restoring
 _CSR = "2"  # as MXNet's files write it
 
 Arrays = Mapping[str, NDArray] | Sequence[NDArray]
-Gradients = NDArray | Arrays | None
 Requests = str | Sequence[str] | Mapping[str, str]
-
-_NO_LOSS = (
-    "Because the last operator is not Loss function, head_gradient is required when calling "
-    "backward. If you are attempting to minimize the output as an objective, please modify your "
-    "network and pass it through the make_loss symbol."
-)
 
 
 class Executor:
@@ -185,7 +179,7 @@ class Executor:
         return interpret_nodes(outputs, named, self._types, self._ctx, self._graph.monitor)
 
     @restoring(autograd.FLAGS)
-    def backward(self, out_grads: Gradients = None, is_train: bool = True) -> None:
+    def backward(self, out_grads: Heads = None, is_train: bool = True) -> None:
         """Compute the gradients of the latest ``forward``, which runs now if there was none.
 
         ``out_grads`` has an array for each output, alone, as a list or by output name; without it
@@ -193,26 +187,11 @@ class Executor:
         """
         if not self._wanted():
             return
-        heads = self._heads(out_grads)
+        heads = head_gradients(self._symbol.outputs, out_grads)
         if self._recorded is None:
             self._record(is_train)
         assert self._recorded is not None
         autograd.backward(self._recorded, heads, retain_graph=True, train_mode=is_train)
-
-    def _heads(self, given: Gradients) -> list[NDArray | None]:
-        if given is None:
-            if not all(_is_loss(output) for output in self._symbol.outputs):
-                raise MXNetError(_NO_LOSS)
-            return [None] * len(self.outputs)
-        if isinstance(given, Mapping):
-            given = [given[name] for name in self._symbol.list_outputs()]
-        heads: list[NDArray | None] = [given] if isinstance(given, NDArray) else list(given)
-        if len(heads) != len(self.outputs):
-            raise MXNetError(
-                f"backward takes a gradient for each of {len(self.outputs)} outputs, got "
-                f"{len(heads)}"
-            )
-        return heads
 
     def set_monitor_callback(self, callback: Callable[..., Any], monitor_all: bool = False) -> None:
         """Call ``callback(tensor_name, array)`` for every operator's results.
@@ -324,11 +303,6 @@ def requests_by_name(names: Sequence[str], given: Requests) -> dict[str, str]:
         if word not in REQUESTS:
             raise ValueError(f"grad_req of {name} is 'write', 'add' or 'null', got {word!r}")
     return found
-
-
-def _is_loss(output: Output) -> bool:
-    op = output.node.op
-    return op is not None and op.traits.ignores_head
 
 
 @restoring(autograd.FLAGS)

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from .callback import BatchEndParam, Callbacks
 from .context import Context, cpu
-from .errors import MXNetError
+from .initializer import Uniform
 from .io import DataIter, NDArrayIter
 from .io.checkpoint import load_checkpoint, load_params, save_checkpoint
 from .metric.base import Described
 from .mod import Module
+from .monitor import Monitor
 from .nd import NDArray
 from .sym import Symbol
 
@@ -25,7 +26,10 @@ __all__ = ["BatchEndParam", "FeedForward", "load_checkpoint", "load_params", "sa
 
 
 class FeedForward:
-    """A Symbol with parameters that predicts for arrays or iterators; training is not there."""
+    """A Symbol with parameters that is trained on, and predicts for, arrays or iterators.
+
+    ``kwargs`` are the optimizer's arguments.
+    """
 
     def __init__(
         self,
@@ -33,16 +37,19 @@ class FeedForward:
         ctx: Context | list[Context] | None = None,
         num_epoch: int | None = None,
         epoch_size: int | None = None,
-        optimizer: object = "sgd",
-        initializer: object = None,
+        optimizer: Any = "sgd",
+        initializer: Any = None,
         numpy_batch_size: int = 128,
         arg_params: Mapping[str, NDArray] | None = None,
         aux_params: Mapping[str, NDArray] | None = None,
         allow_extra_params: bool = False,
         begin_epoch: int = 0,
-        **kwargs: object,
+        **kwargs: Any,
     ) -> None:
         self.symbol = symbol
+        self.optimizer = optimizer
+        self.optimizer_params = kwargs
+        self.initializer = Uniform(0.01) if initializer is None else initializer
         self.ctx = ctx or cpu()
         self.num_epoch = num_epoch
         self.begin_epoch = begin_epoch
@@ -102,20 +109,105 @@ class FeedForward:
         module = self._module(X, names)
         return module.score(X, eval_metric, num_batch, batch_end_callback, reset=reset)[0][1]
 
-    def fit(self, *args: object, **kwargs: object) -> NoReturn:
-        """Raises MXNetError: hybridjit runs inference only."""
-        raise MXNetError(
-            "FeedForward.fit: hybridjit runs inference only. Train with MXNet and load the "
-            "checkpoint here"
+    def fit(
+        self,
+        X: DataIter | NDArray | np.ndarray,
+        y: NDArray | np.ndarray | None = None,
+        eval_data: Any = None,
+        eval_metric: Described = "acc",
+        epoch_end_callback: Callbacks | None = None,
+        batch_end_callback: Callbacks | None = None,
+        kvstore: Any = "local",
+        logger: Any = None,
+        work_load_list: object = None,
+        monitor: Monitor | None = None,
+        eval_end_callback: Callbacks | None = None,
+        eval_batch_end_callback: Callbacks | None = None,
+    ) -> None:
+        """Train on X with the labels y, or on an iterator of both.
+
+        ``eval_data`` is an iterator, or a pair (X, y). The parameters are kept in ``arg_params``
+        and ``aux_params``.
+        """
+        batches = self._labelled(X, y)
+        checked = eval_data
+        if isinstance(eval_data, (tuple, list)):
+            checked = self._labelled(*eval_data)
+        module = Module(
+            self.symbol,
+            [desc.name for desc in batches.provide_data],
+            [desc.name for desc in batches.provide_label],
+            logger or logging,
+            self.ctx,
         )
+        module.fit(
+            batches,
+            checked,
+            eval_metric,
+            epoch_end_callback,
+            batch_end_callback,
+            kvstore,
+            self.optimizer,
+            self.optimizer_params,
+            eval_end_callback,
+            eval_batch_end_callback,
+            self.initializer,
+            self.arg_params,
+            self.aux_params,
+            allow_missing=True,
+            begin_epoch=self.begin_epoch,
+            num_epoch=self.num_epoch,
+            monitor=monitor,
+        )
+        self.arg_params, self.aux_params = module.get_params()
 
     @staticmethod
-    def create(*args: object, **kwargs: object) -> NoReturn:
-        """Raises MXNetError: it trains what it makes, and hybridjit runs inference only."""
-        raise MXNetError(
-            "FeedForward.create trains: hybridjit runs inference only. Use FeedForward(symbol, "
-            "arg_params=..., aux_params=...) or FeedForward.load"
+    def create(
+        symbol: Symbol,
+        X: DataIter | NDArray | np.ndarray,
+        y: NDArray | np.ndarray | None = None,
+        ctx: Context | list[Context] | None = None,
+        num_epoch: int | None = None,
+        epoch_size: int | None = None,
+        optimizer: Any = "sgd",
+        initializer: Any = None,
+        eval_data: Any = None,
+        eval_metric: Described = "acc",
+        epoch_end_callback: Callbacks | None = None,
+        batch_end_callback: Callbacks | None = None,
+        kvstore: Any = "local",
+        logger: Any = None,
+        work_load_list: object = None,
+        eval_end_callback: Callbacks | None = None,
+        eval_batch_end_callback: Callbacks | None = None,
+        **kwargs: Any,
+    ) -> FeedForward:
+        """A net trained on X and y; ``kwargs`` are the optimizer's."""
+        made = FeedForward(symbol, ctx, num_epoch, epoch_size, optimizer, initializer, **kwargs)
+        made.fit(
+            X,
+            y,
+            eval_data,
+            eval_metric,
+            epoch_end_callback,
+            batch_end_callback,
+            kvstore,
+            logger,
+            eval_end_callback=eval_end_callback,
+            eval_batch_end_callback=eval_batch_end_callback,
         )
+        return made
+
+    def _labelled(self, X: Any, y: Any) -> DataIter:
+        """An iterator over samples and labels, drawn in a new order every time."""
+        if isinstance(X, DataIter):
+            return X
+        if y is None:
+            raise ValueError("y must be specified when X is numpy.ndarray")
+        if len(X) != len(y):
+            raise ValueError(f"The numbers of data points and labels not equal: {len(X)}, {len(y)}")
+        size = min(len(X), self.numpy_batch_size)
+        return NDArrayIter(X, y, size, shuffle=True, last_batch_handle="roll_over")
 
     def _params(self) -> tuple[Mapping[str, NDArray], Mapping[str, NDArray]]:
         assert self.arg_params is not None, "this FeedForward has no parameters: use load()"

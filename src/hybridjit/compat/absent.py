@@ -34,9 +34,6 @@ _DATASETS = (
     "gluon.data.vision.MNIST and its kin"
 )
 _TESTS = "is a tool of MXNet's own tests: write it in the test that needs it"
-_PYTHON_MODULES = (
-    "computes in Python what no network does, for training: call your function after the network"
-)
 _OTHER = (
     "is not among hybridjit's operators: compute it outside of the network, or register the "
     "operator as hybridjit's README says"
@@ -53,7 +50,6 @@ ABSENT: list[tuple[list[str], list[str], str]] = [
     ([""], ["api", "error", "*_doc", "notebook"], _ENGINE),
     (["nd.ndarray", "sym.symbol"], ["check_call", "c_*", "*Handle"], _LIBRARY),
     (["base"], ["ctypes2*", "register_error", "get_last_ffi_error", "mx_*int*"], _LIBRARY),
-    (["mod"], ["Python*Module", "python_module"], _PYTHON_MODULES),
     (["model"], ["DataParallelExecutorManager"], _TRAINS),
     (["metric"], ["Caffe", "Torch"], _TRAINS),
     (["sym.contrib"], ["rand_zipfian"], _TRAINS),

@@ -24,7 +24,41 @@ from ..recording import FLAGS
 from ..types import type_of
 from ..unwinding import holding
 
+Heads = NDArray | Sequence[NDArray] | Mapping[str, NDArray] | None
+
 _compiling = held_at_fork(Rank.BINDING)
+
+
+_NO_LOSS = (
+    "Because the last operator is not Loss function, head_gradient is required when calling "
+    "backward. If you are attempting to minimize the output as an objective, please modify your "
+    "network and pass it through the make_loss symbol."
+)
+
+
+def head_gradients(outputs: Sequence[Output], given: Heads) -> list[NDArray | None]:
+    """What a graph's way back starts from, for each output; None where it is a loss.
+
+    ``given`` has an array for each output, alone, as a list or by output name. Raises MXNetError
+    where it is None and an output is no loss, or where it has another number of arrays.
+    """
+    if given is None:
+        if not all(_is_loss(output) for output in outputs):
+            raise MXNetError(_NO_LOSS)
+        return [None] * len(outputs)
+    if isinstance(given, Mapping):
+        given = [given[output.name] for output in outputs]
+    heads: list[NDArray | None] = [given] if isinstance(given, NDArray) else list(given)
+    if len(heads) != len(outputs):
+        raise MXNetError(
+            f"backward takes a gradient for each of {len(outputs)} outputs, got {len(heads)}"
+        )
+    return heads
+
+
+def _is_loss(output: Output) -> bool:
+    op = output.node.op
+    return op is not None and op.traits.ignores_head
 
 
 class TrainingGraph:

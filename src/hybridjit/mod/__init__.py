@@ -1,8 +1,16 @@
-"""``mx.mod``: MXNet's older way to run nets: bind a Symbol, set parameters, forward."""
+"""``mx.mod``: MXNet's older way to train and run nets: bind a Symbol, fit, forward."""
 
 from .base_module import BaseModule
 from .bucketing_module import BucketingModule
 from .module import Module
+from .python_module import PythonLossModule, PythonModule
 from .sequential_module import SequentialModule
 
-__all__ = ["BaseModule", "BucketingModule", "Module", "SequentialModule"]
+__all__ = [
+    "BaseModule",
+    "BucketingModule",
+    "Module",
+    "PythonLossModule",
+    "PythonModule",
+    "SequentialModule",
+]

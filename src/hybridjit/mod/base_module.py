@@ -1,22 +1,22 @@
-"""What all modules share: prediction and scoring over iterators, parameters in files.
+"""What all modules share: training, prediction and scoring over iterators, parameters in files.
 
-In: batches. Out: outputs, and what a metric makes of them. Training methods are there by name and
-say that there is no training.
+In: batches. Out: outputs, what a metric makes of them, and trained parameters.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from .. import metric, nd
 from ..callback import BatchEndParam, Callbacks
-from ..errors import ModelFormatError, MXNetError
+from ..errors import ModelFormatError
 from ..initializer import Initializer, Uniform
 from ..io import DataBatch, DataDesc, DataIter
 from ..metric import EvalMetric
@@ -258,24 +258,119 @@ class BaseModule:
         _call(score_end_callback, BatchEndParam(epoch, count, eval_metric, locals()))
         return eval_metric.get_name_value()
 
-    # ---- training, which there is not -----------------------------------------------------------
+    # ---- training -------------------------------------------------------------------------------
 
-    def _no_training(self, *args: object, **kwargs: object) -> NoReturn:
-        """Raises MXNetError: hybridjit runs inference only."""
-        raise MXNetError(
-            f"{type(self).__name__}: hybridjit runs inference only. Use forward, predict and "
-            "score; train with MXNet and load the checkpoint here"
+    def backward(self, out_grads: Any = None) -> None:
+        """To override: the gradients of the last batch."""
+        raise _undefined(self, "backward")
+
+    def update(self) -> None:
+        """To override: one step of the optimizer."""
+        raise _undefined(self, "update")
+
+    def init_optimizer(
+        self,
+        kvstore: Any = "local",
+        optimizer: Any = "sgd",
+        optimizer_params: Any = (("learning_rate", 0.01),),
+        force_init: bool = False,
+    ) -> None:
+        """To override: take an optimizer."""
+        raise _undefined(self, "init_optimizer")
+
+    def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
+        """To override: the gradients of the data."""
+        raise _undefined(self, "get_input_grads")
+
+    def forward_backward(self, data_batch: DataBatch) -> None:
+        """Compute the outputs of a batch, then the gradients."""
+        self.forward(data_batch, is_train=True)
+        self.backward()
+
+    def fit(
+        self,
+        train_data: DataIter,
+        eval_data: DataIter | None = None,
+        eval_metric: Described = "acc",
+        epoch_end_callback: Callbacks | None = None,
+        batch_end_callback: Callbacks | None = None,
+        kvstore: Any = "local",
+        optimizer: Any = "sgd",
+        optimizer_params: Any = (("learning_rate", 0.01),),
+        eval_end_callback: Callbacks | None = None,
+        eval_batch_end_callback: Callbacks | None = None,
+        initializer: Initializer | None = Uniform(0.01),  # noqa: B008 (an initialiser keeps nothing)
+        arg_params: Mapping[str, NDArray] | None = None,
+        aux_params: Mapping[str, NDArray] | None = None,
+        allow_missing: bool = False,
+        force_rebind: bool = False,
+        force_init: bool = False,
+        begin_epoch: int = 0,
+        num_epoch: int | None = None,
+        validation_metric: Described | None = None,
+        monitor: Monitor | None = None,
+        sparse_row_id_fn: object = None,
+    ) -> None:
+        """Train from epoch ``begin_epoch`` up to ``num_epoch``, a pass over the data each.
+
+        Callbacks are functions, or lists of them: of batches with a ``BatchEndParam``, of epochs
+        with the number, the symbol and the parameters. Metrics are names or objects; each epoch's
+        value is logged. Ctrl-C ends it between two updates of a parameter: each is old or new.
+        """
+        assert num_epoch is not None, "please specify number of epochs"
+        self.bind(
+            train_data.provide_data,
+            train_data.provide_label,
+            for_training=True,
+            force_rebind=force_rebind,
         )
+        if monitor is not None:
+            self.install_monitor(monitor)
+        self.init_params(initializer, arg_params, aux_params, allow_missing, force_init=force_init)
+        self.init_optimizer(kvstore, optimizer, optimizer_params)
+        measured = metric.create(eval_metric)
+        checked = measured if validation_metric is None else metric.create(validation_metric)
+        for epoch in range(begin_epoch, num_epoch):
+            self._fit_epoch(epoch, train_data, measured, monitor, batch_end_callback)
+            args, auxs = self.get_params()
+            for callback in _listed(epoch_end_callback):
+                callback(epoch, self.symbol, args, auxs)
+            if eval_data is not None:
+                found = self.score(
+                    eval_data,
+                    checked,
+                    score_end_callback=eval_end_callback,
+                    batch_end_callback=eval_batch_end_callback,
+                    epoch=epoch,
+                )
+                for name, value in found:
+                    self.logger.info("Epoch[%d] Validation-%s=%f", epoch, name, value)
+            train_data.reset()
 
-    backward = _no_training
-    borrow_optimizer = _no_training
-    fit = _no_training
-    forward_backward = _no_training
-    get_input_grads = _no_training
-    init_optimizer = _no_training
-    load_optimizer_states = _no_training
-    save_optimizer_states = _no_training
-    update = _no_training
+    def _fit_epoch(
+        self,
+        epoch: int,
+        train_data: DataIter,
+        measured: EvalMetric,
+        monitor: Monitor | None,
+        batch_end_callback: Callbacks | None,
+    ) -> None:
+        """One pass over the data."""
+        start = time.perf_counter()
+        measured.reset()
+        for number, batch in enumerate(train_data):
+            if monitor is not None:
+                monitor.tic()
+            self.prepare(batch)
+            self.forward_backward(batch)
+            self.update()
+            self.update_metric(measured, batch.label)
+            if monitor is not None:
+                monitor.toc_print()
+            _call(batch_end_callback, BatchEndParam(epoch, number, measured, locals()))
+        for name, value in measured.get_global_name_value():
+            self.logger.info("Epoch[%d] Train-%s=%f", epoch, name, value)
+        self.logger.info("Epoch[%d] Time cost=%.3f", epoch, time.perf_counter() - start)
 
     def install_monitor(self, mon: Monitor) -> None:
         """Let ``mon``, a ``mx.mon.Monitor``, watch the tensors of each batch."""
@@ -289,10 +384,14 @@ def described(given: Shapes) -> list[DataDesc]:
 
 def _call(callbacks: Callbacks | None, param: BatchEndParam) -> None:
     """Call one function, all in a list, or none."""
-    if callbacks is None:
-        return
-    for callback in callbacks if isinstance(callbacks, (list, tuple)) else [callbacks]:
+    for callback in _listed(callbacks):
         callback(param)
+
+
+def _listed(callbacks: Callbacks | None) -> Sequence[Any]:
+    if callbacks is None:
+        return []
+    return callbacks if isinstance(callbacks, (list, tuple)) else [callbacks]
 
 
 def _undefined(module: BaseModule, what: str) -> NotImplementedError:

@@ -49,6 +49,7 @@ class BucketingModule(BaseModule):
         self._sym_gen = sym_gen
         self._options = {"context": context, "logger": logger, **options}
         self._watcher: Monitor | None = None
+        self._grad_req: Any = "write"
         self._buckets: dict[Hashable, Module] = {}
         self._current = self._module_of(default_bucket_key)
 
@@ -111,7 +112,15 @@ class BucketingModule(BaseModule):
         """Bind the default bucket; the others follow when they are switched to."""
         assert shared_module is None, "shared_module for BucketingModule is not supported"
         self._current = self._module_of(self._default_bucket_key)
-        self._current.bind(data_shapes, label_shapes, for_training, inputs_need_grad, force_rebind)
+        self._current.bind(
+            data_shapes,
+            label_shapes,
+            for_training,
+            inputs_need_grad,
+            force_rebind,
+            grad_req=grad_req,
+        )
+        self._grad_req, self.inputs_need_grad = grad_req, inputs_need_grad
         if force_rebind:
             self._buckets = {self._default_bucket_key: self._current}
         self.for_training, self.binded = for_training, True
@@ -125,7 +134,16 @@ class BucketingModule(BaseModule):
         module = self._module_of(bucket_key)
         if not module.binded:
             default = self._buckets[self._default_bucket_key]
-            module.bind(data_shapes or (), label_shapes, self.for_training, shared_module=default)
+            module.bind(
+                data_shapes or (),
+                label_shapes,
+                self.for_training,
+                self.inputs_need_grad,
+                shared_module=default,
+                grad_req=self._grad_req,
+            )
+            if self.optimizer_initialized:
+                module.borrow_optimizer(default)
             if self._watcher is not None:
                 module.install_monitor(self._watcher)
         self._current = module
@@ -157,6 +175,34 @@ class BucketingModule(BaseModule):
         assert self.binded and self.params_initialized, "call bind and init_params first"
         self.switch_bucket(data_batch.bucket_key, data_batch.provide_data, data_batch.provide_label)
         self._current.forward(data_batch, is_train)
+
+    def backward(self, out_grads: Any = None) -> None:
+        self._current.backward(out_grads)
+
+    def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
+        return self._current.get_input_grads(merge_multi_context)
+
+    def init_optimizer(
+        self,
+        kvstore: Any = "local",
+        optimizer: Any = "sgd",
+        optimizer_params: Any = (("learning_rate", 0.01),),
+        force_init: bool = False,
+    ) -> None:
+        """Take an optimizer, which all buckets share."""
+        assert self.binded and self.params_initialized, "call bind and init_params first"
+        if self.optimizer_initialized and not force_init:
+            self.logger.warning("optimizer already initialized, ignoring.")
+            return
+        owner = self._buckets[self._default_bucket_key]
+        owner.init_optimizer(kvstore, optimizer, optimizer_params, force_init)
+        for module in self._buckets.values():
+            if module is not owner and module.binded:
+                module.borrow_optimizer(owner)
+        self.optimizer_initialized = True
+
+    def update(self) -> None:
+        self._current.update()
 
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
         return self._current.get_outputs(merge_multi_context)

@@ -1,7 +1,8 @@
-"""``Module``: a Symbol with its parameters, bound to input shapes and run forward.
+"""``Module``: a Symbol with its parameters, bound to input shapes, run and trained.
 
 In: a Symbol, the names of its inputs and labels, parameters by name, batches. Out: the outputs of
-the last batch. The graph is compiled once for every input shape, as a hybridized block's is.
+the last batch, gradients, updated parameters. The graph is compiled once for every input shape, as
+a hybridized block's is.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ import numpy as np
 from .. import autograd, monitor, nd
 from ..context import Context, cpu
 from ..errors import MXNetError
+from ..formats.atomic import together
 from ..gluon.hybrid import CachedGraph
 from ..gluon.parameter import Parameter
+from ..gluon.training import Heads, head_gradients
 from ..initializer import InitDesc, Initializer, Uniform
 from ..io import DataBatch, DataDesc, checkpoint
 from ..ir.node import topological
@@ -25,6 +28,8 @@ from ..ir.roles import sort_variables
 from ..metric import EvalMetric
 from ..nd import NDArray
 from ..nd.interpreter import Monitor
+from ..nd.taped import alias
+from ..optimizer import Optimizer
 from ..passes.infer import infer_node_types
 from ..sym import Symbol
 from ..types import TensorType
@@ -32,6 +37,9 @@ from ..unwinding import finished, restoring
 from .base_module import Arrays, BaseModule, Logger, Shapes, State, described
 from .executor_group import ExecutorGroup
 from .names import check_names, match_names
+from .updates import Options, Updates, make_optimizer, require_local
+
+GradReq = str | Sequence[str] | Mapping[str, str]
 
 
 class Module(BaseModule):
@@ -72,6 +80,11 @@ class Module(BaseModule):
         self._unset: set[str] = set()
         self._inputs: Arrays = {}
         self._outputs: list[NDArray] = []
+        self._recorded: list[NDArray] = []
+        self._grad_req: GradReq = "write"
+        self._input_grads: Arrays = {}
+        self._updates: Updates | None = None
+        self._states_file: str | None = None
         self._monitor: Monitor | None = None
         self._data_shapes: list[DataDesc] = []
         self._label_shapes: list[DataDesc] | None = None
@@ -82,7 +95,7 @@ class Module(BaseModule):
         symbol, args, auxs = checkpoint.load_checkpoint(prefix, epoch)
         module = Module(symbol, **kwargs)
         if load_optimizer_states:
-            module.load_optimizer_states()
+            module._states_file = f"{prefix}-{epoch:04d}.states"
         module._given = args, auxs
         module.params_initialized = True
         return module
@@ -94,11 +107,16 @@ class Module(BaseModule):
         save_optimizer_states: bool = False,
         remove_amp_cast: bool = True,
     ) -> None:
-        """Write both files that :meth:`load` reads."""
-        if save_optimizer_states:
-            self.save_optimizer_states()
+        """Write the files that :meth:`load` reads: all of them, or none."""
         args, auxs = self.get_params()
-        checkpoint.save_checkpoint(prefix, epoch, self._symbol, args, auxs, remove_amp_cast)
+        writers = [
+            lambda: checkpoint.save_checkpoint(
+                prefix, epoch, self._symbol, args, auxs, remove_amp_cast
+            )
+        ]
+        if save_optimizer_states:
+            writers.append(lambda: self.save_optimizer_states(f"{prefix}-{epoch:04d}.states"))
+        together(*writers)
 
     # ---- what it is -----------------------------------------------------------------------------
 
@@ -148,21 +166,21 @@ class Module(BaseModule):
         inputs_need_grad: bool = False,
         force_rebind: bool = False,
         shared_module: Module | None = None,
-        grad_req: str = "write",
+        grad_req: GradReq = "write",
     ) -> None:
         """Make arrays for all inputs and parameters from the inputs' shapes.
 
         ``for_training`` says what ``forward`` does when it is not told. ``shared_module`` gives its
-        parameters. Raises MXNetError when the shapes do not decide those of all parameters.
+        parameters. ``grad_req`` is "write", "add" or "null", for all parameters, as a list or by
+        argument. Raises MXNetError when the shapes do not decide those of all parameters.
         """
         if force_rebind:
             self._keep_values()
         elif self.binded:
             self.logger.warning("Already bound, ignoring bind()")
             return
-        if inputs_need_grad:
-            self._no_training()
-        self.for_training = for_training
+        self.for_training, self.inputs_need_grad = for_training, inputs_need_grad
+        self._grad_req = grad_req
         shared = {} if shared_module is None else shared_module._params
         self._set_shapes(data_shapes, label_shapes, shared)
         if shared_module is not None:
@@ -216,6 +234,11 @@ class Module(BaseModule):
     ) -> None:
         self._data_shapes, self._label_shapes = data, label
         self._params, self._inputs, self._graph = params, inputs, graph
+        self._recorded = []
+        wanted = self._data_names if self.inputs_need_grad else []
+        self._input_grads = {
+            n: nd.zeros(inputs[n].shape, self._context[0], inputs[n].dtype) for n in wanted
+        }
 
     def _variable_types(self, described_inputs: list[DataDesc]) -> dict[str, TensorType]:
         """The type of every variable of the graph. MXNetError when one stays unknown."""
@@ -243,10 +266,18 @@ class Module(BaseModule):
         is_trained = self.for_training and name in self._param_names
         is_trained = is_trained and name not in self._fixed_param_names
         assert found.dtype is not None
-        param = Parameter(name, "write" if is_trained else "null", found.dims, found.dtype)
+        request = self._request_of(name) if is_trained else "null"
+        param = Parameter(name, request, found.dims, found.dtype)
         param.allocate(nd.empty(found.dims, dtype=found.dtype), self._context[:1])
         self._unset.add(name)
         return param
+
+    def _request_of(self, name: str) -> str:
+        if isinstance(self._grad_req, str):
+            return self._grad_req
+        if isinstance(self._grad_req, Mapping):
+            return self._grad_req.get(name, "null")
+        return dict(zip(self._symbol.list_arguments(), self._grad_req))[name]
 
     def reshape(self, data_shapes: Shapes, label_shapes: Shapes | None = None) -> None:
         """Bind to other input shapes and keep the parameters."""
@@ -390,8 +421,94 @@ class Module(BaseModule):
 
     def compute(self, is_train: bool) -> None:
         """The outputs of what the inputs hold."""
-        with autograd.train_mode() if is_train else autograd.predict_mode():
-            self._outputs = self._graph(list(self._inputs.values()))
+        inputs = [self._variable(name, array) for name, array in self._inputs.items()]
+        with autograd.record() if is_train else autograd.predict_mode():
+            made = self._graph(inputs)
+        self._recorded = made if is_train else []
+        self._outputs = [output.detach() for output in made]
+
+    def _variable(self, name: str, array: NDArray) -> NDArray:
+        """An input as the graph reads it: with a gradient, where inputs have one."""
+        found = alias(array)
+        if name in self._input_grads:
+            autograd.mark_variables(found, self._input_grads[name], self._input_request(name))
+        return found
+
+    def _input_request(self, name: str) -> str:
+        return "add" if self._request_of(name) == "add" else "write"
+
+    # ---- training -------------------------------------------------------------------------------
+
+    @restoring(autograd.FLAGS)
+    def backward(self, out_grads: Heads = None) -> None:
+        """Compute the gradients of the last batch, which went through ``forward`` in training.
+
+        ``out_grads`` has an array for each output; without it every output is a loss. Raises
+        MXNetError where one is not.
+        """
+        assert self.binded and self.params_initialized, "call bind and init_params first"
+        assert self._recorded, "call forward with is_train=True first"
+        heads = head_gradients(self._symbol.outputs, out_grads)
+        autograd.backward(self._recorded, heads, retain_graph=True)
+
+    def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
+        """The gradients of the data, in the order of ``data_names``."""
+        assert self.binded and self.params_initialized and self.inputs_need_grad, (
+            "call bind with inputs_need_grad=True, and init_params, first"
+        )
+        found = [self._input_grads[name] for name in self._data_names]
+        return found if merge_multi_context else [self._parts(grad, None) for grad in found]
+
+    def init_optimizer(
+        self,
+        kvstore: Any = "local",
+        optimizer: str | Optimizer = "sgd",
+        optimizer_params: Options = (("learning_rate", 0.01),),
+        force_init: bool = False,
+    ) -> None:
+        """Take an optimizer, by name or as it is; of a name, gradients are divided by the batch.
+
+        Raises MXNetError for a distributed ``kvstore``.
+        """
+        assert self.binded and self.params_initialized, "call bind and init_params first"
+        if self.optimizer_initialized and not force_init:
+            self.logger.warning("optimizer already initialized, ignoring...")
+            return
+        first = self._data_shapes[0]
+        size = first.shape[DataDesc.get_batch_axis(first.layout)]
+        store = require_local(kvstore)
+        made = make_optimizer(optimizer, optimizer_params, self._symbol, self._param_names, size)
+        self._updates = Updates(made, store)
+        self.optimizer_initialized = True
+        if self._states_file is not None:
+            self.load_optimizer_states(self._states_file)
+            self._states_file = None
+
+    def borrow_optimizer(self, shared_module: Module) -> None:
+        """Update with another module's optimizer and states."""
+        assert shared_module.optimizer_initialized, "the other module has no optimizer"
+        self._updates = shared_module._updates
+        self.optimizer_initialized = True
+
+    def update(self) -> None:
+        """One step of the optimizer over all parameters, by their gradients."""
+        assert self.binded and self.params_initialized and self.optimizer_initialized, (
+            "call bind, init_params and init_optimizer first"
+        )
+        assert self._updates is not None
+        self._updates.apply({name: self._params[name] for name in self._param_names})
+
+    def save_optimizer_states(self, fname: str) -> None:
+        """Write the optimizer's states to a file."""
+        assert self._updates is not None, "call init_optimizer first"
+        self._updates.save(fname)
+
+    def load_optimizer_states(self, fname: str) -> None:
+        """Read the optimizer's states. Raises MXNetError for a file that holds none."""
+        assert self._updates is not None, "call init_optimizer first"
+        self._updates.load(fname)
+
+    # ---- shapes of batches ----------------------------------------------------------------------
 
     def _fit_shapes(self, batch: DataBatch) -> None:
         shapes = [array.shape for array in self._arrays_of(batch)]

@@ -79,10 +79,13 @@ class SequentialModule(BaseModule):
                 shapes = [DataDesc(new, desc.shape) for new, desc in zip(names, shapes)]
             labels = label_shapes if meta.get(self.META_TAKE_LABELS) else None
             takes_labels |= labels is not None
-            module.bind(shapes, labels, for_training, inputs_need_grad, force_rebind)
+            is_first = module is self._modules[0]
+            needs = inputs_need_grad if is_first else for_training
+            module.bind(shapes, labels, for_training, needs, force_rebind, None, grad_req)
             shapes = [DataDesc(name, shape) for name, shape in module.output_shapes]
         self._label_shapes = described(label_shapes) if takes_labels and label_shapes else None
         self.for_training, self.binded = for_training, True
+        self.inputs_need_grad = inputs_need_grad
 
     def get_params(self) -> tuple[Arrays, Arrays]:
         args: Arrays = {}
@@ -122,6 +125,36 @@ class SequentialModule(BaseModule):
         for module in self._modules:
             module.forward(DataBatch(data, data_batch.label), is_train)
             data = module.get_outputs()
+
+    def backward(self, out_grads: Any = None) -> None:
+        """Each module's gradients from those of the data of the next."""
+        for position, module in reversed(list(enumerate(self._modules))):
+            module.backward(out_grads)
+            if position:
+                out_grads = module.get_input_grads()
+
+    def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
+        return self._modules[0].get_input_grads(merge_multi_context)
+
+    def init_optimizer(
+        self,
+        kvstore: Any = "local",
+        optimizer: Any = "sgd",
+        optimizer_params: Any = (("learning_rate", 0.01),),
+        force_init: bool = False,
+    ) -> None:
+        """Give every module an optimizer of its own."""
+        assert self.binded and self.params_initialized, "call bind and init_params first"
+        if self.optimizer_initialized and not force_init:
+            self.logger.warning("optimizer already initialized, ignoring.")
+            return
+        for module in self._modules:
+            module.init_optimizer(kvstore, optimizer, optimizer_params, force_init)
+        self.optimizer_initialized = True
+
+    def update(self) -> None:
+        for module in self._modules:
+            module.update()
 
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
         return self._modules[-1].get_outputs(merge_multi_context)

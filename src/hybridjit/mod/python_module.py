@@ -1,0 +1,176 @@
+"""``PythonModule``: a module without parameters, whose outputs the user's own code computes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from .. import nd
+from ..initializer import Initializer, Uniform
+from ..io import DataBatch, DataDesc
+from ..metric import EvalMetric
+from ..monitor import Monitor
+from ..nd import NDArray
+from .base_module import Arrays, BaseModule, Logger, Shapes, described
+
+
+class PythonModule(BaseModule):
+    """Base of modules in Python. A subclass defines ``forward``, ``backward`` and the shapes.
+
+    ``_compute_output_shapes()`` returns names and shapes of the outputs from ``data_shapes``.
+    """
+
+    def __init__(
+        self,
+        data_names: Sequence[str],
+        label_names: Sequence[str] | None,
+        output_names: Sequence[str],
+        logger: Logger = logging,
+    ) -> None:
+        super().__init__(logger)
+        self._data_names = list(data_names)
+        self._label_names = list(label_names or [])
+        self._output_names = list(output_names)
+        self._data_shapes: list[DataDesc] = []
+        self._label_shapes: list[DataDesc] | None = None
+        self._output_shapes: list[tuple[str, tuple[int, ...]]] = []
+
+    @property
+    def data_names(self) -> list[str]:
+        return self._data_names
+
+    @property
+    def output_names(self) -> list[str]:
+        return self._output_names
+
+    @property
+    def data_shapes(self) -> list[DataDesc]:
+        return self._data_shapes
+
+    @property
+    def label_shapes(self) -> list[DataDesc] | None:
+        return self._label_shapes
+
+    @property
+    def output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
+        return self._output_shapes
+
+    def bind(
+        self,
+        data_shapes: Shapes,
+        label_shapes: Shapes | None = None,
+        for_training: bool = True,
+        inputs_need_grad: bool = False,
+        force_rebind: bool = False,
+        shared_module: object = None,
+        grad_req: object = "write",
+    ) -> None:
+        """Take the shapes; there is nothing to make."""
+        if self.binded and not force_rebind:
+            self.logger.warning("Already bound, ignoring bind()")
+            return
+        assert grad_req == "write", "Python module only support write gradient"
+        self.for_training, self.inputs_need_grad = for_training, inputs_need_grad
+        self._data_shapes = described(data_shapes)
+        self._label_shapes = described(label_shapes) if label_shapes else None
+        self._output_shapes = self._compute_output_shapes()
+        self.binded = True
+
+    def _compute_output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
+        raise NotImplementedError(f"{type(self).__name__} does not define _compute_output_shapes")
+
+    def get_params(self) -> tuple[Arrays, Arrays]:
+        """Nothing: there are no parameters."""
+        return {}, {}
+
+    def init_params(
+        self,
+        initializer: Initializer | None = Uniform(0.01),  # noqa: B008 (an initialiser keeps nothing)
+        arg_params: Mapping[str, NDArray] | None = None,
+        aux_params: Mapping[str, NDArray] | None = None,
+        allow_missing: bool = False,
+        force_init: bool = False,
+        allow_extra: bool = False,
+    ) -> None:
+        """There is nothing to initialise."""
+        self.params_initialized = True
+
+    def init_optimizer(
+        self,
+        kvstore: Any = "local",
+        optimizer: Any = "sgd",
+        optimizer_params: Any = (("learning_rate", 0.01),),
+        force_init: bool = False,
+    ) -> None:
+        """There is nothing to update."""
+        self.optimizer_initialized = True
+
+    def update(self) -> None:
+        """There is nothing to update."""
+
+    def update_metric(
+        self, eval_metric: EvalMetric, labels: Sequence[NDArray] | None, pre_sliced: bool = False
+    ) -> None:
+        """Count the outputs against the labels, where there are labels."""
+        if self._label_shapes is not None:
+            assert not pre_sliced, "PythonModule does not support presliced labels"
+            eval_metric.update(list(labels or []), self.get_outputs())
+
+    def install_monitor(self, mon: Monitor) -> None:
+        """Nothing here is an operator that a monitor would see."""
+
+
+class PythonLossModule(PythonModule):
+    """A loss at the end of a chain: its output is its data, its gradient a function's.
+
+    ``grad_func(scores, labels)`` gives the gradient of the data, as an array of any kind.
+    """
+
+    def __init__(
+        self,
+        name: str = "pyloss",
+        data_names: Sequence[str] = ("data",),
+        label_names: Sequence[str] = ("softmax_label",),
+        logger: Logger = logging,
+        grad_func: Callable[[NDArray, NDArray], Any] | None = None,
+    ) -> None:
+        super().__init__(data_names, label_names, [f"{name}_output"], logger)
+        assert len(data_names) == len(label_names) == 1, "one data and one label"
+        assert grad_func is None or callable(grad_func), "grad_func is a function"
+        self._grad_func = grad_func
+        self._scores: NDArray | None = None
+        self._labels: NDArray | None = None
+        self._scores_grad: NDArray | None = None
+
+    def _compute_output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
+        return [(self._output_names[0], tuple(self._data_shapes[0].shape))]
+
+    def forward(self, data_batch: DataBatch, is_train: bool | None = None) -> None:
+        """Keep the data and, in training, the label."""
+        (self._scores,) = data_batch.data or ()
+        if self.for_training if is_train is None else is_train:
+            self._labels = data_batch.label[0] if data_batch.label else None
+
+    def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
+        """The data itself."""
+        assert merge_multi_context, "there is one part only"
+        return [self._scores]
+
+    def backward(self, out_grads: Any = None) -> None:
+        """The gradient by ``grad_func``. Raises NotImplementedError where there is none."""
+        assert out_grads is None, "For a loss module, out_grads should be None"
+        assert self.for_training, "call bind with for_training=True first"
+        self._backward_impl()
+
+    def _backward_impl(self) -> None:
+        if self._grad_func is None:
+            raise NotImplementedError(f"{type(self).__name__} has no grad_func")
+        assert self._scores is not None and self._labels is not None, "call forward first"
+        found = self._grad_func(self._scores, self._labels)
+        self._scores_grad = found if isinstance(found, NDArray) else nd.array(found)
+
+    def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
+        """The gradient of the data."""
+        assert merge_multi_context, "there is one part only"
+        return [self._scores_grad]

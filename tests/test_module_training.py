@@ -1,0 +1,245 @@
+"""Modules that are trained: fit, gradients, optimizers, buckets, chains, checkpoints."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+
+import hybridjit as mx
+from hybridjit import io, nd, sym
+from hybridjit.mod import BucketingModule, Module, PythonLossModule, SequentialModule
+
+RANDOM = np.random.default_rng(3)
+X = RANDOM.normal(size=(64, 4)).astype(np.float32)
+Y = (X[:, 0] * X[:, 1] > 0).astype(np.float32)
+
+
+def network(name: str = "softmax") -> sym.Symbol:
+    hidden = sym.FullyConnected(sym.var("data"), num_hidden=16, name="fc1")
+    hidden = sym.Activation(hidden, act_type="tanh", name="act")
+    return sym.SoftmaxOutput(sym.FullyConnected(hidden, num_hidden=2, name="fc2"), name=name)
+
+
+def bound(net: sym.Symbol | None = None, **options) -> Module:
+    module = Module(net or network())
+    module.bind([("data", (8, 4))], [("softmax_label", (8,))], **options)
+    mx.random.seed(1)
+    module.init_params(mx.init.Xavier())
+    return module
+
+
+def batch(start: int = 0) -> io.DataBatch:
+    rows = slice(start, start + 8)
+    return io.DataBatch([nd.array(X[rows])], [nd.array(Y[rows])])
+
+
+def expected_gradients(values: dict[str, np.ndarray], x: np.ndarray, y: np.ndarray) -> dict:
+    hidden = np.tanh(x @ values["fc1_weight"].T + values["fc1_bias"])
+    scores = hidden @ values["fc2_weight"].T + values["fc2_bias"]
+    p = np.exp(scores - scores.max(1, keepdims=True))
+    d = p / p.sum(1, keepdims=True) - np.eye(2)[y.astype(int)]
+    back = d @ values["fc2_weight"] * (1 - hidden**2)
+    return {
+        "fc2_weight": d.T @ hidden,
+        "fc2_bias": d.sum(0),
+        "fc1_weight": back.T @ x,
+        "fc1_bias": back.sum(0),
+        "data": back @ values["fc1_weight"],
+    }
+
+
+def as_arrays(module: Module) -> dict[str, np.ndarray]:
+    return {name: value.asnumpy() for name, value in module.get_params()[0].items()}
+
+
+def test_gradients_and_one_step():
+    module = bound(inputs_need_grad=True)
+    before = as_arrays(module)
+    wanted = expected_gradients(before, X[:8], Y[:8])
+    module.init_optimizer(optimizer_params={"learning_rate": 0.5})
+    module.forward_backward(batch())
+    (by_data,) = module.get_input_grads()
+    np.testing.assert_allclose(by_data.asnumpy(), wanted["data"], rtol=1e-3, atol=1e-5)
+    module.update()
+    for name, new in as_arrays(module).items():
+        step = 0.5 * wanted[name] / 8  # gradients are divided by the batch's size
+        np.testing.assert_allclose(new, before[name] - step, rtol=1e-3, atol=1e-5)
+
+
+def test_fit_learns(caplog):
+    seen = []
+    np.random.seed(0)
+    mx.random.seed(0)
+    module = Module(network())
+    with caplog.at_level(logging.INFO):
+        module.fit(
+            io.NDArrayIter(X, Y, 8, shuffle=True),
+            io.NDArrayIter(X, Y, 8),
+            optimizer="adam",
+            optimizer_params={"learning_rate": 0.03},
+            initializer=mx.init.Xavier(),
+            num_epoch=50,
+            batch_end_callback=lambda param: seen.append((param.epoch, param.nbatch)),
+            epoch_end_callback=lambda epoch, symbol, args, auxs: seen.append(sorted(args)),
+        )
+    assert module.score(io.NDArrayIter(X, Y, 8), "acc")[0][1] > 0.95
+    names = ["fc1_bias", "fc1_weight", "fc2_bias", "fc2_weight"]
+    assert seen[:9] == [*((0, number) for number in range(8)), names] and len(seen) == 50 * 9
+    assert "Epoch[49] Train-accuracy=" in caplog.text
+    assert "Epoch[49] Validation-accuracy=" in caplog.text
+    with pytest.raises(AssertionError, match="number of epochs"):
+        module.fit(io.NDArrayIter(X, Y, 8))
+
+
+def test_requests():
+    module = bound(grad_req={"fc1_weight": "add", "fc2_weight": "write"})
+    wanted = expected_gradients(as_arrays(module), X[:8], Y[:8])
+    for _ in range(2):
+        module.forward_backward(batch())
+    grads = module._exec_group.execs[0].grad_dict
+    np.testing.assert_allclose(
+        grads["fc1_weight"].asnumpy(), 2 * wanted["fc1_weight"], rtol=1e-3, atol=1e-5
+    )
+    np.testing.assert_allclose(
+        grads["fc2_weight"].asnumpy(), wanted["fc2_weight"], rtol=1e-3, atol=1e-5
+    )
+    assert grads["fc1_bias"] is None
+
+
+def test_fixed_parameters_stay():
+    module = Module(network(), fixed_param_names=["fc1_weight"])
+    module.bind([("data", (8, 4))], [("softmax_label", (8,))])
+    module.init_params()
+    module.init_optimizer()
+    before = as_arrays(module)
+    module.forward_backward(batch())
+    module.update()
+    after = as_arrays(module)
+    changed = {name for name in before if (before[name] != after[name]).any()}
+    assert changed == {"fc1_bias", "fc2_weight", "fc2_bias"}
+
+
+def test_what_is_out_of_order():
+    module = bound()
+    for call in (module.backward, module.update, module.get_input_grads):
+        with pytest.raises(AssertionError, match="call "):
+            call()
+    net = sym.FullyConnected(sym.var("data"), num_hidden=2, name="fc")
+    module = Module(net, label_names=None)
+    module.bind([("data", (8, 4))])
+    module.init_params()
+    module.forward(batch(), is_train=True)
+    with pytest.raises(mx.MXNetError, match="the last operator is not Loss function"):
+        module.backward()
+    module.backward([nd.ones((8, 2))])
+    with pytest.raises(mx.MXNetError, match="dist_sync.*one machine"):
+        module.init_optimizer(kvstore="dist_sync")
+
+
+def test_an_optimizer_that_does_not_divide():
+    module = bound()
+    with pytest.warns(UserWarning, match=r"rescale_grad is not normalized.*1.0 vs. 0.125"):
+        module.init_optimizer(optimizer=mx.optimizer.SGD(learning_rate=0.1))
+
+
+def test_checkpoints_with_states(tmp_path):
+    prefix = str(tmp_path / "net")
+    options = {"optimizer": "adam", "optimizer_params": {"learning_rate": 0.1}}
+    module = bound()
+    module.init_optimizer(**options)
+    module.forward_backward(batch())
+    module.update()
+    module.save_checkpoint(prefix, 1, save_optimizer_states=True)
+    loaded = Module.load(prefix, 1, load_optimizer_states=True)
+    loaded.bind([("data", (8, 4))], [("softmax_label", (8,))])
+    loaded.init_optimizer(**options)
+    first = dict(module._updates._updater.states)
+    for index, states in loaded._updates._updater.states.items():
+        for mine, theirs in zip(states, first[index]):
+            np.testing.assert_array_equal(mine.asnumpy(), theirs.asnumpy())
+    (tmp_path / "broken.states").write_bytes(b"\x80\x02nothing")
+    with pytest.raises(mx.MXNetError):
+        loaded.load_optimizer_states(str(tmp_path / "broken.states"))
+
+
+def test_buckets_share_parameters_and_optimizer():
+    def generate(length):
+        data = sym.var("data")
+        total = sym.sum(sym.Reshape(data, shape=(0, length, 1)), axis=1)
+        scores = sym.FullyConnected(total, num_hidden=2, name="fc")
+        return sym.SoftmaxOutput(scores, name="softmax"), ("data",), ("softmax_label",)
+
+    module = BucketingModule(generate, 6)
+    module.bind([("data", (4, 6))], [("softmax_label", (4,))])
+    module.init_params()
+    module.init_optimizer(optimizer="sgd", optimizer_params={"momentum": 0.9})
+    weights = []
+    for length in (6, 3, 6):
+        data = io.DataBatch([nd.ones((4, length))], [nd.array([0, 1, 1, 1])], bucket_key=length)
+        data.provide_data = [("data", (4, length))]
+        data.provide_label = [("softmax_label", (4,))]
+        module.forward_backward(data)
+        module.update()
+        weights.append(module.get_params()[0]["fc_weight"].asnumpy())
+    assert all((a != b).any() for a, b in zip(weights, weights[1:]))
+    updaters = {id(bucket._updates) for bucket in module._buckets.values()}
+    assert len(module._buckets) == 2 and len(updaters) == 1
+
+
+def test_a_chain_and_a_loss_in_python():
+    first = sym.FullyConnected(sym.var("data"), num_hidden=3, name="fc1")
+    second = sym.FullyConnected(sym.var("hidden"), num_hidden=2, name="fc2")
+
+    def slope(scores, labels):
+        p = np.exp(scores.asnumpy())
+        return p / p.sum(1, keepdims=True) - np.eye(2)[labels.asnumpy().astype(int)]
+
+    chain = SequentialModule()
+    chain.add(Module(first, label_names=None))
+    chain.add(Module(second, ["hidden"], None), auto_wiring=True)
+    chain.add(PythonLossModule(grad_func=slope), take_labels=True, auto_wiring=True)
+    chain.bind([("data", (8, 4))], [("softmax_label", (8,))])
+    chain.init_params(mx.init.Xavier())
+    chain.init_optimizer(optimizer_params={"learning_rate": 0.5})
+    before = {name: value.asnumpy() for name, value in chain.get_params()[0].items()}
+    hidden = X[:8] @ before["fc1_weight"].T + before["fc1_bias"]
+    scores = hidden @ before["fc2_weight"].T + before["fc2_bias"]
+    d = slope(nd.array(scores), nd.array(Y[:8]))
+    chain.forward_backward(batch())
+    chain.update()
+    after = {name: value.asnumpy() for name, value in chain.get_params()[0].items()}
+    by_first = (d @ before["fc2_weight"]).T @ X[:8]
+    np.testing.assert_allclose(
+        after["fc1_weight"], before["fc1_weight"] - 0.5 * by_first / 8, rtol=1e-3, atol=1e-5
+    )
+
+
+def test_feed_forward():
+    np.random.seed(2)
+    mx.random.seed(2)
+    net = mx.model.FeedForward.create(
+        network(),
+        X,
+        Y,
+        num_epoch=60,
+        optimizer="adam",
+        learning_rate=0.03,
+        numpy_batch_size=8,
+        initializer=mx.init.Xavier(),
+    )
+    assert (net.predict(X).argmax(1) == Y).mean() > 0.95
+    with pytest.raises(ValueError, match="y must be specified"):
+        mx.model.FeedForward(network(), num_epoch=1).fit(X)
+
+
+def test_the_outputs_are_the_callers():
+    module = bound()
+    module.forward(batch(), is_train=True)
+    kept = module.get_outputs()[0]
+    values = kept.asnumpy()
+    kept[:] = 7
+    module.backward()
+    module.forward(batch(8), is_train=True)
+    assert (kept.asnumpy() == 7).all() and not (module.get_outputs()[0].asnumpy() == values).all()
