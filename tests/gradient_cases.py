@@ -30,6 +30,7 @@ NO_SLOPE = {
     "MAERegressionOutput": _LOSS,
     "SVMOutput": _LOSS,
     "SoftmaxOutput": _LOSS,
+    "_contrib_box_nms": "box formats are changed behind the gradient's back, as in MXNet",
     "_contrib_round_ste": "passes gradients straight through a step",
     "_contrib_sign_ste": "passes gradients straight through a step",
 }
@@ -120,6 +121,10 @@ OF_SECOND_ORDER = _names(
     """
     _back_from_max_pooling
     _back_from_rnn_steps
+    _bilinear_sampler_back
+    _box_nms_back
+    _deformable_pooling_back
+    _roi_pooling_back
     """
 )
 
@@ -137,44 +142,5 @@ NO_RULE_YET = _names(
 
 
 
-    _random_pdf_dirichlet
-    _random_pdf_exponential
-    _random_pdf_gamma
-    _random_pdf_generalized_negative_binomial
-    _random_pdf_negative_binomial
-    _random_pdf_normal
-    _random_pdf_poisson
-    _random_pdf_uniform
-
-    _sample_multinomial
-
-    _linalg_det
-    _linalg_extractdiag
-    _linalg_extracttrian
-    _linalg_gelqf
-    _linalg_inverse
-    _linalg_makediag
-    _linalg_maketrian
-    _linalg_potrf
-    _linalg_potri
-    _linalg_slogdet
-    _linalg_sumlogdiag
-    _linalg_syevd
-    _linalg_syrk
-    _linalg_trmm
-    _linalg_trsm
-
-    BilinearSampler
-    SpatialTransformer
-    ROIPooling
-    UpSampling
-    _contrib_AdaptiveAvgPooling2D
-    _contrib_BilinearResize2D
-    _contrib_DeformablePSROIPooling
-    _contrib_PSROIPooling
-    _contrib_ROIAlign
-    _contrib_box_nms
-    _contrib_fft
-    _contrib_ifft
     """
 )

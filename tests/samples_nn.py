@@ -419,6 +419,9 @@ def resolutions() -> None:
     bad(up, (1, 2, 4, 4), error=AttributeValueError, says="scale must be at least 1", scale=0,
         sample_type="nearest", num_args=1)  # fmt: skip
 
+    for how in ("average", "bilinear"):
+        add("_resize_back", (2, 3, 7, 4), how=how, height=5, width=6)
+    add("_resize_back", (1, 2, 7, 4), how="bilinear", height=3, width=4, align=True)
     resize = "_contrib_BilinearResize2D"
     for align in (True, False):
         add(resize, (2, 3, 5, 7), height=8, width=3, align_corners=align)

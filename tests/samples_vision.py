@@ -40,6 +40,10 @@ def boxes() -> None:
     add(nms, many, id_index=0, overlap_thresh=0.2)
     add(nms, many, overlap_thresh=0.2, topk=60)
     add(nms, np.ones((3, 5), np.float32), coord_start=0, score_index=4)
+    back = "_box_nms_back"
+    add(back, (2, 9, 6), rows, id_index=0, overlap_thresh=0.3)
+    add(back, (1, 400, 6), many, overlap_thresh=0.2, topk=60)
+    add(back, (9, 6), rows[0], topk=0)
     bad(nms, (6,), error=ShapeError, says="(..., num_box, box_width)")
     bad(nms, (3, 5), error=AttributeValueError, says="coord_start 2 is out of range for rows of 5")
     bad(nms, (3, 6), error=AttributeValueError, says="id_index 6", id_index=6)
@@ -81,6 +85,11 @@ def regions() -> None:
     bins = {"pooled_size": (3, 2), "spatial_scale": 0.5}
     add("_roi_pooling_last", (2, 7, 5, 17), rois, **bins)
     add("_roi_align_last", (2, 7, 5, 17), rois, sample_ratio=-1, aligned=False, **bins)
+    shape = (2, 12, 7, 5)
+    for is_split, channels in ((False, 12), (True, 2)):
+        add("_roi_align_back", (4, channels, 3, 2), rois, shape=shape, position_sensitive=is_split,
+            **bins)  # fmt: skip
+    add("_roi_pooling_back", (4, 3, 3, 2), (2, 3, 7, 5), rois, **bins)
     for name in (align, pooling):
         bad(name, (2, 7, 5), (4, 5), error=ShapeError, says="4D", pooled_size=(2, 2),
             spatial_scale=1)  # fmt: skip
@@ -109,6 +118,8 @@ def proposals() -> None:
     pooling = "_contrib_PSROIPooling"
     add(pooling, (2, 12, 7, 5), rois, spatial_scale=1, output_dim=3, pooled_size=2)
     add(pooling, (2, 8, 7, 5), rois, spatial_scale=0.5, output_dim=2, pooled_size=3, group_size=2)
+    add("_position_sensitive_back", (4, 2, 3, 3), rois, shape=(2, 8, 7, 5), spatial_scale=0.5,
+        output_dim=2, pooled_size=3, group_size=2)  # fmt: skip
     bad(pooling, (2, 12, 7, 5), (4, 5), error=ShapeError, says="27 channels, has 12",
         spatial_scale=1, output_dim=3, pooled_size=3)  # fmt: skip
 
@@ -126,6 +137,10 @@ def turned_regions() -> None:
     add(moved, (2, 8, 7, 5), rois, (2, 4, 3, 3), spatial_scale=0.5, trans_std=0.5,
         sample_per_part=3, **bins)  # fmt: skip
     add(moved, (2, 8, 7, 5), rois, (2, 2, 2, 2), spatial_scale=1, part_size=2, **bins)
+    back, head = "_deformable_pooling_back", (2, 2, 3, 3)
+    add(back, head, (2, 8, 7, 5), rois, spatial_scale=1, no_trans=True, **bins)
+    add(back, head, (2, 8, 7, 5), rois, (2, 4, 3, 3), spatial_scale=0.5, trans_std=0.5,
+        sample_per_part=3, **bins)  # fmt: skip
     bad(moved, (2, 7, 7, 5), (2, 5), error=ShapeError, says="take 8 channels", spatial_scale=1,
         no_trans=True, **bins)  # fmt: skip
     bad(moved, (2, 8, 7, 5), (2, 5), (2, 2, 2, 2), error=ShapeError, says="trans is (2,",
@@ -185,6 +200,7 @@ def grids() -> None:
     add("GridGenerator", (2, 6), transform_type="affine", target_shape=(3, 4))
     add("GridGenerator", (2, 2, 3, 4), transform_type="warp")
     add("BilinearSampler", (2, 3, 5, 4), (2, 2, 3, 6))
+    add("_bilinear_sampler_back", (2, 3, 3, 6), (2, 3, 5, 4), (2, 2, 3, 6))
     add("_sample_last", (2, 5, 4, 17), (2, 2, 3, 6))
     places = np.random.default_rng(4).uniform(-1.5, 6, (2, 2, 3, 6)).astype(np.float32)
     for is_held in (False, True):

@@ -15,6 +15,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..types import TensorType, shape_text
 from .casting import convert
+from .density_rules import RULES
 from .registry import register
 from .rules import forward, require_float, same_dtype
 from .signatures import Computation
@@ -96,6 +97,7 @@ def _register(name: str, params: str, formula: Computation, own_axes: int = 0) -
         "is_log:bool=False",
         infer=forward(_density_type(own_axes)),
         ref=_density(formula, own_axes),
+        grad=RULES[name],
         aliases=f"random_pdf_{name}",
         doc=f"Density of the {name.replace('_', ' ')} distribution at the samples.",
         domain=(0.1, 0.9),

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import AttributeValueError, DTypeError, MXNetError, ShapeError
 from ..types import INT64, TensorType, merge_shapes, product, shape_text
-from .algebra import as_shape, zeros_like
+from .algebra import add, as_shape, zeros_like
 from .building import Builder, Many, X
 from .casting import convert, fresh, scalar_of, widened
 from .gradient import none_at_all
@@ -323,6 +323,18 @@ def add_at(data: np.ndarray, indices: np.ndarray, *, shape: Shape) -> np.ndarray
     sums = np.zeros((product(lead), *((product(rest),) if rest else ())), wide.dtype)
     np.add.at(sums, flat.ravel(), wide.reshape(flat.size, *sums.shape[1:]))
     return sums.reshape(shape).astype(data.dtype, copy=False)
+
+
+def sum_along(g: Builder[X], d: X, index: X, size: int) -> X:
+    """(rows, count) at whole places of each row -> (rows, size), zeros where none is."""
+    rows, count = g.type(d).dims
+    stop = float(rows * size)
+    starts = g.op(
+        lookup("_arange"), at="starts", start=0.0, stop=stop, step=float(size), dtype=INT64
+    )
+    flat = add(g, index, as_shape(g, starts, (rows, 1)))
+    sides = as_shape(g, d, (rows * count,)), as_shape(g, flat, (1, rows * count))
+    return as_shape(g, g.op(ADD_AT, *sides, at="summed", shape=(rows * size,)), (rows, size))
 
 
 ADD_AT = register(

@@ -15,6 +15,7 @@ from ..types import UNKNOWN, PartialShape, Shape, TensorType, merge, shape_text
 from .arithmetic import ADD, MULTIPLY
 from .attrs import AttrValue
 from .building import Builder, X
+from .linalg_rules import RULES
 from .matmul import BATCH_DOT, DOT, batched_cost, batched_product, multiply
 from .record import Traits
 from .registry import register
@@ -240,6 +241,7 @@ def _per_matrix(
         attrs,
         infer=forward(infer),
         ref=_reported(ref),
+        grad=RULES[name],
         outputs=outputs,
         aliases=f"linalg_{name}",
         traits=Traits(total_outputs=total_outputs),
@@ -329,6 +331,24 @@ _per_matrix("trmm", "A B", _TRIANGULAR, _infer_triangular, _trmm, "Product with 
 _per_matrix("trsm", "A B", _TRIANGULAR, _infer_triangular, _trsm, "Solve with a triangle.")
 _per_matrix(
     "syrk", "A", "transpose:bool=False alpha:double=1", _infer_syrk, _syrk, "A times its transpose."
+)
+
+
+def _inverse_or_zeros(A: np.ndarray) -> np.ndarray:
+    """Inverse matrices; zeros for those that have none."""
+    is_regular = (np.linalg.det(A) != 0)[..., None, None]
+    regular = np.where(is_regular, A, np.eye(A.shape[-1], dtype=A.dtype))
+    return np.where(is_regular, np.linalg.inv(regular), A.dtype.type(0))
+
+
+register(
+    "_inverse_or_zeros",
+    "A",
+    internal=True,
+    infer=forward(_infer_square),
+    ref=_inverse_or_zeros,
+    grad=RULES["inverse"],
+    doc="Inverse matrices, zeros for singular ones.",
 )
 _per_matrix("inverse", "A", "", _infer_square, np.linalg.inv, "Inverse matrices.")
 

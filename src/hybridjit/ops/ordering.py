@@ -14,14 +14,14 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..types import INT64, TensorType, product
-from .algebra import add, as_shape
+from .algebra import as_shape
 from .attrs import AttrValue
 from .building import Builder, Many, X
 from .casting import convert
 from .gradient import none_at_all
-from .indexing import ADD_AT
+from .indexing import sum_along
 from .record import OpDef, Traits
-from .registry import lookup, register
+from .registry import register
 from .rules import Types, forward, normalized_axis, refuse_bool
 from .signatures import Arrays, Computation, Reference
 from .views import reshape, transpose
@@ -207,13 +207,8 @@ def _scattered(
     rows, size = product(rest[:-1]), rest[-1]
     count = g.type(d).dims[place]
     flat = as_shape(g, transpose(g, found, order, at="lines"), (rows, count))
-    starts = g.op(
-        lookup("_arange"), at="starts", start=0.0, stop=float(rows * size), step=float(size),
-        dtype=INT64,
-    )  # fmt: skip
-    index = as_shape(g, add(g, flat, as_shape(g, starts, (rows, 1))), (1, rows * count))
-    heads = as_shape(g, transpose(g, d, order, at="heads"), (rows * count,))
-    summed = g.op(ADD_AT, heads, index, at="summed", shape=(rows * size,))
+    heads = as_shape(g, transpose(g, d, order, at="heads"), (rows, count))
+    summed = sum_along(g, heads, flat, size)
     back = transpose(g, as_shape(g, summed, rest), tuple(map(order.index, range(len(order)))))
     return as_shape(g, back, t.dims)
 

@@ -8,17 +8,21 @@ draw from the same seed.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from ..errors import AttributeValueError, DTypeError, ShapeError
-from ..types import FLOAT32, TensorType, merge, shape_text
+from ..types import FLOAT32, INT64, TensorType, merge, shape_text
+from .algebra import as_shape, mul, negated
 from .attrs import AttrValue
+from .building import Builder, X
 from .casting import convert
 from .creation import given_shape, wanted_shape
 from .gradient import none_at_all
+from .indexing import sum_along
 from .record import Traits
-from .registry import register
+from .registry import lookup, register
 from .rules import Types, forward, merged, require_float, same_type
 from .signatures import Arrays
 
@@ -359,6 +363,22 @@ def multinomial(data: np.ndarray, *, shape: Shape, get_prob: bool, dtype: np.dty
     return drawn, convert(odds.reshape(size), data.dtype)
 
 
+def _grad_multinomial(
+    g: Builder[X], ins: Any, outs: Any, douts: Any, *, shape: Shape, get_prob: bool, dtype: np.dtype
+) -> X | None:
+    """What comes back to the logarithms, over the probabilities that were drawn."""
+    if not get_prob or douts[1] is None or not g.type(outs[0]).size:
+        return None
+    t = g.type(ins[0])
+    size = t.dims[-1]
+    rows = t.size // size
+    lines = (rows, g.type(outs[0]).size // rows)
+    inverse = g.op(lookup("exp"), negated(g, outs[1]), at="inverse")
+    places = as_shape(g, g.op(lookup("Cast"), outs[0], at="places", dtype=INT64), lines)
+    shares = as_shape(g, mul(g, douts[1], inverse), lines)
+    return as_shape(g, sum_along(g, shares, places, size), t.dims)
+
+
 register(
     "_sample_multinomial",
     "data",
@@ -366,6 +386,7 @@ register(
     traits=_DRAWN,
     infer=forward(_multinomial_types),
     ref=multinomial,
+    grad=_grad_multinomial,
     outputs=lambda get_prob, **attrs: ("output0", "output1") if get_prob else ("output",),
     aliases="sample_multinomial",
     doc="Places drawn with the probabilities along the last axis.",

@@ -5,7 +5,7 @@ In: (N, C, H, W). Out: the same with other spatial sizes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from typing import Any
 
@@ -13,18 +13,20 @@ import numpy as np
 
 from ..errors import AttributeValueError, MXNetError, ShapeError
 from ..types import FLOAT32, FLOAT64, Shape, TensorType, shape_text
+from .algebra import total
 from .attrs import AttrValue
 from .building import Builder, X
 from .casting import widened
 from .deconv import DECONVOLUTION
 from .element_type import cast
+from .gradient import gradients
 from .numbered import Numbered
 from .pool import POOLING
 from .record import Samples, Traits
 from .registry import register
 from .rules import Types, forward, merged, require_float, same_dtype
 from .signatures import Arrays
-from .views import broadcast, reshape
+from .views import broadcast, narrow, reshape
 
 
 def _check_image(what: str, t: TensorType) -> None:
@@ -139,6 +141,37 @@ def _upsampling_parts(
     return reshape(g, wide, (n, c, h * scale, w * scale))
 
 
+def _grad_upsampling(
+    g: Builder[X],
+    ins: Any,
+    outs: Any,
+    douts: Any,
+    *,
+    scale: int,
+    sample_type: str,
+    multi_input_mode: str,
+    **attrs: AttrValue,
+) -> Any:
+    """bilinear: as the Deconvolution that it is; nearest: the copies of each cell are summed."""
+    d = douts[0]
+    if sample_type == "bilinear":
+        channels = g.type(ins[0]).dims[1]
+        return tuple(gradients(DECONVOLUTION, g, ins, outs, douts, bilinear_attrs(scale, channels)))
+    first, parts = 0, []
+    for x in ins:
+        channels = g.type(x).dims[1]
+        parts.append(narrow(g, d, 1, first, channels, at=f"from{first}"))
+        first += channels if multi_input_mode == "concat" else 0
+    return tuple(_sum_of_copies(g, part, g.type(x).dims) for part, x in zip(parts, ins))
+
+
+def _sum_of_copies(g: Builder[X], d: X, dims: Shape) -> X:
+    n, c, h, w = dims
+    height, width = g.type(d).dims[2:]
+    split = reshape(g, d, (n, c, h, height // h, w, width // w), at="split")
+    return total(g, split, (3, 5), keepdims=False)
+
+
 UPSAMPLING = register(
     "UpSampling",
     _upsampling_inputs,
@@ -147,6 +180,7 @@ UPSAMPLING = register(
     infer=_infer_upsampling,
     ref=_upsampling,
     expand=_upsampling_parts,
+    grad=_grad_upsampling,
     traits=Traits(samples=Samples.FIRST, initial={"weight": '["bilinear", {}]'}),
     doc="Repeat cells or spread them bilinearly; several inputs are joined or summed.",
 )
@@ -240,6 +274,16 @@ def _resize_inputs(*, mode: str, **attrs: AttrValue) -> tuple[str, ...]:
     return ("data", "like") if mode == "like" else ("data",)
 
 
+def _grad_resize(
+    g: Builder[X], ins: Any, outs: Any, douts: Any, *, align_corners: bool, **attrs: AttrValue
+) -> tuple[X | None, ...]:
+    """The transposed weights; the input that gives a size has none."""
+    _, _, height, width = g.type(ins[0]).dims
+    sizes: dict[str, Any] = {"height": height, "width": width}
+    back = g.op(RESIZE_BACK, douts[0], how="bilinear", align=align_corners, **sizes)
+    return back, *[None] * (len(ins) - 1)
+
+
 BILINEAR_RESIZE = register(
     "_contrib_BilinearResize2D",
     _resize_inputs,
@@ -249,6 +293,7 @@ BILINEAR_RESIZE = register(
     "align_corners:bool=True",
     infer=_infer_resize,
     ref=_resize,
+    grad=_grad_resize,
     traits=Traits(names_data=True),
     doc="Bilinear interpolation to a size, a scale or another input's size.",
 )
@@ -270,14 +315,17 @@ def _infer_adaptive(data: TensorType, *, output_size: Shape) -> TensorType:
     return data.with_shape((*data.dims[:2], *_adaptive_sizes(output_size)))
 
 
+def _bins(size: int, count: int) -> Iterator[tuple[int, int]]:
+    """[floor(i size / count), ceil((i + 1) size / count)), which may overlap."""
+    return ((i * size // count, -(-(i + 1) * size // count)) for i in range(count))
+
+
 def _adaptive(data: np.ndarray, *, output_size: Shape) -> np.ndarray:
-    """Means of the bins [floor(i H / h), ceil((i + 1) H / h)), which may overlap."""
+    """Means of the bins along each axis."""
     x = widened(data)
     for axis, count in zip((2, 3), _adaptive_sizes(output_size)):
-        size = data.shape[axis]
-        bins = ((i * size // count, -(-(i + 1) * size // count)) for i in range(count))
         means = np.empty((*x.shape[:axis], count, *x.shape[axis + 1 :]), x.dtype)
-        for i, (a, b) in enumerate(bins):
+        for i, (a, b) in enumerate(_bins(data.shape[axis], count)):
             np.moveaxis(means, axis, 0)[i] = np.take(x, range(a, b), axis).mean(axis)
         x = means
     return x.astype(data.dtype, copy=False)
@@ -292,6 +340,11 @@ def _equal_bins(g: Builder[X], data: X, *, output_size: Shape) -> X | None:
     return g.op(POOLING, data, kernel=kernel, stride=kernel, pool_type="avg")
 
 
+def _grad_adaptive(g: Builder[X], ins: Any, outs: Any, douts: Any, *, output_size: Shape) -> X:
+    _, _, height, width = g.type(ins[0]).dims
+    return g.op(RESIZE_BACK, douts[0], how="average", height=height, width=width)
+
+
 ADAPTIVE_POOLING = register(
     "_contrib_AdaptiveAvgPooling2D",
     "data",
@@ -299,8 +352,68 @@ ADAPTIVE_POOLING = register(
     infer=_infer_adaptive,
     ref=_adaptive,
     expand=_equal_bins,
+    grad=_grad_adaptive,
     traits=Traits(in_single=True),
     doc="Average pooling to a given size; bins overlap when sizes do not divide.",
+)
+
+
+def _bins_back(d: np.ndarray, axis: int, size: int) -> np.ndarray:
+    """What comes back to each bin's mean, shared out among its cells."""
+    back = np.zeros((*d.shape[:axis], size, *d.shape[axis + 1 :]), d.dtype)
+    to, of = np.moveaxis(back, axis, 0), np.moveaxis(d, axis, 0)
+    for i, (a, b) in enumerate(_bins(size, len(of))):
+        to[a:b] += of[i] / d.dtype.type(b - a)
+    return back
+
+
+def _taps_back(d: np.ndarray, axis: int, size: int, align: bool) -> np.ndarray:
+    """What comes back to each interpolated cell, added to its two neighbours by their weights."""
+    if d.shape[axis] == size:
+        return d
+    low, high, part = _source(d.shape[axis], size, align)
+    weights = part.astype(d.dtype).reshape([-1 if i == axis else 1 for i in range(d.ndim)])
+    lower = _sum_at(d * (1 - weights), low, size, axis)
+    return lower + _sum_at(d * weights, high, size, axis)
+
+
+def _sum_at(x: np.ndarray, cells: np.ndarray, size: int, axis: int) -> np.ndarray:
+    """Zeros of ``size`` cells along an axis, with ``x`` added at ``cells``, which do not fall."""
+    starts = np.flatnonzero(np.diff(cells, prepend=-1))
+    back = np.zeros((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype)
+    back[(slice(None),) * axis + (cells[starts],)] = np.add.reduceat(x, starts, axis)
+    return back
+
+
+def _resize_back(data: np.ndarray, *, how: str, height: int, width: int, align: bool) -> np.ndarray:
+    d = widened(data)
+    for axis, size in ((2, height), (3, width)):
+        d = _bins_back(d, axis, size) if how == "average" else _taps_back(d, axis, size, align)
+    return d.astype(data.dtype)
+
+
+def _grad_resize_back(
+    g: Builder[X], ins: Any, outs: Any, douts: Any, *, how: str, align: bool, **sizes: int
+) -> X:
+    height, width = g.type(ins[0]).dims[2:]
+    if how == "average":
+        return g.op(ADAPTIVE_POOLING, douts[0], output_size=(height, width))
+    attrs: dict[str, Any] = {"height": height, "width": width, "align_corners": align}
+    return g.op(BILINEAR_RESIZE, douts[0], **attrs)
+
+
+RESIZE_BACK = register(
+    "_resize_back",
+    "data",
+    "how:average|bilinear! height:int! width:int! align:bool=False",
+    internal=True,
+    infer=forward(
+        lambda data, height, width, **attrs: data.with_shape((*data.dims[:2], height, width))
+    ),
+    ref=_resize_back,
+    grad=_grad_resize_back,
+    traits=Traits(samples=Samples.FIRST),
+    doc="What comes back to a resized image, in the image's own size.",
 )
 
 

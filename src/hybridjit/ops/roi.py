@@ -10,20 +10,22 @@ samples that lie outside count as 0 and are not taken. Numbers farther than 2^30
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..types import Shape, TensorType, product, shape_text
 from .attrs import AttrValue
+from .building import Builder, X
 from .casting import bounded, widened
 from .indexing import whole
 from .record import Traits
-from .registry import register
+from .registry import lookup, register
 from .rules import forward, require_float, same_dtype
+from .signatures import Gradient
 
 MOST_SAMPLES = 1024  # of a bin along one axis, where an attribute says how many
 FAR = 1 << 30  # where coordinates end, and how many samples a bin has along an axis
@@ -141,50 +143,135 @@ def _bin_weights(
     return weights / dtype(max(count, 1))
 
 
+class _Weights(NamedTuple):
+    """One region: its image, and every cell's share in the bins along either axis."""
+
+    region: int
+    image: int
+    rows: np.ndarray
+    columns: np.ndarray
+
+
+def _regions(
+    rois: np.ndarray,
+    shape: Shape,
+    *,
+    pooled_size: Shape,
+    spatial_scale: float,
+    sample_ratio: int,
+    aligned: bool,
+) -> Iterator[_Weights]:
+    """The regions whose image is there, of data of this shape."""
+    r = widened(rois)
+    number = r.dtype.type
+    batches, corners = (whole(r[:, 0]), r[:, 1:]) if r.shape[1] == 5 else (
+        np.zeros(len(r), np.int64), r)  # fmt: skip
+    scaled = corners * number(spatial_scale) - number(0.5 if aligned else 0)
+    for k, (batch, (x1, y1, x2, y2)) in enumerate(zip(batches, scaled)):
+        if not 0 <= batch < shape[0]:
+            continue
+        height, width = y2 - y1, x2 - x1
+        if not aligned:
+            height, width = (np.maximum(n, number(1)) for n in (height, width))
+        rows = _bin_weights(y1, height, pooled_size[0], sample_ratio, shape[2])
+        columns = _bin_weights(x1, width, pooled_size[1], sample_ratio, shape[3])
+        yield _Weights(k, int(batch), rows, columns)
+
+
 def _align(
     data: np.ndarray,
     rois: np.ndarray,
     *,
     pooled_size: Shape,
-    spatial_scale: float,
-    sample_ratio: int,
     position_sensitive: bool,
-    aligned: bool,
+    **attrs: Any,
 ) -> np.ndarray:
     """Average of bilinear samples of each bin; a negative batch index gives zeros."""
-    x, r = widened(data), widened(rois)
-    batches, corners = (whole(r[:, 0]), r[:, 1:]) if r.shape[1] == 5 else (
-        np.zeros(len(r), np.int64), r)  # fmt: skip
-    scaled = corners * x.dtype.type(spatial_scale) - x.dtype.type(0.5 if aligned else 0)
-    out = np.zeros((len(r), x.shape[1], *pooled_size), x.dtype)
-    for k, (batch, (x1, y1, x2, y2)) in enumerate(zip(batches, scaled)):
-        if not 0 <= batch < len(x):
-            continue
-        height, width = y2 - y1, x2 - x1
-        if not aligned:
-            height, width = (np.maximum(n, x.dtype.type(1)) for n in (height, width))
-        rows = _bin_weights(y1, height, pooled_size[0], sample_ratio, x.shape[2])
-        columns = _bin_weights(x1, width, pooled_size[1], sample_ratio, x.shape[3])
+    x = widened(data)
+    out = np.zeros((len(rois), x.shape[1], *pooled_size), x.dtype)
+    for k, batch, rows, columns in _regions(rois, x.shape, pooled_size=pooled_size, **attrs):
         out[k] = rows @ x[batch] @ columns.T
     if position_sensitive:
-        out = _own_bins(out)
+        out = _own_bins(out).copy()
     return out.astype(data.dtype, copy=False)
 
 
 def _own_bins(pooled: np.ndarray) -> np.ndarray:
-    """Bin (i, j) of channel c from channel c * bins + i * columns + j."""
+    """Bin (i, j) of channel c from channel c * bins + i * columns + j, as a view."""
     count, channels, rows, columns = pooled.shape
     split = pooled.reshape(count, channels // (rows * columns), rows, columns, rows, columns)
-    return np.einsum("ncijij->ncij", split).copy()
+    return np.einsum("ncijij->ncij", split)
+
+
+def _align_back(
+    head: np.ndarray,
+    rois: np.ndarray,
+    *,
+    shape: Shape,
+    pooled_size: Shape,
+    position_sensitive: bool,
+    **attrs: Any,
+) -> np.ndarray:
+    """What comes back to the bins, at the cells by their weights."""
+    d = widened(head)
+    if position_sensitive:
+        whole_bins = np.zeros((len(rois), shape[1], *pooled_size), d.dtype)
+        _own_bins(whole_bins)[...] = d
+        d = whole_bins
+    back = np.zeros(shape, d.dtype)
+    for k, batch, rows, columns in _regions(rois, shape, pooled_size=pooled_size, **attrs):
+        back[batch] += rows.T @ d[k] @ columns
+    return back.astype(head.dtype, copy=False)
+
+
+def _infer_back(head: TensorType, *others: TensorType, shape: Shape, **attrs: Any) -> TensorType:
+    return head.with_shape(shape)
+
+
+def _by_regions(back: str) -> Gradient:
+    """The rule of pooling that is linear in the data: regions are taken as given."""
+
+    def grad(g: Builder[X], ins: Any, outs: Any, douts: Any, **attrs: Any) -> tuple[X, None]:
+        shape = g.type(ins[0]).dims
+        return g.op(lookup(back), douts[0], ins[1], shape=shape, **attrs), None
+
+    return grad
+
+
+def _back_again(forth: str) -> Gradient:
+    """The rule of what :func:`_by_regions` makes: the pooling of what comes back."""
+
+    def grad(
+        g: Builder[X], ins: Any, outs: Any, douts: Any, *, shape: Shape, **attrs: Any
+    ) -> tuple[X, None]:
+        return g.op(lookup(forth), douts[0], ins[1], **attrs), None
+
+    return grad
+
+
+_ALIGN = (
+    "pooled_size:shape! spatial_scale:float[0,1]! sample_ratio:int=-1 "
+    "position_sensitive:bool=False aligned:bool=False"
+)
+register(
+    "_roi_align_back",
+    "head rois",
+    f"shape:shape! {_ALIGN}",
+    internal=True,
+    infer=forward(_infer_back),
+    ref=_align_back,
+    grad=_back_again("_contrib_ROIAlign"),
+    doc="What comes back from the bins of ROIAlign to the data.",
+)
 
 
 ROI_ALIGN = register(
     "_contrib_ROIAlign",
     "data rois",
-    "pooled_size:shape! spatial_scale:float[0,1]! sample_ratio:int=-1 "
-    "position_sensitive:bool=False aligned:bool=False",
+    _ALIGN,
     infer=_infer_align,
     ref=_align,
+    grad=_by_regions("_roi_align_back"),
     doc="Average of bilinear samples in each bin of each region.",
 )
 
@@ -213,25 +300,83 @@ def rounded(x: np.ndarray) -> np.ndarray:
     return bounded(nearest, -FAR, FAR).astype(np.int64)
 
 
+class _Bin(NamedTuple):
+    """A bin with cells: its place in the result, and the cells in the data."""
+
+    place: tuple[Any, ...]
+    image: int
+    rows: slice
+    columns: slice
+
+
+def _bins_with_cells(
+    batch: int, region: int, rows: list[tuple[int, int]], columns: list[tuple[int, int]]
+) -> Iterator[_Bin]:
+    for i, (top, bottom) in enumerate(rows):
+        for j, (left, right) in enumerate(columns):
+            if top < bottom and left < right:
+                place = (region, slice(None), i, j)
+                yield _Bin(place, batch, slice(top, bottom), slice(left, right))
+
+
+def _whole_bins(
+    data: np.ndarray, rois: np.ndarray, pooled_size: Shape, spatial_scale: float
+) -> Iterator[_Bin]:
+    """The bins of all regions, on whole pixels."""
+    places = widened(rois[:, 1:])
+    corners = rounded(places * places.dtype.type(spatial_scale))
+    dtype = np.float64 if data.dtype == np.float64 else np.float32
+    for k, (batch, (x1, y1, x2, y2)) in enumerate(zip(whole(rois[:, 0]), corners.tolist())):
+        if 0 <= batch < len(data):
+            rows = _bins(y1, y2, pooled_size[0], data.shape[2], dtype)
+            columns = _bins(x1, x2, pooled_size[1], data.shape[3], dtype)
+            yield from _bins_with_cells(int(batch), k, rows, columns)
+
+
 def _roi_pooling(
     data: np.ndarray, rois: np.ndarray, *, pooled_size: Shape, spatial_scale: float
 ) -> np.ndarray:
     """Maximum of each bin; an empty bin, or a batch index out of range, gives 0."""
     out = np.zeros((len(rois), data.shape[1], *pooled_size), data.dtype)
-    places = widened(rois[:, 1:])
-    corners = rounded(places * places.dtype.type(spatial_scale))
-    dtype = np.float64 if data.dtype == np.float64 else np.float32
-    for k, (batch, (x1, y1, x2, y2)) in enumerate(zip(whole(rois[:, 0]), corners.tolist())):
-        if not 0 <= batch < len(data):
-            continue
-        rows = _bins(y1, y2, pooled_size[0], data.shape[2], dtype)
-        columns = _bins(x1, x2, pooled_size[1], data.shape[3], dtype)
-        for i, (top, bottom) in enumerate(rows):
-            for j, (left, right) in enumerate(columns):
-                if top < bottom and left < right:
-                    cells = data[batch, :, top:bottom, left:right]
-                    out[k, :, i, j] = cells.max(axis=(1, 2))
+    for place, image, rows, columns in _whole_bins(data, rois, pooled_size, spatial_scale):
+        out[place] = data[image, :, rows, columns].max(axis=(1, 2))
     return out
+
+
+def _roi_pooling_back(
+    head: np.ndarray,
+    data: np.ndarray,
+    rois: np.ndarray,
+    *,
+    pooled_size: Shape,
+    spatial_scale: float,
+) -> np.ndarray:
+    """What comes back to each bin, at the first of its largest cells."""
+    back = np.zeros(data.shape, widened(head).dtype)
+    channels = np.arange(data.shape[1])
+    for place, image, rows, columns in _whole_bins(data, rois, pooled_size, spatial_scale):
+        cells = data[image, :, rows, columns]
+        first = cells.reshape(len(channels), -1).argmax(axis=1)
+        i, j = np.divmod(first, cells.shape[2])
+        back[image, channels, rows.start + i, columns.start + j] += head[place]
+    return back.astype(head.dtype, copy=False)
+
+
+def _grad_roi_pooling(
+    g: Builder[X], ins: Any, outs: Any, douts: Any, **attrs: Any
+) -> tuple[X, None]:
+    return g.op(ROI_POOLING_BACK, douts[0], *ins, **attrs), None
+
+
+ROI_POOLING_BACK = register(
+    "_roi_pooling_back",
+    "head data rois",
+    "pooled_size:shape! spatial_scale:float[0,1]!",
+    internal=True,
+    infer=forward(lambda head, data, rois, **attrs: data),
+    ref=_roi_pooling_back,
+    doc="What comes back from the bins of ROIPooling to the data.",
+)
 
 
 ROI_POOLING = register(
@@ -240,6 +385,7 @@ ROI_POOLING = register(
     "pooled_size:shape! spatial_scale:float[0,1]!",
     infer=_infer_roi_pooling,
     ref=_roi_pooling,
+    grad=_grad_roi_pooling,
     traits=Traits(total_outputs=2),
     doc="Maximum of each bin of each region, on whole pixels.",
 )
@@ -325,29 +471,73 @@ def _position_sensitive(
     group_size: int,
 ) -> np.ndarray:
     """Mean of each bin, read from the channels of the bin's own group; an empty bin gives 0."""
-    groups = group_size or pooled_size
-    maps = widened(data).reshape(len(data), output_dim, groups, groups, *data.shape[2:])
+    maps = _groups(widened(data), output_dim, group_size or pooled_size)
     out = np.zeros((len(rois), output_dim, pooled_size, pooled_size), data.dtype)
-    corners = rounded(rois[:, 1:]) + np.array([0, 0, 1, 1])
-    scaled = corners.astype(np.float32) * np.float32(spatial_scale)
-    for k, (batch, (x1, y1, x2, y2)) in enumerate(zip(whole(rois[:, 0]), scaled.tolist())):
-        if not 0 <= batch < len(data):
-            continue
-        rows = _spans(y1, y2, pooled_size, data.shape[2])
-        columns = _spans(x1, x2, pooled_size, data.shape[3])
-        for i, (top, bottom) in enumerate(rows):
-            for j, (left, right) in enumerate(columns):
-                if top < bottom and left < right:
-                    group = maps[batch, :, i * groups // pooled_size, j * groups // pooled_size]
-                    out[k, :, i, j] = group[:, top:bottom, left:right].mean(axis=(1, 2))
+    for one in _spanned_bins(rois, data.shape, spatial_scale, pooled_size):
+        out[one.place] = _own_cells(maps, pooled_size, one).mean(axis=(1, 2))
     return out
 
 
+def _groups(data: np.ndarray, output_dim: int, groups: int) -> np.ndarray:
+    """The data with an axis for output channels and two for groups, as a view."""
+    return data.reshape(len(data), output_dim, groups, groups, *data.shape[2:])
+
+
+def _own_cells(maps: np.ndarray, pooled_size: int, one: _Bin) -> np.ndarray:
+    """A bin's cells in the channels of its own group, as a view."""
+    row, column = (i * maps.shape[2] // pooled_size for i in one.place[2:])
+    return maps[one.image, :, row, column, one.rows, one.columns]
+
+
+def _spanned_bins(
+    rois: np.ndarray, shape: Shape, spatial_scale: float, pooled_size: int
+) -> Iterator[_Bin]:
+    """The bins of all regions, between their edges."""
+    corners = rounded(rois[:, 1:]) + np.array([0, 0, 1, 1])
+    scaled = corners.astype(np.float32) * np.float32(spatial_scale)
+    for k, (batch, (x1, y1, x2, y2)) in enumerate(zip(whole(rois[:, 0]), scaled.tolist())):
+        if 0 <= batch < shape[0]:
+            rows = _spans(y1, y2, pooled_size, shape[2])
+            columns = _spans(x1, x2, pooled_size, shape[3])
+            yield from _bins_with_cells(int(batch), k, rows, columns)
+
+
+def _position_sensitive_back(
+    head: np.ndarray,
+    rois: np.ndarray,
+    *,
+    shape: Shape,
+    spatial_scale: float,
+    output_dim: int,
+    pooled_size: int,
+    group_size: int,
+) -> np.ndarray:
+    """What comes back to each bin, shared out among its cells."""
+    back = np.zeros(shape, widened(head).dtype)
+    maps = _groups(back, output_dim, group_size or pooled_size)
+    for one in _spanned_bins(rois, shape, spatial_scale, pooled_size):
+        own = _own_cells(maps, pooled_size, one)
+        own += (head[one.place] / back.dtype.type(own[0].size))[:, None, None]
+    return back.astype(head.dtype, copy=False)
+
+
+_POSITION_SENSITIVE = "spatial_scale:float[0,1]! output_dim:int! pooled_size:int! group_size:int=0"
+register(
+    "_position_sensitive_back",
+    "head rois",
+    f"shape:shape! {_POSITION_SENSITIVE}",
+    internal=True,
+    infer=forward(_infer_back),
+    ref=_position_sensitive_back,
+    grad=_back_again("_contrib_PSROIPooling"),
+    doc="What comes back from the bins of PSROIPooling to the data.",
+)
 register(
     "_contrib_PSROIPooling",
     "data rois",
-    "spatial_scale:float[0,1]! output_dim:int! pooled_size:int! group_size:int=0",
+    _POSITION_SENSITIVE,
     infer=_infer_position_sensitive,
     ref=_position_sensitive,
+    grad=_by_regions("_position_sensitive_back"),
     doc="Mean of each bin of each region, from channels that belong to the bin.",
 )

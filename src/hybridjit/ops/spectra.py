@@ -6,13 +6,17 @@ neither direction divides by n.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..errors import ShapeError
 from ..types import TensorType, shape_text
+from .building import Builder, X
 from .casting import convert
-from .registry import register
+from .registry import lookup, register
 from .rules import forward, require_float
+from .signatures import Gradient
 
 
 def _check(name: str, data: TensorType) -> None:
@@ -54,12 +58,22 @@ def _ifft(data: np.ndarray, *, compute_size: int) -> np.ndarray:
     return convert(found, data.dtype)
 
 
+def _grad_by(twin: str) -> Gradient:
+    """The rule of a transform whose transpose is ``twin``: neither divides by n."""
+
+    def grad(g: Builder[X], ins: Any, outs: Any, douts: Any, **attrs: Any) -> X:
+        return g.op(lookup(twin), douts[0], **attrs)
+
+    return grad
+
+
 register(
     "_contrib_fft",
     "data",
     "compute_size:int=128",
     infer=_infer_fft,
     ref=_fft,
+    grad=_grad_by("_contrib_ifft"),
     doc="Fourier transform of rows of real numbers, as pairs of real and imaginary parts.",
 )
 register(
@@ -68,5 +82,6 @@ register(
     "compute_size:int=128",
     infer=_infer_ifft,
     ref=_ifft,
+    grad=_grad_by("_contrib_fft"),
     doc="Real part of the inverse Fourier transform of rows of pairs, not divided by n.",
 )

@@ -5,13 +5,17 @@ In: matrices in the last two axes, or vectors in the last. Out: the other of the
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..errors import ShapeError
 from ..types import TensorType, shape_text
 from .attrs import AttrValue
-from .registry import register
+from .building import Builder, X
+from .registry import lookup, register
 from .rules import forward, require_float
+from .signatures import Gradient
 
 
 def _check_square(A: TensorType, offset: int) -> int:
@@ -95,11 +99,35 @@ def _maketrian(A: np.ndarray, *, offset: int, lower: bool) -> np.ndarray:
     return y
 
 
-for name, attrs, infer, ref, doc in (
-    ("extractdiag", "offset:int=0", _infer_extractdiag, _extractdiag, "A diagonal as a vector."),
-    ("makediag", "offset:int=0", _infer_makediag, _makediag, "A vector as a diagonal."),
+def _grad_by(twin: str) -> Gradient:
+    """The rule of an operator whose transpose is ``twin``, under the same attributes."""
+
+    def grad(g: Builder[X], ins: Any, outs: Any, douts: Any, **attrs: Any) -> X:
+        return g.op(lookup(f"_linalg_{twin}"), douts[0], **attrs)
+
+    return grad
+
+
+for name, twin, attrs, infer, ref, doc in (
+    (
+        "extractdiag",
+        "makediag",
+        "offset:int=0",
+        _infer_extractdiag,
+        _extractdiag,
+        "A diagonal as a vector.",
+    ),
+    (
+        "makediag",
+        "extractdiag",
+        "offset:int=0",
+        _infer_makediag,
+        _makediag,
+        "A vector as a diagonal.",
+    ),
     (
         "extracttrian",
+        "maketrian",
         "offset:int=0 lower:bool=True",
         _infer_extracttrian,
         _extracttrian,
@@ -107,6 +135,7 @@ for name, attrs, infer, ref, doc in (
     ),
     (
         "maketrian",
+        "extracttrian",
         "offset:int=0 lower:bool=True",
         _infer_maketrian,
         _maketrian,
@@ -119,6 +148,7 @@ for name, attrs, infer, ref, doc in (
         attrs,
         infer=forward(infer),
         ref=ref,
+        grad=_grad_by(twin),
         aliases=f"linalg_{name}",
         doc=doc,
     )

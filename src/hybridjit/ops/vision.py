@@ -120,7 +120,7 @@ def _infer_nms(
     return data
 
 
-def _nms_rows(
+def _kept_rows(
     rows: np.ndarray,
     *,
     overlap_thresh: float,
@@ -132,25 +132,32 @@ def _nms_rows(
     background_id: int,
     force_suppress: bool,
     in_format: str,
-    out_format: str,
+    **attrs: AttrValue,
 ) -> np.ndarray:
-    """Survivors of one batch at the top, best first, and rows of -1 below."""
+    """Which rows of one batch survive, best first."""
     scores = rows[:, score_index]
     valid = scores > scores.dtype.type(valid_thresh)
     if id_index >= 0:
         valid &= rows[:, id_index] != background_id
     order = np.flatnonzero(valid)
-    best = first_of(-scores[order], topk if topk > 0 else len(order))
-    kept = rows[order[best]]
-    columns = slice(coord_start, coord_start + 4)
-    boxes = widened(kept[:, columns])
+    best = order[first_of(-scores[order], topk if topk > 0 else len(order))]
+    boxes = widened(rows[best, coord_start : coord_start + 4])
     corners = to_corners(boxes) if in_format == "center" else boxes
-    ids = None if force_suppress or id_index < 0 else kept[:, id_index]
-    alive = suppress(corners, ids, overlap_thresh, strict=True)
+    ids = None if force_suppress or id_index < 0 else rows[best, id_index]
+    return best[suppress(corners, ids, overlap_thresh, strict=True)]
+
+
+def _nms_rows(
+    rows: np.ndarray, *, in_format: str, out_format: str, coord_start: int, **attrs: Any
+) -> np.ndarray:
+    """Survivors of one batch at the top, best first, and rows of -1 below."""
+    kept = rows[_kept_rows(rows, in_format=in_format, coord_start=coord_start, **attrs)]
     if in_format != out_format:
-        kept[:, columns] = corners if out_format == "corner" else to_centres(boxes)
+        columns = slice(coord_start, coord_start + 4)
+        turn = to_corners if out_format == "corner" else to_centres
+        kept[:, columns] = turn(widened(kept[:, columns]))
     out = np.full_like(rows, -1)
-    out[: alive.sum()] = kept[alive]
+    out[: len(kept)] = kept
     return out
 
 
@@ -162,14 +169,43 @@ def _box_nms(data: np.ndarray, **attrs: Any) -> np.ndarray:
     return np.stack([_nms_rows(rows, **attrs) for rows in batches]).reshape(data.shape)
 
 
+def _box_nms_back(head: np.ndarray, data: np.ndarray, **attrs: Any) -> np.ndarray:
+    """What comes back to the survivors, in the rows where they stand in the data."""
+    if attrs["topk"] == 0 or data.size == 0:
+        return head.copy()
+    back = np.zeros_like(data)
+    batches = (product(data.shape[:-2]), *data.shape[-2:])
+    for to, d, rows in zip(*(x.reshape(batches) for x in (back, head, data))):
+        kept = _kept_rows(rows, **attrs)
+        to[kept] = d[: len(kept)]
+    return back
+
+
+def _grad_nms(g: Builder[X], ins: Any, outs: Any, douts: Any, **attrs: Any) -> X:
+    return g.op(BOX_NMS_BACK, douts[0], ins[0], **attrs)
+
+
+_NMS = (
+    "overlap_thresh:float=0.5 valid_thresh:float=0 topk:int=-1 coord_start:int=2 "
+    "score_index:int=1 id_index:int=-1 background_id:int=-1 force_suppress:bool=False "
+    "in_format:center|corner=corner out_format:center|corner=corner"
+)
+BOX_NMS_BACK = register(
+    "_box_nms_back",
+    "head data",
+    _NMS,
+    internal=True,
+    infer=forward(lambda head, data, **attrs: data),
+    ref=_box_nms_back,
+    doc="What comes back to the rows that suppression kept.",
+)
 register(
     "_contrib_box_nms",
     "data",
-    "overlap_thresh:float=0.5 valid_thresh:float=0 topk:int=-1 coord_start:int=2 "
-    "score_index:int=1 id_index:int=-1 background_id:int=-1 force_suppress:bool=False "
-    "in_format:center|corner=corner out_format:center|corner=corner",
+    _NMS,
     infer=_infer_nms,
     ref=_box_nms,
+    grad=_grad_nms,
     traits=Traits(total_outputs=2),
     outputs=("output0",),
     aliases="_contrib_box_non_maximum_suppression",

@@ -6,6 +6,8 @@ In: data (N, C, H, W) and a grid (N, 2, h, w) of x and y in [-1, 1], or what mak
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
@@ -165,11 +167,64 @@ def _infer_sampler(data: TensorType, grid: TensorType) -> TensorType:
     return data.with_shape((*data.dims[:2], *grid.dims[2:]))
 
 
+def _sample_back(
+    head: np.ndarray, data: np.ndarray, grid: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """What comes back to samples, for the cells by their weights and for the grid by slopes."""
+    d, x, g = (widened(a) for a in (head, data, grid))
+    channels, *size = data.shape[1:]
+    cells, places = np.zeros((len(x), *size, channels), x.dtype), np.zeros_like(g)
+    scale = [g.dtype.type((n - 1) / 2) for n in size]
+    for n in range(len(x)):
+        at = [(g[n, 1 - axis] + 1) * scale[axis] for axis in (0, 1)]
+        slopes = _taken_back(d[n], x[n], at, cells[n])
+        for axis in (0, 1):
+            places[n, 1 - axis] = slopes[axis] * scale[axis]
+    moved = np.ascontiguousarray(np.moveaxis(cells, 3, 1))
+    return moved.astype(data.dtype, copy=False), places.astype(grid.dtype, copy=False)
+
+
+def _taken_back(
+    d: np.ndarray, x: np.ndarray, at: list[np.ndarray], cells: np.ndarray
+) -> list[np.ndarray]:
+    """Adds what comes back at rows and columns to ``cells``; the slopes along both of them."""
+    size = x.shape[1:]
+    low = [np.floor(place).astype(np.int64) for place in at]
+    part = [place - first for place, first in zip(at, low)]
+    slopes = [np.zeros_like(place) for place in at]
+    for corner in np.ndindex(2, 2):
+        cell = [first + step for first, step in zip(low, corner)]
+        share = [p if step else 1 - p for p, step in zip(part, corner)]
+        inside = np.logical_and(*[(c >= 0) & (c < n) for c, n in zip(cell, size)])
+        y, c = (place[inside] for place in cell)
+        own = d[:, inside]
+        weighted = own * (share[0] * share[1])[inside]
+        np.add.at(cells.reshape(-1, len(d)), y * size[1] + c, weighted.T)
+        value = (own * x[:, y, c]).sum(axis=0)
+        for axis, step in enumerate(corner):
+            slopes[axis][inside] += value * share[1 - axis][inside] * (1 if step else -1)
+    return slopes
+
+
+def _grad_sampler(g: Builder[X], ins: Any, outs: Any, douts: Any) -> tuple[X, ...]:
+    return g.outputs(SAMPLE_BACK, douts[0], *ins)
+
+
+SAMPLE_BACK = register(
+    "_bilinear_sampler_back",
+    "head data grid",
+    internal=True,
+    infer=forward(lambda head, data, grid: (data, grid)),
+    ref=_sample_back,
+    outputs=("data", "grid"),
+    doc="What comes back from BilinearSampler to the data and to the grid.",
+)
 BILINEAR_SAMPLER = register(
     "BilinearSampler",
     "data grid",
     infer=_infer_sampler,
     ref=sample,
+    grad=_grad_sampler,
     traits=Traits(total_outputs=2),
     doc="Bilinear samples at the points of a grid.",
 )
