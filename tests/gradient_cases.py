@@ -46,6 +46,15 @@ CONSTANTS = {
     "SequenceLast": (1,),
     "SequenceReverse": (1,),
     "softmax_cross_entropy": (1,),  # the label
+    "_random_pdf_poisson": (0,),  # counts
+    "_random_pdf_negative_binomial": (0,),
+    "_random_pdf_generalized_negative_binomial": (0,),
+    "_contrib_ROIAlign": (1,),  # regions
+    "_roi_align_back": (1,),
+    "ROIPooling": (1,),
+    "_contrib_PSROIPooling": (1,),
+    "_position_sensitive_back": (1,),
+    "_contrib_DeformablePSROIPooling": (1,),
     "BatchNorm": _MOVING,
     "BatchNorm_v1": _MOVING,
     "_contrib_BatchNormWithReLU": _MOVING,
@@ -53,6 +62,9 @@ CONSTANTS = {
     "_BatchNorm_training": _MOVING,
     "_BatchNormWithReLU_training": _MOVING,
 }
+
+# Operators that read one triangle of a symmetric matrix: slopes are along symmetric directions.
+SYMMETRIC = _names("_linalg_potrf _linalg_syevd")
 
 # Positions of the results whose head gradients count, where those of the others are ignored.
 HEADS = {
@@ -131,16 +143,9 @@ OF_SECOND_ORDER = _names(
 # Operators with a gradient in MXNet and none here yet.
 NO_RULE_YET = _names(
     """
-
     CTCLoss
-
-
     Correlation
-
     _contrib_DeformableConvolution
     _contrib_ModulatedDeformableConvolution
-
-
-
     """
 )

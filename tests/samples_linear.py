@@ -53,9 +53,8 @@ def matrices() -> None:
         add("_linalg_maketrian", (2, 6), offset=offset)
     add("_linalg_syrk", (2, 3, 4), alpha=0.5)
     add("_linalg_syrk", (3, 4), transpose=True, dtype="float64")
-    singular = np.array([[[1, 2], [2, 4]], [[1, 2], [3, 4]]], np.float32)
-    add("_inverse_or_zeros", singular)
-    add("_inverse_or_zeros", singular[1])
+    add("_inverse_or_zeros", positive())
+    add("_inverse_or_zeros", positive(2, 2, n=4, dtype="float64"))
     for name in ("inverse", "det", "slogdet", "sumlogdiag", "syevd"):
         add(f"_linalg_{name}", positive())
         add(f"_linalg_{name}", positive(2, 2, n=4, dtype="float64"))

@@ -23,6 +23,7 @@ from gradient_cases import (
     NOTHING_TO_COMPARE,
     OF_PASSES,
     OF_SECOND_ORDER,
+    SYMMETRIC,
 )
 from hybridjit import autograd, nd
 from hybridjit.ops import OpDef, all_ops, lookup, run_ref
@@ -114,6 +115,8 @@ def compare(sample: Sample, place: Place, found: list[np.ndarray | None]) -> Non
             continue
         for _ in range(DIRECTIONS):
             direction = random.normal(size=x.shape)
+            if place.op.name in SYMMETRIC:
+                direction += direction.swapaxes(-1, -2)
             terms = np.zeros(1) if d is None else d * direction
             wanted = place.slope(position, direction)
             scale = abs(wanted) + np.abs(terms).max(initial=0) + 1e-3
