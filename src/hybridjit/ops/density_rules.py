@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .algebra import add, as_shape, div, fitted, mul, negated, scaled, shifted, sub, total
-from .building import Builder, X
+from .building import Builder, Many, X
 from .gradient import Traced, Tracer, backpropagate
 from .registry import lookup
 from .signatures import Gradient
@@ -72,7 +72,7 @@ def _rule(formula: Formula, own_axes: int = 0, is_counted: bool = False) -> Grad
     """``own_axes`` of the operands' last axes are the distribution's own."""
 
     def grad(
-        g: Builder[X], ins: Any, outs: Any, douts: Any, *, is_log: bool
+        g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, is_log: bool
     ) -> tuple[X | None, ...]:
         d = douts[0] if is_log else mul(g, douts[0], outs[0])
         tracer, traced = Tracer(g), [Traced(x) for x in ins]

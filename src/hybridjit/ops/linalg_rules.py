@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from .algebra import add, as_shape, div, mul, negated, scaled, sub, zeros_like
-from .building import Builder, X
+from .building import Builder, Many, X
 from .gradient import given
 from .registry import lookup
 from .signatures import Gradient
@@ -48,7 +48,7 @@ def _solved(g: Builder[X], triangle: X, x: X, **sides: bool) -> X:
     return g.op(lookup("_linalg_trsm"), triangle, x, at="solved", **sides)
 
 
-def _grad_potrf(g: Builder[X], ins: Any, outs: Any, douts: Any, *, lower: bool) -> X:
+def _grad_potrf(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, lower: bool) -> X:
     """L^-T mirrored(L^T dL) L^-1 / 2: symmetric, although one triangle alone is read."""
     factor, d = (x if lower else _turned(g, x) for x in (outs[0], douts[0]))
     inner = _mirrored(g, _product(g, factor, d, turn_a=True))
@@ -56,7 +56,7 @@ def _grad_potrf(g: Builder[X], ins: Any, outs: Any, douts: Any, *, lower: bool) 
     return scaled(g, _solved(g, factor, left, rightside=True), 0.5)
 
 
-def _grad_potri(g: Builder[X], ins: Any, outs: Any, douts: Any, *, lower: bool) -> X:
+def _grad_potri(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, lower: bool) -> X:
     """-B (dB + dB^T) L^-T, of which the triangle that is read, for B = (L L^T)^-1."""
     factor = ins[0] if lower else _turned(g, ins[0])
     both = _product(g, outs[0], _with_turned(g, douts[0]))
@@ -75,9 +75,9 @@ def _by_triangle(
 
 def _grad_trmm(
     g: Builder[X],
-    ins: Any,
-    outs: Any,
-    douts: Any,
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X],
     *,
     transpose: bool,
     rightside: bool,
@@ -95,9 +95,9 @@ def _grad_trmm(
 
 def _grad_trsm(
     g: Builder[X],
-    ins: Any,
-    outs: Any,
-    douts: Any,
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X],
     *,
     transpose: bool,
     rightside: bool,
@@ -113,19 +113,19 @@ def _grad_trsm(
 
 
 def _grad_syrk(
-    g: Builder[X], ins: Any, outs: Any, douts: Any, *, transpose: bool, alpha: float
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, transpose: bool, alpha: float
 ) -> X:
     both, (a,) = _with_turned(g, douts[0]), ins
     return scaled(g, _product(g, a, both) if transpose else _product(g, both, a), alpha)
 
 
-def _grad_inverse(g: Builder[X], ins: Any, outs: Any, douts: Any) -> X:
+def _grad_inverse(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X]) -> X:
     """-Y^T dY Y^T"""
     left = _product(g, outs[0], douts[0], turn_a=True)
     return negated(g, _product(g, left, outs[0], turn_b=True))
 
 
-def _grad_gelqf(g: Builder[X], ins: Any, outs: Any, douts: Any) -> X:
+def _grad_gelqf(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X]) -> X:
     """L^-T (dQ + mirrored(L^T dL - dQ Q^T) Q)"""
     rows, factor = outs
     d_rows, d_factor = (given(g, d, y) for d, y in zip(douts, outs))
@@ -134,7 +134,7 @@ def _grad_gelqf(g: Builder[X], ins: Any, outs: Any, douts: Any) -> X:
     return _solved(g, factor, add(g, d_rows, _product(g, inner, rows)), transpose=True)
 
 
-def _grad_syevd(g: Builder[X], ins: Any, outs: Any, douts: Any) -> X:
+def _grad_syevd(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X]) -> X:
     """U^T (X + diag(dl)) U with X symmetric: dU U^T over the eigenvalues' differences."""
     vectors, values = outs
     lead = g.type(values).dims
@@ -157,19 +157,19 @@ def _turned_inverse(g: Builder[X], x: X) -> X:
     return _turned(g, g.op(lookup("_inverse_or_zeros"), x, at="inverse"))
 
 
-def _grad_det(g: Builder[X], ins: Any, outs: Any, douts: Any) -> X:
+def _grad_det(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X]) -> X:
     """d det(A) A^-T, and 0 where A is singular."""
     return _per_number(g, mul(g, douts[0], outs[0]), _turned_inverse(g, ins[0]))
 
 
-def _grad_slogdet(g: Builder[X], ins: Any, outs: Any, douts: Any) -> X | None:
+def _grad_slogdet(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X]) -> X | None:
     """The logarithm's: d A^-T; the sign has none."""
     if douts[1] is None:
         return None
     return _per_number(g, douts[1], _turned_inverse(g, ins[0]))
 
 
-def _grad_sumlogdiag(g: Builder[X], ins: Any, outs: Any, douts: Any) -> X:
+def _grad_sumlogdiag(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X]) -> X:
     """d over the diagonal, on the diagonal."""
     diagonal = g.op(lookup("_linalg_extractdiag"), ins[0], at="diagonal")
     numbers = as_shape(g, douts[0], (*g.type(diagonal).dims[:-1], 1))

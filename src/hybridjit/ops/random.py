@@ -8,7 +8,6 @@ draw from the same seed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from ..errors import AttributeValueError, DTypeError, ShapeError
 from ..types import FLOAT32, INT64, TensorType, merge, shape_text
 from .algebra import as_shape, mul, negated
 from .attrs import AttrValue
-from .building import Builder, X
+from .building import Builder, Many, X
 from .casting import convert
 from .creation import given_shape, wanted_shape
 from .gradient import none_at_all
@@ -364,7 +363,14 @@ def multinomial(data: np.ndarray, *, shape: Shape, get_prob: bool, dtype: np.dty
 
 
 def _grad_multinomial(
-    g: Builder[X], ins: Any, outs: Any, douts: Any, *, shape: Shape, get_prob: bool, dtype: np.dtype
+    g: Builder[X],
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X],
+    *,
+    shape: Shape,
+    get_prob: bool,
+    dtype: np.dtype,
 ) -> X | None:
     """What comes back to the logarithms, over the probabilities that were drawn."""
     if not get_prob or douts[1] is None or not g.type(outs[0]).size:

@@ -15,7 +15,7 @@ from ..errors import AttributeValueError, MXNetError, ShapeError
 from ..types import FLOAT32, FLOAT64, Shape, TensorType, shape_text
 from .algebra import total
 from .attrs import AttrValue
-from .building import Builder, X
+from .building import Builder, Many, X
 from .casting import widened
 from .deconv import DECONVOLUTION
 from .element_type import cast
@@ -143,9 +143,9 @@ def _upsampling_parts(
 
 def _grad_upsampling(
     g: Builder[X],
-    ins: Any,
-    outs: Any,
-    douts: Any,
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X],
     *,
     scale: int,
     sample_type: str,
@@ -275,7 +275,13 @@ def _resize_inputs(*, mode: str, **attrs: AttrValue) -> tuple[str, ...]:
 
 
 def _grad_resize(
-    g: Builder[X], ins: Any, outs: Any, douts: Any, *, align_corners: bool, **attrs: AttrValue
+    g: Builder[X],
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X],
+    *,
+    align_corners: bool,
+    **attrs: AttrValue,
 ) -> tuple[X | None, ...]:
     """The transposed weights; the input that gives a size has none."""
     _, _, height, width = g.type(ins[0]).dims
@@ -340,7 +346,9 @@ def _equal_bins(g: Builder[X], data: X, *, output_size: Shape) -> X | None:
     return g.op(POOLING, data, kernel=kernel, stride=kernel, pool_type="avg")
 
 
-def _grad_adaptive(g: Builder[X], ins: Any, outs: Any, douts: Any, *, output_size: Shape) -> X:
+def _grad_adaptive(
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, output_size: Shape
+) -> X:
     _, _, height, width = g.type(ins[0]).dims
     return g.op(RESIZE_BACK, douts[0], how="average", height=height, width=width)
 
@@ -393,7 +401,14 @@ def _resize_back(data: np.ndarray, *, how: str, height: int, width: int, align: 
 
 
 def _grad_resize_back(
-    g: Builder[X], ins: Any, outs: Any, douts: Any, *, how: str, align: bool, **sizes: int
+    g: Builder[X],
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X],
+    *,
+    how: str,
+    align: bool,
+    **sizes: int,
 ) -> X:
     height, width = g.type(ins[0]).dims[2:]
     if how == "average":

@@ -19,7 +19,7 @@ import numpy as np
 from ..errors import AttributeValueError, ShapeError
 from ..types import Shape, TensorType, product, shape_text
 from .attrs import AttrValue
-from .building import Builder, X
+from .building import Builder, Many, X
 from .casting import bounded, widened
 from .indexing import whole
 from .record import Traits
@@ -231,7 +231,9 @@ def _infer_back(head: TensorType, *others: TensorType, shape: Shape, **attrs: An
 def _by_regions(back: str) -> Gradient:
     """The rule of pooling that is linear in the data: regions are taken as given."""
 
-    def grad(g: Builder[X], ins: Any, outs: Any, douts: Any, **attrs: Any) -> tuple[X, None]:
+    def grad(
+        g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any
+    ) -> tuple[X, None]:
         shape = g.type(ins[0]).dims
         return g.op(lookup(back), douts[0], ins[1], shape=shape, **attrs), None
 
@@ -242,7 +244,7 @@ def _back_again(forth: str) -> Gradient:
     """The rule of what :func:`_by_regions` makes: the pooling of what comes back."""
 
     def grad(
-        g: Builder[X], ins: Any, outs: Any, douts: Any, *, shape: Shape, **attrs: Any
+        g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, shape: Shape, **attrs: Any
     ) -> tuple[X, None]:
         return g.op(lookup(forth), douts[0], ins[1], **attrs), None
 
@@ -363,7 +365,7 @@ def _roi_pooling_back(
 
 
 def _grad_roi_pooling(
-    g: Builder[X], ins: Any, outs: Any, douts: Any, **attrs: Any
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any
 ) -> tuple[X, None]:
     return g.op(ROI_POOLING_BACK, douts[0], *ins, **attrs), None
 

@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import AttributeValueError, ShapeError
 from ..types import Shape, TensorType, shape_text
 from .attrs import AttrValue
-from .building import Builder, X
+from .building import Builder, Many, X
 from .casting import bounded, widened
 from .indexing import whole
 from .record import Traits
@@ -300,7 +300,7 @@ def _deformable_inputs(*, no_trans: bool, **attrs: AttrValue) -> tuple[str, ...]
 
 
 def _grad_deformable(
-    g: Builder[X], ins: Any, outs: Any, douts: Any, **attrs: Any
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any
 ) -> tuple[X | None, ...]:
     by_data, *by_offset = g.outputs(DEFORMABLE_BACK, douts[0], *ins, **attrs)
     return by_data, None, *by_offset

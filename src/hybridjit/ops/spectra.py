@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..types import TensorType, shape_text
-from .building import Builder, X
+from .building import Builder, Many, X
 from .casting import convert
 from .registry import lookup, register
 from .rules import forward, require_float
@@ -61,7 +61,7 @@ def _ifft(data: np.ndarray, *, compute_size: int) -> np.ndarray:
 def _grad_by(twin: str) -> Gradient:
     """The rule of a transform whose transpose is ``twin``: neither divides by n."""
 
-    def grad(g: Builder[X], ins: Any, outs: Any, douts: Any, **attrs: Any) -> X:
+    def grad(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any) -> X:
         return g.op(lookup(twin), douts[0], **attrs)
 
     return grad

@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..types import TensorType, shape_text
 from .attrs import AttrValue
-from .building import Builder, X
+from .building import Builder, Many, X
 from .registry import lookup, register
 from .rules import forward, require_float
 from .signatures import Gradient
@@ -102,7 +102,7 @@ def _maketrian(A: np.ndarray, *, offset: int, lower: bool) -> np.ndarray:
 def _grad_by(twin: str) -> Gradient:
     """The rule of an operator whose transpose is ``twin``, under the same attributes."""
 
-    def grad(g: Builder[X], ins: Any, outs: Any, douts: Any, **attrs: Any) -> X:
+    def grad(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any) -> X:
         return g.op(lookup(f"_linalg_{twin}"), douts[0], **attrs)
 
     return grad

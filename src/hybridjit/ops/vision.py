@@ -15,7 +15,7 @@ from ..errors import AttributeValueError, ShapeError
 from ..types import TensorType, product, shape_text
 from .arithmetic import ADD, MINIMUM, MULTIPLY, SUBTRACT
 from .attrs import AttrValue
-from .building import Builder, X
+from .building import Builder, Many, X
 from .casting import widened
 from .gradient import none_at_all
 from .joining import CONCAT
@@ -181,7 +181,7 @@ def _box_nms_back(head: np.ndarray, data: np.ndarray, **attrs: Any) -> np.ndarra
     return back
 
 
-def _grad_nms(g: Builder[X], ins: Any, outs: Any, douts: Any, **attrs: Any) -> X:
+def _grad_nms(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any) -> X:
     return g.op(BOX_NMS_BACK, douts[0], ins[0], **attrs)
 
 

@@ -6,15 +6,13 @@ In: data (N, C, H, W) and a grid (N, 2, h, w) of x and y in [-1, 1], or what mak
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..types import Shape, TensorType, shape_text
 from .arithmetic import ADD, DIVIDE, SUBTRACT
 from .attrs import AttrValue
-from .building import Builder, X
+from .building import Builder, Many, X
 from .casting import widened
 from .deformable import sample_zero_padded
 from .matmul import FULLY_CONNECTED
@@ -206,7 +204,7 @@ def _taken_back(
     return slopes
 
 
-def _grad_sampler(g: Builder[X], ins: Any, outs: Any, douts: Any) -> tuple[X, ...]:
+def _grad_sampler(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X]) -> tuple[X, ...]:
     return g.outputs(SAMPLE_BACK, douts[0], *ins)
 
 
