@@ -7,13 +7,19 @@ where it is read, so that a real zero-size batch stays possible.
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from .errors import DTypeError, ShapeError
 from .records import dataclass
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack as Unpack
+else:
+    Unpack = getattr(typing, "Unpack", None)  # Python 3.10 has none; annotations are not evaluated
 
 Shape = tuple[int, ...]
 PartialShape = tuple["int | None", ...]

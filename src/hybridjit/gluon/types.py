@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import typing
 from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
 import numpy as np
@@ -10,13 +9,10 @@ import numpy as np
 from ..initializer import Initializer
 from ..nd import NDArray
 from ..sym import Symbol
+from ..types import Unpack as Unpack
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack as Unpack
-
     from .parameter import ParameterDict
-else:
-    Unpack = getattr(typing, "Unpack", None)  # Python 3.10 has none; annotations are not evaluated
 
 Tensor: TypeAlias = NDArray | Symbol
 DType: TypeAlias = str | type | np.dtype

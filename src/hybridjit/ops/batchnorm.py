@@ -193,7 +193,7 @@ def _from_reductions(
     eps: float,
     fix_gamma: bool,
     axis: int = 1,
-    **attrs: Any,
+    **attrs: AttrValue,
 ) -> Any:
     """BatchNorm in training(x)  =>  x * scale + shift, by the mean and variance of x"""
     dims = g.type(data).dims
@@ -300,7 +300,7 @@ def _grad_trained(
     *,
     fix_gamma: bool,
     axis: int = 1,
-    **attrs: Any,
+    **attrs: AttrValue,
 ) -> Any:
     """The statistics' own head gradients count for nothing, as in MXNet."""
     if douts[0] is None:
@@ -318,7 +318,7 @@ def _grad_batchnorm(
     eps: float,
     fix_gamma: bool,
     axis: int = 1,
-    **attrs: Any,
+    **attrs: AttrValue,
 ) -> Any:
     """The stored statistics are constants."""
     if douts[0] is None:
@@ -329,7 +329,7 @@ def _grad_batchnorm(
 
 
 def _moved(
-    g: Builder[X], ins: Many[X], outs: Many[X], *, momentum: float, **attrs: Any
+    g: Builder[X], ins: Many[X], outs: Many[X], *, momentum: float, **attrs: AttrValue
 ) -> dict[int, X]:
     """moving = momentum moving + (1 - momentum) batch, with the biased variance."""
 

@@ -258,13 +258,21 @@ def _col2im(data: np.ndarray, *, output_size: Shape, **attrs: Any) -> np.ndarray
     return scatter(cols, window, sizes, output_size, window.pad).copy()
 
 
-def _grad_im2col(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any) -> X:
+def _grad_im2col(
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: AttrValue
+) -> X:
     sizes = g.type(ins[0]).dims[2:]
     return g.op(lookup("col2im"), douts[0], at="ddata", output_size=sizes, **attrs)
 
 
 def _grad_col2im(
-    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, output_size: Shape, **attrs: Any
+    g: Builder[X],
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X],
+    *,
+    output_size: Shape,
+    **attrs: AttrValue,
 ) -> X:
     return g.op(lookup("im2col"), douts[0], at="ddata", **attrs)
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..types import TensorType
+from .attrs import AttrValue
 from .casting import convert, widened
 from .dual import Dual, DualScalars
 from .record import OpDef
@@ -35,7 +36,7 @@ def derivative(op: OpDef, position: int) -> OpDef:
     """What reaches operand ``position`` of a pointwise operator."""
     formula = _formula(op, position)
 
-    def inputs(**attrs: Any) -> tuple[str, ...]:
+    def inputs(**attrs: AttrValue) -> tuple[str, ...]:
         return ("head", *op.input_names(attrs))
 
     return OpDef(
@@ -71,7 +72,7 @@ def _tangent(op: OpDef, position: int) -> Callable[..., Any]:
     scalar = op.scalar
     assert scalar is not None
 
-    def tangent(b: Any, head: Any, /, *values: Any, **attrs: Any) -> Any:
+    def tangent(b: Any, head: Any, /, *values: Any, **attrs: AttrValue) -> Any:
         if op.slope is not None:
             return op.slope(b, head, *values, **attrs)[position]
         duals = [Dual(x, head if i == position else None) for i, x in enumerate(values)]
@@ -83,7 +84,7 @@ def _tangent(op: OpDef, position: int) -> Callable[..., Any]:
 def _formula(op: OpDef, position: int) -> Callable[..., Any]:
     tangent = _tangent(op, position)
 
-    def formula(b: Any, head: Any, /, *values: Any, **attrs: Any) -> Any:
+    def formula(b: Any, head: Any, /, *values: Any, **attrs: AttrValue) -> Any:
         found = tangent(b, head, *values, **attrs)
         return b.const(0.0) if found is None else found
 
@@ -91,7 +92,7 @@ def _formula(op: OpDef, position: int) -> Callable[..., Any]:
 
 
 def _rule(position: int) -> Callable[..., tuple[Types, Types]]:
-    def rule(head: TensorType, *operands: TensorType, **attrs: Any) -> TensorType:
+    def rule(head: TensorType, *operands: TensorType, **attrs: AttrValue) -> TensorType:
         shape = head.dims
         for operand in operands:
             shape = tuple(size or 0 for size in broadcast_shapes(shape, operand.dims))
@@ -101,7 +102,7 @@ def _rule(position: int) -> Callable[..., tuple[Types, Types]]:
 
 
 def _reference(formula: Callable[..., Any], position: int) -> Callable[..., np.ndarray]:
-    def ref(*arrays: np.ndarray, **attrs: Any) -> np.ndarray:
+    def ref(*arrays: np.ndarray, **attrs: AttrValue) -> np.ndarray:
         wide = [widened(array) for array in arrays]
         shape = np.broadcast_shapes(*(array.shape for array in arrays))
         found = np.broadcast_to(formula(Scalars(wide[0].dtype), *wide, **attrs), shape)

@@ -151,14 +151,14 @@ def _unless_always(g: Builder[X], data: X, *, mode: str, **attrs: AttrValue) -> 
 
 
 def _dropped(
-    data: np.ndarray, *, p: float, axes: tuple[int, ...], **attrs: Any
+    data: np.ndarray, *, p: float, axes: tuple[int, ...], **attrs: AttrValue
 ) -> tuple[np.ndarray, np.ndarray]:
     mask = dropout_mask(data.shape, p, axes, data.dtype)
     return np.asarray(data * mask, order="C"), np.asarray(mask, data.dtype)
 
 
 def _infer_dropped(
-    ins: Types, outs: Types, *, axes: tuple[int, ...], **attrs: Any
+    ins: Types, outs: Types, *, axes: tuple[int, ...], **attrs: AttrValue
 ) -> tuple[Types, Types]:
     ins, found = _infer_dropout(ins, outs[:1], axes=axes)
     shape = ins[0].shape
@@ -169,7 +169,7 @@ def _infer_dropped(
 
 
 def _grad_dropped(
-    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X | None], **attrs: Any
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X | None], **attrs: AttrValue
 ) -> Any:
     """The forward's own mask times what comes back."""
     return None if douts[0] is None else mul(g, douts[0], outs[1])
@@ -191,7 +191,7 @@ DROPPED = register(
 
 
 def _always(
-    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, mode: str, **attrs: Any
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, mode: str, **attrs: AttrValue
 ) -> Any:
     """Without training: an identity, unless ``mode`` is ``always``, whose mask nobody kept."""
     if mode == "always":

@@ -129,7 +129,13 @@ def dense_cost(ins: Types, outs: Types, **attrs: AttrValue) -> int:
 
 
 def _grad_dense(
-    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, num_hidden: int, **attrs: Any
+    g: Builder[X],
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X],
+    *,
+    num_hidden: int,
+    **attrs: AttrValue,
 ) -> Any:
     """dx = d weight, dweight = transposed d times x, dbias = sum of d over the rows."""
     data, weight = ins[0], ins[1]
@@ -319,7 +325,7 @@ def _grad_batch_dot(
     *,
     transpose_a: bool,
     transpose_b: bool,
-    **attrs: Any,
+    **attrs: AttrValue,
 ) -> Any:
     (a, b), (d,) = ins, douts
 

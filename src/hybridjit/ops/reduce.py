@@ -91,7 +91,7 @@ def _back(slope: Slope) -> Callable[..., Any]:
         axis: Shape | None,
         keepdims: bool,
         exclude: bool = False,
-        **attrs: Any,
+        **attrs: AttrValue,
     ) -> X:
         (x,) = ins
         dims = g.type(x).dims
@@ -349,7 +349,7 @@ register(
 )
 
 
-def _and(old: np.ndarray, new: np.ndarray, *, init_output: bool, **attrs: Any) -> np.ndarray:
+def _and(old: np.ndarray, new: np.ndarray, *, init_output: bool, **attrs: AttrValue) -> np.ndarray:
     """1 where both are, unless what stood there does not count."""
     return new if init_output else new * (old != 0).astype(new.dtype)
 

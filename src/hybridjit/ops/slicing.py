@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..types import UNKNOWN, PartialShape, Shape, TensorType, merge, product, shape_text
+from .attrs import AttrValue
 from .building import Builder, Many, X
 from .gradient import given
 from .joining import joined
@@ -273,7 +274,7 @@ def _cut_into(
 
 
 def _grad_split(
-    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, axis: int, **attrs: Any
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, axis: int, **attrs: AttrValue
 ) -> X | None:
     """The pieces' gradients joined, zeros for those that nothing reads."""
     sizes = g.type(ins[0]).dims

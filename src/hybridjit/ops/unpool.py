@@ -13,6 +13,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..types import Shape, TensorType, product
 from .algebra import div, mul, scaled, zeros_like
+from .attrs import AttrValue
 from .building import Builder, Many, X
 from .casting import widened
 from .internal import PAD_AXES
@@ -75,7 +76,7 @@ def _laid_out(y: np.ndarray, attrs: dict[str, Any], dtype: np.dtype) -> np.ndarr
 
 
 def _back_from_max(
-    data: np.ndarray, output: np.ndarray, head: np.ndarray, *, to_all: bool, **attrs: Any
+    data: np.ndarray, output: np.ndarray, head: np.ndarray, *, to_all: bool, **attrs: AttrValue
 ) -> np.ndarray:
     x, y, d = _channels_first(attrs, data, output, head)
     if attrs["global_pool"] and not to_all and x.size:  # one step, not one for each cell
@@ -102,13 +103,13 @@ def _back_from_average(head: np.ndarray, *, shape: Shape, **attrs: Any) -> np.nd
 
 @forward
 def _infer_back_from_max(
-    data: TensorType, output: TensorType, head: TensorType, *, to_all: bool, **attrs: Any
+    data: TensorType, output: TensorType, head: TensorType, *, to_all: bool, **attrs: AttrValue
 ) -> TensorType:
     return _checked_back(data, (output, head), attrs)
 
 
 @forward
-def _infer_back_from_average(head: TensorType, *, shape: Shape, **attrs: Any) -> TensorType:
+def _infer_back_from_average(head: TensorType, *, shape: Shape, **attrs: AttrValue) -> TensorType:
     return _checked_back(head.with_shape(shape), (head,), attrs)
 
 
@@ -134,7 +135,7 @@ BACK_FROM_MAX = register(
 
 
 def _grad_back_from_average(
-    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, shape: Shape, **attrs: Any
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, shape: Shape, **attrs: AttrValue
 ) -> X:
     return g.op(lookup("Pooling"), douts[0], at="pooled", **attrs)
 
@@ -153,7 +154,13 @@ BACK_FROM_AVERAGE = register(
 
 
 def grad_pooling(
-    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, pool_type: str, **attrs: Any
+    g: Builder[X],
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X],
+    *,
+    pool_type: str,
+    **attrs: Any,
 ) -> X:
     """To the first maximum, or to all cells; p-norms pass x^(p-1) / y^(p-1), 0 where y is 0."""
     (x,), (y, *_), (d, *_) = ins, outs, douts
@@ -182,7 +189,7 @@ def grad_pooling_v1(
     pool_type: str,
     global_pool: bool,
     pooling_convention: str,
-    **attrs: Any,
+    **attrs: AttrValue,
 ) -> X:
     """That of Pooling on padded data, the padding then cut off; a maximum passes to all ties."""
     (x,), (y,), (d,) = ins, outs, douts

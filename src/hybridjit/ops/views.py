@@ -104,7 +104,9 @@ def _reshape_to_type(data: TensorType, *, shape: Shape) -> TensorType:
     return data.with_shape(shape)
 
 
-def _grad_reshape(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any) -> X:
+def _grad_reshape(
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: AttrValue
+) -> X:
     return reshape(g, douts[0], g.type(ins[0]).dims)
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from .. import nd
 from ..nd import NDArray
-from .base import Index, PerWeight, register, zeros_like
+from ..types import Unpack
+from .base import Index, OptimizerArgs, PerWeight, RatedArgs, register, zeros_like
 
 State = tuple[NDArray, ...]
 
@@ -23,7 +24,7 @@ class Adam(PerWeight):
         beta2: float = 0.999,
         epsilon: float = 1e-8,
         lazy_update: bool = True,
-        **kwargs: Any,
+        **kwargs: Unpack[OptimizerArgs],
     ) -> None:
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.beta1 = beta1
@@ -36,7 +37,7 @@ class Adam(PerWeight):
         return zeros_like(weight), zeros_like(weight)
 
     def step(
-        self, index: Index, weight: NDArray, grad: NDArray, state: Any, lr: float, wd: float
+        self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
     ) -> None:
         """One step."""
         t = self._index_update_count[index]
@@ -55,7 +56,7 @@ class Adamax(PerWeight):
         learning_rate: float = 0.002,
         beta1: float = 0.9,
         beta2: float = 0.999,
-        **kwargs: Any,
+        **kwargs: Unpack[OptimizerArgs],
     ) -> None:
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.beta1 = beta1
@@ -66,7 +67,7 @@ class Adamax(PerWeight):
         return zeros_like(weight), zeros_like(weight)
 
     def step(
-        self, index: Index, weight: NDArray, grad: NDArray, state: Any, lr: float, wd: float
+        self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
     ) -> None:
         """One step; a gradient of 0 from the first step on gives NaN, as in MXNet."""
         lr /= 1.0 - self.beta1 ** self._index_update_count[index]
@@ -91,7 +92,7 @@ class Nadam(PerWeight):
         beta2: float = 0.999,
         epsilon: float = 1e-8,
         schedule_decay: float = 0.004,
-        **kwargs: Any,
+        **kwargs: Unpack[OptimizerArgs],
     ) -> None:
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.beta1 = beta1
@@ -105,7 +106,7 @@ class Nadam(PerWeight):
         return zeros_like(weight), zeros_like(weight)
 
     def step(
-        self, index: Index, weight: NDArray, grad: NDArray, state: Any, lr: float, wd: float
+        self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
     ) -> None:
         """One step."""
         t = self._index_update_count[index]
@@ -128,7 +129,7 @@ class Nadam(PerWeight):
 class AdaGrad(PerWeight):
     """Steps by the gradient over the root of the sum of its squares."""
 
-    def __init__(self, eps: float = 1e-7, **kwargs: Any) -> None:
+    def __init__(self, eps: float = 1e-7, **kwargs: Unpack[RatedArgs]) -> None:
         super().__init__(**kwargs)
         self.float_stable_eps = eps
 
@@ -137,7 +138,7 @@ class AdaGrad(PerWeight):
         return zeros_like(weight)
 
     def step(
-        self, index: Index, weight: NDArray, grad: NDArray, state: Any, lr: float, wd: float
+        self, index: Index, weight: NDArray, grad: NDArray, state: NDArray, lr: float, wd: float
     ) -> None:
         """One step."""
         g = self._bounded(grad * self.rescale_grad)
@@ -161,7 +162,7 @@ class RMSProp(PerWeight):
         epsilon: float = 1e-8,
         centered: bool = False,
         clip_weights: float | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[OptimizerArgs],
     ) -> None:
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.gamma1 = gamma1
@@ -175,7 +176,7 @@ class RMSProp(PerWeight):
         return tuple(zeros_like(weight) for _ in range(3 if self.centered else 1))
 
     def step(
-        self, index: Index, weight: NDArray, grad: NDArray, state: Any, lr: float, wd: float
+        self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
     ) -> None:
         """One step."""
         given: dict[str, Any] = {"lr": lr, "wd": wd, "gamma1": self.gamma1, "epsilon": self.epsilon}
@@ -195,7 +196,9 @@ class RMSProp(PerWeight):
 class AdaDelta(PerWeight):
     """Steps of the size that earlier ones had, without a learning rate: Zeiler 2012."""
 
-    def __init__(self, rho: float = 0.90, epsilon: float = 1e-5, **kwargs: Any) -> None:
+    def __init__(
+        self, rho: float = 0.90, epsilon: float = 1e-5, **kwargs: Unpack[RatedArgs]
+    ) -> None:
         super().__init__(**kwargs)
         self.rho = rho
         self.epsilon = epsilon
@@ -205,7 +208,7 @@ class AdaDelta(PerWeight):
         return zeros_like(weight), zeros_like(weight)
 
     def step(
-        self, index: Index, weight: NDArray, grad: NDArray, state: Any, lr: float, wd: float
+        self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
     ) -> None:
         """One step. The gradient stays as it is, which MXNet rescales in place."""
         g = self._bounded(grad * self.rescale_grad)
@@ -221,7 +224,11 @@ class Ftrl(PerWeight):
     """Follow the regularized leader: weights that matter little become 0."""
 
     def __init__(
-        self, lamda1: float = 0.01, learning_rate: float = 0.1, beta: float = 1, **kwargs: Any
+        self,
+        lamda1: float = 0.01,
+        learning_rate: float = 0.1,
+        beta: float = 1,
+        **kwargs: Unpack[OptimizerArgs],
     ) -> None:
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.lamda1 = lamda1
@@ -232,7 +239,7 @@ class Ftrl(PerWeight):
         return zeros_like(weight), zeros_like(weight)
 
     def step(
-        self, index: Index, weight: NDArray, grad: NDArray, state: Any, lr: float, wd: float
+        self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
     ) -> None:
         """One step."""
         given: dict[str, Any] = {"lr": lr, "wd": wd, "lamda1": self.lamda1, "beta": self.beta}
@@ -245,7 +252,11 @@ class FTML(PerWeight):
     """Follow the moving leader."""
 
     def __init__(
-        self, beta1: float = 0.6, beta2: float = 0.999, epsilon: float = 1e-8, **kwargs: Any
+        self,
+        beta1: float = 0.6,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
+        **kwargs: Unpack[RatedArgs],
     ) -> None:
         super().__init__(**kwargs)
         self.beta1 = beta1
@@ -257,7 +268,7 @@ class FTML(PerWeight):
         return zeros_like(weight), zeros_like(weight), zeros_like(weight)
 
     def step(
-        self, index: Index, weight: NDArray, grad: NDArray, state: Any, lr: float, wd: float
+        self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
     ) -> None:
         """One step."""
         given: dict[str, Any] = {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon}

@@ -9,19 +9,48 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Protocol, TypeAlias, TypedDict, TypeVar
 
 import numpy as np
 
 from ..lr_scheduler import LRScheduler
 from ..nd import NDArray, zeros
+from ..sym import Symbol
 
 Index = int | str
+State: TypeAlias = Any  # what create_state makes: arrays in tuples of any depth, or None
 _Class = TypeVar("_Class", bound="type[Optimizer]")
 
 _OVERWRITTEN = (
     "learning rate from ``lr_scheduler`` has been overwritten by ``learning_rate`` in optimizer."
 )
+
+
+class Multiplied(Protocol):
+    """A parameter, as far as an optimizer asks."""
+
+    lr_mult: float
+    wd_mult: float
+
+
+class OptimizerArgs(TypedDict, total=False):
+    """What every optimizer takes, beside the learning rate."""
+
+    rescale_grad: float
+    param_idx2name: Mapping[Index, str] | None
+    wd: float
+    clip_gradient: float | None
+    lr_scheduler: LRScheduler | None
+    sym: Symbol | None
+    begin_num_update: int
+    multi_precision: bool
+    param_dict: Mapping[Index, Multiplied] | None
+
+
+class RatedArgs(OptimizerArgs, total=False):
+    """The same with the learning rate, for optimizers without a default of their own."""
+
+    learning_rate: float | None
 
 
 class Optimizer:
@@ -42,10 +71,10 @@ class Optimizer:
         clip_gradient: float | None = None,
         learning_rate: float | None = None,
         lr_scheduler: LRScheduler | None = None,
-        sym: Any = None,
+        sym: Symbol | None = None,
         begin_num_update: int = 0,
         multi_precision: bool = False,
-        param_dict: Mapping[Index, Any] | None = None,
+        param_dict: Mapping[Index, Multiplied] | None = None,
     ) -> None:
         self.rescale_grad = rescale_grad
         self.lr_scheduler = lr_scheduler
@@ -99,11 +128,11 @@ class Optimizer:
 
     # ---- to override --------------------------------------------------------------------------
 
-    def create_state(self, index: Index, weight: NDArray) -> Any:
+    def create_state(self, index: Index, weight: NDArray) -> State:
         """What ``update`` keeps for this weight: an array, a tuple of arrays, or None."""
         return None
 
-    def create_state_multi_precision(self, index: Index, weight: NDArray) -> Any:
+    def create_state_multi_precision(self, index: Index, weight: NDArray) -> State:
         """The same; with ``multi_precision`` of a float16 weight, a float32 copy and its state."""
         if weight.dtype == np.float16:
             if self.multi_precision:
@@ -112,11 +141,11 @@ class Optimizer:
             _warn_of_half("the optimizer")
         return self.create_state(index, weight)
 
-    def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+    def update(self, index: Any, weight: Any, grad: Any, state: State) -> None:
         """Change a weight and its state, or those of a list of indices, in place."""
         raise NotImplementedError
 
-    def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+    def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: State) -> None:
         """:meth:`update` on the float32 copy that a float16 weight has."""
         if not isinstance(index, (list, tuple)):
             self._update_one(index, weight, grad, state)
@@ -124,7 +153,7 @@ class Optimizer:
         for one in zip(index, weight, grad, state):
             self._update_one(*one)
 
-    def _update_one(self, index: Index, weight: NDArray, grad: NDArray, state: Any) -> None:
+    def _update_one(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
         if self.multi_precision and weight.dtype == np.float16:
             copy, own = state
             self.update(index, copy, grad.astype(np.float32), own)
@@ -254,7 +283,7 @@ create: Callable[..., Optimizer] = Optimizer.create_optimizer
 class PerWeight(Optimizer):
     """An optimizer whose rule sees one weight at a time: it overrides ``step``."""
 
-    def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+    def update(self, index: Any, weight: Any, grad: Any, state: State) -> None:
         """Count the update, then change the weight and its state, or those of a list."""
         one = not isinstance(index, (list, tuple))
         indices = [index] if one else list(index)
@@ -265,7 +294,7 @@ class PerWeight(Optimizer):
             self.step(i, w, g, s, lr, wd)
 
     def step(
-        self, index: Index, weight: NDArray, grad: NDArray, state: Any, lr: float, wd: float
+        self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
     ) -> None:
         """To override: change one weight and its state at this rate and decay."""
         raise NotImplementedError
@@ -290,7 +319,7 @@ class WithCopy(PerWeight):
     Its state is then the usual one and the copy.
     """
 
-    def create_state_multi_precision(self, index: Index, weight: NDArray) -> Any:
+    def create_state_multi_precision(self, index: Index, weight: NDArray) -> State:
         """The state; with ``multi_precision`` of a float16 weight, it and a float32 copy."""
         if weight.dtype == np.float16:
             if self.multi_precision:
@@ -299,7 +328,7 @@ class WithCopy(PerWeight):
             _warn_of_half(f"the {type(self).__name__} optimizer")
         return self.create_state(index, weight)
 
-    def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+    def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: State) -> None:
         """The same as :meth:`update`, which sees by the state what it is."""
         self.update(index, weight, grad, state)
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from .. import nd
 from ..nd import NDArray, zeros
-from .base import Index, PerWeight, register
+from ..types import Unpack
+from .base import Index, PerWeight, RatedArgs, State, register
 
 __all__ = ["GroupAdaGrad"]
 
@@ -15,7 +16,7 @@ __all__ = ["GroupAdaGrad"]
 class GroupAdaGrad(PerWeight):
     """AdaGrad with one history for each row of a weight of 2 axes; there is no weight decay."""
 
-    def __init__(self, eps: float = 1e-5, **kwargs: Any) -> None:
+    def __init__(self, eps: float = 1e-5, **kwargs: Unpack[RatedArgs]) -> None:
         super().__init__(**kwargs)
         self.float_stable_eps = eps
 
@@ -25,7 +26,7 @@ class GroupAdaGrad(PerWeight):
         return zeros((weight.shape[0], 1), weight.context, weight.dtype)
 
     def step(
-        self, index: Index, weight: NDArray, grad: NDArray, state: Any, lr: float, wd: float
+        self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
     ) -> None:
         """One step. Raises AssertionError for a weight decay."""
         assert wd == 0, "Weight decay is not supported for GroupAdaGrad"

@@ -8,11 +8,12 @@ from typing import Any
 from .. import nd
 from ..nd import NDArray
 from ..nd.random import normal
-from .base import Index, PerWeight, WithCopy, register, zeros_like
+from ..types import Unpack
+from .base import Index, OptimizerArgs, PerWeight, RatedArgs, State, WithCopy, register, zeros_like
 
 
 def descend(
-    weight: NDArray, grad: NDArray, state: Any, has_copy: bool, momentum: float, **given: Any
+    weight: NDArray, grad: NDArray, state: State, has_copy: bool, momentum: float, **given: Any
 ) -> None:
     """A step of gradient descent on a weight, or on the copy in its state, with momentum or not."""
     mom, *copy = state if has_copy else (state,)
@@ -26,7 +27,7 @@ def descend(
 
 
 def descend_in_many(
-    weight: NDArray, grad: NDArray, state: Any, has_copy: bool, momentum: float, **given: Any
+    weight: NDArray, grad: NDArray, state: State, has_copy: bool, momentum: float, **given: Any
 ) -> None:
     """:func:`descend`, rounded as MXNet's operators of several weights do, which it uses here."""
     mom, *copy = state if has_copy else (state,)
@@ -42,7 +43,9 @@ def descend_in_many(
 class SGD(WithCopy):
     """w -= lr (g + wd w), with ``momentum`` along a running sum. Gradients are dense."""
 
-    def __init__(self, momentum: float = 0.0, lazy_update: bool = True, **kwargs: Any) -> None:
+    def __init__(
+        self, momentum: float = 0.0, lazy_update: bool = True, **kwargs: Unpack[RatedArgs]
+    ) -> None:
         super().__init__(**kwargs)
         self.momentum = momentum
         self.lazy_update = lazy_update
@@ -53,7 +56,7 @@ class SGD(WithCopy):
         return zeros_like(weight) if self.momentum != 0.0 else None
 
     def step(
-        self, index: Index, weight: NDArray, grad: NDArray, state: Any, lr: float, wd: float
+        self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
     ) -> None:
         """One step."""
         given: dict[str, Any] = {"lr": lr, "wd": wd, **self._scales()}
@@ -69,7 +72,7 @@ class ccSGD(SGD):  # noqa: N801 (MXNet's name)
 class NAG(WithCopy):
     """Nesterov's accelerated gradient; without momentum, gradient descent."""
 
-    def __init__(self, momentum: float = 0.0, **kwargs: Any) -> None:
+    def __init__(self, momentum: float = 0.0, **kwargs: Unpack[RatedArgs]) -> None:
         super().__init__(**kwargs)
         self.momentum = momentum
 
@@ -78,7 +81,7 @@ class NAG(WithCopy):
         return zeros_like(weight) if self.momentum != 0.0 else None
 
     def step(
-        self, index: Index, weight: NDArray, grad: NDArray, state: Any, lr: float, wd: float
+        self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
     ) -> None:
         """One step."""
         given: dict[str, Any] = {"lr": lr, "wd": wd, **self._scales()}
@@ -102,7 +105,7 @@ class Signum(PerWeight):
         learning_rate: float = 0.01,
         momentum: float = 0.9,
         wd_lh: float = 0.0,
-        **kwargs: Any,
+        **kwargs: Unpack[OptimizerArgs],
     ) -> None:
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.momentum = momentum
@@ -113,7 +116,7 @@ class Signum(PerWeight):
         return zeros_like(weight) if self.momentum != 0.0 else None
 
     def step(
-        self, index: Index, weight: NDArray, grad: NDArray, state: Any, lr: float, wd: float
+        self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
     ) -> None:
         """One step. Raises MXNetError for ``wd_lh`` without momentum."""
         given: dict[str, Any] = {"lr": lr, "wd": wd, **self._scales()}
@@ -129,7 +132,9 @@ class Signum(PerWeight):
 class DCASGD(PerWeight):
     """Gradient descent that makes up for gradients of an older weight: Zheng et al., ICML 2017."""
 
-    def __init__(self, momentum: float = 0.0, lamda: float = 0.04, **kwargs: Any) -> None:
+    def __init__(
+        self, momentum: float = 0.0, lamda: float = 0.04, **kwargs: Unpack[RatedArgs]
+    ) -> None:
         super().__init__(**kwargs)
         self.momentum = momentum
         self.weight_previous: dict[Index, NDArray] = {}
@@ -140,7 +145,7 @@ class DCASGD(PerWeight):
         return zeros_like(weight) if self.momentum != 0.0 else None, weight.copy()
 
     def step(
-        self, index: Index, weight: NDArray, grad: NDArray, state: Any, lr: float, wd: float
+        self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
     ) -> None:
         """One step."""
         g = self._bounded(grad * self.rescale_grad)
@@ -158,7 +163,7 @@ class SGLD(PerWeight):
     """Stochastic gradient Langevin dynamics: half a step, and noise of variance ``lr``."""
 
     def step(
-        self, index: Index, weight: NDArray, grad: NDArray, state: Any, lr: float, wd: float
+        self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
     ) -> None:
         """One step."""
         g = self._bounded(grad * self.rescale_grad)
@@ -175,7 +180,7 @@ class Test(PerWeight):
         return zeros_like(weight)
 
     def step(
-        self, index: Index, weight: NDArray, grad: NDArray, state: Any, lr: float, wd: float
+        self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
     ) -> None:
         """One step."""
         weight[:] = weight + grad * self.rescale_grad

@@ -11,7 +11,8 @@ import numpy as np
 
 from .. import nd
 from ..nd import NDArray
-from .base import Index, PerWeight, WithCopy, register, zeros_like
+from ..types import Unpack
+from .base import Index, OptimizerArgs, PerWeight, RatedArgs, State, WithCopy, register, zeros_like
 from .descent import descend, descend_in_many
 
 
@@ -28,7 +29,7 @@ class LAMB(PerWeight):
         lower_bound: float | None = None,
         upper_bound: float | None = None,
         bias_correction: bool = True,
-        **kwargs: Any,
+        **kwargs: Unpack[OptimizerArgs],
     ) -> None:
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.beta1 = beta1
@@ -44,7 +45,7 @@ class LAMB(PerWeight):
         return zeros_like(weight), zeros_like(weight)
 
     def step(
-        self, index: Index, weight: NDArray, grad: NDArray, state: Any, lr: float, wd: float
+        self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
     ) -> None:
         """One step."""
         mean, var = state
@@ -66,7 +67,7 @@ class LAMB(PerWeight):
         r1, r2 = weight.norm(), direction.norm()
         nd.lamb_update_phase2(weight, direction, r1, r2, lr=lr, out=weight, **given)
 
-    def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+    def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: State) -> None:
         """:meth:`update`, or on the float32 copies that float16 weights have."""
         weights = weight if isinstance(index, (list, tuple)) else [weight]
         if self.multi_precision and weights[0].dtype == np.float16:
@@ -89,7 +90,7 @@ class LARS(WithCopy):
         eta: float = 0.001,
         eps: float = 0,
         momentum_correction: bool = True,
-        **kwargs: Any,
+        **kwargs: Unpack[RatedArgs],
     ) -> None:
         super().__init__(**kwargs)
         self.momentum = momentum
@@ -107,7 +108,7 @@ class LARS(WithCopy):
         return zeros_like(weight) if self.momentum != 0.0 else None
 
     def step(
-        self, index: Index, weight: NDArray, grad: NDArray, state: Any, lr: float, wd: float
+        self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
     ) -> None:
         """One step."""
         if self._is_scaled(index):
@@ -193,7 +194,7 @@ class LBSGD(WithCopy):
         """The momentum, or None without."""
         return zeros_like(weight) if self.momentum != 0.0 else None
 
-    def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+    def update(self, index: Any, weight: Any, grad: Any, state: State) -> None:
         """One step, or another gradient towards it; the rate is that of before the count."""
         lr, wd = self._get_lr(index), self._get_wd(index)
         self._update_count(index)

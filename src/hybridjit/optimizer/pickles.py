@@ -21,7 +21,7 @@ from ..formats.mxnet import params
 from ..formats.mxnet.pickles import Names, read_pickle
 from ..lr_scheduler import LRScheduler
 from ..nd import NDArray
-from .base import Optimizer
+from .base import Optimizer, State
 
 _PACKAGE = __name__.partition(".")[0]
 _ARRAY = ("mxnet.ndarray.ndarray", "NDArray")
@@ -68,7 +68,7 @@ def load_states(data: bytes | bytearray) -> tuple[dict[Any, Any], Optimizer | No
     return found, optimizer
 
 
-def _check(index: Any, state: Any, levels: int) -> None:
+def _check(index: Any, state: State, levels: int) -> None:
     """Raises ModelFormatError unless ``state`` is arrays, or few of them in tuples or lists."""
     if isinstance(state, (tuple, list)):
         if not levels or len(state) > _PARTS:
@@ -107,7 +107,7 @@ def _known(module: str, name: str) -> Callable[..., Any] | None:
     return found if is_known and found.__name__ == name else None
 
 
-def _build(target: Any, state: Any) -> None:
+def _build(target: Any, state: State) -> None:
     """Give what was made its state, which is a dictionary of its attributes."""
     if isinstance(target, np.dtype):
         return  # its byte order and size stand in its name already

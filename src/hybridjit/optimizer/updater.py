@@ -11,7 +11,7 @@ from typing import Any
 
 from ..context import Context
 from ..nd import NDArray
-from .base import Index, Optimizer
+from .base import Index, Optimizer, State
 from .pickles import dump_states, load_states
 
 
@@ -57,7 +57,7 @@ class Updater:
             self.states[index] = self.sync_state_context(self.states[index], weight.context)
         self.states_synced[index] = True
 
-    def sync_state_context(self, state: Any, context: Context) -> Any:
+    def sync_state_context(self, state: State, context: Context) -> Any:
         """The state with its arrays on this context."""
         if isinstance(state, NDArray):
             return state.as_in_context(context)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from ...errors import ShapeError
 from ...types import TensorType
+from ..attrs import AttrValue
 from ..rules import Types, merged
 from .rules import (
     SCALES,
@@ -200,7 +200,7 @@ def group_adagrad(
 def _infer_adamw(with_copy: bool) -> Callable[..., tuple[Types, Types]]:
     """As other updates; the last operand is the scale, a float32 number in an array."""
 
-    def infer(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+    def infer(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
         *own, scale = ins
         found = alike_types(tuple(own), outs, with_copy)
         return (*found, agreed(scale, None, SINGLE)), merged(outs, found[:1])
@@ -208,7 +208,7 @@ def _infer_adamw(with_copy: bool) -> Callable[..., tuple[Types, Types]]:
     return infer
 
 
-def _infer_group_adagrad(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+def _infer_group_adagrad(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
     own = alike_types(ins[:2], outs, mixed=False)
     shape = own[0].shape
     if shape is not None and len(shape) != 2:
@@ -219,7 +219,7 @@ def _infer_group_adagrad(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, 
 
 
 def _mixed_adamw(
-    weight: np.ndarray, grad: np.ndarray, *rest: np.ndarray, **attrs: Any
+    weight: np.ndarray, grad: np.ndarray, *rest: np.ndarray, **attrs: AttrValue
 ) -> tuple[np.ndarray, ...]:
     mean, var, weight32, scale = rest
     new, mean, var = adamw(weight32, grad.astype(SINGLE), mean, var, scale, **attrs)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...types import TensorType
+from ..attrs import AttrValue
 from ..rules import Types, merged
 from .adaptive import moments
 from .rules import SCALES, SINGLE, agreed, alike_types, clipped, in_single, power, register_update
@@ -57,40 +56,42 @@ def stepped(
 
 
 def _mixed_direction(
-    weight: np.ndarray, grad: np.ndarray, *rest: np.ndarray, **attrs: Any
+    weight: np.ndarray, grad: np.ndarray, *rest: np.ndarray, **attrs: AttrValue
 ) -> tuple[np.ndarray, ...]:
     mean, var, weight32 = rest
     u, mean, var = direction(weight32, grad.astype(SINGLE), mean, var, **attrs)
     return u, mean, var, weight32
 
 
-def _stepped(*arrays: np.ndarray, **attrs: Any) -> tuple[np.ndarray, ...]:
+def _stepped(*arrays: np.ndarray, **attrs: AttrValue) -> tuple[np.ndarray, ...]:
     weight = arrays[0]
     wide = (x.astype(SINGLE) if x.dtype.itemsize < 4 else x for x in arrays)
     return (stepped(*wide, **attrs).astype(weight.dtype, copy=False),)
 
 
-def _mixed_stepped(weight: np.ndarray, *rest: np.ndarray, **attrs: Any) -> tuple[np.ndarray, ...]:
+def _mixed_stepped(
+    weight: np.ndarray, *rest: np.ndarray, **attrs: AttrValue
+) -> tuple[np.ndarray, ...]:
     *given, weight32 = rest
     new = stepped(weight32, *given, **attrs)
     return new.astype(weight.dtype), new
 
 
-def _infer_mixed_direction(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+def _infer_mixed_direction(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
     """The direction is float32, like the states."""
     shapes = tuple(TensorType(t.shape, None) for t in outs)
     ins = alike_types(ins, shapes, mixed=True)
     return ins, merged(outs, (TensorType(ins[0].shape, SINGLE),))
 
 
-def _infer_stepped(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+def _infer_stepped(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
     weight, g, *norms = ins
     own = alike_types((weight, g), outs, mixed=False)
     found = tuple(agreed(t, (1,), own[0].dtype) for t in norms)
     return (*own, *found), merged(outs, own[:1])
 
 
-def _infer_mixed_stepped(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+def _infer_mixed_stepped(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
     weight, g, r1, r2, weight32 = ins
     own = alike_types((weight, weight, g, weight32), outs, mixed=True)
     norms = tuple(agreed(t, (1,), SINGLE) for t in (r1, r2))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...types import PartialShape, TensorType, merge
+from ..attrs import AttrValue
 from ..record import OpDef, Traits
 from ..registry import register
 from ..rules import Types, merged, refuse_bool, require_float, same_dtype
@@ -43,7 +44,9 @@ def in_single(step: Step) -> Step:
     """The step on float16 operands, computed in float32; each result has its operand's type."""
 
     @wraps(step)
-    def rounded(weight: np.ndarray, grad: np.ndarray, *states: np.ndarray, **attrs: Any) -> Any:
+    def rounded(
+        weight: np.ndarray, grad: np.ndarray, *states: np.ndarray, **attrs: AttrValue
+    ) -> Any:
         wide = (x.astype(SINGLE) if x.dtype.itemsize < 4 else x for x in (weight, grad, *states))
         with np.errstate(all="ignore"):
             found = step(*wide, **attrs)
@@ -56,7 +59,7 @@ def in_single(step: Step) -> Step:
 def mixed(step: Step) -> Step:
     """The step on a float32 copy of the weight, the last operand; the weight is rounded from it."""
 
-    def on_copy(weight: np.ndarray, grad: np.ndarray, *rest: np.ndarray, **attrs: Any) -> Any:
+    def on_copy(weight: np.ndarray, grad: np.ndarray, *rest: np.ndarray, **attrs: AttrValue) -> Any:
         new, *states = step(rest[-1], grad.astype(rest[-1].dtype), *rest[:-1], **attrs)
         return new, *states, new
 
@@ -69,7 +72,7 @@ def alike(mixed: bool) -> Callable[..., tuple[Types, Types]]:
     ``mixed``: the states are float32 whatever the weight is.
     """
 
-    def infer(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+    def infer(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
         ins = alike_types(ins, outs, mixed)
         return ins, merged(outs, ins[:1])
 
@@ -119,7 +122,7 @@ def register_update(
 def _with_single_attributes(step: Step) -> Step:
     """MXNet's kernels hold attributes in float32: ``1 - beta2`` of 0.999 is 4.7e-5 larger there."""
 
-    def rounded(*arrays: np.ndarray, **attrs: Any) -> tuple[np.ndarray, ...]:
+    def rounded(*arrays: np.ndarray, **attrs: AttrValue) -> tuple[np.ndarray, ...]:
         return step(*arrays, **{name: _single(value) for name, value in attrs.items()})
 
     return rounded
@@ -136,7 +139,7 @@ def _single(value: Any) -> Any:
 def _visible(step: Step, outputs: Any) -> Callable[..., Any]:
     """The reference: what a step gives without the states."""
 
-    def ref(*arrays: np.ndarray, **attrs: Any) -> Any:
+    def ref(*arrays: np.ndarray, **attrs: AttrValue) -> Any:
         count = len(outputs(**attrs) if callable(outputs) else outputs)
         return tuple(step(*arrays, **attrs)[:count])
 

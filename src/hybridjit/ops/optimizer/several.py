@@ -9,6 +9,7 @@ import numpy as np
 
 from ...errors import AttributeValueError
 from ...types import TensorType
+from ..attrs import AttrValue
 from ..rules import Types, merged
 from .adaptive import adamw
 from .lamb import direction, stepped
@@ -39,7 +40,7 @@ def _rule(own: Names, extra: int, count: str, listed: Listed) -> Callable[..., t
     """Each weight's operands are alike; the shared ones are float32."""
     is_mixed = own[-1] == "*weight32"
 
-    def infer(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+    def infer(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
         number = attrs[count]
         for name in listed:
             if len(attrs[name]) != number:
@@ -60,7 +61,9 @@ def _preloaded_rule(own: Names) -> Callable[..., tuple[Types, Types]]:
     """As the others; the shared operands are a learning rate and a decay for each weight."""
     plain = _rule(own, 2, "num_weights", {})
 
-    def infer(ins: Types, outs: Types, *, num_weights: int, **attrs: Any) -> tuple[Types, Types]:
+    def infer(
+        ins: Types, outs: Types, *, num_weights: int, **attrs: AttrValue
+    ) -> tuple[Types, Types]:
         *rest, lrs, wds = ins
         filled = (agreed(lrs, (num_weights,), None), agreed(wds, (num_weights,), None))
         return plain((*rest, *filled), outs, num_weights=num_weights, **attrs)
@@ -75,7 +78,7 @@ def _groups(arrays: tuple[np.ndarray, ...], size: int, number: int) -> Iterator[
 def _each(step: Step, own: Names, count: str, listed: Listed) -> Step:
     """The step on each weight in turn: all new weights, then all new states in order."""
 
-    def steps(*arrays: np.ndarray, **attrs: Any) -> tuple[np.ndarray, ...]:
+    def steps(*arrays: np.ndarray, **attrs: AttrValue) -> tuple[np.ndarray, ...]:
         number = attrs.pop(count)
         lists = {name: attrs.pop(key) for key, name in listed.items()}
         shared = arrays[number * len(own) :]
@@ -95,7 +98,7 @@ def _preloaded(step: Step, own: Names) -> Step:
     """Learning rates and decays come in two arrays instead of attributes."""
     each = _each(step, own, "num_weights", {"lrs": "lr", "wds": "wd"})
 
-    def steps(*arrays: np.ndarray, **attrs: Any) -> tuple[np.ndarray, ...]:
+    def steps(*arrays: np.ndarray, **attrs: AttrValue) -> tuple[np.ndarray, ...]:
         *rest, lrs, wds = arrays
         return each(*rest, lrs=lrs.tolist(), wds=wds.tolist(), **attrs)
 
@@ -111,7 +114,7 @@ def lamb(
     lr: float,
     lower_bound: float,
     upper_bound: float,
-    **attrs: Any,
+    **attrs: AttrValue,
 ) -> tuple[np.ndarray, ...]:
     """Both phases of LAMB."""
     u, mean, var = direction(weight, grad, mean, var, **attrs)
@@ -120,7 +123,7 @@ def lamb(
     return stepped(weight, u, *norms, lr=lr, **bounds), mean, var
 
 
-def _mixed_adamw(*arrays: np.ndarray, **attrs: Any) -> tuple[np.ndarray, ...]:
+def _mixed_adamw(*arrays: np.ndarray, **attrs: AttrValue) -> tuple[np.ndarray, ...]:
     _, grad, mean, var, weight32, scale = arrays
     new, mean, var = adamw(weight32, grad, mean, var, scale, **attrs)
     return new, mean, var, new

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...types import TensorType
+from ..attrs import AttrValue
 from ..registry import register
 from ..rules import Types, merged, require_float
 from .rules import SINGLE, register_update
 
 
-def _arrays(num_arrays: int, **attrs: Any) -> tuple[str, ...]:
+def _arrays(num_arrays: int, **attrs: AttrValue) -> tuple[str, ...]:
     return tuple(f"data_{i}" for i in range(num_arrays))
 
 
