@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -219,7 +220,7 @@ def _infer_group_adagrad(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[T
 
 
 def _mixed_adamw(
-    weight: np.ndarray, grad: np.ndarray, *rest: np.ndarray, **attrs: AttrValue
+    weight: np.ndarray, grad: np.ndarray, *rest: np.ndarray, **attrs: Any
 ) -> tuple[np.ndarray, ...]:
     mean, var, weight32, scale = rest
     new, mean, var = adamw(weight32, grad.astype(SINGLE), mean, var, scale, **attrs)

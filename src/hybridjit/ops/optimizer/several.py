@@ -40,7 +40,7 @@ def _rule(own: Names, extra: int, count: str, listed: Listed) -> Callable[..., t
     """Each weight's operands are alike; the shared ones are float32."""
     is_mixed = own[-1] == "*weight32"
 
-    def infer(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
+    def infer(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
         number = attrs[count]
         for name in listed:
             if len(attrs[name]) != number:
@@ -78,7 +78,7 @@ def _groups(arrays: tuple[np.ndarray, ...], size: int, number: int) -> Iterator[
 def _each(step: Step, own: Names, count: str, listed: Listed) -> Step:
     """The step on each weight in turn: all new weights, then all new states in order."""
 
-    def steps(*arrays: np.ndarray, **attrs: AttrValue) -> tuple[np.ndarray, ...]:
+    def steps(*arrays: np.ndarray, **attrs: Any) -> tuple[np.ndarray, ...]:
         number = attrs.pop(count)
         lists = {name: attrs.pop(key) for key, name in listed.items()}
         shared = arrays[number * len(own) :]
@@ -114,7 +114,7 @@ def lamb(
     lr: float,
     lower_bound: float,
     upper_bound: float,
-    **attrs: AttrValue,
+    **attrs: Any,
 ) -> tuple[np.ndarray, ...]:
     """Both phases of LAMB."""
     u, mean, var = direction(weight, grad, mean, var, **attrs)
@@ -123,7 +123,7 @@ def lamb(
     return stepped(weight, u, *norms, lr=lr, **bounds), mean, var
 
 
-def _mixed_adamw(*arrays: np.ndarray, **attrs: AttrValue) -> tuple[np.ndarray, ...]:
+def _mixed_adamw(*arrays: np.ndarray, **attrs: Any) -> tuple[np.ndarray, ...]:
     _, grad, mean, var, weight32, scale = arrays
     new, mean, var = adamw(weight32, grad, mean, var, scale, **attrs)
     return new, mean, var, new
