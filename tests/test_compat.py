@@ -220,8 +220,7 @@ UNKNOWN = """
     for statement in ["from mxnet import npx", "import mxnet.npx",
                       "from mxnet.contrib import quantization", "import mxnet.contrib.onnx",
                       "from mxnet.contrib.svrg_optimization.svrg_module import SVRGModule",
-                      "from mxnet.contrib import svrg_optimization", "import mxnet.contrib.text",
-                      "from mxnet.contrib.text import vocab"]:
+                      "from mxnet.contrib import svrg_optimization"]:
         assert "hybridjit" in refused(statement) and ":" in refused(statement), statement
     assert not hasattr(mx, "np") and hasattr(mx.nd, "relu")
     # In neither: Python's own words.

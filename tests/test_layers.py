@@ -33,11 +33,11 @@ LAYERS = [
         "registry",
         "shapes",
     },
-    {"types", "base", "compile_log", "context", "recording", "util"},
+    {"picture", "types", "base", "compile_log", "context", "recording", "util"},
     {"ops"},
     {"ir"},
     {"formats"},
-    {"passes", "codegen", "runtime"},  # siblings: they may not see each other
+    {"passes", "codegen", "recordio", "runtime"},  # siblings: they may not see each other
     {"compiler"},
     {"nd", "sym"},  # siblings
     {"autograd", "contrib", "random", "io", "metric", "monitor", "operator", "verification"},

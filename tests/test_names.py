@@ -14,7 +14,7 @@ PUBLIC = {
     *("attribute", "autograd", "base", "callback", "context", "contrib", "engine", "errors"),
     *("executor", "gluon", "image", "initializer", "io", "kvstore", "log", "lr_scheduler"),
     *("metric", "mod", "model", "monitor", "name"),
-    *("nd", "operator", "optimizer", "random", "registry", "rnn"),
+    *("nd", "operator", "optimizer", "random", "recordio", "registry", "rnn"),
     *("runtime", "sym", "test_utils", "util", "visualization"),
 }
 MODULES = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()}

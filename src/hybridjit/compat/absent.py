@@ -72,7 +72,6 @@ ABSENT: list[tuple[list[str], list[str], str]] = [
     (["nd.sparse"], ["*SparseNDArray", "CSRNDArray", "csr_matrix", "row_sparse_array"], _SPARSE),
     (["nd.sparse"], ["array", "empty", "zeros"], _SPARSE),
     (["nd.contrib", "sym.contrib"], ["dgl_*", "edge_id", "getnnz"], _GRAPHS),
-    (["contrib"], ["text"], _TEXT),
     (["gluon.contrib"], ["data"], _TEXT),
     (["contrib"], ["autograd", "io", "svrg_optimization", "tensorboard"], _TRAINS),
     (["image", "image.image"], ["imrotate", "random_rotate"], _ROTATES),

@@ -20,15 +20,13 @@ _CUSTOM = (
     "is an older way to make operators in Python, which hybridjit does not have: derive from "
     "CustomOp and CustomOpProp"
 )
-_RECORDS = (
-    "reads files of MXNet's RecordIO format, which hybridjit does not: read the images from "
-    "files of their own, with mx.image.imread"
-)
 _AUGMENTS = (
     "augments pictures at random for training, and hybridjit does inference only: use "
     "resize, crop and normalize"
 )
-_WORKERS = "runs worker processes, and hybridjit's DataLoader makes batches in the calling thread"
+_WORKERS = (
+    "is of MXNet's own worker processes, and hybridjit's DataLoader has others: use DataLoader"
+)
 _AMP = "converts networks to mixed precision, which hybridjit does not: use the float32 network"
 _PROFILES = (
     "measures MXNet's engine, which hybridjit does not have: use the command `hybridjit profile`, "
@@ -59,9 +57,6 @@ _DETECTION_AUGMENTERS = [
     *("DetHorizontalFlipAug", "DetRandomCropAug", "DetRandomPadAug", "DetRandomSelectAug"),
     "ImageDetIter",
 ]
-_RECORD_NAMES = [
-    *("IRHeader", "MXIndexedRecordIO", "MXRecordIO", "pack", "pack_img", "unpack", "unpack_img"),
-]
 _MANAGER_NAMES = [
     *("DataParallelExecutorGroup", "DataParallelExecutorManager", "_check_arguments"),
     *("_load_data", "_load_general", "_load_label", "_split_input_slice"),
@@ -88,10 +83,6 @@ PLACEHOLDERS: dict[str, tuple[list[str], str]] = {
     "gluon.contrib.estimator.estimator": (["Estimator"], _TRAINS),
     "gluon.contrib.estimator.event_handler": (_HANDLERS, _TRAINS),
     "gluon.data.dataloader": (["ForkingPickler", "_MultiWorkerIter"], _WORKERS),
-    "gluon.data": (["RecordFileDataset"], _RECORDS),
-    "gluon.data.dataset": (["RecordFileDataset"], _RECORDS),
-    "gluon.data.vision": (["ImageRecordDataset"], _RECORDS),
-    "gluon.data.vision.datasets": (["ImageRecordDataset"], _RECORDS),
     "gluon.data.vision.transforms": (_TRANSFORMS, _AUGMENTS),
     "image": (_AUGMENTERS + _DETECTION_AUGMENTERS, _AUGMENTS),
     "image.detection": (_DETECTION_AUGMENTERS, _AUGMENTS),
@@ -99,7 +90,6 @@ PLACEHOLDERS: dict[str, tuple[list[str], str]] = {
     "mod.executor_group": (["DataParallelExecutorGroup"], _DEVICES),
     "operator": (["NDArrayOp", "NumpyOp", "PythonOp"], _CUSTOM),
     "profiler": (_PROFILER_NAMES, _PROFILES),
-    "recordio": (_RECORD_NAMES, _RECORDS),
 }
 
 

@@ -1,14 +1,17 @@
 """DataLoader: batches of a dataset's elements as NDArrays.
 
-The batches are made in the thread that asks for them: ``num_workers``, ``prefetch`` and the other
-arguments that only concern MXNet's worker processes are taken and make no difference to the
-result.
+The batches are made by the thread that asks for them or, with ``num_workers``, ahead of it by
+processes or threads. Their order is the sampler's, whoever is done first.
 """
 
 from __future__ import annotations
 
+import importlib
+import os
+import weakref
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -43,10 +46,30 @@ def _as_in_context(data: object, ctx: Context) -> Any:
     return data
 
 
+class _Workers(Protocol):
+    """Who makes batches ahead."""
+
+    def submit(self, indices: Sequence[int]) -> int: ...
+
+    def result(self, ticket: int, timeout: float) -> Any: ...
+
+    def forget(self, ticket: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class DataLoader:
     """Iterates over the batches of ``dataset``; ``len`` is how many there are.
 
-    Raises ValueError for arguments that contradict each other.
+    num_workers  how many processes, or threads with ``thread_pool``, make batches ahead. Processes
+                 see the dataset as it was when the loader was made. What one raises is raised here
+                 with its type; MXNetError says that one died
+    prefetch     how many batches are made ahead: twice the number of workers if left out
+    timeout      seconds to wait for a batch, then multiprocessing's TimeoutError
+    auto_reload  begin the next round ahead as soon as one ends
+
+    ``pin_memory`` concerns devices that are not here. Raises ValueError for arguments that
+    contradict each other.
     """
 
     def __init__(
@@ -63,9 +86,11 @@ class DataLoader:
         pin_device_id: int = 0,
         prefetch: int | None = None,
         thread_pool: bool = False,
-        timeout: int = 120,
+        timeout: float = 120,
         auto_reload: bool = False,
     ) -> None:
+        if timeout <= 0:
+            raise ValueError(f"timeout is a positive number of seconds, got {timeout}")
         self._dataset = dataset
         self._num_workers = max(num_workers, 0)
         self._batchify_fn = batchify_fn or default_batchify_fn
@@ -77,13 +102,87 @@ class DataLoader:
                 "batch_sampler is specified."
             )
         self._batch_sampler = batch_sampler
+        self._timeout = timeout
+        self._prefetch = max(0, 2 * self._num_workers if prefetch is None else int(prefetch))
+        self._auto_reload = auto_reload
+        self._ready: _Round | None = None
+        self._workers = self._employed(thread_pool) if self._num_workers else None
+
+    def _employed(self, thread_pool: bool) -> _Workers:
+        """Workers, who end when the loader does."""
+        module = importlib.import_module(".workers", __package__)  # what most programs never need
+        make = _Make(self._dataset, self._batchify_fn)
+        of_threads = thread_pool or not hasattr(os, "fork")
+        kind = module.Threads if of_threads else module.Processes
+        workers: _Workers = kind(make, self._num_workers)
+        weakref.finalize(self, workers.close)
+        return workers
 
     def __iter__(self) -> Iterator[Any]:
-        for indices in self._batch_sampler:
-            yield self._batchify_fn([self._dataset[i] for i in indices])
+        if self._workers is None:
+            make = _Make(self._dataset, self._batchify_fn)
+            return (make(indices) for indices in self._batch_sampler)
+        return self._ahead(self._workers)
+
+    def _ahead(self, workers: _Workers) -> Iterator[Any]:
+        current, self._ready = self._ready or self._round(workers), None
+        try:
+            yield from current.batches(self._timeout)
+        except BaseException as error:
+            if not isinstance(error, GeneratorExit):
+                workers.close()  # as MXNet ends its pool
+            raise
+        finally:
+            current.leave()
+        if self._auto_reload:
+            self._ready = self._round(workers)
+
+    def _round(self, workers: _Workers) -> _Round:
+        return _Round(workers, iter(self._batch_sampler), self._prefetch)
 
     def __len__(self) -> int:
         return len(self._batch_sampler)
+
+
+class _Make:
+    """The batch of some indices."""
+
+    def __init__(self, dataset: Sequence[Any], batchify: Callable[[Sequence[Any]], Any]) -> None:
+        self._dataset = dataset
+        self._batchify = batchify
+
+    def __call__(self, indices: Sequence[int]) -> Any:
+        return self._batchify([self._dataset[i] for i in indices])
+
+
+class _Round:
+    """One pass over the batches, some of them on their way."""
+
+    def __init__(self, workers: _Workers, order: Iterator[Any], ahead: int) -> None:
+        self._workers = workers
+        self._order = order
+        self._tickets: deque[int] = deque()
+        for _ in range(ahead):
+            self._submit()
+
+    def _submit(self) -> None:
+        indices = next(self._order, None)
+        if indices is not None:
+            self._tickets.append(self._workers.submit(indices))
+
+    def batches(self, timeout: float) -> Iterator[Any]:
+        """All batches in their order."""
+        self._submit()
+        while self._tickets:
+            batch = self._workers.result(self._tickets.popleft(), timeout)
+            self._submit()
+            yield batch
+
+    def leave(self) -> None:
+        """No caller wants what is still on its way."""
+        for ticket in self._tickets:
+            self._workers.forget(ticket)
+        self._tickets.clear()
 
 
 def _batches(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...nd import NDArray
+from ...recordio import MXIndexedRecordIO
 from . import sampler
 
 
@@ -139,3 +141,21 @@ class _TransformFirst:
 
     def __call__(self, first: Any, *rest: Any) -> Any:
         return (self._fn(first), *rest) if rest else self._fn(first)
+
+
+class RecordFileDataset(Dataset):
+    """The records of a ``.rec`` file as bytes, in the order of the ``.idx`` file beside it.
+
+    Raises MXNetError when one of the two is not there or damaged.
+    """
+
+    def __init__(self, filename: str) -> None:
+        self.idx_file = os.path.splitext(filename)[0] + ".idx"
+        self.filename = filename
+        self._record = MXIndexedRecordIO(self.idx_file, self.filename, "r")
+
+    def __getitem__(self, idx: int) -> Any:
+        return self._record.read_idx(self._record.keys[idx])
+
+    def __len__(self) -> int:
+        return len(self._record.keys)

@@ -1,13 +1,23 @@
 """Pictures: datasets of them, and transforms."""
 
 from . import datasets, transforms
-from .datasets import CIFAR10, CIFAR100, MNIST, FashionMNIST, ImageFolderDataset
+from .datasets import (
+    CIFAR10,
+    CIFAR100,
+    MNIST,
+    FashionMNIST,
+    ImageFolderDataset,
+    ImageListDataset,
+    ImageRecordDataset,
+)
 
 __all__ = [
     "CIFAR10",
     "CIFAR100",
     "FashionMNIST",
     "ImageFolderDataset",
+    "ImageListDataset",
+    "ImageRecordDataset",
     "MNIST",
     "datasets",
     "transforms",

@@ -7,6 +7,7 @@ In: a folder, by default one in ``$MXNET_HOME/datasets`` (``~/.mxnet/datasets`` 
 from __future__ import annotations
 
 import gzip
+import io
 import math
 import os
 import struct
@@ -23,9 +24,18 @@ from ....errors import ModelFormatError, MXNetError
 from ....formats.atomic import system_errors
 from ....nd import NDArray
 from ....opening import open_file
-from ..dataset import Dataset
+from ....recordio import unpack
+from ..dataset import Dataset, RecordFileDataset
 
-__all__ = ["CIFAR10", "CIFAR100", "FashionMNIST", "ImageFolderDataset", "MNIST"]
+__all__ = [
+    "CIFAR10",
+    "CIFAR100",
+    "FashionMNIST",
+    "ImageFolderDataset",
+    "ImageListDataset",
+    "ImageRecordDataset",
+    "MNIST",
+]
 
 _EXTENSIONS = (".jpg", ".jpeg", ".png")
 _DEFLATED = 1032  # the most bytes that one packed byte can stand for
@@ -216,3 +226,61 @@ def _pictures(folder: str) -> Iterator[str]:
                 f"{', '.join(_EXTENSIONS)}",
                 stacklevel=6,
             )
+
+
+class ImageRecordDataset(RecordFileDataset):
+    """``(picture, label)`` of every record of a ``.rec`` file.
+
+    ``flag`` 1 reads in colour, 0 in grey; ``transform`` is called with picture and label. A label
+    is a number, or a float32 array of several.
+    """
+
+    def __init__(self, filename: str, flag: int = 1, transform: Transform | None = None) -> None:
+        super().__init__(filename)
+        self._flag = flag
+        self._transform = transform
+
+    def __getitem__(self, idx: int) -> Any:
+        header, data = unpack(super().__getitem__(idx))
+        picture, label = image.imdecode(data, self._flag), header.label
+        return (picture, label) if self._transform is None else self._transform(picture, label)
+
+
+class ImageListDataset(Dataset):
+    """``(picture, label)`` of the pictures that a list names, below ``root``.
+
+    ``imglist`` is a ``.lst`` file, whose lines are an index, labels and a path between tabs, or a
+    list whose items are labels and a path. ``flag`` 1 reads in colour, 0 in grey. Raises MXNetError
+    for a line that is neither.
+    """
+
+    def __init__(self, root: str = ".", imglist: Any = None, flag: int = 1) -> None:
+        self._root = os.path.expanduser(root)
+        self._flag = flag
+        self._imglist: dict[int, tuple[np.ndarray, str]] = {}
+        if isinstance(imglist, str):
+            self._read_list(os.path.join(self._root, imglist))
+        elif isinstance(imglist, list):
+            for i, (*labels, path) in enumerate(imglist):
+                self._imglist[i] = np.array(labels, np.float32).reshape(-1), path
+        else:
+            raise ValueError(f"imglist is the name of a file or a list, got {type(imglist)}")
+
+    def _read_list(self, path: str) -> None:
+        with system_errors(path), open_file(path) as file:
+            for number, line in enumerate(io.TextIOWrapper(file, "utf-8"), 1):
+                try:
+                    _, *labels, name = line.strip().split("\t")
+                    values = np.array([float(label) for label in labels], np.float32)
+                except ValueError:
+                    raise MXNetError(
+                        f"{path}: line {number} is an index, labels and a path, got {line[:80]!r}"
+                    ) from None
+                self._imglist[len(self._imglist)] = values, name
+
+    def __getitem__(self, idx: int) -> Any:
+        labels, name = self._imglist[idx]
+        return image.imread(os.path.join(self._root, name), self._flag), labels
+
+    def __len__(self) -> int:
+        return len(self._imglist)

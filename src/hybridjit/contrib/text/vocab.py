@@ -1,0 +1,91 @@
+"""Vocabularies: tokens and their numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+__all__ = ["UNKNOWN_INDEX", "Vocabulary"]
+
+UNKNOWN_INDEX = 0
+
+
+class Vocabulary:
+    """The unknown token, the reserved ones, then those of a counter, the most frequent first.
+
+    Tokens of one frequency stand in their own order. ``most_freq_count`` bounds how many of the
+    counter's tokens there are, ``min_freq`` (at least 1) is how often one has to occur. Raises
+    AssertionError for reserved tokens that repeat, and for what is no Counter.
+    """
+
+    def __init__(
+        self,
+        counter: Counter[Any] | None = None,
+        most_freq_count: int | None = None,
+        min_freq: int = 1,
+        unknown_token: Hashable = "<unk>",
+        reserved_tokens: Sequence[Hashable] | None = None,
+    ) -> None:
+        assert min_freq > 0, "`min_freq` must be set to a positive value."
+        reserved = [] if reserved_tokens is None else list(reserved_tokens)
+        assert unknown_token not in reserved, "`reserved_token` cannot contain `unknown_token`."
+        assert len(set(reserved)) == len(reserved), (
+            "`reserved_tokens` cannot contain duplicate reserved tokens."
+        )
+        self._unknown_token: Any = unknown_token
+        self._reserved_tokens: list[Any] | None = None if reserved_tokens is None else reserved
+        self._idx_to_token: list[Any] = [unknown_token, *reserved]
+        if counter is not None:
+            assert isinstance(counter, Counter), (
+                "`counter` must be an instance of collections.Counter."
+            )
+            self._idx_to_token += self._chosen(counter, most_freq_count, min_freq)
+        self._token_to_idx = {token: i for i, token in enumerate(self._idx_to_token)}
+
+    def _chosen(self, counter: Counter[Any], most: int | None, least: int) -> list[Any]:
+        taken = set(self._idx_to_token)
+        order = sorted(counter.items(), key=lambda pair: pair[0])
+        order.sort(key=lambda pair: pair[1], reverse=True)
+        found = [token for token, count in order if count >= least and token not in taken]
+        return found[: len(counter) if most is None else max(most, 0)]
+
+    def __len__(self) -> int:
+        return len(self._idx_to_token)
+
+    @property
+    def token_to_idx(self) -> dict[Any, int]:
+        """The number of each token."""
+        return self._token_to_idx
+
+    @property
+    def idx_to_token(self) -> list[Any]:
+        """The tokens by number."""
+        return self._idx_to_token
+
+    @property
+    def unknown_token(self) -> Any:
+        """What stands for tokens that are not there; its number is 0."""
+        return self._unknown_token
+
+    @property
+    def reserved_tokens(self) -> list[Any] | None:
+        """The tokens that are there whatever was counted."""
+        return self._reserved_tokens
+
+    def to_indices(self, tokens: Any) -> Any:
+        """The number of a token, or of each in a list; unknown ones are 0."""
+        if isinstance(tokens, list):
+            return [self._token_to_idx.get(token, UNKNOWN_INDEX) for token in tokens]
+        return self._token_to_idx.get(tokens, UNKNOWN_INDEX)
+
+    def to_tokens(self, indices: Any) -> Any:
+        """The token of a number, or of each in a list. Raises ValueError beyond the last one."""
+        if isinstance(indices, list):
+            return [self._token(index) for index in indices]
+        return self._token(indices)
+
+    def _token(self, index: int) -> Any:
+        if not isinstance(index, int) or index >= len(self):
+            raise ValueError(f"Token index {index} in the provided `indices` is invalid.")
+        return self._idx_to_token[index]

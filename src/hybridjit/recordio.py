@@ -1,0 +1,319 @@
+"""``mx.recordio``: files of records, read and written as MXNet does, byte for byte.
+
+In: records as bytes, or pictures with a header. Out: a ``.rec`` file, and an ``.idx`` file beside
+it that says where each record begins. A record is a chunk: a magic number, its length, the bytes,
+zeros up to a multiple of four; one that holds the magic number where a chunk could begin is cut
+there into several.
+"""
+
+from __future__ import annotations
+
+import io
+import numbers
+import os
+import struct
+from collections import namedtuple
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from .errors import MXNetError
+from .formats.atomic import system_errors
+from .opening import open_file
+from .picture import decoded, encoded
+
+__all__ = [
+    "IRHeader",
+    "MXIndexedRecordIO",
+    "MXRecordIO",
+    "pack",
+    "pack_img",
+    "unpack",
+    "unpack_img",
+]
+
+_MAGIC = struct.pack("<I", 0xCED7230A)
+_HEAD = struct.Struct("<4sI")
+_LENGTH_BITS = 29
+_MOST = (1 << _LENGTH_BITS) - 1  # bytes of a chunk
+_WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
+_LINE = 4096  # characters of a line in an index
+
+IRHeader = namedtuple("HEADER", ["flag", "label", "id", "id2"])  # type: ignore[name-match]  # noqa: PYI024
+_IR = struct.Struct("<IfQQ")
+
+
+class MXRecordIO:
+    """A file of records, read (``flag`` 'r') or written ('w') from its beginning.
+
+    In another process than the one that opened it, a file that is read is opened again; one that is
+    written refuses with RuntimeError. Raises ValueError for another flag, MXNetError for a file
+    that cannot be opened.
+    """
+
+    def __init__(self, uri: str | os.PathLike[str], flag: str) -> None:
+        self.uri = os.fspath(uri)
+        self.flag = flag
+        self.pid: int | None = None
+        self.is_open = False
+        self.writable = False
+        self.handle: Any = None
+        self.open()
+
+    def open(self) -> None:
+        """Open the file, a written one empty."""
+        if self.flag not in ("r", "w"):
+            raise ValueError(f"Invalid flag {self.flag}")
+        self.writable = self.flag == "w"
+        with system_errors(self.uri):
+            self.handle = (
+                io.BufferedWriter(io.FileIO(self.uri, "w"))
+                if self.writable
+                else open_file(self.uri)
+            )
+        self.pid = os.getpid()
+        self.is_open = True
+
+    def close(self) -> None:
+        """Close the file; what was written is in it then."""
+        if self.is_open:
+            self.is_open = False
+            self.pid = None
+            with system_errors(self.uri):
+                self.handle.close()
+
+    def reset(self) -> None:
+        """Begin again; a file that is written is emptied."""
+        self.close()
+        self.open()
+
+    def __del__(self) -> None:
+        if getattr(self, "is_open", False) and self.pid == os.getpid():
+            self.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the open file, which the copy opens for itself."""
+        return {**self.__dict__, "handle": None, "pid": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        was_open, self.is_open = self.is_open, False
+        if was_open:
+            self.open()
+
+    def write(self, buf: bytes) -> None:
+        """Append a record. Raises MXNetError for one of 2**29 bytes or more."""
+        assert self.writable, "the file was opened to read"
+        self._check_pid(allow_reset=False)
+        parts = list(_parts(bytes(buf)))
+        for part in parts:
+            if len(part) > _MOST:
+                raise MXNetError(f"a record has at most {_MOST} bytes, got {len(buf)}")
+        with system_errors(self.uri):
+            for number, part in enumerate(parts):
+                word = _flag(number, len(parts)) << _LENGTH_BITS | len(part)
+                self.handle.write(_HEAD.pack(_MAGIC, word) + part + bytes(-len(part) % 4))
+
+    def read(self) -> bytes | None:
+        """The next record, None at the end. Raises MXNetError for bytes that are none."""
+        assert not self.writable, "the file was opened to write"
+        self._check_pid(allow_reset=True)
+        with system_errors(self.uri):
+            flag, part = self._chunk()
+            if flag is None:
+                return None
+            if flag in (_MIDDLE, _LAST):
+                raise self._damaged("a record begins with the end of another one")
+            parts = [part]
+            while flag not in (_WHOLE, _LAST):
+                flag, part = self._chunk()
+                if flag not in (_MIDDLE, _LAST):
+                    raise self._damaged("a record in several parts has no end")
+                parts.append(part)
+            return _MAGIC.join(parts)
+
+    def _chunk(self) -> tuple[int | None, bytes]:
+        """Flag and bytes of the next chunk; no flag at the end. No length is believed."""
+        head = self.handle.read(_HEAD.size)
+        if not head:
+            return None, b""
+        if len(head) < _HEAD.size:
+            raise self._damaged(f"a chunk's head has {_HEAD.size} bytes, {len(head)} are left")
+        magic, word = _HEAD.unpack(head)
+        if magic != _MAGIC:
+            raise self._damaged(f"a chunk begins with {_MAGIC.hex()}, got {magic.hex()}")
+        flag, length = word >> _LENGTH_BITS, word & _MOST
+        left = os.fstat(self.handle.fileno()).st_size - self.handle.tell()
+        if length > left:
+            raise self._damaged(f"a chunk has {length} bytes, {left} are left")
+        part = self.handle.read(length)
+        self.handle.read(-length % 4)
+        if len(part) < length:
+            raise self._damaged(f"a chunk has {length} bytes, {len(part)} could be read")
+        return flag, part
+
+    def _damaged(self, why: str) -> MXNetError:
+        return MXNetError(f"{self.uri} is no whole record file: {why} (byte {self.handle.tell()})")
+
+    def _check_pid(self, allow_reset: bool) -> None:
+        if not self.is_open:
+            raise MXNetError(f"{self.uri} is closed")
+        if self.pid != os.getpid():
+            if not allow_reset:
+                raise RuntimeError("Forbidden operation in multiple processes")
+            self.handle = None  # the other process's own: its position is not ours
+            self.open()
+
+
+def _parts(record: bytes) -> Iterator[bytes]:
+    """A record cut where the magic number stands at a multiple of four, which is left out."""
+    begin = start = 0
+    while (found := record.find(_MAGIC, start)) >= 0:
+        if found % 4:
+            start = found + 1
+            continue
+        yield record[begin:found]
+        begin = start = found + 4
+    yield record[begin:]
+
+
+def _flag(number: int, count: int) -> int:
+    if count == 1:
+        return _WHOLE
+    return _FIRST if number == 0 else _LAST if number == count - 1 else _MIDDLE
+
+
+class MXIndexedRecordIO(MXRecordIO):
+    """A file of records, each found by its key, with an index file beside it.
+
+    idx      where the record of each key begins
+    keys     in the order of the index
+    Raises MXNetError for an index whose lines are not a key and a position.
+    """
+
+    def __init__(
+        self,
+        idx_path: str | os.PathLike[str],
+        uri: str | os.PathLike[str],
+        flag: str,
+        key_type: Callable[[Any], Any] = int,
+    ) -> None:
+        self.idx_path = os.fspath(idx_path)
+        self.idx: dict[Any, int] = {}
+        self.keys: list[Any] = []
+        self.key_type = key_type
+        self.fidx: Any = None
+        super().__init__(uri, flag)
+
+    def open(self) -> None:
+        """Open both files; an index that is read is read whole."""
+        super().open()
+        self.idx, self.keys = {}, []
+        with system_errors(self.idx_path):
+            if self.writable:
+                self.fidx = io.TextIOWrapper(io.FileIO(self.idx_path, "w"), "utf-8")
+                return
+            with open_file(self.idx_path) as file:
+                self._read_index(file)
+
+    def _read_index(self, file: io.BufferedReader) -> None:
+        number = 0
+        while line := file.readline(_LINE):
+            number += 1
+            try:
+                key, position = line.decode().rstrip("\n").split("\t")
+                self.keys.append(self.key_type(key))
+                self.idx[self.keys[-1]] = int(position)
+            except ValueError:
+                raise MXNetError(
+                    f"{self.idx_path}: line {number} is a key, a tab and a position, "
+                    f"got {line[:80]!r}"
+                ) from None
+
+    def close(self) -> None:
+        """Close both files."""
+        if self.is_open:
+            super().close()
+            if self.fidx is not None:
+                with system_errors(self.idx_path):
+                    self.fidx.close()
+                self.fidx = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "fidx": None}
+
+    def seek(self, idx: Any) -> None:
+        """Go to the record of a key. Raises KeyError."""
+        assert not self.writable, "the file was opened to write"
+        self._check_pid(allow_reset=True)
+        position = self.idx[idx]
+        if position < 0:
+            raise MXNetError(f"{self.idx_path}: record {idx} begins at {position}")
+        self.handle.seek(position)
+
+    def tell(self) -> int:
+        """Where the next record will begin."""
+        assert self.writable, "the file was opened to read"
+        return int(self.handle.tell())
+
+    def read_idx(self, idx: Any) -> bytes | None:
+        """The record of a key. Raises KeyError."""
+        self.seek(idx)
+        return self.read()
+
+    def write_idx(self, idx: Any, buf: bytes) -> None:
+        """Append a record under a key."""
+        key, position = self.key_type(idx), self.tell()
+        self.write(buf)
+        with system_errors(self.idx_path):
+            self.fidx.write(f"{key}\t{position}\n")
+        self.idx[key] = position
+        self.keys.append(key)
+
+
+# Headers
+
+
+def pack(header: Any, s: bytes) -> bytes:
+    """A record of a header and bytes; several labels stand between the two as float32."""
+    flag, label, number, second = header
+    if isinstance(label, numbers.Number):
+        return _IR.pack(0, label, number, second) + s
+    labels = np.asarray(label, dtype=np.float32)
+    return _IR.pack(labels.size, 0, number, second) + labels.tobytes() + s
+
+
+def unpack(s: bytes) -> tuple[Any, bytes]:
+    """Header and bytes of a record. Raises MXNetError when it is too short for its labels."""
+    if len(s) < _IR.size:
+        raise MXNetError(f"a record's header has {_IR.size} bytes, the record {len(s)}")
+    header, rest = IRHeader(*_IR.unpack_from(s)), s[_IR.size :]
+    if header.flag == 0:
+        return header, rest
+    size = 4 * header.flag
+    if size > len(rest):
+        raise MXNetError(f"a record has {header.flag} labels of 4 bytes, and {len(rest)} bytes")
+    return header._replace(label=np.frombuffer(rest[:size], "<f4")), rest[size:]
+
+
+def pack_img(header: Any, img: np.ndarray, quality: int = 95, img_fmt: str = ".jpg") -> bytes:
+    """A record of a header and a picture (H, W, 3), blue first, or (H, W) in grey.
+
+    Raises AssertionError for another format than JPEG and PNG, MXNetError without OpenCV and
+    Pillow.
+    """
+    kind = img_fmt.lower()
+    assert kind in (".jpg", ".jpeg", ".png"), f"img_fmt is .jpg, .jpeg or .png, got {img_fmt}"
+    pixels = img[:, :, ::-1] if img.ndim == 3 else img
+    return pack(header, encoded(pixels, ".jpg" if kind == ".jpeg" else kind, quality))
+
+
+def unpack_img(s: bytes, iscolor: int = -1) -> tuple[Any, np.ndarray]:
+    """Header and picture (H, W, 3), blue first; (H, W) in grey for ``iscolor`` 0.
+
+    Raises MXNetError for what is no picture, and without OpenCV and Pillow.
+    """
+    header, data = unpack(s)
+    pixels = decoded(data, bool(iscolor))
+    return header, np.ascontiguousarray(pixels[:, :, ::-1] if iscolor else pixels[:, :, 0])
