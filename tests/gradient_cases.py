@@ -40,6 +40,7 @@ _MOVING = (3, 4)  # the moving mean and variance
 # Positions of operands that are constants to a gradient although results depend on them, or step
 # with them: nobody asks for their gradients.
 CONSTANTS = {
+    "CTCLoss": (1, 2, 3),
     "Embedding": (0,),
     "_contrib_SparseEmbedding": (0,),
     "SequenceMask": (1,),  # lengths
@@ -61,6 +62,7 @@ CONSTANTS = {
     "_contrib_SyncBatchNorm": _MOVING,
     "_BatchNorm_training": _MOVING,
     "_BatchNormWithReLU_training": _MOVING,
+    "_BatchNorm_v1_training": _MOVING,
 }
 
 # Operators that read one triangle of a symmetric matrix: slopes are along symmetric directions.
@@ -76,6 +78,7 @@ HEADS = {
     "_contrib_SyncBatchNorm": (0,),
     "_BatchNorm_training": (0,),
     "_BatchNormWithReLU_training": (0,),
+    "_BatchNorm_v1_training": (0,),
 }
 
 # Operators no sample of which has floats that results follow from: their gradients are 0.
@@ -123,7 +126,6 @@ OF_PASSES = _names(
     _resize_last
     _roi_align_last
     _roi_pooling_last
-    _sample_cells_last
     _sample_last
     """
 )
@@ -131,21 +133,14 @@ OF_PASSES = _names(
 # Gradients themselves, of which nobody takes a gradient: MXNet refuses second ones of these.
 OF_SECOND_ORDER = _names(
     """
+    _back_from_ctc_loss
+    _back_from_correlation
     _back_from_max_pooling
     _back_from_rnn_steps
     _bilinear_sampler_back
     _box_nms_back
     _deformable_pooling_back
     _roi_pooling_back
-    """
-)
-
-# Operators with a gradient in MXNet and none here yet.
-NO_RULE_YET = _names(
-    """
-    CTCLoss
-    Correlation
-    _contrib_DeformableConvolution
-    _contrib_ModulatedDeformableConvolution
+    _back_from_sample_cells
     """
 )

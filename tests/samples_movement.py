@@ -380,6 +380,9 @@ def alignments() -> None:
     add("CTCLoss", (5, 2, 4), labels)
     add("CTCLoss", (5, 2, 4), labels, np.array([4, 0], np.float32), use_data_lengths=True)
     add("CTCLoss", (5, 2, 4), labels, ints(2, 1), use_label_lengths=True, blank_label="last")
+    add("CTCLoss", (5, 2, 4), np.array([[2, 2], [1, 0]], np.float32))
+    add("_back_from_ctc_loss", (2,), (5, 2, 4), labels, np.array([4, 0], np.float32),
+        use_data_lengths=True)  # fmt: skip
     bad("CTCLoss", (5, 2, 4), (3, 2), error=ShapeError, says="label has 3 sequences, data has 2")
     bad("CTCLoss", (2, 2, 4), (2, 3), error=ShapeError, says="label of 3 is longer than data of 2")
     bad("CTCLoss", (2, 2), (2, 3), error=ShapeError, says="data (T, N, C)")

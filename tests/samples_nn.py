@@ -230,7 +230,8 @@ def normalisations() -> None:
         add(name, (2, 3, 4, 5), fix_gamma=False, **key)
         add(name, (2, 3, 4, 5), eps=0.1, **key)
         add(name, (2, 3, 4), fix_gamma=False, output_mean_var=True, **key)
-    for name in ("_BatchNorm_training", "_BatchNormWithReLU_training"):
+    kinds = ("_BatchNorm_training", "_BatchNormWithReLU_training", "_BatchNorm_v1_training")
+    for name in kinds:
         add(name, (2, 3, 4, 5), fix_gamma=False)
         add(name, (3, 4, 5), axis=-1, eps=0.1)
         add(name, (0, 3, 4), fix_gamma=False)

@@ -205,6 +205,8 @@ def grids() -> None:
     places = np.random.default_rng(4).uniform(-1.5, 6, (2, 2, 3, 6)).astype(np.float32)
     for is_held in (False, True):
         add("_sample_cells_last", (2, 5, 4, 17), places, is_held=is_held, is_masked=False)
+        add("_back_from_sample_cells", (2, 3, 6, 2), (2, 5, 4, 2), places, (2, 3, 6),
+            is_held=is_held, is_masked=True)  # fmt: skip
     add("_sample_cells_last", (2, 5, 4, 3), places, (2, 3, 6), is_held=True, is_masked=True)
     taps = {"kernel": (2, 3), "stride": (), "dilate": (1, 2), "pad": (1, 0), "size": (2, 4)}
     add("_tap_grid", **taps, dtype_="float32")
@@ -225,6 +227,7 @@ def grids() -> None:
     add("Correlation", (1, 2, 6, 7), (1, 2, 6, 7), pad_size=1)
     add("Correlation", (2, 3, 7, 8), (2, 3, 7, 8), kernel_size=3, max_displacement=2, stride1=2,
         stride2=2, pad_size=3, is_multiply=False)  # fmt: skip
+    add("_back_from_correlation", (1, 9, 6, 7), (1, 2, 6, 7), (1, 2, 6, 7), pad_size=1)
     bad("Correlation", (1, 2, 6, 7), (1, 2, 6, 7), error=AttributeValueError, says="must be odd",
         kernel_size=2)  # fmt: skip
     bad("Correlation", (1, 2, 6, 7), (1, 2, 7, 7), error=ShapeError, says="of one shape")

@@ -339,6 +339,22 @@ def _moved(
     return {3: moved(ins[3], outs[1]), 4: moved(ins[4], outs[3])}
 
 
+def _trained_v1(*arrays: np.ndarray, **attrs: Any) -> Any:
+    """As BatchNorm; the third result is the variance."""
+    y, mean, inverse, var = _trained(*arrays, **attrs)
+    return y, mean, var, inverse
+
+
+def _grad_trained_v1(g: Builder[X], ins: Any, outs: Any, douts: Any, **attrs: Any) -> Any:
+    y, mean, var, inverse = outs
+    return _grad_trained(g, ins, (y, mean, inverse, var), douts, **attrs)
+
+
+def _moved_v1(g: Builder[X], ins: Any, outs: Any, **attrs: Any) -> dict[int, X]:
+    y, mean, var, inverse = outs
+    return _moved(g, ins, (y, mean, inverse, var), **attrs)
+
+
 _TRAINED: dict[str, OpDef] = {}
 
 
@@ -355,8 +371,22 @@ _TRAITS = Traits(
 )
 
 
+def _from_reductions_v1(g: Builder[X], *inputs: X, **attrs: Any) -> Any:
+    """BatchNorm_v1 in training(x)  =>  x * scale + shift, by x's mean and variance"""
+    made = _from_reductions(g, *inputs, **attrs)
+    return made and (*made[:2], made[3], made[2])
+
+
+_RESULTS = ("output", "mean", "invstd", "var")
+
+
 def _register_trained(
-    name: str, ref: Callable[..., Any], expand: Callable[..., Any], grad: Callable[..., Any]
+    name: str,
+    ref: Callable[..., Any],
+    expand: Callable[..., Any],
+    grad: Callable[..., Any],
+    updates: Callable[..., Any] = _moved,
+    outputs: tuple[str, ...] = _RESULTS,
 ) -> None:
     _TRAINED[name] = register(
         f"_{name}_training",
@@ -367,14 +397,22 @@ def _register_trained(
         ref=ref,
         expand=expand,
         grad=grad,
-        outputs=("output", "mean", "invstd", "var"),
-        traits=Traits(in_single=True, parts_in_floats=True, updates=_moved),
+        outputs=outputs,
+        traits=Traits(in_single=True, parts_in_floats=True, updates=updates),
         doc=f"{name} with the mean and variance of the batch.",
     )
 
 
 _register_trained("BatchNorm", _trained, _from_reductions, _grad_trained)
 _register_trained("BatchNormWithReLU", _trained_relu, _from_reductions_relu, _grad_trained_relu)
+_register_trained(
+    "BatchNorm_v1",
+    _trained_v1,
+    _from_reductions_v1,
+    _grad_trained_v1,
+    _moved_v1,
+    ("output", "mean", "var", "invstd"),
+)
 
 BATCH_NORM = register(
     "BatchNorm",
@@ -419,6 +457,6 @@ register(
     ref=_batchnorm_v1,
     expand=_newer,
     outputs=_batchnorm_outputs,
-    traits=_TRAITS,
+    traits=replace(_TRAITS, training=_in_training("BatchNorm_v1")),
     doc="The first BatchNorm: axis 1.",
 )

@@ -352,6 +352,79 @@ def _sample_cells(
     return np.ascontiguousarray(y * mask[0][..., None] if mask else y)
 
 
+def _places_of(
+    at: np.ndarray, sizes: Shape, is_held: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows and columns that are sampled; which count at all, and which move with ``at``."""
+    bounds = np.array(sizes).reshape(2, 1, 1)
+    if is_held:
+        inside = np.asarray(((at >= 0) & (at < bounds)).all(0))
+        return np.clip(at, 0, bounds - 1), inside, inside & (at < bounds - 1)
+    inside = np.asarray(((at > -1) & (at < bounds)).all(0))
+    return np.where(inside, at, 0), inside, np.broadcast_to(inside, at.shape)
+
+
+def _back_from_image(
+    x: np.ndarray, at: np.ndarray, d: np.ndarray, is_held: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What reaches one image and its places, and the samples: each is weighted by its corners."""
+    places, inside, moves = _places_of(at, x.shape[:2], is_held)
+    low, share = _corners(places)
+    of_x, of_at = np.zeros_like(x), np.zeros_like(at)
+    samples = np.zeros_like(d)
+    for corner in np.ndindex(2, 2):
+        row, column = low[0] + corner[0], low[1] + corner[1]
+        counts = inside & (row >= 0) & (row < x.shape[0]) & (column >= 0) & (column < x.shape[1])
+        row, column = np.where(counts, row, 0), np.where(counts, column, 0)
+        weights = [share[i] if corner[i] else 1 - share[i] for i in range(2)]
+        cells = np.where(counts[..., None], x[row, column], 0)
+        weight = np.where(counts, weights[0] * weights[1], 0)[..., None]
+        np.add.at(of_x, (row, column), weight * d)
+        samples += weight * cells
+        products = (cells * d).sum(-1)
+        for i in range(2):
+            of_at[i] += products * weights[1 - i] * (1 if corner[i] else -1)
+    return of_x, np.where(moves, of_at, 0), samples
+
+
+def _back_from_samples(
+    head: np.ndarray,
+    data: np.ndarray,
+    places: np.ndarray,
+    *mask: np.ndarray,
+    is_held: bool,
+    is_masked: bool,
+) -> tuple[np.ndarray, ...]:
+    scaled = head * mask[0][..., None] if mask else head
+    found = [_back_from_image(*of_image, is_held) for of_image in zip(data, places, scaled)]
+    of_data, of_places, samples = (np.stack(side) for side in zip(*found))
+    return (of_data, of_places, *([(head * samples).sum(-1)] if mask else []))
+
+
+def _back_inputs(**attrs: Any) -> tuple[str, ...]:
+    return ("head", *_sampled_inputs(**attrs))
+
+
+def _back_outputs(**attrs: Any) -> tuple[str, ...]:
+    return tuple(f"d_{name}" for name in _sampled_inputs(**attrs))
+
+
+BACK_FROM_SAMPLES = register(
+    "_back_from_sample_cells",
+    _back_inputs,
+    "is_held:bool! is_masked:bool!",
+    internal=True,
+    infer=forward(lambda head, *operands, **attrs: operands),
+    ref=_back_from_samples,
+    outputs=_back_outputs,
+    doc="What reaches images, places and masks of bilinear samples.",
+)
+
+
+def _grad_samples(g: Builder[X], ins: Any, outs: Any, douts: Any, **attrs: Any) -> tuple[X, ...]:
+    return g.outputs(BACK_FROM_SAMPLES, douts[0], *ins, at="dsamples", **attrs)
+
+
 SAMPLE_CELLS_LAST = register(
     "_sample_cells_last",
     _sampled_inputs,
@@ -364,6 +437,7 @@ SAMPLE_CELLS_LAST = register(
         )
     ),
     ref=_sample_cells,
+    grad=_grad_samples,
     doc="Bilinear samples of images with channels last, at places counted in cells.",
 )
 
