@@ -1,7 +1,7 @@
 """The digits network learns as in MXNet 1.9.1: the losses of its first steps, by each optimizer.
 
 ``fixtures/training/digits-losses.json`` has MXNet's losses, all from ``digits-init.params``, on
-batches of 64 in the order of ``digits-train.npz``.
+batches of 64 in the order of ``examples/digits/digits-train.npz``.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from hybridjit import autograd, gluon, nd
 from hybridjit.gluon import nn
 
 TRAINING = Path(__file__).parent / "fixtures" / "training"
+DIGITS = Path(__file__).parent.parent / "examples" / "digits"
 LOSSES: dict[str, list[float]] = json.loads((TRAINING / "digits-losses.json").read_text())
 BATCH, STEPS = 64, 3
 
@@ -83,7 +84,7 @@ class Net(gluon.HybridBlock):
 
 def batches(steps: int) -> list[tuple[nd.NDArray, nd.NDArray]]:
     """Images of 28x28, every pixel three wide and a border of two, and their labels."""
-    data = np.load(TRAINING / "digits-train.npz")
+    data = np.load(DIGITS / "digits-train.npz")
     images = np.kron(data["images"].astype("f4") / 16, np.ones((1, 3, 3), "f4"))
     images = np.pad(images, ((0, 0), (2, 2), (2, 2)))[:, None]
     labels = data["labels"].astype("f4")

@@ -11,10 +11,14 @@ import pytest
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
+OUT = "a folder of its own"
+
 # What each example is started with here, and a line that it has to print.
 RUNS = {
     "digits.py": (("--count", "12"), "compiled   12 of 12 right (100.00 %)"),
+    "digits_training.py": (("--epochs", "1", "--out", OUT), "The loss, epoch by epoch:"),
     "tour.py": ((), "Notice: Dropout is the identity at inference: it is gone."),
+    "training.py": ((), "3. Three hundred steps, compiled: a loss of"),
     "tutorial.py": (("--repeats", "2"), "F was sym, 1 time"),
 }
 
@@ -36,9 +40,9 @@ def test_every_example_is_listed():
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_example(name):
+def test_example(name, tmp_path):
     arguments, line = RUNS[name]
-    done = run(name, *arguments)
+    done = run(name, *(str(tmp_path) if a == OUT else a for a in arguments))
     assert done.returncode == 0, done.stderr
     assert line in done.stdout
     assert done.stderr == ""
