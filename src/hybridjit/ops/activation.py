@@ -29,6 +29,7 @@ from .pointwise import (
     scalar_softsign,
     sigmoid,
     slope_of_sigmoid,
+    slope_of_softsign,
     softsign,
 )
 from .record import Traits
@@ -71,7 +72,11 @@ def _slope_of_softplus(b: Any, head: Any, x: Any) -> Any:
     return (b.mul(head, scalar_sigmoid(b, x)),)
 
 
-_SMOOTH = {"sigmoid": slope_of_sigmoid, "softrelu": _slope_of_softplus}
+_SMOOTH = {
+    "sigmoid": slope_of_sigmoid,
+    "softrelu": _slope_of_softplus,
+    "softsign": slope_of_softsign,
+}
 
 
 def _slope_of_activation(b: Any, head: Any, x: Any, *, act_type: str) -> Any:
@@ -176,6 +181,21 @@ def _scalar_leaky_relu(
     return b.select(b.gt(x, b.const(0.0)), x, b.mul(x, factor))
 
 
+def _slope_of_leaky_relu(
+    b: Any, head: Any, x: Any, *gamma: Any, act_type: str, slope: float, **bounds: float
+) -> Any:
+    """leaky and elu: the bent side's up to 0, 1 beyond and at NaN."""
+    if act_type not in ("leaky", "elu"):
+        duals = [Dual(x, head), *map(Dual, gamma)], [Dual(x), *(Dual(k, head) for k in gamma)]
+        attrs: dict[str, Any] = {"act_type": act_type, "slope": slope, **bounds}
+        sides = duals if gamma else duals[:1]
+        return tuple(_scalar_leaky_relu(DualScalars(b), *s, **attrs).tangent for s in sides)
+    bent = b.mul(head, b.const(slope))
+    if act_type == "elu":
+        bent = b.mul(bent, b.exp(x))
+    return (b.select(b.le(x, b.const(0.0)), bent, head),)
+
+
 def _aligned_prelu(
     g: Builder[X], data: X, *gamma: X, act_type: str, **attrs: AttrValue
 ) -> X | None:
@@ -197,6 +217,7 @@ register(
     infer=_leaky_types,
     ref=leaky_relu,
     scalar=_scalar_leaky_relu,
+    slope=_slope_of_leaky_relu,
     expand=_aligned_prelu,
     traits=Traits(
         names_data=True,

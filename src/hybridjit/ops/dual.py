@@ -185,7 +185,7 @@ _SHIFT = 6  # from here on the series is good for double precision
 
 
 def digamma(b: Any, x: Value) -> Value:
-    """The derivative of log gamma, as a formula; infinite at 0, -1, -2, ...
+    """The derivative of log gamma, as a formula; infinite at 0, -1, -2, ..., -inf.
 
     psi(x) = psi(x + 1) - 1/x up to where the series holds, and below zero the reflection
     psi(x) = psi(1 - x) - pi / tan(pi x).
@@ -203,7 +203,9 @@ def digamma(b: Any, x: Value) -> Value:
         series = b.mul(inverse, b.add(b.const(coefficient), series))
     total = b.add(total, b.sub(b.sub(b.log(far), b.div(b.const(0.5), far)), series))
     turn = b.mul(b.const(math.pi), b.sub(x, b.floor(x)))
-    return b.select(is_low, b.sub(total, b.div(b.const(math.pi), b.tan(turn))), total)
+    mirrored = b.sub(total, b.div(b.const(math.pi), b.tan(turn)))
+    is_pole = b.eq(x, b.floor(x))
+    return b.select(is_low, b.select(is_pole, b.const(math.inf), mirrored), total)
 
 
 # name: (builder, tangent, operand, result) -> the result's tangent

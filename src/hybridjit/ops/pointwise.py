@@ -134,6 +134,17 @@ def slope_of_sigmoid(b: Any, head: Any, x: Any) -> Any:
     return (b.mul(head, b.mul(y, b.sub(b.const(1.0), y))),)
 
 
+def slope_of_softsign(b: Any, head: Any, x: Any) -> Any:
+    """head / (1 + |x|)^2, also where x is infinite."""
+    size = b.add(b.const(1.0), b.abs(x))
+    return (b.div(head, b.mul(size, size)),)
+
+
+def _slope_of_rsqrt(b: Any, head: Any, x: Any) -> Any:
+    """-head / (2 x sqrt(x)): -inf at both zeros."""
+    return (b.div(b.mul(head, b.const(-0.5)), b.mul(x, b.sqrt(x))),)
+
+
 def straight_through(b: Any, head: Any, x: Any) -> Any:
     """The gradient of a step that counts as none."""
     return (head,)
@@ -203,7 +214,14 @@ SIGMOID = unary(
     "1 / (1 + exp(-x)).",
     slope=slope_of_sigmoid,
 )
-unary("softsign", in_floating(softsign), scalar_softsign, "x / (1 + |x|).", aliases="")
+unary(
+    "softsign",
+    in_floating(softsign),
+    scalar_softsign,
+    "x / (1 + |x|).",
+    aliases="",
+    slope=slope_of_softsign,
+)
 unary("tanh", in_floating(tanh), lambda b, x: b.tanh(x), "Hyperbolic tangent.")
 EXP = unary("exp", in_floating(np.exp), lambda b, x: b.exp(x), "e to the x.")
 unary("expm1", in_floating(np.expm1), lambda b, x: b.expm1(x), "e to the x, less 1.")
@@ -230,6 +248,7 @@ RSQRT = unary(
     lambda b, x: b.div(b.const(1.0), b.sqrt(x)),
     "1 / sqrt(x).",
     (0.05, 8),
+    slope=_slope_of_rsqrt,
 )
 unary("cbrt", in_floating(np.cbrt), lambda b, x: b.cbrt(x), "Cube root.")
 unary(
