@@ -45,7 +45,7 @@ LAYERS = [
     {"initializer", "kvstore"},
     {"gluon"},
     {"compat", "executor", "loading", "mod", "profiling", "rnn", "test_utils", "visualization"},
-    {"cached_op", "model"},
+    {"cached_op", "kv", "model"},
     {"cli", "run", "__init__"},
     {"__main__"},
 ]
@@ -54,6 +54,7 @@ ROW = {part: row for row, parts in enumerate(LAYERS) for part in parts}
 # (importing part, imported part): imports inside functions that are meant, each with its reason.
 LATE = {
     ("compiler", "codegen"),  # on first use, so that eager mode does not pay for llvmlite
+    ("mod", "optimizer"),  # on first use, as everything of training: 4 ms of every import
     ("sym", "executor"),  # MXNet's methods of a symbol that evaluate it, on layers above
 }
 
@@ -189,7 +190,10 @@ print("llvmlite" in sys.modules, "hybridjit.codegen" in sys.modules)
     assert done.stdout.split() == ["False", "False"], done.stderr
 
 
-SLOW = ("llvmlite", "numpy.random", "concurrent", "multiprocessing", "subprocess", "tempfile")
+SLOW = (
+    *("llvmlite", "numpy.random", "concurrent", "multiprocessing", "subprocess", "tempfile"),
+    *("hybridjit.optimizer", "hybridjit.kvstore", "hybridjit.gluon.trainer", "pickletools"),
+)
 
 
 def test_the_import_loads_no_compiler_and_nothing_slow():

@@ -12,10 +12,9 @@ PACKAGE = Path(hybridjit.__file__).parent
 # Modules that programs import by their names: MXNet's, and those that the README names.
 PUBLIC = {
     *("attribute", "autograd", "base", "callback", "context", "contrib", "engine", "errors"),
-    *("executor", "gluon", "image", "initializer", "io", "kvstore", "log", "lr_scheduler"),
-    *("metric", "mod", "model", "monitor", "name"),
-    *("nd", "operator", "optimizer", "random", "recordio", "registry", "rnn"),
-    *("runtime", "sym", "test_utils", "util", "visualization"),
+    *("executor", "gluon", "image", "initializer", "io", "kv", "kvstore", "log", "lr_scheduler"),
+    *("metric", "mod", "model", "monitor", "name", "nd", "operator", "optimizer", "random"),
+    *("recordio", "registry", "rnn", "runtime", "sym", "test_utils", "util", "visualization"),
 }
 MODULES = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()}
 

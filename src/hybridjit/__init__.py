@@ -5,6 +5,9 @@ the package loads no compiler; the first compiled call does.
 """
 
 import sys as _sys
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
 
 from . import (
     attribute,
@@ -20,9 +23,7 @@ from . import (
     image,
     initializer,
     io,
-    kvstore,
     log,
-    lr_scheduler,
     metric,
     mod,
     model,
@@ -30,7 +31,6 @@ from . import (
     name,
     nd,
     operator,
-    optimizer,
     random,
     recordio,
     registry,
@@ -56,13 +56,28 @@ from .runtime.memory import memory_stats
 from .runtime.threads import get_num_threads, set_num_threads, threads
 from .sym import Symbol
 
+if _TYPE_CHECKING:
+    from . import kvstore, lr_scheduler, optimizer
+
+    kv = kvstore
+
 __version__ = "0.1.0"
+
+_LATE = ("kv", "kvstore", "lr_scheduler", "optimizer")  # training's, 4 ms of every import
+
+
+def __getattr__(name: str) -> _Any:
+    """What only training needs, when it is asked for."""
+    if name in _LATE:
+        return _import_module(f".{name}", __name__)
+    usual = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(usual, name=name, obj=_sys.modules[__name__])
+
 
 ndarray = nd
 symbol = sym
 init = initializer
 img = image
-kv = kvstore
 rnd = random
 module = mod
 mon = monitor
@@ -73,7 +88,6 @@ _ALIASES = {
     "symbol": sym,
     "init": init,
     "img": image,
-    "kv": kvstore,
     "module": mod,
     "mon": monitor,
     "rnd": random,

@@ -1,11 +1,17 @@
 """Gluon: nets as Python classes, run line by line or hybridized."""
 
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
+
 from . import contrib, data, loss, model_zoo, nn, parameter, rnn, utils
 from .block import Block
 from .hybrid_block import HybridBlock
 from .parameter import Constant, Parameter, ParameterDict
 from .symbol_block import SymbolBlock
-from .trainer import Trainer
+
+if _TYPE_CHECKING:
+    from .trainer import Trainer
 
 __all__ = [
     "Block",
@@ -24,3 +30,14 @@ __all__ = [
     "rnn",
     "utils",
 ]
+
+
+def __getattr__(name: str) -> _Any:
+    """``Trainer``, which loads the optimizers when it is asked for."""
+    if name == "Trainer":
+        return _import_module(".trainer", __name__).Trainer
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,7 +29,6 @@ from ..metric import EvalMetric
 from ..nd import NDArray
 from ..nd.interpreter import Monitor
 from ..nd.taped import alias
-from ..optimizer import Optimizer
 from ..passes.infer import infer_node_types
 from ..sym import Symbol
 from ..types import TensorType
@@ -38,6 +37,9 @@ from .base_module import Arrays, BaseModule, Logger, Shapes, State, described
 from .executor_group import ExecutorGroup
 from .names import check_names, match_names
 from .updates import Options, Updates, make_optimizer, require_local
+
+if TYPE_CHECKING:
+    from ..optimizer import Optimizer
 
 GradReq = str | Sequence[str] | Mapping[str, str]
 

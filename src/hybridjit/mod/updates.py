@@ -8,14 +8,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .. import optimizer
 from ..errors import MXNetError
 from ..formats.atomic import write_atomically
 from ..gluon import Parameter
 from ..opening import open_file
 from ..sym import Symbol
+
+if TYPE_CHECKING:
+    from .. import optimizer
 
 Options = Mapping[str, Any] | Sequence[tuple[str, Any]]
 
@@ -27,6 +29,8 @@ class Updates:
     """
 
     def __init__(self, made: optimizer.Optimizer, kvstore: Any = None) -> None:
+        from .. import optimizer  # noqa: PLC0415 (see tests/test_layers.py)
+
         self.optimizer = made
         self._store = kvstore
         self._updater = optimizer.get_updater(made) if kvstore is None else None
@@ -80,6 +84,8 @@ def make_optimizer(
     ``wanted`` is a name, or an optimizer, which stays as it is, with a warning where it does not
     divide.
     """
+    from .. import optimizer  # noqa: PLC0415 (see tests/test_layers.py)
+
     scale = 1.0 / batch_size
     if isinstance(wanted, optimizer.Optimizer):
         if wanted.rescale_grad != scale:
