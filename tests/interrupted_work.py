@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import hybridjit as mx
-from hybridjit import gluon, nd
+from hybridjit import autograd, gluon, nd
 from hybridjit.codegen.build import compile_pool, generate
 from hybridjit.config import config
 from hybridjit.io import DataBatch
@@ -237,6 +237,101 @@ class Replaced(Change, name="other-arrays"):
         for name, param in self.subject.net.collect_params().items():
             param.cast("float32")
             param.set_data(self.values[name])
+
+
+# ---- training
+
+
+class Trained(Case):
+    """Recorded calls, and what goes back over them. The flags are set for the work alone.
+
+    Each check is a whole piece of work more, whose results are those of the first.
+    """
+
+    def ready(self) -> None:
+        for param in self.subject.net.collect_params().values():
+            param.grad_req = "write"
+        self.prepare()
+        self.work()
+        self.right = self.results()
+        self.unset()
+
+    def prepare(self) -> None:
+        autograd.set_recording(True)
+        autograd.set_training(True)
+
+    def unset(self) -> None:
+        flags = autograd.set_recording(False), autograd.set_training(False)
+        assert flags == (True, True), f"left behind: recording and training {flags}"
+
+    def work(self) -> object:
+        x = self.subject.inputs[1]
+        loss = (self.subject.net(x) ** 2).sum()
+        loss.backward()
+        return loss
+
+    def results(self) -> list[bytes]:
+        params = self.subject.net.collect_params().values()
+        return [param.grad().asnumpy().tobytes() for param in params]
+
+    def check(self) -> None:
+        self.unset()
+        super().check()
+        self.prepare()
+        self.work()
+        assert self.results() == self.right, "what is computed afterwards has other bits"
+        self.unset()
+
+
+class Backward(Trained, name="backward"):
+    """Parameters stay."""
+
+
+class BackwardEager(Trained, name="backward-eager"):
+    def prepare(self) -> None:
+        self.subject.net.hybridize(False)
+        super().prepare()
+
+    def unset(self) -> None:
+        self.subject.net.hybridize()
+        super().unset()
+
+
+class FirstBackward(Trained, name="first-backward"):
+    """The way forward and the way back are compiled."""
+
+    kind = "lines"
+
+    def prepare(self) -> None:
+        self.subject.net.hybridize()
+        super().prepare()
+
+
+class TrainerStep(Trained, name="trainer-step"):
+    """Each parameter has its old value or its new one."""
+
+    def ready(self) -> None:
+        params = self.subject.net.collect_params()
+        self.trainer = gluon.Trainer(params, "sgd", {"learning_rate": 0.125})
+        super().ready()
+        self.subject.sets[1] = {name: p.data().asnumpy() for name, p in params.items()}
+
+    def prepare(self) -> None:
+        self.subject.write(0)
+        super().prepare()
+        super().work()
+        super().unset()
+
+    def work(self) -> object:
+        self.trainer.step(2)
+        return None
+
+    def unset(self) -> None:
+        """There are no flags here that the work may leave otherwise."""
+
+    def results(self) -> list[bytes]:
+        params = self.subject.net.collect_params().values()
+        return [*super().results(), *(p.data().asnumpy().tobytes() for p in params)]
 
 
 # ---- calls on fixed arrays

@@ -40,8 +40,9 @@ class Interrupt(KeyboardInterrupt):
 
 @dataclass
 class Visits:
-    """The places of one run: the bytecodes of each frame's turn, and the lines."""
+    """The places of one run: the code of each frame, how many bytecodes it ran, and the lines."""
 
+    codes: list[CodeType] = field(default_factory=list)
     turns: list[int] = field(default_factory=list)
     lines: dict[tuple[CodeType, int], None] = field(default_factory=dict)
 
@@ -92,6 +93,7 @@ def visits(work: Work) -> Visits:
         if not _is_traced(frame.f_code):
             return None
         turn_of[frame] = len(found.turns)
+        found.codes.append(frame.f_code)
         found.turns.append(1)  # the entry itself
         return _by_opcodes(frame, local)
 
@@ -129,6 +131,7 @@ class Breaker:
 
     def __init__(self, seen: Visits, kind: str) -> None:
         self._kind = kind
+        self._codes = seen.codes
         self._ends = list(accumulate(seen.turns))
         self._lines = list(seen.lines)
         self.count = seen.of(kind)
@@ -143,7 +146,8 @@ class Breaker:
     def _at_opcode(self, number: int, attempt: Attempt) -> Any:
         turn = bisect_right(self._ends, number)
         left = number - (self._ends[turn - 1] if turn else 0)
-        entered = 0
+        code = self._codes[turn]
+        before = self._codes[:turn].count(code)  # finalisers of other code come as they like
 
         def local(frame: FrameType, event: str, arg: Any) -> Any:
             nonlocal left
@@ -154,11 +158,11 @@ class Breaker:
             return local
 
         def enter(frame: FrameType, event: str, arg: Any) -> Any:
-            nonlocal entered
-            if not _is_traced(frame.f_code):
+            nonlocal before
+            if frame.f_code is not code:
                 return None
-            entered += 1
-            if entered != turn + 1:
+            before -= 1
+            if before != -1:
                 return None
             if left == 0:
                 _raise(frame, attempt, "+entry")

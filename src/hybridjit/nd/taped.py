@@ -15,6 +15,7 @@ import numpy as np
 from ..errors import DTypeError, MXNetError, ShapeError
 from ..recording import FLAGS, recording_as
 from ..types import shape_text
+from ..unwinding import restoring
 from .memory import DenseArray
 from .tape import REQUESTS, Entry, Leaf, record, run_back
 
@@ -161,6 +162,7 @@ def _part(d: Any, key: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
 # Backward
 
 
+@restoring(FLAGS)
 def run_backward(
     heads: Sequence[Any], head_grads: Sequence[Any], retain_graph: bool, train_mode: bool
 ) -> None:
@@ -176,6 +178,7 @@ def run_backward(
             _store(leaf, reached.get(Entry(leaf)))
 
 
+@restoring(FLAGS)
 def run_gradients(
     heads: Sequence[Any],
     variables: Sequence[Any],
