@@ -168,6 +168,9 @@ def networks() -> Iterator[tuple[str, Network]]:
         yield f"softmax {size}", network(layer("softmax"), (2, size))
         yield f"across {size}", network(layer("softmax", axis=1), (2, 3, size))
         yield f"mean {size}", network(layer("mean", axis=(1,), keepdims=True), (2, size))
+        for along, axis, other in ((True, (2,), (1, 3, 1)), (False, (1,), (2, 1, size))):
+            spread = layer("_mean_square_about", var("other", other), axis=axis)
+            yield f"spread {size} {along}", network(spread, (2, 3, size))
         yield (
             f"batch-dot {size}",
             network(layer("batch_dot", var("other", (2, 3, size))), (2, 2, 3)),

@@ -8,13 +8,14 @@ plan turns them into addresses, or into copies where an address will not do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 
 from ..config import config
 from ..ir.graph import Graph, Group, Value
-from ..ir.kinds import POINTWISE, KernelKind, is_in, kind_of
+from ..ir.kinds import POINTWISE, VIEW, KernelKind, is_in, kind_of
+from ..ops.views import RESHAPE_TO
 
 
 @dataclass
@@ -22,7 +23,7 @@ class _Building:
     """A group while it grows.
 
     needs    the groups that must run before, as bits
-    sources  the numbers of those whose values it reads
+    sources  the numbers of those whose values it reads, or that it comes after for another reason
     """
 
     number: int
@@ -53,6 +54,7 @@ class _Fusion:
             may_join = kind is POINTWISE and "fuse" not in config.skip
             host = self._joinable(value) if may_join else None
             self._join(value, host or self._new(kind))
+        self._delay_updates()
         return tuple(self._finished(g) for g in self._ordered())
 
     def _new(self, kind: KernelKind) -> _Building:
@@ -63,8 +65,12 @@ class _Fusion:
     def _join(self, value: Value, group: _Building) -> None:
         group.members.append(value)
         self.owner[value] = group
+        self._put_behind(group, self._sources(value, group))
+
+    def _put_behind(self, group: _Building, others: Iterable[_Building]) -> None:
+        """The group comes after the others, and after all that they need."""
         before = group.needs
-        for other in self._sources(value, group):
+        for other in others:
             group.needs |= other.needs | 1 << other.number
             group.sources.add(other.number)
         if group.needs == before:
@@ -74,6 +80,30 @@ class _Fusion:
             for later in self.groups:
                 if later.needs >> group.number & 1:
                     later.needs |= group.needs
+
+    def _delay_updates(self) -> None:
+        """What updates an input comes after what reads the old value, wherever it can.
+
+        Then it is written over the old value, and no copy is made at the end.
+        """
+        for output, number in self.graph.updated.items():
+            value = self.graph.outputs[output].value
+            while value.op is RESHAPE_TO:
+                value = value.inputs[0].value
+            writer = self.owner.get(value)
+            if writer is None:
+                continue
+            for reader in self._readers(self.graph.inputs[number]):
+                if reader is not writer and not reader.needs >> writer.number & 1:
+                    self._put_behind(writer, (reader,))
+
+    def _readers(self, value: Value) -> Iterator[_Building]:
+        """The groups that read a value, through views too."""
+        for user in self.graph.uses[value]:
+            group = self.owner[user]
+            yield group
+            if group.kind is VIEW:
+                yield from self._readers(user)
 
     def _sources(self, value: Value, group: _Building) -> Iterator[_Building]:
         for use in value.inputs:
