@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 
 import numpy as np
@@ -324,3 +325,59 @@ def test_batchnorm_moves_its_statistics_on_the_way_back():
     np.testing.assert_allclose(var.asnumpy(), 0.7 + 0.3 * batch.var(0), rtol=1e-5)
     y.backward(train_mode=False)
     np.testing.assert_allclose(mean.asnumpy(), 0.3 * batch.mean(0), rtol=1e-5)
+
+
+class TestSymbols:
+    def nodes(self, x):
+        graph = json.loads(autograd.get_symbol(x).tojson())
+        return [(n["op"], n.get("attrs", {}), n["inputs"]) for n in graph["nodes"]]
+
+    def test_a_history_is_a_graph(self):
+        x, c = variable(1.0, 2.0), nd.ones(2)
+        y = recorded(lambda: nd.sin(x) * 2 + x * c)
+        assert [(op, attrs) for op, attrs, _ in self.nodes(y)] == [
+            ("null", {}),
+            ("sin", {}),
+            ("_mul_scalar", {"scalar": "2.0"}),
+            ("null", {}),
+            ("broadcast_mul", {}),
+            ("broadcast_add", {}),
+        ]
+        symbol = autograd.get_symbol(y)
+        names = symbol.list_arguments()
+        assert names[0].startswith("var") and names[1].startswith("null")
+        assert symbol.list_outputs()[0].startswith("node_")
+        (found,) = symbol.bind(args=dict(zip(names, (x, c))), ctx=mx.cpu()).forward()
+        np.testing.assert_array_equal(found.asnumpy(), y.asnumpy())
+
+    def test_names_stay(self):
+        x = variable(1.0)
+        y = recorded(lambda: x * x)
+        first, second = (autograd.get_symbol(y).tojson() for _ in range(2))
+        assert first == second
+        assert autograd.get_symbol(x).list_arguments() == autograd.get_symbol(y).list_arguments()
+
+    def test_one_of_several_results(self):
+        x = nd.array([[1.0, 2.0]])
+        x.attach_grad()
+        _, y = recorded(lambda: nd.split(x, 2, axis=1))
+        assert autograd.get_symbol(y).list_outputs()[0].endswith("_output1")
+
+    def test_views_are_operators(self):
+        x = nd.arange(12).reshape((3, 4))
+        x.attach_grad()
+        for part in (lambda: x[1], lambda: x[0:2, 1:], lambda: x.reshape((4, 3)), lambda: x.copy()):
+            y = recorded(part)
+            symbol = autograd.get_symbol(y)
+            (found,) = symbol.bind(args={symbol.list_arguments()[0]: x}, ctx=mx.cpu()).forward()
+            np.testing.assert_array_equal(found.asnumpy(), y.asnumpy())
+
+    def test_what_has_none(self):
+        x = variable(1.0, 2.0)
+        y = recorded(lambda: x * x)
+        y.backward()
+        for array in (nd.ones(2), y):
+            with pytest.raises(mx.MXNetError, match="not part of a computation graph"):
+                autograd.get_symbol(array)
+        with pytest.raises(mx.MXNetError, match="not made of operators"):
+            autograd.get_symbol(recorded(lambda: Cube()(x)))

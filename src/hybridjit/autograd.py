@@ -6,14 +6,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .errors import MXNetError
+from .ir.node import Node, Output, variable
 from .nd import NDArray, zeros
-from .nd.tape import REQUESTS, Some, Step
+from .nd.tape import REQUESTS, Entry, Leaf, Some, Step, behind, place_of, variable_number
 from .nd.tape import record as put_on_tape
 from .nd.taped import run_backward, run_gradients
+from .ops.attrs import attr_text
 from .recording import (
     FLAGS,
     is_recording,
@@ -25,6 +27,7 @@ from .recording import (
     set_training,
     train_mode,
 )
+from .sym import Symbol
 from .unwinding import restoring
 
 __all__ = [
@@ -159,7 +162,7 @@ class Function:
             heads = [_zeros(*blank) if d is None else d for d, blank in zip(full, blanks)]
             return self._gradients(heads, inputs)
 
-        put_on_tape(None, inputs, outputs, pull)
+        put_on_tape([], inputs, outputs, pull)
 
     def _gradients(self, heads: Sequence[NDArray], inputs: Sequence[NDArray]) -> list[NDArray]:
         with pause(FLAGS.training):
@@ -178,6 +181,43 @@ def _zeros(shape: tuple[int, ...], dtype: Any, ctx: Any) -> NDArray:
     return zeros(shape, ctx, dtype)
 
 
-def get_symbol(x: NDArray) -> Any:
-    """The recorded history of an array as a Symbol."""
-    raise NotImplementedError
+def get_symbol(x: NDArray) -> Symbol:
+    """The recorded history of an array as a Symbol.
+
+    Variables are ``var<n>``, operators ``node_<n>`` with the attributes that differ from their
+    defaults; each use of a constant is a ``null<n>`` of its own. Raises MXNetError for an array
+    that was not recorded, and where a step is not made of operators: a Function, a hybridized
+    net, a part chosen by arrays.
+    """
+    head = place_of(x)
+    if head is None:
+        raise MXNetError(
+            "NDArray is not part of a computation graph. Did you forget to turn on recording?"
+        )
+    nodes: dict[Step | Leaf, Node] = {}
+    steps, leaves = behind([head])
+    for leaf in leaves:
+        nodes[leaf] = variable(f"var{leaf.number}")
+    for step, _ in steps:
+        nodes[step] = _as_node(step, [_as_input(entry, nodes) for entry in step.inputs])
+    return Symbol((Output(nodes[head.owner], head.index),))
+
+
+def _as_input(entry: Entry | None, nodes: Mapping[Step | Leaf, Node]) -> Output:
+    if entry is None:
+        return Output(variable(f"null{variable_number()}"), 0)
+    return Output(nodes[entry.owner], entry.index)
+
+
+def _as_node(step: Step, inputs: Sequence[Output]) -> Node:
+    if not step.what:
+        raise MXNetError(f"recorded step {step.number} is not made of operators: it has no symbol")
+    reads = tuple(inputs)
+    for place, (op, attrs) in enumerate(step.what):
+        defaults = op.with_defaults({})
+        given = {k: v for k, v in attrs.items() if k not in defaults or v != defaults[k]}
+        text = {k: attr_text(v) for k, v in given.items() if v is not None}
+        own = f"node_{step.number}" + "_part" * (len(step.what) - 1 - place)
+        node = Node(op, own, text, reads, op.parse(text))
+        reads = (Output(node, 0),)
+    return node

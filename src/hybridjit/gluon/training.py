@@ -87,7 +87,7 @@ class TrainingGraph:
         outputs = [NDArray(output, ctx) for output in made[:visible]]
         if wanted:
             call = _Call(trained, named, made[visible:], outputs, failure)
-            record(None, list(named.values()), outputs, call.pull)
+            record([], list(named.values()), outputs, call.pull)
         return outputs
 
     def _compiled_for(

@@ -283,7 +283,7 @@ def apply(
     made = run_ref(used, arrays, attrs) if used.traits.step is None else _stepped(op, inputs, attrs)
     results = [NDArray(_owned(y, arrays), place) for y in made]
     if FLAGS.recording and any(x._entry is not None for x in inputs):
-        record((op, attrs), inputs, results, _pull_of(op, used, inputs, results, attrs))
+        record([(op, attrs)], inputs, results, _pull_of(op, used, inputs, results, attrs))
     return results if used is op else results[: len(op.output_names(attrs))]
 
 

@@ -9,12 +9,14 @@ In: arrays with entries. Out: gradients, made on any builder of arrays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import MXNetError
 
 if TYPE_CHECKING:
+    from ..ops.record import OpDef
     from .memory import DenseArray
     from .ndarray import NDArray
 
@@ -23,33 +25,47 @@ REQUESTS = ("null", "write", "add")
 Some = Sequence["NDArray | None"]
 
 
+# What variables and steps are called in a symbol of their history, in the order they were made
+_variables, _steps = itertools.count(), itertools.count()
+
+
+def variable_number() -> int:
+    """A number that no other variable has."""
+    return next(_variables)
+
+
 class Leaf:
     """A variable: where its gradient is kept, and how what arrives is stored there.
 
-    fresh  whether a gradient arrived since somebody last cleared the flag
+    fresh   whether a gradient arrived since somebody last cleared the flag
+    number  in the order in which variables were made
     """
 
-    __slots__ = ("grad", "request", "fresh")
+    __slots__ = ("grad", "request", "fresh", "number")
 
     def __init__(self, grad: NDArray, request: str) -> None:
         self.grad = grad
         self.request = request
         self.fresh = False
+        self.number = variable_number()
 
 
 class Step:
     """One recorded call; ``pull`` is None once a backward pass has freed it.
 
-    what    the operator with its attributes, or None where the call was none of an operator
+    what    operators with their attributes: one, or several of which each reads the one
+            before; none where the call is not made of operators
+    number  in the order in which calls were recorded
     inputs  the entries of its operands, None for constants
     pull    ``pull(step, gradients of the results, which operands want one)`` gives one gradient,
             or None, for each operand. It does not hold the results' entries: they hold the step.
     """
 
-    __slots__ = ("what", "inputs", "pull")
+    __slots__ = ("what", "number", "inputs", "pull")
 
-    def __init__(self, what: Any, inputs: tuple[Entry | None, ...], pull: Pull) -> None:
+    def __init__(self, what: What, inputs: tuple[Entry | None, ...], pull: Pull) -> None:
         self.what = what
+        self.number = next(_steps)
         self.inputs = inputs
         self.pull: Pull | None = pull
 
@@ -65,13 +81,14 @@ class Entry(NamedTuple):
     index: int = 0  # type: ignore[assignment]
 
 
+What = Sequence[tuple["OpDef", Mapping[str, Any]]]
 Pull = Callable[[Step, Some, Sequence[bool]], Some]
 Gradients = dict[Entry, "NDArray"]
 Adding = Callable[["NDArray", "NDArray"], "NDArray"]
 
 
 def record(
-    what: Any, inputs: Sequence[DenseArray], outputs: Sequence[DenseArray], pull: Pull
+    what: What, inputs: Sequence[DenseArray], outputs: Sequence[DenseArray], pull: Pull
 ) -> None:
     """Put a call on the tape, if any of its operands stands there."""
     entries = tuple(x._entry for x in inputs)
@@ -97,7 +114,7 @@ def run_back(
     Raises MXNetError for a head that is not on the tape, or when no leaf is reached.
     """
     entries = [_require_entry(head) for head in heads]
-    steps, leaves = _behind(entries)
+    steps, leaves = behind(entries)
     if not leaves:
         raise MXNetError(
             "Check failed: xs.size() > 0 (0 vs. 0) : There are no inputs in computation graph "
@@ -112,13 +129,20 @@ def run_back(
 
 
 def _require_entry(head: DenseArray) -> Entry:
-    entry = head._entry
-    if entry is None or (isinstance(entry.owner, Step) and entry.owner.pull is None):
+    entry = place_of(head)
+    if entry is None:
         raise MXNetError(_NOT_RECORDED)
     return entry
 
 
-def _behind(heads: Iterable[Entry]) -> tuple[list[tuple[Step, int]], list[Leaf]]:
+def place_of(x: DenseArray) -> Entry | None:
+    """Where an array stands; None also where a backward pass has freed what was behind it."""
+    entry = x._entry
+    is_freed = entry is not None and isinstance(entry.owner, Step) and entry.owner.pull is None
+    return None if is_freed else entry
+
+
+def behind(heads: Iterable[Entry]) -> tuple[list[tuple[Step, int]], list[Leaf]]:
     """The steps that the heads follow from, operands first, and their leaves.
 
     With each step the number of its results that something behind the heads reads.

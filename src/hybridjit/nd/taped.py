@@ -1,7 +1,7 @@
 """Arrays that can stand on the tape: variables, their gradients, and views that are recorded.
 
 In: a :class:`.memory.DenseArray`. Out: the same with ``attach_grad``, ``grad`` and ``backward``.
-No operator is known here: gradients are added with the arrays' own ``+``.
+Gradients are added with the arrays' own ``+``.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from ..errors import DTypeError, MXNetError, ShapeError
+from ..ops.registry import lookup
 from ..recording import FLAGS, recording_as
 from ..types import shape_text
 from ..unwinding import restoring
 from .memory import DenseArray
-from .tape import REQUESTS, Entry, Leaf, record, run_back
+from .tape import REQUESTS, Entry, Leaf, What, record, run_back
 
 if TYPE_CHECKING:
     from .ndarray import NDArray
@@ -131,8 +132,15 @@ def record_same(x: Self, copied: Self) -> Self:
     """``copied``, recorded as having the elements of ``x`` in their order."""
     if FLAGS.recording and x._entry is not None:
         shape, dtype = x.shape, x.dtype
-        record(None, [x], [copied], lambda step, douts, wanted: [_as(douts[0], shape, dtype)])
+        what = _same_as_operator(shape, copied.shape)
+        record(what, [x], [copied], lambda step, douts, wanted: [_as(douts[0], shape, dtype)])
     return copied
+
+
+def _same_as_operator(shape: tuple[int, ...], other: tuple[int, ...]) -> What:
+    if shape == other:
+        return [(lookup("_copy"), {})]
+    return [(lookup("Reshape"), {"shape": other})]
 
 
 def _as(d: Any, shape: tuple[int, ...], dtype: Any) -> Any:
@@ -140,8 +148,23 @@ def _as(d: Any, shape: tuple[int, ...], dtype: Any) -> Any:
 
 
 def _record_part(x: Any, key: tuple[Any, ...], part: Any) -> None:
-    shape = x.shape
-    record(None, [x], [part], lambda step, douts, wanted: [_put(douts[0], key, shape)])
+    shape, what = x.shape, _part_as_operators(key, part.shape)
+    record(what, [x], [part], lambda step, douts, wanted: [_put(douts[0], key, shape)])
+
+
+def _part_as_operators(key: tuple[Any, ...], shape: tuple[int, ...]) -> What:
+    """A slice under the part's shape; nothing for a part chosen by arrays."""
+    bounds: list[tuple[int | None, ...]] = []
+    for one in key:
+        if isinstance(one, slice):
+            marks = (one.start, one.stop, one.step)
+            bounds.append(tuple(None if mark is None else int(mark) for mark in marks))
+        elif isinstance(one, (int, np.integer)):
+            bounds.append((int(one), int(one) + 1 or None, None))
+        else:
+            return []
+    attrs = dict(zip(("begin", "end", "step"), zip(*bounds)))
+    return [(lookup("slice"), attrs), (lookup("Reshape"), {"shape": shape})]
 
 
 def _put(d: Any, key: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
@@ -151,7 +174,7 @@ def _put(d: Any, key: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
     result = type(d)(whole, d._ctx)
     if FLAGS.recording:
         own = d.shape
-        record(None, [d], [result], lambda step, douts, wanted: [_part(douts[0], key, own)])
+        record([], [d], [result], lambda step, douts, wanted: [_part(douts[0], key, own)])
     return result
 
 
