@@ -129,7 +129,11 @@ def compare(sample: Sample, place: Place, found: list[np.ndarray | None]) -> Non
 OPTIMIZERS = {op.name for op in all_ops() if ".ops.optimizer." in op.ref.__module__}
 WITHOUT = OPTIMIZERS | NONE_IN_MXNET | OF_PASSES | OF_SECOND_ORDER
 COMPARED = [op for op in all_ops() if op.name not in WITHOUT | set(NO_SLOPE) and not op.is_random]
-READING = [op for op in all_ops() if any(s.arrays for s in samples(op))]
+READING = [
+    op
+    for op in all_ops()
+    if any(s.arrays and op.output_names(op.parse(s.attrs)) for s in samples(op))
+]
 
 
 @pytest.mark.parametrize("op", COMPARED, ids=lambda op: op.name)
@@ -217,3 +221,45 @@ def test_the_third_result_of_the_first_batchnorm_is_the_variance():
     np.testing.assert_allclose(mean.asnumpy(), x.asnumpy().mean((0, 2)), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(var.asnumpy(), wanted, rtol=1e-5)
     np.testing.assert_allclose(inverse.asnumpy(), (wanted + 1e-3) ** -0.5, rtol=1e-5)
+
+
+ROWS = np.array([[0, 2, 1], [1, 3, -1]])  # of four classes; -1 is none
+
+
+@pytest.mark.parametrize(
+    "shape, label, divisor, attrs",
+    [
+        ((6, 4), ROWS.reshape(6), 1, {}),
+        ((6, 4), ROWS.reshape(6), 6, {"normalization": "batch"}),
+        ((6, 4), ROWS.reshape(6), 5, {"normalization": "valid"}),
+        ((6, 4), ROWS.reshape(6), 4, {"normalization": "valid", "use_ignore": True,
+                                      "ignore_label": 1}),
+        ((2, 3, 4), ROWS, 6, {"preserve_shape": True, "normalization": "batch"}),
+        ((2, 4, 3), ROWS, 3, {"multi_output": True}),
+        ((2, 4, 3), ROWS, 6, {"multi_output": True, "normalization": "batch"}),
+        ((2, 4, 3), ROWS[:, None], 15, {"multi_output": True, "normalization": "valid"}),
+        ((2, 2, 2), ROWS[:, :2], 4, {"normalization": "batch"}),
+        ((6, 4), ROWS.reshape(6), 1, {"smooth_alpha": 0.3, "grad_scale": 2.0}),
+    ],
+)  # fmt: skip
+def test_softmax_output_is_its_own_loss(shape, label, divisor, attrs):
+    """As MXNet 1.9.1 gives it: softmax less the label, whatever comes back."""
+    x = nd.array(np.random.default_rng(0).normal(size=shape))
+    x.attach_grad()
+    with autograd.record():
+        y = nd.SoftmaxOutput(x, nd.array(label), **attrs)
+    y.backward(nd.ones(shape) * 7)
+    is_many = attrs.get("multi_output", False)
+    lines = np.moveaxis(y.asnumpy(), 1, 2) if is_many else y.asnumpy()
+    lines = lines.reshape(-1, 4).astype(np.float64)
+    alpha = attrs.get("smooth_alpha", 0.0)
+    for line, place in zip(lines, label.reshape(-1)):
+        target = np.full(4, alpha / 3)
+        if 0 <= place < 4:
+            target[place] = 1 - alpha
+        line -= target
+        if attrs.get("use_ignore") and place == attrs["ignore_label"]:
+            line[:] = 0
+    wanted = lines.reshape(2, 3, 4).swapaxes(1, 2) if is_many else lines.reshape(shape)
+    wanted = wanted * attrs.get("grad_scale", 1.0) / divisor
+    np.testing.assert_allclose(x.grad.asnumpy(), wanted, rtol=1e-5, atol=1e-6)

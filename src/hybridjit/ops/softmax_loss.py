@@ -117,14 +117,6 @@ def _from_distributions(g: Builder[X], d: X, shape: Shape, multi_output: bool) -
     return reshape(g, d, shape)
 
 
-def _whole_labels(g: Builder[X], label: X, lines: Shape) -> X:
-    """A class for each distribution (N, M, 1); of more labels the first ones count."""
-    count = product(lines)
-    flat = reshape(g, label, (g.type(label).size,), at="labels")
-    first = narrow(g, flat, 0, 0, count, at="first")
-    return g.op(lookup("trunc"), reshape(g, first, (*lines, 1), at="lines"), at="whole")
-
-
 def _smoothed(g: Builder[X], hot: X, smooth_alpha: float, classes: int) -> X:
     """What the prediction should be: 1 - alpha for the class, alpha / (K - 1) for the others."""
     if not smooth_alpha:
@@ -150,8 +142,9 @@ def _grad_softmax_output(
 ) -> tuple[X, None]:
     """(softmax - label) grad_scale / d, whatever comes back unless ``out_grad``.
 
-    d is 1, the number of labels for each number of normalization batch, or of those that count;
-    several outputs of a sample share the sample. A label of the data's shape is a distribution.
+    d is the number of outputs of a sample, of labels (batch), or of labels that are not ignored
+    (valid). Of more labels than distributions the first ones are read, and all are counted. A
+    label of the data's shape is a distribution.
     """
     (data, label), y = ins, outs[0]
     t = g.type(data)
@@ -160,21 +153,24 @@ def _grad_softmax_output(
         return (mul(g, found, douts[0]) if out_grad else found), None
     p = _distributions(g, y, multi_output, preserve_shape)
     *lines, classes = g.type(p).dims
-    index = _whole_labels(g, label, tuple(lines))
+    count = g.type(label).size
+    whole = g.op(lookup("trunc"), reshape(g, label, (count,), at="labels"), at="whole")
+    index = narrow(g, whole, 0, 0, product(tuple(lines)), at="first")  # of more labels
+    index = reshape(g, index, (*lines, 1), at="lines")
     hot = g.op(lookup("one_hot"), index, at="hot", depth=classes)
     hot = in_dtype(g, reshape(g, hot, (*lines, classes), at="target"), t)
     found = sub(g, p, _smoothed(g, hot, 0.0 if multi_output else smooth_alpha, classes))
-    counted = g.op(
-        lookup("_not_equal_scalar"), index, at="counted", scalar=float(int(ignore_label))
-    )
+    counts, ignored = lookup("_not_equal_scalar"), float(int(ignore_label))
     if use_ignore:
-        found = mul(g, found, counted)
+        found = mul(g, found, g.op(counts, index, at="kept", scalar=ignored))
     if normalization == "valid":
-        valid = total(g, counted, (0, 1, 2))
-        found = div(g, found, g.op(MAXIMUM.scalar, valid, at="valid", scalar=1.0))
+        valid = total(g, g.op(counts, whole, at="counted", scalar=ignored), (0,))
+        valid = g.op(MAXIMUM.scalar, valid, at="valid", scalar=1.0)
+        found = div(g, found, reshape(g, valid, (1, 1, 1), at="divisor"))
+    elif normalization == "batch":
+        found = scaled(g, found, 1.0 / count)
     else:
-        share = lines[1] * (lines[0] if normalization == "batch" else 1)
-        found = scaled(g, found, 1.0 / share)
+        found = scaled(g, found, 1.0 / lines[1])
     found = _from_distributions(g, scaled(g, found, grad_scale), t.dims, multi_output)
     return (mul(g, found, douts[0]) if out_grad else found), None
 
