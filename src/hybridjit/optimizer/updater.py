@@ -22,11 +22,7 @@ class Updater:
         self.optimizer = optimizer
         self.states: dict[Index, Any] = {}
         self.states_synced: dict[Index, bool] = {}
-
-    @property
-    def aggregate_updates(self) -> bool:
-        """Whether the optimizer takes lists of weights."""
-        return self.optimizer.aggregate_num > 0
+        self.aggregate_updates = optimizer.aggregate_num > 0
 
     def __call__(self, index: Any, grad: Any, weight: Any) -> None:
         """Update one weight, or those of a list of indices."""
@@ -37,8 +33,9 @@ class Updater:
             self.optimizer._set_current_context(weights[0].context.device_id)
         for i, w in zip(indices, weights):
             self._prepare(i, w)
-        if self.aggregate_updates:
-            for group in _groups(weights, self.optimizer.aggregate_num):
+        together = self.optimizer.aggregate_num if self.aggregate_updates else 0
+        if together > 0:
+            for group in _groups(weights, together):
                 self.optimizer.update_multi_precision(
                     [indices[i] for i in group],
                     [weights[i] for i in group],
