@@ -12,6 +12,7 @@ import pytest
 import hybridjit as mx
 from hybridjit import nd
 from hybridjit.errors import ModelFormatError
+from hybridjit.formats.mxnet import params
 from optimizer_cases import CASES, DOUBLE, HALF, weights_by_step
 
 TRAINING = Path(__file__).parent / "fixtures" / "training"
@@ -313,6 +314,18 @@ class TestPickles:
         update = mx.optimizer.get_updater(mx.optimizer.SGD())
         with pytest.raises(ModelFormatError):
             update.set_states(harm)
+
+    def test_one_record_is_no_memory_of_many(self):
+        """A record of 40 kB that 50 arrays name would take 2 MB."""
+        record = params.dump_record(np.zeros(10_000, np.float32))
+        array = b"cmxnet.ndarray.ndarray\nNDArray\nN\x85R"
+        handle = b"}\x8c\x06handleB" + len(record).to_bytes(4, "little") + record + b"sq\x00"
+        one = b"\x80\x04}" + b"K\x00" + array + handle + b"bs"
+        update = mx.optimizer.get_updater(mx.optimizer.SGD())
+        update.set_states(one + b".")
+        assert update.states[0].shape == (10_000,)
+        with pytest.raises(ModelFormatError, match="more bytes than it has"):
+            update.set_states(one + (b"K\x01" + array + b"h\x00bs") * 50 + b".")
 
     def test_files_cut_short_or_changed(self):
         states = trained("adam")[0].get_states(True)

@@ -55,7 +55,7 @@ def dump_states(states: dict[Any, Any], optimizer: Optimizer | None) -> bytes:
 
 def load_states(data: bytes | bytearray) -> tuple[dict[Any, Any], Optimizer | None]:
     """What :func:`dump_states` or MXNet wrote. Raises ModelFormatError for anything else."""
-    found = read_pickle(bytes(data), _KNOWN)
+    found = read_pickle(bytes(data), Names(_known, _Builder(len(data)).build))
     optimizer = None
     if isinstance(found, tuple) and len(found) == 2:
         found, optimizer = found
@@ -107,21 +107,36 @@ def _known(module: str, name: str) -> Callable[..., Any] | None:
     return found if is_known and found.__name__ == name else None
 
 
-def _build(target: Any, state: State) -> None:
-    """Give what was made its state, which is a dictionary of its attributes."""
-    if isinstance(target, np.dtype):
-        return  # its byte order and size stand in its name already
-    is_attributes = isinstance(state, dict) and all(isinstance(key, str) for key in state)
-    if not is_attributes or not isinstance(target, (NDArray, Optimizer, LRScheduler)):
-        raise ModelFormatError(f"{type(target).__name__} takes no state {type(state)}")
-    if isinstance(target, NDArray):
-        if not isinstance(state.get("handle"), bytes):
+class _Builder:
+    """Gives what was made its state; arrays take no more bytes than the pickle has.
+
+    Without that a record of many numbers could be named again and again.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._left = size
+
+    def build(self, target: Any, state: Any) -> None:
+        """``state`` is a dictionary of attributes. Raises ModelFormatError for another one."""
+        if isinstance(target, np.dtype):
+            return  # its byte order and size stand in its name already
+        is_attributes = isinstance(state, dict) and all(isinstance(key, str) for key in state)
+        if not is_attributes or not isinstance(target, (NDArray, Optimizer, LRScheduler)):
+            raise ModelFormatError(f"{type(target).__name__} takes no state {type(state)}")
+        if isinstance(target, NDArray):
+            target.__setstate__({"handle": self._record(state.get("handle"))})
+        elif isinstance(target, Optimizer):
+            target.__setstate__(state)
+        else:
+            target.__dict__.update(state)
+
+    def _record(self, handle: Any) -> bytearray:
+        if not isinstance(handle, bytes):
             raise ModelFormatError("an array in a pickle has no values")
-        target.__setstate__(state)
-    elif isinstance(target, Optimizer):
-        target.__setstate__(state)
-    else:
-        target.__dict__.update(state)
+        self._left -= len(handle)
+        if self._left < 0:
+            raise ModelFormatError("the arrays of a pickle take more bytes than it has")
+        return bytearray(handle)
 
 
 def _no_array(handle: None = None) -> NDArray:
@@ -156,4 +171,3 @@ _CALLED: dict[tuple[str, str], Callable[..., Any]] = {
     ("numpy.core.multiarray", "scalar"): _number,
     ("numpy._core.multiarray", "scalar"): _number,
 }
-_KNOWN = Names(_known, _build)
