@@ -104,8 +104,18 @@ def test_forward_checks_and_gradient_checks():
     with pytest.raises(ValueError, match="arguments of the symbol"):
         test_utils.check_symbolic_forward(total, {"a": np.ones(2)}, [np.ones(2)])
     assert test_utils.simple_forward(total, a=np.ones(2), b=np.ones(2)).tolist() == [2, 2]
-    with pytest.raises(mx.MXNetError, match="inference only"):
-        test_utils.check_numeric_gradient(total, [np.ones(2), np.ones(2)])
+    product = sym.var("a") * sym.var("b")
+    a, b = np.array([1.0, 2.0]), np.array([3.0, 5.0])
+    test_utils.check_numeric_gradient(product, [a, b], rtol=1e-2, atol=1e-3)
+    ones = [np.ones(2)]
+    for req in ("write", "add", "null", {"a": "add", "b": "write"}):
+        test_utils.check_symbolic_backward(product, [a, b], ones, [b, a], grad_req=req)
+    with pytest.raises(AssertionError, match="BACKWARD_b"):
+        test_utils.check_symbolic_backward(product, {"a": a, "b": b}, ones, {"b": b})
+    wrong = mx.sym.BlockGrad(sym.var("a")) * sym.var("b")
+    with pytest.raises(AssertionError, match="NUMERICAL_a"):
+        test_utils.check_numeric_gradient(wrong, [a, b], rtol=1e-2, atol=1e-3)
+    test_utils.check_numeric_gradient(wrong, [a, b], rtol=1e-2, atol=1e-3, grad_nodes=["b"])
     test_utils.check_gluon_hybridize_consistency(lambda: mx.gluon.nn.Dense(2), [mx.nd.ones((3, 4))])
 
 

@@ -36,11 +36,15 @@ from .examples import (
     random_sample,
     random_uniform_arrays,
 )
-from .running import (
+from .gradients import (
     check_consistency,
-    check_gluon_hybridize_consistency,
     check_numeric_gradient,
     check_symbolic_backward,
+    default_numeric_eps,
+    numeric_grad,
+)
+from .running import (
+    check_gluon_hybridize_consistency,
     check_symbolic_forward,
     discard_stderr,
     environment,
@@ -69,6 +73,7 @@ __all__ = [
     "default_atols",
     "default_context",
     "default_dtype",
+    "default_numeric_eps",
     "default_rtols",
     "discard_stderr",
     "download",
@@ -78,6 +83,7 @@ __all__ = [
     "get_tols",
     "list_gpus",
     "np_reduce",
+    "numeric_grad",
     "rand_coord_2d",
     "rand_ndarray",
     "rand_shape_2d",

@@ -1,7 +1,6 @@
 """Running Symbols and nets against what was expected, and tests again, or in an environment.
 
-In: a Symbol or a way to make a net, and arrays. Out: outputs, or an AssertionError. Checks of
-gradients are there by name only.
+In: a Symbol or a way to make a net, and arrays. Out: outputs, or an AssertionError.
 """
 
 from __future__ import annotations
@@ -10,13 +9,12 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from .. import nd
 from ..context import Context
-from ..errors import MXNetError
 from ..gluon.hybrid_block import HybridBlock
 from ..nd import NDArray
 from ..sym import Symbol
@@ -51,8 +49,8 @@ def check_symbolic_forward(
     dtype: DType = np.float32,
 ) -> list[NDArray]:
     """Run a Symbol on ``location`` (arrays by name or in order) and compare with ``expected``."""
-    args = _located(sym.list_arguments(), location, ctx, dtype, "arguments")
-    aux = _located(sym.list_auxiliary_states(), aux_states or {}, ctx, dtype, "aux_states")
+    args = located(sym.list_arguments(), location, ctx, dtype, "arguments")
+    aux = located(sym.list_auxiliary_states(), aux_states or {}, ctx, dtype, "aux_states")
     outputs = sym.bind(ctx, args, aux_states=aux).forward()
     names = sym.list_outputs()
     wanted = [expected[name] for name in names] if isinstance(expected, dict) else expected
@@ -62,7 +60,7 @@ def check_symbolic_forward(
     return outputs
 
 
-def _located(
+def located(
     names: list[str], given: Located, ctx: Context | None, dtype: DType, what: str
 ) -> dict[str, NDArray]:
     """Arrays by name. ValueError when a dictionary has other names."""
@@ -103,19 +101,6 @@ def check_gluon_hybridize_consistency(
     if numpy_func is not None:
         wanted = numpy_func(*[array.asnumpy() for array in data_l])
         assert_almost_equal(expected, wanted, rtol, atol)
-
-
-def _no_gradients(*args: object, **kwargs: object) -> NoReturn:
-    """Raises MXNetError: gradients are not computed here."""
-    raise MXNetError(
-        "this check compares gradients, and hybridjit runs inference only: compare outputs with "
-        "check_symbolic_forward"
-    )
-
-
-check_consistency = _no_gradients
-check_numeric_gradient = _no_gradients
-check_symbolic_backward = _no_gradients
 
 
 def list_gpus() -> range:

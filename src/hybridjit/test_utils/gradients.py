@@ -1,0 +1,196 @@
+"""Checks of a Symbol's gradients: against numbers that are given, and against finite differences.
+
+In: a Symbol and arrays. Out: gradients by argument, or an AssertionError that shows where they
+differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from .. import nd, sym
+from ..context import Context
+from ..errors import MXNetError
+from ..executor import Executor, requests_by_name
+from ..nd import NDArray
+from ..sym import Symbol
+from ..types import DType
+from .comparing import Tolerance, assert_almost_equal
+from .running import Located, located
+
+# How far an element is moved to either side, by element type: powers of two near the cube root of
+# the type's precision.
+_STEPS: dict[np.dtype, float] = {
+    np.dtype(np.float16): 2.0**-6,
+    np.dtype(np.float32): 2.0**-9,
+    np.dtype(np.float64): 2.0**-14,
+}
+_PROJECTION = "__random_proj"
+
+
+def default_numeric_eps() -> dict[np.dtype, float]:
+    """How far finite differences move an element, by element type."""
+    return dict(_STEPS)
+
+
+def check_symbolic_backward(
+    sym: Symbol,
+    location: Located,
+    out_grads: Any,
+    expected: Located,
+    rtol: Tolerance = None,
+    atol: Tolerance = None,
+    aux_states: Located | None = None,
+    grad_req: str | Sequence[str] | Mapping[str, str] = "write",
+    ctx: Context | None = None,
+    grad_stypes: object = None,
+    equal_nan: bool = False,
+    dtype: DType = np.float32,
+) -> dict[str, NDArray | None]:
+    """Compare the gradients of arguments with ``expected``, by name or in their order.
+
+    Gradients are first filled with random numbers: what "add" adds to and "null" leaves alone.
+    """
+    names = sym.list_arguments()
+    args = located(names, location, ctx, dtype, "arguments")
+    aux = located(sym.list_auxiliary_states(), aux_states or {}, ctx, dtype, "aux_states")
+    wanted = expected if isinstance(expected, Mapping) else dict(zip(names, expected))
+    before = {n: nd.random.normal(shape=args[n].shape).astype(args[n].dtype) for n in wanted}
+    grads = {name: array.copy() for name, array in before.items()}
+    requests = requests_by_name(names, grad_req)
+    executor = sym.bind(ctx, args, grads, requests, aux)
+    executor.forward(is_train=True)
+    executor.backward(_heads(out_grads, executor, ctx, dtype))
+    for name, value in wanted.items():
+        start = before[name].asnumpy()
+        right = {"write": value, "add": start + _values(value), "null": start}[requests[name]]
+        pair = (f"EXPECTED_{name}", f"BACKWARD_{name}")
+        assert_almost_equal(_values(right), grads[name], rtol, atol, pair, equal_nan)
+    return dict(executor.grad_dict)
+
+
+def check_numeric_gradient(
+    sym: Symbol,
+    location: Located,
+    aux_states: Located | None = None,
+    numeric_eps: float | None = None,
+    rtol: Tolerance = None,
+    atol: Tolerance = None,
+    grad_nodes: Any = None,
+    use_forward_train: bool = True,
+    ctx: Context | None = None,
+    grad_stype_dict: object = None,
+    dtype: DType = np.float32,
+) -> None:
+    """Compare gradients with finite differences of the output times random numbers, summed.
+
+    ``grad_nodes`` are the arguments that are compared, by default all; a dictionary gives what
+    becomes of each gradient. Raises ValueError for a Symbol of several outputs.
+    """
+    names = sym.list_arguments()
+    args = located(names, location, ctx, dtype, "arguments")
+    aux = located(sym.list_auxiliary_states(), aux_states or {}, ctx, dtype, "aux_states")
+    requests = dict(grad_nodes) if isinstance(grad_nodes, Mapping) else None
+    if requests is None:
+        requests = dict.fromkeys(names if grad_nodes is None else grad_nodes, "write")
+    executor, start = _projected(sym, args, aux, requests, ctx)
+    states = {name: array.copy() for name, array in executor.aux_dict.items()}
+    executor.forward(is_train=True)
+    executor.backward()
+    for name, array in states.items():
+        executor.aux_dict[name][:] = array
+    for name, request in requests.items():
+        slope = numeric_grad(executor, {name: args[name]}, None, numeric_eps, use_forward_train)
+        before = start[name].asnumpy()
+        right = {"write": slope[name], "add": slope[name] + before, "null": before}[request]
+        pair = (f"NUMERICAL_{name}", f"BACKWARD_{name}")
+        found = executor.grad_dict[name]
+        assert found is not None
+        assert_almost_equal(right, found.asnumpy(), rtol, atol, pair)
+
+
+def numeric_grad(
+    executor: Executor,
+    location: Mapping[str, NDArray],
+    aux_states: Mapping[str, NDArray] | None = None,
+    eps: float | None = None,
+    use_forward_train: bool = True,
+    dtype: DType = np.float32,
+) -> dict[str, np.ndarray]:
+    """Central differences of an executor's only output, a number, by each element in ``location``.
+
+    Auxiliary states are as they were before each evaluation.
+    """
+    given = executor.aux_dict if aux_states is None else aux_states
+    states = {name: array.copy() for name, array in given.items()}
+
+    def value() -> float:
+        for name, array in states.items():
+            executor.aux_dict[name][:] = array
+        return float(executor.forward(is_train=use_forward_train)[0].asnumpy().sum())
+
+    return {name: _differences(executor.arg_dict[name], value, eps) for name in location}
+
+
+def _differences(array: NDArray, value: Any, eps: float | None) -> np.ndarray:
+    base = array.asnumpy()
+    step = _STEPS.get(base.dtype, 1e-4) if eps is None else eps
+    found = np.zeros(base.shape, base.dtype)
+    for place in np.ndindex(*base.shape):
+        ends = []
+        for sign in (0.5, -0.5):
+            moved = base.copy()
+            moved[place] += sign * step
+            array[:] = moved
+            ends.append(value())
+        found[place] = (ends[0] - ends[1]) / step
+    array[:] = base
+    return found
+
+
+def _projected(
+    symbol: Symbol,
+    args: dict[str, NDArray],
+    aux: dict[str, NDArray],
+    requests: Mapping[str, str],
+    ctx: Context | None,
+) -> tuple[Executor, dict[str, NDArray]]:
+    """An executor of sum(output * random numbers), and what its gradients hold at first."""
+    if len(symbol.list_outputs()) != 1:
+        raise ValueError(f"one output is compared, got {symbol.list_outputs()}")
+    shapes = {name: array.shape for name, array in args.items()}
+    (shape,) = symbol.infer_shape(**shapes)[1]
+    kind = next(iter(args.values())).dtype
+    loss = sym.MakeLoss(sym.sum(symbol * sym.var(_PROJECTION)))
+    plane = np.random.uniform(0.1, 1.0, shape)
+    bound = {**args, _PROJECTION: nd.array(plane, ctx, kind)}
+    grads = {n: nd.random.normal(shape=args[n].shape).astype(args[n].dtype) for n in requests}
+    start = {name: array.copy() for name, array in grads.items()}
+    return loss.bind(ctx, bound, grads, dict(requests), aux), start
+
+
+def _heads(given: Any, executor: Executor, ctx: Context | None, dtype: DType) -> Any:
+    if given is None or isinstance(given, NDArray):
+        return given
+    if isinstance(given, Mapping):
+        return {name: _array(value, ctx, dtype) for name, value in given.items()}
+    return [_array(value, ctx, dtype) for value in given]
+
+
+def _array(value: Any, ctx: Context | None, dtype: DType) -> NDArray:
+    if isinstance(value, NDArray):
+        return value
+    keeps = isinstance(dtype, str)
+    return nd.array(value, ctx, np.asarray(value).dtype if keeps else dtype)
+
+
+def _values(value: Any) -> np.ndarray:
+    return value.asnumpy() if isinstance(value, NDArray) else np.asarray(value)
+
+
+def check_consistency(*args: object, **kwargs: object) -> NoReturn:
+    """Raises MXNetError: it compares devices, and hybridjit computes on one."""
+    raise MXNetError("check_consistency compares devices, and hybridjit computes on the CPU alone")
