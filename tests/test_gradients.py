@@ -237,7 +237,7 @@ ROWS = np.array([[0, 2, 1], [1, 3, -1]])  # of four classes; -1 is none
         ((2, 3, 4), ROWS, 6, {"preserve_shape": True, "normalization": "batch"}),
         ((2, 4, 3), ROWS, 3, {"multi_output": True}),
         ((2, 4, 3), ROWS, 6, {"multi_output": True, "normalization": "batch"}),
-        ((2, 4, 3), ROWS[:, None], 15, {"multi_output": True, "normalization": "valid"}),
+        ((2, 4, 3), ROWS[:, None], 5, {"multi_output": True, "normalization": "valid"}),
         ((2, 2, 2), ROWS[:, :2], 4, {"normalization": "batch"}),
         ((6, 4), ROWS.reshape(6), 1, {"smooth_alpha": 0.3, "grad_scale": 2.0}),
     ],
