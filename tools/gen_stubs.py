@@ -26,7 +26,7 @@ NAMESPACES = {
     "nd": ("NDArray", "ndarray", ND_FUNCTIONS),
     "sym": ("Symbol", "symbol", SYM_FUNCTIONS),
 }
-FILLED = ("image", "linalg", "sparse")  # sub-modules with nothing of their own
+FILLED = ("image", "linalg", "sparse")  # sub-modules whose own names are imported
 WIDTH = 100
 ATTRIBUTE_TYPES = {
     "int": "int",
@@ -68,6 +68,9 @@ def stubs() -> dict[Path, str]:
             defined = [*_definitions(room, functions[room], tensor, whole)]
             names = [*_assignments(room, functions[room], whole)]
             lines = _header(heading, tensor, module) if defined else [_TITLE.format(heading), ""]
+            own = [f"from {m} import {n} as {n}" for m, n in _own_imports(folder / f"{room}.py")]
+            if own:
+                lines[-1:-1] = own  # before the class of arrays, in the order of modules
             if any(" = _whole." in line for line in names):
                 at = lines.index("from typing import Any") + 2 if defined else 2
                 lines[at:at] = [f"import hybridjit.{namespace} as _whole", ""]

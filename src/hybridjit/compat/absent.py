@@ -27,8 +27,7 @@ _ONNX = "converts from or to ONNX, which hybridjit does not: use MXNet for that"
 _SPARSE = "makes or takes sparse arrays, and hybridjit's arrays are dense: use the dense function"
 _GRAPHS = "works on graphs stored as sparse arrays, and hybridjit's arrays are dense"
 _TEXT = "loads texts or word vectors, which hybridjit does not: load them with NumPy"
-_ROTATES = "turns pictures, which hybridjit does not: turn them with OpenCV or Pillow"
-_RANDOM = "augments pictures for training, and hybridjit does inference only"
+_RANDOM = "changes pictures at random in a symbol: use the function of nd.image"
 _DECODES = "is not there: use mx.image.imdecode"
 _LIBRARY = "calls MXNet's C library, which is not there: use the functions of nd, sym and gluon"
 _DATASETS = (
@@ -68,7 +67,7 @@ ABSENT: list[tuple[list[str], list[str], str]] = [
     (["contrib"], ["quant", "quantization"], _INTEGER),
     (["nd.contrib", "sym.contrib"], ["count_sketch", "hawkesll"], _OTHER),
     (["nd"], ["imdecode"], _DECODES),
-    (["nd.image", "sym.image"], ["random_*", "adjust_lighting"], _RANDOM),
+    (["sym.image"], ["random_*", "adjust_lighting"], _RANDOM),
     (["nd", "nd.op", "sym", "sym.op"], ["cast_storage"], _SPARSE),
     (["nd.sparse", "sym.sparse"], ["cast_storage", "retain"], _SPARSE),
     (["nd.sparse"], ["*SparseNDArray", "CSRNDArray", "csr_matrix", "row_sparse_array"], _SPARSE),
@@ -76,9 +75,6 @@ ABSENT: list[tuple[list[str], list[str], str]] = [
     (["nd.contrib", "sym.contrib"], ["dgl_*", "edge_id", "getnnz"], _GRAPHS),
     (["gluon.contrib"], ["data"], _TEXT),
     (["contrib"], ["autograd", "io", "svrg_optimization", "tensorboard"], _TRAINS),
-    (["image", "image.image"], ["imrotate", "random_rotate"], _ROTATES),
-    (["gluon.data.vision.transforms"], ["Rotate"], _ROTATES),
-    (["image", "image.image"], ["random_size_crop"], _RANDOM),
     (["io"], ["CSVIter", "*Record*Iter*", "LibSVMIter", "MNISTIter", "MXDataIter"], _ITERATORS),
 ]
 

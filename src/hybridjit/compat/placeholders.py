@@ -40,11 +40,6 @@ _AMP_NAMES = [
     *("convert_hybrid_block", "convert_model", "convert_symbol", "init", "init_trainer"),
     *("scale_loss", "unscale"),
 ]
-_TRANSFORMS = [
-    *("RandomApply", "RandomBrightness", "RandomColorJitter", "RandomContrast"),
-    *("RandomFlipLeftRight", "RandomFlipTopBottom", "RandomHue", "RandomLighting"),
-    *("RandomResizedCrop", "RandomRotation", "RandomSaturation"),
-]
 _AUGMENTERS = [
     *("Augmenter", "BrightnessJitterAug", "CastAug", "CenterCropAug", "ColorJitterAug"),
     *("ColorNormalizeAug", "ContrastJitterAug", "CreateAugmenter", "ForceResizeAug"),
@@ -83,7 +78,6 @@ PLACEHOLDERS: dict[str, tuple[list[str], str]] = {
     "gluon.contrib.estimator.estimator": (["Estimator"], _TRAINS),
     "gluon.contrib.estimator.event_handler": (_HANDLERS, _TRAINS),
     "gluon.data.dataloader": (["ForkingPickler", "_MultiWorkerIter"], _WORKERS),
-    "gluon.data.vision.transforms": (_TRANSFORMS, _AUGMENTS),
     "image": (_AUGMENTERS + _DETECTION_AUGMENTERS, _AUGMENTS),
     "image.detection": (_DETECTION_AUGMENTERS, _AUGMENTS),
     "image.image": (_AUGMENTERS, _AUGMENTS),

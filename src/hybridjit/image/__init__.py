@@ -9,9 +9,11 @@ from .image import (
     fixed_crop,
     imresize,
     random_crop,
+    random_size_crop,
     resize_short,
     scale_down,
 )
+from .rotation import imrotate, random_rotate
 
 __all__ = [
     "center_crop",
@@ -23,7 +25,10 @@ __all__ = [
     "imdecode",
     "imread",
     "imresize",
+    "imrotate",
     "random_crop",
+    "random_rotate",
+    "random_size_crop",
     "resize_short",
     "scale_down",
 ]

@@ -8,6 +8,9 @@ any of them at random.
 
 from __future__ import annotations
 
+import math
+import random
+
 import numpy as np
 
 from .. import nd
@@ -25,6 +28,7 @@ __all__ = [
     "imread",
     "imresize",
     "random_crop",
+    "random_size_crop",
     "resize_short",
     "scale_down",
 ]
@@ -116,6 +120,33 @@ def random_crop(
     x0 = int(generator().integers(0, w - new_w + 1))
     y0 = int(generator().integers(0, h - new_h + 1))
     return fixed_crop(src, x0, y0, new_w, new_h, size, interp), (x0, y0, new_w, new_h)
+
+
+def random_size_crop(
+    src: NDArray,
+    size: tuple[int, int],
+    area: float | tuple[float, float],
+    ratio: tuple[float, float],
+    interp: int = 2,
+    **kwargs: float,
+) -> tuple[NDArray, tuple[int, int, int, int]]:
+    """A part of random area and proportions, resized to ``size``, and where it was cut out.
+
+    ``area`` is the least part of the picture's area, or that and the most; proportions are drawn
+    evenly on the scale of logarithms. Where ten draws do not fit, the middle is taken.
+    """
+    h, w, _ = src.shape
+    least, most = (area, 1.0) if isinstance(area, (int, float)) else area
+    least = kwargs.pop("min_area", least)  # its name before version 1.3
+    assert not kwargs, f"random_size_crop takes no {', '.join(kwargs)}"
+    for _ in range(10):
+        target = random.uniform(least, most) * h * w
+        shape = math.exp(random.uniform(*map(math.log, ratio)))
+        new_w, new_h = round(math.sqrt(target * shape)), round(math.sqrt(target / shape))
+        if new_w <= w and new_h <= h:
+            x0, y0 = random.randint(0, w - new_w), random.randint(0, h - new_h)
+            return fixed_crop(src, x0, y0, new_w, new_h, size, interp), (x0, y0, new_w, new_h)
+    return center_crop(src, size, interp)
 
 
 def color_normalize(

@@ -1,22 +1,49 @@
 """Transforms: blocks that prepare one picture, or a batch of them, for a network.
 
 In: (height, width, channels), as pictures are read. ToTensor turns them into (channels, height,
-width); Normalize stands after it. All but CenterCrop and Compose can be part of a hybrid network.
+width); Normalize stands after it. What changes pictures at random takes arrays
+only; the other ones but CenterCrop and Compose can be part of a hybrid network.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
-from .... import image
+import numpy as np
+
+from .... import image, nd
 from ...block import Block
 from ...hybrid_block import HybridBlock
 from ...nn import Sequential
 from ...types import DType, Tensor
 
-__all__ = ["Cast", "CenterCrop", "Compose", "CropResize", "Normalize", "Resize", "ToTensor"]
+__all__ = [
+    "Cast",
+    "CenterCrop",
+    "Compose",
+    "CropResize",
+    "HybridCompose",
+    "HybridRandomApply",
+    "Normalize",
+    "RandomApply",
+    "RandomBrightness",
+    "RandomColorJitter",
+    "RandomContrast",
+    "RandomCrop",
+    "RandomFlipLeftRight",
+    "RandomFlipTopBottom",
+    "RandomHue",
+    "RandomLighting",
+    "RandomResizedCrop",
+    "RandomRotation",
+    "RandomSaturation",
+    "Resize",
+    "Rotate",
+    "ToTensor",
+]
 
 
 class Compose(Sequential):
@@ -113,3 +140,199 @@ class CenterCrop(Block):
 
     def forward(self, x: Any) -> Any:
         return image.center_crop(x, self._size, self._interpolation)[0]
+
+
+class RandomApply(Sequential):
+    """A transform, or several in order, applied with probability ``p``."""
+
+    def __init__(self, transforms: Any, p: float = 0.5) -> None:
+        super().__init__()
+        self.transforms = transforms
+        self.p = p
+
+    def forward(self, x: Any) -> Any:
+        if self.p < random.random():
+            return x
+        steps = self.transforms if isinstance(self.transforms, (list, tuple)) else [self.transforms]
+        for step in steps:
+            x = step(x)
+        return x
+
+
+HybridRandomApply = RandomApply
+HybridCompose = Compose
+
+
+class Rotate(Block):
+    """Float pictures (..., C, H, W) turned by ``rotation_degrees``.
+
+    With ``zoom_in`` nothing beyond the picture is seen, with ``zoom_out`` all of it.
+    """
+
+    def __init__(
+        self, rotation_degrees: float, zoom_in: bool = False, zoom_out: bool = False
+    ) -> None:
+        super().__init__()
+        self._args = (rotation_degrees, zoom_in, zoom_out)
+
+    def forward(self, x: Any) -> Any:
+        _require_single(x)
+        return image.imrotate(x, *self._args)
+
+
+class RandomRotation(Block):
+    """:class:`Rotate` by an angle between two, with a probability."""
+
+    def __init__(
+        self,
+        angle_limits: tuple[float, float],
+        zoom_in: bool = False,
+        zoom_out: bool = False,
+        rotate_with_proba: float = 1.0,
+    ) -> None:
+        super().__init__()
+        lower, upper = angle_limits
+        if lower >= upper:
+            raise ValueError("`angle_limits` must be an ordered tuple")
+        if not 0 <= rotate_with_proba <= 1:
+            raise ValueError("Probability of rotating the image should be between 0 and 1")
+        self._args = (angle_limits, zoom_in, zoom_out)
+        self._rotate_with_proba = rotate_with_proba
+
+    def forward(self, x: Any) -> Any:
+        if np.random.random() > self._rotate_with_proba:  # noqa: NPY002
+            return x
+        _require_single(x)
+        return image.random_rotate(x, *self._args)
+
+
+def _require_single(x: Any) -> None:
+    if np.dtype(x.dtype) != np.float32:
+        raise TypeError(
+            "This transformation only supports float32. Consider calling it after ToTensor"
+        )
+
+
+class RandomResizedCrop(Block):
+    """A part of the picture, of random area and proportions at a random place, resized."""
+
+    def __init__(
+        self,
+        size: int | tuple[int, int],
+        scale: tuple[float, float] = (0.08, 1.0),
+        ratio: tuple[float, float] = (3.0 / 4.0, 4.0 / 3.0),
+        interpolation: int = 1,
+    ) -> None:
+        super().__init__()
+        self._args = ((size, size) if isinstance(size, int) else size, scale, ratio, interpolation)
+
+    def forward(self, x: Any) -> Any:
+        return image.random_size_crop(x, *self._args)[0]
+
+
+class RandomCrop(Block):
+    """A part of this size at a random place; ``pad`` puts a border of zeros around it first."""
+
+    def __init__(
+        self, size: int | tuple[int, int], pad: Any = None, interpolation: int = 1
+    ) -> None:
+        super().__init__()
+        self._size = (size, size) if isinstance(size, int) else size
+        self._pad = ((pad, pad), (pad, pad), (0, 0)) if isinstance(pad, int) else pad
+        self._interpolation = interpolation
+
+    def forward(self, x: Any) -> Any:
+        if self._pad is not None:
+            x = nd.array(np.pad(x.asnumpy(), self._pad), dtype=x.dtype)
+        return image.random_crop(x, self._size, self._interpolation)[0]
+
+
+class RandomFlipLeftRight(Block):
+    """Mirrored, as often as not."""
+
+    def forward(self, x: Any) -> Any:
+        return nd.image.random_flip_left_right(x)
+
+
+class RandomFlipTopBottom(Block):
+    """Upside down, as often as not."""
+
+    def forward(self, x: Any) -> Any:
+        return nd.image.random_flip_top_bottom(x)
+
+
+class _Factor(Block):
+    """A function of a factor between 1 - ``width`` (at least 0) and 1 + ``width``."""
+
+    _function: Callable[..., Any]
+
+    def __init__(self, width: float) -> None:
+        super().__init__()
+        self._limits = (max(0.0, 1 - width), 1 + width)
+
+    def forward(self, x: Any) -> Any:
+        return type(self)._function(x, *self._limits)
+
+
+class RandomBrightness(_Factor):
+    """Brighter or darker by a factor of up to 1 +- ``brightness``."""
+
+    _function = staticmethod(nd.image.random_brightness)
+
+    def __init__(self, brightness: float) -> None:
+        super().__init__(brightness)
+
+
+class RandomContrast(_Factor):
+    """More or less contrast, by a factor of up to 1 +- ``contrast``."""
+
+    _function = staticmethod(nd.image.random_contrast)
+
+    def __init__(self, contrast: float) -> None:
+        super().__init__(contrast)
+
+
+class RandomSaturation(_Factor):
+    """More or less colour, by a factor of up to 1 +- ``saturation``."""
+
+    _function = staticmethod(nd.image.random_saturation)
+
+    def __init__(self, saturation: float) -> None:
+        super().__init__(saturation)
+
+
+class RandomHue(_Factor):
+    """Hues turned by up to ``hue`` of a circle, either way."""
+
+    _function = staticmethod(nd.image.random_hue)
+
+    def __init__(self, hue: float) -> None:
+        super().__init__(hue)
+
+
+class RandomColorJitter(Block):
+    """Brightness, contrast, saturation and hue changed in random order."""
+
+    def __init__(
+        self,
+        brightness: float = 0,
+        contrast: float = 0,
+        saturation: float = 0,
+        hue: float = 0,
+    ) -> None:
+        super().__init__()
+        self._args = (brightness, contrast, saturation, hue)
+
+    def forward(self, x: Any) -> Any:
+        return nd.image.random_color_jitter(x, *self._args)
+
+
+class RandomLighting(Block):
+    """Light of a random colour, as photographs have; ``alpha`` is its deviation."""
+
+    def __init__(self, alpha: float) -> None:
+        super().__init__()
+        self._alpha = alpha
+
+    def forward(self, x: Any) -> Any:
+        return nd.image.random_lighting(x, self._alpha)
