@@ -166,6 +166,16 @@ class MXRecordIO:
             self.open()
 
 
+def record_places(file: MXRecordIO) -> list[int]:
+    """Where each record of a file begins; all are read once."""
+    places: list[int] = []
+    while True:
+        at = file.handle.tell()
+        if file.read() is None:
+            return places
+        places.append(at)
+
+
 def _parts(record: bytes) -> Iterator[bytes]:
     """A record cut where the magic number stands at a multiple of four, which is left out."""
     begin = start = 0

@@ -39,7 +39,9 @@ _OTHER = (
     "is not among hybridjit's operators: compute it outside of the network, or register the "
     "operator as hybridjit's README says"
 )
-_ITERATORS = "reads MXNet's data files for training: use gluon.data or mx.io.NDArrayIter"
+_ITERATORS = (
+    "is not among the iterators here: use gluon.data, mx.io.ImageRecordIter or mx.image.ImageIter"
+)
 
 # Module paths below the package, patterns of names that MXNet 1.9.1 has there, the reason.
 ABSENT: list[tuple[list[str], list[str], str]] = [
@@ -75,7 +77,17 @@ ABSENT: list[tuple[list[str], list[str], str]] = [
     (["nd.contrib", "sym.contrib"], ["dgl_*", "edge_id", "getnnz"], _GRAPHS),
     (["gluon.contrib"], ["data"], _TEXT),
     (["contrib"], ["autograd", "io", "svrg_optimization", "tensorboard"], _TRAINS),
-    (["io"], ["CSVIter", "*Record*Iter*", "LibSVMIter", "MNISTIter", "MXDataIter"], _ITERATORS),
+    (
+        ["io"],
+        [
+            "ImageDetRecordIter*",
+            "ImageRecordIter_v1",
+            "ImageRecord*Int8*",
+            "ImageRecordUInt8*",
+            "MXDataIter",
+        ],
+        _ITERATORS,
+    ),
 ]
 
 

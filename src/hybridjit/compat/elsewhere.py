@@ -24,12 +24,20 @@ _ARRAYS = [
 _ITERATORS = [
     *("DataBatch", "DataDesc", "DataIter", "NDArrayIter", "PrefetchingIter", "ResizeIter"),
 ]
+_PICTURES = [
+    *("Augmenter", "BrightnessJitterAug", "CastAug", "CenterCropAug", "ColorJitterAug"),
+    *("ColorNormalizeAug", "ContrastJitterAug", "CreateAugmenter", "ForceResizeAug"),
+    *("HorizontalFlipAug", "HueJitterAug", "ImageIter", "LightingAug", "RandomCropAug"),
+    *("RandomGrayAug", "RandomOrderAug", "RandomSizedCropAug", "ResizeAug"),
+    *("SaturationJitterAug", "SequentialAug", "imrotate", "random_rotate"),
+]
 _SYMBOLS = ["Group", "Variable", "load", "load_json", "pow", "var"]
 
 # Module path below the package: the module that defines the names, and the names.
 ELSEWHERE: dict[str, tuple[str, list[str]]] = {
     "": ("util", ["is_np_array", "is_np_shape", "np_shape", "set_np_shape", "use_np_shape"]),
     "gluon": ("gluon.parameter", ["DeferredInitializationError"]),
+    "image.image": ("image", _PICTURES),
     "gluon.block": ("gluon", ["DeferredInitializationError", "HybridBlock", "SymbolBlock"]),
     "gluon.nn.basic_layers": ("gluon.nn", [*_NORMS, "HybridSequential", "Sequential"]),
     "gluon.nn.conv_layers": ("gluon.nn", [*_POOLS, "ReflectionPad2D"]),

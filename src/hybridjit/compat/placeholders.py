@@ -21,8 +21,8 @@ _CUSTOM = (
     "CustomOp and CustomOpProp"
 )
 _AUGMENTS = (
-    "augments pictures at random for training, and hybridjit does inference only: use "
-    "resize, crop and normalize"
+    "augments pictures together with their boxes, which hybridjit does not: use CreateAugmenter "
+    "for pictures alone"
 )
 _WORKERS = (
     "is of MXNet's own worker processes, and hybridjit's DataLoader has others: use DataLoader"
@@ -39,13 +39,6 @@ _DEVICES = "splits batches over devices, and hybridjit computes on one: use Modu
 _AMP_NAMES = [
     *("convert_hybrid_block", "convert_model", "convert_symbol", "init", "init_trainer"),
     *("scale_loss", "unscale"),
-]
-_AUGMENTERS = [
-    *("Augmenter", "BrightnessJitterAug", "CastAug", "CenterCropAug", "ColorJitterAug"),
-    *("ColorNormalizeAug", "ContrastJitterAug", "CreateAugmenter", "ForceResizeAug"),
-    *("HorizontalFlipAug", "HueJitterAug", "ImageIter", "LightingAug", "RandomCropAug"),
-    *("RandomGrayAug", "RandomOrderAug", "RandomSizedCropAug", "ResizeAug"),
-    *("SaturationJitterAug", "SequentialAug"),
 ]
 _DETECTION_AUGMENTERS = [
     *("CreateDetAugmenter", "CreateMultiRandCropAugmenter", "DetAugmenter", "DetBorrowAug"),
@@ -78,9 +71,8 @@ PLACEHOLDERS: dict[str, tuple[list[str], str]] = {
     "gluon.contrib.estimator.estimator": (["Estimator"], _TRAINS),
     "gluon.contrib.estimator.event_handler": (_HANDLERS, _TRAINS),
     "gluon.data.dataloader": (["ForkingPickler", "_MultiWorkerIter"], _WORKERS),
-    "image": (_AUGMENTERS + _DETECTION_AUGMENTERS, _AUGMENTS),
+    "image": (_DETECTION_AUGMENTERS, _AUGMENTS),
     "image.detection": (_DETECTION_AUGMENTERS, _AUGMENTS),
-    "image.image": (_AUGMENTERS, _AUGMENTS),
     "mod.executor_group": (["DataParallelExecutorGroup"], _DEVICES),
     "operator": (["NDArrayOp", "NumpyOp", "PythonOp"], _CUSTOM),
     "profiler": (_PROFILER_NAMES, _PROFILES),

@@ -4,12 +4,18 @@ The formats are in modules of their own: ``params``, ``symbol_json``, ``checkpoi
 """
 
 from .batches import DataBatch, DataDesc, DataIter, PrefetchingIter, ResizeIter
+from .file_iters import CSVIter, LibSVMIter, MNISTIter
+from .image_record_iter import ImageRecordIter
 from .ndarray_iter import NDArrayIter
 
 __all__ = [
+    "CSVIter",
     "DataBatch",
     "DataDesc",
     "DataIter",
+    "ImageRecordIter",
+    "LibSVMIter",
+    "MNISTIter",
     "NDArrayIter",
     "PrefetchingIter",
     "ResizeIter",

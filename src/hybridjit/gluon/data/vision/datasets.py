@@ -6,13 +6,9 @@ In: a folder, by default one in ``$MXNET_HOME/datasets`` (``~/.mxnet/datasets`` 
 
 from __future__ import annotations
 
-import gzip
 import io
-import math
 import os
-import struct
 import warnings
-import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,6 +18,7 @@ from .... import image, nd
 from ....base import data_dir
 from ....errors import ModelFormatError, MXNetError
 from ....formats.atomic import system_errors
+from ....io.file_iters import read_idx
 from ....nd import NDArray
 from ....opening import open_file
 from ....recordio import unpack
@@ -38,7 +35,6 @@ __all__ = [
 ]
 
 _EXTENSIONS = (".jpg", ".jpeg", ".png")
-_DEFLATED = 1032  # the most bytes that one packed byte can stand for
 
 Transform = Callable[[NDArray, Any], Any]
 
@@ -105,20 +101,8 @@ class MNIST(_Pictures):
         return pictures[..., None], labels
 
     def _numbers(self, name: str, ndim: int) -> np.ndarray:
-        """The bytes of an IDX file: a magic number, the sizes in big-endian order, the data."""
-        path = self._file(f"{name}.gz", name)
-        try:
-            with system_errors(path), open_file(path) as file:
-                most = _DEFLATED * os.fstat(file.fileno()).st_size
-                unpacked = gzip.GzipFile(fileobj=file) if path.endswith(".gz") else file
-                magic, *sizes = struct.unpack(f">{1 + ndim}I", unpacked.read(4 * (1 + ndim)))
-                count = math.prod(sizes)
-                data = unpacked.read(min(count, most) + 1)
-        except (EOFError, struct.error, zlib.error):
-            magic, count, data = 0, 0, b""
-        if magic != 0x800 + ndim or len(data) != count:
-            raise ModelFormatError(f"{path} is no IDX file of bytes with {ndim} axes")
-        return np.frombuffer(data, np.uint8).reshape(sizes)
+        """The bytes of an IDX file of the folder."""
+        return read_idx(self._file(f"{name}.gz", name), ndim)
 
 
 class FashionMNIST(MNIST):

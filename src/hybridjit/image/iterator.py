@@ -1,0 +1,226 @@
+"""``ImageIter``: batches of pictures from files or a record file, changed by augmenters.
+
+In: a record file, a ``.lst`` file or a list of labels and paths. Out: batches (N, C, H, W).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import Any
+
+import numpy as np
+
+from .. import nd
+from ..errors import MXNetError
+from ..formats.atomic import system_errors
+from ..io import DataBatch, DataDesc, DataIter
+from ..nd import NDArray
+from ..opening import open_file
+from ..recordio import MXIndexedRecordIO, MXRecordIO, record_places, unpack
+from .augmenters import CreateAugmenter
+from .decoding import imdecode
+
+__all__ = ["ImageIter"]
+
+_LISTED = 1 << 30  # bytes of a list from a pipe
+
+
+class ImageIter(DataIter):
+    """Batches of ``data_shape`` (3, height, width); the augmenters must end in that size.
+
+    aug_list   augmenters; left out, those of ``CreateAugmenter(data_shape, **kwargs)``
+    last_batch_handle  'pad' fills the last batch from the beginning, 'discard' leaves it out,
+               'roll_over' keeps its samples for the next epoch
+
+    Raises MXNetError for files that are not there or damaged, AssertionError without a source.
+    """
+
+    def __init__(
+        self,
+        batch_size: int,
+        data_shape: tuple[int, int, int],
+        label_width: int = 1,
+        path_imgrec: str | None = None,
+        path_imglist: str | None = None,
+        path_root: str | None = None,
+        path_imgidx: str | None = None,
+        shuffle: bool = False,
+        part_index: int = 0,
+        num_parts: int = 1,
+        aug_list: list[Any] | None = None,
+        imglist: list[Any] | None = None,
+        data_name: str = "data",
+        label_name: str = "softmax_label",
+        dtype: str = "float32",
+        last_batch_handle: str = "pad",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(batch_size)
+        assert path_imgrec or path_imglist or isinstance(imglist, list), (
+            "ImageIter takes path_imgrec, path_imglist or imglist"
+        )
+        assert dtype in ("int32", "float32", "int64", "float64"), f"{dtype} label not supported"
+        assert last_batch_handle in ("pad", "discard", "roll_over"), (
+            f"last_batch_handle is pad, discard or roll_over, got {last_batch_handle}"
+        )
+        if len(data_shape) != 3 or data_shape[0] not in (1, 3):
+            raise ValueError(f"data_shape is (3, height, width), got {data_shape}")
+        self.data_shape = tuple(data_shape)
+        self.label_width = label_width
+        self.dtype = dtype
+        self.path_root = path_root
+        self.seq: list[Any] = []
+        self.shuffle = shuffle
+        self.last_batch_handle = last_batch_handle
+        self.imgrec: MXIndexedRecordIO | MXRecordIO | None = None
+        self.imglist: dict[Any, tuple[np.ndarray, str]] = {}
+        self._open(path_imgrec, path_imgidx, path_imglist, imglist)
+        count = len(self.seq)
+        assert 0 <= part_index < num_parts, f"part_index {part_index} of {num_parts}"
+        self.seq = self.seq[count * part_index // num_parts : count * (part_index + 1) // num_parts]
+        if not self.seq:
+            raise MXNetError("ImageIter: there is no picture")
+        given = CreateAugmenter(data_shape, **kwargs) if aug_list is None else aug_list
+        self.auglist: list[Any] = given
+        shape = (batch_size,) if label_width == 1 else (batch_size, label_width)
+        self.provide_data = [DataDesc(data_name, (batch_size, *data_shape), dtype)]
+        self.provide_label = [DataDesc(label_name, shape, dtype)]
+        self._left: list[Any] = []
+        self.cur = 0
+        self.reset()
+
+    def _open(
+        self,
+        path_imgrec: str | None,
+        path_imgidx: str | None,
+        path_imglist: str | None,
+        imglist: list[Any] | None,
+    ) -> None:
+        if path_imglist:
+            self._read_list(path_imglist)
+        for number, item in enumerate(imglist or ()):
+            labels = np.array(item[:-1] if len(item) > 2 else item[0], self.dtype)
+            self.imglist[number] = labels.reshape(-1), item[-1]
+        self.seq = list(self.imglist)
+        if path_imgrec is None:
+            return
+        index = path_imgidx or os.path.splitext(path_imgrec)[0] + ".idx"
+        if path_imgidx or os.path.exists(index):
+            records = MXIndexedRecordIO(index, path_imgrec, "r")
+            self.imgrec, places = records, records.idx
+        else:
+            self.imgrec = MXRecordIO(path_imgrec, "r")
+            places = dict(enumerate(record_places(self.imgrec)))
+        self._places: dict[Any, int] = places
+        self.seq = self.seq or list(places)
+
+    def _read_list(self, path: str) -> None:
+        with system_errors(path), open_file(path, _LISTED) as file:
+            lines = file.read().decode("utf-8", "replace").splitlines()
+        for number, line in enumerate(lines, 1):
+            try:
+                key, *labels, name = line.strip().split("\t")
+                self.imglist[int(key)] = np.array(labels, self.dtype), name
+            except ValueError:
+                raise MXNetError(
+                    f"{path}: line {number} is an index, labels and a path, got {line[:80]!r}"
+                ) from None
+
+    def reset(self) -> None:
+        """Begin the next epoch, in another order where it is shuffled."""
+        if self.shuffle:
+            random.shuffle(self.seq)
+        self._order = [*self._left, *self.seq]
+        self._left, self.cur = [], 0
+
+    def hard_reset(self) -> None:
+        """Begin anew without what the last epoch left over."""
+        self._left = []
+        self.reset()
+
+    def next_sample(self) -> tuple[Any, bytes]:
+        """Labels and encoded bytes of the next picture. Raises StopIteration at the end."""
+        if self.cur >= len(self._order):
+            raise StopIteration
+        self.cur += 1
+        return self._sample(self._order[self.cur - 1])
+
+    def _sample(self, key: Any) -> tuple[Any, bytes]:
+        if self.imgrec is None:
+            labels, name = self.imglist[key]
+            return labels, self.read_image(name)
+        self.imgrec._check_pid(allow_reset=True)
+        self.imgrec.handle.seek(self._places[key])
+        record = self.imgrec.read()
+        if record is None:
+            raise MXNetError(f"{self.imgrec.uri} ends before record {key}")
+        header, data = unpack(record)
+        return self.imglist[key][0] if key in self.imglist else header.label, data
+
+    def read_image(self, fname: str) -> bytes:
+        """The bytes of a picture's file, below ``path_root``."""
+        path = os.path.join(self.path_root or "", fname)
+        with system_errors(path), open_file(path) as file:
+            return file.read()
+
+    def imdecode(self, s: bytes) -> NDArray:
+        """The picture in encoded bytes."""
+        return imdecode(s, int(self.data_shape[0] == 3))
+
+    def augmentation_transform(self, data: NDArray) -> NDArray:
+        """The picture after all augmenters."""
+        for augmenter in self.auglist:
+            data = augmenter(data)
+        return data
+
+    def postprocess_data(self, datum: NDArray) -> NDArray:
+        """The picture as the network takes it: channels first."""
+        return nd.transpose(datum, axes=(2, 0, 1))  # type: ignore[attr-defined]
+
+    def check_valid_image(self, data: list[NDArray]) -> None:
+        """Raises RuntimeError for a picture that could not be read."""
+        if not data[0].shape:
+            raise RuntimeError("Data shape is wrong")
+
+    def next(self) -> DataBatch:
+        """The next batch. Raises StopIteration after the last one."""
+        pictures: list[np.ndarray] = []
+        labels: list[np.ndarray] = []
+        keys = self._taken()
+        pad = self.batch_size - len(keys)
+        for key in [*keys, *(self._order[i % len(self._order)] for i in range(pad))]:
+            label, encoded = self._sample(key)
+            picture = self.imdecode(encoded)
+            self.check_valid_image([picture])
+            changed = self.postprocess_data(self.augmentation_transform(picture)).asnumpy()
+            if changed.shape != self.data_shape:
+                raise MXNetError(
+                    f"ImageIter: a picture is {changed.shape} after all augmenters, data_shape is "
+                    f"{self.data_shape}"
+                )
+            pictures.append(changed)
+            labels.append(self._label(label, key))
+        label_array = np.stack(labels)
+        if self.label_width == 1:
+            label_array = label_array[:, 0]
+        data = nd.array(np.stack(pictures), dtype=self.dtype)
+        return DataBatch([data], [nd.array(label_array, dtype=self.dtype)], pad)
+
+    def _taken(self) -> list[Any]:
+        """The keys of the next batch. Raises StopIteration when there are none, or too few."""
+        keys = self._order[self.cur : self.cur + self.batch_size]
+        self.cur += len(keys)
+        if not keys or (len(keys) < self.batch_size and self.last_batch_handle != "pad"):
+            self._left = keys if self.last_batch_handle == "roll_over" else []
+            raise StopIteration
+        return keys
+
+    def _label(self, given: Any, key: Any) -> np.ndarray:
+        label = np.atleast_1d(np.asarray(given))
+        if label.size < self.label_width:
+            raise MXNetError(
+                f"ImageIter: picture {key} has {label.size} labels, label_width is "
+                f"{self.label_width}"
+            )
+        return label[: self.label_width]

@@ -1,0 +1,255 @@
+"""Iterators over files: tables of numbers as text, MNIST's files.
+
+In: files that are there. Out: batches of ``batch_size`` samples, in the order of the file unless
+shuffled. A file is read once, when the iterator is made.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import math
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..errors import ModelFormatError, MXNetError
+from ..formats.atomic import system_errors
+from ..nd import array
+from ..opening import open_file
+from ..types import product
+from .batches import DataBatch, DataDesc, DataIter
+
+_DEFLATED = 1032  # the most bytes that one packed byte can stand for
+
+
+class _Table(DataIter):
+    """Batches of rows in memory. The last one is filled up from the beginning, or left out."""
+
+    def __init__(
+        self,
+        data: np.ndarray,
+        label: np.ndarray,
+        batch_size: int,
+        keeps_last: bool = True,
+        names: tuple[str, str] = ("data", "label"),
+    ) -> None:
+        if batch_size < 1:
+            raise MXNetError(f"batch_size is a positive number, got {batch_size}")
+        super().__init__(batch_size)
+        self._data, self._label = data, label
+        self._keeps_last = keeps_last
+        self._at = -batch_size
+        self.provide_data = [DataDesc(names[0], (batch_size, *data.shape[1:]), data.dtype)]
+        self.provide_label = [DataDesc(names[1], (batch_size, *label.shape[1:]), label.dtype)]
+
+    def reset(self) -> None:
+        self._at = -self.batch_size
+
+    def iter_next(self) -> bool:
+        self._at += self.batch_size
+        left = len(self._data) - self._at
+        return left > 0 if self._keeps_last else left >= self.batch_size
+
+    def next(self) -> DataBatch:
+        if not self.iter_next():
+            raise StopIteration
+        return DataBatch(self.getdata(), self.getlabel(), self.getpad(), self.getindex())
+
+    def getdata(self) -> list[Any]:
+        return [array(self._data[self.getindex()], dtype=self._data.dtype)]
+
+    def getlabel(self) -> list[Any]:
+        return [array(self._label[self.getindex()], dtype=self._label.dtype)]
+
+    def getindex(self) -> np.ndarray:
+        """The numbers of the samples of this batch."""
+        return np.arange(self._at, self._at + self.batch_size) % len(self._data)
+
+    def getpad(self) -> int:
+        """How many samples only fill the batch up."""
+        return max(0, self._at + self.batch_size - len(self._data))
+
+
+class CSVIter(_Table):
+    """Rows of a file of numbers with commas between, each in ``data_shape``.
+
+    Labels are the rows of another such file, or zeros; of shape (1,) they come as (batch_size,).
+    The last batch is filled up from the beginning, and ``pad`` counts what fills it. Raises
+    MXNetError for a file that is not there, or whose rows have another number of columns.
+    """
+
+    def __init__(
+        self,
+        data_csv: str,
+        data_shape: Any,
+        label_csv: str = "NULL",
+        label_shape: Any = (1,),
+        batch_size: int = 1,
+        round_batch: bool = True,
+        dtype: Any = "float32",
+        **kwargs: Any,
+    ) -> None:
+        data = _csv(data_csv, _shape(data_shape), np.dtype(dtype or "float32"))
+        shape = _shape(label_shape)
+        if label_csv == "NULL":
+            label = np.zeros((len(data), *shape), np.float32)
+        else:
+            label = _csv(label_csv, shape, np.dtype(np.float32))
+        _require_equal(data_csv, len(data), label_csv, len(label))
+        super().__init__(data, label[:, 0] if shape == (1,) else label, batch_size)
+
+
+class LibSVMIter(_Table):
+    """Rows of ``label index:value ...`` lines, as dense arrays; indices count from 0.
+
+    Labels are the first number of a line, or the rows of a file ``label_libsvm`` of the same kind.
+    Raises MXNetError for a file that is not there, or a line that is something else.
+    """
+
+    def __init__(
+        self,
+        data_libsvm: str,
+        data_shape: Any,
+        label_libsvm: str = "NULL",
+        label_shape: Any = (1,),
+        batch_size: int = 1,
+        round_batch: bool = True,
+        num_parts: int = 1,
+        part_index: int = 0,
+        dtype: Any = "float32",
+        **kwargs: Any,
+    ) -> None:
+        data, label = _libsvm(data_libsvm, _shape(data_shape))
+        if label_libsvm != "NULL":
+            label, _ = _libsvm(label_libsvm, _shape(label_shape))
+            _require_equal(data_libsvm, len(data), label_libsvm, len(label))
+        part = _part(len(data), num_parts, part_index)
+        super().__init__(data[part], label[part], batch_size)
+
+
+class MNISTIter(_Table):
+    """Pictures and labels of two files of MNIST's kind, packed or not; pixels from 0 to 1.
+
+    Pictures are (1, rows, columns), or one row of numbers with ``flat``. Samples that fill no batch
+    are left out. ``shuffle`` orders them at random once, as ``seed`` says. Raises MXNetError for
+    files that are not there or not of this kind.
+    """
+
+    def __init__(
+        self,
+        image: str = "./train-images-idx3-ubyte",
+        label: str = "./train-labels-idx1-ubyte",
+        batch_size: int = 128,
+        shuffle: bool = True,
+        flat: bool = False,
+        seed: int = 0,
+        silent: bool = False,
+        num_parts: int = 1,
+        part_index: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        pictures, labels = read_idx(image, 3), read_idx(label, 1)
+        _require_equal(image, len(pictures), label, len(labels))
+        part = _part(len(labels), num_parts, part_index)
+        order = np.arange(len(labels))[part]
+        if shuffle:
+            np.random.default_rng(seed).shuffle(order)
+        shape = (-1,) if flat else (1, *pictures.shape[1:])
+        pixels = pictures[order].reshape(len(order), *shape).astype(np.float32) / 256
+        super().__init__(pixels, labels[order].astype(np.float32), batch_size, keeps_last=False)
+
+
+# ---- reading ------------------------------------------------------------------------------------
+
+
+def read_idx(path: str, ndim: int) -> np.ndarray:
+    """The bytes of an IDX file with ``ndim`` axes, packed by gzip or not.
+
+    The file is a magic number, the sizes in big-endian order, the data. Raises ModelFormatError for
+    what is something else, MXNetError for a file that cannot be read.
+    """
+    try:
+        with system_errors(path), open_file(path) as file:
+            most = _DEFLATED * os.fstat(file.fileno()).st_size
+            unpacked = gzip.GzipFile(fileobj=file) if path.endswith(".gz") else file
+            magic, *sizes = struct.unpack(f">{1 + ndim}I", unpacked.read(4 * (1 + ndim)))
+            count = math.prod(sizes)
+            data = unpacked.read(min(count, most) + 1)
+    except (EOFError, struct.error, zlib.error):
+        magic, count, data = 0, 0, b""
+    if magic != 0x800 + ndim or len(data) != count:
+        raise ModelFormatError(f"{path} is no IDX file of bytes with {ndim} axes")
+    return np.frombuffer(data, np.uint8).reshape(sizes)
+
+
+def _shape(given: Any) -> tuple[int, ...]:
+    return (int(given),) if isinstance(given, int) else tuple(int(size) for size in given)
+
+
+def _part(count: int, num_parts: int, part_index: int) -> slice:
+    """Part ``part_index`` of ``num_parts`` consecutive ones."""
+    if not 0 <= part_index < num_parts:
+        raise MXNetError(f"part_index is 0 to num_parts - 1, got {part_index} of {num_parts}")
+    return slice(count * part_index // num_parts, count * (part_index + 1) // num_parts)
+
+
+def _require_equal(first: str, count: int, second: str, other: int) -> None:
+    if count != other:
+        raise MXNetError(f"{first} has {count} samples, {second} has {other}")
+    if not count:
+        raise MXNetError(f"{first} has no sample")
+
+
+def _lines(path: str) -> Iterator[tuple[int, str]]:
+    """The lines of a text that are not blank, with their numbers."""
+    with system_errors(path), open_file(path) as file:
+        for number, line in enumerate(io.TextIOWrapper(file, "utf-8", errors="replace"), 1):
+            if line.strip():
+                yield number, line
+
+
+def _csv(path: str, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    rows = []
+    for number, line in _lines(path):
+        try:
+            row = np.array(line.split(","), dtype=dtype)
+        except (ValueError, OverflowError):
+            raise MXNetError(
+                f"{path}: line {number} has no {dtype.name} numbers between commas: {line[:60]!r}"
+            ) from None
+        if row.size != product(shape):
+            raise MXNetError(
+                f"{path}: line {number} has {row.size} numbers, the shape {shape} {product(shape)}"
+            )
+        rows.append(row)
+    return np.array(rows, dtype).reshape(len(rows), *shape)
+
+
+def _libsvm(path: str, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Dense rows, and the first number of each line."""
+    width = product(shape)
+    rows, labels = [], []
+    for number, line in _lines(path):
+        row = np.zeros(width, np.float32)
+        try:
+            first, *pairs = line.split()
+            labels.append(float(first))
+            for pair in pairs:
+                index, value = pair.split(":")
+                if not 0 <= int(index) < width:
+                    raise MXNetError(
+                        f"{path}: line {number} names index {index}, possible are 0 to {width - 1}"
+                    )
+                row[int(index)] = float(value)
+        except ValueError:
+            raise MXNetError(
+                f"{path}: line {number} is a label and pairs index:value, got {line[:60]!r}"
+            ) from None
+        rows.append(row)
+    table = np.array(rows, np.float32).reshape(len(rows), *shape)
+    return table, np.array(labels, np.float32)

@@ -1,0 +1,147 @@
+"""mx.io's iterators over files."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+
+import numpy as np
+import pytest
+
+import hybridjit as mx
+from hybridjit import recordio
+from hybridjit.errors import MXNetError
+
+
+def write(path, text):
+    path.write_text(text)
+    return str(path)
+
+
+class TestCSV:
+    def test_batches_labels_and_padding(self, tmp_path):
+        data = write(
+            tmp_path / "d.csv", "".join(f"{i},{i + 1},{i + 2},{i + 3}\n" for i in range(3))
+        )
+        label = write(tmp_path / "l.csv", "7\n8\n9\n")
+        it = mx.io.CSVIter(data_csv=data, data_shape=(2, 2), label_csv=label, batch_size=2)
+        for _ in range(2):
+            first, last = list(it)
+            assert first.data[0].asnumpy().tolist() == [[[0, 1], [2, 3]], [[1, 2], [3, 4]]]
+            assert first.label[0].asnumpy().tolist() == [7, 8] and first.pad == 0
+            assert last.label[0].asnumpy().tolist() == [9, 7] and last.pad == 1
+            it.reset()
+        assert it.provide_data[0].shape == (2, 2, 2) and it.provide_label[0].shape == (2,)
+
+    def test_without_labels(self, tmp_path):
+        it = mx.io.CSVIter(
+            data_csv=write(tmp_path / "d.csv", "1\n2\n"), data_shape=(1,), batch_size=1
+        )
+        assert [batch.label[0].asnumpy().tolist() for batch in it] == [[0], [0]]
+
+    @pytest.mark.parametrize("text", ["1,2\n", "1\nx\n", "", "1\n2\n3\n"])
+    def test_what_does_not_fit(self, tmp_path, text):
+        path, label = write(tmp_path / "d.csv", text), write(tmp_path / "l.csv", "1\n2\n")
+        with pytest.raises(MXNetError, match="csv"):
+            mx.io.CSVIter(data_csv=path, data_shape=(1,), label_csv=label)
+        with pytest.raises(MXNetError, match="nowhere"):
+            mx.io.CSVIter(data_csv=str(tmp_path / "nowhere"), data_shape=(1,))
+
+
+class TestLibSVM:
+    def test_rows(self, tmp_path):
+        path = write(tmp_path / "d", "1 0:0.5 2:1.5\n-2\n3 3:4 1:2\n")
+        it = mx.io.LibSVMIter(data_libsvm=path, data_shape=(4,), batch_size=3)
+        (batch,) = list(it)
+        assert batch.data[0].asnumpy().tolist() == [[0.5, 0, 1.5, 0], [0] * 4, [0, 2, 0, 4]]
+        assert batch.label[0].asnumpy().tolist() == [1, -2, 3]
+
+    @pytest.mark.parametrize("line", ["1 4:1", "1 -1:1", "1 a:1", "x", "1 1", "1 1:2:3"])
+    def test_damaged(self, tmp_path, line):
+        with pytest.raises(MXNetError, match="line 2"):
+            mx.io.LibSVMIter(write(tmp_path / "d", f"0 0:1\n{line}\n"), (4,), batch_size=1)
+
+
+class TestMNIST:
+    def files(self, tmp_path, packed=False):
+        pictures = np.arange(5 * 3 * 2, dtype=np.uint8).reshape(5, 3, 2)
+        texts = {
+            "images": struct.pack(">4I", 0x803, 5, 3, 2) + pictures.tobytes(),
+            "labels": struct.pack(">2I", 0x801, 5) + bytes(range(5)),
+        }
+        paths = []
+        for name, data in texts.items():
+            path = tmp_path / (f"{name}.gz" if packed else name)
+            path.write_bytes(gzip.compress(data) if packed else data)
+            paths.append(str(path))
+        return (pictures, *paths)
+
+    @pytest.mark.parametrize("packed", [False, True])
+    def test_batches(self, tmp_path, packed):
+        pictures, images, labels = self.files(tmp_path, packed)
+        it = mx.io.MNISTIter(image=images, label=labels, batch_size=2, shuffle=False)
+        batches = list(it)
+        assert len(batches) == 2  # the fifth fills no batch
+        assert batches[1].label[0].asnumpy().tolist() == [2, 3]
+        assert (batches[0].data[0].asnumpy() == pictures[:2, None] / 256).all()
+        flat = mx.io.MNISTIter(image=images, label=labels, batch_size=5, flat=True)
+        (batch,) = list(flat)
+        assert batch.data[0].shape == (5, 6)
+        assert sorted(batch.label[0].asnumpy().tolist()) == [0, 1, 2, 3, 4]
+
+    def test_parts_and_damage(self, tmp_path):
+        _, images, labels = self.files(tmp_path)
+        it = mx.io.MNISTIter(images, labels, 1, False, num_parts=2, part_index=1)
+        assert [batch.label[0].asscalar() for batch in it] == [2, 3, 4]
+        with pytest.raises(MXNetError, match="IDX"):
+            mx.io.MNISTIter(image=labels, label=labels)
+        with pytest.raises(MXNetError, match="part_index"):
+            mx.io.MNISTIter(images, labels, num_parts=2, part_index=2)
+
+
+class TestImageRecords:
+    def file(self, tmp_path, count=3, size=(6, 5)):
+        pytest.importorskip("PIL")
+        rng = np.random.default_rng(0)
+        pictures = rng.integers(0, 256, (count, *size, 3), dtype=np.uint8)
+        file = recordio.MXRecordIO(str(tmp_path / "p.rec"), "w")
+        for i, picture in enumerate(pictures):
+            file.write(recordio.pack_img((0, [i, -i], i, 0), picture, 3, ".png"))
+        file.close()
+        return str(tmp_path / "p.rec"), pictures[:, :, :, ::-1]
+
+    def test_pictures_are_cut_and_normalized(self, tmp_path):
+        path, pictures = self.file(tmp_path)
+        it = mx.io.ImageRecordIter(
+            path_imgrec=path, data_shape=(3, 4, 3), batch_size=2, mean_r=10, std_g=2, scale=0.5
+        )
+        first, last = list(it)
+        cut = pictures[:, 1:5, 1:4].transpose(0, 3, 1, 2).astype(np.float32)
+        cut = (cut - np.reshape([10, 0, 0], (3, 1, 1))) / np.reshape([1, 2, 1], (3, 1, 1)) * 0.5
+        np.testing.assert_allclose(first.data[0].asnumpy(), cut[:2], rtol=1e-6)
+        assert first.label[0].asnumpy().tolist() == [0, 1]
+        assert last.label[0].asnumpy().tolist() == [2, 0] and last.pad == 1
+
+    def test_shuffled_mirrored_enlarged(self, tmp_path):
+        path, pictures = self.file(tmp_path)
+        it = mx.io.ImageRecordIter(
+            path, (3, 8, 9), 3, label_width=2, shuffle=True, rand_crop=True, rand_mirror=True
+        )
+        (batch,) = list(it)
+        assert batch.data[0].shape == (3, 3, 8, 9)
+        assert sorted(batch.label[0].asnumpy().tolist()) == [[0, 0], [1, -1], [2, -2]]
+        mirrored = mx.io.ImageRecordIter(path, (3, 6, 5), 3, mirror=True)
+        (batch,) = list(mirrored)
+        assert (batch.data[0].asnumpy() == pictures[:, :, ::-1].transpose(0, 3, 1, 2)).all()
+
+    def test_refusals(self, tmp_path):
+        path = str(tmp_path / "empty.rec")
+        recordio.MXRecordIO(path, "w").close()
+        with pytest.raises(MXNetError, match="no record"):
+            mx.io.ImageRecordIter(path, (3, 4, 4), 1)
+        with pytest.raises(MXNetError, match="random_h=5"):
+            mx.io.ImageRecordIter(path, (3, 4, 4), 1, random_h=5)
+        with pytest.raises(MXNetError, match="no argument unheard"):
+            mx.io.ImageRecordIter(path, (3, 4, 4), 1, unheard=5)
+        with pytest.raises(MXNetError, match="channels"):
+            mx.io.ImageRecordIter(path, (2, 4, 4), 1)
