@@ -13,8 +13,7 @@ from ..errors import MXNetError
 from .modules import module_at
 
 _TRAINS = (
-    "trains networks, and hybridjit does inference only: train with MXNet, then load the files "
-    "that export or save_parameters wrote"
+    "is a part of training that hybridjit does not have: train with gluon.Trainer or Module.fit"
 )
 _CUSTOM = (
     "is an older way to make operators in Python, which hybridjit does not have: derive from "
