@@ -16,7 +16,6 @@ import numpy as np
 from .. import nd
 from ..errors import MXNetError
 from ..nd import NDArray
-from ..random import generator
 from .decoding import imdecode, imread
 
 __all__ = [
@@ -69,7 +68,7 @@ def _get_interp_method(interp: int, sizes: tuple[int, ...] = ()) -> int:
             return 2
         return 3 if new_h < old_h and new_w < old_w else 1
     if interp == 10:
-        return int(generator().integers(0, 5))
+        return random.randint(0, 4)
     if interp not in range(5):
         raise ValueError(f"Unknown interp method {interp}")
     return interp
@@ -114,11 +113,10 @@ def center_crop(
 def random_crop(
     src: NDArray, size: tuple[int, int], interp: int = 2
 ) -> tuple[NDArray, tuple[int, int, int, int]]:
-    """As :func:`center_crop`, at a random place."""
+    """As :func:`center_crop`, at a random place, which Python's ``random`` chooses."""
     h, w, _ = src.shape
     new_w, new_h = scale_down((w, h), size)
-    x0 = int(generator().integers(0, w - new_w + 1))
-    y0 = int(generator().integers(0, h - new_h + 1))
+    x0, y0 = random.randint(0, w - new_w), random.randint(0, h - new_h)
     return fixed_crop(src, x0, y0, new_w, new_h, size, interp), (x0, y0, new_w, new_h)
 
 

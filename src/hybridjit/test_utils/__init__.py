@@ -18,6 +18,7 @@ from .comparing import (
     same_array,
     same_symbol_structure,
 )
+from .datasets import get_mnist, get_mnist_iterator, get_mnist_ubyte
 from .examples import (
     assign_each,
     assign_each2,
@@ -79,6 +80,9 @@ __all__ = [
     "download",
     "environment",
     "get_atol",
+    "get_mnist",
+    "get_mnist_iterator",
+    "get_mnist_ubyte",
     "get_rtol",
     "get_tols",
     "list_gpus",

@@ -1,5 +1,5 @@
 """Layers that MXNet keeps apart as experimental."""
 
-from . import cnn, nn, rnn
+from . import cnn, data, nn, rnn
 
-__all__ = ["cnn", "nn", "rnn"]
+__all__ = ["cnn", "data", "nn", "rnn"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ...random import generator
+import numpy as np
 
 _LAST_BATCH = ("keep", "discard", "rollover")
 
@@ -35,13 +35,18 @@ class SequentialSampler(Sampler):
 
 
 class RandomSampler(Sampler):
-    """The indices below ``length`` in random order, another one each time."""
+    """The indices below ``length`` in random order, another one each time.
+
+    It is drawn from NumPy's global generator, so ``np.random.seed`` decides it.
+    """
 
     def __init__(self, length: int) -> None:
         self._length = length
 
     def __iter__(self) -> Iterator[int]:
-        return iter(generator().permutation(self._length).tolist())
+        order = np.arange(self._length)
+        np.random.shuffle(order)  # noqa: NPY002
+        return iter(order.tolist())
 
     def __len__(self) -> int:
         return self._length

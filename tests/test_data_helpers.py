@@ -1,0 +1,75 @@
+"""MNIST through test_utils, samplers, and which generator decides an order."""
+
+from __future__ import annotations
+
+import random
+import struct
+
+import numpy as np
+import pytest
+
+import hybridjit as mx
+from hybridjit import gluon, image, nd, test_utils
+from hybridjit.errors import MXNetError
+
+
+@pytest.fixture
+def mnist(tmp_path, monkeypatch):
+    monkeypatch.setenv("MXNET_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "datasets" / "mnist"
+    folder.mkdir(parents=True)
+    for part, count in (("train", 6), ("t10k", 4)):
+        pixels = np.full((count, 28, 28), 51, np.uint8)
+        head = struct.pack(">4I", 0x803, count, 28, 28)
+        (folder / f"{part}-images-idx3-ubyte").write_bytes(head + pixels.tobytes())
+        data = struct.pack(">2I", 0x801, count) + bytes(range(count))
+        (folder / f"{part}-labels-idx1-ubyte").write_bytes(data)
+    return folder
+
+
+def test_mnist(mnist):
+    found = test_utils.get_mnist()
+    assert found["train_data"].shape == (6, 1, 28, 28) and found["test_data"].shape[0] == 4
+    assert found["train_data"].dtype == np.float32 and found["train_data"].max() == np.float32(0.2)
+    assert found["test_label"].tolist() == [0, 1, 2, 3] and found["test_label"].dtype == np.int8
+    train, test = test_utils.get_mnist_iterator(2, (784,))
+    assert len(list(train)) == 3 and test.next().data[0].shape == (2, 784)
+    assert test_utils.get_mnist_iterator(2, (1, 28, 28))[0].next().data[0].shape == (2, 1, 28, 28)
+
+
+def test_missing_files_are_named(mnist):
+    (mnist / "t10k-labels-idx1-ubyte").unlink()
+    for function in (test_utils.get_mnist, test_utils.get_mnist_ubyte):
+        with pytest.raises(MXNetError, match=r"t10k-labels-idx1-ubyte.*downloads nothing"):
+            function()
+
+
+def test_interval_sampler():
+    sampler = gluon.contrib.data.IntervalSampler
+    assert list(sampler(5, 2)) == [0, 2, 4, 1, 3] and len(sampler(5, 2)) == 5
+    short = sampler(13, 3, rollover=False)
+    assert list(short) == [0, 3, 6, 9, 12] and len(short) == 5
+    with pytest.raises(AssertionError, match="Interval 3"):
+        sampler(2, 3)
+
+
+def test_numpys_seed_decides_the_order():
+    orders = []
+    for seed in (1, 1, 2):
+        np.random.seed(seed)
+        orders.append(list(gluon.data.RandomSampler(20)))
+    wanted = np.arange(20)
+    np.random.seed(1)
+    np.random.shuffle(wanted)
+    assert orders[0] == orders[1] == wanted.tolist() != orders[2]
+
+
+def test_pythons_seed_decides_a_random_crop():
+    x = nd.array(np.zeros((50, 50, 3)), dtype="uint8")
+    places = []
+    for seed in (1, 1, 2):
+        random.seed(seed)
+        mx.random.seed(len(places))
+        places.append(image.random_crop(x, (5, 5))[1])
+    assert places[0] == places[1] != places[2]
