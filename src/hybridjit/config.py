@@ -153,7 +153,7 @@ config = Config(dict(os.environ))
 
 
 @contextmanager
-def override(**values: Any) -> Iterator[Config]:
+def override(**values: object) -> Iterator[Config]:
     """Set switches for the length of a ``with`` block: ``with override(explain=True):``.
 
     A text is read as the environment's would be. Raises ValueError for a switch that is not
@@ -173,7 +173,7 @@ def override(**values: Any) -> Iterator[Config]:
         raise
 
 
-def _set(values: Mapping[str, Any]) -> None:
+def _set(values: Mapping[str, object]) -> None:
     for name, value in values.items():
         setattr(config, name, value)
 

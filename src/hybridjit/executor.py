@@ -153,7 +153,7 @@ class Executor:
         for out, result in zip(self.outputs, results):
             result.copyto(out)
 
-    def _write(self, name: str, given: Any) -> None:
+    def _write(self, name: str, given: object) -> None:
         if not isinstance(given, (NDArray, np.ndarray)):
             raise ValueError("only accept keyword argument of NDArrays and numpy.ndarray")
         if name not in self.arg_dict:
@@ -356,7 +356,7 @@ def simple_bind(
     return Executor(symbol, place, args, aux, grads, requests)
 
 
-def _require_dense(symbol: Symbol, stypes: Mapping[str, Any]) -> None:
+def _require_dense(symbol: Symbol, stypes: Mapping[str, object]) -> None:
     """By ``stypes``, or by what the variables say of themselves in a graph that MXNet wrote."""
     declared = {name: texts.get("__storage_type__") for name, texts in symbol.attr_dict().items()}
     sparse = [name for name, code in declared.items() if code == _CSR]

@@ -210,7 +210,7 @@ class _Use:
 
     # ---- types ----------------------------------------------------------------------------------
 
-    def _infer(self, gives_states: bool, ins: Types, outs: Types, **attrs: Any) -> Any:
+    def _infer(self, gives_states: bool, ins: Types, outs: Types, **attrs: object) -> Any:
         count = len(self.arguments)
         found_ins, found_outs = list(ins), list(outs)
         if not ins or ins[0].shape is not None:
@@ -251,14 +251,14 @@ class _Use:
             )
         return parts
 
-    def _infer_backward(self, ins: Types, outs: Types, **attrs: Any) -> Any:
+    def _infer_backward(self, ins: Types, outs: Types, **attrs: object) -> Any:
         first = len(self.outputs)
         return ins, merged(outs, ins[first : first + len(self.arguments)])
 
     # ---- running --------------------------------------------------------------------------------
 
     def _forward(
-        self, is_train: bool, gives_states: bool, *arrays: np.ndarray, **attrs: Any
+        self, is_train: bool, gives_states: bool, *arrays: np.ndarray, **attrs: object
     ) -> Any:
         data, states = self._given(arrays)
         shapes = self._shapes([x.shape for x in data])[1]
@@ -274,7 +274,7 @@ class _Use:
             )
         return tuple(x._data for x in (*outs, *(states if gives_states else ())))
 
-    def _backward(self, *arrays: np.ndarray, **attrs: Any) -> Any:
+    def _backward(self, *arrays: np.ndarray, **attrs: object) -> Any:
         count = len(self.outputs)
         heads, outs = (
             [NDArray(a, cpu()) for a in part] for part in (arrays[:count], arrays[-count:])

@@ -34,7 +34,7 @@ def _made(cls: type, eq: bool) -> type:
     return plain
 
 
-def _init(cls: type, fields: tuple[dataclasses.Field[Any], ...]) -> Callable[..., None]:
+def _init(cls: type, fields: tuple[dataclasses.Field[object], ...]) -> Callable[..., None]:
     """The one function that is compiled: it sets every field."""
     known: dict[str, Any] = {"put": object.__setattr__}
     arguments, lines = [], []
@@ -54,7 +54,7 @@ def _init(cls: type, fields: tuple[dataclasses.Field[Any], ...]) -> Callable[...
 
 
 def _repr(names: tuple[str, ...]) -> Callable[[Any], str]:
-    def __repr__(self: Any) -> str:
+    def __repr__(self: object) -> str:
         shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
         return f"{type(self).__qualname__}({shown})"
 
@@ -67,15 +67,15 @@ def _comparing(names: tuple[str, ...]) -> tuple[Callable[..., Any], Callable[...
         values: Callable[[Any], tuple[Any, ...]] = attrgetter(*names)
     else:
 
-        def values(record: Any) -> tuple[Any, ...]:
+        def values(record: object) -> tuple[Any, ...]:
             return tuple(getattr(record, name) for name in names)
 
-    def __eq__(self: Any, other: Any) -> Any:
+    def __eq__(self: object, other: object) -> Any:
         if other.__class__ is not self.__class__:
             return NotImplemented
         return values(self) == values(other)
 
-    def __hash__(self: Any) -> int:
+    def __hash__(self: object) -> int:
         return hash(values(self))
 
     return __eq__, __hash__
@@ -84,7 +84,7 @@ def _comparing(names: tuple[str, ...]) -> tuple[Callable[..., Any], Callable[...
 def _refusal(cls: type, verb: str, otherwise: Callable[..., None]) -> Callable[..., None]:
     names = frozenset(f.name for f in dataclasses.fields(cls))
 
-    def function(self: Any, name: str, *value: Any) -> None:
+    def function(self: object, name: str, *value: object) -> None:
         if type(self) is cls or name in names:
             raise dataclasses.FrozenInstanceError(f"cannot {verb} field {name!r}")
         otherwise(self, name, *value)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 _CLASSES: dict[type, dict[str, type]] = {}
 
@@ -82,7 +82,7 @@ def get_create_func(base_class: type[_Base], nickname: str) -> Callable[..., _Ba
     """
     known = _CLASSES.setdefault(base_class, {})
 
-    def create(*args: Any, **kwargs: Any) -> _Base:
+    def create(*args: object, **kwargs: object) -> _Base:
         """An instance from a name, a configuration or an instance."""
         name, *rest = args or (kwargs.pop(nickname),)
         if isinstance(name, base_class):

@@ -89,7 +89,7 @@ class KernelSpec:
         return " ".join(parts)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, tuple):
         return "(" + ",".join(_text(v) for v in value) + ")"
     return str(value)

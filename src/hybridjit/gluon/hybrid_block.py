@@ -190,7 +190,7 @@ class HybridBlock(Block):
             self.name or "graph",
         )
 
-    def _forward_any(self, args: tuple[Any, ...]) -> Any:
+    def _forward_any(self, args: tuple[object, ...]) -> Any:
         tensors = list(tensors_in(args))
         symbols = [t for t in tensors if isinstance(t, Symbol)]
         if not tensors:
@@ -209,7 +209,7 @@ class HybridBlock(Block):
             )
         return self.forward_symbols(*args)
 
-    def _call_graph(self, tensors: list[NDArray], args: tuple[Any, ...]) -> Any:
+    def _call_graph(self, tensors: list[NDArray], args: tuple[object, ...]) -> Any:
         flat, form = flatten(args, "input")
         cached = self._cached or self._build(args)
         _check_arguments(cached.trace, form)
@@ -218,7 +218,7 @@ class HybridBlock(Block):
         return regroup(cached.graph(arrays), cached.trace.out_format)
 
     @restoring(CONTEXTS)
-    def _call_eagerly(self, ctx: Context, args: tuple[Any, ...]) -> Any:
+    def _call_eagerly(self, ctx: Context, args: tuple[object, ...]) -> Any:
         with ctx:
             try:
                 params = {name: p.data(ctx) for name, p in self._reg_params.items()}
@@ -242,7 +242,7 @@ class HybridBlock(Block):
 
     @holding(_tracing)
     @restoring(OPEN, NAMES, ATTRIBUTES, CONTEXTS, FLAGS)  # also what a user's own scopes set
-    def _traced(self, args: Sequence[Any]) -> Trace:
+    def _traced(self, args: Sequence[object]) -> Trace:
         """The block's graph for arguments of this structure, traced if that was not done yet."""
         found = self._trace
         if found is not None:
@@ -257,7 +257,7 @@ class HybridBlock(Block):
         return found
 
     @holding(_tracing)
-    def _build(self, args: Sequence[Any]) -> _Cached:
+    def _build(self, args: Sequence[object]) -> _Cached:
         """Trace, and bind the graph to the parameters in it; once, however many threads call."""
         if self._cached is None:
             traced = self._traced(args)
@@ -273,7 +273,7 @@ class HybridBlock(Block):
             self._cached = _Cached(graph, traced, arity if is_flat else -1, is_plain)
         return self._cached
 
-    def _finish_own_params(self, args: tuple[Any, ...]) -> None:
+    def _finish_own_params(self, args: tuple[object, ...]) -> None:
         """Complete the parameters of this block alone; its children do the same for theirs."""
         own = self._reg_params.values()
         self._infer_shapes(args, own)
@@ -287,7 +287,7 @@ class HybridBlock(Block):
         """
         self._infer_shapes(args)
 
-    def _infer_shapes(self, args: Sequence[Any], needed: Iterable[Parameter] = ()) -> None:
+    def _infer_shapes(self, args: Sequence[object], needed: Iterable[Parameter] = ()) -> None:
         traced = self._traced(args)
         params = _params_in(traced, self.collect_params())
         set_shapes(traced.outputs, _input_types(traced, args), params, needed)
@@ -369,7 +369,7 @@ def _check_arguments(traced: Trace, form: Format) -> None:
         )
 
 
-def _on_one_context(arrays: tuple[Any, ...]) -> bool:
+def _on_one_context(arrays: tuple[object, ...]) -> bool:
     """True when all are NDArrays on the context of the first."""
     ctx = None
     for array in arrays:
@@ -392,7 +392,7 @@ def _require_one_context(tensors: list[NDArray]) -> None:
         )
 
 
-def _input_types(traced: Trace, args: Sequence[Any]) -> Mapping[str, TensorType]:
+def _input_types(traced: Trace, args: Sequence[object]) -> Mapping[str, TensorType]:
     flat, _ = flatten(args, "input")
     return dict(zip(traced.input_names, (type_of(a._data) for a in flat if a is not None)))
 

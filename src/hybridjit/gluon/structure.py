@@ -44,12 +44,12 @@ def flatten(value: object, what: str) -> tuple[list[Any], Format]:
     return flat, formats
 
 
-def regroup(flat: Sequence[Any], form: Format) -> Any:
+def regroup(flat: Sequence[object], form: Format) -> Any:
     """The inverse of :func:`flatten`, with lists for all nesting; ``flat`` has no Nones."""
     return _take(iter(flat), form)
 
 
-def _take(items: Iterator[Any], form: Format) -> Any:
+def _take(items: Iterator[object], form: Format) -> Any:
     if isinstance(form, list):
         return [_take(items, part) for part in form]
     if form == NONE:

@@ -47,7 +47,7 @@ def print_summary(block: Block, inputs: tuple[object, ...]) -> None:
     print("\n".join(_table(rows)))
 
 
-def _take_off(layers: list[Block], hook: Any) -> None:
+def _take_off(layers: list[Block], hook: object) -> None:
     for layer in layers:
         layer._forward_hooks.pop(id(hook), None)
 
@@ -68,7 +68,7 @@ def _layers(block: Block) -> list[Block]:
 
 
 def _recorder(rows: list[_Row]) -> Any:
-    def record(block: Block, _: Any, outputs: Any) -> None:
+    def record(block: Block, _: object, outputs: object) -> None:
         name = f"{type(block).__name__}-{len(rows)}"
         rows.append(_Row(name, _shapes_text(outputs), list(block._reg_params.values())))
 

@@ -118,7 +118,7 @@ class SymbolBlock(HybridBlock):
             if param is not None:
                 param.cast("float32")
 
-    def _forward_any(self, args: tuple[Any, ...]) -> Any:
+    def _forward_any(self, args: tuple[object, ...]) -> Any:
         first = args[0]
         assert isinstance(first, (NDArray, Symbol)), (
             "HybridBlock requires the first argument to forward be either Symbol or NDArray, but "

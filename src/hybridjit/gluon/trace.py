@@ -72,7 +72,7 @@ def trace(block: HybridBlock, args: Sequence[object]) -> Trace:
     return Trace(inputs, outputs, in_format, out_format)
 
 
-def of_symbols(outputs: Any, inputs: Any) -> Trace:
+def of_symbols(outputs: object, inputs: object) -> Trace:
     """The trace of a graph that exists already, for a SymbolBlock.
 
     A group in ``outputs`` counts as its parts; a single output is no list.

@@ -302,7 +302,7 @@ class Trainer:
         self._optimizer.param_dict = self._by_index()
 
 
-def _listed(params: Any) -> list[Parameter]:
+def _listed(params: object) -> list[Parameter]:
     """The parameters in the order of their indices."""
     if isinstance(params, (dict, ParameterDict)):
         params = [params[name] for name in sorted(params.keys())]

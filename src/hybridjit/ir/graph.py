@@ -218,7 +218,9 @@ def uses_of(value: Value) -> tuple[Use, ...]:
     return tuple(Use(value, index) for index in range(len(value.types)))
 
 
-def make(op: OpDef, name: str, inputs: Iterable[Use], source: str = "", /, **attrs: Any) -> Value:
+def make(
+    op: OpDef, name: str, inputs: Iterable[Use], source: str = "", /, **attrs: object
+) -> Value:
     """A new value applying ``op``; attributes left out take their defaults.
 
     Its types come from the op's own rule, so a pass cannot give a value a type that it has not.

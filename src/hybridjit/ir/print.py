@@ -6,7 +6,6 @@ Numbering is by order in the listing, so equal graphs print equally.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from ..ops.attrs import Attrs
 from ..types import shape_text
@@ -163,7 +162,7 @@ class ValueNames:
 
 
 def _attr_text(attrs: Attrs) -> str:
-    def one(value: Any) -> str:
+    def one(value: object) -> str:
         return shape_text(value) if isinstance(value, tuple) else str(value)
 
     return "".join(f" {k}={one(v)}" for k, v in sorted(attrs.items()))

@@ -118,7 +118,7 @@ def require_capability(capability: str) -> None:
         raise ValueError(f"Unknown capability: {capability}")
 
 
-def as_list(value: Any) -> list[Any]:
+def as_list(value: object) -> list[Any]:
     """Several arrays as they are, one as a list."""
     return list(value) if isinstance(value, (list, tuple)) else [value]
 

@@ -93,7 +93,7 @@ class KVStore(KVStoreBase):
         for one, arrays in zip(key, values):
             yield self._checked(one), as_list(arrays)
 
-    def _checked(self, key: Any) -> Key:
+    def _checked(self, key: object) -> Key:
         assert isinstance(key, (int, np.integer, str)), f"unexpected type for keys: {type(key)}"
         found: Key = key if isinstance(key, str) else int(key)
         known = next(iter(self._values), found)

@@ -43,7 +43,7 @@ def foreach(
 
 
 def while_loop(
-    cond: Callable[..., Any],
+    cond: Callable[..., object],
     func: Callable[..., tuple[Nested, Nested]],
     loop_vars: Nested,
     max_iterations: int | None = None,

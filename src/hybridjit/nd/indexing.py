@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import SupportsIndex
 
 
-def normal_key(key: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
+def normal_key(key: object, shape: tuple[int, ...]) -> tuple[Any, ...]:
     """``key`` as a tuple of ints, slices, None, Ellipsis and integer arrays.
 
     Raises IndexError for an index out of range or too many of them, ValueError for a key that is
@@ -34,7 +34,7 @@ def normal_key(key: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
     return normal
 
 
-def is_basic(key: tuple[Any, ...]) -> bool:
+def is_basic(key: tuple[object, ...]) -> bool:
     """Whether NumPy answers with a view of the same memory."""
     return not any(isinstance(part, np.ndarray) for part in key)
 

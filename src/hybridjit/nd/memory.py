@@ -291,14 +291,14 @@ class DenseArray:
             raise
         del held
 
-    def _key(self, key: Any) -> tuple[Any, ...]:
+    def _key(self, key: object) -> tuple[Any, ...]:
         if isinstance(key, tuple):
             parts = tuple(p._data if isinstance(p, DenseArray) else p for p in key)
             return normal_key(parts, self.shape)
         return normal_key(key._data if isinstance(key, DenseArray) else key, self.shape)
 
 
-def _assignable(value: Any) -> Any:
+def _assignable(value: object) -> Any:
     """``value`` as NumPy can assign it. Raises TypeError for what is not numbers."""
     if isinstance(value, (int, float, np.generic)):
         return value

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..context import Context, current_context
 from ..errors import MXNetError, ShapeError
+from ..ops.attrs import Attrs
 from ..ops.gradient import gradients
 from ..ops.namespace import FLUENT, Method, attr_texts, is_variadic, namespace
 from ..ops.record import OpDef
@@ -274,7 +275,7 @@ def apply(
     op: OpDef,
     inputs: Sequence[NDArray],
     arrays: list[np.ndarray],
-    attrs: Mapping[str, Any],
+    attrs: Attrs,
     ctx: Context | None = None,
 ) -> list[NDArray]:
     """The visible results of ``op``, recorded where the thread records."""
@@ -287,7 +288,7 @@ def apply(
     return results if used is op else results[: len(op.output_names(attrs))]
 
 
-def _stepped(op: OpDef, inputs: Sequence[NDArray], attrs: Mapping[str, Any]) -> list[np.ndarray]:
+def _stepped(op: OpDef, inputs: Sequence[NDArray], attrs: Attrs) -> list[np.ndarray]:
     """The results of an operator that writes its auxiliary states, after it did."""
     made = run_step(op, [x._data for x in inputs], attrs)
     count = len(op.output_names(attrs))
@@ -301,7 +302,7 @@ def _pull_of(
     used: OpDef,
     inputs: Sequence[NDArray],
     results: Sequence[NDArray],
-    attrs: Mapping[str, Any],
+    attrs: Attrs,
 ) -> Callable[[Step, Some, Sequence[bool]], Some]:
     """The way back over one operator; ``used`` is what stood for ``op`` in training."""
     ins = [alias(x, x._entry) for x in inputs]
@@ -369,7 +370,7 @@ def _owned(result: np.ndarray, operands: Sequence[np.ndarray]) -> np.ndarray:
     return array
 
 
-def _written(op: OpDef, results: list[NDArray], out: Any, attrs: Mapping[str, Any]) -> Any:
+def _written(op: OpDef, results: list[NDArray], out: Any, attrs: Attrs) -> Any:
     """``out``, after the results were written there."""
     outs = list(out) if isinstance(out, (list, tuple)) else [out]
     for array in outs:

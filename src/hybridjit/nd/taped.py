@@ -178,7 +178,7 @@ def _put(d: Any, key: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
     return result
 
 
-def _part(d: Any, key: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
+def _part(d: Any, key: tuple[object, ...], shape: tuple[int, ...]) -> Any:
     return d[key].reshape(shape)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -70,11 +69,11 @@ def multi_adamw_update(
     lrs: Sequence[float],
     wds: Sequence[float],
     etas: Sequence[float],
-    out: Any = None,
+    out: NDArray | Arrays | None = None,
     name: str | None = None,
     size: int = 0,
-    **kwargs: Any,
-) -> Any:
+    **kwargs: object,
+) -> NDArray | list[NDArray]:
     """:func:`adamw_update` of several weights."""
     arrays = [*_interleaved(weights, grads, mean, var), _scale(rescale_grad, weights[0])]
     given = {"lrs": lrs, "wds": wds, "etas": etas, "num_weights": size or len(weights), **kwargs}
@@ -91,11 +90,11 @@ def multi_mp_adamw_update(
     lrs: Sequence[float],
     wds: Sequence[float],
     etas: Sequence[float],
-    out: Any = None,
+    out: NDArray | Arrays | None = None,
     name: str | None = None,
     size: int = 0,
-    **kwargs: Any,
-) -> Any:
+    **kwargs: object,
+) -> NDArray | list[NDArray]:
     """:func:`mp_adamw_update` of several weights."""
     own = _interleaved(weights, grads, mean, var, weights32)
     given = {"lrs": lrs, "wds": wds, "etas": etas, "num_weights": size or len(weights), **kwargs}
@@ -111,10 +110,10 @@ def multi_lamb_update(
     step_count: Sequence[int],
     lrs: Sequence[float],
     wds: Sequence[float],
-    out: Any = None,
+    out: NDArray | Arrays | None = None,
     num_tensors: int = 0,
-    **kwargs: Any,
-) -> Any:
+    **kwargs: object,
+) -> NDArray | list[NDArray]:
     """Steps of LAMB, of several weights."""
     given = {"learning_rates": lrs, "wds": wds, "step_count": step_count, **kwargs}
     given["num_tensors"] = num_tensors or len(weights)
@@ -131,10 +130,10 @@ def multi_mp_lamb_update(
     step_count: Sequence[int],
     lrs: Sequence[float],
     wds: Sequence[float],
-    out: Any = None,
+    out: NDArray | Arrays | None = None,
     num_tensors: int = 0,
-    **kwargs: Any,
-) -> Any:
+    **kwargs: object,
+) -> NDArray | list[NDArray]:
     """Steps of LAMB on float32 copies of several weights."""
     given = {"learning_rates": lrs, "wds": wds, "step_count": step_count, **kwargs}
     given["num_tensors"] = num_tensors or len(weights)

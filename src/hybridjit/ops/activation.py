@@ -67,7 +67,7 @@ _ACTIVATIONS: dict[str, tuple[Callable[[np.ndarray], np.ndarray], Formula]] = {
 }
 
 
-def _slope_of_softplus(b: Any, head: Any, x: Any) -> Any:
+def _slope_of_softplus(b: ScalarBuilder[V], head: V, x: V) -> tuple[V, ...]:
     """head sigmoid(x): max and abs have kinks at 0, their sum has none."""
     return (b.mul(head, scalar_sigmoid(b, x)),)
 
@@ -79,7 +79,7 @@ _SMOOTH = {
 }
 
 
-def _slope_of_activation(b: Any, head: Any, x: Any, *, act_type: str) -> Any:
+def _slope_of_activation(b: ScalarBuilder[V], head: V, x: V, *, act_type: str) -> Any:
     if act_type in _SMOOTH:
         return _SMOOTH[act_type](b, head, x)
     return (_ACTIVATIONS[act_type][1](DualScalars(b), Dual(x, head)).tangent,)
@@ -182,8 +182,8 @@ def _scalar_leaky_relu(
 
 
 def _slope_of_leaky_relu(
-    b: Any, head: Any, x: Any, *gamma: Any, act_type: str, slope: float, **bounds: float
-) -> Any:
+    b: ScalarBuilder[V], head: V, x: V, *gamma: V, act_type: str, slope: float, **bounds: float
+) -> tuple[V, ...]:
     """leaky and elu: the bent side's up to 0, 1 beyond and at NaN."""
     if act_type not in ("leaky", "elu"):
         duals = [Dual(x, head), *map(Dual, gamma)], [Dual(x), *(Dual(k, head) for k in gamma)]
@@ -239,7 +239,9 @@ def _scalar_hard_sigmoid(b: ScalarBuilder[V], x: V, *, alpha: float, beta: float
     return b.max(b.min(line, b.const(1.0)), b.const(0.0))
 
 
-def _slope_of_hard_sigmoid(b: Any, head: Any, x: Any, *, alpha: float, beta: float) -> Any:
+def _slope_of_hard_sigmoid(
+    b: ScalarBuilder[V], head: V, x: V, *, alpha: float, beta: float
+) -> tuple[V, ...]:
     """alpha between the bounds, 0 at them."""
     zero, one = b.const(0.0), b.const(1.0)
     line = b.add(b.mul(x, b.const(alpha)), b.const(beta))

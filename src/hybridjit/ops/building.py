@@ -73,7 +73,7 @@ class ArrayBuilder:
 ON_TYPES, ON_ARRAYS = TypeBuilder(), ArrayBuilder()
 
 
-def as_results(made: Any) -> tuple[Any, ...]:
+def as_results(made: object) -> tuple[Any, ...]:
     """What a rule gives for one output or for several, as a tuple."""
     return made if type(made) is tuple else (made,)
 

@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import AttributeValueError, ShapeError
 from ..types import PartialShape, Shape, TensorType, merge_shapes, product, shape_text
 from .arithmetic import ADD
-from .attrs import AttrValue
+from .attrs import Attrs, AttrValue
 from .building import Builder, X
 from .casting import widened
 from .conv import check_groups, check_weight, conv_cost
@@ -232,7 +232,7 @@ class _Parts(Generic[X]):
         offset: X,
         mask: X | None,
         weights: tuple[X, ...],
-        attrs: dict[str, Any],
+        attrs: Attrs,
     ) -> None:
         self.g, self.attrs = g, attrs
         self.data, self.offset, self.mask = data, offset, mask

@@ -8,19 +8,20 @@ any other: it runs eagerly, compiles, fuses and has derivatives of its own.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 
 from ..types import TensorType
-from .attrs import AttrValue
+from .attrs import Attrs, AttrValue
 from .casting import convert, widened
 from .dual import Dual, DualScalars
 from .record import OpDef
 from .rules import Types, broadcast_shapes, forward
 from .scalars import Scalars
+from .signatures import ScalarBuilder, V
 
 _NAME = re.compile(r"_gradient(\d+)_of_(.+)", re.DOTALL)
 
@@ -54,7 +55,7 @@ def derivative(op: OpDef, position: int) -> OpDef:
 
 
 @lru_cache(maxsize=1024)
-def _vanishes(op: OpDef, position: int, attrs: tuple[tuple[str, Any], ...]) -> bool:
+def _vanishes(op: OpDef, position: int, attrs: tuple[tuple[str, object], ...]) -> bool:
     """Whether the gradient by this operand is 0 everywhere."""
     numbers = Scalars(np.dtype(np.float64))
     operands = [numbers.const(1.0)] * (1 + len(op.input_names(dict(attrs))))
@@ -62,7 +63,7 @@ def _vanishes(op: OpDef, position: int, attrs: tuple[tuple[str, Any], ...]) -> b
         return _tangent(op, position)(numbers, *operands, **dict(attrs)) is None
 
 
-def vanishes(op: OpDef, position: int, attrs: Mapping[str, Any]) -> bool:
+def vanishes(op: OpDef, position: int, attrs: Attrs) -> bool:
     """Whether the gradient by this operand is 0 whatever the operands are."""
     return _vanishes(op, position, tuple(attrs.items()))
 
@@ -72,7 +73,7 @@ def _tangent(op: OpDef, position: int) -> Callable[..., Any]:
     scalar = op.scalar
     assert scalar is not None
 
-    def tangent(b: Any, head: Any, /, *values: Any, **attrs: AttrValue) -> Any:
+    def tangent(b: object, head: object, /, *values: object, **attrs: AttrValue) -> Any:
         if op.slope is not None:
             return op.slope(b, head, *values, **attrs)[position]
         duals = [Dual(x, head if i == position else None) for i, x in enumerate(values)]
@@ -84,7 +85,7 @@ def _tangent(op: OpDef, position: int) -> Callable[..., Any]:
 def _formula(op: OpDef, position: int) -> Callable[..., Any]:
     tangent = _tangent(op, position)
 
-    def formula(b: Any, head: Any, /, *values: Any, **attrs: AttrValue) -> Any:
+    def formula(b: ScalarBuilder[V], head: V, /, *values: V, **attrs: AttrValue) -> V:
         found = tangent(b, head, *values, **attrs)
         return b.const(0.0) if found is None else found
 

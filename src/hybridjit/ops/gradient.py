@@ -9,12 +9,13 @@ or from their ``scalar`` (:mod:`.derivative`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, NamedTuple, NoReturn
 
 from ..errors import MXNetError
 from ..types import TensorType
 from .algebra import add, fitted, in_dtype, in_single, zeros_like
+from .attrs import Attrs
 from .building import Builder, X, as_results, parts_of
 from .derivative import derivative, vanishes
 from .record import OpDef
@@ -30,7 +31,7 @@ def gradients(
     ins: Sequence[X],
     outs: Sequence[X],
     douts: Sequence[X | None],
-    attrs: Mapping[str, Any],
+    attrs: Attrs,
     wanted: Sequence[bool] | None = None,
 ) -> list[X | None]:
     """What reaches each operand, None where that is 0 or not ``wanted``.
@@ -47,22 +48,24 @@ def gradients(
     return [d if d is None else fitted(g, d, g.type(x)) for d, x in zip(made, ins)]
 
 
-def _kept(found: Sequence[Any], wanted: Sequence[bool]) -> list[Any]:
+def _kept(found: Sequence[object], wanted: Sequence[bool]) -> list[Any]:
     return [d if is_wanted else None for d, is_wanted in zip(found, wanted)]
 
 
-def none_at_all(g: Any, ins: Sequence[Any], *others: Any, **attrs: Any) -> tuple[None, ...]:
+def none_at_all(
+    g: object, ins: Sequence[object], *others: object, **attrs: object
+) -> tuple[None, ...]:
     """The rule of an operator whose gradient is 0 everywhere."""
     return (None,) * len(ins)
 
 
-def head(g: Builder[X], ins: Sequence[X], outs: Any, douts: Sequence[X], **attrs: Any) -> Any:
+def head(g: Builder[X], ins: Sequence[X], outs: object, douts: Sequence[X], **attrs: object) -> Any:
     """The rule of an operator that passes its first operand on."""
     return (douts[0], *[None] * (len(ins) - 1))
 
 
 def _implied(
-    op: OpDef, g: Builder[X], ins: Sequence[X], attrs: Mapping[str, Any], wanted: Sequence[bool]
+    op: OpDef, g: Builder[X], ins: Sequence[X], attrs: Attrs, wanted: Sequence[bool]
 ) -> Callable[..., Any]:
     """The rule that ``expand`` or ``scalar`` implies. Raises NoGradientError."""
     if op.traits.parts_in_floats:
@@ -94,7 +97,7 @@ def _heads(
 
 
 def _by_formula(
-    op: OpDef, position: int, g: Builder[X], ins: Sequence[X], dout: X, attrs: Mapping[str, Any]
+    op: OpDef, position: int, g: Builder[X], ins: Sequence[X], dout: X, attrs: Attrs
 ) -> Callable[[], X]:
     return lambda: g.op(derivative(op, position), dout, *ins, at=f"d{position}", **attrs)
 
@@ -118,7 +121,7 @@ class OpUse(NamedTuple):
     """One use of an operator, written down."""
 
     op: OpDef
-    attrs: Mapping[str, Any]
+    attrs: Attrs
     ins: tuple[Traced[Any], ...]
     outs: tuple[Traced[Any], ...]
 

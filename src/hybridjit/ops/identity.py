@@ -37,7 +37,7 @@ def _identity(
     attrs: str = "",
     aliases: str = "",
     output: str = "output",
-    grad: Callable[..., Any] | None = None,
+    grad: Callable[..., object] | None = None,
 ) -> None:
     register(
         name,
@@ -291,7 +291,7 @@ def _grad_svm(
     return scaled(g, mul(g, sign, size), regularization_coefficient), None
 
 
-def _loss_output(name: str, attrs: str, label: Label, grad: Callable[..., Any]) -> None:
+def _loss_output(name: str, attrs: str, label: Label, grad: Callable[..., object]) -> None:
     register(
         name,
         "data label",

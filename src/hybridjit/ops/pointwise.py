@@ -8,7 +8,6 @@ the operand's type: float16 is computed in single precision, integers in double,
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -128,29 +127,29 @@ def unary(
     )
 
 
-def slope_of_sigmoid(b: Any, head: Any, x: Any) -> Any:
+def slope_of_sigmoid(b: ScalarBuilder[V], head: V, x: V) -> tuple[V, ...]:
     """head y (1 - y): the quotient's own derivative is NaN where exp(-x) overflows."""
     y = scalar_sigmoid(b, x)
     return (b.mul(head, b.mul(y, b.sub(b.const(1.0), y))),)
 
 
-def slope_of_softsign(b: Any, head: Any, x: Any) -> Any:
+def slope_of_softsign(b: ScalarBuilder[V], head: V, x: V) -> tuple[V, ...]:
     """head / (1 + |x|)^2, also where x is infinite."""
     size = b.add(b.const(1.0), b.abs(x))
     return (b.div(head, b.mul(size, size)),)
 
 
-def _slope_of_rsqrt(b: Any, head: Any, x: Any) -> Any:
+def _slope_of_rsqrt(b: ScalarBuilder[V], head: V, x: V) -> tuple[V, ...]:
     """-head / (2 x sqrt(x)): -inf at both zeros."""
     return (b.div(b.mul(head, b.const(-0.5)), b.mul(x, b.sqrt(x))),)
 
 
-def straight_through(b: Any, head: Any, x: Any) -> Any:
+def straight_through(b: ScalarBuilder[V], head: V, x: V) -> tuple[V, ...]:
     """The gradient of a step that counts as none."""
     return (head,)
 
 
-def _slope_of_relu(b: Any, head: Any, x: Any) -> Any:
+def _slope_of_relu(b: ScalarBuilder[V], head: V, x: V) -> tuple[V, ...]:
     """0 at 0; NaN stays."""
     zero = b.const(0.0)
     return (b.select(b.gt(x, zero), head, b.select(b.le(x, zero), zero, x)),)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..types import Shape, product
-from .attrs import AttrValue
+from .attrs import Attrs, AttrValue
 from .building import Builder, X
 from .casting import widened
 from .pool_windows import (
@@ -48,7 +48,7 @@ def _root(total: np.ndarray, p: int) -> np.ndarray:
     return total if p == 1 else np.sqrt(total) if p == 2 else np.cbrt(total)
 
 
-def _pool_windows(x: np.ndarray, window: Window, out: Shape, attrs: dict[str, Any]) -> np.ndarray:
+def _pool_windows(x: np.ndarray, window: Window, out: Shape, attrs: Attrs) -> np.ndarray:
     pool_type = attrs["pool_type"]
     if pool_type == "max":
         lowest = np.finfo(x.dtype).min

@@ -327,7 +327,7 @@ def cumsum(data: np.ndarray, *, axis: int | None, dtype: np.dtype | None) -> np.
 
 
 def _grad_cumsum(
-    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, axis: int | None, dtype: Any
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, axis: int | None, dtype: object
 ) -> X:
     """Running sums from the other end."""
     t = g.type(ins[0])

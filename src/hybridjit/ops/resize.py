@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import AttributeValueError, MXNetError, ShapeError
 from ..types import FLOAT32, FLOAT64, Shape, TensorType, shape_text
 from .algebra import total
-from .attrs import AttrValue
+from .attrs import Attrs, AttrValue
 from .building import Builder, Many, X
 from .casting import widened
 from .deconv import DECONVOLUTION
@@ -413,7 +413,7 @@ def _grad_resize_back(
     height, width = g.type(ins[0]).dims[2:]
     if how == "average":
         return g.op(ADAPTIVE_POOLING, douts[0], output_size=(height, width))
-    attrs: dict[str, Any] = {"height": height, "width": width, "align_corners": align}
+    attrs: Attrs = {"height": height, "width": width, "align_corners": align}
     return g.op(BILINEAR_RESIZE, douts[0], **attrs)
 
 

@@ -10,7 +10,7 @@ MXNET_USE_MKLDNN_RNN=0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy as np
 from ..errors import AttributeValueError, ShapeError
 from ..types import PartialShape, TensorType, product, shape_text
 from .algebra import mul
-from .attrs import AttrValue
+from .attrs import Attrs, AttrValue
 from .building import Builder, X, as_results
 from .casting import widened
 from .gradient import Traced, Tracer, backpropagate
@@ -413,7 +413,7 @@ RNN_TRAINING = register(
 )
 
 
-def _in_training(attrs: Mapping[str, Any]) -> OpDef | None:
+def _in_training(attrs: Attrs) -> OpDef | None:
     """Where something drops. oneDNN's RNN in MXNet drops nothing; its other one does."""
     return RNN_TRAINING if attrs["p"] > 0 and attrs["num_layers"] > 1 else None
 

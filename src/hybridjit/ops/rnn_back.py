@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..types import TensorType
-from .attrs import AttrValue
+from .attrs import Attrs, AttrValue
 from .building import Builder, X
 from .gradient import given
 from .registry import register
@@ -166,5 +166,5 @@ def grad_steps(
 ) -> tuple[X, ...]:
     """The rule of the steps; where nothing came back to a result, zeros did."""
     heads = [given(g, d, y) for d, y in zip(douts, outs)]
-    attrs: dict[str, Any] = {"mode": mode, "backward": backward, "is_projected": is_projected}
+    attrs: Attrs = {"mode": mode, "backward": backward, "is_projected": is_projected}
     return g.outputs(BACK_FROM_STEPS, *ins, outs[0], *heads, at="dsteps", **attrs)

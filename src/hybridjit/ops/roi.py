@@ -224,7 +224,7 @@ def _align_back(
     return back.astype(head.dtype, copy=False)
 
 
-def _infer_back(head: TensorType, *others: TensorType, shape: Shape, **attrs: Any) -> TensorType:
+def _infer_back(head: TensorType, *others: TensorType, shape: Shape, **attrs: object) -> TensorType:
     return head.with_shape(shape)
 
 

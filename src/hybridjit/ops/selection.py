@@ -15,7 +15,7 @@ from ..errors import AttributeValueError, MXNetError, ShapeError
 from ..shapes import is_np_shape
 from ..types import INT64, UNKNOWN, TensorType, merge, shape_text
 from .algebra import as_shape, zeros_like
-from .attrs import AttrValue
+from .attrs import Attrs, AttrValue
 from .building import Builder, Many, X
 from .casting import convert, fresh, scalar_of
 from .element_type import cast
@@ -186,7 +186,7 @@ def _assign_types(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
     return (lhs, *rhs), (lhs,)
 
 
-def _assign(lhs: np.ndarray, rhs: np.ndarray, attrs: dict[str, Any]) -> np.ndarray:
+def _assign(lhs: np.ndarray, rhs: np.ndarray, attrs: Attrs) -> np.ndarray:
     result = fresh(lhs, lhs.dtype)
     result[slices(lhs.shape, **attrs)] = rhs
     return result

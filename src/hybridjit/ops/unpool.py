@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..types import Shape, TensorType, product
 from .algebra import div, mul, scaled, zeros_like
-from .attrs import AttrValue
+from .attrs import Attrs, AttrValue
 from .building import Builder, Many, X
 from .casting import widened
 from .internal import PAD_AXES
@@ -56,7 +56,7 @@ def _spread_to_largest(
     return inner
 
 
-def _window_over(sizes: Shape, attrs: dict[str, Any]) -> Window:
+def _window_over(sizes: Shape, attrs: Attrs) -> Window:
     """The window of any Pooling; that of a global one covers everything."""
     rank = len(sizes)
     if attrs["global_pool"]:
@@ -64,12 +64,12 @@ def _window_over(sizes: Shape, attrs: dict[str, Any]) -> Window:
     return pool_window(rank, **attrs)
 
 
-def _channels_first(attrs: dict[str, Any], *arrays: np.ndarray) -> list[np.ndarray]:
+def _channels_first(attrs: Attrs, *arrays: np.ndarray) -> list[np.ndarray]:
     last = is_channel_last(attrs["layout"], arrays[0].ndim - 2)
     return [np.moveaxis(a, -1, 1) if last else a for a in arrays]
 
 
-def _laid_out(y: np.ndarray, attrs: dict[str, Any], dtype: np.dtype) -> np.ndarray:
+def _laid_out(y: np.ndarray, attrs: Attrs, dtype: np.dtype) -> np.ndarray:
     if is_channel_last(attrs["layout"], y.ndim - 2):
         y = np.moveaxis(y, 1, -1)
     return np.ascontiguousarray(y, dtype)
@@ -113,7 +113,7 @@ def _infer_back_from_average(head: TensorType, *, shape: Shape, **attrs: AttrVal
     return _checked_back(head.with_shape(shape), (head,), attrs)
 
 
-def _checked_back(data: TensorType, results: Types, attrs: dict[str, Any]) -> TensorType:
+def _checked_back(data: TensorType, results: Types, attrs: Attrs) -> TensorType:
     """The data's type. Raises ShapeError unless its pooling has the type of ``results``."""
     _, (wanted,) = infer_pooling((data,), (), **attrs)
     for t in results:

@@ -13,7 +13,7 @@ from .base import Index, OptimizerArgs, PerWeight, RatedArgs, State, WithCopy, r
 
 
 def descend(
-    weight: NDArray, grad: NDArray, state: State, has_copy: bool, momentum: float, **given: Any
+    weight: NDArray, grad: NDArray, state: State, has_copy: bool, momentum: float, **given: object
 ) -> None:
     """A step of gradient descent on a weight, or on the copy in its state, with momentum or not."""
     mom, *copy = state if has_copy else (state,)
@@ -27,7 +27,7 @@ def descend(
 
 
 def descend_in_many(
-    weight: NDArray, grad: NDArray, state: State, has_copy: bool, momentum: float, **given: Any
+    weight: NDArray, grad: NDArray, state: State, has_copy: bool, momentum: float, **given: object
 ) -> None:
     """:func:`descend`, rounded as MXNet's operators of several weights do, which it uses here."""
     mom, *copy = state if has_copy else (state,)

@@ -68,7 +68,7 @@ def load_states(data: bytes | bytearray) -> tuple[dict[Any, Any], Optimizer | No
     return found, optimizer
 
 
-def _check(index: Any, state: State, levels: int) -> None:
+def _check(index: object, state: State, levels: int) -> None:
     """Raises ModelFormatError unless ``state`` is arrays, or few of them in tuples or lists."""
     if isinstance(state, (tuple, list)):
         if not levels or len(state) > _PARTS:

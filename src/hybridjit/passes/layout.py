@@ -141,7 +141,7 @@ class _Relayout:
 Rule = Callable[[_Relayout, Value], "Use | None"]
 
 
-def _again(value: Value, inputs: list[Use], **changed: Any) -> Use:
+def _again(value: Value, inputs: list[Use], **changed: object) -> Use:
     """The same operator on operands in another order of axes, with some attributes changed."""
     assert value.op is not None
     return building(value).op(value.op, *inputs, **{**value.attrs, **changed})

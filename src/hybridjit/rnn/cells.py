@@ -22,7 +22,7 @@ class GatedCell(BaseRNNCell):
     gates: tuple[str, ...] = ("",)
     kind = staticmethod(plain)
 
-    def _take_params(self, inits: Mapping[str, Any]) -> None:
+    def _take_params(self, inits: Mapping[str, object]) -> None:
         """Make the four variables, or find them; ``inits`` by name."""
         self._iW, self._hW, self._iB, self._hB = (
             self.params.get(name, init=inits.get(name))
@@ -123,7 +123,7 @@ class GRUCell(_DenseCell):
         return GRUStep(sym, prefix, _TANH)
 
 
-def activation_of(activation: Any) -> Any:
+def activation_of(activation: object) -> Any:
     """A function of a symbol: the one that a name stands for, or itself."""
     if isinstance(activation, str):
         return partial(sym.Activation, act_type=activation)

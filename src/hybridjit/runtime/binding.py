@@ -105,7 +105,7 @@ class Binding:
 
     # --- packing ---
 
-    def _work(self, key: Any, wanted: Packed) -> _Work:
+    def _work(self, key: object, wanted: Packed) -> _Work:
         packing = wanted.packing
         if wanted.index is None:
             zeros = np.zeros(wanted.size, wanted.element)
@@ -176,13 +176,13 @@ class Binding:
             return wanted.size, wanted.element, wanted.packing
         return self._recipes[wanted.index], wanted.packing
 
-    def _has(self, key: Any) -> bool:
+    def _has(self, key: object) -> bool:
         """Whether it is there, or was made for another executable."""
         if key not in self._held and (known := self._store.get(key)) is not None:
             self._held.setdefault(key, known)
         return key in self._held
 
-    def _keep(self, key: Any, made: np.ndarray) -> None:
+    def _keep(self, key: object, made: np.ndarray) -> None:
         """Another thread may have made it meanwhile, and handed out its address: that one stays."""
         self._held.setdefault(key, self._store.setdefault(key, made))
 

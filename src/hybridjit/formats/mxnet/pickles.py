@@ -84,7 +84,7 @@ class _Machine:
                 raise ModelFormatError(f"a pickle of states does not contain {name}")
             perform(argument)
 
-    def _plain(self, value: Any) -> Any:
+    def _plain(self, value: object) -> Any:
         """A value that may be kept. Raises ModelFormatError for marks, classes and functions."""
         if value is _MARK or isinstance(value, _Named):
             raise ModelFormatError("malformed pickle: a class or a mark where a value is due")
@@ -177,7 +177,7 @@ class _Machine:
         name, module = self._pop(), self._pop()
         self._name(module, name)
 
-    def _name(self, module: Any, name: Any) -> None:
+    def _name(self, module: object, name: object) -> None:
         found = None
         if isinstance(module, str) and isinstance(name, str):
             found = self._names.find(module, name)

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, NoReturn
 from ...errors import AttributeValueError, ModelFormatError, MXNetError, UnknownOpError
 from ...ir.node import Node, Output, checked_attributes
 from ...ops import custom
+from ...ops.attrs import Attrs
 from ...ops.record import OpDef
 from ...ops.registry import find, lookup
 from ...shapes import is_np_shape
@@ -225,7 +226,7 @@ def _arg_nodes(stream: JsonStream) -> array[int]:
     return found
 
 
-def _head_positions(top: Mapping[str, Any], nodes: int) -> Iterator[tuple[int, int]]:
+def _head_positions(top: Mapping[str, object], nodes: int) -> Iterator[tuple[int, int]]:
     """(node, output) of each head. Raises ModelFormatError when a node is not there."""
     flat = _required(top, "heads", "the document")
     if not flat:
@@ -235,7 +236,7 @@ def _head_positions(top: Mapping[str, Any], nodes: int) -> Iterator[tuple[int, i
     return zip(flat[::2], flat[1::2])
 
 
-def _check_arg_nodes(top: Mapping[str, Any], raw: list[RawNode]) -> None:
+def _check_arg_nodes(top: Mapping[str, object], raw: list[RawNode]) -> None:
     for index in _required(top, "arg_nodes", "the document"):
         if index >= len(raw):
             _fail(f"arg_nodes names {index}; there are {len(raw)} nodes")
@@ -243,7 +244,7 @@ def _check_arg_nodes(top: Mapping[str, Any], raw: list[RawNode]) -> None:
             _fail(f"arg_nodes names {raw[index].place}, which is not a variable")
 
 
-def _version(top: Mapping[str, Any]) -> int:
+def _version(top: Mapping[str, object]) -> int:
     attrs = _mapping(top.get("attrs", {}), "attrs of the graph")
     pair = attrs.get("mxnet_version", ["int", UNSTATED])
     if not (isinstance(pair, list) and len(pair) == 2 and type(pair[1]) is int):
@@ -283,7 +284,7 @@ class _Nodes(_Collector):
             record.inputs = _inputs(entries, record, self.raw)
         self.raw.append(record)
 
-    def _look_up(self, node: Mapping[str, Any], record: RawNode, place: str) -> bool:
+    def _look_up(self, node: Mapping[str, object], record: RawNode, place: str) -> bool:
         """Set the record's operator; False if it is unknown."""
         name = _text(_required(node, "op", place), f"op of {place}", _MAX_NAME)
         try:
@@ -339,7 +340,7 @@ def _node_bytes(name: str, text: Mapping[str, str], inputs: int) -> int:
     return _NODE_BYTES + texts + inputs * _ENTRY_BYTES
 
 
-def _node_name(node: Mapping[str, Any], place: str) -> str:
+def _node_name(node: Mapping[str, object], place: str) -> str:
     return _text(_required(node, "name", place), f"name of {place}", _MAX_NAME)
 
 
@@ -370,13 +371,13 @@ def _inputs(items: list[Any], record: RawNode, earlier: list[RawNode]) -> list[R
     return [_entry(item, earlier, f"input {k} of {place}") for k, item in enumerate(items)]
 
 
-def _entry(item: Any, nodes: list[RawNode], what: str) -> RawEntry:
+def _entry(item: object, nodes: list[RawNode], what: str) -> RawEntry:
     """``[node, output]`` or ``[node, output, version]``, naming one of ``nodes``."""
     index, output, version = _position(item, len(nodes), what)
     return nodes[index], output, version
 
 
-def _position(item: Any, count: int, what: str) -> tuple[int, int, int]:
+def _position(item: object, count: int, what: str) -> tuple[int, int, int]:
     """``[node, output, version]`` as numbers, the node one of ``count``."""
     numbers = _list(item, what)
     if len(numbers) not in (2, 3) or {*map(type, numbers)} != {int}:
@@ -438,7 +439,7 @@ def _meaning(record: RawNode) -> dict[str, Any]:
         raise type(error)(f"{record.place}: {error}") from None
 
 
-def _meaning_bytes(attrs: Mapping[str, Any]) -> int:
+def _meaning_bytes(attrs: Attrs) -> int:
     """What parsed attributes take: tuples and numbers; words and small numbers are shared."""
     values = attrs.values()
     tuples = [value for value in values if type(value) is tuple]
@@ -446,7 +447,7 @@ def _meaning_bytes(attrs: Mapping[str, Any]) -> int:
     return sys.getsizeof(attrs) + sum(map(sys.getsizeof, tuples)) + numbers * _NUMBER_BYTES
 
 
-def _is_fresh(value: Any) -> bool:
+def _is_fresh(value: object) -> bool:
     """Whether it is a number that CPython does not keep ready."""
     return type(value) is float or (type(value) is int and not -5 <= value <= 256)
 
@@ -478,13 +479,13 @@ def _output(entry: RawEntry, nodes: Mapping[RawNode, Node], what: str) -> Output
 # Checked types
 
 
-def _required(mapping: Mapping[str, Any], key: str, what: str) -> Any:
+def _required(mapping: Mapping[str, object], key: str, what: str) -> Any:
     if key not in mapping:
         _fail(f"{what} has no {key}")
     return mapping[key]
 
 
-def _mapping(value: Any, what: str, keys: frozenset[str] | None = None) -> dict[str, Any]:
+def _mapping(value: object, what: str, keys: frozenset[str] | None = None) -> dict[str, Any]:
     if not isinstance(value, dict):
         _fail(f"{what} is an object, got {_shown(value)}")
     for key in value:
@@ -497,13 +498,13 @@ def _unknown_field(key: str, what: str, keys: frozenset[str]) -> NoReturn:
     _fail(f"Unknown field {_shown(key)} in {what}; known are {', '.join(sorted(keys))}")
 
 
-def _list(value: Any, what: str) -> list[Any]:
+def _list(value: object, what: str) -> list[Any]:
     if not isinstance(value, list):
         _fail(f"{what} is a list, got {_shown(value)}")
     return value
 
 
-def _text(value: Any, what: str, limit: int) -> str:
+def _text(value: object, what: str, limit: int) -> str:
     if not isinstance(value, str):
         _fail(f"{what} is a string, got {_shown(value)}")
     if len(value) > limit:
@@ -513,7 +514,7 @@ def _text(value: Any, what: str, limit: int) -> str:
     return value
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     """A value from the file for a message: its beginning is enough."""
     if isinstance(value, (dict, list)) and len(value) > 8:
         return f"a {'list' if isinstance(value, list) else 'object'} of {len(value)}"

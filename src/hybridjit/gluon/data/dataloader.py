@@ -186,7 +186,7 @@ class _Round:
 
 
 def _batches(
-    dataset: Sequence[Any],
+    dataset: Sequence[object],
     batch_size: int | None,
     shuffle: bool,
     sampler: Sampler | None,

@@ -423,7 +423,7 @@ class Parameter:
             )
         return self._grad
 
-    def _set_trainer(self, trainer: Any) -> None:
+    def _set_trainer(self, trainer: object) -> None:
         """Say of which Trainer's updates this is a part, for stores to learn of new values."""
         self._trainer = trainer
 

@@ -88,7 +88,9 @@ class RecurrentCell(Block):
         self._counter += 1
         return super().forward(inputs, states)
 
-    def _get_activation(self, F: ModuleType, inputs: Tensor, activation: Any, **kwargs: Any) -> Any:
+    def _get_activation(
+        self, F: ModuleType, inputs: Tensor, activation: object, **kwargs: object
+    ) -> Any:
         """For cells that derive from this one: the activation, a name or a function."""
         return activated(F, inputs, activation, **kwargs)
 

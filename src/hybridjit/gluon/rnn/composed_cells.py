@@ -82,17 +82,19 @@ class _Row(RecurrentCell):
 class SequentialRNNCell(_Row):
     """Cells of any kind in a row."""
 
-    def forward(self, inputs: Tensor, states: States) -> Any:
+    def forward(self, inputs: Tensor, states: States) -> tuple[Tensor, States]:
         return self._step(inputs, states)
 
 
 class HybridSequentialRNNCell(_Row, HybridRecurrentCell):
     """Hybrid cells in a row."""
 
-    def __call__(self, inputs: Tensor, states: States) -> Any:
+    def __call__(self, inputs: Tensor, states: States) -> tuple[Tensor, States]:
         return self._step(inputs, states)
 
-    def hybrid_forward(self, F: ModuleType, inputs: Tensor, states: States) -> Any:  # type: ignore[override]
+    def hybrid_forward(
+        self, F: ModuleType, inputs: Tensor, states: States
+    ) -> tuple[Tensor, States]:  # type: ignore[override]
         return self._step(inputs, states)
 
 
@@ -120,7 +122,9 @@ class DropoutCell(HybridRecurrentCell):
     def state_info(self, batch_size: int = 0) -> list[StateInfo]:
         return []
 
-    def hybrid_forward(self, F: ModuleType, inputs: Tensor, states: States) -> Any:  # type: ignore[override]
+    def hybrid_forward(
+        self, F: ModuleType, inputs: Tensor, states: States
+    ) -> tuple[Tensor, States]:  # type: ignore[override]
         if self._rate > 0:
             name = f"t{self._counter}_fwd"
             inputs = F.Dropout(inputs, p=self._rate, axes=self._axes, name=name)
@@ -198,13 +202,15 @@ class ZoneoutCell(ModifierCell):
 
     def reset(self) -> None:
         super().reset()
-        self._prev_output: Any = None
+        self._prev_output: Tensor | None = None
 
-    def hybrid_forward(self, F: ModuleType, inputs: Tensor, states: States) -> Any:  # type: ignore[override]
+    def hybrid_forward(
+        self, F: ModuleType, inputs: Tensor, states: States
+    ) -> tuple[Tensor, States]:  # type: ignore[override]
         p_output, p_state = self._zoneout_outputs, self._zoneout_states
         output, after = self.base_cell(inputs, states)
 
-        def mixed(p: float, new: Tensor, old: Tensor) -> Any:
+        def mixed(p: float, new: Tensor, old: Tensor | None) -> Tensor:
             return F.where(F.Dropout(F.ones_like(new), p=p), new, old)
 
         previous = self._prev_output
@@ -220,7 +226,9 @@ class ZoneoutCell(ModifierCell):
 class ResidualCell(ModifierCell):
     """The base cell's output plus its input."""
 
-    def hybrid_forward(self, F: ModuleType, inputs: Tensor, states: States) -> Any:  # type: ignore[override]
+    def hybrid_forward(
+        self, F: ModuleType, inputs: Tensor, states: States
+    ) -> tuple[Tensor, States]:  # type: ignore[override]
         output, states = self.base_cell(inputs, states)
         return F.elemwise_add(output, inputs, name=f"t{self._counter}_fwd"), states
 
@@ -258,7 +266,7 @@ class BidirectionalCell(HybridRecurrentCell):
         self.register_child(r_cell, "r_cell")
         self._output_prefix = output_prefix
 
-    def __call__(self, inputs: Tensor, states: States) -> Any:
+    def __call__(self, inputs: Tensor, states: States) -> tuple[Tensor, States]:
         """Raises NotImplementedError: the backward cell needs the whole sequence."""
         raise NotImplementedError("Bidirectional cannot be stepped. Please use unroll")
 

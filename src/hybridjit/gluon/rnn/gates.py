@@ -143,6 +143,6 @@ def activated(F: ModuleType, x: Tensor, activation: Any, **kwargs: Any) -> Any:
     return activation(x, **kwargs)
 
 
-def activation_of(F: ModuleType, activation: Any) -> Activation:
+def activation_of(F: ModuleType, activation: object) -> Activation:
     """``activated`` as a function of x."""
     return lambda x, **kwargs: activated(F, x, activation, **kwargs)

@@ -15,7 +15,7 @@ from ..parameter import Parameter
 from ..types import BlockArgs, DType, Init, Tensor, Unpack
 from .cells import GRUCell, LSTMCell, RNNCell
 from .composed_cells import BidirectionalCell, DropoutCell, HybridSequentialRNNCell
-from .gates import StateInfo
+from .gates import StateInfo, States
 
 _NAME = re.compile(r"(l|r)(\d+)_(i2h|h2h|h2r)_(weight|bias)\Z")
 
@@ -52,7 +52,7 @@ class _RNNLayer(HybridBlock):
         self._use_sequence_length = use_sequence_length
         self._projection_size = projection_size
         self._skip_states: bool | None = None
-        self._clip: dict[str, Any] = {
+        self._clip: dict[str, float | None] = {
             "lstm_state_clip_min": None,
             "lstm_state_clip_max": None,
             "lstm_state_clip_nan": False,
@@ -117,7 +117,7 @@ class _RNNLayer(HybridBlock):
 
     def begin_state(
         self, batch_size: int = 0, func: Callable[..., Any] = nd.zeros, **kwargs: Any
-    ) -> list[Any]:
+    ) -> States:
         """The initial states, made by ``func(name=..., shape=..., **kwargs)``."""
         return [
             func(name=f"{self.prefix}h0_{i}", **{**info, **kwargs})
@@ -127,7 +127,7 @@ class _RNNLayer(HybridBlock):
     def __call__(  # type: ignore[override]
         self,
         inputs: Tensor,
-        states: Any = None,
+        states: Tensor | States | None = None,
         sequence_length: Tensor | None = None,
         **kwargs: Any,
     ) -> Any:
@@ -163,9 +163,9 @@ class _RNNLayer(HybridBlock):
         self,
         F: ModuleType,
         inputs: Tensor,
-        states: Any,
+        states: Tensor | States,
         sequence_length: Tensor | None = None,
-        **params: Any,
+        **params: Tensor,
     ) -> Any:
         if F is nd:
             self._check_states(inputs.shape[self._layout.find("N")], states)
@@ -192,14 +192,14 @@ class _RNNLayer(HybridBlock):
             outputs = F.swapaxes(outputs, dim1=0, dim2=1)
         return outputs if self._skip_states else (outputs, after)
 
-    def _check_states(self, batch: int, states: Any) -> None:
+    def _check_states(self, batch: int, states: Tensor | States) -> None:
         for state, info in zip(states, self.state_info(batch)):
             if state.shape != info["shape"]:
                 raise ValueError(
                     f"Invalid recurrent state shape. Expecting {info['shape']}, got {state.shape}."
                 )
 
-    def _packed(self, F: ModuleType, params: dict[str, Any]) -> Any:
+    def _packed(self, F: ModuleType, params: dict[str, Tensor]) -> Tensor:
         """All parameters in one vector: first every weight, then every bias."""
         weights = ("i2h", "h2h", "h2r") if self._projection_size else ("i2h", "h2h")
         flat = [
@@ -228,7 +228,7 @@ class _RNNLayer(HybridBlock):
                 inputs = self._hidden_size * self._dir
         return stack
 
-    def _cell(self, **kwargs: Any) -> Any:
+    def _cell(self, **kwargs: object) -> Any:
         raise NotImplementedError(f"{type(self).__name__} does not say what its cells are")
 
 

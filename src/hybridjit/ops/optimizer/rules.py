@@ -128,7 +128,7 @@ def _with_single_attributes(step: Step) -> Step:
     return rounded
 
 
-def _single(value: Any) -> Any:
+def _single(value: object) -> Any:
     if isinstance(value, float):
         return SINGLE.type(value)
     if isinstance(value, tuple) and value and isinstance(value[0], float):

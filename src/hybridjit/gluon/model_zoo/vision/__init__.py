@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ...hybrid_block import HybridBlock
 from .alexnet import AlexNet, alexnet
@@ -85,7 +84,7 @@ _MODELS: dict[str, Callable[..., HybridBlock]] = {
 }
 
 
-def get_model(name: str, **kwargs: Any) -> HybridBlock:
+def get_model(name: str, **kwargs: object) -> HybridBlock:
     """The model called ``name`` (in any case), e.g. ``get_model('resnet50_v1', classes=10)``.
 
     Raises ValueError listing the names when there is none.
