@@ -202,6 +202,8 @@ def reductions() -> None:
         bad(name, (3, 4), error=ShapeError, says="name one axis twice", axis=(0, -2))
     add("sum", (0, 3), axis=0)
     add("max", (0, 3), axis=1)
+    add("max", (0, 0), axis=1)
+    add("min", (0, 0), axis=1)
     bad("max", (0, 3), error=ShapeError, says="max of no elements", axis=0)
     add("_mean_square_about", (3, 4, 5), (1, 4, 1), axis=(0, 2), keepdims=True)
     add("_mean_square_about", (3, 4, 17), (3, 1, 1), axis=(1, 2))

@@ -166,6 +166,11 @@ def reduction(
     )
 
 
+def _extreme(of: Callable[..., np.ndarray], data: np.ndarray, axes: Shape) -> np.ndarray:
+    """NumPy's, which refuses an empty axis also where there is no output element."""
+    return of(data, axis=axes) if data.size else np.sum(data, axis=axes, dtype=data.dtype)
+
+
 SUM = reduction(
     "sum",
     _sum,
@@ -185,7 +190,7 @@ MEAN = reduction(
 reduction("prod", _prod, _slope_of_product, "Product over axes.")
 reduction(
     "max",
-    lambda data, axes: np.max(data, axis=axes),
+    lambda data, axes: _extreme(np.max, data, axes),
     _slope_of_extreme,
     "Largest over axes; NaN wins.",
     aliases="max_axis",
@@ -194,7 +199,7 @@ reduction(
 )
 reduction(
     "min",
-    lambda data, axes: np.min(data, axis=axes),
+    lambda data, axes: _extreme(np.min, data, axes),
     _slope_of_extreme,
     "Smallest over axes; NaN wins.",
     aliases="min_axis",
