@@ -34,8 +34,8 @@ ASCII_BARS = "_.-=+*#@"
 class Net(gluon.HybridBlock):
     """Two convolutions with pooling, two dense layers, and a product with a weight of its own."""
 
-    def __init__(self, **kwargs: object) -> None:
-        super().__init__(**kwargs)
+    def __init__(self, prefix: str | None = None) -> None:
+        super().__init__(prefix)
         with self.name_scope():
             self.conv1, self.pool1 = nn.Conv2D(6, kernel_size=5), nn.MaxPool2D(pool_size=2)
             self.conv2, self.pool2 = nn.Conv2D(16, kernel_size=5), nn.MaxPool2D(pool_size=2)

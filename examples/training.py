@@ -25,6 +25,7 @@ def show_gradients() -> None:
     with autograd.record():
         y = (x * x).sum()
     y.backward()
+    assert x.grad is not None
     print(f"1. The gradient of sum(x * x) at {x.asnumpy().tolist()}: {x.grad.asnumpy().tolist()}")
 
 

@@ -141,6 +141,9 @@ class TestImageRecords:
             mx.io.ImageRecordIter(path, (3, 4, 4), 1)
         with pytest.raises(MXNetError, match="random_h=5"):
             mx.io.ImageRecordIter(path, (3, 4, 4), 1, random_h=5)
+        for name, value in {"inter_method": 9, "path_imglist": "a.lst", "dtype": "uint8"}.items():
+            with pytest.raises(MXNetError, match=f"{name}={value} is not there"):
+                mx.io.ImageRecordIter(path, (3, 4, 4), 1, **{name: value})
         with pytest.raises(MXNetError, match="no argument unheard"):
             mx.io.ImageRecordIter(path, (3, 4, 4), 1, unheard=5)
         with pytest.raises(MXNetError, match="channels"):

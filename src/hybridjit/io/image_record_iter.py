@@ -39,13 +39,18 @@ _UNCHANGED: dict[str, Any] = {
     "rotate": -1,
     "pad": 0,
     "mean_img": "",
+    "dtype": "float32",
+    "inter_method": 1,
+    "max_img_size": 1e10,
+    "min_aspect_ratio": None,
+    "min_img_size": 0.0,
+    "path_imglist": "",
 }
-# What concerns threads, messages and memory of MXNet's.
+# What concerns threads, messages and memory of MXNet's, and a border that is not there.
 _IGNORED = frozenset(
     [
         *("preprocess_threads", "prefetch_buffer", "verbose", "path_imgidx", "seed_aug", "ctx"),
-        *("shuffle_chunk_size", "shuffle_chunk_seed", "device_id", "dtype", "min_aspect_ratio"),
-        *("max_img_size", "min_img_size", "fill_value", "inter_method", "path_imglist"),
+        *("shuffle_chunk_size", "shuffle_chunk_seed", "device_id", "fill_value"),
     ]
 )
 
