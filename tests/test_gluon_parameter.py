@@ -1,5 +1,9 @@
 """Parameter, Constant and ParameterDict: initialising, writing in place, casting, files, errors."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -437,3 +441,27 @@ def test_a_checkpoint_taken_apart_by_the_program():
         param._load_init(mx.nd.ones((2, 4)), mx.cpu())
     with pytest.raises(AssertionError, match="previous initialized"):
         param._load_init(mx.nd.ones((2, 3)), mx.cpu(1))
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="asks Linux for its memory")
+def test_gradients_that_nobody_asks_for_take_no_memory():
+    """64 MB of parameters: the gradients' pages are not there until somebody writes them."""
+    program = """
+import hybridjit as mx
+
+def resident():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
+
+values = mx.nd.ones((4096, 4096))
+param = mx.gluon.Parameter("w", shape=values.shape)
+before = resident()
+param.initialize(mx.init.Constant(1.0))
+held = resident()
+param.grad()[:] = 1
+print((held - before) // 1024, (resident() - held) // 1024)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    held, written = map(int, done.stdout.split())
+    assert held < 100 and written > 50, (held, written)

@@ -14,14 +14,10 @@ import pytest
 from hybridjit import autograd, gluon, nd
 from recorded import CASES, FOLDER, block_of
 
-# Graphs with an operator that has no gradient rule yet.
-LACKING = frozenset((FOLDER / "lacking.txt").read_text().split())
 # MXNet's own gradient is none of what its operator computes, see test_what_mxnet_gets_wrong.
 WRONG_THERE = frozenset({"act_selu", "move_softmaxes"})
 NAMES = [
-    n
-    for n in json.loads((FOLDER / "grads.json").read_text())["cases"]
-    if n not in LACKING | WRONG_THERE
+    n for n in json.loads((FOLDER / "grads.json").read_text())["cases"] if n not in WRONG_THERE
 ]
 SHARE = 1e-4
 # Networks whose gradients single precision says little about: their last layers normalise batches

@@ -21,10 +21,10 @@ from .gluon.parameter import Parameter
 from .gluon.training import Heads, head_gradients
 from .ir.node import topological
 from .ir.roles import sort_variables
-from .nd import NDArray, array, empty, zeros
+from .nd import NDArray, array, empty
 from .nd.interpreter import Monitor, interpret_nodes
 from .nd.tape import REQUESTS
-from .nd.taped import alias
+from .nd.taped import alias, untouched_zeros
 from .passes.infer import NodeTypes, infer_node_types
 from .shapes import partial_shape
 from .sym import Symbol
@@ -349,9 +349,7 @@ def simple_bind(
     aux = {name: arrays[name] for name in symbol.list_auxiliary_states()}
     requests = requests_by_name(list(args), grad_req)
     grads = {
-        name: zeros(array.shape, place, array.dtype)
-        for name, array in args.items()
-        if requests[name] != "null"
+        name: untouched_zeros(array) for name, array in args.items() if requests[name] != "null"
     }
     return Executor(symbol, place, args, aux, grads, requests)
 

@@ -43,8 +43,7 @@ class TapedArray(DenseArray):
             raise MXNetError(f"attach_grad: storage type {stype!r}: gradients are dense here")
         if grad_req not in REQUESTS:
             raise KeyError(grad_req)
-        zeros = type(self)(np.zeros_like(self._data), self._ctx)
-        self._mark(zeros, grad_req)
+        self._mark(untouched_zeros(self), grad_req)
 
     def _mark(self, grad: Any, request: str) -> None:
         self._entry = None if request == "null" else Entry(Leaf(grad, request))
@@ -119,6 +118,15 @@ class TapedArray(DenseArray):
         super().__setitem__(key, value)
         if is_taped:
             record_same(value, self)
+
+
+def untouched_zeros(x: Any) -> Any:
+    """Zeros of the shape and type of ``x``.
+
+    Until somebody writes there they take no memory and no time: the system gives both page by
+    page. ``np.zeros_like`` writes every zero.
+    """
+    return type(x)(np.zeros(x._data.shape, x._data.dtype), x._ctx)
 
 
 def alias(x: Any, entry: Entry | None = None) -> Any:

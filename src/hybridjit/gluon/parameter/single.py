@@ -20,6 +20,7 @@ from ...forks import Rank, held_at_fork
 from ...initializer import InitDesc, Initializer
 from ...nd import NDArray
 from ...nd.storage import WRITES
+from ...nd.taped import untouched_zeros
 from ...shapes import is_np_shape
 from ...sym import Symbol
 from ...types import DType, Sizes
@@ -377,17 +378,14 @@ class Parameter:
         WRITES.count += 1
 
     def _attach(self, arrays: list[NDArray], grads: list[NDArray] | None = None) -> None:
-        """Make the arrays variables, or plain ones when no gradient is wanted any more.
-
-        Zeros that nobody writes take no memory: the system gives it page by page.
-        """
+        """Make the arrays variables, or plain ones when no gradient is wanted any more."""
         if self.grad_req == "null":
             if self._grad is not None:
                 autograd.mark_variables(arrays, arrays, "null")
             self._grad = None
         elif arrays:
             self._refuse_sparse()
-            self._grad = grads or [nd.zeros(a.shape, a.context, a.dtype) for a in arrays]
+            self._grad = grads or [untouched_zeros(array) for array in arrays]
             autograd.mark_variables(arrays, self._grad, self.grad_req)
 
     def _refuse_sparse(self) -> None:
