@@ -138,6 +138,17 @@ def test_what_is_out_of_order():
         module.init_optimizer(kvstore="dist_sync")
 
 
+def test_a_network_without_parameters():
+    module = Module(sym.Dropout(sym.var("data"), p=0.5), label_names=None)
+    module.bind([("data", (8, 4))])
+    module.init_params()
+    module.init_optimizer()
+    module.forward_backward(batch())
+    module.update()
+    assert module.get_outputs()[0].shape == (8, 4)
+    assert module._optimizer is module._updater.optimizer and module._kvstore is None
+
+
 def test_an_optimizer_that_does_not_divide():
     module = bound()
     with pytest.warns(UserWarning, match=r"rescale_grad is not normalized.*1.0 vs. 0.125"):
@@ -155,8 +166,8 @@ def test_checkpoints_with_states(tmp_path):
     loaded = Module.load(prefix, 1, load_optimizer_states=True)
     loaded.bind([("data", (8, 4))], [("softmax_label", (8,))])
     loaded.init_optimizer(**options)
-    first = dict(module._updates._updater.states)
-    for index, states in loaded._updates._updater.states.items():
+    first = dict(module._updater.states)
+    for index, states in loaded._updater.states.items():
         for mine, theirs in zip(states, first[index]):
             np.testing.assert_array_equal(mine.asnumpy(), theirs.asnumpy())
     (tmp_path / "broken.states").write_bytes(b"\x80\x02nothing")

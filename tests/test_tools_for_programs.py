@@ -119,6 +119,17 @@ def test_forward_checks_and_gradient_checks():
     test_utils.check_gluon_hybridize_consistency(lambda: mx.gluon.nn.Dense(2), [mx.nd.ones((3, 4))])
 
 
+def test_optimizers_are_compared():
+    options = {"learning_rate": 0.1, "momentum": 0.9}
+    sgd, same, faster = (mx.optimizer.SGD(**{**options, "learning_rate": r}) for r in (0.1, 0.1, 1))
+    for shapes, count in (((3, 4), 1), ([(3, 4), (2,)], 2)):
+        test_utils.compare_optimizer(sgd, same, shapes, np.float32, ntensors=count)
+        with pytest.raises(AssertionError):
+            test_utils.compare_optimizer(sgd, faster, shapes, np.float32, ntensors=count)
+    with pytest.raises(mx.MXNetError, match="row_sparse"):
+        test_utils.compare_optimizer(sgd, same, (3, 4), np.float32, g_stype="row_sparse")
+
+
 def test_examples_are_of_the_asked_kind():
     np.random.seed(0)
     assert test_utils.rand_ndarray((2, 3), dtype="float64").dtype == np.float64

@@ -32,6 +32,7 @@ from .unwinding import restoring
 
 __all__ = [
     "Function",
+    "NDArray",
     "backward",
     "get_symbol",
     "grad",

@@ -450,8 +450,24 @@ class Module(BaseModule):
         """
         assert self.binded and self.params_initialized, "call bind and init_params first"
         assert self._recorded, "call forward with is_train=True first"
+        if all(output._entry is None for output in self._recorded):
+            return  # nothing that has a gradient leads to the outputs
         heads = head_gradients(self._symbol.outputs, out_grads)
         autograd.backward(self._recorded, heads, retain_graph=True)
+
+    # MXNet's names for what updates, which programs look into.
+
+    @property
+    def _optimizer(self) -> Any:
+        return None if self._updates is None else self._updates.optimizer
+
+    @property
+    def _updater(self) -> Any:
+        return None if self._updates is None else self._updates.updater
+
+    @property
+    def _kvstore(self) -> Any:
+        return None if self._updates is None else self._updates.store
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
         """The gradients of the data, in the order of ``data_names``."""

@@ -25,15 +25,16 @@ Options = Mapping[str, Any] | Sequence[tuple[str, Any]]
 class Updates:
     """The optimizer of a module, with a state for each parameter.
 
-    Several modules over the same parameters may share one, as buckets do.
+    Several modules over the same parameters may share one, as buckets do. ``updater`` updates by
+    the parameter's number, or ``store`` by its name; the other one is None.
     """
 
     def __init__(self, made: optimizer.Optimizer, kvstore: Any = None) -> None:
         from .. import optimizer  # noqa: PLC0415 (see tests/test_layers.py)
 
         self.optimizer = made
-        self._store = kvstore
-        self._updater = optimizer.get_updater(made) if kvstore is None else None
+        self.store = kvstore
+        self.updater = optimizer.get_updater(made) if kvstore is None else None
         self._known: set[str] = set()
         if kvstore is not None:
             kvstore.set_optimizer(made)
@@ -44,32 +45,32 @@ class Updates:
             if param.grad_req == "null":
                 continue
             for weight, grad in zip(param.list_data(), param.list_grad()):
-                if self._updater is not None:
-                    self._updater(index, grad, weight)
+                if self.updater is not None:
+                    self.updater(index, grad, weight)
                 else:
                     self._by_store(name, weight, grad)
 
     def _by_store(self, name: str, weight: Any, grad: Any) -> None:
         if name not in self._known:
-            self._store.init(name, weight)
+            self.store.init(name, weight)
             self._known.add(name)
-        self._store.push(name, grad)
-        self._store.pull(name, weight)
+        self.store.push(name, grad)
+        self.store.pull(name, weight)
 
     def save(self, fname: str) -> None:
         """Write the states as MXNet does: pickled, by the parameter's number."""
-        if self._updater is None:
-            self._store.save_optimizer_states(fname)
+        if self.updater is None:
+            self.store.save_optimizer_states(fname)
             return
-        write_atomically(Path(fname), [self._updater.get_states(dump_optimizer=False)])
+        write_atomically(Path(fname), [self.updater.get_states(dump_optimizer=False)])
 
     def load(self, fname: str) -> None:
         """Read what :meth:`save` or MXNet wrote."""
-        if self._updater is None:
-            self._store.load_optimizer_states(fname)
+        if self.updater is None:
+            self.store.load_optimizer_states(fname)
             return
         with open_file(fname) as file:
-            self._updater.set_states(file.read())
+            self.updater.set_states(file.read())
 
 
 def make_optimizer(

@@ -44,6 +44,7 @@ from .gradients import (
     default_numeric_eps,
     numeric_grad,
 )
+from .optimizers import compare_ndarray_tuple, compare_optimizer
 from .running import (
     check_gluon_hybridize_consistency,
     check_symbolic_forward,
@@ -69,6 +70,8 @@ __all__ = [
     "check_symbolic_backward",
     "check_symbolic_forward",
     "collapse_sum_like",
+    "compare_ndarray_tuple",
+    "compare_optimizer",
     "create_2d_tensor",
     "create_vector",
     "default_atols",
