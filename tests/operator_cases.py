@@ -71,7 +71,7 @@ def _operators() -> list[OpDef]:
     """Every operator that users and files can name; those with indices and places more often."""
     found: list[OpDef] = []
     for op in all_ops():
-        if not op.internal:
+        if not op.internal and op.outputs:  # without a result it is no graph
             found += [op] * (1 if op.is_pointwise else 4)
     return found
 

@@ -152,6 +152,7 @@ class TestDump:
     MARKS = {
         "trace": "symbol digits",
         "infer": "f32[1,6,24,24]",
+        "training": "training: no change",
         "half": "half: no change",
         "expand": "_reshape_to",
         "on-rows": "on-rows: no change",

@@ -11,6 +11,7 @@ import pytest
 
 from compiling import assert_near, call, compiled, plan_of, run_compiled, run_reference, var
 from hybridjit.codegen.build import generate
+from hybridjit.codegen.build.link import link
 from hybridjit.codegen.call import Address
 from hybridjit.codegen.kinds.parts import program
 from hybridjit.config import override
@@ -71,7 +72,8 @@ def overlapping(plan: Plan) -> Plan:
 
 
 def with_plan(executable: Executable, plan: Plan) -> Executable:
-    other = Executable(plan, executable.code)
+    code = executable.code
+    other = Executable(plan, replace(code, image=link(plan, code.calls)))
     other.bind({})
     return other
 
@@ -107,7 +109,8 @@ def redirected(executable: Executable, position: int, step: int, to: int, offset
     there = Address(replace(argument.view, buffer=to, offset=offset))
     args = (*kernel_call.args[:position], there, *kernel_call.args[position + 1 :])
     calls[step] = (replace(kernel_call, args=args),)
-    executable.code = replace(executable.code, calls=tuple(calls))
+    image = link(executable.plan, tuple(calls))
+    executable.code = replace(executable.code, calls=tuple(calls), image=image)
 
 
 def buffer_numbers(executable: Executable, kind: str) -> list[int]:
@@ -161,7 +164,7 @@ def scribbling(executable: Executable, scribble: Callable[[Instance], None]) -> 
 
 def memory_of_output(instance: Instance) -> int:
     """The address of output 0."""
-    slot, _, _ = instance.patches[1][0]
+    slot, _, _ = instance._outputs[0]
     return instance.slots[slot]
 
 
