@@ -1,0 +1,106 @@
+"""Run the tests in rounds: for this CPU, and for each narrower kind that it can imitate.
+
+    python tools/rounds.py [arguments of pytest]
+
+The round for this CPU runs all tests. The others (HYBRIDJIT_TARGET) run those that run generated
+code; test_vmath.py and test_generated_code.py see to the kinds by themselves. Test files among the
+arguments run in every round instead.
+
+The narrower rounds run one after the other while the round for this CPU runs beside them. What it
+prints follows theirs, so the last line is the summary that counts. Exit code: that of the first
+round that fails, else 0.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+from hybridjit.codegen.llvm.jit import find_target
+
+ROOT = Path(__file__).parent.parent
+KINDS = ("avx512", "avx2", "sse2")
+RUN_GENERATED_CODE = (
+    "compiled",
+    "kernels",
+    "recorded",
+    "fuzz_graphs",
+    "runtime",
+    "promises",
+    "examples",
+)
+NO_TESTS_CHOSEN = 5
+"""pytest's exit code; a narrower round may have none of the tests that the arguments choose."""
+
+
+def narrower_kinds() -> Sequence[str]:
+    """Kinds of CPU that this one can imitate, the widest first."""
+    here = find_target().name
+    return KINDS[KINDS.index(here) + 1 :] if here in KINDS else ()
+
+
+def narrower_arguments(arguments: Sequence[str]) -> list[str]:
+    """What a narrower round hands to pytest: its own files, unless the arguments name some."""
+    if any(not a.startswith("-") and Path(a.split("::")[0]).exists() for a in arguments):
+        return list(arguments)
+    return [*(f"tests/test_{name}.py" for name in RUN_GENERATED_CODE), *arguments]
+
+
+def run_narrower_rounds(arguments: Sequence[str]) -> int:
+    for kind in narrower_kinds():
+        print(f"\n==== as on a CPU with {kind} and no more", flush=True)
+        environment = os.environ | {"HYBRIDJIT_TARGET": kind}
+        command = [sys.executable, "-m", "pytest", *narrower_arguments(arguments)]
+        status = subprocess.run(command, cwd=ROOT, env=environment).returncode
+        if status not in (0, NO_TESTS_CHOSEN):
+            return status
+    return 0
+
+
+@contextlib.contextmanager
+def round_for_this_cpu(
+    arguments: Sequence[str], log: IO[bytes]
+) -> Iterator[subprocess.Popen[bytes]]:
+    """The round, which runs and writes into ``log``; it is ended when the block is left."""
+    command = [sys.executable, "-m", "pytest", *arguments]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def show(process: subprocess.Popen[bytes], log: Path) -> int:
+    """Print what the process has written and goes on to write, until it ends; its exit code."""
+    with open(log, "rb") as lines:
+        while True:
+            ended = process.poll() is not None
+            sys.stdout.buffer.write(lines.read())
+            sys.stdout.flush()
+            if ended:
+                return process.returncode
+            time.sleep(0.2)
+
+
+def main(arguments: Sequence[str]) -> int:
+    with (
+        tempfile.NamedTemporaryFile(suffix=".log") as log,
+        round_for_this_cpu(arguments, log) as process,
+    ):
+        status = run_narrower_rounds(arguments)
+        if status == 0:
+            print("\n==== as on this CPU", flush=True)
+            status = show(process, Path(log.name))
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
