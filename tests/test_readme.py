@@ -117,21 +117,6 @@ def test_every_promise_names_tests_that_exist():
             assert found and name.lower().startswith("test"), f"{file} has no {name}"
 
 
-def test_an_operator_added_as_the_page_says_gets_its_tests(tmp_path):
-    """The entry on the page, added to a copy of the package, is found and tested there."""
-    (entry,) = blocks("text")[0].strip().splitlines()
-    name = entry.split('"')[1]
-    shutil.copytree(PACKAGE, tmp_path / "hybridjit")
-    with open(tmp_path / "hybridjit" / "ops" / "pointwise.py", "a", encoding="utf-8") as file:
-        file.write(f"\n{entry}\n")
-    files = [str(ROOT / "tests" / f"test_{f}.py") for f in ("registry", "compiled")]
-    words = (sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", *files, "-k", name)
-    done = run(*words, PYTHONPATH=str(tmp_path))
-    assert done.returncode == 0, done.stdout
-    for file in ("test_registry.py", "test_compiled.py"):
-        assert len(re.findall(rf"{file}::.*\[{name}.* PASSED", done.stdout)) >= 10
-
-
 def test_the_version_is_said_once():
     assert "version" not in re.findall(
         r"^(\w+) =", (ROOT / "pyproject.toml").read_text().partition("[tool")[0], re.M

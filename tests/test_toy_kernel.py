@@ -71,6 +71,15 @@ register(
 """
 RECORD = '    KernelKind("running", reads=Reads.PACKED),\n'
 
+# What is touched, by file below ``src/hybridjit``: the line that the text stands before, or "" for
+# the end of the file.
+FILES = {
+    "codegen/kinds/running.py": ("", KERNEL),
+    "codegen/kinds/__init__.py": ("recurrent, softmax", "running, "),
+    "ir/kinds.py": (")\nKIND_NAMED = {", RECORD),
+    "ops/identity.py": ("", OPERATOR),
+}
+
 PROGRAM = """
 import hybridjit as mx
 import numpy as np
@@ -92,6 +101,12 @@ net.export("running")
 
 
 def insert(file: Path, before: str, text: str) -> None:
+    """Put text before the one place that reads so, or at the end of a file, new if need be."""
+    if not before:
+        file.parent.mkdir(exist_ok=True)
+        with open(file, "a", encoding="utf-8") as out:
+            out.write(text)
+        return
     content = file.read_text(encoding="utf-8")
     assert content.count(before) == 1, f"{file} has {content.count(before)} of {before!r}"
     file.write_text(content.replace(before, text + before), encoding="utf-8")
@@ -105,11 +120,8 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
     )
     package = source / "hybridjit"
-    (package / "codegen/kinds/running.py").write_text(KERNEL, encoding="utf-8")
-    insert(package / "codegen/kinds/__init__.py", "recurrent, softmax", "running, ")
-    insert(package / "ir/kinds.py", ")\nKIND_NAMED = {", RECORD)
-    with open(package / "ops/identity.py", "a", encoding="utf-8") as out:
-        out.write(OPERATOR)
+    for file, (before, text) in FILES.items():
+        insert(package / file, before, text)
     return source
 
 

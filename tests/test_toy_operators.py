@@ -1,0 +1,289 @@
+"""What the README says under "How to add": each row, done in a copy of the tree.
+
+A toy is the text that its row asks for, in the files that the row names and in no other; what the
+row promises then holds, and the tests that come by themselves are run. Kinds of kernels have a file
+of their own, ``test_toy_kernel.py``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+import test_toy_kernel
+from test_toy_kernel import insert
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+SECTION = README.partition("## How to add")[2].partition("\n## ")[0]
+SAID = re.findall(r"^```text\n(.*?)^```$", SECTION, re.M | re.S)  # the entries on the page
+
+# A toy: by file, the line it stands before ("" the end of the file, which is made if need be) and
+# the text itself.
+Toy = Mapping[str, tuple[str, str]]
+
+GRADIENT = """
+
+def _back_from_doubled(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X]) -> X:
+    return scaled(g, douts[0], 2.0)
+
+
+register(
+    "doubled",
+    "data",
+    infer=same_type,
+    ref=lambda data: data + data,
+    grad=_back_from_doubled,
+    doc="Twice the operand.",
+)
+"""
+HALF_SUM = """
+register(
+    "half_sum",
+    "lhs rhs",
+    scalar=lambda b, x, y: b.mul(b.add(x, y), b.const(0.5)),
+    doc="The mean of two numbers.",
+)
+"""
+CENTRED = """The distance from the mean is a mean and a subtraction.
+acts: expand centred
+
+x = data f32[2,5]
+return centred(x)
+---- expand
+"""
+PASS = '''"""Twice: x + x is twice x."""
+
+from __future__ import annotations
+
+from ..ir.building import building
+from ..ir.graph import Graph, Value
+from ..ir.rewrite import Match, Replacement, rewrite, rule
+from ..ops.algebra import scaled
+
+
+def double(graph: Graph, fired: list[str] | None = None) -> Graph:
+    """The graph without sums of equals."""
+    return rewrite(graph, (sum_of_equals,), fired)
+
+
+@rule("x + x  =>  2 x")
+def sum_of_equals(value: Value, match: Match) -> Replacement:
+    """For the elementwise sum."""
+    if value.op is None or value.op.name != "elemwise_add" or len(set(value.inputs)) > 1:
+        return None
+    return scaled(building(value), value.inputs[0], 2.0)
+'''
+TWICE = """The sum of x and x is twice x.
+acts: pass twice, rule sum_of_equals
+
+x = data f32[4]
+return x + x
+---- twice
+"""
+APART = """The sum of two values stays.
+must not: pass twice, rule sum_of_equals
+
+x = data f32[4]
+y = data f32[4]
+return x + y
+---- twice
+"""
+OPTIMIZER = '''
+
+@register
+class Halfway(PerWeight):
+    """Half of the learning rate along the gradient."""
+
+    def step(
+        self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
+    ) -> None:
+        """One step."""
+        weight[:] -= 0.5 * lr * (self._bounded(grad * self.rescale_grad) + wd * weight)
+'''
+COMMAND = '''"""``hybridjit count``: how many operators there are."""
+
+from __future__ import annotations
+
+import argparse
+
+from ..ops import all_ops
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """None of its own."""
+
+
+def run(args: argparse.Namespace) -> int:
+    print(len(all_ops()))
+    return 0
+'''
+SWITCH = '    Switch("QUIET", "", _flag, "say nothing"),\n'
+
+ONE_ELEMENT: Toy = {"ops/pointwise.py": ("", "\n" + SAID[0])}
+OPERATORS: Toy = {
+    "ops/arithmetic.py": ("", HALF_SUM),
+    "ops/norm.py": ("", "\n" + SAID[2]),
+    "ops/identity.py": ("", GRADIENT),
+    "tests/samples_nn.py": ("", '    add("centred", (2, 3, 5))\n    add("doubled", (2, 3))\n'),
+    "tests/golden/expand/centred.txt": ("", CENTRED),
+}
+TOYS: dict[str, Toy] = {
+    "a function of one element": ONE_ELEMENT,
+    "another operator": OPERATORS,
+    "a pass": {
+        "passes/twice.py": ("", PASS),
+        "compiler.py": (
+            '    Pass("views", merge_views',
+            '    Pass("twice", double, "sums of equals are products", "canonical"),\n',
+        ),
+        "tests/golden/twice/twice.txt": ("", TWICE),
+        "tests/golden/twice/apart.txt": ("", APART),
+    },
+    "a switch": {
+        "config.py": ('    Switch("CACHE_DIR"', SWITCH),
+        "README.md": ("| `CACHE_DIR`", "| `QUIET` | say nothing | no |\n"),
+    },
+    "a command": {
+        "cli/__init__.py": ('    "doctor":', '    "count": "how many operators there are",\n'),
+        "cli/count.py": ("", COMMAND),
+    },
+    "an optimizer": {
+        "optimizer/descent.py": ("", OPTIMIZER),
+        "optimizer/optimizer.py": ('    "LAMB",\n', '    "Halfway",\n'),
+    },
+}
+IMPORTS = {
+    "compiler.py": ("from .passes.views", "from .passes.twice import double\n"),
+    "config.py": ("    cache_dir: str", "    quiet: bool\n"),
+    "optimizer/optimizer.py": ("from .large_batch", "from .descent import Halfway\n"),
+}
+
+
+def rows() -> dict[str, list[str]]:
+    """What each row of the table names to touch, by what there is to add."""
+    table = re.findall(r"^\| (.+?) \| (.+?) \| .+ \|$", SECTION, re.M)
+    return {what: re.findall(r"`([\w/<>*]+\.\w+)`", touch) for what, touch in table}
+
+
+def in_tree(file: str) -> str:
+    outside = file.startswith(("tests/", "README"))
+    return file if outside else f"src/hybridjit/{file}"
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the tree with all toys in it; the large fixtures are the tree's own."""
+    tree = tmp_path_factory.mktemp("copy")
+    skipped = shutil.ignore_patterns("__pycache__", "*.egg-info", "fixtures")
+    for folder in ("src", "tests", "tools"):
+        shutil.copytree(ROOT / folder, tree / folder, ignore=skipped)
+    (tree / "tests/fixtures").symlink_to(ROOT / "tests/fixtures")
+    for name in ("examples", "pyproject.toml"):
+        (tree / name).symlink_to(ROOT / name)
+    shutil.copy(ROOT / "README.md", tree)
+    for toy in TOYS.values():
+        for file, (before, text) in toy.items():
+            insert(tree / in_tree(file), before, text)
+    for file, (before, text) in IMPORTS.items():
+        insert(tree / in_tree(file), before, text)
+    for tool in (["tools/gen_stubs.py"], ["tools/golden.py", "--write"]):
+        run(tree, *tool)
+    return tree
+
+
+def run(tree: Path, *words: str, **settings: str) -> str:
+    environment = {
+        **{name: value for name, value in os.environ.items() if name != "CI"},
+        **{"PYTHONPATH": str(tree / "src"), "HYBRIDJIT_CACHE_DIR": "off", **settings},
+    }
+    done = subprocess.run(
+        [sys.executable, *words], capture_output=True, text=True, cwd=tree, env=environment
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout + done.stderr
+
+
+GOLDEN = [f for f in TOYS["a pass"] if f.startswith("tests/golden/")]
+TOUCHED = {
+    **TOYS,
+    "a kind of kernel": [*test_toy_kernel.FILES, *GOLDEN],
+    "a rewrite": ["passes/twice.py", *GOLDEN],
+}
+
+
+def test_every_row_has_a_toy():
+    assert set(rows()) - {"To add"} == set(TOUCHED)
+
+
+@pytest.mark.parametrize("what", TOUCHED)
+def test_a_row_names_the_files(what: str):
+    """Those of its toy, all of them and no others."""
+    patterns = [re.sub(r"<\w+>", "*", name) for name in rows()[what]]
+    touched = list(TOUCHED[what])
+    assert [f for f in touched if not any(fnmatch(f, p) for p in patterns)] == []
+    assert [p for p in patterns if not any(fnmatch(f, p) for f in touched)] == []
+
+
+def test_operators_get_their_tests_and_nothing_is_missing(tree: Path):
+    """Formulas, an expansion, a gradient: each found, compared and derived. Then stubs, golden
+    cases, the order of layers and passes, the table of switches, with all toys in the tree."""
+    names = ("cubed", "half_sum", "centred", "doubled")
+    checks = ("every_subject", "stubs", "what_a_pass_needs", "table_of_switches", "point_down")
+    files = ("registry", "compiled", "scalar_formulas", "gradients", "namespaces")
+    more = ("golden", "layers", "pipeline", "readme")
+    said = run(
+        tree,
+        *("-m", "pytest", "-v", "-p", "no:cacheprovider", "-k", " or ".join([*names, *checks])),
+        *(f"tests/test_{file}.py" for file in files + more),
+    )
+    for name in ("cubed", "half_sum"):
+        assert len(re.findall(rf"test_registry.py::.*\[{name}.* PASSED", said)) >= 10
+        assert re.search(rf"test_scalar_formulas.py::.*\[.*{name}.*\] PASSED", said)
+    for name in names:
+        assert f"test_gradients.py::test_gradients_are_slopes[{name}] PASSED" in said
+        assert re.search(rf"test_registry.py::.*\[{name}.* PASSED", said)
+        assert re.search(rf"test_compiled.py::.*\[{name}.* PASSED", said)
+    for check in checks:
+        assert re.search(rf"::\w*{check}\w*(\[.*\])? PASSED", said), check
+
+
+def test_a_pass_can_be_dumped_timed_and_skipped(tree: Path, tmp_path: Path):
+    graph, folder = str(tmp_path / "twice.json"), str(tmp_path)
+    run(tree, "-c", f"from hybridjit import sym; x = sym.var('x'); (x + x).save({graph!r})")
+    words = (graph, "--shape", "x=4")
+    timed = run(tree, "-m", "hybridjit", "compile", *words, "--cache", folder, HYBRIDJIT_TIMING="1")
+    assert "sums of equals are products" in timed
+    dump = ("-m", "hybridjit", "dump", *words, "--after", "twice,fuse")
+    assert "x + x  =>  2 x" in run(tree, *dump)
+    assert "elemwise_add" in run(tree, *dump, HYBRIDJIT_SKIP="twice")
+
+
+def test_a_switch_and_a_command_are_listed(tree: Path):
+    assert "| `QUIET` | say nothing | no |" in run(tree, "-m", "hybridjit", "switches")
+    assert int(run(tree, "-m", "hybridjit", "count")) > 300
+
+
+def test_an_optimizer_trains_and_is_pickled(tree: Path):
+    program = """
+import hybridjit as mx
+import pickle
+made = mx.optimizer.create("halfway", learning_rate=1.0)
+assert type(made) is mx.optimizer.Halfway
+updater = mx.optimizer.get_updater(made)
+w = mx.nd.ones(3)
+updater(0, mx.nd.ones(3), w)
+assert w.asnumpy().tolist() == [0.5] * 3
+again = mx.optimizer.get_updater(mx.optimizer.SGD())
+again.set_states(updater.get_states(dump_optimizer=True))
+assert type(again.optimizer) is mx.optimizer.Halfway
+"""
+    run(tree, "-c", program)
