@@ -48,11 +48,6 @@ _MANAGER_NAMES = [
     *("DataParallelExecutorGroup", "DataParallelExecutorManager", "_check_arguments"),
     *("_load_data", "_load_general", "_load_label", "_split_input_slice"),
 ]
-_HANDLERS = [
-    *("BatchBegin", "BatchEnd", "CheckpointHandler", "EarlyStoppingHandler", "EpochBegin"),
-    *("EpochEnd", "GradientUpdateHandler", "LoggingHandler", "MetricHandler", "StoppingHandler"),
-    *("TrainBegin", "TrainEnd", "ValidationHandler"),
-]
 _PROFILER_NAMES = [
     *("Counter", "Domain", "Event", "Frame", "Marker", "Task", "dump", "dump_profile", "dumps"),
     *("pause", "profiler_set_config", "profiler_set_state", "resume", "set_config"),
@@ -66,9 +61,6 @@ PLACEHOLDERS: dict[str, tuple[list[str], str]] = {
     "contrib.amp": (_AMP_NAMES, _AMP),
     "contrib.amp.amp": (_AMP_NAMES, _AMP),
     "executor_manager": (_MANAGER_NAMES, _TRAINS),
-    "gluon.contrib.estimator": (["Estimator", *_HANDLERS], _TRAINS),
-    "gluon.contrib.estimator.estimator": (["Estimator"], _TRAINS),
-    "gluon.contrib.estimator.event_handler": (_HANDLERS, _TRAINS),
     "gluon.data.dataloader": (["ForkingPickler", "_MultiWorkerIter"], _WORKERS),
     "image": (_DETECTION_AUGMENTERS, _AUGMENTS),
     "image.detection": (_DETECTION_AUGMENTERS, _AUGMENTS),

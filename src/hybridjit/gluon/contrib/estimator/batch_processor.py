@@ -1,0 +1,59 @@
+"""What an estimator does with one batch: forward and backward, or forward alone.
+
+In: an estimator and a batch, a pair of data and labels. Out: the parts of both on each context,
+predictions and losses. Weights stay as they are: a handler updates them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from .... import autograd
+from ....context import Context
+from ....nd import NDArray
+from ...utils import split_and_load
+
+if TYPE_CHECKING:
+    from .estimator import Estimator
+
+__all__ = ["BatchProcessor"]
+
+Parts: TypeAlias = list[NDArray]  # one for each context
+Processed: TypeAlias = tuple[Parts, Parts, Parts, Parts]  # data, labels, predictions, losses
+
+
+class BatchProcessor:
+    """Override :meth:`fit_batch` and :meth:`evaluate_batch` for batches of another kind."""
+
+    def _get_data_and_label(
+        self, batch: Sequence[Any], ctx: list[Context], batch_axis: int = 0
+    ) -> tuple[Parts, Parts]:
+        return split_pair(batch, ctx, batch_axis)
+
+    def evaluate_batch(
+        self, estimator: Estimator, val_batch: Sequence[Any], batch_axis: int = 0
+    ) -> Processed:
+        """Run ``val_net`` and ``val_loss``, unrecorded."""
+        data, label = self._get_data_and_label(val_batch, estimator.context, batch_axis)
+        pred = [estimator.val_net(part) for part in data]
+        loss = [estimator.val_loss(*pair) for pair in zip(pred, label)]
+        return data, label, pred, loss
+
+    def fit_batch(
+        self, estimator: Estimator, train_batch: Sequence[Any], batch_axis: int = 0
+    ) -> Processed:
+        """Run ``net`` and ``loss`` recorded, then the backward of each context's loss."""
+        data, label = self._get_data_and_label(train_batch, estimator.context, batch_axis)
+        with autograd.record():
+            pred = [estimator.net(part) for part in data]
+            loss = [estimator.loss(*pair) for pair in zip(pred, label)]
+        for part in loss:
+            part.backward()
+        return data, label, pred, loss
+
+
+def split_pair(batch: Sequence[Any], ctx: list[Context], batch_axis: int) -> tuple[Parts, Parts]:
+    """Data and labels of a batch in parts along ``batch_axis``, one for each context."""
+    data, label = (split_and_load(batch[i], ctx, batch_axis=batch_axis) for i in (0, 1))
+    return data, label
