@@ -40,13 +40,13 @@ LAYERS = [
     {"passes", "codegen", "recordio", "runtime"},  # siblings: they may not see each other
     {"compiler"},
     {"nd", "sym"},  # siblings
-    {"autograd", "contrib", "random", "io", "metric", "monitor", "operator", "verification"},
+    {"autograd", "random", "io", "metric", "monitor", "operator", "verification"},
     {"callback", "image", "optimizer"},
     {"initializer", "kvstore"},
     {"gluon"},
     {"executor"},
     {"compat", "loading", "mod", "profiling", "rnn", "test_utils", "visualization"},
-    {"cached_op", "kv", "model"},
+    {"cached_op", "contrib", "kv", "model"},
     {"cli", "run", "__init__"},
     {"__main__"},
 ]

@@ -76,7 +76,7 @@ ABSENT: list[tuple[list[str], list[str], str]] = [
     (["nd.sparse"], ["array", "empty", "zeros"], _SPARSE),
     (["nd.contrib", "sym.contrib"], ["dgl_*", "edge_id", "getnnz"], _GRAPHS),
     (["gluon.contrib.data"], ["text", "WikiText*"], _TEXT),
-    (["contrib"], ["autograd", "io", "svrg_optimization", "tensorboard"], _TRAINS),
+    (["contrib"], ["autograd", "io", "tensorboard"], _TRAINS),
     (
         ["io"],
         [

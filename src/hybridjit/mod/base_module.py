@@ -331,6 +331,7 @@ class BaseModule:
         measured = metric.create(eval_metric)
         checked = measured if validation_metric is None else metric.create(validation_metric)
         for epoch in range(begin_epoch, num_epoch):
+            self._start_epoch(epoch, train_data)
             self._fit_epoch(epoch, train_data, measured, monitor, batch_end_callback)
             args, auxs = self.get_params()
             for callback in _listed(epoch_end_callback):
@@ -345,7 +346,13 @@ class BaseModule:
                 )
                 for name, value in found:
                     self.logger.info("Epoch[%d] Validation-%s=%f", epoch, name, value)
-            train_data.reset()
+            self._end_epoch(train_data)
+
+    def _start_epoch(self, epoch: int, train_data: DataIter) -> None:
+        """What a subclass does before an epoch."""
+
+    def _end_epoch(self, train_data: DataIter) -> None:
+        train_data.reset()
 
     def _fit_epoch(
         self,
