@@ -129,7 +129,7 @@ class Function:
         """To override: the gradients of the inputs, given those of the outputs."""
         raise NotImplementedError(f"{type(self).__name__} does not define backward")
 
-    def save_for_backward(self, *args: Any) -> None:
+    def save_for_backward(self, *args: object) -> None:
         """Keep arrays for ``backward``, which finds them in ``saved_tensors``."""
         self._saved = args
 

@@ -29,7 +29,7 @@ class CachedOp:
     """``op(*arrays)``: an NDArray, or a list of them when the Symbol has several outputs."""
 
     def __init__(
-        self, sym: Symbol, flags: Iterable[tuple[str, object]] = (), **kwargs: Any
+        self, sym: Symbol, flags: Iterable[tuple[str, object]] = (), **kwargs: object
     ) -> None:
         if not isinstance(sym, Symbol):
             raise AttributeError(f"CachedOp takes a Symbol, got {type(sym).__name__}")

@@ -193,7 +193,9 @@ class Executor:
         assert self._recorded is not None
         autograd.backward(self._recorded, heads, retain_graph=True, train_mode=is_train)
 
-    def set_monitor_callback(self, callback: Callable[..., Any], monitor_all: bool = False) -> None:
+    def set_monitor_callback(
+        self, callback: Callable[..., object], monitor_all: bool = False
+    ) -> None:
         """Call ``callback(tensor_name, array)`` for every operator's results.
 
         With ``monitor_all`` for variables and operands too. Nothing is compiled from then on.

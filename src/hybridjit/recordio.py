@@ -207,7 +207,7 @@ class MXIndexedRecordIO(MXRecordIO):
         idx_path: str | os.PathLike[str],
         uri: str | os.PathLike[str],
         flag: str,
-        key_type: Callable[[Any], Any] = int,
+        key_type: Callable[[Any], object] = int,
     ) -> None:
         self.idx_path = os.fspath(idx_path)
         self.idx: dict[Any, int] = {}
@@ -253,7 +253,7 @@ class MXIndexedRecordIO(MXRecordIO):
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "fidx": None}
 
-    def seek(self, idx: Any) -> None:
+    def seek(self, idx: object) -> None:
         """Go to the record of a key. Raises KeyError."""
         assert not self.writable, "the file was opened to write"
         self._check_pid(allow_reset=True)
@@ -267,12 +267,12 @@ class MXIndexedRecordIO(MXRecordIO):
         assert self.writable, "the file was opened to read"
         return int(self.handle.tell())
 
-    def read_idx(self, idx: Any) -> bytes | None:
+    def read_idx(self, idx: object) -> bytes | None:
         """The record of a key. Raises KeyError."""
         self.seek(idx)
         return self.read()
 
-    def write_idx(self, idx: Any, buf: bytes) -> None:
+    def write_idx(self, idx: object, buf: bytes) -> None:
         """Append a record under a key."""
         key, position = self.key_type(idx), self.tell()
         self.write(buf)
@@ -307,7 +307,7 @@ def unpack(s: bytes) -> tuple[Any, bytes]:
     return header._replace(label=np.frombuffer(rest[:size], "<f4")), rest[size:]
 
 
-def pack_img(header: Any, img: np.ndarray, quality: int = 95, img_fmt: str = ".jpg") -> bytes:
+def pack_img(header: object, img: np.ndarray, quality: int = 95, img_fmt: str = ".jpg") -> bytes:
     """A record of a header and a picture (H, W, 3), blue first, or (H, W) in grey.
 
     Raises AssertionError for another format than JPEG and PNG, MXNetError without OpenCV and

@@ -64,7 +64,7 @@ def _repr(names: tuple[str, ...]) -> Callable[[Any], str]:
 def _comparing(names: tuple[str, ...]) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """``__eq__`` and ``__hash__`` of all fields, in order."""
     if len(names) > 1:
-        values: Callable[[Any], tuple[Any, ...]] = attrgetter(*names)
+        values: Callable[[Any], tuple[object, ...]] = attrgetter(*names)
     else:
 
         def values(record: object) -> tuple[Any, ...]:

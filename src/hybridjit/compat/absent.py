@@ -115,7 +115,9 @@ def _nothing(module: ModuleType) -> Callable[[str], NoReturn]:
     return __getattr__
 
 
-def _explaining(module: ModuleType, path: str, known: Callable[[str], Any]) -> Callable[[str], Any]:
+def _explaining(
+    module: ModuleType, path: str, known: Callable[[str], object]
+) -> Callable[[str], Any]:
     """``known``, whose error is replaced where there is a reason."""
 
     def __getattr__(name: str) -> Any:

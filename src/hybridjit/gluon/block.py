@@ -49,7 +49,7 @@ class Block:
         children = {n: value for n, value in vars(self).items() if isinstance(value, Block)}
         return rows_text(self, children.items())
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         """Register a Block as a child, a Parameter as a parameter, under the attribute's name.
 
         Raises TypeError when that would replace one of another type.

@@ -65,7 +65,7 @@ class HybridBlock(Block):
         self._cached: _Cached | None = None
         self._monitor: Monitor | None = None
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         super().__setattr__(name, value)
         if isinstance(value, (HybridBlock, Parameter)):
             self._clear_cached_op()
@@ -121,7 +121,7 @@ class HybridBlock(Block):
         self._clear_cached_op()
         super().cast(dtype)
 
-    def register_op_hook(self, callback: Callable[..., Any], monitor_all: bool = False) -> None:
+    def register_op_hook(self, callback: Callable[..., object], monitor_all: bool = False) -> None:
         """Call ``callback(tensor_name, op_name, array)`` for every operator's results.
 
         Only while hybridized; with ``monitor_all`` for the operands too, before the results.
@@ -228,7 +228,7 @@ class HybridBlock(Block):
             return self.hybrid_forward(nd, *args, **params)
 
     @restoring(OPEN, NAMES)
-    def forward_symbols(self, *args: Any) -> Any:
+    def forward_symbols(self, *args: object) -> Any:
         """``hybrid_forward`` with F = sym, its operators named in this block's scope."""
         params = {name: p.var() for name, p in self._reg_params.items()}
         with self.name_scope():
@@ -330,7 +330,12 @@ class HybridBlock(Block):
         self._clear_cached_op()
 
     def optimize_for(
-        self, x: Any, *args: Any, backend: str | None = None, clear: bool = False, **flags: Any
+        self,
+        x: object,
+        *args: object,
+        backend: str | None = None,
+        clear: bool = False,
+        **flags: object,
     ) -> None:
         """Hybridize and build the graph without running it; there are no other backends here."""
         if backend is None:

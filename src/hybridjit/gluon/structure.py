@@ -35,7 +35,7 @@ def flatten(value: object, what: str) -> tuple[list[Any], Format]:
             f"When hybridized, the input of HybridBlock {what} must be (nested) list of Symbol or "
             f"NDArray, but got {value} of type {type(value)}"
         )
-    flat: list[Any] = []
+    flat: list[object] = []
     formats: list[Format] = []
     for item in value:
         part, part_format = flatten(item, what)

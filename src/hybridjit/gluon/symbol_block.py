@@ -38,7 +38,9 @@ class SymbolBlock(HybridBlock):
     ``hybridize(active=False)`` runs it operator by operator; ``hybridize()`` compiles it again.
     """
 
-    def __init__(self, outputs: Any, inputs: Any, params: ParameterDict | None = None) -> None:
+    def __init__(
+        self, outputs: object, inputs: object, params: ParameterDict | None = None
+    ) -> None:
         super().__init__(prefix=None, params=None)
         self._prefix = ""
         self._params = ParameterDict("", params)

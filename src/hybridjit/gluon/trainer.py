@@ -54,11 +54,11 @@ class Trainer:
 
     def __init__(
         self,
-        params: Any,
+        params: object,
         optimizer: str | Optimizer,
-        optimizer_params: Mapping[str, Any] | None = None,
-        kvstore: Any = "device",
-        compression_params: Mapping[str, Any] | None = None,
+        optimizer_params: Mapping[str, object] | None = None,
+        kvstore: object = "device",
+        compression_params: Mapping[str, object] | None = None,
         update_on_kvstore: bool | None = None,
     ) -> None:
         self._params = _listed(params)

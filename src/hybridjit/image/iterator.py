@@ -146,7 +146,7 @@ class ImageIter(DataIter):
         self.cur += 1
         return self._sample(self._order[self.cur - 1])
 
-    def _sample(self, key: Any) -> tuple[Any, bytes]:
+    def _sample(self, key: object) -> tuple[Any, bytes]:
         if self.imgrec is None:
             labels, name = self.imglist[key]
             return labels, self.read_image(name)
@@ -216,7 +216,7 @@ class ImageIter(DataIter):
             raise StopIteration
         return keys
 
-    def _label(self, given: Any, key: Any) -> np.ndarray:
+    def _label(self, given: object, key: object) -> np.ndarray:
         label = np.atleast_1d(np.asarray(given))
         if label.size < self.label_width:
             raise MXNetError(

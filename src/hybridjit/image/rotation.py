@@ -17,7 +17,7 @@ __all__ = ["imrotate", "random_rotate"]
 
 
 def imrotate(
-    src: NDArray, rotation_degrees: Any, zoom_in: bool = False, zoom_out: bool = False
+    src: NDArray, rotation_degrees: object, zoom_in: bool = False, zoom_out: bool = False
 ) -> NDArray:
     """Turned around the middle by degrees: one number, or for a batch an NDArray of one each.
 

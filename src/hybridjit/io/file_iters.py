@@ -114,15 +114,15 @@ class LibSVMIter(_Table):
     def __init__(
         self,
         data_libsvm: str,
-        data_shape: Any,
+        data_shape: object,
         label_libsvm: str = "NULL",
-        label_shape: Any = (1,),
+        label_shape: object = (1,),
         batch_size: int = 1,
         round_batch: bool = True,
         num_parts: int = 1,
         part_index: int = 0,
-        dtype: Any = "float32",
-        **kwargs: Any,
+        dtype: object = "float32",
+        **kwargs: object,
     ) -> None:
         data, label = _libsvm(data_libsvm, _shape(data_shape))
         if label_libsvm != "NULL":
@@ -151,7 +151,7 @@ class MNISTIter(_Table):
         silent: bool = False,
         num_parts: int = 1,
         part_index: int = 0,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         pictures, labels = read_idx(image, 3), read_idx(label, 1)
         _require_equal(image, len(pictures), label, len(labels))

@@ -93,7 +93,7 @@ class ImageRecordIter(DataIter):
         part_index: int = 0,
         data_name: str = "data",
         label_name: str = "softmax_label",
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(batch_size)
         _require_known(kwargs)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..ops.building import ON_TYPES, parts_of
 from ..ops.record import OpDef
 from ..types import TensorType
@@ -19,10 +17,10 @@ class ValueBuilder:
     def __init__(self, name: str, source: str = "") -> None:
         self.name, self.source = name, source
 
-    def op(self, op: OpDef, /, *inputs: Use, at: str = "", **attrs: Any) -> Use:
+    def op(self, op: OpDef, /, *inputs: Use, at: str = "", **attrs: object) -> Use:
         return self.outputs(op, *inputs, at=at, **attrs)[0]
 
-    def outputs(self, op: OpDef, /, *inputs: Use, at: str = "", **attrs: Any) -> tuple[Use, ...]:
+    def outputs(self, op: OpDef, /, *inputs: Use, at: str = "", **attrs: object) -> tuple[Use, ...]:
         return uses_of(make(op, self.named(at), inputs, self.source, **attrs))
 
     def named(self, at: str) -> str:

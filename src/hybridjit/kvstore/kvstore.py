@@ -34,7 +34,7 @@ class KVStore(KVStoreBase):
 
     # ---- values -------------------------------------------------------------------------------
 
-    def init(self, key: Any, value: Any) -> None:
+    def init(self, key: object, value: object) -> None:
         """Keep a copy of ``value`` under a key, or of each under its own. Once for each key."""
         for name, arrays in self._pairs(key, value):
             if name in self._values:
@@ -44,7 +44,7 @@ class KVStore(KVStoreBase):
                 )
             self._values[name] = arrays[0].copy()
 
-    def push(self, key: Any, value: Any, priority: int = 0) -> None:
+    def push(self, key: object, value: object, priority: int = 0) -> None:
         """Add up the arrays for a key; keep the sum, or let the updater make use of it."""
         for name, arrays in self._pairs(key, value):
             self._require(name)
@@ -57,7 +57,7 @@ class KVStore(KVStoreBase):
                 self._updater(given, total.as_in_context(kept.context), kept)
 
     def pull(
-        self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True
+        self, key: object, out: object = None, priority: int = 0, ignore_sparse: bool = True
     ) -> None:
         """Write what is kept under a key to the arrays of ``out``."""
         assert out is not None
@@ -66,18 +66,18 @@ class KVStore(KVStoreBase):
             for array in arrays:
                 array[:] = self._values[name]
 
-    def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
+    def pushpull(self, key: object, value: object, out: object = None, priority: int = 0) -> None:
         """Push ``value``, then pull to ``out``, or else back to ``value``."""
         self.push(key, value, priority)
         self.pull(key, value if out is None else out, priority)
 
-    def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
+    def broadcast(self, key: object, value: object, out: object, priority: int = 0) -> None:
         """Keep ``value`` and pull it to ``out``."""
         self.init(key, value)
         self.pull(key, out, priority)
 
     def row_sparse_pull(
-        self, key: Any, out: Any = None, priority: int = 0, row_ids: Any = None
+        self, key: object, out: object = None, priority: int = 0, row_ids: object = None
     ) -> None:
         """Raises MXNetError: what is kept is dense."""
         raise MXNetError("row_sparse_pull: hybridjit's arrays are dense; use pull")

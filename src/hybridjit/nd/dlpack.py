@@ -23,10 +23,10 @@ _CPU_DEVICE = (1, 0)
 class _Exporter:
     """A capsule as the object that NumPy wants to take it from."""
 
-    def __init__(self, capsule: Any) -> None:
+    def __init__(self, capsule: object) -> None:
         self._capsule = capsule
 
-    def __dlpack__(self, **options: Any) -> Any:
+    def __dlpack__(self, **options: object) -> Any:
         return self._capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:

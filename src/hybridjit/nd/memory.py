@@ -246,7 +246,7 @@ class DenseArray:
 
     # Writing
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: object, value: object) -> None:
         """Broadcasts ``value`` into the place. Raises ValueError when the shapes forbid it."""
         if self._data.dtype.kind in "iu" and isinstance(value, (int, float)):
             value = convert(np.array(value, np.float64), self._data.dtype)  # its low bits

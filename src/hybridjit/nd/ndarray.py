@@ -326,11 +326,11 @@ def _pull_of(
 class _Builder:
     """NDArrays stand for tensors: what a gradient rule makes of them may be recorded again."""
 
-    def op(self, op: OpDef, /, *inputs: NDArray, at: str = "", **attrs: Any) -> NDArray:
+    def op(self, op: OpDef, /, *inputs: NDArray, at: str = "", **attrs: object) -> NDArray:
         return self.outputs(op, *inputs, at=at, **attrs)[0]
 
     def outputs(
-        self, op: OpDef, /, *inputs: NDArray, at: str = "", **attrs: Any
+        self, op: OpDef, /, *inputs: NDArray, at: str = "", **attrs: object
     ) -> tuple[NDArray, ...]:
         arrays = [x._data for x in inputs]
         return tuple(apply(op, inputs, arrays, op.with_defaults(attrs)))
@@ -459,7 +459,7 @@ def split_v2(
     ary: NDArray, indices_or_sections: Sizes, axis: int = 0, squeeze_axis: bool = False
 ) -> Any:
     """Split along ``axis`` into so many equal parts, or at these indices."""
-    given: dict[str, Any] = {"axis": axis, "squeeze_axis": squeeze_axis}
+    given: dict[str, object] = {"axis": axis, "squeeze_axis": squeeze_axis}
     if isinstance(indices_or_sections, int):
         given.update(indices=(), sections=indices_or_sections)
     else:

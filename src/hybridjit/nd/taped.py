@@ -160,7 +160,7 @@ def _record_part(x: Any, key: tuple[Any, ...], part: Any) -> None:
     record(what, [x], [part], lambda step, douts, wanted: [_put(douts[0], key, shape)])
 
 
-def _part_as_operators(key: tuple[Any, ...], shape: tuple[int, ...]) -> What:
+def _part_as_operators(key: tuple[object, ...], shape: tuple[int, ...]) -> What:
     """A slice under the part's shape; nothing for a part chosen by arrays."""
     bounds: list[tuple[int | None, ...]] = []
     for one in key:

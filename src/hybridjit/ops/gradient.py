@@ -15,7 +15,7 @@ from typing import Any, Generic, NamedTuple, NoReturn
 from ..errors import MXNetError
 from ..types import TensorType
 from .algebra import add, fitted, in_dtype, in_single, zeros_like
-from .attrs import Attrs
+from .attrs import Attrs, AttrValue
 from .building import Builder, X, as_results, parts_of
 from .derivative import derivative, vanishes
 from .record import OpDef
@@ -133,11 +133,11 @@ class Tracer(Generic[X]):
         self.g = g
         self.uses: list[OpUse] = []
 
-    def op(self, op: OpDef, /, *inputs: Traced[X], at: str = "", **attrs: Any) -> Traced[X]:
+    def op(self, op: OpDef, /, *inputs: Traced[X], at: str = "", **attrs: AttrValue) -> Traced[X]:
         return self.outputs(op, *inputs, at=at, **attrs)[0]
 
     def outputs(
-        self, op: OpDef, /, *inputs: Traced[X], at: str = "", **attrs: Any
+        self, op: OpDef, /, *inputs: Traced[X], at: str = "", **attrs: AttrValue
     ) -> tuple[Traced[X], ...]:
         made = self.g.outputs(op, *[x.value for x in inputs], at=at, **attrs)
         outs = tuple(Traced(y) for y in made)

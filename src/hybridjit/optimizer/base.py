@@ -264,7 +264,7 @@ class Optimizer:
 
     def _scales(self) -> dict[str, Any]:
         """How update operators are told of the gradient's scale and bound; a bound of 0 is none."""
-        scales: dict[str, Any] = {"rescale_grad": self.rescale_grad}
+        scales: dict[str, object] = {"rescale_grad": self.rescale_grad}
         if self.clip_gradient:
             scales["clip_gradient"] = self.clip_gradient
         return scales

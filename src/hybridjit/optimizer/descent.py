@@ -34,7 +34,11 @@ def descend_in_many(
     if mom is not None:
         descend(weight, grad, state, has_copy, momentum, **given)
         return
-    rates: dict[str, Any] = {"lrs": [given.pop("lr")], "wds": [given.pop("wd")], "num_weights": 1}
+    rates: dict[str, object] = {
+        "lrs": [given.pop("lr")],
+        "wds": [given.pop("wd")],
+        "num_weights": 1,
+    }
     update: Any = nd.multi_mp_sgd_update if copy else nd.multi_sgd_update
     update(weight, grad, *copy, out=weight, **rates, **given)
 

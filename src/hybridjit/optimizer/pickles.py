@@ -31,7 +31,7 @@ _LEVELS, _PARTS = 4, 16  # of tuples in a state: MXNet's have two levels and thr
 class _Pickler(pickle._Pickler):  # the one that Python is written in: names can be changed
     """Writes hybridjit's classes under the names that they have in MXNet."""
 
-    def save_global(self, obj: Any, name: str | None = None) -> None:
+    def save_global(self, obj: object, name: str | None = None) -> None:
         """The class ``obj`` by module and name; those of other packages as they are."""
         module, name = _mxnets_name(obj)
         self.save(module)  # type: ignore[attr-defined]
@@ -39,7 +39,7 @@ class _Pickler(pickle._Pickler):  # the one that Python is written in: names can
         self.write(pickle.STACK_GLOBAL)  # type: ignore[attr-defined]
         self.memoize(obj)  # type: ignore[attr-defined]
 
-    def reducer_override(self, obj: Any) -> Any:
+    def reducer_override(self, obj: object) -> Any:
         """An array as MXNet pickles it: the record of its array files."""
         if not isinstance(obj, NDArray):
             return NotImplemented
@@ -130,7 +130,7 @@ class _Builder:
         else:
             target.__dict__.update(state)
 
-    def _record(self, handle: Any) -> bytearray:
+    def _record(self, handle: object) -> bytearray:
         if not isinstance(handle, bytes):
             raise ModelFormatError("an array in a pickle has no values")
         self._left -= len(handle)

@@ -89,7 +89,7 @@ def _text(index: object) -> Any:
 
 def _groups(weights: Sequence[NDArray], size: int) -> list[list[int]]:
     """Places of weights to update together: of one element type, at most ``size``."""
-    by_type: dict[Any, list[int]] = {}
+    by_type: dict[object, list[int]] = {}
     for i, weight in enumerate(weights):
         by_type.setdefault(weight.dtype, []).append(i)
     return [

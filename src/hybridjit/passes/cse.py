@@ -14,7 +14,7 @@ from ..ir.rewrite import rebuild
 
 def share_equal(graph: Graph, fired: list[str] | None = None) -> Graph:
     """The graph without values that an earlier one equals: operator, attributes and operands."""
-    known: dict[Any, Value] = {}
+    known: dict[object, Value] = {}
     replaced: dict[Use, Use] = {}
     for value in graph.values:
         new = rebuild(value, tuple(replaced.get(use, use) for use in value.inputs))

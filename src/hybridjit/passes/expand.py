@@ -10,8 +10,6 @@ too. What has no elements stays as it is.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..errors import InternalError
 from ..ir.building import ValueBuilder
 from ..ir.graph import Graph, Use, Value, make, uses_of
@@ -49,7 +47,7 @@ def _expanded(value: Value, match: Match) -> tuple[str, Replacement]:
 class _Expander(ValueBuilder):
     """Makes values that are expanded themselves."""
 
-    def outputs(self, op: OpDef, /, *inputs: Use, at: str = "", **attrs: Any) -> tuple[Use, ...]:
+    def outputs(self, op: OpDef, /, *inputs: Use, at: str = "", **attrs: object) -> tuple[Use, ...]:
         name, full = self.named(at), op.with_defaults(attrs)
         made = parts_of(op, _Expander(name, self.source), inputs, full)
         if made is not None:

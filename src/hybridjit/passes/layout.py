@@ -168,7 +168,7 @@ def _resized(forms: _Relayout, value: Value) -> Use | None:
     if attrs.get("sample_type") == "bilinear" or value.type.size == 0:
         return None
     inputs = value.inputs if how == "nearest" else value.inputs[:1]
-    size: dict[str, Any] = dict(zip(("height", "width"), value.shape[2:]))
+    size: dict[str, object] = dict(zip(("height", "width"), value.shape[2:]))
     size |= {"how": how, "align": bool(attrs.get("align_corners"))}
     parts = []
     for number, use in enumerate(inputs):

@@ -78,7 +78,7 @@ class BaseRNNCell:
         """What stands in an unpacked weight's name for each gate, in the order of their rows."""
         return ()
 
-    def begin_state(self, func: Callable[..., Any] = sym.zeros, **kwargs: Any) -> States:
+    def begin_state(self, func: Callable[..., object] = sym.zeros, **kwargs: object) -> States:
         """The initial states, made by ``func(name=..., shape=..., **kwargs)``."""
         self._require_unmodified()
         states = []

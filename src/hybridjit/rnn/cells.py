@@ -77,7 +77,7 @@ class RNNCell(_DenseCell):
     def __init__(
         self,
         num_hidden: int,
-        activation: Any = "tanh",
+        activation: object = "tanh",
         prefix: str = "rnn_",
         params: RNNParams | None = None,
     ) -> None:

@@ -22,7 +22,7 @@ class _Cells(BaseRNNCell):
     def state_info(self) -> list[StateInfo]:
         return [info for cell in self._cells for info in cell.state_info]
 
-    def begin_state(self, func: Callable[..., Any] = sym.zeros, **kwargs: Any) -> States:
+    def begin_state(self, func: Callable[..., object] = sym.zeros, **kwargs: object) -> States:
         self._require_unmodified()
         return [state for cell in self._cells for state in cell.begin_state(func, **kwargs)]
 

@@ -32,7 +32,7 @@ class ModifierCell(BaseRNNCell):
     def state_info(self) -> list[StateInfo]:
         return self.base_cell.state_info
 
-    def begin_state(self, func: Callable[..., Any] = sym.zeros, **kwargs: Any) -> States:
+    def begin_state(self, func: Callable[..., object] = sym.zeros, **kwargs: object) -> States:
         self._require_unmodified()
         with unmodified(self.base_cell):
             return self.base_cell.begin_state(func, **kwargs)

@@ -66,7 +66,7 @@ class SavedMemory:
         self._idle: dict[int, list[_Block]] = {}
         self._returned: deque[_Block] = deque()
 
-    def serve(self, executable: Any, nbytes: int) -> None:
+    def serve(self, executable: object, nbytes: int) -> None:
         """While it lives, a call of ``executable`` may take ``nbytes``."""
         self._most[executable] = nbytes
         weakref.finalize(executable, self._shrink).atexit = False

@@ -39,7 +39,7 @@ def default_numeric_eps() -> dict[np.dtype, float]:
 def check_symbolic_backward(
     sym: Symbol,
     location: Located,
-    out_grads: Any,
+    out_grads: object,
     expected: Located,
     rtol: Tolerance = None,
     atol: Tolerance = None,
@@ -187,7 +187,7 @@ def _array(value: Any, ctx: Context | None, dtype: DType) -> NDArray:
     return nd.array(value, ctx, np.asarray(value).dtype if keeps else dtype)
 
 
-def _values(value: Any) -> np.ndarray:
+def _values(value: object) -> np.ndarray:
     return value.asnumpy() if isinstance(value, NDArray) else np.asarray(value)
 
 

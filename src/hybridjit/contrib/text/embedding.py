@@ -64,7 +64,7 @@ class _TokenEmbedding(vocab.Vocabulary):
         """The vectors by number, (tokens, length)."""
         return self._idx_to_vec
 
-    def get_vecs_by_tokens(self, tokens: Any, lower_case_backup: bool = False) -> NDArray:
+    def get_vecs_by_tokens(self, tokens: object, lower_case_backup: bool = False) -> NDArray:
         """The vector of a token, or of each in a list: (tokens, length).
 
         An unknown one has that of number 0. With ``lower_case_backup`` a token that is not there
@@ -75,7 +75,7 @@ class _TokenEmbedding(vocab.Vocabulary):
         rows = nd.take(self._vectors(), nd.array(numbers, dtype="int64"))  # type: ignore[attr-defined]
         return rows if isinstance(tokens, list) else rows[0]
 
-    def update_token_vectors(self, tokens: Any, new_vectors: NDArray) -> None:
+    def update_token_vectors(self, tokens: object, new_vectors: NDArray) -> None:
         """Give tokens other vectors, (tokens, length), or (length,) for one.
 
         Raises ValueError for an unknown token, AssertionError for another shape.
@@ -125,7 +125,7 @@ class _TokenEmbedding(vocab.Vocabulary):
                 "`pretrained_file_path` must be a valid path to the pre-trained token embedding "
                 f"file, got {pretrained_file_path!r}"
             )
-        rows: dict[Any, list[float]] = {}
+        rows: dict[object, list[float]] = {}
         with system_errors(path), open_file(path) as file:
             try:
                 for number, line in enumerate(io.TextIOWrapper(file, encoding), 1):
@@ -258,7 +258,7 @@ class GloVe(_TokenEmbedding):
         embedding_root: str | None = None,
         init_unknown_vec: _Init = nd.zeros,
         vocabulary: vocab.Vocabulary | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
         path = self._file(embedding_root or _root(), pretrained_file_name)
@@ -279,7 +279,7 @@ class FastText(_TokenEmbedding):
         embedding_root: str | None = None,
         init_unknown_vec: _Init = nd.zeros,
         vocabulary: vocab.Vocabulary | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
         path = self._file(embedding_root or _root(), pretrained_file_name)
@@ -300,7 +300,7 @@ class CustomEmbedding(_TokenEmbedding):
         encoding: str = "utf8",
         init_unknown_vec: _Init = nd.zeros,
         vocabulary: vocab.Vocabulary | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
         self._load_embedding(pretrained_file_path, elem_delim, init_unknown_vec, encoding)

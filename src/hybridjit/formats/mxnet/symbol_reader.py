@@ -136,13 +136,13 @@ class _Collector:
     def __init__(self) -> None:
         self.known: dict[str, str] = {}  # names of attributes: nodes have the same ones
 
-    def add(self, item: Any) -> None:
+    def add(self, item: object) -> None:
         raise NotImplementedError
 
     def finish(self) -> None:
         """All nodes are there."""
 
-    def attributes(self, node: Mapping[str, Any], place: str) -> dict[str, str]:
+    def attributes(self, node: Mapping[str, object], place: str) -> dict[str, str]:
         """A node's attributes from any of the three keys that versions of MXNet used."""
         merged: dict[str, str] = {}
         for key in filter(node.__contains__, _ATTRIBUTE_KEYS):
@@ -170,7 +170,7 @@ def _read(data: str | bytes, collector: _Collector) -> dict[str, Any]:
     stream = JsonStream(text, collector.budget)
     if stream.peek() != "{":
         _mapping(stream.value(), "the document")
-    top: dict[str, Any] = {}
+    top: dict[str, object] = {}
     for key in stream.members():
         if key in top:
             _fail(f"{key} stands twice in the document")
@@ -267,7 +267,7 @@ class _Nodes(_Collector):
         self._changes = changes
         self._refused: dict[str, list[str]] = {}
 
-    def add(self, item: Any) -> None:
+    def add(self, item: object) -> None:
         number = len(self.raw)
         node = _mapping(item, f"node {number}", _NODE_KEYS | _OLD_NODE_KEYS)
         record = RawNode(number, None, _node_name(node, f"node {number}"), {})
@@ -312,7 +312,7 @@ class _Outline(_Collector):
         self.lines: list[RawLine] = []
         self._problems: dict[str, None] = {}
 
-    def add(self, item: Any) -> None:
+    def add(self, item: object) -> None:
         number = len(self.lines)
         place = f"node {number}"
         node = _mapping(item, place, _NODE_KEYS | _OLD_NODE_KEYS)
@@ -414,7 +414,7 @@ def _meanings(raw: list[RawNode], budget: Budget) -> dict[RawNode, dict[str, Any
 
     The version is there to be saved again.
     """
-    meanings: dict[RawNode, dict[str, Any]] = {}
+    meanings: dict[RawNode, dict[str, object]] = {}
     outputs = 0
     for record in raw:
         attrs = meanings[record] = _meaning(record)

@@ -20,7 +20,7 @@ class Dataset:
     def __len__(self) -> int:
         raise NotImplementedError(f"{type(self).__name__} has no __len__ of its own")
 
-    def filter(self, fn: Callable[[Any], Any]) -> Dataset:
+    def filter(self, fn: Callable[[Any], object]) -> Dataset:
         """The elements of which ``fn`` is true; asked now, for all."""
         return _SampledDataset(self, sampler.FilterSampler(fn, self))
 
@@ -49,7 +49,7 @@ class Dataset:
         transformed = _LazyTransformDataset(self, fn)
         return transformed if lazy else SimpleDataset(list(_elements(transformed)))
 
-    def transform_first(self, fn: Callable[[Any], Any], lazy: bool = True) -> Dataset:
+    def transform_first(self, fn: Callable[[Any], object], lazy: bool = True) -> Dataset:
         """``fn`` of the first part of each element, the other parts as they are."""
         return self.transform(_TransformFirst(fn), lazy)
 
@@ -61,7 +61,7 @@ def _elements(dataset: Dataset) -> list[Any]:
 class SimpleDataset(Dataset):
     """A list, or anything like it, as a dataset."""
 
-    def __init__(self, data: Sequence[Any]) -> None:
+    def __init__(self, data: Sequence[object]) -> None:
         self._data = data
 
     def __len__(self) -> int:
@@ -121,7 +121,7 @@ class _SampledDataset(Dataset):
 class _LazyTransformDataset(Dataset):
     """A function of another dataset's elements, computed when they are asked for."""
 
-    def __init__(self, data: Dataset, fn: Callable[..., Any]) -> None:
+    def __init__(self, data: Dataset, fn: Callable[..., object]) -> None:
         self._data = data
         self._fn = fn
 
@@ -136,7 +136,7 @@ class _LazyTransformDataset(Dataset):
 class _TransformFirst:
     """``fn`` of the first argument; a class, so that it can be pickled."""
 
-    def __init__(self, fn: Callable[[Any], Any]) -> None:
+    def __init__(self, fn: Callable[[Any], object]) -> None:
         self._fn = fn
 
     def __call__(self, first: Any, *rest: Any) -> Any:

@@ -248,7 +248,7 @@ class _Place(NamedTuple):
     of_numpy: bool
 
 
-def _written(value: Any) -> tuple[int, int]:
+def _written(value: object) -> tuple[int, int]:
     """A new unnamed file that holds ``value``, and its size: a length, the pickle, the arrays."""
     arrays: list[np.ndarray] = []
     sizes: list[int] = []
@@ -313,7 +313,7 @@ def _read(handle: int, size: int) -> Any:
     return _with_arrays(pickle.loads(memory[8 : 8 + length]), memory, _aligned(8 + length))
 
 
-def _with_arrays(value: Any, memory: mmap.mmap, start: int) -> Any:
+def _with_arrays(value: object, memory: mmap.mmap, start: int) -> Any:
     if type(value) is tuple or type(value) is list:
         return type(value)(_with_arrays(item, memory, start) for item in value)
     if type(value) is dict:

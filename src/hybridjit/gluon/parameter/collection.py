@@ -81,7 +81,7 @@ class ParameterDict:
             _agree(param, key, desired)
         return param
 
-    def get_constant(self, name: str, value: Any = None) -> Constant:
+    def get_constant(self, name: str, value: object = None) -> Constant:
         """The constant ``prefix + name``, made from ``value`` if there is none.
 
         Raises KeyError when there is neither, AssertionError when the existing parameter is no
@@ -163,7 +163,7 @@ class ParameterDict:
         contexts = (ctx for param in self.values() for ctx in param.list_ctx())
         return list(dict.fromkeys(contexts))
 
-    def setattr(self, name: str, value: Any) -> None:
+    def setattr(self, name: str, value: object) -> None:
         """Set one attribute on all parameters, e.g. ``setattr('grad_req', 'null')``."""
         for param in self.values():
             setattr(param, name, value)
@@ -211,7 +211,7 @@ class ParameterDict:
 
     def load_dict(
         self,
-        param_dict: Mapping[str, Any],
+        param_dict: Mapping[str, object],
         ctx: Context | Sequence[Context] | None = None,
         allow_missing: bool = False,
         ignore_extra: bool = False,

@@ -61,7 +61,7 @@ class RNNCell(_DenseCell):
     def __init__(
         self,
         hidden_size: int,
-        activation: Any = "tanh",
+        activation: object = "tanh",
         i2h_weight_initializer: Init = None,
         h2h_weight_initializer: Init = None,
         i2h_bias_initializer: Init = "zeros",
@@ -107,7 +107,7 @@ class LSTMCell(_DenseCell):
         prefix: str | None = None,
         params: ParameterDict | None = None,
         activation: str = "tanh",
-        recurrent_activation: Any = "sigmoid",
+        recurrent_activation: object = "sigmoid",
     ) -> None:
         super().__init__(
             hidden_size,

@@ -39,7 +39,7 @@ class _Row(RecurrentCell):
     def state_info(self, batch_size: int = 0) -> list[StateInfo]:
         return [info for cell in self for info in cell.state_info(batch_size)]
 
-    def begin_state(self, batch_size: int = 0, *args: Any, **kwargs: Any) -> States:
+    def begin_state(self, batch_size: int = 0, *args: object, **kwargs: object) -> States:
         self._require_unmodified()
         return [s for cell in self for s in cell.begin_state(batch_size, *args, **kwargs)]
 
@@ -167,7 +167,7 @@ class ModifierCell(HybridRecurrentCell):
         return self.base_cell.state_info(batch_size)
 
     def begin_state(
-        self, batch_size: int = 0, func: Callable[..., Any] = nd.zeros, **kwargs: Any
+        self, batch_size: int = 0, func: Callable[..., object] = nd.zeros, **kwargs: object
     ) -> States:
         self._require_unmodified()
         with unmodified(self.base_cell):
@@ -277,7 +277,7 @@ class BidirectionalCell(HybridRecurrentCell):
     def state_info(self, batch_size: int = 0) -> list[StateInfo]:
         return [info for cell in self._cells() for info in cell.state_info(batch_size)]
 
-    def begin_state(self, batch_size: int = 0, *args: Any, **kwargs: Any) -> States:
+    def begin_state(self, batch_size: int = 0, *args: object, **kwargs: object) -> States:
         self._require_unmodified()
         return [s for c in self._cells() for s in c.begin_state(batch_size, *args, **kwargs)]
 

@@ -48,7 +48,7 @@ class _ConvCell(GatedCell):
         i2h_bias_initializer: Init = "zeros",
         h2h_bias_initializer: Init = "zeros",
         conv_layout: str | None = None,
-        activation: Any = "tanh",
+        activation: object = "tanh",
         prefix: str | None = None,
         params: ParameterDict | None = None,
     ) -> None:

@@ -238,7 +238,7 @@ class ImageListDataset(Dataset):
     for a line that is neither.
     """
 
-    def __init__(self, root: str = ".", imglist: Any = None, flag: int = 1) -> None:
+    def __init__(self, root: str = ".", imglist: object = None, flag: int = 1) -> None:
         self._root = os.path.expanduser(root)
         self._flag = flag
         self._imglist: dict[int, tuple[np.ndarray, str]] = {}
