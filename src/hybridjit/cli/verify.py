@@ -1,18 +1,25 @@
 """``hybridjit verify``: a model compiled beside the same model run by NumPy, step by step.
 
 In: a model's files and arrays for its inputs. Out: whether they agree; if not, the first step that
-differs and the part of the compiler to blame. Exit code 0 if they agree, 1 if not.
+differs and the part of the compiler to blame; and where the first NaN or infinity arises. Exit
+code 0 if they agree, 1 if not.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from ..verification import TOLERANCE, verify_graph
+import numpy as np
+
+from ..ir.roles import variables
+from ..sym import Symbol
+from ..verification import TOLERANCE, Verdict, verify_graph, verify_training
 from .arguments import UsageError, add_model, add_target, chosen_target, once
 from .model import Model, listed, parameters, read_model, variable_types
 from .run import read_array, require_inputs, typed
+
+Arrays = Mapping[str, np.ndarray]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +38,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=TOLERANCE,
         help=f"allowed difference, as a part of the largest value ({TOLERANCE:g})",
+    )
+    parser.add_argument(
+        "--train",
+        action="store_true",
+        help="in training mode, forward and backward; a label is an input if it has an --input",
     )
     parser.add_argument("--steps", action="store_true", help="print a line for every step")
     add_target(parser)
@@ -51,18 +63,31 @@ def run(args: argparse.Namespace) -> int:
     shapes = {name: array.shape for name, array in arrays.items()}
     types, param_types = variable_types(model, shapes, typed(arrays))
     inputs = {name: arrays[name].astype(types[name].dtype) for name in types}
+    params = parameters(model, param_types)
     with chosen_target(args.target):
-        verdict = verify_graph(
-            model.outputs,
-            inputs,
-            parameters(model, param_types),
-            tolerance=args.tolerance,
-            name=model.name,
-        )
+        if args.train:
+            verdict = _verify_training(model, inputs, params, args.tolerance)
+        else:
+            verdict = verify_graph(
+                model.outputs, inputs, params, tolerance=args.tolerance, name=model.name
+            )
     if args.steps:
         print(verdict.step_table())
     print(verdict)
     return 0 if verdict.agrees else 1
+
+
+def _verify_training(model: Model, inputs: Arrays, params: Arrays, tolerance: float) -> Verdict:
+    """With the gradients of all parameters but auxiliary states; of the inputs without any."""
+    states = Symbol(model.outputs).list_auxiliary_states()
+    fixed = {name: params[name] for name in variables(model.outputs) if name in params}
+    for chosen in (fixed, inputs):
+        wanted = [n for n, a in chosen.items() if a.dtype.kind == "f" and n not in states]
+        if wanted:
+            break
+    return verify_training(
+        model.outputs, {**inputs, **fixed}, wanted, tolerance=tolerance, name=model.name
+    )
 
 
 def named_files(model: Model, given: Sequence[tuple[str, str]]) -> dict[str, str]:

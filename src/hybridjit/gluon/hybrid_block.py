@@ -27,7 +27,7 @@ from ..recording import FLAGS
 from ..sym import Symbol
 from ..types import TensorType, type_of
 from ..unwinding import holding, restoring
-from ..verification import TOLERANCE, Verdict, verify_graph
+from ..verification import TOLERANCE, Verdict, verify_graph, verify_training
 from .block import Block
 from .bound import BoundCall
 from .hybrid import CachedGraph
@@ -38,6 +38,7 @@ from .parameter import Parameter, ParameterDict
 from .saving import export_graph
 from .structure import Format, flatten, regroup, same_arguments, tensors_in
 from .trace import Trace, trace
+from .training import floating, tape_variables
 
 # Held while a block is traced: two threads may make the first call to one net.
 _tracing = held_at_fork(Rank.TRACING)
@@ -166,13 +167,16 @@ class HybridBlock(Block):
         _check_outputs(wanted, given)
         return BoundCall(cached.graph, list(args), given, cached.trace.out_format)
 
-    def verify(self, *args: Any, tolerance: float = TOLERANCE) -> Verdict:
+    def verify(self, *args: Any, tolerance: float = TOLERANCE, train: bool = False) -> Verdict:
         """Compare the block compiled with the block run by NumPy for these arguments.
 
         ``agrees`` of the result is the answer; printed, it names the first step whose result is
         further off than ``tolerance`` (a part of the largest value), with the line that it comes
-        from and the part of the compiler to blame. Nothing of the block changes but deferred
-        parameters, which are initialised. Raises what a hybridized call raises.
+        from and the part of the compiler to blame, and where the first NaN or infinity arises.
+        With ``train`` in training mode, forward and backward, with the gradients of parameters and
+        of arguments that are variables (of all, if there are no such). Nothing of the block changes
+        but deferred parameters, which are initialised. Raises what a hybridized call raises, with
+        ``train`` NoGradientError for an operator that has none.
         """
         traced = self._traced(args)
         flat, _ = flatten(args, "input")
@@ -181,14 +185,14 @@ class HybridBlock(Block):
         params = _params_in(traced, self.collect_params())
         finish_deferred(traced.outputs, _input_types(traced, args), params)
         ctx = arrays[0].context
-        return verify_graph(
-            traced.outputs,
-            {name: array._data for name, array in zip(traced.input_names, arrays)},
-            {name: param.data(ctx)._data for name, param in params.items()},
-            Options(winograd=self._flags.get("winograd", True)),
-            tolerance,
-            self.name or "graph",
-        )
+        given = dict(zip(traced.input_names, arrays))
+        fixed = {name: param.data(ctx) for name, param in params.items()}
+        how = (Options(winograd=self._flags.get("winograd", True)), tolerance, self.name or "graph")
+        if train:
+            named = {**given, **fixed}
+            wanted = tape_variables(named) or floating(given)
+            return verify_training(traced.outputs, _data_of(named), wanted, *how)
+        return verify_graph(traced.outputs, _data_of(given), _data_of(fixed), *how)
 
     def _forward_any(self, args: tuple[object, ...]) -> Any:
         tensors = list(tensors_in(args))
@@ -372,6 +376,10 @@ def _check_arguments(traced: Trace, form: Format) -> None:
             "The argument structure of HybridBlock does not match the cached version. "
             f"Stored format = {traced.in_format}, input format = {form}"
         )
+
+
+def _data_of(named: Mapping[str, NDArray]) -> dict[str, np.ndarray]:
+    return {name: array._data for name, array in named.items()}
 
 
 def _on_one_context(arrays: tuple[object, ...]) -> bool:

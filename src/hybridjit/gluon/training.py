@@ -79,7 +79,7 @@ class TrainingGraph:
 
         Raises MXNetError naming the operator for arrays that do not fit.
         """
-        wanted = _wanted(named) if FLAGS.recording else frozenset()
+        wanted = tape_variables(named) if FLAGS.recording else frozenset()
         trained, failure = self._compiled_for(named, wanted)
         arrays = [array._data for array in named.values()]
         made = trained.forward(arrays)
@@ -117,13 +117,14 @@ class TrainingGraph:
         return found
 
 
-def _wanted(named: Mapping[str, NDArray]) -> frozenset[str]:
+def tape_variables(named: Mapping[str, NDArray]) -> frozenset[str]:
     """The floating variables that stand on the tape."""
-    return frozenset(
-        name
-        for name, array in named.items()
-        if array._entry is not None and array._data.dtype.kind == "f"
-    )
+    return floating({name: array for name, array in named.items() if array._entry is not None})
+
+
+def floating(named: Mapping[str, NDArray]) -> frozenset[str]:
+    """Those of a floating type: what a gradient can be of."""
+    return frozenset(name for name, array in named.items() if array._data.dtype.kind == "f")
 
 
 class _Call:

@@ -1,0 +1,251 @@
+"""Training, compiled and by NumPy: forward, and the way back, value by value.
+
+In: a graph, an array for every variable, and whose gradients are wanted. Out: a
+:class:`.verdict.Verdict`. The compiled forward and backward are each run step by step. What they
+are held against is the graph that differentiation makes of the graph as it was written, run by
+NumPy on what the compiled forward drew; its way back starts from the products that that saved, so
+that a number next to 0, on whose sign a gradient hangs, is the same one on both sides. And the tape
+of eager mode says whether differentiation itself is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
+
+import numpy as np
+
+from ..compiler import Options, Trained, compile_training
+from ..config import config, override
+from ..context import cpu
+from ..ir.building import building
+from ..ir.graph import Graph, Use, Value, from_symbol, walk
+from ..ir.node import Output
+from ..ir.purpose import Purpose
+from ..ir.rewrite import Match, Replacement, replace_values
+from ..nd import NDArray
+from ..nd.interpreter import interpret_nodes
+from ..nd.tape import Entry, Leaf
+from ..nd.taped import run_backward, untouched_zeros
+from ..ops.building import as_results, parts_of
+from ..passes.differentiate import Joint, differentiate
+from ..passes.enter_training import enter_training
+from ..passes.infer import infer_node_types
+from ..recording import recording_as
+from ..runtime.checking import TOLERANCE
+from ..runtime.threads import THREADS as RUNNING
+from ..types import type_of
+from ..unwinding import restoring
+from .inference import with_culprits
+from .steps import Arrays, Reference, Stepped
+from .verdict import Gap, Verdict, gap_between
+
+_ANY_SEED = 7
+
+
+@restoring(config, RUNNING)
+def verify_training(
+    outputs: Sequence[Output],
+    arrays: Arrays,
+    wanted: Collection[str],
+    options: Options = Options(),  # noqa: B008 (frozen)
+    tolerance: float = TOLERANCE,
+    name: str = "graph",
+) -> Verdict:
+    """Compare a graph compiled for training with the same graph run by NumPy, forward and backward.
+
+    arrays  of all variables, in call order; ``wanted`` are those whose gradients are compared.
+    The way back starts from head gradients between 0.5 and 1.5, so that terms of sums do not meet
+    as ones. ``tolerance`` is a part of the largest value of each array, or what rounding makes of
+    terms that cancel each other. Raises what compiling the graph raises, and NoGradientError.
+    """
+    check = _Check(outputs, arrays, wanted, options, tolerance, name)
+    return with_culprits(check.examine)
+
+
+class _Check:
+    """One graph on one set of arrays, to be compiled as often as there are choices."""
+
+    def __init__(
+        self,
+        outputs: Sequence[Output],
+        arrays: Arrays,
+        wanted: Collection[str],
+        options: Options,
+        tolerance: float,
+        name: str,
+    ) -> None:
+        self._outputs, self._wanted, self._options = tuple(outputs), wanted, options
+        self._tolerance = tolerance
+        self._arrays = {n: np.ascontiguousarray(a) for n, a in arrays.items()}
+        self._types = {n: type_of(a) for n, a in self._arrays.items()}
+        types = infer_node_types(self._outputs, self._types)
+        graph = from_symbol(self._outputs, self._types, types, name, Purpose(training=True))
+        joint = differentiate(enter_training(graph), wanted)
+        self._joint = joint.with_graph(_opened(joint.graph))
+        self._heads = list(_heads(self._joint))
+
+    def examine(self) -> Verdict:
+        """One compilation, against the values of the graph as it was written."""
+        trained = self._compiled()
+        forward, backward = self._stepped(trained)
+        drawn = forward.drawn
+        eager = Reference(self._graph, self._given, drawn) if self._has_chance else self._eager
+        saved = zip(trained.parts.saved, forward.outputs[self._visible :])
+        taken = {(use.value.name, use.index): a for use, a in saved if _is_product(use)}
+        again = Reference(self._graph, self._given, {**taken, **drawn})
+        found = self._called(trained) if not self._has_chance else _outcome(forward, backward)
+        steps = list(forward.checked(eager, self._tolerance))
+        steps += backward.checked(again, self._tolerance) if backward else []
+        return Verdict(
+            self._joint.forward.name,
+            self._tolerance,
+            tuple(steps),
+            tuple(self._gaps(found, eager, again)),
+            forward.problem or (backward.problem if backward else "") or self._problem,
+            eager.first_special(self._way_back)
+            or forward.first_special()
+            or (backward.first_special() if backward else None),
+        )
+
+    # ---- compiled -------------------------------------------------------------------------------
+
+    def _compiled(self) -> Trained:
+        name = self._joint.forward.name
+        trained = compile_training(
+            self._outputs, self._types, self._wanted, True, self._options, name
+        )
+        trained.forward.bind({})
+        if trained.backward is not None:
+            trained.backward.bind({})
+        return trained
+
+    def _stepped(self, trained: Trained) -> tuple[Stepped, Stepped | None]:
+        """Forward and backward, step by step."""
+        forward = Stepped(trained.forward, list(self._arrays.values()), "forward")
+        if trained.backward is None:
+            return forward, None
+        reads = self._reads(trained, forward.outputs)
+        return forward, Stepped(trained.backward, reads, "backward")
+
+    def _called(self, trained: Trained) -> list[np.ndarray]:
+        """What a usual call gives: outputs, gradients, new states."""
+        with override(check=False):
+            made = trained.forward(list(self._arrays.values()))
+            if trained.backward is None:
+                return made[: self._visible]
+            return [*made[: self._visible], *trained.backward(self._reads(trained, made))]
+
+    def _reads(self, trained: Trained, made: Sequence[np.ndarray]) -> list[np.ndarray]:
+        given = [self._arrays[name] for name in trained.parts.reads]
+        heads = dict(zip(self._joint.heads, self._heads))
+        return [*given, *made[self._visible :], *(heads[n] for n in trained.parts.heads)]
+
+    @property
+    def _visible(self) -> int:
+        return len(self._joint.forward.outputs)
+
+    # ---- as it was written ----------------------------------------------------------------------
+
+    @property
+    def _graph(self) -> Graph:
+        return self._joint.graph
+
+    @cached_property
+    def _given(self) -> Arrays:
+        """An array for each input of the joint graph."""
+        heads = self._graph.inputs[len(self._arrays) :]
+        return {**self._arrays, **{v.name: head for v, head in zip(heads, self._heads)}}
+
+    @cached_property
+    def _has_chance(self) -> bool:
+        return any(value.op is not None and value.op.is_random for value in self._graph.values)
+
+    @cached_property
+    def _eager(self) -> Reference:
+        return Reference(self._graph, self._given)
+
+    @cached_property
+    def _way_back(self) -> frozenset[Value]:
+        ahead = set(walk(self._graph.outputs[: self._visible]))
+        return frozenset(value for value in self._graph.values if value not in ahead)
+
+    @cached_property
+    def _problem(self) -> str:
+        """How the joint graph's gradients differ from those of the tape, where chance is out."""
+        if self._has_chance:
+            return ""
+        gradients = self._graph.outputs[self._visible :]
+        for name, use, right in zip(self._joint.gradients, gradients, self._on_tape()):
+            found = self._eager.output_of(use)
+            assert found is not None
+            gap = gap_between(found, right)
+            if gap.exceeds(self._tolerance):
+                gap = self._eager.with_rounding(gap, use)
+            if gap.exceeds(self._tolerance):
+                return f"differentiation: the gradient of '{name}' is off the tape's by {gap}"
+        return ""
+
+    def _on_tape(self) -> Iterator[np.ndarray]:
+        """The gradients that eager mode computes."""
+        named = {name: NDArray(array.copy(), cpu()) for name, array in self._arrays.items()}
+        leaves = {name: Leaf(untouched_zeros(named[name]), "write") for name in self._wanted}
+        for name, leaf in leaves.items():
+            named[name]._entry = Entry(leaf)
+        types = infer_node_types(self._outputs, self._types)
+        with recording_as(True, True):
+            made = interpret_nodes(self._outputs, named, types, cpu())
+            ends = [made[number].copy() for number in self._joint.heads]
+        pairs = [(y, NDArray(d, cpu())) for y, d in zip(ends, self._heads) if y._entry]
+        run_backward([y for y, _ in pairs], [d for _, d in pairs], False, True)
+        for name in self._joint.gradients:
+            yield leaves[name].grad._data
+
+    def _gaps(
+        self, found: Sequence[np.ndarray], eager: Reference, again: Reference
+    ) -> Iterator[tuple[str, Gap]]:
+        """How far the outputs are from the eager ones, and what the way back gives."""
+        names = [use.value.name for use in self._joint.forward.outputs]
+        names += [f"gradient of {name}" for name in self._joint.gradients]
+        names += [f"new {name}" for name in self._joint.updates]
+        for number, (name, array) in enumerate(zip(names, found)):
+            reference = eager if number < self._visible else again
+            use = self._graph.outputs[number]
+            right = reference.output_of(use)
+            if right is not None:
+                gap = gap_between(array, right)
+                if gap.exceeds(self._tolerance):
+                    gap = reference.with_rounding(gap, use)
+                yield name, gap
+
+
+def _is_product(use: Use) -> bool:
+    """Whether it is a sum of products, which no two ways of adding up give to the last bit.
+
+    What is picked out of others, as a maximum is, follows from them again: its way back compares.
+    """
+    return use.value.op is not None and use.value.op.traits.multiply_adds is not None
+
+
+def _outcome(forward: Stepped, backward: Stepped | None) -> list[np.ndarray]:
+    visible = len(forward.outputs) - forward.saved
+    return [*forward.outputs[:visible], *(backward.outputs if backward else [])]
+
+
+def _heads(joint: Joint) -> Iterator[np.ndarray]:
+    """Head gradients: the same at each call."""
+    random = np.random.default_rng(_ANY_SEED)
+    for value in joint.graph.inputs[len(joint.forward.inputs) :]:
+        yield random.uniform(0.5, 1.5, value.shape).astype(value.type.dtype)
+
+
+def _opened(graph: Graph) -> Graph:
+    """The same graph with operators that draw numbers in parts: what is drawn is then one part."""
+
+    def parts(value: Value, match: Match) -> tuple[str, Replacement]:
+        if value.op is None or not value.op.is_random:
+            return "", None
+        made = parts_of(value.op, building(value), value.inputs, value.attrs)
+        return "", None if made is None else as_results(made)
+
+    return replace_values(graph, parts)
