@@ -1,9 +1,11 @@
-"""MNIST through test_utils, samplers, and which generator decides an order."""
+"""Data sets through test_utils, samplers, and which generator decides an order."""
 
 from __future__ import annotations
 
+import bz2
 import random
 import struct
+import zipfile
 
 import numpy as np
 import pytest
@@ -43,6 +45,37 @@ def test_missing_files_are_named(mnist):
     for function in (test_utils.get_mnist, test_utils.get_mnist_ubyte):
         with pytest.raises(MXNetError, match=r"t10k-labels-idx1-ubyte.*downloads nothing"):
             function()
+
+
+def test_a_file_where_a_program_would_download_it_to(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a.txt").touch()
+    found = test_utils.download("http://x.org/a.txt", dirname="data")
+    assert found == "data/a.txt" == test_utils.download("http://x.org/b", "a.txt", "data")
+    with pytest.raises(MXNetError, match=r"fetch http://x.org/b and put it at b"):
+        test_utils.download("http://x.org/b")
+    for function in (test_utils.get_mnist_pkl, test_utils.get_cifar10):
+        with pytest.raises(MXNetError, match=r"downloads nothing.*put it at data/"):
+            function()
+
+
+def test_archives_are_unpacked(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    with zipfile.ZipFile("data/cifar10.zip", "w") as archive:
+        for part in ("train.rec", "train.lst", "test.rec", "test.lst"):
+            archive.writestr(f"cifar/{part}", part)
+    test_utils.get_cifar10()
+    assert (tmp_path / "data" / "cifar" / "test.lst").read_text() == "test.lst"
+    test_utils.get_zip_data("data", "http://x.org/y", "cifar10.zip")
+    (tmp_path / "data" / "t.bz2").write_bytes(bz2.compress(b"1 2:3"))
+    for _ in range(2):  # unpacked, then there
+        test_utils.get_bz2_data("data", "t", "http://x.org/t.bz2", "t.bz2")
+        assert (tmp_path / "data" / "t").read_bytes() == b"1 2:3"
+    (tmp_path / "data" / "cifar10.zip").write_bytes(b"no")
+    with pytest.raises(MXNetError, match="cifar10.zip: File is not a zip file"):
+        test_utils.get_zip_data("data", "http://x.org/y", "cifar10.zip")
 
 
 def test_interval_sampler():

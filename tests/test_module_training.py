@@ -93,6 +93,19 @@ def test_fit_learns(caplog):
         module.fit(io.NDArrayIter(X, Y, 8))
 
 
+def test_a_batch_that_the_program_writes_to_after_forward():
+    module, other = bound(), bound()
+    ours, theirs = batch(), batch()
+    other.forward(theirs)
+    other.backward()
+    module.forward(ours)
+    for array in (*ours.data, *ours.label):
+        array[:] = 0
+    module.backward()
+    for found, wanted in zip(module._exec_group.grad_arrays, other._exec_group.grad_arrays):
+        np.testing.assert_array_equal(found[0].asnumpy(), wanted[0].asnumpy())
+
+
 def test_requests():
     module = bound(grad_req={"fc1_weight": "add", "fc2_weight": "write"})
     wanted = expected_gradients(as_arrays(module), X[:8], Y[:8])

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections import Counter
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from hybridjit import nd
 from hybridjit.contrib import text
 from hybridjit.errors import MXNetError
+from hybridjit.gluon.contrib.data.text import WikiText2, WikiText103
 
 
 def test_counting():
@@ -103,3 +107,38 @@ class TestEmbedding:
         (folder / "glove.6B.50d.txt").write_text("the 1 2\n")
         e = text.embedding.create("glove", pretrained_file_name="glove.6B.50d.txt")
         assert e.get_vecs_by_tokens("the").asnumpy().tolist() == [1, 2]
+
+
+class TestWikiText:
+    LINES = "\n = b a =\n \n b c b d\n e b\n"
+
+    def test_rows_of_words(self, tmp_path: Path):
+        (tmp_path / "wiki.train.tokens").write_text(self.LINES)
+        (tmp_path / "wiki.test.tokens").write_text("c x\n")
+        train = WikiText2(str(tmp_path), seq_len=5)
+        # "<eos>" is a word of the vocabulary before all that was counted
+        assert train.vocabulary.idx_to_token == ["<unk>", "<eos>", "b", "=", "a", "c", "d", "e"]
+        assert train.frequencies["b"] == 4 and len(train) == 2
+        data, label = train[0]
+        assert data.dtype == label.dtype == np.int32
+        assert data.asnumpy().tolist() == [3, 2, 4, 3, 1]
+        assert label.asnumpy().tolist() == [2, 4, 3, 1, 2]
+        assert train[1][1].asnumpy().tolist() == [5, 2, 6, 1, 7]
+        test = WikiText2(str(tmp_path), "test", train.vocabulary, seq_len=1)
+        assert [int(label.asscalar()) for _, label in test] == [0, 1]
+        assert test.vocabulary is train.vocabulary and test.frequencies == {"c": 1, "x": 1}
+
+    def test_archive(self, tmp_path: Path, monkeypatch):
+        monkeypatch.setenv("MXNET_HOME", str(tmp_path))
+        folder = tmp_path / "datasets" / "wikitext-103"
+        folder.mkdir(parents=True)
+        with pytest.raises(MXNetError, match=r"neither wiki.train.tokens nor wikitext-103-v1.zip"):
+            WikiText103()
+        with zipfile.ZipFile(folder / "wikitext-103-v1.zip", "w") as archive:
+            archive.writestr("wikitext-103/wiki.train.tokens", self.LINES)
+        assert len(WikiText103(seq_len=3)) == 4
+        with pytest.raises(MXNetError, match="has no wiki.test.tokens"):
+            WikiText103(segment="test")
+        (folder / "wikitext-103-v1.zip").write_bytes(b"PK")
+        with pytest.raises(MXNetError, match="not a zip file"):
+            WikiText103()

@@ -26,7 +26,6 @@ _INTEGER = "is of int8 networks, which hybridjit does not run: use the float32 n
 _ONNX = "converts from or to ONNX, which hybridjit does not: use MXNet for that"
 _SPARSE = "makes or takes sparse arrays, and hybridjit's arrays are dense: use the dense function"
 _GRAPHS = "works on graphs stored as sparse arrays, and hybridjit's arrays are dense"
-_TEXT = "loads texts or word vectors, which hybridjit does not: load them with NumPy"
 _RANDOM = "changes pictures at random in a symbol: use the function of nd.image"
 _DECODES = "is not there: use mx.image.imdecode"
 _LIBRARY = "calls MXNet's C library, which is not there: use the functions of nd, sym and gluon"
@@ -56,7 +55,7 @@ ABSENT: list[tuple[list[str], list[str], str]] = [
     (["model"], ["DataParallelExecutorManager"], _TRAINS),
     (["metric"], ["Caffe", "Torch"], _TRAINS),
     (["sym.contrib"], ["rand_zipfian"], _TRAINS),
-    (["test_utils"], ["get_mnist_pkl", "get_cifar10", "get_*_data", "download_model"], _DATASETS),
+    (["test_utils"], ["download_model"], _DATASETS),
     (["test_utils"], ["create_sparse_array*", "rand_sparse_*", "shuffle_csr_*"], _SPARSE),
     (["test_utils"], ["check_speed", "*_check", "verify_generator"], _TESTS),
     (["test_utils"], ["gen_buckets_*", "new_*_matrix_*", "DummyIter"], _TESTS),
@@ -75,7 +74,6 @@ ABSENT: list[tuple[list[str], list[str], str]] = [
     (["nd.sparse"], ["*SparseNDArray", "CSRNDArray", "csr_matrix", "row_sparse_array"], _SPARSE),
     (["nd.sparse"], ["array", "empty", "zeros"], _SPARSE),
     (["nd.contrib", "sym.contrib"], ["dgl_*", "edge_id", "getnnz"], _GRAPHS),
-    (["gluon.contrib.data"], ["text", "WikiText*"], _TEXT),
     (["contrib"], ["autograd", "io", "tensorboard"], _TRAINS),
     (
         ["io"],

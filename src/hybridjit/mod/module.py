@@ -414,12 +414,13 @@ class Module(BaseModule):
         if self._unset:
             raise MXNetError(f"parameters without values: {', '.join(sorted(self._unset))}")
         self._fit_shapes(data_batch)
+        trains = self.for_training if is_train is None else is_train
         for desc, array in self._values_in(data_batch):
             if desc.name in self._inputs:
-                dtype = np.dtype(desc.dtype)
                 moved = array.as_in_context(self._context[0])
-                self._inputs[desc.name] = moved.astype(dtype, copy=False)
-        self.compute(self.for_training if is_train is None else is_train)
+                # backward reads it again, when the program may have written to its own array
+                self._inputs[desc.name] = moved.astype(np.dtype(desc.dtype), copy=trains)
+        self.compute(trains)
 
     def compute(self, is_train: bool) -> None:
         """The outputs of what the inputs hold."""

@@ -1,7 +1,6 @@
 """``mx.test_utils``: what tests of programs compare arrays and make examples with."""
 
 from ..context import set_default_context
-from ..gluon.utils import download
 from .comparing import (
     almost_equal,
     assert_allclose,
@@ -18,7 +17,16 @@ from .comparing import (
     same_array,
     same_symbol_structure,
 )
-from .datasets import get_mnist, get_mnist_iterator, get_mnist_ubyte
+from .datasets import (
+    download,
+    get_bz2_data,
+    get_cifar10,
+    get_mnist,
+    get_mnist_iterator,
+    get_mnist_pkl,
+    get_mnist_ubyte,
+    get_zip_data,
+)
 from .examples import (
     assign_each,
     assign_each2,
@@ -83,11 +91,15 @@ __all__ = [
     "download",
     "environment",
     "get_atol",
+    "get_bz2_data",
+    "get_cifar10",
     "get_mnist",
     "get_mnist_iterator",
+    "get_mnist_pkl",
     "get_mnist_ubyte",
     "get_rtol",
     "get_tols",
+    "get_zip_data",
     "list_gpus",
     "np_reduce",
     "numeric_grad",

@@ -1,25 +1,57 @@
-"""MNIST for programs that ask ``test_utils`` for it: from files that are there.
+"""Data sets for programs that ask ``test_utils`` for them: from files that are there.
 
-In: the four files of the original in ``data`` or in ``$MXNET_HOME/datasets/mnist``, packed or not.
-Out: arrays or iterators. Nothing is downloaded.
+In: MNIST's four files in ``data`` or in ``$MXNET_HOME/datasets/mnist``, packed or not; archives and
+what is in them where the program wants it. Out: arrays, iterators, unpacked files. Nothing is
+downloaded.
 """
 
 from __future__ import annotations
 
+import bz2
 import os
+import shutil
+import zipfile
 
 import numpy as np
 
 from ..base import data_dir
-from ..errors import MXNetError
+from ..errors import ModelFormatError, MXNetError
+from ..formats.atomic import system_errors
+from ..gluon import utils
 from ..io import MNISTIter
 from ..io.file_iters import read_idx
 
-__all__ = ["get_mnist", "get_mnist_iterator", "get_mnist_ubyte"]
+__all__ = [
+    "download",
+    "get_bz2_data",
+    "get_cifar10",
+    "get_mnist",
+    "get_mnist_iterator",
+    "get_mnist_pkl",
+    "get_mnist_ubyte",
+    "get_zip_data",
+]
+
+_CIFAR = "http://data.mxnet.io/mxnet/data/cifar10.zip"
+_MNIST_PICKLE = "http://deeplearning.net/data/mnist/mnist.pkl.gz"
 
 _NAMES = tuple(
     f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")
 )
+
+
+def download(
+    url: str,
+    fname: str | None = None,
+    dirname: str | None = None,
+    overwrite: bool = False,
+    retries: int = 5,
+) -> str:
+    """Where ``url`` would be saved: as ``fname`` in ``dirname``, when it is there already.
+
+    Raises MXNetError, saying what to put where, when it is not: nothing is downloaded.
+    """
+    return utils.download(url, os.path.join(dirname or "", fname or url.split("/")[-1]))
 
 
 def get_mnist() -> dict[str, np.ndarray]:
@@ -55,6 +87,52 @@ def get_mnist_iterator(
         for images, labels in (paths[:2], paths[2:])
     )
     return train, test
+
+
+def get_mnist_pkl() -> None:
+    """Raises MXNetError, saying what to put where, unless data/mnist.pkl.gz is there."""
+    download(_MNIST_PICKLE, "data/mnist.pkl.gz")
+
+
+def get_cifar10() -> None:
+    """data/cifar/train.rec, test.rec and their lists: there, or unpacked from data/cifar10.zip.
+
+    Raises MXNetError when neither is there.
+    """
+    wanted = [f"data/cifar/{part}.{kind}" for part in ("train", "test") for kind in ("rec", "lst")]
+    if not all(os.path.exists(path) for path in wanted):
+        _unzip(download(_CIFAR, "data/cifar10.zip"), "data")
+
+
+def get_zip_data(data_dir: str, url: str, data_origin_name: str) -> None:
+    """Unpack the archive ``data_origin_name`` of ``data_dir`` there.
+
+    Raises MXNetError when it is not there, saying that it comes from ``url``.
+    """
+    _unzip(download(url, os.path.join(data_dir, data_origin_name)), data_dir)
+
+
+def get_bz2_data(data_dir: str, data_name: str, url: str, data_origin_name: str) -> None:
+    """Unpack the file ``data_origin_name`` of ``data_dir`` to ``data_name``, and remove it.
+
+    Nothing happens where ``data_name`` is there. Raises MXNetError when neither is, saying that it
+    comes from ``url``.
+    """
+    target = os.path.join(data_dir, data_name)
+    if os.path.exists(target):
+        return
+    packed = download(url, os.path.join(data_dir, data_origin_name))
+    with system_errors(target), bz2.open(packed) as source, open(target, "wb") as file:
+        shutil.copyfileobj(source, file)
+    os.remove(packed)
+
+
+def _unzip(archive: str, folder: str) -> None:
+    try:
+        with system_errors(archive), zipfile.ZipFile(archive) as file:
+            file.extractall(folder)
+    except zipfile.BadZipFile as error:
+        raise ModelFormatError(f"{archive}: {error}") from error
 
 
 def _path(name: str) -> str:

@@ -1,5 +1,6 @@
-"""Samplers that MXNet keeps apart as experimental."""
+"""Samplers and texts that MXNet keeps apart as experimental."""
 
+from . import text
 from .sampler import IntervalSampler
 
-__all__ = ["IntervalSampler"]
+__all__ = ["IntervalSampler", "text"]
