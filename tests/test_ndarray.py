@@ -67,6 +67,20 @@ def answer(code):
     return described(eval(program, names))
 
 
+def test_arrays_of_texts_and_objects_are_read_as_numbers():
+    assert nd.array(["1.5", "nan"])[0].asscalar() == 1.5
+    columns = np.array([[1, 2.5], [True, "3"]], dtype=object)  # as a table of several types has
+    assert nd.array(columns).asnumpy().tolist() == [[1, 2.5], [1, 3]]
+    found = nd.array([b"7"], dtype="int32")
+    assert found.dtype == np.int32 and found.asscalar() == 7
+    for wrong in (["x"], [1j], object(), [[1], [2, 3]], {}):
+        with pytest.raises(TypeError, match="source_array"):
+            nd.array(wrong)
+    for wrong in (["1.5"], [None], [10**30]):
+        with pytest.raises(TypeError, match="source_array"):
+            nd.array(wrong, dtype="int32")
+
+
 @pytest.mark.filterwarnings("ignore:You are attempting to copy")
 @pytest.mark.parametrize("code", RECORDED)
 def test_same_answer_as_mxnet(code):

@@ -29,15 +29,16 @@ if TYPE_CHECKING:
 def array(
     source_array: ArrayLike, ctx: Context | None = None, dtype: DType | None = None
 ) -> NDArray:
-    """A copy of ``source_array`` (anything that NumPy reads as numbers).
+    """A copy of ``source_array`` (anything that NumPy reads as numbers, also from texts).
 
     Raises TypeError for what is not an array of numbers.
     """
-    if isinstance(source_array, NDArray):
-        source, default = source_array._data, source_array._data.dtype
-    else:
-        source, default = _numbers(source_array), FLOAT32
+    default = source_array._data.dtype if isinstance(source_array, NDArray) else FLOAT32
     wanted = default if dtype is None else dtype_of(dtype)
+    if isinstance(source_array, NDArray):
+        source = source_array._data
+    else:
+        source = _numbers(source_array, wanted)
     return NDArray(converted(source, wanted), _place(ctx, "array"))
 
 
@@ -260,11 +261,14 @@ def _axes(given: Sizes, ndim: int, name: str) -> list[int]:
     return axes
 
 
-def _numbers(values: ArrayLike) -> np.ndarray:
+def _numbers(values: ArrayLike, wanted: np.dtype) -> np.ndarray:
+    """An array of numbers; texts and other objects are read as the type that is ``wanted``."""
     try:
         found = np.asarray(values)
-    except ValueError:
-        found = np.asarray(None)
+        if found.dtype.kind in "OSU":
+            found = found.astype(wanted)
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError("source_array must be array like object") from None
     if found.dtype.kind not in "iufb":
         raise TypeError("source_array must be array like object")
     return found

@@ -9,18 +9,20 @@ from __future__ import annotations
 import os
 import zipfile
 from collections import Counter
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .... import nd
 from ....base import data_dir
-from ....contrib.text.utils import count_tokens_from_str
-from ....contrib.text.vocab import Vocabulary
 from ....errors import ModelFormatError, MXNetError
 from ....formats.atomic import system_errors
 from ....nd import NDArray
 from ....opening import open_file
 from ...data.dataset import Dataset
+
+if TYPE_CHECKING:
+    from ....contrib.text.vocab import Vocabulary
 
 __all__ = ["WikiText103", "WikiText2"]
 
@@ -83,9 +85,11 @@ class _WikiText(Dataset):
         )
 
     def _numbers(self, text: str) -> np.ndarray:
-        self._counter = count_tokens_from_str(text)
+        from ....contrib.text import utils, vocab  # noqa: PLC0415 (see tests/test_layers.py)
+
+        self._counter = utils.count_tokens_from_str(text)
         if self._vocab is None:
-            self._vocab = Vocabulary(self._counter, reserved_tokens=[END_OF_LINE])
+            self._vocab = vocab.Vocabulary(self._counter, reserved_tokens=[END_OF_LINE])
         lines = [words for words in map(str.split, text.splitlines()) if words]
         words = [word for line in lines for word in [*line, END_OF_LINE]]
         return np.array(self._vocab.to_indices(words), np.int32)
