@@ -26,9 +26,10 @@ The first line says in one sentence what the case shows. Keys may follow it:
     saved           how many of the outputs, the last ones, a later call reads
 
 The program declares inputs (``data``) and parameters (``param``) and calls the functions of
-``hybridjit.sym``; a value is named as the variable that it is assigned to. A parameter that is left
-out is made by its operator. Each ruler names a stage, and for ``spec``, ``llvm`` and ``explain`` a
-target; ``error`` stands for the error that refuses the program.
+``hybridjit.sym``, or by their names operators that are the compiler's own; a value is named as the
+variable that it is assigned to. A parameter that is left out is made by its operator. Each ruler
+names a stage, and for ``spec``, ``llvm`` and ``explain`` a target; ``error`` stands for the error
+that refuses the program.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,9 +60,13 @@ from hybridjit.compiler import (
 )
 from hybridjit.config import override
 from hybridjit.errors import MXNetError
+from hybridjit.ir.node import Output, apply
 from hybridjit.ir.plan import Plan, Step
 from hybridjit.ir.purpose import Purpose
 from hybridjit.name import NameManager
+from hybridjit.ops.attrs import attr_text
+from hybridjit.ops.record import OpDef
+from hybridjit.ops.registry import lookup
 from hybridjit.passes.expand import expand
 from hybridjit.target import Target
 from hybridjit.types import DTYPE_NAMES, TensorType
@@ -185,10 +191,18 @@ class _Names(dict[str, Any]):
     """A program's variables, and behind them what ``hybridjit.sym`` has."""
 
     def __missing__(self, name: str) -> Any:
-        try:
+        if hasattr(sym, name):
             return getattr(sym, name)
-        except AttributeError:
+        try:
+            return partial(_apply, lookup(name))
+        except MXNetError:
             raise CaseError(f"no variable and no operator is called {name}") from None
+
+
+def _apply(op: OpDef, *inputs: sym.Symbol, name: str, **attrs: object) -> sym.Symbol:
+    """An operator that only passes and gradients use, which ``sym`` does not have."""
+    text = {key: attr_text(value) for key, value in attrs.items()}
+    return sym.Symbol([Output(apply(op, name, [x.outputs[0] for x in inputs], text))])
 
 
 Types = dict[str, TensorType]

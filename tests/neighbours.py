@@ -61,6 +61,11 @@ def dense(units: int) -> Layer:
     return layer("FullyConnected", var("w"), var("b"), num_hidden=units)
 
 
+def conv_weight(shape: Shape, kernel: Shape = (3, 3), **attrs: object) -> Layer:
+    """The gradient of a convolution by its weight, from the result's gradient of this shape."""
+    return layer("_convolution_by_weight", var("d", shape), kernel=kernel, **attrs)
+
+
 def recurrent(mode: str, hidden: int, **attrs: object) -> Layer:
     """The fused recurrent operator; its begin states are inputs."""
     states = [var("h"), *([var("c")] if mode == "lstm" else [])]
@@ -93,6 +98,20 @@ LAYERS: dict[str, tuple[Layer, Shape]] = {
         inside(deconv(17, (2, 5), stride=(3, 2), dilate=(2, 1), num_group=17)),
         (1, 17, 4, 5),
     ),
+    "weight": (conv_weight((3, 40, 7, 13), pad=(1, 1)), (3, 12, 7, 13)),
+    "weight-strided": (conv_weight((2, 18, 3, 4), (1, 1), stride=(2, 2)), (2, 17, 5, 7)),
+    "weight-few": (conv_weight((2, 6, 8, 9), (5, 5)), (2, 1, 12, 13)),
+    "weight-dilated": (conv_weight((2, 9, 9, 8), pad=(4, 4), dilate=(4, 4)), (2, 8, 9, 8)),
+    "weight-grouped": (
+        conv_weight((2, 12, 4, 7), (3, 2), stride=(2, 1), num_group=3),
+        (2, 6, 9, 8),
+    ),
+    "weight-depthwise": (
+        conv_weight((2, 19, 4, 4), stride=(2, 2), pad=(1, 1), num_group=19),
+        (2, 19, 7, 8),
+    ),
+    "weight-1d": (conv_weight((2, 6, 12), (3,), pad=(1,)), (2, 5, 12)),
+    "weight-3d": (conv_weight((1, 5, 3, 5, 6), (2, 3, 3), pad=(0, 1, 1)), (1, 4, 4, 5, 6)),
     "dense": (dense(21), (3, 37)),
     "dense-one-row": (dense(64), (1, 50)),
     "batch-dot": (layer("batch_dot", var("other", (3, 17, 19))), (3, 5, 17)),

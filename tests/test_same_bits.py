@@ -20,8 +20,11 @@ KINDS = (
     "adaptive", "softmax", "global-pool",
 )  # fmt: skip
 
+# Sums over a batch, which depend on how many samples there are.
+OVER_A_BATCH = ("weight", "weight-strided", "weight-few", "weight-grouped", "weight-depthwise")
 
-@pytest.mark.parametrize("name", KINDS)
+
+@pytest.mark.parametrize("name", KINDS + OVER_A_BATCH)
 def test_any_number_of_threads(name: str, monkeypatch):
     net = network(*LAYERS[name])
     executable = compiled(net.outputs, net.arrays, net.params)

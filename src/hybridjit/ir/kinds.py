@@ -106,6 +106,7 @@ KINDS = (
     POINTWISE,
     KernelKind("conv", _is_channels_last, has_epilogue=True, is_in_place=True),
     KernelKind("deconv", _is_channels_last, has_epilogue=True, is_in_place=True),
+    KernelKind("conv_weight", _is_channels_last, reads=Reads.CHANNELS),
     KernelKind("gemm", has_epilogue=True, is_in_place=True),
     KernelKind("pool", _is_channels_last, reads=Reads.CHANNELS, has_epilogue=True),
     KernelKind("softmax", reads=Reads.PACKED),

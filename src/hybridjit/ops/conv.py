@@ -240,6 +240,7 @@ CONVOLUTION_BY_WEIGHT = register(
     "kernel:shape! stride:shape=() dilate:shape=() pad:shape=() num_group:int=1 "
     "layout:layout?=None",
     internal=True,
+    kernel="conv_weight",
     infer=_infer_by_weight,
     ref=_by_weight,
     grad=_grad_by_weight,

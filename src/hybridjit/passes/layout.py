@@ -15,7 +15,7 @@ from ..ir.building import building
 from ..ir.graph import Graph, Use, Value
 from ..ir.rewrite import Match, Replacement, rebuild, rewrite, rule
 from ..ops.arithmetic import ADD_N
-from ..ops.conv import CONVOLUTION
+from ..ops.conv import CONVOLUTION, CONVOLUTION_BY_WEIGHT
 from ..ops.deconv import DECONVOLUTION
 from ..ops.internal import PAD_AXES
 from ..ops.joining import CONCAT
@@ -31,6 +31,7 @@ from ..ops.rules import reduced_axes
 from ..ops.softmax import LOG_SOFTMAX, SOFTMAX, SOFTMIN
 from ..ops.views import RESHAPE_TO, TRANSPOSE, reshape, transpose
 from ..ops.warp import BILINEAR_SAMPLER, SAMPLE_LAST
+from ..ops.windows import is_channel_last
 from ..types import FLOAT32, FLOAT64, product
 
 _LAYOUTS = {3: "NWC", 4: "NHWC", 5: "NDHWC"}
@@ -161,6 +162,14 @@ def _windowed(forms: _Relayout, value: Value) -> Use | None:
     return _again(value, inputs, layout=_LAYOUTS[ndim])
 
 
+def _by_weight(forms: _Relayout, value: Value) -> Use | None:
+    """Data and gradient with channels last; so is the weight that comes of them."""
+    if is_channel_last(value.attrs["layout"], len(value.attrs["kernel"])):
+        return None
+    inputs = [forms.as_last(use) for use in value.inputs]
+    return _again(value, inputs, layout=_LAYOUTS[len(value.shape)])
+
+
 def _resized(forms: _Relayout, value: Value) -> Use | None:
     """Each input at the size of the result; several are joined or added."""
     assert value.op is not None
@@ -269,6 +278,7 @@ _REDUCTIONS = (SUM, MEAN, MEAN_SQUARE_ABOUT)
 # Where a region begins, and what follows its operands into one.
 _BEGINNINGS: dict[OpDef | None, Rule] = {
     **dict.fromkeys((CONVOLUTION, DECONVOLUTION, POOLING), _windowed),
+    CONVOLUTION_BY_WEIGHT: _by_weight,
     **dict.fromkeys(_RESIZED, _resized),
     **dict.fromkeys((BILINEAR_SAMPLER, ROI_ALIGN, ROI_POOLING), _at_places),
 }

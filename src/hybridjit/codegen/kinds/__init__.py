@@ -7,6 +7,7 @@ the batch, the thread count or an address.
 
 from . import lrn, norm, pad, pointwise, pool, recurrent, softmax
 from .conv import kind as conv
+from .conv_weight import kind as conv_weight
 from .dense import kind as dense
 from .gather import kind as gather
 from .image import region, resize, sample
@@ -14,7 +15,7 @@ from .record import KERNELS, KernelCode, all_codes, choose, register
 from .reduction import kind as reduction
 
 __all__ = [
-    "KERNELS", "KernelCode", "all_codes", "choose", "conv", "dense", "gather", "lrn", "norm",
-    "pad", "pointwise", "pool", "recurrent", "reduction", "region", "register", "resize", "sample",
-    "softmax",
+    "KERNELS", "KernelCode", "all_codes", "choose", "conv", "conv_weight", "dense", "gather",
+    "lrn", "norm", "pad", "pointwise", "pool", "recurrent", "reduction", "region", "register",
+    "resize", "sample", "softmax",
 ]  # fmt: skip

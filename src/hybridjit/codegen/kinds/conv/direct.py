@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Protocol
 
 from ...llvm.builder import Index, LoopBuilder
 from ...llvm.types import Value
-from ..dense.spec import DenseSpec
 from ..parts.arguments import Arguments
 from ..parts.gemm import LONGEST, Ahead, Rows, line_elements, multiply, rank_one
 from ..parts.program import operand_addresses, store_epilogue
@@ -102,7 +102,16 @@ def has_uniform_tiles(spec: ConvSpec) -> bool:
     return is_always_inside(spec, 2)
 
 
-def blocks_of(spec: ConvSpec | DenseSpec, lanes: int) -> list[Block]:
+class Blocked(Protocol):
+    """A spec with ``oc`` filters of a group, computed ``nv`` vectors at a time."""
+
+    @property
+    def oc(self) -> int: ...
+    @property
+    def nv(self) -> int: ...
+
+
+def blocks_of(spec: Blocked, lanes: int) -> list[Block]:
     """The output channels of a group as blocks of ``nv`` vectors; the last may be narrower."""
     vectors = -(-spec.oc // lanes)
     last = spec.oc - (vectors - 1) * lanes

@@ -1,0 +1,21 @@
+"""What reaches the weight of a convolution from the gradient of its result."""
+
+from __future__ import annotations
+
+from ..record import register
+from .choose import choose_conv_weight
+from .depthwise import emit_depthwise_weight
+from .join import emit_join_parts
+from .products import emit_conv_weight
+from .spec import ByWeightSpec, DepthwiseByWeightSpec, JoinPartsSpec
+
+register(
+    "conv_weight",
+    choose_conv_weight,
+    {
+        ByWeightSpec: emit_conv_weight,
+        DepthwiseByWeightSpec: emit_depthwise_weight,
+        JoinPartsSpec: emit_join_parts,
+    },
+    in_one_type=True,
+)

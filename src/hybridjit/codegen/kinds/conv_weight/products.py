@@ -1,0 +1,320 @@
+"""The gradient by weight as products of the data with the result's gradient, over all positions.
+
+A unit of work is a part of the images, for a block of filters. It goes through its images in
+chunks whose data stay in the cache. For each chunk the gradients of the block are copied side by
+side, and the data with their padding where there is any; then every register tile of the weight
+adds what the chunk's positions give. Sums of a chunk are formed in registers, those of chunks in
+the part's buffer, so that no sum is long enough for f32 to lose digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import groupby
+from itertools import product as combinations
+
+from ....records import dataclass
+from ....types import product
+from ...llvm.builder import Index, LoopBuilder
+from ...llvm.types import Value
+from ..conv.direct import Block, blocks_of, in_range, runs_of_blocks
+from ..parts.arguments import Arguments
+from ..parts.partial import read_vector
+from .spec import ByWeightSpec
+
+# Columns of a line that are multiplied in one round.
+_UNROLL = 2
+
+
+def emit_conv_weight(b: LoopBuilder, spec: ByWeightSpec, args: Arguments) -> None:
+    """buffer[part,f,tap,c] = sum over n in part and o of x[n,o+tap,c] * d[n,o,f]."""
+    x, d, buffers, scratch = (args.pointer(name) for name in ("x", "d", "buffers", "scratch"))
+    batch, parts = args.integer("batch"), args.integer("parts")
+    blocks = blocks_of(spec, b.lanes)
+    scratch = b.at(scratch, b.mul(args.tid, sum(spec.scratch_floats(b.lanes))))
+    shares = product(spec.tiled_places) if spec.is_split else 1
+    sizes = (0, spec.groups, len(blocks), shares)
+    with b.each_unit(b.mul(parts, product(sizes[1:])), args.tid, args.threads) as unit:
+        part, group, block, share = b.split(unit.index, sizes)
+        images = b.share(b.mul(batch, spec.out[0]), b.i64(part), parts)
+        place = b.add(b.mul(b.add(b.mul(part, spec.groups), group), len(blocks)), block)
+        target = b.at(buffers, b.mul(place, spec.block_floats(b.lanes)))
+        source = b.at(x, b.mul(group, spec.ic))
+        filters = b.add(b.mul(group, spec.oc), b.mul(block, spec.nv * b.lanes))
+        for kind, count, first in runs_of_blocks(blocks):
+            with b.when(in_range(b, block, first, first + count, len(blocks))):
+                sums = _Sums(b, spec, kind, source, b.at(d, filters), target, scratch)
+                sums.emit(images, share if spec.is_split else None)
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """Positions that are multiplied together: ``images`` from ``image`` on, ``lines`` of each.
+
+    The slices of a volume count as images.
+    """
+
+    image: Index
+    images: Index
+    line: Index
+    lines: Index
+
+
+class _Sums:
+    """The sums of a block of filters over the images of a part."""
+
+    def __init__(
+        self,
+        b: LoopBuilder,
+        spec: ByWeightSpec,
+        block: Block,
+        x: Value,
+        d: Value,
+        target: Value,
+        scratch: Value,
+    ) -> None:
+        self.b, self.spec, self.block = b, spec, block
+        self.x, self.d, self.target = x, d, target
+        self.copy = scratch
+        self.heads = b.at(scratch, spec.scratch_floats(b.lanes)[0])
+        self.columns = block.nv * b.lanes
+
+    def emit(self, images: tuple[Value, Value], share: Index | None) -> None:
+        b, spec = self.b, self.spec
+        self._at_taps(share, self._clear)
+        with b.loop("image", *images, spec.images) as image:
+            count = b.min(b.sub(images[1], image.index), spec.images)
+            with b.loop("chunk", 0, spec.out[1], spec.lines) as chunk:
+                lines = b.min(b.sub(spec.out[1], chunk.index), spec.lines)
+                part = _Chunk(image.index, count, chunk.index, lines)
+                self._copy_heads(part)
+                if spec.is_packed:
+                    self._copy_data(part)
+                self._at_taps(share, partial(self._add_taps, part))
+
+    def _at_taps(self, share: Index | None, body: Callable[[list[Index]], None]) -> None:
+        """``body`` at each block of taps, or at the one that is this unit's."""
+        b, places = self.b, self.spec.tiled_places
+        if share is not None:
+            body(b.split(share, (0, *places[1:])))
+            return
+        with b.loop("taps", 0, product(places)) as taps:
+            body(b.split(taps.index, (0, *places[1:])))
+
+    def _row(self, at: Sequence[Index], tap: int) -> Index:
+        """The buffer's first row of a tap of a block."""
+        b, spec = self.b, self.spec
+        height = b.add(b.mul(at[1], spec.taps), tap)
+        _, down, across = spec.places
+        return b.mul(b.dot((at[0], height, at[2]), (down * across, across, 1)), spec.rows)
+
+    def _clear(self, at: list[Index]) -> None:
+        """Zeros where sums are added to."""
+        b, spec = self.b, self.spec
+        for tap in range(spec.taps):
+            first = b.mul(self._row(at, tap), spec.nv * b.lanes)
+            with b.loop("row", 0, spec.rows * spec.nv * b.lanes, b.lanes) as row:
+                b.store(b.splat(0.0), self.target, b.add(first, row.index))
+
+    # --- copies ---
+
+    def _each_line(
+        self, chunk: _Chunk, body: Callable[[Index, tuple[Index, Index], Index], None]
+    ) -> None:
+        """``body(number in the chunk, (image, slice), line)`` for every line of the result."""
+        b, spec = self.b, self.spec
+        with b.loop("n", 0, chunk.images, most=spec.images) as n:
+            place = b.divmod(b.add(chunk.image, n.index), spec.out[0])
+            with b.loop("line", 0, chunk.lines, most=spec.lines) as line:
+                number = b.add(b.mul(n.index, spec.lines), line.index)
+                body(number, place, line.index)
+
+    def _copy_heads(self, chunk: _Chunk) -> None:
+        """The gradients of the chunk for this block of filters, zeros behind the last one."""
+        b, spec, block = self.b, self.spec, self.block
+
+        def copy(number: Index, place: tuple[Index, Index], line: Index) -> None:
+            at = b.dot((*place, b.add(chunk.line, line)), spec.ds[:3])
+            start = b.mul(number, spec.out[2] * self.columns)
+            with b.loop("col", 0, spec.out[2]) as col:
+                source = b.at(self.d, b.add(at, b.mul(col.index, spec.ds[3])))
+                target = b.at(self.heads, b.add(start, b.mul(col.index, self.columns)))
+                for j in range(block.nv):
+                    lanes = block.last if j == block.nv - 1 else b.lanes
+                    b.store(read_vector(b, source, j * b.lanes, 1, lanes), target, j * b.lanes)
+
+        self._each_line(chunk, copy)
+
+    def _copy_data(self, chunk: _Chunk) -> None:
+        """The input lines under the chunk's windows, with zeros where they lie outside."""
+        b, spec = self.b, self.spec
+        heights = spec.kernel[1] if spec.is_apart else 1
+        with b.loop("n", 0, chunk.images, most=spec.images) as n:
+            image, slice_ = b.divmod(b.add(chunk.image, n.index), spec.out[0])
+            with b.loop("tap", 0, spec.kernel[0] * heights) as tap:
+                kd, kh = b.divmod(tap.index, heights)
+                depth = self._under(0, slice_, kd)
+                start = b.dot((n.index, kd, kh), spec.copied[:3])
+                with b.loop("line", 0, spec.copied_lines) as line:
+                    row = self._input_line(chunk, line.index, kh)
+                    target = b.at(self.copy, b.add(start, b.mul(line.index, spec.width * spec.ic)))
+                    source = b.at(self.x, b.dot((image, depth, row), spec.xs[:3]))
+                    self._copy_line(source, target, self._is_inside(depth, row))
+
+    def _under(self, axis: int, out: Index, tap: Index) -> Index:
+        """The input coordinate under a tap of a window."""
+        b, spec = self.b, self.spec
+        first = b.sub(b.mul(out, spec.stride[axis]), spec.pad[axis])
+        return b.add(first, b.mul(tap, spec.dilate[axis]))
+
+    def _input_line(self, chunk: _Chunk, line: Index, kh: Index) -> Index:
+        """The input line that a line of the copy holds."""
+        if self.spec.is_apart:
+            return self._under(1, self.b.add(chunk.line, line), kh)
+        return self.b.add(self._under(1, chunk.line, 0), line)
+
+    def _is_inside(self, depth: Index, row: Index) -> Value:
+        b, spec = self.b, self.spec
+        inside = [
+            b.b.icmp_unsigned("<", b.i64(at), b.i64(size))
+            for at, size in zip((depth, row), spec.inp)
+        ]
+        return b.b.and_(*inside)
+
+    def _copy_line(self, source: Value, target: Value, is_inside: Value) -> None:
+        """A line of the copy: zeros, the input's columns, zeros; or zeros alone."""
+        b, spec = self.b, self.spec
+        before = min(spec.pad[2], spec.width)
+        inner = max(0, min(spec.width, spec.pad[2] + spec.inp[2]) - before)
+        after = spec.width - before - inner
+        start, end = before * spec.ic, (before + inner) * spec.ic
+
+        def zeros(first: int, count: int) -> None:
+            self._each_vector(
+                count * spec.ic, lambda i, n: b.store(b.splat(0.0), target, b.add(first, i))
+            )
+
+        with b.b.if_else(is_inside) as (then, otherwise):
+            with then:
+                zeros(0, before)
+                self._copy_columns(source, b.at(target, start), inner)
+                zeros(end, after)
+            with otherwise:
+                zeros(0, spec.width)
+
+    def _copy_columns(self, source: Value, target: Value, count: int) -> None:
+        """Columns of the input from its first on; a vector may end in what is written next."""
+        b, spec = self.b, self.spec
+
+        def run(source: Value, target: Value, size: int) -> None:
+            self._each_vector(
+                size, lambda i, n: b.store(read_vector(b, source, i, 1, n), target, i)
+            )
+
+        if spec.xs[3] == spec.ic:
+            run(source, target, count * spec.ic)
+            return
+        with b.loop("col", 0, count) as col:
+            at, to = b.mul(col.index, spec.xs[3]), b.mul(col.index, spec.ic)
+            run(b.at(source, at), b.at(target, to), spec.ic)
+
+    def _each_vector(self, size: int, body: Callable[[Index, int], None]) -> None:
+        """``body(first, lanes)`` for a run of elements."""
+        b = self.b
+        whole = size - size % b.lanes
+        if whole:
+            with b.loop("i", 0, whole, b.lanes) as i:
+                body(i.index, b.lanes)
+        if size > whole:
+            body(whole, size - whole)
+
+    # --- sums ---
+
+    def _add_taps(self, chunk: _Chunk, at: list[Index]) -> None:
+        """Every register tile of a block of taps."""
+        b, spec = self.b, self.spec
+        for height, members in groupby(_tiles(spec.rows, spec.mr), key=lambda tile: tile[1]):
+            run = [first for first, _ in members]
+            with b.loop("row", run[0], run[-1] + 1, height) as row:
+                self._add_tile(chunk, at, row.index, height)
+
+    def _add_tile(self, chunk: _Chunk, at: list[Index], row: Index, height: int) -> None:
+        """buffer[taps, rows of the tile] += the sums over the chunk's positions."""
+        b, spec, nv = self.b, self.spec, self.block.nv
+        sums = self._multiply(chunk, at, row, height)
+        for tap in range(spec.taps):
+            first = b.mul(b.add(self._row(at, tap), row), spec.nv * b.lanes)
+            for m in range(height):
+                for j in range(nv):
+                    index = b.add(first, (m * spec.nv + j) * b.lanes)
+                    total = b.b.fadd(b.load(self.target, index), sums[(tap * height + m) * nv + j])
+                    b.store(total, self.target, index)
+
+    def _multiply(self, chunk: _Chunk, at: list[Index], row: Index, height: int) -> list[Value]:
+        b, spec = self.b, self.spec
+        start = [b.splat(0.0)] * (spec.taps * height * self.block.nv)
+        with b.loop("n", 0, chunk.images, carry=start, most=spec.images) as n:
+            with b.loop("line", 0, chunk.lines, carry=n.carried, most=spec.lines) as line:
+                source = b.add(self._data_at(chunk, n.index, line.index, at), row)
+                number = b.add(b.mul(n.index, spec.lines), line.index)
+                heads = b.at(self.heads, b.mul(number, spec.out[2] * self.columns))
+                data = b.at(self.copy if spec.is_packed else self.x, source)
+                line.yields(self._add_line(data, heads, height, line.carried))
+            n.yields(line.results)
+        return list(n.results)
+
+    def _data_at(self, chunk: _Chunk, n: Index, line: Index, at: list[Index]) -> Index:
+        """Where the data of a line of windows begin, under a block of taps."""
+        b, spec = self.b, self.spec
+        height = b.mul(at[1], spec.taps)
+        across = b.mul(at[2], spec.dilate[2] * spec.steps[3])
+        if not spec.is_packed:
+            image = b.add(chunk.image, n)
+            row = b.add(
+                b.mul(b.add(chunk.line, line), spec.stride[1]), b.mul(height, spec.dilate[1])
+            )
+            return b.add(b.dot((image, row), (spec.xs[0], spec.xs[2])), across)
+        step = 1 if spec.is_apart else spec.stride[1]
+        of_line = b.mul(line, step * spec.width * spec.ic)
+        return b.add(b.add(b.dot((n, at[0], height), spec.copied[:3]), of_line), across)
+
+    def _add_line(
+        self, data: Value, heads: Value, height: int, sums: Sequence[Value]
+    ) -> list[Value]:
+        """The sums after one line of positions."""
+        b, width = self.b, self.spec.out[2]
+        step = self.spec.stride[2] * self.spec.steps[3]
+
+        def columns(at: Index, count: int, sums: Sequence[Value]) -> list[Value]:
+            x, d = b.at(data, b.mul(at, step)), b.at(heads, b.mul(at, self.columns))
+            for u in range(count):
+                sums = self._add_column(b.at(x, u * step), b.at(d, u * self.columns), height, sums)
+            return list(sums)
+
+        whole = width - width % _UNROLL
+        if whole:
+            with b.loop("col", 0, whole, _UNROLL, carry=sums) as col:
+                col.yields(columns(col.index, _UNROLL, col.carried))
+            sums = col.results
+        return columns(whole, width - whole, sums)
+
+    def _add_column(
+        self, data: Value, heads: Value, height: int, sums: Sequence[Value]
+    ) -> list[Value]:
+        """sum[tap, m, v] += x[tap, m] * d[v]."""
+        b, spec = self.b, self.spec
+        vectors = [b.load(heads, j * b.lanes) for j in range(self.block.nv)]
+        result: list[Value] = []
+        for tap, m in combinations(range(spec.taps), range(height)):
+            value = b.splat(b.load_scalar(data, tap * spec.steps[2] + m))
+            result += [b.fma(value, v, sums[len(result) + j]) for j, v in enumerate(vectors)]
+        return result
+
+
+def _tiles(rows: int, most: int) -> list[tuple[int, int]]:
+    """Rows in nearly equal tiles of at most ``most``: (first, height), the high ones first."""
+    count = -(-rows // most)
+    small, high = divmod(rows, count)
+    heights = [small + (number < high) for number in range(count)]
+    return [(sum(heights[:i]), height) for i, height in enumerate(heights)]

@@ -1,0 +1,167 @@
+"""KernelSpecs of the gradient of a convolution by its weight. Strides count elements.
+
+Sums over images and positions are cut into parts of whole images, each with a buffer of its own
+that all threads share: [part][group][block of filters][taps][row][filters]. A *row* is a place of
+the weight along its contiguous taps and channels; the buffers are added up in order by a second
+kernel, which writes the weight in any order of axes.
+"""
+
+from __future__ import annotations
+
+from ....records import dataclass
+from ....types import product
+from ...spec import Ints, KernelSpec
+
+
+@dataclass(frozen=True)
+class ByWeightSpec(KernelSpec):
+    """Sums of x[n, o + tap, c] * d[n, o, f] over n and o; arguments: x, d, buffers, scratch,
+    batch, parts.
+
+    Spatial triples are (depth, height, width), strides (image, d, h, w, channel). ``ic`` and
+    ``oc`` are channels of a group.
+    mr x nv  the register tile: rows x vectors of filters, for each of ``taps`` taps down
+    taps     divides the height of the kernel
+    lines    output lines of a chunk: its data and gradients stay in the cache
+    images   so many whole images, or slices of a volume, are a chunk where they are small
+    is_packed  whether the data of a chunk are copied, with their padding, before they are read
+    is_apart  whether the copy has lines of its own for each tap down
+    is_split  whether each block of taps is a unit of work by itself
+    """
+
+    inp: Ints
+    out: Ints
+    kernel: Ints
+    stride: Ints
+    dilate: Ints
+    pad: Ints
+    groups: int
+    ic: int
+    oc: int
+    xs: Ints
+    ds: Ints
+    mr: int
+    nv: int
+    taps: int
+    lines: int
+    images: int
+    is_packed: bool
+    is_apart: bool = False
+    is_split: bool = False
+    element: str = "float32"
+    kind = "conv_weight"
+    needs_passes = False
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether the taps of a line lie one after the other, as the channels do."""
+        return self.dilate[2] == 1
+
+    @property
+    def rows(self) -> int:
+        """Rows that follow each other in the data."""
+        return self.ic * (self.kernel[2] if self.is_joined else 1)
+
+    @property
+    def places(self) -> Ints:
+        """Taps that are no rows: down the depth, the height, the width."""
+        return (*self.kernel[:2], 1 if self.is_joined else self.kernel[2])
+
+    @property
+    def width(self) -> int:
+        """Input columns under all windows of a line."""
+        return (self.out[2] - 1) * self.stride[2] + (self.kernel[2] - 1) * self.dilate[2] + 1
+
+    @property
+    def copied_lines(self) -> int:
+        """Input lines of a chunk, of one slice and, where they are apart, of one tap."""
+        if self.is_apart:
+            return self.lines
+        return (self.lines - 1) * self.stride[1] + (self.kernel[1] - 1) * self.dilate[1] + 1
+
+    @property
+    def copied(self) -> Ints:
+        """Strides in the copy of the data: of images, slices, taps down, and columns."""
+        line = self.width * self.ic
+        whole = line * self.copied_lines
+        down, count = (whole, self.kernel[1]) if self.is_apart else (line * self.dilate[1], 1)
+        return (whole * count * self.kernel[0], whole * count, down, self.ic)
+
+    @property
+    def steps(self) -> Ints:
+        """The same where the data are read: slices count for nothing where they are no copy."""
+        if self.is_packed:
+            return self.copied
+        return (self.xs[0], 0, self.dilate[1] * self.xs[2], self.xs[3])
+
+    @property
+    def tiled_places(self) -> Ints:
+        """Blocks of ``taps`` taps down, for all places of the kernel."""
+        depth, height, width = self.places
+        return (depth, height // self.taps, width)
+
+    def block_floats(self, lanes: int) -> int:
+        """Elements of the buffer of a block of filters."""
+        return product(self.places) * self.rows * self.nv * lanes
+
+    def buffer_floats(self, lanes: int) -> int:
+        """Elements of the buffer of one part."""
+        return self.groups * -(-self.oc // (lanes * self.nv)) * self.block_floats(lanes)
+
+    def scratch_floats(self, lanes: int) -> tuple[int, int]:
+        """Elements of a thread's copies of data and gradients; the first with room to discard."""
+        data = self.images * self.copied[0] + lanes if self.is_packed else 0
+        return data, self.images * self.lines * self.out[2] * self.nv * lanes
+
+
+@dataclass(frozen=True)
+class DepthwiseByWeightSpec(KernelSpec):
+    """The same where each group is one channel, in and out; vectors along channels.
+
+    Arguments: x, d, buffers, batch, parts; the buffers are [part][block][taps][channels].
+    oc  channels: each has a filter
+    nv  vectors of channels that are kept in registers, for each tap of a line
+    """
+
+    inp: Ints
+    out: Ints
+    kernel: Ints
+    stride: Ints
+    dilate: Ints
+    pad: Ints
+    oc: int
+    xs: Ints
+    ds: Ints
+    nv: int
+    element: str = "float32"
+    kind = "depthwise_weight"
+    needs_passes = False
+
+    def buffer_floats(self, lanes: int) -> int:
+        """Elements of the buffer of one part."""
+        blocks = -(-self.oc // (lanes * self.nv))
+        return blocks * product(self.kernel) * self.nv * lanes
+
+
+@dataclass(frozen=True)
+class JoinPartsSpec(KernelSpec):
+    """The weight from the buffers of all parts; arguments: buffers, w, parts.
+
+    ws  strides of the weight per (filter, d, h, w, channel)
+    nv  vectors of filters of a block
+    """
+
+    groups: int
+    ic: int
+    oc: int
+    kernel: Ints
+    ws: Ints
+    nv: int
+    element: str = "float32"
+    kind = "join_parts"
+    needs_passes = False
+
+    def buffer_floats(self, lanes: int) -> int:
+        """Elements of the buffer of one part."""
+        blocks = self.groups * -(-self.oc // (lanes * self.nv))
+        return blocks * product(self.kernel) * self.ic * self.nv * lanes
