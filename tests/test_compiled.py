@@ -235,13 +235,14 @@ LONG_SUMS: dict[str, tuple[Layer, tuple[int, ...]]] = {
     "product": (layer("batch_dot", var("other", (1, 60_000, 5))), (1, 2, 60_000)),
     "conv": (inside(conv(5, stride=(2, 2))), (1, 9000, 5, 5)),
     "conv1x1": (inside(conv(5, (1, 1))), (1, 20_001, 2, 3)),
+    "conv-few-channels": (conv(5, (150, 150)), (1, 3, 151, 150)),
     "instance-norm": (layer("InstanceNorm", var("w"), var("b")), (1, 2, 900, 701)),
 }
 
 
 @pytest.mark.parametrize("name", LONG_SUMS)
 def test_a_long_sum(name: str, kernels):
-    """Against float64; one sum after the other of 100,000 products is 1.5e-5 off."""
+    """Against float64; one sum of 100,000 products after the other is 1.5e-5 off."""
     net = network(*LONG_SUMS[name], "nothing")
     arrays = {n: np.abs(a) + (90 if "norm" in name and n == "x" else 0)
               for n, a in net.arrays.items()}  # fmt: skip
@@ -249,7 +250,7 @@ def test_a_long_sum(name: str, kernels):
     kernels.append(executable)
     found = executable([a for n, a in arrays.items() if n not in net.params])
     wide = {n: a.astype(np.float64) for n, a in arrays.items()}
-    assert_near([y.astype(np.float64) for y in found], run_reference(net.outputs, wide), 1.8e-6)
+    assert_near([y.astype(np.float64) for y in found], run_reference(net.outputs, wide), 6e-7)
 
 
 # --- windows at random: kernel, stride, dilation, padding and groups of any size together ---

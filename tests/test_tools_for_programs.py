@@ -116,7 +116,92 @@ def test_forward_checks_and_gradient_checks():
     with pytest.raises(AssertionError, match="NUMERICAL_a"):
         test_utils.check_numeric_gradient(wrong, [a, b], rtol=1e-2, atol=1e-3)
     test_utils.check_numeric_gradient(wrong, [a, b], rtol=1e-2, atol=1e-3, grad_nodes=["b"])
-    test_utils.check_gluon_hybridize_consistency(lambda: mx.gluon.nn.Dense(2), [mx.nd.ones((3, 4))])
+
+
+def test_a_symbol_computes_the_same_in_several_ways():
+    a, b = sym.var("a"), sym.var("b")
+    product = sym.elemwise_mul(a, sym.exp(b), name="y")
+    ways = [
+        {"ctx": mx.cpu(i), "a": (2, 3), "b": (2, 3), "type_dict": {"a": t, "b": t}}
+        for i, t in enumerate(("float32", "float64", "float16"))
+    ]
+    given = {"b": np.ones((2, 3))}
+    found = test_utils.check_consistency(product, ways, arg_params=given, use_uniform=True)
+    assert found["a"].dtype == np.float64
+    test_utils.assert_almost_equal(found["a"], product.eval(**_arrays(given))[0] * np.e, 1e-2, 1e-3)
+    swapped = sym.elemwise_mul(sym.exp(a), b, name="y")
+    with pytest.raises(AssertionError, match="differ"):
+        test_utils.check_consistency([product, swapped], ways[:2])
+    stopped = sym.elemwise_mul(sym.BlockGrad(a), sym.exp(b), name="y")
+    test_utils.check_consistency([product, stopped], ways[:2], grad_req="null")
+    with pytest.raises(AssertionError, match="differ"):
+        test_utils.check_consistency([product, stopped], ways[:2])
+    test_utils.check_consistency([product, stopped], ways[:2], raise_on_err=False)
+
+
+def _arrays(given: dict[str, np.ndarray]) -> dict[str, mx.nd.NDArray]:
+    return {name: mx.nd.array(values) for name, values in given.items()}
+
+
+def test_a_net_computes_the_same_hybridized():
+    data = [mx.nd.ones((3, 4))]
+    test_utils.check_gluon_hybridize_consistency(lambda: mx.gluon.nn.Dense(2), data)
+
+    class Stopped(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            return x * x if F is mx.nd else F.BlockGrad(x) * x
+
+    test_utils.check_gluon_hybridize_consistency(Stopped, data, test_grad=False)
+    with pytest.raises(AssertionError, match="differ"):
+        test_utils.check_gluon_hybridize_consistency(Stopped, data)
+
+
+def test_speed_is_seconds_for_one_run():
+    net = sym.FullyConnected(sym.var("data"), num_hidden=2, name="fc")
+    for typ in ("whole", "forward"):
+        assert 0 < test_utils.check_speed(net, N=2, typ=typ, data=(3, 4)) < 10
+    given = {name: np.ones(shape) for name, shape in (("data", (3, 4)), ("fc_weight", (2, 4)))}
+    assert test_utils.check_speed(net, {**given, "fc_bias": np.ones(2)}, N=2) > 0
+    with pytest.raises(ValueError, match="got 'both'"):
+        test_utils.check_speed(net, typ="both", data=(3, 4))
+
+
+def test_generators_are_held_against_a_distribution():
+    random = np.random.default_rng(0)
+    buckets, probs = test_utils.gen_buckets_probs_with_ppf(lambda p: 2 * p, 5)
+    assert buckets[1] == (0.4, 0.8) and probs == [0.2] * 5
+    even, odd = (lambda n: random.uniform(0, 2, n)), (lambda n: random.uniform(0, 1.9, n))
+    values = test_utils.verify_generator(even, buckets, probs, nsamples=20000)
+    assert len(values) == 5 and max(values) > 0.05
+    with pytest.raises(AssertionError, match="p="):
+        test_utils.verify_generator(odd, buckets, probs, nsamples=20000)
+    p, observed, expected = test_utils.chi_square_check(
+        lambda n: np.repeat([1, 2, 3], [28, 42, 30]), [1, 2, 3], [0.3, 0.4, 0.3], 100
+    )
+    assert observed.tolist() == [28, 42, 30] and expected.tolist() == [30, 40, 30]
+    assert p == pytest.approx(np.exp(-0.5 * (4 / 30 + 4 / 40)))  # two degrees of freedom
+    p, _, _ = test_utils.chi_square_check(
+        lambda n: np.repeat([0, 1], [40, 60]), [0, 1], [0.5] * 2, 100
+    )
+    assert p == pytest.approx(0.0455002639, rel=1e-6)  # one: more than two deviations
+    assert test_utils.mean_check(even, 1, 0.5774, 20000)
+    assert not test_utils.mean_check(even, 1.1, 0.5774, 20000)
+    assert test_utils.var_check(even, 0.5774, 20000)
+    assert not test_utils.var_check(even, 0.7, 20000)
+
+
+def test_a_dummy_iterator_repeats_its_first_batch():
+    batches = mx.io.NDArrayIter(np.arange(8).reshape(4, 2), batch_size=2)
+    dummy = test_utils.DummyIter(batches)
+    found = [dummy.next().data[0].asnumpy().tolist() for _ in range(4)]
+    assert found == [[[0, 1], [2, 3]]] * 4 and dummy.provide_data == batches.provide_data
+
+
+def test_names_that_a_star_import_brings():
+    names: dict[str, object] = {}
+    exec("from hybridjit.test_utils import *", names)
+    assert names["array"] is mx.nd.array and names["np"] is np
+    assert names["Context"] is mx.Context and names["Symbol"] is mx.sym.Symbol
 
 
 def test_optimizers_are_compared():

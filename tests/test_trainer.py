@@ -308,12 +308,18 @@ class TestContexts:
         wanted = nets[0].weight.data(mx.cpu(1)).asnumpy()
         np.testing.assert_allclose(nets[1].weight.data(mx.cpu(1)).asnumpy(), wanted)
 
-    def test_new_values_reach_a_store_that_updates(self):
-        net = dense(TWO)
+    @pytest.mark.parametrize("how", ["set_data", "load_parameters"])
+    def test_new_values_reach_a_store_that_updates(self, how, tmp_path):
+        net, zeros = dense(TWO), dense()
+        zeros.initialize(mx.init.Zero(), force_reinit=True)
+        zeros.save_parameters(str(tmp_path / "zeros.params"))
         trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
         step_on(net, trainer)
-        net.weight.set_data(nd.zeros((2, 3)))
-        net.bias.set_data(nd.zeros((2,)))
+        if how == "set_data":
+            net.weight.set_data(nd.zeros((2, 3)))
+            net.bias.set_data(nd.zeros((2,)))
+        else:
+            net.load_parameters(str(tmp_path / "zeros.params"), ctx=TWO)
         step_on(net, trainer)
         assert not net.weight.data(mx.cpu(0)).asnumpy().any()
 

@@ -1,6 +1,10 @@
 """``mx.test_utils``: what tests of programs compare arrays and make examples with."""
 
-from ..context import set_default_context
+import numpy as np
+
+from ..context import Context, current_context, set_default_context
+from ..nd import array
+from ..sym import Symbol
 from .comparing import (
     almost_equal,
     assert_allclose,
@@ -17,6 +21,7 @@ from .comparing import (
     same_array,
     same_symbol_structure,
 )
+from .consistency import check_consistency
 from .datasets import (
     download,
     get_bz2_data,
@@ -27,7 +32,15 @@ from .datasets import (
     get_mnist_ubyte,
     get_zip_data,
 )
+from .distributions import (
+    chi_square_check,
+    gen_buckets_probs_with_ppf,
+    mean_check,
+    var_check,
+    verify_generator,
+)
 from .examples import (
+    DummyIter,
     assign_each,
     assign_each2,
     collapse_sum_like,
@@ -46,7 +59,6 @@ from .examples import (
     random_uniform_arrays,
 )
 from .gradients import (
-    check_consistency,
     check_numeric_gradient,
     check_symbolic_backward,
     default_numeric_eps,
@@ -55,16 +67,22 @@ from .gradients import (
 from .optimizers import compare_ndarray_tuple, compare_optimizer
 from .running import (
     check_gluon_hybridize_consistency,
+    check_speed,
     check_symbolic_forward,
     discard_stderr,
     environment,
+    is_aarch64_run,
     list_gpus,
     retry,
     simple_forward,
 )
 
 __all__ = [
+    "Context",
+    "DummyIter",
+    "Symbol",
     "almost_equal",
+    "array",
     "assert_allclose",
     "assert_almost_equal",
     "assert_almost_equal_ignore_nan",
@@ -75,13 +93,16 @@ __all__ = [
     "check_consistency",
     "check_gluon_hybridize_consistency",
     "check_numeric_gradient",
+    "check_speed",
     "check_symbolic_backward",
     "check_symbolic_forward",
+    "chi_square_check",
     "collapse_sum_like",
     "compare_ndarray_tuple",
     "compare_optimizer",
     "create_2d_tensor",
     "create_vector",
+    "current_context",
     "default_atols",
     "default_context",
     "default_dtype",
@@ -90,6 +111,7 @@ __all__ = [
     "discard_stderr",
     "download",
     "environment",
+    "gen_buckets_probs_with_ppf",
     "get_atol",
     "get_bz2_data",
     "get_cifar10",
@@ -100,7 +122,10 @@ __all__ = [
     "get_rtol",
     "get_tols",
     "get_zip_data",
+    "is_aarch64_run",
     "list_gpus",
+    "mean_check",
+    "np",
     "np_reduce",
     "numeric_grad",
     "rand_coord_2d",
@@ -112,9 +137,19 @@ __all__ = [
     "random_sample",
     "random_uniform_arrays",
     "retry",
+    "rnd",
     "same",
     "same_array",
     "same_symbol_structure",
     "set_default_context",
     "simple_forward",
+    "var_check",
+    "verify_generator",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """``rnd`` is numpy.random, which takes 10 ms to load."""
+    if name == "rnd":
+        return np.random
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,6 +13,7 @@ import numpy as np
 from .. import nd
 from ..context import Context, current_context
 from ..errors import MXNetError
+from ..io import DataBatch, DataIter
 from ..nd import NDArray
 from ..types import DType, Sizes
 
@@ -136,3 +137,18 @@ def collapse_sum_like(a: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     summed = a.sum(axis=tuple(range(a.ndim - len(shape))))
     repeated = [i for i, size in enumerate(shape) if size == 1 and summed.shape[i] != 1]
     return summed.sum(axis=tuple(repeated), keepdims=True)
+
+
+class DummyIter(DataIter):
+    """Gives the first batch of ``real_iter`` for ever: what a speed test of a network reads."""
+
+    def __init__(self, real_iter: DataIter) -> None:
+        super().__init__(real_iter.batch_size)
+        self.real_iter = real_iter
+        self.provide_data = real_iter.provide_data
+        self.provide_label = real_iter.provide_label
+        self.the_batch = next(real_iter)
+
+    def next(self) -> DataBatch:
+        """The batch."""
+        return self.the_batch

@@ -7,13 +7,12 @@ differ.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from .. import nd, sym
 from ..context import Context
-from ..errors import MXNetError
 from ..executor import Executor, requests_by_name
 from ..nd import NDArray
 from ..sym import Symbol
@@ -189,8 +188,3 @@ def _array(value: Any, ctx: Context | None, dtype: DType) -> NDArray:
 
 def _values(value: object) -> np.ndarray:
     return value.asnumpy() if isinstance(value, NDArray) else np.asarray(value)
-
-
-def check_consistency(*args: object, **kwargs: object) -> NoReturn:
-    """Raises MXNetError: it compares devices, and hybridjit computes on one."""
-    raise MXNetError("check_consistency compares devices, and hybridjit computes on the CPU alone")

@@ -6,6 +6,8 @@ In: a Symbol or a way to make a net, and arrays. Out: outputs, or an AssertionEr
 from __future__ import annotations
 
 import os
+import platform
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
@@ -13,8 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from .. import nd
+from .. import autograd, nd
 from ..context import Context
+from ..executor import Executor
 from ..gluon.hybrid_block import HybridBlock
 from ..nd import NDArray
 from ..sym import Symbol
@@ -86,7 +89,7 @@ def check_gluon_hybridize_consistency(
 ) -> None:
     """The net hybridized gives what it gives eagerly, and what ``numpy_func`` gives.
 
-    Gradients are not compared: there are none.
+    So do the gradients of the data for what the net gave, where ``test_grad``.
     """
     eager, hybrid = net_builder(), net_builder()
     eager.initialize()
@@ -98,14 +101,69 @@ def check_gluon_hybridize_consistency(
         param.set_data(value)
     hybrid.hybridize()
     assert_almost_equal(hybrid(*data_l), expected, rtol, atol)
+    if test_grad:
+        for found, wanted in zip(_gradients(hybrid, data_l), _gradients(eager, data_l)):
+            assert_almost_equal(found, wanted, rtol, atol)  # type: ignore[arg-type]
     if numpy_func is not None:
-        wanted = numpy_func(*[array.asnumpy() for array in data_l])
-        assert_almost_equal(expected, wanted, rtol, atol)
+        numbers = numpy_func(*[array.asnumpy() for array in data_l])
+        assert_almost_equal(expected, numbers, rtol, atol)
+
+
+def _gradients(net: HybridBlock, data: list[NDArray]) -> list[NDArray | None]:
+    """What reaches the data when the outputs themselves are the gradients of the outputs."""
+    data = [array.copy() for array in data]
+    for array in data:
+        array.attach_grad()
+    with autograd.record():
+        out = net(*data)
+    out.backward(out)
+    return [array.grad for array in data]
+
+
+def check_speed(
+    sym: Symbol,
+    location: Mapping[str, np.ndarray] | None = None,
+    ctx: Context | None = None,
+    N: int = 20,
+    grad_req: str | None = None,
+    typ: str = "whole",
+    **kwargs: Any,
+) -> float:
+    """Seconds that one forward takes, with its backward unless ``typ`` is "forward".
+
+    Runs on ``location``, or on random arrays of the shapes that ``kwargs`` say. Raises ValueError
+    for another ``typ``.
+    """
+    if typ not in ("whole", "forward"):
+        raise ValueError(f'typ can only be "whole" or "forward", got {typ!r}')
+    shapes = kwargs if location is None else {k: v.shape for k, v in location.items()}
+    executor = sym.simple_bind(ctx, grad_req or "write", **shapes)
+    for name, array in executor.arg_dict.items():
+        if location is None:
+            array[:] = np.random.normal(size=array.shape)
+        elif name in location:
+            array[:] = location[name]
+    _run_once(executor, typ)
+    start = time.perf_counter()
+    for _ in range(N):
+        _run_once(executor, typ)
+    return (time.perf_counter() - start) / N
+
+
+def _run_once(executor: Executor, typ: str) -> None:
+    outputs = executor.forward(is_train=typ == "whole")
+    if typ == "whole":
+        executor.backward(outputs)
 
 
 def list_gpus() -> range:
     """No GPUs."""
     return range(0)
+
+
+def is_aarch64_run() -> bool:
+    """Whether this is an AArch64 machine."""
+    return platform.machine() == "aarch64"
 
 
 def retry(n: int) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -38,6 +38,7 @@ def load_value(
     if adopted is not None:
         param.dtype = adopted
     param.allocate(value, contexts)
+    param.tell_trainer()
 
 
 def _check_shape(param: Parameter, shape: tuple[int, ...]) -> None:

@@ -269,11 +269,15 @@ class Parameter:
         if self._data is not None:
             for array in self._data:
                 array[:] = data
-            if self._trainer is not None:
-                self._trainer._values_changed(self)
+            self.tell_trainer()
             return
         assert self._deferred_init is not None, f"Parameter '{self.name}' has not been initialized"
         self._deferred_init = self._deferred_init._replace(data=data)
+
+    def tell_trainer(self) -> None:
+        """The values are others than its last update left: a store that updates starts again."""
+        if self._trainer is not None:
+            self._trainer._values_changed(self)
 
     def cast(self, dtype: DType) -> None:
         """Change the element type; the arrays are new ones then."""

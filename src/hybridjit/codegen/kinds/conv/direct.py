@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Protocol
 
+from ....types import product
 from ...llvm.builder import Index, LoopBuilder
 from ...llvm.types import Value
 from ..parts.arguments import Arguments
-from ..parts.gemm import LONGEST, Ahead, Rows, line_elements, multiply, rank_one
+from ..parts.gemm import Ahead, Rows, line_elements, multiply, rank_one
 from ..parts.program import operand_addresses, store_epilogue
 from ..parts.window import (
     Tile,
@@ -27,6 +28,8 @@ from ..parts.window import (
     tiles_of_row,
 )
 from .spec import ConvSpec
+
+_LONG = 8192  # products that a tile sums without a break, where there are several taps
 
 
 @dataclass(frozen=True)
@@ -233,10 +236,9 @@ def _sum_by_tap(
     """Channels innermost: for taps (kd, kh, kw): for c: acc[m] += x[m + tap, c] * w[tap, c]."""
     left = first_input(b, column, spec.stride[2], spec.pad[2])
     rows = Rows(spec.stride[2] * spec.xs[3], spec.xs[4])
-    # As in ``multiply``: a long sum is one of sums, here of a tap each. A single tap is left to it,
-    # so that a dense layer on one row sums as one on many.
-    taps = spec.kernel[0] * spec.kernel[1] * spec.kernel[2]
-    is_long = taps > 1 and taps * spec.ic > LONGEST
+    # A single tap is left to ``multiply``, so that a dense layer on one row sums as one on many.
+    is_long = _is_long(spec) and product(spec.kernel) > 1
+    zeros = [b.splat(0.0)] * len(accs)
     for reach, run in runs_of_taps(tile):
 
         def body(
@@ -246,11 +248,14 @@ def _sum_by_tap(
             run: Sequence[int] = run,
             reach: tuple[int, int] = reach,
         ) -> list[Value]:
+            line = zeros if is_long else accs
             if len(run) == 1:
-                return one_tap(kd, kh, run[0], accs, reach)
-            with b.loop("kw", run[0], run[-1] + 1, carry=accs) as loop:
-                loop.yields(one_tap(kd, kh, loop.index, loop.carried, reach))
-            return loop.results
+                line = one_tap(kd, kh, run[0], line, reach)
+            else:
+                with b.loop("kw", run[0], run[-1] + 1, carry=line) as loop:
+                    loop.yields(one_tap(kd, kh, loop.index, loop.carried, reach))
+                line = loop.results
+            return [b.b.fadd(*pair) for pair in zip(accs, line)] if is_long else list(line)
 
         def one_tap(
             kd: Index, kh: Index, kw: Index, accs: Sequence[Value], reach: tuple[int, int]
@@ -265,14 +270,15 @@ def _sum_by_tap(
             # a round at once; where they are few it spills these (measured: 4 per 40 FMAs, AVX2).
             tight = reach != (0, tile.width) and b.target.vector_registers < 32
             unroll, ahead = (1, None) if tight else (spec.unroll, _ahead(b, spec, place, tap))
-            product = (b, x, weights, spec.ic, unroll, rows, block.nv)
-            if not is_long:
-                return multiply(*product, accs, reach, ahead)
-            part = multiply(*product, [b.splat(0.0)] * len(accs), reach, ahead)
-            return [b.b.fadd(*pair) for pair in zip(accs, part)]
+            return multiply(b, x, weights, spec.ic, unroll, rows, block.nv, accs, reach, ahead)
 
         accs = rows_inside(b, spec, (place.depth, place.row), accs, body)
     return accs
+
+
+def _is_long(spec: ConvSpec) -> bool:
+    """Whether a sum is one of sums of a line of taps, as in ``multiply``."""
+    return product(spec.kernel) * spec.ic > _LONG
 
 
 def _lines_ahead(b: LoopBuilder, spec: ConvSpec) -> int:
@@ -311,6 +317,7 @@ def _sum_by_channel(
     left = first_input(b, column, spec.stride[2], spec.pad[2])
     columns = block.nv * b.lanes
     rows = Rows(spec.stride[2] * spec.xs[3], spec.xs[4])
+    is_long, zeros = _is_long(spec), [b.splat(0.0)] * sums
 
     def per_channel(c: Index, accs: Sequence[Value]) -> list[Value]:
         def body(kd: Index, kh: Index, accs: Sequence[Value]) -> list[Value]:
@@ -318,7 +325,7 @@ def _sum_by_channel(
             at = b.add(b.add(row, b.mul(left, spec.xs[3])), b.mul(c, spec.xs[4]))
             line = b.add(b.mul(b.add(b.mul(c, spec.kernel[0]), kd), spec.kernel[1]), kh)
             x, w = b.at(place.x, at), b.at(place.w, b.mul(line, spec.kernel[2] * columns))
-            step, values = spec.dilate[2] * spec.xs[3], list(accs)
+            step, values = spec.dilate[2] * spec.xs[3], zeros if is_long else list(accs)
             for reach, run in runs_of_taps(tile):
                 if len(run) == 1 or unrolled:
                     for k in run:
@@ -328,7 +335,7 @@ def _sum_by_channel(
                     xk, wk = b.at(x, b.mul(kw.index, step)), b.at(w, b.mul(kw.index, columns))
                     kw.yields(rank_one(b, xk, wk, 0, 0, rows, block.nv, kw.carried, reach))
                 values = kw.results
-            return values
+            return [b.b.fadd(*pair) for pair in zip(accs, values)] if is_long else values
 
         return rows_inside(b, spec, (place.depth, place.row), accs, body)
 
