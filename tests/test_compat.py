@@ -219,8 +219,8 @@ UNKNOWN = """
     # MXNet's, not here: why, and what to do.
     for statement in ["from mxnet import npx", "import mxnet.npx",
                       "from mxnet.contrib import quantization", "import mxnet.contrib.onnx",
-                      "from mxnet.contrib.svrg_optimization.svrg_module import SVRGModule",
-                      "from mxnet.contrib import svrg_optimization"]:
+                      "from mxnet.contrib.tensorboard import LogMetricsCallback",
+                      "from mxnet.contrib import tensorboard"]:
         assert "hybridjit" in refused(statement) and ":" in refused(statement), statement
     assert not hasattr(mx, "np") and hasattr(mx.nd, "relu")
     # In neither: Python's own words.
