@@ -38,6 +38,7 @@ ELSEWHERE: dict[str, tuple[str, list[str]]] = {
     "": ("util", ["is_np_array", "is_np_shape", "np_shape", "set_np_shape", "use_np_shape"]),
     "gluon": ("gluon.parameter", ["DeferredInitializationError"]),
     "image.image": ("image", _PICTURES),
+    "image.detection": ("image", ["ImageDetIter"]),
     "gluon.block": ("gluon", ["DeferredInitializationError", "HybridBlock", "SymbolBlock"]),
     "gluon.nn.basic_layers": ("gluon.nn", [*_NORMS, "HybridSequential", "Sequential"]),
     "gluon.nn.conv_layers": ("gluon.nn", [*_POOLS, "ReflectionPad2D"]),

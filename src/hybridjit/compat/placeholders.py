@@ -19,10 +19,6 @@ _CUSTOM = (
     "is an older way to make operators in Python, which hybridjit does not have: derive from "
     "CustomOp and CustomOpProp"
 )
-_AUGMENTS = (
-    "augments pictures together with their boxes, which hybridjit does not: use CreateAugmenter "
-    "for pictures alone"
-)
 _WORKERS = (
     "is of MXNet's own worker processes, and hybridjit's DataLoader has others: use DataLoader"
 )
@@ -38,11 +34,6 @@ _DEVICES = "splits batches over devices, and hybridjit computes on one: use Modu
 _AMP_NAMES = [
     *("convert_hybrid_block", "convert_model", "convert_symbol", "init", "init_trainer"),
     *("scale_loss", "unscale"),
-]
-_DETECTION_AUGMENTERS = [
-    *("CreateDetAugmenter", "CreateMultiRandCropAugmenter", "DetAugmenter", "DetBorrowAug"),
-    *("DetHorizontalFlipAug", "DetRandomCropAug", "DetRandomPadAug", "DetRandomSelectAug"),
-    "ImageDetIter",
 ]
 _MANAGER_NAMES = [
     *("DataParallelExecutorGroup", "DataParallelExecutorManager", "_check_arguments"),
@@ -62,8 +53,6 @@ PLACEHOLDERS: dict[str, tuple[list[str], str]] = {
     "contrib.amp.amp": (_AMP_NAMES, _AMP),
     "executor_manager": (_MANAGER_NAMES, _TRAINS),
     "gluon.data.dataloader": (["ForkingPickler", "_MultiWorkerIter"], _WORKERS),
-    "image": (_DETECTION_AUGMENTERS, _AUGMENTS),
-    "image.detection": (_DETECTION_AUGMENTERS, _AUGMENTS),
     "mod.executor_group": (["DataParallelExecutorGroup"], _DEVICES),
     "operator": (["NDArrayOp", "NumpyOp", "PythonOp"], _CUSTOM),
     "profiler": (_PROFILER_NAMES, _PROFILES),

@@ -1,4 +1,4 @@
-"""``mx.image``: pictures read from files, resized, cropped and normalized."""
+"""``mx.image``: pictures read from files, resized, cropped, normalized, with boxes or without."""
 
 from . import detection, image
 from .augmenters import (
@@ -23,6 +23,17 @@ from .augmenters import (
     SequentialAug,
 )
 from .decoding import imdecode, imread
+from .detection import (
+    CreateDetAugmenter,
+    CreateMultiRandCropAugmenter,
+    DetAugmenter,
+    DetBorrowAug,
+    DetHorizontalFlipAug,
+    DetRandomCropAug,
+    DetRandomPadAug,
+    DetRandomSelectAug,
+)
+from .detection_iterator import ImageDetIter
 from .image import (
     center_crop,
     color_normalize,
@@ -37,6 +48,8 @@ from .image import (
 from .iterator import ImageIter
 from .rotation import imrotate, random_rotate
 
+det = detection
+
 __all__ = [
     "Augmenter",
     "BrightnessJitterAug",
@@ -46,9 +59,18 @@ __all__ = [
     "ColorNormalizeAug",
     "ContrastJitterAug",
     "CreateAugmenter",
+    "CreateDetAugmenter",
+    "CreateMultiRandCropAugmenter",
+    "DetAugmenter",
+    "DetBorrowAug",
+    "DetHorizontalFlipAug",
+    "DetRandomCropAug",
+    "DetRandomPadAug",
+    "DetRandomSelectAug",
     "ForceResizeAug",
     "HorizontalFlipAug",
     "HueJitterAug",
+    "ImageDetIter",
     "ImageIter",
     "LightingAug",
     "RandomCropAug",
@@ -61,6 +83,7 @@ __all__ = [
     "center_crop",
     "color_normalize",
     "copyMakeBorder",
+    "det",
     "detection",
     "fixed_crop",
     "image",

@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 # OpenCV's border types as NumPy calls them.
+_ISOLATED = 16  # OpenCV's flag for a part of a larger picture: its surroundings do not count
 _BORDERS = {0: "constant", 1: "edge", 2: "symmetric", 3: "wrap", 4: "reflect"}
 
 
@@ -174,6 +175,7 @@ def copyMakeBorder(
     2 mirrors with and 4 without the edge, 3 goes on at the other side. Raises MXNetError for
     another type.
     """
+    type &= ~_ISOLATED
     if type not in _BORDERS:
         raise MXNetError(f"copyMakeBorder: type is one of 0, 1, 2, 3, 4, got {type}")
     pads = ((top, bot), (left, right), (0, 0))

@@ -64,8 +64,7 @@ class ImageIter(DataIter):
         assert last_batch_handle in ("pad", "discard", "roll_over"), (
             f"last_batch_handle is pad, discard or roll_over, got {last_batch_handle}"
         )
-        if len(data_shape) != 3 or data_shape[0] not in (1, 3):
-            raise ValueError(f"data_shape is (3, height, width), got {data_shape}")
+        self.check_data_shape(data_shape)
         self.data_shape = tuple(data_shape)
         self.label_width = label_width
         self.dtype = dtype
@@ -177,6 +176,11 @@ class ImageIter(DataIter):
     def postprocess_data(self, datum: NDArray) -> NDArray:
         """The picture as the network takes it: channels first."""
         return nd.transpose(datum, axes=(2, 0, 1))  # type: ignore[attr-defined]
+
+    def check_data_shape(self, data_shape: tuple[int, ...]) -> None:
+        """Raises ValueError for what is no shape of a picture."""
+        if len(data_shape) != 3 or data_shape[0] not in (1, 3):
+            raise ValueError(f"data_shape is (3, height, width), got {data_shape}")
 
     def check_valid_image(self, data: list[NDArray]) -> None:
         """Raises RuntimeError for a picture that could not be read."""
