@@ -159,3 +159,39 @@ def test_a_random_part_lies_inside_and_has_its_area():
         assert 0 <= x0 <= 60 - w and 0 <= y0 <= 40 - h
         assert 0.15 < w * h / 2400 < 0.56 and 0.4 < w / h < 2.3
     assert mx.image.random_size_crop(x, (5, 5), 5.0, (1, 1))[1] == (27, 17, 5, 5)
+
+
+class TestHybrid:
+    class Negative(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            return 255 - x
+
+    @pytest.mark.parametrize("dtype", ["uint8", "float32"])
+    @pytest.mark.parametrize("hybridize", [False, True])
+    def test_a_transform_is_applied_as_often_as_asked(self, dtype, hybridize):
+        mx.random.seed(1)
+        x = nd.array(np.arange(24).reshape(2, 4, 3), dtype=dtype)
+        block = transforms.HybridRandomApply(self.Negative(), 0.25)
+        block.hybridize(hybridize)
+        found = [block(x).asnumpy() for _ in range(200)]
+        assert {y.dtype.name for y in found} == {dtype}
+        negative = [bool((y == 255 - x.asnumpy()).all()) for y in found]
+        assert all((y == x.asnumpy()).all() for y, changed in zip(found, negative) if not changed)
+        assert 25 < sum(negative) < 75
+
+    def test_a_composition_is_one_graph(self):
+        x = nd.array(np.arange(24).reshape(2, 4, 3), dtype="uint8")
+        steps = [transforms.ToTensor(), transforms.Normalize(1, 2)]
+        composed = transforms.HybridCompose(steps)
+        together = transforms.Compose(steps)(x)
+        assert (composed(x).asnumpy() == together.asnumpy()).all()
+        assert isinstance(composed, mx.gluon.HybridBlock) and composed._active
+        net = mx.gluon.nn.HybridSequential()
+        net.add(composed, mx.gluon.nn.Flatten())
+        assert net(x).shape == (3, 8)
+
+    def test_other_blocks_are_refused(self):
+        with pytest.raises(ValueError, match=r"(?s)CenterCrop.* is not a HybridBlock"):
+            transforms.HybridCompose([transforms.CenterCrop(2)])
+        with pytest.raises(AssertionError, match="is not a HybridBlock"):
+            transforms.HybridRandomApply([transforms.ToTensor()])

@@ -17,7 +17,7 @@ import numpy as np
 from .... import image, nd
 from ...block import Block
 from ...hybrid_block import HybridBlock
-from ...nn import Sequential
+from ...nn import HybridSequential, Sequential
 from ...types import DType, Tensor
 
 __all__ = [
@@ -159,8 +159,37 @@ class RandomApply(Sequential):
         return x
 
 
-HybridRandomApply = RandomApply
-HybridCompose = Compose
+class HybridCompose(HybridSequential):
+    """Transforms that are HybridBlocks one after the other, as one graph from the beginning.
+
+    Raises ValueError for others. MXNet has this class, and the next one, from 2.0 on.
+    """
+
+    def __init__(self, transforms: Sequence[HybridBlock]) -> None:
+        super().__init__()
+        for step in transforms:
+            if not isinstance(step, HybridBlock):
+                raise ValueError(f"{step} is not a HybridBlock, try use `Compose` instead")
+            self.add(step)
+        self.hybridize()
+
+
+class HybridRandomApply(HybridSequential):
+    """A transform that keeps shape and dtype, with probability ``p``, drawn anew for every call.
+
+    It is computed in either case. Raises AssertionError for what is no HybridBlock.
+    """
+
+    def __init__(self, transforms: HybridBlock, p: float = 0.5) -> None:
+        super().__init__()
+        assert isinstance(transforms, HybridBlock), f"{transforms} is not a HybridBlock"
+        self.transforms = transforms
+        self.p = p
+
+    def hybrid_forward(self, F: ModuleType, x: Tensor) -> Tensor:
+        drawn = F.random.uniform(0, 1, shape=(1,))
+        everywhere = F.broadcast_add(F.cast(F.zeros_like(x), dtype="float32"), drawn)
+        return F.where(everywhere <= self.p, self.transforms(x), x)
 
 
 class Rotate(Block):
