@@ -48,7 +48,7 @@ class CachedOp:
         # One pair, replaced as a whole: calls from other threads see the old or the new one.
         self._latest = self._graph_with({})
 
-    def __call__(self, *args: NDArray, **kwargs: Any) -> Any:
+    def __call__(self, *args: NDArray, **kwargs: Any) -> NDArray | list[NDArray]:
         """The outputs for these arrays, or ``out`` with the outputs written there.
 
         Raises MXNetError for another number of arrays and for such as do not fit.

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from .context import cpu
 from .errors import MXNetError, ShapeError
 from .nd import NDArray
+from .ops.attrs import Attrs
+from .ops.building import Builder, Many, X
 from .ops.custom import NAME, provide
 from .ops.gradient import given as given_or_zeros
 from .ops.record import OpDef, Traits
@@ -23,11 +25,13 @@ from .ops.registry import all_names
 from .ops.rules import Types, merged
 from .recording import recording_as
 from .shapes import partial_shape
-from .types import TensorType, is_known_shape
+from .types import DType, PartialShape, TensorType, is_known_shape
 
 __all__ = ["CustomOp", "CustomOpProp", "get_all_registered_operators", "register"]
 
 _Class = TypeVar("_Class", bound=type)
+T = TypeVar("T")
+Three: TypeAlias = tuple[list[T], list[T], list[T]]  # of arguments, outputs, auxiliary states
 
 
 class CustomOp:
@@ -75,11 +79,11 @@ class CustomOpProp:
     def __init__(self, need_top_grad: bool = True) -> None:
         self.need_top_grad_ = need_top_grad
 
-    def infer_shape(self, in_shape: list[list[int]]) -> Any:
+    def infer_shape(self, in_shape: list[list[int]]) -> Three[list[int]]:
         """Shapes of arguments, outputs and auxiliary states, from what is known of arguments."""
         return in_shape, [in_shape[0]] * len(self.list_outputs()), []
 
-    def infer_type(self, in_type: list[Any]) -> Any:
+    def infer_type(self, in_type: list[type]) -> Three[type]:
         """Element types of arguments, outputs and auxiliary states."""
         first = in_type[0]
         return in_type, [first] * len(self.list_outputs()), [first] * len(self._states())
@@ -102,7 +106,9 @@ class CustomOpProp:
         """What ``backward`` reads. It gets everything, whatever this says."""
         return [*(out_grad if self.need_top_grad_ else []), *in_data, *out_data]
 
-    def create_operator(self, ctx: str, in_shapes: list[list[int]], in_dtypes: list[Any]) -> Any:
+    def create_operator(
+        self, ctx: str, in_shapes: list[list[int]], in_dtypes: list[type]
+    ) -> CustomOp:
         """The :class:`CustomOp` for operands of these shapes and element types."""
         return CustomOp()
 
@@ -158,7 +164,7 @@ class _Use:
             self.arguments = tuple(self.prop.list_arguments())
             self.outputs = tuple(self.prop.list_outputs())
             self.states = tuple(self.prop.list_auxiliary_states())
-        self.instances: dict[Any, Any] = {}
+        self.instances: dict[tuple[object, ...], CustomOp] = {}
 
     # ---- records --------------------------------------------------------------------------------
 
@@ -167,7 +173,7 @@ class _Use:
         trained = self._record_of(True, None)
         return self._record_of(False, lambda attrs: trained)
 
-    def _record_of(self, is_train: bool, training: Any) -> OpDef:
+    def _record_of(self, is_train: bool, training: Callable[[Attrs], OpDef | None] | None) -> OpDef:
         gives_states = is_train and not self.in_place and bool(self.states)
         names = (*self.outputs, *(f"new_{name}" for name in self.states if gives_states))
         return OpDef(
@@ -187,7 +193,9 @@ class _Use:
             doc="An operator written in Python.",
         )
 
-    def _grad(self, g: Any, ins: Any, outs: Any, douts: Any, **attrs: Any) -> Any:
+    def _grad(
+        self, g: Any, ins: Any, outs: Any, douts: Any, **attrs: object
+    ) -> tuple[X | None, ...]:
         shown = range(len(self.outputs))
         heads = [given_or_zeros(g, douts[i], outs[i]) for i in shown]
         back = OpDef(
@@ -204,13 +212,15 @@ class _Use:
         found = g.outputs(back, *heads, *ins, *[outs[i] for i in shown], at="backward")
         return (*found, *[None] * len(self.states))
 
-    def _updates(self, g: Any, ins: Any, outs: Any, **attrs: Any) -> dict[int, Any]:
+    def _updates(self, g: Builder[X], ins: Many[X], outs: Many[X], **attrs: object) -> dict[int, X]:
         first = len(self.arguments)
         return {first + i: outs[len(self.outputs) + i] for i in range(len(self.states))}
 
     # ---- types ----------------------------------------------------------------------------------
 
-    def _infer(self, gives_states: bool, ins: Types, outs: Types, **attrs: object) -> Any:
+    def _infer(
+        self, gives_states: bool, ins: Types, outs: Types, **attrs: object
+    ) -> tuple[Types, Types]:
         count = len(self.arguments)
         found_ins, found_outs = list(ins), list(outs)
         if not ins or ins[0].shape is not None:
@@ -224,7 +234,7 @@ class _Use:
             found_outs = [t.with_dtype(d) for t, d in zip(found_outs, dtypes[1] + more)]
         return merged(ins, tuple(found_ins)), merged(outs, tuple(found_outs))
 
-    def _shapes(self, known: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+    def _shapes(self, known: Sequence[PartialShape | None]) -> Three[Any]:
         """Shapes of arguments, outputs and states; what is unknown is [] and 0 to the property."""
         asked = [[size or 0 for size in shape or ()] for shape in known]
         with _inside(f"{self.who}.infer_shape"):
@@ -234,14 +244,14 @@ class _Use:
         read = [[_sizes(s, is_exact, self.who) for s in part] for part in parts]
         return read[0], read[1], read[2]
 
-    def _dtypes(self, known: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+    def _dtypes(self, known: Sequence[DType | None]) -> Three[np.dtype]:
         asked = [np.dtype(known[0] if d is None else d).type for d in known]
         with _inside(f"{self.who}.infer_type"):
             found = [[np.dtype(d) for d in part] for part in self.prop.infer_type(asked)]
         parts = self._three(found, "infer_type")
         return parts[0], parts[1], parts[2]
 
-    def _three(self, found: list[list[Any]], rule: str) -> list[list[Any]]:
+    def _three(self, found: list[list[T]], rule: str) -> list[list[T]]:
         parts = [*found, []] if len(found) == 2 else found
         counts = [len(self.arguments), len(self.outputs), len(self.states)]
         if len(parts) != 3 or [len(part) for part in parts] != counts:
@@ -251,7 +261,7 @@ class _Use:
             )
         return parts
 
-    def _infer_backward(self, ins: Types, outs: Types, **attrs: object) -> Any:
+    def _infer_backward(self, ins: Types, outs: Types, **attrs: object) -> tuple[Types, Types]:
         first = len(self.outputs)
         return ins, merged(outs, ins[first : first + len(self.arguments)])
 
@@ -259,7 +269,7 @@ class _Use:
 
     def _forward(
         self, is_train: bool, gives_states: bool, *arrays: np.ndarray, **attrs: object
-    ) -> Any:
+    ) -> tuple[np.ndarray, ...]:
         data, states = self._given(arrays)
         shapes = self._shapes([x.shape for x in data])[1]
         dtypes = self._dtypes([x.dtype for x in data])[1]
@@ -274,7 +284,7 @@ class _Use:
             )
         return tuple(x._data for x in (*outs, *(states if gives_states else ())))
 
-    def _backward(self, *arrays: np.ndarray, **attrs: object) -> Any:
+    def _backward(self, *arrays: np.ndarray, **attrs: object) -> tuple[np.ndarray, ...]:
         count = len(self.outputs)
         heads, outs = (
             [NDArray(a, cpu()) for a in part] for part in (arrays[:count], arrays[-count:])
@@ -297,7 +307,7 @@ class _Use:
         own = [NDArray(a if self.in_place else np.array(a, order="C"), cpu()) for a in arrays]
         return own[: len(self.arguments)], own[len(self.arguments) :]
 
-    def _instance(self, data: Sequence[NDArray]) -> Any:
+    def _instance(self, data: Sequence[NDArray]) -> CustomOp:
         key = tuple((x.shape, np.dtype(x.dtype)) for x in data)
         if key not in self.instances:
             shapes, dtypes = [list(x.shape) for x in data], [x.dtype for x in data]
@@ -305,12 +315,12 @@ class _Use:
         return self.instances[key]
 
 
-def _sizes(shape: Any, is_exact: bool, who: str) -> Any:
+def _sizes(shape: Sequence[int], is_exact: bool, who: str) -> tuple[int | None, ...] | None:
     """A shape that a property answered; [] and 0 say nothing unless it was told everything."""
     with _inside(f"{who}.infer_shape"):
         sizes = tuple(int(size) for size in shape)
     return sizes if is_exact else partial_shape(sizes)
 
 
-def _with_shapes(types: Types, shapes: Sequence[Any]) -> list[TensorType]:
+def _with_shapes(types: Types, shapes: Sequence[PartialShape | None]) -> list[TensorType]:
     return [t.with_shape(s) for t, s in zip(types, shapes)]

@@ -70,7 +70,7 @@ def _comparing(names: tuple[str, ...]) -> tuple[Callable[..., Any], Callable[...
         def values(record: object) -> tuple[Any, ...]:
             return tuple(getattr(record, name) for name in names)
 
-    def __eq__(self: object, other: object) -> Any:
+    def __eq__(self: object, other: object) -> bool:
         if other.__class__ is not self.__class__:
             return NotImplemented
         return values(self) == values(other)

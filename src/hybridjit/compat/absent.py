@@ -117,7 +117,7 @@ def _explaining(
 ) -> Callable[[str], Any]:
     """``known``, whose error is replaced where there is a reason."""
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> object:
         try:
             return known(name)
         except AttributeError as error:

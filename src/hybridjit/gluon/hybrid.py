@@ -134,7 +134,9 @@ class CachedGraph:
         self.seen_writes = seen
         return entry
 
-    def _compile(self, types: list[TensorType], params: Mapping[str, NDArray]) -> Any:
+    def _compile(
+        self, types: list[TensorType], params: Mapping[str, NDArray]
+    ) -> Executable | SplitBatch:
         known = {name: type_of_array(array) for name, array in params.items()}
         inputs = dict(zip(self.input_names, types))
         return compile_graph(self.outputs, inputs, known, self.options, name=self.name)

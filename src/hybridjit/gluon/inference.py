@@ -7,13 +7,12 @@ Nothing changes when the inference fails.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from ..errors import ShapeError
 from ..ir.node import Output
 from ..passes.infer import infer_node_types
 from ..shapes import is_np_shape
-from ..types import TensorType, is_known_shape
+from ..types import Shape, TensorType, is_known_shape
 from .parameter import Parameter
 from .parameter.single import is_known
 
@@ -74,8 +73,8 @@ def partial_type(param: Parameter) -> TensorType:
     return TensorType(tuple(s if s > 0 else None for s in shape), param.array_dtype)
 
 
-def _known_dims(found: TensorType | None) -> Any:
-    return found.shape if found is not None and is_known_shape(found.shape) else None
+def _known_dims(found: TensorType | None) -> Shape | None:
+    return found.dims if found is not None and is_known_shape(found.shape) else None
 
 
 def _failure(reason: str, inputs: Mapping[str, TensorType]) -> str:

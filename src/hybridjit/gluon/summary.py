@@ -5,8 +5,9 @@ In: a block that is initialised and not hybridized, and inputs to run once. Out:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -67,7 +68,7 @@ def _layers(block: Block) -> list[Block]:
     return list(found.values())
 
 
-def _recorder(rows: list[_Row]) -> Any:
+def _recorder(rows: list[_Row]) -> Callable[[Block, object, object], None]:
     def record(block: Block, _: object, outputs: object) -> None:
         name = f"{type(block).__name__}-{len(rows)}"
         rows.append(_Row(name, _shapes_text(outputs), list(block._reg_params.values())))
@@ -108,7 +109,7 @@ def _shapes_text(value: object) -> str:
     return text[1:-1] if isinstance(value, (list, tuple)) else text
 
 
-def _shapes(value: object) -> Any:
+def _shapes(value: object) -> object:
     if isinstance(value, (list, tuple)):
         return [_shapes(item) for item in value]
     return getattr(value, "shape", value)

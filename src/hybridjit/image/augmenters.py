@@ -74,7 +74,7 @@ class Augmenter:
     def __init__(self, **kwargs: Any) -> None:
         self._kwargs = {key: plain(value) for key, value in kwargs.items()}
 
-    def dumps(self) -> Any:
+    def dumps(self) -> str | list[Sequence[object]]:
         """Name and keywords as JSON; of several augmenters, lists of such texts."""
         return json.dumps([type(self).__name__.lower(), self._kwargs])
 
@@ -89,7 +89,7 @@ class SequentialAug(Augmenter):
         super().__init__()
         self.ts = list(ts)
 
-    def dumps(self) -> Any:
+    def dumps(self) -> list[Sequence[object]]:
         return [type(self).__name__.lower(), [each.dumps() for each in self.ts]]
 
     def __call__(self, src: NDArray) -> NDArray:
@@ -344,7 +344,7 @@ def colour_augmenters(
     return found
 
 
-def _statistic(given: Any, usual: tuple[float, ...], what: str) -> Any:
+def _statistic(given: Any, usual: tuple[float, ...], what: str) -> NDArray | np.ndarray | None:
     if given is True:
         return nd.array(usual)
     assert given is None or (

@@ -211,7 +211,7 @@ class BaseModule:
         reset: bool = True,
         always_output_list: bool = False,
         sparse_row_id_fn: object = None,
-    ) -> Any:
+    ) -> NDArray | list[NDArray] | list[list[NDArray]]:
         """The outputs for an array, or those for all batches of an iterator, joined.
 
         A lone output is no list unless that is wanted; without ``merge_batches`` one list per

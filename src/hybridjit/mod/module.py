@@ -459,7 +459,7 @@ class Module(BaseModule):
     # MXNet's names for what updates, which programs look into.
 
     @property
-    def _optimizer(self) -> Any:
+    def _optimizer(self) -> Optimizer | None:
         return None if self._updates is None else self._updates.optimizer
 
     @property

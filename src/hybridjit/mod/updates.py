@@ -102,7 +102,7 @@ def make_optimizer(
     return optimizer.create(wanted, sym=symbol, param_idx2name=dict(enumerate(names)), **given)
 
 
-def require_local(kvstore: object) -> Any:
+def require_local(kvstore: object) -> object:
     """The store to update by: None for the names of local ones.
 
     Raises MXNetError for a name of a distributed one.

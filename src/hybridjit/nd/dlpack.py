@@ -66,11 +66,11 @@ def from_dlpack(dlpack: Any) -> NDArray:
     return NDArray(np.asarray(_Writable(taken)), cpu(), Storage(exposed=True))
 
 
-def to_dlpack_for_read(data: NDArray) -> Any:
+def to_dlpack_for_read(data: NDArray) -> object:
     """A DLPack capsule of the array's memory, for a library that will not write there."""
     return data.to_dlpack_for_read()
 
 
-def to_dlpack_for_write(data: NDArray) -> Any:
+def to_dlpack_for_write(data: NDArray) -> object:
     """A DLPack capsule of the array's memory, for a library that may write there."""
     return data.to_dlpack_for_write()

@@ -166,7 +166,7 @@ class DenseArray:
         interface = dict(self._data.__array_interface__)
         return {**interface, "data": (interface["data"][0], True)}
 
-    def __dlpack__(self, **options: Any) -> Any:
+    def __dlpack__(self, **options: Any) -> object:
         """A DLPack capsule of this memory, for other libraries to read and write."""
         self._storage.expose()
         return self._data.__dlpack__(**options)
@@ -174,11 +174,11 @@ class DenseArray:
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._data.__dlpack_device__()
 
-    def to_dlpack_for_read(self) -> Any:
+    def to_dlpack_for_read(self) -> object:
         """A DLPack capsule of this memory, for a library that will not write there."""
         return self._data.__dlpack__()
 
-    def to_dlpack_for_write(self) -> Any:
+    def to_dlpack_for_write(self) -> object:
         """A DLPack capsule of this memory, for a library that may write there."""
         return self.__dlpack__()
 
@@ -298,7 +298,7 @@ class DenseArray:
         return normal_key(key._data if isinstance(key, DenseArray) else key, self.shape)
 
 
-def _assignable(value: object) -> Any:
+def _assignable(value: object) -> float | np.generic | np.ndarray:
     """``value`` as NumPy can assign it. Raises TypeError for what is not numbers."""
     if isinstance(value, (int, float, np.generic)):
         return value

@@ -99,7 +99,7 @@ class TapedArray(DenseArray):
         found = super().as_in_context(context)
         return found if found is self else record_same(self, found)
 
-    def copyto(self: Self, other: Any) -> Any:
+    def copyto(self: Self, other: Any) -> Self | bool:
         """Write these values into ``other``, or copy them to another context."""
         found = super().copyto(other)
         return record_same(self, found) if isinstance(found, DenseArray) else found

@@ -79,7 +79,7 @@ _SMOOTH = {
 }
 
 
-def _slope_of_activation(b: ScalarBuilder[V], head: V, x: V, *, act_type: str) -> Any:
+def _slope_of_activation(b: ScalarBuilder[V], head: V, x: V, *, act_type: str) -> tuple[V, ...]:
     if act_type in _SMOOTH:
         return _SMOOTH[act_type](b, head, x)
     return (_ACTIVATIONS[act_type][1](DualScalars(b), Dual(x, head)).tangent,)

@@ -17,7 +17,7 @@ from ..types import FLOAT32, PartialShape, TensorType, merge, product, shape_tex
 from .algebra import add, as_shape, average, in_dtype, mul, scaled, sub, total
 from .arithmetic import ADD, MULTIPLY, SUBTRACT
 from .attrs import AttrValue
-from .building import Builder, Many, X, as_results
+from .building import Builder, Made, Many, Reached, X, as_results
 from .casting import widened
 from .derivative import derivative
 from .internal import BN_SCALE
@@ -124,7 +124,7 @@ def _single_output(
     output_mean_var: bool,
     axis: int = 1,
     **attrs: Any,
-) -> Any:
+) -> X | tuple[X, ...]:
     """BatchNorm with statistics as outputs  =>  BatchNorm, mean, 1 / sqrt(variance + eps)"""
     kept = {key: attrs[key] for key in ("fix_gamma", "momentum", "use_global_stats")}
     axis %= g.type(data).ndim
@@ -135,22 +135,21 @@ def _single_output(
     return plain, mean, inverse
 
 
-def _unless_single(
-    g: Builder[X], *inputs: X, output_mean_var: bool, **attrs: Any
-) -> X | tuple[X, ...] | None:
+def _unless_single(g: Builder[X], *inputs: X, output_mean_var: bool, **attrs: Any) -> Made[X]:
     """BatchNorm with statistics as outputs  =>  BatchNorm, mean, 1 / sqrt(variance + eps)"""
     if not output_mean_var:
         return None
     return _single_output(g, *inputs, output_mean_var=True, **attrs)
 
 
-def _newer(g: Builder[X], *inputs: X, **attrs: Any) -> X | tuple[X, ...] | None:
+def _newer(g: Builder[X], *inputs: X, **attrs: Any) -> Made[X]:
     """BatchNorm_v1(x)  =>  BatchNorm(x), mean, variance"""
-    plain = _single_output(g, *inputs, **{**attrs, "output_mean_var": False})
+    made = _single_output(g, *inputs, **{**attrs, "output_mean_var": False})
+    (plain,) = as_results(made)
     return (plain, *inputs[3:]) if attrs["output_mean_var"] else plain
 
 
-def _split_relu(g: Builder[X], *inputs: X, **attrs: AttrValue) -> X | tuple[X, ...] | None:
+def _split_relu(g: Builder[X], *inputs: X, **attrs: AttrValue) -> Made[X]:
     """BatchNormWithReLU(x)  =>  relu(BatchNorm(x))"""
     keys = ("eps", "fix_gamma", "axis", "output_mean_var")
     plain, *rest = g.outputs(BATCH_NORM, *inputs, at="norm", **{k: attrs[k] for k in keys})
@@ -175,7 +174,7 @@ def other_axes(ndim: int, axis: int) -> tuple[int, ...]:
     return tuple(i for i in range(ndim) if i != axis % ndim)
 
 
-def _trained(*arrays: np.ndarray, axis: int = 1, **attrs: Any) -> Any:
+def _trained(*arrays: np.ndarray, axis: int = 1, **attrs: Any) -> tuple[np.ndarray, ...]:
     """Normalised by the batch's own statistics, which are further results."""
     data, gamma, beta, moving_mean, moving_var = arrays
     mean, var = _statistics(data, axis, moving_mean.dtype)
@@ -194,7 +193,7 @@ def _from_reductions(
     fix_gamma: bool,
     axis: int = 1,
     **attrs: AttrValue,
-) -> Any:
+) -> Made[X]:
     """BatchNorm in training(x)  =>  x * scale + shift, by the mean and variance of x"""
     dims = g.type(data).dims
     axis %= len(dims)
@@ -225,20 +224,20 @@ def _over_batch(g: Builder[X], op: OpDef, inputs: tuple[X, ...], axis: int, at: 
     return g.op(MEAN, of_samples, at=at, axis=(0,), keepdims=True)
 
 
-def _from_reductions_relu(g: Builder[X], *inputs: X, **attrs: Any) -> Any:
+def _from_reductions_relu(g: Builder[X], *inputs: X, **attrs: Any) -> Made[X]:
     """BatchNormWithReLU in training(x)  =>  relu(x * scale + shift), by x's mean and variance"""
     made = _from_reductions(g, *inputs, **attrs)
     return made and (g.op(RELU, made[0], at="relu"), *made[1:])
 
 
-def _trained_relu(*arrays: np.ndarray, **attrs: Any) -> Any:
+def _trained_relu(*arrays: np.ndarray, **attrs: Any) -> tuple[np.ndarray, ...]:
     y, *rest = _trained(*arrays, **attrs)
     return np.maximum(y, 0), *rest
 
 
 def _grad_trained_relu(
     g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X | None], **attrs: Any
-) -> Any:
+) -> tuple[Reached[X], ...]:
     """As without relu, from what comes back where the result is positive."""
     if douts[0] is None:
         return (None,) * 5
@@ -269,7 +268,7 @@ def _grad_normalised(
     axis: int,
     fix_gamma: bool,
     live: bool,
-) -> Any:
+) -> tuple[Reached[X], ...]:
     """What reaches data, gamma and beta; ``live`` when the statistics follow from the data.
 
     Ioffe and Szegedy 2015, section 3: dx = gamma inverse (d - mean(d) - x mean(d x)).
@@ -301,7 +300,7 @@ def _grad_trained(
     fix_gamma: bool,
     axis: int = 1,
     **attrs: AttrValue,
-) -> Any:
+) -> tuple[Reached[X], ...]:
     """The statistics' own head gradients count for nothing, as in MXNet."""
     if douts[0] is None:
         return (None,) * 5
@@ -319,7 +318,7 @@ def _grad_batchnorm(
     fix_gamma: bool,
     axis: int = 1,
     **attrs: AttrValue,
-) -> Any:
+) -> tuple[Reached[X], ...]:
     """The stored statistics are constants."""
     if douts[0] is None:
         return (None,) * 5
@@ -339,18 +338,20 @@ def _moved(
     return {3: moved(ins[3], outs[1]), 4: moved(ins[4], outs[3])}
 
 
-def _trained_v1(*arrays: np.ndarray, **attrs: Any) -> Any:
+def _trained_v1(*arrays: np.ndarray, **attrs: Any) -> tuple[np.ndarray, ...]:
     """As BatchNorm; the third result is the variance."""
     y, mean, inverse, var = _trained(*arrays, **attrs)
     return y, mean, var, inverse
 
 
-def _grad_trained_v1(g: Builder[X], ins: Any, outs: Any, douts: Any, **attrs: Any) -> Any:
+def _grad_trained_v1(
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any
+) -> tuple[Reached[X], ...]:
     y, mean, var, inverse = outs
     return _grad_trained(g, ins, (y, mean, inverse, var), douts, **attrs)
 
 
-def _moved_v1(g: Builder[X], ins: Any, outs: Any, **attrs: Any) -> dict[int, X]:
+def _moved_v1(g: Builder[X], ins: Many[X], outs: Many[X], **attrs: Any) -> dict[int, X]:
     y, mean, var, inverse = outs
     return _moved(g, ins, (y, mean, inverse, var), **attrs)
 
@@ -371,7 +372,7 @@ _TRAITS = Traits(
 )
 
 
-def _from_reductions_v1(g: Builder[X], *inputs: X, **attrs: Any) -> Any:
+def _from_reductions_v1(g: Builder[X], *inputs: X, **attrs: Any) -> Made[X]:
     """BatchNorm_v1 in training(x)  =>  x * scale + shift, by x's mean and variance"""
     made = _from_reductions(g, *inputs, **attrs)
     return made and (*made[:2], made[3], made[2])

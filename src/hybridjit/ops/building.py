@@ -7,8 +7,8 @@ two stand here: they are the type rule and the reference of an operator that has
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,10 @@ from .signatures import Arrays, Expansion, Reference
 
 X = TypeVar("X")
 Many = Sequence[X]
+# What ``expand`` gives: one result, several, or None where the operator stays as it is.
+Made: TypeAlias = X | tuple[X, ...] | None
+# What a gradient rule gives an operand: a gradient, a function that makes it, or None for 0.
+Reached: TypeAlias = X | Callable[[], X | None] | None
 
 
 class Builder(Protocol[X]):
@@ -84,9 +88,7 @@ def infer_types(op: OpDef, inputs: Sequence[TensorType], attrs: Attrs) -> Types:
     return op.infer(tuple(inputs), blank, **attrs)[1]
 
 
-def parts_of(
-    op: OpDef, g: Builder[X], inputs: Sequence[X], attrs: Attrs
-) -> X | tuple[X, ...] | None:
+def parts_of(op: OpDef, g: Builder[X], inputs: Sequence[X], attrs: Attrs) -> Made[X]:
     """What ``op`` expands to on these operands: one value or a tuple, None if it stays whole.
 
     What has no elements stays whole: there is nothing to compute.

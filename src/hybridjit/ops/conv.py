@@ -14,7 +14,7 @@ from ..errors import AttributeValueError, ShapeError
 from ..types import PartialShape, Shape, TensorType, product, shape_text
 from .algebra import total
 from .attrs import AttrValue
-from .building import Builder, Many, X
+from .building import Builder, Many, Reached, X
 from .casting import widened
 from .record import Samples, Traits
 from .registry import lookup, register
@@ -222,7 +222,7 @@ def _infer_by_weight(
 
 def _grad_by_weight(
     g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any
-) -> Any:
+) -> tuple[Reached[X], ...]:
     """It is linear in both: what reaches them are convolutions with the result's gradient."""
     (data, head), (d,) = ins, douts
     filters = split_axes(g.type(head).dims, is_channel_last(attrs["layout"], len(attrs["kernel"])))
@@ -301,7 +301,7 @@ def _grad_convolution(
     num_filter: int,
     no_bias: bool,
     **attrs: Any,
-) -> Any:
+) -> tuple[Reached[X], ...]:
     (data, weight, *_), (d,) = ins, douts
     found = (
         lambda: back_to_data(g, d, weight, g.type(data), **attrs),

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
 from ..types import TensorType, shape_text
-from .building import Builder, X
+from .building import Builder, Many, X
 from .casting import widened
 from .record import Traits
 from .registry import register
@@ -183,7 +183,7 @@ BACK_FROM_CORRELATION = register(
 
 
 def _grad_correlation(
-    g: Builder[X], ins: Any, outs: Any, douts: Any, **attrs: Any
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any
 ) -> tuple[X, ...]:
     return g.outputs(BACK_FROM_CORRELATION, douts[0], *ins, at="dmaps", **attrs)
 

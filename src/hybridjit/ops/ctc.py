@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import MXNetError, ShapeError
 from ..types import TensorType, shape_text
 from .attrs import AttrValue
-from .building import Builder, X
+from .building import Builder, Many, X
 from .casting import convert
 from .indexing import whole
 from .record import Traits
@@ -201,7 +201,7 @@ BACK_FROM_CTC = register(
 
 
 def _grad_ctc(
-    g: Builder[X], ins: Any, outs: Any, douts: Any, **attrs: AttrValue
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: AttrValue
 ) -> tuple[X | None, ...]:
     """Labels and lengths get nothing."""
     found = g.op(BACK_FROM_CTC, douts[0], *ins, at="ddata", **attrs)

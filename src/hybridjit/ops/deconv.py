@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import AttributeValueError, ShapeError
 from ..types import PartialShape, Shape, TensorType, product, require_possible, shape_text
 from .attrs import AttrValue
-from .building import Builder, Many, X
+from .building import Builder, Many, Reached, X
 from .casting import widened
 from .conv import (
     CONVOLUTION,
@@ -174,7 +174,7 @@ def _grad_deconvolution(
     num_filter: int,
     no_bias: bool,
     **attrs: Any,
-) -> Any:
+) -> tuple[Reached[X], ...]:
     """Convolution by the same weight; to the weight as in convolution, the operands swapped."""
     (data, weight, *_), (d,) = ins, douts
     window = window_of(*(attrs[key] for key in ("kernel", "stride", "dilate", "pad")))

@@ -15,7 +15,7 @@ from ..errors import AttributeValueError, ShapeError
 from ..types import PartialShape, Shape, TensorType, merge_shapes, product, shape_text
 from .arithmetic import ADD
 from .attrs import Attrs, AttrValue
-from .building import Builder, X
+from .building import Builder, Many, X
 from .casting import widened
 from .conv import check_groups, check_weight, conv_cost
 from .matmul import BATCH_DOT, FULLY_CONNECTED
@@ -421,7 +421,9 @@ BACK_FROM_SAMPLES = register(
 )
 
 
-def _grad_samples(g: Builder[X], ins: Any, outs: Any, douts: Any, **attrs: Any) -> tuple[X, ...]:
+def _grad_samples(
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any
+) -> tuple[X, ...]:
     return g.outputs(BACK_FROM_SAMPLES, douts[0], *ins, at="dsamples", **attrs)
 
 

@@ -13,7 +13,7 @@ from ..errors import AttributeValueError, MXNetError, ShapeError
 from ..types import PartialShape, TensorType, merge_dtypes, shape_text
 from .algebra import as_shape
 from .attrs import AttrValue
-from .building import Builder, Many, X
+from .building import Builder, Many, Reached, X
 from .casting import convert
 from .indexing import ADD_AT, within
 from .registry import register
@@ -69,7 +69,7 @@ def _grad_embedding(
     *,
     input_dim: int,
     **attrs: AttrValue,
-) -> tuple[Any, Any]:
+) -> tuple[Reached[X], ...]:
     """Each row of the result is added to the row of the table that it is."""
     data, weight = ins
 

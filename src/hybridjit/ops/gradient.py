@@ -16,7 +16,7 @@ from ..errors import MXNetError
 from ..types import TensorType
 from .algebra import add, fitted, in_dtype, in_single, zeros_like
 from .attrs import Attrs, AttrValue
-from .building import Builder, X, as_results, parts_of
+from .building import Builder, Reached, X, as_results, parts_of
 from .derivative import derivative, vanishes
 from .record import OpDef
 
@@ -59,7 +59,9 @@ def none_at_all(
     return (None,) * len(ins)
 
 
-def head(g: Builder[X], ins: Sequence[X], outs: object, douts: Sequence[X], **attrs: object) -> Any:
+def head(
+    g: Builder[X], ins: Sequence[X], outs: object, douts: Sequence[X], **attrs: object
+) -> tuple[Reached[X], ...]:
     """The rule of an operator that passes its first operand on."""
     return (douts[0], *[None] * (len(ins) - 1))
 

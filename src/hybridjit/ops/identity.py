@@ -16,7 +16,7 @@ from ..errors import MXNetError, ShapeError
 from ..types import PartialShape, is_known_shape, merge_dtypes, merge_shapes, product, shape_text
 from .algebra import as_shape, div, in_dtype, mul, ones_like, scaled, shifted, sub, total
 from .attrs import AttrValue
-from .building import Builder, Many, X
+from .building import Builder, Many, Reached, X
 from .casting import fresh
 from .gradient import none_at_all
 from .pointwise import SIGMOID, same_float
@@ -170,7 +170,7 @@ def _infer_dropped(
 
 def _grad_dropped(
     g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X | None], **attrs: AttrValue
-) -> Any:
+) -> X | None:
     """The forward's own mask times what comes back."""
     return None if douts[0] is None else mul(g, douts[0], outs[1])
 
@@ -192,7 +192,7 @@ DROPPED = register(
 
 def _always(
     g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, mode: str, **attrs: AttrValue
-) -> Any:
+) -> X:
     """Without training: an identity, unless ``mode`` is ``always``, whose mask nobody kept."""
     if mode == "always":
         raise MXNetError("Dropout with mode 'always' has a gradient in training mode only")
@@ -255,7 +255,7 @@ def _grad_regression(slope: Callable[..., Any]) -> Callable[..., Any]:
 
     def grad(
         g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, grad_scale: float
-    ) -> Any:
+    ) -> tuple[Reached[X], ...]:
         t = g.type(ins[1])
         label = as_shape(g, ins[1], g.type(ins[0]).dims)
         factor = grad_scale * t.dims[0] / t.size
@@ -279,7 +279,7 @@ def _grad_svm(
     margin: float,
     regularization_coefficient: float,
     use_linear: bool,
-) -> Any:
+) -> tuple[Reached[X], ...]:
     """One against all: the true class below the margin goes up, others above -margin go down."""
     data, label = ins
     classes = g.type(data).dims[-1]

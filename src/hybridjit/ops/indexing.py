@@ -6,14 +6,12 @@ data's type. Selection by condition is ``selection``.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..errors import AttributeValueError, DTypeError, MXNetError, ShapeError
 from ..types import INT64, TensorType, merge_shapes, product, shape_text
 from .algebra import add, as_shape, zeros_like
-from .building import Builder, Many, X
+from .building import Builder, Many, Reached, X
 from .casting import convert, fresh, scalar_of, widened
 from .gradient import none_at_all
 from .record import Traits
@@ -67,7 +65,7 @@ def within(g: Builder[X], indices: X, size: int, mode: str) -> X:
 
 def _grad_take(
     g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, axis: int, mode: str
-) -> tuple[Any, None]:
+) -> tuple[Reached[X], ...]:
     """Each row of the result is added to the one that it was read from."""
     sizes, count = g.type(ins[0]).dims, g.type(ins[1]).ndim
     place, ndim = axis % len(sizes), len(sizes) + count - 1
@@ -148,7 +146,7 @@ def _grad_pick(
     axis: int | None,
     keepdims: bool,
     mode: str,
-) -> tuple[Any, None]:
+) -> tuple[Reached[X], ...]:
     """The element that was read gets what comes back, the others of its row 0."""
     t = g.type(ins[0])
     place, _, _ = _picked(t.dims, axis, keepdims)
@@ -257,7 +255,9 @@ def _rows_shape(what: str, shape: Shape, indices: TensorType) -> Shape:
     return indices.dims[1:] + shape[indices.dims[0] :]
 
 
-def _grad_gather_nd(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X]) -> tuple[Any, None]:
+def _grad_gather_nd(
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X]
+) -> tuple[Reached[X], ...]:
     data, indices = ins
     return (lambda: g.op(ADD_AT, douts[0], indices, shape=g.type(data).dims)), None
 
@@ -295,7 +295,7 @@ def scatter_nd(data: np.ndarray, indices: np.ndarray, *, shape: Shape) -> np.nda
 
 def _grad_scatter(
     g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, shape: Shape
-) -> tuple[Any, None]:
+) -> tuple[Reached[X], ...]:
     """Each row gets what comes back to its place, also where another one replaced it."""
     return (lambda: g.op(GATHER_ND, douts[0], ins[1])), None
 

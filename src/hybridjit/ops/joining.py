@@ -6,7 +6,6 @@ In: one or more arrays of one type. Out: a new C-contiguous array of that type.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from ..types import (
     product,
     shape_text,
 )
-from .building import Builder, Many, X
+from .building import Builder, Many, Reached, X
 from .record import Samples, Traits
 from .registry import register
 from .rules import Types, merged, normalized_axis, same_dtype
@@ -78,7 +77,7 @@ def _concat(*arrays: np.ndarray, num_args: int, dim: int) -> np.ndarray:
 
 def _grad_concat(
     g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, num_args: int, dim: int
-) -> Any:
+) -> tuple[Reached[X], ...]:
     """Each operand gets its own part."""
     (d,) = douts
     axis = dim % g.type(d).ndim

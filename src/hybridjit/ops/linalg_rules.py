@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from .algebra import add, as_shape, div, mul, negated, scaled, sub, zeros_like
-from .building import Builder, Many, X
+from .building import Builder, Many, Reached, X
 from .gradient import given
 from .registry import lookup
 from .signatures import Gradient
@@ -83,7 +83,7 @@ def _grad_trmm(
     rightside: bool,
     lower: bool,
     alpha: float,
-) -> tuple[Any, Any]:
+) -> tuple[Reached[X], ...]:
     (a, b), (d,) = ins, douts
 
     def by_other() -> X:
@@ -103,7 +103,7 @@ def _grad_trsm(
     rightside: bool,
     lower: bool,
     alpha: float,
-) -> tuple[Any, Any]:
+) -> tuple[Reached[X], ...]:
     """Of X = alpha op(A)^-1 B: S = op(A)^-T dX for B, times alpha, and -S X^T for op(A)."""
     solved = _solved(g, ins[0], douts[0], transpose=not transpose, rightside=rightside, lower=lower)
     return (

@@ -6,8 +6,6 @@ same dtype. float16 is multiplied in float32 and rounded once.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..errors import AttributeValueError, ShapeError
@@ -22,7 +20,7 @@ from ..types import (
 )
 from .algebra import total
 from .attrs import AttrValue
-from .building import Builder, Many, X
+from .building import Builder, Many, Reached, X
 from .casting import widened
 from .conv import weight_and_bias
 from .record import Samples, Traits
@@ -136,7 +134,7 @@ def _grad_dense(
     *,
     num_hidden: int,
     **attrs: AttrValue,
-) -> Any:
+) -> tuple[Reached[X], ...]:
     """dx = d weight, dweight = transposed d times x, dbias = sum of d over the rows."""
     data, weight = ins[0], ins[1]
     units, columns = g.type(weight).dims
@@ -326,7 +324,7 @@ def _grad_batch_dot(
     transpose_a: bool,
     transpose_b: bool,
     **attrs: AttrValue,
-) -> Any:
+) -> tuple[Reached[X], ...]:
     (a, b), (d,) = ins, douts
 
     def product_of(x: X, y: X, flip_x: bool, flip_y: bool, at: str) -> X:

@@ -7,7 +7,6 @@ those of the population; statistics are computed in float32 at least.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from .algebra import average, div, in_single, mul, sub, total
 from .arithmetic import ADD, SUBTRACT
 from .attrs import AttrValue
 from .batchnorm import along, check_length
-from .building import Builder, Many, X
+from .building import Builder, Many, Reached, X
 from .casting import widened
 from .pointwise import SQRT, SQUARE
 from .record import Samples, Traits
@@ -124,7 +123,7 @@ def deviation(g: Builder[X], variance: X, eps: float) -> X:
 
 def _back_scaled(
     g: Builder[X], ins: Sequence[X], dout: X, sizes: Shape, axes: Shape, channel: int, eps: float
-) -> tuple[Any, ...]:
+) -> tuple[Reached[X], ...]:
     """What reaches data, gamma and beta, where ``axes`` of the data under ``sizes`` were
     normalised and gamma lies along axis ``channel``.
 
@@ -160,7 +159,7 @@ def _grad_layer_norm(
     axis: int,
     eps: float,
     **attrs: AttrValue,
-) -> tuple[Any, ...]:
+) -> tuple[Reached[X], ...]:
     """Head gradients of the statistics count for nothing, as in MXNet."""
     if douts[0] is None:
         return (None,) * 3
@@ -171,7 +170,7 @@ def _grad_layer_norm(
 
 def _grad_instance_norm(
     g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, eps: float
-) -> tuple[Any, ...]:
+) -> tuple[Reached[X], ...]:
     sizes = g.type(ins[0]).dims
     return _back_scaled(g, ins, douts[0], sizes, tuple(range(2, len(sizes))), 1, eps)
 
@@ -185,7 +184,7 @@ def _grad_group_norm(
     num_groups: int,
     eps: float,
     **attrs: AttrValue,
-) -> tuple[Any, ...]:
+) -> tuple[Reached[X], ...]:
     """Head gradients of the statistics count for nothing, as in MXNet."""
     if douts[0] is None:
         return (None,) * 3

@@ -245,7 +245,7 @@ def _grad_about(
     *,
     axis: Shape | None,
     keepdims: bool,
-) -> Any:
+) -> tuple[X, X]:
     """2 (x - about) d / count, and what of it reaches ``about``, the other way."""
     x, about = ins
     dims = g.type(x).dims

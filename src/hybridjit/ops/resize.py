@@ -151,12 +151,14 @@ def _grad_upsampling(
     sample_type: str,
     multi_input_mode: str,
     **attrs: AttrValue,
-) -> Any:
+) -> tuple[X | None, ...]:
     """bilinear: as the Deconvolution that it is; nearest: the copies of each cell are summed."""
     d = douts[0]
     if sample_type == "bilinear":
         channels = g.type(ins[0]).dims[1]
-        return tuple(gradients(DECONVOLUTION, g, ins, outs, douts, bilinear_attrs(scale, channels)))
+        as_written = bilinear_attrs(scale, channels)
+        found = gradients(DECONVOLUTION, g, ins, outs, douts, as_written)
+        return tuple(found)
     first, parts = 0, []
     for x in ins:
         channels = g.type(x).dims[1]

@@ -19,7 +19,7 @@ from ..errors import AttributeValueError, ShapeError
 from ..types import PartialShape, TensorType, product, shape_text
 from .algebra import mul
 from .attrs import Attrs, AttrValue
-from .building import Builder, X, as_results
+from .building import Builder, Many, Reached, X, as_results
 from .casting import widened
 from .gradient import Traced, Tracer, backpropagate
 from .identity import DROPPED
@@ -384,7 +384,9 @@ def _dropping_layers(g: Builder[X], *inputs: X, p: float, **attrs: Any) -> tuple
     return (*as_results(made), joined)
 
 
-def _grad_training(g: Builder[X], ins: Any, outs: Any, douts: Any, **attrs: Any) -> Any:
+def _grad_training(
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any
+) -> tuple[X | None, ...]:
     """That of the layers, with the forward's own masks between them."""
     tracer, traced = Tracer(g), [Traced(x) for x in ins]
     masks = Traced(outs[-1])
@@ -396,7 +398,8 @@ def _grad_training(g: Builder[X], ins: Any, outs: Any, douts: Any, **attrs: Any)
 
     layers = _Layers(tracer, traced, _sizes(**attrs), attrs["mode"], dropped)
     made = as_results(layers.run(attrs["state_outputs"]))
-    return tuple(backpropagate(g, tracer.uses, zip(made, douts), traced))
+    found = backpropagate(g, tracer.uses, zip(made, douts), traced)
+    return tuple(found)
 
 
 RNN_TRAINING = register(
@@ -475,7 +478,9 @@ RNN_STEPS = register(
 )
 
 
-def _grad_projected_steps(g: Builder[X], ins: Any, outs: Any, douts: Any, **attrs: Any) -> Any:
+def _grad_projected_steps(
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any
+) -> tuple[Reached[X], ...]:
     return grad_steps(g, ins, outs, douts, is_projected=True, **attrs)
 
 

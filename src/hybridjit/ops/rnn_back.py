@@ -14,7 +14,7 @@ import numpy as np
 
 from ..types import TensorType
 from .attrs import Attrs, AttrValue
-from .building import Builder, X
+from .building import Builder, Many, X
 from .gradient import given
 from .registry import register
 from .rules import Types, forward
@@ -156,9 +156,9 @@ BACK_FROM_STEPS = register(
 
 def grad_steps(
     g: Builder[X],
-    ins: Any,
-    outs: Any,
-    douts: Any,
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X],
     *,
     mode: str,
     backward: bool,

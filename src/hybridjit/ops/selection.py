@@ -16,7 +16,7 @@ from ..shapes import is_np_shape
 from ..types import INT64, UNKNOWN, TensorType, merge, shape_text
 from .algebra import as_shape, zeros_like
 from .attrs import Attrs, AttrValue
-from .building import Builder, Many, X
+from .building import Builder, Many, Reached, X
 from .casting import convert, fresh, scalar_of
 from .element_type import cast
 from .indexing import GATHER_ND, places_of
@@ -102,7 +102,7 @@ def boolean_mask(data: np.ndarray, index: np.ndarray, *, axis: int) -> np.ndarra
 
 def _grad_mask(
     g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, axis: int
-) -> tuple[Any, None]:
+) -> tuple[Reached[X], ...]:
     """Kept rows get theirs, the others 0."""
     data, index = ins
     place, d = axis % g.type(data).ndim, douts[0]
@@ -152,7 +152,7 @@ def index_copy(old: np.ndarray, index: np.ndarray, new: np.ndarray) -> np.ndarra
 
 def _grad_index_copy(
     g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X]
-) -> tuple[Any, None, Any]:
+) -> tuple[Reached[X], ...]:
     """Replaced rows get nothing; of the new ones each gets what comes back to its place."""
     _, index, new = ins
     d = douts[0]

@@ -6,15 +6,13 @@ Out: the data masked, reversed, or its last steps.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..errors import ShapeError
 from ..types import PartialShape, TensorType, merge, shape_text
 from .algebra import shifted, zeros_like
 from .attrs import AttrValue
-from .building import Builder, Many, X
+from .building import Builder, Many, Reached, X
 from .casting import convert
 from .movement import REVERSE
 from .record import InferRule, Traits
@@ -83,7 +81,7 @@ def _unmasked(g: Builder[X], data: X, *lengths: X, **attrs: AttrValue) -> X | No
 
 def _grad_mask(
     g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, value: float, **attrs: AttrValue
-) -> tuple[Any, ...]:
+) -> tuple[Reached[X], ...]:
     """The same mask, of zeros."""
     data, *lengths = ins
     found = douts[0]
@@ -140,7 +138,7 @@ def _last_step(g: Builder[X], data: X, *lengths: X, axis: int, **attrs: AttrValu
 
 def _grad_last(
     g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, axis: int, **attrs: AttrValue
-) -> tuple[Any, ...]:
+) -> tuple[Reached[X], ...]:
     """What comes back at each sample's last step, zeros at the others."""
     sizes, count = g.type(ins[0]).dims, len(ins) - 1
     steps = sizes[axis]
@@ -192,7 +190,7 @@ def _reversed_whole(g: Builder[X], data: X, *lengths: X, **attrs: AttrValue) -> 
 
 def _grad_reverse(
     g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: AttrValue
-) -> tuple[Any, ...]:
+) -> tuple[Reached[X], ...]:
     """The same steps back."""
     found = g.op(SEQUENCE_REVERSE, douts[0], *ins[1:], at="back", **attrs)
     return found, *[None] * (len(ins) - 1)

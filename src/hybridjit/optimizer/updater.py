@@ -82,7 +82,7 @@ def get_updater(optimizer: Optimizer) -> Updater:
     return Updater(optimizer)
 
 
-def _text(index: object) -> Any:
+def _text(index: Index | bytes) -> Index:
     """A stores' string key arrives as bytes."""
     return index.decode("utf-8") if isinstance(index, bytes) else index
 

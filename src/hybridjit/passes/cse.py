@@ -6,7 +6,7 @@ shape arithmetic. Random operators are no two of them equal.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Hashable
 
 from ..ir.graph import Graph, Use, Value
 from ..ir.rewrite import rebuild
@@ -30,7 +30,7 @@ def share_equal(graph: Graph, fired: list[str] | None = None) -> Graph:
     return graph.with_outputs(replaced.get(use, use) for use in graph.outputs)
 
 
-def _identity(value: Value) -> Any:
+def _identity(value: Value) -> Hashable:
     assert value.op is not None
     attrs = tuple(sorted((key, repr(item)) for key, item in value.attrs.items()))
     return value.op.name, attrs, value.inputs, value.types

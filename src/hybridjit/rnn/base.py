@@ -147,7 +147,7 @@ def formed(length: int, steps: Steps, layout: str, merge: Literal[True]) -> Symb
 def formed(length: int, steps: Steps, layout: str, merge: Literal[False]) -> list[Symbol]: ...
 @overload
 def formed(length: int, steps: Steps, layout: str, merge: bool | None) -> Any: ...
-def formed(length: int, steps: Steps, layout: str, merge: bool | None) -> Any:
+def formed(length: int, steps: Steps, layout: str, merge: bool | None) -> Symbol | list[Symbol]:
     """``steps`` as one symbol (``merge`` True), as a list (False), or as they are (None).
 
     Raises AssertionError when they are not ``length`` steps.

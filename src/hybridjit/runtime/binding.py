@@ -171,7 +171,7 @@ class Binding:
             left = list(range(len(w.pieces)))  # how many others are not done, when one is
             yield from (partial(done, w, left, piece) for piece in w.pieces)
 
-    def _key(self, wanted: Packed) -> Any:
+    def _key(self, wanted: Packed) -> tuple[object, ...]:
         if wanted.index is None:
             return wanted.size, wanted.element, wanted.packing
         return self._recipes[wanted.index], wanted.packing

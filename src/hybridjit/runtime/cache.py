@@ -93,7 +93,7 @@ class SignatureCache:
         for entry in self._entries.values():
             entry.is_bound = False
 
-    def _key(self, types: Sequence[TensorType]) -> Any:
+    def _key(self, types: Sequence[TensorType]) -> tuple[object, ...]:
         """Hashed and compared by C alone: a dictionary hides what is raised meanwhile."""
         return (*((t.shape, t.dtype) for t in types), config.fingerprint())
 

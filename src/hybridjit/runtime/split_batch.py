@@ -6,12 +6,12 @@ In: the executable of one sample. Out: what can be called like an executable of 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
+from ..ir.plan import Plan
 from .binding import PackedStore
-from .executable import Executable, Instance
+from .executable import Code, Executable, Instance
 
 Arrays = Sequence[np.ndarray]
 
@@ -25,12 +25,12 @@ class SplitBatch:
         self.output_types = [((samples, *shape[1:]), dtype) for shape, dtype in one.output_types]
 
     @property
-    def plan(self) -> Any:
+    def plan(self) -> Plan:
         """The plan of one sample."""
         return self.one.plan
 
     @property
-    def code(self) -> Any:
+    def code(self) -> Code:
         return self.one.code
 
     @property

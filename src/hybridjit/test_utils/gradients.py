@@ -171,7 +171,9 @@ def _projected(
     return loss.bind(ctx, bound, grads, dict(requests), aux), start
 
 
-def _heads(given: Any, executor: Executor, ctx: Context | None, dtype: DType) -> Any:
+def _heads(
+    given: Any, executor: Executor, ctx: Context | None, dtype: DType
+) -> NDArray | list[NDArray] | dict[str, NDArray] | None:
     if given is None or isinstance(given, NDArray):
         return given
     if isinstance(given, Mapping):

@@ -73,7 +73,7 @@ class Vocabulary:
         """The tokens that are there whatever was counted."""
         return self._reserved_tokens
 
-    def to_indices(self, tokens: object) -> Any:
+    def to_indices(self, tokens: object) -> int | list[int]:
         """The number of a token, or of each in a list; unknown ones are 0."""
         if isinstance(tokens, list):
             return [self._token_to_idx.get(token, UNKNOWN_INDEX) for token in tokens]

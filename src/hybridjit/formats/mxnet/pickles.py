@@ -84,7 +84,7 @@ class _Machine:
                 raise ModelFormatError(f"a pickle of states does not contain {name}")
             perform(argument)
 
-    def _plain(self, value: object) -> Any:
+    def _plain(self, value: object) -> object:
         """A value that may be kept. Raises ModelFormatError for marks, classes and functions."""
         if value is _MARK or isinstance(value, _Named):
             raise ModelFormatError("malformed pickle: a class or a mark where a value is due")

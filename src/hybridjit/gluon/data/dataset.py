@@ -91,7 +91,7 @@ class ArrayDataset(Dataset):
             for data in args
         ]
 
-    def __getitem__(self, idx: int) -> Any:
+    def __getitem__(self, idx: int) -> tuple[Any, ...]:
         if len(self._data) == 1:
             return self._data[0][idx]
         return tuple(data[idx] for data in self._data)

@@ -26,7 +26,7 @@ class _Chain(Block):
     def __len__(self) -> int:
         return len(self._children)
 
-    def __getitem__(self, key: int | slice) -> Any:
+    def __getitem__(self, key: int | slice) -> Block:
         """A child; for a slice a new container of the same class and prefix with these children."""
         found = list(self._children.values())[key]
         if not isinstance(found, list):
@@ -48,7 +48,7 @@ class Sequential(_Chain):
     def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
         super().__init__(prefix, params)
 
-    def forward(self, x: Tensor) -> Any:  # type: ignore[override]
+    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
         for block in self._children.values():
             x = block(x)
         return x

@@ -48,7 +48,7 @@ def _check_shape(param: Parameter, shape: tuple[int, ...]) -> None:
     )
 
 
-def _check_dtype(param: Parameter, saved: np.dtype, cast_to: str | bool) -> Any:
+def _check_dtype(param: Parameter, saved: np.dtype, cast_to: str | bool) -> type | None:
     """The dtype that the parameter has to adopt first, or None."""
     if param.dtype is None or np.dtype(param.dtype) == saved:
         return None if param.dtype is not None else saved.type

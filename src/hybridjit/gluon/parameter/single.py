@@ -142,7 +142,7 @@ class Parameter:
         self._shape = tuple(new)
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> DType:
         """The element type as it was given; setting it casts."""
         return self._dtype
 

@@ -6,7 +6,7 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
-from ..parameter import ParameterDict
+from ..parameter import Parameter, ParameterDict
 from ..types import Init, Tensor
 from .base import GatedCell
 from .gates import NamedStep, StateInfo, Step, activation_of, gru, lstm
@@ -35,7 +35,7 @@ class _DenseCell(GatedCell):
         self.i2h_bias = self._param("i2h_bias", (rows,), i2h_bias_initializer)
         self.h2h_bias = self._param("h2h_bias", (rows,), h2h_bias_initializer)
 
-    def _param(self, name: str, shape: tuple[int, ...], init: Init) -> Any:
+    def _param(self, name: str, shape: tuple[int, ...], init: Init) -> Parameter:
         return self.params.get(name, shape=shape, init=init, allow_deferred_init=True)
 
     def state_info(self, batch_size: int = 0) -> list[StateInfo]:

@@ -314,7 +314,7 @@ class BidirectionalCell(HybridRecurrentCell):
 
     def _joined(
         self, F: ModuleType, forward: Steps, backward: Steps, layout: str, merge: bool
-    ) -> Any:
+    ) -> list[Any]:
         forward = formed(None, forward, layout, merge).steps
         backward = formed(None, backward, layout, merge).steps
         if merge:

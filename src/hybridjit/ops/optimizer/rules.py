@@ -17,6 +17,7 @@ from ..attrs import AttrValue
 from ..record import OpDef, Traits
 from ..registry import register
 from ..rules import Types, merged, refuse_bool, require_float, same_dtype
+from ..signatures import Arrays
 
 Step = Callable[..., tuple[np.ndarray, ...]]
 
@@ -46,7 +47,7 @@ def in_single(step: Step) -> Step:
     @wraps(step)
     def rounded(
         weight: np.ndarray, grad: np.ndarray, *states: np.ndarray, **attrs: AttrValue
-    ) -> Any:
+    ) -> tuple[np.ndarray, ...]:
         wide = (x.astype(SINGLE) if x.dtype.itemsize < 4 else x for x in (weight, grad, *states))
         with np.errstate(all="ignore"):
             found = step(*wide, **attrs)
@@ -59,7 +60,9 @@ def in_single(step: Step) -> Step:
 def mixed(step: Step) -> Step:
     """The step on a float32 copy of the weight, the last operand; the weight is rounded from it."""
 
-    def on_copy(weight: np.ndarray, grad: np.ndarray, *rest: np.ndarray, **attrs: AttrValue) -> Any:
+    def on_copy(
+        weight: np.ndarray, grad: np.ndarray, *rest: np.ndarray, **attrs: AttrValue
+    ) -> tuple[np.ndarray, ...]:
         new, *states = step(rest[-1], grad.astype(rest[-1].dtype), *rest[:-1], **attrs)
         return new, *states, new
 
@@ -139,7 +142,7 @@ def _single(value: object) -> Any:
 def _visible(step: Step, outputs: Any) -> Callable[..., Any]:
     """The reference: what a step gives without the states."""
 
-    def ref(*arrays: np.ndarray, **attrs: AttrValue) -> Any:
+    def ref(*arrays: np.ndarray, **attrs: AttrValue) -> Arrays:
         count = len(outputs(**attrs) if callable(outputs) else outputs)
         return tuple(step(*arrays, **attrs)[:count])
 

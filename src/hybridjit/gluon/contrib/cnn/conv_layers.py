@@ -8,7 +8,7 @@ from typing import Any
 from ...hybrid_block import HybridBlock
 from ...nn import Activation
 from ...nn.conv_layers import Size, per_axis
-from ...parameter import ParameterDict
+from ...parameter import Parameter, ParameterDict
 from ...types import Init, Tensor
 
 __all__ = ["DeformableConvolution", "ModulatedDeformableConvolution"]
@@ -96,7 +96,7 @@ class _Deformable(HybridBlock):
             shape = (self._channels,)
             self.deformable_conv_bias = self._param("deformable_conv_bias", shape, inits[1])
 
-    def _param(self, name: str, shape: tuple[int, ...], init: Init) -> Any:
+    def _param(self, name: str, shape: tuple[int, ...], init: Init) -> Parameter:
         return self.params.get(name, shape=shape, init=init, allow_deferred_init=True)
 
     def hybrid_forward(  # type: ignore[override]

@@ -9,7 +9,7 @@ from typing import Any
 from .... import nd
 from ....nd import NDArray
 from ....sym import Symbol
-from ...parameter import ParameterDict
+from ...parameter import Parameter, ParameterDict
 from ...rnn.base import HybridRecurrentCell, RecurrentCell, first_states
 from ...rnn.composed_cells import BidirectionalCell, ModifierCell, SequentialRNNCell
 from ...rnn.gates import StateInfo, States, Step, Steps, lstm
@@ -49,7 +49,7 @@ class VariationalDropoutCell(ModifierCell):
         rates = f"p_out = {self.drop_outputs}, p_state = {self.drop_states}"
         return f"{type(self).__name__}({rates})"
 
-    def _dropped(self, F: ModuleType, what: str, rate: float, x: Tensor) -> Any:
+    def _dropped(self, F: ModuleType, what: str, rate: float, x: Tensor) -> NDArray | Symbol:
         """``x`` under the mask of this sequence, which is drawn at its first step."""
         if not rate:
             return x
@@ -122,7 +122,7 @@ class LSTMPCell(HybridRecurrentCell):
         self.i2h_bias = self._param("i2h_bias", (rows,), i2h_bias_initializer)
         self.h2h_bias = self._param("h2h_bias", (rows,), h2h_bias_initializer)
 
-    def _param(self, name: str, shape: tuple[int, ...], init: Init) -> Any:
+    def _param(self, name: str, shape: tuple[int, ...], init: Init) -> Parameter:
         return self.params.get(name, shape=shape, init=init, allow_deferred_init=True)
 
     def _alias(self) -> str:
