@@ -76,9 +76,6 @@ HEADS = {
     "BatchNorm_v1": (0,),
     "_contrib_BatchNormWithReLU": (0,),
     "_contrib_SyncBatchNorm": (0,),
-    "_BatchNorm_training": (0,),
-    "_BatchNormWithReLU_training": (0,),
-    "_BatchNorm_v1_training": (0,),
 }
 
 # Operators no sample of which has floats that results follow from: their gradients are 0.

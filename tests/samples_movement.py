@@ -358,6 +358,7 @@ def draws() -> None:
 def identities() -> None:
     add("Dropout", (3, 4))
     add("Dropout", (3, 4), p=0.5, axes=(0,))
+    add("_dropout_mask", (3, 4), p=0.0)
     add("_Dropout_training", (3, 4), p=0.0)
     add("_Dropout_training", (3, 4), p=0.5, axes=(0,))
     for name in ("MakeLoss", "_contrib_gradientmultiplier"):

@@ -86,6 +86,19 @@ def test_nothing_random_is_computed_again():
     outputs = tuple(sym.Dropout(x, p=0.5).outputs)
     types = {"x": type_of(np.zeros((4, 4), np.float32))}
     graph = from_symbol(outputs, types, infer_node_types(outputs, types))
-    parts = partition(differentiate(enter_training(graph), {"x"}))
-    assert [(use.value.op.name, use.index) for use in parts.saved] == [("_Dropout_training", 1)]
+    joint = differentiate(enter_training(graph), {"x"})
+    parts = partition(joint.with_graph(expand(joint.graph)))
+    assert [(use.value.op.name, use.index) for use in parts.saved] == [("_dropout_mask", 0)]
     assert parts.reads == ()
+
+
+def test_what_was_drawn_is_saved_where_a_gradient_follows_from_it():
+    """For who differentiates once more: of the saved sum nobody could tell what was drawn."""
+    x = sym.var("x")
+    noise = sym.random.normal(shape=(4, 4), name="noise")
+    outputs = tuple(sym.square(sym.sum(sym.exp(x + noise), axis=1, name="sums")).outputs)
+    types = {"x": type_of(np.zeros((4, 4), np.float32))}
+    graph = from_symbol(outputs, types, infer_node_types(outputs, types))
+    parts = partition(differentiate(graph, {"x"}))
+    assert "noise" in [use.value.name for use in parts.saved]
+    assert parts.sources == ("x",)

@@ -16,11 +16,13 @@ from ..config import config
 from ..context import Context
 from ..errors import MXNetError
 from ..forks import Rank, held_at_fork
+from ..ir.graph import Use
 from ..ir.node import Output
 from ..nd import NDArray
+from ..nd.replay import is_drawn, replay
 from ..nd.tape import Some, Step, record
 from ..ops.gradient import NoGradientError
-from ..recording import FLAGS
+from ..recording import FLAGS, recording_as
 from ..types import type_of
 from ..unwinding import holding
 
@@ -140,35 +142,66 @@ class _Call:
     ) -> None:
         self._trained = trained
         self._names = list(named)
-        self._reads = [named[name]._data for name in trained.parts.reads]
+        self._sources = {name: named[name]._data for name in trained.parts.sources}
         self._states = [named[name] for name in trained.joint.updates]
         self._saved = list(saved)
-        self._types = [(output.shape, output.dtype, output.context) for output in outputs]
+        self._types = [(output.shape, output.dtype) for output in outputs]
+        self._ctx = outputs[0].context
         self._failure = failure
+        self._is_continued = False
 
     def pull(self, step: Step, douts: Some, wanted: Sequence[bool]) -> Some:
-        """The gradients of all variables, None where nothing arrives; moves the states."""
+        """The gradients of all variables, None where nothing arrives.
+
+        Moves the states, but not once more where it continues a way back that was recorded.
+        """
         if self._failure is not None:
             raise self._failure
         if FLAGS.recording:
-            raise MXNetError(
-                "gradients of gradients through a hybridized block are not compiled: call "
-                "hybridize(False) on it, or leave create_graph out"
-            )
+            return self._on_tape(step, douts)
         run = self._trained.backward
         if run is None:
             return [None] * len(self._names)
-        made = run([*self._reads, *self._saved, *self._heads(douts)])
+        parts = self._trained.parts
+        reads = [self._sources[name] for name in parts.reads]
+        heads = [d._data for d in self._heads(douts, parts.heads)]
+        made = run([*reads, *self._saved, *heads])
+        return self._sorted([NDArray(d, self._ctx) for d in made])
+
+    def _sorted(self, made: Sequence[NDArray]) -> Some:
+        """What the way back gives: by variable; states go where they are kept."""
         names = self._trained.joint.gradients
-        found = {n: NDArray(d, self._types[0][2]) for n, d in zip(names, made)}
-        if FLAGS.training:
+        found = dict(zip(names, made))
+        if FLAGS.training and not self._is_continued:
             for state, new in zip(self._states, made[len(names) :]):
-                state._write(new)
+                state._write(new._data)
+        self._is_continued = self._is_continued or FLAGS.recording
         return [found.get(name) for name in self._names]
 
-    def _heads(self, douts: Some) -> list[np.ndarray]:
+    def _on_tape(self, step: Step, douts: Some) -> Some:
+        """The same gradients, each operator on the tape: for gradients of gradients.
+
+        They follow from the variables and the head gradients, which are what they were at the call;
+        from what was saved only what was drawn is taken.
+        """
+        joint, graph = self._trained.joint, self._trained.joint.graph
+        given: dict[Use, NDArray] = {}
+        for value, entry in zip(graph.inputs, step.inputs):
+            if value.name in self._sources:
+                given[Use(value)] = x = NDArray(self._sources[value.name], self._ctx)
+                x._entry = entry
+        heads = graph.inputs[len(joint.forward.inputs) :]
+        given |= {Use(v): d for v, d in zip(heads, self._heads(douts, joint.heads))}
+        saved = zip(self._trained.parts.saved, self._saved)
+        drawn = {use: NDArray(array, self._ctx) for use, array in saved if is_drawn(use)}
+        with recording_as(True, graph.purpose.training):
+            made = replay(joint.backward_outputs, given, drawn, self._ctx)
+        return self._sorted(made)
+
+    def _heads(self, douts: Some, numbers: Sequence[int]) -> list[NDArray]:
+        """The head gradients of these outputs, zeros where nothing came back."""
         given = dict(enumerate(douts))
         return [
-            np.zeros(*self._types[n][:2]) if (d := given.get(n)) is None else d._data
-            for n in self._trained.parts.heads
+            NDArray(np.zeros(*self._types[n]), self._ctx) if (d := given.get(n)) is None else d
+            for n in numbers
         ]

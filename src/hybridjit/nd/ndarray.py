@@ -288,6 +288,13 @@ def apply(
     return results if used is op else results[: len(op.output_names(attrs))]
 
 
+def record_made(
+    op: OpDef, inputs: Sequence[NDArray], results: Sequence[NDArray], attrs: Attrs
+) -> None:
+    """Put a use of ``op`` on the tape whose results are there already."""
+    record([(op, attrs)], inputs, results, _pull_of(op, op, inputs, results, attrs))
+
+
 def _stepped(op: OpDef, inputs: Sequence[NDArray], attrs: Attrs) -> list[np.ndarray]:
     """The results of an operator that writes its auxiliary states, after it did."""
     made = run_step(op, [x._data for x in inputs], attrs)
@@ -304,9 +311,13 @@ def _pull_of(
     results: Sequence[NDArray],
     attrs: Attrs,
 ) -> Callable[[Step, Some, Sequence[bool]], Some]:
-    """The way back over one operator; ``used`` is what stood for ``op`` in training."""
+    """The way back over one operator; ``used`` is what stood for ``op`` in training.
+
+    It moves auxiliary states, but not once more where it continues a way back that was recorded.
+    """
     ins = [alias(x, x._entry) for x in inputs]
     outs = [alias(y) for y in results]
+    is_continued = False
 
     def pull(step: Step, douts: Some, wanted: Sequence[bool]) -> Some:
         known = [alias(y, Entry(step, i)) for i, y in enumerate(outs)] if FLAGS.recording else outs
@@ -315,9 +326,12 @@ def _pull_of(
             return gradients(used, ON_NDARRAYS, ins, known, full, attrs, wanted)
         if not FLAGS.training:
             return gradients(op, ON_NDARRAYS, ins, known, full, attrs, wanted)
+        nonlocal is_continued
         found = gradients(used, ON_NDARRAYS, ins, known, full, attrs, wanted)
-        for position, new in used.traits.updates(ON_NDARRAYS, ins, outs, **attrs).items():
-            ins[position]._write(new._data)
+        if not is_continued:
+            for position, new in used.traits.updates(ON_NDARRAYS, ins, outs, **attrs).items():
+                ins[position]._write(new._data)
+        is_continued = is_continued or FLAGS.recording
         return found
 
     return pull

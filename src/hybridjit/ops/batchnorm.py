@@ -14,7 +14,18 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..types import FLOAT32, PartialShape, TensorType, merge, product, shape_text
-from .algebra import add, as_shape, average, in_dtype, mul, scaled, sub, total
+from .algebra import (
+    add,
+    as_shape,
+    average,
+    div,
+    in_dtype,
+    mul,
+    scaled,
+    sub,
+    total,
+    zeros_like,
+)
 from .arithmetic import ADD, MULTIPLY, SUBTRACT
 from .attrs import AttrValue
 from .building import Builder, Made, Many, Reached, X, as_results
@@ -239,10 +250,10 @@ def _grad_trained_relu(
     g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X | None], **attrs: Any
 ) -> tuple[Reached[X], ...]:
     """As without relu, from what comes back where the result is positive."""
-    if douts[0] is None:
-        return (None,) * 5
-    d = g.op(derivative(RELU, 0), douts[0], outs[0], at="positive")
-    return _grad_trained(g, ins, outs, (d,), **attrs)
+    d = douts[0]
+    if d is not None:
+        d = g.op(derivative(RELU, 0), d, outs[0], at="positive")
+    return _grad_trained(g, ins, outs, (d, *douts[1:]), **attrs)
 
 
 def _infer_trained(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
@@ -298,14 +309,43 @@ def _grad_trained(
     douts: Many[X | None],
     *,
     fix_gamma: bool,
+    output_mean_var: bool,
     axis: int = 1,
     **attrs: AttrValue,
 ) -> tuple[Reached[X], ...]:
-    """The statistics' own head gradients count for nothing, as in MXNet."""
-    if douts[0] is None:
-        return (None,) * 5
-    x = _centred(g, ins[0], outs[1], outs[2], axis % g.type(ins[0]).ndim)
-    return _grad_normalised(g, ins, x, outs[2], douts[0], axis, fix_gamma, live=True)
+    """Head gradients that a program gives the statistics count for nothing, as in MXNet.
+
+    Where it cannot see them, what comes back to them is of this very rule, taken once more.
+    """
+    axis %= g.type(ins[0]).ndim
+    x = _centred(g, ins[0], outs[1], outs[2], axis)
+    found: Any = (None,) * 5
+    if douts[0] is not None:
+        found = _grad_normalised(g, ins, x, outs[2], douts[0], axis, fix_gamma, live=True)
+    if output_mean_var or all(d is None for d in douts[1:]):
+        return found
+    more = _through_statistics(g, x, outs[2], douts[1:], axis)
+    return (more if found[0] is None else add(g, found[0], more), *found[1:])
+
+
+def _through_statistics(g: Builder[X], x: X, inverse: X, douts: Sequence[X | None], axis: int) -> X:
+    """What reaches the data of the mean, 1 / deviation and variance, which follow from it.
+
+    With n numbers in a channel 1 / n, -x inverse^2 / n and 2 x / (n inverse).
+    """
+    dims = g.type(x).dims
+    sizes = tuple(size if i == axis else 1 for i, size in enumerate(dims))
+    mean, deviation, var = (*douts, None, None)[:3]
+    found = zeros_like(g, x)
+    if mean is not None:
+        found = add(g, found, as_shape(g, mean, sizes))
+    if deviation is not None:
+        factor = mul(g, deviation, mul(g, inverse, inverse))
+        found = sub(g, found, mul(g, x, as_shape(g, factor, sizes)))
+    if var is not None:
+        factor = scaled(g, div(g, var, inverse), 2.0)
+        found = add(g, found, mul(g, x, as_shape(g, factor, sizes)))
+    return scaled(g, found, 1 / max(1, product(dims) // max(1, dims[axis])))
 
 
 def _grad_batchnorm(
@@ -348,7 +388,8 @@ def _grad_trained_v1(
     g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any
 ) -> tuple[Reached[X], ...]:
     y, mean, var, inverse = outs
-    return _grad_trained(g, ins, (y, mean, inverse, var), douts, **attrs)
+    dy, dmean, dvar, dinverse = (*douts, None, None, None)[:4]
+    return _grad_trained(g, ins, (y, mean, inverse, var), (dy, dmean, dinverse, dvar), **attrs)
 
 
 def _moved_v1(g: Builder[X], ins: Many[X], outs: Many[X], **attrs: Any) -> dict[int, X]:

@@ -175,7 +175,35 @@ def _grad_dropped(
     return None if douts[0] is None else mul(g, douts[0], outs[1])
 
 
+def _dropped_parts(
+    g: Builder[X], data: X, *, p: float, axes: tuple[int, ...], **attrs: AttrValue
+) -> tuple[X, X]:
+    """Dropout in training(x)  =>  x * mask, and the mask"""
+    mask = g.op(DROPOUT_MASK, data, at="mask", p=p, axes=axes)
+    return g.op(lookup("broadcast_mul"), data, mask), mask
+
+
+def _mask(data: np.ndarray, *, p: float, axes: tuple[int, ...], **attrs: AttrValue) -> np.ndarray:
+    return np.asarray(dropout_mask(data.shape, p, axes, data.dtype), data.dtype)
+
+
+def _infer_mask(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+    ins, found = _infer_dropped(ins, (*ins, *outs), **attrs)
+    return ins, found[1:]
+
+
 _DROPOUT = "p:float[0,1]=0.5 mode:always|training=training axes:shape~=()"
+DROPOUT_MASK = register(
+    "_dropout_mask",
+    "data",
+    _DROPOUT,
+    internal=True,
+    infer=_infer_mask,
+    ref=_mask,
+    grad=none_at_all,
+    traits=Traits(random=True, reads_shape=True),
+    doc="The factors of Dropout for data of this type: 0 for a fraction p, 1 / (1 - p) for others.",
+)
 DROPPED = register(
     "_Dropout_training",
     "data",
@@ -183,6 +211,7 @@ DROPPED = register(
     internal=True,
     infer=_infer_dropped,
     ref=_dropped,
+    expand=_dropped_parts,
     grad=_grad_dropped,
     outputs=("output", "mask"),
     traits=Traits(random=True),

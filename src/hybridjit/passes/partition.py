@@ -1,7 +1,8 @@
 """Partition: a joint graph cut into a forward and a backward graph.
 
 The forward graph gives its outputs and, behind them, what the backward graph will read of it: the
-saved values. Saved is what is expensive; what is cheap is computed again from what is there anyway.
+saved values. Saved is what is expensive, and what chance made; what is cheap is computed again from
+what is there anyway.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from ..ir.graph import Graph, Use, Value, walk
+from ..ir.graph import Graph, Use, Value, uses_of, walk
 from ..ir.rewrite import rebuild
 from ..records import dataclass
 from .differentiate import Joint
@@ -25,6 +26,7 @@ class Parts:
 
     saved    what of the forward graph the backward graph reads, in the order of both
     reads    the inputs of the forward graph that the backward graph reads too, in its order
+    sources  the inputs of the forward graph that the gradients follow from, were nothing saved
     heads    the numbers of the outputs whose gradients it reads, in its order
     reasons  one line for each saved value: what it is and who reads it
     """
@@ -33,6 +35,7 @@ class Parts:
     backward: Graph
     saved: tuple[Use, ...]
     reads: tuple[str, ...]
+    sources: tuple[str, ...]
     heads: tuple[int, ...]
     reasons: tuple[str, ...]
 
@@ -47,10 +50,10 @@ def partition(joint: Joint) -> Parts:
     forward = set(walk(joint.forward.outputs))
     wanted = joint.backward_outputs
     frontier = _frontier(wanted, forward)
-    saved = _choose(frontier, forward)
+    saved = _with_chance(_choose(frontier, forward), wanted, forward)
     stand_ins = {use: Value(None, f"saved{i}", {}, (), (use.type,)) for i, use in enumerate(saved)}
     outputs = _cut(wanted, stand_ins)
-    used = set(walk(outputs))
+    used, behind = set(walk(outputs)), set(walk(wanted))
     given = [value for value in joint.forward.inputs if value in used]
     heads = [v for v in joint.graph.inputs[len(joint.forward.inputs) :] if v in used]
     numbers = [n for n, v in zip(joint.heads, _heads(joint)) if v in used]
@@ -67,6 +70,7 @@ def partition(joint: Joint) -> Parts:
         backward,
         saved,
         tuple(value.name for value in given),
+        tuple(value.name for value in joint.forward.inputs if value in behind),
         tuple(numbers),
         tuple(_reasons(saved, joint)),
     )
@@ -98,6 +102,14 @@ def _choose(frontier: list[Use], forward: set[Value]) -> tuple[Use, ...]:
             del saved[use]
             saved.update(dict.fromkeys(extra))
     return tuple(sorted(saved, key=lambda use: (order.get(use.value, -1), use.index)))
+
+
+def _with_chance(
+    saved: tuple[Use, ...], wanted: Sequence[Use], forward: set[Value]
+) -> tuple[Use, ...]:
+    """What is saved, and all that gradients follow from and nobody can compute again."""
+    drawn = [v for v in walk(wanted) if v in forward and v.op is not None and v.op.is_random]
+    return tuple(dict.fromkeys([*saved, *(use for value in drawn for use in uses_of(value))]))
 
 
 def _sources(use: Use) -> list[Use] | None:
