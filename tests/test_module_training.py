@@ -9,6 +9,7 @@ import pytest
 
 import hybridjit as mx
 from hybridjit import io, nd, sym
+from hybridjit.kvstore.base import TestStore as AddingStore
 from hybridjit.mod import BucketingModule, Module, PythonLossModule, SequentialModule
 
 RANDOM = np.random.default_rng(3)
@@ -147,8 +148,42 @@ def test_what_is_out_of_order():
     with pytest.raises(mx.MXNetError, match="the last operator is not Loss function"):
         module.backward()
     module.backward([nd.ones((8, 2))])
-    with pytest.raises(mx.MXNetError, match="dist_sync.*one machine"):
+    with pytest.raises(mx.MXNetError, match="dist_sync.*hybridjit on one"):
         module.init_optimizer(kvstore="dist_sync")
+
+
+@pytest.mark.parametrize("store", ["local", None, "teststore", mx.kv.create, AddingStore])
+def test_who_adds_up_changes_no_number(store):
+    """A store that updates, one that only adds up, and none."""
+    net = sym.FullyConnected(sym.var("data"), num_hidden=2, name="fc")
+    net = sym.LinearRegressionOutput(net, sym.var("softmax_label"))
+    module = Module(net)
+    module.bind([("data", (8, 4))], [("softmax_label", (8, 2))])
+    module.init_params(mx.init.One())
+    given = store() if callable(store) else store
+    module.init_optimizer(given, "sgd", {"learning_rate": 0.1, "momentum": 0.9})
+    assert module._kvstore is (given if callable(store) else None)
+    assert (module._updater is None) == (store is mx.kv.create)
+    for _ in range(3):
+        module.forward_backward(mx.io.DataBatch([nd.ones((8, 4))], [nd.zeros((8, 2))]))
+        module.update()
+    np.testing.assert_allclose(
+        module.get_params()[0]["fc_bias"].asnumpy(), [-0.8945] * 2, rtol=1e-6
+    )
+
+
+def test_stores_by_name(monkeypatch):
+    class DistStore(AddingStore):
+        pass
+
+    monkeypatch.setitem(mx.kv.KVStoreBase.kv_registry, "diststore", DistStore)
+    module = Module(sym.FullyConnected(sym.var("data"), num_hidden=2), label_names=None)
+    module.bind([("data", (8, 4))])
+    module.init_params()
+    with pytest.raises(TypeError, match="kvstore must be KVStore, str or None, got int"):
+        module.init_optimizer(kvstore=3)
+    module.init_optimizer(kvstore="DistStore")
+    assert isinstance(module._kvstore, DistStore)
 
 
 def test_a_network_without_parameters():

@@ -10,11 +10,11 @@ import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from .. import kvstore as kv
 from .. import optimizer as opt
 from ..context import Context
 from ..formats.atomic import system_errors, write_atomically
 from ..kvstore.base import KVStoreBase
+from ..kvstore.kvstore import choose
 from ..nd import NDArray
 from ..opening import open_file
 from ..optimizer import Optimizer
@@ -110,7 +110,7 @@ class Trainer:
 
     def _init_kvstore(self) -> None:
         """Decide who adds up and who updates."""
-        store = self._chosen_store()
+        store = choose(self._wanted.kvstore, len(self._contexts))
         on_store = self._chosen_updates(store)
         if store is not None:
             if self._compression_params:
@@ -119,16 +119,6 @@ class Trainer:
                 store.set_optimizer(self._optimizer)
         self._kvstore, self._update_on_kvstore = store, on_store
         self._kv_initialized = True
-
-    def _chosen_store(self) -> KVStoreBase | None:
-        wanted = self._wanted.kvstore
-        if wanted is None or isinstance(wanted, KVStoreBase):
-            return wanted
-        if not isinstance(wanted, str):
-            raise TypeError("kvstore must be KVStore, str or None")
-        if len(self._contexts) == 1 and "dist" not in wanted.lower():
-            return None  # nothing to add up
-        return kv.create(wanted)
 
     def _chosen_updates(self, store: KVStoreBase | None) -> bool:
         asked = self._wanted.update_on_kvstore

@@ -18,50 +18,75 @@ Value = NDArray | Sequence[NDArray]
 
 
 class KVStoreBase:
-    """Base of stores that a Trainer can use: a subclass overrides all of it."""
+    """Base of stores that a Trainer or a Module can use: a subclass overrides all of it.
+
+    What it does not override raises NotImplementedError, which says what it has to do. Without the
+    capability "optimizer" a store only adds up, and is not asked for the methods of optimizers.
+    """
 
     kv_registry: ClassVar[dict[str, type[KVStoreBase]]] = {}
     OPTIMIZER = "optimizer"
 
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
         """Keep ``value`` under a key, and write it to all arrays of ``out``."""
-        raise NotImplementedError()
+        raise _undefined(
+            type(self),
+            "broadcast(key, value, out, priority=0)",
+            "keep `value` under `key` and write it to every array of `out`",
+        )
 
     def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
         """Add up ``value``, and write the sum to ``out``, or else to ``value``."""
-        raise NotImplementedError()
+        raise _undefined(
+            type(self),
+            "pushpull(key, value, out=None, priority=0)",
+            "add up the arrays of `value` and write the sum, or what its optimizer makes of it, to "
+            "every array of `out`, or else of `value`",
+        )
 
     def set_optimizer(self, optimizer: Any) -> None:
         """Update what is kept by this optimizer."""
-        raise NotImplementedError()
+        raise _undefined(
+            type(self), "set_optimizer(optimizer)", "update what it keeps by `optimizer`"
+        )
 
     @staticmethod
     def is_capable(capability: str) -> bool:
         """Whether the store can do this: "optimizer" is to update what it keeps."""
-        raise NotImplementedError()
+        raise _undefined(
+            KVStoreBase,
+            "is_capable(capability), a static method,",
+            'say whether it can do "optimizer": update what it keeps',
+        )
 
     def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:
         """Write the optimizer's states to a file."""
-        raise NotImplementedError()
+        raise _undefined(
+            type(self),
+            "save_optimizer_states(fname, dump_optimizer=False)",
+            "write the states of its optimizer to the file, and with dump_optimizer itself",
+        )
 
     def load_optimizer_states(self, fname: str) -> None:
         """Read the optimizer's states from a file."""
-        raise NotImplementedError()
+        raise _undefined(
+            type(self), "load_optimizer_states(fname)", "read what save_optimizer_states wrote"
+        )
 
     @property
     def type(self) -> str:
         """The store's name."""
-        raise NotImplementedError()
+        raise _undefined(type(self), "type, a property,", "be its name, a string")
 
     @property
     def rank(self) -> int:
         """This worker's number."""
-        raise NotImplementedError()
+        raise _undefined(type(self), "rank, a property,", "be the number of this worker, from 0 on")
 
     @property
     def num_workers(self) -> int:
         """How many workers there are."""
-        raise NotImplementedError()
+        raise _undefined(type(self), "num_workers, a property,", "be how many workers add up")
 
     @staticmethod
     def register(klass: _Class) -> _Class:
@@ -110,6 +135,12 @@ class TestStore(KVStoreBase):
     def num_workers(self) -> int:
         """1."""
         return 1
+
+
+def _undefined(store: type, what: str, contract: str) -> NotImplementedError:
+    return NotImplementedError(
+        f"{store.__name__} does not define {what} of KVStoreBase: it has to {contract}"
+    )
 
 
 def require_capability(capability: str) -> None:

@@ -210,3 +210,16 @@ def create(name: str = "local") -> KVStoreBase:
             "'device', or register a store of your own (KVStoreBase.register)"
         )
     return KVStore(name)
+
+
+def choose(wanted: object, devices: int) -> KVStoreBase | None:
+    """The store for arrays on so many devices: a store as it is, by name where one is needed.
+
+    One device needs none, unless the name is that of several machines. Raises TypeError for what
+    is neither a store, a name nor None, and as :func:`create`.
+    """
+    if wanted is None or isinstance(wanted, KVStoreBase):
+        return wanted
+    if not isinstance(wanted, str):
+        raise TypeError(f"kvstore must be KVStore, str or None, got {type(wanted).__name__}")
+    return None if devices == 1 and "dist" not in wanted.lower() else create(wanted)

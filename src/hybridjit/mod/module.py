@@ -36,7 +36,7 @@ from ..unwinding import finished, restoring
 from .base_module import Arrays, BaseModule, Logger, Shapes, State, described
 from .executor_group import ExecutorGroup
 from .names import check_names, match_names
-from .updates import Options, Updates, make_optimizer, require_local
+from .updates import Options, Updates, make_optimizer
 
 if TYPE_CHECKING:
     from ..optimizer import Optimizer
@@ -487,7 +487,7 @@ class Module(BaseModule):
     ) -> None:
         """Take an optimizer, by name or as it is; of a name, gradients are divided by the batch.
 
-        Raises MXNetError for a distributed ``kvstore``.
+        ``kvstore`` is a store, its name or None. Raises MXNetError for one of several machines.
         """
         assert self.binded and self.params_initialized, "call bind and init_params first"
         if self.optimizer_initialized and not force_init:
@@ -495,9 +495,8 @@ class Module(BaseModule):
             return
         first = self._data_shapes[0]
         size = first.shape[DataDesc.get_batch_axis(first.layout)]
-        store = require_local(kvstore)
         made = make_optimizer(optimizer, optimizer_params, self._symbol, self._param_names, size)
-        self._updates = Updates(made, store)
+        self._updates = Updates(made, kvstore)
         self.optimizer_initialized = True
         if self._states_file is not None:
             self.load_optimizer_states(self._states_file)

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import MXNetError
 from ..formats.atomic import write_atomically
 from ..gluon import Parameter
 from ..opening import open_file
@@ -25,19 +24,24 @@ Options = Mapping[str, Any] | Sequence[tuple[str, Any]]
 class Updates:
     """The optimizer of a module, with a state for each parameter.
 
-    Several modules over the same parameters may share one, as buckets do. ``updater`` updates by
-    the parameter's number, or ``store`` by its name; the other one is None.
+    Several modules over the same parameters may share one, as buckets do. ``kvstore`` is a store,
+    its name or None. A store adds up gradients by the parameter's name; where it can, it updates
+    too, otherwise ``updater`` does, by the parameter's number. Raises MXNetError for the name of a
+    store of several machines.
     """
 
     def __init__(self, made: optimizer.Optimizer, kvstore: Any = None) -> None:
         from .. import optimizer  # noqa: PLC0415 (see tests/test_layers.py)
+        from ..kvstore.kvstore import choose  # noqa: PLC0415 (see tests/test_layers.py)
 
         self.optimizer = made
-        self.store = kvstore
-        self.updater = optimizer.get_updater(made) if kvstore is None else None
+        store: Any = choose(kvstore, devices=1)  # one computation serves all contexts
+        on_store = store is not None and store.is_capable("optimizer")
+        self.store = store
+        self.updater = None if on_store else optimizer.get_updater(made)
         self._known: set[str] = set()
-        if kvstore is not None:
-            kvstore.set_optimizer(made)
+        if on_store:
+            store.set_optimizer(made)
 
     def apply(self, params: Mapping[str, Parameter]) -> None:
         """One step of every parameter that has a gradient."""
@@ -45,17 +49,16 @@ class Updates:
             if param.grad_req == "null":
                 continue
             for weight, grad in zip(param.list_data(), param.list_grad()):
+                if self.store is not None:
+                    self._by_store(name, weight, grad)
                 if self.updater is not None:
                     self.updater(index, grad, weight)
-                else:
-                    self._by_store(name, weight, grad)
 
     def _by_store(self, name: str, weight: Any, grad: Any) -> None:
         if name not in self._known:
-            self.store.init(name, weight)
+            self.store.broadcast(name, weight, out=weight)
             self._known.add(name)
-        self.store.push(name, grad)
-        self.store.pull(name, weight)
+        self.store.pushpull(name, grad, out=weight if self.updater is None else grad)
 
     def save(self, fname: str) -> None:
         """Write the states as MXNet does: pickled, by the parameter's number."""
@@ -100,13 +103,3 @@ def make_optimizer(
         return wanted
     given = {"rescale_grad": scale, **dict(options)}
     return optimizer.create(wanted, sym=symbol, param_idx2name=dict(enumerate(names)), **given)
-
-
-def require_local(kvstore: object) -> object:
-    """The store to update by: None for the names of local ones.
-
-    Raises MXNetError for a name of a distributed one.
-    """
-    if isinstance(kvstore, str) and kvstore.startswith("dist"):
-        raise MXNetError(f"kvstore {kvstore!r}: hybridjit trains on one machine, use 'local'")
-    return None if isinstance(kvstore, str) else kvstore

@@ -118,7 +118,9 @@ class SVRGModule(Module):
         super().init_optimizer(kvstore, made, optimizer_params, force_init)
         if self._kvstore is not None:
             for name, shape in shapes.items():
-                self._kvstore.init(f"{name}_full", nd.zeros(shape))
+                self._kvstore.broadcast(
+                    f"{name}_full", nd.zeros(shape), out=self._param_dict[0][name]
+                )
 
     def _create_optimizer(self, wanted: str | Optimizer, options: Options) -> _SVRGOptimizer:
         keys = [*self._param_names, *(f"{name}_full" for name in self._param_names)]
@@ -165,8 +167,7 @@ class SVRGModule(Module):
 
     def _accumulate_kvstore(self, key: str, value: list[NDArray]) -> None:
         """Sum up the full gradients of all workers."""
-        self._kvstore.push(f"{key}_full", value)
-        self._kvstore.pull(f"{key}_full", value)
+        self._kvstore.pushpull(f"{key}_full", value, out=value)
         self._param_dict[0][key] = value[0] / self._ctx_len
 
     def _start_epoch(self, epoch: int, train_data: DataIter) -> None:
