@@ -179,6 +179,14 @@ def test_names_that_numpy_took_away(tmp_path):
     assert done.stdout == "fine\n", done.stderr
 
 
+def test_names_that_python_took_away(tmp_path):
+    text = (
+        "import collections, time; print(issubclass(dict, collections.Mapping), time.clock() > 0)"
+    )
+    done = run("-m", "hybridjit.run", program(tmp_path, text))
+    assert done.stdout == "True True\n", done.stderr
+
+
 def test_numpys_names_are_left_alone_without_the_program(tmp_path):
     text = "import hybridjit, numpy as np; print('product' in vars(np), 'float_' in vars(np))"
     has = {name: str(name in vars(np)) for name in ("product", "float_")}

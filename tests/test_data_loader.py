@@ -181,3 +181,20 @@ def test_no_process_and_no_file_is_left():
 def test_arguments():
     with pytest.raises(ValueError, match="timeout"):
         DataLoader([1], 1, timeout=0)
+
+
+def test_a_loader_as_a_modules_iterator():
+    x, y = np.arange(20.0).reshape(5, 4), np.arange(5)
+    batches = mx.contrib.io.DataLoaderIter(DataLoader(ArrayDataset(x, y), 2), label_name="lr_label")
+    assert batches.provide_data == [("data", (2, 4))] and batches.batch_size == 2
+    for _ in range(2):
+        found = list(batches)
+        assert [batch.pad for batch in found] == [0, 0, 1]
+        assert found[0].data[0].dtype == found[0].label[0].dtype == np.float32
+        assert found[2].data[0].asnumpy().tolist() == [[16, 17, 18, 19], [0, 0, 0, 0]]
+        assert found[2].label[0].asnumpy().tolist() == [4, 0]
+        batches.reset()
+    line = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=1)
+    module = mx.mod.Module(mx.sym.LinearRegressionOutput(line, name="lr"), label_names=["lr_label"])
+    module.fit(batches, eval_metric="mse", num_epoch=1)
+    assert module.predict(batches).shape == (5, 1)

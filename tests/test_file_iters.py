@@ -33,6 +33,17 @@ class TestCSV:
             it.reset()
         assert it.provide_data[0].shape == (2, 2, 2) and it.provide_label[0].shape == (2,)
 
+    def test_a_module_learns_from_the_labels(self, tmp_path):
+        rows = np.random.default_rng(0).normal(size=(40, 3))
+        np.savetxt(tmp_path / "d.csv", rows, delimiter=",")
+        np.savetxt(tmp_path / "l.csv", rows[:, 0] > 0)
+        files = {"data_csv": f"{tmp_path}/d.csv", "label_csv": f"{tmp_path}/l.csv"}
+        it = mx.io.CSVIter(data_shape=(3,), batch_size=8, **files)
+        line = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2)
+        module = mx.mod.Module(mx.sym.SoftmaxOutput(line, name="softmax"))
+        module.fit(it, num_epoch=20, optimizer_params={"learning_rate": 0.5})
+        assert module.score(it, "acc")[0][1] > 0.9
+
     def test_without_labels(self, tmp_path):
         it = mx.io.CSVIter(
             data_csv=write(tmp_path / "d.csv", "1\n2\n"), data_shape=(1,), batch_size=1
@@ -60,6 +71,20 @@ class TestLibSVM:
     def test_damaged(self, tmp_path, line):
         with pytest.raises(MXNetError, match="line 2"):
             mx.io.LibSVMIter(write(tmp_path / "d", f"0 0:1\n{line}\n"), (4,), batch_size=1)
+
+
+def test_names_are_mxnets(tmp_path):
+    csv, svm = write(tmp_path / "d.csv", "1\n"), write(tmp_path / "d", "1 0:1\n")
+    _, images, labels = TestMNIST().files(tmp_path)
+    for kind, given in (
+        (mx.io.CSVIter, {"data_csv": csv, "data_shape": (1,), "batch_size": 1}),
+        (mx.io.LibSVMIter, {"data_libsvm": svm, "data_shape": (1,), "batch_size": 1}),
+        (mx.io.MNISTIter, {"image": images, "label": labels, "batch_size": 1}),
+    ):
+        it = kind(**given)
+        assert it.provide_data[0].name == "data" and it.provide_label[0].name == "softmax_label"
+        it = kind(**given, data_name="x", label_name="y")
+        assert it.provide_data[0].name == "x" and it.provide_label[0].name == "y"
 
 
 class TestMNIST:

@@ -2,8 +2,8 @@
 
 The script runs as ``__main__`` with its own arguments and its own folder first on the path, as
 ``python script.py`` would run it; only ``import mxnet`` gives hybridjit. ``-m package.module`` in
-place of the file runs a module. Programs of MXNet's time also use names that NumPy took away since
-(``np.float``, ``np.product``); they are there again for the program.
+place of the file runs a module. Programs of MXNet's time also use names that NumPy and Python's
+library took away since (``np.float``, ``collections.Mapping``); they are there again for it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 
 from .compat import install_as_mxnet
 from .compat.numpy_names import restore_numpy_names
+from .compat.python_names import restore_python_names
 
 USAGE = """\
 usage: python -m hybridjit.run SCRIPT.py [ARGUMENT ...]
@@ -37,6 +38,7 @@ def main(arguments: list[str]) -> int:
         return 2
     install_as_mxnet()
     restore_numpy_names()
+    restore_python_names()
     _run_module(program) if as_module else _run_script(program)
     return 0
 

@@ -73,11 +73,11 @@ ABSENT: list[tuple[list[str], list[str], str]] = [
     (["nd.sparse"], ["*SparseNDArray", "CSRNDArray", "csr_matrix", "row_sparse_array"], _SPARSE),
     (["nd.sparse"], ["array", "empty", "zeros"], _SPARSE),
     (["nd.contrib", "sym.contrib"], ["dgl_*", "edge_id", "getnnz"], _GRAPHS),
-    (["contrib"], ["autograd", "io", "tensorboard"], _TRAINS),
+    (["contrib"], ["autograd", "tensorboard"], _TRAINS),
     (
         ["io"],
         [
-            "ImageDetRecordIter*",
+            "ImageDetRecordIter_v1",
             "ImageRecordIter_v1",
             "ImageRecord*Int8*",
             "ImageRecordUInt8*",

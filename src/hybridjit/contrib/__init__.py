@@ -1,4 +1,4 @@
-"""``mx.contrib``: second names for ``nd.contrib`` and ``sym.contrib``, texts, and SVRG."""
+"""``mx.contrib``: second names for ``nd.contrib`` and ``sym.contrib``, iterators, texts, SVRG."""
 
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
@@ -6,7 +6,7 @@ from typing import Any as _Any
 
 from ..nd import contrib as nd
 from ..sym import contrib as sym
-from . import text
+from . import io, text
 
 if _TYPE_CHECKING:
     from . import svrg_optimization
@@ -14,7 +14,7 @@ if _TYPE_CHECKING:
 ndarray = nd
 symbol = sym
 
-__all__ = ["nd", "ndarray", "svrg_optimization", "sym", "symbol", "text"]
+__all__ = ["io", "nd", "ndarray", "svrg_optimization", "sym", "symbol", "text"]
 
 
 def __getattr__(name: str) -> _Any:

@@ -5,6 +5,7 @@ The formats are in modules of their own: ``params``, ``symbol_json``, ``checkpoi
 
 from .batches import DataBatch, DataDesc, DataIter, PrefetchingIter, ResizeIter
 from .file_iters import CSVIter, LibSVMIter, MNISTIter
+from .image_det_record_iter import ImageDetRecordIter
 from .image_record_iter import ImageRecordIter
 from .ndarray_iter import NDArrayIter
 
@@ -13,6 +14,7 @@ __all__ = [
     "DataBatch",
     "DataDesc",
     "DataIter",
+    "ImageDetRecordIter",
     "ImageRecordIter",
     "LibSVMIter",
     "MNISTIter",

@@ -36,7 +36,7 @@ class _Table(DataIter):
         label: np.ndarray,
         batch_size: int,
         keeps_last: bool = True,
-        names: tuple[str, str] = ("data", "label"),
+        names: tuple[str, str] = ("data", "softmax_label"),
     ) -> None:
         if batch_size < 1:
             raise MXNetError(f"batch_size is a positive number, got {batch_size}")
@@ -92,6 +92,8 @@ class CSVIter(_Table):
         batch_size: int = 1,
         round_batch: bool = True,
         dtype: Any = "float32",
+        data_name: str = "data",
+        label_name: str = "softmax_label",
         **kwargs: Any,
     ) -> None:
         data = _csv(data_csv, _shape(data_shape), np.dtype(dtype or "float32"))
@@ -101,7 +103,8 @@ class CSVIter(_Table):
         else:
             label = _csv(label_csv, shape, np.dtype(np.float32))
         _require_equal(data_csv, len(data), label_csv, len(label))
-        super().__init__(data, label[:, 0] if shape == (1,) else label, batch_size)
+        rows = label[:, 0] if shape == (1,) else label
+        super().__init__(data, rows, batch_size, names=(data_name, label_name))
 
 
 class LibSVMIter(_Table):
@@ -122,6 +125,8 @@ class LibSVMIter(_Table):
         num_parts: int = 1,
         part_index: int = 0,
         dtype: object = "float32",
+        data_name: str = "data",
+        label_name: str = "softmax_label",
         **kwargs: object,
     ) -> None:
         data, label = _libsvm(data_libsvm, _shape(data_shape))
@@ -129,7 +134,8 @@ class LibSVMIter(_Table):
             label, _ = _libsvm(label_libsvm, _shape(label_shape))
             _require_equal(data_libsvm, len(data), label_libsvm, len(label))
         part = _part(len(data), num_parts, part_index)
-        super().__init__(data[part], label[part], batch_size)
+        names = data_name, label_name
+        super().__init__(data[part], label[part], batch_size, names=names)
 
 
 class MNISTIter(_Table):
@@ -151,6 +157,8 @@ class MNISTIter(_Table):
         silent: bool = False,
         num_parts: int = 1,
         part_index: int = 0,
+        data_name: str = "data",
+        label_name: str = "softmax_label",
         **kwargs: object,
     ) -> None:
         pictures, labels = read_idx(image, 3), read_idx(label, 1)
@@ -161,7 +169,8 @@ class MNISTIter(_Table):
             np.random.default_rng(seed).shuffle(order)
         shape = (-1,) if flat else (1, *pictures.shape[1:])
         pixels = pictures[order].reshape(len(order), *shape).astype(np.float32) / 256
-        super().__init__(pixels, labels[order].astype(np.float32), batch_size, keeps_last=False)
+        numbers = labels[order].astype(np.float32)
+        super().__init__(pixels, numbers, batch_size, False, (data_name, label_name))
 
 
 # ---- reading ------------------------------------------------------------------------------------
