@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from compiling import compiled, run_reference
-from hybridjit.ir.graph import from_symbol
-from hybridjit.ir.interpret import run_value
+from hybridjit.ir.graph import Graph, Value, from_symbol
+from hybridjit.ir.interpret import run_in_order, run_value
 from hybridjit.ir.node import Node, Output, apply, topological
 from hybridjit.passes.infer import infer_node_types
 from hybridjit.runtime.executable import Executable
@@ -48,7 +48,7 @@ def difference(
             return f"{output.name} is {mine.dtype}{mine.shape}, not {wanted}"
         if mine.tobytes() != twice.tobytes():
             return f"{output.name} has other bits in the second call"
-        worst = _largest(mine - right.values)
+        worst = largest_of(mine - right.values)
         if not worst <= right.allowed:
             return (
                 f"{output.name} {mine.shape} differs by {worst:.3g}, allowed is {right.allowed:.3g}"
@@ -71,22 +71,22 @@ def expected(case: RandomGraph) -> list[Expected]:
     wide = {name: array.astype(np.float64) for name, array in case.arrays.items()}
     operands = [edge for output in case.outputs for edge in output.node.inputs]
     exact = run_reference(in_float64([*case.outputs, *operands]), wide)
-    largest = {edge: _largest(a) for edge, a in zip(operands, exact[-len(operands) :])}
+    largest = {edge: largest_of(a) for edge, a in zip(operands, exact[-len(operands) :])}
     near = run_reference(case.outputs, case.arrays)
     moved = shaken(in_float64(case.outputs), wide, epsilon)
     found = []
     for output, right, *others in zip(case.outputs, exact, near, moved):
         right = right.astype(np.float64)
-        lost = max(_largest(other - right) for other in others)
+        lost = max(largest_of(other - right) for other in others)
         cancelled = CANCELLED * max(map(largest.__getitem__, output.node.inputs), default=0.0)
-        allowed = unit * (TOLERANCE * _largest(right) + cancelled) + MORE_THAN_NUMPY * lost
+        allowed = unit * (TOLERANCE * largest_of(right) + cancelled) + MORE_THAN_NUMPY * lost
         dtype = others[0].dtype
         # Other types than floats come from whole numbers alone.
         found.append(Expected(right, dtype, allowed if dtype.kind == "f" else 0.0))
     return found
 
 
-def _largest(array: np.ndarray) -> float:
+def largest_of(array: np.ndarray) -> float:
     return float(np.abs(array).max(initial=0.0))
 
 
@@ -98,20 +98,27 @@ def shaken(
     Whole numbers stay as they are: they may count or choose something.
     """
 
+    given = {name: type_of(array) for name, array in arrays.items()}
+    graph = from_symbol(outputs, given, infer_node_types(outputs, given))
+    results = shaken_values(graph, arrays, epsilon)
+    return [results[use] for use in graph.outputs]
+
+
+def shaken_values(
+    graph: Graph, arrays: Mapping[str, np.ndarray], epsilon: float
+) -> dict[tuple[Value, int], np.ndarray]:
+    """The same for all values of a graph."""
+
     def off(array: np.ndarray) -> np.ndarray:
         if array.dtype.kind != "f" or (array == np.rint(array)).all():
             return array
         signs = np.resize([1, -1, 0], array.size).reshape(array.shape)
         return array * (1 + epsilon * signs)
 
-    given = {name: type_of(array) for name, array in arrays.items()}
-    graph = from_symbol(outputs, given, infer_node_types(outputs, given))
-    results = {value: [off(arrays[value.name])] for value in graph.inputs}
-    for value in graph.values:
-        if value not in results:
-            operands = [results[use.value][use.index] for use in value.inputs]
-            results[value] = [off(array) for array in run_value(value, operands)]
-    return [results[use.value][use.index] for use in graph.outputs]
+    given = {(value, 0): off(arrays[value.name]) for value in graph.inputs}
+    return run_in_order(
+        graph.values, given, lambda value, operands: [off(a) for a in run_value(value, operands)]
+    )
 
 
 def in_float64(outputs: Sequence[Output]) -> list[Output]:

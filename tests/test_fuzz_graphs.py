@@ -15,12 +15,14 @@ import pytest
 import hybridjit.compiler
 from compiling import run_reference
 from fuzz_cases import difference, read, save
+from fuzz_gradients import gradient_difference
 from hybridjit.compiler import PIPELINE
 from hybridjit.ir.graph import Use, make
 from hybridjit.ir.node import topological
 from hybridjit.ir.rewrite import rewrite, rule
 from hybridjit.ops import lookup
 from hybridjit.ops.pointwise import RELU
+from hybridjit.passes import differentiate
 from random_graphs import random_graph
 
 FAILURES = Path(tempfile.gettempdir()) / "hybridjit-fuzz"
@@ -37,6 +39,22 @@ def test_random_graphs_agree(first: int):
             print(f"python tools/fuzz_graphs.py --replay {save(case, FAILURES)}")
             raise
         assert not wrong, f"{wrong}\npython tools/fuzz_graphs.py --replay {save(case, FAILURES)}"
+
+
+@pytest.mark.parametrize("seed", [0, 9, 27])
+def test_gradients_of_random_graphs_agree(seed: int):
+    """Seeds 9 and 27 go back over whole numbers, which kernels compute in double precision."""
+    wrong = gradient_difference(random_graph(seed))
+    assert not wrong, f"{wrong}\npython tools/fuzz_graphs.py --seed {seed} --count 1 --gradients"
+
+
+def test_a_planted_mistake_in_a_gradient_is_found(monkeypatch):
+    def forgetful(reached, use, d, g):
+        reached.setdefault(use, d)
+
+    monkeypatch.setattr(differentiate, "_collect", forgetful)
+    wrong = [gradient_difference(random_graph(seed)) for seed in (21,)]
+    assert any("the tape's" in text or "slope" in text for text in wrong), wrong
 
 
 def test_a_seed_gives_one_graph(tmp_path):

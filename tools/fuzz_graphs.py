@@ -2,6 +2,7 @@
 
     python tools/fuzz_graphs.py --seed 1000 --count 200      seeds 1000 to 1199
     python tools/fuzz_graphs.py --count 1000 --variants 4     4,000 graphs
+    python tools/fuzz_graphs.py --count 1000 --gradients      forward and backward, as in training
     python tools/fuzz_graphs.py --replay fuzz-cases/seed-1042.json
 
 A graph that differs, or that fails to compile, is saved in ``--folder`` and the command that
@@ -29,6 +30,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from fuzz_cases import difference, read, save  # noqa: E402
+from fuzz_gradients import gradient_difference  # noqa: E402
 from hybridjit.codegen.build import compile_pool  # noqa: E402
 from hybridjit.codegen.llvm.jit import compile_object  # noqa: E402
 from hybridjit.config import override  # noqa: E402
@@ -63,10 +65,10 @@ def compile_mostly_quickly(text: str, target: Any, with_passes: bool = True) -> 
     return compile_object(text, target, with_passes and is_optimised, 3 if is_optimised else 0)
 
 
-def verdict(case: RandomGraph) -> str:
+def verdict(case: RandomGraph, gradients: bool) -> str:
     """What is wrong with a case, an exception included; empty if nothing is."""
     try:
-        return difference(case, SHELF.keep)
+        return (gradient_difference if gradients else difference)(case, SHELF.keep)
     except Exception:
         return traceback.format_exc(limit=-4).strip()
 
@@ -80,6 +82,7 @@ class Job:
     variants: int
     folder: Path
     is_optimised: bool
+    gradients: bool
 
 
 def run(job: Job) -> int:
@@ -102,11 +105,12 @@ def _run_seeds(job: Job) -> int:
     for seed in range(job.first, job.end):
         for variant in range(job.variants):
             case = random_graph(seed, variant)
-            wrong = verdict(case)
+            wrong = verdict(case, job.gradients)
             if wrong:
                 failures += 1
+                how = " --gradients" if job.gradients else ""
                 path = save(case, job.folder)
-                print(f"{wrong}\n  python tools/fuzz_graphs.py --replay {path}", flush=True)
+                print(f"{wrong}\n  python tools/fuzz_graphs.py --replay {path}{how}", flush=True)
         done = (seed + 1 - job.first) * job.variants
         if done % REPORT < job.variants or seed + 1 == job.end:
             took = time.monotonic() - start
@@ -120,18 +124,19 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=100, help="how many seeds")
     parser.add_argument("--variants", type=int, default=1, help="graphs of each seed")
+    parser.add_argument("--gradients", action="store_true", help="train them: forward and backward")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--optimised", action="store_true", help="LLVM's optimiser for all kernels")
     parser.add_argument("--replay", type=Path, help="a saved case to run instead")
     parser.add_argument("--folder", type=Path, default=Path("fuzz-cases"), help="for failures")
     arguments = parser.parse_args()
     if arguments.replay:
-        wrong = verdict(read(arguments.replay))
+        wrong = verdict(read(arguments.replay), arguments.gradients)
         print(wrong or "agrees")
         return 1 if wrong else 0
     share = -(-arguments.count // arguments.processes)
     end = arguments.seed + arguments.count
-    how = arguments.variants, arguments.folder, arguments.optimised
+    how = arguments.variants, arguments.folder, arguments.optimised, arguments.gradients
     jobs = [
         Job(first, min(first + share, end), *how) for first in range(arguments.seed, end, share)
     ]

@@ -109,4 +109,5 @@ def _reference(formula: Callable[..., Any], position: int) -> Callable[..., np.n
         found = np.broadcast_to(formula(Scalars(wide[0].dtype), *wide, **attrs), shape)
         return convert(found, arrays[1 + position].dtype)
 
+    ref.is_in_floating = True  # type: ignore[attr-defined]
     return ref

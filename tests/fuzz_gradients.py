@@ -1,0 +1,269 @@
+"""The gradients of a fuzz case: compiled, by NumPy, on the tape, and along random directions.
+
+A case is trained as its seed says: with gradients of all floating variables or of its parameters
+alone, in training mode or not. Next to a kink rounding alone decides which way a gradient goes; for
+other numbers it does not, so a case is wrong only if it is wrong for those, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from fuzz_cases import (
+    CANCELLED,
+    MORE_THAN_NUMPY,
+    OF_FLOAT64,
+    TOLERANCE,
+    in_float64,
+    largest_of,
+    shaken_values,
+)  # fmt: skip
+from hybridjit.compiler import Trained, compile_training
+from hybridjit.context import cpu
+from hybridjit.ir.graph import Use, from_symbol
+from hybridjit.ir.interpret import run_in_order, run_value
+from hybridjit.ir.node import Output
+from hybridjit.ir.purpose import Purpose
+from hybridjit.nd import NDArray
+from hybridjit.nd.interpreter import interpret_nodes
+from hybridjit.nd.tape import Entry, Leaf
+from hybridjit.nd.taped import run_backward, untouched_zeros
+from hybridjit.ops.gradient import NoGradientError
+from hybridjit.ops.registry import run_ref
+from hybridjit.passes.differentiate import Joint, differentiate
+from hybridjit.passes.enter_training import as_purposed
+from hybridjit.passes.infer import infer_node_types
+from hybridjit.recording import recording_as
+from hybridjit.runtime.executable import Executable
+from hybridjit.types import type_of
+from random_graphs import RandomGraph
+
+Arrays = Mapping[str, np.ndarray]
+Results = Mapping[Use, np.ndarray]
+
+STEP = 1e-6
+# How far a slope may be from the gradient, as a part of the terms that it is a sum of.
+OF_SLOPES = 1e-4
+# Other numbers that are tried before a case is called wrong.
+RETRIES = 2
+
+
+class Training(NamedTuple):
+    """How a case is trained: whose gradients, from which head gradients, in which mode."""
+
+    case: RandomGraph
+    wanted: tuple[str, ...]
+    is_training: bool
+    seed: int
+
+    def joint(self, outputs: list[Output], arrays: Arrays) -> Joint:
+        """Forward and backward of these outputs as one graph."""
+        types = {name: type_of(array) for name, array in arrays.items()}
+        known = infer_node_types(outputs, types)
+        graph = from_symbol(outputs, types, known, "case", Purpose(training=self.is_training))
+        return differentiate(as_purposed(graph), self.wanted)
+
+    def heads(self, joint: Joint) -> dict[str, np.ndarray]:
+        """The same numbers for each type."""
+        random = np.random.default_rng((self.seed, 1))
+        return {
+            value.name: random.normal(size=value.shape).astype(value.type.dtype)
+            for value in joint.graph.inputs[len(joint.forward.inputs) :]
+        }
+
+
+def gradient_difference(
+    case: RandomGraph, after_compiling: Callable[[Executable], None] = lambda _: None
+) -> str:
+    """What is wrong with the gradients of a case, or nothing; a case without any has none wrong."""
+    wrong = ""
+    for attempt in range(1 + RETRIES):
+        random = np.random.default_rng((max(case.seed, 0), case.variant, attempt))
+        is_training, with_inputs = random.random() < 0.6, random.random() < 0.7
+        if attempt:
+            case = replace(case, arrays={n: _other(a, random) for n, a in case.arrays.items()})
+        wanted = tuple(
+            name
+            for name, array in case.arrays.items()
+            if array.dtype.kind == "f" and (with_inputs or name in case.params)
+        )
+        wrong = _wrong(Training(case, wanted, is_training, attempt), after_compiling)
+        if not wrong:
+            return ""
+    return wrong
+
+
+def _other(array: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Other numbers of the same kind: whole ones stay, for they count or choose something."""
+    if array.dtype.kind != "f" or _is_whole(array):
+        return array
+    return np.asarray(array * random.uniform(0.8, 1.2, array.shape), array.dtype)
+
+
+def _wrong(training: Training, after_compiling: Callable[[Executable], None]) -> str:
+    case, wanted = training.case, training.wanted
+    types = {name: type_of(array) for name, array in case.arrays.items()}
+    try:
+        joint = training.joint(case.outputs, case.arrays)
+    except NoGradientError:
+        return ""
+    trained = compile_training(case.outputs, types, wanted, training.is_training, name=case.name)
+    heads = training.heads(joint)
+    found = [_call(trained, case.arrays, heads, after_compiling) for _ in range(2)]
+    if [a.tobytes() for a in found[0]] != [a.tobytes() for a in found[1]]:
+        return "the second call has other bits"
+    near = _run(joint, {**case.arrays, **heads})
+    return (
+        _off_numpy(training, joint, near, found[0])
+        or _off_tape(training, joint, near, heads)
+        or _off_slopes(training)
+    )
+
+
+def _call(
+    trained: Trained, arrays: Arrays, heads: Arrays, after_compiling: Callable[[Executable], None]
+) -> list[np.ndarray]:
+    """Outputs, gradients and new states as compiled code gives them."""
+    visible = len(trained.joint.forward.outputs)
+    if trained.forward.binding is None:
+        for executable in filter(None, (trained.forward, trained.backward)):
+            executable.bind({})
+            after_compiling(executable)
+    made = trained.forward([np.ascontiguousarray(a) for a in arrays.values()])
+    if trained.backward is None:
+        return made[:visible]
+    given = dict(zip(trained.joint.heads, heads.values()))
+    reads = [np.ascontiguousarray(arrays[name]) for name in trained.parts.reads]
+    reads += [*made[visible:], *(given[number] for number in trained.parts.heads)]
+    return [*made[:visible], *trained.backward(reads)]
+
+
+def _run(joint: Joint, arrays: Arrays) -> dict[tuple, np.ndarray]:
+    """All values of a joint graph, by NumPy."""
+    given = {(value, 0): arrays[value.name] for value in joint.graph.inputs}
+    return run_in_order(joint.graph.values, given, run_value)
+
+
+def _in_float64(training: Training) -> tuple[Joint, dict[str, np.ndarray]]:
+    """The joint graph in double precision, and its arrays."""
+    wide = {
+        name: array.astype(np.float64) if array.dtype.kind == "f" else array
+        for name, array in training.case.arrays.items()
+    }
+    joint = training.joint(in_float64(training.case.outputs), wide)
+    return joint, {**wide, **training.heads(joint)}
+
+
+def _names(joint: Joint) -> list[str]:
+    return [
+        *(f"output {use.value.name}" for use in joint.forward.outputs),
+        *(f"the gradient of {name}" for name in joint.gradients),
+        *(f"the new {name}" for name in joint.updates),
+    ]
+
+
+def _off_numpy(training: Training, joint: Joint, near: Results, found: list[np.ndarray]) -> str:
+    is_double = any(array.dtype == np.float64 for array in training.case.arrays.values())
+    unit, epsilon = (OF_FLOAT64, 2.0**-52) if is_double else (1.0, 2.0**-23)
+    wide, arrays = _in_float64(training)
+    exact, moved = _run(wide, arrays), shaken_values(wide.graph, arrays, epsilon)
+    pairs = zip(_names(joint), found, joint.graph.outputs, wide.graph.outputs, strict=True)
+    for name, mine, use, of_wide in pairs:
+        right, plain = exact[of_wide].astype(np.float64), near[use]
+        if mine.shape != right.shape or mine.dtype != plain.dtype:
+            return f"{name} is {mine.dtype}{mine.shape}, not {plain.dtype}{right.shape}"
+        lost = max(largest_of(plain - right), largest_of(moved[of_wide] - right))
+        terms = max((largest_of(exact[each]) for each in of_wide.value.inputs), default=0.0)
+        allowed = unit * (TOLERANCE * largest_of(right) + CANCELLED * terms)
+        allowed += MORE_THAN_NUMPY * lost
+        worst = largest_of(mine - right)
+        if not worst <= (allowed if mine.dtype.kind == "f" else 0.0):
+            return f"{name} {mine.shape} differs by {worst:.3g}, allowed is {allowed:.3g}"
+    return ""
+
+
+def _off_tape(training: Training, joint: Joint, near: Results, heads: Arrays) -> str:
+    """Whether eager mode's gradients are those of the joint graph, which adds in another order."""
+    for name, use, right in zip(
+        joint.gradients, _gradients(joint), _on_tape(training, joint, heads)
+    ):
+        scale = max(largest_of(right), *(largest_of(near[each]) for each in use.value.inputs), 0.0)
+        allowed = {"float16": 1e-2, "float32": 1e-5}.get(right.dtype.name, 1e-12) * scale
+        worst = largest_of(near[use].astype(np.float64) - right)
+        if not worst <= allowed:
+            return f"the gradient of {name} is off the tape's by {worst:.3g}, not {allowed:.3g}"
+    return ""
+
+
+def _gradients(joint: Joint) -> tuple[Use, ...]:
+    visible = len(joint.forward.outputs)
+    return joint.graph.outputs[visible : visible + len(joint.gradients)]
+
+
+def _on_tape(training: Training, joint: Joint, heads: Arrays) -> Iterator[np.ndarray]:
+    case = training.case
+    named = {name: NDArray(array.copy(), cpu()) for name, array in case.arrays.items()}
+    leaves = {name: Leaf(untouched_zeros(named[name]), "write") for name in training.wanted}
+    for name, leaf in leaves.items():
+        named[name]._entry = Entry(leaf)
+    types = infer_node_types(case.outputs, {n: type_of(a) for n, a in case.arrays.items()})
+    with recording_as(True, training.is_training):
+        made = interpret_nodes(case.outputs, named, types, cpu())
+        ends = [made[number].copy() for number in joint.heads]
+    pairs = [(y, NDArray(d, cpu())) for y, d in zip(ends, heads.values()) if y._entry]
+    if pairs:
+        run_backward([y for y, _ in pairs], [d for _, d in pairs], False, training.is_training)
+    for name in joint.gradients:
+        yield leaves[name].grad.asnumpy()
+
+
+def _off_slopes(training: Training) -> str:
+    """Whether gradients in double precision are the slopes of what they are gradients of."""
+    joint, arrays = _in_float64(training)
+    exact = _run(joint, arrays)
+    random = np.random.default_rng((training.seed, 2))
+    found = dict(zip(joint.gradients, (exact[use] for use in _gradients(joint))))
+    moving = {
+        name: random.normal(size=d.shape)
+        for name, d in found.items()
+        if not _is_whole(arrays[name])
+    }
+    terms = [found[name] * direction for name, direction in moving.items()]
+    if not terms or _has_ties(joint, exact):
+        return ""
+
+    def value(step: float) -> float:
+        moved = {name: arrays[name] + step * d for name, d in moving.items()}
+        results = _run(forward, {**arrays, **moved})
+        return sum(
+            float((results[joint.forward.outputs[number]] * arrays[head]).sum())
+            for number, head in zip(joint.heads, heads)
+        )
+
+    heads = [v.name for v in joint.graph.inputs[len(joint.forward.inputs) :]]
+    forward = replace(joint, graph=joint.graph.with_outputs(joint.forward.outputs))
+    slope = (value(STEP) - value(-STEP)) / (2 * STEP)
+    scale = sum(float(np.abs(term).sum()) for term in terms) + 1e-3 * abs(value(0.0)) + 1e-6
+    wrong = abs(sum(float(term.sum()) for term in terms) - slope)
+    if not wrong <= OF_SLOPES * scale:
+        return f"the slope is {slope:.6g}, gradients are off it by {wrong:.3g} of {scale:.3g}"
+    return ""
+
+
+def _has_ties(joint: Joint, exact: Results) -> bool:
+    """Whether several numbers are the largest or smallest: as in MXNet each gets all there is."""
+    for value in joint.graph.values:
+        if value.op is not None and value.op.name in ("max", "min"):
+            (x,) = (exact[use] for use in value.inputs)
+            (found,) = run_ref(value.op, [x], {**value.attrs, "keepdims": True})
+            if (x == found).sum() > found.size:
+                return True
+    return False
+
+
+def _is_whole(array: np.ndarray) -> bool:
+    return bool((array == np.rint(array)).all())
