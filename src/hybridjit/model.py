@@ -13,16 +13,21 @@ import numpy as np
 
 from .callback import BatchEndParam, Callbacks
 from .context import Context, cpu
-from .initializer import Uniform
+from .initializer import Initializer, Uniform
 from .io import DataIter, NDArrayIter
 from .io.checkpoint import load_checkpoint, load_params, save_checkpoint
 from .metric.base import Described
 from .mod import Module
+from .mod.base_module import Logger
+from .mod.updates import Rule, Store
 from .monitor import Monitor
 from .nd import NDArray
 from .sym import Symbol
 
 __all__ = ["BatchEndParam", "FeedForward", "load_checkpoint", "load_params", "save_checkpoint"]
+
+Data = NDArray | np.ndarray
+Pair = tuple[Data, Data]
 
 
 class FeedForward:
@@ -37,8 +42,8 @@ class FeedForward:
         ctx: Context | list[Context] | None = None,
         num_epoch: int | None = None,
         epoch_size: int | None = None,
-        optimizer: Any = "sgd",
-        initializer: Any = None,
+        optimizer: Rule = "sgd",
+        initializer: Initializer | None = None,
         numpy_batch_size: int = 128,
         arg_params: Mapping[str, NDArray] | None = None,
         aux_params: Mapping[str, NDArray] | None = None,
@@ -75,7 +80,7 @@ class FeedForward:
 
     def predict(
         self,
-        X: DataIter | NDArray | np.ndarray,
+        X: DataIter | Data,
         num_batch: int | None = None,
         return_data: bool = False,
         reset: bool = True,
@@ -103,7 +108,7 @@ class FeedForward:
         num_batch: int | None = None,
         batch_end_callback: Callbacks | None = None,
         reset: bool = True,
-    ) -> Any:
+    ) -> float:
         """The value of a metric (or its name) over an iterator with labels."""
         names = [desc.name for desc in X.provide_label]
         module = self._module(X, names)
@@ -111,14 +116,14 @@ class FeedForward:
 
     def fit(
         self,
-        X: DataIter | NDArray | np.ndarray,
-        y: NDArray | np.ndarray | None = None,
-        eval_data: Any = None,
+        X: DataIter | Data,
+        y: Data | None = None,
+        eval_data: DataIter | Pair | None = None,
         eval_metric: Described = "acc",
         epoch_end_callback: Callbacks | None = None,
         batch_end_callback: Callbacks | None = None,
-        kvstore: Any = "local",
-        logger: Any = None,
+        kvstore: Store = "local",
+        logger: Logger | None = None,
         work_load_list: object = None,
         monitor: Monitor | None = None,
         eval_end_callback: Callbacks | None = None,
@@ -130,9 +135,8 @@ class FeedForward:
         and ``aux_params``.
         """
         batches = self._labelled(X, y)
-        checked = eval_data
         if isinstance(eval_data, (tuple, list)):
-            checked = self._labelled(*eval_data)
+            eval_data = self._labelled(*eval_data)
         module = Module(
             self.symbol,
             [desc.name for desc in batches.provide_data],
@@ -142,7 +146,7 @@ class FeedForward:
         )
         module.fit(
             batches,
-            checked,
+            eval_data,
             eval_metric,
             epoch_end_callback,
             batch_end_callback,
@@ -164,19 +168,19 @@ class FeedForward:
     @staticmethod
     def create(
         symbol: Symbol,
-        X: DataIter | NDArray | np.ndarray,
-        y: NDArray | np.ndarray | None = None,
+        X: DataIter | Data,
+        y: Data | None = None,
         ctx: Context | list[Context] | None = None,
         num_epoch: int | None = None,
         epoch_size: int | None = None,
-        optimizer: Any = "sgd",
-        initializer: Any = None,
-        eval_data: Any = None,
+        optimizer: Rule = "sgd",
+        initializer: Initializer | None = None,
+        eval_data: DataIter | Pair | None = None,
         eval_metric: Described = "acc",
         epoch_end_callback: Callbacks | None = None,
         batch_end_callback: Callbacks | None = None,
-        kvstore: Any = "local",
-        logger: Any = None,
+        kvstore: Store = "local",
+        logger: Logger | None = None,
         work_load_list: object = None,
         eval_end_callback: Callbacks | None = None,
         eval_batch_end_callback: Callbacks | None = None,
@@ -198,7 +202,7 @@ class FeedForward:
         )
         return made
 
-    def _labelled(self, X: Any, y: Any) -> DataIter:
+    def _labelled(self, X: DataIter | Data, y: Data | None) -> DataIter:
         """An iterator over samples and labels, drawn in a new order every time."""
         if isinstance(X, DataIter):
             return X
@@ -213,7 +217,7 @@ class FeedForward:
         assert self.arg_params is not None, "this FeedForward has no parameters: use load()"
         return self.arg_params, self.aux_params or {}
 
-    def _iterator(self, X: DataIter | NDArray | np.ndarray) -> DataIter:
+    def _iterator(self, X: DataIter | Data) -> DataIter:
         if isinstance(X, DataIter):
             return X
         if not isinstance(X, (np.ndarray, NDArray)):

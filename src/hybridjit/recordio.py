@@ -13,7 +13,7 @@ import numbers
 import os
 import struct
 from collections import namedtuple
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -92,11 +92,11 @@ class MXRecordIO:
         if getattr(self, "is_open", False) and self.pid == os.getpid():
             self.close()
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Without the open file, which the copy opens for itself."""
         return {**self.__dict__, "handle": None, "pid": None}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: Mapping[str, object]) -> None:
         self.__dict__.update(state)
         was_open, self.is_open = self.is_open, False
         if was_open:
@@ -250,7 +250,7 @@ class MXIndexedRecordIO(MXRecordIO):
                     self.fidx.close()
                 self.fidx = None
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**super().__getstate__(), "fidx": None}
 
     def seek(self, idx: object) -> None:

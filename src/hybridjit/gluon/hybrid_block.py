@@ -71,7 +71,7 @@ class HybridBlock(Block):
         if isinstance(value, (HybridBlock, Parameter)):
             self._clear_cached_op()
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """For copies and pickles: without the compiled graph, which is made again when called."""
         return {**vars(self), "_cached": None}
 

@@ -60,6 +60,9 @@ EIGENVECTORS = np.array(
 
 Size = tuple[int, int]
 
+Channels = NDArray | np.ndarray | Sequence[float] | None  # a number for each colour
+Statistic = NDArray | np.ndarray | bool | None  # the same, or True for the usual ones
+
 
 def plain(value: Any) -> Any:
     """A keyword for JSON: arrays as lists."""
@@ -220,7 +223,7 @@ class ColorJitterAug(RandomOrderAug):
 class LightingAug(Augmenter):
     """A light along the principal components of the colours, normal with ``alphastd``."""
 
-    def __init__(self, alphastd: float, eigval: Any, eigvec: Any) -> None:
+    def __init__(self, alphastd: float, eigval: np.ndarray, eigvec: np.ndarray) -> None:
         super().__init__(alphastd=alphastd, eigval=eigval, eigvec=eigvec)
         self.alphastd = alphastd
         self.eigval, self.eigvec = np.asarray(plain(eigval)), np.asarray(plain(eigvec))
@@ -233,7 +236,7 @@ class LightingAug(Augmenter):
 class ColorNormalizeAug(Augmenter):
     """(src - mean) / std; None leaves a step out."""
 
-    def __init__(self, mean: Any, std: Any) -> None:
+    def __init__(self, mean: Channels, std: Channels) -> None:
         super().__init__(mean=mean, std=std)
         self.mean, self.std = (
             each if each is None or isinstance(each, NDArray) else nd.array(each)
@@ -294,8 +297,8 @@ def CreateAugmenter(
     rand_crop: bool = False,
     rand_resize: bool = False,
     rand_mirror: bool = False,
-    mean: Any = None,
-    std: Any = None,
+    mean: Statistic = None,
+    std: Statistic = None,
     brightness: float = 0,
     contrast: float = 0,
     saturation: float = 0,
@@ -327,8 +330,8 @@ def colour_augmenters(
     hue: float,
     pca_noise: float,
     rand_gray: float,
-    mean: Any,
-    std: Any,
+    mean: Statistic,
+    std: Statistic,
 ) -> list[Augmenter]:
     """What changes colours alone, of these what is not 0; normalization is the last."""
     found: list[Augmenter] = [ColorJitterAug(*jitters)] if any(jitters) else []
@@ -344,7 +347,9 @@ def colour_augmenters(
     return found
 
 
-def _statistic(given: Any, usual: tuple[float, ...], what: str) -> NDArray | np.ndarray | None:
+def _statistic(
+    given: Statistic, usual: tuple[float, ...], what: str
+) -> NDArray | np.ndarray | None:
     if given is True:
         return nd.array(usual)
     assert given is None or (

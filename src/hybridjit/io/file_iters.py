@@ -12,16 +12,16 @@ import math
 import os
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..errors import ModelFormatError, MXNetError
 from ..formats.atomic import system_errors
-from ..nd import array
+from ..nd import NDArray, array
 from ..opening import open_file
-from ..types import product
+from ..types import DType, product
 from .batches import DataBatch, DataDesc, DataIter
 
 _DEFLATED = 1032  # the most bytes that one packed byte can stand for
@@ -60,10 +60,10 @@ class _Table(DataIter):
             raise StopIteration
         return DataBatch(self.getdata(), self.getlabel(), self.getpad(), self.getindex())
 
-    def getdata(self) -> list[Any]:
+    def getdata(self) -> list[NDArray]:
         return [array(self._data[self.getindex()], dtype=self._data.dtype)]
 
-    def getlabel(self) -> list[Any]:
+    def getlabel(self) -> list[NDArray]:
         return [array(self._label[self.getindex()], dtype=self._label.dtype)]
 
     def getindex(self) -> np.ndarray:
@@ -86,12 +86,12 @@ class CSVIter(_Table):
     def __init__(
         self,
         data_csv: str,
-        data_shape: Any,
+        data_shape: int | str | Sequence[int],
         label_csv: str = "NULL",
-        label_shape: Any = (1,),
+        label_shape: int | str | Sequence[int] = (1,),
         batch_size: int = 1,
         round_batch: bool = True,
-        dtype: Any = "float32",
+        dtype: DType = "float32",
         data_name: str = "data",
         label_name: str = "softmax_label",
         **kwargs: Any,

@@ -26,6 +26,7 @@ from ..nd import NDArray
 from ..nd import files as nd_files
 from ..sym import Symbol
 from ..types import Shape
+from .updates import Options, Rule, Store
 
 if TYPE_CHECKING:
     from .module import Module
@@ -270,9 +271,9 @@ class BaseModule:
 
     def init_optimizer(
         self,
-        kvstore: Any = "local",
-        optimizer: Any = "sgd",
-        optimizer_params: Any = (("learning_rate", 0.01),),
+        kvstore: Store = "local",
+        optimizer: Rule = "sgd",
+        optimizer_params: Options = (("learning_rate", 0.01),),
         force_init: bool = False,
     ) -> None:
         """To override: take an optimizer."""
@@ -294,9 +295,9 @@ class BaseModule:
         eval_metric: Described = "acc",
         epoch_end_callback: Callbacks | None = None,
         batch_end_callback: Callbacks | None = None,
-        kvstore: Any = "local",
-        optimizer: Any = "sgd",
-        optimizer_params: Any = (("learning_rate", 0.01),),
+        kvstore: Store = "local",
+        optimizer: Rule = "sgd",
+        optimizer_params: Options = (("learning_rate", 0.01),),
         eval_end_callback: Callbacks | None = None,
         eval_batch_end_callback: Callbacks | None = None,
         initializer: Initializer | None = Uniform(0.01),  # noqa: B008 (an initialiser keeps nothing)

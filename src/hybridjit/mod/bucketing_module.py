@@ -27,6 +27,7 @@ from ..sym import Symbol
 from ..unwinding import restoring
 from .base_module import Arrays, BaseModule, Logger, Shapes, State
 from .module import Module
+from .updates import Options, Rule, Store
 
 Generated = tuple[Symbol, Sequence[str] | None, Sequence[str] | None]  # data and label names
 SymGen = Callable[..., Generated]
@@ -184,9 +185,9 @@ class BucketingModule(BaseModule):
 
     def init_optimizer(
         self,
-        kvstore: Any = "local",
-        optimizer: Any = "sgd",
-        optimizer_params: Any = (("learning_rate", 0.01),),
+        kvstore: Store = "local",
+        optimizer: Rule = "sgd",
+        optimizer_params: Options = (("learning_rate", 0.01),),
         force_init: bool = False,
     ) -> None:
         """Take an optimizer, which all buckets share."""

@@ -36,7 +36,7 @@ from ..unwinding import finished, restoring
 from .base_module import Arrays, BaseModule, Logger, Shapes, State, described
 from .executor_group import ExecutorGroup
 from .names import check_names, match_names
-from .updates import Options, Updates, make_optimizer
+from .updates import Options, Rule, Store, Updates, make_optimizer
 
 if TYPE_CHECKING:
     from ..optimizer import Optimizer
@@ -480,8 +480,8 @@ class Module(BaseModule):
 
     def init_optimizer(
         self,
-        kvstore: Any = "local",
-        optimizer: str | Optimizer = "sgd",
+        kvstore: Store = "local",
+        optimizer: Rule = "sgd",
         optimizer_params: Options = (("learning_rate", 0.01),),
         force_init: bool = False,
     ) -> None:

@@ -13,6 +13,7 @@ from ..metric import EvalMetric
 from ..monitor import Monitor
 from ..nd import NDArray
 from .base_module import Arrays, BaseModule, Logger, Shapes, described
+from .updates import Options, Rule, Store
 
 
 class PythonModule(BaseModule):
@@ -98,9 +99,9 @@ class PythonModule(BaseModule):
 
     def init_optimizer(
         self,
-        kvstore: Any = "local",
-        optimizer: Any = "sgd",
-        optimizer_params: Any = (("learning_rate", 0.01),),
+        kvstore: Store = "local",
+        optimizer: Rule = "sgd",
+        optimizer_params: Options = (("learning_rate", 0.01),),
         force_init: bool = False,
     ) -> None:
         """There is nothing to update."""

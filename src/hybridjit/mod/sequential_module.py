@@ -12,6 +12,7 @@ from ..metric import EvalMetric
 from ..monitor import Monitor
 from ..nd import NDArray
 from .base_module import Arrays, BaseModule, Logger, Shapes, described
+from .updates import Options, Rule, Store
 
 
 class SequentialModule(BaseModule):
@@ -138,9 +139,9 @@ class SequentialModule(BaseModule):
 
     def init_optimizer(
         self,
-        kvstore: Any = "local",
-        optimizer: Any = "sgd",
-        optimizer_params: Any = (("learning_rate", 0.01),),
+        kvstore: Store = "local",
+        optimizer: Rule = "sgd",
+        optimizer_params: Options = (("learning_rate", 0.01),),
         force_init: bool = False,
     ) -> None:
         """Give every module an optimizer of its own."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..formats.atomic import write_atomically
 from ..gluon import Parameter
@@ -17,8 +17,11 @@ from ..sym import Symbol
 
 if TYPE_CHECKING:
     from .. import optimizer
+    from ..kvstore import KVStoreBase
 
 Options = Mapping[str, Any] | Sequence[tuple[str, Any]]
+Rule: TypeAlias = "str | optimizer.Optimizer"  # by name, or as it is
+Store: TypeAlias = "str | KVStoreBase | None"
 
 
 class Updates:
@@ -30,7 +33,7 @@ class Updates:
     store of several machines.
     """
 
-    def __init__(self, made: optimizer.Optimizer, kvstore: Any = None) -> None:
+    def __init__(self, made: optimizer.Optimizer, kvstore: Store = None) -> None:
         from .. import optimizer  # noqa: PLC0415 (see tests/test_layers.py)
         from ..kvstore.kvstore import choose  # noqa: PLC0415 (see tests/test_layers.py)
 

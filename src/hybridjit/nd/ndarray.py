@@ -139,7 +139,7 @@ class NDArray(TapedArray):
         """The ``k``-th diagonal, or a matrix with this one."""
         return invoke(lookup("diag"), [self], {"k": k, **kwargs})
 
-    def split_v2(self, *args: Any, **kwargs: Any) -> Any:
+    def split_v2(self, *args: Any, **kwargs: Any) -> NDArray | list[NDArray]:
         """Split along an axis, as ``nd.split_v2``."""
         return split_v2(self, *args, **kwargs)
 

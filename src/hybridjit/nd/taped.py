@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from ..context import Context
 from ..errors import DTypeError, MXNetError, ShapeError
 from ..ops.registry import lookup
 from ..recording import FLAGS, recording_as
 from ..types import shape_text
 from ..unwinding import restoring
 from .memory import DenseArray
-from .tape import REQUESTS, Entry, Leaf, What, record, run_back
+from .tape import REQUESTS, Entry, Gradients, Leaf, Some, What, record, run_back
 
 if TYPE_CHECKING:
     from .ndarray import NDArray
@@ -94,7 +95,7 @@ class TapedArray(DenseArray):
         """The same values in memory of their own."""
         return record_same(self, super().copy())
 
-    def as_in_context(self: Self, context: Any) -> Self:
+    def as_in_context(self: Self, context: Context) -> Self:
         """Itself if it is there already, else a copy. Raises MXNetError for a GPU."""
         found = super().as_in_context(context)
         return found if found is self else record_same(self, found)
@@ -120,7 +121,7 @@ class TapedArray(DenseArray):
             record_same(value, self)
 
 
-def untouched_zeros(x: Any) -> Any:
+def untouched_zeros(x: Self) -> Self:
     """Zeros of the shape and type of ``x``.
 
     Until somebody writes there they take no memory and no time: the system gives both page by
@@ -129,7 +130,7 @@ def untouched_zeros(x: Any) -> Any:
     return type(x)(np.zeros(x._data.shape, x._data.dtype), x._ctx)
 
 
-def alias(x: Any, entry: Entry | None = None) -> Any:
+def alias(x: Self, entry: Entry | None = None) -> Self:
     """Another array object of the same memory, at this place on the tape."""
     found = type(x)(x._data, x._ctx, x._storage)
     found._entry = entry
@@ -141,7 +142,7 @@ def record_same(x: Self, copied: Self) -> Self:
     if FLAGS.recording and x._entry is not None:
         shape, dtype = x.shape, x.dtype
         what = _same_as_operator(shape, copied.shape)
-        record(what, [x], [copied], lambda step, douts, wanted: [_as(douts[0], shape, dtype)])
+        record(what, [x], [copied], lambda step, douts, wanted: [_as(_only(douts), shape, dtype)])
     return copied
 
 
@@ -151,13 +152,20 @@ def _same_as_operator(shape: tuple[int, ...], other: tuple[int, ...]) -> What:
     return [(lookup("Reshape"), {"shape": other})]
 
 
-def _as(d: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+def _only(douts: Some) -> NDArray:
+    """The gradient of the one result: the way back does not come here without it."""
+    (d,) = douts
+    assert d is not None
+    return d
+
+
+def _as(d: NDArray, shape: tuple[int, ...], dtype: type) -> NDArray:
     return d.astype(dtype, copy=False).reshape(shape)
 
 
-def _record_part(x: Any, key: tuple[Any, ...], part: Any) -> None:
+def _record_part(x: TapedArray, key: tuple[object, ...], part: TapedArray) -> None:
     shape, what = x.shape, _part_as_operators(key, part.shape)
-    record(what, [x], [part], lambda step, douts, wanted: [_put(douts[0], key, shape)])
+    record(what, [x], [part], lambda step, douts, wanted: [_put(_only(douts), key, shape)])
 
 
 def _part_as_operators(key: tuple[object, ...], shape: tuple[int, ...]) -> What:
@@ -175,18 +183,18 @@ def _part_as_operators(key: tuple[object, ...], shape: tuple[int, ...]) -> What:
     return [(lookup("slice"), attrs), (lookup("Reshape"), {"shape": shape})]
 
 
-def _put(d: Any, key: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
+def _put(d: NDArray, key: tuple[Any, ...], shape: tuple[int, ...]) -> NDArray:
     """Zeros of ``shape`` with ``d`` added at ``key``: the way back from a part."""
     whole = np.zeros(shape, d.dtype)
     np.add.at(whole, key, d._data.reshape(whole[key].shape))
     result = type(d)(whole, d._ctx)
     if FLAGS.recording:
         own = d.shape
-        record([], [d], [result], lambda step, douts, wanted: [_part(douts[0], key, own)])
+        record([], [d], [result], lambda step, douts, wanted: [_part(_only(douts), key, own)])
     return result
 
 
-def _part(d: Any, key: tuple[object, ...], shape: tuple[int, ...]) -> Any:
+def _part(d: NDArray, key: tuple[object, ...], shape: tuple[int, ...]) -> NDArray:
     return d[key].reshape(shape)
 
 
@@ -195,7 +203,10 @@ def _part(d: Any, key: tuple[object, ...], shape: tuple[int, ...]) -> Any:
 
 @restoring(FLAGS)
 def run_backward(
-    heads: Sequence[Any], head_grads: Sequence[Any], retain_graph: bool, train_mode: bool
+    heads: Sequence[TapedArray],
+    head_grads: Sequence[NDArray | None],
+    retain_graph: bool,
+    train_mode: bool,
 ) -> None:
     """Write or add what arrives at each variable to its gradient.
 
@@ -211,13 +222,13 @@ def run_backward(
 
 @restoring(FLAGS)
 def run_gradients(
-    heads: Sequence[Any],
-    variables: Sequence[Any],
-    head_grads: Sequence[Any],
+    heads: Sequence[TapedArray],
+    variables: Sequence[NDArray],
+    head_grads: Sequence[NDArray | None],
     retain_graph: bool,
     create_graph: bool,
     train_mode: bool,
-) -> list[Any]:
+) -> list[NDArray]:
     """What arrives at each variable, as new arrays, which are recorded with ``create_graph``.
 
     Raises MXNetError for a variable that has no gradient or that no head depends on.
@@ -234,17 +245,17 @@ def run_gradients(
     return [_arrived(number, x, reached, leaves) for number, x in enumerate(variables, 1)]
 
 
-def _arrived(number: int, x: Any, reached: Any, leaves: list[Leaf]) -> Any:
-    if x._leaf not in leaves:
+def _arrived(number: int, x: NDArray, reached: Gradients, leaves: list[Leaf]) -> NDArray:
+    if x._leaf is None or x._leaf not in leaves:
         raise MXNetError(
             f"Cannot differentiate with respect to the {number}-th variable because it is "
             "unreachable from the outputs."
         )
-    found = reached.get(x._entry)
+    found = reached.get(Entry(x._leaf))
     return type(x)(np.zeros_like(x._data), x._ctx) if found is None else found
 
 
-def _head_gradient(head: Any, given: Any) -> Any:
+def _head_gradient(head: TapedArray, given: NDArray | None) -> Any:
     """A head's own gradient: ones, or the one given, which has its shape and type."""
     if given is None:
         return type(head)(np.ones_like(head._data), head._ctx)
@@ -260,7 +271,7 @@ def _head_gradient(head: Any, given: Any) -> Any:
     return given
 
 
-def _store(leaf: Leaf, d: Any) -> None:
+def _store(leaf: Leaf, d: NDArray | None) -> None:
     leaf.fresh = True
     if leaf.request == "add":
         if d is not None:

@@ -251,12 +251,12 @@ class Optimizer:
 
     # ---- pickles ------------------------------------------------------------------------------
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         state = self.__dict__.copy()
         del state["param_dict"]  # a Trainer sets it again
         return state
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: Mapping[str, object]) -> None:
         self.__dict__ = dict(state)
         self.param_dict = {}
 

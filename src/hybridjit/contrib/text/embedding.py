@@ -187,7 +187,7 @@ class _TokenEmbedding(vocab.Vocabulary):
         self._reserved_tokens = None if reserved is None else list(reserved)
 
 
-def _table(source: _TokenEmbedding, tokens: list[Any]) -> np.ndarray:
+def _table(source: _TokenEmbedding, tokens: Sequence[object]) -> np.ndarray:
     """The vector of the unknown token, then those of ``tokens``."""
     numbers = [vocab.UNKNOWN_INDEX, *(source._number(token, False) for token in tokens)]
     return source._vectors().asnumpy()[numbers]

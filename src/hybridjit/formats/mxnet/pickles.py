@@ -7,7 +7,7 @@ In: bytes from anywhere. Out: the value. Classes and functions are looked up by 
 from __future__ import annotations
 
 import pickletools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ...errors import ModelFormatError
@@ -23,7 +23,7 @@ class Names(NamedTuple):
     """
 
     find: Callable[[str, str], Callable[..., Any] | None]
-    build: Callable[[Any, Any], None]
+    build: Callable[[object, object], None]
 
 
 class _Named(NamedTuple):
@@ -59,7 +59,7 @@ class _Machine:
     def __init__(self, names: Names) -> None:
         self._names = names
         self._stack: list[Any] = []
-        self._memo: dict[int, Any] = {}
+        self._memo: dict[int, object] = {}
 
     def result(self) -> Any:
         if len(self._stack) != 1:
@@ -158,7 +158,7 @@ class _Machine:
             raise ModelFormatError("malformed pickle: it appends to what is no list")
         return self._stack[-1]
 
-    def _set_items(self, flat: list[Any]) -> None:
+    def _set_items(self, flat: Sequence[object]) -> None:
         target = self._stack[-1]
         if type(target) is not dict or len(flat) % 2:
             raise ModelFormatError("malformed pickle: it sets items of what is no dictionary")

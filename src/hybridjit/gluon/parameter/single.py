@@ -8,7 +8,7 @@ place, through the NDArray, so whoever holds it sees them.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -110,11 +110,11 @@ class Parameter:
         self._deferred_init: _Deferred | None = None
         self.grad_req = grad_req
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """For copies and other processes: no Trainer updates these."""
         return {**self.__dict__, "_trainer": None}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: Mapping[str, object]) -> None:
         self.__dict__.update(state)
         if self._data is not None:
             self._attach(self._data, self._grad)
@@ -358,7 +358,7 @@ class Parameter:
         self.allocate(values, waiting.ctx)
         self._attach(self._data or [])
 
-    def allocate(self, values: Any, contexts: list[Context]) -> None:
+    def allocate(self, values: NDArray, contexts: list[Context]) -> None:
         """Initialise with these values on these contexts, in place where it can be."""
         old = self._data
         if old is not None and _can_hold(old, values.shape, self.array_dtype, contexts):

@@ -116,7 +116,7 @@ class _RNNLayer(HybridBlock):
         self._dtype = dtype
 
     def begin_state(
-        self, batch_size: int = 0, func: Callable[..., Any] = nd.zeros, **kwargs: Any
+        self, batch_size: int = 0, func: Callable[..., Tensor] = nd.zeros, **kwargs: Any
     ) -> States:
         """The initial states, made by ``func(name=..., shape=..., **kwargs)``."""
         return [

@@ -139,7 +139,7 @@ class CenterCrop(Block):
         self._size = (size, size) if isinstance(size, int) else size
         self._interpolation = interpolation
 
-    def forward(self, x: Any) -> NDArray:
+    def forward(self, x: NDArray) -> NDArray:
         return image.center_crop(x, self._size, self._interpolation)[0]
 
 
@@ -205,7 +205,7 @@ class Rotate(Block):
         super().__init__()
         self._args = (rotation_degrees, zoom_in, zoom_out)
 
-    def forward(self, x: Any) -> NDArray:
+    def forward(self, x: NDArray) -> NDArray:
         _require_single(x)
         return image.imrotate(x, *self._args)
 
@@ -229,14 +229,14 @@ class RandomRotation(Block):
         self._args = (angle_limits, zoom_in, zoom_out)
         self._rotate_with_proba = rotate_with_proba
 
-    def forward(self, x: Any) -> NDArray:
+    def forward(self, x: NDArray) -> NDArray:
         if np.random.random() > self._rotate_with_proba:  # noqa: NPY002
             return x
         _require_single(x)
         return image.random_rotate(x, *self._args)
 
 
-def _require_single(x: Any) -> None:
+def _require_single(x: NDArray) -> None:
     if np.dtype(x.dtype) != np.float32:
         raise TypeError(
             "This transformation only supports float32. Consider calling it after ToTensor"
@@ -256,7 +256,7 @@ class RandomResizedCrop(Block):
         super().__init__()
         self._args = ((size, size) if isinstance(size, int) else size, scale, ratio, interpolation)
 
-    def forward(self, x: Any) -> NDArray:
+    def forward(self, x: NDArray) -> NDArray:
         return image.random_size_crop(x, *self._args)[0]
 
 
@@ -271,7 +271,7 @@ class RandomCrop(Block):
         self._pad = ((pad, pad), (pad, pad), (0, 0)) if isinstance(pad, int) else pad
         self._interpolation = interpolation
 
-    def forward(self, x: Any) -> NDArray:
+    def forward(self, x: NDArray) -> NDArray:
         if self._pad is not None:
             x = nd.array(np.pad(x.asnumpy(), self._pad), dtype=x.dtype)
         return image.random_crop(x, self._size, self._interpolation)[0]
@@ -280,14 +280,14 @@ class RandomCrop(Block):
 class RandomFlipLeftRight(Block):
     """Mirrored, as often as not."""
 
-    def forward(self, x: Any) -> NDArray:
+    def forward(self, x: NDArray) -> NDArray:
         return nd.image.random_flip_left_right(x)
 
 
 class RandomFlipTopBottom(Block):
     """Upside down, as often as not."""
 
-    def forward(self, x: Any) -> NDArray:
+    def forward(self, x: NDArray) -> NDArray:
         return nd.image.random_flip_top_bottom(x)
 
 
@@ -353,7 +353,7 @@ class RandomColorJitter(Block):
         super().__init__()
         self._args = (brightness, contrast, saturation, hue)
 
-    def forward(self, x: Any) -> NDArray:
+    def forward(self, x: NDArray) -> NDArray:
         return nd.image.random_color_jitter(x, *self._args)
 
 
@@ -364,5 +364,5 @@ class RandomLighting(Block):
         super().__init__()
         self._alpha = alpha
 
-    def forward(self, x: Any) -> NDArray:
+    def forward(self, x: NDArray) -> NDArray:
         return nd.image.random_lighting(x, self._alpha)

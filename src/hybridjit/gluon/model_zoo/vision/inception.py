@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -13,10 +14,11 @@ from ...types import BlockArgs, Tensor, Unpack
 from ..model_store import load_pretrained
 
 # One convolution: channels, kernel, stride, padding.
-Conv = tuple[int, Any, int, Any]
+Pair = int | tuple[int, int]
+Conv = tuple[int, Pair, int, Pair]
 
 
-def _conv(channels: int, kernel: Any, stride: int = 1, padding: Any = 0) -> nn.HybridSequential:
+def _conv(channels: int, kernel: Pair, stride: int = 1, padding: Pair = 0) -> nn.HybridSequential:
     block = nn.HybridSequential(prefix="")
     block.add(
         nn.Conv2D(channels, kernel, stride, padding, use_bias=False),
@@ -34,7 +36,7 @@ def _branch(*convs: Conv, pool: HybridBlock | None = None) -> nn.HybridSequentia
     return block
 
 
-def _joined(prefix: str, *makers: Any) -> HybridConcurrent:
+def _joined(prefix: str, *makers: Callable[[], nn.HybridSequential]) -> HybridConcurrent:
     """Branches side by side on the channels, made inside the block's scope."""
     block = HybridConcurrent(axis=1, prefix=prefix)
     with block.name_scope():
