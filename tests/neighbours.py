@@ -66,6 +66,23 @@ def conv_weight(shape: Shape, kernel: Shape = (3, 3), **attrs: object) -> Layer:
     return layer("_convolution_by_weight", var("d", shape), kernel=kernel, **attrs)
 
 
+def unpool(result: Shape, **attrs: object) -> Layer:
+    """The gradient of maximum pooling, from its result's gradient of this shape."""
+
+    def make(x: Output) -> Output:
+        both = {"kernel": (), **attrs}
+        y = call("Pooling", x, name="pooled", **{k: v for k, v in both.items() if k != "to_all"})
+        return call("_back_from_max_pooling", x, y, var("d", result), name="layer", **both)
+
+    return make
+
+
+def unpool_average(shape: Shape, **attrs: object) -> Layer:
+    """The same of average pooling of data of this shape."""
+    op = "_back_from_average_pooling"
+    return lambda x: call(op, x, name="layer", shape=shape, **attrs)
+
+
 def recurrent(mode: str, hidden: int, **attrs: object) -> Layer:
     """The fused recurrent operator; its begin states are inputs."""
     states = [var("h"), *([var("c")] if mode == "lstm" else [])]
@@ -118,6 +135,33 @@ LAYERS: dict[str, tuple[Layer, Shape]] = {
     "maxpool": (inside(pool(kernel=(3, 3), stride=(2, 2), pad=(1, 1))), (2, 19, 9, 8)),
     "avgpool": (pool(kernel=(2, 2), pool_type="avg"), (1, 5, 6, 7)),
     "global-pool": (pool(pool_type="avg", global_pool=True), (2, 18, 5, 5)),
+    "unpool": (unpool((2, 19, 4, 3), kernel=(2, 2), stride=(2, 2)), (2, 19, 8, 7)),
+    "unpool-over": (
+        unpool((2, 70, 5, 4), kernel=(3, 3), stride=(2, 2), pad=(1, 1)),
+        (2, 70, 9, 8),
+    ),
+    "unpool-ties": (
+        unpool((2, 5, 6, 5), kernel=(2, 3), stride=(1, 1), to_all=True),
+        (2, 5, 7, 7),
+    ),
+    "unpool-global": (unpool((3, 5, 1, 1), global_pool=True), (3, 5, 4, 6)),
+    "unpool-3d": (unpool((1, 4, 2, 3, 3), kernel=(3, 2, 2), stride=(2, 3, 2)), (1, 4, 5, 8, 7)),
+    "unpool-sum": (
+        unpool_average((2, 6, 9), kernel=(3,), stride=(2,), pool_type="sum"),
+        (2, 6, 4),
+    ),
+    "unpool-average": (
+        unpool_average(
+            (2, 18, 7, 8),
+            kernel=(3, 3),
+            stride=(2, 2),
+            pad=(1, 1),
+            pool_type="avg",
+            count_include_pad=False,
+            pooling_convention="full",
+        ),
+        (2, 18, 4, 5),
+    ),
     "sum-last": (layer("sum", axis=(2,)), (3, 5, 33)),
     "max-middle": (layer("max", axis=(1,), keepdims=True), (2, 7, 19)),
     "layer-norm": (layer("LayerNorm", var("w"), var("b")), (3, 5, 18)),

@@ -19,7 +19,7 @@ PROGRAM = Path(__file__).parent / "guarded.py"
 # Kinds whose vectors hold float64 where the data are that.
 IN_DOUBLE = (
     *("conv", "dense", "depthwise", "matmul", "pack", "pool", "lrn", "norm", "recurrent"),
-    *("region", "resize", "sample", "conv_weight", "depthwise_weight", "join_parts"),
+    *("region", "resize", "sample", "conv_weight", "depthwise_weight", "join_parts", "unpool"),
 )
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="mprotect is called as on Linux")
 

@@ -10,7 +10,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from compiling import call, var
 from hybridjit import sym
+from hybridjit.compiler import compile_training
 from hybridjit.ir.graph import Graph, from_symbol
 from hybridjit.ir.interpret import interpret
 from hybridjit.passes.cse import share_equal
@@ -19,7 +21,7 @@ from hybridjit.passes.enter_training import enter_training
 from hybridjit.passes.expand import expand
 from hybridjit.passes.infer import infer_node_types
 from hybridjit.passes.partition import Parts, partition
-from hybridjit.types import type_of
+from hybridjit.types import FLOAT32, TensorType, type_of
 from recorded import CASES, FOLDER, block_of
 from test_recorded_gradients import NAMES, assert_near, heads_of
 
@@ -102,3 +104,17 @@ def test_what_was_drawn_is_saved_where_a_gradient_follows_from_it():
     parts = partition(differentiate(graph, {"x"}))
     assert "noise" in [use.value.name for use in parts.saved]
     assert parts.sources == ("x",)
+
+
+def test_what_is_saved_lies_as_its_readers_want_it():
+    """No step moves axes but those of the data and of the gradients that go in and out."""
+    shapes = {"x": (2, 3, 9, 9), "w": (6, 3, 3, 3), "b": (6,)}
+    types = {name: TensorType(shape, FLOAT32) for name, shape in shapes.items()}
+    layer = call("Convolution", var("x"), var("w"), var("b"), kernel=(3, 3), num_filter=6)
+    pooled = call("Pooling", call("relu", layer), kernel=(3, 3), stride=(2, 2))
+    trained = compile_training([pooled], types, ["w", "b"], training=True)
+    assert trained.backward is not None
+    steps = [*trained.forward.plan.steps, *trained.backward.plan.steps]
+    copies = [s.reads[0] for s in steps if s.kind == "copy"]
+    print([(v.shape, v.strides) for v in copies])
+    assert sorted(view.shape for view in copies) == [(2, 9, 9, 3)]

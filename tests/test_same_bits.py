@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="guarded memory 
 KINDS = (
     "deconv", "deconv-depthwise", "lstm", "gru", "rnn", "layer-norm-across", "instance-norm",
     "instance-norm-last", "group-norm", "l2-norm", "lrn", "lrn-last", "upsampling", "bilinear",
-    "adaptive", "softmax", "global-pool",
+    "adaptive", "softmax", "global-pool", "unpool-sum", "unpool-average",
 )  # fmt: skip
 
 # Sums over a batch, which depend on how many samples there are.

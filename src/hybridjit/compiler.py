@@ -75,9 +75,10 @@ PIPELINE = (
 )
 # What comes first: it settles the mode, so that no pass behind it has to know one.
 TRAINING = Pass("training", as_purposed, "operators as training mode has them", can_skip=False)
-# What a graph that is trained goes through before it is cut in two; each part then goes through all
-# of PIPELINE.
-JOINT = (PIPELINE[1], PIPELINE[4])  # expand, cse: what forward and backward have in common
+# What a graph that is trained goes through before it is cut in two, for what forward and backward
+# have in common, and so that what is saved lies as its reader wants it: each part then goes through
+# all of PIPELINE.
+JOINT = tuple(row for row in PIPELINE if row.name in ("expand", "cse", "layout"))
 STAGES = (
     *("trace", "infer", TRAINING.name),
     *(row.name for row in PIPELINE),

@@ -109,6 +109,7 @@ KINDS = (
     KernelKind("conv_weight", _is_channels_last, reads=Reads.CHANNELS),
     KernelKind("gemm", has_epilogue=True, is_in_place=True),
     KernelKind("pool", _is_channels_last, reads=Reads.CHANNELS, has_epilogue=True),
+    KernelKind("unpool", _is_channels_last, reads=Reads.CHANNELS),
     KernelKind("softmax", reads=Reads.PACKED),
     KernelKind("norm", reads=Reads.PACKED),
     KernelKind("lrn", reads=Reads.PACKED),

@@ -29,6 +29,7 @@ from ..ops.resize import ADAPTIVE_POOLING, BILINEAR_RESIZE, RESIZE_LAST, UPSAMPL
 from ..ops.roi import ROI_ALIGN, ROI_ALIGN_LAST, ROI_POOLING, ROI_POOLING_LAST
 from ..ops.rules import reduced_axes
 from ..ops.softmax import LOG_SOFTMAX, SOFTMAX, SOFTMIN
+from ..ops.unpool import BACK_FROM_AVERAGE, BACK_FROM_MAX
 from ..ops.views import RESHAPE_TO, TRANSPOSE, reshape, transpose
 from ..ops.warp import BILINEAR_SAMPLER, SAMPLE_LAST
 from ..ops.windows import is_channel_last
@@ -170,6 +171,17 @@ def _by_weight(forms: _Relayout, value: Value) -> Use | None:
     return _again(value, inputs, layout=_LAYOUTS[len(value.shape)])
 
 
+def _unpooled(forms: _Relayout, value: Value) -> Use | None:
+    """What reaches the data of pooling; one of the operators names the data's shape."""
+    ndim = len(value.shape)
+    if is_channel_last(value.attrs["layout"], ndim - 2):
+        return None
+    changed: dict[str, Any] = {"layout": _LAYOUTS[ndim]}
+    if "shape" in value.attrs:
+        changed["shape"] = tuple(value.shape[axis] for axis in to_last(ndim))
+    return _again(value, [forms.as_last(use) for use in value.inputs], **changed)
+
+
 def _resized(forms: _Relayout, value: Value) -> Use | None:
     """Each input at the size of the result; several are joined or added."""
     assert value.op is not None
@@ -279,6 +291,7 @@ _REDUCTIONS = (SUM, MEAN, MEAN_SQUARE_ABOUT)
 _BEGINNINGS: dict[OpDef | None, Rule] = {
     **dict.fromkeys((CONVOLUTION, DECONVOLUTION, POOLING), _windowed),
     CONVOLUTION_BY_WEIGHT: _by_weight,
+    **dict.fromkeys((BACK_FROM_AVERAGE, BACK_FROM_MAX), _unpooled),
     **dict.fromkeys(_RESIZED, _resized),
     **dict.fromkeys((BILINEAR_SAMPLER, ROI_ALIGN, ROI_POOLING), _at_places),
 }

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, Protocol
 
 from ...ir.plan import Step
+from ...ops.attrs import Attrs
 from ...records import dataclass
 from ...types import product
 from ..call import Address, Call, Setting, broadcast_strides, build_program, five, three, views_of
@@ -15,7 +17,14 @@ from ..spec import Ints, KernelSpec, Program
 from .parts.arguments import Arguments
 from .parts.partial import read_vector
 from .parts.program import operand_addresses, store_epilogue
-from .parts.window import first_input, input_line, is_always_inside, rows_inside, valid_taps
+from .parts.window import (
+    Windowed,
+    first_input,
+    input_line,
+    is_always_inside,
+    rows_inside,
+    valid_taps,
+)
 from .record import register
 
 
@@ -52,25 +61,15 @@ def choose_pool(step: Step, setting: Setting) -> tuple[Call, ...]:
     program, operands = build_program(step.group, anchored=True)
     x = views_of(step, anchor.inputs[:1])[0]
     attrs, rank = anchor.attrs, len(anchor.shape) - 2
-    whole = attrs["global_pool"]
-    kernel = x.shape[1:-1] if whole else attrs["kernel"]
-    stride = (1,) * rank if whole else attrs["stride"] or (1,) * rank
-    unpadded = whole or attrs["pooling_convention"] == "same"
-    pad = (0,) * rank if unpadded else attrs["pad"] or (0,) * rank
     spec = PoolSpec(
         how=attrs["pool_type"],
-        inp=three(x.shape[1:-1], 1),
-        out=three(anchor.shape[1:-1], 1),
-        kernel=three(kernel, 1),
-        stride=three(stride, 1),
-        pad=three(pad, 0),
+        **geometry_of(attrs, x.shape, anchor.shape),
         channels=x.shape[-1],
         xs=five(x.strides, rank),
         reads=tuple(
             five(broadcast_strides(v, anchor.shape), rank) for v in views_of(step, operands)
         ),
         writes=tuple(five(v.strides, rank) for v in step.writes),
-        count_pad=attrs["count_include_pad"] is not False,
         power=attrs["p_value"] if attrs["pool_type"] == "lp" else 1,
         program=program,
         element=setting.target.element,
@@ -78,6 +77,20 @@ def choose_pool(step: Step, setting: Setting) -> tuple[Call, ...]:
     extra = [Address(v) for v in (*views_of(step, operands), *step.writes)]
     work = product(anchor.shape) * product(spec.kernel)
     return (Call(spec, (Address(x), *extra, x.shape[0]), work),)
+
+
+def geometry_of(attrs: Attrs, inp: Ints, out: Ints) -> dict[str, Any]:
+    """The windows of any pooling of [n, spatial..., c]; that of a global one covers everything."""
+    whole, rank = attrs["global_pool"], len(inp) - 2
+    unpadded = whole or attrs["pooling_convention"] == "same"
+    return {
+        "inp": three(inp[1:-1], 1),
+        "out": three(out[1:-1], 1),
+        "kernel": three(inp[1:-1] if whole else attrs["kernel"], 1),
+        "stride": three((1,) * rank if whole else attrs["stride"] or (1,) * rank, 1),
+        "pad": three((0,) * rank if unpadded else attrs["pad"] or (0,) * rank, 0),
+        "count_pad": attrs["count_include_pad"] is not False,
+    }
 
 
 # Vectors of channels done together: enough independent chains to hide the latency of an add.
@@ -159,7 +172,7 @@ class _Window:
             return [self._root(acc) for acc in accs]
         if spec.how != "avg":
             return accs
-        divisor = b.splat(self._divisor(column))
+        divisor = b.splat(divisor_of(b, spec, (*self.place, column)))
         return [b.b.fdiv(acc, divisor) for acc in accs]
 
     def _combine(self, acc: Value, value: Value) -> Value:
@@ -179,29 +192,36 @@ class _Window:
             return total
         return {2: math.sqrt, 3: math.cbrt}[self.spec.power](total)
 
-    def _divisor(self, column: Index) -> Value:
-        """Elements of the window that count: all but the overhang, or only real ones; a scalar.
 
-        An empty window has sum 0 and divisor 1.
-        """
-        b = self.b
-        size: Index = 1
-        for axis, out in enumerate((*self.place, column)):
-            size = b.mul(size, self._extent(axis, out))
-        if isinstance(size, int):
-            return b.number(float(size))
-        return b.b.sitofp(b.max(size, 1), b.element)
+class Averaging(Windowed, Protocol):
+    """A spec of windows, and whether their padding counts."""
 
-    def _extent(self, axis: int, out: Index) -> Index:
-        b, spec = self.b, self.spec
-        if is_always_inside(spec, axis):
-            return spec.kernel[axis]
-        if not spec.count_pad:
-            low, high = valid_taps(b, spec, axis, out)
-            return b.max(b.sub(high, low), 0)
-        start = first_input(b, out, spec.stride[axis], spec.pad[axis])
-        stop = b.min(b.add(start, spec.kernel[axis]), spec.inp[axis] + spec.pad[axis])
-        return b.max(b.sub(stop, start), 0)
+    @property
+    def count_pad(self) -> bool: ...
+
+
+def divisor_of(b: LoopBuilder, spec: Averaging, window: Sequence[Index]) -> Value:
+    """Elements of a window that count: all but the overhang, or only real ones; a scalar.
+
+    An empty window has sum 0 and divisor 1.
+    """
+    size: Index = 1
+    for axis, out in enumerate(window):
+        size = b.mul(size, _extent(b, spec, axis, out))
+    if isinstance(size, int):
+        return b.number(float(size))
+    return b.b.sitofp(b.max(size, 1), b.element)
+
+
+def _extent(b: LoopBuilder, spec: Averaging, axis: int, out: Index) -> Index:
+    if is_always_inside(spec, axis):
+        return spec.kernel[axis]
+    if not spec.count_pad:
+        low, high = valid_taps(b, spec, axis, out)
+        return b.max(b.sub(high, low), 0)
+    start = first_input(b, out, spec.stride[axis], spec.pad[axis])
+    stop = b.min(b.add(start, spec.kernel[axis]), spec.inp[axis] + spec.pad[axis])
+    return b.max(b.sub(stop, start), 0)
 
 
 register("pool", choose_pool, {PoolSpec: emit_pool}, in_one_type=True)
