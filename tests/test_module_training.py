@@ -223,6 +223,23 @@ def test_checkpoints_with_states(tmp_path):
         loaded.load_optimizer_states(str(tmp_path / "broken.states"))
 
 
+def test_an_iterator_of_data_alone():
+    class Noise(io.DataIter):
+        def iter_next(self):
+            return True
+
+        def getdata(self):
+            return [nd.ones((8, 4))]
+
+    made = Noise(8).next()
+    assert made.label is None and made.pad is None and made.index is None
+    module = Module(sym.FullyConnected(sym.var("data"), num_hidden=2), label_names=None)
+    module.bind([("data", (8, 4))])
+    module.init_params()
+    module.forward(made)
+    assert module.get_outputs()[0].shape == (8, 2)
+
+
 def test_buckets_share_parameters_and_optimizer():
     def generate(length):
         data = sym.var("data")

@@ -116,12 +116,12 @@ class DataIter:
         return False
 
     def getdata(self) -> Sequence[NDArray] | None:
-        """To override: the arrays of the current batch."""
-        raise NotImplementedError(f"{type(self).__name__} does not define getdata")
+        """To override: the arrays of the current batch, None where it has none."""
+        return None
 
     def getlabel(self) -> Sequence[NDArray] | None:
-        """To override: the labels of the current batch."""
-        raise NotImplementedError(f"{type(self).__name__} does not define getlabel")
+        """To override: the labels of the current batch, None where it has none."""
+        return None
 
     def getindex(self) -> np.ndarray | None:
         """To override: the numbers of its samples, None where they have none."""
