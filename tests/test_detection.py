@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hybridjit import MXNetError, image, nd, recordio
+from hybridjit import MXNetError, image, io, nd, recordio
 from hybridjit.image import (
     CreateDetAugmenter,
     CreateMultiRandCropAugmenter,
@@ -345,3 +345,104 @@ class TestIterator:
         assert np.abs(first[inside] - untouched[inside]).max() <= 1
         with pytest.raises(MXNetError, match="shows a window"):
             it.draw_next(waitKey=0)
+
+
+def stored(count: int, folder) -> str:
+    """A record file of pictures as :class:`RawIter` reads them, with 1, 2, 3, 1, 2 ... boxes."""
+    paths = str(folder / "a.idx"), str(folder / "a.rec")
+    file = recordio.MXIndexedRecordIO(*paths, "w")
+    for i in range(count):
+        h, w = 20 + 3 * i, 30 - 2 * i
+        y, x, c = np.meshgrid(np.arange(h), np.arange(w), np.arange(3), indexing="ij")
+        pixels = (y * 5 + x * 3 + c * 40 + i * 17) % 251
+        label: list[float] = [2, 5]
+        for k in range(1 + i % 3):
+            label += [k, 0.1 + 0.05 * k, 0.2, 0.5 + 0.1 * k, 0.9 - 0.1 * k]
+        data = bytes([h, w]) + pixels.astype(np.uint8).tobytes()
+        file.write_idx(i, recordio.pack(recordio.IRHeader(0, label, i, 0), data))
+    file.close()
+    return paths[1]
+
+
+FIRST = [0, 0.1, 0.2, 0.5, 0.9]
+MIRRORED = [0, 0.5, 0.2, 0.9, 0.9]
+
+
+class TestRecordIter:
+    @pytest.fixture(autouse=True)
+    def _raw(self, monkeypatch):
+        def decode(data: bytes, is_colour: bool) -> np.ndarray:
+            return np.frombuffer(data[2:], np.uint8).reshape(data[0], data[1], 3)
+
+        monkeypatch.setattr("hybridjit.io.image_det_record_iter.decoded", decode)
+
+    @pytest.mark.parametrize(
+        "shape, given, size, means, first",
+        [
+            ((16, 12), {}, (16, 12), [129.8, 145.146, 152.25, 150.024, 141.269], FIRST),
+            (
+                (16, 12),
+                {"resize_mode": "shrink"},
+                (8, 12),
+                [64.858, 81.628, 114.252, 131.292, 129.42],
+                FIRST,
+            ),
+            (
+                (40, 36),
+                {"resize_mode": "fit"},
+                (24, 36),
+                [77.85, 105.112, 136.813, 137.567, 105.797],
+                FIRST,
+            ),
+            (
+                (40, 36),
+                {"resize_mode": "shrink"},
+                (20, 30),
+                [54.119, 64.89, 71.399, 72.587, 69.02],
+                FIRST,
+            ),
+            (
+                (16, 12),
+                {"resize": 40, "resize_mode": "shrink"},
+                (8, 12),
+                [64.858, 90.79, 114.175, 131.201, 129.299],
+                FIRST,
+            ),
+            (
+                (16, 12),
+                {"rand_mirror_prob": 1.0, "inter_method": 0},
+                (16, 12),
+                [130.193, 144.655, 151.898, 151.227, 141.177],
+                MIRRORED,
+            ),
+            (
+                (40, 36),
+                {"resize_mode": "shrink", "mean_r": 10, "std_r": 2},
+                (20, 30),
+                [46.132, 54.837, 59.248, 58.569, 54.442],
+                FIRST,
+            ),
+            (
+                (16, 12),
+                {"mean_r": 10, "mean_g": 20, "mean_b": 30, "std_r": 2, "std_g": 3, "std_b": 4,
+                 "scale": 0.5},
+                (16, 12),
+                [18.635, 21.75, 23.704, 24.183, 23.07],
+                FIRST,
+            ),
+        ],
+    )  # fmt: skip
+    def test_batches_are_mxnets(self, tmp_path, shape, given, size, means, first):
+        it = io.ImageDetRecordIter(stored(5, tmp_path), (3, *shape), 2, **given)
+        assert it.provide_label == [("softmax_label", (2, 21))]
+        found = list(it)
+        assert [batch.pad for batch in found] == [0, 0, 1]
+        pictures = np.concatenate([batch.data[0].asnumpy() for batch in found])
+        labels = np.concatenate([batch.label[0].asnumpy() for batch in found])
+        seen = pictures.astype("float64").mean(axis=(1, 2, 3))
+        np.testing.assert_allclose(seen, [*means, means[0]], atol=2e-3)
+        np.testing.assert_allclose(labels[0, :11], [3, *size, 7, 2, 5, *first], rtol=1e-6)
+        assert (labels[0, 11:] == -1).all()
+        assert labels[:, 3].tolist() == [7, 12, 17, 7, 12, 7]
+        it.reset()
+        assert (next(it).label[0].asnumpy() == labels[:2]).all()

@@ -63,7 +63,9 @@ def test_pictures_are_fitted_and_normalized(tmp_path):
     one = {"path_imgrec": path, "data_shape": (3, 8, 8), "batch_size": 1}
     (fitted,) = mx.io.ImageDetRecordIter(**one, resize_mode="fit", mean_g=55, std_g=2).next().data
     assert fitted.asnumpy()[0, 1, 2, 2:4].tolist() == [100, 100]
-    assert fitted.asnumpy()[0, 1, 3, 0] == -27.5 and not fitted.asnumpy()[0, :, 4:].any()
+    assert fitted.asnumpy()[0, 1, 3, 0] == -27.5
+    assert (fitted.asnumpy()[0, 1, 4:] == -27.5).all()  # black is normalized too, as in MXNet
+    assert not fitted.asnumpy()[0, [0, 2], 4:].any()
     shrunk = mx.io.ImageDetRecordIter(path, (3, 99, 99), 1, resize_mode="shrink").next()
     assert shrunk.label[0].asnumpy()[0, :3].tolist() == [3, 8, 16]
     resized = mx.io.ImageDetRecordIter(path, (3, 99, 99), 1, resize=16, resize_mode="shrink")

@@ -72,8 +72,8 @@ class ImageDetRecordIter(DataIter):
     label_pad_width, label_pad_value  how long labels are, at least as long as the longest one, and
         what fills shorter ones up
     resize       the shorter side before anything else; -1 leaves the picture as it is
-    resize_mode  "force" to ``data_shape``; "shrink" and "fit" keep the ratio, the rest is 0, and
-        "shrink" enlarges nothing
+    resize_mode  "force" to ``data_shape``; "shrink" and "fit" keep the ratio, the rest is black,
+        and "shrink" enlarges nothing
     rand_crop_prob, num_crop_sampler, min_crop_scales, ...  how often a part is cut out, by which
         rules: each list has one value, or one for each rule, which are tried in any order
     crop_emit_mode  objects stay whose centre is in the part ("center"), or of which more than
@@ -202,14 +202,13 @@ class ImageDetRecordIter(DataIter):
         pixels, objects = self._changed(decoded(data, self._channels == 3), objects)
         rows, columns = self._fitted_size(*pixels.shape[:2])
         pixels = _resized(pixels, rows, columns, self._interpolation())
-        values = (pixels.transpose(2, 0, 1).astype(np.float32) - self._mean) * self._factor
         found = np.zeros((self._channels, self._height, self._width), np.float32)
-        found[:, :rows, :columns] = values
+        found[:, :rows, :columns] = pixels.transpose(2, 0, 1)
         whole = np.concatenate([head, objects.ravel()])
         shape = [self._channels, rows, columns, whole.size]
         filled = np.full(_HEADER + self._label_size, self._filling, np.float32)
         filled[: _HEADER + whole.size] = np.concatenate([shape, whole])
-        return found, filled
+        return (found - self._mean) * self._factor, filled
 
     # ---- what is done at random -----------------------------------------------------------------
 
