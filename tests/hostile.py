@@ -70,6 +70,22 @@ def mutated_bytes(rng: random.Random, data: bytes) -> bytes:
     return data[:at] + rng.choice(params_sources())[24:]
 
 
+# ONNX files
+
+ONNX = Path(__file__).parent / "fixtures" / "onnx"
+
+
+def onnx_case(number: int) -> bytes:
+    """Case ``number``: one of the files that MXNet's exporter wrote, mutated."""
+    sources = onnx_sources()
+    return mutated(mutated_bytes, random.Random(number), sources[number % len(sources)])
+
+
+@cache
+def onnx_sources() -> list[bytes]:
+    return [path.read_bytes() for path in sorted(ONNX.glob("*.onnx"))]
+
+
 # Graph files
 
 TEXTS = (

@@ -25,12 +25,16 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from hostile import mutated, mutated_bytes, params_case, symbol_case
+from hostile import mutated, mutated_bytes, onnx_case, params_case, symbol_case
 from hybridjit.codegen.build.objects import load_object, object_key, store_object, warn_of_cache
 from hybridjit.codegen.llvm.jit import find_target
 from hybridjit.config import override
 from hybridjit.errors import InternalError, MXNetError
 from hybridjit.formats.mxnet import params, symbol_json
+from hybridjit.formats.onnx.messages import read_model
+from hybridjit.onnx.importer import make_graph
+from hybridjit.onnx.load import make_block
+from hybridjit.onnx.operators import KNOWN
 
 MEMORY = 64 << 20
 SECONDS = 10.0  # of the processor for one file, traced; far more than any needs
@@ -180,6 +184,17 @@ def symbol_format() -> Iterator[tuple[Callable[[int], Data], Read]]:
 
 
 @contextmanager
+def onnx_format() -> Iterator[tuple[Callable[[int], Data], Read]]:
+    """Files of MXNet's exporter, changed; what can be read is made into a block."""
+
+    def read(data: Data) -> object:
+        assert isinstance(data, bytes)
+        return make_block(make_graph(read_model(data), KNOWN, None, {}))
+
+    yield onnx_case, read
+
+
+@contextmanager
 def object_format() -> Iterator[tuple[Callable[[int], Data], Read]]:
     """A folder with two objects; the file of the first one is replaced by what a case holds."""
     code = [bytes(Random(i).randbytes(300)) for i in range(2)]
@@ -286,5 +301,6 @@ FORMATS = {
     "params": params_format,
     "json": symbol_format,
     "objects": object_format,
+    "onnx": onnx_format,
     "special": special_format,
 }

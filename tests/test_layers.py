@@ -46,6 +46,7 @@ LAYERS = [
     {"gluon"},
     {"executor"},
     {"compat", "loading", "mod", "profiling", "rnn", "test_utils", "visualization"},
+    {"onnx"},
     {"cached_op", "contrib", "kv", "model"},
     {"cli", "run", "__init__"},
     {"__main__"},

@@ -13,7 +13,7 @@ PACKAGE = Path(hybridjit.__file__).parent
 PUBLIC = {
     *("attribute", "autograd", "base", "callback", "context", "contrib", "engine", "errors"),
     *("executor", "gluon", "image", "initializer", "io", "kv", "kvstore", "log", "lr_scheduler"),
-    *("metric", "mod", "model", "monitor", "name", "nd", "operator", "optimizer", "random"),
+    *("metric", "mod", "model", "monitor", "name", "nd", "onnx", "operator", "optimizer", "random"),
     *("recordio", "registry", "rnn", "runtime", "sym", "test_utils", "util", "visualization"),
 }
 MODULES = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()}

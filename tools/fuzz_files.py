@@ -6,9 +6,9 @@
     python tools/fuzz_files.py params --near FILE ...           every prefix of real files, and
                                                                 --count mutations of each
 
-Formats are ``params``, ``json``, ``objects`` (cached machine code) and ``special`` (array and graph
-files under names that may hold anything: pipes, devices, folders). A case that breaks a promise is
-printed with the command that replays it. Exit code: 0 if none does, 1 if one does.
+Formats are ``params``, ``json``, ``onnx``, ``objects`` (cached machine code) and ``special`` (array
+and graph files under names that may hold anything: pipes, devices, folders). A case that breaks a
+promise is printed with the command that replays it. Exit code: 0 if none does, 1 if one does.
 """
 
 from __future__ import annotations

@@ -57,17 +57,18 @@ from .runtime.threads import get_num_threads, set_num_threads, threads
 from .sym import Symbol
 
 if _TYPE_CHECKING:
-    from . import kvstore, lr_scheduler, optimizer
+    from . import kvstore, lr_scheduler, onnx, optimizer
 
     kv = kvstore
 
 __version__ = "0.1.0"
 
-_LATE = ("kv", "kvstore", "lr_scheduler", "optimizer")  # training's, 4 ms of every import
+# What not every program needs: training's takes 4 ms of every import, ONNX's 10
+_LATE = ("kv", "kvstore", "lr_scheduler", "onnx", "optimizer")
 
 
 def __getattr__(name: str) -> _Any:
-    """What only training needs, when it is asked for."""
+    """What only some programs need, when it is asked for."""
     if name in _LATE:
         return _import_module(f".{name}", __name__)
     usual = f"module {__name__!r} has no attribute {name!r}"
@@ -151,6 +152,7 @@ __all__ = [
     "nd",
     "ndarray",
     "num_gpus",
+    "onnx",
     "operator",
     "optimizer",
     "override",

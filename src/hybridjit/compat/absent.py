@@ -23,7 +23,7 @@ _TRAINS = (
     "is a part of training that hybridjit does not have: train with gluon.Trainer or Module.fit"
 )
 _INTEGER = "is of int8 networks, which hybridjit does not run: use the float32 network"
-_ONNX = "converts from or to ONNX, which hybridjit does not: use MXNet for that"
+_ONNX = "writes ONNX files, which hybridjit only reads: use MXNet for that"
 _SPARSE = "makes or takes sparse arrays, and hybridjit's arrays are dense: use the dense function"
 _GRAPHS = "works on graphs stored as sparse arrays, and hybridjit's arrays are dense"
 _RANDOM = "changes pictures at random in a symbol: use the function of nd.image"
@@ -48,7 +48,7 @@ ABSENT: list[tuple[list[str], list[str], str]] = [
     ([""], ["set_np", "reset_np", "np_array"], _NUMPY),
     (["nd", "sym"], ["np", "npx", "numpy", "numpy_extension"], _NUMPY),
     ([""], ["library", "libinfo", "rtc", "th", "torch", "tvmop"], _ENGINE),
-    (["", "contrib"], ["onnx"], _ONNX),
+    (["onnx"], ["export_model", "mx2onnx", "get_operator_support"], _ONNX),
     ([""], ["api", "error", "*_doc", "notebook"], _ENGINE),
     (["nd.ndarray", "sym.symbol"], ["check_call", "c_*", "*Handle"], _LIBRARY),
     (["base"], ["ctypes2*", "register_error", "get_last_ffi_error", "mx_*int*"], _LIBRARY),
@@ -87,6 +87,9 @@ ABSENT: list[tuple[list[str], list[str], str]] = [
     ),
 ]
 
+# Of these, modules that are loaded when a program asks for them, and then call explain_in.
+LATE = {"onnx"}
+
 
 def why_absent(module: str, name: str) -> str | None:
     """The whole sentence for ``module.name``, or None when it is not one of MXNet's alone."""
@@ -98,10 +101,14 @@ def why_absent(module: str, name: str) -> str | None:
 
 def explain_absent(package: str) -> None:
     """Gives the modules of :data:`ABSENT` an error that says why, for names looked up in vain."""
-    for path in {path for modules, _, _ in ABSENT for path in modules}:
-        module = sys.modules[f"{package}.{path}" if path else package]
-        known = getattr(module, "__getattr__", _nothing(module))
-        module.__getattr__ = _explaining(module, path, known)  # type: ignore[method-assign]
+    for path in {path for modules, _, _ in ABSENT for path in modules} - LATE:
+        explain_in(sys.modules[f"{package}.{path}" if path else package], path)
+
+
+def explain_in(module: ModuleType, path: str) -> None:
+    """The same for one module, whose path below the package this is."""
+    known = getattr(module, "__getattr__", _nothing(module))
+    module.__getattr__ = _explaining(module, path, known)  # type: ignore[method-assign]
 
 
 def _nothing(module: ModuleType) -> Callable[[str], NoReturn]:

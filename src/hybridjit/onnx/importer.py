@@ -1,0 +1,408 @@
+"""ONNX graphs as symbols: the walk over a graph's nodes, and what translations build with.
+
+In: a :class:`..formats.onnx.messages.Model` and the sizes of its inputs. Out: a
+:class:`Imported`: heads, parameters and inputs. What follows from constants alone is computed
+here and becomes a constant.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..errors import MXNetError, ShapeError, UnknownOpError, located
+from ..formats.onnx import messages
+from ..formats.onnx.tensors import dtype_of, read_array
+from ..ir.node import Output, apply, variable
+from ..ir.roles import variables
+from ..ops.attrs import Attrs, AttrValue
+from ..ops.building import ON_ARRAYS, infer_types
+from ..ops.namespace import attr_texts
+from ..ops.record import OpDef
+from ..ops.registry import lookup
+from ..records import dataclass
+from ..types import (
+    DTYPE_CODES,
+    PartialShape,
+    Shape,
+    TensorType,
+    is_known_shape,
+    shape_text,
+    type_of,
+)
+from .use import Use
+
+_STAND_INS = (64, 192)  # for sizes that are open: even, so that they can be cut
+# Elements of constants that a model's nodes may make, beyond four for each that it holds.
+_FOLDED = 1 << 24
+# What translations raise where a node has more or fewer operands, axes or numbers than its
+# operator takes.
+_MISFITS = (ArithmeticError, LookupError, TypeError, ValueError)
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """A tensor while a graph is made: known elements, or a place in the symbol."""
+
+    type: TensorType
+    array: np.ndarray | None = None
+    output: Output | None = None
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the elements are known."""
+        return self.array is not None
+
+
+class Imported(NamedTuple):
+    """A model as a graph: what it computes, its parameters, its inputs by name with their types."""
+
+    heads: tuple[Output, ...]
+    params: dict[str, np.ndarray]
+    inputs: dict[str, TensorType]
+
+
+Translation = Callable[..., "Value | Sequence[Value | None]"]
+
+
+class Importer:
+    """Makes a symbol's nodes for the nodes of a model: a builder as ``expand`` has it.
+
+    opset  the version of ONNX's own operators that the model asks for
+    """
+
+    def __init__(self, opset: int, folder: str | None) -> None:
+        self.opset = opset
+        self.folder = folder
+        self.params: dict[str, np.ndarray] = {}
+        self._left = _FOLDED
+        self._names: set[str] = set()
+        self._variables: dict[int, tuple[np.ndarray, Output]] = {}
+        self._use: Use | None = None
+
+    # What translations call
+
+    def op(self, op: OpDef | str, /, *inputs: Value, at: str = "", **attrs: AttrValue) -> Value:
+        """The first output of an operator."""
+        return self.outputs(op, *inputs, at=at, **attrs)[0]
+
+    def outputs(
+        self, op: OpDef | str, /, *inputs: Value, at: str = "", **attrs: AttrValue
+    ) -> tuple[Value, ...]:
+        """All outputs of an operator: constants if all operands are."""
+        record = lookup(op) if isinstance(op, str) else op
+        arrays = [x.array for x in inputs if x.array is not None]
+        if len(arrays) == len(inputs) and not record.is_random:
+            types = infer_types(record, [x.type for x in inputs], record.with_defaults(attrs))
+            if all(t.is_known for t in types) and self._afford(sum(t.size for t in types)):
+                return tuple(map(self.constant, ON_ARRAYS.outputs(record, *arrays, at=at, **attrs)))
+        return self._node(record, inputs, at, attrs)
+
+    def type(self, x: Value) -> TensorType:
+        """What is known of a value's type."""
+        return x.type
+
+    def shape(self, x: Value) -> Shape:
+        """The shape of a value. Raises ShapeError where it follows from sizes that are open."""
+        if not is_known_shape(x.type.shape):
+            raise ShapeError(
+                f"needs the shape of an operand, and of {x.type} not all is known: give the "
+                "shapes of the model's inputs (shapes={'name': (1, 3, 224, 224)})"
+            )
+        return x.type.dims
+
+    def rank(self, x: Value) -> int:
+        """The number of axes. Raises ShapeError where it is open."""
+        return len(self.shape(x)) if x.type.shape is None else len(x.type.shape)
+
+    def dtype(self, x: Value) -> np.dtype:
+        """The element type. Raises MXNetError where it is open."""
+        if x.type.dtype is None:
+            raise MXNetError("needs the element type of an operand, which is not known")
+        return x.type.dtype
+
+    def constant(self, array: np.ndarray) -> Value:
+        """Known elements."""
+        array = np.asarray(array)
+        return Value(type_of(array), array)
+
+    def like(self, x: Value, number: float) -> Value:
+        """A number of the element type of ``x``, of shape (1,)."""
+        return self.constant(np.full(1, number, self.dtype(x)))
+
+    def filled(self, shape: Shape, number: np.ndarray) -> Value:
+        """One number everywhere. Raises MXNetError where these are too many."""
+        self.require_small(math.prod(shape))
+        return self.constant(np.full(shape, number.reshape(-1)[0], number.dtype))
+
+    def _afford(self, count: int) -> bool:
+        """Whether constants of so many elements may be made; they count from now on."""
+        if count > self._left:
+            return False
+        self._left -= count
+        return True
+
+    def require_small(self, count: int) -> None:
+        """Raises MXNetError where the model's nodes would make too many constants."""
+        if not self._afford(count):
+            raise MXNetError(
+                f"makes a constant of {count} elements, and the nodes of a model may make "
+                f"{self._left} more"
+            )
+
+    def scalar(self, x: Value) -> Value:
+        """A lone element without axes. In the graph it has one axis, as MXNet's numbers have."""
+        if x.array is not None:
+            return self.constant(x.array.reshape(()))
+        if x.type.shape != (1,):
+            x = self.op("Reshape", x, shape=(1,), at="number")
+        return Value(x.type.with_shape(()), None, x.output)
+
+    def known(self, x: Value | None, what: str) -> np.ndarray:
+        """The elements of an operand that has to be constant. Raises MXNetError naming it."""
+        if x is None or x.array is None:
+            raise MXNetError(
+                f"its operand '{what}' is computed by the graph, and has to be a constant"
+            )
+        return x.array
+
+    def ints(self, x: Value | None, what: str) -> tuple[int, ...]:
+        """The same as whole numbers."""
+        return tuple(int(v) for v in self.known(x, what).reshape(-1))
+
+    # Making nodes
+
+    def _node(
+        self, op: OpDef, inputs: Sequence[Value], at: str, attrs: Mapping[str, AttrValue]
+    ) -> tuple[Value, ...]:
+        edges = [self._edge(x) for x in inputs]
+        whole = self._use.name if self._use is not None else op.name.lower()
+        name = self._fresh(f"{whole}:{at}" if at else whole)
+        node = apply(op, name, edges, attr_texts(op, dict(attrs)))
+        types = partial_types(op, [x.type for x in inputs], node.attrs)
+        return tuple(Value(t, None, Output(node, i)) for i, t in enumerate(types))
+
+    def _edge(self, x: Value) -> Output:
+        if x.output is not None:
+            return x.output
+        assert x.array is not None
+        found = self._variables.get(id(x.array))
+        if found is None:
+            name = self._fresh(f"{self._use.name if self._use else 'constant'}_constant")
+            found = x.array, self._parameter(name, x.array)
+            self._variables[id(x.array)] = found
+        return found[1]
+
+    def _parameter(self, name: str, array: np.ndarray) -> Output:
+        self.params[name] = array
+        code = next(c for c, dtype in DTYPE_CODES.items() if dtype == array.dtype)
+        return Output(variable(name, {"__shape__": str(array.shape), "__dtype__": str(code)}))
+
+    def name_parameter(self, name: str, array: np.ndarray) -> Value:
+        """A constant that becomes a parameter of this name, if anything but constants reads it."""
+        x = self.constant(array)
+        assert x.array is not None
+        self._left += 4 * array.size
+        self._variables[id(x.array)] = x.array, self._parameter(self._fresh(name), x.array)
+        return x
+
+    def _fresh(self, name: str) -> str:
+        """``name``, with a number behind it where it is taken."""
+        fresh, number = name, 1
+        while fresh in self._names:
+            fresh, number = f"{name}_{number}", number + 1
+        self._names.add(fresh)
+        return fresh
+
+    # The walk
+
+    def variable(self, name: str, type: TensorType) -> Value:
+        """An input of the model."""
+        return Value(type, None, Output(variable(self._fresh(name))))
+
+    def run(
+        self,
+        nodes: Sequence[messages.Node],
+        values: dict[str, Value],
+        known: Mapping[str, Translation],
+    ) -> None:
+        """Translate nodes in their order; ``values`` gets what they make, by name.
+
+        Raises MXNetError with the operator, the node and its operands.
+        """
+        for number, node in enumerate(nodes):
+            use = Use(node, number, self.opset, self.folder)
+            operands = [self._operand(values, name, use) for name in node.input]
+            made = self._translated(use, operands, known)
+            for name, value in zip(node.output, made):
+                if name and value is not None:
+                    values[name] = value
+
+    def _operand(self, values: Mapping[str, Value], name: str, use: Use) -> Value | None:
+        if not name:
+            return None
+        if name not in values:
+            raise MXNetError(f"{use}: nothing before it makes its operand '{name}'")
+        return values[name]
+
+    def _translated(
+        self, use: Use, operands: Sequence[Value | None], known: Mapping[str, Translation]
+    ) -> Sequence[Value | None]:
+        before, self._use = self._use, use
+        try:
+            made = known[use.op_type](self, use, *operands)
+        except MXNetError as error:
+            raise located(error, str(use), _rows(use, operands)) from None
+        except _MISFITS as error:
+            misfit = MXNetError(f"its operands and attributes do not belong together: {error}")
+            raise located(misfit, str(use), _rows(use, operands)) from error
+        finally:
+            self._use = before
+        return [made] if isinstance(made, Value) else made
+
+
+def partial_types(op: OpDef, inputs: Sequence[TensorType], attrs: Attrs) -> Sequence[TensorType]:
+    """Output types where sizes of operands are open: open is what differs when these differ."""
+    if all(t.is_known for t in inputs) or any(t.shape is None for t in inputs):
+        return infer_types(op, inputs, attrs)
+    one, other = (infer_types(op, [_closed(t, n) for t in inputs], attrs) for n in _STAND_INS)
+    return [
+        a if not a.is_known or a == b else a.with_shape(_common(a.dims, b.dims))
+        for a, b in zip(one, other)
+    ]
+
+
+def _closed(type: TensorType, size: int) -> TensorType:
+    assert type.shape is not None
+    return type.with_shape(tuple(size if n is None else n for n in type.shape))
+
+
+def _common(shape: Shape, other: Shape) -> PartialShape | None:
+    """The sizes of both, None where they differ."""
+    if len(shape) != len(other):
+        return None
+    return tuple(a if a == b else None for a, b in zip(shape, other))
+
+
+def _rows(use: Use, operands: Sequence[Value | None]) -> list[tuple[str, object]]:
+    """Operands and their types, as errors list them."""
+    return [(name, x.type) for name, x in zip(use.inputs, operands) if x is not None]
+
+
+def make_graph(
+    model: messages.Model,
+    known: Mapping[str, Translation],
+    folder: str | None,
+    shapes: Mapping[str, Shape],
+) -> Imported:
+    """A model's graph as a symbol's heads.
+
+    known   translations by operator type
+    folder  where files of elements may stand
+    shapes  of inputs; those left out are what the model says
+    Raises UnknownOpError listing every operator that has no translation, MXNetError naming the
+    node for what is not supported.
+    """
+    graph = model.graph
+    assert graph is not None
+    require_known(graph, known)
+    importer = Importer(opset_of(model), folder)
+    values = {
+        t.name: importer.name_parameter(t.name, _supported(t, folder)) for t in graph.initializer
+    }
+    inputs: dict[str, TensorType] = {}
+    for info in graph.input:
+        if info.name not in values:
+            inputs[info.name] = _input_type(info, shapes.get(info.name))
+            values[info.name] = importer.variable(info.name, inputs[info.name])
+    _refuse_others(shapes, inputs)
+    importer.run(graph.node, values, known)
+    heads = tuple(_head(importer, values, info.name) for info in graph.output)
+    return Imported(heads, _read_params(importer, heads), inputs)
+
+
+def _supported(tensor: messages.Tensor, folder: str | None) -> np.ndarray:
+    """An initializer's elements, in an element type that there is here."""
+    return as_supported(read_array(tensor, folder), f"tensor '{tensor.name}'")
+
+
+def as_supported(array: np.ndarray, what: str) -> np.ndarray:
+    """The same numbers in an element type of MXNet's. Raises MXNetError where one does not fit."""
+    if array.dtype in DTYPE_CODES.values():
+        return array
+    wider = np.dtype("int32") if array.dtype.itemsize < 4 else np.dtype("int64")
+    if array.size and int(array.max()) > np.iinfo(wider).max:
+        raise MXNetError(f"{what}: {int(array.max())} is larger than an {wider} holds")
+    return array.astype(wider)
+
+
+def opset_of(model: messages.Model) -> int:
+    """The version of ONNX's own operators. Raises MXNetError for one that is too old."""
+    versions = [s.version for s in model.opset_import if s.domain in ("", "ai.onnx")]
+    version = max(versions, default=1)
+    if version < 7:
+        raise MXNetError(f"the model is of operator set {version}; 7 and newer are read")
+    return version
+
+
+def require_known(graph: messages.Graph, known: Mapping[str, Translation]) -> None:
+    """Raises UnknownOpError listing every operator without a translation, with its nodes."""
+    missing: dict[str, list[str]] = {}
+    for number, node in enumerate(graph.node):
+        name = (
+            f"{node.domain}.{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type
+        )
+        if name not in known:
+            missing.setdefault(name, []).append(str(Use(node, number, 0, None)))
+    if missing:
+        lines = [f"    {op}: {', '.join(uses[:4])}" for op, uses in sorted(missing.items())]
+        raise UnknownOpError(
+            f"the model uses {len(missing)} operators that are not known here:\n" + "\n".join(lines)
+        )
+
+
+def _input_type(info: messages.ValueInfo, shape: Shape | None) -> TensorType:
+    tensor = info.type.tensor_type if info.type is not None else None
+    if tensor is None:
+        raise MXNetError(f"input '{info.name}' is no tensor")
+    dtype = dtype_of(tensor.elem_type, f"input '{info.name}'")
+    declared = None if tensor.shape is None else tuple(_size(d) for d in tensor.shape.dim)
+    if shape is not None and declared is not None and not _fits(shape, declared):
+        asked = shape_text(tuple(shape))
+        raise ShapeError(f"input '{info.name}' is {TensorType(declared, dtype)}, not {asked}")
+    return TensorType(declared if shape is None else tuple(shape), dtype)
+
+
+def _size(dimension: messages.Dimension) -> int | None:
+    value = dimension.dim_value
+    return None if value is None or value < 0 or dimension.dim_param else value
+
+
+def _fits(shape: Shape, declared: Sequence[int | None]) -> bool:
+    pairs = zip(shape, declared)
+    return len(shape) == len(declared) and all(d in (None, size) for size, d in pairs)
+
+
+def _refuse_others(shapes: Mapping[str, Shape], inputs: Mapping[str, TensorType]) -> None:
+    others = sorted(shapes.keys() - inputs.keys())
+    if others:
+        raise MXNetError(f"the model has no input '{others[0]}'; it has {', '.join(inputs)}")
+
+
+def _head(importer: Importer, values: Mapping[str, Value], name: str) -> Output:
+    if name not in values:
+        raise MXNetError(f"no node makes the output '{name}'")
+    value = values[name]
+    if value.output is None or value.output.node.is_variable:
+        return importer.outputs("identity", Value(value.type, None, importer._edge(value)))[
+            0
+        ].output  # type: ignore[return-value]
+    return value.output
+
+
+def _read_params(importer: Importer, heads: Sequence[Output]) -> dict[str, np.ndarray]:
+    """The parameters that the graph reads."""
+    return {name: importer.params[name] for name in variables(heads) if name in importer.params}

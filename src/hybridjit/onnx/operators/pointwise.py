@@ -1,0 +1,361 @@
+"""ONNX's operators of single elements: arithmetic, comparisons, activations, casts."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import numpy as np
+
+from ...errors import MXNetError, ShapeError
+from ...formats.onnx.tensors import dtype_of
+from ...types import shape_text
+from ..importer import Importer, Value
+from ..use import Use
+from .table import translates
+
+_UNARY = {
+    "Abs": "abs",
+    "Acos": "arccos",
+    "Acosh": "arccosh",
+    "Asin": "arcsin",
+    "Asinh": "arcsinh",
+    "Atan": "arctan",
+    "Atanh": "arctanh",
+    "Ceil": "ceil",
+    "Cos": "cos",
+    "Cosh": "cosh",
+    "Erf": "erf",
+    "Exp": "exp",
+    "Floor": "floor",
+    "Identity": "identity",
+    "Log": "log",
+    "Neg": "negative",
+    "Reciprocal": "reciprocal",
+    "Relu": "relu",
+    "Sigmoid": "sigmoid",
+    "Sign": "sign",
+    "Sin": "sin",
+    "Sinh": "sinh",
+    "Softsign": "softsign",
+    "Sqrt": "sqrt",
+    "Tan": "tan",
+    "Tanh": "tanh",
+}
+
+
+@translates(*_UNARY)
+def unary(g: Importer, use: Use, x: Value) -> Value:
+    """The function of the same meaning."""
+    return g.op(_UNARY[use.op_type], x)
+
+
+@translates("Round")
+def round_to_even(g: Importer, use: Use, x: Value) -> Value:
+    """``rint`` takes halves down, ONNX to the even number: x - remainder by cases."""
+    low = g.op("floor", x, at="low")
+    rest = g.op("elemwise_sub", x, low, at="rest")
+    is_odd = g.op("_mod_scalar", low, scalar=2.0, at="odd")
+    above = g.op("_greater_scalar", rest, scalar=0.5, at="above")
+    at_half = g.op("_equal_scalar", rest, scalar=0.5, at="half")
+    up = g.op("broadcast_maximum", above, g.op("elemwise_mul", at_half, is_odd, at="even"), at="up")
+    return g.op("elemwise_add", low, up)
+
+
+_BINARY = {
+    "Add": "broadcast_add",
+    "Sub": "broadcast_sub",
+    "Mul": "broadcast_mul",
+    "Max": "broadcast_maximum",
+    "Min": "broadcast_minimum",
+    "Sum": "broadcast_add",
+}
+
+
+@translates(*_BINARY)
+def fold(g: Importer, use: Use, first: Value, *others: Value) -> Value:
+    """One operand after the other."""
+    if not others:
+        return g.op("identity", first)
+    return reduce(lambda a, b: g.op(_BINARY[use.op_type], a, b), others, first)
+
+
+@translates("Mean")
+def mean_of_operands(g: Importer, use: Use, *xs: Value) -> Value:
+    """The sum by the number of operands."""
+    total = reduce(lambda a, b: g.op("broadcast_add", a, b, at="sum"), xs)
+    return g.op("_div_scalar", total, scalar=float(len(xs)))
+
+
+@translates("Div")
+def divide(g: Importer, use: Use, a: Value, b: Value) -> Value:
+    """A quotient; of whole numbers it is cut towards zero."""
+    if g.dtype(a).kind == "f":
+        return g.op("broadcast_div", a, b)
+    if a.array is not None and b.array is not None:
+        quotient = np.abs(a.array) // np.maximum(np.abs(b.array), 1)
+        return g.constant((quotient * np.sign(a.array) * np.sign(b.array)).astype(a.array.dtype))
+    wide = [g.op("Cast", x, dtype=np.dtype("float64"), at="wide") for x in (a, b)]
+    quotient_ = g.op("trunc", g.op("broadcast_div", *wide, at="quotient"), at="cut")
+    return g.op("Cast", quotient_, dtype=g.dtype(a))
+
+
+@translates("Pow")
+def power(g: Importer, use: Use, x: Value, y: Value) -> Value:
+    """x to the y, of the type of x."""
+    y = y if g.dtype(y) == g.dtype(x) else g.op("Cast", y, dtype=g.dtype(x), at="exponent")
+    if y.array is not None and y.array.size == 1 and not x.is_constant:
+        number = float(y.array.reshape(()))
+        alone = {2.0: "square", 0.5: "sqrt", 1.0: "identity"}.get(number)
+        if len(y.array.shape) <= g.rank(x):
+            return g.op(alone, x) if alone else g.op("_power_scalar", x, scalar=number)
+    return g.op("broadcast_power", x, y)
+
+
+@translates("Mod")
+def modulo(g: Importer, use: Use, a: Value, b: Value) -> Value:
+    """The remainder: of the divisor's sign, or as in C with ``fmod``."""
+    if not use.number("fmod"):
+        return g.op("broadcast_mod", a, b)
+    quotient = g.op("trunc", g.op("broadcast_div", a, b, at="quotient"), at="cut")
+    return g.op("broadcast_sub", a, g.op("broadcast_mul", quotient, b, at="whole"))
+
+
+_COMPARISONS = {
+    "Equal": "broadcast_equal",
+    "Greater": "broadcast_greater",
+    "GreaterOrEqual": "broadcast_greater_equal",
+    "Less": "broadcast_lesser",
+    "LessOrEqual": "broadcast_lesser_equal",
+    "And": "broadcast_logical_and",
+    "Or": "broadcast_logical_or",
+    "Xor": "broadcast_logical_xor",
+}
+
+
+def as_bool(g: Importer, x: Value) -> Value:
+    """0 and 1 as bool."""
+    return g.op("Cast", x, dtype=np.dtype("bool"))
+
+
+def as_number(g: Importer, x: Value) -> Value:
+    """A bool as 0 and 1 in uint8, on which arithmetic is defined; all else as it is."""
+    return g.op("Cast", x, dtype=np.dtype("uint8"), at="number") if g.dtype(x).kind == "b" else x
+
+
+@translates(*_COMPARISONS)
+def compare(g: Importer, use: Use, a: Value, b: Value) -> Value:
+    """A comparison or a logical operator: bool."""
+    made = g.op(_COMPARISONS[use.op_type], as_number(g, a), as_number(g, b), at="number")
+    return as_bool(g, made)
+
+
+@translates("Not")
+def logical_not(g: Importer, use: Use, x: Value) -> Value:
+    """The other bool."""
+    return as_bool(g, g.op("logical_not", as_number(g, x), at="number"))
+
+
+@translates("IsNaN")
+def is_nan(g: Importer, use: Use, x: Value) -> Value:
+    """Where a number is not equal to itself."""
+    return as_bool(g, g.op("_not_equal", x, x, at="number"))
+
+
+@translates("IsInf")
+def is_infinite(g: Importer, use: Use, x: Value) -> Value:
+    """Where a number is infinite, of either sign or of one."""
+    signs = [
+        (use.number("detect_positive", 1), np.inf),
+        (use.number("detect_negative", 1), -np.inf),
+    ]
+    found = [
+        g.op("_equal_scalar", x, scalar=value, at="number") for wanted, value in signs if wanted
+    ]
+    if not found:
+        return as_bool(g, g.op("zeros_like", x, at="number"))
+    return as_bool(g, reduce(lambda a, b: g.op("broadcast_maximum", a, b, at="either"), found))
+
+
+@translates("Where")
+def where(g: Importer, use: Use, condition: Value, x: Value, y: Value) -> Value:
+    """x or y; all three are broadcast first."""
+    chosen = as_number(g, condition)
+    shape = broadcast_shape(g.shape(condition), g.shape(x), g.shape(y))
+    return g.op("where", *(to_shape(g, v, shape) for v in (chosen, x, y)))
+
+
+def to_shape(g: Importer, x: Value, shape: tuple[int, ...]) -> Value:
+    """``x`` broadcast to a shape of at least its own rank."""
+    if g.shape(x) == shape:
+        return x
+    if len(g.shape(x)) < len(shape):
+        x = g.op("Reshape", x, shape=padded(g.shape(x), len(shape)), at="rank")
+    return g.op("broadcast_to", x, shape=shape, at="broadcast")
+
+
+def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that all are broadcast to. Raises ShapeError where there is none."""
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        texts = ", ".join(map(shape_text, shapes))
+        raise ShapeError(f"the shapes {texts} do not broadcast to one") from None
+
+
+def padded(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    """The shape with sizes of 1 before it."""
+    return (1,) * (rank - len(shape)) + shape
+
+
+@translates("Cast")
+def cast(g: Importer, use: Use, x: Value) -> Value:
+    """Another element type."""
+    return cast_to(g, x, dtype_of(use.number("to"), "it"))
+
+
+@translates("CastLike")
+def cast_like(g: Importer, use: Use, x: Value, like: Value) -> Value:
+    """The element type of the second operand."""
+    return cast_to(g, x, g.dtype(like))
+
+
+def cast_to(g: Importer, x: Value, dtype: np.dtype) -> Value:
+    """``x`` in another element type. Raises MXNetError for one that MXNet lacks."""
+    if g.dtype(x) == dtype:
+        return g.op("identity", x)
+    if dtype.name in ("uint16", "uint32", "uint64", "int16"):
+        raise MXNetError(f"casts to {dtype.name}, an element type that is not there")
+    return g.op("Cast", x, dtype=dtype)
+
+
+@translates("Clip")
+def clip(
+    g: Importer, use: Use, x: Value, low: Value | None = None, high: Value | None = None
+) -> Value:
+    """Numbers between two bounds: attributes until operator set 10, operands since."""
+    if use.opset < 11:
+        bounds = [use.real("min", -np.inf), use.real("max", np.inf)]
+    else:
+        bounds = [
+            default if v is None else float(g.known(v, what).reshape(()))
+            for v, what, default in ((low, "min", -np.inf), (high, "max", np.inf))
+        ]
+    info = np.finfo if g.dtype(x).kind == "f" else np.iinfo
+    limits = info(g.dtype(x))
+    low_, high_ = (min(max(b, float(limits.min)), float(limits.max)) for b in bounds)
+    if low_ > high_:
+        low_ = high_
+    return g.op("clip", x, a_min=low_, a_max=high_)
+
+
+# Activations
+
+
+@translates("LeakyRelu")
+def leaky_relu(g: Importer, use: Use, x: Value) -> Value:
+    """x, or alpha times x below 0."""
+    return g.op("LeakyReLU", x, act_type="leaky", slope=use.real("alpha", 0.01))
+
+
+@translates("Elu")
+def elu(g: Importer, use: Use, x: Value) -> Value:
+    """x, or alpha times exp(x) - 1 below 0."""
+    return g.op("LeakyReLU", x, act_type="elu", slope=use.real("alpha", 1.0))
+
+
+@translates("Celu")
+def celu(g: Importer, use: Use, x: Value) -> Value:
+    """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
+    alpha = use.real("alpha", 1.0)
+    inner = g.op("expm1", g.op("_div_scalar", x, scalar=alpha, at="scaled"), at="expm1")
+    below = g.op(
+        "_minimum_scalar", g.op("_mul_scalar", inner, scalar=alpha, at="times"), scalar=0.0
+    )
+    return g.op("broadcast_add", g.op("relu", x, at="above"), below)
+
+
+@translates("Selu")
+def selu(g: Importer, use: Use, x: Value) -> Value:
+    """gamma times elu."""
+    alpha = use.real("alpha", 1.6732631921768188)
+    inner = g.op("LeakyReLU", x, act_type="elu", slope=alpha, at="elu")
+    return g.op("_mul_scalar", inner, scalar=use.real("gamma", 1.0507010221481323))
+
+
+@translates("ThresholdedRelu")
+def thresholded_relu(g: Importer, use: Use, x: Value) -> Value:
+    """x above alpha, else 0."""
+    above = g.op("_greater_scalar", x, scalar=use.real("alpha", 1.0), at="above")
+    return g.op("broadcast_mul", x, above)
+
+
+@translates("Shrink")
+def shrink(g: Importer, use: Use, x: Value) -> Value:
+    """x moved by ``bias`` towards 0 beyond ``lambd`` on either side, 0 between."""
+    bias, limit = use.real("bias"), use.real("lambd", 0.5)
+    above = g.op("_greater_scalar", x, scalar=limit, at="above")
+    below = g.op("_lesser_scalar", x, scalar=-limit, at="below")
+    upper = g.op("broadcast_mul", above, g.op("_minus_scalar", x, scalar=bias, at="less"))
+    lower = g.op("broadcast_mul", below, g.op("_plus_scalar", x, scalar=bias, at="more"))
+    return g.op("broadcast_add", upper, lower)
+
+
+@translates("PRelu")
+def prelu(g: Importer, use: Use, x: Value, slope: Value) -> Value:
+    """x, or slope times x below 0; the slope is broadcast."""
+    below = g.op("broadcast_mul", g.op("_minimum_scalar", x, scalar=0.0, at="below"), slope)
+    return g.op("broadcast_add", g.op("relu", x, at="above"), below)
+
+
+@translates("HardSigmoid")
+def hard_sigmoid(g: Importer, use: Use, x: Value) -> Value:
+    """alpha * x + beta between 0 and 1."""
+    alpha, beta = use.real("alpha", 0.2), use.real("beta", 0.5)
+    return g.op("hard_sigmoid", x, alpha=alpha, beta=beta)
+
+
+@translates("HardSwish")
+def hard_swish(g: Importer, use: Use, x: Value) -> Value:
+    """x times a hard sigmoid of slope 1/6."""
+    return g.op("broadcast_mul", x, g.op("hard_sigmoid", x, alpha=1 / 6, beta=0.5, at="gate"))
+
+
+@translates("Softplus")
+def softplus(g: Importer, use: Use, x: Value) -> Value:
+    """log(1 + exp(x))."""
+    return g.op("Activation", x, act_type="softrelu")
+
+
+@translates("Mish")
+def mish(g: Importer, use: Use, x: Value) -> Value:
+    """x times tanh(softplus(x))."""
+    inner = g.op("Activation", x, act_type="softrelu", at="softplus")
+    return g.op("broadcast_mul", x, g.op("tanh", inner, at="tanh"))
+
+
+@translates("Swish")
+def swish(g: Importer, use: Use, x: Value) -> Value:
+    """x times sigmoid(alpha * x)."""
+    scaled = g.op("_mul_scalar", x, scalar=use.real("alpha", 1.0), at="scaled")
+    return g.op("broadcast_mul", x, g.op("sigmoid", scaled, at="gate"))
+
+
+@translates("Gelu")
+def gelu(g: Importer, use: Use, x: Value) -> Value:
+    """x times the normal distribution's integral, or its approximation by tanh."""
+    if use.text("approximate", "none") == "none":
+        return g.op("LeakyReLU", x, act_type="gelu")
+    cube = g.op("_mul_scalar", g.op("_power_scalar", x, scalar=3.0, at="cube"), scalar=0.044715)
+    inner = g.op("_mul_scalar", g.op("broadcast_add", x, cube), scalar=float(np.sqrt(2 / np.pi)))
+    gate = g.op("_plus_scalar", g.op("tanh", inner, at="tanh"), scalar=1.0, at="gate")
+    return g.op("broadcast_mul", g.op("_mul_scalar", x, scalar=0.5, at="half"), gate)
+
+
+@translates("Dropout")
+def dropout(g: Importer, use: Use, x: Value, *others: Value | None) -> tuple[Value, Value]:
+    """The operand, and a mask that keeps all."""
+    ratio, training = (*others, None, None)[:2]
+    if training is not None and bool(g.known(training, "training_mode").any()):
+        raise MXNetError("it drops in training mode, which no model that is loaded does")
+    kept = g.op("_equal", x, x, at="mask")
+    return g.op("identity", x), as_bool(g, kept)

@@ -1,0 +1,119 @@
+"""ONNX's recurrent layers as MXNet's RNN: gates in another order, weights in one vector."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...errors import MXNetError
+from ..importer import Importer, Value
+from ..use import Use
+from .table import translates
+
+# Which of ONNX's gates each of MXNet's is
+_GATES = {"RNN": (0,), "GRU": (1, 0, 2), "LSTM": (0, 2, 3, 1)}
+_MODES = {"GRU": "gru", "LSTM": "lstm"}
+_DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
+
+
+@translates("RNN", "GRU", "LSTM")
+def recurrent(
+    g: Importer,
+    use: Use,
+    x: Value,
+    w: Value,
+    r: Value,
+    b: Value | None = None,
+    *others: Value | None,
+) -> Sequence[Value | None]:
+    """One layer in one direction or both: all states, the last state and of LSTM the last cell."""
+    lengths, h0, c0, peepholes = (*others, None, None, None, None)[:4]
+    mode = _mode(use)
+    direction = use.text("direction", "forward")
+    if lengths is not None and set(g.ints(lengths, "sequence_lens")) != {_steps(g, use, x)}:
+        raise MXNetError("sequence_lens: sequences of one length are there")
+    if peepholes is not None and g.known(peepholes, "P").any():
+        raise MXNetError("peepholes (P) are not there")
+    if use.number("layout"):
+        x = g.op("SwapAxis", x, dim1=0, dim2=1, at="time")
+        h0, c0 = (_turned(g, s) for s in (h0, c0))
+    if direction == "reverse":
+        x = g.op("reverse", x, axis=(0,), at="reverse")
+    packed = _packed(g, use, w, r, b)
+    states = [h0 or _zeros(g, x, r), *([c0 or _zeros(g, x, r)] if mode == "lstm" else [])]
+    y, *last = g.outputs(
+        "RNN",
+        *(x, packed, *states),
+        state_size=g.shape(r)[2],
+        num_layers=1,
+        mode=mode,
+        bidirectional=direction == "bidirectional",
+        state_outputs=True,
+    )
+    return _arranged(g, use, y, last, direction)
+
+
+def _steps(g: Importer, use: Use, x: Value) -> int:
+    return g.shape(x)[1 if use.number("layout") else 0]
+
+
+def _turned(g: Importer, state: Value | None) -> Value | None:
+    return None if state is None else g.op("SwapAxis", state, dim1=0, dim2=1, at="state")
+
+
+def _zeros(g: Importer, x: Value, r: Value) -> Value:
+    directions, _, size = g.shape(r)
+    return g.filled((directions, g.shape(x)[1], size), np.zeros(1, g.dtype(x)))
+
+
+def _mode(use: Use) -> str:
+    """MXNet's name of the layer. Raises MXNetError for functions and attributes that it lacks."""
+    defaults = _DEFAULTS[use.op_type]
+    functions = use.texts("activations") or defaults
+    count = len(defaults)
+    each = {functions[i : i + count] for i in range(0, len(functions), count)}
+    if "clip" in use or use.number("input_forget"):
+        raise MXNetError("clip and input_forget are not there")
+    if use.op_type == "GRU" and not use.number("linear_before_reset"):
+        raise MXNetError("linear_before_reset=0: the reset gate works behind the product here")
+    if use.op_type == "RNN" and each in ({("Tanh",)}, {("Relu",)}):
+        return "rnn_tanh" if each == {("Tanh",)} else "rnn_relu"
+    if each != {defaults}:
+        raise MXNetError(f"activations {functions}: {defaults} are there")
+    return _MODES[use.op_type]
+
+
+def _packed(g: Importer, use: Use, w: Value, r: Value, b: Value | None) -> Value:
+    """All weights of all directions, then all biases, gates in MXNet's order."""
+    gates = _GATES[use.op_type]
+    weights, recurrent_weights = g.known(w, "W"), g.known(r, "R")
+    directions, _, size = recurrent_weights.shape
+    bias = np.zeros((directions, 2 * len(gates) * size)) if b is None else g.known(b, "B")
+    pieces = [
+        _reordered(part[d], gates)
+        for d in range(directions)
+        for part in (weights, recurrent_weights)
+    ]
+    halves = [_reordered(half, gates) for d in range(directions) for half in np.split(bias[d], 2)]
+    return g.constant(np.concatenate([*pieces, *halves]).astype(weights.dtype))
+
+
+def _reordered(matrix: np.ndarray, gates: Sequence[int]) -> np.ndarray:
+    blocks = np.split(matrix, len(gates))
+    return np.concatenate([blocks[gate].reshape(-1) for gate in gates])
+
+
+def _arranged(
+    g: Importer, use: Use, y: Value, last: Sequence[Value], direction: str
+) -> Sequence[Value]:
+    """The results with ONNX's axes: time, direction, batch, state."""
+    if direction == "reverse":
+        y = g.op("reverse", y, axis=(0,), at="forward")
+    steps, batch, width = g.shape(y)
+    directions = 2 if direction == "bidirectional" else 1
+    parts = g.op("Reshape", y, shape=(steps, batch, directions, width // directions), at="parts")
+    if use.number("layout"):
+        whole = g.op("transpose", parts, axes=(1, 0, 2, 3), at="states")
+        return [whole, *(g.op("SwapAxis", s, dim1=0, dim2=1, at="last") for s in last)]
+    return [g.op("transpose", parts, axes=(0, 2, 1, 3), at="states"), *last]

@@ -1,0 +1,143 @@
+"""ONNX's reductions, arguments of extrema, sorting and sums along an axis."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...errors import MXNetError
+from ..importer import Importer, Value
+from ..use import Use
+from .table import translates
+
+_REDUCTIONS = {
+    "ReduceL1": "sum",
+    "ReduceL2": "sum",
+    "ReduceLogSum": "sum",
+    "ReduceMax": "max",
+    "ReduceMean": "mean",
+    "ReduceMin": "min",
+    "ReduceProd": "prod",
+    "ReduceSum": "sum",
+    "ReduceSumSquare": "sum",
+}
+_BEFORE = {"ReduceL1": "abs", "ReduceL2": "square", "ReduceSumSquare": "square"}
+_BEHIND = {"ReduceL2": "sqrt", "ReduceLogSum": "log"}
+# The operator set from which on the axes are an operand
+_AXES_GIVEN = {"ReduceSum": 13}
+
+
+def axes_of(g: Importer, use: Use, x: Value, axes: Value | None, since: int) -> tuple[int, ...]:
+    """The axes as an attribute or an operand, from 0 on; empty where none are given."""
+    given = use.ints("axes") if use.opset < since else () if axes is None else g.ints(axes, "axes")
+    return tuple(sorted({axis % g.rank(x) for axis in given}))
+
+
+@translates(*_REDUCTIONS)
+def reduction(g: Importer, use: Use, x: Value, axes: Value | None = None) -> Value:
+    """Over some axes; over all, or none, where none are given."""
+    chosen = axes_of(g, use, x, axes, _AXES_GIVEN.get(use.op_type, 18))
+    if not chosen and use.number("noop_with_empty_axes"):
+        made = g.op(_BEFORE.get(use.op_type, "identity"), x)
+        return g.op(_BEHIND[use.op_type], made) if use.op_type in _BEHIND else made
+    return _reduced(g, use, x, chosen or tuple(range(g.rank(x))))
+
+
+def _reduced(g: Importer, use: Use, x: Value, axes: tuple[int, ...]) -> Value:
+    is_kept = bool(use.number("keepdims", 1))
+    before, behind = _BEFORE.get(use.op_type), _BEHIND.get(use.op_type)
+    if not axes:
+        return g.op("identity", x)
+    x = g.op(before, x, at=before) if before else x
+    at = "" if behind is None else "sum"
+    made = g.op(_REDUCTIONS[use.op_type], x, axis=axes, keepdims=is_kept, at=at)
+    if not is_kept and len(axes) == g.rank(x):
+        made = g.scalar(made)
+    return made if behind is None else g.op(behind, made)
+
+
+@translates("ReduceLogSumExp")
+def log_sum_exp(g: Importer, use: Use, x: Value, axes: Value | None = None) -> Value:
+    """log(sum(exp(x - max))) + max."""
+    chosen = axes_of(g, use, x, axes, 18) or tuple(range(g.rank(x)))
+    largest = g.op("max", x, axis=chosen, keepdims=True, at="max")
+    powers = g.op("exp", g.op("broadcast_sub", x, largest, at="less"), at="exp")
+    total = g.op("log", g.op("sum", powers, axis=chosen, keepdims=True, at="sum"), at="log")
+    made = g.op("broadcast_add", total, largest)
+    if use.number("keepdims", 1):
+        return made
+    if len(chosen) == g.rank(x):
+        return g.scalar(g.op("Reshape", made, shape=(-1,), at="flat"))
+    return g.op("squeeze", made, axis=chosen, at="squeeze")
+
+
+@translates("ArgMax", "ArgMin")
+def argument(g: Importer, use: Use, x: Value) -> Value:
+    """The place of the first extremum along an axis."""
+    if use.number("select_last_index"):
+        raise MXNetError("select_last_index=1: the first of equal numbers is taken here")
+    name = "argmax" if use.op_type == "ArgMax" else "argmin"
+    axis, is_kept = use.number("axis"), bool(use.number("keepdims", 1))
+    made = g.op(name, x, axis=axis, keepdims=is_kept, at="place")
+    return g.op("Cast", made, dtype=np.dtype("int64"))
+
+
+@translates("TopK")
+def top_k(g: Importer, use: Use, x: Value, k: Value | None = None) -> tuple[Value, Value]:
+    """The largest or smallest of an axis, and their places."""
+    count = use.number("k") if use.opset < 10 else g.ints(k, "k")[0]
+    axis, largest = use.number("axis", -1), bool(use.number("largest", 1))
+    values, places = g.outputs(
+        "topk",
+        x,
+        axis=axis,
+        k=count,
+        ret_typ="both",
+        is_ascend=not largest,
+        dtype=np.dtype("int64"),
+    )
+    return values, places
+
+
+@translates("CumSum")
+def cumulative(g: Importer, use: Use, x: Value, axis: Value) -> Value:
+    """Sums along an axis, of all before too with ``exclusive``, from the end with ``reverse``."""
+    along = g.ints(axis, "axis")[0] % g.rank(x)
+    if use.number("reverse"):
+        x = g.op("reverse", x, axis=(along,), at="reverse")
+    total = g.op("_np_cumsum", x, axis=along, at="sum")
+    if use.number("exclusive"):
+        total = g.op("broadcast_sub", total, x, at="without")
+    return g.op("reverse", total, axis=(along,)) if use.number("reverse") else total
+
+
+@translates("OneHot")
+def one_hot(g: Importer, use: Use, indices: Value, depth: Value, values: Value) -> Value:
+    """A row of ``off`` with ``on`` at an index; indices below 0 count from the end."""
+    count = g.ints(depth, "depth")[0]
+    off, on = g.known(values, "values").tolist()
+    wide = g.op("Cast", indices, dtype=np.dtype("float32"), at="index")
+    below = g.op("_lesser_scalar", wide, scalar=0.0, at="below")
+    place = g.op("broadcast_add", wide, g.op("_mul_scalar", below, scalar=float(count)), at="place")
+    hot = g.op(
+        "one_hot",
+        place,
+        depth=count,
+        on_value=float(on),
+        off_value=float(off),
+        dtype=g.dtype(values),
+    )
+    axis, rank = use.number("axis", -1) % (g.rank(indices) + 1), g.rank(indices)
+    order = list(range(rank))
+    order.insert(axis, rank)
+    return hot if axis == rank else g.op("transpose", hot, axes=tuple(order), at="order")
+
+
+@translates("Range")
+def arange(g: Importer, use: Use, start: Value, limit: Value, delta: Value) -> Value:
+    """Numbers from a start to a limit."""
+    first, last, step = (g.known(v, "a bound").item() for v in (start, limit, delta))
+    count = max(0, math.ceil((last - first) / step))
+    g.require_small(count)
+    return g.constant((first + np.arange(count) * step).astype(g.dtype(start)))

@@ -1,0 +1,225 @@
+"""ONNX's Resize: along each axis the result is a matrix times the operand.
+
+In: sizes and the attributes that say where an element of the result lies in the operand. Out: the
+matrix. Repeated elements and MXNet's own linear rule take its operators, which have kernels. Source
+of the rules: https://onnx.ai/onnx/operators/onnx__Resize.html
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ...errors import MXNetError
+from ..importer import Importer, Value
+from ..use import Use
+from .table import translates
+
+
+class Axis(NamedTuple):
+    """One axis: sizes of operand and result, their ratio as asked for, a region of interest."""
+
+    old: int
+    new: int
+    scale: float
+    region: tuple[float, float] = (0.0, 1.0)
+
+
+@translates("Resize", "Upsample")
+def resize(g: Importer, use: Use, x: Value, *others: Value | None) -> Value:
+    """By nearest elements, linearly or by cubic polynomials."""
+    axes = _axes(g, use, x, others)
+    changed = [i for i, axis in enumerate(axes) if (axis.new, axis.scale) != (axis.old, 1.0)]
+    if not changed:
+        return g.op("identity", x)
+    if changed == [2, 3] and len(axes) == 4:
+        made = _by_operator(g, use, x, axes[2], axes[3])
+        if made is not None:
+            return made
+    for i in changed:
+        g.require_small(axes[i].old * axes[i].new)
+        x = _along(g, x, i, _matrix(use, axes[i]))
+    return x
+
+
+def _axes(g: Importer, use: Use, x: Value, others: Sequence[Value | None]) -> list[Axis]:
+    shape = g.shape(x)
+    chosen = [a % len(shape) for a in use.ints("axes", range(len(shape)))]
+    scales, sizes, region = _asked(g, use, others)
+    axes = [Axis(n, n, 1.0) for n in shape]
+    for i, axis in enumerate(chosen):
+        old = shape[axis]
+        new = sizes[i] if sizes else math.floor(old * scales[i])
+        scale = new / old if sizes else scales[i]
+        span = (
+            (region[i], region[i + len(chosen)]) if len(region) == 2 * len(chosen) else (0.0, 1.0)
+        )
+        axes[axis] = Axis(old, new, scale, span)
+    return _kept(use, axes, chosen) if sizes else axes
+
+
+def _asked(
+    g: Importer, use: Use, others: Sequence[Value | None]
+) -> tuple[list[float], list[int], list[float]]:
+    """Scales, or sizes, and the region."""
+    if use.op_type == "Upsample" and use.opset < 9:
+        return list(use.reals("scales")), [], []
+    if use.op_type == "Upsample" or use.opset < 11:
+        return g.known(others[0], "scales").tolist(), [], []
+    region, scale, size = (*others, None, None, None)[:3]
+    spans = [] if region is None else g.known(region, "roi").tolist()
+    if size is not None and g.known(size, "sizes").size:
+        return [], list(g.ints(size, "sizes")), spans
+    return g.known(scale, "scales").tolist(), [], spans
+
+
+def _kept(use: Use, axes: list[Axis], chosen: Sequence[int]) -> list[Axis]:
+    """The axes with one ratio for all, where the policy asks for that."""
+    policy = use.text("keep_aspect_ratio_policy", "stretch")
+    if policy == "stretch":
+        return axes
+    pick = min if policy == "not_larger" else max
+    scale = pick(axes[i].scale for i in chosen)
+    return [
+        axis._replace(scale=scale, new=math.floor(axis.old * scale + 0.5)) if i in chosen else axis
+        for i, axis in enumerate(axes)
+    ]
+
+
+def _rule(use: Use) -> str:
+    return use.text(
+        "coordinate_transformation_mode", "half_pixel" if use.opset > 10 else "asymmetric"
+    )
+
+
+def _by_operator(g: Importer, use: Use, x: Value, rows: Axis, columns: Axis) -> Value | None:
+    """MXNet's operator for pictures, where it has the same rule."""
+    mode, rule = use.text("mode", "nearest"), _rule(use)
+    factors = {axis.scale for axis in (rows, columns)}
+    if mode == "nearest":
+        rounding = use.text("nearest_mode", "round_prefer_floor" if use.opset > 10 else "floor")
+        repeats = rule == "half_pixel" or (rule, rounding) == ("asymmetric", "floor")
+        if len(factors) == 1 and factors.pop() == rows.new // rows.old and repeats:
+            return g.op(
+                "UpSampling", x, scale=rows.new // rows.old, sample_type="nearest", num_args=1
+            )
+    if mode == "linear" and rule == "align_corners" and min(rows.new, columns.new) > 1:
+        height, width = rows.new, columns.new
+        return g.op("_contrib_BilinearResize2D", x, height=height, width=width, align_corners=True)
+    return None
+
+
+def _along(g: Importer, x: Value, axis: int, matrix: np.ndarray) -> Value:
+    """The matrix times every line of ``x`` along an axis."""
+    rank = g.rank(x)
+    order = tuple(i for i in range(rank) if i != axis) + (axis,)
+    moved = g.op("transpose", x, axes=order, at="order") if axis != rank - 1 else x
+    weight = g.constant(matrix.astype(g.dtype(x)))
+    made = g.op(
+        "FullyConnected",
+        moved,
+        weight,
+        at="matrix",
+        num_hidden=len(matrix),
+        no_bias=True,
+        flatten=False,
+    )
+    back = tuple(order.index(i) for i in range(rank))
+    return g.op("transpose", made, axes=back, at="back") if axis != rank - 1 else made
+
+
+def _matrix(use: Use, axis: Axis) -> np.ndarray:
+    """What each element of the result, a row, takes of each element of the operand."""
+    mode = use.text("mode", "nearest")
+    places = _places(_rule(use), axis)
+    kinds: dict[str, Callable[[Use, Axis, float], dict[int, float]]] = {
+        "nearest": _nearest,
+        "linear": _linear,
+        "cubic": _cubic,
+    }
+    if mode not in kinds:
+        raise MXNetError(f"mode '{mode}' is not there")
+    matrix = np.zeros((axis.new, axis.old))
+    for row, place in zip(matrix, places):
+        weights = kinds[mode](use, axis, place)
+        inside = {i: w for i, w in weights.items() if 0 <= i < axis.old}
+        if mode == "cubic" and use.number("exclude_outside"):
+            weights = {i: w / sum(inside.values()) for i, w in inside.items()}
+        for i, w in weights.items():
+            row[min(max(i, 0), axis.old - 1)] += w
+    if _rule(use) == "tf_crop_and_resize":
+        _refuse_outside(use, axis, places)
+    return matrix
+
+
+def _refuse_outside(use: Use, axis: Axis, places: Sequence[float]) -> None:
+    if any(not 0 <= place <= axis.old - 1 for place in places) and use.real("extrapolation_value"):
+        raise MXNetError(
+            "a region that reaches outside of the operand: extrapolation_value is 0 here"
+        )
+
+
+def _places(rule: str, axis: Axis) -> list[float]:
+    """Where each element of the result lies in the operand."""
+    old, new, scale, (start, end) = axis
+    exact = old * scale
+    rules: dict[str, Callable[[int], float]] = {
+        "half_pixel": lambda i: (i + 0.5) / scale - 0.5,
+        "half_pixel_symmetric": lambda i: old / 2 * (1 - new / exact) + (i + 0.5) / scale - 0.5,
+        "pytorch_half_pixel": lambda i: (i + 0.5) / scale - 0.5 if exact > 1 else 0.0,
+        "align_corners": lambda i: i * (old - 1) / (exact - 1) if exact > 1 else 0.0,
+        "asymmetric": lambda i: i / scale,
+        "tf_half_pixel_for_nn": lambda i: (i + 0.5) / scale,
+        "tf_crop_and_resize": lambda i: (
+            start * (old - 1) + i * (end - start) * (old - 1) / (new - 1)
+            if new > 1
+            else 0.5 * (start + end) * (old - 1)
+        ),
+    }
+    if rule not in rules:
+        raise MXNetError(f"coordinates '{rule}' are not there")
+    return [rules[rule](i) for i in range(new)]
+
+
+def _nearest(use: Use, axis: Axis, place: float) -> dict[int, float]:
+    roundings: dict[str, Callable[[float], float]] = {
+        "round_prefer_floor": lambda x: math.ceil(x - 0.5),
+        "round_prefer_ceil": lambda x: math.floor(x + 0.5),
+        "floor": math.floor,
+        "ceil": math.ceil,
+    }
+    rounding = use.text("nearest_mode", "round_prefer_floor" if use.opset > 10 else "floor")
+    return {int(roundings[rounding](place)): 1.0}
+
+
+def _linear(use: Use, axis: Axis, place: float) -> dict[int, float]:
+    """A triangle around the place, wider where antialiasing is asked for and the result smaller."""
+    return _spread(use, axis, place, 1, lambda x: max(0.0, 1 - abs(x)))
+
+
+def _cubic(use: Use, axis: Axis, place: float) -> dict[int, float]:
+    """Keys' polynomials with the coefficient a."""
+    a = use.real("cubic_coeff_a", -0.75)
+
+    def weight(x: float) -> float:
+        x = abs(x)
+        if x <= 1:
+            return ((a + 2) * x - (a + 3)) * x * x + 1
+        return (((x - 5) * x + 8) * x - 4) * a if x < 2 else 0.0
+
+    return _spread(use, axis, place, 2, weight)
+
+
+def _spread(
+    use: Use, axis: Axis, place: float, reach: int, weight: Callable[[float], float]
+) -> dict[int, float]:
+    """The weights of the elements around a place; with antialiasing their sum is made 1."""
+    shrink = min(axis.scale, 1.0) if use.number("antialias") else 1.0
+    near = math.ceil(reach / shrink)
+    first = math.floor(place) - near
+    weights = {i: weight((i - place) * shrink) for i in range(first, first + 2 * near + 2)}
+    total = sum(weights.values()) if shrink < 1 else 1.0
+    return {i: w / total for i, w in weights.items() if w}

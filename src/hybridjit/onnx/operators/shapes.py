@@ -1,0 +1,373 @@
+"""ONNX's operators that move, cut, join and pick elements, and those that ask for shapes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...errors import MXNetError
+from ...formats.onnx.tensors import dtype_of
+from ..importer import Importer, Value, as_supported
+from ..use import Use
+from .pointwise import as_number, broadcast_shape, to_shape
+from .reduce import axes_of
+from .table import translates
+
+
+@translates("Constant")
+def constant(g: Importer, use: Use) -> Value:
+    """The elements that an attribute has."""
+    for name, dtype in (("value_float", "float32"), ("value_int", "int64")):
+        if name in use:
+            number = use.real(name) if dtype == "float32" else use.number(name)
+            return g.constant(np.asarray(number, dtype))
+    if "value_floats" in use:
+        return g.constant(np.asarray(use.reals("value_floats"), "float32"))
+    if "value_ints" in use:
+        return g.constant(np.asarray(use.ints("value_ints"), "int64"))
+    array = use.array("value")
+    if array is None:
+        raise MXNetError("it has neither value, value_float(s) nor value_int(s)")
+    return g.constant(as_supported(array, str(use)))
+
+
+@translates("ConstantOfShape")
+def constant_of_shape(g: Importer, use: Use, shape: Value) -> Value:
+    """One number everywhere."""
+    value = use.array("value")
+    number = np.zeros(1, np.float32) if value is None else as_supported(value, str(use))
+    return g.filled(g.ints(shape, "shape"), number)
+
+
+@translates("Shape")
+def shape_of(g: Importer, use: Use, x: Value) -> Value:
+    """The shape, or a part of it."""
+    sizes = g.shape(x)
+    start, end = use.number("start"), use.number("end", len(sizes))
+    return g.constant(np.asarray(sizes[start:end], np.int64))
+
+
+@translates("Size")
+def size_of(g: Importer, use: Use, x: Value) -> Value:
+    """The number of elements."""
+    return g.constant(np.asarray(math.prod(g.shape(x)), np.int64))
+
+
+@translates("Reshape")
+def reshape(g: Importer, use: Use, x: Value, shape: Value) -> Value:
+    """Other sizes: -1 is what is left; 0 is the operand's, or with ``allowzero`` none."""
+    sizes = g.ints(shape, "shape")
+    if use.number("allowzero") and 0 in sizes:
+        raise MXNetError(f"the shape {sizes} with allowzero=1 has no elements, or any number")
+    return reshaped(g, x, sizes)
+
+
+def reshaped(g: Importer, x: Value, sizes: Sequence[int]) -> Value:
+    """``x`` in other sizes; no sizes are a number."""
+    return g.op("Reshape", x, shape=tuple(sizes)) if len(sizes) else g.scalar(x)
+
+
+@translates("Flatten")
+def flatten(g: Importer, use: Use, x: Value) -> Value:
+    """Two axes: those before ``axis``, and the others."""
+    axis = use.number("axis", 1)
+    axis = axis + g.rank(x) if axis < 0 else axis
+    if axis == 1:
+        return g.op("Flatten", x)
+    shape = g.shape(x)
+    return g.op("Reshape", x, shape=(math.prod(shape[:axis]), math.prod(shape[axis:])))
+
+
+@translates("Transpose")
+def transpose(g: Importer, use: Use, x: Value) -> Value:
+    """Axes in another order."""
+    order = use.ints("perm") or tuple(reversed(range(g.rank(x))))
+    return g.op("transpose", x, axes=order) if order else g.op("identity", x)
+
+
+@translates("Unsqueeze")
+def unsqueeze(g: Importer, use: Use, x: Value, axes: Value | None = None) -> Value:
+    """Axes of size 1 where they stand in the result."""
+    given = use.ints("axes") if use.opset < 13 else g.ints(axes, "axes")
+    rank = g.rank(x) + len(given)
+    if g.rank(x) == 0:
+        return g.op("Reshape", x, shape=(1,) * rank)
+    for axis in sorted(a % rank for a in given):
+        x = g.op("expand_dims", x, axis=axis)
+    return x
+
+
+@translates("Squeeze")
+def squeeze(g: Importer, use: Use, x: Value, axes: Value | None = None) -> Value:
+    """Without some axes of size 1, or all."""
+    chosen = axes_of(g, use, x, axes, 13)
+    if not chosen:
+        chosen = tuple(i for i, size in enumerate(g.shape(x)) if size == 1)
+    if not chosen:
+        return g.op("identity", x)
+    if len(chosen) == g.rank(x):
+        return g.scalar(x)
+    return g.op("squeeze", x, axis=chosen)
+
+
+@translates("Concat")
+def concat(g: Importer, use: Use, *xs: Value) -> Value:
+    """Operands one behind the other along an axis."""
+    axis = use.number("axis") % g.rank(xs[0])
+    return g.op("Concat", *xs, num_args=len(xs), dim=axis)
+
+
+@translates("Split")
+def split(g: Importer, use: Use, x: Value, sizes: Value | None = None) -> Sequence[Value]:
+    """Parts along an axis: of given sizes, or alike."""
+    axis = use.number("axis") % g.rank(x)
+    given = use.ints("split") if use.opset < 13 else () if sizes is None else g.ints(sizes, "split")
+    total = g.shape(x)[axis]
+    if not given:
+        count = use.number("num_outputs", len(use.outputs))
+        each = -(-total // count)
+        given = tuple(max(0, min(each, total - i * each)) for i in range(count))
+    ends = np.cumsum(given).tolist()
+    return [_part(g, x, axis, end - size, end) for size, end in zip(given, ends)]
+
+
+def _part(g: Importer, x: Value, axis: int, begin: int, end: int) -> Value:
+    if begin < end:
+        return g.op("slice_axis", x, axis=axis, begin=begin, end=end)
+    shape = g.shape(x)
+    return g.filled((*shape[:axis], 0, *shape[axis + 1 :]), np.zeros(1, g.dtype(x)))
+
+
+@translates("Slice")
+def slice_(
+    g: Importer,
+    use: Use,
+    x: Value,
+    starts: Value | None = None,
+    ends: Value | None = None,
+    axes: Value | None = None,
+    steps: Value | None = None,
+) -> Value:
+    """Every ``step``-th element from a start to an end of some axes."""
+    if use.opset < 10:
+        first, last, chosen = use.ints("starts"), use.ints("ends"), use.ints("axes")
+        step: Sequence[int] = (1,) * len(first)
+    else:
+        first, last = g.ints(starts, "starts"), g.ints(ends, "ends")
+        chosen = () if axes is None else g.ints(axes, "axes")
+        step = (1,) * len(first) if steps is None else g.ints(steps, "steps")
+    rank = g.rank(x)
+    parts = {(a % rank): (b, e, s) for a, b, e, s in zip(chosen or range(rank), first, last, step)}
+    return _sliced(g, x, parts)
+
+
+def _sliced(g: Importer, x: Value, parts: dict[int, tuple[int, int, int]]) -> Value:
+    """Parts of some axes; a step below 0 goes from a later start to an earlier end."""
+    shape = g.shape(x)
+    bounds = [slice(*parts[i]).indices(n) if i in parts else (0, n, 1) for i, n in enumerate(shape)]
+    if any(len(range(*b)) == 0 for b in bounds):
+        sizes = tuple(len(range(*b)) for b in bounds)
+        return g.filled(sizes, np.zeros(1, g.dtype(x)))
+    begin, end, step = zip(*((b, None if e < 0 else e, s) for b, e, s in bounds))
+    return g.op("slice", x, begin=begin, end=end, step=step)
+
+
+@translates("Pad")
+def pad(
+    g: Importer,
+    use: Use,
+    x: Value,
+    pads: Value | None = None,
+    value: Value | None = None,
+    axes: Value | None = None,
+) -> Value:
+    """More elements around: a number, those at the edge, or those mirrored."""
+    mode = use.text("mode", "constant")
+    widths = use.ints("pads") if use.opset < 11 else g.ints(pads, "pads")
+    rank = g.rank(x)
+    chosen = range(rank) if axes is None else [a % rank for a in g.ints(axes, "axes")]
+    number = use.real("value") if use.opset < 11 else 0.0
+    if value is not None and g.known(value, "constant_value").size:
+        number = float(g.known(value, "constant_value").reshape(()))
+    sides = {a: (widths[i], widths[i + len(chosen)]) for i, a in enumerate(chosen)}
+    for axis, (before, behind) in sides.items():
+        x = _padded(g, x, axis, before, behind, mode, number)
+    return x
+
+
+def _padded(
+    g: Importer, x: Value, axis: int, before: int, behind: int, mode: str, number: float
+) -> Value:
+    """``x`` with more elements along one axis, or fewer."""
+    shape = list(g.shape(x))
+    size = shape[axis]
+    if mode == "constant":
+        x = g.op(
+            "slice_axis", x, axis=axis, begin=max(-before, 0), end=size - max(-behind, 0), at="cut"
+        )
+        parts = [_block(g, x, axis, before, number), x, _block(g, x, axis, behind, number)]
+        joined = [p for p in parts if p is not None]
+        return g.op("Concat", *joined, num_args=len(joined), dim=axis) if len(joined) > 1 else x
+    g.require_small(size + max(before, 0) + max(behind, 0))
+    kinds = {"edge": "edge", "reflect": "reflect", "wrap": "wrap"}
+    if mode not in kinds:
+        raise MXNetError(f"mode '{mode}' is not there")
+    places = np.pad(np.arange(size), (max(before, 0), max(behind, 0)), mode=kinds[mode])  # type: ignore[call-overload]
+    if before < 0 or behind < 0:
+        places = places[max(-before, 0) : len(places) - max(-behind, 0)]
+    return g.op("take", x, g.constant(places.astype(np.int64)), axis=axis)
+
+
+def _block(g: Importer, x: Value, axis: int, count: int, number: float) -> Value | None:
+    if count <= 0:
+        return None
+    shape = list(g.shape(x))
+    shape[axis] = count
+    return g.filled(tuple(shape), np.full(1, number, g.dtype(x)))
+
+
+@translates("Expand")
+def expand(g: Importer, use: Use, x: Value, shape: Value) -> Value:
+    """Broadcast with a shape."""
+    whole = broadcast_shape(g.shape(x), g.ints(shape, "shape"))
+    return g.op("identity", to_shape(g, x, whole)) if whole == g.shape(x) else to_shape(g, x, whole)
+
+
+@translates("Tile")
+def tile(g: Importer, use: Use, x: Value, repeats: Value) -> Value:
+    """Copies side by side along every axis."""
+    return g.op("tile", x, reps=g.ints(repeats, "repeats"))
+
+
+@translates("Gather")
+def gather(g: Importer, use: Use, x: Value, indices: Value) -> Value:
+    """Parts along an axis by their numbers, which count from the end below 0."""
+    axis = use.number("axis") % g.rank(x)
+    if indices.array is not None:
+        places = np.where(indices.array < 0, indices.array + g.shape(x)[axis], indices.array)
+        if places.size and not 0 <= int(places.min()) <= int(places.max()) < g.shape(x)[axis]:
+            raise MXNetError(f"an index is outside of the {g.shape(x)[axis]} along axis {axis}")
+        if x.array is not None:
+            return g.constant(np.take(x.array, places, axis))
+        indices = g.constant(places)
+    else:
+        size = g.op("_lesser_scalar", indices, scalar=0.0, at="below")
+        more = g.op("_mul_scalar", size, scalar=float(g.shape(x)[axis]), at="more")
+        indices = g.op("broadcast_add", indices, more, at="place")
+    if g.rank(indices) == 0:
+        first = g.op("take", x, g.op("Reshape", indices, shape=(1,)), axis=axis, at="one")
+        return g.op("squeeze", first, axis=(axis,)) if g.rank(x) > 1 else g.scalar(first)
+    return g.op("take", x, indices, axis=axis)
+
+
+@translates("GatherElements")
+def gather_elements(g: Importer, use: Use, x: Value, indices: Value) -> Value:
+    """Of each line along an axis the elements at given places."""
+    axis, shape = use.number("axis") % g.rank(x), g.shape(indices)
+    g.require_small(math.prod(shape))
+    places = [
+        g.constant(
+            np.broadcast_to(
+                np.arange(n).reshape([-1 if i == d else 1 for i in range(len(shape))]), shape
+            ).astype(np.int64)
+        )
+        for d, n in enumerate(shape)
+    ]
+    places[axis] = _from_the_end(g, indices, g.shape(x)[axis])
+    stacked = g.op("stack", *places, axis=0, num_args=len(places), at="places")
+    return g.op("gather_nd", x, stacked)
+
+
+def _from_the_end(g: Importer, indices: Value, size: int) -> Value:
+    """Indices in int64, of which those below 0 count from the end."""
+    wide = g.op("Cast", indices, dtype=np.dtype("int64"), at="index")
+    below = g.op("_lesser_scalar", wide, scalar=0.0, at="below")
+    return g.op("broadcast_add", wide, g.op("_mul_scalar", below, scalar=float(size)), at="place")
+
+
+@translates("GatherND")
+def gather_nd(g: Importer, use: Use, x: Value, indices: Value) -> Value:
+    """Parts by several numbers each, which stand along the last axis of the indices."""
+    if use.number("batch_dims"):
+        raise MXNetError("batch_dims: indices for each sample are not there")
+    rank = g.rank(indices)
+    order = (rank - 1, *range(rank - 1))
+    moved = g.op(
+        "transpose",
+        g.op("Cast", indices, dtype=np.dtype("int64"), at="index"),
+        axes=order,
+        at="order",
+    )
+    if (moved.array is not None) and moved.array.size and moved.array.min() < 0:
+        sizes = np.asarray(g.shape(x)[: len(moved.array)]).reshape(-1, *(1,) * (rank - 1))
+        moved = g.constant(np.where(moved.array < 0, moved.array + sizes, moved.array))
+    made = g.op("gather_nd", x, moved)
+    return made
+
+
+@translates("ScatterND")
+def scatter_nd(g: Importer, use: Use, x: Value, indices: Value, updates: Value) -> Value:
+    """The operand with other elements at some places, of constants alone."""
+    if use.text("reduction", "none") != "none":
+        raise MXNetError("reduction: elements are replaced here")
+    made = g.known(x, "data").copy()
+    places = np.moveaxis(g.known(indices, "indices"), -1, 0)
+    made[tuple(places)] = g.known(updates, "updates")
+    return g.constant(made)
+
+
+@translates("DepthToSpace")
+def depth_to_space(g: Importer, use: Use, x: Value) -> Value:
+    """Blocks of pixels from channels."""
+    block = use.number("blocksize")
+    if use.text("mode", "DCR") == "DCR":
+        return g.op("depth_to_space", x, block_size=block)
+    n, c, h, w = g.shape(x)
+    parts = g.op("Reshape", x, shape=(n, c // block**2, block, block, h, w), at="parts")
+    moved = g.op("transpose", parts, axes=(0, 1, 4, 2, 5, 3), at="order")
+    return g.op("Reshape", moved, shape=(n, c // block**2, h * block, w * block))
+
+
+@translates("SpaceToDepth")
+def space_to_depth(g: Importer, use: Use, x: Value) -> Value:
+    """Channels from blocks of pixels."""
+    return g.op("space_to_depth", x, block_size=use.number("blocksize"))
+
+
+@translates("Trilu")
+def trilu(g: Importer, use: Use, x: Value, k: Value | None = None) -> Value:
+    """The upper or lower triangle of the last two axes, 0 elsewhere."""
+    offset = 0 if k is None else g.ints(k, "k")[0]
+    rows, columns = g.shape(x)[-2:]
+    g.require_small(rows * columns)
+    keep = np.triu if use.number("upper", 1) else np.tril
+    mask = keep(np.ones((rows, columns), bool), offset)
+    whole = to_shape(g, g.constant(mask.astype(np.uint8)), g.shape(x))
+    return g.op("where", whole, x, g.op("zeros_like", x, at="zeros"))
+
+
+@translates("EyeLike")
+def eye_like(g: Importer, use: Use, x: Value) -> Value:
+    """Ones on a diagonal, in the shape of the operand."""
+    rows, columns = g.shape(x)
+    g.require_small(rows * columns)
+    dtype = g.dtype(x)
+    if "dtype" in use:
+        dtype = dtype_of(use.number("dtype"), "it")
+    return g.constant(np.eye(rows, columns, use.number("k"), dtype=dtype))
+
+
+@translates("ReverseSequence")
+def reverse_sequence(g: Importer, use: Use, x: Value, lengths: Value) -> Value:
+    """The first elements of each sequence in the other order."""
+    time, batch = use.number("time_axis"), use.number("batch_axis", 1)
+    swapped = (time, batch) == (1, 0)
+    if not swapped and (time, batch) != (0, 1):
+        raise MXNetError(f"time_axis {time} and batch_axis {batch}: 0 and 1 are there, or 1 and 0")
+    if swapped:
+        x = g.op("SwapAxis", x, dim1=0, dim2=1, at="order")
+    counts = g.op("Cast", as_number(g, lengths), dtype=g.dtype(x), at="lengths")
+    made = g.op("SequenceReverse", x, counts, use_sequence_length=True)
+    return g.op("SwapAxis", made, dim1=0, dim2=1, at="back") if swapped else made

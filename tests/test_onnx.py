@@ -1,0 +1,433 @@
+"""ONNX files: those that MXNet's own exporter wrote give MXNet's numbers, and damaged ones end."""
+
+from __future__ import annotations
+
+import os
+import random
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hybridjit
+from hybridjit import nd
+from hybridjit.errors import DTypeError, ModelFormatError, MXNetError, ShapeError, UnknownOpError
+from hybridjit.formats.onnx import messages, wire
+from hybridjit.formats.onnx.messages import Attribute, Graph, Model, Node, OperatorSet, ValueInfo
+from hybridjit.formats.onnx.tensors import BFLOAT16, CODES, make_tensor, read_array
+from hybridjit.onnx.importer import make_graph
+from hybridjit.onnx.load import make_block
+from hybridjit.onnx.operators import KNOWN
+from hybridjit.onnx.operators.resize import Axis, _matrix
+from hybridjit.onnx.use import Use
+from reading import FORMATS, MEMORY, Bounds
+from recorded import arrays_of, as_list
+
+FOLDER = Path(__file__).parent / "fixtures" / "onnx"
+RECORDED = sorted(path.stem for path in FOLDER.glob("*.onnx"))
+
+
+def info(name: str, shape: tuple[int | None, ...], code: int = 1) -> ValueInfo:
+    """An input or output."""
+    sizes = tuple(messages.Dimension(dim_value=n, dim_param="" if n else "N") for n in shape)
+    tensor = messages.TensorType(elem_type=code, shape=messages.Shape(dim=sizes))
+    return ValueInfo(name, messages.Type(tensor))
+
+
+def attribute(name: str, value: object) -> Attribute:
+    """An attribute of the kind of its value."""
+    if isinstance(value, float):
+        return Attribute(name=name, f=value, type=1)
+    if isinstance(value, int):
+        return Attribute(name=name, i=value, type=2)
+    if isinstance(value, str):
+        return Attribute(name=name, s=memoryview(value.encode()), type=3)
+    assert isinstance(value, tuple)
+    return Attribute(name=name, ints=value, type=7)
+
+
+def node(op_type: str, inputs: str, outputs: str = "y", **attributes: object) -> Node:
+    """A node; names are parted by blanks."""
+    made = tuple(attribute(*pair) for pair in attributes.items())
+    return Node(inputs.split(), outputs.split(), f"the_{op_type.lower()}", op_type, made)
+
+
+def model_of(
+    nodes: list[Node],
+    inputs: dict[str, tuple[int | None, ...]],
+    constants: dict[str, np.ndarray] | None = None,
+    opset: int = 17,
+) -> Model:
+    """A model whose output is ``y``."""
+    graph = Graph(
+        node=nodes,
+        initializer=[make_tensor(name, array) for name, array in (constants or {}).items()],
+        input=[info(name, shape) for name, shape in inputs.items()],
+        output=[info("y", ())],
+    )
+    return Model(ir_version=8, graph=graph, opset_import=[OperatorSet("", opset)])
+
+
+def computed(model: Model, *arrays: np.ndarray) -> list[np.ndarray]:
+    """The model's outputs, after a way through bytes; compiled and eager alike."""
+    again = messages.read_model(b"".join(messages.write(model)))
+    block = make_block(make_graph(again, KNOWN, None, {}))
+    inputs = [nd.array(array, dtype=array.dtype) for array in arrays]
+    compiled = as_list(block(*inputs))
+    block.hybridize(active=False)
+    for one, other in zip(compiled, as_list(block(*inputs))):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+    return compiled
+
+
+# What MXNet 1.9.1 exported
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_files_of_mxnets_exporter_give_mxnets_numbers(name):
+    inputs, outputs = arrays_of(name)
+    block = hybridjit.onnx.load(FOLDER / f"{name}.onnx")
+    for found, right in zip(as_list(block(*inputs)), outputs, strict=True):
+        scale = float(np.abs(right).max(initial=0)) or 1.0
+        assert found.shape == right.shape
+        np.testing.assert_allclose(found / scale, right / scale, atol=1e-4)
+
+
+@pytest.mark.parametrize("batch", [1, 7])
+def test_the_example_is_the_network_of_mxnets_files(batch):
+    folder = Path(__file__).parent.parent / "examples" / "digits"
+    x = nd.array(np.random.default_rng(batch).random((batch, 1, 28, 28)))
+    found = hybridjit.onnx.load(folder / "digits.onnx")(x)
+    right = hybridjit.load(str(folder / "digits"))(x)
+    np.testing.assert_allclose(found.asnumpy(), right.asnumpy(), rtol=1e-5, atol=1e-5)
+
+
+def test_mxnets_functions():
+    path = FOLDER / "net_se.onnx"
+    symbol, arguments, states = hybridjit.contrib.onnx.import_model(path)
+    assert set(symbol.list_arguments()) == {"data", *arguments}
+    assert set(symbol.list_auxiliary_states()) == set(states)
+    found = hybridjit.onnx.get_model_metadata(path)
+    assert found["input_tensor_data"] == [("data", (2, 16, 10, 10))]
+    inputs, outputs = arrays_of("net_se")
+    (made,) = as_list(hybridjit.onnx.import_to_gluon(path)(*inputs))
+    np.testing.assert_allclose(made, outputs[0], rtol=1e-4, atol=1e-5)
+    with pytest.raises(AttributeError, match="writes ONNX files"):
+        _ = hybridjit.onnx.export_model
+
+
+def test_a_network_is_exported_as_mxnets_files(tmp_path):
+    name = "net_se"
+    inputs, outputs = arrays_of(name)
+    block = hybridjit.onnx.load(FOLDER / f"{name}.onnx")
+    block(*inputs)
+    block.export(str(tmp_path / "again"))
+    again = hybridjit.load(str(tmp_path / "again"))
+    np.testing.assert_allclose(as_list(again(*inputs))[0], outputs[0], rtol=1e-4, atol=1e-5)
+
+
+# Operators that MXNet's exporter does not write
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return np.random.default_rng(len(shape)).normal(size=shape).astype(np.float32)
+
+
+def test_padding_that_differs_from_side_to_side():
+    x, w = numbers(1, 2, 5, 6), numbers(3, 2, 3, 3)
+    conv = node("Conv", "x w", pads=(0, 1, 1, 2), strides=(2, 1))
+    (found,) = computed(model_of([conv], {"x": x.shape}, {"w": w}), x)
+    padded = np.pad(x, ((0, 0), (0, 0), (0, 1), (1, 2)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))[:, :, ::2]
+    np.testing.assert_allclose(found, np.einsum("nchwij,fcij->nfhw", windows, w), atol=1e-5)
+
+
+def test_averages_count_no_padding():
+    x = numbers(1, 1, 4, 5)
+    pool = node("AveragePool", "x", kernel_shape=(3, 3), pads=(1, 0, 0, 1))
+    (found,) = computed(model_of([pool], {"x": x.shape}), x)
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 0), (0, 1)), constant_values=np.nan)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
+    np.testing.assert_allclose(found, np.nanmean(windows, axis=(-2, -1)), atol=1e-6)
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_lstm(direction):
+    """Against the definition, gates in ONNX's order: input, output, forget, cell."""
+    x, count = numbers(4, 3, 5), 2 if direction == "bidirectional" else 1
+    w, r, b = numbers(count, 24, 5), numbers(count, 24, 6), numbers(count, 48)
+    lstm = node("LSTM", "x w r b", "y", hidden_size=6, direction=direction)
+    (found,) = computed(model_of([lstm], {"x": x.shape}, {"w": w, "r": r, "b": b}), x)
+    for d in range(count):
+        is_back = direction == "reverse" or d == 1
+        states = _lstm(x[::-1] if is_back else x, w[d], r[d], b[d])
+        right = states[::-1] if is_back else states
+        np.testing.assert_allclose(found[:, d], right, atol=1e-5)
+
+
+def _lstm(x, w, r, b):
+    h = c = np.zeros((x.shape[1], r.shape[1]))
+    states = []
+    for step in x:
+        i, o, f, g = np.split(step @ w.T + h @ r.T + b[: len(b) // 2] + b[len(b) // 2 :], 4, axis=1)
+        c = c / (1 + np.exp(-f)) + np.tanh(g) / (1 + np.exp(-i))
+        h = np.tanh(c) / (1 + np.exp(-o))
+        states.append(h)
+    return np.array(states)
+
+
+@pytest.mark.parametrize("equation", ["bij,bjk->bik", "ij,kj->ik", "bhd,bld->bhl", "ij->ji", "i,j"])
+def test_einsum(equation):
+    sizes = {"b": 2, "i": 3, "j": 4, "k": 5, "h": 3, "d": 4, "l": 6}
+    terms = equation.partition("->")[0].split(",")
+    arrays = [numbers(*(sizes[c] for c in term)) for term in terms]
+    names = [f"x{i}" for i in range(len(arrays))]
+    use = node("Einsum", " ".join(names), equation=equation)
+    (found,) = computed(model_of([use], {n: a.shape for n, a in zip(names, arrays)}), *arrays)
+    np.testing.assert_allclose(found, np.einsum(equation, *arrays), atol=1e-5)
+
+
+def test_shapes_are_computed_where_they_are_known():
+    x = numbers(2, 3, 4)
+    nodes = [
+        node("Shape", "x", "shape"),
+        node("Gather", "shape zero", "batch"),
+        node("Concat", "batch rest", "sizes", axis=0),
+        node("Reshape", "x sizes"),
+    ]
+    constants = {"zero": np.array([0]), "rest": np.array([-1])}
+    (found,) = computed(model_of(nodes, {"x": x.shape}, constants), x)
+    np.testing.assert_array_equal(found, x.reshape(2, -1))
+
+
+@pytest.mark.parametrize("op_type", ["Equal", "Less", "And", "Not"])
+def test_comparisons_are_bool(op_type):
+    x = np.array([[0, 1, 2]], np.float32)
+    inputs = "x" if op_type == "Not" else "x x"
+    use = node(op_type, inputs) if op_type in ("Equal", "Less") else None
+    nodes = (
+        [use] if use else [node("Cast", "x", "b", to=9), node(op_type, inputs.replace("x", "b"))]
+    )
+    (found,) = computed(model_of(nodes, {"x": x.shape}), x)
+    right = {"Equal": x == x, "Less": x < x, "And": x != 0, "Not": x == 0}[op_type]
+    assert found.dtype == bool
+    np.testing.assert_array_equal(found, right)
+
+
+class TestResize:
+    """The matrix of one axis, against numbers of ONNX's own documentation."""
+
+    @staticmethod
+    def matrix(old: int, new: int, **attributes: object) -> np.ndarray:
+        use = Use(node("Resize", "x", **attributes), 0, 18, None)
+        return _matrix(use, Axis(old, new, new / old))
+
+    def test_nearest(self):
+        found = self.matrix(2, 4, mode="nearest") @ [1.0, 2.0]
+        np.testing.assert_allclose(found, [1, 1, 2, 2])
+
+    def test_linear(self):
+        found = self.matrix(2, 4, mode="linear") @ [1.0, 2.0]
+        np.testing.assert_allclose(found, [1, 1.25, 1.75, 2])
+
+    def test_linear_with_corners(self):
+        rule = "align_corners"
+        found = self.matrix(2, 4, mode="linear", coordinate_transformation_mode=rule) @ [1.0, 2.0]
+        np.testing.assert_allclose(found, [1, 4 / 3, 5 / 3, 2])
+
+    def test_cubic(self):
+        matrix = self.matrix(4, 8, mode="cubic")
+        at_a_quarter = [-0.10546875, 0.87890625, 0.26171875, -0.03515625]
+        np.testing.assert_allclose(matrix[3], at_a_quarter)
+        np.testing.assert_allclose(matrix[4], at_a_quarter[::-1])
+        np.testing.assert_allclose(matrix.sum(axis=1), 1)
+
+    def test_the_whole_operator(self):
+        x = numbers(1, 2, 4, 4)
+        use = node("Resize", "x  scales".replace("  ", " roi "), mode="linear")
+        constants = {
+            "roi": np.zeros(0, np.float32),
+            "scales": np.array([1, 1, 0.5, 0.75], np.float32),
+        }
+        (found,) = computed(model_of([use], {"x": x.shape}, constants), x)
+        rows, columns = self.matrix(4, 2, mode="linear"), self.matrix(4, 3, mode="linear")
+        np.testing.assert_allclose(found, rows @ x @ columns.T, atol=1e-5)
+
+
+# What is refused, and how
+
+
+def refusal(model: Model, **shapes: tuple[int, ...]) -> str:
+    with pytest.raises(MXNetError) as caught:
+        make_graph(model, KNOWN, None, shapes)
+    return str(caught.value)
+
+
+def test_every_unknown_operator_is_listed_with_its_nodes():
+    nodes = [node("Foo", "x", "a"), node("Relu", "a", "b"), node("Bar", "b")]
+    model = model_of(nodes, {"x": (1,)})
+    with pytest.raises(UnknownOpError, match="2 operators"):
+        make_graph(model, KNOWN, None, {})
+    text = refusal(model)
+    assert "Foo 'the_foo'" in text and "Bar 'the_bar'" in text and "Relu" not in text
+
+
+def test_open_sizes_that_a_node_asks_for_are_asked_of_the_user():
+    nodes = [node("Shape", "x", "shape"), node("Reshape", "x shape")]
+    model = model_of(nodes, {"x": (None, 3)})
+    assert "Shape 'the_shape'" in refusal(model) and "shapes=" in refusal(model)
+    assert make_graph(model, KNOWN, None, {"x": (2, 3)}).inputs["x"].dims == (2, 3)
+
+
+def test_open_sizes_that_no_node_asks_for_stay_open():
+    block = make_block(make_graph(model_of([node("Relu", "x")], {"x": (None, 3)}), KNOWN, None, {}))
+    for batch in (1, 4):
+        x = numbers(batch, 3)
+        np.testing.assert_array_equal(block(nd.array(x)).asnumpy(), np.maximum(x, 0))
+
+
+def test_wrong_shapes_and_names():
+    model = model_of([node("Relu", "x")], {"x": (2, 3)})
+    assert "'x' is f32[2,3], not (2,4)" in refusal(model, x=(2, 4))
+    assert "no input 'z'; it has x" in refusal(model, z=(1,))
+
+
+def test_errors_name_the_node_and_its_operands():
+    text = refusal(model_of([node("Add", "x c")], {"x": (2, 3)}, {"c": np.zeros(4, np.float32)}))
+    assert "Add 'the_add'" in text and "f32[2,3]" in text and "f32[4]" in text
+    text = refusal(model_of([node("Relu", "x x x")], {"x": (2,)}))
+    assert "Relu 'the_relu'" in text and "do not belong together" in text
+
+
+@pytest.mark.parametrize("count,side", [(1, 1 << 20), (40, 1 << 10)])
+def test_constants_of_all_nodes_are_bounded(count, side):
+    sizes = {"s": np.array([side, side])}
+    nodes = [node("ConstantOfShape", "s", f"c{i}") for i in range(count)]
+    text = refusal(model_of([*nodes, node("Add", "x c0")], {"x": (1,)}, sizes))
+    assert (
+        "ConstantOfShape 'the_constantofshape'" in text and "the nodes of a model may make" in text
+    )
+
+
+def test_old_operator_sets_are_refused():
+    assert "operator set 6" in refusal(model_of([node("Relu", "x")], {"x": (1,)}, opset=6))
+
+
+# The format
+
+
+@pytest.mark.parametrize("dtype", CODES, ids=str)
+def test_arrays_of_every_type(dtype):
+    array = np.arange(-3, 9).reshape(3, 4).astype(dtype)
+    data = b"".join(messages.write(make_tensor("a", array)))
+    found = read_array(messages.read_tensor(data))
+    assert found.dtype == array.dtype
+    np.testing.assert_array_equal(found, array)
+
+
+def test_numbers_as_varints():
+    values = [0, 1, -1, 127, 128, 2**31 - 1, -(2**31), 2**63 - 1, -(2**63)]
+    packed = memoryview(b"".join(map(wire.varint, values)))
+    tensor = messages.Tensor(dims=(9,), data_type=7, int64_data=(packed,))
+    np.testing.assert_array_equal(read_array(tensor), values)
+
+
+def test_bfloat16_becomes_float32():
+    halves = np.array([0x3F80, 0xC000], "<u2")
+    tensor = messages.Tensor(dims=(2,), data_type=BFLOAT16, raw_data=memoryview(halves.tobytes()))
+    np.testing.assert_array_equal(read_array(tensor), np.array([1, -2], np.float32))
+
+
+def test_elements_that_do_not_fit():
+    short = messages.Tensor(dims=(3,), data_type=1, raw_data=memoryview(bytes(8)), name="w")
+    with pytest.raises(ModelFormatError, match=r"'w' of shape \(3,\) takes 3 elements, has 2"):
+        read_array(short)
+    with pytest.raises(ModelFormatError, match="larger than any memory"):
+        read_array(messages.Tensor(dims=(1 << 40, 1 << 40, 0), data_type=1))
+    with pytest.raises(DTypeError, match="float8"):
+        read_array(messages.Tensor(dims=(1,), data_type=17))
+
+
+class TestFilesOfElements:
+    @staticmethod
+    def tensor(**entries: object) -> messages.Tensor:
+        pairs = [messages.Entry(key, str(value)) for key, value in entries.items()]
+        return messages.Tensor(
+            dims=(2,), data_type=1, name="w", external_data=pairs, data_location=1
+        )
+
+    def test_they_are_read(self, tmp_path):
+        (tmp_path / "w.bin").write_bytes(bytes(4) + np.array([1, 2], "<f4").tobytes())
+        found = read_array(self.tensor(location="w.bin", offset=4, length=8), str(tmp_path))
+        np.testing.assert_array_equal(found, [1, 2])
+
+    @pytest.mark.parametrize("location", ["../w.bin", "/etc/passwd", "", "a/../../w", "link", "\0"])
+    def test_nothing_outside_of_the_folder_is(self, tmp_path, location):
+        folder = tmp_path / "model"
+        folder.mkdir()
+        (tmp_path / "w.bin").write_bytes(bytes(8))
+        os.symlink(tmp_path / "w.bin", folder / "link")
+        with pytest.raises(ModelFormatError, match="outside the model's folder"):
+            read_array(self.tensor(location=location), str(folder))
+
+    @pytest.mark.parametrize("entries", [{"offset": 4}, {"length": 99}, {"offset": "-1"}])
+    def test_parts_that_are_not_there(self, tmp_path, entries):
+        (tmp_path / "w.bin").write_bytes(bytes(8))
+        with pytest.raises(ModelFormatError):
+            read_array(self.tensor(**{"location": "w.bin", "length": 8} | entries), str(tmp_path))
+
+    def test_a_model_without_a_folder_has_none(self):
+        with pytest.raises(ModelFormatError, match="in no folder"):
+            read_array(self.tensor(location="w.bin"))
+
+
+def test_damaged_files():
+    """tools/fuzz_files.py runs millions of these cases."""
+    with FORMATS["onnx"]() as (make, read):
+        check = Bounds(read)
+        for number in range(1500):
+            check(make(number))
+    assert check.refused > 300 and check.accepted > 100
+
+
+def test_every_cut_of_a_file():
+    data = (FOLDER / f"{RECORDED[0]}.onnx").read_bytes()
+    check = Bounds(lambda part: make_block(make_graph(messages.read_model(part), KNOWN, None, {})))
+    for end in random.Random(1).sample(range(len(data)), 150):
+        check(data[:end])
+    assert check.refused > 100
+
+
+def test_a_file_of_nothing_but_empty_messages(monkeypatch):
+    """Two bytes make a record of fifty times as many: their number is bounded, and so is memory."""
+    share = 16
+    monkeypatch.setattr(messages, "MAX_RECORDS", messages.MAX_RECORDS // share)
+    count = messages.MAX_RECORDS + 1
+    model = wire.number_field(1, 8) + wire.bytes_header(7, 2 * count) + bytes([10, 0]) * count
+    tracemalloc.start()
+    try:
+        with pytest.raises(ModelFormatError, match="parts"):
+            messages.read_model(model)
+        assert tracemalloc.get_traced_memory()[1] * share < MEMORY
+    finally:
+        tracemalloc.stop()
+
+
+def test_graphs_within_graphs():
+    data = b""
+    for number in (6, 5, 1) * 200:
+        data = wire.bytes_header(number, len(data)) + data
+    model = wire.number_field(1, 8) + wire.bytes_header(7, len(data)) + data
+    with pytest.raises(ModelFormatError, match="deep"):
+        messages.read_model(model)
+
+
+def test_a_missing_file_is_an_error_of_ours(tmp_path):
+    with pytest.raises(MXNetError, match=r"none\.onnx"):
+        hybridjit.onnx.load(tmp_path / "none.onnx")
+
+
+def test_a_shape_error_is_one():
+    with pytest.raises(ShapeError):
+        make_graph(model_of([node("Relu", "x")], {"x": (2,)}), KNOWN, None, {"x": (3,)})
