@@ -209,6 +209,9 @@ class TestViewsAndWrites:
             plain = nd.zeros(2)
             with pytest.raises(mx.MXNetError, match="Inplace operations"):
                 plain[0:1] = y[0:1]
+            for places in (np.array([1, 0]), nd.array([1, 0]), [1, 0]):
+                with pytest.raises(mx.MXNetError, match="Inplace operations"):
+                    plain[places] = y
             plain[:] = y
             z = nd.zeros(2)
             nd.square(plain, out=z)
@@ -325,6 +328,18 @@ def test_batchnorm_moves_its_statistics_on_the_way_back():
     np.testing.assert_allclose(var.asnumpy(), 0.7 + 0.3 * batch.var(0), rtol=1e-5)
     y.backward(train_mode=False)
     np.testing.assert_allclose(mean.asnumpy(), 0.3 * batch.mean(0), rtol=1e-5)
+
+
+def test_synced_batchnorm_gives_the_variance_in_training():
+    data = nd.array(np.random.default_rng(0).normal(1, 2, (4, 3)))
+    states = [nd.ones(3), nd.zeros(3), nd.zeros(3), nd.ones(3)]
+    states[0].attach_grad()
+    with autograd.record():
+        y, mean, var = nd.contrib.SyncBatchNorm(data, *states, output_mean_var=True, key="k")
+    np.testing.assert_allclose(mean.asnumpy(), data.asnumpy().mean(0), rtol=1e-5)
+    np.testing.assert_allclose(var.asnumpy(), data.asnumpy().var(0), rtol=1e-5)
+    y.backward()
+    np.testing.assert_allclose(states[3].asnumpy(), 0.9 + 0.1 * data.asnumpy().var(0), rtol=1e-5)
 
 
 class TestSymbols:

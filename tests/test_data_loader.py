@@ -47,6 +47,16 @@ def test_order_is_the_samplers(way):
 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
+def test_pinned_batches_say_so(way):
+    dataset = ArrayDataset(np.arange(4.0), np.arange(4))
+    for device in (0, 1):
+        loader = DataLoader(dataset, 2, pin_memory=True, pin_device_id=device, **way)
+        first, _ = list(loader)
+        assert [part.context for part in first] == [mx.cpu_pinned(device)] * 2
+        assert first[0].asnumpy().tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
 def test_batches_keep_types_and_structure(way):
     x = np.arange(24, dtype=np.float64).reshape(4, 3, 2)
     y = nd.array([1, 2, 3, 4], dtype="int32")

@@ -144,13 +144,60 @@ def test_what_backward_refuses(net):
     executor.forward(is_train=True)
     with pytest.raises(mx.MXNetError, match="the last operator is not Loss function"):
         executor.backward()
-    with pytest.raises(mx.MXNetError, match="each of 1 outputs, got 2"):
-        executor.backward([nd.ones((4, 3))] * 2)
+    with pytest.raises(mx.MXNetError, match="each of 1 outputs, got 0"):
+        executor.backward([])
     with pytest.raises(ValueError, match="grad_req of data is 'write', 'add' or 'null', got 'ad'"):
         net.simple_bind(mx.cpu(), grad_req="ad", data=(4, 4))
     with pytest.raises(ValueError, match="grad_req has 1 words for 5 arguments"):
         net.simple_bind(mx.cpu(), grad_req=["add"], data=(4, 4))
     net.simple_bind(mx.cpu(), grad_req="null", data=(4, 4)).backward()
+
+
+def test_what_leads_nowhere_needs_no_head():
+    x, y = sym.var("x"), sym.var("y")
+    for dead in (x == y, sym.shape_array(x), sym.BlockGrad(x * y), sym.exp(sym.floor(x))):
+        args = {name: nd.array([3.0, 4]) for name in dead.list_arguments()}
+        executor = dead.bind(mx.cpu(), args, {name: nd.ones(2) for name in args})
+        executor.forward(is_train=True)
+        for heads in (None, [nd.ones((9, 9))]):  # nobody looks at it
+            executor.backward(heads)
+        assert not executor.grad_dict["x"].asnumpy().any()
+    both = sym.Group([x == y, x * y]).bind(mx.cpu(), args | {"y": nd.ones(2)}, {"x": nd.ones(2)})
+    both.forward(is_train=True)
+    with pytest.raises(mx.MXNetError, match="the last operator is not Loss function"):
+        both.backward()
+
+
+def test_heads_are_cast_and_more_of_them_left():
+    x = sym.var("x")
+    for dtype in ("float16", "float64"):
+        executor = (x * x).simple_bind(mx.cpu(), x=(2,), type_dict={"x": dtype})
+        executor.forward(is_train=True, x=nd.array([3, 4], dtype=dtype))
+        executor.backward([nd.array([1.0, 10]), nd.ones((7,))])
+        assert executor.grad_arrays[0].asnumpy().tolist() == [6, 80]
+        assert np.dtype(executor.grad_arrays[0].dtype) == dtype
+
+
+def test_variables_are_on_the_contexts_of_their_groups():
+    with mx.AttrScope(ctx_group="first"):
+        hidden = sym.FullyConnected(sym.var("data"), num_hidden=3, name="one")
+    with mx.AttrScope(ctx_group="second"):
+        out = sym.FullyConnected(hidden, num_hidden=2, name="two")
+    groups = {"first": mx.cpu(1), "second": mx.cpu(2)}
+    executor = out.simple_bind(mx.cpu(), group2ctx=groups, data=(4, 5))
+    for name, array in executor.arg_dict.items():
+        assert (
+            array.context == executor.grad_dict[name].context == mx.cpu(2 if "two" in name else 1)
+        )
+    assert executor.forward(data=nd.ones((4, 5)))[0].shape == (4, 2)
+    module = mx.mod.Module(
+        out, ["data"], None, group2ctxs=[{"first": [mx.cpu(3)], "second": mx.cpu(4)}]
+    )
+    module.bind([("data", (4, 5))], inputs_need_grad=True)
+    module.init_params()
+    module.forward(mx.io.DataBatch([nd.ones((4, 5))]), is_train=True)
+    module.backward([nd.ones((4, 2))])
+    assert module.get_input_grads()[0].context == mx.cpu(3)
 
 
 def test_a_graph_without_inputs_runs():

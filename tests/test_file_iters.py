@@ -28,6 +28,9 @@ class TestCSV:
         for _ in range(2):
             first, last = list(it)
             assert first.data[0].asnumpy().tolist() == [[[0, 1], [2, 3]], [[1, 2], [3, 4]]]
+            it.reset()
+            next(it)
+            assert it.getdata().shape == (2, 2, 2) and it.getlabel().asnumpy().tolist() == [7, 8]
             assert first.label[0].asnumpy().tolist() == [7, 8] and first.pad == 0
             assert last.label[0].asnumpy().tolist() == [9, 7] and last.pad == 1
             it.reset()

@@ -69,6 +69,17 @@ def test_gradients_and_one_step():
         np.testing.assert_allclose(new, before[name] - step, rtol=1e-3, atol=1e-5)
 
 
+def test_gradients_that_are_not_wanted_are_none():
+    module = bound(inputs_need_grad=True, grad_req={"data": "null", "fc1_bias": "null"})
+    before = as_arrays(module)
+    module.forward_backward(batch())
+    assert module.get_input_grads() == [None]
+    found = dict(zip(module._exec_group.param_names, module._exec_group.grad_arrays))
+    assert found["fc1_bias"] == [None]
+    wanted = expected_gradients(before, X[:8], Y[:8])["fc1_weight"]  # "write" where nothing is said
+    np.testing.assert_allclose(found["fc1_weight"][0].asnumpy(), wanted, rtol=1e-3, atol=1e-5)
+
+
 def test_fit_learns(caplog):
     seen = []
     np.random.seed(0)
@@ -108,7 +119,7 @@ def test_a_batch_that_the_program_writes_to_after_forward():
 
 
 def test_requests():
-    module = bound(grad_req={"fc1_weight": "add", "fc2_weight": "write"})
+    module = bound(grad_req={"fc1_weight": "add", "fc1_bias": "null"})
     wanted = expected_gradients(as_arrays(module), X[:8], Y[:8])
     for _ in range(2):
         module.forward_backward(batch())

@@ -96,6 +96,18 @@ def test_a_convolutional_cell_computes_what_gluons_does(kind):
         np.testing.assert_allclose(found, wanted.asnumpy(), atol=1e-6)
 
 
+def test_a_cell_of_ones_own_activates_by_name_or_function():
+    cell = rnn.BaseRNNCell("own_")
+    x = nd.array([[-1.0, 2]])
+    for activation, wanted in (
+        ("relu", [[0, 2]]),
+        (lambda x, name: sym.negative(x, name=name), [[1, -2]]),
+    ):
+        made = cell._get_activation(sym.var("x"), activation, name="out")
+        assert made.list_outputs() == ["out_output"]
+        assert made.eval(x=x)[0].asnumpy().tolist() == wanted
+
+
 def test_names_of_convolutional_cells_are_mxnets():
     # Recorded from MXNet 1.9.1.
     cell = rnn.ConvGRUCell((1, 2, 6, 6), 3, i2h_stride=(2, 2))

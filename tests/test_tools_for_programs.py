@@ -204,6 +204,11 @@ def test_names_that_a_star_import_brings():
     assert names["Context"] is mx.Context and names["Symbol"] is mx.sym.Symbol
 
 
+def test_small_steps_do_not_drown_in_the_sum():
+    power = sym.pow(2, sym.var("exp"))
+    test_utils.check_numeric_gradient(power, [np.full((3, 4), 3.0)], numeric_eps=1e-3, rtol=1e-4)
+
+
 def test_optimizers_are_compared():
     options = {"learning_rate": 0.1, "momentum": 0.9}
     sgd, same, faster = (mx.optimizer.SGD(**{**options, "learning_rate": r}) for r in (0.1, 0.1, 1))

@@ -69,7 +69,7 @@ class Executor:
         self._graph = CachedGraph(
             symbol.outputs,
             self._inputs,
-            {n: holding(n, a) for n, a in self._arrays.items() if n in learned},
+            {n: holding(n, _on(ctx, a)) for n, a in self._arrays.items() if n in learned},
             {},
             "executor",
         )
@@ -167,7 +167,7 @@ class Executor:
 
     def _evaluate(self) -> list[NDArray]:
         if self._inputs:
-            return self._graph([self._arrays[name] for name in self._inputs])
+            return self._graph([_on(self._ctx, self._arrays[name]) for name in self._inputs])
         return self.interpreted()
 
     def interpreted(self) -> list[NDArray]:
@@ -184,13 +184,18 @@ class Executor:
 
         ``out_grads`` has an array for each output, alone, as a list or by output name; without it
         every output is a loss, which knows its own gradient. Raises MXNetError where one is not.
+        Arrays of another element type than their outputs are cast.
         """
         if not self._wanted():
             return
-        heads = head_gradients(self._symbol.outputs, out_grads)
+        given = head_gradients(self._symbol.outputs, out_grads)
         if self._recorded is None:
             self._record(is_train)
         assert self._recorded is not None
+        heads = [
+            head if head is None else head.astype(out.dtype, copy=False)
+            for head, out in zip(given, self._recorded)
+        ]
         autograd.backward(self._recorded, heads, retain_graph=True, train_mode=is_train)
 
     def set_monitor_callback(
@@ -322,10 +327,12 @@ def simple_bind(
     stype_dict: Mapping[str, Any] | None,
     shapes: Mapping[str, Any],
     grad_req: Requests = "write",
+    groups: Mapping[str, Context] | None = None,
 ) -> Executor:
     """An Executor over new arrays of zeros, gradients too.
 
-    Raises RuntimeError when a shape stays unknown.
+    A variable whose ``ctx_group`` is in ``groups`` is on that context. Raises RuntimeError when a
+    shape stays unknown.
 
     What is no tuple or list in ``shapes`` is no shape: MXNet's programs leave options there.
     Raises MXNetError for an array that is to be sparse.
@@ -346,7 +353,8 @@ def simple_bind(
                     f"simple_bind error. Arguments: {dict(shapes)} do not decide the shape of "
                     f"{node.name}"
                 )
-            arrays[node.name] = empty(t.dims, place, t.dtype)
+            there = (groups or {}).get(node.text.get("__ctx_group__", ""), place)
+            arrays[node.name] = empty(t.dims, there, t.dtype)
     args = {name: arrays[name] for name in symbol.list_arguments()}
     aux = {name: arrays[name] for name in symbol.list_auxiliary_states()}
     requests = requests_by_name(list(args), grad_req)
@@ -377,6 +385,11 @@ def holding(name: str, values: NDArray) -> Parameter:
     param = Parameter(name, "null", values.shape, values.dtype)
     param.hold([values])
     return param
+
+
+def _on(ctx: Context, values: NDArray) -> NDArray:
+    """The same memory on ``ctx``: all contexts are the host's."""
+    return values if values.context == ctx else NDArray(values._data, ctx, values._storage)
 
 
 def _by_name(what: str, names: list[str], arrays: Arrays) -> dict[str, NDArray]:

@@ -17,11 +17,11 @@ from ..context import Context
 from ..errors import MXNetError
 from ..forks import Rank, held_at_fork
 from ..ir.graph import Use
-from ..ir.node import Output
+from ..ir.node import Node, Output, topological
 from ..nd import NDArray
 from ..nd.replay import is_drawn, replay
 from ..nd.tape import Some, Step, record
-from ..ops.gradient import NoGradientError
+from ..ops.gradient import NoGradientError, stops_heads
 from ..recording import FLAGS, recording_as
 from ..types import type_of
 from ..unwinding import holding
@@ -39,28 +39,36 @@ _NO_LOSS = (
 
 
 def head_gradients(outputs: Sequence[Output], given: Heads) -> list[NDArray | None]:
-    """What a graph's way back starts from, for each output; None where it is a loss.
+    """What a graph's way back starts from, for each output; None where nothing is asked for.
 
-    ``given`` has an array for each output, alone, as a list or by output name. Raises MXNetError
-    where it is None and an output is no loss, or where it has another number of arrays.
+    ``given`` has an array for each output, alone, as a list or by output name; what a list has
+    beyond them is left alone. Raises MXNetError where it has fewer, or where it is None and an
+    output is no loss but leads back to a variable.
     """
+    used = _lead_back(outputs)
     if given is None:
-        if not all(_is_loss(output) for output in outputs):
+        if any(used):
             raise MXNetError(_NO_LOSS)
         return [None] * len(outputs)
     if isinstance(given, Mapping):
         given = [given[output.name] for output in outputs]
     heads: list[NDArray | None] = [given] if isinstance(given, NDArray) else list(given)
-    if len(heads) != len(outputs):
+    if len(heads) < len(outputs):
         raise MXNetError(
             f"backward takes a gradient for each of {len(outputs)} outputs, got {len(heads)}"
         )
-    return heads
+    return [head if is_used else None for head, is_used in zip(heads, used)]
 
 
-def _is_loss(output: Output) -> bool:
-    op = output.node.op
-    return op is not None and op.traits.ignores_head
+def _lead_back(outputs: Sequence[Output]) -> list[bool]:
+    """Whether the gradient of each output is read on the way to some variable."""
+    leading: set[Node] = set()
+    for node in topological(outputs):
+        if node.op is None:
+            leading.add(node)
+        elif not stops_heads(node.op, len(node.inputs), node.attrs):
+            leading.update({node} if any(x.node in leading for x in node.inputs) else ())
+    return [output.node in leading for output in outputs]
 
 
 class TrainingGraph:

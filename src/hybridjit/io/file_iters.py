@@ -58,13 +58,15 @@ class _Table(DataIter):
     def next(self) -> DataBatch:
         if not self.iter_next():
             raise StopIteration
-        return DataBatch(self.getdata(), self.getlabel(), self.getpad(), self.getindex())
+        return DataBatch([self.getdata()], [self.getlabel()], self.getpad(), self.getindex())
 
-    def getdata(self) -> list[NDArray]:
-        return [array(self._data[self.getindex()], dtype=self._data.dtype)]
+    def getdata(self) -> NDArray:  # type: ignore[override]
+        """The array of the current batch, not in a list: so have it MXNet's iterators of files."""
+        return array(self._data[self.getindex()], dtype=self._data.dtype)
 
-    def getlabel(self) -> list[NDArray]:
-        return [array(self._label[self.getindex()], dtype=self._label.dtype)]
+    def getlabel(self) -> NDArray:  # type: ignore[override]
+        """The labels of the current batch, as :meth:`getdata`."""
+        return array(self._label[self.getindex()], dtype=self._label.dtype)
 
     def getindex(self) -> np.ndarray:
         """The numbers of the samples of this batch."""

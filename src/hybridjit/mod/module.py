@@ -41,6 +41,9 @@ from .updates import Options, Rule, Store, Updates, make_optimizer
 if TYPE_CHECKING:
     from ..optimizer import Optimizer
 
+# Contexts of the groups of variables that AttrScope(ctx_group=) makes; lists have one a context.
+ByGroup = Mapping[str, Context | Sequence[Context]]
+Groups = ByGroup | Sequence[ByGroup] | None
 GradReq = str | Sequence[str] | Mapping[str, str]
 
 
@@ -57,13 +60,14 @@ class Module(BaseModule):
         work_load_list: object = None,
         fixed_param_names: Sequence[str] | None = None,
         state_names: Sequence[str] | None = None,
-        group2ctxs: object = None,
+        group2ctxs: Groups = None,
         compression_params: object = None,
     ) -> None:
         super().__init__(logger)
         self._symbol: Symbol = symbol
         context = cpu() if context is None else context
         self._context = [context] if isinstance(context, Context) else list(context)
+        self._groups = _first_of(group2ctxs)
         self._data_names = list(data_names or [])
         self._label_names = list(label_names or [])
         self._state_names = list(state_names or [])
@@ -237,9 +241,13 @@ class Module(BaseModule):
         self._data_shapes, self._label_shapes = data, label
         self._params, self._inputs, self._graph = params, inputs, graph
         self._recorded = []
-        wanted = self._data_names if self.inputs_need_grad else []
+        asked = self._data_names if self.inputs_need_grad else []
+        wanted = [name for name in asked if self._request_of(name) != "null"]
+        attrs = self._symbol.attr_dict()
+        groups = {n: attrs.get(n, {}).get("__ctx_group__", "") for n in wanted}
+        places = {n: self._groups.get(group, self._context[0]) for n, group in groups.items()}
         self._input_grads = {
-            n: nd.zeros(inputs[n].shape, self._context[0], inputs[n].dtype) for n in wanted
+            n: nd.zeros(inputs[n].shape, places[n], inputs[n].dtype) for n in wanted
         }
 
     def _variable_types(self, described_inputs: list[DataDesc]) -> dict[str, TensorType]:
@@ -278,7 +286,7 @@ class Module(BaseModule):
         if isinstance(self._grad_req, str):
             return self._grad_req
         if isinstance(self._grad_req, Mapping):
-            return self._grad_req.get(name, "null")
+            return self._grad_req.get(name, "write")
         return dict(zip(self._symbol.list_arguments(), self._grad_req))[name]
 
     def reshape(self, data_shapes: Shapes, label_shapes: Shapes | None = None) -> None:
@@ -434,11 +442,8 @@ class Module(BaseModule):
         """An input as the graph reads it: with a gradient, where inputs have one."""
         found = alias(array)
         if name in self._input_grads:
-            autograd.mark_variables(found, self._input_grads[name], self._input_request(name))
+            autograd.mark_variables(found, self._input_grads[name], self._request_of(name))
         return found
-
-    def _input_request(self, name: str) -> str:
-        return "add" if self._request_of(name) == "add" else "write"
 
     # ---- training -------------------------------------------------------------------------------
 
@@ -471,12 +476,14 @@ class Module(BaseModule):
         return None if self._updates is None else self._updates.store
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
-        """The gradients of the data, in the order of ``data_names``."""
+        """The gradients of the data, in the order of ``data_names``; None where none is wanted."""
         assert self.binded and self.params_initialized and self.inputs_need_grad, (
             "call bind with inputs_need_grad=True, and init_params, first"
         )
-        found = [self._input_grads[name] for name in self._data_names]
-        return found if merge_multi_context else [self._parts(grad, None) for grad in found]
+        found = [self._input_grads.get(name) for name in self._data_names]
+        if merge_multi_context:
+            return found
+        return [grad if grad is None else self._parts(grad, None) for grad in found]
 
     def init_optimizer(
         self,
@@ -636,6 +643,14 @@ class Module(BaseModule):
         names = [desc.name for desc in self._label_shapes or []] or self._label_names
         named = dict(zip(names, labels or []))
         eval_metric.update_dict(named, dict(zip(self.output_names, self._outputs)))
+
+
+def _first_of(groups: Groups) -> dict[str, Context]:
+    """The context of each group on the first of a module's contexts: one computation serves all."""
+    if groups is None:
+        return {}
+    first = groups if isinstance(groups, Mapping) else groups[0]
+    return {n: c if isinstance(c, Context) else c[0] for n, c in first.items()}
 
 
 def _shares(samples: int, count: int) -> list[int]:

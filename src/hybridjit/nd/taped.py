@@ -111,7 +111,7 @@ class TapedArray(DenseArray):
         Under ``record`` a computed array may only replace the whole of a plain one.
         """
         is_taped = FLAGS.recording and isinstance(value, TapedArray) and value._entry is not None
-        if is_taped and (key not in (slice(None), Ellipsis) or value.shape != self.shape):
+        if is_taped and not (_is_whole(key) and value.shape == self.shape):
             raise MXNetError(
                 "Inplace operations (+=, -=, x[:]=, etc) are not supported when recording with "
                 "autograd."
@@ -119,6 +119,11 @@ class TapedArray(DenseArray):
         super().__setitem__(key, value)
         if is_taped:
             record_same(value, self)
+
+
+def _is_whole(key: object) -> bool:
+    """Whether an index is one of those that mean the whole array; arrays are not compared."""
+    return key is Ellipsis or key is None or (isinstance(key, slice) and key == slice(None))
 
 
 def untouched_zeros(x: Self) -> Self:

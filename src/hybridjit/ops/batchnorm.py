@@ -488,8 +488,8 @@ register(
     expand=_single_output,
     grad=_grad_batchnorm,
     outputs=_batchnorm_outputs,
-    traits=_TRAITS,
-    doc="BatchNorm over axis 1; the devices that it names matter in training only.",
+    traits=replace(_TRAITS, training=_in_training("BatchNorm_v1")),
+    doc="BatchNorm over axis 1, in training with the variance as third result; one device.",
 )
 register(
     "BatchNorm_v1",

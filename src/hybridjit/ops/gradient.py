@@ -59,6 +59,18 @@ def none_at_all(
     return (None,) * len(ins)
 
 
+def stops_heads(op: OpDef, count: int, attrs: Attrs) -> bool:
+    """Whether the gradients of the results reach none of the ``count`` operands: nobody reads them.
+
+    So it is with losses, which know their own gradient, and with what has a gradient of 0.
+    """
+    if op.traits.ignores_head or op.grad is none_at_all:
+        return True
+    if op.grad is not None or op.expand is not None or op.scalar is None:
+        return False
+    return all(vanishes(op, i, attrs) for i in range(count))
+
+
 def head(
     g: Builder[X], ins: Sequence[X], outs: object, douts: Sequence[X], **attrs: object
 ) -> tuple[Reached[X], ...]:

@@ -15,6 +15,7 @@ from ..errors import ShapeError
 from ..types import INT64, Shape, TensorType, is_known_shape, product, require_dims, shape_text
 from .attrs import AttrValue
 from .building import Builder, X
+from .gradient import none_at_all
 from .internal import constant_of_shape
 from .record import PLAIN, Traits
 from .registry import register
@@ -291,6 +292,7 @@ register(
     infer=forward(lambda data: TensorType((data.ndim,), INT64)),
     ref=lambda data: np.array(data.shape, INT64),
     expand=constant_of_shape("shape_array"),
+    grad=none_at_all,
     traits=Traits(reads_shape=True),
     doc="The shape, as int64 numbers.",
 )
@@ -300,6 +302,7 @@ register(
     infer=forward(lambda data: TensorType((1,), INT64)),
     ref=lambda data: np.array([data.size], INT64),
     expand=constant_of_shape("size_array"),
+    grad=none_at_all,
     traits=Traits(reads_shape=True),
     doc="The number of elements, as one int64.",
 )

@@ -115,6 +115,12 @@ class BaseRNNCell:
                 args[f"{start}_{kind}"] = nd.concatenate(parts)
         return args
 
+    def _get_activation(self, inputs: Symbol, activation: object, **kwargs: Any) -> Symbol:
+        """For cells of a program's own: the activation of that name, or that function."""
+        if isinstance(activation, str):
+            return sym.Activation(inputs, act_type=activation, **kwargs)
+        return activation(inputs, **kwargs)  # type: ignore[operator,no-any-return]
+
     def _weight_prefixes(self) -> list[str]:
         """How the names of the weights of each product begin; none for a cell without any."""
         return [f"{self._prefix}{name}" for name in PRODUCTS if self._gate_names]

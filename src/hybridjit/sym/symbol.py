@@ -121,7 +121,7 @@ class Symbol(Outputs):
         grad_req: Requests = "write",
         type_dict: Mapping[str, DType] | None = None,
         stype_dict: Mapping[str, str] | None = None,
-        group2ctx: object = None,
+        group2ctx: Mapping[str, Context] | None = None,
         shared_arg_names: object = None,
         shared_exec: object = None,
         shared_buffer: object = None,
@@ -130,12 +130,13 @@ class Symbol(Outputs):
         """An Executor over new arrays of zeros, from the shapes of some arguments.
 
         ``grad_req`` says what becomes of gradients: new arrays too where it is not "null".
+        ``group2ctx`` has the contexts of variables that were made in an ``AttrScope(ctx_group=)``.
         The ``shared_`` ones, which save memory in MXNet, share nothing here. Raises MXNetError for
         an argument that is to be sparse.
         """
         from ..executor import simple_bind  # noqa: PLC0415 (see tests/test_layers.py)
 
-        return simple_bind(self, ctx, type_dict, stype_dict, kwargs, grad_req)
+        return simple_bind(self, ctx, type_dict, stype_dict, kwargs, grad_req, group2ctx)
 
     def optimize_for(self, backend: str, *args: object, **kwargs: object) -> Symbol:
         """Itself: there are no other backends."""

@@ -119,17 +119,17 @@ def numeric_grad(
     use_forward_train: bool = True,
     dtype: DType = np.float32,
 ) -> dict[str, np.ndarray]:
-    """Central differences of an executor's only output, a number, by each element in ``location``.
+    """Central differences of an executor's only output, summed, by each element in ``location``.
 
     Auxiliary states are as they were before each evaluation.
     """
     given = executor.aux_dict if aux_states is None else aux_states
     states = {name: array.copy() for name, array in given.items()}
 
-    def value() -> float:
+    def value() -> np.ndarray:
         for name, array in states.items():
             executor.aux_dict[name][:] = array
-        return float(executor.forward(is_train=use_forward_train)[0].asnumpy().sum())
+        return executor.forward(is_train=use_forward_train)[0].asnumpy().astype(np.float64)
 
     return {name: _differences(executor.arg_dict[name], value, eps) for name in location}
 
@@ -145,7 +145,7 @@ def _differences(array: NDArray, value: Any, eps: float | None) -> np.ndarray:
             moved[place] += sign * step
             array[:] = moved
             ends.append(value())
-        found[place] = (ends[0] - ends[1]) / step
+        found[place] = (ends[0] - ends[1]).sum() / step  # the sum itself would round
     array[:] = base
     return found
 
@@ -157,13 +157,13 @@ def _projected(
     requests: Mapping[str, str],
     ctx: Context | None,
 ) -> tuple[Executor, dict[str, NDArray]]:
-    """An executor of sum(output * random numbers), and what its gradients hold at first."""
+    """An executor of output * random numbers, a loss, and what its gradients hold at first."""
     if len(symbol.list_outputs()) != 1:
         raise ValueError(f"one output is compared, got {symbol.list_outputs()}")
     shapes = {name: array.shape for name, array in args.items()}
     (shape,) = symbol.infer_shape(**shapes)[1]
     kind = next(iter(args.values())).dtype
-    loss = sym.MakeLoss(sym.sum(symbol * sym.var(_PROJECTION)))
+    loss = sym.make_loss(symbol * sym.var(_PROJECTION))
     plane = np.random.uniform(0.1, 1.0, shape)
     bound = {**args, _PROJECTION: nd.array(plane, ctx, kind)}
     grads = {n: nd.random.normal(shape=args[n].shape).astype(args[n].dtype) for n in requests}

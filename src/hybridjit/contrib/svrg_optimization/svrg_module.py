@@ -17,6 +17,7 @@ from ...gluon.training import Heads
 from ...io import DataBatch, DataIter
 from ...mod import Module
 from ...mod.base_module import Arrays, Logger, Shapes
+from ...mod.module import Groups
 from ...mod.updates import Options
 from ...nd import NDArray
 from ...optimizer import Optimizer
@@ -47,13 +48,14 @@ class SVRGModule(Module):
         work_load_list: object = None,
         fixed_param_names: Sequence[str] | None = None,
         state_names: Sequence[str] | None = None,
-        group2ctxs: object = None,
+        group2ctxs: Groups = None,
         compression_params: object = None,
         update_freq: int | None = None,
     ) -> None:
         devices = (context, work_load_list)
-        names = (fixed_param_names, state_names, group2ctxs, compression_params)
-        given = (symbol, data_names, label_names, logger, *devices, *names)
+        names = (fixed_param_names, state_names)
+        inputs = (symbol, data_names, label_names, logger)
+        given = (*inputs, *devices, *names, group2ctxs, compression_params)
         super().__init__(*given)
         if not isinstance(update_freq, int):
             raise TypeError(_FREQUENCY.format(kind="an integer", given=update_freq))

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ... import nd
-from ...context import Context
+from ...context import Context, cpu_pinned
 from ...nd import NDArray
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
@@ -38,7 +38,7 @@ default_mp_batchify_fn = default_batchify_fn
 
 
 def _as_in_context(data: object, ctx: Context) -> Any:
-    """For loaders of other packages: NDArrays in nested lists, on ``ctx``."""
+    """NDArrays in nested lists, on ``ctx``; loaders of other packages call it too."""
     if isinstance(data, NDArray):
         return data.as_in_context(ctx)
     if isinstance(data, (list, tuple)):
@@ -68,8 +68,9 @@ class DataLoader:
     timeout      seconds to wait for a batch, then multiprocessing's TimeoutError
     auto_reload  begin the next round ahead as soon as one ends
 
-    ``pin_memory`` concerns devices that are not here. Raises ValueError for arguments that
-    contradict each other.
+    pin_memory   batches are on the context ``cpu_pinned(pin_device_id)``, memory as any other here
+
+    Raises ValueError for arguments that contradict each other.
     """
 
     def __init__(
@@ -102,6 +103,7 @@ class DataLoader:
                 "batch_sampler is specified."
             )
         self._batch_sampler = batch_sampler
+        self._pinned = cpu_pinned(pin_device_id) if pin_memory else None
         self._timeout = timeout
         self._prefetch = max(0, 2 * self._num_workers if prefetch is None else int(prefetch))
         self._auto_reload = auto_reload
@@ -121,8 +123,11 @@ class DataLoader:
     def __iter__(self) -> Iterator[Any]:
         if self._workers is None:
             make = _Make(self._dataset, self._batchify_fn)
-            return (make(indices) for indices in self._batch_sampler)
-        return self._ahead(self._workers)
+            batches: Iterator[Any] = (make(indices) for indices in self._batch_sampler)
+        else:
+            batches = self._ahead(self._workers)
+        pinned = self._pinned
+        return batches if pinned is None else (_as_in_context(batch, pinned) for batch in batches)
 
     def _ahead(self, workers: _Workers) -> Iterator[Any]:
         current, self._ready = self._ready or self._round(workers), None
