@@ -25,6 +25,7 @@ from .augmenters import (
     CastAug,
     ForceResizeAug,
     ResizeAug,
+    Statistic,
     colour_augmenters,
     plain,
 )
@@ -340,11 +341,11 @@ def _exact(given: Any, usual: tuple[float, ...]) -> Any:
 
 
 def CreateMultiRandCropAugmenter(
-    min_object_covered: Any = 0.1,
-    aspect_ratio_range: Any = (0.75, 1.33),
-    area_range: Any = (0.05, 1.0),
-    min_eject_coverage: Any = 0.3,
-    max_attempts: Any = 50,
+    min_object_covered: float | Sequence[float] = 0.1,
+    aspect_ratio_range: Sequence[Any] = (0.75, 1.33),
+    area_range: Sequence[Any] = (0.05, 1.0),
+    min_eject_coverage: float | Sequence[float] = 0.3,
+    max_attempts: int | Sequence[int] = 50,
     skip_prob: float = 0,
 ) -> DetRandomSelectAug:
     """One of several :class:`DetRandomCropAug`: each argument is one value for all, or a list.
@@ -368,19 +369,19 @@ def CreateDetAugmenter(
     rand_pad: float = 0,
     rand_gray: float = 0,
     rand_mirror: bool = False,
-    mean: Any = None,
-    std: Any = None,
+    mean: Statistic = None,
+    std: Statistic = None,
     brightness: float = 0,
     contrast: float = 0,
     saturation: float = 0,
     pca_noise: float = 0,
     hue: float = 0,
     inter_method: int = 2,
-    min_object_covered: Any = 0.1,
-    aspect_ratio_range: Any = (0.75, 1.33),
-    area_range: Any = (0.05, 3.0),
-    min_eject_coverage: Any = 0.3,
-    max_attempts: Any = 50,
+    min_object_covered: float = 0.1,
+    aspect_ratio_range: tuple[float, float] = (0.75, 1.33),
+    area_range: tuple[float, float] = (0.05, 3.0),
+    min_eject_coverage: float = 0.3,
+    max_attempts: int = 50,
     pad_val: float | Sequence[float] = (127, 127, 127),
 ) -> list[DetAugmenter]:
     """The usual augmenters for pictures of ``data_shape`` (channels, height, width), in order.

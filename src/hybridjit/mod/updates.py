@@ -57,7 +57,7 @@ class Updates:
                 if self.updater is not None:
                     self.updater(index, grad, weight)
 
-    def _by_store(self, name: str, weight: Any, grad: Any) -> None:
+    def _by_store(self, name: str, weight: object, grad: object) -> None:
         if name not in self._known:
             self.store.broadcast(name, weight, out=weight)
             self._known.add(name)

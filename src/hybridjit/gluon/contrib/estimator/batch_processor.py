@@ -7,7 +7,7 @@ predictions and losses. Weights stay as they are: a handler updates them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from .... import autograd
 from ....context import Context
@@ -27,12 +27,12 @@ class BatchProcessor:
     """Override :meth:`fit_batch` and :meth:`evaluate_batch` for batches of another kind."""
 
     def _get_data_and_label(
-        self, batch: Sequence[Any], ctx: list[Context], batch_axis: int = 0
+        self, batch: Sequence[object], ctx: list[Context], batch_axis: int = 0
     ) -> tuple[Parts, Parts]:
         return split_pair(batch, ctx, batch_axis)
 
     def evaluate_batch(
-        self, estimator: Estimator, val_batch: Sequence[Any], batch_axis: int = 0
+        self, estimator: Estimator, val_batch: Sequence[object], batch_axis: int = 0
     ) -> Processed:
         """Run ``val_net`` and ``val_loss``, unrecorded."""
         data, label = self._get_data_and_label(val_batch, estimator.context, batch_axis)
@@ -41,7 +41,7 @@ class BatchProcessor:
         return data, label, pred, loss
 
     def fit_batch(
-        self, estimator: Estimator, train_batch: Sequence[Any], batch_axis: int = 0
+        self, estimator: Estimator, train_batch: Sequence[object], batch_axis: int = 0
     ) -> Processed:
         """Run ``net`` and ``loss`` recorded, then the backward of each context's loss."""
         data, label = self._get_data_and_label(train_batch, estimator.context, batch_axis)
@@ -53,7 +53,7 @@ class BatchProcessor:
         return data, label, pred, loss
 
 
-def split_pair(batch: Sequence[Any], ctx: list[Context], batch_axis: int) -> tuple[Parts, Parts]:
+def split_pair(batch: Sequence[object], ctx: list[Context], batch_axis: int) -> tuple[Parts, Parts]:
     """Data and labels of a batch in parts along ``batch_axis``, one for each context."""
     data, label = (split_and_load(batch[i], ctx, batch_axis=batch_axis) for i in (0, 1))
     return data, label

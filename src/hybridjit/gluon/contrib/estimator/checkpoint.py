@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ....formats.atomic import system_errors, together
 from ....metric import EvalMetric
@@ -97,7 +97,7 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
 
     # ---- moments ------------------------------------------------------------------------------
 
-    def train_begin(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
+    def train_begin(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
         self.current_epoch = 0
         self.current_batch = 0
         if self.save_best:
@@ -106,14 +106,14 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
             self._check_periods(estimator)
             self._resume(estimator)
 
-    def batch_end(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
+    def batch_end(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
         if self.current_batch == 0:
             self._save_symbol(estimator)
         if self.batch_period and (self.current_batch + 1) % self.batch_period == 0:
             self._save_checkpoint(estimator)
         self.current_batch += 1
 
-    def epoch_end(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
+    def epoch_end(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
         if self.epoch_period and (self.current_epoch + 1) % self.epoch_period == 0:
             self._save_checkpoint(estimator)
         self.current_epoch += 1

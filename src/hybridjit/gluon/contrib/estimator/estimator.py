@@ -133,7 +133,7 @@ class Estimator:
         return trainer
 
     def _get_data_and_label(
-        self, batch: Sequence[Any], ctx: list[Context], batch_axis: int = 0
+        self, batch: Sequence[object], ctx: list[Context], batch_axis: int = 0
     ) -> tuple[Parts, Parts]:
         return split_pair(batch, ctx, batch_axis)
 

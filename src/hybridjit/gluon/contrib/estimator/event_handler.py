@@ -62,15 +62,15 @@ class StoppingHandler(TrainBegin, BatchEnd, EpochEnd):
         self.current_epoch = 0
         self.stop_training = False
 
-    def train_begin(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
+    def train_begin(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
         self._start(estimator.max_epoch, estimator.max_batch)
 
-    def batch_end(self, estimator: Estimator, *args: Any, **kwargs: Any) -> bool:
+    def batch_end(self, estimator: Estimator, *args: object, **kwargs: object) -> bool:
         self.current_batch += 1
         self.stop_training |= self.current_batch == self.max_batch
         return self.stop_training
 
-    def epoch_end(self, estimator: Estimator, *args: Any, **kwargs: Any) -> bool:
+    def epoch_end(self, estimator: Estimator, *args: object, **kwargs: object) -> bool:
         self.current_epoch += 1
         self.stop_training |= self.current_epoch == self.max_epoch
         return self.stop_training
@@ -86,11 +86,11 @@ class MetricHandler(EpochBegin, BatchEnd):
         self.metrics = _check_metrics(metrics)
         self.priority = priority  # before those that read metrics
 
-    def epoch_begin(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
+    def epoch_begin(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
         for metric in self.metrics:
             metric.reset()
 
-    def batch_end(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
+    def batch_end(self, estimator: Estimator, *args: object, **kwargs: Any) -> None:
         for metric in self.metrics:
             if isinstance(metric, LossMetric):
                 metric.update([], kwargs["loss"])
@@ -122,15 +122,15 @@ class ValidationHandler(TrainBegin, BatchEnd, EpochEnd):
         self.priority = priority  # before those that read validation metrics
         self.event_handlers = event_handlers
 
-    def train_begin(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
+    def train_begin(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
         self.current_batch = 0
         self.current_epoch = 0
 
-    def batch_end(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
+    def batch_end(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
         self.current_batch += 1
         self._evaluate_every(self.batch_period, self.current_batch, estimator)
 
-    def epoch_end(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
+    def epoch_end(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
         self.current_epoch += 1
         self._evaluate_every(self.epoch_period, self.current_epoch, estimator)
 
@@ -173,11 +173,11 @@ class EarlyStoppingHandler(TrainBegin, EpochEnd, TrainEnd):
         self.current_epoch = 0
         self.stop_training = False
 
-    def train_begin(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
+    def train_begin(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
         self._start()
         self.best = worst(self.monitor_op) if self.baseline is None else self.baseline
 
-    def epoch_end(self, estimator: Estimator, *args: Any, **kwargs: Any) -> bool:
+    def epoch_end(self, estimator: Estimator, *args: object, **kwargs: object) -> bool:
         if found := monitored(self.monitor):
             self._judge(found[1])
         self.current_epoch += 1
@@ -193,7 +193,7 @@ class EarlyStoppingHandler(TrainBegin, EpochEnd, TrainEnd):
             self.stopped_epoch = self.current_epoch
             self.stop_training = True
 
-    def train_end(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
+    def train_end(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
         if self.stopped_epoch > 0:
             estimator.logger.info(
                 "[Epoch %d] EarlyStoppingHanlder: early stopping due to %s not improving",
@@ -208,7 +208,7 @@ class GradientUpdateHandler(BatchEnd):
     def __init__(self, priority: float = -2000) -> None:
         self.priority = priority  # first of all
 
-    def batch_end(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
+    def batch_end(self, estimator: Estimator, *args: object, **kwargs: Any) -> None:
         loss = kwargs["loss"]
         parts = [loss] if isinstance(loss, NDArray) else loss
         estimator.trainer.step(sum(part.shape[0] for part in parts))

@@ -6,7 +6,7 @@ In: handlers. Out: for each moment, those that derive from its class, in the ord
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from .estimator import Estimator
@@ -19,28 +19,28 @@ class EventHandler:
 class TrainBegin(EventHandler):
     """Is called once, before the first epoch."""
 
-    def train_begin(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
+    def train_begin(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
         """To override."""
 
 
 class TrainEnd(EventHandler):
     """Is called once, after the last epoch."""
 
-    def train_end(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
+    def train_end(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
         """To override."""
 
 
 class EpochBegin(EventHandler):
     """Is called before the first batch of each epoch."""
 
-    def epoch_begin(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
+    def epoch_begin(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
         """To override."""
 
 
 class EpochEnd(EventHandler):
     """Is called after the last batch of each epoch."""
 
-    def epoch_end(self, estimator: Estimator, *args: Any, **kwargs: Any) -> bool | None:
+    def epoch_end(self, estimator: Estimator, *args: object, **kwargs: object) -> bool | None:
         """To override: whether training ends here."""
         return False
 
@@ -48,14 +48,14 @@ class EpochEnd(EventHandler):
 class BatchBegin(EventHandler):
     """Is called before each batch, with ``batch``."""
 
-    def batch_begin(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
+    def batch_begin(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
         """To override."""
 
 
 class BatchEnd(EventHandler):
     """Is called after each batch's backward, with ``batch``, ``pred``, ``label`` and ``loss``."""
 
-    def batch_end(self, estimator: Estimator, *args: Any, **kwargs: Any) -> bool | None:
+    def batch_end(self, estimator: Estimator, *args: object, **kwargs: object) -> bool | None:
         """To override: whether the epoch ends here."""
         return False
 

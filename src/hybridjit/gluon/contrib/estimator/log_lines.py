@@ -43,7 +43,7 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
         self.processed_samples = 0
         self.log_interval_time = 0.0
 
-    def train_begin(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
+    def train_begin(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
         self.train_start = time.time()
         estimator.logger.info(
             "Training begin: using optimizer %s with current learning rate %.4f ",
@@ -55,14 +55,14 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
         estimator.logger.info("Train for %d %s.", wanted, unit)
         self._start()
 
-    def train_end(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
+    def train_end(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
         seconds, epochs = time.time() - self.train_start, self.current_epoch
         self._log(estimator, f"Train finished using total {int(seconds)}s with {epochs} epochs. ")
 
-    def batch_begin(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
+    def batch_begin(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
         self.batch_start = time.time()
 
-    def batch_end(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
+    def batch_end(self, estimator: Estimator, *args: object, **kwargs: Any) -> None:
         if isinstance(self.log_interval, int):
             self.processed_samples += kwargs["batch"][0].shape[0]
             self.log_interval_time += time.time() - self.batch_start
@@ -76,7 +76,7 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
         self._log(estimator, f"{place}{counted} time/interval: {self.log_interval_time:.3f}s ")
         self.log_interval_time = 0.0
 
-    def epoch_begin(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
+    def epoch_begin(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
         self.epoch_start = time.time()
         if not any("training" in metric.name for metric in self.metrics):
             estimator.logger.info("Validation Begin")
@@ -86,7 +86,7 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
             "[Epoch %d] Begin, current learning rate: %.4f", self.current_epoch, rate
         )
 
-    def epoch_end(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
+    def epoch_end(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
         seconds = time.time() - self.epoch_start
         self._log(estimator, f"[Epoch {self.current_epoch}] Finished in {seconds:.3f}s, ")
         self.current_epoch += 1
