@@ -261,6 +261,7 @@ PACKAGES = """
     from mxnet.gluon.data.dataloader import ForkingPickler, _as_in_context
     from mxnet.gluon.model_zoo import model_store
     from mxnet.gluon.utils import _get_repo_file_url, _get_repo_url
+    from mxnet.initializer import *
     from mxnet.io import io
     from mxnet.metric import check_label_shapes, ndarray
     from mxnet.ndarray.utils import load, save
@@ -281,6 +282,7 @@ PACKAGES = """
     assert _flatten([x, (s, None)], "input") == ([x, s, None], [0, [0, -1]])
     assert isinstance(x, mx.gluon.tensor_types) and isinstance(s, mx.gluon.tensor_types)
     assert not amp._amp_initialized and ndarray is mx.nd
+    assert random is mx.random and Xavier is mx.init.Xavier
     assert io.DataBatch is mx.io.DataBatch and load is mx.nd.load
     (moved,) = _as_in_context((x,), mx.cpu(1))
     assert moved.context == mx.cpu(1) and x.context == mx.cpu(0)

@@ -2,12 +2,13 @@
 
 usage: python tools/programs MXNET [GLUONCV] [--only PART] [--work DIR] [--python PYTHON] [--mxnet]
 
-MXNET and GLUONCV are checkouts of the two projects (MXNet's branch v1.9.x). Their programs are
-copied to DIR, or to a folder that goes away; small data is made up there, and each program runs in
-a process of its own. Prints a table: what ran, what it is, how long it took and the last line that
-it said about its loss. PYTHON (this one by default) needs what the programs import: matplotlib,
-scipy, scikit-learn, pandas, opencv-python-headless, pillow, tqdm. With --mxnet the programs run
-on the MXNet that is installed there instead of hybridjit, for comparison.
+MXNET and GLUONCV are checkouts of the two projects (MXNet's branch v1.9.x). Their programs, and
+the code of notebooks, are copied to DIR, or to a folder that goes away; small data is made up
+there, and each program runs in a process of its own. Prints a table: what ran, what it is, how
+long it took and the last line that it said about its loss. PYTHON (this one by default) needs what
+the programs import: graphviz, imageio, matplotlib, mxboard with protobuf<3.21, pandas<3, pillow,
+opencv-python-headless, pynose, requests, scikit-learn, scipy, tqdm, yacs. With --mxnet the programs
+run on the MXNet that is installed there instead of hybridjit, for comparison.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from pathlib import Path
 from listing import PROGRAMS, Program
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
+COPIED = ("example", "tests/nightly/estimator", "tests/python")
 SAYS = re.compile(
     r"loss|acc|error|mse|rmse|perplexity|ppl|likelihood|psnr|nll|auc|iou|cost|reward|elbo|map", re.I
 )
@@ -79,12 +81,13 @@ def wanted(program: Program, options: argparse.Namespace) -> bool:
 
 def copy_sources(options: argparse.Namespace, work: Path) -> None:
     work.mkdir(parents=True, exist_ok=True)
-    shutil.copytree(options.mxnet_source / "example", work / "example", dirs_exist_ok=True)
+    sources = [(options.mxnet_source, name) for name in COPIED]
+    if options.gluoncv_source:
+        sources += [(options.gluoncv_source, name) for name in ("scripts", "gluoncv")]
+    for source, name in sources:
+        shutil.copytree(source / name, work / name, dirs_exist_ok=True)
     for notebook in (work / "example").rglob("*.ipynb"):
         notebook.with_suffix(".py").write_text(code_of(notebook), encoding="utf-8")
-    if options.gluoncv_source:
-        for name in ("scripts", "gluoncv"):
-            shutil.copytree(options.gluoncv_source / name, work / name, dirs_exist_ok=True)
 
 
 def code_of(notebook: Path) -> str:

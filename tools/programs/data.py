@@ -231,17 +231,7 @@ def bsds500(folder: Path, count: int = 8, size: int = 320) -> None:
             (folder / "images" / part / f"{index}.jpg").write_bytes(encoded(picture))
 
 
-def two_kinds(folder: Path, count: int = 4, size: int = 72) -> None:
-    """What CycleGAN translates between: trainA and trainB, testA and testB."""
-    for kind, channels in (("A", 3), ("B", 1)):
-        for part in ("train", "test"):
-            (folder / f"{part}{kind}").mkdir(parents=True, exist_ok=True)
-            for index, picture in enumerate(pictures(count, size, channels)[0]):
-                shown = np.broadcast_to(picture, (size, size, 3))
-                (folder / f"{part}{kind}" / f"{index}.jpg").write_bytes(encoded(shown))
-
-
-def cityscapes(folder: Path, count: int = 4, size: int = 128) -> None:
+def cityscapes(folder: Path, count: int = 16, size: int = 128) -> None:
     """Streets of rectangles: leftImg8bit with pictures, gtFine with a class for each pixel."""
     draw = np.random.default_rng(0)
     classes = np.array([7, 8, 11])  # road, sidewalk, building
@@ -264,7 +254,7 @@ def named_entities(folder: Path, count: int = 300) -> None:
     """ner_dataset.csv: sentences of words, each with two tags."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = ["Sentence #,Word,POS,Tag"]
-    for number, sentence in enumerate(sentences(count, 0, 5, 20), 1):
+    for number, sentence in enumerate(sentences(count, 0, 5, 9), 1):
         for place, word in enumerate(sentence.split()):
             first = f"Sentence: {number}" if place == 0 else ""
             rows.append(f"{first},{word},NN,{'U-geo' if int(word[1:]) % 5 == 0 else 'O'}")

@@ -65,7 +65,7 @@ IMPORTED: dict[str, list[str]] = {
     "gluon.rnn.rnn_layer": [*_NAMESPACES, "is_np_array"],
     "gluon.utils": ["ndarray", *_FLAGS],
     "image": ["io", "nd"],
-    "initializer": ["ndarray", "is_np_array"],
+    "initializer": ["ndarray", "is_np_array", "random"],
     "metric": ["ndarray", "registry"],
     "model": ["io", "metric", "nd", "sym"],
     "nd.contrib": ["current_context", "ndarray"],
