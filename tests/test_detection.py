@@ -256,7 +256,9 @@ class TestIterator:
         it = RawIter(3, (3, 16, 12), last_batch_handle="roll_over", **paths)
         first = [batch.label[0].asnumpy()[:, 0, 1] for batch in it]
         it.reset()
-        second = [batch.label[0].asnumpy()[:, 0, 1] for batch in it]
+        found = list(it)
+        second = [batch.label[0].asnumpy()[:, 0, 1] for batch in found]
+        assert [batch.pad for batch in found] == [2, 0]  # 2 of the first batch are this epoch's
         starts = [boxes(1, i)[0, 1] for i in range(7)]
         np.testing.assert_allclose(np.concatenate(first), starts[:6], rtol=1e-6)
         np.testing.assert_allclose(np.concatenate(second), [starts[6], *starts[:5]], rtol=1e-6)

@@ -125,7 +125,7 @@ class TestImageIter:
         [
             ("pad", [([0, 1, 2], 0), ([3, 0, 1], 2)] * 2),
             ("discard", [([0, 1, 2], 0)] * 2),
-            ("roll_over", [([0, 1, 2], 0), ([3, 0, 1], 0)]),
+            ("roll_over", [([0, 1, 2], 0), ([3, 0, 1], 2)]),
         ],
     )
     def test_ends(self, tmp_path, handle, wanted):

@@ -190,6 +190,7 @@ class ImageDetIter(ImageIter):
     def next(self) -> DataBatch:
         """The next batch. Raises StopIteration after the last one."""
         samples, self._kept = self._kept, []
+        rolled = len(samples)
         self._fill(samples)
         pad = self.batch_size - len(samples)
         if pad == self.batch_size or (pad and self.last_batch_handle == "discard"):
@@ -201,7 +202,7 @@ class ImageDetIter(ImageIter):
             self._fill_from_the_start(samples)
         data = nd.array(np.stack([sample.picture for sample in samples]), dtype=self.dtype)
         label = nd.array(np.stack([sample.label for sample in samples]))
-        return DataBatch([data], [label], pad)
+        return DataBatch([data], [label], self.batch_size - rolled if rolled else pad)
 
     def _fill(self, samples: list[_Sample]) -> None:
         """Read on, until there are enough for a batch."""

@@ -31,7 +31,8 @@ class ImageIter(DataIter):
 
     aug_list   augmenters; left out, those of ``CreateAugmenter(data_shape, **kwargs)``
     last_batch_handle  'pad' fills the last batch from the beginning, 'discard' leaves it out,
-               'roll_over' keeps its samples for the next epoch
+               'roll_over' keeps its samples for the next epoch, whose first batch counts by
+               ``pad`` those that are its own
 
     Raises MXNetError for files that are not there or damaged, AssertionError without a source.
     """
@@ -131,6 +132,7 @@ class ImageIter(DataIter):
         if self.shuffle:
             random.shuffle(self.seq)
         self._order = [*self._left, *self.seq]
+        self._rolled = len(self._left)  # of the last epoch, in the next batch
         self._left, self.cur = [], 0
 
     def hard_reset(self) -> None:
@@ -205,6 +207,8 @@ class ImageIter(DataIter):
                 )
             pictures.append(changed)
             labels.append(self._label(label, key))
+        if self._rolled:
+            pad, self._rolled = self.batch_size - self._rolled, 0
         label_array = np.stack(labels)
         if self.label_width == 1:
             label_array = label_array[:, 0]
