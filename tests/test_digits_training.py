@@ -1,7 +1,9 @@
 """The digits network learns as in MXNet 1.9.1: the losses of its first steps, by each optimizer.
 
-``fixtures/training/digits-losses.json`` has MXNet's losses, all from ``digits-init.params``, on
-batches of 64 in the order of ``examples/digits/digits-train.npz``.
+``fixtures/training/digits-losses.json`` has MXNet's losses in 44 steps, all from
+``digits-init.params``, on batches of 64 in the order of ``examples/digits/digits-train.npz``;
+``digits-spread.json`` the largest relative difference, up to each step, between MXNet with oneDNN
+and without. ``python tools/train_digits.py`` runs all of it, eager and compiled.
 """
 
 from __future__ import annotations
@@ -20,7 +22,12 @@ from hybridjit.gluon import nn
 TRAINING = Path(__file__).parent / "fixtures" / "training"
 DIGITS = Path(__file__).parent.parent / "examples" / "digits"
 LOSSES: dict[str, list[float]] = json.loads((TRAINING / "digits-losses.json").read_text())
+SPREAD: dict[str, list[float]] = json.loads((TRAINING / "digits-spread.json").read_text())
 BATCH, STEPS = 64, 3
+# Steps at which a sum before a ReLU is so near to 0 that its sign follows from how it was rounded:
+# in MXNet's one of rmsprop it is -9.6e-7 with oneDNN and -3.7e-8 without, where the weights
+# give 2.3e-7 in exact arithmetic. The losses behind them are those of another network.
+KINKS = {"rmsprop": 19, "lamb": 34}
 
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "sgd": ("sgd", {"learning_rate": 0.1}),
@@ -122,14 +129,26 @@ def losses(name: str, steps: int, hybrid: bool) -> list[float]:
     return found
 
 
+def share_of_bound(name: str, found: list[float]) -> float:
+    """The largest difference from MXNet's losses, in what they may differ at that step.
+
+    That is 1e-5 of the loss, and 20 times what MXNet differs from itself.
+    """
+    wanted, spread = (np.array(table[name][: len(found)]) for table in (LOSSES, SPREAD))
+    return float(np.max(np.abs(found / wanted - 1) / (1e-5 + 20 * spread)))
+
+
 @pytest.mark.parametrize("name", RUNS)
 def test_losses_are_mxnets(name):
-    found = losses(name, STEPS, hybrid=False)
-    np.testing.assert_allclose(found, LOSSES[name][:STEPS], rtol=5e-6)
+    """The first steps; two runs to the end."""
+    steps = len(LOSSES[name]) if name in ("sgd", "poly") else STEPS
+    found = losses(name, steps, hybrid=False)
+    assert share_of_bound(name, found) < 1
+    np.testing.assert_allclose(found[:STEPS], LOSSES[name][:STEPS], rtol=5e-6)
 
 
-@pytest.mark.parametrize("name", ["adam", "factor scheduler", "multi factor", "poly"])
+@pytest.mark.parametrize("name", RUNS)
 def test_compiled_losses_are_mxnets(name):
-    """More steps, in which schedules change the rate."""
-    found = losses(name, len(LOSSES[name]), hybrid=True)
-    np.testing.assert_allclose(found, LOSSES[name], rtol=5e-6)
+    """To the last step, in which schedules have changed the rate and some runs went astray."""
+    steps = KINKS.get(name, len(LOSSES[name]))
+    assert share_of_bound(name, losses(name, steps, hybrid=True)) < 1
