@@ -5,12 +5,21 @@ from __future__ import annotations
 import json
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from types import FrameType
 
 import pytest
 
 from hybridjit import sym
-from hybridjit.compiler import new_log, plan_graph
+from hybridjit.compiler import (
+    differentiate_graph,
+    new_log,
+    plan_graph,
+    plan_typed,
+    typed_graph,
+)
+from hybridjit.ir.purpose import Purpose
+from hybridjit.passes.partition import partition
 from hybridjit.types import FLOAT32, TensorType
 
 TIMES = 8  # as large is the second graph
@@ -114,3 +123,45 @@ def test_work_grows_no_faster_than_the_graph(form, work):
     count = 100 if work == "plan" else 200
     small, large = (calls(WORK[work], FORMS[form](n), n) for n in (count, TIMES * count))
     assert large < MOST * small + GROUND
+
+
+def plan_training(symbol: sym.Symbol, rows: int) -> Iterator[str]:
+    """The stages that come before machine code when a graph is trained for the first time."""
+    inputs = {name: TensorType((rows, 2), FLOAT32) for name in symbol.list_arguments()}
+    log, purpose = new_log(()), Purpose(training=True)
+    graph = typed_graph(symbol.outputs, inputs, {}, log, "graph", purpose)
+    yield "infer"
+    joint = differentiate_graph(graph, list(inputs), log)
+    yield "differentiate"
+    parts = partition(joint)
+    yield "partition"
+    plan_typed(parts.forward, log)
+    yield "forward"
+    plan_typed(parts.backward, log)
+    yield "backward"
+
+
+def opcodes(stages: Iterator[str]) -> dict[str, int]:
+    """How many instructions of Python's each stage runs: a loop inside one line counts too."""
+    count, counts = 0, {}
+
+    def traced(frame: FrameType, event: str, arg: object) -> object:
+        nonlocal count
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        count += event == "opcode"
+        return traced
+
+    before = sys.gettrace()
+    sys.settrace(traced)
+    try:
+        for stage in stages:
+            counts[stage], count = count, 0
+    finally:
+        sys.settrace(before)
+    return counts
+
+
+@pytest.mark.parametrize("form", ["chain", "joined"])
+def test_training_takes_work_in_proportion(form):
+    small, large = (opcodes(plan_training(FORMS[form](n), n)) for n in (12, TIMES * 12))
+    assert not {stage: large[stage] / n for stage, n in small.items() if large[stage] > 10 * n}

@@ -150,8 +150,12 @@ def _cut(wanted: Sequence[Use], stand_ins: dict[Use, Value]) -> tuple[Use, ...]:
     return tuple(mapped.get(use, use) for use in wanted)
 
 
-def _reasons(saved: Iterable[Use], joint: Joint) -> Iterable[str]:
+def _reasons(saved: Sequence[Use], joint: Joint) -> Iterable[str]:
+    readers: dict[Use, list[Value]] = {use: [] for use in saved}
+    for value in joint.graph.values:
+        for use in dict.fromkeys(value.inputs):
+            if use in readers:
+                readers[use].append(value)
     for use in saved:
-        readers = [v for v in joint.graph.values if use in v.inputs]
-        names = ", ".join(dict.fromkeys(v.name for v in readers[:3]))
+        names = ", ".join(dict.fromkeys(v.name for v in readers[use][:3]))
         yield f"saved {use.value.describe()}, {use.type.nbytes} B: read by {names}"
