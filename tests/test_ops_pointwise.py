@@ -252,6 +252,34 @@ def test_moments_of_the_draws(name):
     assert abs(drawn.var() / variance - 1) < 0.1
 
 
+# Parameters in arrays that a network has learned may be anything; MXNet draws all the same
+OUT_OF_RANGE = {
+    "uniform": ([1.0], [-3.0], -3, 1),
+    "normal": ([0.0], [-1.0], -9, 9),
+    "exponential": ([-1.0], None, -99, 0),
+    "poisson": ([-1.0], None, 0, 0),
+    "negative_binomial": ([2.0], [1.5], 0, 0),
+    "generalized_negative_binomial": ([-2.0], [0.5], 0, 0),
+}
+
+
+@pytest.mark.parametrize("name", OUT_OF_RANGE)
+def test_draws_for_parameters_out_of_range(name):
+    first, second, least, most = OUT_OF_RANGE[name]
+    params = [first] if second is None else [first, second]
+    random.seed(3)
+    drawn = run(f"_sample_{name}", *params, shape=(50,))
+    assert drawn.shape == (1, 50) and (drawn >= least).all() and (drawn <= most).all()
+    assert (drawn.std() > 0) == (least < most)
+
+
+@pytest.mark.parametrize("name", OUT_OF_RANGE)
+def test_draws_for_parameters_that_are_nan(name):
+    params = [[np.nan, 0.5] for p in OUT_OF_RANGE[name][:2] if p is not None]
+    drawn = run(f"_sample_{name}", *params, shape=(2,))
+    assert np.isnan(drawn[0]).all() and np.isfinite(drawn[1]).all()
+
+
 def test_multinomial_follows_the_odds_and_gives_their_logarithm():
     random.seed(2)
     drawn, log = run("_sample_multinomial", [[0.25, 0.75], [1, 0]], shape=4000, get_prob=True)

@@ -63,19 +63,21 @@ def dropout_mask(
     return kept.astype(dtype) * dtype.type(1.0 / keep if keep else 0.0)
 
 
-# The distributions: draws of ``size`` by parameters that are numbers or arrays
+# The distributions: draws of ``size`` by parameters that are numbers or arrays. In arrays they may
+# have any values, as those that a network has learned do: outside of their range they mean what
+# they mean in MXNet, and NaN gives NaN.
 
 
 def _uniform(low: Param, high: Param, size: Shape) -> np.ndarray:
-    return generator().uniform(low, high, size)
+    return low + (high - low) * generator().random(size)
 
 
 def _normal(mean: Param, deviation: Param, size: Shape) -> np.ndarray:
-    return generator().normal(mean, deviation, size)
+    return mean + deviation * generator().standard_normal(size)
 
 
 def _exponential(rate: Param, size: Shape) -> np.ndarray:
-    return generator().exponential(1.0 / np.asarray(rate), size)
+    return generator().standard_exponential(size) / rate
 
 
 def _gamma(alpha: Param, beta: Param, size: Shape) -> np.ndarray:
@@ -84,21 +86,24 @@ def _gamma(alpha: Param, beta: Param, size: Shape) -> np.ndarray:
 
 
 def _poisson(rate: Param, size: Shape) -> np.ndarray:
-    return generator().poisson(rate, size)
+    """Counts, 0 for a rate below 0."""
+    rate = np.broadcast_to(np.asarray(rate, np.float64), size)
+    counts = generator().poisson(np.where(rate > 0, rate, 0.0))
+    return np.where(np.isnan(rate), rate, counts)
 
 
 def _negative_binomial(k: Param, p: Param, size: Shape) -> np.ndarray:
     """Failures before ``k`` successes of probability ``p``: a Poisson with a gamma rate."""
-    odds = (1.0 - np.asarray(p)) / np.asarray(p)
-    return generator().poisson(generator().gamma(k, odds, size))
+    odds = np.maximum((1.0 - np.asarray(p)) / np.asarray(p), 0.0)
+    return _poisson(generator().gamma(k, odds, size), size)
 
 
 def _mean_negative_binomial(mu: Param, alpha: Param, size: Shape) -> np.ndarray:
     """Mean ``mu``, variance mu + alpha * mu^2; alpha 0 is the Poisson distribution."""
-    mu, alpha = np.broadcast_arrays(np.asarray(mu, float), np.asarray(alpha, float))
+    mu, alpha = np.broadcast_arrays(np.maximum(mu, 0.0), np.asarray(alpha, float))
     spread = np.where(alpha > 0, alpha, 1.0)
     rate = np.where(alpha > 0, generator().gamma(1.0 / spread, mu * spread, size), mu)
-    return generator().poisson(np.broadcast_to(rate, size))
+    return _poisson(rate, size)
 
 
 def _at_least(limit: float, name: str, value: float, above: bool = False) -> None:
