@@ -65,7 +65,7 @@ def compile_mostly_quickly(text: str, target: Any, with_passes: bool = True) -> 
     return compile_object(text, target, with_passes and is_optimised, 3 if is_optimised else 0)
 
 
-def verdict(case: RandomGraph, gradients: bool) -> str:
+def verdict(case: RandomGraph, gradients: bool = False) -> str:
     """What is wrong with a case, an exception included; empty if nothing is."""
     try:
         return (gradient_difference if gradients else difference)(case, SHELF.keep)

@@ -1,10 +1,15 @@
-"""Many signatures of one net, one after the other: does the process grow?
+"""Many signatures of one net, or many steps of training, one after the other: does it grow?
 
     python tools/soak.py --signatures 5000 [--seed 0]
+    python tools/soak.py --steps 1000 [--size 32] [--eager]
 
 Prints how much memory and how many mappings the process has gained since the first signatures
 (which fill what is bounded), and fails when that is more than 30 MB, or any mapping. Objects are
 not kept on disk: everything is compiled.
+
+``--steps`` trains ResNet-18 on random images, forward, backward and update, and counts from the
+eleventh step on: bytes, Python's objects, and what ``memory_stats`` counts. More than 1 MB, 20
+objects or a byte that is counted is too much.
 """
 
 from __future__ import annotations
@@ -13,12 +18,16 @@ import argparse
 import gc
 import random
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
-from hybridjit import gluon, memory_stats, nd, override, threads
+from hybridjit import autograd, gluon, memory_stats, nd, override, threads
+from hybridjit.gluon.model_zoo import vision
 
 _MOST_BYTES = 30 << 20
 _WARM_UP = 200
+_FIRST_STEPS = 10
 
 
 def make_net() -> gluon.nn.HybridSequential:
@@ -65,11 +74,68 @@ def soak(signatures: int, seed: int = 0) -> tuple[int, int]:
     return memory_stats()["resident_bytes"] - start[0], mappings() - start[1]
 
 
+class Growth(NamedTuple):
+    """What a process gained: bytes, Python's objects, and bytes that ``memory_stats`` counts."""
+
+    bytes: int
+    objects: int
+    counted: int
+
+
+def train(
+    make: Callable[[], gluon.HybridBlock],
+    shape: tuple[int, ...],
+    steps: int,
+    hybrid: bool = True,
+    report: int = 100,
+) -> Growth:
+    """What steps of training gained after the first ten."""
+    net = make()
+    net.hybridize(hybrid)
+    loss = gluon.loss.SoftmaxCrossEntropyLoss()
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.01, "momentum": 0.9})
+    x, labels = nd.random.normal(shape=shape), nd.zeros((shape[0],))
+    start = _held()
+    for number in range(steps + _FIRST_STEPS):
+        if number == _FIRST_STEPS:
+            start = _held()
+        with autograd.record():
+            value = loss(net(x), labels)
+        value.backward()
+        trainer.step(shape[0])
+        if report and number % report == 0:
+            print(number, memory_stats(), flush=True)
+    return Growth(*(now - then for now, then in zip(_held(), start)))
+
+
+def _held() -> Growth:
+    gc.collect()
+    stats = memory_stats()
+    kinds = ("arena_bytes", "packed_bytes", "saved_bytes", "gradient_bytes", "state_bytes")
+    counted = sum(stats[kind] for kind in kinds)
+    return Growth(stats["resident_bytes"], len(gc.get_objects()), counted)
+
+
+def resnet() -> gluon.HybridBlock:
+    """ResNet-18 for ten classes."""
+    net = vision.get_model("resnet18_v1", classes=10)
+    net.initialize()
+    return net
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--signatures", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--steps", type=int, help="steps of training instead")
+    parser.add_argument("--size", type=int, default=32, help="of its images (32)")
+    parser.add_argument("--eager", action="store_true", help="train without compiling")
     args = parser.parse_args(arguments)
+    if args.steps is not None:
+        grown = train(resnet, (2, 3, args.size, args.size), args.steps, not args.eager)
+        print(f"{args.steps} steps: {grown.bytes / 1e6:+.1f} MB, {grown.objects:+d} objects, "
+              f"{grown.counted:+d} bytes counted")  # fmt: skip
+        return 0 if grown.bytes <= 1 << 20 and grown.objects <= 20 and not grown.counted else 1
     with override(cache_dir="off"), threads(1):
         grown, mapped = soak(args.signatures, args.seed)
     print(f"{args.signatures} signatures: {grown / 1e6:+.1f} MB, {mapped:+d} mappings")

@@ -8,7 +8,7 @@ into the arrays that were bound for them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from .nd.interpreter import Monitor, interpret_nodes
 from .nd.tape import REQUESTS
 from .nd.taped import alias, untouched_zeros
 from .passes.infer import NodeTypes, infer_node_types
+from .runtime.holders import GRADIENTS
 from .shapes import partial_shape
 from .sym import Symbol
 from .types import TensorType, type_of
@@ -73,6 +74,11 @@ class Executor:
             {},
             "executor",
         )
+        GRADIENTS.add(self)
+
+    def _held(self) -> Iterator[np.ndarray]:
+        """The memory of its gradients."""
+        return (grad._data for grad in self.grad_dict.values() if grad is not None)
 
     # ---- its arrays -----------------------------------------------------------------------------
 

@@ -13,7 +13,10 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from ..errors import MXNetError
+from ..runtime.holders import GRADIENTS
 
 if TYPE_CHECKING:
     from ..ops.record import OpDef
@@ -41,13 +44,18 @@ class Leaf:
     number  in the order in which variables were made
     """
 
-    __slots__ = ("grad", "request", "fresh", "number")
+    __slots__ = ("grad", "request", "fresh", "number", "__weakref__")
 
     def __init__(self, grad: NDArray, request: str) -> None:
         self.grad = grad
         self.request = request
         self.fresh = False
         self.number = variable_number()
+        GRADIENTS.add(self)
+
+    def _held(self) -> tuple[np.ndarray]:
+        """The gradient's memory."""
+        return (self.grad._data,)
 
 
 class Step:

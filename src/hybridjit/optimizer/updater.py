@@ -6,11 +6,14 @@ does, with or without the optimizer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+import numpy as np
 
 from ..context import Context
 from ..nd import NDArray
+from ..runtime.holders import STATES
 from .base import Index, Optimizer, State
 from .pickles import dump_states, load_states
 
@@ -23,6 +26,12 @@ class Updater:
         self.states: dict[Index, Any] = {}
         self.states_synced: dict[Index, bool] = {}
         self.aggregate_updates = optimizer.aggregate_num > 0
+        STATES.add(self)
+
+    def _held(self) -> Iterator[np.ndarray]:
+        """The arrays of all states."""
+        for state in [*self.states.values()]:
+            yield from _arrays_in(state)
 
     def __call__(self, index: Any, grad: Any, weight: Any) -> None:
         """Update one weight, or those of a list of indices."""
@@ -80,6 +89,15 @@ class Updater:
 def get_updater(optimizer: Optimizer) -> Updater:
     """A function of index, gradient and weight that updates by this optimizer."""
     return Updater(optimizer)
+
+
+def _arrays_in(state: Any) -> Iterator[np.ndarray]:
+    """The arrays of a state: one, nested tuples of them, or none."""
+    if isinstance(state, NDArray):
+        yield state._data
+    elif isinstance(state, (tuple, list)):
+        for part in state:
+            yield from _arrays_in(part)
 
 
 def _text(index: Index | bytes) -> Index:

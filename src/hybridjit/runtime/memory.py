@@ -1,7 +1,7 @@
 """What compiled networks hold in memory, and what the process does.
 
 In: nothing; every live instance is known. Out: numbers of bytes. Parameters are the user's own and
-are not counted.
+are not counted; gradients and states of optimizers are, for nobody makes these by hand.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 
 from .executable import EXECUTABLES, INSTANCES
+from .holders import GRADIENTS, STATES, held_bytes
 from .saved import SAVED
 
 try:
@@ -25,8 +26,10 @@ def memory_stats() -> dict[str, int]:
     code_bytes      of their object code
     packed_bytes    weights as kernels want them, each counted once however many share it
     arena_bytes     intermediate results and working memory, for every call that may run at once
-    saved_bytes     outputs that callers keep for a later call
+    saved_bytes     outputs kept for a later call: what recorded calls save for their backward
     saved_idle_bytes  memory of such outputs that went, for the next ones
+    gradient_bytes  gradients of variables and executors, whether anything was written there or not
+    state_bytes     states of optimizers
     resident_bytes  of the whole process now; peak_resident_bytes: the most so far (0: not known)
     """
     instances, executables = [*INSTANCES], [*EXECUTABLES]
@@ -44,6 +47,8 @@ def memory_stats() -> dict[str, int]:
         "arena_bytes": sum(i.arena.nbytes + i.scratch.nbytes for i in instances),
         "saved_bytes": saved,
         "saved_idle_bytes": saved_idle,
+        "gradient_bytes": held_bytes(GRADIENTS),
+        "state_bytes": held_bytes(STATES),
         "resident_bytes": _status("VmRSS:"),
         "peak_resident_bytes": peak_memory(),
     }

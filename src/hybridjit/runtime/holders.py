@@ -1,0 +1,35 @@
+"""Who holds arrays of training from call to call: gradients, and states of optimizers.
+
+In: objects that hold some, for as long as they live. Out: how many bytes those are together.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from typing import Protocol
+
+import numpy as np
+
+from .arena import address_of
+
+
+class Holder(Protocol):
+    """What holds arrays."""
+
+    def _held(self) -> Iterable[np.ndarray]:
+        """The arrays, as they are now."""
+
+
+GRADIENTS: weakref.WeakSet[Holder] = weakref.WeakSet()
+STATES: weakref.WeakSet[Holder] = weakref.WeakSet()
+
+
+def held_bytes(holders: Iterable[Holder]) -> int:
+    """The bytes of all arrays that they hold, each memory once however many hold it."""
+    found: dict[int, int] = {}
+    for holder in [*holders]:
+        for array in holder._held():
+            address = address_of(array)
+            found[address] = max(array.nbytes, found.get(address, 0))
+    return sum(found.values())
