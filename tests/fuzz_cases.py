@@ -147,6 +147,7 @@ def read(path: Path) -> RandomGraph:
     with np.load(path.with_suffix(".npz")) as stored:
         arrays = {name: stored[name] for name in stored.files}
     inputs = [str(name) for name in arrays.pop("inputs")]
-    seed = path.stem.removeprefix("seed-")
+    seed, _, variant = path.stem.removeprefix("seed-").partition("-")
     outputs = list(load(str(path)).outputs)
-    return RandomGraph(int(seed) if seed.isdigit() else -1, 0, outputs, arrays, inputs)
+    numbers = (int(seed) if seed.isdigit() else -1, int(variant) if variant.isdigit() else 0)
+    return RandomGraph(*numbers, outputs, arrays, inputs)

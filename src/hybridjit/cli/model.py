@@ -20,6 +20,7 @@ from ..ir.node import Output
 from ..ir.roles import Roles, readings, sort_variables, variables, without_labels
 from ..loading import load_params, require_parameters
 from ..passes.infer import infer_node_types
+from ..sym import Symbol
 from ..types import FLOAT32, TensorType, type_of
 from .arguments import UsageError, once
 
@@ -123,6 +124,20 @@ def parameters(model: Model, types: Types) -> dict[str, np.ndarray]:
         return model.params
     slots = {reading.variable: reading.slot for reading in readings(model.outputs)}
     return {name: stand_in(name, t, slots.get(name, "")) for name, t in types.items()}
+
+
+def learned(
+    model: Model, inputs: Mapping[str, np.ndarray], params: Mapping[str, np.ndarray]
+) -> tuple[dict[str, np.ndarray], list[str]]:
+    """An array for every variable, and those whose gradients a step of training computes.
+
+    All parameters but auxiliary states; the inputs where there are none.
+    """
+    states = Symbol(model.outputs).list_auxiliary_states()
+    fixed = {name: params[name] for name in variables(model.outputs) if name in params}
+    floating = [n for n, a in fixed.items() if a.dtype.kind == "f" and n not in states]
+    floating = floating or [n for n, a in inputs.items() if a.dtype.kind == "f"]
+    return {**inputs, **fixed}, floating
 
 
 def stand_in(name: str, wanted: TensorType, slot: str = "") -> np.ndarray:

@@ -1,7 +1,8 @@
 """``hybridjit profile``: the time of every step of a compiled model, and what it is a share of.
 
 In: a graph and shapes. Out: a row for each kernel call and host step, measured within whole runs,
-held against this host's measured peak; and on request the same as a Chrome trace.
+held against this host's measured peak; and on request the same as a Chrome trace. With ``--train``
+a step of training: forward, backward, and the update of each parameter.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from __future__ import annotations
 import argparse
 
 from ..compiler import compile_graph
-from ..profiling import measure
+from ..profiling import Report, TrainingReport, measure, profile_training
 from ..runtime.threads import get_num_threads, threads
 from .arguments import add_model, add_shapes, add_target, chosen_target, count
-from .model import model_of, parameters, stand_in
+from .model import Model, Types, learned, model_of, parameters, stand_in
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,6 +21,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_shapes(parser)
     parser.add_argument("--threads", metavar="N", type=count, help="default: what a call uses")
     parser.add_argument("--seconds", metavar="S", type=float, default=3.0, help="time to take (3)")
+    parser.add_argument("--train", action="store_true", help="a step of training")
+    parser.add_argument(
+        "--optimizer", metavar="NAME", default="sgd", help="what updates parameters then (sgd)"
+    )
     parser.add_argument("--trace", metavar="FILE", help="write a Chrome trace, for ui.perfetto.dev")
     parser.epilog = (
         "GFLOP/s counts two operations for each multiplication in the definition of the operator; "
@@ -33,13 +38,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     model, input_types, param_types = model_of(args)
-    graph = (model.outputs, input_types, param_types)
     with chosen_target(args.target), threads(args.threads or get_num_threads()):
-        executable = compile_graph(*graph, name=model.name)
-        executable.bind(parameters(model, param_types))
-        inputs = [stand_in(name, wanted) for name, wanted in input_types.items()]
-        report = measure(executable, inputs, args.seconds)
+        report = (_training if args.train else _inference)(args, model, input_types, param_types)
     print(report)
     if args.trace:
         report.write_trace(args.trace)
     return 0
+
+
+def _inference(
+    args: argparse.Namespace, model: Model, input_types: Types, param_types: Types
+) -> Report:
+    executable = compile_graph(model.outputs, input_types, param_types, name=model.name)
+    executable.bind(parameters(model, param_types))
+    inputs = [stand_in(name, wanted) for name, wanted in input_types.items()]
+    return measure(executable, inputs, args.seconds)
+
+
+def _training(
+    args: argparse.Namespace, model: Model, input_types: Types, param_types: Types
+) -> TrainingReport:
+    inputs = {name: stand_in(name, wanted) for name, wanted in input_types.items()}
+    arrays, wanted = learned(model, inputs, parameters(model, param_types))
+    return profile_training(
+        model.outputs, arrays, wanted, args.seconds, args.optimizer, model.name, tuple(inputs)
+    )

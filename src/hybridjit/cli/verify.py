@@ -12,11 +12,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..ir.roles import variables
-from ..sym import Symbol
-from ..verification import TOLERANCE, Verdict, verify_graph, verify_training
+from ..verification import TOLERANCE, verify_graph, verify_training
 from .arguments import UsageError, add_model, add_target, chosen_target, once
-from .model import Model, listed, parameters, read_model, variable_types
+from .model import Model, learned, listed, parameters, read_model, variable_types
 from .run import read_array, require_inputs, typed
 
 Arrays = Mapping[str, np.ndarray]
@@ -66,7 +64,10 @@ def run(args: argparse.Namespace) -> int:
     params = parameters(model, param_types)
     with chosen_target(args.target):
         if args.train:
-            verdict = _verify_training(model, inputs, params, args.tolerance)
+            arrays, wanted = learned(model, inputs, params)
+            verdict = verify_training(
+                model.outputs, arrays, wanted, tolerance=args.tolerance, name=model.name
+            )
         else:
             verdict = verify_graph(
                 model.outputs, inputs, params, tolerance=args.tolerance, name=model.name
@@ -75,19 +76,6 @@ def run(args: argparse.Namespace) -> int:
         print(verdict.step_table())
     print(verdict)
     return 0 if verdict.agrees else 1
-
-
-def _verify_training(model: Model, inputs: Arrays, params: Arrays, tolerance: float) -> Verdict:
-    """With the gradients of all parameters but auxiliary states; of the inputs without any."""
-    states = Symbol(model.outputs).list_auxiliary_states()
-    fixed = {name: params[name] for name in variables(model.outputs) if name in params}
-    for chosen in (fixed, inputs):
-        wanted = [n for n, a in chosen.items() if a.dtype.kind == "f" and n not in states]
-        if wanted:
-            break
-    return verify_training(
-        model.outputs, {**inputs, **fixed}, wanted, tolerance=tolerance, name=model.name
-    )
 
 
 def named_files(model: Model, given: Sequence[tuple[str, str]]) -> dict[str, str]:

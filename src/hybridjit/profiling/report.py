@@ -1,7 +1,7 @@
-"""Where a network spends its time: every step of its compiled plan, with the line it comes from.
+"""Where an executable spends its time: every step of its plan, with the line it comes from.
 
-In: a block and arrays, or a bound executable. Out: a :class:`Report`, which prints as a table and
-can be written as a Chrome trace. Importing this module loads LLVM.
+In: a bound executable and arrays. Out: a :class:`Report`, which prints as a table and can be
+written as a Chrome trace.
 """
 
 from __future__ import annotations
@@ -9,65 +9,26 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from . import sym
-from .codegen.build.module import kernel_name
-from .codegen.peak import measure_flops
-from .compiler import compile_graph
-from .formats.atomic import write_atomically
-from .gluon import HybridBlock
-from .ir.node import Output
-from .ir.plan import Step
-from .nd import NDArray
-from .runtime.executable import Executable
-from .runtime.profiling import Part, Profile, Profiler, bytes_moved
-from .runtime.split_batch import SplitBatch, take_sample
-from .sym import Symbol
-from .table import milliseconds, table
-from .target import Target
-from .types import type_of
+from ..codegen.build.module import kernel_name
+from ..codegen.peak import measure_flops
+from ..formats.atomic import write_atomically
+from ..ir.plan import Step
+from ..runtime.executable import Executable
+from ..runtime.profiling import Part, Profile, Profiler, bytes_moved
+from ..runtime.split_batch import SplitBatch, take_sample
+from ..table import milliseconds, table
+from ..target import Target
 
 _HEADING = (
     "step", "ms", "share", "GFLOP/s", "of peak", "GB/s", "algorithm", "operator", "fused", "line",
 )  # fmt: skip
+Event = dict[str, Any]
 _CLOSE = 0.05
 _LONG = 1e-3  # seconds from which on the parts have to be the whole
-
-
-def profile(net: HybridBlock, *arrays: NDArray, seconds: float = 3.0) -> Report:
-    """Compile ``net`` for these arrays, measure its steps for about ``seconds``.
-
-    The report names the lines of ``hybrid_forward`` that the steps come from. Raises what a call
-    of the net raises.
-    """
-    net(*arrays)  # initialises what is deferred, and says what does not fit
-    names = ["data"] if len(arrays) == 1 else [f"data{i}" for i in range(len(arrays))]
-    outputs = tuple(_outputs(net(*map(sym.var, names))))
-    values = {name: array.asnumpy() for name, array in zip(names, arrays)}
-    params = {name: param.data().asnumpy() for name, param in net.collect_params().items()}
-    executable = compile_graph(
-        outputs,
-        {name: type_of(value) for name, value in values.items()},
-        {name: type_of(param) for name, param in params.items()},
-        name=net.name,
-    )
-    executable.bind(params)
-    return measure(executable, list(values.values()), seconds)
-
-
-Traced: TypeAlias = "Symbol | Sequence[Traced]"
-
-
-def _outputs(result: Traced) -> Iterator[Output]:
-    """The outputs of a block's result: a Symbol, or nested lists of them."""
-    if isinstance(result, Symbol):
-        yield from result.outputs
-    else:
-        for item in result:
-            yield from _outputs(item)
 
 
 def measure(
@@ -105,8 +66,11 @@ class Report:
 
     def write_trace(self, path: str) -> None:
         """Write the steps as a Chrome trace, for chrome://tracing or ui.perfetto.dev."""
-        document = {"traceEvents": list(_events(self.profile.parts)), "displayTimeUnit": "ms"}
-        write_atomically(path, [json.dumps(document).encode()])
+        write_events(path, self.events())
+
+    def events(self) -> Iterator[Event]:
+        """The steps end to end as complete events of the Trace Event Format; in microseconds."""
+        yield from _events(self.profile.parts)
 
     def _title(self) -> str:
         graph = self.profile.plan.graph
@@ -227,8 +191,13 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _events(parts: Iterable[Part]) -> Iterator[dict[str, object]]:
-    """The parts end to end as complete events of the Trace Event Format; in microseconds."""
+def write_events(path: str, events: Iterable[Event]) -> None:
+    """Write a Chrome trace."""
+    document = {"traceEvents": list(events), "displayTimeUnit": "ms"}
+    write_atomically(path, [json.dumps(document).encode()])
+
+
+def _events(parts: Iterable[Part]) -> Iterator[Event]:
     now = 0.0
     for part in parts:
         call, step = part.call, part.step

@@ -1,0 +1,76 @@
+"""The profile of a block: traced, compiled for its arrays, measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal, overload
+
+from .. import sym
+from ..compiler import compile_graph
+from ..gluon import HybridBlock
+from ..gluon.training import floating, tape_variables
+from ..ir.node import Output
+from ..nd import NDArray
+from ..optimizer import Optimizer
+from ..sym import Symbol
+from ..types import type_of
+from .report import Report, measure
+from .training import TrainingReport, profile_training
+
+
+@overload
+def profile(
+    net: HybridBlock, *arrays: NDArray, seconds: float = 3.0, train: Literal[False] = False
+) -> Report: ...
+
+
+@overload
+def profile(
+    net: HybridBlock,
+    *arrays: NDArray,
+    seconds: float = 3.0,
+    train: Literal[True],
+    optimizer: str | Optimizer = "sgd",
+) -> TrainingReport: ...
+
+
+def profile(
+    net: HybridBlock,
+    *arrays: NDArray,
+    seconds: float = 3.0,
+    train: bool = False,
+    optimizer: str | Optimizer = "sgd",
+) -> Report | TrainingReport:
+    """Compile ``net`` for these arrays, measure its steps for about ``seconds``.
+
+    With ``train`` a step of training: forward, backward, and the update of each parameter by
+    ``optimizer``, on copies. The report names the lines of ``hybrid_forward`` that the steps come
+    from. Nothing of the net changes. Raises what a call of the net raises.
+    """
+    net(*arrays)  # initialises what is deferred, and says what does not fit
+    names = ["data"] if len(arrays) == 1 else [f"data{i}" for i in range(len(arrays))]
+    outputs = tuple(_outputs(net(*map(sym.var, names))))
+    params = {name: param.data() for name, param in net.collect_params().items()}
+    given = dict(zip(names, arrays))
+    values, fixed = ({n: a.asnumpy() for n, a in kind.items()} for kind in (given, params))
+    if train:
+        wanted = tape_variables({**given, **params}) or floating(given)
+        both = {**values, **fixed}
+        return profile_training(outputs, both, wanted, seconds, optimizer, net.name, tuple(names))
+    executable = compile_graph(
+        outputs,
+        {name: type_of(value) for name, value in values.items()},
+        {name: type_of(param) for name, param in fixed.items()},
+        name=net.name,
+    )
+    executable.bind(fixed)
+    return measure(executable, list(values.values()), seconds)
+
+
+def _outputs(result: Any) -> Iterator[Output]:
+    """The outputs of a block's result: a Symbol, or nested lists of them."""
+    if isinstance(result, Symbol):
+        yield from result.outputs
+    else:
+        for item in result:
+            yield from _outputs(item)

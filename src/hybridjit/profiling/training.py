@@ -1,0 +1,171 @@
+"""The profile of a step of training: forward, backward, and the update of each parameter.
+
+In: a graph, an array for every variable, whose gradients are computed. Out: a
+:class:`TrainingReport`. Forward and backward are compiled and measured as an inference is; an
+update runs in NumPy, parameter by parameter, on copies.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..compiler import Trained, compile_training
+from ..context import cpu
+from ..ir.node import Output
+from ..nd import NDArray
+from ..optimizer import Optimizer, create
+from ..runtime.profiling import faster_means
+from ..table import milliseconds, table
+from ..types import type_of
+from .report import Event, Report, measure, write_events
+
+_LEAST_ROUNDS = 4
+_MOST_ROUNDS = 400
+# What part of the time each part of a step is measured for.
+_SHARES = (0.4, 0.4, 0.2)
+
+
+@dataclass(frozen=True)
+class Update:
+    """The update of one parameter: seconds, and the bytes of all that it reads and writes."""
+
+    name: str
+    rule: str
+    seconds: float
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class TrainingReport:
+    """The parts of a step; ``backward`` None where no gradient is computed."""
+
+    forward: Report
+    backward: Report | None
+    updates: tuple[Update, ...]
+
+    def __str__(self) -> str:
+        parts = [f"forward: {self.forward}"]
+        parts += [f"backward: {self.backward}"] if self.backward else []
+        parts += [f"update:\n{self._update_table()}"] if self.updates else []
+        return "\n\n".join([*parts, self._sums()])
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """What each part of a step takes."""
+        found = {"forward": self.forward.profile.total}
+        if self.backward:
+            found["backward"] = self.backward.profile.total
+        return {**found, "update": sum(update.seconds for update in self.updates)}
+
+    def write_trace(self, path: str) -> None:
+        """Write the steps as a Chrome trace, for chrome://tracing or ui.perfetto.dev."""
+        write_events(path, self._events())
+
+    def _update_table(self) -> str:
+        heading = ("step", "ms", "share", "GB/s", "algorithm", "parameter")
+        whole = self.seconds["update"] or 1.0
+        rows = [
+            (
+                str(number),
+                milliseconds(update.seconds),
+                f"{100 * update.seconds / whole:.1f}%",
+                f"{1e-9 * update.nbytes / update.seconds:.1f}" if update.seconds else "",
+                f"host {update.rule}",
+                update.name,
+            )
+            for number, update in enumerate(self.updates)
+        ]
+        return table(rows, heading, range(4))
+
+    def _sums(self) -> str:
+        parts = self.seconds
+        whole = sum(parts.values()) or 1.0
+        shares = [
+            f"{name} {milliseconds(took)} ms ({100 * took / whole:.1f}%)"
+            for name, took in parts.items()
+        ]
+        return f"a step takes {milliseconds(whole)} ms: {', '.join(shares)}"
+
+    def _events(self) -> Iterator[Event]:
+        now = 0.0
+        for report in filter(None, (self.forward, self.backward)):
+            for event in report.events():
+                yield {**event, "ts": now + event["ts"]}
+            now += 1e6 * report.profile.total
+        for update in self.updates:
+            shape = {"name": update.name, "cat": f"host {update.rule}", "ph": "X", "pid": 0}
+            took = 1e6 * update.seconds
+            yield {**shape, "tid": 0, "ts": now, "dur": took, "args": {"bytes": update.nbytes}}
+            now += took
+
+
+def profile_training(
+    outputs: Sequence[Output],
+    arrays: Mapping[str, np.ndarray],
+    wanted: Collection[str],
+    seconds: float = 3.0,
+    optimizer: str | Optimizer = "sgd",
+    name: str = "graph",
+    inputs: Collection[str] = (),
+) -> TrainingReport:
+    """Measure a step of training for about ``seconds``. The way back starts from ones.
+
+    arrays  of all variables, in call order; ``wanted`` are those with gradients, and of these all
+            but ``inputs`` are updated
+    Raises what compiling the graph raises, NoGradientError, ValueError for an unknown optimizer.
+    """
+    rule = create(optimizer) if isinstance(optimizer, str) else copy.deepcopy(optimizer)
+    types = {n: type_of(array) for n, array in arrays.items()}
+    trained = compile_training(outputs, types, wanted, True, name=name)
+    forward, backward, update = (share * seconds for share in _SHARES)
+    given = [np.array(array, order="C") for array in arrays.values()]
+    trained.forward.bind({})
+    ahead = measure(trained.forward, given, forward)
+    back = None
+    if trained.backward is not None:
+        trained.backward.bind({})
+        back = measure(trained.backward, _reads(trained, given), backward)
+    learned = [n for n in trained.joint.gradients if n not in inputs]
+    weights = {n: NDArray(np.array(arrays[n]), cpu()) for n in learned}
+    return TrainingReport(ahead, back, tuple(_updates(rule, weights, update)))
+
+
+def _reads(trained: Trained, given: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """What the backward executable reads: of a forward call, with ones for head gradients."""
+    made = trained.forward(given)
+    visible = len(trained.joint.forward.outputs)
+    named = dict(zip((v.name for v in trained.joint.forward.inputs), given))
+    heads = (np.ones_like(made[number]) for number in trained.parts.heads)
+    return [*(named[name] for name in trained.parts.reads), *made[visible:], *heads]
+
+
+def _updates(rule: Optimizer, weights: Mapping[str, NDArray], seconds: float) -> Iterator[Update]:
+    """The update of each weight, measured round by round."""
+    grads = {name: weight * 1e-3 for name, weight in weights.items()}
+    states = {n: rule.create_state_multi_precision(n, weight) for n, weight in weights.items()}
+    rounds: list[list[float]] = []
+    deadline = time.perf_counter() + seconds
+    while len(rounds) < _LEAST_ROUNDS or (
+        len(rounds) < _MOST_ROUNDS and time.perf_counter() < deadline
+    ):
+        took = []
+        for name, weight in weights.items():
+            start = time.perf_counter()
+            rule.update_multi_precision(name, weight, grads[name], states[name])
+            took.append(time.perf_counter() - start)
+        rounds.append(took)
+    for (name, weight), mean in zip(weights.items(), faster_means(rounds)):
+        moved = 3 * weight._data.nbytes + 2 * _state_bytes(states[name])
+        yield Update(name, type(rule).__name__, mean, moved)
+
+
+def _state_bytes(state: Any) -> int:
+    if isinstance(state, NDArray):
+        return state._data.nbytes
+    return sum(map(_state_bytes, state)) if isinstance(state, (tuple, list)) else 0
