@@ -28,7 +28,8 @@ from ...call import (
 from ...packing import ConvPacking, DepthwisePacking, Packing, PhasePacking, WinogradPacking
 from ...spec import Ints
 from ..weights.choose import is_fixed
-from .choose import Layer, calls_of
+from .choose import calls_of
+from .layer import Layer
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,9 @@ from ...call import (
 )
 from ...packing import ChannelPacking, ConvPacking
 from ...spec import Ints
-from ..conv.choose import Layer, calls_of, most_rows, register_tile
+from ..conv.choose import calls_of
+from ..conv.layer import Layer
+from ..conv.tile import most_rows, register_tile
 from ..weights.choose import is_fixed, pack_weights
 from .spec import DenseSpec, MatmulSpec
 

@@ -1,0 +1,68 @@
+"""The tile and the lines of the direct kernel, an implicit GEMM."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ....target import Target
+from ....types import product
+from ...spec import Ints
+from .layer import Layer
+from .spec import ConvSpec
+from .tile import register_tile
+
+
+def direct_spec(layer: Layer, target: Target) -> ConvSpec:
+    """Implicit GEMM with a register tile from the registers, and lines that stay in the cache."""
+    flat = _flattened(layer)
+    mr, nv = register_tile(flat.out[2], -(-flat.oc // target.lanes), target)
+    few = flat.xs[4] != 1 or flat.ic < 8
+    taps = few and flat.kernel[2] <= 16 and product(flat.kernel) > 1
+    return ConvSpec(
+        **flat.geometry, groups=flat.groups, ic=flat.ic, oc=flat.oc, mr=mr, nv=nv,
+        unroll=1 if taps else 4, taps=taps, rows=_lines_in_cache(flat, mr, target),
+        element=target.element, **flat.tensors,
+    )  # fmt: skip
+
+
+def _flattened(layer: Layer) -> Layer:
+    """A 1x1 convolution whose lines follow each other is one long line."""
+    one = (1, 1, 1)
+    plain = layer.kernel == layer.stride == one and layer.pad == (0, 0, 0)
+    plain = plain and layer.inp == layer.out
+    depth, height, width = layer.out
+
+    def follows(s: Ints) -> bool:
+        lines = height == 1 or s[2] == s[3] * width
+        return lines and (depth == 1 or s[1] == s[3] * width * height)
+
+    if not plain or not all(map(follows, (layer.xs, *layer.reads, *layer.writes))):
+        return layer
+    line = (1, 1, depth * height * width)
+
+    def joined(s: Ints) -> Ints:
+        return (s[0], 0, 0, s[3], s[4])
+
+    return replace(
+        layer,
+        inp=line,
+        out=line,
+        xs=joined(layer.xs),
+        reads=tuple(map(joined, layer.reads)),
+        writes=tuple(map(joined, layer.writes)),
+    )
+
+
+def _lines_in_cache(layer: Layer, mr: int, target: Target) -> int:
+    """Units of work done for all output channels before the next: their input is a quarter of L2.
+
+    A unit is a tile, or a row where the tiles at its edges differ (``kernels.conv``).
+    """
+    depth, height, width = layer.out
+    reach = (width - 1) * layer.stride[2] + (layer.kernel[2] - 1) * layer.dilate[2]
+    uniform = layer.pad[2] <= 0 and reach - layer.pad[2] < layer.inp[2]
+    units = depth * height * (-(-width // mr) if uniform else 1)
+    nbytes = product(layer.inp) * layer.ic * layer.groups * target.element_bytes
+    if nbytes <= target.l2_bytes // 2:
+        return units
+    return max(1, min(units, units * (target.l2_bytes // 4) // nbytes))

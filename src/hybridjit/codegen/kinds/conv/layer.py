@@ -1,0 +1,55 @@
+"""A convolution or dense layer as its choosers see it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....records import dataclass
+from ....types import product
+from ...spec import Ints, Program
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A convolution as the choosers see it. Spatial triples are (depth, height, width).
+
+    images    for how many images a call packs the weights; 0 where they are packed already
+    are_rows  whether the filters of all groups are as far apart as those of one
+    """
+
+    inp: Ints
+    out: Ints
+    kernel: Ints
+    stride: Ints
+    dilate: Ints
+    pad: Ints
+    groups: int
+    ic: int
+    oc: int
+    xs: Ints
+    reads: tuple[Ints, ...]
+    writes: tuple[Ints, ...]
+    program: Program
+    images: int = 0
+    are_rows: bool = True
+
+    @property
+    def geometry(self) -> dict[str, Any]:
+        names = ("inp", "out", "kernel", "stride", "dilate", "pad")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def tensors(self) -> dict[str, Any]:
+        names = ("xs", "reads", "writes", "program")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def operations(self) -> int:
+        """Floating-point operations for one image by the definition."""
+        return 2 * product(self.out) * product(self.kernel) * self.ic * self.oc * self.groups
+
+    def has_small_groups(self, lanes: int) -> bool:
+        """Whether a vector of channels holds several whole groups, as many channels out as in."""
+        fitting = self.ic == self.oc < lanes and lanes % self.ic == 0
+        fitting = fitting and (self.are_rows or self.oc == 1)
+        return fitting and self.groups > 1 and self.xs[4] == 1
