@@ -19,8 +19,9 @@ from .building import Builder, Many, X
 from .casting import bounded, widened
 from .indexing import whole
 from .record import Traits
+from .regions import check_regions, check_samples, rounded
 from .registry import register
-from .roi import check_regions, check_samples, rounded, samples_along, samples_near, samples_of_bin
+from .roi_align import samples_along, samples_near, samples_of_bin
 from .rules import forward, require_float, same_dtype
 from .signatures import Arrays
 

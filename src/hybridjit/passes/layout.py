@@ -26,7 +26,8 @@ from ..ops.pool import POOLING
 from ..ops.record import OpDef
 from ..ops.reduce import MEAN, MEAN_SQUARE_ABOUT, SUM
 from ..ops.resize import ADAPTIVE_POOLING, BILINEAR_RESIZE, RESIZE_LAST, UPSAMPLING
-from ..ops.roi import ROI_ALIGN, ROI_ALIGN_LAST, ROI_POOLING, ROI_POOLING_LAST
+from ..ops.roi_align import ROI_ALIGN, ROI_ALIGN_LAST
+from ..ops.roi_pooling import ROI_POOLING, ROI_POOLING_LAST
 from ..ops.rules import reduced_axes
 from ..ops.softmax import LOG_SOFTMAX, SOFTMAX, SOFTMIN
 from ..ops.unpool import BACK_FROM_AVERAGE, BACK_FROM_MAX

@@ -1,7 +1,7 @@
 """Pooling of regions of an image with channels last: ROIAlign and ROIPooling.
 
 A unit of work is a row of bins of a region. Where a bin lies, and which of its samples are taken,
-is computed in the arithmetic of the reference, ``ops.roi``, whatever the region's numbers are.
+is computed in the arithmetic of the reference (``ops.roi_align``), whatever its numbers are.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ....ir.plan import Step
-from ....ops.roi import FAR, MARGIN, ROI_ALIGN_LAST
+from ....ops.regions import FAR, MARGIN
+from ....ops.roi_align import ROI_ALIGN_LAST
 from ....records import dataclass
 from ....types import product
 from ...call import Address, Call, Setting, views_of
@@ -184,7 +185,7 @@ def _base(b: LoopBuilder, axis: Axis, bin_: Index) -> Value:
 
 
 def _near(b: LoopBuilder, spec: RegionSpec, axis: Axis, bin_: Index) -> tuple[Index, Index]:
-    """First and last-plus-one of a bin's samples that may be inside: ``ops.roi.samples_near``."""
+    """First and last-plus-one of a bin's samples that may be inside: ``roi_align.samples_near``."""
     assert axis.samples is not None
     if axis.cells == 0 or spec.ratio > 0:
         return 0, axis.samples if axis.cells else 0
@@ -259,7 +260,7 @@ def _average(
 
 
 def _rounded(b: LoopBuilder, value: Value) -> Value:
-    """As ``ops.roi.rounded``."""
+    """As ``ops.regions.rounded``."""
     half = b.intrinsic("copysign", b.number(0.5), value)
     return _bounded_integer(b, b.b.fadd(value, half), -FAR, b.number(float(FAR)))
 
