@@ -8,13 +8,13 @@ from typing import Any
 from .. import nd
 from ..nd import NDArray
 from ..types import Unpack
-from .base import Index, OptimizerArgs, PerWeight, RatedArgs, register, zeros_like
+from .base import Index, OptimizerArgs, PerWeight, RatedArgs, WithMoments, register, zeros_like
 
 State = tuple[NDArray, ...]
 
 
 @register
-class Adam(PerWeight):
+class Adam(WithMoments):
     """Steps by the running mean of gradients over the root of that of their squares."""
 
     def __init__(
@@ -26,15 +26,8 @@ class Adam(PerWeight):
         lazy_update: bool = True,
         **kwargs: Unpack[OptimizerArgs],
     ) -> None:
-        super().__init__(learning_rate=learning_rate, **kwargs)
-        self.beta1 = beta1
-        self.beta2 = beta2
-        self.epsilon = epsilon
+        super().__init__(learning_rate, beta1, beta2, epsilon, **kwargs)
         self.lazy_update = lazy_update
-
-    def create_state(self, index: Index, weight: NDArray) -> State:
-        """Mean and variance."""
-        return zeros_like(weight), zeros_like(weight)
 
     def step(
         self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
@@ -79,7 +72,7 @@ class Adamax(PerWeight):
 
 
 @register
-class Nadam(PerWeight):
+class Nadam(WithMoments):
     """Adam with Nesterov's momentum: Dozat 2016.
 
     The momentum's schedule is one for all weights: each update of any of them goes on in it.
@@ -94,16 +87,9 @@ class Nadam(PerWeight):
         schedule_decay: float = 0.004,
         **kwargs: Unpack[OptimizerArgs],
     ) -> None:
-        super().__init__(learning_rate=learning_rate, **kwargs)
-        self.beta1 = beta1
-        self.beta2 = beta2
-        self.epsilon = epsilon
+        super().__init__(learning_rate, beta1, beta2, epsilon, **kwargs)
         self.schedule_decay = schedule_decay
         self.m_schedule = 1.0
-
-    def create_state(self, index: Index, weight: NDArray) -> State:
-        """Mean and variance."""
-        return zeros_like(weight), zeros_like(weight)
 
     def step(
         self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float

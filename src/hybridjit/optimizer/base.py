@@ -16,6 +16,7 @@ import numpy as np
 from ..lr_scheduler import LRScheduler
 from ..nd import NDArray, zeros
 from ..sym import Symbol
+from ..types import Unpack
 
 Index = int | str
 State: TypeAlias = Any  # what create_state makes: arrays in tuples of any depth, or None
@@ -303,6 +304,37 @@ class PerWeight(Optimizer):
 def zeros_like(weight: NDArray) -> NDArray:
     """Zeros of a weight's shape and type where it is."""
     return zeros(weight.shape, weight.context, weight.dtype)
+
+
+class WithMomentum(PerWeight):
+    """An optimizer whose state is the running sum of its steps, where ``momentum`` is not 0."""
+
+    momentum: float
+
+    def create_state(self, index: Index, weight: NDArray) -> NDArray | None:
+        """The momentum, or None without."""
+        return zeros_like(weight) if self.momentum != 0.0 else None
+
+
+class WithMoments(PerWeight):
+    """An optimizer that keeps running means of gradients and of their squares, as Adam does."""
+
+    def __init__(
+        self,
+        learning_rate: float,
+        beta1: float,
+        beta2: float,
+        epsilon: float,
+        **kwargs: Unpack[OptimizerArgs],
+    ) -> None:
+        super().__init__(learning_rate=learning_rate, **kwargs)
+        self.beta1 = beta1
+        self.beta2 = beta2
+        self.epsilon = epsilon
+
+    def create_state(self, index: Index, weight: NDArray) -> State:
+        """Mean and variance."""
+        return zeros_like(weight), zeros_like(weight)
 
 
 def _warn_of_half(whose: str) -> None:

@@ -9,7 +9,17 @@ from .. import nd
 from ..nd import NDArray
 from ..nd.random import normal
 from ..types import Unpack
-from .base import Index, OptimizerArgs, PerWeight, RatedArgs, State, WithCopy, register, zeros_like
+from .base import (
+    Index,
+    OptimizerArgs,
+    PerWeight,
+    RatedArgs,
+    State,
+    WithCopy,
+    WithMomentum,
+    register,
+    zeros_like,
+)
 
 
 def descend(
@@ -44,7 +54,7 @@ def descend_in_many(
 
 
 @register
-class SGD(WithCopy):
+class SGD(WithMomentum, WithCopy):
     """w -= lr (g + wd w), with ``momentum`` along a running sum. Gradients are dense."""
 
     def __init__(
@@ -54,10 +64,6 @@ class SGD(WithCopy):
         self.momentum = momentum
         self.lazy_update = lazy_update
         self.aggregate_num = 4
-
-    def create_state(self, index: Index, weight: NDArray) -> NDArray | None:
-        """The momentum, or None without."""
-        return zeros_like(weight) if self.momentum != 0.0 else None
 
     def step(
         self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
@@ -73,16 +79,12 @@ class ccSGD(SGD):  # noqa: N801 (MXNet's name)
 
 
 @register
-class NAG(WithCopy):
+class NAG(WithMomentum, WithCopy):
     """Nesterov's accelerated gradient; without momentum, gradient descent."""
 
     def __init__(self, momentum: float = 0.0, **kwargs: Unpack[RatedArgs]) -> None:
         super().__init__(**kwargs)
         self.momentum = momentum
-
-    def create_state(self, index: Index, weight: NDArray) -> NDArray | None:
-        """The momentum, or None without."""
-        return zeros_like(weight) if self.momentum != 0.0 else None
 
     def step(
         self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
@@ -98,7 +100,7 @@ class NAG(WithCopy):
 
 
 @register
-class Signum(PerWeight):
+class Signum(WithMomentum):
     """Steps of fixed size along the sign of the momentum, or against that of the gradient.
 
     ``wd_lh`` is a weight decay beside the gradient; it takes momentum.
@@ -114,10 +116,6 @@ class Signum(PerWeight):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.momentum = momentum
         self.wd_lh = wd_lh
-
-    def create_state(self, index: Index, weight: NDArray) -> NDArray | None:
-        """The momentum, or None without."""
-        return zeros_like(weight) if self.momentum != 0.0 else None
 
     def step(
         self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float

@@ -12,12 +12,21 @@ import numpy as np
 from .. import nd
 from ..nd import NDArray
 from ..types import Unpack
-from .base import Index, OptimizerArgs, PerWeight, RatedArgs, State, WithCopy, register, zeros_like
+from .base import (
+    Index,
+    OptimizerArgs,
+    RatedArgs,
+    State,
+    WithCopy,
+    WithMoments,
+    WithMomentum,
+    register,
+)
 from .descent import descend, descend_in_many
 
 
 @register
-class LAMB(PerWeight):
+class LAMB(WithMoments):
     """Adam's direction, of the weight's own length: You et al., ICLR 2020."""
 
     def __init__(
@@ -31,18 +40,11 @@ class LAMB(PerWeight):
         bias_correction: bool = True,
         **kwargs: Unpack[OptimizerArgs],
     ) -> None:
-        super().__init__(learning_rate=learning_rate, **kwargs)
-        self.beta1 = beta1
-        self.beta2 = beta2
-        self.epsilon = epsilon
+        super().__init__(learning_rate, beta1, beta2, epsilon, **kwargs)
         self.lower_bound = lower_bound
         self.upper_bound = upper_bound
         self.bias_correction = bias_correction
         self.aggregate_num = 45
-
-    def create_state(self, index: Index, weight: NDArray) -> tuple[NDArray, NDArray]:
-        """Mean and variance."""
-        return zeros_like(weight), zeros_like(weight)
 
     def step(
         self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
@@ -77,7 +79,7 @@ class LAMB(PerWeight):
 
 
 @register
-class LARS(WithCopy):
+class LARS(WithMomentum, WithCopy):
     """Gradient descent at rates by the norms of weights and gradients: You et al. 2017.
 
     ``momentum_correction`` scales the momentum as the learning rate changes.
@@ -102,10 +104,6 @@ class LARS(WithCopy):
         self.skip = 0
         self.last_lr: float | None = None
         self.cur_lr: float | None = None
-
-    def create_state(self, index: Index, weight: NDArray) -> NDArray | None:
-        """The momentum, or None without."""
-        return zeros_like(weight) if self.momentum != 0.0 else None
 
     def step(
         self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
@@ -149,7 +147,7 @@ class LARS(WithCopy):
 
 
 @register
-class LBSGD(WithCopy):
+class LBSGD(WithMomentum, WithCopy):
     """Gradient descent on the mean of ``batch_scale`` gradients, at a rate that warms up.
 
     ``warmup_strategy`` is "linear", "power2" or "sqrt", over ``warmup_epochs`` of
@@ -189,10 +187,6 @@ class LBSGD(WithCopy):
         self.cumgrads: dict[Index, dict[str, Any]] = {}
         self.adaptive = False
         self.admult = 1
-
-    def create_state(self, index: Index, weight: NDArray) -> NDArray | None:
-        """The momentum, or None without."""
-        return zeros_like(weight) if self.momentum != 0.0 else None
 
     def update(self, index: Any, weight: Any, grad: Any, state: State) -> None:
         """One step, or another gradient towards it; the rate is that of before the count."""
