@@ -114,7 +114,8 @@ def run_one(program: Program, work: Path, options: argparse.Namespace) -> Outcom
 
 def command(program: Program, path: Path, options: argparse.Namespace) -> list[str]:
     start = [] if options.mxnet else ["-m", "hybridjit.run"]
-    return [options.python, *start, str(path), *program.arguments.split()]
+    python = os.path.abspath(shutil.which(options.python) or options.python)
+    return [python, *start, str(path), *program.arguments.split()]
 
 
 def environment(work: Path, options: argparse.Namespace) -> dict[str, str]:
