@@ -32,7 +32,7 @@ class Program:
 DIGITS = {"data": data.mnist}
 FEW_DIGITS = {"data": partial(data.mnist, train=256, test=64)}
 HOLMES = {"data": data.sherlock}
-SMALL_TEXT = "--num-epochs 6 --num-hidden 50 --num-embed 50 --optimizer adam"
+SMALL_TEXT = "--num-hidden 50 --num-embed 50"
 RECORDS = {"data/cifar10_train.rec": data.few_records, "data/cifar10_val.rec": data.few_records}
 BOXES = {"data/train.rec": data.boxes, "data/val.rec": data.boxes}
 CIFAR = (
@@ -164,11 +164,16 @@ MODULE = [
         {"pictures": data.grey_pictures},
         says="kldivergence",
     ),
-    Program("example/rnn/bucketing/lstm_bucketing.py", "bucketing LSTM", SMALL_TEXT, HOLMES),
+    Program(
+        "example/rnn/bucketing/lstm_bucketing.py",
+        "bucketing LSTM",
+        f"{SMALL_TEXT} --num-epochs 3 --lr 0.1",
+        HOLMES,
+    ),
     Program(
         "example/rnn/bucketing/cudnn_rnn_bucketing.py",
         "bucketing with the fused LSTM",
-        SMALL_TEXT,
+        f"{SMALL_TEXT} --num-epochs 6 --optimizer adam",
         HOLMES,
     ),
     Program("example/numpy-ops/custom_softmax.py", "custom operator, its own loss", data=DIGITS),
