@@ -145,3 +145,20 @@ def test_offsets_move_the_taps():
     layer.offset_bias.set_data(mx.nd.array([1, 0]))
     x = mx.nd.arange(9).reshape((1, 1, 3, 3))
     assert layer(x).asnumpy().ravel().tolist() == [3, 4, 5, 6, 7, 8, 0, 0, 0]
+
+
+@pytest.mark.parametrize("kind", ["DeformableConvolution", "ModulatedDeformableConvolution"])
+def test_deformable_convolutions_behind_each_other_compile(kind):
+    """What one computes is read by the other's two convolutions, in two layouts."""
+    layer = getattr(cnn, kind)
+    net = nn.HybridSequential()
+    net.add(layer(4, kernel_size=(3, 3)), layer(4, kernel_size=(1, 1)))
+    net.initialize()
+    x = mx.nd.random.uniform(shape=(2, 5, 8, 9))
+    eager = net(x)
+    net.hybridize()
+    assert_close(net(x), eager)
+    with mx.autograd.record():
+        recorded = net(x)
+    recorded.backward()
+    assert_close(recorded, eager)

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..ir.building import building
 from ..ir.graph import Graph, Use, Value
-from ..ir.rewrite import Match, Replacement, rebuild, rewrite, rule
+from ..ir.rewrite import Match, Replacement, rebuild, rewrite, rule, uniquely_named
 from ..ops.arithmetic import ADD_N
 from ..ops.conv import CONVOLUTION, CONVOLUTION_BY_WEIGHT
 from ..ops.deconv import DECONVOLUTION
@@ -91,7 +91,10 @@ class _Relayout:
                 for index in range(len(value.types)):
                     self.first[Use(value, index)] = Use(new, index)
         outputs = tuple(self.as_first(u) for u in self.graph.outputs)
-        return self.graph if outputs == self.graph.outputs else self.graph.with_outputs(outputs)
+        if outputs == self.graph.outputs:
+            return self.graph
+        # An operator's own parts may be called as the forms are: a deformable convolution's are.
+        return uniquely_named(self.graph.with_outputs(outputs))
 
     def _in_first_order(self, value: Value) -> Value:
         return rebuild(value, tuple(self.as_first(u) for u in value.inputs))
