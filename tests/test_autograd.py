@@ -342,6 +342,27 @@ def test_synced_batchnorm_gives_the_variance_in_training():
     np.testing.assert_allclose(states[3].asnumpy(), 0.9 + 0.1 * data.asnumpy().var(0), rtol=1e-5)
 
 
+def test_the_older_names():
+    older = mx.contrib.autograd
+    x, dx = nd.array([1.0, 2]), nd.zeros(2)
+    older.mark_variables([x], [dx])
+    with older.train_section():
+        assert autograd.is_recording() and autograd.is_training()
+        y = x * x
+        with older.test_section():
+            assert not autograd.is_recording() and not autograd.is_training()
+    assert not autograd.is_recording() and not autograd.is_training()
+    older.compute_gradient([y])
+    assert dx.asnumpy().tolist() == [2, 4]
+    grads, loss = older.grad_and_loss(lambda a, b: a * b)(nd.array([3.0]), nd.array([5.0]))
+    assert [g.asscalar() for g in grads] == [5, 3] and loss.asscalar() == 15
+    (by_b,) = older.grad(lambda a, b: a * b, 1)(nd.array([3.0]), nd.array([5.0]))
+    assert by_b.asscalar() == 3
+    with pytest.raises(AssertionError, match="should be NDArray"):
+        older.grad(lambda a: a)(3.0)
+    assert older.set_is_training(True) is False and older.set_is_training(False) is True
+
+
 class TestSymbols:
     def nodes(self, x):
         graph = json.loads(autograd.get_symbol(x).tojson())

@@ -563,6 +563,12 @@ def test_rand_zipfian():
     assert drawn.shape == (50,) and drawn.asnumpy().max() < 100
     assert true.asnumpy()[0] == pytest.approx(50 * np.log(2) / np.log(101), rel=1e-6)
     assert sampled.shape == (50,)
+    symbols = mx.sym.contrib.rand_zipfian(mx.sym.var("classes"), 50, 100)
+    mx.random.seed(3)
+    found = mx.sym.Group(symbols).eval(classes=nd.array([0, 5]))
+    mx.random.seed(3)
+    for mine, theirs in zip(found, nd.contrib.rand_zipfian(nd.array([0, 5]), 50, 100)):
+        np.testing.assert_allclose(mine.asnumpy(), theirs.asnumpy())
 
 
 def test_what_only_mxnets_other_modes_have_is_refused():

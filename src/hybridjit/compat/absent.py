@@ -54,7 +54,6 @@ ABSENT: list[tuple[list[str], list[str], str]] = [
     (["base"], ["ctypes2*", "register_error", "get_last_ffi_error", "mx_*int*"], _LIBRARY),
     (["model"], ["DataParallelExecutorManager"], _TRAINS),
     (["metric"], ["Caffe", "Torch"], _TRAINS),
-    (["sym.contrib"], ["rand_zipfian"], _TRAINS),
     (["test_utils"], ["download_model"], _DATASETS),
     (["test_utils"], ["create_sparse_array*", "rand_sparse_*", "shuffle_csr_*"], _SPARSE),
     (["test_utils"], ["new_*_matrix_*"], _TESTS),
@@ -73,7 +72,7 @@ ABSENT: list[tuple[list[str], list[str], str]] = [
     (["nd.sparse"], ["*SparseNDArray", "CSRNDArray", "csr_matrix", "row_sparse_array"], _SPARSE),
     (["nd.sparse"], ["array", "empty", "zeros"], _SPARSE),
     (["nd.contrib", "sym.contrib"], ["dgl_*", "edge_id", "getnnz"], _GRAPHS),
-    (["contrib"], ["autograd", "tensorboard"], _TRAINS),
+    (["contrib"], ["tensorboard"], _TRAINS),
     (
         ["io"],
         [
