@@ -127,6 +127,27 @@ def test_gradients(net):
     assert executor.grad_dict["fc_bias"] is None and args["data"].grad is None
 
 
+def test_monitors_see_the_way_back(net):
+    """By MXNet's names, in its order; its numbers reach the variables."""
+    args, aux = arrays(net)
+    args["label"] = nd.array(np.random.default_rng(2).normal(size=(2, 3)))
+    grads = {name: nd.zeros(args[name].shape) for name in args if name not in ("label", "fc_bias")}
+    executor = loss(net).bind(mx.cpu(), args, grads, aux_states=aux)
+    seen = {}
+    executor.set_monitor_callback(lambda name, array: seen.update({str(name): array.asnumpy()}))
+    executor.forward(is_train=True)
+    forward = list(seen)
+    executor.backward()
+    assert list(seen)[len(forward) :] == [
+        *(f"loss_backward_output{i}" for i in range(2)),
+        *(f"bn_backward_output{i}" for i in range(3)),
+        *(f"fc_backward_output{i}" for i in range(3)),
+    ]
+    for i, name in enumerate(("data", "fc_weight")):
+        np.testing.assert_array_equal(seen[f"fc_backward_output{i}"], grads[name].asnumpy())
+    assert not seen["loss_backward_output1"].any() and grads["data"].asnumpy().any()
+
+
 def test_backward_repeated_and_before_any_forward():
     x = sym.var("x")
     executor = (x * x).bind(mx.cpu(), {"x": nd.array([3.0])}, {"x": nd.zeros(1)}, "add")

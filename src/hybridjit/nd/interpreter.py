@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..context import Context
 from ..ir.interpret import run_in_order
 from ..ir.node import Node, Output, topological
 from ..ops.creation import resolved
 from ..passes.infer import NodeTypes
 from .ndarray import NDArray, invoke
+from .tape import Some, Step
 
 
 class Monitor(NamedTuple):
@@ -46,6 +49,8 @@ def interpret_nodes(
         results = found if isinstance(found, list) else [found]
         if monitor is not None:
             _report(monitor, node, inputs, results)
+            if monitor.variables:
+                _watch_the_way_back(monitor, node, inputs, results)
         return results
 
     results = run_in_order(topological(outputs), {}, run)
@@ -79,6 +84,36 @@ def _report(
     results = ((f"{node.name}_{name}", out) for name, out in zip(node.output_names, outputs))
     for name, array in (*operands, *results):
         monitor.callback(_Text(name), _Text(node.op.name), array)
+
+
+def _watch_the_way_back(
+    monitor: Monitor,
+    node: Node,
+    inputs: Sequence[NDArray],
+    outputs: Sequence[NDArray],
+) -> None:
+    """Tell a monitor, once it is computed, what reaches each operand of a recorded node.
+
+    Zeros stand for what nobody asks for. Nothing is told of a node that nothing passes.
+    """
+    entry = outputs[0]._entry
+    if entry is None or not isinstance(entry.owner, Step) or entry.owner.pull is None:
+        return
+    assert node.op is not None
+    pull, states = entry.owner.pull, node.op.aux_positions(node.attrs)
+    operands = [(i, x) for i, x in enumerate(inputs) if i not in states]
+    op_name = _Text(node.op.name)
+
+    def watched(step: Step, douts: Some, wanted: Sequence[bool]) -> Some:
+        found = pull(step, douts, wanted)
+        for place, (i, x) in enumerate(operands if any(d is not None for d in found) else ()):
+            d = found[i]
+            number = place if len(operands) > 1 else ""
+            told = NDArray(np.zeros_like(x._data), x._ctx) if d is None else d
+            monitor.callback(_Text(f"{node.name}_backward_output{number}"), op_name, told)
+        return found
+
+    entry.owner.pull = watched
 
 
 def _operands(
