@@ -1,6 +1,29 @@
 """What each ONNX operator is in terms of MXNet's, one file for each family."""
 
-from . import matrix, nn, pointwise, recurrent, reduce, resize, shapes
+from . import (
+    matrix,
+    norm,
+    picking,
+    pointwise,
+    recurrent,
+    reduce,
+    regions,
+    resize,
+    shapes,
+    windows,
+)
 from .table import KNOWN as KNOWN
 
-__all__ = ["KNOWN", "matrix", "nn", "pointwise", "recurrent", "reduce", "resize", "shapes"]
+__all__ = [
+    "KNOWN",
+    "matrix",
+    "norm",
+    "picking",
+    "pointwise",
+    "recurrent",
+    "reduce",
+    "regions",
+    "resize",
+    "shapes",
+    "windows",
+]

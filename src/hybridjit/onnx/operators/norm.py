@@ -1,0 +1,151 @@
+"""ONNX's normalisations and softmax."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...errors import MXNetError
+from ..importer import Importer, Value
+from ..use import Use
+from .table import translates
+
+
+@translates("BatchNormalization")
+def batch_norm(
+    g: Importer, use: Use, x: Value, scale: Value, b: Value, mean: Value, var: Value
+) -> Value:
+    """By the moving statistics."""
+    if use.number("training_mode"):
+        raise MXNetError("it is in training mode; export the model for inference")
+    return g.op(
+        "BatchNorm",
+        *(x, scale, b, mean, var),
+        eps=use.real("epsilon", 1e-5),
+        momentum=use.real("momentum", 0.9),
+        fix_gamma=False,
+        use_global_stats=True,
+    )
+
+
+@translates("InstanceNormalization")
+def instance_norm(g: Importer, use: Use, x: Value, scale: Value, b: Value) -> Value:
+    """Each channel of each sample by its own statistics."""
+    return g.op("InstanceNorm", x, scale, b, eps=use.real("epsilon", 1e-5))
+
+
+@translates("LayerNormalization")
+def layer_norm(
+    g: Importer, use: Use, x: Value, scale: Value, b: Value | None = None
+) -> Value | tuple[Value, ...]:
+    """By the statistics of the last axes, from ``axis`` on."""
+    axis = use.number("axis", -1) % g.rank(x)
+    if b is None:
+        b = g.constant(np.zeros(g.shape(scale), g.dtype(scale)))
+    eps = use.real("epsilon", 1e-5)
+    if len([o for o in use.outputs if o]) == 1 and axis == g.rank(x) - 1 and g.rank(scale) == 1:
+        return g.op("LayerNorm", x, scale, b, axis=-1, eps=eps)
+    axes = tuple(range(axis, g.rank(x)))
+    mean = g.op("mean", x, axis=axes, keepdims=True, at="mean")
+    centred = g.op("broadcast_sub", x, mean, at="centred")
+    square = g.op("square", centred, at="square")
+    var = g.op("mean", square, axis=axes, keepdims=True, at="variance")
+    inverse = g.op("rsqrt", g.op("_plus_scalar", var, scalar=eps, at="eps"), at="inverse")
+    normal = g.op("broadcast_mul", centred, inverse, at="normal")
+    scaled = g.op("broadcast_mul", normal, _behind(g, scale, g.rank(x)), at="scaled")
+    return g.op("broadcast_add", scaled, _behind(g, b, g.rank(x))), mean, inverse
+
+
+def _behind(g: Importer, x: Value, rank: int) -> Value:
+    """``x`` with axes of size 1 before its own."""
+    missing = rank - g.rank(x)
+    return g.op("Reshape", x, shape=(1,) * missing + g.shape(x), at="rank") if missing else x
+
+
+@translates("GroupNormalization")
+def group_norm(g: Importer, use: Use, x: Value, scale: Value, b: Value) -> Value:
+    """Groups of channels by their own statistics; until operator set 20 a scale for each group."""
+    groups, channels = use.number("num_groups", 1), g.shape(x)[1]
+    if use.opset < 21 or g.shape(scale) != (channels,):
+        scale, b = (
+            g.op("repeat", v, repeats=channels // groups, axis=0, at="each") for v in (scale, b)
+        )
+    return g.op("GroupNorm", x, scale, b, num_groups=groups, eps=use.real("epsilon", 1e-5))
+
+
+@translates("RMSNormalization")
+def rms_norm(g: Importer, use: Use, x: Value, scale: Value) -> Value:
+    """By the root of the mean of the squares of the last axes."""
+    axes = tuple(range(use.number("axis", -1) % g.rank(x), g.rank(x)))
+    mean = g.op("mean", g.op("square", x, at="square"), axis=axes, keepdims=True, at="mean")
+    inverse = g.op("rsqrt", g.op("_plus_scalar", mean, scalar=use.real("epsilon", 1e-5)), at="root")
+    return g.op(
+        "broadcast_mul",
+        g.op("broadcast_mul", x, inverse, at="normal"),
+        _behind(g, scale, g.rank(x)),
+    )
+
+
+@translates("MeanVarianceNormalization")
+def mean_variance(g: Importer, use: Use, x: Value) -> Value:
+    """Minus the mean, by the standard deviation and 1e-9."""
+    axes = use.ints("axes", (0, 2, 3))
+    centred = g.op(
+        "broadcast_sub", x, g.op("mean", x, axis=axes, keepdims=True, at="mean"), at="centred"
+    )
+    square = g.op("square", centred, at="square")
+    spread = g.op(
+        "sqrt", g.op("mean", square, axis=axes, keepdims=True, at="variance"), at="spread"
+    )
+    return g.op("broadcast_div", centred, g.op("_plus_scalar", spread, scalar=1e-9, at="eps"))
+
+
+@translates("LRN")
+def local_response(g: Importer, use: Use, x: Value) -> Value:
+    """By the squares of neighbouring channels."""
+    size = use.number("size", 1)
+    if size % 2 == 0:
+        raise MXNetError(f"size {size}: an odd number of channels is there")
+    alpha, beta = use.real("alpha", 1e-4), use.real("beta", 0.75)
+    return g.op("LRN", x, alpha=alpha, beta=beta, knorm=use.real("bias", 1.0), nsize=size)
+
+
+@translates("LpNormalization")
+def lp_norm(g: Importer, use: Use, x: Value) -> Value:
+    """By the sum of absolute values along an axis, or the root of the squares' sum; 0 stays 0."""
+    axis, order = use.number("axis", -1), use.number("p", 2)
+    size = g.op("norm", x, axis=(axis,), ord=order, keepdims=True, at="norm")
+    empty = g.op("_equal_scalar", size, scalar=0.0, at="empty")
+    return g.op("broadcast_div", x, g.op("broadcast_add", size, empty, at="nonzero"))
+
+
+@translates("Softmax", "LogSoftmax")
+def softmax(g: Importer, use: Use, x: Value) -> Value:
+    """Along one axis; until operator set 12 over all axes from ``axis`` on."""
+    name = "softmax" if use.op_type == "Softmax" else "log_softmax"
+    if use.opset >= 13:
+        return g.op(name, x, axis=use.number("axis", -1))
+    axis = use.number("axis", 1)
+    if axis in (-1, g.rank(x) - 1):
+        return g.op(name, x, axis=-1)
+    shape = g.shape(x)
+    rows = math.prod(shape[: axis % (len(shape) + 1)])
+    flat = g.op("Reshape", x, shape=(rows, -1), at="flat")
+    return g.op("Reshape", g.op(name, flat, axis=-1, at="rows"), shape=shape)
+
+
+@translates("Hardmax")
+def hardmax(g: Importer, use: Use, x: Value) -> Value:
+    """1 at the first maximum along an axis, else 0; until operator set 12 as softmax."""
+    shape = g.shape(x)
+    axis = use.number("axis", -1 if use.opset >= 13 else 1) % len(shape)
+    if use.opset < 13:
+        x = g.op("Reshape", x, shape=(math.prod(shape[:axis]), -1), at="flat")
+    last = axis if use.opset >= 13 else 1
+    place = g.op("argmax", x, axis=last, at="place")
+    hot = g.op("one_hot", place, depth=g.shape(x)[last], dtype=g.dtype(x), at="hot")
+    rank = g.rank(x)
+    order = list(range(rank - 1))
+    order.insert(last, rank - 1)
+    return g.op("Reshape", g.op("transpose", hot, axes=tuple(order), at="order"), shape=shape)

@@ -1,0 +1,213 @@
+"""ONNX's operators of windows: convolutions and pooling."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...errors import MXNetError
+from ..importer import Importer, Value
+from ..use import Use
+from .table import translates
+
+
+def _pads(
+    g: Importer,
+    use: Use,
+    x: Value,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    dilate: Sequence[int],
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """What is added before and behind each axis."""
+    mode = use.text("auto_pad", "NOTSET")
+    count = len(kernel)
+    if mode in ("NOTSET", ""):
+        pads = use.ints("pads", (0,) * 2 * count)
+        return pads[:count], pads[count:]
+    if mode == "VALID":
+        return (0,) * count, (0,) * count
+    totals = [
+        max((-(-size // s) - 1) * s + (k - 1) * d + 1 - size, 0)
+        for size, k, s, d in zip(g.shape(x)[2:], kernel, stride, dilate)
+    ]
+    small, large = tuple(t // 2 for t in totals), tuple(t - t // 2 for t in totals)
+    return (small, large) if mode == "SAME_UPPER" else (large, small)
+
+
+def pad_by(
+    g: Importer, x: Value, begin: Sequence[int], end: Sequence[int], value: float = 0.0
+) -> Value:
+    """``x`` with ``value`` around its spatial axes; negative numbers cut."""
+    count = len(begin)
+    for axis, (before, behind) in enumerate(zip(begin, end), 2):
+        if before < 0 or behind < 0:
+            x = g.op(
+                "slice_axis",
+                x,
+                axis=axis,
+                begin=max(-before, 0),
+                end=-max(-behind, 0) or None,
+                at="cut",
+            )
+    begin, end = ([max(v, 0) for v in side] for side in (begin, end))
+    if not any(begin) and not any(end):
+        return x
+    widths = (0, 0, 0, 0, *(v for pair in zip(begin, end) for v in pair))
+    extra = max(0, 2 - count)  # padding is defined for two or three spatial axes
+    for _ in range(extra):
+        x = g.op("expand_dims", x, axis=g.rank(x), at="axis")
+    widths += (0, 0) * extra
+    x = g.op("Pad", x, mode="constant", pad_width=widths, constant_value=value, at="pad")
+    for _ in range(extra):
+        x = g.op("squeeze", x, axis=(g.rank(x) - 1,), at="no_axis")
+    return x
+
+
+@translates("Conv")
+def convolution(g: Importer, use: Use, x: Value, w: Value, b: Value | None = None) -> Value:
+    """Convolution; padding that differs from side to side is done before it."""
+    kernel = use.ints("kernel_shape") or g.shape(w)[2:]
+    count = len(kernel)
+    stride, dilate = use.ints("strides", (1,) * count), use.ints("dilations", (1,) * count)
+    begin, end = _pads(g, use, x, kernel, stride, dilate)
+    pad = begin if begin == end and min(begin) >= 0 else (0,) * count
+    if pad != begin or begin != end:
+        x = pad_by(g, x, begin, end)
+    return g.op(
+        "Convolution",
+        *(x, w) if b is None else (x, w, b),
+        kernel=kernel,
+        stride=stride,
+        dilate=dilate,
+        pad=pad,
+        num_filter=g.shape(w)[0],
+        num_group=use.number("group", 1),
+        no_bias=b is None,
+    )
+
+
+@translates("ConvTranspose")
+def deconvolution(g: Importer, use: Use, x: Value, w: Value, b: Value | None = None) -> Value:
+    """Transposed convolution without padding, then what is beyond the output is cut or added."""
+    kernel = use.ints("kernel_shape") or g.shape(w)[2:]
+    count = len(kernel)
+    stride, dilate = use.ints("strides", (1,) * count), use.ints("dilations", (1,) * count)
+    extra = use.ints("output_padding", (0,) * count)
+    group = use.number("group", 1)
+    sizes = [
+        (size - 1) * s + (k - 1) * d + 1
+        for size, s, k, d in zip(g.shape(x)[2:], stride, kernel, dilate)
+    ]
+    begin, end = _transposed_pads(use, g.shape(x)[2:], sizes, stride, extra)
+    made = g.op(
+        "Deconvolution",
+        *(x, w),
+        kernel=kernel,
+        stride=stride,
+        dilate=dilate,
+        num_filter=g.shape(w)[1] * group,
+        num_group=group,
+        no_bias=True,
+    )
+    made = pad_by(g, made, [-v for v in begin], [o - v for o, v in zip(extra, end)])
+    if b is None:
+        return made
+    along = g.op("Reshape", b, shape=(1, -1, *(1,) * count), at="bias")
+    return g.op("broadcast_add", made, along)
+
+
+def _transposed_pads(
+    use: Use,
+    inputs: Sequence[int],
+    sizes: Sequence[int],
+    stride: Sequence[int],
+    extra: Sequence[int],
+) -> tuple[Sequence[int], Sequence[int]]:
+    """What is cut of a transposed convolution's full result, before and behind."""
+    count = len(sizes)
+    mode, shape = use.text("auto_pad", "NOTSET"), use.ints("output_shape")
+    if not shape and mode in ("NOTSET", "", "VALID"):
+        pads = use.ints("pads", (0,) * 2 * count)
+        return pads[:count], pads[count:]
+    wanted = shape[-count:] or [size * s for size, s in zip(inputs, stride)]
+    totals = [size + e - w for size, e, w in zip(sizes, extra, wanted)]
+    small, large = [t // 2 for t in totals], [t - t // 2 for t in totals]
+    return (large, small) if mode != "SAME_UPPER" else (small, large)
+
+
+@translates("MaxPool", "AveragePool", "LpPool")
+def pool(g: Importer, use: Use, x: Value) -> Value:
+    """Pooling; padding that differs from side to side is done before it."""
+    kernel = use.ints("kernel_shape")
+    count = len(kernel)
+    stride, dilate = use.ints("strides", (1,) * count), use.ints("dilations", (1,) * count)
+    if any(d != 1 for d in dilate):
+        raise MXNetError(f"dilations {dilate}: windows without gaps are there")
+    if len([o for o in use.outputs if o]) > 1:
+        raise MXNetError("its second output, the places of the maxima, is not there")
+    begin, end = _pads(g, use, x, kernel, stride, dilate)
+    kind = {"MaxPool": "max", "AveragePool": "avg", "LpPool": "lp"}[use.op_type]
+    counted = bool(use.number("count_include_pad"))
+    pad = begin
+    if begin != end:
+        if kind == "avg" and not counted:
+            return _average(g, use, x, kernel, stride, begin, end)
+        x = pad_by(g, x, begin, end, -np.inf if kind == "max" else 0.0)
+        pad = (0,) * count
+    return g.op(
+        "Pooling",
+        x,
+        kernel=kernel,
+        stride=stride,
+        pad=pad,
+        pool_type=kind,
+        pooling_convention="full" if use.number("ceil_mode") else "valid",
+        count_include_pad=counted if kind == "avg" else None,
+        p_value=use.number("p", 2) if kind == "lp" else None,
+    )
+
+
+def _average(
+    g: Importer,
+    use: Use,
+    x: Value,
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    begin: Sequence[int],
+    end: Sequence[int],
+) -> Value:
+    """The mean of the elements in each window that are no padding: a sum by a count."""
+    g.require_small(math.prod(g.shape(x)[2:]))
+    ones = g.constant(np.ones((1, 1, *g.shape(x)[2:]), g.dtype(x)))
+    convention = "full" if use.number("ceil_mode") else "valid"
+
+    def summed(y: Value, at: str) -> Value:
+        return g.op(
+            "Pooling",
+            pad_by(g, y, begin, end),
+            kernel=kernel,
+            stride=stride,
+            pool_type="sum",
+            pooling_convention=convention,
+            at=at,
+        )
+
+    return g.op("broadcast_div", summed(x, "sum"), summed(ones, "count"))
+
+
+@translates("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
+def global_pool(g: Importer, use: Use, x: Value) -> Value:
+    """One number for each channel."""
+    axes = tuple(range(2, g.rank(x)))
+    if use.op_type == "GlobalLpPool":
+        powered = g.op("_power_scalar", g.op("abs", x, at="abs"), scalar=float(use.number("p", 2)))
+        total = g.op("sum", powered, axis=axes, keepdims=True, at="sum")
+        return g.op("_power_scalar", total, scalar=1 / use.number("p", 2))
+    if len(axes) in (1, 2, 3):
+        kind = "avg" if use.op_type == "GlobalAveragePool" else "max"
+        return g.op("Pooling", x, kernel=(1,) * len(axes), global_pool=True, pool_type=kind)
+    kind = "mean" if use.op_type == "GlobalAveragePool" else "max"
+    return g.op(kind, x, axis=axes, keepdims=True)
