@@ -4,6 +4,7 @@
     python tools/check_against_mxnet.py --mxnet-python PATH      one that exists is used
     python tools/check_against_mxnet.py --cases 2000 --seed 7 --threads 1,2,3 --target native,sse2
     python tools/check_against_mxnet.py --cases 200 --operator Pooling
+    python tools/check_against_mxnet.py --cases 1000 --gradients     in training mode, by executors
 
 Exported networks go through ``SymbolBlock.imports`` and ``mod.Module`` of MXNet. Random cases are
 files that both sides read: every operator in turn, on its own, with any legal attributes and
@@ -33,6 +34,7 @@ import numpy as np
 from hybridjit.errors import MXNetError
 from hybridjit.formats.mxnet import params, symbol_json
 from hybridjit.name import NameManager
+from hybridjit.ops import lookup
 from mxnet_side import cases_nn, cases_rest, cases_tensor
 from mxnet_side.draw import Build, Case, Draw, draw_params
 from mxnet_side.exports import Exported, export_all
@@ -51,6 +53,8 @@ MXNET_SETTINGS = {"OMP_NUM_THREADS": "1", "MXNET_SUBGRAPH_BACKEND": "NONE"}
 BY_VALUE = ("_contrib_boolean_mask",)
 # Distributions' densities and proposals of boxes infer forwards only.
 FORWARD_ONLY = ("_random_pdf_", "_contrib_Proposal", "_contrib_MultiProposal")
+# Whose gradients are MXNet's own mistakes.
+GRADIENT_QUIRKS = {"_image_to_tensor": "its gradient is not turned back, nor scaled"}
 # What oneDNN cannot do, MXNet's own code may.
 PLAIN_SETTINGS = {**MXNET_SETTINGS, "MXNET_MKLDNN_ENABLED": "0"}
 
@@ -186,6 +190,28 @@ class Checker:
         is_refused = isinstance(theirs, str)
         if not is_refused and not case.is_mistaken and not name.startswith(FORWARD_ONLY):
             self._infer(draw, paths["symbol"], dict(zip(names, case.arrays)), str(case), replay)
+
+    def gradients(self, seed: int, number: int, name: str) -> None:
+        """Draw one case of one operator, train it on both sides, report what differs."""
+        case = single(Draw(seed, number), name)
+        if case.is_mistaken or not case.has_values or case.meaning is not None or _draws(case):
+            return
+        if name in GRADIENT_QUIRKS:
+            self.skipped[f"{name}: {GRADIENT_QUIRKS[name]}"] += 1
+            return
+        self.report.cases += 1
+        request = {"do": "gradients", "seed": number, **self._write_single(case)}
+        theirs = self.mxnet.ask(request, self.folder / "theirs.params")
+        if isinstance(theirs, str):
+            self.skipped[f"{name}: {theirs[:100]}"] += 1
+            return
+        self.operators.add(name)
+        server = self.ours[self.ways[0].target, self.ways[0].threads]
+        ours = server.ask(request, self.folder / "ours.params")
+        why = compare(ours, theirs, max(10 * case.tolerance, 2e-4))
+        if why:
+            replay = f"--seed {seed} --case {number} --operator {name} --gradients"
+            self.report.difference(f"gradients of {case}", why, replay)
 
     def layer(self, seed: int, number: int, name: str) -> None:
         """Draw one layer of gluon, build and call it everywhere, report what differs."""
@@ -330,6 +356,13 @@ class Checker:
             self.report.difference(f"save_parameters of {net.name}", why, "--cases 0")
 
 
+def _draws(case: Single) -> bool:
+    """Whether the operator draws numbers in training."""
+    op = lookup(case.op)
+    used = op.traits.training(op.parse(case.texts)) if op.traits.training else None
+    return op.is_random or (used is not None and used.is_random)
+
+
 def _switches(way: Way) -> dict[str, str]:
     target = "" if way.target == "native" else way.target
     return {"HYBRIDJIT_TARGET": target, "HYBRIDJIT_NUM_THREADS": str(way.threads)}
@@ -376,6 +409,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--target", default="native", help="for example native,avx2,sse2")
     parser.add_argument("--threads", default="1", help="for example 1,2,3,4")
     parser.add_argument("--winograd", default="default", choices=["default", "on", "off", "both"])
+    parser.add_argument("--gradients", action="store_true", help="train operators instead")
     parser.add_argument("--eager", action="store_true", help="compile nothing")
     parser.add_argument("--no-exports", action="store_true", help="random cases only")
     return parser.parse_args(arguments)
@@ -409,7 +443,7 @@ def run(checker: Checker, options: argparse.Namespace) -> None:
     if options.case is not None:
         one(checker, options, options.case)
         return
-    if not options.no_exports:
+    if not options.no_exports and not options.gradients:
         for net in export_all(checker.folder, options.seed):
             checker.export(net)
     start = time.monotonic()
@@ -422,6 +456,10 @@ def run(checker: Checker, options: argparse.Namespace) -> None:
 
 def one(checker: Checker, options: argparse.Namespace, number: int) -> None:
     """Odd numbers are the operators in turn, even ones graphs and the layers in turn."""
+    if options.gradients:
+        name = options.operator or OPERATORS[number % len(OPERATORS)]
+        checker.gradients(options.seed, number, name)
+        return
     is_free = options.operator is options.layer is options.kind is None
     if options.operator or (is_free and number % 2):
         name = options.operator or OPERATORS[number // 2 % len(OPERATORS)]

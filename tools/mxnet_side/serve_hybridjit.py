@@ -15,6 +15,7 @@ from pathlib import Path
 warnings.filterwarnings("ignore")
 
 import numpy as np  # noqa: E402
+from gradient_call import call_gradients  # noqa: E402
 from layer_call import call_layer  # noqa: E402
 
 import hybridjit as mx  # noqa: E402
@@ -29,6 +30,13 @@ def run(request):
     else:
         outputs = call_block(request, arrays)
     mx.nd.save(request["out"], outputs if isinstance(outputs, list) else [outputs])
+
+
+def gradients(request):
+    """Train the graph once, write its outputs and gradients."""
+    known = states(request["params"])
+    arrays = {**known, **(mx.nd.load(request["inputs"]) or {})}
+    mx.nd.save(request["out"], call_gradients(mx, request, arrays, known))
 
 
 def infer(request):
@@ -87,7 +95,7 @@ def value_of(text):
         return text
 
 
-DO = {f.__name__: f for f in (run, infer, layer)}
+DO = {f.__name__: f for f in (run, gradients, infer, layer)}
 
 
 def main():

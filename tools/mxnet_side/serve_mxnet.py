@@ -14,6 +14,7 @@ warnings.filterwarnings("ignore")
 
 import mxnet as mx  # noqa: E402
 import numpy as np  # noqa: E402
+from gradient_call import call_gradients  # noqa: E402
 from layer_call import call_layer  # noqa: E402
 
 Batch = namedtuple("Batch", ["data"])
@@ -28,6 +29,12 @@ def run(request):
     aux = {name: arrays[name] for name in symbol.list_auxiliary_states()}
     executor = symbol.bind(mx.cpu(), args, aux_states=aux, grad_req="null")
     write(request, executor.forward(is_train=False))
+
+
+def gradients(request):
+    """Train the graph once, write its outputs and gradients."""
+    states = {name.partition(":")[2]: a for name, a in load(request["params"]).items()}
+    write(request, call_gradients(mx, request, {**states, **load(request["inputs"])}, states))
 
 
 def accepts(request):
@@ -90,7 +97,7 @@ def write(request, outputs):
     mx.nd.save(request["out"], [output.copy() for output in outputs])
 
 
-DO = {f.__name__: f for f in (run, accepts, infer, layer, block, module, parameters)}
+DO = {f.__name__: f for f in (run, gradients, accepts, infer, layer, block, module, parameters)}
 
 
 def main():
