@@ -27,7 +27,7 @@ from .attrs import AttrValue
 from .building import Builder, Many, X
 from .casting import fresh
 from .record import PLAIN, OpDef, Samples, Traits
-from .registry import register
+from .registry import lookup, register
 from .rules import Types, forward, merged, same_dtype
 from .signatures import Expansion, Gradient
 
@@ -260,6 +260,24 @@ def _grad_place(
     return g.op(SLICE, douts[0], **marks)
 
 
+def _as_border(
+    g: Builder[X], data: X, *, shape: Shape, begin: Marks, end: Marks, step: Marks
+) -> X | None:
+    """_place(x) with steps of 1  =>  a border of zeros around x"""
+    parts = slices(shape, begin, end, step)
+    ranges = [range(*part.indices(size)) for part, size in zip(parts, shape)]
+    if 0 in shape or any(part.step != 1 for part in ranges):
+        return None
+    rest = (0,) * (len(shape) - len(ranges))
+    before = (0, *(part.start for part in ranges), *rest)
+    after = (0, *(size - part.stop for part, size in zip(ranges, shape)), *rest)
+    # The kernel leaves the first axis as it is.
+    one = reshape(g, data, (1, *g.type(data).dims), at="one")
+    pad = lookup("_pad_axes")
+    wide = g.op(pad, one, at="wide", mode="constant", before=before, after=after)
+    return reshape(g, wide, shape)
+
+
 PLACE = moving(
     "_place",
     "data",
@@ -267,6 +285,7 @@ PLACE = moving(
     _placed_shape,
     _placed,
     "Zeros of a shape, with the data as the part that slice would take.",
+    expand=_as_border,
     grad=_grad_place,
     internal=True,
 )
