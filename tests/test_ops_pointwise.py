@@ -280,6 +280,10 @@ def test_draws_for_parameters_that_are_nan(name):
     assert np.isnan(drawn[0]).all() and np.isfinite(drawn[1]).all()
 
 
+def test_counts_whose_spread_is_nan():
+    assert np.isnan(run("_sample_generalized_negative_binomial", [2.0], [np.nan], shape=(3,))).all()
+
+
 def test_multinomial_follows_the_odds_and_gives_their_logarithm():
     random.seed(2)
     drawn, log = run("_sample_multinomial", [[0.25, 0.75], [1, 0]], shape=4000, get_prob=True)

@@ -103,6 +103,7 @@ def _mean_negative_binomial(mu: Param, alpha: Param, size: Shape) -> np.ndarray:
     mu, alpha = np.broadcast_arrays(np.maximum(mu, 0.0), np.asarray(alpha, float))
     spread = np.where(alpha > 0, alpha, 1.0)
     rate = np.where(alpha > 0, generator().gamma(1.0 / spread, mu * spread, size), mu)
+    rate = np.where(np.isnan(alpha), alpha, rate)
     return _poisson(rate, size)
 
 
