@@ -15,11 +15,10 @@ import numpy as np
 
 from ..errors import MXNetError
 from ..nd import array
-from ..nd import image as nd_image
 from ..picture import decoded
-from ..recordio import MXRecordIO, record_places, unpack
-from .batches import DataBatch, DataDesc, DataIter
+from .batches import DataBatch, DataDesc
 from .box_augment import CropRule, Kept, cropped, mirrored, padded, recoloured
+from .picture_records import PictureRecords, resized
 
 _HEADER = 4  # values in front of the label
 _LISTS = {
@@ -66,7 +65,7 @@ _UNCHANGED: dict[str, Any] = {
 _RESIZING = ("force", "shrink", "fit")
 
 
-class ImageDetRecordIter(DataIter):
+class ImageDetRecordIter(PictureRecords):
     """Batches of the pictures of a record file, in its order or shuffled at every reset.
 
     label_pad_width, label_pad_value  how long labels are, at least as long as the longest one, and
@@ -111,27 +110,12 @@ class ImageDetRecordIter(DataIter):
         label_name: str = "softmax_label",
         **kwargs: object,
     ) -> None:
-        super().__init__(batch_size)
-        channels, self._height, self._width = data_shape
-        if channels not in (1, 3) or batch_size < 1:
-            raise MXNetError(f"channels are 1 or 3, got {channels}; batch_size {batch_size}")
-        if not 0 <= part_index < num_parts:
-            raise MXNetError(f"part_index is 0 to num_parts - 1, got {part_index} of {num_parts}")
         self._options = _options(kwargs)
         self._rules, self._kept = _crop_rules(self._options), _kept(self._options)
-        self._channels, self._shuffle, self._round_batch = channels, shuffle, round_batch
-        self._mean = np.array([mean_r, mean_g, mean_b][:channels], np.float32)[:, None, None]
-        std = np.array([std or 1 for std in (std_r, std_g, std_b)][:channels], np.float32)
-        self._factor = np.float32(scale) / std[:, None, None]
-        self._random = np.random.default_rng(seed)
-        self._file = MXRecordIO(path_imgrec, "r")
-        places = record_places(self._file)
-        count = len(places)
-        self._places = places[
-            count * part_index // num_parts : count * (part_index + 1) // num_parts
-        ]
-        if not self._places:
-            raise MXNetError(f"{path_imgrec}: this part of the file has no record")
+        super().__init__(path_imgrec, data_shape, batch_size, num_parts, part_index, shuffle, seed)
+        std = std_r or 1.0, std_g or 1.0, std_b or 1.0
+        self._normalize_by((mean_r, mean_g, mean_b), std, scale)
+        self._round_batch = round_batch
         self._label_size = self._longest(label_width, label_pad_width)
         self._filling = label_pad_value
         shape = (batch_size, _HEADER + self._label_size)
@@ -149,12 +133,6 @@ class ImageDetRecordIter(DataIter):
         if 0 < padded_to < max(sizes):
             raise MXNetError(f"label_pad_width is {padded_to}, and a label has {max(sizes)} values")
         return max(*sizes, padded_to)
-
-    def reset(self) -> None:
-        self._order = np.arange(len(self._places))
-        if self._shuffle:
-            self._random.shuffle(self._order)
-        self._at = -self.batch_size
 
     def iter_next(self) -> bool:
         self._at += self.batch_size
@@ -177,12 +155,7 @@ class ImageDetRecordIter(DataIter):
 
     def _record(self, number: int) -> tuple[np.ndarray, bytes]:
         """The label and the picture's file. Raises MXNetError for what is no label of objects."""
-        self._file._check_pid(allow_reset=True)
-        self._file.handle.seek(self._places[number])
-        record = self._file.read()
-        assert record is not None
-        header, data = unpack(record)
-        label = np.atleast_1d(np.asarray(header.label, np.float32))
+        label, data = self._unpacked(number)
         if label.size < 2 or not 2 <= label[0] <= label.size or label[1] < 5:
             raise MXNetError(
                 f"{self._file.uri}: the label of record {number} begins {label[:2].tolist()}, not "
@@ -201,7 +174,7 @@ class ImageDetRecordIter(DataIter):
         objects = label[len(head) :].reshape(-1, width)
         pixels, objects = self._changed(decoded(data, self._channels == 3), objects)
         rows, columns = self._fitted_size(*pixels.shape[:2])
-        pixels = _resized(pixels, rows, columns, self._interpolation())
+        pixels = resized(pixels, rows, columns, self._interpolation())
         found = np.zeros((self._channels, self._height, self._width), np.float32)
         found[:, :rows, :columns] = pixels.transpose(2, 0, 1)
         whole = np.concatenate([head, objects.ravel()])
@@ -223,7 +196,7 @@ class ImageDetRecordIter(DataIter):
                 if height < width
                 else (short * height // width, short)
             )
-            pixels = _resized(pixels, *size, self._interpolation())
+            pixels = resized(pixels, *size, self._interpolation())
         pixels = self._coloured(pixels)
         if self._chance("rand_mirror_prob"):
             pixels, objects = pixels[:, ::-1], mirrored(objects)
@@ -277,14 +250,6 @@ class ImageDetRecordIter(DataIter):
             ratio = min(ratio, 1.0)
         rows, columns = int(height * ratio), int(width * ratio)
         return min(max(rows, 1), self._height), min(max(columns, 1), self._width)
-
-
-def _resized(pixels: np.ndarray, rows: int, columns: int, method: int) -> np.ndarray:
-    if (rows, columns) == pixels.shape[:2]:
-        return pixels
-    source = array(np.ascontiguousarray(pixels), dtype="uint8")
-    found: np.ndarray = nd_image.resize(source, size=(columns, rows), interp=method).asnumpy()
-    return found
 
 
 def _options(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,10 +12,9 @@ import numpy as np
 
 from ..errors import MXNetError
 from ..nd import array
-from ..nd import image as nd_image
 from ..picture import decoded
-from ..recordio import MXRecordIO, record_places, unpack
-from .batches import DataBatch, DataDesc, DataIter
+from .batches import DataBatch, DataDesc
+from .picture_records import PictureRecords, resized
 
 # Of MXNet's augmentations, those that are left at what changes nothing.
 _UNCHANGED: dict[str, Any] = {
@@ -55,7 +54,7 @@ _IGNORED = frozenset(
 )
 
 
-class ImageRecordIter(DataIter):
+class ImageRecordIter(PictureRecords):
     """Batches of the pictures of a record file, in its order or shuffled at every reset.
 
     resize     the shorter side before cutting; -1 leaves the picture as it is
@@ -95,40 +94,16 @@ class ImageRecordIter(DataIter):
         label_name: str = "softmax_label",
         **kwargs: object,
     ) -> None:
-        super().__init__(batch_size)
         _require_known(kwargs)
-        channels, self._height, self._width = data_shape
-        if channels not in (1, 3) or batch_size < 1:
-            raise MXNetError(f"channels are 1 or 3, got {channels}; batch_size {batch_size}")
-        if not 0 <= part_index < num_parts:
-            raise MXNetError(f"part_index is 0 to num_parts - 1, got {part_index} of {num_parts}")
-        self._colour = channels == 3
-        self._label_width = label_width
-        self._shuffle, self._round_batch = shuffle, round_batch
+        super().__init__(path_imgrec, data_shape, batch_size, num_parts, part_index, shuffle, seed)
+        self._normalize_by((mean_r, mean_g, mean_b), (std_r, std_g, std_b), scale)
+        self._label_width, self._round_batch = label_width, round_batch
         self._resize, self._rand_crop = resize, rand_crop
         self._mirror, self._rand_mirror = mirror, rand_mirror
-        self._mean = np.array([mean_r, mean_g, mean_b][:channels], np.float32)[:, None, None]
-        std = np.array([std_r, std_g, std_b][:channels], np.float32)[:, None, None]
-        self._factor = np.float32(scale) / std
-        self._random = np.random.default_rng(seed)
-        self._file = MXRecordIO(path_imgrec, "r")
-        places = record_places(self._file)
-        count = len(places)
-        self._places = places[
-            count * part_index // num_parts : count * (part_index + 1) // num_parts
-        ]
-        if not self._places:
-            raise MXNetError(f"{path_imgrec}: this part of the file has no record")
         shape = (batch_size,) if label_width == 1 else (batch_size, label_width)
         self.provide_data = [DataDesc(data_name, (batch_size, *data_shape))]
         self.provide_label = [DataDesc(label_name, shape)]
         self.reset()
-
-    def reset(self) -> None:
-        self._order = np.arange(len(self._places))
-        if self._shuffle:
-            self._random.shuffle(self._order)
-        self._at = -self.batch_size
 
     def iter_next(self) -> bool:
         self._at += self.batch_size
@@ -148,21 +123,16 @@ class ImageRecordIter(DataIter):
         return DataBatch([array(data)], [array(label)], pad, self._order[chosen])
 
     def _sample(self, number: int) -> tuple[np.ndarray, np.ndarray]:
-        self._file._check_pid(allow_reset=True)
-        self._file.handle.seek(self._places[number])
-        record = self._file.read()
-        assert record is not None
-        header, data = unpack(record)
-        label = np.atleast_1d(np.asarray(header.label, np.float32))
+        label, data = self._unpacked(number)
         if label.size < self._label_width:
             raise MXNetError(
                 f"{self._file.uri}: record {number} has {label.size} labels, "
                 f"label_width is {self._label_width}"
             )
-        pixels = self._cut(decoded(data, self._colour)).transpose(2, 0, 1)
+        pixels = self._cut(decoded(data, self._channels == 3)).transpose(2, 0, 1)
         if self._mirror or (self._rand_mirror and self._random.random() < 0.5):
             pixels = pixels[:, :, ::-1]
-        return (pixels.astype(np.float32) - self._mean) * self._factor, label[: self._label_width]
+        return self._normalized(pixels), label[: self._label_width]
 
     def _cut(self, pixels: np.ndarray) -> np.ndarray:
         """The part of ``data_shape``."""
@@ -172,19 +142,12 @@ class ImageRecordIter(DataIter):
             h, w = (short * h // w, short) if h > w else (short, short * w // h)
         ratio = max(self._height / h, self._width / w, 1.0)
         h, w = max(self._height, round(h * ratio)), max(self._width, round(w * ratio))
-        if (h, w) != pixels.shape[:2]:
-            pixels = _resized(pixels, h, w)
+        pixels = resized(pixels, h, w)
         y, x = h - self._height, w - self._width
         y, x = (
             (self._random.integers((y, x), endpoint=True)) if self._rand_crop else (y // 2, x // 2)
         )
         return pixels[y : y + self._height, x : x + self._width]
-
-
-def _resized(pixels: np.ndarray, h: int, w: int) -> np.ndarray:
-    source = array(np.ascontiguousarray(pixels), dtype="uint8")
-    found: np.ndarray = nd_image.resize(source, size=(w, h), interp=1).asnumpy()
-    return found
 
 
 def _require_known(given: dict[str, Any]) -> None:
