@@ -330,8 +330,8 @@ def simple_bind(
     symbol: Symbol,
     ctx: Context | None,
     type_dict: Mapping[str, Any] | None,
-    stype_dict: Mapping[str, Any] | None,
-    shapes: Mapping[str, Any],
+    stype_dict: Mapping[str, object] | None,
+    shapes: Mapping[str, object],
     grad_req: Requests = "write",
     groups: Mapping[str, Context] | None = None,
 ) -> Executor:

@@ -65,7 +65,7 @@ def _restore(module: ModuleType, source: ModuleType, names: Mapping[str, str]) -
 
 def _with_bytes(of_text: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
     def fromstring(
-        string: Any, dtype: DType = float, count: int = -1, *, sep: str = "", **options: Any
+        string: Any, dtype: DType = float, count: int = -1, *, sep: str = "", **options: object
     ) -> np.ndarray:
         """A new array of the numbers in a text, or without ``sep`` of the bytes of a buffer."""
         if sep:

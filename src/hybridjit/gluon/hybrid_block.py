@@ -167,7 +167,7 @@ class HybridBlock(Block):
         _check_outputs(wanted, given)
         return BoundCall(cached.graph, list(args), given, cached.trace.out_format)
 
-    def verify(self, *args: Any, tolerance: float = TOLERANCE, train: bool = False) -> Verdict:
+    def verify(self, *args: object, tolerance: float = TOLERANCE, train: bool = False) -> Verdict:
         """Compare the block compiled with the block run by NumPy for these arguments.
 
         ``agrees`` of the result is the answer; printed, it names the first step whose result is

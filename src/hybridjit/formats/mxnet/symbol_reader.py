@@ -479,7 +479,7 @@ def _output(entry: RawEntry, nodes: Mapping[RawNode, Node], what: str) -> Output
 # Checked types
 
 
-def _required(mapping: Mapping[str, Any], key: str, what: str) -> Any:
+def _required(mapping: Mapping[str, object], key: str, what: str) -> Any:
     if key not in mapping:
         _fail(f"{what} has no {key}")
     return mapping[key]

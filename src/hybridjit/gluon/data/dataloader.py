@@ -75,13 +75,13 @@ class DataLoader:
 
     def __init__(
         self,
-        dataset: Sequence[Any],
+        dataset: Sequence[object],
         batch_size: int | None = None,
         shuffle: bool = False,
         sampler: Sampler | None = None,
         last_batch: str | None = None,
         batch_sampler: Sampler | None = None,
-        batchify_fn: Callable[[Sequence[Any]], Any] | None = None,
+        batchify_fn: Callable[[Sequence[Any]], object] | None = None,
         num_workers: int = 0,
         pin_memory: bool = False,
         pin_device_id: int = 0,
@@ -152,7 +152,9 @@ class DataLoader:
 class _Make:
     """The batch of some indices."""
 
-    def __init__(self, dataset: Sequence[Any], batchify: Callable[[Sequence[Any]], Any]) -> None:
+    def __init__(
+        self, dataset: Sequence[object], batchify: Callable[[Sequence[Any]], object]
+    ) -> None:
         self._dataset = dataset
         self._batchify = batchify
 

@@ -55,7 +55,7 @@ class RandomSampler(Sampler):
 class FilterSampler(Sampler):
     """The indices of the elements of which ``fn`` is true."""
 
-    def __init__(self, fn: Callable[[Any], Any], dataset: Any) -> None:
+    def __init__(self, fn: Callable[[Any], object], dataset: Any) -> None:
         self._indices = [i for i in range(len(dataset)) if fn(dataset[i])]
 
     def __iter__(self) -> Iterator[int]:

@@ -50,7 +50,7 @@ __all__ = [
 class Compose(Sequential):
     """Transforms (blocks, or other functions of one array) one after the other."""
 
-    def __init__(self, transforms: Sequence[Callable[[Any], Any]]) -> None:
+    def __init__(self, transforms: Sequence[Callable[[Any], object]]) -> None:
         super().__init__()
         self._transforms = list(transforms)
         self.add(*(step for step in self._transforms if isinstance(step, Block)))
