@@ -250,7 +250,9 @@ def test_a_long_sum(name: str, kernels):
     kernels.append(executable)
     found = executable([a for n, a in arrays.items() if n not in net.params])
     wide = {n: a.astype(np.float64) for n, a in arrays.items()}
-    assert_near([y.astype(np.float64) for y in found], run_reference(net.outputs, wide), 6e-7)
+    # The last place of a mean of 90 is 6e-7 of the largest result of the norm.
+    limit = 1.8e-6 if "norm" in name else 6e-7
+    assert_near([y.astype(np.float64) for y in found], run_reference(net.outputs, wide), limit)
 
 
 # --- windows at random: kernel, stride, dilation, padding and groups of any size together ---
