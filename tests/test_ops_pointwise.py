@@ -273,6 +273,11 @@ def test_draws_for_parameters_out_of_range(name):
     assert (drawn.std() > 0) == (least < most)
 
 
+def test_draws_from_a_range_without_end_are_infinite():
+    random.seed(3)
+    assert (run("_random_uniform", low=0.0, high=np.inf, shape=(5,)) == np.inf).all()
+
+
 @pytest.mark.parametrize("name", OUT_OF_RANGE)
 def test_draws_for_parameters_that_are_nan(name):
     params = [[np.nan, 0.5] for p in OUT_OF_RANGE[name][:2] if p is not None]
