@@ -248,4 +248,5 @@ def _opened(graph: Graph) -> Graph:
         made = parts_of(value.op, building(value), value.inputs, value.attrs)
         return "", None if made is None else as_results(made)
 
-    return replace_values(graph, parts)
+    opened = replace_values(graph, parts)
+    return graph if opened is graph else _opened(opened)  # parts may draw, in parts of their own
