@@ -201,6 +201,14 @@ class TestSchedules:
 
 
 class TestOperators:
+    @pytest.mark.parametrize("step", [-(2**31), -5000])
+    def test_steps_far_below_zero_are_numbers_like_others(self, step):
+        """Powers of the rates of decay grow beyond all numbers there, as they do in C."""
+        w, g, d, v, z = (nd.ones((3,)) for _ in range(5))
+        with np.errstate(invalid="ignore"):
+            made = nd.ftml_update(w, g, d, v, z, lr=0.1, t=step)
+        assert made.shape == (3,)
+
     def test_weights_change_in_out_alone_and_states_in_place(self):
         weight, grad, mom = nd.ones((3,)), nd.ones((3,)), nd.zeros((3,))
         made = nd.sgd_mom_update(weight, grad, mom, lr=0.5, momentum=0.9)

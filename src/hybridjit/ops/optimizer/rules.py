@@ -37,8 +37,12 @@ def agreed(t: TensorType, shape: PartialShape | None, dtype: np.dtype | None) ->
 
 
 def power(base: float, exponent: int, dtype: np.dtype = SINGLE) -> Any:
-    """``base ** exponent`` computed in double precision, as a number of ``dtype``."""
-    return dtype.type(float(base) ** exponent)
+    """``base ** exponent`` computed in double precision, as a number of ``dtype``.
+
+    Infinite where it is larger than ``dtype`` holds, as in C.
+    """
+    with np.errstate(over="ignore", divide="ignore"):
+        return dtype.type(np.float64(base) ** exponent)
 
 
 def in_single(step: Step) -> Step:
