@@ -6,8 +6,9 @@ The round for this CPU runs all tests. The others (HYBRIDJIT_TARGET) run those t
 code; test_vmath.py and test_generated_code.py see to the kinds by themselves. Test files among the
 arguments run in every round instead.
 
-The narrower rounds run one after the other while the round for this CPU runs beside them. What it
-prints follows theirs, so the last line is the summary that counts. Exit code: that of the first
+The narrower rounds run one after the other while the round for this CPU runs beside them; where no
+test is chosen, they are followed by a part of this CPU's tests, so that two cores have as much to
+do. What the rest prints follows, so the last line is its summary. Exit code: that of the first
 round that fails, else 0.
 """
 
@@ -36,6 +37,8 @@ RUN_GENERATED_CODE = (
     "promises",
     "examples",
 )
+# What runs behind the narrower rounds: about as long as the rest is longer than these.
+BEHIND = ("compile_pool", "generated_code", "kernels", "listening", "live_parameters", "onnx")
 NO_TESTS_CHOSEN = 5
 """pytest's exit code; a narrower round may have none of the tests that the arguments choose."""
 
@@ -44,6 +47,13 @@ def narrower_kinds() -> Sequence[str]:
     """Kinds of CPU that this one can imitate, the widest first."""
     here = find_target().name
     return KINDS[KINDS.index(here) + 1 :] if here in KINDS else ()
+
+
+def files_behind(arguments: Sequence[str]) -> list[str]:
+    """Files of this CPU's tests that run behind the narrower rounds; none where some are chosen."""
+    if any(a in ("-k", "-m") or Path(a.split("::")[0]).exists() for a in arguments):
+        return []
+    return [f"tests/test_{name}.py" for name in BEHIND]
 
 
 def narrower_arguments(arguments: Sequence[str]) -> list[str]:
@@ -61,7 +71,16 @@ def run_narrower_rounds(arguments: Sequence[str]) -> int:
         status = subprocess.run(command, cwd=ROOT, env=environment).returncode
         if status not in (0, NO_TESTS_CHOSEN):
             return status
-    return 0
+    return run_behind(arguments)
+
+
+def run_behind(arguments: Sequence[str]) -> int:
+    files = files_behind(arguments)
+    if not files:
+        return 0
+    print("\n==== as on this CPU, a part", flush=True)
+    command = [sys.executable, "-m", "pytest", *files, *arguments]
+    return subprocess.run(command, cwd=ROOT).returncode
 
 
 @contextlib.contextmanager
@@ -69,7 +88,8 @@ def round_for_this_cpu(
     arguments: Sequence[str], log: IO[bytes]
 ) -> Iterator[subprocess.Popen[bytes]]:
     """The round, which runs and writes into ``log``; it is ended when the block is left."""
-    command = [sys.executable, "-m", "pytest", *arguments]
+    left_out = [f"--ignore={file}" for file in files_behind(arguments)]
+    command = [sys.executable, "-m", "pytest", *left_out, *arguments]
     process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
     try:
         yield process
