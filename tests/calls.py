@@ -46,7 +46,7 @@ DOCUMENTED = (
 )
 
 # Where plain numbers meet as in Python, and in MXNet: divided by zero, raised to high powers.
-PLAIN_NUMBERS = ("nd/ndarray.py", "sym/symbol.py", "ops/sampling.py")
+PLAIN_NUMBERS = ("nd/ndarray.py", "sym/symbol.py", "ops/random/sampling.py")
 
 
 @dataclass

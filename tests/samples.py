@@ -16,7 +16,8 @@ import samples_nn
 import samples_training
 import samples_vision
 from hybridjit.errors import MXNetError
-from hybridjit.ops import OpDef, arithmetic, pointwise, rules, scalars
+from hybridjit.ops import OpDef, rules, scalars
+from hybridjit.ops.elementwise import binary, unary
 from hybridjit.types import UNKNOWN, TensorType
 from sampling import LISTED, REFUSED, Bad, Sample
 
@@ -26,8 +27,8 @@ samples_training.declare()
 samples_linear.declare()
 samples_vision.declare()
 
-BROADCASTING = (rules.broadcast, arithmetic.broadcast_number, scalars.elementwise)
-ELEMENTWISE_RULES = (*BROADCASTING, rules.same_type, pointwise.same_number, pointwise.same_float)
+BROADCASTING = (rules.broadcast, binary.broadcast_number, scalars.elementwise)
+ELEMENTWISE_RULES = (*BROADCASTING, rules.same_type, unary.same_number, unary.same_float)
 
 LANES = 16  # float32 elements of the widest vector
 LENGTHS = (0, 1, LANES - 1, LANES, LANES + 1, 3 * LANES + 2)

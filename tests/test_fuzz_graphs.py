@@ -21,7 +21,7 @@ from hybridjit.ir.graph import Use, make
 from hybridjit.ir.node import topological
 from hybridjit.ir.rewrite import rewrite, rule
 from hybridjit.ops import lookup
-from hybridjit.ops.pointwise import RELU
+from hybridjit.ops.elementwise.unary import RELU
 from hybridjit.passes import differentiate
 from random_graphs import random_graph
 

@@ -12,7 +12,8 @@ from hybridjit.errors import MXNetError, ShapeError
 from hybridjit.ir.graph import from_symbol
 from hybridjit.ir.interpret import interpret
 from hybridjit.ir.node import Output, apply, variable
-from hybridjit.ops import creation, lookup, run_ref
+from hybridjit.ops import lookup, run_ref
+from hybridjit.ops.tensor import new_arrays
 from hybridjit.passes.infer import infer_node_types
 from hybridjit.types import FLOAT32, TensorType
 from running import run
@@ -280,15 +281,15 @@ def test_concat_finds_its_one_unknown_operand():
 def test_resolved_attributes_make_what_was_inferred():
     zeros_op, arange = lookup("_zeros"), lookup("_arange")
     wanted = TensorType((4, 3), FLOAT32)
-    attrs = creation.resolved(zeros_op, zeros_op.parse({"shape": "(0, 3)"}), wanted)
+    attrs = new_arrays.resolved(zeros_op, zeros_op.parse({"shape": "(0, 3)"}), wanted)
     assert run_ref(zeros_op, [], attrs)[0].shape == (4, 3)
     text = {"start": "1", "step": "0.1", "repeat": "2", "infer_range": "True"}
-    attrs = creation.resolved(arange, arange.parse(text), TensorType((60,), FLOAT32))
+    attrs = new_arrays.resolved(arange, arange.parse(text), TensorType((60,), FLOAT32))
     (found,) = run_ref(arange, [], attrs)
     assert found.shape == (60,) and found[:3].tolist() == [1, 1, np.float32(1.1)]
     other = lookup("_full")
     attrs = other.parse({"shape": "(2,)", "value": "3"})
-    assert creation.resolved(other, attrs, TensorType((2,), FLOAT32)) == attrs
+    assert new_arrays.resolved(other, attrs, TensorType((2,), FLOAT32)) == attrs
 
 
 def test_a_graph_makes_sources_as_large_as_their_users_decided():

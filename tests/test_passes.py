@@ -19,9 +19,9 @@ from hybridjit.ir.graph import Graph, from_symbol
 from hybridjit.ir.interpret import interpret
 from hybridjit.ir.node import Output
 from hybridjit.ir.rewrite import Rule
-from hybridjit.ops.arithmetic import ADD
-from hybridjit.ops.joining import CONCAT
-from hybridjit.ops.softmax import SOFTMAX
+from hybridjit.ops.elementwise.binary import ADD
+from hybridjit.ops.nn.softmax import SOFTMAX
+from hybridjit.ops.tensor.joining import CONCAT
 from hybridjit.passes import fold_batchnorm, half, layout, on_rows, views
 from hybridjit.passes.expand import expand
 from hybridjit.passes.fuse import fuse

@@ -77,7 +77,7 @@ FILES = {
     "codegen/kinds/running.py": ("", KERNEL),
     "codegen/kinds/__init__.py": ("recurrent, softmax", "running, "),
     "ir/kinds.py": (")\nKIND_NAMED = {", RECORD),
-    "ops/identity.py": ("", OPERATOR),
+    "ops/tensor/identity.py": ("", OPERATOR),
 }
 
 PROGRAM = """

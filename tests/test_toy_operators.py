@@ -128,11 +128,11 @@ def run(args: argparse.Namespace) -> int:
 '''
 SWITCH = '    Switch("QUIET", "", _flag, "say nothing"),\n'
 
-ONE_ELEMENT: Toy = {"ops/pointwise.py": ("", "\n" + SAID[0])}
+ONE_ELEMENT: Toy = {"ops/elementwise/unary.py": ("", "\n" + SAID[0])}
 OPERATORS: Toy = {
-    "ops/arithmetic.py": ("", HALF_SUM),
-    "ops/norm.py": ("", "\n" + SAID[2]),
-    "ops/identity.py": ("", GRADIENT),
+    "ops/elementwise/binary.py": ("", HALF_SUM),
+    "ops/nn/normalization.py": ("", "\n" + SAID[2]),
+    "ops/tensor/identity.py": ("", GRADIENT),
     "tests/samples_nn.py": ("", '    add("centred", (2, 3, 5))\n    add("doubled", (2, 3))\n'),
     "tests/golden/expand/centred.txt": ("", CENTRED),
 }

@@ -24,7 +24,7 @@ from hybridjit.ir.graph import Graph, Use, make
 from hybridjit.ir.plan import Plan
 from hybridjit.ir.rewrite import rewrite, rule
 from hybridjit.ops import lookup
-from hybridjit.ops.pointwise import RELU
+from hybridjit.ops.elementwise.unary import RELU
 from hybridjit.passes.plan_memory import plan_memory
 from hybridjit.verification import Gap, gap_between
 from recorded import NETWORKS, arrays_of, block_of

@@ -20,8 +20,8 @@ from .nd.random import (
     shuffle,
     uniform,
 )
-from .ops import random as _draws
-from .ops.random import generator
+from .ops.random import draws as _draws
+from .ops.random.draws import generator
 
 
 def seed(seed_state: int, ctx: Context | str = "all") -> None:

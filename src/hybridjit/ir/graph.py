@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from ..ops.attrs import Attrs
 from ..ops.building import infer_types
-from ..ops.creation import resolved
 from ..ops.record import OpDef
+from ..ops.tensor.new_arrays import resolved
 from ..records import dataclass
 from ..types import TensorType
 from .node import Node, Output, topological

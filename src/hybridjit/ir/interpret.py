@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import MXNetError, located
 from ..ops.record import OpDef
 from ..ops.registry import run_ref
-from ..ops.views import RESHAPE_TO, TRANSPOSE
+from ..ops.tensor.primitives import RESHAPE_TO, TRANSPOSE
 from .graph import Graph, Use, Value
 from .node import Node
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..ops.arithmetic import MULTIPLY
-from ..ops.views import TRANSPOSE
+from ..ops.elementwise.binary import MULTIPLY
+from ..ops.tensor.primitives import TRANSPOSE
 from ..records import dataclass
 from ..types import FLOAT32
 from .graph import Use, Value

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..ops.random import generator
+from ..ops.random.draws import generator
 from .ndarray import NDArray
 
 _GREY = np.array([0.299, 0.587, 0.114], np.float32)

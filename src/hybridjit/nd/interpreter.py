@@ -15,7 +15,7 @@ import numpy as np
 from ..context import Context
 from ..ir.interpret import run_in_order
 from ..ir.node import Node, Output, topological
-from ..ops.creation import resolved
+from ..ops.tensor.new_arrays import resolved
 from ..passes.infer import NodeTypes
 from .ndarray import NDArray, invoke
 from .tape import Some, Step

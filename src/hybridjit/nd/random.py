@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ..ops.sampling import Distributions
+from ..ops.random.sampling import Distributions
 from .ndarray import FUNCTIONS, NDArray
 
 _distributions = Distributions(FUNCTIONS["_internal"], NDArray, (1,))

@@ -1,110 +1,60 @@
-"""What each operator means, in NumPy. Importing this package registers all of them."""
+"""What each operator means, in NumPy. Importing this package registers all of them.
 
-from . import (
-    activation,
-    arithmetic,
-    attention,
+A folder holds a family; beside the folders stands what all of them are written with.
+"""
+
+# ruff: noqa: F401 - importing a file registers its operators
+
+from . import internal, optimizer
+from .elementwise import activation, binary, element_type, unary
+from .linalg import matrices, spectra, triangles
+from .nn import (
     batchnorm,
-    conv,
-    correlation,
-    creation,
-    ctc,
-    deconv,
-    deformable,
-    density,
-    embedding,
-    identity,
-    image,
-    indexing,
-    internal,
-    joining,
+    convolution,
+    deconvolution,
+    embedding_table,
     length_norm,
-    linalg,
-    matmul,
+    matrix_products,
+    normalization,
+    pooling,
+    pooling_back,
+    softmax,
+    softmax_loss,
+)
+from .random import density, draws
+from .record import OpDef
+from .registry import all_names, all_ops, close, lookup, run_ref
+from .sequence import attention, ctc, fused_rnn, padded
+from .tensor import (
+    by_index,
+    identity,
+    joining,
     movement,
-    multibox,
-    norm,
-    optimizer,
+    new_arrays,
     ordering,
-    pointwise,
-    pool,
+    primitives,
+    reductions,
+    reshape,
+    selection,
+    slicing,
+)
+from .vision import (
+    boxes,
+    correlation,
+    deformable,
+    multibox,
+    pictures,
     position_sensitive,
     proposal,
-    random,
-    reduce,
-    reshape,
-    resize,
-    rnn,
+    region_bins,
+    resolution,
     roi_align,
     roi_pooling,
     roi_rotated,
-    selection,
-    sequence,
-    slicing,
-    softmax,
-    softmax_loss,
-    spectra,
     targets,
-    triangles,
-    vision,
     warp,
 )
-from .record import OpDef
-from .registry import all_names, all_ops, close, lookup, run_ref
 
 close()
 
-__all__ = [
-    "OpDef",
-    "activation",
-    "all_names",
-    "all_ops",
-    "arithmetic",
-    "attention",
-    "batchnorm",
-    "conv",
-    "correlation",
-    "creation",
-    "ctc",
-    "deconv",
-    "deformable",
-    "density",
-    "embedding",
-    "identity",
-    "image",
-    "indexing",
-    "internal",
-    "joining",
-    "length_norm",
-    "linalg",
-    "lookup",
-    "matmul",
-    "movement",
-    "multibox",
-    "norm",
-    "optimizer",
-    "ordering",
-    "pointwise",
-    "pool",
-    "position_sensitive",
-    "proposal",
-    "random",
-    "reduce",
-    "reshape",
-    "resize",
-    "rnn",
-    "roi_align",
-    "roi_pooling",
-    "roi_rotated",
-    "run_ref",
-    "selection",
-    "sequence",
-    "slicing",
-    "softmax",
-    "softmax_loss",
-    "spectra",
-    "targets",
-    "triangles",
-    "vision",
-    "warp",
-]
+__all__ = ["OpDef", "all_names", "all_ops", "lookup", "run_ref"]

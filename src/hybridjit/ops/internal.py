@@ -19,7 +19,7 @@ from .record import OpDef
 from .registry import lookup, register, run_ref
 from .rules import broadcast, forward
 from .signatures import Expansion
-from .views import PLACE, narrow
+from .tensor.primitives import PLACE, narrow
 
 
 def bn_scale(gamma: np.ndarray, var: np.ndarray, *, eps: float, fix_gamma: bool) -> np.ndarray:

@@ -1,7 +1,7 @@
 """The table of all operators.
 
-The families (``pointwise.py``, ``conv.py``, ...) register; ``ops/__init__.py`` imports them and
-closes the table. What an operator is stands in ``record.py``.
+The files of the families (``elementwise/unary.py``, ``nn/convolution.py``, ...) register;
+``ops/__init__.py`` imports them and closes the table. What an operator is stands in ``record.py``.
 """
 
 from __future__ import annotations

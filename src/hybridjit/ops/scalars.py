@@ -2,7 +2,7 @@
 
 In: what an operator's ``scalar`` calls. Out: arrays of one floating type, masks as bool arrays.
 Functions are computed in double precision and rounded once, so they are as good as any
-implementation can be. Compiled code has the same methods (``codegen/arithmetic.py``).
+implementation can be. Compiled code has the same methods (``codegen/math/arithmetic.py``).
 """
 
 from __future__ import annotations

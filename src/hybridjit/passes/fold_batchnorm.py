@@ -14,13 +14,13 @@ from ..ir.building import ValueBuilder, building
 from ..ir.graph import Graph, Use, Value
 from ..ir.moved_rows import WORTH_EVICTING
 from ..ir.rewrite import Match, Replacement, rewrite, rule
-from ..ops.arithmetic import ADD, MULTIPLY, SUBTRACT
-from ..ops.batchnorm import BATCH_NORM
-from ..ops.conv import CONVOLUTION
+from ..ops.elementwise.binary import ADD, MULTIPLY, SUBTRACT
+from ..ops.elementwise.unary import RSQRT
 from ..ops.internal import BN_SCALE, BN_SHIFT
-from ..ops.matmul import FULLY_CONNECTED
-from ..ops.pointwise import RSQRT
-from ..ops.views import reshape
+from ..ops.nn.batchnorm import BATCH_NORM
+from ..ops.nn.convolution import CONVOLUTION
+from ..ops.nn.matrix_products import FULLY_CONNECTED
+from ..ops.tensor.primitives import reshape
 from ..types import FLOAT32, FLOAT64
 
 

@@ -15,7 +15,7 @@ from heapq import heappop, heappush
 from ..config import config
 from ..ir.graph import Graph, Group, Value
 from ..ir.kinds import POINTWISE, VIEW, KernelKind, is_in, kind_of
-from ..ops.views import RESHAPE_TO
+from ..ops.tensor.primitives import RESHAPE_TO
 
 
 @dataclass

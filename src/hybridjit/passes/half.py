@@ -10,7 +10,7 @@ import numpy as np
 from ..ir.building import building
 from ..ir.graph import Graph, Value
 from ..ir.rewrite import Match, Replacement, rewrite, rule
-from ..ops.element_type import cast
+from ..ops.elementwise.element_type import cast
 from ..types import FLOAT32
 
 _HALF = np.dtype("float16")

@@ -14,26 +14,26 @@ from typing import Any
 from ..ir.building import building
 from ..ir.graph import Graph, Use, Value
 from ..ir.rewrite import Match, Replacement, rebuild, rewrite, rule, uniquely_named
-from ..ops.arithmetic import ADD_N
-from ..ops.conv import CONVOLUTION, CONVOLUTION_BY_WEIGHT
-from ..ops.deconv import DECONVOLUTION
+from ..ops.elementwise.binary import ADD_N
 from ..ops.internal import PAD_AXES
-from ..ops.joining import CONCAT
-from ..ops.length_norm import L2_NORMALIZATION, LRN, LRN_LAST
-from ..ops.matmul import FULLY_CONNECTED
-from ..ops.norm import INSTANCE_NORM, INSTANCE_NORM_LAST
-from ..ops.pool import POOLING
+from ..ops.nn.convolution import CONVOLUTION, CONVOLUTION_BY_WEIGHT
+from ..ops.nn.deconvolution import DECONVOLUTION
+from ..ops.nn.length_norm import L2_NORMALIZATION, LRN, LRN_LAST
+from ..ops.nn.matrix_products import FULLY_CONNECTED
+from ..ops.nn.normalization import INSTANCE_NORM, INSTANCE_NORM_LAST
+from ..ops.nn.pooling import POOLING
+from ..ops.nn.pooling_back import BACK_FROM_AVERAGE, BACK_FROM_MAX
+from ..ops.nn.softmax import LOG_SOFTMAX, SOFTMAX, SOFTMIN
+from ..ops.nn.window_geometry import is_channel_last
 from ..ops.record import OpDef
-from ..ops.reduce import MEAN, MEAN_SQUARE_ABOUT, SUM
-from ..ops.resize import ADAPTIVE_POOLING, BILINEAR_RESIZE, RESIZE_LAST, UPSAMPLING
-from ..ops.roi_align import ROI_ALIGN, ROI_ALIGN_LAST
-from ..ops.roi_pooling import ROI_POOLING, ROI_POOLING_LAST
 from ..ops.rules import reduced_axes
-from ..ops.softmax import LOG_SOFTMAX, SOFTMAX, SOFTMIN
-from ..ops.unpool import BACK_FROM_AVERAGE, BACK_FROM_MAX
-from ..ops.views import RESHAPE_TO, TRANSPOSE, reshape, transpose
-from ..ops.warp import BILINEAR_SAMPLER, SAMPLE_LAST
-from ..ops.windows import is_channel_last
+from ..ops.tensor.joining import CONCAT
+from ..ops.tensor.primitives import RESHAPE_TO, TRANSPOSE, reshape, transpose
+from ..ops.tensor.reductions import MEAN, MEAN_SQUARE_ABOUT, SUM
+from ..ops.vision.resolution import ADAPTIVE_POOLING, BILINEAR_RESIZE, RESIZE_LAST, UPSAMPLING
+from ..ops.vision.roi_align import ROI_ALIGN, ROI_ALIGN_LAST
+from ..ops.vision.roi_pooling import ROI_POOLING, ROI_POOLING_LAST
+from ..ops.vision.warp import BILINEAR_SAMPLER, SAMPLE_LAST
 from ..types import FLOAT32, FLOAT64, product
 
 _LAYOUTS = {3: "NWC", 4: "NHWC", 5: "NDHWC"}

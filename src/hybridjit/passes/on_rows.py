@@ -9,8 +9,8 @@ from __future__ import annotations
 from ..ir.building import building
 from ..ir.graph import Graph, Use, Value
 from ..ir.rewrite import Match, Replacement, rewrite, rule
-from ..ops.matmul import BATCH_DOT, FULLY_CONNECTED
-from ..ops.views import RESHAPE_TO, reshape
+from ..ops.nn.matrix_products import BATCH_DOT, FULLY_CONNECTED
+from ..ops.tensor.primitives import RESHAPE_TO, reshape
 from ..types import Shape
 
 

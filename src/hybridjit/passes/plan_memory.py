@@ -21,7 +21,7 @@ from ..config import config
 from ..ir.graph import Graph, Group, Use, Value
 from ..ir.kinds import CONCAT, COPY, KIND_NAMED, POINTWISE, VIEW, KernelKind, Reads
 from ..ir.plan import Buffer, Plan, Step, View, contiguous_strides
-from ..ops.views import BROADCAST_TO, RESHAPE_TO, SLICE, TRANSPOSE
+from ..ops.tensor.primitives import BROADCAST_TO, RESHAPE_TO, SLICE, TRANSPOSE
 from ..types import Shape, TensorType
 from .updates import Move, in_turn, read_in_place, shown_by_views
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..ir.building import building
 from ..ir.graph import Graph, Value
 from ..ir.rewrite import Match, Replacement, rewrite, rule
-from ..ops.views import RESHAPE_TO, TRANSPOSE, permutation, reshape, transpose
+from ..ops.tensor.primitives import RESHAPE_TO, TRANSPOSE, permutation, reshape, transpose
 from ..types import Shape
 
 

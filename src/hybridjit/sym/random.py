@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ..ops.sampling import Distributions
+from ..ops.random.sampling import Distributions
 from .symbol import FUNCTIONS, Symbol
 
 _distributions = Distributions(FUNCTIONS["_internal"], Symbol, None)

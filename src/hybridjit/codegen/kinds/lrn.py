@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from ...ir.plan import Step
-from ...ops.length_norm import LRN_LAST
+from ...ops.nn.length_norm import LRN_LAST
 from ...records import dataclass
 from ...types import product
 from ..call import Address, Call, Scratch, Setting

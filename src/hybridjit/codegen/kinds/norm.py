@@ -13,8 +13,8 @@ from functools import partial
 
 from ...ir import graph
 from ...ir.plan import Step
-from ...ops.length_norm import L2_NORMALIZATION
-from ...ops.norm import GROUP_NORM, INSTANCE_NORM_LAST, LAYER_NORM
+from ...ops.nn.length_norm import L2_NORMALIZATION
+from ...ops.nn.normalization import GROUP_NORM, INSTANCE_NORM_LAST, LAYER_NORM
 from ...records import dataclass
 from ...types import product
 from ..call import Address, Argument, Call, Setting, views_of

@@ -12,7 +12,7 @@ from functools import partial
 
 from ...ir.graph import Value as GraphValue
 from ...ir.plan import Step
-from ...ops.unpool import BACK_FROM_MAX
+from ...ops.nn.pooling_back import BACK_FROM_MAX
 from ...records import dataclass
 from ...types import product
 from ..call import Address, Call, Setting, five, views_of

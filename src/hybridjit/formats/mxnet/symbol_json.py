@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ...ir.node import Node, Output, topological
 from ...opening import open_file
-from ...ops.element_type import AMP_CAST, AMP_MULTICAST
+from ...ops.elementwise.element_type import AMP_CAST, AMP_MULTICAST
 from ...shapes import is_np_shape
 from ..atomic import Path, system_errors, write_atomically
 from .symbol_reader import RawLine, read_document, read_outline

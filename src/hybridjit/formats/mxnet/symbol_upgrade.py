@@ -15,8 +15,8 @@ from typing import Any
 from ...errors import AttributeValueError, ModelFormatError, MXNetError, located
 from ...ir.node import HIDDEN_KEYS
 from ...ops.attrs import Attr
-from ...ops.ordering import ARGMAX, ARGMIN
 from ...ops.record import OpDef
+from ...ops.tensor.ordering import ARGMAX, ARGMIN
 from ..json_stream import Budget
 
 CURRENT = 10901  # what this project reads and writes

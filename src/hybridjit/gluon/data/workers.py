@@ -28,8 +28,8 @@ import numpy as np
 from ...context import cpu
 from ...errors import MXNetError
 from ...nd import NDArray
-from ...ops.random import generator
-from ...ops.random import seed as seed_generator
+from ...ops.random.draws import generator
+from ...ops.random.draws import seed as seed_generator
 
 _ALIGNMENT = 64
 _GRACE = 2.0  # seconds that a worker has to end by itself

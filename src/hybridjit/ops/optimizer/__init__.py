@@ -4,6 +4,6 @@ In: a weight, its gradient, the states. Out: the new weight; eager calls write t
 the old ones were.
 """
 
-from . import adaptive, lamb, several, sgd, sums
+from . import adaptive_steps, lamb, several, sgd, sums
 
-__all__ = ["adaptive", "lamb", "several", "sgd", "sums"]
+__all__ = ["adaptive_steps", "lamb", "several", "sgd", "sums"]

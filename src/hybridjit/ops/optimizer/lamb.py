@@ -9,8 +9,17 @@ import numpy as np
 from ...types import TensorType
 from ..attrs import AttrValue
 from ..rules import Types, merged
-from .adaptive import moments
-from .rules import SCALES, SINGLE, agreed, alike_types, clipped, in_single, power, register_update
+from .adaptive_steps import moments
+from .update_step import (
+    SCALES,
+    SINGLE,
+    agreed,
+    alike_types,
+    clipped,
+    in_single,
+    power,
+    register_update,
+)
 
 
 def direction(

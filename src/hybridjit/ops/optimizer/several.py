@@ -11,10 +11,19 @@ from ...errors import AttributeValueError
 from ...types import TensorType
 from ..attrs import AttrValue
 from ..rules import Types, merged
-from .adaptive import adamw
+from .adaptive_steps import adamw
 from .lamb import direction, stepped
-from .rules import SCALES, SINGLE, Step, agreed, alike_types, in_single, mixed, register_update
 from .sgd import sgd_in_many, sgd_mom
+from .update_step import (
+    SCALES,
+    SINGLE,
+    Step,
+    agreed,
+    alike_types,
+    in_single,
+    mixed,
+    register_update,
+)
 
 Names = tuple[str, ...]
 # attributes that list one number for each weight, and what the rule of one weight calls it

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .rules import RATES, SCALES, clipped, in_single, mixed, register_update
+from .update_step import RATES, SCALES, clipped, in_single, mixed, register_update
 
 
 def sgd(

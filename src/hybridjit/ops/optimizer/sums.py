@@ -8,7 +8,7 @@ from ...types import TensorType
 from ..attrs import AttrValue
 from ..registry import register
 from ..rules import Types, merged, require_float
-from .rules import SINGLE, register_update
+from .update_step import SINGLE, register_update
 
 
 def _arrays(num_arrays: int, **attrs: AttrValue) -> tuple[str, ...]:

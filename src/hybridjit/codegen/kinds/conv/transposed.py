@@ -12,8 +12,8 @@ from itertools import product as combinations
 
 from ....ir.graph import Value
 from ....ir.plan import Step, View
-from ....ops.deconv import output_axes
-from ....ops.windows import window_of
+from ....ops.nn.deconvolution import output_axes
+from ....ops.nn.window_geometry import window_of
 from ....records import dataclass
 from ...call import (
     Address,

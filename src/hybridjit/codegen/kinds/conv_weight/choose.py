@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from ....ir.plan import Step
-from ....ops.windows import window_of
+from ....ops.nn.window_geometry import window_of
 from ....records import dataclass
 from ....target import Target
 from ....types import product

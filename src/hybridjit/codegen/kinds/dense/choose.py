@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....ir.image import Packed
 from ....ir.plan import Step
-from ....ops.matmul import BATCH_DOT
+from ....ops.nn.matrix_products import BATCH_DOT
 from ....target import Target
 from ....types import product
 from ...call import (

@@ -9,10 +9,10 @@ import numpy as np
 from ....ir.graph import Use, Value
 from ....ir.plan import Step
 from ....ops.casting import convert
-from ....ops.embedding import EMBEDDING
-from ....ops.indexing import BATCH_TAKE, GATHER_ND, PICK, TAKE
+from ....ops.nn.embedding_table import EMBEDDING
 from ....ops.record import OpDef
-from ....ops.selection import INDEX_COPY
+from ....ops.tensor.by_index import BATCH_TAKE, GATHER_ND, PICK, TAKE
+from ....ops.tensor.selection import INDEX_COPY
 from ....types import product
 from ...call import Address, Argument, Call, Flag, Setting
 from ...llvm.elements import MOVED_AS

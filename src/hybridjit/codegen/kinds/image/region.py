@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ....ir.plan import Step
-from ....ops.regions import FAR, MARGIN
-from ....ops.roi_align import ROI_ALIGN_LAST
+from ....ops.vision.region_bins import FAR, MARGIN
+from ....ops.vision.roi_align import ROI_ALIGN_LAST
 from ....records import dataclass
 from ....types import product
 from ...call import Address, Call, Setting, views_of

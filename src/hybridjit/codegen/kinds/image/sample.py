@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from ....ir.plan import Step
-from ....ops.deformable import SAMPLE_CELLS_LAST
+from ....ops.vision.deformable import SAMPLE_CELLS_LAST
 from ....records import dataclass
 from ....types import product
 from ...call import Address, Argument, Call, Setting, views_of

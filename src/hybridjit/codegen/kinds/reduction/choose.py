@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from ....ir.graph import Value
 from ....ir.plan import Step
-from ....ops.ordering import ARGMAX, ARGMAX_CHANNEL
-from ....ops.reduce import MEAN_SQUARE_ABOUT, NORM
 from ....ops.rules import reduced_axes
+from ....ops.tensor.ordering import ARGMAX, ARGMAX_CHANNEL
+from ....ops.tensor.reductions import MEAN_SQUARE_ABOUT, NORM
 from ....records import dataclass
 from ....types import product
 from ...call import (

@@ -1,0 +1,1 @@
+"""Operators of one element, or of one of each operand."""

@@ -1,0 +1,1 @@
+"""Products, factors and transforms of matrices and rows."""

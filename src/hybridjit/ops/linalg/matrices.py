@@ -1,0 +1,427 @@
+"""Linear algebra over batches of matrices, in the last two axes.
+
+In: (..., rows, columns). Out: products, factors, solutions and determinants in the same dtype.
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from ...errors import DTypeError, MXNetError, ShapeError
+from ...types import UNKNOWN, PartialShape, Shape, TensorType, merge, shape_text
+from ..attrs import AttrValue
+from ..building import Builder, X
+from ..elementwise.binary import ADD, MULTIPLY
+from ..nn.matrix_products import BATCH_DOT, DOT, batched_cost, batched_product, multiply
+from ..record import Traits
+from ..registry import register
+from ..rules import ForwardRule, Types, forward, merged, normalized_axis, require_float, same_dtype
+from ..signatures import Arrays, Reference
+from ..tensor.primitives import transpose
+from .matrix_rules import RULES
+
+
+def _matrices(what: str, *operands: TensorType) -> None:
+    """Raises unless all operands are batches of floating matrices of one dtype and rank."""
+    same_dtype(*operands)
+    require_float(what, operands[0])
+    if operands[0].dtype == np.float16:
+        raise DTypeError(f"{what} takes float32 and float64 only, got float16")
+    if any(t.ndim < 2 or t.ndim != operands[0].ndim for t in operands):
+        raise ShapeError(
+            f"{what} takes operands of one rank, 2 or more, got "
+            + " and ".join(shape_text(t.shape) for t in operands)
+        )
+
+
+def _rows_at(t: TensorType, axis: int) -> TensorType:
+    """The type after moving the axis of matrix rows to its usual place."""
+    dims = list(t.dims)
+    rows = dims.pop(normalized_axis(axis, len(dims)))
+    return t.with_shape((*dims[:-1], rows, dims[-1]))
+
+
+def _rows_back(shape: PartialShape, axis: int) -> PartialShape:
+    dims = list(shape)
+    rows = dims.pop(-2)
+    dims.insert(normalized_axis(axis, len(shape)), rows)
+    return tuple(dims)
+
+
+def _check_row_axis(axis: int, ndim: int) -> None:
+    if normalized_axis(axis, ndim) == ndim - 1:
+        raise ShapeError(f"axis {axis} of the matrix rows is that of the columns")
+
+
+def _infer_product(
+    A: TensorType,
+    B: TensorType,
+    *,
+    transpose_a: bool,
+    transpose_b: bool,
+    axis: int,
+    **attrs: AttrValue,
+) -> TensorType:
+    """op(A) op(B), with the rows on ``axis``."""
+    _matrices("linalg_gemm", A, B)
+    _check_row_axis(axis, A.ndim)
+    a, b = _rows_at(A, axis), _rows_at(B, axis)
+    product = batched_product("linalg_gemm", a, b, transpose_a, transpose_b)
+    return A.with_shape(_rows_back(product, axis))
+
+
+def _infer_gemm(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+    """C and the result have the type of the product; all four have one element type."""
+    dtype = same_dtype(*ins, *outs)
+    A, B, C = (t.with_dtype(dtype) for t in ins)
+    if not (A.is_known and B.is_known):
+        return (A, B, C), merged(outs, (UNKNOWN.with_dtype(dtype),))
+    product = _infer_product(A, B, **attrs)
+    try:
+        C = merge(C, product)
+    except ShapeError:
+        raise ShapeError(
+            f"C has shape {shape_text(C.shape)}, the product {shape_text(product.shape)}"
+        ) from None
+    return (A, B, C), merged(outs, (product,))
+
+
+def _scaled_product(
+    A: np.ndarray, B: np.ndarray, transpose_a: bool, transpose_b: bool, alpha: float, axis: int
+) -> np.ndarray:
+    a, b = np.moveaxis(A, axis, -2), np.moveaxis(B, axis, -2)
+    y = multiply(a.swapaxes(-1, -2) if transpose_a else a, b.swapaxes(-1, -2) if transpose_b else b)
+    if alpha != 1:
+        y *= y.dtype.type(alpha)
+    return np.ascontiguousarray(np.moveaxis(y, -2, axis))
+
+
+def _gemm2(
+    A: np.ndarray,
+    B: np.ndarray,
+    *,
+    transpose_a: bool,
+    transpose_b: bool,
+    alpha: float,
+    axis: int,
+) -> np.ndarray:
+    """alpha op(A) op(B)."""
+    return _scaled_product(A, B, transpose_a, transpose_b, alpha, axis)
+
+
+def _gemm(A: np.ndarray, B: np.ndarray, C: np.ndarray, *, beta: float, **attrs: Any) -> np.ndarray:
+    """alpha op(A) op(B) + beta C."""
+    return _gemm2(A, B, **attrs) + C * C.dtype.type(beta)
+
+
+_PRODUCT = Traits(parts_in_floats=True, multiply_adds=batched_cost)
+_GEMM = "transpose_a:bool=False transpose_b:bool=False alpha:double=1 "
+
+
+def _product_parts(
+    g: Builder[X], A: X, B: X, *C: X, axis: int, alpha: float, beta: float = 1.0, **flags: bool
+) -> X:
+    """linalg_gemm2(A, B), linalg_gemm(A, B, C)  =>  alpha * batch_dot(A, B) + beta * C"""
+    ndim = g.type(A).ndim
+    axis %= ndim
+    rows_last = (*(i for i in range(ndim) if i not in (axis, ndim - 1)), axis, ndim - 1)
+    sides = [transpose(g, x, rows_last, at=side) for x, side in ((A, "a"), (B, "b"))]
+    result = g.op(DOT if ndim == 2 else BATCH_DOT, *sides, at="product", **flags)
+    back = tuple(sorted(range(ndim), key=rows_last.__getitem__))
+    result = _times(g, transpose(g, result, back, at="rows_back"), alpha, at="alpha")
+    if C:
+        result = g.op(ADD.strict, result, _times(g, C[0], beta, at="beta"))
+    return result
+
+
+def _times(g: Builder[X], x: X, factor: float, at: str) -> X:
+    return x if factor == 1 else g.op(MULTIPLY.scalar, x, at=at, scalar=factor)
+
+
+register(
+    "_linalg_gemm2",
+    "A B",
+    _GEMM + "axis:int=-2",
+    infer=forward(_infer_product),
+    ref=_gemm2,
+    expand=_product_parts,
+    traits=_PRODUCT,
+    aliases="linalg_gemm2",
+    doc="alpha times the product of A and B, batched.",
+)
+register(
+    "_linalg_gemm",
+    "A B C",
+    _GEMM + "beta:double=1 axis:int=-2",
+    infer=_infer_gemm,
+    ref=_gemm,
+    expand=_product_parts,
+    traits=_PRODUCT,
+    aliases="linalg_gemm",
+    doc="alpha times the product of A and B, plus beta times C.",
+)
+
+
+@forward
+def _infer_khatri_rao(*operands: TensorType, num_args: int) -> TensorType:
+    """(product of the rows, columns)."""
+    if not operands:
+        raise MXNetError("khatri_rao takes at least one matrix, got none")
+    same_dtype(*operands)
+    require_float("khatri_rao", operands[0])
+    if any(t.ndim != 2 or t.dims[1] != operands[0].dims[1] for t in operands):
+        raise ShapeError(
+            "khatri_rao takes matrices with the same number of columns, got "
+            + " and ".join(shape_text(t.shape) for t in operands)
+        )
+    rows = 1
+    for t in operands:
+        rows *= t.dims[0]
+    return operands[0].with_shape((rows, operands[0].dims[1]))
+
+
+def _khatri_rao(first: np.ndarray, *rest: np.ndarray, num_args: int) -> np.ndarray:
+    """Kronecker products of matching columns."""
+    y = first.copy()
+    for matrix in rest:
+        y = (y[:, None, :] * matrix[None, :, :]).reshape(len(y) * len(matrix), y.shape[1])
+    return y
+
+
+register(
+    "khatri_rao",
+    "args...",
+    "num_args:int[1,16384]!",
+    infer=_infer_khatri_rao,
+    ref=_khatri_rao,
+    doc="Column-wise Kronecker product.",
+)
+
+
+def _square(what: str, t: TensorType) -> None:
+    _matrices(what, t)
+    if t.dims[-1] != t.dims[-2]:
+        raise ShapeError(f"{what} takes square matrices, got {shape_text(t.shape)}")
+
+
+def _lead(t: TensorType) -> Shape:
+    """One number per matrix: a single matrix gives (1,)."""
+    return t.dims[:-2] or (1,)
+
+
+def _reported(ref: Reference) -> Reference:
+    """``ref`` with NumPy's complaint about a singular or indefinite matrix as an MXNetError."""
+
+    @wraps(ref)
+    def run(*matrices: np.ndarray, **attrs: AttrValue) -> Arrays:
+        try:
+            return ref(*matrices, **attrs)
+        except np.linalg.LinAlgError as error:
+            raise MXNetError(str(error)) from None
+
+    return run
+
+
+def _per_matrix(
+    name: str,
+    inputs: str,
+    attrs: str,
+    infer: ForwardRule,
+    ref: Reference,
+    doc: str,
+    outputs: tuple[str, ...] = ("output",),
+    total_outputs: int = 0,
+) -> None:
+    register(
+        f"_linalg_{name}",
+        inputs,
+        attrs,
+        infer=forward(infer),
+        ref=_reported(ref),
+        grad=RULES[name],
+        outputs=outputs,
+        aliases=f"linalg_{name}",
+        traits=Traits(total_outputs=total_outputs),
+        doc=doc,
+    )
+
+
+def _infer_square(A: TensorType, **attrs: AttrValue) -> TensorType:
+    _square("the operator", A)
+    return A
+
+
+def _triangle(A: np.ndarray, lower: bool) -> np.ndarray:
+    return np.tril(A) if lower else np.triu(A)
+
+
+def _potrf(A: np.ndarray, *, lower: bool) -> np.ndarray:
+    """L with L L^T = A, from A's own triangle; its transpose for upper."""
+    half = A if lower else A.swapaxes(-1, -2)
+    full = np.tril(half) + np.tril(half, -1).swapaxes(-1, -2)
+    L = np.linalg.cholesky(full)
+    return L if lower else np.ascontiguousarray(L.swapaxes(-1, -2))
+
+
+def _potri(A: np.ndarray, *, lower: bool) -> np.ndarray:
+    """Inverse of the matrix whose Cholesky factor is A."""
+    t = _triangle(A, lower)
+    return np.linalg.inv(t @ t.swapaxes(-1, -2) if lower else t.swapaxes(-1, -2) @ t)
+
+
+def _infer_triangular(
+    A: TensorType, B: TensorType, *, rightside: bool, **attrs: AttrValue
+) -> TensorType:
+    """B's type; A is square and meets B's rows, or its columns on the right side."""
+    _matrices("the operator", A, B)
+    _square("the operator", A)
+    if A.dims[:-2] != B.dims[:-2] or A.dims[-1] != B.dims[-1 if rightside else -2]:
+        raise ShapeError(
+            f"A {shape_text(A.shape)} and B {shape_text(B.shape)} do not meet on the "
+            f"{'right' if rightside else 'left'} side"
+        )
+    return B
+
+
+def _operand(A: np.ndarray, lower: bool, transpose: bool) -> np.ndarray:
+    t = _triangle(A, lower)
+    return t.swapaxes(-1, -2) if transpose else t
+
+
+def _trmm(
+    A: np.ndarray, B: np.ndarray, *, transpose: bool, rightside: bool, lower: bool, alpha: float
+) -> np.ndarray:
+    """alpha op(A) B or alpha B op(A), A triangular."""
+    t = _operand(A, lower, transpose)
+    return (B @ t if rightside else t @ B) * B.dtype.type(alpha)
+
+
+def _trsm(
+    A: np.ndarray, B: np.ndarray, *, transpose: bool, rightside: bool, lower: bool, alpha: float
+) -> np.ndarray:
+    """X with op(A) X = alpha B or X op(A) = alpha B, A triangular."""
+    t, b = _operand(A, lower, transpose), B * B.dtype.type(alpha)
+    if not rightside:
+        return np.linalg.solve(t, b)
+    x = np.linalg.solve(t.swapaxes(-1, -2), b.swapaxes(-1, -2))
+    return np.ascontiguousarray(x.swapaxes(-1, -2))
+
+
+def _infer_syrk(A: TensorType, *, transpose: bool, **attrs: AttrValue) -> TensorType:
+    _matrices("linalg_syrk", A)
+    n = A.dims[-1 if transpose else -2]
+    return A.with_shape((*A.dims[:-2], n, n))
+
+
+def _syrk(A: np.ndarray, *, transpose: bool, alpha: float) -> np.ndarray:
+    """alpha A A^T, or alpha A^T A."""
+    t = A.swapaxes(-1, -2)
+    return (t @ A if transpose else A @ t) * A.dtype.type(alpha)
+
+
+_TRIANGULAR = "transpose:bool=False rightside:bool=False lower:bool=True alpha:double=1"
+_per_matrix("potrf", "A", "lower:bool=True", _infer_square, _potrf, "Cholesky factor.")
+_per_matrix(
+    "potri", "A", "lower:bool=True", _infer_square, _potri, "Inverse from a Cholesky factor."
+)
+_per_matrix("trmm", "A B", _TRIANGULAR, _infer_triangular, _trmm, "Product with a triangle.")
+_per_matrix("trsm", "A B", _TRIANGULAR, _infer_triangular, _trsm, "Solve with a triangle.")
+_per_matrix(
+    "syrk", "A", "transpose:bool=False alpha:double=1", _infer_syrk, _syrk, "A times its transpose."
+)
+
+
+def _inverse_or_zeros(A: np.ndarray) -> np.ndarray:
+    """Inverse matrices; zeros for those that have none."""
+    is_regular = (np.linalg.det(A) != 0)[..., None, None]
+    regular = np.where(is_regular, A, np.eye(A.shape[-1], dtype=A.dtype))
+    return np.where(is_regular, np.linalg.inv(regular), A.dtype.type(0))
+
+
+register(
+    "_inverse_or_zeros",
+    "A",
+    internal=True,
+    infer=forward(_infer_square),
+    ref=_inverse_or_zeros,
+    grad=RULES["inverse"],
+    doc="Inverse matrices, zeros for singular ones.",
+)
+_per_matrix("inverse", "A", "", _infer_square, np.linalg.inv, "Inverse matrices.")
+
+
+def _infer_gelqf(A: TensorType) -> tuple[TensorType, TensorType]:
+    """Q like A, L square of A's rows."""
+    _matrices("linalg_gelqf", A)
+    rows, columns = A.dims[-2:]
+    if rows > columns:
+        raise ShapeError(f"linalg_gelqf takes no more rows than columns, got {shape_text(A.shape)}")
+    return A, A.with_shape((*A.dims[:-2], rows, rows))
+
+
+def _gelqf(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A = L Q with orthonormal rows of Q; signs as LAPACK's QR of the transpose leaves them."""
+    q, r = np.linalg.qr(A.swapaxes(-1, -2))
+    return np.ascontiguousarray(q.swapaxes(-1, -2)), np.ascontiguousarray(r.swapaxes(-1, -2))
+
+
+def _infer_syevd(A: TensorType) -> tuple[TensorType, TensorType]:
+    _square("linalg_syevd", A)
+    return A, A.with_shape(A.dims[:-1])
+
+
+def _syevd(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvectors as rows, the largest element of each positive, and eigenvalues ascending."""
+    if A.size == 0:
+        return A.copy(), np.zeros(A.shape[:-1], A.dtype)
+    values, vectors = np.linalg.eigh(A)
+    rows = vectors.swapaxes(-1, -2)
+    largest = np.take_along_axis(rows, np.abs(rows).argmax(-1, keepdims=True), -1)
+    return np.where(largest < 0, -rows, rows), values
+
+
+def _infer_number(A: TensorType) -> TensorType:
+    _square("the operator", A)
+    return A.with_shape(_lead(A))
+
+
+def _infer_two_numbers(A: TensorType) -> tuple[TensorType, TensorType]:
+    return (_infer_number(A),) * 2
+
+
+def _det(A: np.ndarray) -> np.ndarray:
+    return np.asarray(np.linalg.det(A)).reshape(A.shape[:-2] or (1,))
+
+
+def _slogdet(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    shape = A.shape[:-2] or (1,)
+    sign, log = np.linalg.slogdet(A)
+    return np.asarray(sign).reshape(shape), np.asarray(log).reshape(shape)
+
+
+def _sumlogdiag(A: np.ndarray) -> np.ndarray:
+    """Sum of the logarithms of the diagonal."""
+    diagonal = np.diagonal(A, axis1=-2, axis2=-1)
+    return np.log(diagonal).sum(axis=-1).reshape(A.shape[:-2] or (1,))
+
+
+_PAIR = ("output0", "output1")
+_per_matrix("gelqf", "A", "", _infer_gelqf, _gelqf, "LQ factorisation.", _PAIR)
+_per_matrix("syevd", "A", "", _infer_syevd, _syevd, "Eigenvectors and eigenvalues.", _PAIR)
+_per_matrix("det", "A", "", _infer_number, _det, "Determinants.", ("output0",), 3)
+_per_matrix(
+    "slogdet",
+    "A",
+    "",
+    _infer_two_numbers,
+    _slogdet,
+    "Sign and logarithm of determinants.",
+    _PAIR,
+    4,
+)
+_per_matrix(
+    "sumlogdiag", "A", "", _infer_number, _sumlogdiag, "Sum of the logarithms of the diagonal."
+)

@@ -1,0 +1,192 @@
+"""Gradient rules of the factorisations, solutions and determinants of :mod:`.matrices`.
+
+Written with the operators themselves, over batches of matrices in the last two axes. ``d`` is what
+comes back to a result; a triangle's gradient is a triangle, that of a symmetric matrix symmetric.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..algebra import add, as_shape, div, mul, negated, scaled, sub, zeros_like
+from ..building import Builder, Many, Reached, X
+from ..gradient import given
+from ..registry import lookup
+from ..signatures import Gradient
+from ..tensor.primitives import transpose
+
+
+def _turned(g: Builder[X], x: X) -> X:
+    """Every matrix transposed."""
+    ndim = g.type(x).ndim
+    return transpose(g, x, (*range(ndim - 2), ndim - 1, ndim - 2), at="turned")
+
+
+def _product(g: Builder[X], a: X, b: X, *, turn_a: bool = False, turn_b: bool = False) -> X:
+    return g.op(lookup("_linalg_gemm2"), a, b, at="product", transpose_a=turn_a, transpose_b=turn_b)
+
+
+def _triangle(g: Builder[X], x: X, lower: bool) -> X:
+    """One triangle with the diagonal, zeros beyond."""
+    packed = g.op(lookup("_linalg_extracttrian"), x, at="packed", lower=lower)
+    return g.op(lookup("_linalg_maketrian"), packed, at="triangle", lower=lower)
+
+
+def _mirrored(g: Builder[X], x: X) -> X:
+    """The lower triangle on both sides of the diagonal."""
+    lower = _triangle(g, x, True)
+    diagonal = g.op(lookup("_linalg_extractdiag"), x, at="diagonal")
+    both = add(g, lower, _turned(g, lower))
+    return sub(g, both, g.op(lookup("_linalg_makediag"), diagonal, at="once"))
+
+
+def _with_turned(g: Builder[X], x: X) -> X:
+    return add(g, x, _turned(g, x))
+
+
+def _solved(g: Builder[X], triangle: X, x: X, **sides: bool) -> X:
+    return g.op(lookup("_linalg_trsm"), triangle, x, at="solved", **sides)
+
+
+def _grad_potrf(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, lower: bool) -> X:
+    """L^-T mirrored(L^T dL) L^-1 / 2: symmetric, although one triangle alone is read."""
+    factor, d = (x if lower else _turned(g, x) for x in (outs[0], douts[0]))
+    inner = _mirrored(g, _product(g, factor, d, turn_a=True))
+    left = _solved(g, factor, inner, transpose=True)
+    return scaled(g, _solved(g, factor, left, rightside=True), 0.5)
+
+
+def _grad_potri(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, lower: bool) -> X:
+    """-B (dB + dB^T) L^-T, of which the triangle that is read, for B = (L L^T)^-1."""
+    factor = ins[0] if lower else _turned(g, ins[0])
+    both = _product(g, outs[0], _with_turned(g, douts[0]))
+    found = negated(g, _solved(g, factor, both, transpose=True, rightside=True))
+    return _triangle(g, found if lower else _turned(g, found), lower)
+
+
+def _by_triangle(
+    g: Builder[X], inner: X, outer: X, transpose: bool, rightside: bool, lower: bool
+) -> X:
+    """The gradient of op(A) where ``outer`` comes back to op(A) ``inner``, as one of A."""
+    sides = (inner, outer) if rightside else (outer, inner)
+    found = _product(g, *sides, turn_a=rightside, turn_b=not rightside)
+    return _triangle(g, _turned(g, found) if transpose else found, lower)
+
+
+def _grad_trmm(
+    g: Builder[X],
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X],
+    *,
+    transpose: bool,
+    rightside: bool,
+    lower: bool,
+    alpha: float,
+) -> tuple[Reached[X], ...]:
+    (a, b), (d,) = ins, douts
+
+    def by_other() -> X:
+        sides: dict[str, Any] = {"transpose": not transpose, "rightside": rightside}
+        return g.op(lookup("_linalg_trmm"), a, d, lower=lower, alpha=alpha, **sides)
+
+    return lambda: scaled(g, _by_triangle(g, b, d, transpose, rightside, lower), alpha), by_other
+
+
+def _grad_trsm(
+    g: Builder[X],
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X],
+    *,
+    transpose: bool,
+    rightside: bool,
+    lower: bool,
+    alpha: float,
+) -> tuple[Reached[X], ...]:
+    """Of X = alpha op(A)^-1 B: S = op(A)^-T dX for B, times alpha, and -S X^T for op(A)."""
+    solved = _solved(g, ins[0], douts[0], transpose=not transpose, rightside=rightside, lower=lower)
+    return (
+        lambda: negated(g, _by_triangle(g, outs[0], solved, transpose, rightside, lower)),
+        lambda: scaled(g, solved, alpha),
+    )
+
+
+def _grad_syrk(
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, transpose: bool, alpha: float
+) -> X:
+    both, (a,) = _with_turned(g, douts[0]), ins
+    return scaled(g, _product(g, a, both) if transpose else _product(g, both, a), alpha)
+
+
+def _grad_inverse(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X]) -> X:
+    """-Y^T dY Y^T"""
+    left = _product(g, outs[0], douts[0], turn_a=True)
+    return negated(g, _product(g, left, outs[0], turn_b=True))
+
+
+def _grad_gelqf(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X]) -> X:
+    """L^-T (dQ + mirrored(L^T dL - dQ Q^T) Q)"""
+    rows, factor = outs
+    d_rows, d_factor = (given(g, d, y) for d, y in zip(douts, outs))
+    own = _product(g, factor, d_factor, turn_a=True)
+    inner = _mirrored(g, sub(g, own, _product(g, d_rows, rows, turn_b=True)))
+    return _solved(g, factor, add(g, d_rows, _product(g, inner, rows)), transpose=True)
+
+
+def _grad_syevd(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X]) -> X:
+    """U^T (X + diag(dl)) U with X symmetric: dU U^T over the eigenvalues' differences."""
+    vectors, values = outs
+    lead = g.type(values).dims
+    d_vectors, d_values = (given(g, d, y) for d, y in zip(douts, outs))
+    turns = _product(g, d_vectors, vectors, turn_b=True)
+    gaps = sub(g, as_shape(g, values, (*lead, 1)), as_shape(g, values, (*lead[:-1], 1, lead[-1])))
+    shares = g.op(lookup("where"), gaps, div(g, turns, gaps), zeros_like(g, turns), at="shares")
+    own = g.op(lookup("_linalg_makediag"), d_values, at="own")
+    inner = add(g, scaled(g, _with_turned(g, shares), 0.5), own)
+    return _product(g, _product(g, vectors, inner, turn_a=True), vectors)
+
+
+def _per_number(g: Builder[X], numbers: X, matrices: X) -> X:
+    """One number for each matrix, times it."""
+    shape = (*g.type(matrices).dims[:-2], 1, 1)
+    return mul(g, as_shape(g, numbers, shape), matrices)
+
+
+def _turned_inverse(g: Builder[X], x: X) -> X:
+    return _turned(g, g.op(lookup("_inverse_or_zeros"), x, at="inverse"))
+
+
+def _grad_det(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X]) -> X:
+    """d det(A) A^-T, and 0 where A is singular."""
+    return _per_number(g, mul(g, douts[0], outs[0]), _turned_inverse(g, ins[0]))
+
+
+def _grad_slogdet(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X]) -> X | None:
+    """The logarithm's: d A^-T; the sign has none."""
+    if douts[1] is None:
+        return None
+    return _per_number(g, douts[1], _turned_inverse(g, ins[0]))
+
+
+def _grad_sumlogdiag(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X]) -> X:
+    """d over the diagonal, on the diagonal."""
+    diagonal = g.op(lookup("_linalg_extractdiag"), ins[0], at="diagonal")
+    numbers = as_shape(g, douts[0], (*g.type(diagonal).dims[:-1], 1))
+    return g.op(lookup("_linalg_makediag"), div(g, numbers, diagonal))
+
+
+# By the operator's name after _linalg_
+RULES: dict[str, Gradient] = {
+    "potrf": _grad_potrf,
+    "potri": _grad_potri,
+    "trmm": _grad_trmm,
+    "trsm": _grad_trsm,
+    "syrk": _grad_syrk,
+    "inverse": _grad_inverse,
+    "gelqf": _grad_gelqf,
+    "syevd": _grad_syevd,
+    "det": _grad_det,
+    "slogdet": _grad_slogdet,
+    "sumlogdiag": _grad_sumlogdiag,
+}

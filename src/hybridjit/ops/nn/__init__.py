@@ -1,0 +1,1 @@
+"""The layers of networks: products, convolutions, pooling, normalisations, softmax."""

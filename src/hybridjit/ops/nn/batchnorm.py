@@ -1,0 +1,493 @@
+"""BatchNorm at inference, under its several names.
+
+In: data, gamma, beta and the stored mean and variance. Out: the data's type. gamma counts as 1
+when fix_gamma is set; whoever owns the buffer writes the ones into it, not this reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ...errors import ShapeError
+from ...types import FLOAT32, PartialShape, TensorType, merge, product, shape_text
+from ..algebra import add, as_shape, average, div, in_dtype, mul, scaled, sub, total, zeros_like
+from ..attrs import AttrValue
+from ..building import Builder, Made, Many, Reached, X, as_results
+from ..casting import widened
+from ..derivative import derivative
+from ..elementwise.binary import ADD, MULTIPLY, SUBTRACT
+from ..elementwise.unary import RELU, RSQRT
+from ..internal import BN_SCALE
+from ..record import OpDef, Traits
+from ..registry import register
+from ..rules import Types, fill, merged, normalized_axis, require_float
+from ..signatures import Arrays
+from ..tensor.primitives import reshape
+from ..tensor.reductions import MEAN, MEAN_SQUARE_ABOUT
+
+
+def along(vector: np.ndarray, ndim: int, axis: int) -> np.ndarray:
+    """``vector`` shaped to broadcast along ``axis`` of an array of ``ndim`` axes."""
+    return vector.reshape([-1 if i == axis % ndim else 1 for i in range(ndim)])
+
+
+def check_length(name: str, found: PartialShape | None, length: int | None, owner: str) -> None:
+    """Raises ShapeError unless a parameter has ``length`` numbers; ``owner`` needs them."""
+    if found is not None and None not in (*found, length) and found != (length,):
+        raise ShapeError(f"{name} has shape {shape_text(found)}, {owner}")
+
+
+def _infer_batchnorm(
+    ins: Types, outs: Types, *, axis: int = 1, output_mean_var: bool, **attrs: AttrValue
+) -> tuple[Types, Types]:
+    """Output like the data; parameters one per channel, float32 for float16 data."""
+    data = merge(ins[0], outs[0]) if outs else ins[0]
+    require_float("BatchNorm", data)
+    dtype = FLOAT32 if data.dtype == np.float16 else data.dtype
+    per_channel: PartialShape = (None,)
+    if data.shape is not None:
+        axis = normalized_axis(axis, len(data.shape), "channel axis")
+        per_channel = (data.shape[axis],)
+        for name, param in zip(("gamma", "beta", "moving_mean", "moving_var"), ins[1:]):
+            owner = f"data has {per_channel[0]} channels on axis {axis}"
+            check_length(name, param.shape, per_channel[0], owner)
+    params = tuple(fill(param, per_channel, dtype) for param in ins[1:])
+    found = (data, *[TensorType(per_channel, dtype)] * 2) if output_mean_var else (data,)
+    return (data, *params), merged(outs, found)
+
+
+def _batchnorm(
+    data: np.ndarray,
+    gamma: np.ndarray,
+    beta: np.ndarray,
+    moving_mean: np.ndarray,
+    moving_var: np.ndarray,
+    *,
+    eps: float,
+    fix_gamma: bool,
+    output_mean_var: bool,
+    axis: int = 1,
+    **attrs: AttrValue,
+) -> Arrays:
+    """(data - mean) / sqrt(var + eps) * gamma + beta with the stored mean and variance.
+
+    output_mean_var adds the mean as given and, as MXNet has it, 1 / sqrt(var + eps) for ``var``.
+    """
+    inverse = 1 / np.sqrt(moving_var + moving_var.dtype.type(eps))
+    scale = inverse if fix_gamma else inverse * gamma
+    ndim = data.ndim
+    y = widened(data) - along(moving_mean, ndim, axis)
+    y *= along(scale, ndim, axis)
+    y += along(beta, ndim, axis)
+    y = y.astype(data.dtype, copy=False)
+    return (y, moving_mean.copy(), inverse) if output_mean_var else y
+
+
+def _batchnorm_relu(*arrays: np.ndarray, **attrs: Any) -> Arrays:
+    y = _batchnorm(*arrays, **attrs)
+    if isinstance(y, tuple):
+        return (np.maximum(y[0], 0), *y[1:])
+    return np.maximum(y, 0)
+
+
+def _batchnorm_v1(*arrays: np.ndarray, **attrs: Any) -> Arrays:
+    """As BatchNorm, but ``var`` is the variance as given."""
+    y = _batchnorm(*arrays, **attrs)
+    return (*y[:2], arrays[4].copy()) if isinstance(y, tuple) else y
+
+
+def _batchnorm_outputs(*, output_mean_var: bool, **attrs: AttrValue) -> tuple[str, ...]:
+    return ("output", "mean", "var") if output_mean_var else ("output",)
+
+
+_INPUTS = "data gamma beta *moving_mean *moving_var"
+_ATTRS = (
+    "eps:double=0.001 momentum:float=0.9 fix_gamma:bool=True use_global_stats:bool=False "
+    "output_mean_var:bool=False"
+)
+_CALIBRATION = " min_calib_range:float?=None max_calib_range:float?=None"
+
+
+def _single_output(
+    g: Builder[X],
+    data: X,
+    gamma: X,
+    beta: X,
+    mean: X,
+    var: X,
+    *,
+    eps: float,
+    output_mean_var: bool,
+    axis: int = 1,
+    **attrs: Any,
+) -> X | tuple[X, ...]:
+    """BatchNorm with statistics as outputs  =>  BatchNorm, mean, 1 / sqrt(variance + eps)"""
+    kept = {key: attrs[key] for key in ("fix_gamma", "momentum", "use_global_stats")}
+    axis %= g.type(data).ndim
+    plain = g.op(BATCH_NORM, data, gamma, beta, mean, var, eps=eps, axis=axis, **kept)
+    if not output_mean_var:
+        return plain
+    inverse = g.op(BN_SCALE, gamma, var, at="invstd", eps=eps, fix_gamma=True)
+    return plain, mean, inverse
+
+
+def _unless_single(g: Builder[X], *inputs: X, output_mean_var: bool, **attrs: Any) -> Made[X]:
+    """BatchNorm with statistics as outputs  =>  BatchNorm, mean, 1 / sqrt(variance + eps)"""
+    if not output_mean_var:
+        return None
+    return _single_output(g, *inputs, output_mean_var=True, **attrs)
+
+
+def _newer(g: Builder[X], *inputs: X, **attrs: Any) -> Made[X]:
+    """BatchNorm_v1(x)  =>  BatchNorm(x), mean, variance"""
+    made = _single_output(g, *inputs, **{**attrs, "output_mean_var": False})
+    (plain,) = as_results(made)
+    return (plain, *inputs[3:]) if attrs["output_mean_var"] else plain
+
+
+def _split_relu(g: Builder[X], *inputs: X, **attrs: AttrValue) -> Made[X]:
+    """BatchNormWithReLU(x)  =>  relu(BatchNorm(x))"""
+    keys = ("eps", "fix_gamma", "axis", "output_mean_var")
+    plain, *rest = g.outputs(BATCH_NORM, *inputs, at="norm", **{k: attrs[k] for k in keys})
+    positive = g.op(RELU, plain)
+    return (positive, *rest) if rest else positive
+
+
+def _statistics(data: np.ndarray, axis: int, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """The batch's mean and biased variance of each channel; float32 for float16 data.
+
+    Those of no elements are 0.
+    """
+    others = other_axes(data.ndim, axis)
+    count = dtype.type(max(1, product(tuple(data.shape[i] for i in others))))
+    mean = data.sum(others, dtype=dtype) / count
+    centred = data.astype(dtype, copy=False) - along(mean, data.ndim, axis)
+    return mean, np.square(centred).sum(others, dtype=dtype) / count
+
+
+def other_axes(ndim: int, axis: int) -> tuple[int, ...]:
+    """All axes but one."""
+    return tuple(i for i in range(ndim) if i != axis % ndim)
+
+
+def _trained(*arrays: np.ndarray, axis: int = 1, **attrs: Any) -> tuple[np.ndarray, ...]:
+    """Normalised by the batch's own statistics, which are further results."""
+    data, gamma, beta, moving_mean, moving_var = arrays
+    mean, var = _statistics(data, axis, moving_mean.dtype)
+    y, *_ = as_results(_batchnorm(data, gamma, beta, mean, var, axis=axis, **attrs))
+    inverse = 1 / np.sqrt(var + var.dtype.type(attrs["eps"]))
+    return y, mean, inverse, var
+
+
+def _from_reductions(
+    g: Builder[X],
+    data: X,
+    gamma: X,
+    beta: X,
+    *moving: X,
+    eps: float,
+    fix_gamma: bool,
+    axis: int = 1,
+    **attrs: AttrValue,
+) -> Made[X]:
+    """BatchNorm in training(x)  =>  x * scale + shift, by the mean and variance of x"""
+    dims = g.type(data).dims
+    axis %= len(dims)
+    if len(dims) == 1:
+        return None
+    mean = _over_batch(g, MEAN, (data,), axis, "mean")
+    var = _over_batch(g, MEAN_SQUARE_ABOUT, (data, mean), axis, "var")
+    padded = g.op(ADD.scalar, var, at="padded", scalar=eps)
+    inverse = g.op(RSQRT, padded, at="inverse")
+    sizes = tuple(size if i == axis else 1 for i, size in enumerate(dims))
+    scale = inverse
+    if not fix_gamma:
+        gamma = reshape(g, gamma, sizes, at="gamma")
+        scale = g.op(MULTIPLY.broadcasting, inverse, gamma, at="scale")
+    moved = g.op(MULTIPLY.broadcasting, mean, scale, at="moved")
+    shift = g.op(SUBTRACT.broadcasting, reshape(g, beta, sizes, at="beta"), moved, at="shift")
+    y = g.op(ADD.broadcasting, g.op(MULTIPLY.broadcasting, data, scale, at="scaled"), shift)
+    flat = {"flat_mean": mean, "flat_inverse": inverse, "flat_var": var}
+    return y, *(reshape(g, each, (dims[axis],), at=at) for at, each in flat.items())
+
+
+def _over_batch(g: Builder[X], op: OpDef, inputs: tuple[X, ...], axis: int, at: str) -> X:
+    """A mean for each channel: each sample's first, so that there is work for several threads."""
+    others = other_axes(g.type(inputs[0]).ndim, axis)
+    if axis == 0 or len(others) == 1:
+        return g.op(op, *inputs, at=at, axis=others, keepdims=True)
+    of_samples = g.op(op, *inputs, at=f"{at}s", axis=others[1:], keepdims=True)
+    return g.op(MEAN, of_samples, at=at, axis=(0,), keepdims=True)
+
+
+def _from_reductions_relu(g: Builder[X], *inputs: X, **attrs: Any) -> Made[X]:
+    """BatchNormWithReLU in training(x)  =>  relu(x * scale + shift), by x's mean and variance"""
+    made = _from_reductions(g, *inputs, **attrs)
+    return made and (g.op(RELU, made[0], at="relu"), *made[1:])
+
+
+def _trained_relu(*arrays: np.ndarray, **attrs: Any) -> tuple[np.ndarray, ...]:
+    y, *rest = _trained(*arrays, **attrs)
+    return np.maximum(y, 0), *rest
+
+
+def _grad_trained_relu(
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X | None], **attrs: Any
+) -> tuple[Reached[X], ...]:
+    """As without relu, from what comes back where the result is positive."""
+    d = douts[0]
+    if d is not None:
+        d = g.op(derivative(RELU, 0), d, outs[0], at="positive")
+    return _grad_trained(g, ins, outs, (d, *douts[1:]), **attrs)
+
+
+def _infer_trained(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+    ins, found = _infer_batchnorm(ins, outs[:3], **{**attrs, "output_mean_var": True})
+    return ins, merged(outs, (*found, found[2]))
+
+
+def _centred(g: Builder[X], data: X, mean: X, inverse: X, axis: int) -> X:
+    """(data - mean) * inverse, in single precision for float16."""
+    like = g.type(mean)
+    shape = tuple(-1 if i == axis else 1 for i in range(g.type(data).ndim))
+    sizes = tuple(g.type(data).dims[i] if size < 0 else 1 for i, size in enumerate(shape))
+    wide = in_dtype(g, data, like)
+    return mul(g, sub(g, wide, as_shape(g, mean, sizes)), as_shape(g, inverse, sizes))
+
+
+def _grad_normalised(
+    g: Builder[X],
+    ins: Sequence[X],
+    x: X,
+    inverse: X,
+    dout: X,
+    axis: int,
+    fix_gamma: bool,
+    live: bool,
+) -> tuple[Reached[X], ...]:
+    """What reaches data, gamma and beta; ``live`` when the statistics follow from the data.
+
+    Ioffe and Szegedy 2015, section 3: dx = gamma inverse (d - mean(d) - x mean(d x)).
+    """
+    data, gamma, *_ = ins
+    ndim = g.type(data).ndim
+    axis %= ndim
+    others = other_axes(ndim, axis)
+    sizes = tuple(g.type(data).dims[axis] if i == axis else 1 for i in range(ndim))
+    d = in_dtype(g, dout, g.type(inverse))
+    product_of = mul(g, d, x)
+    scale = inverse if fix_gamma else mul(g, inverse, gamma)
+    if live:
+        slope = mul(g, x, average(g, product_of, others))
+        d_data = sub(g, sub(g, d, average(g, d, others)), slope)
+    else:
+        d_data = d
+    d_data = mul(g, d_data, as_shape(g, scale, sizes))
+    d_gamma = None if fix_gamma else total(g, product_of, others, keepdims=False)
+    return d_data, d_gamma, total(g, d, others, keepdims=False), None, None
+
+
+def _grad_trained(
+    g: Builder[X],
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X | None],
+    *,
+    fix_gamma: bool,
+    output_mean_var: bool,
+    axis: int = 1,
+    **attrs: AttrValue,
+) -> tuple[Reached[X], ...]:
+    """Head gradients that a program gives the statistics count for nothing, as in MXNet.
+
+    Where it cannot see them, what comes back to them is of this very rule, taken once more.
+    """
+    axis %= g.type(ins[0]).ndim
+    x = _centred(g, ins[0], outs[1], outs[2], axis)
+    found: Any = (None,) * 5
+    if douts[0] is not None:
+        found = _grad_normalised(g, ins, x, outs[2], douts[0], axis, fix_gamma, live=True)
+    if output_mean_var or all(d is None for d in douts[1:]):
+        return found
+    more = _through_statistics(g, x, outs[2], douts[1:], axis)
+    return (more if found[0] is None else add(g, found[0], more), *found[1:])
+
+
+def _through_statistics(g: Builder[X], x: X, inverse: X, douts: Sequence[X | None], axis: int) -> X:
+    """What reaches the data of the mean, 1 / deviation and variance, which follow from it.
+
+    With n numbers in a channel 1 / n, -x inverse^2 / n and 2 x / (n inverse).
+    """
+    dims = g.type(x).dims
+    sizes = tuple(size if i == axis else 1 for i, size in enumerate(dims))
+    mean, deviation, var = (*douts, None, None)[:3]
+    found = zeros_like(g, x)
+    if mean is not None:
+        found = add(g, found, as_shape(g, mean, sizes))
+    if deviation is not None:
+        factor = mul(g, deviation, mul(g, inverse, inverse))
+        found = sub(g, found, mul(g, x, as_shape(g, factor, sizes)))
+    if var is not None:
+        factor = scaled(g, div(g, var, inverse), 2.0)
+        found = add(g, found, mul(g, x, as_shape(g, factor, sizes)))
+    return scaled(g, found, 1 / max(1, product(dims) // max(1, dims[axis])))
+
+
+def _grad_batchnorm(
+    g: Builder[X],
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X | None],
+    *,
+    eps: float,
+    fix_gamma: bool,
+    axis: int = 1,
+    **attrs: AttrValue,
+) -> tuple[Reached[X], ...]:
+    """The stored statistics are constants."""
+    if douts[0] is None:
+        return (None,) * 5
+    inverse = g.op(BN_SCALE, ins[1], ins[4], at="invstd", eps=eps, fix_gamma=True)
+    x = _centred(g, ins[0], ins[3], inverse, axis % g.type(ins[0]).ndim)
+    return _grad_normalised(g, ins, x, inverse, douts[0], axis, fix_gamma, live=False)
+
+
+def _moved(
+    g: Builder[X], ins: Many[X], outs: Many[X], *, momentum: float, **attrs: AttrValue
+) -> dict[int, X]:
+    """moving = momentum moving + (1 - momentum) batch, with the biased variance."""
+
+    def moved(old: X, new: X) -> X:
+        return add(g, scaled(g, old, momentum), scaled(g, new, 1 - momentum))
+
+    return {3: moved(ins[3], outs[1]), 4: moved(ins[4], outs[3])}
+
+
+def _trained_v1(*arrays: np.ndarray, **attrs: Any) -> tuple[np.ndarray, ...]:
+    """As BatchNorm; the third result is the variance."""
+    y, mean, inverse, var = _trained(*arrays, **attrs)
+    return y, mean, var, inverse
+
+
+def _grad_trained_v1(
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any
+) -> tuple[Reached[X], ...]:
+    y, mean, var, inverse = outs
+    dy, dmean, dvar, dinverse = (*douts, None, None, None)[:4]
+    return _grad_trained(g, ins, (y, mean, inverse, var), (dy, dmean, dinverse, dvar), **attrs)
+
+
+def _moved_v1(g: Builder[X], ins: Many[X], outs: Many[X], **attrs: Any) -> dict[int, X]:
+    y, mean, var, inverse = outs
+    return _moved(g, ins, (y, mean, inverse, var), **attrs)
+
+
+_TRAINED: dict[str, OpDef] = {}
+
+
+def _in_training(name: str) -> Callable[[Mapping[str, Any]], OpDef | None]:
+    """What stands for BatchNorm in training: nothing where the stored statistics are used."""
+    return lambda attrs: None if attrs["use_global_stats"] else _TRAINED[name]
+
+
+_TRAITS = Traits(
+    in_single=True,
+    total_outputs=3,
+    initial={"moving_mean": '["zero", {}]', "moving_var": '["one", {}]'},
+    training=_in_training("BatchNorm"),
+)
+
+
+def _from_reductions_v1(g: Builder[X], *inputs: X, **attrs: Any) -> Made[X]:
+    """BatchNorm_v1 in training(x)  =>  x * scale + shift, by x's mean and variance"""
+    made = _from_reductions(g, *inputs, **attrs)
+    return made and (*made[:2], made[3], made[2])
+
+
+_RESULTS = ("output", "mean", "invstd", "var")
+
+
+def _register_trained(
+    name: str,
+    ref: Callable[..., Any],
+    expand: Callable[..., Any],
+    grad: Callable[..., Any],
+    updates: Callable[..., Any] = _moved,
+    outputs: tuple[str, ...] = _RESULTS,
+) -> None:
+    _TRAINED[name] = register(
+        f"_{name}_training",
+        _INPUTS,
+        _ATTRS + " axis:int=1" + _CALIBRATION,
+        internal=True,
+        infer=_infer_trained,
+        ref=ref,
+        expand=expand,
+        grad=grad,
+        outputs=outputs,
+        traits=Traits(in_single=True, parts_in_floats=True, updates=updates),
+        doc=f"{name} with the mean and variance of the batch.",
+    )
+
+
+_register_trained("BatchNorm", _trained, _from_reductions, _grad_trained)
+_register_trained("BatchNormWithReLU", _trained_relu, _from_reductions_relu, _grad_trained_relu)
+_register_trained(
+    "BatchNorm_v1",
+    _trained_v1,
+    _from_reductions_v1,
+    _grad_trained_v1,
+    _moved_v1,
+    ("output", "mean", "var", "invstd"),
+)
+
+BATCH_NORM = register(
+    "BatchNorm",
+    _INPUTS,
+    _ATTRS + " axis:int=1" + _CALIBRATION,
+    infer=_infer_batchnorm,
+    ref=_batchnorm,
+    grad=_grad_batchnorm,
+    expand=_unless_single,
+    outputs=_batchnorm_outputs,
+    traits=_TRAITS,
+    doc="Normalise each channel with its stored mean and variance.",
+)
+register(
+    "_contrib_BatchNormWithReLU",
+    _INPUTS,
+    _ATTRS + " axis:int=1" + _CALIBRATION,
+    infer=_infer_batchnorm,
+    ref=_batchnorm_relu,
+    expand=_split_relu,
+    outputs=_batchnorm_outputs,
+    traits=replace(_TRAITS, total_outputs=4, training=_in_training("BatchNormWithReLU")),
+    doc="BatchNorm, then negatives clamped to zero.",
+)
+register(
+    "_contrib_SyncBatchNorm",
+    _INPUTS,
+    _ATTRS + " ndev:int=1 key:string!",
+    infer=_infer_batchnorm,
+    ref=_batchnorm,
+    expand=_single_output,
+    grad=_grad_batchnorm,
+    outputs=_batchnorm_outputs,
+    traits=replace(_TRAITS, training=_in_training("BatchNorm_v1")),
+    doc="BatchNorm over axis 1, in training with the variance as third result; one device.",
+)
+register(
+    "BatchNorm_v1",
+    _INPUTS,
+    _ATTRS,
+    infer=_infer_batchnorm,
+    ref=_batchnorm_v1,
+    expand=_newer,
+    outputs=_batchnorm_outputs,
+    traits=replace(_TRAITS, training=_in_training("BatchNorm_v1")),
+    doc="The first BatchNorm: axis 1.",
+)

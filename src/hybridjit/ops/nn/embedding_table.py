@@ -1,0 +1,109 @@
+"""Embedding: rows of a table by index.
+
+In: indices of any type, truncated and clipped to the table. Out: the table's dtype.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ...errors import AttributeValueError, MXNetError, ShapeError
+from ...types import PartialShape, TensorType, merge_dtypes, shape_text
+from ..algebra import as_shape
+from ..attrs import AttrValue
+from ..building import Builder, Many, Reached, X
+from ..casting import convert
+from ..registry import register
+from ..rules import Types, fill, merged
+from ..tensor.by_index import ADD_AT, within
+
+
+def _check_table(found: PartialShape | None, wanted: tuple[int, int]) -> None:
+    if min(wanted) < 1:
+        raise AttributeValueError(f"input_dim and output_dim must be at least 1, got {wanted}")
+    if found is not None and None not in found and found != wanted:
+        raise ShapeError(
+            f"weight has shape {shape_text(found)}, input_dim and output_dim say "
+            f"{shape_text(wanted)}"
+        )
+
+
+def _infer_embedding(
+    ins: Types,
+    outs: Types,
+    *,
+    input_dim: int,
+    output_dim: int,
+    dtype: np.dtype,
+    **attrs: AttrValue,
+) -> tuple[Types, Types]:
+    """Indices' shape with output_dim behind it; the attribute dtype holds when no array has one."""
+    data, weight = ins
+    _check_table(weight.shape, (input_dim, output_dim))
+    known = merge_dtypes(weight.dtype, outs[0].dtype if outs else None)
+    weight = fill(weight, (input_dim, output_dim), dtype if known is None else known)
+    if data.shape is None:
+        return (data, weight), outs
+    out = TensorType((*data.shape, output_dim), weight.dtype)
+    return (data, weight), merged(outs, (out,))
+
+
+def _embedding(
+    data: np.ndarray, weight: np.ndarray, *, input_dim: int, **attrs: AttrValue
+) -> np.ndarray:
+    rows = np.clip(convert(data, np.dtype(np.int64)), 0, input_dim - 1)
+    return weight[rows]
+
+
+def _no_gradient() -> NoReturn:
+    raise MXNetError("Embedding layer doesn't support calculate data gradient")
+
+
+def _grad_embedding(
+    g: Builder[X],
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X],
+    *,
+    input_dim: int,
+    **attrs: AttrValue,
+) -> tuple[Reached[X], ...]:
+    """Each row of the result is added to the row of the table that it is."""
+    data, weight = ins
+
+    def by_weight() -> X:
+        index = within(g, data, input_dim, "clip")
+        index = as_shape(g, index, (1, *g.type(data).dims))
+        return g.op(ADD_AT, douts[0], index, at="dweight", shape=g.type(weight).dims)
+
+    return _no_gradient, by_weight
+
+
+EMBEDDING = register(
+    "Embedding",
+    "data weight",
+    "input_dim:int! output_dim:int! dtype:dtype=float32 sparse_grad:bool=False",
+    kernel="gather",
+    infer=_infer_embedding,
+    ref=_embedding,
+    grad=_grad_embedding,
+    aliases="_sparse_Embedding",
+    doc="Rows of weight by index; indices are truncated towards zero and clipped.",
+)
+
+
+def _plain(g: Builder[X], data: X, weight: X, *, deterministic: bool, **attrs: Any) -> X:
+    """SparseEmbedding(i, w)  =>  Embedding(i, w)"""
+    return g.op(EMBEDDING, data, weight, **attrs)
+
+
+register(
+    "_contrib_SparseEmbedding",
+    "data weight",
+    "input_dim:int! output_dim:int! dtype:dtype=float32 deterministic:bool=False",
+    infer=_infer_embedding,
+    expand=_plain,
+    doc="Embedding, by the name that it had with a sparse gradient.",
+)

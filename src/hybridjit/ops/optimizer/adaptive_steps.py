@@ -1,0 +1,302 @@
+"""Update rules that scale each element's step by what its gradients were."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...errors import ShapeError
+from ...types import TensorType
+from ..attrs import AttrValue
+from ..rules import Types, merged
+from .update_step import (
+    SCALES,
+    SINGLE,
+    agreed,
+    alike_types,
+    clipped,
+    in_single,
+    power,
+    register_update,
+)
+
+
+def adam(
+    weight: np.ndarray,
+    grad: np.ndarray,
+    mean: np.ndarray,
+    var: np.ndarray,
+    *,
+    lr: float,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    wd: float,
+    rescale_grad: float,
+    clip_gradient: float,
+    lazy_update: bool = True,
+) -> tuple[np.ndarray, ...]:
+    """w -= lr m / (sqrt(v) + eps); the caller corrects the bias in ``lr``."""
+    g = clipped(grad * rescale_grad + wd * weight, clip_gradient)
+    mean, var = moments(g, mean, var, beta1, beta2)
+    return weight - lr * mean / (np.sqrt(var) + epsilon), mean, var
+
+
+def moments(
+    g: np.ndarray, mean: np.ndarray, var: np.ndarray, beta1: float, beta2: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """The running means of a gradient and of its square."""
+    return beta1 * mean + (1 - beta1) * g, beta2 * var + (1 - beta2) * g * g
+
+
+def adamw(
+    weight: np.ndarray,
+    grad: np.ndarray,
+    mean: np.ndarray,
+    var: np.ndarray,
+    rescale_grad: np.ndarray,
+    *,
+    lr: float,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    wd: float,
+    eta: float,
+    clip_gradient: float,
+) -> tuple[np.ndarray, ...]:
+    """w -= eta (lr m / (sqrt(v) + eps) + wd w); nothing where the scale is 0 or not finite."""
+    scale = rescale_grad.reshape(-1)[0]
+    if not np.isfinite(scale) or scale == 0:
+        return weight.copy(), mean, var
+    g = clipped(grad * scale, clip_gradient)
+    mean, var = moments(g, mean, var, beta1, beta2)
+    return weight - eta * (lr * mean / (np.sqrt(var) + epsilon) + wd * weight), mean, var
+
+
+def ftml(
+    weight: np.ndarray,
+    grad: np.ndarray,
+    d: np.ndarray,
+    v: np.ndarray,
+    z: np.ndarray,
+    *,
+    lr: float,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    t: int,
+    wd: float,
+    rescale_grad: float,
+    clip_grad: float,
+) -> tuple[np.ndarray, ...]:
+    """Follow the moving leader: Zheng and Kwok, ICML 2017."""
+    g = clipped(grad * rescale_grad + wd * weight, clip_grad)
+    v = beta2 * v + (1 - beta2) * np.square(g)
+    first, second = (1 - power(beta, t, weight.dtype) for beta in (beta1, beta2))
+    new = first / lr * (np.sqrt(v / second) + epsilon)
+    z = beta1 * z + (1 - beta1) * g - (new - beta1 * d) * weight
+    return -z / new, new, v, z
+
+
+def ftrl(
+    weight: np.ndarray,
+    grad: np.ndarray,
+    z: np.ndarray,
+    n: np.ndarray,
+    *,
+    lr: float,
+    lamda1: float,
+    beta: float,
+    wd: float,
+    rescale_grad: float,
+    clip_gradient: float,
+) -> tuple[np.ndarray, ...]:
+    """Follow the regularized leader: McMahan et al., KDD 2013."""
+    g = clipped(grad * rescale_grad, clip_gradient)
+    square = np.square(g)
+    z = z + (g - (np.sqrt(n + square) - np.sqrt(n)) * weight / lr)
+    n = n + square
+    new = (np.sign(z) * lamda1 - z) / ((beta + np.sqrt(n)) / lr + wd)
+    return np.where(np.abs(z) > lamda1, new, new.dtype.type(0)), z, n
+
+
+def rmsprop(
+    weight: np.ndarray,
+    grad: np.ndarray,
+    n: np.ndarray,
+    *,
+    lr: float,
+    gamma1: float,
+    epsilon: float,
+    wd: float,
+    rescale_grad: float,
+    clip_gradient: float,
+    clip_weights: float,
+) -> tuple[np.ndarray, ...]:
+    """w -= lr g / sqrt(n + eps), n the running mean of g squared."""
+    g = clipped(grad * rescale_grad + wd * weight, clip_gradient)
+    n = (1 - gamma1) * np.square(g) + gamma1 * n
+    return clipped(weight - lr * (g / np.sqrt(n + epsilon)), clip_weights), n
+
+
+def rmsprop_centered(
+    weight: np.ndarray,
+    grad: np.ndarray,
+    n: np.ndarray,
+    g: np.ndarray,
+    delta: np.ndarray,
+    *,
+    lr: float,
+    gamma1: float,
+    gamma2: float,
+    epsilon: float,
+    wd: float,
+    rescale_grad: float,
+    clip_gradient: float,
+    clip_weights: float,
+) -> tuple[np.ndarray, ...]:
+    """RMSProp by the variance instead of the mean square, with momentum: Graves 2013."""
+    new = clipped(grad * rescale_grad + wd * weight, clip_gradient)
+    n = (1 - gamma1) * new * new + gamma1 * n
+    g = (1 - gamma1) * new + gamma1 * g
+    delta = gamma2 * delta - lr * new / np.sqrt(n - g * g + epsilon)
+    return clipped(weight + delta, clip_weights), n, g, delta
+
+
+def adagrad(
+    weight: np.ndarray,
+    grad: np.ndarray,
+    history: np.ndarray,
+    *,
+    lr: float,
+    epsilon: float,
+    wd: float,
+    rescale_grad: float,
+    clip_gradient: float,
+) -> tuple[np.ndarray, ...]:
+    """w -= lr (g / sqrt(h + eps) + wd w), h the sum of g squared."""
+    g = clipped(grad * rescale_grad, clip_gradient)
+    history = history + np.square(g)
+    return weight - lr * (g / np.sqrt(history + epsilon) + wd * weight), history
+
+
+def group_adagrad(
+    weight: np.ndarray,
+    grad: np.ndarray,
+    history: np.ndarray,
+    *,
+    lr: float,
+    rescale_grad: float,
+    clip_gradient: float,
+    epsilon: float,
+) -> tuple[np.ndarray, ...]:
+    """AdaGrad with one history for a row: the sum of its mean squares."""
+    g = clipped(grad * rescale_grad, clip_gradient)
+    history = history + np.square(g).mean(1, keepdims=True)
+    return weight - lr * g / np.sqrt(history + epsilon), history
+
+
+def _infer_adamw(with_copy: bool) -> Callable[..., tuple[Types, Types]]:
+    """As other updates; the last operand is the scale, a float32 number in an array."""
+
+    def infer(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
+        *own, scale = ins
+        found = alike_types(tuple(own), outs, with_copy)
+        return (*found, agreed(scale, None, SINGLE)), merged(outs, found[:1])
+
+    return infer
+
+
+def _infer_group_adagrad(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
+    own = alike_types(ins[:2], outs, mixed=False)
+    shape = own[0].shape
+    if shape is not None and len(shape) != 2:
+        raise ShapeError(f"groups are the rows of a weight of 2 axes, got {len(shape)}")
+    rows = TensorType(None if shape is None else (shape[0], 1), own[0].dtype)
+    history = agreed(ins[2], rows.shape, rows.dtype)
+    return (*own, history), merged(outs, own[:1])
+
+
+def _mixed_adamw(
+    weight: np.ndarray, grad: np.ndarray, *rest: np.ndarray, **attrs: Any
+) -> tuple[np.ndarray, ...]:
+    mean, var, weight32, scale = rest
+    new, mean, var = adamw(weight32, grad.astype(SINGLE), mean, var, scale, **attrs)
+    return new, mean, var, new
+
+
+BETAS = "beta1:float=0.9 beta2:float=0.999 epsilon:float=1e-08"
+ADAMW = f"lr:float! {BETAS} wd:float=0 eta:float! clip_gradient:float=-1"
+
+register_update(
+    "adam_update",
+    "weight grad *mean *var",
+    f"lr:float! {BETAS} wd:float=0 {SCALES} lazy_update:bool=true",
+    in_single(adam),
+    "A step of Adam, without the correction of the bias.",
+    aliases="_sparse_adam_update",
+)
+register_update(
+    "_adamw_update",
+    "weight grad *mean *var rescale_grad",
+    ADAMW,
+    in_single(adamw),
+    "A step of Adam with decoupled weight decay.",
+    infer=_infer_adamw(False),
+)
+register_update(
+    "_mp_adamw_update",
+    "weight grad *mean *var *weight32 rescale_grad",
+    ADAMW,
+    in_single(_mixed_adamw),
+    "_adamw_update on a float32 copy of the weight.",
+    infer=_infer_adamw(True),
+)
+register_update(
+    "ftml_update",
+    "weight grad *d *v *z",
+    "lr:float! beta1:float=0.6 beta2:float=0.999 epsilon:double=1e-08 t:int! wd:float=0 "
+    "rescale_grad:float=1 clip_grad:float=-1",
+    in_single(ftml),
+    "A step of FTML, follow the moving leader.",
+)
+register_update(
+    "ftrl_update",
+    "weight grad *z *n",
+    f"lr:float! lamda1:float=0.01 beta:float=1 wd:float=0 {SCALES}",
+    in_single(ftrl),
+    "A step of FTRL, follow the regularized leader.",
+    aliases="_sparse_ftrl_update",
+)
+register_update(
+    "rmsprop_update",
+    "weight grad *n",
+    f"lr:float! gamma1:float=0.95 epsilon:float=1e-08 wd:float=0 {SCALES} clip_weights:float=-1",
+    in_single(rmsprop),
+    "A step of RMSProp.",
+)
+register_update(
+    "rmspropalex_update",
+    "weight grad *n *g *delta",
+    f"lr:float! gamma1:float=0.95 gamma2:float=0.9 epsilon:float=1e-08 wd:float=0 {SCALES} "
+    "clip_weights:float=-1",
+    in_single(rmsprop_centered),
+    "A step of RMSProp by the variance of the gradient.",
+)
+register_update(
+    "_sparse_adagrad_update",
+    "weight grad *history",
+    f"lr:float! epsilon:float=1e-07 wd:float=0 {SCALES}",
+    in_single(adagrad),
+    "A step of AdaGrad.",
+)
+register_update(
+    "_contrib_group_adagrad_update",
+    "weight grad *history",
+    f"lr:float! {SCALES} epsilon:float=1e-05",
+    in_single(group_adagrad),
+    "A step of AdaGrad with one history for a row.",
+    infer=_infer_group_adagrad,
+)

@@ -1,0 +1,423 @@
+"""Random operators; every draw comes from one generator, which :func:`seed` restarts.
+
+In: distribution parameters as attributes (``_random_normal``) or as arrays (``_sample_normal``, so
+many draws for each element). Out: samples. The numbers are NumPy's, not those that MXNet would
+draw from the same seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ...errors import AttributeValueError, DTypeError, ShapeError
+from ...types import FLOAT32, INT64, TensorType, merge, shape_text
+from ..algebra import as_shape, mul, negated
+from ..attrs import AttrValue
+from ..building import Builder, Many, X
+from ..casting import convert
+from ..gradient import none_at_all
+from ..record import Traits
+from ..registry import lookup, register
+from ..rules import Types, forward, merged, require_float, same_type
+from ..signatures import Arrays
+from ..tensor.by_index import sum_along
+from ..tensor.new_arrays import given_shape, wanted_shape
+
+Shape = tuple[int, ...]
+Draw = Callable[..., "np.ndarray"]
+Param = float | np.ndarray  # a number, or one for each element
+INT32 = np.dtype("int32")
+_DRAWN = Traits(random=True)
+
+_current: np.random.Generator | None = None  # made when it is needed: numpy.random loads slowly
+
+
+def seed(value: int | None = None) -> None:
+    """Restart the generator; None takes fresh entropy from the system."""
+    global _current
+    _current = np.random.default_rng(value)
+
+
+def generator() -> np.random.Generator:
+    """The generator that all random operators draw from."""
+    if _current is None:
+        seed()
+    assert _current is not None
+    return _current
+
+
+def dropout_mask(
+    shape: tuple[int, ...], p: float, axes: tuple[int, ...], dtype: np.dtype
+) -> np.ndarray:
+    """Zeros with probability ``p``, else 1 / (1 - p); one draw for all of each axis in ``axes``.
+
+    The result broadcasts against ``shape``. Raises AttributeValueError unless 0 <= p <= 1.
+    """
+    if not 0.0 <= p <= 1.0:
+        raise AttributeValueError(f"Dropout's p lies between 0 and 1, got {p}")
+    drawn = tuple(1 if i in axes else size for i, size in enumerate(shape))
+    keep = 1.0 - p
+    kept = generator().random(drawn) < keep
+    return kept.astype(dtype) * dtype.type(1.0 / keep if keep else 0.0)
+
+
+# The distributions: draws of ``size`` by parameters that are numbers or arrays. In arrays they may
+# have any values, as those that a network has learned do: outside of their range they mean what
+# they mean in MXNet, and NaN gives NaN.
+
+
+def _uniform(low: Param, high: Param, size: Shape) -> np.ndarray:
+    return low + (high - low) * generator().random(size)
+
+
+def _normal(mean: Param, deviation: Param, size: Shape) -> np.ndarray:
+    return mean + deviation * generator().standard_normal(size)
+
+
+def _exponential(rate: Param, size: Shape) -> np.ndarray:
+    return generator().standard_exponential(size) / rate
+
+
+def _gamma(alpha: Param, beta: Param, size: Shape) -> np.ndarray:
+    """Shape ``alpha`` and scale ``beta``: the mean is alpha * beta."""
+    return generator().gamma(alpha, beta, size)
+
+
+def _poisson(rate: Param, size: Shape) -> np.ndarray:
+    """Counts, 0 for a rate below 0."""
+    rate = np.broadcast_to(np.asarray(rate, np.float64), size)
+    counts = generator().poisson(np.where(rate > 0, rate, 0.0))
+    return np.where(np.isnan(rate), rate, counts)
+
+
+def _negative_binomial(k: Param, p: Param, size: Shape) -> np.ndarray:
+    """Failures before ``k`` successes of probability ``p``: a Poisson with a gamma rate."""
+    odds = np.maximum((1.0 - np.asarray(p)) / np.asarray(p), 0.0)
+    return _poisson(generator().gamma(k, odds, size), size)
+
+
+def _mean_negative_binomial(mu: Param, alpha: Param, size: Shape) -> np.ndarray:
+    """Mean ``mu``, variance mu + alpha * mu^2; alpha 0 is the Poisson distribution."""
+    mu, alpha = np.broadcast_arrays(np.maximum(mu, 0.0), np.asarray(alpha, float))
+    spread = np.where(alpha > 0, alpha, 1.0)
+    rate = np.where(alpha > 0, generator().gamma(1.0 / spread, mu * spread, size), mu)
+    rate = np.where(np.isnan(alpha), alpha, rate)
+    return _poisson(rate, size)
+
+
+def _at_least(limit: float, name: str, value: float, above: bool = False) -> None:
+    if not (value > limit if above else value >= limit):
+        bound = "above" if above else "at least"
+        raise AttributeValueError(f"{name} is {bound} {limit:g}, got {value:g}")
+
+
+def _check_uniform(low: float, high: float) -> None:
+    if not low <= high:
+        raise AttributeValueError(f"low is at most high, got {low:g} and {high:g}")
+
+
+def _check_probability(p: float) -> None:
+    if not 0.0 < p <= 1.0:
+        raise AttributeValueError(f"p lies above 0 and up to 1, got {p:g}")
+
+
+def _check_gamma(alpha: float, beta: float) -> None:
+    _at_least(0, "alpha", alpha, above=True)
+    _at_least(0, "beta", beta, above=True)
+
+
+def _check_negative_binomial(k: float, p: float) -> None:
+    _at_least(0, "k", k, above=True)
+    _check_probability(p)
+
+
+def _check_mean_negative_binomial(mu: float, alpha: float) -> None:
+    _at_least(0, "mu", mu)
+    _at_least(0, "alpha", alpha)
+
+
+def _draw_types(check: Callable[..., None]) -> Callable[..., tuple[Types, Types]]:
+    """Parameters in their range, a floating dtype, and the shape as ``_zeros`` has it."""
+
+    def infer(
+        ins: Types, outs: Types, *, shape: Shape | None, dtype: np.dtype | None, **params: float
+    ) -> tuple[Types, Types]:
+        check(**params)
+        out = TensorType(wanted_shape(shape), dtype or FLOAT32)
+        require_float("a random draw", out)
+        return ins, merged(outs, (out,))
+
+    return infer
+
+
+def _draw_like_types(check: Callable[..., None]) -> Callable[..., tuple[Types, Types]]:
+    def infer(ins: Types, outs: Types, **params: float) -> tuple[Types, Types]:
+        check(**params)
+        require_float("a random draw", ins[0])
+        return same_type(ins, outs)
+
+    return infer
+
+
+def _from_attributes(draw: Draw, names: tuple[str, ...]) -> Draw:
+    def ref(*, shape: Shape | None, dtype: np.dtype | None, **params: float) -> np.ndarray:
+        values = draw(*(params[name] for name in names), given_shape(shape))
+        return convert(np.asarray(values), dtype or FLOAT32)
+
+    return ref
+
+
+def _from_data(draw: Draw, names: tuple[str, ...]) -> Draw:
+    def ref(data: np.ndarray, **params: float) -> np.ndarray:
+        values = draw(*(params[name] for name in names), data.shape)
+        return convert(np.asarray(values), data.dtype)
+
+    return ref
+
+
+def _sample_type(
+    first: TensorType, *rest: TensorType, shape: Shape, dtype: np.dtype | None
+) -> TensorType:
+    """The parameters' shape, then ``shape`` draws for each."""
+    params = first
+    for t in rest:
+        params = merge(params, t)
+    if any(size < 1 for size in shape):
+        raise ShapeError(f"the number of draws is positive, got {shape_text(shape)}")
+    result = TensorType(params.dims + shape, dtype or FLOAT32)
+    require_float("a random draw", result)
+    return result
+
+
+def _of_one_type(rule: Callable[..., tuple[Types, Types]]) -> Callable[..., tuple[Types, Types]]:
+    """``rule`` for operands of which each tells what the others are."""
+
+    def infer(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
+        return rule(same_type(ins, ())[0], outs, **attrs)
+
+    return infer
+
+
+def _from_arrays(draw: Draw) -> Draw:
+    def ref(*params: np.ndarray, shape: Shape, dtype: np.dtype | None) -> np.ndarray:
+        size = params[0].shape + shape
+        wide = [p.astype(np.float64).reshape(p.shape + (1,) * len(shape)) for p in params]
+        types = [TensorType(p.shape, p.dtype) for p in params]
+        result = _sample_type(*types, shape=shape, dtype=dtype)
+        assert result.dtype is not None
+        return convert(np.asarray(draw(*wide, size)), result.dtype)
+
+    return ref
+
+
+def distribution(
+    name: str,
+    params: str,
+    draw: Draw,
+    check: Callable[..., None],
+    doc: str,
+    *,
+    inputs: str = "",
+    aliases: str = "",
+) -> None:
+    """Register ``_random_name``, ``_random_name_like`` and ``_sample_name``.
+
+    ``params`` declares the parameters as attributes, ``inputs`` names them as arrays.
+    """
+    names = tuple(item.partition(":")[0] for item in params.split())
+    register(
+        f"_random_{name}",
+        "",
+        f"{params} shape:shape?=None dtype:dtype?=None",
+        traits=_DRAWN,
+        infer=_draw_types(check),
+        ref=_from_attributes(draw, names),
+        aliases=f"random_{name} {aliases}",
+        doc=f"Draws: {doc}",
+    )
+    register(
+        f"_random_{name}_like",
+        "data",
+        params,
+        traits=_DRAWN,
+        infer=_draw_like_types(check),
+        ref=_from_data(draw, names),
+        grad=none_at_all,
+        doc=f"Draws in the shape of the data: {doc}",
+    )
+    register(
+        f"_sample_{name}",
+        inputs or " ".join(names),
+        "shape:shape=() dtype:dtype?=None",
+        traits=_DRAWN,
+        infer=_of_one_type(forward(_sample_type)),
+        ref=_from_arrays(draw),
+        grad=none_at_all,
+        aliases=f"sample_{name}",
+        doc=f"Draws for each element: {doc}",
+    )
+
+
+distribution(
+    "uniform",
+    "low:float=0 high:float=1",
+    _uniform,
+    _check_uniform,
+    "even over [low, high).",
+    aliases="uniform",
+)
+distribution(
+    "normal",
+    "loc:float=0 scale:float=1",
+    _normal,
+    lambda loc, scale: _at_least(0, "scale", scale, above=True),
+    "mean loc, standard deviation scale.",
+    inputs="mu sigma",
+    aliases="normal",
+)
+distribution(
+    "exponential",
+    "lam:float=1",
+    _exponential,
+    lambda lam: _at_least(0, "lam", lam, above=True),
+    "density lam * exp(-lam * x).",
+)
+distribution(
+    "gamma",
+    "alpha:float=1 beta:float=1",
+    _gamma,
+    _check_gamma,
+    "shape alpha, scale beta.",
+)
+distribution(
+    "poisson",
+    "lam:float=1",
+    _poisson,
+    lambda lam: _at_least(0, "lam", lam),
+    "counts with mean lam.",
+)
+distribution(
+    "negative_binomial",
+    "k:int=1 p:float=1",
+    _negative_binomial,
+    _check_negative_binomial,
+    "failures before k successes of probability p.",
+)
+distribution(
+    "generalized_negative_binomial",
+    "mu:float=1 alpha:float=1",
+    _mean_negative_binomial,
+    _check_mean_negative_binomial,
+    "counts with mean mu and variance mu + alpha * mu^2.",
+)
+
+
+def _randint_types(
+    ins: Types, outs: Types, *, low: int, high: int, shape: Shape | None, dtype: np.dtype | None
+) -> tuple[Types, Types]:
+    if not low < high:
+        raise AttributeValueError(f"randint's low is below high, got {low} and {high}")
+    result = dtype or INT32
+    if result.kind != "i":
+        raise DTypeError(f"randint makes int32 or int64, got {result.name}")
+    return ins, merged(outs, (TensorType(wanted_shape(shape), result),))
+
+
+def randint(*, low: int, high: int, shape: Shape | None, dtype: np.dtype | None) -> np.ndarray:
+    return convert(generator().integers(low, high, given_shape(shape)), dtype or INT32)
+
+
+register(
+    "_random_randint",
+    "",
+    "low:long! high:long! shape:shape?=None dtype:dtype?=None",
+    traits=_DRAWN,
+    infer=_randint_types,
+    ref=randint,
+    aliases="random_randint",
+    doc="Integers even over [low, high).",
+)
+
+
+def _multinomial_types(
+    data: TensorType, *, shape: Shape, get_prob: bool, dtype: np.dtype
+) -> TensorType | Types:
+    require_float("sample_multinomial", data)
+    if data.ndim < 1 or data.dims[-1] == 0:
+        raise ShapeError(f"sample_multinomial chooses from an axis of 1 or more, data is {data}")
+    drawn = TensorType((data.dims[:-1] + shape) or (1,), dtype)
+    return (drawn, drawn.with_dtype(data.dtype)) if get_prob else drawn
+
+
+def multinomial(data: np.ndarray, *, shape: Shape, get_prob: bool, dtype: np.dtype) -> Arrays:
+    """Places drawn with the probabilities along the last axis, and the log of theirs."""
+    rows = data.reshape(-1, data.shape[-1]).astype(np.float64)
+    total = np.cumsum(rows, axis=1)
+    count = int(np.prod(shape))
+    level = generator().random((len(rows), count)) * total[:, -1:]
+    found = [np.searchsorted(t, u, side="right") for t, u in zip(total, level)]
+    chosen = np.array(found, np.int64)
+    places = np.minimum(chosen.reshape(len(rows), count), data.shape[-1] - 1)
+    size = data.shape[:-1] + shape or (1,)
+    drawn = convert(places.reshape(size), dtype)
+    if not get_prob:
+        return drawn
+    odds = np.log(np.take_along_axis(rows, places, axis=1))
+    return drawn, convert(odds.reshape(size), data.dtype)
+
+
+def _grad_multinomial(
+    g: Builder[X],
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X],
+    *,
+    shape: Shape,
+    get_prob: bool,
+    dtype: np.dtype,
+) -> X | None:
+    """What comes back to the logarithms, over the probabilities that were drawn."""
+    if not get_prob or douts[1] is None or not g.type(outs[0]).size:
+        return None
+    t = g.type(ins[0])
+    size = t.dims[-1]
+    rows = t.size // size
+    lines = (rows, g.type(outs[0]).size // rows)
+    inverse = g.op(lookup("exp"), negated(g, outs[1]), at="inverse")
+    places = as_shape(g, g.op(lookup("Cast"), outs[0], at="places", dtype=INT64), lines)
+    shares = as_shape(g, mul(g, douts[1], inverse), lines)
+    return as_shape(g, sum_along(g, shares, places, size), t.dims)
+
+
+register(
+    "_sample_multinomial",
+    "data",
+    "shape:shape=() get_prob:bool=False dtype:dtype=int32",
+    traits=_DRAWN,
+    infer=forward(_multinomial_types),
+    ref=multinomial,
+    grad=_grad_multinomial,
+    outputs=lambda get_prob, **attrs: ("output0", "output1") if get_prob else ("output",),
+    aliases="sample_multinomial",
+    doc="Places drawn with the probabilities along the last axis.",
+)
+
+
+def shuffle(data: np.ndarray) -> np.ndarray:
+    if data.ndim == 0:
+        return data.copy()
+    order = generator().permutation(data.shape[0])
+    return np.array(data[order], order="C")
+
+
+register(
+    "_shuffle",
+    "data",
+    traits=_DRAWN,
+    infer=same_type,
+    ref=shuffle,
+    aliases="shuffle",
+    doc="The rows of axis 0 in random order.",
+)

@@ -1,0 +1,204 @@
+"""``nd.random``'s and ``sym.random``'s functions, over the random operators.
+
+In: a distribution's parameters, all numbers or all tensors. Out: samples from the operator of that
+kind (``_random_normal`` or ``_sample_normal``), made by the namespace that asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from ...context import Context
+from ...types import DType
+from ..registry import lookup
+
+Sizes = int | Sequence[int]
+
+
+class _Tensor(Protocol):
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the axes."""
+
+    def __rtruediv__(self, other: float, /) -> Any:
+        """``other`` divided by each element."""
+
+
+T = TypeVar("T", bound=_Tensor)
+
+
+class Distributions(Generic[T]):
+    """The functions of one namespace.
+
+    operators      its functions of operators, by name
+    tensor         the type of its tensors
+    default_shape  what numbers give when the caller names no shape; None leaves it open
+    """
+
+    def __init__(
+        self,
+        operators: Mapping[str, Callable[..., T]],
+        tensor: type[T],
+        default_shape: tuple[int, ...] | None,
+    ) -> None:
+        self._operators = operators
+        self._tensor = tensor
+        self._default_shape = default_shape
+
+    def uniform(
+        self,
+        low: T | float = 0,
+        high: T | float = 1,
+        shape: Sizes | None = None,
+        dtype: DType | None = None,
+        ctx: Context | None = None,
+        out: T | None = None,
+        **kwargs: object,
+    ) -> T:
+        """Uniform over [low, high)."""
+        return self._draw("uniform", {"low": low, "high": high}, shape, dtype, ctx, out, kwargs)
+
+    def normal(
+        self,
+        loc: T | float = 0,
+        scale: T | float = 1,
+        shape: Sizes | None = None,
+        dtype: DType | None = None,
+        ctx: Context | None = None,
+        out: T | None = None,
+        **kwargs: object,
+    ) -> T:
+        """Normal with mean ``loc`` and standard deviation ``scale``."""
+        return self._draw("normal", {"loc": loc, "scale": scale}, shape, dtype, ctx, out, kwargs)
+
+    def randn(self, *shape: int, **kwargs: Any) -> T:
+        """Normal, with the shape as positional arguments."""
+        return self.normal(shape=shape, **kwargs)
+
+    def poisson(
+        self,
+        lam: T | float = 1,
+        shape: Sizes | None = None,
+        dtype: DType | None = None,
+        ctx: Context | None = None,
+        out: T | None = None,
+        **kwargs: object,
+    ) -> T:
+        """Poisson with mean ``lam``, as floating numbers."""
+        return self._draw("poisson", {"lam": lam}, shape, dtype, ctx, out, kwargs)
+
+    def exponential(
+        self,
+        scale: T | float = 1,
+        shape: Sizes | None = None,
+        dtype: DType | None = None,
+        ctx: Context | None = None,
+        out: T | None = None,
+        **kwargs: object,
+    ) -> T:
+        """Exponential with mean ``scale``."""
+        return self._draw("exponential", {"lam": 1.0 / scale}, shape, dtype, ctx, out, kwargs)
+
+    def gamma(
+        self,
+        alpha: T | float = 1,
+        beta: T | float = 1,
+        shape: Sizes | None = None,
+        dtype: DType | None = None,
+        ctx: Context | None = None,
+        out: T | None = None,
+        **kwargs: object,
+    ) -> T:
+        """Gamma with shape ``alpha`` and scale ``beta``."""
+        return self._draw("gamma", {"alpha": alpha, "beta": beta}, shape, dtype, ctx, out, kwargs)
+
+    def negative_binomial(
+        self,
+        k: T | float = 1,
+        p: T | float = 1,
+        shape: Sizes | None = None,
+        dtype: DType | None = None,
+        ctx: Context | None = None,
+        out: T | None = None,
+        **kwargs: object,
+    ) -> T:
+        """Failures before the ``k``-th success of probability ``p``, as floating numbers."""
+        params = {"k": k, "p": p}
+        return self._draw("negative_binomial", params, shape, dtype, ctx, out, kwargs)
+
+    def generalized_negative_binomial(
+        self,
+        mu: T | float = 1,
+        alpha: T | float = 1,
+        shape: Sizes | None = None,
+        dtype: DType | None = None,
+        ctx: Context | None = None,
+        out: T | None = None,
+        **kwargs: object,
+    ) -> T:
+        """Poisson whose mean is gamma distributed: mean ``mu``, dispersion ``alpha``."""
+        params = {"mu": mu, "alpha": alpha}
+        return self._draw("generalized_negative_binomial", params, shape, dtype, ctx, out, kwargs)
+
+    def randint(
+        self,
+        low: T | float,
+        high: T | float,
+        shape: Sizes | None = None,
+        dtype: DType | None = None,
+        ctx: Context | None = None,
+        out: T | None = None,
+        **kwargs: object,
+    ) -> T:
+        """Integers from ``low`` to below ``high``."""
+        return self._draw("randint", {"low": low, "high": high}, shape, dtype, ctx, out, kwargs)
+
+    def multinomial(
+        self,
+        data: T,
+        shape: Sizes | None = None,
+        get_prob: bool = False,
+        dtype: DType = "int32",
+        **kw: object,
+    ) -> T:
+        """Indices drawn with the probabilities in ``data``'s last axis."""
+        given = _given(shape=shape, get_prob=get_prob, dtype=dtype, **kw)
+        return self._operator("_sample_multinomial")(data, **given)
+
+    def shuffle(self, data: T, **kwargs: object) -> T:
+        """The rows of ``data`` in random order."""
+        return self._operator("_shuffle")(data, **kwargs)
+
+    def _draw(
+        self,
+        word: str,
+        params: Mapping[str, T | float],
+        shape: Sizes | None,
+        dtype: DType | None,
+        ctx: Context | None,
+        out: T | None,
+        kwargs: Mapping[str, object],
+    ) -> T:
+        given = _given(shape=shape, dtype=dtype, ctx=ctx, out=out, **kwargs)
+        are_tensors = {isinstance(value, self._tensor) for value in params.values()}
+        if are_tensors == {True}:
+            given.pop("ctx", None)
+            return self._operator(f"_sample_{word}")(*params.values(), **given)
+        if True in are_tensors:
+            types = " and ".join(str(type(value)) for value in params.values())
+            raise AssertionError(
+                f"Distribution parameters must all have the same type, but got both {types}."
+            )
+        if shape is None and self._default_shape is not None:
+            given["shape"] = self._default_shape if out is None else out.shape
+        return self._operator(f"_random_{word}")(**params, **given)
+
+    def _operator(self, name: str) -> Callable[..., T]:
+        """The namespace's function for an operator. Raises UnknownOpError if there is none."""
+        lookup(name)
+        return self._operators[name]
+
+
+def _given(**options: object) -> dict[str, object]:
+    return {key: value for key, value in options.items() if value is not None}

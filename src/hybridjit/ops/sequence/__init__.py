@@ -1,0 +1,1 @@
+"""Operators on steps of a sequence: recurrent layers, attention, padded lengths, alignments."""

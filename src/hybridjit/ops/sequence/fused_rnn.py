@@ -1,0 +1,529 @@
+"""The fused recurrent operator.
+
+In: data (T, N, C), one flat vector of all parameters, begin states (layers * directions, N, H).
+Out: outputs (T, N, directions * H) and, if asked for, the last states.
+
+NOTE: as MXNet 1.9.1 does on a CPU, sequence_length and the lstm_state_clip attributes are
+accepted and have no effect. Dropout between layers acts in training only, as it does there with
+MXNET_USE_MKLDNN_RNN=0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, NamedTuple
+
+import numpy as np
+
+from ...errors import AttributeValueError, ShapeError
+from ...types import PartialShape, TensorType, product, shape_text
+from ..algebra import mul
+from ..attrs import Attrs, AttrValue
+from ..building import Builder, Many, Reached, X, as_results
+from ..casting import widened
+from ..gradient import Traced, Tracer, backpropagate
+from ..nn.matrix_products import FULLY_CONNECTED
+from ..record import OpDef, Traits
+from ..registry import register
+from ..rules import Types, fill, forward, merged, require_float, same_dtype
+from ..signatures import Arrays
+from ..tensor.identity import DROPPED
+from ..tensor.joining import CONCAT, concat_types
+from ..tensor.primitives import narrow, reshape
+from .fused_rnn_back import grad_steps, sigmoid
+
+GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
+
+
+class _Sizes(NamedTuple):
+    """What the attributes say of an RNN; ``width`` is that of the h state."""
+
+    gates: int
+    layers: int
+    directions: int
+    hidden: int
+    projection: int | None
+
+    @property
+    def width(self) -> int:
+        return self.hidden if self.projection is None else self.projection
+
+    def weight_shapes(self, channels: int, layer: int) -> list[tuple[int, int]]:
+        """i2h, h2h and, with a projection, h2r of one direction of a layer."""
+        features = channels if layer == 0 else self.directions * self.width
+        rows = self.gates * self.hidden
+        shapes = [(rows, features), (rows, self.width)]
+        return shapes if self.projection is None else [*shapes, (self.projection, self.hidden)]
+
+    def parameter_count(self, channels: int) -> int:
+        first, rest = (
+            sum(rows * columns for rows, columns in self.weight_shapes(channels, layer))
+            for layer in (0, 1)
+        )
+        biases = self.layers * 2 * self.gates * self.hidden
+        return self.directions * (first + (self.layers - 1) * rest + biases)
+
+
+def _sizes(
+    *,
+    mode: str,
+    state_size: int,
+    num_layers: int,
+    bidirectional: bool,
+    projection_size: int | None,
+    **attrs: AttrValue,
+) -> _Sizes:
+    """Raises AttributeValueError for sizes below 1 and for a projection outside lstm."""
+    if min(state_size, num_layers) < 1 or (projection_size is not None and projection_size < 1):
+        raise AttributeValueError(
+            "state_size, num_layers and projection_size must be at least 1, got "
+            f"{state_size}, {num_layers} and {projection_size}"
+        )
+    if projection_size is not None and mode != "lstm":
+        raise AttributeValueError(f"projection_size takes mode lstm, got {mode}")
+    return _Sizes(GATES[mode], num_layers, 1 + bidirectional, state_size, projection_size)
+
+
+def _rnn_inputs(*, mode: str, use_sequence_length: bool, **attrs: AttrValue) -> tuple[str, ...]:
+    cell = ("state_cell",) if mode == "lstm" else ()
+    length = ("sequence_length",) if use_sequence_length else ()
+    return ("data", "parameters", "state", *cell, *length)
+
+
+def _rnn_outputs(*, mode: str, state_outputs: bool, **attrs: AttrValue) -> tuple[str, ...]:
+    if not state_outputs:
+        return ("output",)
+    cell = ("statecell_output",) if mode == "lstm" else ()
+    return ("output", "state_output", *cell)
+
+
+def _known_batch(data: PartialShape, states: Types, outs: Types) -> PartialShape:
+    """The data's shape with its batch size taken from a state or an output if need be."""
+    if data[1] is not None:
+        return data
+    others = [t.shape for t in (*states, *outs) if t.shape is not None and len(t.shape) == 3]
+    return (data[0], next((s[1] for s in others if s[1] is not None), None), data[2])
+
+
+def _check_parameters(found: PartialShape | None, count: int | None) -> None:
+    if found is not None and None not in (*found, count) and found != (count,):
+        raise ShapeError(
+            f"parameters have shape {shape_text(found)}, the attributes and the data need ({count})"
+        )
+
+
+def _infer_rnn(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+    """The number of parameters follows from C, states and outputs from N and the attributes."""
+    sizes = _sizes(**attrs)
+    cells = 1 + (attrs["mode"] == "lstm")
+    data, parameters, states, lengths = ins[0], ins[1], ins[2 : 2 + cells], ins[2 + cells :]
+    dtype = same_dtype(data, parameters, *states, *outs)
+    data = data.with_dtype(dtype)
+    require_float("RNN", data)
+    if data.shape is None:
+        return ins, outs
+    if len(data.shape) != 3:
+        raise ShapeError(
+            "Input data should be rank-3 tensor of dim [sequence length, batch size, input size], "
+            f"got {shape_text(data.shape)}"
+        )
+    shape = _known_batch(data.shape, states, outs)
+    length, batch, channels = shape
+    count = None if channels is None else sizes.parameter_count(channels)
+    _check_parameters(parameters.shape, count)
+    rows = sizes.layers * sizes.directions
+    state_shapes = [(rows, batch, width) for width in (sizes.width, sizes.hidden)][:cells]
+    new_states = tuple(fill(t, s, dtype) for t, s in zip(states, state_shapes))
+    out = TensorType((length, batch, sizes.directions * sizes.width), dtype)
+    found = (out, *new_states) if attrs["state_outputs"] else (out,)
+    new_lengths = tuple(fill(t, (batch,), None) for t in lengths)
+    ins = (data.with_shape(shape), fill(parameters, (count,), dtype), *new_states, *new_lengths)
+    return ins, merged(outs, found)
+
+
+class _Layer(NamedTuple):
+    """One direction of one layer: weights i2h, h2h, h2r and biases i2h, h2h."""
+
+    weights: list[np.ndarray]
+    biases: list[np.ndarray]
+
+
+def _unpacked(parameters: np.ndarray, sizes: _Sizes, channels: int) -> list[_Layer]:
+    """The flat vector as views: all weights first, then all biases, directions within layers."""
+    pieces = iter(_pieces(parameters, sizes, channels))
+    directions = [layer for layer in range(sizes.layers) for _ in range(sizes.directions)]
+    weights = [[next(pieces) for _ in sizes.weight_shapes(channels, at)] for at in directions]
+    biases = [[next(pieces), next(pieces)] for _ in directions]
+    return [_Layer(w, b) for w, b in zip(weights, biases)]
+
+
+def _pieces(parameters: np.ndarray, sizes: _Sizes, channels: int) -> list[np.ndarray]:
+    shapes: list[tuple[int, ...]] = [
+        shape
+        for layer in range(sizes.layers)
+        for _ in range(sizes.directions)
+        for shape in sizes.weight_shapes(channels, layer)
+    ]
+    shapes += [(sizes.gates * sizes.hidden,)] * (2 * sizes.layers * sizes.directions)
+    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
+    return [p.reshape(s) for p, s in zip(np.split(parameters, ends[:-1]), shapes)]
+
+
+def _lstm_step(x: np.ndarray, h: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Gates i, f, g, o: c' = s(f) c + s(i) tanh(g), h' = s(o) tanh(c')."""
+    i, f, g, o = np.split(x + h, 4, axis=1)
+    c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+    return sigmoid(o) * np.tanh(c), c
+
+
+def _gru_step(x: np.ndarray, h: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """Gates r, z, n: h' = (1 - z) tanh(x_n + r h_n) + z h."""
+    (xr, xz, xn), (hr, hz, hn) = np.split(x, 3, axis=1), np.split(h, 3, axis=1)
+    r, z = sigmoid(xr + hr), sigmoid(xz + hz)
+    return (1 - z) * np.tanh(xn + r * hn) + z * before
+
+
+def _run_steps(
+    mode: str,
+    projected: np.ndarray,
+    recurrent: tuple[np.ndarray, ...],
+    h: np.ndarray,
+    c: np.ndarray | None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """All steps of one direction on projected data (T, N, gates * H); ``recurrent`` is the h2h
+    weight, its bias and, with a projection, h2r. Outputs (T, N, width), last h, last c."""
+    h2h, bias, *h2r = recurrent
+    out = np.empty((*projected.shape[:2], h.shape[1]), projected.dtype)
+    for t, x in enumerate(projected):
+        turned = h @ h2h.T + bias
+        if c is not None:
+            h, c = _lstm_step(x, turned, c)
+            h = h @ h2r[0].T if h2r else h
+        elif mode == "gru":
+            h = _gru_step(x, turned, h)
+        else:
+            total = x + turned
+            h = np.tanh(total) if mode == "rnn_tanh" else np.maximum(total, 0)
+        out[t] = h
+    return out, h, c
+
+
+def _run_layer(
+    mode: str, x: np.ndarray, layer: _Layer, h: np.ndarray, c: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """One direction of a layer: outputs (T, N, width), last h, last c."""
+    i2h, h2h, *h2r = layer.weights
+    length, batch, channels = x.shape
+    projected = x.reshape(length * batch, channels) @ i2h.T + layer.biases[0]
+    recurrent = (h2h, layer.biases[1], *h2r)
+    return _run_steps(mode, projected.reshape(length, batch, i2h.shape[0]), recurrent, h, c)
+
+
+def _rnn(
+    data: np.ndarray,
+    parameters: np.ndarray,
+    state: np.ndarray,
+    *rest: np.ndarray,
+    **attrs: Any,
+) -> Arrays:
+    """Layer on layer; the backward direction reads and writes its steps in reverse."""
+    sizes, mode = _sizes(**attrs), attrs["mode"]
+    layers = _unpacked(widened(parameters), sizes, data.shape[2])
+    x, begin = widened(data), widened(state)
+    cells = widened(rest[0]) if mode == "lstm" else [None] * len(begin)
+    last_h: list[np.ndarray] = []
+    last_c: list[np.ndarray] = []
+    for first in range(0, len(layers), sizes.directions):
+        sides = []
+        for k in range(first, first + sizes.directions):
+            step = -1 if k > first else 1
+            y, h, c = _run_layer(mode, x[::step], layers[k], begin[k], cells[k])
+            sides.append(y[::step])
+            last_h.append(h)
+            if c is not None:
+                last_c.append(c)
+        x = np.concatenate(sides, axis=2)
+    results = [x]
+    if attrs["state_outputs"]:
+        results += [np.stack(last_h)] + ([np.stack(last_c)] if mode == "lstm" else [])
+    typed = tuple(a.astype(data.dtype, copy=False) for a in results)
+    return typed if attrs["state_outputs"] else typed[0]
+
+
+def _recurrent_layers(g: Builder[X], *inputs: X, **attrs: Any) -> X | tuple[X, ...]:
+    """RNN(x, parameters, state)  =>  per layer and direction: dense on all steps, _rnn_steps"""
+    return _Layers(g, inputs, _sizes(**attrs), attrs["mode"]).run(attrs["state_outputs"])
+
+
+class _Layers(Generic[X]):
+    """One RNN taken apart.
+
+    The projections of all steps of a layer and direction are one product; what is left step by
+    step is ``_rnn_steps``. The flat parameter vector becomes slices of itself.
+    """
+
+    def __init__(
+        self,
+        g: Builder[X],
+        inputs: Sequence[X],
+        sizes: _Sizes,
+        mode: str,
+        between: Callable[[X, int], X] | None = None,
+    ) -> None:
+        """``between(x, layer)`` is what the layer reads in place of the one before it."""
+        self.between = between
+        self.g, self.sizes, self.mode = g, sizes, mode
+        self.data, self.flat, *states = inputs
+        self.states = states[: 1 + (mode == "lstm")]
+        self.last: list[list[X]] = [[] for _ in self.states]
+        self.position = 0
+
+    def run(self, state_outputs: bool) -> X | tuple[X, ...]:
+        x = self.data
+        for layer, pieces in enumerate(self._parameters()):
+            if layer and self.between is not None:
+                x = self.between(x, layer)
+            sides = [self._direction(x, layer, side, *p) for side, p in enumerate(pieces)]
+            x = self._joined(sides, 2, f"layer{layer}")
+        if not state_outputs:
+            return x
+        return (x, *(self._joined(parts, 0, f"last{i}") for i, parts in enumerate(self.last)))
+
+    def _parameters(self) -> list[list[tuple[X, ...]]]:
+        """Per layer and direction: i2h, h2h and maybe h2r weights, i2h and h2h biases."""
+        sizes, channels = self.sizes, self.g.type(self.data).dims[2]
+        weights = [
+            [
+                tuple(self._take(shape) for shape in sizes.weight_shapes(channels, layer))
+                for _ in range(sizes.directions)
+            ]
+            for layer in range(sizes.layers)
+        ]
+        rows = (sizes.gates * sizes.hidden,)
+        return [[(*pair, self._take(rows), self._take(rows)) for pair in each] for each in weights]
+
+    def _take(self, shape: tuple[int, ...]) -> X:
+        """The next piece of the flat vector: all weights come first, then all biases."""
+        at, size = f"p{self.position}", product(shape)
+        piece = narrow(self.g, self.flat, 0, self.position, size, at=f"{at}_cut")
+        self.position += size
+        return reshape(self.g, piece, shape, at=at)
+
+    def _direction(self, x: X, layer: int, side: int, i2h: X, h2h: X, *rest: X) -> X:
+        g, at = self.g, f"{'lr'[side]}{layer}"
+        *h2r, i2h_bias, h2h_bias = rest
+        widths = (self.sizes.width, self.sizes.hidden)
+        length, batch, channels = g.type(x).dims
+        rows = reshape(g, x, (length * batch, channels), at=f"{at}_rows")
+        count = g.type(i2h).dims[0]
+        dense = g.op(FULLY_CONNECTED, rows, i2h, i2h_bias, at=f"{at}_dense", num_hidden=count)
+        projected = reshape(g, dense, (length, batch, count), at=f"{at}_projected")
+        number = layer * self.sizes.directions + side
+        states = (narrow(g, s, 0, number, 1, at=f"{at}_s{i}") for i, s in enumerate(self.states))
+        begin = [
+            reshape(g, s, (batch, width), at=f"{at}_state{i}")
+            for i, (s, width) in enumerate(zip(states, widths))
+        ]
+        attrs: dict[str, AttrValue] = {"mode": self.mode, "backward": side == 1}
+        inputs = (projected, h2h, h2h_bias, *begin, *h2r)
+        kind = RNN_PROJECTED_STEPS if h2r else RNN_STEPS
+        steps, *cell = g.outputs(kind, *inputs, at=f"{at}_steps", **attrs)
+        self.last[0].append(narrow(g, steps, 0, 0 if side else length - 1, 1, at=f"{at}_final"))
+        if cell:
+            self.last[1].append(reshape(g, cell[0], (1, batch, widths[1]), at=f"{at}_cell"))
+        return steps
+
+    def _joined(self, parts: list[X], axis: int, at: str) -> X:
+        if len(parts) == 1:
+            return parts[0]
+        return self.g.op(CONCAT, *parts, at=at, dim=axis, num_args=len(parts))
+
+
+def _cost(ins: Types, outs: Types, *, mode: str, **attrs: Any) -> int:
+    """Every weight is used once per step and sample; biases are added only."""
+    sizes = _sizes(mode=mode, **attrs)
+    biases = 2 * sizes.gates * sizes.hidden * sizes.directions * sizes.layers
+    return product(ins[0].dims[:2]) * (ins[1].size - biases)
+
+
+_ATTRS = (
+    "state_size:int! num_layers:int! bidirectional:bool=False "
+    "mode:gru|lstm|rnn_relu|rnn_tanh! p:float[0,1]=0 state_outputs:bool=False "
+    "projection_size:int?=None lstm_state_clip_min:double?=None "
+    "lstm_state_clip_max:double?=None lstm_state_clip_nan:bool=False "
+    "use_sequence_length:bool=False"
+)
+
+
+def _training_outputs(**attrs: Any) -> tuple[str, ...]:
+    return (*_rnn_outputs(**attrs), "masks")
+
+
+def _infer_training(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+    """As RNN; and a mask (T, N, features) for each layer but the first."""
+    ins, found = _infer_rnn(ins, outs[:-1], **attrs)
+    if not found or found[0].shape is None:
+        return ins, (*found, *outs[-1:])
+    masks = found[0].with_shape((attrs["num_layers"] - 1, *found[0].shape))
+    return ins, merged(outs, (*found, masks))
+
+
+def _dropping_layers(g: Builder[X], *inputs: X, p: float, **attrs: Any) -> tuple[X, ...]:
+    """RNN in training  =>  its layers with dropout between them, and the masks"""
+    masks: list[X] = []
+
+    def dropped(x: X, layer: int) -> X:
+        y, mask = g.outputs(DROPPED, x, at=f"drop{layer}", p=p)
+        masks.append(reshape(g, mask, (1, *g.type(mask).dims), at=f"mask{layer}"))
+        return y
+
+    made = _Layers(g, inputs, _sizes(**attrs), attrs["mode"], dropped).run(attrs["state_outputs"])
+    joined = masks[0]
+    if len(masks) > 1:
+        joined = g.op(CONCAT, *masks, at="masks", dim=0, num_args=len(masks))
+    return (*as_results(made), joined)
+
+
+def _grad_training(
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any
+) -> tuple[X | None, ...]:
+    """That of the layers, with the forward's own masks between them."""
+    tracer, traced = Tracer(g), [Traced(x) for x in ins]
+    masks = Traced(outs[-1])
+
+    def dropped(x: Traced[X], layer: int) -> Traced[X]:
+        mask = narrow(tracer, masks, 0, layer - 1, 1, at=f"mask{layer}_cut")
+        mask = reshape(tracer, mask, tracer.type(x).dims, at=f"mask{layer}")
+        return mul(tracer, x, mask)
+
+    layers = _Layers(tracer, traced, _sizes(**attrs), attrs["mode"], dropped)
+    made = as_results(layers.run(attrs["state_outputs"]))
+    found = backpropagate(g, tracer.uses, zip(made, douts), traced)
+    return tuple(found)
+
+
+RNN_TRAINING = register(
+    "_RNN_training",
+    _rnn_inputs,
+    _ATTRS,
+    internal=True,
+    infer=_infer_training,
+    expand=_dropping_layers,
+    grad=_grad_training,
+    outputs=_training_outputs,
+    traits=Traits(random=True),
+    doc="RNN with dropout between its layers; and the factors.",
+)
+
+
+def _in_training(attrs: Attrs) -> OpDef | None:
+    """Where something drops. oneDNN's RNN in MXNet drops nothing; its other one does."""
+    return RNN_TRAINING if attrs["p"] > 0 and attrs["num_layers"] > 1 else None
+
+
+register(
+    "RNN",
+    _rnn_inputs,
+    _ATTRS,
+    infer=_infer_rnn,
+    ref=_rnn,
+    expand=_recurrent_layers,
+    traits=Traits(parts_in_floats=True, multiply_adds=_cost, training=_in_training),
+    outputs=_rnn_outputs,
+    doc="Layers of LSTM, GRU or plain recurrent cells over a whole sequence.",
+)
+
+
+def _steps_inputs(*, mode: str, **attrs: AttrValue) -> tuple[str, ...]:
+    cell = ("cell",) if mode == "lstm" else ()
+    return ("projected", "h2h", "bias", "state", *cell)
+
+
+def _infer_steps(
+    projected: TensorType, h2h: TensorType, *rest: TensorType, mode: str, backward: bool
+) -> Types:
+    """Outputs (T, N, width) and, for lstm, the last cell state (N, H)."""
+    length, batch, rows = projected.dims
+    cell = (projected.with_shape((batch, rows // GATES[mode])),) if mode == "lstm" else ()
+    return (projected.with_shape((length, batch, h2h.dims[1])), *cell)
+
+
+def _steps(
+    projected: np.ndarray,
+    h2h: np.ndarray,
+    bias: np.ndarray,
+    state: np.ndarray,
+    cell: np.ndarray | None = None,
+    *h2r: np.ndarray,
+    mode: str,
+    backward: bool,
+) -> Arrays:
+    order = -1 if backward else 1
+    y, _, c = _run_steps(mode, projected[::order], (h2h, bias, *h2r), state, cell)
+    y = np.ascontiguousarray(y[::order])
+    return y if c is None else (y, c)
+
+
+RNN_STEPS = register(
+    "_rnn_steps",
+    _steps_inputs,
+    "mode:gru|lstm|rnn_relu|rnn_tanh! backward:bool!",
+    internal=True,
+    kernel="recurrent",
+    infer=forward(_infer_steps),
+    ref=_steps,
+    grad=grad_steps,
+    outputs=lambda mode, **attrs: ("output", "cell") if mode == "lstm" else ("output",),
+    doc="One direction of one recurrent layer on projected data; made by the compiler only.",
+)
+
+
+def _grad_projected_steps(
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any
+) -> tuple[Reached[X], ...]:
+    return grad_steps(g, ins, outs, douts, is_projected=True, **attrs)
+
+
+RNN_PROJECTED_STEPS = register(
+    "_rnn_projected_steps",
+    "projected h2h bias state cell h2r",
+    "mode:gru|lstm|rnn_relu|rnn_tanh! backward:bool!",
+    internal=True,
+    infer=forward(_infer_steps),
+    ref=_steps,
+    grad=_grad_projected_steps,
+    outputs=("output", "cell"),
+    doc="One direction of one lstm layer whose output is projected, on projected data.",
+)
+
+
+def _infer_parameters(ins: Types, outs: Types, *, num_args: int, dim: int) -> tuple[Types, Types]:
+    """Concat; several unknown sizes, which are weights of one layer, share what is missing."""
+    ins, outs = concat_types(ins, outs, num_args=num_args, dim=dim)
+    total = None if outs[0].shape is None else outs[0].shape[dim]
+    sizes = [None if t.shape is None else t.shape[dim] for t in ins]
+    unknown = [i for i, size in enumerate(sizes) if size is None]
+    if total is None or not unknown:
+        return ins, outs
+    missing = total - sum(size for size in sizes if size is not None)
+    if missing % len(unknown):
+        return ins, outs
+    shape = list(outs[0].shape or ())
+    shape[dim] = missing // len(unknown)
+    filled = [fill(t, tuple(shape), None) if i in unknown else t for i, t in enumerate(ins)]
+    return tuple(filled), outs
+
+
+def _plain_concat(g: Builder[X], *inputs: X, num_args: int, dim: int) -> X:
+    """_rnn_param_concat(x, ...)  =>  Concat(x, ...)"""
+    return g.op(CONCAT, *inputs, num_args=num_args, dim=dim)
+
+
+register(
+    "_rnn_param_concat",
+    "data...",
+    "num_args:int[1,16384]! dim:int=1",
+    infer=_infer_parameters,
+    expand=_plain_concat,
+    doc="The flat parameter vector of an RNN from its pieces.",
+)

@@ -1,0 +1,1 @@
+"""Operators that make, move, join, cut, pick, order and sum arrays."""

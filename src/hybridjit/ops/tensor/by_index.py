@@ -1,0 +1,402 @@
+"""Selection by index: take, pick, gather_nd, scatter_nd, one_hot, and flat indices.
+
+In: data and indices. Indices have any type and are truncated towards zero. Out: new arrays of the
+data's type. Selection by condition is ``selection``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...errors import AttributeValueError, DTypeError, MXNetError, ShapeError
+from ...types import INT64, TensorType, merge_shapes, product, shape_text
+from ..algebra import add, as_shape, zeros_like
+from ..building import Builder, Many, Reached, X
+from ..casting import convert, fresh, scalar_of, widened
+from ..gradient import none_at_all
+from ..record import Traits
+from ..registry import lookup, register
+from ..rules import Types, forward, merged, normalized_axis
+from .primitives import broadcast, transpose
+
+Shape = tuple[int, ...]
+
+
+def whole(indices: np.ndarray) -> np.ndarray:
+    """Indices as int64; NaN and infinities become the smallest one."""
+    return convert(indices, INT64)
+
+
+def _within(index: np.ndarray, size: int, mode: str) -> np.ndarray:
+    """Index brought into [0, size): clipped or wrapped."""
+    return np.mod(index, size) if mode == "wrap" else np.clip(index, 0, size - 1)
+
+
+def _from_nothing(size: int, count: int) -> None:
+    if size == 0 and count:
+        raise ShapeError(f"{count} elements cannot be taken from an axis of size 0")
+
+
+# One index array along one axis
+
+
+def _take_type(a: TensorType, indices: TensorType, *, axis: int, mode: str) -> TensorType:
+    place = normalized_axis(axis, a.ndim)
+    _from_nothing(a.dims[place], indices.size)
+    return a.with_shape((*a.dims[:place], *indices.dims, *a.dims[place + 1 :]))
+
+
+def take(a: np.ndarray, indices: np.ndarray, *, axis: int, mode: str) -> np.ndarray:
+    """Rows along an axis. Raises MXNetError for one outside when mode is ``raise``."""
+    index, size = whole(indices), a.shape[axis]
+    if mode == "raise" and index.size and not 0 <= index.min() <= index.max() < size:
+        outside = index[(index < 0) | (index >= size)].flat[0]
+        raise MXNetError(f"take: index {outside} is outside 0 to {size - 1}")
+    return np.asarray(np.take(a, _within(index, size, mode), axis=axis), order="C")
+
+
+def within(g: Builder[X], indices: X, size: int, mode: str) -> X:
+    """Indices as whole numbers in [0, size): clipped, or wrapped."""
+    index = g.op(lookup("Cast"), indices, at="index", dtype=INT64)
+    if mode == "wrap":
+        return g.op(lookup("_mod_scalar"), index, at="within", scalar=float(size))
+    return g.op(lookup("clip"), index, at="within", a_min=0.0, a_max=float(size - 1))
+
+
+def _grad_take(
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, axis: int, mode: str
+) -> tuple[Reached[X], ...]:
+    """Each row of the result is added to the one that it was read from."""
+    sizes, count = g.type(ins[0]).dims, g.type(ins[1]).ndim
+    place, ndim = axis % len(sizes), len(sizes) + count - 1
+    if not g.type(ins[0]).size:
+        return None, None
+
+    def by_data() -> X:
+        picked = range(place, place + count)
+        order = (*picked, *(i for i in range(ndim) if i not in picked))
+        index = within(g, ins[1], sizes[place], mode)
+        index = as_shape(g, index, (1, *g.type(index).dims))
+        rows = transpose(g, douts[0], order, at="rows")
+        shape = (sizes[place], *sizes[:place], *sizes[place + 1 :])
+        summed = g.op(ADD_AT, rows, index, at="summed", shape=shape)
+        return transpose(g, summed, (*range(1, place + 1), 0, *range(place + 1, len(sizes))))
+
+    return by_data, None
+
+
+TAKE = register(
+    "take",
+    "a indices",
+    "axis:int=0 mode:clip|raise|wrap=clip",
+    kernel="gather",
+    infer=forward(_take_type),
+    ref=take,
+    grad=_grad_take,
+    doc="Rows along an axis by index.",
+)
+
+
+def _picked(data: Shape, axis: int | None, keepdims: bool) -> tuple[int, Shape, Shape]:
+    """The axis from the front, the output's shape, and the index's without that axis."""
+    if axis is None:
+        raise AttributeValueError("pick needs an axis, got None")
+    place = normalized_axis(axis, len(data))
+    rest = data[:place] + data[place + 1 :]
+    kept = (*data[:place], 1, *data[place + 1 :])
+    return place, kept if keepdims else rest or (1,), rest or (1,)
+
+
+def _pick_types(
+    ins: Types, outs: Types, *, axis: int | None, keepdims: bool, mode: str
+) -> tuple[Types, Types]:
+    data, index = ins
+    if not data.is_known:
+        return ins, outs
+    place, shape, rest = _picked(data.dims, axis, keepdims)
+    kept = (*data.dims[:place], 1, *data.dims[place + 1 :])
+    if index.shape is None:
+        index = index.with_shape(rest)
+    elif None in index.shape:
+        wanted = kept if len(index.shape) == len(kept) else rest
+        index = index.with_shape(merge_shapes(index.shape, wanted))
+    elif index.shape not in (kept, rest):
+        raise ShapeError(f"index {shape_text(index.shape)} must be {shape_text(rest)}")
+    _from_nothing(data.dims[place], product(rest))
+    return (data, index), merged(outs, (data.with_shape(shape),))
+
+
+def pick(
+    data: np.ndarray, index: np.ndarray, *, axis: int | None, keepdims: bool, mode: str
+) -> np.ndarray:
+    place, shape, _ = _picked(data.shape, axis, keepdims)
+    if product(shape) == 0:
+        return np.empty(shape, data.dtype)
+    one_each = (*data.shape[:place], 1, *data.shape[place + 1 :])
+    chosen = _within(whole(index), data.shape[place], mode).reshape(one_each)
+    return np.asarray(np.take_along_axis(data, chosen, place).reshape(shape), order="C")
+
+
+def _grad_pick(
+    g: Builder[X],
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X],
+    *,
+    axis: int | None,
+    keepdims: bool,
+    mode: str,
+) -> tuple[Reached[X], ...]:
+    """The element that was read gets what comes back, the others of its row 0."""
+    t = g.type(ins[0])
+    place, _, _ = _picked(t.dims, axis, keepdims)
+    kept = (*t.dims[:place], 1, *t.dims[place + 1 :])
+    if not t.size:
+        return None, None
+
+    def by_data() -> X:
+        index = as_shape(g, within(g, ins[1], t.dims[place], mode), kept)
+        hot = g.op(ONE_HOT, index, at="hot", depth=t.dims[place], dtype=t.dtype)
+        last = len(kept)
+        hot = transpose(g, hot, (*range(place), last, *range(place + 1, last), place), at="chosen")
+        d = broadcast(g, as_shape(g, douts[0], kept), t.dims, at="head")
+        return g.op(lookup("where"), as_shape(g, hot, t.dims), d, zeros_like(g, d))
+
+    return by_data, None
+
+
+PICK = register(
+    "pick",
+    "data index",
+    "axis:int?=-1 keepdims:bool=False mode:clip|wrap=clip",
+    kernel="gather",
+    infer=_pick_types,
+    ref=pick,
+    grad=_grad_pick,
+    aliases="choose_element_0index",
+    doc="One element of each row along an axis.",
+)
+
+
+def _batch_take_type(a: TensorType, indices: TensorType) -> TensorType:
+    if a.ndim != 2 or indices.dims != a.dims[:1]:
+        raise ShapeError(
+            f"batch_take takes a (N, M) and N indices, got {shape_text(a.dims)} and "
+            f"{shape_text(indices.dims)}"
+        )
+    _from_nothing(a.dims[1], indices.size)
+    return a.with_shape(indices.dims)
+
+
+def _infer_batch_take(ins: Types, outs: Types) -> tuple[Types, Types]:
+    a, indices = ins
+    if indices.dtype is not None and indices.dtype != np.int32:
+        raise DTypeError(f"batch_take takes int32 indices, got {indices.dtype}")
+    return forward(_batch_take_type)((a, indices.with_dtype(np.dtype(np.int32))), outs)
+
+
+BATCH_TAKE = register(
+    "batch_take",
+    "a indices",
+    kernel="gather",
+    infer=_infer_batch_take,
+    ref=lambda a, indices: pick(a, indices, axis=1, keepdims=False, mode="clip"),
+    doc="One element of each row.",
+)
+
+
+def _one_hot_type(
+    indices: TensorType, *, depth: int, on_value: float, off_value: float, dtype: np.dtype
+) -> TensorType:
+    if depth < 0:
+        raise AttributeValueError(f"one_hot's depth is not negative, got {depth}")
+    return TensorType((*indices.dims, depth), dtype)
+
+
+def one_hot(
+    indices: np.ndarray, *, depth: int, on_value: float, off_value: float, dtype: np.dtype
+) -> np.ndarray:
+    hit = whole(indices)[..., None] == np.arange(depth)
+    return np.where(hit, scalar_of(on_value, dtype), scalar_of(off_value, dtype))
+
+
+ONE_HOT = register(
+    "one_hot",
+    "indices",
+    "depth:int! on_value:double=1 off_value:double=0 dtype:dtype=float32",
+    kernel="one_hot",
+    infer=forward(_one_hot_type),
+    ref=one_hot,
+    grad=none_at_all,
+    doc="A row per index, on_value there and off_value elsewhere; all off if out of range.",
+)
+
+
+# Index vectors: axis 0 of the indices counts the data's leading axes
+
+
+def places_of(indices: np.ndarray, shape: Shape) -> tuple[np.ndarray, ...]:
+    """Index arrays of the leading axes. Raises IndexError for one outside."""
+    places = tuple(whole(indices))
+    for axis, (place, size) in enumerate(zip(places, shape)):
+        outside = (place < -size) | (place >= size)
+        if outside.any():
+            raise IndexError(
+                f"index {place[outside].flat[0]} is out of bounds for axis {axis} with size {size}"
+            )
+    return places
+
+
+def _rows_shape(what: str, shape: Shape, indices: TensorType) -> Shape:
+    if indices.ndim < 2:
+        raise ShapeError(f"{what} takes indices of 2 axes or more, got {indices.ndim}")
+    if not 1 <= indices.dims[0] <= len(shape):
+        raise ShapeError(f"{what}: {indices.dims[0]} indices for {len(shape)} axes")
+    return indices.dims[1:] + shape[indices.dims[0] :]
+
+
+def _grad_gather_nd(
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X]
+) -> tuple[Reached[X], ...]:
+    data, indices = ins
+    return (lambda: g.op(ADD_AT, douts[0], indices, shape=g.type(data).dims)), None
+
+
+GATHER_ND = register(
+    "gather_nd",
+    "data indices",
+    kernel="gather",
+    infer=forward(
+        lambda data, indices: data.with_shape(_rows_shape("gather_nd", data.dims, indices))
+    ),
+    ref=lambda data, indices: fresh(data[places_of(indices, data.shape)], data.dtype),
+    grad=_grad_gather_nd,
+    doc="Elements or rows of data at index vectors.",
+)
+
+
+def _scatter_type(data: TensorType, indices: TensorType, *, shape: Shape) -> TensorType:
+    if not shape:
+        raise ShapeError("scatter_nd makes an array with axes, shape is ()")
+    needed = _rows_shape("scatter_nd", shape, indices)
+    if data.dims != needed:
+        raise ShapeError(
+            f"scatter_nd's data is {shape_text(data.dims)}, must be {shape_text(needed)}"
+        )
+    return data.with_shape(shape)
+
+
+def scatter_nd(data: np.ndarray, indices: np.ndarray, *, shape: Shape) -> np.ndarray:
+    """Zeros with data's elements at index vectors; of equal ones the last stays."""
+    result = np.zeros(shape, data.dtype)
+    result[places_of(indices, shape)] = data
+    return result
+
+
+def _grad_scatter(
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, shape: Shape
+) -> tuple[Reached[X], ...]:
+    """Each row gets what comes back to its place, also where another one replaced it."""
+    return (lambda: g.op(GATHER_ND, douts[0], ins[1])), None
+
+
+SCATTER_ND = register(
+    "scatter_nd",
+    "data indices",
+    "shape:shape!",
+    kernel="scatter",
+    infer=forward(_scatter_type),
+    ref=scatter_nd,
+    grad=_grad_scatter,
+    doc="Zeros of a shape with data put at index vectors.",
+)
+
+
+def add_at(data: np.ndarray, indices: np.ndarray, *, shape: Shape) -> np.ndarray:
+    """Zeros to which data's rows are added one after the other, float16 in single precision."""
+    places = places_of(indices, shape)
+    lead, rest = shape[: len(places)], shape[len(places) :]
+    flat = np.zeros(places[0].shape, np.int64)
+    for place, size in zip(places, lead):
+        flat = flat * size + place % size
+    wide = widened(data)
+    sums = np.zeros((product(lead), *((product(rest),) if rest else ())), wide.dtype)
+    np.add.at(sums, flat.ravel(), wide.reshape(flat.size, *sums.shape[1:]))
+    return sums.reshape(shape).astype(data.dtype, copy=False)
+
+
+def sum_along(g: Builder[X], d: X, index: X, size: int) -> X:
+    """(rows, count) at whole places of each row -> (rows, size), zeros where none is."""
+    rows, count = g.type(d).dims
+    stop = float(rows * size)
+    starts = g.op(
+        lookup("_arange"), at="starts", start=0.0, stop=stop, step=float(size), dtype=INT64
+    )
+    flat = add(g, index, as_shape(g, starts, (rows, 1)))
+    sides = as_shape(g, d, (rows * count,)), as_shape(g, flat, (1, rows * count))
+    return as_shape(g, g.op(ADD_AT, *sides, at="summed", shape=(rows * size,)), (rows, size))
+
+
+ADD_AT = register(
+    "_add_at",
+    "data indices",
+    "shape:shape!",
+    internal=True,
+    infer=forward(_scatter_type),
+    ref=add_at,
+    grad=_grad_scatter,
+    doc="Zeros of a shape with data added at index vectors; of equal ones all count.",
+)
+
+
+def _ravel_type(data: TensorType, *, shape: Shape | None) -> TensorType:
+    axes = len(shape or ())
+    if data.ndim != 2 or data.dims[0] != axes:
+        raise ShapeError(f"data is ({axes}, N), a row per coordinate, got {shape_text(data.dims)}")
+    return data.with_shape(data.dims[1:])
+
+
+def ravel_multi_index(data: np.ndarray, *, shape: Shape | None) -> np.ndarray:
+    flat = np.zeros(data.shape[1:], np.int64)
+    for size, place in zip(shape or (), whole(data)):
+        flat = flat * size + place
+    return convert(flat, data.dtype)
+
+
+def unravel_index(data: np.ndarray, *, shape: Shape | None) -> np.ndarray:
+    """Coordinates of flat indices, last axis fastest; the first one is not bounded."""
+    rest, places = whole(data), []
+    for size in reversed((shape or ())[1:]):
+        places.append(np.mod(rest, size))
+        rest = np.floor_divide(rest, size)
+    return convert(np.stack([rest, *reversed(places)]), data.dtype)
+
+
+def _unravel_type(data: TensorType, *, shape: Shape | None) -> TensorType:
+    if not shape:
+        raise AttributeValueError(f"unravel_index needs a shape, got {shape}")
+    return data.with_shape((len(shape), *data.dims))
+
+
+register(
+    "_ravel_multi_index",
+    "data",
+    "shape:shape?=None",
+    infer=forward(_ravel_type),
+    ref=ravel_multi_index,
+    grad=none_at_all,
+    traits=Traits(names_data=True),
+    aliases="ravel_multi_index",
+    doc="Flat indices from coordinates (axes, n).",
+)
+register(
+    "_unravel_index",
+    "data",
+    "shape:shape?=None",
+    infer=forward(_unravel_type),
+    ref=unravel_index,
+    grad=none_at_all,
+    traits=Traits(names_data=True),
+    aliases="unravel_index",
+    doc="Coordinates (axes, n) from flat indices.",
+)

@@ -1,0 +1,388 @@
+"""Operators that return their data unchanged at inference, under the names that training needs.
+
+The first input is the result; a second one (a label, a moving average) is not looked at. Dropout
+is one of them unless its ``mode`` is ``always``: then it drops even here, and the compiler must
+not treat it as an identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...errors import MXNetError, ShapeError
+from ...types import PartialShape, is_known_shape, merge_dtypes, merge_shapes, product, shape_text
+from ..algebra import as_shape, div, in_dtype, mul, ones_like, scaled, shifted, sub, total
+from ..attrs import AttrValue
+from ..building import Builder, Many, Reached, X
+from ..casting import fresh
+from ..elementwise.unary import SIGMOID, same_float
+from ..gradient import none_at_all
+from ..random.draws import dropout_mask
+from ..record import Traits
+from ..registry import lookup, register
+from ..rules import Types, merged, same_type
+
+
+def itself(g: Builder[X], data: X, *others: X, **attrs: AttrValue) -> X:
+    """identity(x)  =>  x"""
+    return data
+
+
+def _identity(
+    name: str,
+    doc: str,
+    attrs: str = "",
+    aliases: str = "",
+    output: str = "output",
+    grad: Callable[..., object] | None = None,
+) -> None:
+    register(
+        name,
+        "data",
+        attrs,
+        infer=same_type,
+        expand=itself,
+        grad=grad,
+        outputs=(output,),
+        aliases=aliases,
+        traits=Traits(
+            names_data=name == "MakeLoss", ignores_head=name in ("MakeLoss", "make_loss")
+        ),
+        doc=doc,
+    )
+
+
+_identity("_copy", "The data.", aliases="identity")
+_identity(
+    "BlockGrad",
+    "The data; stops gradients.",
+    aliases="stop_gradient _sparse_stop_gradient",
+    grad=none_at_all,
+)
+
+
+def _grad_make_loss(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X]) -> X:
+    """Ones, whatever comes back."""
+    return ones_like(g, ins[0])
+
+
+_identity(
+    "make_loss",
+    "The data; a loss in training.",
+    aliases="_sparse_make_loss",
+    output="loss",
+    grad=_grad_make_loss,
+)
+
+
+def _grad_scaled_loss(
+    g: Builder[X],
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X],
+    *,
+    grad_scale: float,
+    valid_thresh: float,
+    normalization: str,
+) -> X:
+    """grad_scale, whatever comes back; divided by the batch's size or the number of valid ones."""
+    (data,) = ins
+    t = g.type(data)
+    ones = scaled(g, ones_like(g, data), grad_scale)
+    if normalization == "batch":
+        return scaled(g, ones, 1.0 / t.dims[0])
+    if normalization == "null":
+        return ones
+    above = g.op(lookup("_greater_scalar"), data, at="above", scalar=valid_thresh)
+    count = total(g, above, tuple(range(t.ndim)))
+    return div(g, ones, g.op(lookup("_maximum_scalar"), count, at="count", scalar=1.0))
+
+
+_identity(
+    "MakeLoss",
+    "The data; a loss in training.",
+    "grad_scale:float=1 valid_thresh:float=0 normalization:batch|null|valid=null",
+    grad=_grad_scaled_loss,
+)
+_identity(
+    "_contrib_gradientmultiplier",
+    "The data; scales gradients.",
+    "scalar:double=1 is_int:bool=True",
+    grad=lambda g, ins, outs, douts, *, scalar, is_int: scaled(g, douts[0], scalar),
+)
+
+
+register(
+    "_identity_with_attr_like_rhs",
+    "lhs rhs",
+    infer=same_type,
+    expand=itself,
+    doc="The first input, whose type is the second one's.",
+)
+
+
+def dropout(data: np.ndarray, *, p: float, mode: str, axes: tuple[int, ...]) -> np.ndarray:
+    """The data; with mode ``always`` some of it zero and the rest scaled by 1 / (1 - p)."""
+    if mode != "always":
+        return fresh(data, data.dtype)
+    return np.asarray(data * dropout_mask(data.shape, p, axes, data.dtype), order="C")
+
+
+def _infer_dropout(
+    ins: Types, outs: Types, *, axes: tuple[int, ...], **attrs: AttrValue
+) -> tuple[Types, Types]:
+    """Like the data, whose axes ``axes`` names, counted from the front."""
+    ins, outs = same_float(ins, outs, **attrs)
+    shape = ins[0].shape
+    if shape is not None and not all(0 <= axis < len(shape) for axis in axes):
+        raise ShapeError(
+            f"axes {shape_text(axes)} of Dropout lie between 0 and {len(shape) - 1} for data "
+            f"{shape_text(shape)}"
+        )
+    return ins, outs
+
+
+def _unless_always(g: Builder[X], data: X, *, mode: str, **attrs: AttrValue) -> X | None:
+    """Dropout(x)  =>  x"""
+    return None if mode == "always" else data
+
+
+def _dropped(
+    data: np.ndarray, *, p: float, axes: tuple[int, ...], **attrs: AttrValue
+) -> tuple[np.ndarray, np.ndarray]:
+    mask = dropout_mask(data.shape, p, axes, data.dtype)
+    return np.asarray(data * mask, order="C"), np.asarray(mask, data.dtype)
+
+
+def _infer_dropped(
+    ins: Types, outs: Types, *, axes: tuple[int, ...], **attrs: AttrValue
+) -> tuple[Types, Types]:
+    ins, found = _infer_dropout(ins, outs[:1], axes=axes)
+    shape = ins[0].shape
+    if shape is None:
+        return ins, outs
+    mask = tuple(1 if i in axes else size for i, size in enumerate(shape))
+    return ins, merged(outs, (found[0], ins[0].with_shape(mask)))
+
+
+def _grad_dropped(
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X | None], **attrs: AttrValue
+) -> X | None:
+    """The forward's own mask times what comes back."""
+    return None if douts[0] is None else mul(g, douts[0], outs[1])
+
+
+def _dropped_parts(
+    g: Builder[X], data: X, *, p: float, axes: tuple[int, ...], **attrs: AttrValue
+) -> tuple[X, X]:
+    """Dropout in training(x)  =>  x * mask, and the mask"""
+    mask = g.op(DROPOUT_MASK, data, at="mask", p=p, axes=axes)
+    return g.op(lookup("broadcast_mul"), data, mask), mask
+
+
+def _mask(data: np.ndarray, *, p: float, axes: tuple[int, ...], **attrs: AttrValue) -> np.ndarray:
+    return np.asarray(dropout_mask(data.shape, p, axes, data.dtype), data.dtype)
+
+
+def _infer_mask(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+    ins, found = _infer_dropped(ins, (*ins, *outs), **attrs)
+    return ins, found[1:]
+
+
+_DROPOUT = "p:float[0,1]=0.5 mode:always|training=training axes:shape~=()"
+DROPOUT_MASK = register(
+    "_dropout_mask",
+    "data",
+    _DROPOUT,
+    internal=True,
+    infer=_infer_mask,
+    ref=_mask,
+    grad=none_at_all,
+    traits=Traits(random=True, reads_shape=True),
+    doc="The factors of Dropout for data of this type: 0 for a fraction p, 1 / (1 - p) for others.",
+)
+DROPPED = register(
+    "_Dropout_training",
+    "data",
+    _DROPOUT,
+    internal=True,
+    infer=_infer_dropped,
+    ref=_dropped,
+    expand=_dropped_parts,
+    grad=_grad_dropped,
+    outputs=("output", "mask"),
+    traits=Traits(random=True),
+    doc="The data, a fraction p of it dropped and the rest scaled up; and the factors.",
+)
+
+
+def _always(
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, mode: str, **attrs: AttrValue
+) -> X:
+    """Without training: an identity, unless ``mode`` is ``always``, whose mask nobody kept."""
+    if mode == "always":
+        raise MXNetError("Dropout with mode 'always' has a gradient in training mode only")
+    return douts[0]
+
+
+register(
+    "Dropout",
+    "data",
+    _DROPOUT,
+    infer=_infer_dropout,
+    ref=dropout,
+    expand=_unless_always,
+    grad=_always,
+    traits=Traits(names_data=True, total_outputs=2, training=lambda attrs: DROPPED),
+    doc="The data at inference; with mode 'always' drops a fraction p even then.",
+)
+
+
+Label = Callable[[PartialShape, PartialShape | None], PartialShape]
+
+
+def _regression_label(data: PartialShape, given: PartialShape | None) -> PartialShape:
+    """The data's shape, or as many numbers for each row; for an (N, 1) column (N,)."""
+    if given is None:
+        return data[:1] if len(data) == 2 and data[1] == 1 else data
+    if not (is_known_shape(data) and is_known_shape(given)):
+        return given if len(data) != len(given) else merge_shapes(data, given) or given
+    if data[:1] != given[:1] or product(data) != product(given):  # type: ignore[arg-type]
+        raise ShapeError(
+            f"the label's shape is {shape_text(data)}, or has as many numbers for each row, got "
+            f"{shape_text(given)}"
+        )
+    return given
+
+
+def _svm_label(data: PartialShape, given: PartialShape | None) -> PartialShape:
+    """One number for each line of the last axis."""
+    if len(data) < 2:
+        raise ShapeError(f"SVMOutput takes data of at least 2 dimensions, got {shape_text(data)}")
+    return merge_shapes(data[:-1], given) or data[:-1]
+
+
+def _with_label(label: Label) -> Callable[..., tuple[Types, Types]]:
+    """A rule for (data, label): both have one dtype, the result is like data."""
+
+    def infer(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
+        data, other = ins
+        (data,), outs = same_type((data,), outs)
+        if data.shape is not None:
+            other = other.with_shape(label(data.shape, other.shape))
+        other = other.with_dtype(merge_dtypes(other.dtype, data.dtype))
+        return (data, other), merged(outs, (data,))
+
+    return infer
+
+
+def _grad_regression(slope: Callable[..., Any]) -> Callable[..., Any]:
+    """slope(prediction - label) grad_scale / (labels for each sample), whatever comes back."""
+
+    def grad(
+        g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, grad_scale: float
+    ) -> tuple[Reached[X], ...]:
+        t = g.type(ins[1])
+        label = as_shape(g, ins[1], g.type(ins[0]).dims)
+        factor = grad_scale * t.dims[0] / t.size
+        return scaled(g, slope(g, sub(g, outs[0], label)), factor), None
+
+    return grad
+
+
+def _side(g: Builder[X], error: X) -> X:
+    """1 above 0, else -1: also on a tie."""
+    above = g.op(lookup("_greater_scalar"), error, at="above", scalar=0.0)
+    return shifted(g, scaled(g, above, 2.0), -1.0)
+
+
+def _grad_svm(
+    g: Builder[X],
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X],
+    *,
+    margin: float,
+    regularization_coefficient: float,
+    use_linear: bool,
+) -> tuple[Reached[X], ...]:
+    """One against all: the true class below the margin goes up, others above -margin go down."""
+    data, label = ins
+    classes = g.type(data).dims[-1]
+    hot = in_dtype(g, g.op(lookup("one_hot"), label, at="hot", depth=classes), g.type(data))
+    sign = shifted(g, scaled(g, hot, -2.0), 1.0)  # -1 for the true class, else 1
+    slack = shifted(g, mul(g, data, sign), margin)
+    inside = g.op(lookup("_greater_scalar"), slack, at="inside", scalar=0.0)
+    size = inside if use_linear else scaled(g, mul(g, inside, slack), 2.0)
+    return scaled(g, mul(g, sign, size), regularization_coefficient), None
+
+
+def _loss_output(name: str, attrs: str, label: Label, grad: Callable[..., object]) -> None:
+    register(
+        name,
+        "data label",
+        attrs,
+        infer=_with_label(label),
+        expand=itself,
+        grad=grad,
+        aliases="" if name == "SVMOutput" else f"_sparse_{name}",
+        traits=Traits(loss_head=True, ignores_head=True),
+        doc="The data; the label serves training only.",
+    )
+
+
+_loss_output(
+    "LinearRegressionOutput",
+    "grad_scale:float=1",
+    _regression_label,
+    _grad_regression(lambda g, error: error),
+)
+_loss_output(
+    "MAERegressionOutput", "grad_scale:float=1", _regression_label, _grad_regression(_side)
+)
+_loss_output(
+    "SVMOutput",
+    "margin:float=1 regularization_coefficient:float=1 use_linear:bool=False",
+    _svm_label,
+    _grad_svm,
+)
+
+
+def _logistic(g: Builder[X], data: X, label: X, *, grad_scale: float) -> X:
+    """LogisticRegressionOutput(x)  =>  sigmoid(x)"""
+    return g.op(SIGMOID, data)
+
+
+register(
+    "LogisticRegressionOutput",
+    "data label",
+    "grad_scale:float=1",
+    infer=_with_label(_regression_label),
+    expand=_logistic,
+    grad=_grad_regression(lambda g, error: error),
+    aliases="_sparse_LogisticRegressionOutput",
+    traits=Traits(loss_head=True, ignores_head=True),
+    doc="sigmoid of the data; the label serves training only.",
+)
+
+
+def _like_data(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
+    data, average = ins
+    (data,), outs = same_type((data,), outs)
+    average = average.with_dtype(merge_dtypes(average.dtype, data.dtype))
+    if data.shape is not None and len(data.shape) > 1:
+        average = average.with_shape(merge_shapes(average.shape, data.shape[1:2]))
+    return (data, average), outs
+
+
+register(
+    "IdentityAttachKLSparseReg",
+    "data *moving_avg",
+    "sparseness_target:float[0,1]=0.1 penalty:float=0.001 momentum:float[0,1]=0.9",
+    infer=_like_data,
+    expand=itself,
+    doc="The data; penalizes dense activations in training.",
+)

@@ -1,0 +1,302 @@
+"""Order and place: argmax, argmin, topk, sort, argsort.
+
+In: numeric arrays. Out: places as floats (argmax in the data's own type, the others in ``dtype``,
+float32 by default) or the values themselves. Of equals the first in the array comes first, in
+either direction. NaN is the largest and the smallest for argmax and argmin; where it is sorted to
+is not defined in MXNet, here it comes last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...errors import ShapeError
+from ...types import INT64, TensorType, product
+from ..algebra import as_shape
+from ..attrs import AttrValue
+from ..building import Builder, Many, X
+from ..casting import convert
+from ..gradient import none_at_all
+from ..record import OpDef, Traits
+from ..registry import register
+from ..rules import Types, forward, normalized_axis, refuse_bool
+from ..signatures import Arrays, Computation, Reference
+from .by_index import sum_along
+from .primitives import reshape, transpose
+
+Shape = tuple[int, ...]
+
+# Elements from which on a row is worth a call of its own.
+_LONG_ROW = 1024
+_ARG = "axis:int?=None keepdims:bool=False"
+
+
+def _arg_shape(data: TensorType, axis: int | None, keepdims: bool) -> Shape:
+    if axis is None:
+        shape: Shape = (1,) * data.ndim if keepdims else (1,)
+        count = data.size
+    else:
+        place = normalized_axis(axis, data.ndim)
+        count = data.dims[place]
+        middle = (1,) if keepdims else ()
+        shape = data.dims[:place] + middle + data.dims[place + 1 :] or (1,)
+    if count == 0:
+        raise ShapeError(f"there is no largest or smallest of 0 elements: data is {data}")
+    return shape
+
+
+def _arg_type(data: TensorType, *, axis: int | None, keepdims: bool) -> TensorType:
+    refuse_bool(data)
+    return data.with_shape(_arg_shape(data, axis, keepdims))
+
+
+def _arg(find: Computation) -> Reference:
+    def ref(data: np.ndarray, *, axis: int | None, keepdims: bool) -> np.ndarray:
+        shape = _arg_type(TensorType(data.shape, data.dtype), axis=axis, keepdims=keepdims).dims
+        return convert(np.asarray(find(data, axis=axis)).reshape(shape), data.dtype)
+
+    return ref
+
+
+def _place(name: str, find: Computation, doc: str) -> OpDef:
+    def expand(g: Builder[X], data: X, *, axis: int | None, keepdims: bool) -> X | None:
+        """argmax(x), argmin(x) of all  =>  argmax(x as one row)"""
+        if axis is not None:
+            return None
+        t = g.type(data)
+        row = reshape(g, data, (1, t.size), at="row")
+        return reshape(g, g.op(op, row, at="place", axis=1), _arg_shape(t, axis, keepdims))
+
+    op = register(
+        name,
+        "data",
+        _ARG,
+        kernel="reduce",
+        infer=forward(_arg_type),
+        ref=_arg(find),
+        expand=expand,
+        grad=none_at_all,
+        doc=doc,
+    )
+    return op
+
+
+ARGMAX = _place(
+    "argmax", np.argmax, "Place of the first largest along an axis, in the data's type."
+)
+ARGMIN = _place(
+    "argmin", np.argmin, "Place of the first smallest along an axis, in the data's type."
+)
+ARGMAX_CHANNEL = register(
+    "argmax_channel",
+    "data",
+    kernel="reduce",
+    infer=forward(lambda data: _arg_type(data, axis=1, keepdims=False)),
+    ref=lambda data: _arg(np.argmax)(data, axis=1, keepdims=False),
+    doc="argmax along axis 1.",
+)
+
+
+def order(data: np.ndarray, axis: int, is_ascend: bool) -> np.ndarray:
+    """Indices that sort along ``axis``; equals in their order, NaN last."""
+    if is_ascend:
+        return np.argsort(data, axis=axis, kind="stable")
+    if data.dtype.kind == "f":
+        return np.argsort(-data, axis=axis, kind="stable")
+    # The reverse of an ascending order of the reversed array keeps equals in place
+    backwards = np.argsort(np.flip(data, axis), axis=axis, kind="stable")
+    return data.shape[axis] - 1 - np.flip(backwards, axis)
+
+
+def first_of(keys: np.ndarray, count: int) -> np.ndarray:
+    """Indices of the ``count`` smallest of a row of floats, in order; equals in theirs, NaN last.
+
+    Only those are sorted: to find 400 of 200,000 that takes a tenth of the time.
+    """
+    if 0 < 4 * count < len(keys):
+        limit = np.partition(keys, count - 1)[count - 1]
+        chosen = np.flatnonzero(keys <= limit)
+        if len(chosen) >= count:  # with a limit of NaN it is not
+            return chosen[np.argsort(keys[chosen], kind="stable")[:count]]
+    return np.argsort(keys, kind="stable")[:count]
+
+
+def _best(data: np.ndarray, axis: int, is_ascend: bool, count: int) -> np.ndarray:
+    """The first ``count`` indices of :func:`order`."""
+    size = data.shape[axis]
+    if data.dtype.kind != "f" or size < _LONG_ROW or 4 * count >= size or not data.size:
+        return np.take(order(data, axis, is_ascend), range(count), axis=axis)
+    lines = np.moveaxis(data if is_ascend else -data, axis, -1)
+    best = np.stack([first_of(line, count) for line in lines.reshape(-1, size)])
+    return np.moveaxis(best.reshape(*lines.shape[:-1], count), -1, axis)
+
+
+def _lined_up(shape: Shape, axis: int | None) -> tuple[Shape, int]:
+    """The shape and axis to sort along; axis None flattens."""
+    if axis is None:
+        return (int(np.prod(shape)),), 0
+    return shape, normalized_axis(axis, len(shape))
+
+
+def _topk_shape(shape: Shape, axis: int | None, k: int, ret_typ: str) -> Shape:
+    lined, place = _lined_up(shape, axis)
+    size = lined[place]
+    if k > size:
+        raise ShapeError(f"the top {k} of {size} elements: there are fewer")
+    if ret_typ == "mask":
+        return shape
+    return (*lined[:place], k if k > 0 else size, *lined[place + 1 :])
+
+
+def _topk_types(
+    data: TensorType,
+    *,
+    axis: int | None,
+    k: int,
+    ret_typ: str,
+    is_ascend: bool,
+    dtype: np.dtype,
+) -> Types:
+    refuse_bool(data)
+    shape = _topk_shape(data.dims, axis, k, ret_typ)
+    values, indices = TensorType(shape, data.dtype), TensorType(shape, dtype)
+    if ret_typ == "both":
+        return values, indices
+    return (indices,) if ret_typ == "indices" else (values,)
+
+
+def topk(
+    data: np.ndarray,
+    *,
+    axis: int | None,
+    k: int,
+    ret_typ: str,
+    is_ascend: bool,
+    dtype: np.dtype,
+) -> Arrays:
+    """The k largest (or smallest) along an axis, best first: their values, places, or a mask."""
+    lined, place = _lined_up(data.shape, axis)
+    line = data.reshape(lined)
+    count = k if k > 0 else lined[place]
+    best = _best(line, place, is_ascend, count)
+    if ret_typ == "mask":
+        mask = np.zeros(lined, data.dtype)
+        np.put_along_axis(mask, best, np.array(1, data.dtype), axis=place)
+        return mask.reshape(data.shape)
+    values = np.asarray(np.take_along_axis(line, best, axis=place), order="C")
+    indices = convert(best, dtype)
+    if ret_typ == "both":
+        return values, indices
+    return indices if ret_typ == "indices" else values
+
+
+def _scattered(
+    g: Builder[X], ins: Sequence[X], d: X, *, axis: int | None, k: int, is_ascend: bool
+) -> X:
+    """What comes back to the values in order, at the places that they were read from."""
+    t = g.type(ins[0])
+    lined, place = _lined_up(t.dims, axis)
+    found = g.op(
+        TOPK, ins[0], at="places", axis=axis, k=k, ret_typ="indices", is_ascend=is_ascend,
+        dtype=INT64,
+    )  # fmt: skip
+    order = (*(i for i in range(len(lined)) if i != place), place)
+    rest = tuple(lined[i] for i in order)
+    rows, size = product(rest[:-1]), rest[-1]
+    count = g.type(d).dims[place]
+    flat = as_shape(g, transpose(g, found, order, at="lines"), (rows, count))
+    heads = as_shape(g, transpose(g, d, order, at="heads"), (rows, count))
+    summed = sum_along(g, heads, flat, size)
+    back = transpose(g, as_shape(g, summed, rest), tuple(map(order.index, range(len(order)))))
+    return as_shape(g, back, t.dims)
+
+
+def _grad_topk(
+    g: Builder[X],
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X | None],
+    *,
+    axis: int | None,
+    k: int,
+    ret_typ: str,
+    is_ascend: bool,
+    dtype: np.dtype,
+) -> X | None:
+    """Values pass theirs back to where they stand; places and masks have none."""
+    if ret_typ not in ("value", "both") or douts[0] is None or not g.type(ins[0]).size:
+        return None
+    return _scattered(g, ins, douts[0], axis=axis, k=k, is_ascend=is_ascend)
+
+
+def _grad_sort(
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, axis: int | None, is_ascend: bool
+) -> X | None:
+    if not g.type(ins[0]).size:
+        return None
+    return _scattered(g, ins, douts[0], axis=axis, k=0, is_ascend=is_ascend)
+
+
+def _topk_names(ret_typ: str, **attrs: AttrValue) -> tuple[str, ...]:
+    if ret_typ == "both":
+        return "output0", "output1"
+    return ("output0",) if ret_typ == "value" else ("output",)
+
+
+TOPK = register(
+    "topk",
+    "data",
+    "axis:int?=-1 k:int=1 ret_typ:both|indices|mask|value=indices"
+    " is_ascend:bool=False dtype:dtype=float32",
+    infer=forward(_topk_types),
+    ref=topk,
+    grad=_grad_topk,
+    traits=Traits(total_outputs=lambda ret_typ, **attrs: 2 if ret_typ == "value" else 1),
+    outputs=_topk_names,
+    doc="The k largest or smallest along an axis: places, values, both, or a mask.",
+)
+
+
+def _sorted_type(data: TensorType, *, axis: int | None, is_ascend: bool) -> TensorType:
+    refuse_bool(data)
+    return data.with_shape(_lined_up(data.dims, axis)[0])
+
+
+def sort(data: np.ndarray, *, axis: int | None, is_ascend: bool) -> np.ndarray:
+    lined, place = _lined_up(data.shape, axis)
+    line = data.reshape(lined)
+    found = np.take_along_axis(line, order(line, place, is_ascend), axis=place)
+    return np.asarray(found, order="C")
+
+
+def argsort(data: np.ndarray, *, axis: int | None, is_ascend: bool, dtype: np.dtype) -> np.ndarray:
+    lined, place = _lined_up(data.shape, axis)
+    return convert(order(data.reshape(lined), place, is_ascend), dtype)
+
+
+register(
+    "sort",
+    "data",
+    "axis:int?=-1 is_ascend:bool=True",
+    infer=forward(_sorted_type),
+    ref=sort,
+    grad=_grad_sort,
+    traits=Traits(total_outputs=2),
+    outputs=("output0",),
+    doc="The values in order along an axis; flattened when axis is None.",
+)
+register(
+    "argsort",
+    "data",
+    "axis:int?=-1 is_ascend:bool=True dtype:dtype=float32",
+    infer=forward(
+        lambda data, axis, is_ascend, dtype: _sorted_type(
+            data, axis=axis, is_ascend=is_ascend
+        ).with_dtype(dtype)
+    ),
+    ref=argsort,
+    grad=none_at_all,
+    doc="Places of the values in order along an axis.",
+)

@@ -1,0 +1,349 @@
+"""The four operators that move no element, and how they are written; how movement registers.
+
+``_reshape_to``, ``transpose``, ``slice`` and ``broadcast_to`` are what all other movement is made
+of, joining aside: kernels read through strides. The functions :func:`reshape` to
+:func:`broadcast` are how expansions and passes write them: on any builder, and nothing where
+nothing moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...errors import AttributeValueError, ShapeError
+from ...types import UNKNOWN, PartialShape, Shape, TensorType, merge_shapes, product, shape_text
+from ..attrs import AttrValue
+from ..building import Builder, Many, X
+from ..casting import fresh
+from ..record import PLAIN, OpDef, Samples, Traits
+from ..registry import lookup, register
+from ..rules import Types, forward, merged, same_dtype
+from ..signatures import Expansion, Gradient
+
+Marks = tuple["int | None", ...]
+
+
+def moving(
+    name: str,
+    inputs: str,
+    attrs: str,
+    shape_of: Callable[..., PartialShape],
+    ref: Callable[..., np.ndarray],
+    doc: str,
+    aliases: str = "",
+    axiswise: bool = False,
+    kernel: str = "",
+    expand: Expansion | None = None,
+    grad: Gradient | None = None,
+    traits: Traits = PLAIN,
+    internal: bool = False,
+) -> OpDef:
+    """Register an operator whose output shape follows from its inputs' shapes.
+
+    ``axiswise``: it has one input, and ``shape_of`` takes unknown sizes too.
+    """
+
+    def partial(ins: Types, outs: Types, **values: AttrValue) -> tuple[Types, Types]:
+        (data,) = ins
+        if data.shape is None:
+            return ins, outs
+        return ins, merged(outs, (data.with_shape(shape_of(data.shape, **values)),))
+
+    def rule(first: TensorType, *rest: TensorType, **values: AttrValue) -> TensorType:
+        return first.with_shape(shape_of(first.dims, *(t.dims for t in rest), **values))
+
+    def copied(*arrays: np.ndarray, **values: AttrValue) -> np.ndarray:
+        result = ref(*arrays, **values)
+        is_new = result.base is None and result is not arrays[0]
+        return np.asarray(result, order="C") if is_new else fresh(result, result.dtype)
+
+    return register(
+        name,
+        inputs,
+        attrs,
+        infer=partial if axiswise else forward(rule),
+        ref=copied,
+        expand=expand,
+        grad=grad,
+        kernel=kernel,
+        aliases=aliases,
+        internal=internal,
+        traits=traits,
+        doc=doc,
+    )
+
+
+def in_range(axis: int, ndim: int) -> int:
+    """``axis``, which may not be negative. Raises ShapeError."""
+    if not 0 <= axis < ndim:
+        raise ShapeError(f"axis {axis} is out of range 0 to {ndim - 1}")
+    return axis
+
+
+# Another shape for the same elements
+
+
+def reshape_to(data: np.ndarray, *, shape: Shape) -> np.ndarray:
+    return data.reshape(shape).copy()
+
+
+def _reshape_to_type(data: TensorType, *, shape: Shape) -> TensorType:
+    if data.size != product(shape):
+        raise ShapeError(f"{data.size} elements do not fill {shape_text(shape)}")
+    return data.with_shape(shape)
+
+
+def _grad_reshape(
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: AttrValue
+) -> X:
+    return reshape(g, douts[0], g.type(ins[0]).dims)
+
+
+RESHAPE_TO = register(
+    "_reshape_to",
+    "data",
+    "shape:shape!",
+    internal=True,
+    kernel="view",
+    infer=forward(_reshape_to_type),
+    ref=reshape_to,
+    grad=_grad_reshape,
+    traits=Traits(samples=Samples.FIRST),
+    doc="The same elements under exactly this shape; no codes.",
+)
+
+
+def reshape(g: Builder[X], x: X, shape: Shape, at: str = "") -> X:
+    """``x`` under another shape; itself when it has that shape already."""
+    return x if g.type(x).shape == shape else g.op(RESHAPE_TO, x, at=at, shape=shape)
+
+
+# Order of axes
+
+
+def permutation(ndim: int, axes: Shape) -> Shape:
+    """``axes`` checked; empty means reversed. Raises ShapeError."""
+    order = axes or tuple(reversed(range(ndim)))
+    if sorted(order) != list(range(ndim)):
+        raise ShapeError(f"axes {shape_text(axes)} are no order of {ndim} axes")
+    return order
+
+
+def reordering(
+    name: str,
+    attrs: str,
+    order_of: Callable[..., Shape],
+    doc: str,
+    aliases: str = "",
+    **fields: Any,
+) -> OpDef:
+    """Register a change of the axes' order, whose shapes follow from each other both ways."""
+
+    def infer(ins: Types, outs: Types, **values: AttrValue) -> tuple[Types, Types]:
+        (data,), out = ins, outs[0] if outs else UNKNOWN
+        dtype = same_dtype(data, out)
+        known = out.shape if data.shape is None else data.shape
+        if known is None:
+            return (data.with_dtype(dtype),), (out.with_dtype(dtype),)
+        order = order_of(len(known), **values)
+        there: PartialShape = (None,) * len(order)
+        if data.shape is not None:
+            there = tuple(data.shape[a] for a in order)
+        there = merge_shapes(out.shape, there) or ()
+        back = tuple(there[order.index(a)] for a in range(len(order)))
+        return (TensorType(back, dtype),), (TensorType(there, dtype),)
+
+    return register(
+        name,
+        "data",
+        attrs,
+        infer=infer,
+        ref=lambda data, **values: fresh(data.transpose(order_of(data.ndim, **values)), data.dtype),
+        aliases=aliases,
+        doc=doc,
+        **fields,
+    )
+
+
+def _explicit(g: Builder[X], data: X, *, axes: Shape) -> X | None:
+    """transpose(x, ())  =>  transpose(x, reversed axes)"""
+    ndim = g.type(data).ndim
+    return None if axes or not ndim else transpose(g, data, permutation(ndim, axes))
+
+
+def _grad_transpose(
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, axes: Shape
+) -> X:
+    order = permutation(g.type(ins[0]).ndim, axes)
+    return transpose(g, douts[0], tuple(order.index(axis) for axis in range(len(order))))
+
+
+TRANSPOSE = reordering(
+    "transpose",
+    "axes:shape=()",
+    permutation,
+    "Axes in another order; reversed by default.",
+    kernel="view",
+    expand=_explicit,
+    grad=_grad_transpose,
+    traits=Traits(samples=Samples.REORDERED),
+)
+
+
+def transpose(g: Builder[X], x: X, axes: Shape, at: str = "") -> X:
+    """``x`` with its axes in the given order; itself when that is the order they have."""
+    return x if axes == tuple(range(len(axes))) else g.op(TRANSPOSE, x, at=at, axes=axes)
+
+
+# A part of every axis
+
+
+def _axis_slice(size: int | None, begin: int | None, end: int | None, step: int | None) -> slice:
+    """One axis's part in NumPy's terms. Raises ShapeError when it is empty."""
+    part = slice(begin, end, 1 if step is None else step)
+    if size and not len(range(*part.indices(size))):
+        raise ShapeError(f"slice {begin}:{end}:{step or 1} of an axis of size {size} is empty")
+    return part
+
+
+def slices(data: PartialShape, begin: Marks, end: Marks, step: Marks) -> tuple[slice, ...]:
+    """The parts that the attributes name, one for each leading axis. Raises ShapeError."""
+    if len(begin) != len(end) or (step and len(step) != len(begin)):
+        raise ShapeError(
+            f"begin has {len(begin)} numbers, end {len(end)}, step {len(step)}: they must agree"
+        )
+    if len(begin) > len(data):
+        raise ShapeError(f"slice names {len(begin)} axes, data {shape_text(data)} has {len(data)}")
+    if 0 in step:
+        raise AttributeValueError(f"a slice's step cannot be 0, got {shape_text(step)}")
+    steps = step or (None,) * len(begin)
+    return tuple(_axis_slice(*marks) for marks in zip(data, begin, end, steps))
+
+
+def sliced_shape(data: PartialShape, begin: Marks, end: Marks, step: Marks) -> PartialShape:
+    """The shape of that slice; unknown sizes stay unknown."""
+    parts = slices(data, begin, end, step)
+    kept = tuple(
+        None if size is None else len(range(*part.indices(size))) for part, size in zip(parts, data)
+    )
+    return kept + data[len(parts) :]
+
+
+def _placed(data: np.ndarray, *, shape: Shape, begin: Marks, end: Marks, step: Marks) -> np.ndarray:
+    whole = np.zeros(shape, data.dtype)
+    whole[slices(shape, begin, end, step)] = data
+    return whole
+
+
+def _placed_shape(
+    data: Shape, *, shape: Shape, begin: Marks, end: Marks, step: Marks
+) -> PartialShape:
+    if data != sliced_shape(shape, begin, end, step):
+        raise ShapeError(f"{shape_text(data)} is not that part of {shape_text(shape)}")
+    return shape
+
+
+def _grad_place(
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, shape: Shape, **marks: Any
+) -> X:
+    return g.op(SLICE, douts[0], **marks)
+
+
+def _as_border(
+    g: Builder[X], data: X, *, shape: Shape, begin: Marks, end: Marks, step: Marks
+) -> X | None:
+    """_place(x) with steps of 1  =>  a border of zeros around x"""
+    parts = slices(shape, begin, end, step)
+    ranges = [range(*part.indices(size)) for part, size in zip(parts, shape)]
+    if 0 in shape or any(part.step != 1 for part in ranges):
+        return None
+    rest = (0,) * (len(shape) - len(ranges))
+    before = (0, *(part.start for part in ranges), *rest)
+    after = (0, *(size - part.stop for part, size in zip(ranges, shape)), *rest)
+    # The kernel leaves the first axis as it is.
+    one = reshape(g, data, (1, *g.type(data).dims), at="one")
+    pad = lookup("_pad_axes")
+    wide = g.op(pad, one, at="wide", mode="constant", before=before, after=after)
+    return reshape(g, wide, shape)
+
+
+PLACE = moving(
+    "_place",
+    "data",
+    "shape:shape! begin:ints! end:ints! step:ints=()",
+    _placed_shape,
+    _placed,
+    "Zeros of a shape, with the data as the part that slice would take.",
+    expand=_as_border,
+    grad=_grad_place,
+    internal=True,
+)
+
+
+def _grad_slice(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **marks: Any) -> X:
+    return g.op(PLACE, douts[0], shape=g.type(ins[0]).dims, **marks)
+
+
+SLICE: OpDef = moving(
+    "slice",
+    "data",
+    "begin:ints! end:ints! step:ints=()",
+    sliced_shape,
+    lambda data, begin, end, step: data[slices(data.shape, begin, end, step)],
+    "A part of each leading axis: begin, end and step as in Python.",
+    aliases="crop _sparse_slice",
+    axiswise=True,
+    kernel="view",
+    grad=_grad_slice,
+)
+
+
+def part(g: Builder[X], x: X, begin: Marks, end: Marks, step: Marks = (), at: str = "") -> X:
+    """A part of every axis, as Python slices it: ``step`` left out is 1 everywhere."""
+    return g.op(SLICE, x, at=at, begin=begin, end=end, step=step or (1,) * len(begin))
+
+
+def narrow(g: Builder[X], x: X, axis: int, start: int, size: int, at: str = "") -> X:
+    """``size`` elements of an axis from ``start`` on; itself when that is all of them."""
+    sizes = g.type(x).dims
+    if size == sizes[axis]:
+        return x
+    begin = tuple(start if i == axis else 0 for i in range(len(sizes)))
+    end = tuple(start + size if i == axis else d for i, d in enumerate(sizes))
+    return part(g, x, begin, end, at=at)
+
+
+# Repetition along axes of size 1
+
+
+def broadcast_shape(data: Shape, shape: Shape) -> Shape:
+    """``shape`` with 0 meaning the data's own size. Raises ShapeError."""
+    if len(shape) != len(data):
+        raise ShapeError(
+            f"{shape_text(data)} has {len(data)} axes, broadcast_to {shape_text(shape)} takes as "
+            "many"
+        )
+    full = tuple(s or d for s, d in zip(shape, data))
+    if any(d not in (1, s) for d, s in zip(data, full)):
+        raise ShapeError(f"{shape_text(data)} cannot be broadcast to {shape_text(shape)}")
+    return full
+
+
+BROADCAST_TO = moving(
+    "broadcast_to",
+    "data",
+    "shape:shape=()",
+    broadcast_shape,
+    lambda data, shape: np.broadcast_to(data, broadcast_shape(data.shape, shape)),
+    "Axes of size 1 repeated up to a shape of the same rank; 0 keeps a size.",
+    kernel="view",
+    grad=lambda g, ins, outs, douts, **attrs: douts[0],
+)
+
+
+def broadcast(g: Builder[X], x: X, shape: Shape, at: str = "") -> X:
+    """``x`` with axes of size 1 repeated; itself when it has that shape already."""
+    return x if g.type(x).shape == shape else g.op(BROADCAST_TO, x, at=at, shape=shape)

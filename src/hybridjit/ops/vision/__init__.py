@@ -1,0 +1,1 @@
+"""Pictures, boxes, regions and anchors, and sampling at places between elements."""

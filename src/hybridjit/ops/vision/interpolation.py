@@ -1,0 +1,191 @@
+"""Pictures in another size, with OpenCV's rules, which MXNet's image functions have.
+
+In: pictures (..., H, W, C), a height and a width, and OpenCV's number of the method. Out: the
+resized pictures in the same dtype. Each axis by itself: every new cell is a weighted sum of a few
+old ones, its *taps*. Beyond the edges the edge's cells go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from ..casting import convert
+
+NEAREST, LINEAR, CUBIC, AREA, LANCZOS = range(5)
+METHODS = {
+    NEAREST: "nearest",
+    LINEAR: "bilinear",
+    CUBIC: "bicubic",
+    AREA: "area",
+    LANCZOS: "Lanczos",
+}
+
+# Weights of 8-bit pictures are whole multiples of 1 / 2048.
+_FIXED_BITS = 11
+
+
+class Taps(NamedTuple):
+    """``cells[i, k]`` and ``weights[i, k]``: what new cell i is the sum of."""
+
+    cells: np.ndarray
+    weights: np.ndarray
+
+
+def resample(data: np.ndarray, height: int, width: int, method: int) -> np.ndarray:
+    """(..., H, W, C) -> (..., height, width, C)."""
+    rows, columns = data.shape[-3:-1]
+    if method == NEAREST:
+        y, x = _nearest(height, rows), _nearest(width, columns)
+        return data[..., y[:, None], x, :]
+    shrinks = rows >= height and columns >= width
+    if method == LINEAR and rows == 2 * height and columns == 2 * width:
+        method = AREA  # the same numbers, and OpenCV's rounding of them
+    if method == AREA and shrinks:
+        return _area_means(data, height, width)
+    vertical, horizontal = _taps(height, rows, method), _taps(width, columns, method)
+    if method == LINEAR:  # along rows OpenCV gives the edge the weight of what lies beyond it
+        horizontal = _edged(horizontal)
+    if data.dtype == np.uint8:
+        return _fixed_point(data, vertical, horizontal, method)
+    working = np.dtype(np.float32 if data.dtype in (np.float16, np.float32) else np.float64)
+    return _weighted(data, vertical, horizontal, working)
+
+
+def _nearest(out: int, size: int) -> np.ndarray:
+    return np.minimum((np.arange(out) * (1 / (out / size))).astype(np.int64), size - 1)
+
+
+def _taps(out: int, size: int, method: int) -> Taps:
+    """Taps that do not depend on how much the picture shrinks; enlarging by area is linear."""
+    scale = 1 / (out / size)
+    new = np.arange(out)
+    if method == AREA:
+        low = np.floor(new * scale)
+        at = low + np.maximum((new + 1) - (low + 1) / scale, 0) % 1
+    else:
+        at = ((new + 0.5) * scale - 0.5).astype(np.float32)  # in single precision there too
+    low = np.floor(at)
+    first, weights_of = _WEIGHTS[method]
+    weights = weights_of((at - low).astype(np.float32))
+    cells = low[:, None].astype(np.int64) + np.arange(first, first + weights.shape[1])
+    return Taps(np.clip(cells, 0, size - 1), weights)
+
+
+def _edged(taps: Taps) -> Taps:
+    """The whole weight on the first tap where both taps are the same cell."""
+    same = taps.cells[:, :1] == taps.cells[:, 1:]
+    return Taps(taps.cells, np.where(same, np.array([[1, 0]], np.float32), taps.weights))
+
+
+def _linear(x: np.ndarray) -> np.ndarray:
+    return np.stack([1 - x, x], axis=1)
+
+
+def _cubic(x: np.ndarray) -> np.ndarray:
+    """Cubic convolution (Keys 1981) with a = -0.75; ``x`` is the distance from the second tap."""
+    a = np.float32(-0.75)
+    outer = ((a * (x + 1) - 5 * a) * (x + 1) + 8 * a) * (x + 1) - 4 * a
+    left = ((a + 2) * x - (a + 3)) * x * x + 1
+    right = ((a + 2) * (1 - x) - (a + 3)) * (1 - x) * (1 - x) + 1
+    return np.stack([outer, left, right, 1 - outer - left - right], axis=1)
+
+
+def _lanczos(x: np.ndarray) -> np.ndarray:
+    """sinc(t) sinc(t / 4) at the eight nearest cells, scaled to the sum 1."""
+    t = x[:, None].astype(np.float64) + 3 - np.arange(8)
+    weights = np.sinc(t) * np.sinc(t / 4)
+    return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
+
+
+# The place of the first tap against the cell before, and the weights from the distance to it.
+_WEIGHTS: dict[int, tuple[int, Callable[[np.ndarray], np.ndarray]]] = {
+    LINEAR: (0, _linear),
+    AREA: (0, _linear),
+    CUBIC: (-1, _cubic),
+    LANCZOS: (-3, _lanczos),
+}
+
+
+def _sum_rows(x: np.ndarray, taps: Taps) -> np.ndarray:
+    """Weighted sums along axis -3."""
+    return sum(  # type: ignore[return-value]
+        x[..., cells, :, :] * weights[:, None, None]
+        for cells, weights in zip(taps.cells.T, taps.weights.T)
+    )
+
+
+def _sum_columns(x: np.ndarray, taps: Taps) -> np.ndarray:
+    """Weighted sums along axis -2."""
+    return sum(  # type: ignore[return-value]
+        x[..., cells, :] * weights[:, None] for cells, weights in zip(taps.cells.T, taps.weights.T)
+    )
+
+
+def _weighted(data: np.ndarray, vertical: Taps, horizontal: Taps, working: np.dtype) -> np.ndarray:
+    """The sums in floating point; integers are rounded to the nearest, halves to even."""
+    lines = _sum_columns(data.astype(working), horizontal)
+    return _rounded(_sum_rows(lines, vertical).astype(working, copy=False), data.dtype)
+
+
+def _rounded(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    if dtype.kind not in "iu":
+        return x.astype(dtype, copy=False)
+    limits = np.iinfo(dtype)
+    return convert(np.clip(np.rint(x), limits.min, limits.max), dtype)
+
+
+def _fixed_point(data: np.ndarray, vertical: Taps, horizontal: Taps, method: int) -> np.ndarray:
+    """8-bit pictures: sums of integers, with OpenCV's cuts between the two axes."""
+    vertical, horizontal = _whole(vertical), _whole(horizontal)
+    lines = _sum_columns(data.astype(np.int64), horizontal)
+    if method in (LINEAR, AREA):
+        # Its vertical pass drops 4 bits of the lines and 16 of each product.
+        parts = (
+            ((lines >> 4)[..., cells, :, :] * weights[:, None, None]) >> 16
+            for cells, weights in zip(vertical.cells.T, vertical.weights.T)
+        )
+        y = (sum(parts) + 2) >> 2
+    elif method == CUBIC:  # in single precision, four columns at a time
+        scaled = (vertical.weights / float(1 << 2 * _FIXED_BITS)).astype(np.float32)
+        y = np.rint(_sum_rows(lines.astype(np.float32), Taps(vertical.cells, scaled)))
+    else:
+        bits = 2 * _FIXED_BITS
+        y = (_sum_rows(lines, vertical) + (1 << (bits - 1))) >> bits
+    return np.clip(y, 0, 255).astype(np.uint8)
+
+
+def _whole(taps: Taps) -> Taps:
+    return Taps(taps.cells, np.rint(taps.weights * np.float32(1 << _FIXED_BITS)).astype(np.int64))
+
+
+def _area_means(data: np.ndarray, height: int, width: int) -> np.ndarray:
+    """Each new cell is the mean of the area that it covers."""
+    rows, columns = data.shape[-3:-1]
+    if rows % height or columns % width:
+        vertical, horizontal = _area_taps(height, rows), _area_taps(width, columns)
+        working = np.dtype(np.float64 if data.dtype == np.float64 else np.float32)
+        return _weighted(data, vertical, horizontal, working)
+    blocks = data.reshape(
+        *data.shape[:-3], height, rows // height, width, columns // width, data.shape[-1]
+    )
+    area = (rows // height) * (columns // width)
+    if data.dtype == np.uint8 and area == 4 and rows == 2 * height:
+        return ((blocks.sum((-4, -2), dtype=np.int64) + 2) >> 2).astype(np.uint8)  # halves go up
+    exact = np.dtype(np.float32 if data.dtype == np.float32 else np.float64)
+    total = blocks.sum((-4, -2), dtype=exact)
+    return _rounded((total * np.float32(1 / area)).astype(exact), data.dtype)
+
+
+def _area_taps(out: int, size: int) -> Taps:
+    """The cells that new cell i covers, from i * scale to (i + 1) * scale, by their shares."""
+    scale = size / out
+    edges = np.arange(out) * scale
+    first = np.floor(edges + 1e-3).astype(np.int64)
+    cells = first[:, None] + np.arange(int(np.ceil(scale)) + 1)
+    covered = np.minimum(cells + 1, (edges + scale)[:, None]) - np.maximum(cells, edges[:, None])
+    width = np.minimum(scale, size - edges)[:, None]
+    weights = np.where(covered > 1e-3, covered, 0) / width
+    return Taps(np.minimum(cells, size - 1), weights.astype(np.float32))

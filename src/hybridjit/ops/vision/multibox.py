@@ -1,0 +1,193 @@
+"""Anchors and detections of single-shot detectors.
+
+In: feature maps, or class scores, box offsets and anchors. Out: normalised corner anchors
+(1, H * W * A, 4), or detections (B, N, 6) of id, score and box.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...errors import AttributeValueError, ShapeError
+from ...types import TensorType, shape_text
+from ..attrs import AttrValue
+from ..gradient import none_at_all
+from ..internal import constant_of_shape
+from ..record import Traits
+from ..registry import register
+from ..rules import forward, require_float, same_dtype
+from ..tensor.ordering import first_of
+from .boxes import suppress, to_centres
+
+
+@forward
+def _infer_prior(
+    data: TensorType,
+    *,
+    sizes: tuple[float, ...],
+    ratios: tuple[float, ...],
+    steps: tuple[float, ...],
+    offsets: tuple[float, ...],
+    **attrs: AttrValue,
+) -> TensorType:
+    """One anchor per size, and one more per ratio after the first, for every pixel."""
+    require_float("MultiBoxPrior", data)
+    if data.ndim != 4:
+        raise ShapeError(f"Input data should be 4D: batch-channel-y-x, got {data.ndim}D")
+    if not sizes or not ratios:
+        raise AttributeValueError("sizes and ratios need at least one number each")
+    if len(steps) != 2 or len(offsets) != 2:
+        raise AttributeValueError(
+            f"steps and offsets are two numbers (y, x) each, got {len(steps)} and {len(offsets)}"
+        )
+    height, width = data.dims[2:]
+    return data.with_shape((1, height * width * (len(sizes) + len(ratios) - 1), 4))
+
+
+def _halves(
+    height: int, width: int, sizes: tuple[float, ...], ratios: tuple[float, ...]
+) -> np.ndarray:
+    """Half width and half height of the anchors of one pixel: (A, 2)."""
+    pairs = [(s, ratios[0]) for s in sizes] + [(sizes[0], r) for r in ratios[1:]]
+    size, ratio = np.array(pairs, np.float32).T
+    root = np.sqrt(ratio)
+    return np.stack([size * np.float32(height) / np.float32(width) * root, size / root], 1) / 2
+
+
+def _prior(
+    data: np.ndarray,
+    *,
+    sizes: tuple[float, ...],
+    ratios: tuple[float, ...],
+    clip: bool,
+    steps: tuple[float, ...],
+    offsets: tuple[float, ...],
+) -> np.ndarray:
+    """centre -+ half sizes; steps and offsets come as (y, x)."""
+    height, width = data.shape[2:]
+    step = [s if s > 0 else 1 / max(n, 1) for s, n in zip(steps, (height, width))]
+    y, x = (
+        (np.arange(n, dtype=np.float32) + np.float32(o)) * np.float32(s)
+        for n, o, s in zip((height, width), offsets, step)
+    )
+    grid_y, grid_x = np.meshgrid(y, x, indexing="ij")
+    centres = np.stack([grid_x, grid_y], axis=-1)[:, :, None]
+    halves = _halves(height, width, sizes, ratios)
+    boxes = np.concatenate([centres - halves, centres + halves], axis=-1).reshape(1, -1, 4)
+    return (np.clip(boxes, 0, 1) if clip else boxes).astype(data.dtype, copy=False)
+
+
+register(
+    "_contrib_MultiBoxPrior",
+    "data",
+    "sizes:floats=(1) ratios:floats=(1) clip:bool=False steps:floats=(-1,-1) "
+    "offsets:floats=(0.5,0.5)",
+    infer=_infer_prior,
+    ref=_prior,
+    grad=none_at_all,
+    expand=constant_of_shape("_contrib_MultiBoxPrior"),
+    traits=Traits(reads_shape=True, names_data=True),
+    doc="Anchors of every pixel of a feature map, as normalised corners.",
+)
+
+
+@forward
+def _infer_detection(
+    cls_prob: TensorType,
+    loc_pred: TensorType,
+    anchor: TensorType,
+    *,
+    variances: tuple[float, ...],
+    **attrs: AttrValue,
+) -> TensorType:
+    """(B, N, 6) for cls_prob (B, C, N), loc_pred (B, 4N) and anchor (1, N, 4)."""
+    same_dtype(cls_prob, loc_pred, anchor)
+    require_float("MultiBoxDetection", cls_prob)
+    if len(variances) != 4:
+        raise AttributeValueError(f"variances takes four numbers, got {len(variances)}")
+    if cls_prob.ndim != 3:
+        raise ShapeError(f"cls_prob should be (batch, classes, anchors), got {cls_prob}")
+    batch, _, count = cls_prob.dims
+    for name, t, wanted in (
+        ("loc_pred", loc_pred, (batch, 4 * count)),
+        ("anchor", anchor, (1, count, 4)),
+    ):
+        if t.dims != wanted:
+            raise ShapeError(
+                f"{name} should be {shape_text(wanted)} for {count} anchors, got "
+                f"{shape_text(t.shape)}"
+            )
+    return cls_prob.with_shape((batch, count, 6))
+
+
+def _decoded(
+    offsets: np.ndarray, anchors: np.ndarray, variances: tuple[float, ...], clip: bool
+) -> np.ndarray:
+    """Corner boxes from offsets (N, 4) relative to corner anchors."""
+    a = to_centres(anchors)
+    scaled = offsets * np.array(variances, offsets.dtype)
+    centre = scaled[:, :2] * a[:, 2:] + a[:, :2]
+    half = np.exp(scaled[:, 2:]) * a[:, 2:] / 2
+    boxes = np.concatenate([centre - half, centre + half], axis=1)
+    return np.fmax(np.fmin(boxes, 1), 0) if clip else boxes  # NaN becomes 1
+
+
+def _detect(
+    scores: np.ndarray,
+    offsets: np.ndarray,
+    anchors: np.ndarray,
+    *,
+    clip: bool,
+    threshold: float,
+    nms_threshold: float,
+    force_suppress: bool,
+    variances: tuple[float, ...],
+    nms_topk: int,
+    **attrs: AttrValue,
+) -> np.ndarray:
+    """One batch: rows of anchors that show something, best first once suppression ran.
+
+    Suppressed rows keep score and box and lose their id; so do the rows beyond nms_topk, which
+    stay in the order of the anchors.
+    """
+    if len(scores) < 2 or not scores.size:
+        return np.full((scores.shape[1], 6), -1, scores.dtype)
+    best = scores[1:].argmax(axis=0)
+    score = scores[1:].max(axis=0)
+    found = np.flatnonzero(score >= scores.dtype.type(threshold))
+    boxes = _decoded(offsets.reshape(-1, 4), anchors[0], variances, clip)
+    rows = np.concatenate([best[:, None], score[:, None], boxes], axis=1)[found]
+    out = np.full((scores.shape[1], 6), -1, scores.dtype)
+    out[: len(rows)] = rows
+    if not len(rows) or not 0 < nms_threshold <= 1:
+        return out
+    keep = min(nms_topk, len(rows)) if nms_topk > 0 else len(rows)
+    top = rows[first_of(-rows[:, 1], keep)].astype(scores.dtype)
+    alive = suppress(top[:, 2:], None if force_suppress else top[:, 0], nms_threshold, strict=False)
+    top[~alive, 0] = -1
+    out[:keep] = top
+    out[keep:, 0] = -1
+    return out
+
+
+def _detection(
+    cls_prob: np.ndarray, loc_pred: np.ndarray, anchor: np.ndarray, **attrs: Any
+) -> np.ndarray:
+    """Class 0 is the background, whatever background_id says, as MXNet has it."""
+    if not cls_prob.shape[0]:
+        return np.empty((0, cls_prob.shape[2], 6), cls_prob.dtype)
+    return np.stack([_detect(s, o, anchor, **attrs) for s, o in zip(cls_prob, loc_pred)])
+
+
+register(
+    "_contrib_MultiBoxDetection",
+    "cls_prob loc_pred anchor",
+    "clip:bool=True threshold:float=0.01 background_id:int=0 nms_threshold:float=0.5 "
+    "force_suppress:bool=False variances:floats=(0.1,0.1,0.2,0.2) nms_topk:int=-1",
+    infer=_infer_detection,
+    ref=_detection,
+    grad=none_at_all,
+    doc="Detections from class scores, offsets and anchors, after suppression per class.",
+)

@@ -1,0 +1,139 @@
+"""PSROIPooling: averages of each bin of each region, each bin from channels of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ...errors import AttributeValueError, ShapeError
+from ...types import Shape, TensorType
+from ..attrs import AttrValue
+from ..casting import widened
+from ..registry import register
+from ..rules import forward
+from ..tensor.by_index import whole
+from .region_bins import (
+    Bin,
+    back_again,
+    bins_with_cells,
+    by_regions,
+    check_regions,
+    infer_back,
+    rounded,
+)
+
+
+@forward
+def _infer_position_sensitive(
+    data: TensorType,
+    rois: TensorType,
+    *,
+    output_dim: int,
+    pooled_size: int,
+    group_size: int,
+    **attrs: AttrValue,
+) -> TensorType:
+    """(R, output_dim, pooled_size, pooled_size)."""
+    check_regions(data, rois, (pooled_size, pooled_size), (5,))
+    if output_dim < 1 or group_size < 0:
+        raise AttributeValueError(
+            f"output_dim is positive and group_size not negative, got {output_dim} and {group_size}"
+        )
+    groups = group_size or pooled_size
+    if data.dims[1] != output_dim * groups * groups:
+        raise ShapeError(
+            f"data should have output_dim * group_size^2 = {output_dim * groups * groups} "
+            f"channels, has {data.dims[1]}"
+        )
+    return data.with_shape((rois.dims[0], output_dim, pooled_size, pooled_size))
+
+
+def _spans(start: float, end: float, count: int, length: int) -> list[tuple[int, int]]:
+    """First and last-plus-one cell of each bin between two points, clipped to the data."""
+    step = np.float32(max(end - start, 0.1)) / np.float32(count)
+    edges = np.arange(count + 1, dtype=np.float32) * step + np.float32(start)
+    low, high = np.floor(edges[:-1]).astype(int), np.ceil(edges[1:]).astype(int)
+    return list(zip(np.clip(low, 0, length).tolist(), np.clip(high, 0, length).tolist()))
+
+
+def _position_sensitive(
+    data: np.ndarray,
+    rois: np.ndarray,
+    *,
+    spatial_scale: float,
+    output_dim: int,
+    pooled_size: int,
+    group_size: int,
+) -> np.ndarray:
+    """Mean of each bin, read from the channels of the bin's own group; an empty bin gives 0."""
+    maps = _groups(widened(data), output_dim, group_size or pooled_size)
+    out = np.zeros((len(rois), output_dim, pooled_size, pooled_size), data.dtype)
+    for one in _spanned_bins(rois, data.shape, spatial_scale, pooled_size):
+        out[one.place] = _own_cells(maps, pooled_size, one).mean(axis=(1, 2))
+    return out
+
+
+def _groups(data: np.ndarray, output_dim: int, groups: int) -> np.ndarray:
+    """The data with an axis for output channels and two for groups, as a view."""
+    return data.reshape(len(data), output_dim, groups, groups, *data.shape[2:])
+
+
+def _own_cells(maps: np.ndarray, pooled_size: int, one: Bin) -> np.ndarray:
+    """A bin's cells in the channels of its own group, as a view."""
+    row, column = (i * maps.shape[2] // pooled_size for i in one.place[2:])
+    return maps[one.image, :, row, column, one.rows, one.columns]
+
+
+def _spanned_bins(
+    rois: np.ndarray, shape: Shape, spatial_scale: float, pooled_size: int
+) -> Iterator[Bin]:
+    """The bins of all regions, between their edges."""
+    corners = rounded(rois[:, 1:]) + np.array([0, 0, 1, 1])
+    scaled = corners.astype(np.float32) * np.float32(spatial_scale)
+    for k, (batch, (x1, y1, x2, y2)) in enumerate(zip(whole(rois[:, 0]), scaled.tolist())):
+        if 0 <= batch < shape[0]:
+            rows = _spans(y1, y2, pooled_size, shape[2])
+            columns = _spans(x1, x2, pooled_size, shape[3])
+            yield from bins_with_cells(int(batch), k, rows, columns)
+
+
+def _position_sensitive_back(
+    head: np.ndarray,
+    rois: np.ndarray,
+    *,
+    shape: Shape,
+    spatial_scale: float,
+    output_dim: int,
+    pooled_size: int,
+    group_size: int,
+) -> np.ndarray:
+    """What comes back to each bin, shared out among its cells."""
+    back = np.zeros(shape, widened(head).dtype)
+    maps = _groups(back, output_dim, group_size or pooled_size)
+    for one in _spanned_bins(rois, shape, spatial_scale, pooled_size):
+        own = _own_cells(maps, pooled_size, one)
+        own += (head[one.place] / back.dtype.type(own[0].size))[:, None, None]
+    return back.astype(head.dtype, copy=False)
+
+
+_POSITION_SENSITIVE = "spatial_scale:float[0,1]! output_dim:int! pooled_size:int! group_size:int=0"
+register(
+    "_position_sensitive_back",
+    "head rois",
+    f"shape:shape! {_POSITION_SENSITIVE}",
+    internal=True,
+    infer=forward(infer_back),
+    ref=_position_sensitive_back,
+    grad=back_again("_contrib_PSROIPooling"),
+    doc="What comes back from the bins of PSROIPooling to the data.",
+)
+register(
+    "_contrib_PSROIPooling",
+    "data rois",
+    _POSITION_SENSITIVE,
+    infer=_infer_position_sensitive,
+    ref=_position_sensitive,
+    grad=by_regions("_position_sensitive_back"),
+    doc="Mean of each bin of each region, from channels that belong to the bin.",
+)

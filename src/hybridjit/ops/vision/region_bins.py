@@ -1,0 +1,115 @@
+"""Regions of interest: their checks, their bins on whole pixels, and gradients by regions.
+
+Regions are data: they may lie anywhere and have any size. The work for one is bounded by the image.
+Numbers farther than 2^30 from 0 count as 2^30, NaN as what lies outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...errors import AttributeValueError, ShapeError
+from ...types import Shape, TensorType, shape_text
+from ..attrs import AttrValue
+from ..building import Builder, Many, X
+from ..casting import bounded, widened
+from ..registry import lookup
+from ..rules import forward, require_float, same_dtype
+from ..signatures import Gradient
+
+MOST_SAMPLES = 1024  # of a bin along one axis, where an attribute says how many
+FAR = 1 << 30  # where coordinates end, and how many samples a bin has along an axis
+MARGIN = 2  # samples beside those that by their formula are inside
+
+
+def check_regions(data: TensorType, rois: TensorType, pooled_size: Shape, widths: Shape) -> None:
+    """Raises ShapeError or AttributeValueError unless there are 4D data, rows of one of the
+    ``widths`` and a size of two positive numbers."""
+    same_dtype(data, rois)
+    require_float("the operator", data)
+    if data.ndim != 4:
+        raise ShapeError(f"data should be a 4D tensor, got {shape_text(data.shape)}")
+    if rois.ndim != 2 or rois.dims[1] not in widths:
+        expected = " or ".join(str(w) for w in widths)
+        raise ShapeError(f"rois should be rows of {expected} numbers, got {shape_text(rois.shape)}")
+    if len(pooled_size) != 2 or min(pooled_size) < 1:
+        raise AttributeValueError(
+            f"pooled_size takes two positive numbers, got {shape_text(pooled_size)}"
+        )
+
+
+def check_samples(name: str, count: int) -> None:
+    """Raises AttributeValueError for more samples of a bin than are taken along one axis."""
+    if count > MOST_SAMPLES:
+        raise AttributeValueError(f"{name} is at most {MOST_SAMPLES}, got {count}")
+
+
+def infer_back(head: TensorType, *others: TensorType, shape: Shape, **attrs: object) -> TensorType:
+    return head.with_shape(shape)
+
+
+def by_regions(back: str) -> Gradient:
+    """The rule of pooling that is linear in the data: regions are taken as given."""
+
+    def grad(
+        g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any
+    ) -> tuple[X, None]:
+        shape = g.type(ins[0]).dims
+        return g.op(lookup(back), douts[0], ins[1], shape=shape, **attrs), None
+
+    return grad
+
+
+def back_again(forth: str) -> Gradient:
+    """The rule of what :func:`by_regions` makes: the pooling of what comes back."""
+
+    def grad(
+        g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, shape: Shape, **attrs: Any
+    ) -> tuple[X, None]:
+        return g.op(lookup(forth), douts[0], ins[1], **attrs), None
+
+    return grad
+
+
+def rounded(x: np.ndarray) -> np.ndarray:
+    """To the nearest integer, halves away from zero, not farther from 0 than FAR; NaN is -FAR."""
+    wide = widened(x)
+    nearest = wide + np.copysign(wide.dtype.type(0.5), wide)
+    return bounded(nearest, -FAR, FAR).astype(np.int64)
+
+
+class Bin(NamedTuple):
+    """A bin with cells: its place in the result, and the cells in the data."""
+
+    place: tuple[Any, ...]
+    image: int
+    rows: slice
+    columns: slice
+
+
+def bins_with_cells(
+    batch: int, region: int, rows: list[tuple[int, int]], columns: list[tuple[int, int]]
+) -> Iterator[Bin]:
+    for i, (top, bottom) in enumerate(rows):
+        for j, (left, right) in enumerate(columns):
+            if top < bottom and left < right:
+                place = (region, slice(None), i, j)
+                yield Bin(place, batch, slice(top, bottom), slice(left, right))
+
+
+def on_channels_last(ref: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    def turned(data: np.ndarray, rois: np.ndarray, **attrs: AttrValue) -> np.ndarray:
+        y = ref(np.moveaxis(data, 3, 1), rois, **attrs)
+        return np.ascontiguousarray(np.moveaxis(y, 1, 3))
+
+    return turned
+
+
+@forward
+def infer_last(
+    data: TensorType, rois: TensorType, *, pooled_size: Shape, **attrs: AttrValue
+) -> TensorType:
+    return data.with_shape((rois.dims[0], *pooled_size, data.dims[3]))

@@ -1,0 +1,465 @@
+"""Changes of resolution: UpSampling, bilinear resizing and adaptive average pooling.
+
+In: (N, C, H, W). Out: the same with other spatial sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from ...errors import AttributeValueError, MXNetError, ShapeError
+from ...types import FLOAT32, FLOAT64, Shape, TensorType, shape_text
+from ..algebra import total
+from ..attrs import Attrs, AttrValue
+from ..building import Builder, Many, X
+from ..casting import widened
+from ..elementwise.element_type import cast
+from ..gradient import gradients
+from ..nn.deconvolution import DECONVOLUTION
+from ..nn.pooling import POOLING
+from ..numbered import Numbered
+from ..record import Samples, Traits
+from ..registry import register
+from ..rules import Types, forward, merged, require_float, same_dtype
+from ..signatures import Arrays
+from ..tensor.primitives import broadcast, narrow, reshape
+
+
+def _check_image(what: str, t: TensorType) -> None:
+    if t.shape is not None and len(t.shape) != 4:
+        raise ShapeError(f"{what} takes 4D data (batch, channel, y, x), got {shape_text(t.shape)}")
+    if t.shape is not None and 0 in t.shape[2:]:
+        raise ShapeError(f"{what} takes images of one cell or more, got {shape_text(t.shape)}")
+
+
+def _upsampling_inputs(*, sample_type: str, num_args: int, **attrs: AttrValue) -> Sequence[str]:
+    if sample_type == "bilinear":
+        return ("data", "weight")
+    return Numbered("arg", num_args)
+
+
+def bilinear_attrs(scale: int, num_filter: int) -> dict[str, Any]:
+    """Attributes of the Deconvolution that a bilinear UpSampling is."""
+    k, p = 2 * scale - scale % 2, scale // 2
+    text = {
+        "kernel": f"({k}, {k})",
+        "stride": f"({scale}, {scale})",
+        "pad": f"({p}, {p})",
+        "num_filter": str(num_filter),
+        "num_group": str(num_filter),
+    }
+    return DECONVOLUTION.parse(text)
+
+
+def _infer_upsampling(
+    ins: Types,
+    outs: Types,
+    *,
+    scale: int,
+    sample_type: str,
+    multi_input_mode: str,
+    num_filter: int,
+    **attrs: AttrValue,
+) -> tuple[Types, Types]:
+    """The first input's spatial sizes times scale; every input is brought to that size."""
+    if scale < 1:
+        raise AttributeValueError(f"scale must be at least 1, got {scale}")
+    if not ins:
+        raise MXNetError("UpSampling takes at least one image, got none")
+    if sample_type == "bilinear":
+        if ins[0].shape is None:
+            return ins, outs
+        channels = ins[0].shape[1] if len(ins[0].shape) == 4 else None
+        attrs = bilinear_attrs(scale, channels or max(num_filter, 1))
+        return DECONVOLUTION.infer(ins, outs, **attrs)
+    dtype = same_dtype(*ins, *outs)
+    for t in ins:
+        _check_image("UpSampling", t)
+    if not all(t.is_known for t in ins):
+        return tuple(t.with_dtype(dtype) for t in ins), outs
+    n, c, h, w = ins[0].dims
+    for t in ins[1:]:
+        times = h * scale // t.dims[2]
+        if (t.dims[0], t.dims[2] * times, t.dims[3] * times) != (n, h * scale, w * scale):
+            raise ShapeError(
+                f"{shape_text(t.shape)} cannot be repeated to {h * scale} x {w * scale}"
+            )
+    channels = sum(t.dims[1] for t in ins) if multi_input_mode == "concat" else c
+    if multi_input_mode == "sum" and any(t.dims[1] != c for t in ins):
+        raise ShapeError("multi_input_mode sum takes inputs with the same number of channels")
+    return ins, merged(outs, (TensorType((n, channels, h * scale, w * scale), dtype),))
+
+
+def _repeated(x: np.ndarray, height: int, width: int) -> np.ndarray:
+    """out[y, x] = in[y // scale, x // scale]."""
+    return x.repeat(height // x.shape[2], axis=2).repeat(width // x.shape[3], axis=3)
+
+
+def _upsampling(
+    *inputs: np.ndarray,
+    scale: int,
+    sample_type: str,
+    multi_input_mode: str,
+    **attrs: AttrValue,
+) -> Arrays:
+    """Repeat each cell, or spread it with a bilinear kernel given as the second input."""
+    if sample_type == "bilinear":
+        channels = inputs[0].shape[1]
+        return DECONVOLUTION.ref(*inputs, **bilinear_attrs(scale, channels))
+    height, width = (n * scale for n in inputs[0].shape[2:])
+    parts = [_repeated(x, height, width) for x in inputs]
+    return np.concatenate(parts, axis=1) if multi_input_mode == "concat" else reduce(np.add, parts)
+
+
+def _bilinear_parts(g: Builder[X], data: X, weight: X, scale: int) -> X:
+    """A Deconvolution in single precision at least, rounded once."""
+    t = g.type(data)
+    wide = FLOAT64 if t.dtype == FLOAT64 else FLOAT32
+    operands = [cast(g, x, wide, at=at) for x, at in ((data, "wide"), (weight, "weight"))]
+    attrs = bilinear_attrs(scale, t.dims[1])
+    if t.dtype == wide:
+        return g.op(DECONVOLUTION, *operands, **attrs)
+    return cast(g, g.op(DECONVOLUTION, *operands, at="single", **attrs), t.dtype)
+
+
+def _upsampling_parts(
+    g: Builder[X], *inputs: X, scale: int, sample_type: str, **attrs: AttrValue
+) -> X | None:
+    """UpSampling(x)  =>  bilinear: Deconvolution(x, weight); nearest, no kernel: broadcast_to(x)"""
+    if sample_type == "bilinear":
+        return _bilinear_parts(g, inputs[0], inputs[1], scale)
+    t = g.type(inputs[0])
+    if len(inputs) > 1 or t.dtype in (FLOAT32, FLOAT64):
+        return None
+    n, c, h, w = t.dims
+    split = reshape(g, inputs[0], (n, c, h, 1, w, 1), at="split")
+    wide = broadcast(g, split, (n, c, h, scale, w, scale), at="wide")
+    return reshape(g, wide, (n, c, h * scale, w * scale))
+
+
+def _grad_upsampling(
+    g: Builder[X],
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X],
+    *,
+    scale: int,
+    sample_type: str,
+    multi_input_mode: str,
+    **attrs: AttrValue,
+) -> tuple[X | None, ...]:
+    """bilinear: as the Deconvolution that it is; nearest: the copies of each cell are summed."""
+    d = douts[0]
+    if sample_type == "bilinear":
+        channels = g.type(ins[0]).dims[1]
+        as_written = bilinear_attrs(scale, channels)
+        found = gradients(DECONVOLUTION, g, ins, outs, douts, as_written)
+        return tuple(found)
+    first, parts = 0, []
+    for x in ins:
+        channels = g.type(x).dims[1]
+        parts.append(narrow(g, d, 1, first, channels, at=f"from{first}"))
+        first += channels if multi_input_mode == "concat" else 0
+    return tuple(_sum_of_copies(g, part, g.type(x).dims) for part, x in zip(parts, ins))
+
+
+def _sum_of_copies(g: Builder[X], d: X, dims: Shape) -> X:
+    n, c, h, w = dims
+    height, width = g.type(d).dims[2:]
+    split = reshape(g, d, (n, c, h, height // h, w, width // w), at="split")
+    return total(g, split, (3, 5), keepdims=False)
+
+
+UPSAMPLING = register(
+    "UpSampling",
+    _upsampling_inputs,
+    "scale:int! num_filter:int=0 sample_type:bilinear|nearest! "
+    "multi_input_mode:concat|sum=concat num_args:int[1,16384]!",
+    infer=_infer_upsampling,
+    ref=_upsampling,
+    expand=_upsampling_parts,
+    grad=_grad_upsampling,
+    traits=Traits(samples=Samples.FIRST, initial={"weight": '["bilinear", {}]'}),
+    doc="Repeat cells or spread them bilinearly; several inputs are joined or summed.",
+)
+
+
+def _scaled(size: int, scale: float, odd: bool) -> int:
+    """size * scale rounded down; odd sizes stay odd if asked for."""
+    with np.errstate(over="ignore"):
+        by = np.float32(scale)
+    if not 0 <= size * by < 2.0**31:
+        raise ShapeError(f"a side of {size} cells {scale:g} times as long is none of 0 to 2^31 - 1")
+    return int((size - 1) * by) + 1 if odd and size % 2 else int(size * by)
+
+
+def _resized(
+    sizes: Shape,
+    like: Shape | None,
+    *,
+    height: int,
+    width: int,
+    scale_height: float | None,
+    scale_width: float | None,
+    mode: str,
+) -> Shape:
+    """Output sizes of BilinearResize2D."""
+    if like is not None:
+        return like
+    h, w = sizes
+    if mode == "size" and scale_height is None:
+        return height, width
+    if mode in ("size", "odd_scale"):
+        if scale_height is None or scale_width is None:
+            raise AttributeValueError(f"mode {mode} needs both scale_height and scale_width")
+        odd = mode == "odd_scale"
+        return _scaled(h, scale_height, odd), _scaled(w, scale_width, odd)
+    parity, step = (1 if "odd" in mode else 0), (1 if mode.endswith("up") else -1)
+    return tuple(n if n % 2 == parity else n + step for n in sizes)
+
+
+def _infer_resize(
+    ins: Types, outs: Types, *, align_corners: bool, **attrs: Any
+) -> tuple[Types, Types]:
+    """Data's batch and channels with sizes by :func:`_resized`."""
+    for t in ins:
+        _check_image("BilinearResize2D", t)
+    require_float("BilinearResize2D", ins[0])
+    if not all(t.is_known for t in ins):
+        return ins, outs
+    like = ins[1].dims[2:] if len(ins) > 1 else None
+    sizes = _resized(ins[0].dims[2:], like, **attrs)
+    if min(sizes) < 1:
+        raise ShapeError(f"output sizes {shape_text(sizes)} must be at least 1")
+    return ins, merged(outs, (ins[0].with_shape((*ins[0].dims[:2], *sizes)),))
+
+
+def _source(out: int, size: int, align: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Lower and upper source index, and the weight of the upper one, per output cell."""
+    cell = np.arange(out, dtype=np.float32)
+    if out == 1:
+        at = cell  # MXNet reads pixel 0 here, not the centre
+    elif align:
+        at = cell * np.float32((size - 1) / (out - 1))
+    else:
+        at = np.maximum((cell + np.float32(0.5)) * np.float32(size / out) - np.float32(0.5), 0)
+    low = np.minimum(at.astype(np.int64), size - 1)
+    return low, np.minimum(low + 1, size - 1), at - low.astype(np.float32)
+
+
+def bilinear_resize(x: np.ndarray, height: int, width: int, align: bool) -> np.ndarray:
+    """Weighted mean of the four neighbours of each source point, over the last two axes."""
+    if x.shape[-2:] == (height, width):
+        return x.copy()
+    v = widened(x)
+    top, bottom, fy = _source(height, x.shape[-2], align)
+    left, right, fx = _source(width, x.shape[-1], align)
+    fy = fy[:, None].astype(v.dtype)
+    fx = fx.astype(v.dtype)
+    rows = v[..., top, :] * (1 - fy) + v[..., bottom, :] * fy
+    return (rows[..., left] * (1 - fx) + rows[..., right] * fx).astype(x.dtype, copy=False)
+
+
+def _resize(
+    data: np.ndarray, like: np.ndarray | None = None, *, align_corners: bool, **attrs: Any
+) -> np.ndarray:
+    """Bilinear interpolation; weights in float32 as MXNet has them."""
+    height, width = _resized(data.shape[2:], None if like is None else like.shape[2:], **attrs)
+    return bilinear_resize(data, height, width, align_corners)
+
+
+def _resize_inputs(*, mode: str, **attrs: AttrValue) -> tuple[str, ...]:
+    return ("data", "like") if mode == "like" else ("data",)
+
+
+def _grad_resize(
+    g: Builder[X],
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X],
+    *,
+    align_corners: bool,
+    **attrs: AttrValue,
+) -> tuple[X | None, ...]:
+    """The transposed weights; the input that gives a size has none."""
+    _, _, height, width = g.type(ins[0]).dims
+    sizes: dict[str, Any] = {"height": height, "width": width}
+    back = g.op(RESIZE_BACK, douts[0], how="bilinear", align=align_corners, **sizes)
+    return back, *[None] * (len(ins) - 1)
+
+
+BILINEAR_RESIZE = register(
+    "_contrib_BilinearResize2D",
+    _resize_inputs,
+    "height:int[1,2147483647]=1 width:int[1,2147483647]=1 "
+    "scale_height:float?=None scale_width:float?=None "
+    "mode:like|odd_scale|size|to_even_down|to_even_up|to_odd_down|to_odd_up=size "
+    "align_corners:bool=True",
+    infer=_infer_resize,
+    ref=_resize,
+    grad=_grad_resize,
+    traits=Traits(names_data=True),
+    doc="Bilinear interpolation to a size, a scale or another input's size.",
+)
+
+
+def _adaptive_sizes(output_size: Shape) -> Shape:
+    if len(output_size) > 2 or any(n < 1 for n in output_size):
+        raise AttributeValueError(
+            f"output_size takes one or two positive numbers, got {shape_text(output_size)}"
+        )
+    return (*output_size, *output_size)[:2] if output_size else (1, 1)
+
+
+@forward
+def _infer_adaptive(data: TensorType, *, output_size: Shape) -> TensorType:
+    """(N, C, *output_size)."""
+    _check_image("AdaptiveAvgPooling2D", data)
+    require_float("AdaptiveAvgPooling2D", data)
+    return data.with_shape((*data.dims[:2], *_adaptive_sizes(output_size)))
+
+
+def _bins(size: int, count: int) -> Iterator[tuple[int, int]]:
+    """[floor(i size / count), ceil((i + 1) size / count)), which may overlap."""
+    return ((i * size // count, -(-(i + 1) * size // count)) for i in range(count))
+
+
+def _adaptive(data: np.ndarray, *, output_size: Shape) -> np.ndarray:
+    """Means of the bins along each axis."""
+    x = widened(data)
+    for axis, count in zip((2, 3), _adaptive_sizes(output_size)):
+        means = np.empty((*x.shape[:axis], count, *x.shape[axis + 1 :]), x.dtype)
+        for i, (a, b) in enumerate(_bins(data.shape[axis], count)):
+            np.moveaxis(means, axis, 0)[i] = np.take(x, range(a, b), axis).mean(axis)
+        x = means
+    return x.astype(data.dtype, copy=False)
+
+
+def _equal_bins(g: Builder[X], data: X, *, output_size: Shape) -> X | None:
+    """AdaptiveAvgPooling2D(x) of equal bins  =>  Pooling(x)"""
+    sizes, counts = g.type(data).dims[2:], _adaptive_sizes(output_size)
+    if any(size % count for size, count in zip(sizes, counts)):
+        return None
+    kernel = tuple(size // count for size, count in zip(sizes, counts))
+    return g.op(POOLING, data, kernel=kernel, stride=kernel, pool_type="avg")
+
+
+def _grad_adaptive(
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, output_size: Shape
+) -> X:
+    _, _, height, width = g.type(ins[0]).dims
+    return g.op(RESIZE_BACK, douts[0], how="average", height=height, width=width)
+
+
+ADAPTIVE_POOLING = register(
+    "_contrib_AdaptiveAvgPooling2D",
+    "data",
+    "output_size:shape~=()",
+    infer=_infer_adaptive,
+    ref=_adaptive,
+    expand=_equal_bins,
+    grad=_grad_adaptive,
+    traits=Traits(in_single=True),
+    doc="Average pooling to a given size; bins overlap when sizes do not divide.",
+)
+
+
+def _bins_back(d: np.ndarray, axis: int, size: int) -> np.ndarray:
+    """What comes back to each bin's mean, shared out among its cells."""
+    back = np.zeros((*d.shape[:axis], size, *d.shape[axis + 1 :]), d.dtype)
+    to, of = np.moveaxis(back, axis, 0), np.moveaxis(d, axis, 0)
+    for i, (a, b) in enumerate(_bins(size, len(of))):
+        to[a:b] += of[i] / d.dtype.type(b - a)
+    return back
+
+
+def _taps_back(d: np.ndarray, axis: int, size: int, align: bool) -> np.ndarray:
+    """What comes back to each interpolated cell, added to its two neighbours by their weights."""
+    if d.shape[axis] == size:
+        return d
+    low, high, part = _source(d.shape[axis], size, align)
+    weights = part.astype(d.dtype).reshape([-1 if i == axis else 1 for i in range(d.ndim)])
+    lower = _sum_at(d * (1 - weights), low, size, axis)
+    return lower + _sum_at(d * weights, high, size, axis)
+
+
+def _sum_at(x: np.ndarray, cells: np.ndarray, size: int, axis: int) -> np.ndarray:
+    """Zeros of ``size`` cells along an axis, with ``x`` added at ``cells``, which do not fall."""
+    starts = np.flatnonzero(np.diff(cells, prepend=-1))
+    back = np.zeros((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype)
+    back[(slice(None),) * axis + (cells[starts],)] = np.add.reduceat(x, starts, axis)
+    return back
+
+
+def _resize_back(data: np.ndarray, *, how: str, height: int, width: int, align: bool) -> np.ndarray:
+    d = widened(data)
+    for axis, size in ((2, height), (3, width)):
+        d = _bins_back(d, axis, size) if how == "average" else _taps_back(d, axis, size, align)
+    return d.astype(data.dtype)
+
+
+def _grad_resize_back(
+    g: Builder[X],
+    ins: Many[X],
+    outs: Many[X],
+    douts: Many[X],
+    *,
+    how: str,
+    align: bool,
+    **sizes: int,
+) -> X:
+    height, width = g.type(ins[0]).dims[2:]
+    if how == "average":
+        return g.op(ADAPTIVE_POOLING, douts[0], output_size=(height, width))
+    attrs: Attrs = {"height": height, "width": width, "align_corners": align}
+    return g.op(BILINEAR_RESIZE, douts[0], **attrs)
+
+
+RESIZE_BACK = register(
+    "_resize_back",
+    "data",
+    "how:average|bilinear! height:int! width:int! align:bool=False",
+    internal=True,
+    infer=forward(
+        lambda data, height, width, **attrs: data.with_shape((*data.dims[:2], height, width))
+    ),
+    ref=_resize_back,
+    grad=_grad_resize_back,
+    traits=Traits(samples=Samples.FIRST),
+    doc="What comes back to a resized image, in the image's own size.",
+)
+
+
+def _resize_last_type(
+    data: TensorType, *, how: str, height: int, width: int, align: bool
+) -> TensorType:
+    n, _, _, c = data.dims
+    return data.with_shape((n, height, width, c))
+
+
+def _resize_last(data: np.ndarray, *, how: str, height: int, width: int, align: bool) -> np.ndarray:
+    x = np.moveaxis(data, 3, 1)
+    if how == "nearest":
+        y = _repeated(x, height, width)
+    elif how == "average":
+        y = _adaptive(x, output_size=(height, width))
+    else:
+        y = bilinear_resize(x, height, width, align)
+    return np.ascontiguousarray(np.moveaxis(y, 1, 3))
+
+
+RESIZE_LAST = register(
+    "_resize_last",
+    "data",
+    "how:average|bilinear|nearest! height:int! width:int! align:bool=False",
+    internal=True,
+    kernel="resize",
+    infer=forward(_resize_last_type),
+    ref=_resize_last,
+    traits=Traits(samples=Samples.FIRST),
+    doc="Another resolution, with channels last; made by the compiler only.",
+)

@@ -1,0 +1,123 @@
+"""ROIPooling: the maximum of each bin of each region, on whole pixels.
+
+In: data (N, C, H, W), regions (R, 5) as [batch, x1, y1, x2, y2] in image coordinates. Out: one
+(C, pooled height, pooled width) per region; a region of an image that is not there gives zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ...types import Shape, TensorType
+from ..attrs import AttrValue
+from ..building import Builder, Many, X
+from ..casting import widened
+from ..record import Traits
+from ..registry import register
+from ..rules import forward
+from ..tensor.by_index import whole
+from .region_bins import Bin, bins_with_cells, check_regions, infer_last, on_channels_last, rounded
+
+
+@forward
+def _infer_roi_pooling(
+    data: TensorType, rois: TensorType, *, pooled_size: Shape, **attrs: AttrValue
+) -> TensorType:
+    """(R, C, *pooled_size)."""
+    check_regions(data, rois, pooled_size, (5,))
+    return data.with_shape((rois.dims[0], data.dims[1], *pooled_size))
+
+
+def _bins(start: int, end: int, count: int, length: int, dtype: type) -> list[tuple[int, int]]:
+    """First and last-plus-one cell of each bin, clipped to the data; computed as ``dtype``."""
+    step = dtype(max(end - start + 1, 1)) / dtype(count)
+    low = np.floor(np.arange(count, dtype=dtype) * step).astype(int) + start
+    high = np.ceil(np.arange(1, count + 1, dtype=dtype) * step).astype(int) + start
+    return list(zip(np.clip(low, 0, length).tolist(), np.clip(high, 0, length).tolist()))
+
+
+def _whole_bins(
+    data: np.ndarray, rois: np.ndarray, pooled_size: Shape, spatial_scale: float
+) -> Iterator[Bin]:
+    """The bins of all regions, on whole pixels."""
+    places = widened(rois[:, 1:])
+    corners = rounded(places * places.dtype.type(spatial_scale))
+    dtype = np.float64 if data.dtype == np.float64 else np.float32
+    for k, (batch, (x1, y1, x2, y2)) in enumerate(zip(whole(rois[:, 0]), corners.tolist())):
+        if 0 <= batch < len(data):
+            rows = _bins(y1, y2, pooled_size[0], data.shape[2], dtype)
+            columns = _bins(x1, x2, pooled_size[1], data.shape[3], dtype)
+            yield from bins_with_cells(int(batch), k, rows, columns)
+
+
+def _roi_pooling(
+    data: np.ndarray, rois: np.ndarray, *, pooled_size: Shape, spatial_scale: float
+) -> np.ndarray:
+    """Maximum of each bin; an empty bin, or a batch index out of range, gives 0."""
+    out = np.zeros((len(rois), data.shape[1], *pooled_size), data.dtype)
+    for place, image, rows, columns in _whole_bins(data, rois, pooled_size, spatial_scale):
+        out[place] = data[image, :, rows, columns].max(axis=(1, 2))
+    return out
+
+
+def _roi_pooling_back(
+    head: np.ndarray,
+    data: np.ndarray,
+    rois: np.ndarray,
+    *,
+    pooled_size: Shape,
+    spatial_scale: float,
+) -> np.ndarray:
+    """What comes back to each bin, at the first of its largest cells."""
+    back = np.zeros(data.shape, widened(head).dtype)
+    channels = np.arange(data.shape[1])
+    for place, image, rows, columns in _whole_bins(data, rois, pooled_size, spatial_scale):
+        cells = data[image, :, rows, columns]
+        first = cells.reshape(len(channels), -1).argmax(axis=1)
+        i, j = np.divmod(first, cells.shape[2])
+        back[image, channels, rows.start + i, columns.start + j] += head[place]
+    return back.astype(head.dtype, copy=False)
+
+
+def _grad_roi_pooling(
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any
+) -> tuple[X, None]:
+    return g.op(ROI_POOLING_BACK, douts[0], *ins, **attrs), None
+
+
+ROI_POOLING_BACK = register(
+    "_roi_pooling_back",
+    "head data rois",
+    "pooled_size:shape! spatial_scale:float[0,1]!",
+    internal=True,
+    infer=forward(lambda head, data, rois, **attrs: data),
+    ref=_roi_pooling_back,
+    doc="What comes back from the bins of ROIPooling to the data.",
+)
+
+
+ROI_POOLING = register(
+    "ROIPooling",
+    "data rois",
+    "pooled_size:shape! spatial_scale:float[0,1]!",
+    infer=_infer_roi_pooling,
+    ref=_roi_pooling,
+    grad=_grad_roi_pooling,
+    traits=Traits(total_outputs=2),
+    doc="Maximum of each bin of each region, on whole pixels.",
+)
+
+
+ROI_POOLING_LAST = register(
+    "_roi_pooling_last",
+    "data rois",
+    "pooled_size:shape! spatial_scale:float!",
+    internal=True,
+    kernel="region",
+    infer=infer_last,
+    ref=on_channels_last(_roi_pooling),
+    doc="ROIPooling with channels last; made by the compiler only.",
+)
