@@ -350,3 +350,16 @@ def test_innermost_loops_of_a_listing():
     (loop,) = innermost_loops(NESTED)
     assert loop.lines[-1] == "jl .LBB0_2" and len(loop.lines) == 3
     assert loop.count("vfmadd") == 1 and loop.count("movq") == 0
+
+
+@pytest.mark.parametrize("target", WIDE)
+def test_a_long_program_is_written_once_for_all_tiles(target: str):
+    """Division is what GELU has and the product has not: two at most for each vector of a row."""
+
+    def gelu(x: Output) -> Output:
+        return call("LeakyReLU", dense(256)(x), act_type="gelu")
+
+    spec = conv_spec(network(gelu, (48, 512)), TARGETS[target])
+    assert isinstance(spec, DenseSpec)
+    lines = instructions(listing(spec, TARGETS[target]))
+    assert 0 < sum(line.startswith("vdivps") for line in lines) <= 2 * spec.nv

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import guarded
-from compiling import call, compiled, var
+from compiling import AVAILABLE, call, compiled, var
+from hybridjit import override
 from hybridjit.ir.node import Output
 from neighbours import LAYERS, Network, network
 
@@ -82,3 +83,23 @@ def test_a_long_sum_is_the_same_on_one_row_and_on_many(size: int):
         one = {**arrays, "x": row[None]}
         (found,) = compiled(outputs, one, ["w", "b"])([one["x"]])
         assert found[0].tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize("target", AVAILABLE)
+@pytest.mark.parametrize("name", ["identity", "gelu"])
+def test_a_row_is_the_same_among_any_number_of_rows(name: str, target: str):
+    """Tiles of every height, with a program that is written once for all of them and without."""
+    random = np.random.default_rng(7)
+    whole = random.normal(0, 1, (26, 37)).astype(np.float32)
+    arrays = {"w": random.normal(0, 1, (40, 37)).astype(np.float32), "b": whole[0, :1].repeat(40)}
+    product = call("FullyConnected", var("x"), var("w"), var("b"), num_hidden=40)
+    attrs = {"act_type": "gelu"} if name == "gelu" else {}
+    outputs = [call("LeakyReLU" if attrs else name, product, **attrs)]
+    wanted = None
+    with override(target=target):
+        for rows in (26, *range(1, 26)):
+            x = whole[:rows]
+            executable = compiled(outputs, {"x": x, **arrays}, ["w", "b"])
+            (found,) = guarded.GuardedRun(executable, at_end=rows % 2 == 0)([x])
+            wanted = found if wanted is None else wanted
+            assert found.tobytes() == wanted[:rows].tobytes(), f"{rows} rows"

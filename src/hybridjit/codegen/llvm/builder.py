@@ -493,10 +493,10 @@ class LoopBuilder:
             element = self.b.extract_element(value, ir.Constant(I32, lane))
             self.store(element, pointer, self.add(index, lane * stride))
 
-    def scratch(self, kind: Type) -> Value:
-        """Room for one value on the stack, made once however often this place is reached."""
+    def scratch(self, kind: Type, count: int = 1) -> Value:
+        """Room for values on the stack, made once however often this place is reached."""
         with self.b.goto_entry_block():
-            return self.b.alloca(kind)
+            return self.b.alloca(kind, count)
 
     def mask_first(self, count: Index) -> Value:
         """The mask of the first ``count`` lanes."""

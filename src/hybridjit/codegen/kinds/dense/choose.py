@@ -22,14 +22,9 @@ from ...spec import Ints
 from ..conv.choose import calls_of
 from ..conv.layer import Layer
 from ..conv.tile import most_rows, register_tile
+from ..parts.cost import is_long
 from ..weights.choose import is_fixed, pack_weights
 from .spec import DenseSpec, MatmulSpec
-
-# Rows of a tile: there is code for every smaller number too.
-_MOST_ROWS = 8
-# Tiles that are done for one block of channels before the next: for few rows most of them are not
-# there, which costs a look each.
-_MOST_TILES = 16
 
 
 def choose_dense(step: Step, setting: Setting) -> tuple[Call, ...]:
@@ -44,11 +39,7 @@ def choose_dense(step: Step, setting: Setting) -> tuple[Call, ...]:
     target, (inputs, outputs) = setting.target, (x.shape[1], anchor.shape[1])
     program, operands = build_program(step.group, anchored=True)
     others = views_of(step, operands)
-    # Four vectors of weights and a number of data need registers beside the sums.
-    nv = min(4 if target.vector_registers >= 32 else 2, -(-outputs // target.lanes))
-    while nv > 2 and target.vector_bytes * inputs * nv > target.l2_bytes // 2:
-        nv -= 1  # a block of weights that serves several tiles stays in the cache
-    mr = min(_MOST_ROWS, most_rows(target)[nv])
+    mr, least, nv = _dense_tile(x.shape[0], -(-outputs // target.lanes), target)
     spec = DenseSpec(
         ic=inputs,
         oc=outputs,
@@ -58,9 +49,9 @@ def choose_dense(step: Step, setting: Setting) -> tuple[Call, ...]:
         mr=mr,
         nv=nv,
         unroll=4,
-        chunk=max(
-            1, min(_MOST_TILES, target.l2_bytes // 2 // (target.element_bytes * mr * inputs))
-        ),
+        chunk=max(1, _rows_together(inputs, nv, target) // mr),
+        least=least,
+        by_row=is_long(program),
         program=program,
         element=target.element,
     )
@@ -74,6 +65,38 @@ def choose_dense(step: Step, setting: Setting) -> tuple[Call, ...]:
     extra: tuple[Argument, ...] = tuple(Address(v) for v in (*others, *step.writes))
     work = product(anchor.shape) * inputs
     return (*before, Call(spec, (Address(x), *weights, *extra, x.shape[0]), work))
+
+
+def _dense_tile(rows: int, vectors: int, target: Target) -> tuple[int, int, int]:
+    """The most and the fewest rows of a tile, and its vectors of channels.
+
+    A block of weights is read from the second-level cache for every tile: the more rows, the
+    less. Few rows are one tile of more vectors, whose sums hide the latency of a multiply-add.
+    """
+    mr, nv = register_tile(max(most_rows(target).values()), vectors, target)
+    least = (mr + 1) // 2
+    if rows >= least:
+        return mr, least, nv
+    return least - 1, 2, min(4, vectors)
+
+
+# Operations in the time in which a core gets a byte that lies in memory, and one that lies in the
+# third-level cache, on 16 lanes.
+_FROM_MEMORY, _FROM_THIRD_LEVEL = 10, 2
+
+
+def _rows_together(inputs: int, nv: int, target: Target) -> int:
+    """Rows that are done for a block of channels before the next.
+
+    As many as stay in the second-level cache, or four times what it holds: then weights come
+    from memory less often, but the rows from the third level for every block.
+    """
+    nbytes = target.element_bytes * inputs
+    near, far = (max(1, part * target.l2_bytes // (2 * nbytes)) for part in (1, 8))
+    # For each product of a number of x and a weight; both prices are paid for far rows.
+    of_near = _FROM_MEMORY / near
+    of_far = _FROM_MEMORY / far + _FROM_THIRD_LEVEL / (nv * target.lanes)
+    return near if of_near <= of_far else far
 
 
 # Operations, for each weight, of what is done besides the product, on ``lanes`` lanes. Measured on

@@ -1,51 +1,58 @@
 """Dense layers on any number of rows of data: the row count is an argument.
 
-A unit of work is a register tile of ``mr`` rows by a block of output channels. What is left of the
-rows is a tile of its own, for each number that may be: a block of weights is read once for it.
-Every tile sums in the same order: a row's bits depend neither on its place nor on how many there
-are.
+A unit of work is a register tile of rows by a block of output channels. Rows are cut into tiles
+that differ by one row at most, of at most ``mr`` rows: there is code for each height from ``least``
+on. Every tile sums in the same order: a row's bits depend neither on its place nor on how many
+there are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ....records import dataclass
-from ...llvm.builder import Index, LoopBuilder
+from ...llvm.builder import I64, Index, LoopBuilder
 from ...llvm.types import Value
 from ..conv.direct import Block, blocks_of, in_range, runs_of_blocks
 from ..parts.arguments import Arguments
-from ..parts.gemm import Rows, multiply
+from ..parts.gemm import Ahead, Rows, line_elements, multiply
 from ..parts.program import operand_addresses, store_epilogue
 from .spec import DenseSpec
+
+# Tiles that ask for a part of the next block of weights each, which is all of it then.
+_ASKING = 8
 
 
 def emit_dense(b: LoopBuilder, spec: DenseSpec, args: Arguments) -> None:
     """y[n,f] = program(bias[f] + sum over c of x[n,c] * w[f,c]) for the rows n < ``rows``."""
-    x, w, bias = args.pointer("x"), args.pointer("w"), args.pointer("bias")
-    reads = [args.pointer(f"r{i}") for i in range(len(spec.reads))]
-    writes = [args.pointer(f"y{i}") for i in range(len(spec.writes))]
+    pointers = _Pointers(
+        args.pointer("x"),
+        args.pointer("w"),
+        args.pointer("bias"),
+        [args.pointer(f"r{i}") for i in range(len(spec.reads))],
+        [args.pointer(f"y{i}") for i in range(len(spec.writes))],
+    )
     rows = args.integer("rows")
     blocks = blocks_of(spec, b.lanes)
-    tiles = b.b.udiv(b.add(rows, spec.mr - 1), b.i64(spec.mr))
-    chunks = b.b.udiv(b.add(tiles, spec.chunk - 1), b.i64(spec.chunk))
-    units = b.mul(chunks, len(blocks) * spec.chunk)
-    with b.each_unit(units, args.tid, args.threads) as unit:
-        chunk, block, within = b.split(unit.index, (0, len(blocks), spec.chunk))
-        first = b.mul(b.add(b.mul(chunk, spec.chunk), within), spec.mr)
-        channel = b.mul(block, spec.nv * b.lanes)
-        for kind, count, number in runs_of_blocks(blocks):
-            with b.when(in_range(b, block, number, number + count, len(blocks))):
-                place = _Place(
-                    x,
-                    b.at(w, b.mul(channel, spec.ic)),
-                    b.at(bias, channel),
-                    [b.at(p, b.mul(channel, s[1])) for p, s in zip(reads, spec.reads)],
-                    [b.at(p, b.mul(channel, s[1])) for p, s in zip(writes, spec.writes)],
-                )
-                _emit_rows(b, spec, kind, place, first, b.sub(rows, first))
+    tiles = b.max(_quotient_up(b, rows, spec.mr), 1)
+    chunks = _quotient_up(b, tiles, spec.chunk)
+    chunk = _quotient_up(b, tiles, chunks)
+    height, taller = b.divmod(rows, tiles)
+    with b.each_unit(b.mul(b.mul(chunks, chunk), len(blocks)), args.tid, args.threads) as unit:
+        rest, within = b.divmod(unit.index, chunk)
+        at, block = b.divmod(rest, len(blocks))
+        tile = b.add(b.mul(at, chunk), within)
+        first = b.add(b.mul(tile, height), b.min(tile, taller))
+        count = b.add(height, b.b.zext(b.less(tile, taller), I64))
+        with b.when(b.less(tile, tiles)):
+            for kind, number, start in runs_of_blocks(blocks):
+                with b.when(in_range(b, block, start, start + number, len(blocks))):
+                    place = _locate(b, spec, pointers, block, within)
+                    _Tiles(b, spec, kind, place, first).emit(count)
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Pointers:
     """Where a block of channels reads and writes; rows are counted from the first of all."""
 
     x: Value
@@ -53,33 +60,88 @@ class _Place:
     bias: Value
     reads: list[Value]
     writes: list[Value]
+    ahead: Value | None = None
 
 
-def _emit_rows(
-    b: LoopBuilder, spec: DenseSpec, block: Block, place: _Place, first: Index, left: Index
-) -> None:
-    """A whole tile from row ``first`` on, or one of the rows that are ``left``."""
-    with b.when(b.less(spec.mr - 1, left)):
-        _emit_tile(b, spec, block, place, first, spec.mr)
-    for height in range(1, spec.mr):
-        with b.when(b.b.icmp_signed("==", b.i64(left), b.i64(height))):
-            _emit_tile(b, spec, block, place, first, height)
+def _quotient_up(b: LoopBuilder, a: Index, divisor: Index) -> Value:
+    """The quotient, rounded up."""
+    return b.b.udiv(b.i64(b.sub(b.add(a, divisor), 1)), b.i64(divisor))
 
 
-def _emit_tile(
-    b: LoopBuilder, spec: DenseSpec, block: Block, place: _Place, row: Index, height: int
-) -> None:
-    """One register tile: accumulate over all of K, then the program, then the stores."""
-    start = [b.load(place.bias, j * b.lanes) for j in range(block.nv)]
-    x = b.at(place.x, b.mul(row, spec.xs[0]))
-    steps = Rows(spec.xs[0], spec.xs[1])
-    accs = multiply(
-        b, x, place.w, spec.ic, spec.unroll, steps, block.nv, start * height, (0, height)
+def _locate(
+    b: LoopBuilder, spec: DenseSpec, all_: _Pointers, block: Index, within: Index
+) -> _Pointers:
+    """The addresses of a block of channels, and of a tile's part of the block that follows."""
+    channel = b.mul(block, spec.nv * b.lanes)
+    following = b.mul(b.add(channel, spec.nv * b.lanes), spec.ic)
+    asked = _lines_ahead(b, spec) * line_elements(b) * (spec.ic // spec.unroll)
+    return _Pointers(
+        all_.x,
+        b.at(all_.w, b.mul(channel, spec.ic)),
+        b.at(all_.bias, channel),
+        [b.at(p, b.mul(channel, s[1])) for p, s in zip(all_.reads, spec.reads)],
+        [b.at(p, b.mul(channel, s[1])) for p, s in zip(all_.writes, spec.writes)],
+        b.at(all_.w, b.add(following, b.mul(within, asked))),
     )
-    for m in range(height):
-        at = b.add(row, m)
-        for j in range(block.nv):
-            count = block.last if j == block.nv - 1 else b.lanes
-            operands = operand_addresses(b, place.reads, spec.reads, at, j * b.lanes)
-            results = operand_addresses(b, place.writes, spec.writes, at, j * b.lanes)
-            store_epilogue(b, spec.program, accs[m * block.nv + j], operands, results, count)
+
+
+def _lines_ahead(b: LoopBuilder, spec: DenseSpec) -> int:
+    """Lines of the next block of weights that a round asks for; 0 when there is no other block."""
+    width = spec.nv * b.lanes
+    if spec.oc <= width:
+        return 0
+    return Ahead.lines_for(width * b.target.element_bytes, spec.unroll, min(_ASKING, spec.chunk))
+
+
+class _Tiles:
+    """The code of a block's tiles, from row ``first`` on: one for each height."""
+
+    def __init__(
+        self, b: LoopBuilder, spec: DenseSpec, block: Block, place: _Pointers, first: Index
+    ) -> None:
+        self.b, self.spec, self.block, self.place, self.first = b, spec, block, place, first
+        room = spec.mr * block.nv
+        self.sums = b.scratch(b.vector_type(), room) if spec.by_row else None
+
+    def emit(self, height: Index) -> None:
+        b, spec = self.b, self.spec
+        for known in range(spec.least, spec.mr + 1):
+            with b.when(b.b.icmp_signed("==", b.i64(height), b.i64(known))):
+                self._store(self._multiplied(known))
+        if self.sums is not None:
+            self._finish_rows(self.sums, height)
+
+    def _multiplied(self, height: int) -> list[Value]:
+        """One register tile: accumulate over all of K."""
+        b, spec, place, nv = self.b, self.spec, self.place, self.block.nv
+        start = [b.load(place.bias, j * b.lanes) for j in range(nv)]
+        x = b.at(place.x, b.mul(self.first, spec.xs[0]))
+        rows, lines = Rows(spec.xs[0], spec.xs[1]), _lines_ahead(b, spec)
+        ahead = Ahead(place.ahead, lines) if lines and place.ahead is not None else None
+        return multiply(
+            b, x, place.w, spec.ic, spec.unroll, rows, nv, start * height, (0, height), ahead
+        )
+
+    def _store(self, sums: Sequence[Value]) -> None:
+        """The program and the stores; or the sums alone, for :meth:`_finish_rows`."""
+        b, nv = self.b, self.block.nv
+        for i, value in enumerate(sums):
+            if self.sums is None:
+                self._finish(b.add(self.first, i // nv), i % nv, value)
+            else:
+                b.store(value, self.sums, i * b.lanes)
+
+    def _finish_rows(self, sums: Value, height: Index) -> None:
+        """The program row by row: once in the code, however long it is."""
+        b, nv = self.b, self.block.nv
+        with b.loop("row", 0, height, most=self.spec.mr) as row:
+            for j in range(nv):
+                at = b.mul(b.add(b.mul(row.index, nv), j), b.lanes)
+                self._finish(b.add(self.first, row.index), j, b.load(sums, at))
+
+    def _finish(self, at: Index, vector: int, value: Value) -> None:
+        b, spec, place, channel = self.b, self.spec, self.place, vector * self.b.lanes
+        count = self.block.last if vector == self.block.nv - 1 else b.lanes
+        operands = operand_addresses(b, place.reads, spec.reads, at, channel)
+        results = operand_addresses(b, place.writes, spec.writes, at, channel)
+        store_epilogue(b, spec.program, value, operands, results, count)

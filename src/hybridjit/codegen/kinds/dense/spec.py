@@ -11,8 +11,11 @@ class DenseSpec(KernelSpec):
     """A dense layer on several rows of data; arguments: x, w, bias, operands, results, rows.
 
     Strides are per (row, channel). Weights are packed as for a 1x1 convolution.
-    mr x nv  the register tile: rows x vectors of output channels
-    chunk    tiles that are done for a block of channels before the next block
+    mr x nv  the register tile: at most so many rows x vectors of output channels
+    least    the fewest rows of a tile that the kernel is called for
+    chunk    tiles that are done for a block of channels before the next block, at most
+    by_row   whether a tile's sums go through memory to a loop over its rows, which holds the
+             program once
     """
 
     ic: int
@@ -24,6 +27,8 @@ class DenseSpec(KernelSpec):
     nv: int
     unroll: int
     chunk: int
+    least: int = 1
+    by_row: bool = False
     element: str = "float32"
     program: Program = Program(1)
     kind = "dense"
