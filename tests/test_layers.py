@@ -46,7 +46,7 @@ LAYERS = [
     {"gluon"},
     {"executor"},
     {"compat", "loading", "mod", "profiling", "rnn", "test_utils", "visualization"},
-    {"onnx"},
+    {"onnx", "viewing"},
     {"cached_op", "contrib", "kv", "model"},
     {"cli", "run", "__init__"},
     {"__main__"},

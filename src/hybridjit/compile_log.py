@@ -12,7 +12,7 @@ import re
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
@@ -22,6 +22,7 @@ from .errors import MXNetError
 
 Result = TypeVar("Result")
 Sink = Callable[[int, str, str], None]
+Watch = Callable[[str, object, Sequence[str]], None]
 
 _COMPILATIONS = itertools.count()
 
@@ -33,6 +34,8 @@ class CompileLog:
     stages   names of all stages in their order; ``wanted`` are those to dump, or ``all``
     sink     ``sink(number, stage, text)`` receives each stage that is wanted; by default it is
              printed, or written to numbered files where HYBRIDJIT_DUMP_DIR says
+    watch    ``watch(stage, made, fired)`` receives what each stage made, as it is, and the titles
+             of the rules that fired: for those who show it otherwise than as text
     times    name, description and seconds of each stage
     details  name, description and seconds within a stage, such as each kernel's; processes may
              share them out
@@ -43,6 +46,7 @@ class CompileLog:
     stages: tuple[str, ...]
     wanted: tuple[str, ...] = ()
     sink: Sink | None = None
+    watch: Watch | None = None
     times: list[tuple[str, str, float]] = field(default_factory=list)
     details: list[tuple[str, str, float]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -57,6 +61,14 @@ class CompileLog:
     def wants(self, stage: str) -> bool:
         """Whether the stage is to be dumped."""
         return stage in self.wanted or "all" in self.wanted
+
+    def made(
+        self, stage: str, made: object, text: Callable[[], str], fired: Sequence[str] = ()
+    ) -> None:
+        """A stage has ``made`` this: tell who watches, and dump its text."""
+        if self.watch is not None:
+            self.watch(stage, made, fired)
+        self.dump(stage, text)
 
     def dump(self, stage: str, text: Callable[[], str]) -> None:
         """Hand the stage's text to the sink, if it is wanted; else no text is made."""

@@ -175,6 +175,20 @@ class Trained:
     backward: Executable | None
 
 
+@dataclass(frozen=True)
+class TrainingLogs:
+    """The logs of one compilation for training: of what both parts share, and of each."""
+
+    joint: CompileLog
+    forward: CompileLog
+    backward: CompileLog
+
+    @staticmethod
+    def new(wanted: tuple[str, ...] = ()) -> TrainingLogs:
+        """Logs that dump the ``wanted`` stages."""
+        return TrainingLogs(new_log(wanted, stages=JOINT_STAGES), new_log(wanted), new_log(wanted))
+
+
 @holding(_LOCK)
 def compile_training(
     outputs: Iterable[Output],
@@ -183,28 +197,31 @@ def compile_training(
     training: bool,
     options: Options = Options(),  # noqa: B008 (frozen)
     name: str = "graph",
+    logs: TrainingLogs | None = None,
 ) -> Trained:
     """Symbol in, forward and backward executables out.
 
     types     every variable, in call order, with its type
     wanted    the variables whose gradients are asked for
     training  whether operators behave as in training mode
+    logs      what the three compilations report to
     Raises as :func:`compile_graph`, and NoGradientError for an operator that has no gradient.
     """
-    log = new_log(config.dump, stages=JOINT_STAGES)
+    logs = logs or TrainingLogs.new(config.dump)
+    log = logs.joint
     graph = typed_graph(outputs, types, {}, log, name, Purpose(training=training))
     joint = differentiate_graph(graph, wanted, log)
     parts = log.timed("partition", "forward and backward apart", lambda: partition(joint))
-    log.dump("partition", lambda: "\n".join([graph_text(parts.backward), *parts.reasons]))
+    log.made("partition", parts, lambda: "\n".join([graph_text(parts.backward), *parts.reasons]))
     log.notes += parts.reasons
     log.report()
-    forward = _compile_typed(parts.forward, options)
-    backward = _compile_typed(parts.backward, options) if parts.backward.outputs else None
+    forward = _compile_typed(parts.forward, options, logs.forward)
+    has_back = bool(parts.backward.outputs)
+    backward = _compile_typed(parts.backward, options, logs.backward) if has_back else None
     return Trained(joint, parts, forward, backward)
 
 
-def _compile_typed(graph: Graph, options: Options) -> Executable:
-    log = new_log(config.dump)
+def _compile_typed(graph: Graph, options: Options, log: CompileLog) -> Executable:
     log.name = graph.name
     executable = generate(plan_typed(graph, log), options, log)
     log.report()
@@ -219,7 +236,7 @@ def differentiate_graph(graph: Graph, wanted: Collection[str], log: CompileLog) 
     joint = log.timed(
         "differentiate", "what reaches each variable", lambda: differentiate(graph, wanted)
     )
-    log.dump("differentiate", lambda: graph_text(joint.graph))
+    log.made("differentiate", joint, lambda: graph_text(joint.graph))
     together = joint.graph
     for row in JOINT:
         together = run_pass(row, together, state, log)
@@ -276,7 +293,7 @@ def typed_graph(
     """From Symbol to a graph with a type on every value."""
     outputs = tuple(outputs)
     log.name = name
-    log.dump("trace", lambda: node_text(outputs, name))
+    log.made("trace", outputs, lambda: node_text(outputs, name))
     known = {**param_types, **input_types}
     types = log.timed(
         "infer", "a shape and dtype for every value", lambda: infer_node_types(outputs, known)
@@ -284,7 +301,7 @@ def typed_graph(
     require_known(types)
     graph = from_symbol(outputs, input_types, types, name, purpose)
     purpose.require_fitting(input_types, [use.type for use in graph.outputs])
-    log.dump("infer", lambda: graph_text(graph))
+    log.made("infer", graph, lambda: graph_text(graph))
     return graph
 
 
@@ -298,7 +315,7 @@ def plan_typed(graph: Graph, log: CompileLog) -> Plan:
     if config.verify:
         verify_plan(plan)
     log.notes += purpose_lines(plan)
-    log.dump("plan", lambda: plan_text(plan))
+    log.made("plan", plan, lambda: plan_text(plan))
     return plan
 
 
@@ -314,9 +331,9 @@ def run_pass(row: Pass, graph: Graph, state: Checked, log: CompileLog) -> Graph:
     if after is not graph or row.gives:
         _check(after, state, row.name)
     if after is graph:
-        log.dump(row.name, lambda: f"{row.name}: no change")
+        log.made(row.name, after, lambda: f"{row.name}: no change", fired)
     else:
-        log.dump(row.name, lambda: pass_text(after, fired))
+        log.made(row.name, after, lambda: pass_text(after, fired), fired)
     return after
 
 

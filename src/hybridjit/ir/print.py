@@ -155,10 +155,14 @@ class ValueNames:
         """``Convolution(data, %0) kernel=(3,3)``: the op, its inputs, attributes off default."""
         if value.op is None:
             return "param"
-        defaults = {a.name: a.default for a in value.op.attrs}
-        off = {k: v for k, v in value.attrs.items() if v != defaults.get(k) and k != "num_args"}
         inputs = ", ".join(self.of_use(u) for u in value.inputs)
-        return f"{value.op.name}({inputs}){_attr_text(off)}"
+        return f"{value.op.name}({inputs}){_attr_text(attributes_off_default(value))}"
+
+
+def attributes_off_default(value: Value) -> Attrs:
+    """What is worth showing of a value's attributes."""
+    defaults = {a.name: a.default for a in value.op.attrs} if value.op else {}
+    return {k: v for k, v in value.attrs.items() if v != defaults.get(k) and k != "num_args"}
 
 
 def _attr_text(attrs: Attrs) -> str:

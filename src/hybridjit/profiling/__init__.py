@@ -4,16 +4,31 @@ In: a block and arrays, or a bound executable. Out: a report, which prints as a 
 written as a Chrome trace. Importing this package loads LLVM.
 """
 
-from .nets import profile
-from .report import Report, algorithm, measure, part_name
-from .training import TrainingReport, profile_training
+from .nets import profile, traced
+from .report import (
+    Report,
+    algorithm,
+    flops,
+    fused_operators,
+    lane_flops,
+    measure,
+    part_name,
+    user_source,
+)
+from .training import TrainingReport, measure_training, profile_training
 
 __all__ = [
     "Report",
     "TrainingReport",
     "algorithm",
+    "flops",
+    "fused_operators",
+    "lane_flops",
     "measure",
+    "measure_training",
     "part_name",
     "profile",
     "profile_training",
+    "traced",
+    "user_source",
 ]

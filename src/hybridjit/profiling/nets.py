@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, overload
+
+import numpy as np
 
 from .. import sym
 from ..compiler import compile_graph
@@ -47,24 +50,46 @@ def profile(
     ``optimizer``, on copies. The report names the lines of ``hybrid_forward`` that the steps come
     from. Nothing of the net changes. Raises what a call of the net raises.
     """
+    graph = traced(net, *arrays)
+    if train:
+        both, names = {**graph.inputs, **graph.params}, tuple(graph.inputs)
+        return profile_training(
+            graph.outputs, both, graph.wanted, seconds, optimizer, graph.name, names
+        )
+    executable = compile_graph(
+        graph.outputs,
+        {name: type_of(value) for name, value in graph.inputs.items()},
+        {name: type_of(param) for name, param in graph.params.items()},
+        name=graph.name,
+    )
+    executable.bind(graph.params)
+    return measure(executable, list(graph.inputs.values()), seconds)
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A block as a graph, with copies of all arrays that it reads.
+
+    wanted  the variables that a step of training computes gradients of
+    """
+
+    name: str
+    outputs: tuple[Output, ...]
+    inputs: Mapping[str, np.ndarray]
+    params: Mapping[str, np.ndarray]
+    wanted: Collection[str]
+
+
+def traced(net: HybridBlock, *arrays: NDArray) -> Traced:
+    """``net`` traced for these arrays, which it is called with first. Raises what that raises."""
     net(*arrays)  # initialises what is deferred, and says what does not fit
     names = ["data"] if len(arrays) == 1 else [f"data{i}" for i in range(len(arrays))]
     outputs = tuple(_outputs(net(*map(sym.var, names))))
     params = {name: param.data() for name, param in net.collect_params().items()}
     given = dict(zip(names, arrays))
     values, fixed = ({n: a.asnumpy() for n, a in kind.items()} for kind in (given, params))
-    if train:
-        wanted = tape_variables({**given, **params}) or floating(given)
-        both = {**values, **fixed}
-        return profile_training(outputs, both, wanted, seconds, optimizer, net.name, tuple(names))
-    executable = compile_graph(
-        outputs,
-        {name: type_of(value) for name, value in values.items()},
-        {name: type_of(param) for name, param in fixed.items()},
-        name=net.name,
-    )
-    executable.bind(fixed)
-    return measure(executable, list(values.values()), seconds)
+    wanted = tape_variables({**given, **params}) or floating(given)
+    return Traced(net.name, outputs, values, fixed, wanted)
 
 
 def _outputs(result: Any) -> Iterator[Output]:

@@ -87,18 +87,18 @@ class Report:
     def _row(self, part: Part) -> tuple[str, ...]:
         step, seconds = part.step, part.seconds
         alone = sum(other.step is step for other in self.profile.parts) == 1
-        rate = _flops(part) / seconds if seconds else 0.0
+        rate = flops(part) / seconds if seconds else 0.0
         return (
             str(step.number),
             milliseconds(seconds),
             f"{100 * seconds / self.profile.total:.1f}%",
             f"{1e-9 * rate:.1f}" if rate else "",
-            f"{100 * _lane_flops(part) / seconds / self.most:.0f}%" if rate else "",
+            f"{100 * lane_flops(part) / seconds / self.most:.0f}%" if rate else "",
             f"{1e-9 * bytes_moved(step) / seconds:.1f}" if alone and seconds else "",
             part_name(part),
             step.name,
-            _fused(step),
-            _source(step),
+            ", ".join(fused_operators(step)),
+            user_source(step),
         )
 
     def _sums(self) -> str:
@@ -109,8 +109,8 @@ class Report:
         peak = f"peak {1e-9 * self.most:.0f} GFLOP/s on {_count(self.profile.threads, 'thread')}"
         parts = [peak]
         if seconds:
-            rate = sum(map(_flops, native)) / seconds
-            used = sum(map(_lane_flops, native)) / seconds / self.most
+            rate = sum(map(flops, native)) / seconds
+            used = sum(map(lane_flops, native)) / seconds / self.most
             share = f"{1e-9 * rate:.1f} GFLOP/s, {100 * used:.0f}% of peak"
             parts.append(f"kernels {milliseconds(seconds)} ms, {share}")
         if len(native) < len(self.profile.parts):
@@ -168,21 +168,23 @@ def _stride(stride: tuple[int, ...]) -> str:
     return "" if steps in ([], [1]) else "/" + ",".join(map(str, steps))
 
 
-def _flops(part: Part) -> float:
+def flops(part: Part) -> float:
+    """Operations of a part, two for a multiply-add; none for a host step."""
     return 0.0 if part.call is None else 2.0 * part.call.work
 
 
-def _lane_flops(part: Part) -> float:
+def lane_flops(part: Part) -> float:
     """Operations in lanes of float32, as the peak counts them: one of float64 takes two."""
     is_double = part.call is not None and part.call.spec.element == "float64"
-    return _flops(part) * (2 if is_double else 1)
+    return flops(part) * (2 if is_double else 1)
 
 
-def _fused(step: Step) -> str:
-    return ", ".join(value.op.name for value in step.group.epilogue if value.op)
+def fused_operators(step: Step) -> list[str]:
+    """The operators that a step's kernel computes before it stores."""
+    return [value.op.name for value in step.group.epilogue if value.op]
 
 
-def _source(step: Step) -> str:
+def user_source(step: Step) -> str:
     """The user's line that the step comes from; a graph from a file has none."""
     return next((value.source for value in step.group.members if value.source), "")
 
@@ -205,10 +207,10 @@ def _events(parts: Iterable[Part]) -> Iterator[Event]:
             "step": step.number,
             "kernel": "" if call is None else kernel_name(call.spec),
             "spec": "" if call is None else str(call.spec),
-            "fused": _fused(step),
-            "GFLOP/s": 1e-9 * _flops(part) / part.seconds if part.seconds else 0.0,
+            "fused": ", ".join(fused_operators(step)),
+            "GFLOP/s": 1e-9 * flops(part) / part.seconds if part.seconds else 0.0,
             "bytes": bytes_moved(step),
-            "line": _source(step),
+            "line": user_source(step),
         }
         shape = {"name": step.name, "cat": part_name(part), "ph": "X", "pid": 0, "tid": 0}
         yield {**shape, "ts": 1e6 * now, "dur": 1e6 * part.seconds, "args": details}

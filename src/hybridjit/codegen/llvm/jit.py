@@ -194,6 +194,14 @@ def assembly(text: str, target: Target, with_passes: bool = True) -> str:
 
 
 @calling_llvm
+def listings(text: str, target: Target, with_passes: bool = True) -> tuple[str, str]:
+    """What :func:`optimised_text` and :func:`assembly` give, optimised once for both."""
+    _initialize()
+    module, machine = optimised(text, target, with_passes)
+    return str(module), str(machine.emit_assembly(module))
+
+
+@calling_llvm
 def provide(name: str, address: int) -> None:
     """Let machine code that is loaded from now on call a function of the process by name."""
     llvm.add_symbol(name, address)

@@ -1,0 +1,101 @@
+"""Two documents compared: what changed in plan, kernels and time.
+
+In: a file, or a document that was read from one. Out: a :class:`.schema.Comparison`. Steps meet by
+their names: what is computed, not when.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from ..errors import ModelFormatError
+from ..opening import open_file
+from .schema import Change, ComparedPart, Comparison, Document, Part, Step, require_document
+
+_MOST_BYTES = 64 << 20
+
+
+def read_document(path: str | os.PathLike[str]) -> Document:
+    """The document in a file that ``hybridjit view --json`` wrote.
+
+    Raises OSError where it cannot be read, ModelFormatError for what is no document.
+    """
+    name = os.fspath(path)
+    with open_file(name) as file:
+        text = file.read(_MOST_BYTES + 1)
+    if len(text) > _MOST_BYTES:
+        raise ModelFormatError(f"{name}: has more than {_MOST_BYTES} bytes")
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ModelFormatError(f"{name}: is no JSON: {error}") from None
+    return require_document(found, name)
+
+
+def compare(before: Document, after: Document) -> Comparison:
+    """What changed from ``before`` to ``after``, part by part; parts meet by their names."""
+    old = {part["name"]: part for part in before["parts"]}
+    both = [(old[part["name"]], part) for part in after["parts"] if part["name"] in old]
+    return {"before": before["name"], "parts": [_compared(a, b) for a, b in both]}
+
+
+def _compared(before: Part, after: Part) -> ComparedPart:
+    a, b = before["plan"], after["plan"]
+    return {
+        "name": after["name"],
+        "steps": (len(before["steps"]), len(after["steps"])),
+        "arena_bytes": (a["arena_bytes"], b["arena_bytes"]),
+        "live_bytes": (a["live_bytes"], b["live_bytes"]),
+        "seconds": (_whole(before), _whole(after)),
+        "changes": _changes(before, after),
+    }
+
+
+def _whole(part: Part) -> float | None:
+    return part["profile"]["total"] if part["profile"] else None
+
+
+def _changes(before: Part, after: Part) -> list[Change]:
+    """A row for each step of either, in the order of the later plan; gone ones at the end."""
+    old = {step["name"]: step for step in before["steps"]}
+    new = {step["name"]: step for step in after["steps"]}
+    names = [*new, *(name for name in old if name not in new)]
+    times = (_seconds(before), _seconds(after))
+    return [_change(name, (old.get(name), new.get(name)), (before, after), times) for name in names]
+
+
+def _change(
+    name: str,
+    found: tuple[Step | None, Step | None],
+    parts: tuple[Part, Part],
+    times: tuple[dict[int, float], dict[int, float]],
+) -> Change:
+    a, b = (_specs(step, part) for step, part in zip(found, parts))
+    before, after = found
+    what = "new" if before is None else "gone" if after is None else "other kernel"
+    if before is not None and after is not None and a == b:
+        what = "same"
+    return {
+        "name": name,
+        "what": what,
+        "steps": (before["number"] if before else -1, after["number"] if after else -1),
+        "specs": (a, b),
+        "seconds": (
+            times[0].get(before["number"]) if before else None,
+            times[1].get(after["number"]) if after else None,
+        ),
+    }
+
+
+def _specs(step: Step | None, part: Part) -> str:
+    calls = step["calls"] if step else []
+    return "\n".join(part["kernels"][call["kernel"]]["spec"] for call in calls)
+
+
+def _seconds(part: Part) -> dict[int, float]:
+    """The time of each step: of all its calls together."""
+    found: dict[int, float] = {}
+    for timed in part["profile"]["parts"] if part["profile"] else ():
+        found[timed["step"]] = found.get(timed["step"], 0.0) + timed["seconds"]
+    return found

@@ -1,0 +1,242 @@
+"""The document of a network: compiled, watched on its way, and measured where that is wanted.
+
+In: a graph, and an array for every variable. Out: a :class:`.schema.Document`.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+
+import numpy as np
+
+from ..codegen.llvm.jit import find_target
+from ..compile_log import CompileLog
+from ..compiler import (
+    JOINT_STAGES,
+    Options,
+    Trained,
+    TrainingLogs,
+    compile_graph,
+    compile_training,
+    new_log,
+)
+from ..config import config
+from ..ir.node import Output
+from ..optimizer import Optimizer, create
+from ..profiling import Report, TrainingReport, measure, measure_training
+from ..runtime.executable import Executable
+from ..runtime.split_batch import SplitBatch
+from ..types import TensorType, type_of
+from .code import kernels
+from .graphs import ValueTable, Watcher, reference, stages
+from .parameters import parameters
+from .plans import plan_record, readers, steps
+from .profiles import profile_record
+from .schema import FORMAT, VERSION, Document, Part, Profile, Saved, Training, Update
+from .texts import short_name, short_text
+
+_MOST_NOTES = 2_000
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is shown: a graph, and an array for every variable.
+
+    wanted  the variables whose gradients a step of training computes
+    """
+
+    name: str
+    outputs: tuple[Output, ...]
+    inputs: Mapping[str, np.ndarray]
+    params: Mapping[str, np.ndarray]
+    wanted: Collection[str] = ()
+
+    @property
+    def input_types(self) -> dict[str, TensorType]:
+        return {name: type_of(array) for name, array in self.inputs.items()}
+
+    @property
+    def param_types(self) -> dict[str, TensorType]:
+        return {name: type_of(array) for name, array in self.params.items()}
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A compilation's log, and what its stages made."""
+
+    log: CompileLog
+    watcher: Watcher
+
+    @staticmethod
+    def new(*stage_names: tuple[str, ...]) -> Watched:
+        """``stage_names`` are those of a log, where they are not inference's."""
+        watched = Watched(new_log(config.dump, None, *stage_names), Watcher())
+        watched.log.watch = watched.watcher
+        return watched
+
+
+def inference_document(subject: Subject, seconds: float = 0.0) -> Document:
+    """The document of a network that is called; profiled for ``seconds``, if there are any.
+
+    Raises what compiling raises.
+    """
+    executable, samples, watched = _compiled(subject)
+    report = None
+    if seconds:
+        executable.bind(subject.params)
+        inputs = [array[:1] if samples > 1 else array for array in subject.inputs.values()]
+        report = measure(executable, inputs, seconds)
+    table = ValueTable()
+    part = _part("inference", executable, watched, report, table)
+    part["samples"] = samples
+    return _document(subject, table, [part], [executable], None)
+
+
+def _compiled(subject: Subject) -> tuple[Executable, int, Watched]:
+    """The executable, how many samples it is called for, and the compilation that it is of."""
+    watched = Watched.new()
+    given = subject.input_types
+    found = compile_graph(
+        subject.outputs, given, subject.param_types, Options(), watched.log, subject.name
+    )
+    if isinstance(found, Executable):
+        return found, 1, watched
+    first = {name: t.with_shape((1, *t.dims[1:])) for name, t in given.items()}
+    one = Watched.new()
+    again = compile_graph(
+        subject.outputs, first, subject.param_types, Options(), one.log, subject.name
+    )
+    assert not isinstance(again, SplitBatch)
+    one.log.notes.insert(0, f"its {found.samples} samples run one by one: shown is one")
+    return again, found.samples, one
+
+
+def training_document(
+    subject: Subject, seconds: float = 0.0, optimizer: str | Optimizer = "sgd"
+) -> Document:
+    """The document of a network that is trained, in training mode.
+
+    Raises what compiling raises, and ValueError for an unknown optimizer.
+    """
+    rule = create(optimizer) if isinstance(optimizer, str) else copy.deepcopy(optimizer)
+    logs = [Watched.new(JOINT_STAGES), Watched.new(), Watched.new()]
+    types = {**subject.input_types, **subject.param_types}
+    trained = compile_training(
+        subject.outputs,
+        types,
+        subject.wanted,
+        True,
+        name=subject.name,
+        logs=TrainingLogs(*(watched.log for watched in logs)),
+    )
+    report = None
+    if seconds:
+        arrays = {**subject.inputs, **subject.params}
+        report = measure_training(trained, arrays, seconds, rule, tuple(subject.inputs))
+    table = ValueTable()
+    training = _training(subject, trained, logs[0], report, type(rule).__name__, table)
+    ahead = report.forward if report else None
+    parts = [_part("forward", trained.forward, logs[1], ahead, table)]
+    executables = [trained.forward]
+    if trained.backward is not None:
+        back = report.backward if report else None
+        parts.append(_part("backward", trained.backward, logs[2], back, table))
+        executables.append(trained.backward)
+    return _document(subject, table, parts, executables, training)
+
+
+def _training(
+    subject: Subject,
+    trained: Trained,
+    watched: Watched,
+    report: TrainingReport | None,
+    rule: str,
+    table: ValueTable,
+) -> Training:
+    parts, joint = trained.parts, trained.joint
+    saved: list[Saved] = [
+        {
+            "value": reference(use),
+            "type": str(use.type),
+            "bytes": use.type.nbytes,
+            "reason": short_text(reason),
+        }
+        for use, reason in zip(parts.saved, parts.reasons)
+    ]
+    return {
+        "stages": stages(watched.watcher, table),
+        "saved": saved,
+        "gradients": [short_name(name) for name in joint.gradients],
+        "states": [short_name(name) for name in joint.updates],
+        "updates": _updates(subject, trained, report, rule),
+    }
+
+
+def _updates(
+    subject: Subject, trained: Trained, report: TrainingReport | None, rule: str
+) -> list[Update]:
+    """The optimizer's step: measured, or what it will read and write."""
+    measured = {update.name: update for update in report.updates} if report else {}
+    learned = [name for name in trained.joint.gradients if name not in subject.inputs]
+    found: list[Update] = []
+    for name in learned:
+        one = measured.get(name)
+        nbytes = one.nbytes if one else 3 * subject.params[name].nbytes
+        took = one.seconds if one else None
+        found.append({"name": short_name(name), "rule": rule, "seconds": took, "bytes": nbytes})
+    return found
+
+
+def _part(
+    name: str,
+    executable: Executable,
+    watched: Watched,
+    report: Report | None,
+    table: ValueTable,
+) -> Part:
+    of_kernels = kernels(executable.plan, executable.code)
+    profile: Profile | None = None if report is None else profile_record(report, of_kernels)
+    return {
+        "name": name,
+        "samples": 1,
+        "stages": stages(watched.watcher, table),
+        "steps": steps(executable.plan, executable.code, of_kernels),
+        "plan": plan_record(executable.plan),
+        "kernels": of_kernels,
+        "profile": profile,
+        "notes": [short_text(note) for note in watched.log.notes[:_MOST_NOTES]],
+        "times": {name: took for name, _, took in watched.log.times},
+    }
+
+
+def _document(
+    subject: Subject,
+    table: ValueTable,
+    parts: list[Part],
+    executables: Sequence[Executable],
+    training: Training | None,
+) -> Document:
+    target = find_target(config.target)
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "hybridjit": metadata.version("hybridjit"),
+        "name": short_name(subject.name),
+        "mode": "training" if training else "inference",
+        "inputs": {short_name(n): str(t) for n, t in subject.input_types.items()},
+        "machine": {
+            "text": str(target),
+            "cpu": target.cpu,
+            "vector_bytes": target.vector_bytes,
+            "vector_registers": target.vector_registers,
+        },
+        "values": table.records,
+        "lines": table.lines(),
+        "parts": parts,
+        "training": training,
+        "parameters": parameters(subject.params, [readers(e.plan) for e in executables]),
+        "comparison": None,
+    }
