@@ -16,8 +16,9 @@ import numpy as np
 
 from ..target import Target
 from .llvm import ir
-from .llvm.builder import I64, PTR, VOID, LoopBuilder
+from .llvm.builder import LoopBuilder
 from .llvm.jit import Library, compile_object
+from .llvm.types import I64, PTR, VOID
 
 _FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 _ROUNDS = 20_000

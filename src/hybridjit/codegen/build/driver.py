@@ -24,9 +24,10 @@ from collections.abc import Callable
 from ...records import dataclass
 from ...target import Target
 from ..llvm import ir
-from ..llvm.builder import I64, PTR, VOID, Index, LoopBuilder
+from ..llvm.builder import LoopBuilder
+from ..llvm.indices import Index
 from ..llvm.jit import Library, provide
-from ..llvm.types import Value
+from ..llvm.types import I64, PTR, VOID, Value
 from .listening import emit_clock, emit_let_go, emit_listen, emit_obey, emit_poll, emit_take_back
 from .pool_memory import (
     BUSY,

@@ -10,8 +10,8 @@ import time
 
 from ...target import Target
 from ..llvm import ir
-from ..llvm.builder import I32, I64, PTR, VOID, LoopBuilder
-from ..llvm.types import Value
+from ..llvm.builder import LoopBuilder
+from ..llvm.types import I32, I64, PTR, VOID, Value
 from .pool_memory import (
     HEARER,
     NEXT,

@@ -14,7 +14,8 @@ from ...target import Target
 from ..kinds import KERNELS
 from ..kinds.parts.arguments import Arguments
 from ..llvm import ir
-from ..llvm.builder import I64, PTR, VOID, LoopBuilder, Part
+from ..llvm.builder import LoopBuilder, Part
+from ..llvm.types import I64, PTR, VOID
 from ..spec import KernelSpec
 
 

@@ -10,7 +10,8 @@ from ...target import Target
 from ..kinds.parts.transpose import Digits, transpose_rows
 from ..kinds.weights.filters import transform_filters
 from ..llvm import ir
-from ..llvm.builder import I64, PTR, VOID, LoopBuilder
+from ..llvm.builder import LoopBuilder
+from ..llvm.types import I64, PTR, VOID
 
 PACKERS = "packers"
 SIZES = (2, 4)

@@ -8,8 +8,9 @@ from __future__ import annotations
 from ...records import dataclass
 from ...target import Target
 from ..llvm import ir
-from ..llvm.builder import I64, PTR, Index, LoopBuilder
-from ..llvm.types import Type, Value
+from ..llvm.builder import LoopBuilder
+from ..llvm.indices import Index
+from ..llvm.types import I64, PTR, Type, Value
 
 # The pool's memory, in 64-bit slots; what different threads write is on cache lines of its own.
 _SEQUENCE = 0  # of the last job

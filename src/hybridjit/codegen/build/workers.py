@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from ...target import Target
 from ..llvm import ir
-from ..llvm.builder import I32, I64, PTR, VOID, Index, LoopBuilder
-from ..llvm.types import Value
+from ..llvm.builder import LoopBuilder
+from ..llvm.indices import Index
+from ..llvm.types import I32, I64, PTR, VOID, Value
 from .pool_memory import (
     ARRIVALS,
     ASLEEP,

@@ -14,7 +14,8 @@ from ...ops.nn.length_norm import LRN_LAST
 from ...records import dataclass
 from ...types import product
 from ..call import Address, Call, Scratch, Setting
-from ..llvm.builder import Index, LoopBuilder
+from ..llvm.builder import LoopBuilder
+from ..llvm.indices import Index
 from ..llvm.types import Value
 from ..math.numbers import float_math
 from ..spec import KernelSpec

@@ -18,7 +18,8 @@ from ...ops.nn.normalization import GROUP_NORM, INSTANCE_NORM_LAST, LAYER_NORM
 from ...records import dataclass
 from ...types import product
 from ..call import Address, Argument, Call, Setting, views_of
-from ..llvm.builder import Index, LoopBuilder
+from ..llvm.builder import LoopBuilder
+from ..llvm.indices import Index
 from ..llvm.types import Value
 from ..math.numbers import float_math
 from ..spec import CHAINS, KernelSpec

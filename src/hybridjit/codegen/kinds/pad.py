@@ -10,9 +10,10 @@ from ...ir.plan import Step
 from ...records import dataclass
 from ...types import product
 from ..call import Address, Call, Setting
-from ..llvm.builder import Index, LoopBuilder, constant_of
+from ..llvm.builder import LoopBuilder
 from ..llvm.elements import ELEMENTS
-from ..llvm.types import Value
+from ..llvm.indices import Index
+from ..llvm.types import Value, constant_of
 from ..spec import Ints, KernelSpec
 from .parts.arguments import Arguments
 from .parts.partial import read_vector, write_vector

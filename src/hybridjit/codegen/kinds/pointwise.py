@@ -15,8 +15,9 @@ from ..call import (
     off_default,
     views_of,
 )
-from ..llvm.builder import Index, LoopBuilder
+from ..llvm.builder import LoopBuilder
 from ..llvm.elements import ELEMENTS, MOVED_AS
+from ..llvm.indices import Index
 from ..llvm.types import Value
 from ..spec import Ints, KernelSpec, Program
 from .parts.arguments import Arguments

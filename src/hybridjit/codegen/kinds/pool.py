@@ -10,7 +10,8 @@ from ...ops.attrs import Attrs
 from ...records import dataclass
 from ...types import product
 from ..call import Address, Call, Setting, broadcast_strides, build_program, five, three, views_of
-from ..llvm.builder import Index, LoopBuilder
+from ..llvm.builder import LoopBuilder
+from ..llvm.indices import Index
 from ..llvm.types import Value
 from ..math.numbers import float_math
 from ..spec import Ints, KernelSpec, Program

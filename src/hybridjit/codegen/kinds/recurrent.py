@@ -13,7 +13,8 @@ from functools import partial
 from ...ir.plan import Step, View
 from ...records import dataclass
 from ..call import Address, Argument, Call, Setting, views_of
-from ..llvm.builder import Index, LoopBuilder
+from ..llvm.builder import LoopBuilder
+from ..llvm.indices import Index
 from ..llvm.types import Value
 from ..math.numbers import FloatMath, float_math
 from ..packing import RecurrentPacking

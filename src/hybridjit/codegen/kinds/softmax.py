@@ -9,9 +9,10 @@ from ...records import dataclass
 from ...types import product
 from ..call import Address, Argument, Call, Setting, views_of
 from ..llvm import ir
-from ..llvm.builder import I32, Index, LoopBuilder, constant_of
+from ..llvm.builder import LoopBuilder
 from ..llvm.elements import ELEMENTS, converted, with_element
-from ..llvm.types import Value
+from ..llvm.indices import Index
+from ..llvm.types import I32, Value, constant_of
 from ..math.numbers import float_numbers_of
 from ..spec import KernelSpec
 from .parts.arguments import Arguments

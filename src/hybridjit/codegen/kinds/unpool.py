@@ -16,7 +16,8 @@ from ...ops.nn.pooling_back import BACK_FROM_MAX
 from ...records import dataclass
 from ...types import product
 from ..call import Address, Call, Setting, five, views_of
-from ..llvm.builder import Index, LoopBuilder
+from ..llvm.builder import LoopBuilder
+from ..llvm.indices import Index
 from ..llvm.types import Value
 from ..spec import Ints, KernelSpec
 from .parts.arguments import Arguments

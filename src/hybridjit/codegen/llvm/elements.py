@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from ...records import dataclass
 from . import ir
-from .builder import F32, F64, I8, I16, I32, I64, LoopBuilder, constant_of
-from .types import Type, Value
+from .builder import LoopBuilder
+from .types import F32, F64, I8, I16, I32, I64, Type, Value, constant_of
 
 
 @dataclass(frozen=True)

@@ -164,3 +164,41 @@ def _single(value: float) -> float:
 def _double(value: float) -> str:
     """A number as LLVM writes one, f32 as well: the bits of the double that equals it."""
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016x}"
+
+
+I1 = IntType(1)
+I8 = IntType(8)
+I16 = IntType(16)
+I32 = IntType(32)
+I64 = IntType(64)
+F32 = FloatType()
+F64 = DoubleType()
+PTR = PointerType()
+VOID = VoidType()
+
+_NAMES = {F32: "f32", F64: "f64", I1: "i1", I8: "i8", I16: "i16", I32: "i32", I64: "i64"}
+_BYTES = {F32: 4, F64: 8, I8: 1, I16: 2, I32: 4, I64: 8}
+
+
+def element_of(value: Value) -> Type:
+    """The type of a scalar, or of a vector's elements."""
+    return value.type.element if isinstance(value.type, VectorType) else value.type
+
+
+def byte_count(element: Type) -> int:
+    """Bytes of one element in memory."""
+    return _BYTES[element]
+
+
+def intrinsic_suffix(kind: Type) -> str:
+    """What an intrinsic's name says of the type that it works on."""
+    if isinstance(kind, VectorType):
+        return f"v{kind.count}{_NAMES[kind.element]}"
+    return _NAMES[kind]
+
+
+def constant_of(kind: Type, value: float) -> Value:
+    """One number in the type ``kind``, in all lanes of a vector."""
+    if isinstance(kind, VectorType):
+        return Constant(kind, [Constant(kind.element, value)] * kind.count)
+    return Constant(kind, value)

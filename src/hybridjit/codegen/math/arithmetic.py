@@ -10,8 +10,8 @@ import numpy as np
 
 from ...ops.casting import scalar_of
 from ..llvm import ir
-from ..llvm.builder import F32, F64, I32, I64, LoopBuilder, constant_of
-from ..llvm.types import IntType, Type, Value
+from ..llvm.builder import LoopBuilder
+from ..llvm.types import F32, F64, I32, I64, IntType, Type, Value, constant_of
 
 _INTEGERS: dict[Type, IntType] = {F32: I32, F64: I64}
 _WHOLE_FROM: dict[Type, float] = {I32: 2.0**23, I64: 2.0**52}

@@ -11,9 +11,9 @@ import math
 import numpy as np
 
 from ...ops.casting import scalar_of
-from ..llvm.builder import F64, LoopBuilder, constant_of
+from ..llvm.builder import LoopBuilder
 from ..llvm.elements import converted, with_element
-from ..llvm.types import Value
+from ..llvm.types import F64, Value, constant_of
 from .arithmetic import Masks
 from .single import VectorMath
 

@@ -14,8 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..llvm import ir
-from ..llvm.builder import F64
-from ..llvm.types import Value
+from ..llvm.types import F64, Value
 from .arithmetic import FloatArithmetic
 from .double import DoubleMath
 

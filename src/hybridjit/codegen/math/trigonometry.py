@@ -11,8 +11,7 @@ from __future__ import annotations
 import math
 
 from ..llvm import ir
-from ..llvm.builder import F64, I64
-from ..llvm.types import Value
+from ..llvm.types import F64, I64, Value
 from .exact import ExactArithmetic
 
 _TABLE_WORDS = 20  # 64 zeros and 1216 bits of 2/pi: the largest exponent needs 1023 + 192

@@ -17,7 +17,7 @@ from ...gluon.training import Heads
 from ...io import DataBatch, DataIter
 from ...mod import Module
 from ...mod.base_module import Arrays, Logger, Shapes
-from ...mod.module import Groups
+from ...mod.binding import BoundModule, Groups
 from ...mod.updates import Options
 from ...nd import NDArray
 from ...optimizer import Optimizer
@@ -75,7 +75,7 @@ class SVRGModule(Module):
         for_training: bool = True,
         inputs_need_grad: bool = False,
         force_rebind: bool = False,
-        shared_module: Module | None = None,
+        shared_module: BoundModule | None = None,
         grad_req: Any = "write",
     ) -> None:
         """As :meth:`Module.bind`, for training with the older weights beside."""

@@ -1,7 +1,8 @@
 """Reading a graph file: untrusted text in, nodes out.
 
 Three steps: JSON text becomes :class:`RawNode` records with every type and index checked; old
-spellings are brought up to date (``symbol_upgrade.py``); operators are applied in order. An input
+spellings are brought up to date (``symbol_upgrade.py``); operators are applied in order
+(``symbol_nodes.py``). An input
 may only name an earlier node, so a cycle cannot be built. Nothing is evaluated, and no count in
 the file is believed before it was held against a bound. All that a file makes, whatever its
 attributes multiply, is taken from one :class:`Budget` before it is made.
@@ -9,22 +10,21 @@ attributes multiply, is taken from one :class:`Budget` before it is made.
 
 from __future__ import annotations
 
-import re
-import reprlib
 import sys
 import warnings
 from array import array
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
-from ...errors import AttributeValueError, ModelFormatError, MXNetError, UnknownOpError
-from ...ir.node import Node, Output, checked_attributes
+from ...errors import ModelFormatError, MXNetError, UnknownOpError
+from ...ir.node import Output
 from ...ops import custom
-from ...ops.attrs import Attrs
 from ...ops.record import OpDef
 from ...ops.registry import find, lookup
 from ...shapes import is_np_shape
 from ..json_stream import SLACK, Budget, JsonStream
+from .checked_json import INVALID, fail, list_of, object_of, required, shown, text_of, unknown_field
+from .symbol_nodes import MAX_INPUTS, MAX_OUTPUTS, built_nodes, check_counts, output_of
 from .symbol_upgrade import (
     CURRENT,
     MAX_NODES,
@@ -36,30 +36,20 @@ from .symbol_upgrade import (
     upgrade,
 )
 
-_MAX_INPUTS = 1 << 14  # of one node; also the bound on attributes that say how many there are
-_MAX_OUTPUTS = 1 << 18  # of all nodes together: each gets a type, and a name when it is asked for
 _MAX_NAME = 4096
 _MAX_ATTR = 1 << 16  # hidden `__x__` attributes, which nothing parses, may be longer
 _MAX_LISTED = 20
-_INVALID = "Invalid symbol file: "
 
 _TOP_KEYS = frozenset(["nodes", "arg_nodes", "node_row_ptr", "heads", "attrs"])
 _NODE_KEYS = frozenset(["op", "name", "attrs", "inputs", "control_deps", "subgraphs"])
 _OLD_NODE_KEYS = frozenset(["attr", "param", "backward_source_id"])
 _ATTRIBUTE_KEYS = ("attr", "param", "attrs")
-_COUNTS = frozenset(["num_args", "num_outputs", "num_weights", "num_arrays", "sections"])
 
 # Bytes that things take from the text to the nodes, beside texts and what attributes mean.
 _NODE_BYTES = 640
 _ENTRY_BYTES = 160
 _HEAD_BYTES = 128
-_NUMBER_BYTES = 40
 _KEY_BYTES = 200  # that the name of an attribute takes among those that are known
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_SHORT = reprlib.Repr()
-_SHORT.maxstring = _SHORT.maxother = 80
-_SHORT.maxlevel = 2
 
 Outputs = tuple[Output, ...]
 
@@ -79,10 +69,10 @@ def read_document(data: str | bytes, name: str, changes: Changes | None = None) 
         if is_np_shape() and "is_np_shape" not in top.get("attrs", {}):
             mark_unknown_sizes(nodes.raw)
         for record in nodes.raw:
-            _check_counts(record)  # first: every later step makes something for each input
-        built = _built(upgrade(nodes.raw, version, changes, nodes.budget), nodes.budget)
+            check_counts(record)  # first: every later step makes something for each input
+        built = built_nodes(upgrade(nodes.raw, version, changes, nodes.budget), nodes.budget)
         return tuple(
-            _output((nodes.raw[index], output, 0), built, f"head {k}")
+            output_of((nodes.raw[index], output, 0), built, f"head {k}")
             for k, (index, output) in enumerate(positions)
         )
     except MXNetError as error:
@@ -116,13 +106,9 @@ def read_outline(data: str | bytes, name: str) -> tuple[list[RawLine], list[tupl
 def _about_file(error: MXNetError, name: str) -> MXNetError:
     """The same error with the file's name at the end of its first line."""
     first, *rest = str(error).split("\n")
-    if isinstance(error, ModelFormatError) and not first.startswith(_INVALID):
-        first = f"{_INVALID}{first}"
+    if isinstance(error, ModelFormatError) and not first.startswith(INVALID):
+        first = f"{INVALID}{first}"
     return type(error)("\n".join([f"{first} (in {name})", *rest]))
-
-
-def _fail(what: str) -> NoReturn:
-    raise ModelFormatError(f"{_INVALID}{what}")
 
 
 # From text to records
@@ -146,16 +132,16 @@ class _Collector:
         """A node's attributes from any of the three keys that versions of MXNet used."""
         merged: dict[str, str] = {}
         for key in filter(node.__contains__, _ATTRIBUTE_KEYS):
-            for name, value in _mapping(node[key], f"{key} of {place}").items():
+            for name, value in object_of(node[key], f"{key} of {place}").items():
                 if type(value) is not str or len(value) > _MAX_ATTR or not value.isascii():
                     hidden = name.startswith("__") and name.endswith("__")
                     limit = _MAX_ATTR if not hidden else SLACK
-                    _text(value, f"attribute {_shown(name)} of {place}", limit)
+                    text_of(value, f"attribute {shown(name)} of {place}", limit)
                 merged[self.known.get(name) or self._new(name, place)] = value
         return merged
 
     def _new(self, name: str, place: str) -> str:
-        _text(name, f"attribute name in {place}", _MAX_NAME)
+        text_of(name, f"attribute name in {place}", _MAX_NAME)
         self.budget.take(sys.getsizeof(name) + _KEY_BYTES, place)
         return self.known.setdefault(name, name)
 
@@ -165,29 +151,29 @@ def _read(data: str | bytes, collector: _Collector) -> dict[str, Any]:
     try:
         text = data.encode("utf-8") if isinstance(data, str) else bytes(data)
     except UnicodeEncodeError:
-        _fail("the text holds half of a surrogate pair")
+        fail("the text holds half of a surrogate pair")
     collector.budget = Budget(len(text))
     stream = JsonStream(text, collector.budget)
     if stream.peek() != "{":
-        _mapping(stream.value(), "the document")
+        object_of(stream.value(), "the document")
     top: dict[str, object] = {}
     for key in stream.members():
         if key in top:
-            _fail(f"{key} stands twice in the document")
+            fail(f"{key} stands twice in the document")
         top[key] = _part(key, stream, collector)
     stream.finish()
-    _required(top, "nodes", "the document")
+    required(top, "nodes", "the document")
     collector.finish()
     return top
 
 
 def _part(key: str, stream: JsonStream, collector: _Collector) -> Any:
     if key not in _TOP_KEYS:
-        _unknown_field(key, "the document", _TOP_KEYS)
+        unknown_field(key, "the document", _TOP_KEYS)
     if key == "nodes":
         for number, item in enumerate(_elements(stream, key)):
             if number == MAX_NODES:
-                _fail(f"there are more than {MAX_NODES} nodes")
+                fail(f"there are more than {MAX_NODES} nodes")
             collector.add(item)
         return None
     if key == "heads":
@@ -199,7 +185,7 @@ def _part(key: str, stream: JsonStream, collector: _Collector) -> Any:
 
 def _elements(stream: JsonStream, what: str) -> Iterator[Any]:
     if stream.peek() != "[":
-        _list(stream.value(), what)
+        list_of(stream.value(), what)
     return stream.elements()
 
 
@@ -208,8 +194,8 @@ def _heads(stream: JsonStream, budget: Budget) -> array[int]:
     flat = array("q")
     for k, item in enumerate(_elements(stream, "heads")):
         index, output, _ = _position(item, MAX_NODES, f"head {k}")
-        if output > _MAX_OUTPUTS:
-            _fail(f"head {k} names output {output}; possible are {_MAX_OUTPUTS}")
+        if output > MAX_OUTPUTS:
+            fail(f"head {k} names output {output}; possible are {MAX_OUTPUTS}")
         budget.take(_HEAD_BYTES, f"head {k}")
         flat.extend((index, output))
     return flat
@@ -219,36 +205,36 @@ def _arg_nodes(stream: JsonStream) -> array[int]:
     found = array("q")
     for item in _elements(stream, "arg_nodes"):
         if type(item) is not int or not 0 <= item < MAX_NODES:
-            _fail(f"arg_nodes names {_shown(item)}; possible are 0 to {MAX_NODES - 1}")
+            fail(f"arg_nodes names {shown(item)}; possible are 0 to {MAX_NODES - 1}")
         if len(found) == MAX_NODES:
-            _fail(f"arg_nodes names more than {MAX_NODES}")
+            fail(f"arg_nodes names more than {MAX_NODES}")
         found.append(item)
     return found
 
 
 def _head_positions(top: Mapping[str, object], nodes: int) -> Iterator[tuple[int, int]]:
     """(node, output) of each head. Raises ModelFormatError when a node is not there."""
-    flat = _required(top, "heads", "the document")
+    flat = required(top, "heads", "the document")
     if not flat:
-        _fail("heads is empty, the graph has no output")
+        fail("heads is empty, the graph has no output")
     for k, index in enumerate(flat[::2]):
         _require_node(index, nodes, f"head {k}")
     return zip(flat[::2], flat[1::2])
 
 
 def _check_arg_nodes(top: Mapping[str, object], raw: list[RawNode]) -> None:
-    for index in _required(top, "arg_nodes", "the document"):
+    for index in required(top, "arg_nodes", "the document"):
         if index >= len(raw):
-            _fail(f"arg_nodes names {index}; there are {len(raw)} nodes")
+            fail(f"arg_nodes names {index}; there are {len(raw)} nodes")
         if raw[index].op is not None:
-            _fail(f"arg_nodes names {raw[index].place}, which is not a variable")
+            fail(f"arg_nodes names {raw[index].place}, which is not a variable")
 
 
 def _version(top: Mapping[str, object]) -> int:
-    attrs = _mapping(top.get("attrs", {}), "attrs of the graph")
+    attrs = object_of(top.get("attrs", {}), "attrs of the graph")
     pair = attrs.get("mxnet_version", ["int", UNSTATED])
     if not (isinstance(pair, list) and len(pair) == 2 and type(pair[1]) is int):
-        _fail(f'mxnet_version is ["int", number], got {_shown(pair)}')
+        fail(f'mxnet_version is ["int", number], got {shown(pair)}')
     if pair[1] > CURRENT:
         warnings.warn(
             f"loading symbol saved by MXNet version {pair[1]}, newer than {CURRENT}; "
@@ -269,7 +255,7 @@ class _Nodes(_Collector):
 
     def add(self, item: object) -> None:
         number = len(self.raw)
-        node = _mapping(item, f"node {number}", _NODE_KEYS | _OLD_NODE_KEYS)
+        node = object_of(item, f"node {number}", _NODE_KEYS | _OLD_NODE_KEYS)
         record = RawNode(number, None, _node_name(node, f"node {number}"), {})
         place = record.place
         is_known = self._look_up(node, record, place)
@@ -278,7 +264,7 @@ class _Nodes(_Collector):
         if not _OLD_NODE_KEYS.isdisjoint(node):
             self._changes.note("attributes stand under attr and param", record.name)
         record.text = self.attributes(node, place)
-        entries = _list(_required(node, "inputs", place), f"inputs of {place}")
+        entries = list_of(required(node, "inputs", place), f"inputs of {place}")
         self.budget.take(_node_bytes(record.name, record.text, len(entries)), place)
         if is_known:
             record.inputs = _inputs(entries, record, self.raw)
@@ -286,7 +272,7 @@ class _Nodes(_Collector):
 
     def _look_up(self, node: Mapping[str, object], record: RawNode, place: str) -> bool:
         """Set the record's operator; False if it is unknown."""
-        name = _text(_required(node, "op", place), f"op of {place}", _MAX_NAME)
+        name = text_of(required(node, "op", place), f"op of {place}", _MAX_NAME)
         try:
             if name == custom.NAME:
                 record.op = custom.custom_operator(self.attributes(node, place))
@@ -315,8 +301,8 @@ class _Outline(_Collector):
     def add(self, item: object) -> None:
         number = len(self.lines)
         place = f"node {number}"
-        node = _mapping(item, place, _NODE_KEYS | _OLD_NODE_KEYS)
-        op = _text(_required(node, "op", place), f"op of {place}", _MAX_NAME)
+        node = object_of(item, place, _NODE_KEYS | _OLD_NODE_KEYS)
+        op = text_of(required(node, "op", place), f"op of {place}", _MAX_NAME)
         problem = ""
         try:
             if op == custom.NAME:
@@ -326,7 +312,7 @@ class _Outline(_Collector):
         except MXNetError as error:
             problem = str(error)
             self._problems[problem] = None
-        entries = _list(_required(node, "inputs", place), f"inputs of {place}")
+        entries = list_of(required(node, "inputs", place), f"inputs of {place}")
         name, attrs = _node_name(node, place), self.attributes(node, place)
         taken = _node_bytes(name, attrs, len(entries))
         self.budget.take(taken + 2 * len(problem), place)
@@ -341,7 +327,7 @@ def _node_bytes(name: str, text: Mapping[str, str], inputs: int) -> int:
 
 
 def _node_name(node: Mapping[str, object], place: str) -> str:
-    return _text(_required(node, "name", place), f"name of {place}", _MAX_NAME)
+    return text_of(required(node, "name", place), f"name of {place}", _MAX_NAME)
 
 
 def _operator(name: str, has_subgraphs: bool, refused: Mapping[str, object]) -> OpDef | None:
@@ -364,10 +350,10 @@ def _some(places: list[str]) -> str:
 
 def _inputs(items: list[Any], record: RawNode, earlier: list[RawNode]) -> list[RawEntry]:
     place = record.place
-    if len(items) > _MAX_INPUTS:
-        _fail(f"{place} has {len(items)} inputs, possible are {_MAX_INPUTS}")
+    if len(items) > MAX_INPUTS:
+        fail(f"{place} has {len(items)} inputs, possible are {MAX_INPUTS}")
     if items and record.op is None:
-        _fail(f"{place} is a variable and has {len(items)} inputs")
+        fail(f"{place} is a variable and has {len(items)} inputs")
     return [_entry(item, earlier, f"input {k} of {place}") for k, item in enumerate(items)]
 
 
@@ -379,143 +365,22 @@ def _entry(item: object, nodes: list[RawNode], what: str) -> RawEntry:
 
 def _position(item: object, count: int, what: str) -> tuple[int, int, int]:
     """``[node, output, version]`` as numbers, the node one of ``count``."""
-    numbers = _list(item, what)
+    numbers = list_of(item, what)
     if len(numbers) not in (2, 3) or {*map(type, numbers)} != {int}:
-        _fail(f"{what} is [node, output, version], got {_shown(item)}")
+        fail(f"{what} is [node, output, version], got {shown(item)}")
     index, output, version = (*numbers, 0)[:3]
     _require_node(index, count, what)
     if output < 0 or version < 0:
-        _fail(f"{what} has a negative number: {_shown(item)}")
+        fail(f"{what} has a negative number: {shown(item)}")
     return index, output, version
 
 
 def _require_node(index: int, count: int, what: str) -> None:
     if not 0 <= index < count:
-        _fail(f"{what} names node {index}; possible here are 0 to {count - 1}")
+        fail(f"{what} names node {index}; possible here are 0 to {count - 1}")
 
 
 # From records to nodes
 
 
-def _built(raw: list[RawNode], budget: Budget) -> dict[RawNode, Node]:
-    meanings = _meanings(raw, budget)
-    nodes: dict[RawNode, Node] = {}
-    for record in raw:
-        place = record.place
-        inputs = tuple(
-            _output(entry, nodes, f"input {k} of {place}") for k, entry in enumerate(record.inputs)
-        )
-        nodes[record] = Node(record.op, record.name, record.text, inputs, meanings[record])
-    return nodes
-
-
-def _meanings(raw: list[RawNode], budget: Budget) -> dict[RawNode, dict[str, Any]]:
-    """What each node's attributes mean. Of a state, the first version under which it is written.
-
-    The version is there to be saved again.
-    """
-    meanings: dict[RawNode, dict[str, object]] = {}
-    outputs = 0
-    for record in raw:
-        attrs = meanings[record] = _meaning(record)
-        if record.op is None:
-            continue
-        outputs += len(record.op.output_names(attrs))
-        if outputs > _MAX_OUTPUTS:
-            _fail(f"up to {record.place} there are {outputs} outputs, possible are {_MAX_OUTPUTS}")
-        budget.take(_meaning_bytes(attrs), record.place)
-        for source, _, version in (record.inputs[i] for i in record.op.aux_positions(attrs)):
-            if source.op is None:
-                meanings[source].setdefault("version", version)
-    return meanings
-
-
-def _meaning(record: RawNode) -> dict[str, Any]:
-    if record.op is None:
-        return {}
-    try:
-        return checked_attributes(record.op, record.name, record.text, len(record.inputs))
-    except MXNetError as error:
-        raise type(error)(f"{record.place}: {error}") from None
-
-
-def _meaning_bytes(attrs: Attrs) -> int:
-    """What parsed attributes take: tuples and numbers; words and small numbers are shared."""
-    values = attrs.values()
-    tuples = [value for value in values if type(value) is tuple]
-    numbers = sum(map(_is_fresh, values)) + sum(_is_fresh(n) for v in tuples for n in v)
-    return sys.getsizeof(attrs) + sum(map(sys.getsizeof, tuples)) + numbers * _NUMBER_BYTES
-
-
-def _is_fresh(value: object) -> bool:
-    """Whether it is a number that CPython does not keep ready."""
-    return type(value) is float or (type(value) is int and not -5 <= value <= 256)
-
-
-def _check_counts(record: RawNode) -> None:
-    """Bound the attributes that say how many inputs or outputs there are: each gets a name."""
-    for attr in record.op.attrs if record.op else ():
-        if attr.name not in _COUNTS or attr.name not in record.text:
-            continue
-        try:
-            count = attr.parse(record.text[attr.name])
-        except AttributeValueError as error:
-            raise AttributeValueError(f"{record.place}: {error}") from None
-        if isinstance(count, int) and count > _MAX_INPUTS:
-            raise AttributeValueError(
-                f"{record.place}: {attr.name} is {count}, possible are {_MAX_INPUTS}"
-            )
-
-
-def _output(entry: RawEntry, nodes: Mapping[RawNode, Node], what: str) -> Output:
-    record, index, _ = entry
-    node = nodes[record]
-    count = len(node.output_names)
-    if index >= count:
-        _fail(f"{what} names output {index} of {record.place}, which has {count}")
-    return Output(node, index)
-
-
 # Checked types
-
-
-def _required(mapping: Mapping[str, object], key: str, what: str) -> Any:
-    if key not in mapping:
-        _fail(f"{what} has no {key}")
-    return mapping[key]
-
-
-def _mapping(value: object, what: str, keys: frozenset[str] | None = None) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        _fail(f"{what} is an object, got {_shown(value)}")
-    for key in value:
-        if keys is not None and key not in keys:
-            _unknown_field(key, what, keys)
-    return value
-
-
-def _unknown_field(key: str, what: str, keys: frozenset[str]) -> NoReturn:
-    _fail(f"Unknown field {_shown(key)} in {what}; known are {', '.join(sorted(keys))}")
-
-
-def _list(value: object, what: str) -> list[Any]:
-    if not isinstance(value, list):
-        _fail(f"{what} is a list, got {_shown(value)}")
-    return value
-
-
-def _text(value: object, what: str, limit: int) -> str:
-    if not isinstance(value, str):
-        _fail(f"{what} is a string, got {_shown(value)}")
-    if len(value) > limit:
-        _fail(f"{what} has {len(value)} characters, possible are {limit}")
-    if not value.isascii() and _SURROGATE.search(value):
-        _fail(f"{what} holds half of a surrogate pair")
-    return value
-
-
-def _shown(value: object) -> str:
-    """A value from the file for a message: its beginning is enough."""
-    if isinstance(value, (dict, list)) and len(value) > 8:
-        return f"a {'list' if isinstance(value, list) else 'object'} of {len(value)}"
-    return _SHORT.repr(value)

@@ -2,6 +2,7 @@
 
 from ...errors import DeferredInitializationError
 from .collection import ParameterDict
-from .single import Constant, Parameter
+from .constant import Constant
+from .single import Parameter
 
 __all__ = ["Constant", "DeferredInitializationError", "Parameter", "ParameterDict"]

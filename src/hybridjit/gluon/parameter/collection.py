@@ -17,8 +17,9 @@ from ...errors import ModelFormatError
 from ...formats.mxnet import params as params_file
 from ...nd import NDArray
 from ..types import Init
+from .constant import Constant
 from .loading import load_value
-from .single import Constant, Fresh, Parameter
+from .single import Fresh, Parameter
 
 _SAME_PREFIX = "Please make sure source and target networks have the same prefix."
 

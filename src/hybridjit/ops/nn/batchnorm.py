@@ -6,7 +6,7 @@ when fix_gamma is set; whoever owns the buffer writes the ones into it, not this
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from ...errors import ShapeError
 from ...types import FLOAT32, PartialShape, TensorType, merge, product, shape_text
-from ..algebra import add, as_shape, average, div, in_dtype, mul, scaled, sub, total, zeros_like
+from ..algebra import add, scaled
 from ..attrs import AttrValue
 from ..building import Builder, Made, Many, Reached, X, as_results
 from ..casting import widened
@@ -28,6 +28,7 @@ from ..rules import Types, fill, merged, normalized_axis, require_float
 from ..signatures import Arrays
 from ..tensor.primitives import reshape
 from ..tensor.reductions import MEAN, MEAN_SQUARE_ABOUT
+from .batchnorm_gradient import grad_batchnorm, grad_trained, other_axes
 
 
 def along(vector: np.ndarray, ndim: int, axis: int) -> np.ndarray:
@@ -169,11 +170,6 @@ def _statistics(data: np.ndarray, axis: int, dtype: np.dtype) -> tuple[np.ndarra
     return mean, np.square(centred).sum(others, dtype=dtype) / count
 
 
-def other_axes(ndim: int, axis: int) -> tuple[int, ...]:
-    """All axes but one."""
-    return tuple(i for i in range(ndim) if i != axis % ndim)
-
-
 def _trained(*arrays: np.ndarray, axis: int = 1, **attrs: Any) -> tuple[np.ndarray, ...]:
     """Normalised by the batch's own statistics, which are further results."""
     data, gamma, beta, moving_mean, moving_var = arrays
@@ -242,118 +238,12 @@ def _grad_trained_relu(
     d = douts[0]
     if d is not None:
         d = g.op(derivative(RELU, 0), d, outs[0], at="positive")
-    return _grad_trained(g, ins, outs, (d, *douts[1:]), **attrs)
+    return grad_trained(g, ins, outs, (d, *douts[1:]), **attrs)
 
 
 def _infer_trained(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
     ins, found = _infer_batchnorm(ins, outs[:3], **{**attrs, "output_mean_var": True})
     return ins, merged(outs, (*found, found[2]))
-
-
-def _centred(g: Builder[X], data: X, mean: X, inverse: X, axis: int) -> X:
-    """(data - mean) * inverse, in single precision for float16."""
-    like = g.type(mean)
-    shape = tuple(-1 if i == axis else 1 for i in range(g.type(data).ndim))
-    sizes = tuple(g.type(data).dims[i] if size < 0 else 1 for i, size in enumerate(shape))
-    wide = in_dtype(g, data, like)
-    return mul(g, sub(g, wide, as_shape(g, mean, sizes)), as_shape(g, inverse, sizes))
-
-
-def _grad_normalised(
-    g: Builder[X],
-    ins: Sequence[X],
-    x: X,
-    inverse: X,
-    dout: X,
-    axis: int,
-    fix_gamma: bool,
-    live: bool,
-) -> tuple[Reached[X], ...]:
-    """What reaches data, gamma and beta; ``live`` when the statistics follow from the data.
-
-    Ioffe and Szegedy 2015, section 3: dx = gamma inverse (d - mean(d) - x mean(d x)).
-    """
-    data, gamma, *_ = ins
-    ndim = g.type(data).ndim
-    axis %= ndim
-    others = other_axes(ndim, axis)
-    sizes = tuple(g.type(data).dims[axis] if i == axis else 1 for i in range(ndim))
-    d = in_dtype(g, dout, g.type(inverse))
-    product_of = mul(g, d, x)
-    scale = inverse if fix_gamma else mul(g, inverse, gamma)
-    if live:
-        slope = mul(g, x, average(g, product_of, others))
-        d_data = sub(g, sub(g, d, average(g, d, others)), slope)
-    else:
-        d_data = d
-    d_data = mul(g, d_data, as_shape(g, scale, sizes))
-    d_gamma = None if fix_gamma else total(g, product_of, others, keepdims=False)
-    return d_data, d_gamma, total(g, d, others, keepdims=False), None, None
-
-
-def _grad_trained(
-    g: Builder[X],
-    ins: Many[X],
-    outs: Many[X],
-    douts: Many[X | None],
-    *,
-    fix_gamma: bool,
-    output_mean_var: bool,
-    axis: int = 1,
-    **attrs: AttrValue,
-) -> tuple[Reached[X], ...]:
-    """Head gradients that a program gives the statistics count for nothing, as in MXNet.
-
-    Where it cannot see them, what comes back to them is of this very rule, taken once more.
-    """
-    axis %= g.type(ins[0]).ndim
-    x = _centred(g, ins[0], outs[1], outs[2], axis)
-    found: Any = (None,) * 5
-    if douts[0] is not None:
-        found = _grad_normalised(g, ins, x, outs[2], douts[0], axis, fix_gamma, live=True)
-    if output_mean_var or all(d is None for d in douts[1:]):
-        return found
-    more = _through_statistics(g, x, outs[2], douts[1:], axis)
-    return (more if found[0] is None else add(g, found[0], more), *found[1:])
-
-
-def _through_statistics(g: Builder[X], x: X, inverse: X, douts: Sequence[X | None], axis: int) -> X:
-    """What reaches the data of the mean, 1 / deviation and variance, which follow from it.
-
-    With n numbers in a channel 1 / n, -x inverse^2 / n and 2 x / (n inverse).
-    """
-    dims = g.type(x).dims
-    sizes = tuple(size if i == axis else 1 for i, size in enumerate(dims))
-    mean, deviation, var = (*douts, None, None)[:3]
-    found = zeros_like(g, x)
-    if mean is not None:
-        found = add(g, found, as_shape(g, mean, sizes))
-    if deviation is not None:
-        factor = mul(g, deviation, mul(g, inverse, inverse))
-        found = sub(g, found, mul(g, x, as_shape(g, factor, sizes)))
-    if var is not None:
-        factor = scaled(g, div(g, var, inverse), 2.0)
-        found = add(g, found, mul(g, x, as_shape(g, factor, sizes)))
-    return scaled(g, found, 1 / max(1, product(dims) // max(1, dims[axis])))
-
-
-def _grad_batchnorm(
-    g: Builder[X],
-    ins: Many[X],
-    outs: Many[X],
-    douts: Many[X | None],
-    *,
-    eps: float,
-    fix_gamma: bool,
-    axis: int = 1,
-    **attrs: AttrValue,
-) -> tuple[Reached[X], ...]:
-    """The stored statistics are constants."""
-    if douts[0] is None:
-        return (None,) * 5
-    inverse = g.op(BN_SCALE, ins[1], ins[4], at="invstd", eps=eps, fix_gamma=True)
-    x = _centred(g, ins[0], ins[3], inverse, axis % g.type(ins[0]).ndim)
-    return _grad_normalised(g, ins, x, inverse, douts[0], axis, fix_gamma, live=False)
 
 
 def _moved(
@@ -378,7 +268,7 @@ def _grad_trained_v1(
 ) -> tuple[Reached[X], ...]:
     y, mean, var, inverse = outs
     dy, dmean, dvar, dinverse = (*douts, None, None, None)[:4]
-    return _grad_trained(g, ins, (y, mean, inverse, var), (dy, dmean, dinverse, dvar), **attrs)
+    return grad_trained(g, ins, (y, mean, inverse, var), (dy, dmean, dinverse, dvar), **attrs)
 
 
 def _moved_v1(g: Builder[X], ins: Many[X], outs: Many[X], **attrs: Any) -> dict[int, X]:
@@ -434,7 +324,7 @@ def _register_trained(
     )
 
 
-_register_trained("BatchNorm", _trained, _from_reductions, _grad_trained)
+_register_trained("BatchNorm", _trained, _from_reductions, grad_trained)
 _register_trained("BatchNormWithReLU", _trained_relu, _from_reductions_relu, _grad_trained_relu)
 _register_trained(
     "BatchNorm_v1",
@@ -451,7 +341,7 @@ BATCH_NORM = register(
     _ATTRS + " axis:int=1" + _CALIBRATION,
     infer=_infer_batchnorm,
     ref=_batchnorm,
-    grad=_grad_batchnorm,
+    grad=grad_batchnorm,
     expand=_unless_single,
     outputs=_batchnorm_outputs,
     traits=_TRAITS,
@@ -475,7 +365,7 @@ register(
     infer=_infer_batchnorm,
     ref=_batchnorm,
     expand=_single_output,
-    grad=_grad_batchnorm,
+    grad=grad_batchnorm,
     outputs=_batchnorm_outputs,
     traits=replace(_TRAITS, training=_in_training("BatchNorm_v1")),
     doc="BatchNorm over axis 1, in training with the variance as third result; one device.",

@@ -11,77 +11,27 @@ MXNET_USE_MKLDNN_RNN=0.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, NamedTuple
+from typing import Any, Generic
 
 import numpy as np
 
-from ...errors import AttributeValueError, ShapeError
+from ...errors import ShapeError
 from ...types import PartialShape, TensorType, product, shape_text
 from ..algebra import mul
 from ..attrs import Attrs, AttrValue
-from ..building import Builder, Many, Reached, X, as_results
+from ..building import Builder, Many, X, as_results
 from ..casting import widened
 from ..gradient import Traced, Tracer, backpropagate
 from ..nn.matrix_products import FULLY_CONNECTED
 from ..record import OpDef, Traits
 from ..registry import register
-from ..rules import Types, fill, forward, merged, require_float, same_dtype
+from ..rules import Types, fill, merged, require_float, same_dtype
 from ..signatures import Arrays
 from ..tensor.identity import DROPPED
 from ..tensor.joining import CONCAT, concat_types
 from ..tensor.primitives import narrow, reshape
-from .fused_rnn_back import grad_steps, sigmoid
-
-GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
-
-
-class _Sizes(NamedTuple):
-    """What the attributes say of an RNN; ``width`` is that of the h state."""
-
-    gates: int
-    layers: int
-    directions: int
-    hidden: int
-    projection: int | None
-
-    @property
-    def width(self) -> int:
-        return self.hidden if self.projection is None else self.projection
-
-    def weight_shapes(self, channels: int, layer: int) -> list[tuple[int, int]]:
-        """i2h, h2h and, with a projection, h2r of one direction of a layer."""
-        features = channels if layer == 0 else self.directions * self.width
-        rows = self.gates * self.hidden
-        shapes = [(rows, features), (rows, self.width)]
-        return shapes if self.projection is None else [*shapes, (self.projection, self.hidden)]
-
-    def parameter_count(self, channels: int) -> int:
-        first, rest = (
-            sum(rows * columns for rows, columns in self.weight_shapes(channels, layer))
-            for layer in (0, 1)
-        )
-        biases = self.layers * 2 * self.gates * self.hidden
-        return self.directions * (first + (self.layers - 1) * rest + biases)
-
-
-def _sizes(
-    *,
-    mode: str,
-    state_size: int,
-    num_layers: int,
-    bidirectional: bool,
-    projection_size: int | None,
-    **attrs: AttrValue,
-) -> _Sizes:
-    """Raises AttributeValueError for sizes below 1 and for a projection outside lstm."""
-    if min(state_size, num_layers) < 1 or (projection_size is not None and projection_size < 1):
-        raise AttributeValueError(
-            "state_size, num_layers and projection_size must be at least 1, got "
-            f"{state_size}, {num_layers} and {projection_size}"
-        )
-    if projection_size is not None and mode != "lstm":
-        raise AttributeValueError(f"projection_size takes mode lstm, got {mode}")
-    return _Sizes(GATES[mode], num_layers, 1 + bidirectional, state_size, projection_size)
+from .rnn_sizes import Layer, Sizes, sizes_of, unpacked
+from .rnn_steps import RNN_PROJECTED_STEPS, RNN_STEPS, run_steps
 
 
 def _rnn_inputs(*, mode: str, use_sequence_length: bool, **attrs: AttrValue) -> tuple[str, ...]:
@@ -114,7 +64,7 @@ def _check_parameters(found: PartialShape | None, count: int | None) -> None:
 
 def _infer_rnn(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
     """The number of parameters follows from C, states and outputs from N and the attributes."""
-    sizes = _sizes(**attrs)
+    sizes = sizes_of(**attrs)
     cells = 1 + (attrs["mode"] == "lstm")
     data, parameters, states, lengths = ins[0], ins[1], ins[2 : 2 + cells], ins[2 + cells :]
     dtype = same_dtype(data, parameters, *states, *outs)
@@ -141,82 +91,15 @@ def _infer_rnn(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
     return ins, merged(outs, found)
 
 
-class _Layer(NamedTuple):
-    """One direction of one layer: weights i2h, h2h, h2r and biases i2h, h2h."""
-
-    weights: list[np.ndarray]
-    biases: list[np.ndarray]
-
-
-def _unpacked(parameters: np.ndarray, sizes: _Sizes, channels: int) -> list[_Layer]:
-    """The flat vector as views: all weights first, then all biases, directions within layers."""
-    pieces = iter(_pieces(parameters, sizes, channels))
-    directions = [layer for layer in range(sizes.layers) for _ in range(sizes.directions)]
-    weights = [[next(pieces) for _ in sizes.weight_shapes(channels, at)] for at in directions]
-    biases = [[next(pieces), next(pieces)] for _ in directions]
-    return [_Layer(w, b) for w, b in zip(weights, biases)]
-
-
-def _pieces(parameters: np.ndarray, sizes: _Sizes, channels: int) -> list[np.ndarray]:
-    shapes: list[tuple[int, ...]] = [
-        shape
-        for layer in range(sizes.layers)
-        for _ in range(sizes.directions)
-        for shape in sizes.weight_shapes(channels, layer)
-    ]
-    shapes += [(sizes.gates * sizes.hidden,)] * (2 * sizes.layers * sizes.directions)
-    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
-    return [p.reshape(s) for p, s in zip(np.split(parameters, ends[:-1]), shapes)]
-
-
-def _lstm_step(x: np.ndarray, h: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Gates i, f, g, o: c' = s(f) c + s(i) tanh(g), h' = s(o) tanh(c')."""
-    i, f, g, o = np.split(x + h, 4, axis=1)
-    c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
-    return sigmoid(o) * np.tanh(c), c
-
-
-def _gru_step(x: np.ndarray, h: np.ndarray, before: np.ndarray) -> np.ndarray:
-    """Gates r, z, n: h' = (1 - z) tanh(x_n + r h_n) + z h."""
-    (xr, xz, xn), (hr, hz, hn) = np.split(x, 3, axis=1), np.split(h, 3, axis=1)
-    r, z = sigmoid(xr + hr), sigmoid(xz + hz)
-    return (1 - z) * np.tanh(xn + r * hn) + z * before
-
-
-def _run_steps(
-    mode: str,
-    projected: np.ndarray,
-    recurrent: tuple[np.ndarray, ...],
-    h: np.ndarray,
-    c: np.ndarray | None,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """All steps of one direction on projected data (T, N, gates * H); ``recurrent`` is the h2h
-    weight, its bias and, with a projection, h2r. Outputs (T, N, width), last h, last c."""
-    h2h, bias, *h2r = recurrent
-    out = np.empty((*projected.shape[:2], h.shape[1]), projected.dtype)
-    for t, x in enumerate(projected):
-        turned = h @ h2h.T + bias
-        if c is not None:
-            h, c = _lstm_step(x, turned, c)
-            h = h @ h2r[0].T if h2r else h
-        elif mode == "gru":
-            h = _gru_step(x, turned, h)
-        else:
-            total = x + turned
-            h = np.tanh(total) if mode == "rnn_tanh" else np.maximum(total, 0)
-        out[t] = h
-    return out, h, c
-
-
 def _run_layer(
-    mode: str, x: np.ndarray, layer: _Layer, h: np.ndarray, c: np.ndarray | None
+    mode: str, x: np.ndarray, layer: Layer, h: np.ndarray, c: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """One direction of a layer: outputs (T, N, width), last h, last c."""
     i2h, h2h, *h2r = layer.weights
     length, batch, channels = x.shape
     projected = x.reshape(length * batch, channels) @ i2h.T + layer.biases[0]
     recurrent = (h2h, layer.biases[1], *h2r)
-    return _run_steps(mode, projected.reshape(length, batch, i2h.shape[0]), recurrent, h, c)
+    return run_steps(mode, projected.reshape(length, batch, i2h.shape[0]), recurrent, h, c)
 
 
 def _rnn(
@@ -227,8 +110,8 @@ def _rnn(
     **attrs: Any,
 ) -> Arrays:
     """Layer on layer; the backward direction reads and writes its steps in reverse."""
-    sizes, mode = _sizes(**attrs), attrs["mode"]
-    layers = _unpacked(widened(parameters), sizes, data.shape[2])
+    sizes, mode = sizes_of(**attrs), attrs["mode"]
+    layers = unpacked(widened(parameters), sizes, data.shape[2])
     x, begin = widened(data), widened(state)
     cells = widened(rest[0]) if mode == "lstm" else [None] * len(begin)
     last_h: list[np.ndarray] = []
@@ -252,7 +135,7 @@ def _rnn(
 
 def _recurrent_layers(g: Builder[X], *inputs: X, **attrs: Any) -> X | tuple[X, ...]:
     """RNN(x, parameters, state)  =>  per layer and direction: dense on all steps, _rnn_steps"""
-    return _Layers(g, inputs, _sizes(**attrs), attrs["mode"]).run(attrs["state_outputs"])
+    return _Layers(g, inputs, sizes_of(**attrs), attrs["mode"]).run(attrs["state_outputs"])
 
 
 class _Layers(Generic[X]):
@@ -266,7 +149,7 @@ class _Layers(Generic[X]):
         self,
         g: Builder[X],
         inputs: Sequence[X],
-        sizes: _Sizes,
+        sizes: Sizes,
         mode: str,
         between: Callable[[X, int], X] | None = None,
     ) -> None:
@@ -341,7 +224,7 @@ class _Layers(Generic[X]):
 
 def _cost(ins: Types, outs: Types, *, mode: str, **attrs: Any) -> int:
     """Every weight is used once per step and sample; biases are added only."""
-    sizes = _sizes(mode=mode, **attrs)
+    sizes = sizes_of(mode=mode, **attrs)
     biases = 2 * sizes.gates * sizes.hidden * sizes.directions * sizes.layers
     return product(ins[0].dims[:2]) * (ins[1].size - biases)
 
@@ -377,7 +260,7 @@ def _dropping_layers(g: Builder[X], *inputs: X, p: float, **attrs: Any) -> tuple
         masks.append(reshape(g, mask, (1, *g.type(mask).dims), at=f"mask{layer}"))
         return y
 
-    made = _Layers(g, inputs, _sizes(**attrs), attrs["mode"], dropped).run(attrs["state_outputs"])
+    made = _Layers(g, inputs, sizes_of(**attrs), attrs["mode"], dropped).run(attrs["state_outputs"])
     joined = masks[0]
     if len(masks) > 1:
         joined = g.op(CONCAT, *masks, at="masks", dim=0, num_args=len(masks))
@@ -396,7 +279,7 @@ def _grad_training(
         mask = reshape(tracer, mask, tracer.type(x).dims, at=f"mask{layer}")
         return mul(tracer, x, mask)
 
-    layers = _Layers(tracer, traced, _sizes(**attrs), attrs["mode"], dropped)
+    layers = _Layers(tracer, traced, sizes_of(**attrs), attrs["mode"], dropped)
     made = as_results(layers.run(attrs["state_outputs"]))
     found = backpropagate(g, tracer.uses, zip(made, douts), traced)
     return tuple(found)
@@ -431,69 +314,6 @@ register(
     traits=Traits(parts_in_floats=True, multiply_adds=_cost, training=_in_training),
     outputs=_rnn_outputs,
     doc="Layers of LSTM, GRU or plain recurrent cells over a whole sequence.",
-)
-
-
-def _steps_inputs(*, mode: str, **attrs: AttrValue) -> tuple[str, ...]:
-    cell = ("cell",) if mode == "lstm" else ()
-    return ("projected", "h2h", "bias", "state", *cell)
-
-
-def _infer_steps(
-    projected: TensorType, h2h: TensorType, *rest: TensorType, mode: str, backward: bool
-) -> Types:
-    """Outputs (T, N, width) and, for lstm, the last cell state (N, H)."""
-    length, batch, rows = projected.dims
-    cell = (projected.with_shape((batch, rows // GATES[mode])),) if mode == "lstm" else ()
-    return (projected.with_shape((length, batch, h2h.dims[1])), *cell)
-
-
-def _steps(
-    projected: np.ndarray,
-    h2h: np.ndarray,
-    bias: np.ndarray,
-    state: np.ndarray,
-    cell: np.ndarray | None = None,
-    *h2r: np.ndarray,
-    mode: str,
-    backward: bool,
-) -> Arrays:
-    order = -1 if backward else 1
-    y, _, c = _run_steps(mode, projected[::order], (h2h, bias, *h2r), state, cell)
-    y = np.ascontiguousarray(y[::order])
-    return y if c is None else (y, c)
-
-
-RNN_STEPS = register(
-    "_rnn_steps",
-    _steps_inputs,
-    "mode:gru|lstm|rnn_relu|rnn_tanh! backward:bool!",
-    internal=True,
-    kernel="recurrent",
-    infer=forward(_infer_steps),
-    ref=_steps,
-    grad=grad_steps,
-    outputs=lambda mode, **attrs: ("output", "cell") if mode == "lstm" else ("output",),
-    doc="One direction of one recurrent layer on projected data; made by the compiler only.",
-)
-
-
-def _grad_projected_steps(
-    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any
-) -> tuple[Reached[X], ...]:
-    return grad_steps(g, ins, outs, douts, is_projected=True, **attrs)
-
-
-RNN_PROJECTED_STEPS = register(
-    "_rnn_projected_steps",
-    "projected h2h bias state cell h2r",
-    "mode:gru|lstm|rnn_relu|rnn_tanh! backward:bool!",
-    internal=True,
-    infer=forward(_infer_steps),
-    ref=_steps,
-    grad=_grad_projected_steps,
-    outputs=("output", "cell"),
-    doc="One direction of one lstm layer whose output is projected, on projected data.",
 )
 
 

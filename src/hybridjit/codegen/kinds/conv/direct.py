@@ -13,7 +13,8 @@ from itertools import groupby
 from typing import Protocol
 
 from ....types import product
-from ...llvm.builder import Index, LoopBuilder
+from ...llvm.builder import LoopBuilder
+from ...llvm.indices import Index
 from ...llvm.types import Value
 from ..parts.arguments import Arguments
 from ..parts.gemm import Ahead, Rows, line_elements, multiply, rank_one

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...llvm.builder import PTR, Index, LoopBuilder
-from ...llvm.types import Value
+from ...llvm.builder import LoopBuilder
+from ...llvm.indices import Index
+from ...llvm.types import PTR, Value
 from ...packing import interpolation_points
 from ..parts.arguments import Arguments
 from ..parts.gemm import Ahead, Rows, line_elements, multiply

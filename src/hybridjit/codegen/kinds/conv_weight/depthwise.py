@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from ....types import product
-from ...llvm.builder import Index, LoopBuilder
+from ...llvm.builder import LoopBuilder
+from ...llvm.indices import Index
 from ...llvm.types import Value
 from ..conv.direct import Block, blocks_of, in_range, runs_of_blocks
 from ..parts.arguments import Arguments

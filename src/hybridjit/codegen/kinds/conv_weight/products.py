@@ -16,7 +16,8 @@ from itertools import product as combinations
 
 from ....records import dataclass
 from ....types import product
-from ...llvm.builder import Index, LoopBuilder
+from ...llvm.builder import LoopBuilder
+from ...llvm.indices import Index
 from ...llvm.types import Value
 from ..conv.direct import Block, blocks_of, in_range, runs_of_blocks
 from ..parts.arguments import Arguments

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ...llvm.builder import Index, LoopBuilder
+from ...llvm.builder import LoopBuilder
+from ...llvm.indices import Index
 from ...llvm.types import Value
 from ..parts.arguments import Arguments
 from ..parts.gemm import Rows, multiply

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....records import dataclass
-from ...llvm.builder import I64, Index, LoopBuilder
-from ...llvm.types import Value
+from ...llvm.builder import LoopBuilder
+from ...llvm.indices import Index
+from ...llvm.types import I64, Value
 from ..conv.direct import Block, blocks_of, in_range, runs_of_blocks
 from ..parts.arguments import Arguments
 from ..parts.gemm import Ahead, Rows, line_elements, multiply

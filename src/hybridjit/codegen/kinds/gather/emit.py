@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...llvm import ir
-from ...llvm.builder import Index, LoopBuilder, constant_of
+from ...llvm.builder import LoopBuilder
 from ...llvm.elements import ELEMENTS, converted, held
-from ...llvm.types import Type, Value
+from ...llvm.indices import Index
+from ...llvm.types import Type, Value, constant_of
 from ..parts.arguments import Arguments
 from .spec import GatherSpec, OneHotSpec, ScatterSpec
 

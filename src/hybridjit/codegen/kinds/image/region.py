@@ -15,8 +15,9 @@ from ....ops.vision.roi_align import ROI_ALIGN_LAST
 from ....records import dataclass
 from ....types import product
 from ...call import Address, Call, Setting, views_of
-from ...llvm.builder import Index, LoopBuilder
+from ...llvm.builder import LoopBuilder
 from ...llvm.elements import converted
+from ...llvm.indices import Index
 from ...llvm.types import Value
 from ...math.numbers import float_math
 from ...spec import Ints, KernelSpec

@@ -14,9 +14,10 @@ from ....records import dataclass
 from ....types import product
 from ...call import Address, Call, Setting, broadcast_strides, build_program, five, views_of
 from ...llvm import ir
-from ...llvm.builder import F32, I64, Index, Loop, LoopBuilder
+from ...llvm.builder import Loop, LoopBuilder
 from ...llvm.elements import converted
-from ...llvm.types import Value
+from ...llvm.indices import Index
+from ...llvm.types import F32, I64, Value
 from ...spec import Ints, KernelSpec, Program
 from ..parts.arguments import Arguments
 from ..parts.partial import read_vector, whole_and_last

@@ -10,9 +10,10 @@ from ....records import dataclass
 from ....types import product
 from ...call import Address, Argument, Call, Setting, views_of
 from ...llvm import ir
-from ...llvm.builder import I1, Index, LoopBuilder
+from ...llvm.builder import LoopBuilder
 from ...llvm.elements import converted
-from ...llvm.types import Value
+from ...llvm.indices import Index
+from ...llvm.types import I1, Value
 from ...spec import Ints, KernelSpec
 from ..parts.arguments import Arguments
 from ..parts.partial import read_vector, whole_and_last, write_vector

@@ -5,8 +5,8 @@ Emitters take pointers and integers in the order in which the chooser lists them
 
 from __future__ import annotations
 
-from ...llvm.builder import I64, PTR, LoopBuilder
-from ...llvm.types import Type, Value
+from ...llvm.builder import LoopBuilder
+from ...llvm.types import I64, PTR, Type, Value
 
 
 class Arguments:

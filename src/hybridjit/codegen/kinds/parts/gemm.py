@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....records import dataclass
-from ...llvm.builder import Index, LoopBuilder
+from ...llvm.builder import LoopBuilder
+from ...llvm.indices import Index
 from ...llvm.types import Value
 
 

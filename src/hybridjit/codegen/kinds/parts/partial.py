@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...llvm.builder import Index, LoopBuilder
+from ...llvm.builder import LoopBuilder
 from ...llvm.elements import ELEMENTS, held, stored
+from ...llvm.indices import Index
 from ...llvm.types import Type, Value
 
 

@@ -9,8 +9,9 @@ import numpy as np
 from ....ops.casting import is_in_floating
 from ....ops.record import OpDef
 from ....ops.registry import lookup
-from ...llvm.builder import Index, LoopBuilder
+from ...llvm.builder import LoopBuilder
 from ...llvm.elements import converted, rounded_to_half
+from ...llvm.indices import Index
 from ...llvm.types import Value
 from ...math.double import DoubleMath
 from ...math.integer import IntegerMath

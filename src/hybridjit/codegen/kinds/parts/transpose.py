@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 
 from ....records import dataclass
 from ...llvm import ir
-from ...llvm.builder import I32, Index, LoopBuilder
-from ...llvm.types import Value
+from ...llvm.builder import LoopBuilder
+from ...llvm.indices import Index
+from ...llvm.types import I32, Value
 
 
 @dataclass(frozen=True)

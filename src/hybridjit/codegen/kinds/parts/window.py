@@ -10,7 +10,8 @@ from itertools import groupby
 from typing import Protocol
 
 from ....records import dataclass
-from ...llvm.builder import Index, LoopBuilder
+from ...llvm.builder import LoopBuilder
+from ...llvm.indices import Index
 from ...llvm.types import Value
 
 Ints = tuple[int, ...]

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ....types import product
-from ...llvm.builder import Index, LoopBuilder
+from ...llvm.builder import LoopBuilder
 from ...llvm.elements import ELEMENTS, converted, stored
+from ...llvm.indices import Index
 from ...llvm.types import Value
 from ...spec import CHAINS
 from ..parts.arguments import Arguments

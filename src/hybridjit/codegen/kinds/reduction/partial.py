@@ -11,9 +11,10 @@ import math
 import numpy as np
 
 from ...llvm import ir
-from ...llvm.builder import I32, Index, LoopBuilder, constant_of
+from ...llvm.builder import LoopBuilder
 from ...llvm.elements import ELEMENTS, converted
-from ...llvm.types import Value
+from ...llvm.indices import Index
+from ...llvm.types import I32, Value, constant_of
 from ...math.integer import IntegerMath
 from ...math.numbers import FloatMath, Numbers, numbers_of
 from .spec import ReduceSpec

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from ...llvm import ir
-from ...llvm.builder import F32, F64, I32, Index, LoopBuilder
+from ...llvm.builder import LoopBuilder
 from ...llvm.elements import with_element
-from ...llvm.types import Value
+from ...llvm.indices import Index
+from ...llvm.types import F32, F64, I32, Value
 from ...packing import filter_matrix
 from ..parts.arguments import Arguments
 from ..parts.transpose import Digits, transpose_rows

@@ -11,7 +11,8 @@ from functools import partial
 from ....ir.plan import contiguous_strides
 from ....records import dataclass
 from ....types import product
-from ...llvm.builder import Index, LoopBuilder
+from ...llvm.builder import LoopBuilder
+from ...llvm.indices import Index
 from ...llvm.types import Value
 from ...spec import Ints
 from ..parts.arguments import Arguments

@@ -1,0 +1,118 @@
+"""Arithmetic on indices, which are i64 values or Python ints.
+
+What is known at compile time stays a Python int and costs no instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias, overload
+
+from . import ir
+from .types import I64, Value
+
+Index: TypeAlias = Value | int  # an i64 value, or a Python int
+
+
+class IndexBuilder:
+    """Writes the arithmetic of indices into one function."""
+
+    def __init__(self, function: ir.Function) -> None:
+        self.function = function
+        self.module = function.module
+        self.b = ir.IRBuilder(function.append_basic_block("entry"))
+
+    def i64(self, value: Index) -> Value:
+        return ir.Constant(I64, value) if isinstance(value, int) else value
+
+    @overload
+    def add(self, a: int, b: int) -> int: ...
+    @overload
+    def add(self, a: Value, b: Index) -> Value: ...
+    @overload
+    def add(self, a: Index, b: Value) -> Value: ...
+    def add(self, a: Index, b: Index) -> Index:
+        """a + b on indices."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a + b
+        if isinstance(b, int) and b == 0:
+            return a
+        if isinstance(a, int) and a == 0:
+            return b
+        return self.b.add(self.i64(a), self.i64(b), flags=["nsw"])
+
+    @overload
+    def sub(self, a: int, b: int) -> int: ...
+    @overload
+    def sub(self, a: Value, b: Index) -> Value: ...
+    @overload
+    def sub(self, a: Index, b: Value) -> Value: ...
+    def sub(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
+            return a - b
+        return self.b.sub(self.i64(a), self.i64(b), flags=["nsw"])
+
+    @overload
+    def mul(self, a: int, b: int) -> int: ...
+    @overload
+    def mul(self, a: Value, b: Value) -> Value: ...
+    @overload
+    def mul(self, a: Index, b: Index) -> Index: ...
+    def mul(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
+            return a * b
+        for x, y in ((a, b), (b, a)):
+            if isinstance(x, int) and x in (0, 1):
+                return 0 if x == 0 else y
+        return self.b.mul(self.i64(a), self.i64(b), flags=["nsw"])
+
+    def divmod(self, a: Index, divisor: Index) -> tuple[Index, Index]:
+        """Quotient and remainder of a non-negative index by a positive one."""
+        if isinstance(a, int) and isinstance(divisor, int):
+            return divmod(a, divisor)
+        if isinstance(divisor, int) and divisor == 1:
+            return a, 0
+        quotient = self.b.udiv(self.i64(a), self.i64(divisor))
+        return quotient, self.sub(a, self.mul(quotient, divisor))
+
+    def split(self, a: Index, sizes: Sequence[int]) -> list[Index]:
+        """``a`` as digits in mixed base ``sizes``, the last the fastest; the first is unbounded."""
+        digits: list[Index] = []
+        for size in reversed(sizes[1:]):
+            a, digit = self.divmod(a, size)
+            digits.append(digit)
+        return [a, *reversed(digits)]
+
+    @overload
+    def min(self, a: int, b: int) -> int: ...
+    @overload
+    def min(self, a: Value, b: Index) -> Value: ...
+    @overload
+    def min(self, a: Index, b: Value) -> Value: ...
+    def min(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
+            return min(a, b)
+        a, b = self.i64(a), self.i64(b)
+        return self.b.select(self.b.icmp_signed("<", a, b), a, b)
+
+    @overload
+    def max(self, a: int, b: int) -> int: ...
+    @overload
+    def max(self, a: Value, b: Index) -> Value: ...
+    @overload
+    def max(self, a: Index, b: Value) -> Value: ...
+    def max(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
+            return max(a, b)
+        a, b = self.i64(a), self.i64(b)
+        return self.b.select(self.b.icmp_signed(">", a, b), a, b)
+
+    def dot(self, indices: Sequence[Index], strides: Sequence[int]) -> Index:
+        """The offset sum of index times stride."""
+        total: Index = 0
+        for index, stride in zip(indices, strides):
+            total = self.add(total, self.mul(index, stride))
+        return total
+
+    def less(self, a: Index, b: Index) -> Value:
+        return self.b.icmp_signed("<", self.i64(a), self.i64(b))

@@ -1,0 +1,264 @@
+"""Vectors in one function: loads and stores, whole or of some lanes, masks, shuffles, constants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...target import Target
+from . import ir
+from .indices import Index, IndexBuilder
+from .types import (
+    F32,
+    F64,
+    I1,
+    I32,
+    PTR,
+    VOID,
+    Type,
+    Value,
+    byte_count,
+    constant_of,
+    element_of,
+    intrinsic_suffix,
+)
+
+# What loading one element by itself counts, which may lie on a page of its own.
+_FAR = 30
+
+
+def _pieces(count: int) -> list[tuple[int, int]]:
+    """``count`` as powers of two, the largest first: where each begins, and its size."""
+    pieces, first = [], 0
+    while first < count:
+        size = 1 << ((count - first).bit_length() - 1)
+        pieces.append((first, size))
+        first += size
+    return pieces
+
+
+class VectorBuilder(IndexBuilder):
+    """Writes vectors of ``lanes`` elements, the width that ``load`` and ``splat`` use.
+
+    A vector has as many lanes whatever its elements are, so that values of several types meet
+    lane by lane; LLVM makes two registers of what does not fit into one. Memory holds ``element``,
+    f32 or the f64 that the target's lanes are for, where no other is named.
+    """
+
+    def __init__(self, function: ir.Function, target: Target) -> None:
+        super().__init__(function)
+        self.target = target
+        self.lanes = target.lanes
+        self.dtype = target.element
+        self.element = F64 if self.dtype == "float64" else F32
+        # Instructions beyond those that are written: as a rule, and at most.
+        self._repeated = 0
+        self._most_repeated = 0
+
+    @property
+    def cost(self) -> int:
+        """Instructions that have run when what was written so far has, about, on one core.
+
+        Those of a loop count as often as it goes round; if it may take long, only those between
+        two polls.
+        """
+        return self.b.count + self._repeated
+
+    @property
+    def most_cost(self) -> int:
+        """The same when the data ask for as much as they can."""
+        return self.b.count + self._most_repeated
+
+    def _repeat(self, usual: int, most: int) -> None:
+        self._repeated += usual
+        self._most_repeated += most
+
+    # --- memory ---
+
+    def at(self, pointer: Value, index: Index, element: Type | None = None) -> Value:
+        """The address of element ``index``."""
+        if isinstance(index, int) and index == 0:
+            return pointer
+        kind = element or self.element
+        return self.b.gep(pointer, [self.i64(index)], inbounds=True, source_etype=kind)
+
+    def vector_type(self, lanes: int | None = None, element: Type | None = None) -> Type:
+        return ir.VectorType(element or self.element, lanes or self.lanes)
+
+    def load_scalar(self, pointer: Value, index: Index = 0, element: Type | None = None) -> Value:
+        element = element or self.element
+        address = self.at(pointer, index, element)
+        return self.b.load(address, typ=element, align=byte_count(element))
+
+    def load(self, pointer: Value, index: Index = 0, element: Type | None = None) -> Value:
+        """A whole vector from any address that is a multiple of the element's size."""
+        element = element or self.element
+        kind = self.vector_type(element=element)
+        return self.b.load(self.at(pointer, index, element), typ=kind, align=byte_count(element))
+
+    def load_masked(self, pointer: Value, index: Index, mask: Value, other: float = 0.0) -> Value:
+        """The lanes that ``mask`` names; the others are ``other`` and are not touched."""
+        vt = self.vector_type()
+        name = f"llvm.masked.load.{intrinsic_suffix(vt)}.p0"
+        function = self.declare(name, vt, [PTR, mask.type, vt])
+        call = self.b.call(function, [self.at(pointer, index), mask, self.splat(other)])
+        return call
+
+    def load_first(
+        self, pointer: Value, index: Index, count: int, element: Type | None = None
+    ) -> Value:
+        """``count`` elements in the low lanes; the rest are zero, and not touched in memory.
+
+        Masked where they fill a vector, else in pieces of a power of two: below AVX-512 LLVM would
+        make single elements of a mask, and LLVM 22 writes four bytes where one lane of a vector of
+        truncated elements is to be stored.
+        """
+        element = element or self.element
+        if count == self.lanes:
+            return self.load(pointer, index, element)
+        if element == self.element:
+            return self.load_masked(pointer, index, self.mask_first(count))
+        result = constant_of(self.vector_type(element=element), 0)
+        for first, size in _pieces(count):
+            address = self.at(pointer, self.add(index, first), element)
+            if size == 1:
+                value = self.b.load(address, typ=element, align=byte_count(element))
+                result = self.b.insert_element(result, value, ir.Constant(I32, first))
+                continue
+            kind = ir.VectorType(element, size)
+            piece = self.b.load(address, typ=kind, align=byte_count(element))
+            result = self._with_piece(result, piece, first)
+        return result
+
+    def _with_piece(self, vector: Value, piece: Value, first: int) -> Value:
+        """The vector with the piece in its lanes from ``first`` on."""
+        size, lanes = piece.type.count, range(self.lanes)
+        wide = self.shuffle(piece, [min(lane, size - 1) for lane in lanes])
+        chosen = [
+            self.lanes + lane - first if first <= lane < first + size else lane for lane in lanes
+        ]
+        pattern = ir.Constant(ir.VectorType(I32, self.lanes), chosen)
+        return self.b.shuffle_vector(vector, wide, pattern)
+
+    def load_strided(
+        self, pointer: Value, index: Index, stride: int, count: int, element: Type | None = None
+    ) -> Value:
+        """``count`` elements ``stride`` apart in the low lanes, one load each; the rest zero."""
+        element = element or self.element
+        result = constant_of(self.vector_type(element=element), 0)
+        self._repeat(_FAR * count, _FAR * count)
+        for lane in range(count):
+            value = self.load_scalar(pointer, self.add(index, lane * stride), element)
+            result = self.b.insert_element(result, value, ir.Constant(I32, lane))
+        return result
+
+    def prefetch(self, pointer: Value, index: Index) -> None:
+        """Ask for the cache line of element ``index``; never faults, whatever the address."""
+        function = self.declare("llvm.prefetch.p0", VOID, [PTR, I32, I32, I32])
+        read, into_l2, data = (ir.Constant(I32, n) for n in (0, 2, 1))
+        address = self.b.gep(pointer, [self.i64(index)], source_etype=self.element)
+        self.b.call(function, [address, read, into_l2, data])
+
+    def store(self, value: Value, pointer: Value, index: Index = 0) -> None:
+        """A scalar or a whole vector; ``index`` counts elements of its type."""
+        element = element_of(value)
+        self.b.store(value, self.at(pointer, index, element), align=byte_count(element))
+
+    def store_masked(self, value: Value, pointer: Value, index: Index, mask: Value) -> None:
+        """The lanes that ``mask`` names."""
+        name = f"llvm.masked.store.{intrinsic_suffix(value.type)}.p0"
+        function = self.declare(name, VOID, [value.type, PTR, mask.type])
+        self.b.call(function, [value, self.at(pointer, index), mask])
+
+    def store_first(self, value: Value, pointer: Value, index: Index, count: int) -> None:
+        """The first ``count`` lanes, as :meth:`load_first` reads them."""
+        if count == self.lanes:
+            self.store(value, pointer, index)
+        elif value.type.element == self.element:
+            self.store_masked(value, pointer, index, self.mask_first(count))
+        else:
+            for first, size in _pieces(count):
+                if size == 1:
+                    piece = self.b.extract_element(value, ir.Constant(I32, first))
+                else:
+                    piece = self.shuffle(value, range(first, first + size))
+                self.store(piece, pointer, self.add(index, first))
+
+    def store_strided(
+        self, value: Value, pointer: Value, index: Index, stride: int, n: int
+    ) -> None:
+        for lane in range(n):
+            element = self.b.extract_element(value, ir.Constant(I32, lane))
+            self.store(element, pointer, self.add(index, lane * stride))
+
+    def scratch(self, kind: Type, count: int = 1) -> Value:
+        """Room for values on the stack, made once however often this place is reached."""
+        with self.b.goto_entry_block():
+            return self.b.alloca(kind, count)
+
+    def mask_first(self, count: Index) -> Value:
+        """The mask of the first ``count`` lanes."""
+        if isinstance(count, int):
+            bits = [1 if lane < count else 0 for lane in range(self.lanes)]
+            return ir.Constant(ir.VectorType(I1, self.lanes), bits)
+        lanes = ir.Constant(ir.VectorType(I32, self.lanes), list(range(self.lanes)))
+        limit = self.b.trunc(count, I32)
+        return self.b.icmp_signed("<", lanes, self._broadcast(limit, I32))
+
+    # --- vectors ---
+
+    def number(self, value: float) -> Value:
+        """A constant scalar."""
+        return constant_of(self.element, value)
+
+    def constant(self, value: float, like: Value | None = None) -> Value:
+        """A constant of the type of ``like`` (a value), or a whole vector."""
+        return constant_of(self.vector_type() if like is None else like.type, value)
+
+    def splat(self, value: Value | float) -> Value:
+        """A vector with one value in all lanes, from a float or a scalar value."""
+        if isinstance(value, (int, float)):
+            return self.constant(float(value))
+        return self._broadcast(value, value.type)
+
+    def _broadcast(self, value: Value, element: Type) -> Value:
+        kind = ir.VectorType(element, self.lanes)
+        zeros = ir.Constant(ir.VectorType(I32, self.lanes), [0] * self.lanes)
+        first = self.b.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(I32, 0))
+        return self.b.shuffle_vector(first, ir.Constant(kind, ir.Undefined), zeros)
+
+    def fma(self, a: Value, b: Value, c: Value) -> Value:
+        """a * b + c: rounded once where the target has the instruction, twice where it has not."""
+        if not self.target.has_fma:
+            return self.b.fadd(self.b.fmul(a, b), c)
+        return self.intrinsic("fma", a, b, c)
+
+    def intrinsic(self, name: str, *args: Value) -> Value:
+        """``llvm.<name>`` on scalars or vectors of one type."""
+        kind = args[0].type
+        function = self.declare(
+            f"llvm.{name}.{intrinsic_suffix(kind)}", kind, [a.type for a in args]
+        )
+        return self.b.call(function, args)
+
+    def declare(self, name: str, result: Type, arguments: Sequence[Type]) -> Value:
+        known = self.module.globals.get(name)
+        return known or ir.Function(self.module, ir.FunctionType(result, arguments), name)
+
+    def shuffle(self, value: Value, lanes: Sequence[int]) -> Value:
+        pattern = ir.Constant(ir.VectorType(I32, len(lanes)), list(lanes))
+        return self.b.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), pattern)
+
+    def reduce_lanes(self, value: Value, combine: Callable[[Value, Value], Value]) -> Value:
+        """All lanes combined by halves, always in the same order; a scalar.
+
+        The last two as scalars: LLVM 22's vector-combine pass ends the process on vectors of one
+        element.
+        """
+        width = self.lanes
+        while width > 2:
+            width //= 2
+            low = self.shuffle(value, range(width))
+            high = self.shuffle(value, range(width, 2 * width))
+            value = combine(low, high)
+        first, second = (self.b.extract_element(value, ir.Constant(I32, i)) for i in range(2))
+        return combine(first, second)

@@ -1,0 +1,59 @@
+"""Parameters that are never trained."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from ... import nd
+from ...initializer import Initializer
+from ...nd import NDArray
+from .single import Parameter
+
+
+class Constant(Parameter):
+    """A parameter that is never trained and starts from ``value`` (dtype and shape are its own)."""
+
+    def __init__(self, name: str, value: Any) -> None:
+        array = value if isinstance(value, NDArray) else nd.array(value)
+        self.value = array
+        super().__init__(
+            name,
+            grad_req="null",
+            shape=array.shape,
+            dtype=array.dtype,
+            init=_Value(name, array),
+            differentiable=False,
+        )
+
+    def __repr__(self) -> str:
+        return f"Constant {self.name} (shape={self.shape}, dtype={self.dtype})"
+
+    @property
+    def grad_req(self) -> str:
+        """Always "null": a constant has no gradient."""
+        return "null"
+
+    @grad_req.setter
+    def grad_req(self, req: str) -> None:
+        if req != "null":
+            warnings.warn(
+                f'Constant parameter "{self.name}" does not support grad_req other than "null", '
+                f'and new value "{req}" is ignored.',
+                stacklevel=2,
+            )
+
+
+class _Value(Initializer):
+    """Initialises a Constant. Its text is a name, not the values: a graph does not hold those."""
+
+    def __init__(self, name: str, value: NDArray) -> None:
+        super().__init__()
+        self._name = name
+        self._value = value
+
+    def _init_weight(self, name: str, arr: NDArray) -> None:
+        arr[:] = self._value
+
+    def dumps(self) -> str:
+        return f"Constant_{self._name}"

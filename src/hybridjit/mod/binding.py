@@ -1,0 +1,388 @@
+"""A Symbol bound to input shapes: its names, its arrays and the values of its parameters.
+
+In: a Symbol, the names of its inputs and labels, shapes, values by name. Out: parameters and
+inputs as arrays, and the graph that is compiled once for every input shape.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .. import nd
+from ..context import Context, cpu
+from ..errors import MXNetError
+from ..gluon.hybrid import CachedGraph
+from ..gluon.parameter import Parameter
+from ..initializer import InitDesc, Initializer, Uniform
+from ..io import DataDesc
+from ..ir.node import topological
+from ..ir.roles import sort_variables
+from ..nd import NDArray
+from ..nd.interpreter import Monitor
+from ..passes.infer import infer_node_types
+from ..sym import Symbol
+from ..types import TensorType
+from ..unwinding import finished
+from .base_module import Arrays, BaseModule, Logger, Shapes, State, described
+from .names import check_names, match_names
+from .updates import Updates
+
+if TYPE_CHECKING:
+    pass
+
+# Contexts of the groups of variables that AttrScope(ctx_group=) makes; lists have one a context.
+ByGroup = Mapping[str, Context | Sequence[Context]]
+Groups = ByGroup | Sequence[ByGroup] | None
+GradReq = str | Sequence[str] | Mapping[str, str]
+
+
+class BoundModule(BaseModule):
+    """A module that has a Symbol, as far as shapes and values go."""
+
+    def __init__(
+        self,
+        symbol: Symbol,
+        data_names: Sequence[str] | None = ("data",),
+        label_names: Sequence[str] | None = ("softmax_label",),
+        logger: Logger = logging,
+        context: Context | Sequence[Context] | None = None,
+        work_load_list: object = None,
+        fixed_param_names: Sequence[str] | None = None,
+        state_names: Sequence[str] | None = None,
+        group2ctxs: Groups = None,
+        compression_params: object = None,
+    ) -> None:
+        super().__init__(logger)
+        self._symbol: Symbol = symbol
+        context = cpu() if context is None else context
+        self._context = [context] if isinstance(context, Context) else list(context)
+        self._groups = _first_of(group2ctxs)
+        self._data_names = list(data_names or [])
+        self._label_names = list(label_names or [])
+        self._state_names = list(state_names or [])
+        names = symbol.list_arguments()
+        check_names(names, self._data_names, "data", True)
+        check_names(names, self._label_names, "label", False)
+        check_names(names, self._state_names, "state", True)
+        self._fixed_param_names = list(fixed_param_names or [])
+        check_names(names, self._fixed_param_names, "fixed_param", True)
+        inputs = {*self._data_names, *self._label_names, *self._state_names}
+        inputs.update(sort_variables(symbol.outputs, ()).labels)
+        self._param_names = [name for name in names if name not in inputs]
+        self._aux_names = symbol.list_auxiliary_states()
+        self._given: tuple[Mapping[str, NDArray], Mapping[str, NDArray]] | None = None
+        self._params: dict[str, Parameter] = {}
+        self._unset: set[str] = set()
+        self._inputs: Arrays = {}
+        self._outputs: list[NDArray] = []
+        self._recorded: list[NDArray] = []
+        self._grad_req: GradReq = "write"
+        self._input_grads: Arrays = {}
+        self._updates: Updates | None = None
+        self._states_file: str | None = None
+        self._monitor: Monitor | None = None
+        self._data_shapes: list[DataDesc] = []
+        self._label_shapes: list[DataDesc] | None = None
+
+    # ---- what it is -----------------------------------------------------------------------------
+
+    @property
+    def data_names(self) -> list[str]:
+        return self._data_names
+
+    @property
+    def label_names(self) -> list[str]:
+        """Names of the labels."""
+        return self._label_names
+
+    @property
+    def output_names(self) -> list[str]:
+        return self._symbol.list_outputs()
+
+    @property
+    def data_shapes(self) -> list[DataDesc]:
+        self._require_bound()
+        return self._data_shapes
+
+    @property
+    def label_shapes(self) -> list[DataDesc] | None:
+        self._require_bound()
+        return self._label_shapes
+
+    @property
+    def output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
+        self._require_bound()
+        given = {desc.name: desc.shape for desc in self._described_inputs()}
+        return list(zip(self.output_names, self._symbol.infer_shape(**given)[1]))
+
+    def _require_bound(self) -> None:
+        assert self.binded, "call bind first"
+
+    def _described_inputs(self) -> list[DataDesc]:
+        names = set(self._symbol.list_arguments())
+        return [d for d in [*self._data_shapes, *(self._label_shapes or [])] if d.name in names]
+
+    # ---- binding --------------------------------------------------------------------------------
+
+    def bind(
+        self,
+        data_shapes: Shapes,
+        label_shapes: Shapes | None = None,
+        for_training: bool = True,
+        inputs_need_grad: bool = False,
+        force_rebind: bool = False,
+        shared_module: BoundModule | None = None,
+        grad_req: GradReq = "write",
+    ) -> None:
+        """Make arrays for all inputs and parameters from the inputs' shapes.
+
+        ``for_training`` says what ``forward`` does when it is not told. ``shared_module`` gives its
+        parameters. ``grad_req`` is "write", "add" or "null", for all parameters, as a list or by
+        argument. Raises MXNetError when the shapes do not decide those of all parameters.
+        """
+        if force_rebind:
+            self._keep_values()
+        elif self.binded:
+            self.logger.warning("Already bound, ignoring bind()")
+            return
+        self.for_training, self.inputs_need_grad = for_training, inputs_need_grad
+        self._grad_req = grad_req
+        shared = {} if shared_module is None else shared_module._params
+        self._set_shapes(data_shapes, label_shapes, shared)
+        if shared_module is not None:
+            self.params_initialized, self._unset = True, shared_module._unset
+        elif self._given is not None:
+            self._take(*self._given, allow_extra=False)
+        self.binded = True
+
+    def _keep_values(self) -> None:
+        """Values of parameters survive binding again."""
+        if self.binded and self.params_initialized:
+            self._given = self.get_params()
+        self._params, self._inputs, self.binded = {}, {}, False
+
+    def _set_shapes(
+        self,
+        data_shapes: Shapes,
+        label_shapes: Shapes | None,
+        shared: Mapping[str, Parameter],
+        states: Arrays | None = None,
+    ) -> None:
+        """Make what depends on the shapes, then take all of it together.
+
+        ``states`` are arrays to go on with, where they have the shapes still.
+        """
+        data, label = described(data_shapes), described(label_shapes or ())
+        match_names(self._data_names, data, "data", True)
+        match_names(self._label_names, label, "label", False)
+        params: dict[str, Parameter] = {}
+        inputs: Arrays = {}
+        for name, found in self._variable_types([*data, *label]).items():
+            state = None if states is None else states.get(name)
+            if name in self._param_names or name in self._aux_names:
+                params[name] = shared.get(name) or self._parameter(name, found)
+            elif state is not None and state.shape == found.dims:
+                inputs[name] = state
+            else:
+                inputs[name] = nd.empty(found.dims, self._context[0], found.dtype)
+        graph = CachedGraph(self._symbol.outputs, list(inputs), params, {}, "module")
+        graph.monitor = self._monitor
+        self._take_shapes(data, label or None, params, inputs, graph)
+
+    @finished
+    def _take_shapes(
+        self,
+        data: list[DataDesc],
+        label: list[DataDesc] | None,
+        params: dict[str, Parameter],
+        inputs: Arrays,
+        graph: CachedGraph,
+    ) -> None:
+        self._data_shapes, self._label_shapes = data, label
+        self._params, self._inputs, self._graph = params, inputs, graph
+        self._recorded = []
+        asked = self._data_names if self.inputs_need_grad else []
+        wanted = [name for name in asked if self._request_of(name) != "null"]
+        attrs = self._symbol.attr_dict()
+        groups = {n: attrs.get(n, {}).get("__ctx_group__", "") for n in wanted}
+        places = {n: self._groups.get(group, self._context[0]) for n, group in groups.items()}
+        self._input_grads = {
+            n: nd.zeros(inputs[n].shape, places[n], inputs[n].dtype) for n in wanted
+        }
+
+    def _variable_types(self, described_inputs: list[DataDesc]) -> dict[str, TensorType]:
+        """The type of every variable of the graph. MXNetError when one stays unknown."""
+        arguments = set(self._symbol.list_arguments())
+        known = {
+            desc.name: TensorType(tuple(desc.shape), np.dtype(desc.dtype))
+            for desc in described_inputs
+            if desc.name in arguments
+        }
+        types = infer_node_types(self._symbol.outputs, known)
+        found = {n.name: types[n][0] for n in topological(self._symbol.outputs) if n.is_variable}
+        for name, kind in found.items():
+            if not kind.is_known:
+                raise MXNetError(
+                    f"bind: the shapes of {', '.join(known) or 'no inputs'} do not decide that of "
+                    f"{name}. If it is an input, name it in data_names or label_names and give its "
+                    "shape"
+                )
+        return found
+
+    def _parameter(self, name: str, found: TensorType) -> Parameter:
+        """A parameter of zeros, which counts as having no values yet."""
+        if name in self._params and self._params[name].shape == found.dims:
+            return self._params[name]
+        is_trained = self.for_training and name in self._param_names
+        is_trained = is_trained and name not in self._fixed_param_names
+        assert found.dtype is not None
+        request = self._request_of(name) if is_trained else "null"
+        param = Parameter(name, request, found.dims, found.dtype)
+        param.allocate(nd.empty(found.dims, dtype=found.dtype), self._context[:1])
+        self._unset.add(name)
+        return param
+
+    def _request_of(self, name: str) -> str:
+        if isinstance(self._grad_req, str):
+            return self._grad_req
+        if isinstance(self._grad_req, Mapping):
+            return self._grad_req.get(name, "write")
+        return dict(zip(self._symbol.list_arguments(), self._grad_req))[name]
+
+    def reshape(self, data_shapes: Shapes, label_shapes: Shapes | None = None) -> None:
+        """Bind to other input shapes and keep the parameters."""
+        self._require_bound()
+        self._set_shapes(data_shapes, label_shapes, self._params)
+
+    # ---- parameters -----------------------------------------------------------------------------
+
+    def get_params(self) -> tuple[Arrays, Arrays]:
+        """``(arg_params, aux_params)`` as copies."""
+        assert self.params_initialized, "call init_params or set_params first"
+        if not self._params and self._given is not None:
+            return dict(self._given[0]), dict(self._given[1])
+        args, auxs = (
+            {name: self._params[name].data().copy() for name in names}
+            for names in (self._param_names, self._aux_names)
+        )
+        return args, auxs
+
+    def init_params(
+        self,
+        initializer: Initializer | None = Uniform(0.01),  # noqa: B008 (an initialiser keeps nothing)
+        arg_params: Mapping[str, NDArray] | None = None,
+        aux_params: Mapping[str, NDArray] | None = None,
+        allow_missing: bool = False,
+        force_init: bool = False,
+        allow_extra: bool = False,
+    ) -> None:
+        """Values from the dictionaries; by ``initializer`` for what is missing, if it may be.
+
+        Raises RuntimeError for a value that is missing otherwise.
+        """
+        if self.params_initialized and not force_init:
+            warnings.warn(
+                "Parameters already initialized and force_init=False. init_params call ignored.",
+                stacklevel=2,
+            )
+            return
+        assert self.binded, "call bind before initializing the parameters"
+        attrs = self._symbol.attr_dict()
+        for names, given in ((self._param_names, arg_params), (self._aux_names, aux_params)):
+            for name in sorted(names):
+                if given is not None and name in given:
+                    self._set(name, given[name])
+                    continue
+                if given is not None and not allow_missing:
+                    raise RuntimeError(f"{name} is not presented")
+                if initializer is not None:
+                    initializer(InitDesc(name, attrs.get(name)), self._params[name].data())
+                self._unset.discard(name)
+        self.params_initialized = True
+
+    def set_params(
+        self,
+        arg_params: Mapping[str, NDArray],
+        aux_params: Mapping[str, NDArray],
+        allow_missing: bool = False,
+        force_init: bool = True,
+        allow_extra: bool = False,
+    ) -> None:
+        """Take these values.
+
+        RuntimeError for one that is missing, or with ``allow_missing`` ValueError for one that
+        the graph does not have, unless ``allow_extra``.
+        """
+        if not allow_missing:
+            super().set_params(arg_params, aux_params, allow_missing, force_init, allow_extra)
+            return
+        if self.params_initialized and not force_init:
+            warnings.warn(
+                "Parameters already initialized and force_init=False. set_params call ignored.",
+                stacklevel=2,
+            )
+            return
+        self._require_bound()
+        self._take(arg_params, aux_params, allow_extra)
+        self._unset.clear()
+        self.params_initialized = True
+
+    def _take(
+        self,
+        arg_params: Mapping[str, NDArray],
+        aux_params: Mapping[str, NDArray] | None,
+        allow_extra: bool,
+    ) -> None:
+        kinds = (
+            (arg_params, self._param_names, "arguments"),
+            (aux_params or {}, self._aux_names, "auxiliary states"),
+        )
+        for given, names, what in kinds:
+            for name, array in given.items():
+                if name in names:
+                    self._set(name, array)
+                elif not allow_extra and name not in self._inputs:
+                    raise ValueError(f'Find name "{name}" that is not in the {what}')
+
+    def _set(self, name: str, values: NDArray) -> None:
+        param = self._params[name]
+        if tuple(values.shape) != tuple(param.shape):
+            raise MXNetError(
+                f"parameter {name} has shape {param.shape} by the input shapes, "
+                f"the value for it {values.shape}"
+            )
+        param.set_data(values)
+        self._unset.discard(name)
+
+    # ---- states ---------------------------------------------------------------------------------
+
+    def get_states(self, merge_multi_context: bool = True) -> list[NDArray]:
+        """The arrays of ``state_names``."""
+        return [self._inputs[name] for name in self._state_names]
+
+    def set_states(
+        self,
+        states: Sequence[State] | None = None,
+        value: float | None = None,
+    ) -> None:
+        """Write states from arrays, each maybe a list of parts, or one number into all of them."""
+        assert (states is None) != (value is None), "set_states takes states or a value"
+        for i, state in enumerate(self.get_states()):
+            state[:] = value if states is None else _merged(states[i])
+
+
+def _first_of(groups: Groups) -> dict[str, Context]:
+    """The context of each group on the first of a module's contexts: one computation serves all."""
+    if groups is None:
+        return {}
+    first = groups if isinstance(groups, Mapping) else groups[0]
+    return {n: c if isinstance(c, Context) else c[0] for n, c in first.items()}
+
+
+def _merged(state: State) -> NDArray:
+    return nd.concatenate(list(state)) if isinstance(state, (list, tuple)) else state
