@@ -1,62 +1,81 @@
 """Every class, function, method and property that a program can name says what it is."""
 
+import functools
 import importlib
 import inspect
+import pkgutil
 from types import ModuleType
 
 import pytest
 
 import hybridjit
 
-NAMESPACES = [
-    *("nd", "sym", "gluon", "mod", "model", "metric", "io", "image", "initializer", "rnn"),
-    *("autograd", "context", "executor", "monitor", "callback", "visualization", "random"),
-    *("test_utils", "profiling", "registry", "compat", "types", "verification"),
-]
-FUNCTIONS = ("load", "memory_stats", "override", "set_num_threads", "threads")
+# What programs do not import: the compiler, and what stands behind the commands.
+INTERNAL = {
+    *("codegen", "compiler", "ir", "ops", "passes", "formats", "cli", "__main__"),
+    *("compile_log", "forks", "opening", "quiet", "records", "runtime", "table", "tasks"),
+    "unwinding",
+}
+PARTS = sorted({m.name for m in pkgutil.iter_modules(hybridjit.__path__)} - INTERNAL)
 
 
 def is_protocol(owner):
     return getattr(owner, "_is_protocol", False)
 
 
+def is_function(value):
+    return inspect.isfunction(value) or isinstance(value, functools._lru_cache_wrapper)
+
+
+def function_of(member):
+    """What a member of a class calls; None if it is a value."""
+    if isinstance(member, property):
+        return member.fget
+    found = getattr(member, "__func__", getattr(member, "func", member))
+    return found if is_function(found) else None
+
+
 def undocumented_members(owner):
     """Public methods and properties of a class for which neither it nor a base has words."""
     for name, value in vars(owner).items():
-        function = value.fget if isinstance(value, property) else value
-        function = getattr(function, "__func__", function)
-        if name.startswith("_") or not inspect.isfunction(function):
+        if name.startswith("_") or function_of(value) is None:
             continue
         if not any(inspect.getdoc(vars(c)[name]) for c in owner.__mro__ if name in vars(c)):
             yield f"{owner.__module__}.{owner.__qualname__}.{name}"
 
 
-def undocumented(module, seen):
-    """What is public in a module and in those below it, and lacks a docstring."""
-    seen.add(module.__name__)
+def undocumented(module):
+    """What is public in a module and lacks a docstring."""
     for name, value in list(vars(module).items()):
-        if name.startswith("_"):
+        if name.startswith("_") or getattr(value, "__module__", None) != module.__name__:
             continue
-        if isinstance(value, ModuleType):
-            below = value.__name__.startswith(f"{module.__name__}.")
-            if below and value.__name__ not in seen:
-                yield from undocumented(value, seen)
-        elif getattr(value, "__module__", None) == module.__name__:
-            if not value.__doc__ and (inspect.isclass(value) or inspect.isfunction(value)):
+        if not inspect.isclass(value):
+            if is_function(value) and not value.__doc__:
                 yield f"{module.__name__}.{name}"
-            if inspect.isclass(value) and not is_protocol(value):
-                yield from undocumented_members(value)
+            continue
+        if not vars(value).get("__doc__"):
+            yield f"{module.__name__}.{name}"
+        if not is_protocol(value):
+            yield from undocumented_members(value)
 
 
-@pytest.mark.parametrize("name", NAMESPACES)
-def test_namespace(name):
-    missing = sorted(undocumented(importlib.import_module(f"hybridjit.{name}"), set()))
+def modules_of(part):
+    """The part as a module, and all modules in it."""
+    module = importlib.import_module(f"hybridjit.{part}")
+    yield module
+    for found in pkgutil.walk_packages(getattr(module, "__path__", ()), f"{module.__name__}."):
+        yield importlib.import_module(found.name)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_part(part):
+    missing = [name for module in modules_of(part) for name in undocumented(module)]
     assert not missing, f"without a docstring: {', '.join(missing)}"
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_function(name):
-    assert getattr(hybridjit, name).__doc__
+def test_names_of_the_package():
+    values = {name: getattr(hybridjit, name) for name in hybridjit.__all__}
+    assert not [name for name, value in values.items() if callable(value) and not value.__doc__]
 
 
 def test_what_has_none_is_named():
@@ -68,8 +87,16 @@ def test_what_has_none_is_named():
         def attribute(self):
             return 1
 
+        @functools.cached_property
+        def kept(self):
+            return 1
+
+    @functools.lru_cache
+    def quick():
+        pass
+
     module = ModuleType("bare")
-    Bare.__module__ = "bare"
-    module.Bare = Bare
-    found = [name.rpartition(".")[2] for name in undocumented(module, set())]
-    assert found == ["Bare", "method", "attribute"]
+    Bare.__module__ = quick.__module__ = "bare"
+    module.Bare, module.quick = Bare, quick
+    found = [name.rpartition(".")[2] for name in undocumented(module)]
+    assert found == ["Bare", "method", "attribute", "kept", "quick"]

@@ -48,7 +48,10 @@ def thread_count(text: str) -> int | None:
 
 
 def home_expanded(text: str) -> str:
-    """The folder, with the user's home for a leading ``~`` (or another's for ``~name``)."""
+    """The folder, with the user's home for a leading ``~`` (or another's for ``~name``).
+
+    Raises ValueError where no home is known.
+    """
     path = os.path.expanduser(text)
     if path.startswith("~"):
         raise ValueError(

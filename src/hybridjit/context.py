@@ -118,7 +118,10 @@ def current_context() -> Context:
 
 
 def set_default_context(ctx: Context) -> None:
-    """Make ``ctx`` this thread's context outside of every ``with`` block."""
+    """Make ``ctx`` this thread's context outside of every ``with`` block.
+
+    Raises TypeError for what is no Context.
+    """
     if not isinstance(ctx, Context):
         raise TypeError(f"a context is needed, got {type(ctx).__name__}")
     STACK.default = ctx

@@ -62,7 +62,7 @@ class MXRecordIO:
         self.open()
 
     def open(self) -> None:
-        """Open the file, a written one empty."""
+        """Open the file, a written one empty. Raises what making the reader or writer does."""
         if self.flag not in ("r", "w"):
             raise ValueError(f"Invalid flag {self.flag}")
         self.writable = self.flag == "w"

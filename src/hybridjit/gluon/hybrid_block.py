@@ -341,7 +341,10 @@ class HybridBlock(Block):
         clear: bool = False,
         **flags: object,
     ) -> None:
-        """Hybridize and build the graph without running it; there are no other backends here."""
+        """Hybridize and build the graph without running it; there are no other backends here.
+
+        Raises ValueError where ``backend`` is not named.
+        """
         if backend is None:
             raise ValueError('Must specify "backend" to optimize_for')
         self.hybridize(True, backend, clear, **flags)

@@ -35,7 +35,10 @@ class KVStore(KVStoreBase):
     # ---- values -------------------------------------------------------------------------------
 
     def init(self, key: object, value: object) -> None:
-        """Keep a copy of ``value`` under a key, or of each under its own. Once for each key."""
+        """Keep a copy of ``value`` under a key, or of each under its own.
+
+        Raises MXNetError for a key that is there already.
+        """
         for name, arrays in self._pairs(key, value):
             if name in self._values:
                 raise MXNetError(
@@ -110,7 +113,8 @@ class KVStore(KVStoreBase):
     def set_gradient_compression(self, compression_params: Mapping[str, Any]) -> None:
         """Round what devices send to -threshold, 0 or threshold, and carry over what is left.
 
-        ``{"type": "2bit", "threshold": t}``, for stores of type "device".
+        ``{"type": "2bit", "threshold": t}``, for stores of type "device". Raises Exception, as in
+        MXNet, for another store.
         """
         if "device" not in self._type:
             raise Exception("Gradient compression is not supported for this type of kvstore")

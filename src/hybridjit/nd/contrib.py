@@ -33,7 +33,10 @@ Nested: TypeAlias = Any  # an NDArray, or lists of lists of them
 def foreach(
     body: Callable[[Nested, Nested], tuple[Nested, Nested]], data: Nested, init_states: Nested
 ) -> tuple[Nested, Nested]:
-    """``output, states = body(row, states)`` for each row of ``data``: stacked outputs, states."""
+    """``output, states = body(row, states)`` for each row of ``data``: stacked outputs, states.
+
+    Rows lie along axis 0; ``data``, outputs and states are arrays or lists of lists of them.
+    """
     arrays, shape = _flattened(data)
     states, steps = init_states, []
     for i in range(len(arrays[0])):
@@ -50,7 +53,8 @@ def while_loop(
 ) -> tuple[Nested, Nested]:
     """``output, vars = func(*vars)`` while ``cond(*vars)``: stacked outputs, variables.
 
-    Outputs have ``max_iterations`` rows; those that were not computed are 0.
+    Outputs have ``max_iterations`` rows; those that were not computed are 0. Raises ValueError
+    without ``max_iterations``.
     """
     if max_iterations is None:
         raise ValueError("max_iterations should be specified")

@@ -253,7 +253,10 @@ class DenseArray:
         self._write(_assignable(value), self._key(key))
 
     def copyto(self: Self, other: Self | Context) -> Self | bool:
-        """Write these values into ``other``, or copy them to another context."""
+        """Write these values into ``other``, in its element type, or copy them to another context.
+
+        Raises TypeError for what is neither, ShapeError when the shapes differ.
+        """
         if isinstance(other, Context):
             other.require_host("_copyto")
             return type(self)(self._data.copy(), other)

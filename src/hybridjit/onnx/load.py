@@ -42,7 +42,7 @@ def load(
 
 
 def read_graph(path: Path, shapes: Mapping[str, Shape] | None = None) -> Imported:
-    """The same as a symbol's heads with parameters and inputs."""
+    """The same as a symbol's heads with parameters and inputs. Raises what :func:`load` does."""
     folder = os.path.dirname(os.path.abspath(os.fspath(path)))
     try:
         return make_graph(read_file(path), KNOWN, folder, shapes or {})

@@ -127,7 +127,10 @@ class Outputs:
         return self.list_attr().get(key)
 
     def list_attr(self, recursive: bool = False) -> dict[str, str]:
-        """All attributes of this node, hidden keys also without their underscores."""
+        """All attributes of this node, hidden keys also without their underscores.
+
+        Raises DeprecationWarning for ``recursive=True``, as MXNet does.
+        """
         if recursive:
             raise DeprecationWarning("list_attr with recursive=True: use attr_dict")
         return {} if self.name is None else _shown_attrs(self.outputs[0].node)

@@ -56,10 +56,12 @@ class Subject:
 
     @property
     def input_types(self) -> dict[str, TensorType]:
+        """The types of the inputs by name."""
         return {name: type_of(array) for name, array in self.inputs.items()}
 
     @property
     def param_types(self) -> dict[str, TensorType]:
+        """The types of the parameters by name."""
         return {name: type_of(array) for name, array in self.params.items()}
 
 
