@@ -120,10 +120,11 @@ def _wrong(training: Training, after_compiling: Callable[[Executable], None]) ->
     if [a.tobytes() for a in found[0]] != [a.tobytes() for a in found[1]]:
         return "the second call has other bits"
     near = _run(joint, {**case.arrays, **heads})
+    exact = _in_float64(training)
     return (
-        _off_numpy(training, joint, near, found[0])
+        _off_numpy(training, joint, near, exact, found[0])
         or _off_tape(training, joint, near, heads)
-        or _off_slopes(training)
+        or _off_slopes(training, exact)
     )
 
 
@@ -151,14 +152,22 @@ def _run(joint: Joint, arrays: Arrays) -> dict[tuple, np.ndarray]:
     return run_in_order(joint.graph.values, given, run_value)
 
 
-def _in_float64(training: Training) -> tuple[Joint, dict[str, np.ndarray]]:
-    """The joint graph in double precision, and its arrays."""
+class Exact(NamedTuple):
+    """A joint graph in double precision, its arrays, and all its values."""
+
+    joint: Joint
+    arrays: dict[str, np.ndarray]
+    values: dict[Use, np.ndarray]
+
+
+def _in_float64(training: Training) -> Exact:
     wide = {
         name: array.astype(np.float64) if array.dtype.kind == "f" else array
         for name, array in training.case.arrays.items()
     }
     joint = training.joint(in_float64(training.case.outputs), wide)
-    return joint, {**wide, **training.heads(joint)}
+    arrays = {**wide, **training.heads(joint)}
+    return Exact(joint, arrays, _run(joint, arrays))
 
 
 def _names(joint: Joint) -> list[str]:
@@ -169,12 +178,13 @@ def _names(joint: Joint) -> list[str]:
     ]
 
 
-def _off_numpy(training: Training, joint: Joint, near: Results, found: list[np.ndarray]) -> str:
+def _off_numpy(
+    training: Training, joint: Joint, near: Results, wide: Exact, found: list[np.ndarray]
+) -> str:
     is_double = any(array.dtype == np.float64 for array in training.case.arrays.values())
     unit, epsilon = (OF_FLOAT64, 2.0**-52) if is_double else (1.0, 2.0**-23)
-    wide, arrays = _in_float64(training)
-    exact, moved = _run(wide, arrays), shaken_values(wide.graph, arrays, epsilon)
-    pairs = zip(_names(joint), found, joint.graph.outputs, wide.graph.outputs, strict=True)
+    exact, moved = wide.values, shaken_values(wide.joint.graph, wide.arrays, epsilon)
+    pairs = zip(_names(joint), found, joint.graph.outputs, wide.joint.graph.outputs, strict=True)
     for name, mine, use, of_wide in pairs:
         right, plain = exact[of_wide].astype(np.float64), near[use]
         if mine.shape != right.shape or mine.dtype != plain.dtype:
@@ -225,10 +235,9 @@ def _on_tape(training: Training, joint: Joint, heads: Arrays) -> Iterator[np.nda
         yield leaves[name].grad.asnumpy()
 
 
-def _off_slopes(training: Training) -> str:
+def _off_slopes(training: Training, wide: Exact) -> str:
     """Whether gradients in double precision are the slopes of what they are gradients of."""
-    joint, arrays = _in_float64(training)
-    exact = _run(joint, arrays)
+    joint, arrays, exact = wide
     random = np.random.default_rng((training.seed, 2))
     found = dict(zip(joint.gradients, (exact[use] for use in _gradients(joint))))
     fixed = _constants(joint)
