@@ -30,6 +30,7 @@ NO_SLOPE = {
     "MAERegressionOutput": _LOSS,
     "SVMOutput": _LOSS,
     "SoftmaxOutput": _LOSS,
+    "_IdentityAttachKLSparseReg_training": "adds the slope of a penalty that is no result",
     "_contrib_box_nms": "box formats are changed behind the gradient's back, as in MXNet",
     "_contrib_round_ste": "passes gradients straight through a step",
     "_contrib_sign_ste": "passes gradients straight through a step",

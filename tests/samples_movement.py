@@ -368,6 +368,9 @@ def identities() -> None:
         add(name, (3, 1))
     add("SVMOutput", (3, 4))
     add("IdentityAttachKLSparseReg", (3, 4))
+    for shape in ((3, 4), (2, 4, 3)):
+        moving = np.full(4, 0.3, np.float32)
+        add("_IdentityAttachKLSparseReg_training", shape, moving, penalty=0.1)
     bad("Dropout", TensorType((3,), np.dtype("int32")), error=DTypeError, says="got int32")
     bad(
         "Dropout",

@@ -5,10 +5,12 @@ Each line is an operator's call on points, and what MXNet 1.9.1 gives for a head
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
-from hybridjit import autograd, nd
+from hybridjit import autograd, cpu, gluon, nd, sym
 from hybridjit.nd.ndarray import invoke
 from hybridjit.ops import lookup
 
@@ -156,6 +158,57 @@ def test_gradients_pass_through_whole_numbers():
         y = x.astype("int32").astype("float32") * 3
     y.backward()
     assert x.grad.asnumpy().tolist() == [3, 3]
+
+
+class Result(gluon.HybridBlock):
+    """A network of one function."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        super().__init__()
+        self._function = function
+
+    def hybrid_forward(self, F, x):
+        return self._function(F, x)
+
+
+@pytest.mark.parametrize("hybridized", [False, True])
+def test_head_gradients_of_whole_numbers_are_passed_on(hybridized: bool):
+    net = Result(lambda F, x: [x * 2, F.Cast(x, dtype="int8")])
+    net.hybridize(hybridized)
+    x = nd.array([1.5, 2.5])
+    x.attach_grad()
+    with autograd.record():
+        outputs = net(x)
+    autograd.backward(outputs, [nd.array([1, 2]), nd.array([3, 4], dtype="int8")])
+    assert x.grad.asnumpy().tolist() == [5, 8]
+
+
+@pytest.mark.parametrize("hybridized", [False, True])
+def test_whole_numbers_have_gradients_of_whole_numbers(hybridized: bool):
+    net = Result(lambda F, x: F.Cast(x * x, dtype="float32") * 1.6)
+    net.hybridize(hybridized)
+    x = nd.array([1, 3], dtype="int32")
+    x.attach_grad()
+    with autograd.record():
+        y = net(x)
+    y.backward(nd.array([3, 3]))
+    assert x.grad.dtype == np.int32
+    assert x.grad.asnumpy().tolist() == [8, 24]
+
+
+def test_sparseness_pulls_averages_towards_the_target():
+    """Each backward pass moves the average before it reads it; the numbers are MXNet's."""
+    made = sym.IdentityAttachKLSparseReg(
+        sym.var("x"), penalty=0.1, sparseness_target=0.2, momentum=0.6
+    )
+    x = nd.array([[0.5, 0.25], [0.25, 0.75]])
+    average, grad = nd.array([0.3, 0.4]), nd.zeros((2, 2))
+    bound = made.bind(cpu(), {"x": x}, {"x": grad}, aux_states=[average])
+    for moved, slope in (([0.33, 0.44], 1.0587969), ([0.348, 0.464], 1.0652285)):
+        bound.forward(is_train=True)
+        bound.backward([nd.ones((2, 2))])
+        np.testing.assert_allclose(average.asnumpy(), moved, rtol=1e-6)
+        np.testing.assert_allclose(grad.asnumpy()[:, 0], slope, rtol=1e-6)
 
 
 def test_singular_matrices_have_gradients_of_zeros():

@@ -128,8 +128,8 @@ class TrainingGraph:
 
 
 def tape_variables(named: Mapping[str, NDArray]) -> frozenset[str]:
-    """The floating variables that stand on the tape."""
-    return floating({name: array for name, array in named.items() if array._entry is not None})
+    """The variables that stand on the tape."""
+    return frozenset(name for name, array in named.items() if array._entry is not None)
 
 
 def floating(named: Mapping[str, NDArray]) -> frozenset[str]:

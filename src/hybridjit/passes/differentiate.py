@@ -23,8 +23,9 @@ from ..records import dataclass
 class Joint:
     """Forward and backward as one graph.
 
-    Its inputs are the forward graph's and a head gradient for each floating output; its outputs
-    are the forward graph's, then the gradients, then what auxiliary states become.
+    Its inputs are the forward graph's and a head gradient for each output, of whole numbers too,
+    for rules pass those on; its outputs are the forward graph's, then the gradients, then what
+    auxiliary states become.
 
     heads      the number of the output that each head gradient is of
     gradients  the input that each gradient is of; inputs that nothing reaches are not there
@@ -56,7 +57,6 @@ def differentiate(graph: Graph, wanted: Collection[str]) -> Joint:
     heads = {
         number: Value(None, f"head{number}", {}, (), (use.type,))
         for number, use in enumerate(graph.outputs)
-        if use.type.dtype is not None and use.type.dtype.kind == "f"
     }
     roots = [value for value in graph.inputs if value.name in wanted]
     reached = _run_back(graph, roots, heads)

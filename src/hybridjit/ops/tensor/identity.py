@@ -14,7 +14,20 @@ import numpy as np
 
 from ...errors import MXNetError, ShapeError
 from ...types import PartialShape, is_known_shape, merge_dtypes, merge_shapes, product, shape_text
-from ..algebra import as_shape, div, in_dtype, mul, ones_like, scaled, shifted, sub, total
+from ..algebra import (
+    add,
+    as_shape,
+    average,
+    div,
+    in_dtype,
+    mul,
+    negated,
+    ones_like,
+    scaled,
+    shifted,
+    sub,
+    total,
+)
 from ..attrs import AttrValue
 from ..building import Builder, Many, Reached, X
 from ..casting import fresh
@@ -378,11 +391,52 @@ def _like_data(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Type
     return (data, average), outs
 
 
+def _moved_average(
+    g: Builder[X], ins: Many[X], outs: object, *, momentum: float, **attrs: AttrValue
+) -> dict[int, X]:
+    """moving = momentum moving + (1 - momentum) average of the batch, by channel"""
+    data, moving = ins
+    shape = g.type(data).dims
+    batch = average(g, data, tuple(i for i in range(len(shape)) if i != 1), keepdims=False)
+    new = add(g, scaled(g, moving, momentum), scaled(g, batch, 1 - momentum))
+    return {1: new}
+
+
+def _grad_sparse(
+    g: Builder[X], ins: Many[X], outs: object, douts: Many[X], *, sparseness_target: float,
+    penalty: float, **attrs: Any,
+) -> tuple[X, None]:  # fmt: skip
+    """d + penalty ((1 - t) / (1 - average) - t / average), with the average after this batch."""
+    t, moving = sparseness_target, _moved_average(g, ins, outs, **attrs)[1]
+    absent = shifted(g, negated(g, moving), 1)
+    present_slope = g.op(lookup("_rdiv_scalar"), moving, at="present", scalar=penalty * t)
+    absent_slope = g.op(lookup("_rdiv_scalar"), absent, at="absent", scalar=penalty * (1 - t))
+    size = g.type(moving).dims
+    slope = as_shape(g, sub(g, absent_slope, present_slope),
+                     (1, *size, *[1] * (len(g.type(ins[0]).dims) - 2)))  # fmt: skip
+    return add(g, douts[0], slope), None
+
+
+_SPARSENESS = "sparseness_target:float[0,1]=0.1 penalty:float=0.001 momentum:float[0,1]=0.9"
+
+_SPARSE_IN_TRAINING = register(
+    "_IdentityAttachKLSparseReg_training",
+    "data *moving_avg",
+    _SPARSENESS,
+    internal=True,
+    infer=_like_data,
+    expand=itself,
+    grad=_grad_sparse,
+    traits=Traits(updates=_moved_average),
+    doc="The data; its gradient pulls the average of each channel towards the target.",
+)
+
 register(
     "IdentityAttachKLSparseReg",
     "data *moving_avg",
-    "sparseness_target:float[0,1]=0.1 penalty:float=0.001 momentum:float[0,1]=0.9",
+    _SPARSENESS,
     infer=_like_data,
     expand=itself,
+    traits=Traits(training=lambda attrs: _SPARSE_IN_TRAINING),
     doc="The data; penalizes dense activations in training.",
 )
