@@ -47,6 +47,7 @@ LAYERS = [
     {"executor"},
     {"compat", "loading", "mod", "profiling", "rnn", "test_utils", "visualization"},
     {"onnx", "viewing"},
+    {"batch"},
     {"cached_op", "contrib", "kv", "model"},
     {"cli", "run", "__init__"},
     {"__main__"},

@@ -70,6 +70,11 @@ class SymbolBlock(HybridBlock):
             )
         return block
 
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """The names of the inputs, in the order in which the block is called with them."""
+        return tuple(self._trace.input_names)
+
     def _add_params(self) -> None:
         """A parameter for every variable that is no input; auxiliary states come last."""
         graph = self._trace.symbol

@@ -1,0 +1,261 @@
+"""``hybridjit.batch``: a network on the workers of an engine that runs batches.
+
+In: a model's files, and batches as engines hand them out (dicts of arrays, arrays, data frames).
+Out: what the network says of every record, in the same form. A :class:`Predictor` travels to a
+worker as the names of its files; the worker loads the network once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from inspect import Parameter, Signature
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .config import config
+from .errors import MXNetError
+from .gluon.symbol_block import SymbolBlock
+from .loading import load
+from .nd import NDArray, array
+from .onnx.load import load as load_onnx
+from .runtime.threads import set_num_threads
+from .types import Shape
+
+KEPT = 4  # networks of a process: the one that was not used for longest goes
+_Files = tuple[tuple[str, int, int], ...]
+
+
+class Predictor:
+    """A network as a function of batches, which pickles as the names of its files.
+
+    ``model`` is the beginning of MXNet's two files (with ``epoch``), or an ``.onnx`` file; every
+    worker has to see it under that name. ``shapes`` gives the shape of one record for each input,
+    without the batch: records are checked against it, and flat ones are brought into it.
+    ``dtype`` is what records are cast to. At most ``batch_size`` records are computed at a time;
+    the last ones of a batch are filled up to a power of two, so that batches of any size need no
+    more than log2(``batch_size``) + 1 compilations, and each record gets the same bits in any.
+    ``outputs`` names the columns of results; ``key`` is the column that errors name a record by.
+    ``threads`` are those of one call: None leaves what ``OMP_NUM_THREADS`` says, which Ray, Dask
+    and Spark set to the worker's share. ``cache_dir`` is the folder of compiled objects.
+    Raises ValueError for a ``batch_size`` below 1.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str],
+        epoch: int = 0,
+        *,
+        shapes: Mapping[str, Shape] | None = None,
+        dtype: str = "float32",
+        batch_size: int = 64,
+        outputs: Sequence[str] = ("output",),
+        key: str | None = None,
+        threads: int | None = None,
+        cache_dir: str | None = None,
+    ) -> None:
+        if batch_size < 1:
+            raise ValueError(f"batch_size is at least 1, got {batch_size}")
+        self.model, self.epoch = os.path.abspath(os.fspath(model)), epoch
+        self.shapes, self.dtype = dict(shapes or {}), dtype
+        self.batch_size, self.outputs, self.key = batch_size, tuple(outputs), key
+        self.threads, self.cache_dir = threads, cache_dir
+
+    def load(self) -> Predictor:
+        """Load the network in this process, if it is not there; for a worker's start.
+
+        Raises MXNetError for files that are missing, malformed, or do not belong together.
+        """
+        self._network()
+        return self
+
+    def __call__(self, batch: Any, *more: Any) -> Any:
+        """Results of a batch: a dict of columns for such a dict, else the arrays themselves.
+
+        A dict has a column for each input of the network, and its other columns are handed on;
+        arrays stand for the inputs in the network's order, and one output comes back as an array,
+        several as a tuple. Raises MXNetError naming the record that does not fit.
+        """
+        network = self._network()
+        names = network.input_names
+        if isinstance(batch, Mapping):
+            kept = {name: column for name, column in batch.items() if name not in names}
+            return kept | self._results(network, batch)
+        results = self._results(network, self._by_name(names, (batch, *more)))
+        return _alone(tuple(results.values()))
+
+    def frame(self, frame: Any) -> Any:
+        """The same for a pandas data frame: the columns of the inputs make place for results.
+
+        A result of more than one number is a flat list in its row.
+        """
+        network = self._network()
+        columns = {name: frame[name].to_numpy() for name in frame.columns}
+        results = self._results(network, columns)
+        kept = frame.drop(columns=[name for name in network.input_names if name in columns])
+        return kept.assign(**{name: _cells(rows) for name, rows in results.items()})
+
+    def frames(self, frames: Iterable[Any]) -> Iterator[Any]:
+        """The same for data frames one after the other, as Spark's ``mapInPandas`` has them."""
+        return map(self.frame, frames)
+
+    def here(self) -> Callable[..., Any]:
+        """The network as a function of arrays, as Spark's ``predict_batch_udf`` asks for one.
+
+        It has as many parameters as the network has inputs, which Spark counts. It returns an
+        array, or a dict of several outputs by their names.
+        """
+        names = self._network().input_names
+
+        def predict(*arrays: Any) -> Any:
+            results = self._results(self._network(), self._by_name(names, arrays))
+            return _alone(tuple(results.values())) if len(results) == 1 else results
+
+        places = [Parameter(f"input{i}", Parameter.POSITIONAL_ONLY) for i in range(len(names))]
+        vars(predict)["__signature__"] = Signature(places)
+        return predict
+
+    def _network(self) -> SymbolBlock:
+        if self.threads is not None:
+            set_num_threads(self.threads)
+        if self.cache_dir is not None:
+            config.cache_dir = self.cache_dir
+        shapes = tuple((name, (1, *shape)) for name, shape in self.shapes.items())
+        return _network(self.model, self.epoch, shapes, _versions(self.model, self.epoch))
+
+    def _by_name(self, names: Sequence[str], columns: Sequence[Any]) -> dict[str, Any]:
+        if len(columns) != len(names):
+            raise MXNetError(
+                f"{self.model} has {len(names)} inputs ({', '.join(names)}), got {len(columns)}"
+            )
+        return dict(zip(names, columns))
+
+    def _results(self, network: SymbolBlock, columns: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """A column of results for each output."""
+        keys = None if self.key is None else columns.get(self.key)
+        rows = [self._rows(name, columns, keys) for name in network.input_names]
+        count = _common_length(network.input_names, rows)
+        starts = range(0, count, self.batch_size) or [0]
+        parts = [self._part(network, [r[s : s + self.batch_size] for r in rows]) for s in starts]
+        names = self._names(len(parts[0]))
+        return {name: np.concatenate(column) for name, column in zip(names, zip(*parts))}
+
+    def _rows(self, name: str, columns: Mapping[str, Any], keys: Any) -> np.ndarray:
+        """An input's records as one array. Raises MXNetError naming the one that does not fit."""
+        if name not in columns:
+            raise MXNetError(
+                f"{self.model} takes '{name}', and the batch has the columns "
+                f"{', '.join(map(repr, columns))}"
+            )
+        column = columns[name]
+        wanted = self.shapes.get(name)
+        if isinstance(column, np.ndarray) and column.dtype.kind in "fiub":
+            if wanted is None or column.shape[1:] == wanted:
+                return column.astype(self.dtype, copy=False)
+            if column.shape[1:] == (prod(wanted),):
+                return column.reshape(len(column), *wanted).astype(self.dtype, copy=False)
+        records = [self._record(row, wanted, name, i, keys) for i, row in enumerate(column)]
+        for i, record in enumerate(records):
+            if record.shape != records[0].shape:
+                raise _misfit(name, i, keys, record.shape, records[0].shape)
+        return np.array(records, self.dtype).reshape(len(records), *_shape(records, wanted))
+
+    def _record(self, row: Any, wanted: Shape | None, name: str, i: int, keys: Any) -> np.ndarray:
+        if row is None:
+            raise MXNetError(f"{_name(i, keys)} of '{name}' is missing")
+        try:
+            record = np.asarray(row, self.dtype)
+        except (TypeError, ValueError) as error:
+            raise MXNetError(f"{_name(i, keys)} of '{name}' is no array: {error}") from None
+        if wanted is None or record.shape == wanted:
+            return record
+        if record.ndim > 1 or record.size != prod(wanted):
+            raise _misfit(name, i, keys, record.shape, wanted)
+        return record.reshape(wanted)
+
+    def _part(self, network: SymbolBlock, rows: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The outputs for at most ``batch_size`` records."""
+        count = len(rows[0])
+        size = min(self.batch_size, 1 << max(count - 1, 0).bit_length())
+        results = network(*(array(_filled(part, size), dtype=part.dtype) for part in rows))
+        arrays = [r.asnumpy() for r in ([results] if isinstance(results, NDArray) else results)]
+        for i, result in enumerate(arrays):
+            if result.shape[:1] != (size,):
+                raise MXNetError(
+                    f"output {i} of {self.model} has shape {result.shape} for {size} records: its "
+                    "first axis is not the batch"
+                )
+        return [result[:count] for result in arrays]
+
+    def _names(self, count: int) -> Sequence[str]:
+        if len(self.outputs) == count:
+            return self.outputs
+        if len(self.outputs) == 1:
+            return [f"{self.outputs[0]}_{i}" for i in range(count)]
+        raise MXNetError(
+            f"{self.model} has {count} outputs, and {len(self.outputs)} names are given for them"
+        )
+
+
+@lru_cache(maxsize=KEPT)
+def _network(
+    model: str, epoch: int, shapes: tuple[tuple[str, Shape], ...], versions: _Files
+) -> SymbolBlock:
+    """The network of these versions of a model's files."""
+    if model.endswith(".onnx"):
+        return load_onnx(model, dict(shapes))
+    return load(model, epoch)
+
+
+def _versions(model: str, epoch: int) -> _Files:
+    """Each file of a model with its size in bytes and when it was written, in nanoseconds."""
+    pair = (f"{model}-symbol.json", f"{model}-{epoch:04d}.params")
+    names = (model,) if model.endswith(".onnx") else pair
+    try:
+        states = [os.stat(name) for name in names]
+    except OSError as error:
+        raise MXNetError(f"{error.filename}: {error.strerror}") from None
+    return tuple((n, state.st_size, state.st_mtime_ns) for n, state in zip(names, states))
+
+
+def _filled(rows: np.ndarray, size: int) -> np.ndarray:
+    """``size`` records: the last ones are zeros."""
+    missing = size - len(rows)
+    if not missing:
+        return rows
+    return np.concatenate([rows, np.zeros((missing, *rows.shape[1:]), rows.dtype)])
+
+
+def _common_length(names: Sequence[str], rows: Sequence[np.ndarray]) -> int:
+    for name, part in zip(names, rows):
+        if len(part) != len(rows[0]):
+            raise MXNetError(
+                f"inputs have as many records as each other: '{names[0]}' has {len(rows[0])}, "
+                f"'{name}' has {len(part)}"
+            )
+    return len(rows[0])
+
+
+def _shape(records: Sequence[np.ndarray], wanted: Shape | None) -> Shape:
+    return records[0].shape if records else wanted or ()
+
+
+def _misfit(name: str, i: int, keys: Any, shape: Shape, wanted: Shape) -> MXNetError:
+    return MXNetError(f"{_name(i, keys)} of '{name}' has shape {shape}; it takes {wanted}")
+
+
+def _name(i: int, keys: Any) -> str:
+    return f"record {i}" if keys is None else f"record {i} ({keys[i]!r})"
+
+
+def _alone(results: tuple[np.ndarray, ...]) -> Any:
+    return results[0] if len(results) == 1 else results
+
+
+def _cells(rows: np.ndarray) -> Any:
+    """A column of a data frame: numbers, or a flat list in each row."""
+    flat = rows.reshape(len(rows), prod(rows.shape[1:]))
+    return flat[:, 0] if flat.shape[1] == 1 else list(flat)
