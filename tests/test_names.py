@@ -11,7 +11,17 @@ import hybridjit
 PACKAGE = Path(hybridjit.__file__).parent
 # Modules that programs import by their names: MXNet's, and those that the README names.
 PUBLIC = {
-    *("attribute", "autograd", "base", "callback", "context", "contrib", "engine", "errors"),
+    *(
+        "attribute",
+        "autograd",
+        "base",
+        "batch",
+        "callback",
+        "context",
+        "contrib",
+        "engine",
+        "errors",
+    ),
     *("executor", "gluon", "image", "initializer", "io", "kv", "kvstore", "log", "lr_scheduler"),
     *("metric", "mod", "model", "monitor", "name", "nd", "onnx", "operator", "optimizer", "random"),
     *("recordio", "registry", "rnn", "runtime", "sym", "test_utils", "util", "visualization"),
