@@ -58,6 +58,7 @@ ROW = {part: row for row, parts in enumerate(LAYERS) for part in parts}
 LATE = {
     ("compiler", "codegen"),  # on first use, so that eager mode does not pay for llvmlite
     ("gluon", "contrib"),  # a data set's vocabulary is one of contrib.text, as in MXNet
+    ("gluon", "onnx"),  # on first use, as all of ONNX: 10 ms, and on a layer above
     ("mod", "kvstore"),  # on first use, as the optimizer
     ("mod", "optimizer"),  # on first use, as everything of training: 4 ms of every import
     ("sym", "executor"),  # MXNet's methods of a symbol that evaluate it, on layers above

@@ -113,8 +113,8 @@ def test_mxnets_functions():
     inputs, outputs = arrays_of("net_se")
     (made,) = as_list(hybridjit.onnx.import_to_gluon(path)(*inputs))
     np.testing.assert_allclose(made, outputs[0], rtol=1e-4, atol=1e-5)
-    with pytest.raises(AttributeError, match="writes ONNX files"):
-        _ = hybridjit.onnx.export_model
+    with pytest.raises(AttributeError, match="inside of MXNet's exporter"):
+        _ = hybridjit.onnx.mx2onnx
 
 
 def test_a_network_is_exported_as_mxnets_files(tmp_path):

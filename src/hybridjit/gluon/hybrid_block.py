@@ -322,6 +322,34 @@ class HybridBlock(Block):
             )
         return export_graph(traced.symbol, self.collect_params(), path, epoch, remove_amp_cast)
 
+    def export_onnx(
+        self,
+        path: str,
+        *args: object,
+        dynamic: bool = False,
+        dynamic_input_shapes: Sequence[Sequence[int | str | None]] | None = None,
+    ) -> str:
+        """Write the graph for these arguments as an ONNX file; returns ``path``.
+
+        The file is read back and computed on the arguments before it takes its place. With
+        ``dynamic`` the sizes of ``dynamic_input_shapes`` (a shape for each array) that are None or
+        a name are open; without it all that no operator fixes.
+        Raises UnknownOpError listing every node that cannot be written, ShapeError for a size that
+        cannot be open, MXNetError naming the node whose result in the file is another one.
+        """
+        from ..onnx.export import write_graph  # noqa: PLC0415 (see tests/test_layers.py)
+
+        traced = self._traced(args)
+        flat, _ = flatten(args, "input")
+        arrays = [array for array in flat if array is not None]
+        params = _params_in(traced, self.collect_params())
+        finish_deferred(traced.outputs, _input_types(traced, args), params)
+        given = _data_of(dict(zip(traced.input_names, arrays)))
+        fixed = _data_of({name: param.data() for name, param in params.items()})
+        wanted = dynamic_input_shapes and dict(zip(given, dynamic_input_shapes))
+        write_graph(path, traced.outputs, fixed, given, dynamic, wanted or None)
+        return path
+
     def _exportable(self) -> Trace | None:
         """The graph that export writes: not one that was only traced to infer shapes."""
         return None if self._cached is None else self._cached.trace

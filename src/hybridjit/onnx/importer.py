@@ -38,6 +38,7 @@ from .use import Use
 _STAND_INS = (64, 192)  # for sizes that are open: even, so that they can be cut
 # Elements of constants that a model's nodes may make, beyond four for each that it holds.
 _FOLDED = 1 << 24
+EVERYTHING = 1 << 62  # no bound, of a file that was written here
 # What translations raise where a node has more or fewer operands, axes or numbers than its
 # operator takes.
 _MISFITS = (ArithmeticError, LookupError, TypeError, ValueError)
@@ -66,6 +67,7 @@ class Imported(NamedTuple):
 
 
 Translation = Callable[..., "Value | Sequence[Value | None]"]
+Seen = Callable[[str, Value], Value]
 
 
 class Importer:
@@ -74,11 +76,11 @@ class Importer:
     opset  the version of ONNX's own operators that the model asks for
     """
 
-    def __init__(self, opset: int, folder: str | None) -> None:
+    def __init__(self, opset: int, folder: str | None, limit: int = _FOLDED) -> None:
         self.opset = opset
         self.folder = folder
         self.params: dict[str, np.ndarray] = {}
-        self._left = _FOLDED
+        self._left = limit
         self._names: set[str] = set()
         self._variables: dict[int, tuple[np.ndarray, Output]] = {}
         self._use: Use | None = None
@@ -228,8 +230,10 @@ class Importer:
         nodes: Sequence[messages.Node],
         values: dict[str, Value],
         known: Mapping[str, Translation],
+        seen: Seen | None = None,
     ) -> None:
-        """Translate nodes in their order; ``values`` gets what they make, by name.
+        """Translate nodes in their order; ``values`` gets what they make, by name, or what
+        ``seen(name, value)`` makes of it.
 
         Raises MXNetError with the operator, the node and its operands.
         """
@@ -239,7 +243,7 @@ class Importer:
             made = self._translated(use, operands, known)
             for name, value in zip(node.output, made):
                 if name and value is not None:
-                    values[name] = value
+                    values[name] = value if seen is None else seen(name, value)
 
     def _operand(self, values: Mapping[str, Value], name: str, use: Use) -> Value | None:
         if not name:

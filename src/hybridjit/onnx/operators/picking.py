@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from ...errors import MXNetError
 from ..importer import Importer, Value
 from ..use import Use
+from .pointwise import as_number
 from .table import translates
 
 
@@ -61,29 +63,123 @@ def _from_the_end(g: Importer, indices: Value, size: int) -> Value:
 @translates("GatherND")
 def gather_nd(g: Importer, use: Use, x: Value, indices: Value) -> Value:
     """Parts by several numbers each, which stand along the last axis of the indices."""
+    places = _counted(g, indices, g.shape(x)[use.number("batch_dims") :])
     if use.number("batch_dims"):
-        raise MXNetError("batch_dims: indices for each sample are not there")
-    rank = g.rank(indices)
+        places = _behind_samples(g, places, use.number("batch_dims"))
+    rank = g.rank(places)
     order = (rank - 1, *range(rank - 1))
-    moved = g.op(
-        "transpose",
-        g.op("Cast", indices, dtype=np.dtype("int64"), at="index"),
-        axes=order,
-        at="order",
-    )
-    if (moved.array is not None) and moved.array.size and moved.array.min() < 0:
-        sizes = np.asarray(g.shape(x)[: len(moved.array)]).reshape(-1, *(1,) * (rank - 1))
-        moved = g.constant(np.where(moved.array < 0, moved.array + sizes, moved.array))
-    made = g.op("gather_nd", x, moved)
-    return made
+    return g.op("gather_nd", x, g.op("transpose", places, axes=order, at="order"))
+
+
+def _counted(g: Importer, indices: Value, sizes: Sequence[int]) -> Value:
+    """Places in int64, each number along the last axis counted from 0."""
+    wide = g.op("Cast", indices, dtype=np.dtype("int64"), at="index")
+    count = g.shape(indices)[-1]
+    limits = np.array(sizes[:count], np.int64)
+    if wide.array is not None:
+        return g.constant(np.where(wide.array < 0, wide.array + limits, wide.array))
+    below = g.op("_lesser_scalar", wide, scalar=0.0, at="below")
+    rank = g.rank(indices)
+    row = g.constant(limits.reshape((1,) * (rank - 1) + (count,)))
+    return g.op("broadcast_add", wide, g.op("broadcast_mul", below, row, at="size"), at="place")
+
+
+def _behind_samples(g: Importer, places: Value, count: int) -> Value:
+    """Places behind the numbers of the samples that they stand in."""
+    shape = g.shape(places)
+    g.require_small(math.prod(shape) * (count + 1))
+    grid = np.indices(shape[:-1])[:count]
+    samples = np.moveaxis(grid, 0, -1).astype(np.int64)
+    return g.op("Concat", g.constant(samples), places, num_args=2, dim=len(shape) - 1, at="whole")
+
+
+_MAX_ROUNDS = 256  # updates of one place, each of which makes nodes
+_MERGED = {
+    "add": "broadcast_add",
+    "max": "broadcast_maximum",
+    "min": "broadcast_minimum",
+    "mul": "broadcast_mul",
+}
 
 
 @translates("ScatterND")
 def scatter_nd(g: Importer, use: Use, x: Value, indices: Value, updates: Value) -> Value:
-    """The operand with other elements at some places, of constants alone."""
-    if use.text("reduction", "none") != "none":
-        raise MXNetError("reduction: elements are replaced here")
-    made = g.known(x, "data").copy()
-    places = np.moveaxis(g.known(indices, "indices"), -1, 0)
-    made[tuple(places)] = g.known(updates, "updates")
-    return g.constant(made)
+    """The operand with other parts at some places, or merged with what stands there."""
+    shape, count = g.shape(x), g.shape(indices)[-1]
+    places = _counted(g, indices, shape)
+    rows = g.op("Reshape", places, shape=(-1, count), at="rows")
+    return _scattered(g, use, x, _flat(g, rows, shape[:count]), updates, shape[count:])
+
+
+@translates("ScatterElements", "Scatter")
+def scatter_elements(g: Importer, use: Use, x: Value, indices: Value, updates: Value) -> Value:
+    """The operand with other elements at places along an axis, or merged with what stands there."""
+    shape, sizes = g.shape(x), g.shape(indices)
+    axis = use.number("axis") % len(shape)
+    g.require_small(math.prod(sizes) * (len(sizes) + 1))
+    parts = [g.constant(np.indices(sizes)[d].astype(np.int64)) for d in range(len(sizes))]
+    parts[axis] = _from_the_end(g, indices, shape[axis])
+    stacked = g.op("stack", *parts, axis=len(sizes), num_args=len(parts), at="places")
+    rows = g.op("Reshape", stacked, shape=(-1, len(shape)), at="rows")
+    return _scattered(g, use, x, _flat(g, rows, shape), updates, ())
+
+
+def _flat(g: Importer, rows: Value, sizes: Sequence[int]) -> Value:
+    """Rows of places as one number each, in the order of the elements."""
+    steps = np.cumprod([1, *sizes[:0:-1]])[::-1].astype(np.int64)
+    if rows.array is not None:
+        return g.constant(rows.array @ steps)
+    weighted = g.op("broadcast_mul", rows, g.constant(steps.reshape(1, -1)), at="steps")
+    return g.op("sum", weighted, axis=(1,), at="flat")
+
+
+def _scattered(
+    g: Importer, use: Use, x: Value, places: Value, updates: Value, inner: tuple[int, ...]
+) -> Value:
+    """Rows of ``inner`` sizes put to their places, in rounds in which no place comes twice."""
+    shape, dtype = g.shape(x), g.dtype(x)
+    x, updates = as_number(g, x), as_number(g, updates)
+    made = g.op("Reshape", x, shape=(-1, *inner), at="data")
+    new = g.op("Reshape", updates, shape=(-1, *inner), at="updates")
+    merge = use.text("reduction", "none")
+    if places.array is None:
+        if merge != "none":
+            raise MXNetError(f"reduction '{merge}' at places that the graph computes is not there")
+        made = g.op("_contrib_index_copy", made, places, new, at="copied")
+    else:
+        rounds = _rounds(places.array, merge == "none")
+        if len(rounds) > _MAX_ROUNDS:
+            raise MXNetError(f"a place comes {len(rounds)} times, of at most {_MAX_ROUNDS}")
+        for chosen in rounds:
+            made = _one_round(g, made, places.array[chosen], _rows(g, new, chosen), merge)
+    made = g.op("Reshape", made, shape=shape or (1,), at="" if dtype.kind != "b" else "number")
+    made = g.scalar(made) if not shape else made
+    return g.op("Cast", made, dtype=dtype) if dtype.kind == "b" else made
+
+
+def _rounds(places: np.ndarray, only_last: bool) -> list[np.ndarray]:
+    """Which updates go together; where the last of each place counts alone it is one round."""
+    turn = np.zeros(len(places), np.int64)
+    seen: dict[int, int] = {}
+    for i, place in enumerate(places.tolist()):
+        turn[i] = seen[place] = seen.get(place, -1) + 1
+    if only_last:
+        last = {place: i for i, place in enumerate(places.tolist())}
+        return [np.array(sorted(last.values()), np.int64)] if last else []
+    return [np.flatnonzero(turn == t) for t in range(int(turn.max(initial=-1)) + 1)]
+
+
+def _rows(g: Importer, x: Value, chosen: np.ndarray) -> Value:
+    if len(chosen) == g.shape(x)[0]:
+        return x
+    return g.op("take", x, g.constant(chosen), axis=0, at="round")
+
+
+def _one_round(g: Importer, x: Value, places: np.ndarray, new: Value, merge: str) -> Value:
+    where = g.constant(places)
+    if merge != "none":
+        if merge not in _MERGED:
+            raise MXNetError(f"reduction '{merge}' is not there")
+        old = g.op("take", x, where, axis=0, at="old")
+        new = g.op(_MERGED[merge], old, new, at="merged")
+    return g.op("_contrib_index_copy", x, where, new, at="copied")

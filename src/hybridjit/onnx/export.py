@@ -1,0 +1,145 @@
+"""Writing ONNX files: ``HybridBlock.export_onnx`` and MXNet's ``export_model``.
+
+In: a graph with its parameters, and shapes or an example of its inputs. Out: a file that was read
+back and computed before it took its place.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ..errors import MXNetError, ShapeError
+from ..formats.atomic import write_atomically
+from ..formats.mxnet import symbol_json
+from ..formats.onnx import messages
+from ..ir.node import Output
+from ..ir.roles import Roles, sort_variables, without_labels
+from ..loading import bare_name, load_params, require_parameters
+from ..log import get_logger
+from ..nd import NDArray
+from ..sym import Symbol
+from ..types import DType, Shape
+from .check import Arrays, require_same
+from .exporter import Exporter, make_model
+from .sizes import Wanted, fixed, opened
+from .writers import WRITTEN, by_formula
+
+Path = str | os.PathLike[str]
+_MAX_BYTES = 1 << 31  # what a message can be long by its format
+_SEED = 7
+
+
+def write_graph(
+    path: Path,
+    heads: Sequence[Output],
+    params: Arrays,
+    arrays: Arrays,
+    dynamic: bool = False,
+    wanted: Wanted | None = None,
+    with_types: bool = False,
+) -> None:
+    """Write a graph, if the file says what the graph says for ``arrays``.
+
+    dynamic  whether sizes of inputs are open: those in ``wanted``, or all that the graph leaves
+    Raises UnknownOpError listing every node that cannot be written, ShapeError for a size that
+    cannot be open, MXNetError naming the node whose result in the file is another one.
+    """
+    sizes = opened(heads, params, arrays, wanted) if dynamic else fixed(heads, params, arrays)
+    exporter = Exporter(WRITTEN, by_formula)
+    made = make_model(exporter, heads, params, sizes.types, sizes.sizes, with_types)
+    pieces = messages.write(made.model)
+    count = sum(map(len, pieces))
+    if count >= _MAX_BYTES:
+        raise MXNetError(f"the model takes {count} bytes, and an ONNX file at most {_MAX_BYTES}")
+    data = b"".join(pieces)
+    for example in sizes.examples:
+        require_same(data, heads, made.names, {**params, **example})
+    write_atomically(path, [data])
+
+
+def export_model(
+    sym: Symbol | Path,
+    params: Mapping[str, NDArray] | Sequence[Mapping[str, NDArray]] | Path,
+    in_shapes: Sequence[Shape] | None = None,
+    in_types: DType | Sequence[DType] = np.float32,
+    onnx_file_path: Path = "model.onnx",
+    verbose: bool = False,
+    dynamic: bool = False,
+    dynamic_input_shapes: Sequence[Sequence[int | str | None]] | None = None,
+    run_shape_inference: bool = False,
+    input_type: DType | Sequence[DType] | None = None,
+    input_shape: Sequence[Shape] | None = None,
+) -> Path:
+    """Write a graph and its parameters as an ONNX file; its name is the result.
+
+    ``sym`` and ``params`` are a Symbol and its arrays (arguments and states in one dictionary or
+    in two), or the names of MXNet's files. ``in_shapes`` and ``in_types`` are those of the inputs
+    in the graph's order. With ``dynamic`` the sizes of ``dynamic_input_shapes`` that are None or a
+    name are open; without it all that no operator fixes. ``run_shape_inference`` writes the types
+    of all nodes; ``verbose`` logs what was written. ``input_type`` and ``input_shape`` are old
+    names. The file is read back and computed on random numbers before it takes its place.
+    Raises UnknownOpError listing every node that cannot be written, ShapeError where the shapes do
+    not fit, MXNetError naming the node whose result in the file is another one.
+    """
+    heads = sym.outputs if isinstance(sym, Symbol) else symbol_json.load(os.fspath(sym))
+    held = _arrays(params)
+    roles = sort_variables(heads, held)
+    require_parameters(roles, "the parameters", held)
+    heads = without_labels(heads, roles.labels)
+    shapes = input_shape if in_shapes is None else in_shapes
+    arrays = _examples(roles, shapes, in_types if input_type is None else input_type)
+    wanted = None if dynamic_input_shapes is None else dict(zip(roles.inputs, dynamic_input_shapes))
+    write_graph(onnx_file_path, heads, held, arrays, dynamic, wanted, run_shape_inference)
+    if verbose:
+        get_logger("hybridjit.onnx").warning(
+            "wrote %s: inputs %s, outputs of %d nodes",
+            os.fspath(onnx_file_path), ", ".join(arrays), len(heads),
+        )  # fmt: skip
+    return onnx_file_path
+
+
+def _arrays(
+    params: Mapping[str, NDArray] | Sequence[Mapping[str, NDArray]] | Path,
+) -> dict[str, np.ndarray]:
+    """Arrays by their names without ``arg:`` and ``aux:``."""
+    if isinstance(params, (str, os.PathLike)):
+        return load_params(os.fspath(params))
+    parts = [params] if isinstance(params, Mapping) else list(params)
+    return {bare_name(name): x.asnumpy() for part in parts for name, x in part.items()}
+
+
+def _examples(
+    roles: Roles,
+    shapes: Sequence[Shape] | None,
+    types: DType | Sequence[DType],
+) -> dict[str, np.ndarray]:
+    """An array for each input; shapes for labels, which inference does not read, may be there."""
+    count = 0 if shapes is None else len(shapes)
+    asked = [*roles.inputs, *(roles.labels if count > len(roles.inputs) else ())]
+    if shapes is None or count != len(asked):
+        raise ShapeError(
+            f"the graph has {len(roles.inputs)} inputs ({', '.join(roles.inputs)}), and {count} "
+            "shapes are given"
+        )
+    listed = zip(asked, shapes, _types(types, count))
+    made = {n: _example(s, t, i) for i, (n, s, t) in enumerate(listed)}
+    return {name: made[name] for name in roles.inputs}
+
+
+def _types(types: DType | Sequence[DType], count: int) -> list[np.dtype]:
+    """An element type for each input. Raises ShapeError for another number of them."""
+    listed: list[DType] = [types] * count if isinstance(types, (str, type, np.dtype)) else [*types]
+    if len(listed) != count:
+        raise ShapeError(f"the graph has {count} inputs, and {len(listed)} types are given")
+    return [np.dtype(t) for t in listed]
+
+
+def _example(shape: Shape, dtype: np.dtype, number: int) -> np.ndarray:
+    """Numbers of a normal distribution, or small whole ones; the same each time."""
+    draw = np.random.default_rng(_SEED + number)
+    if dtype.kind == "f":
+        return draw.standard_normal(tuple(shape)).astype(dtype)
+    return draw.integers(0, 2, tuple(shape)).astype(dtype)

@@ -1,0 +1,408 @@
+"""Symbols as ONNX graphs: the walk over a symbol's nodes, and what translations build with.
+
+In: a symbol's heads, its parameters and the types of its inputs. Out: a
+:class:`..formats.onnx.messages.Model`. What follows from parameters alone is computed here and
+becomes an initializer. An operator without a translation of its own is written as what its
+formula or its expansion says; one that has neither is not writable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from ..errors import MXNetError, ShapeError, UnknownOpError
+from ..formats.onnx import messages
+from ..formats.onnx.tensors import CODES, make_tensor
+from ..ir.node import Node, Output, topological
+from ..ops.attrs import Attrs, AttrValue
+from ..ops.building import Made, parts_of
+from ..ops.record import OpDef
+from ..ops.registry import lookup, run_ref
+from ..records import dataclass
+from ..types import UNKNOWN, Shape, TensorType, is_known_shape, type_of
+from .importer import partial_types
+
+OPSET, IR_VERSION = 17, 8
+_SHARED = 64  # elements up to which equal constants are written once
+
+AttributeValue: TypeAlias = "int | float | str | Sequence[int] | Sequence[str] | np.ndarray"
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """A tensor while a graph is written: known elements, or the name that it has in the file."""
+
+    type: TensorType
+    array: np.ndarray | None = None
+    name: str = ""
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the elements are known."""
+        return self.array is not None
+
+
+class Use(NamedTuple):
+    """One use of an operator: what its results are called, its attributes, the results' types."""
+
+    op: OpDef
+    name: str
+    attrs: Attrs
+    types: Sequence[TensorType]
+
+
+Written: TypeAlias = "Value | Sequence[Value]"
+Translation = Callable[..., Written]
+
+
+class Refusal(NamedTuple):
+    """A node that cannot be written, and why."""
+
+    node: Node
+    reason: str
+
+
+class Exporter:
+    """Makes ONNX's nodes for the nodes of a symbol: a builder as ``expand`` has it.
+
+    known     translations by operator name
+    formulas  writes a use by its operator's formula of one element
+    """
+
+    opset = OPSET
+
+    def __init__(self, known: Mapping[str, Translation], formulas: Translation) -> None:
+        self.nodes: list[messages.Node] = []
+        self.initializers: dict[str, np.ndarray] = {}
+        self._known = known
+        self._formulas = formulas
+        self._names: set[str] = set()
+        self._edges: dict[int, tuple[np.ndarray, str]] = {}
+        self._shared: dict[tuple[object, ...], str] = {}
+        self._use: Use | None = None
+
+    # What translations call
+
+    def emit(
+        self,
+        op_type: str,
+        *inputs: Value | None,
+        at: str = "",
+        type: TensorType = UNKNOWN,
+        **attributes: AttributeValue,
+    ) -> Value:
+        """A node of one output. ``type`` is given where a translation goes on to ask for it."""
+        return self.emits(op_type, *inputs, at=at, types=(type,), **attributes)[0]
+
+    def emits(
+        self,
+        op_type: str,
+        *inputs: Value | None,
+        at: str = "",
+        types: Sequence[TensorType],
+        **attributes: AttributeValue,
+    ) -> list[Value]:
+        """A node with an output for each of ``types``."""
+        assert self._use is not None
+        base = f"{self._use.name}:{at}" if at else self._use.name
+        several = len(types) > 1
+        names = [self.fresh(f"{base}{i}" if several else base) for i in range(len(types))]
+        edges = [self._edge(x) if x is not None else "" for x in inputs]
+        while edges and not edges[-1]:
+            edges.pop()
+        made = tuple(_attribute(name, value) for name, value in attributes.items())
+        self.nodes.append(messages.Node(edges, names, names[0], op_type, made))
+        return [Value(t, None, name) for t, name in zip(types, names)]
+
+    def op(self, op: OpDef | str, /, *inputs: Value, at: str = "", **attrs: AttrValue) -> Value:
+        """The first output of one of MXNet's operators."""
+        return self.outputs(op, *inputs, at=at, **attrs)[0]
+
+    def outputs(
+        self, op: OpDef | str, /, *inputs: Value, at: str = "", **attrs: AttrValue
+    ) -> tuple[Value, ...]:
+        """All outputs of one of MXNet's operators: constants if all operands are."""
+        assert self._use is not None
+        record = lookup(op) if isinstance(op, str) else op
+        whole = record.with_defaults(attrs)
+        types = partial_types(record, [x.type for x in inputs], whole)
+        name = f"{self._use.name}:{at}" if at else self._use.name
+        return tuple(self.write(Use(record, name, whole, types), inputs))
+
+    def type(self, x: Value) -> TensorType:
+        """The type of a value. Raises ShapeError where sizes are open."""
+        self.shape(x)
+        return x.type
+
+    def shape(self, x: Value) -> Shape:
+        """The shape of a value. Raises ShapeError where sizes are open."""
+        if not is_known_shape(x.type.shape):
+            raise ShapeError(f"is written for sizes that are known, and of {x.type} some are open")
+        return x.type.dims
+
+    def rank(self, x: Value) -> int:
+        """The number of axes. Raises ShapeError where it is open."""
+        return len(self.shape(x)) if x.type.shape is None else len(x.type.shape)
+
+    def dtype(self, x: Value) -> np.dtype:
+        """The element type. Raises MXNetError where it is open."""
+        if x.type.dtype is None:
+            raise MXNetError("has an operand whose element type is not known")
+        return x.type.dtype
+
+    def constant(self, array: np.ndarray) -> Value:
+        """Known elements."""
+        return Value(type_of(array), array)
+
+    def ints(self, *numbers: int) -> Value:
+        """Whole numbers, as ONNX's operators take shapes and axes."""
+        return self.constant(np.array(numbers, np.int64))
+
+    def like(self, x: Value, number: float) -> Value:
+        """A number without axes, of the element type of ``x``."""
+        with np.errstate(over="ignore"):
+            return self.constant(np.array(number, np.float64).astype(self.dtype(x)))
+
+    def cast(self, x: Value, dtype: np.dtype | str, at: str = "cast") -> Value:
+        """``x`` in another element type, itself where it is of this one."""
+        dtype = np.dtype(dtype)
+        if x.type.dtype == dtype:
+            return x
+        return self.emit("Cast", x, at=at, type=x.type.with_dtype(dtype), to=CODES[dtype])
+
+    # Making nodes
+
+    def fresh(self, name: str) -> str:
+        """``name``, with a number behind it where it is taken."""
+        fresh, number = name, 1
+        while fresh in self._names:
+            fresh, number = f"{name}_{number}", number + 1
+        self._names.add(fresh)
+        return fresh
+
+    def name_constant(self, name: str, array: np.ndarray) -> Value:
+        """A parameter, which becomes an initializer of this name if a node reads it."""
+        self._edges[id(array)] = array, self.fresh(name)
+        return self.constant(array)
+
+    def _edge(self, x: Value) -> str:
+        if x.array is None:
+            return x.name
+        found = self._edges.get(id(x.array))
+        name = self._constant_name(x.array) if found is None else found[1]
+        self._edges[id(x.array)] = x.array, name
+        self.initializers.setdefault(name, x.array)
+        return name
+
+    def _constant_name(self, array: np.ndarray) -> str:
+        assert self._use is not None
+        key = (array.dtype.str, array.shape, array.tobytes()) if array.size <= _SHARED else None
+        if key is not None and key in self._shared:
+            return self._shared[key]
+        name = self.fresh(f"{self._use.name}:constant")
+        if key is not None:
+            self._shared[key] = name
+        return name
+
+    # The walk
+
+    def write(self, use: Use, inputs: Sequence[Value]) -> Sequence[Value]:
+        """The results of a use. Raises MXNetError where it cannot be written."""
+        arrays = [x.array for x in inputs if x.array is not None]
+        if len(arrays) == len(inputs) and not use.op.is_random:
+            if not inputs and not all(t.is_known for t in use.types):
+                raise ShapeError(f"makes {use.types[0]}, of which sizes are open")
+            return [self.constant(a) for a in run_ref(use.op, arrays, use.attrs)]
+        if use.op.traits.reads_shape and inputs[0].type.is_known:
+            stand_in = np.broadcast_to(np.zeros((), self.dtype(inputs[0])), inputs[0].type.dims)
+            return [self.constant(a) for a in run_ref(use.op, [stand_in], use.attrs)]
+        before, self._use = self._use, use
+        try:
+            made = self._translated(use, inputs)
+        finally:
+            self._use = before
+        values = [made] if isinstance(made, Value) else list(made)
+        return [
+            Value(t if x.type.shape is None else x.type, x.array, x.name)
+            for t, x in zip(use.types, values)
+        ]
+
+    def _translated(self, use: Use, inputs: Sequence[Value]) -> Written:
+        if use.op.name in self._known:
+            return self._known[use.op.name](self, use, *inputs)
+        if use.op.scalar is not None:
+            return self._formulas(self, use, *inputs)
+        made: Made[Value] = parts_of(use.op, self, inputs, use.attrs)
+        if made is None:
+            raise UnknownOpError("has no counterpart among ONNX's operators")
+        return made
+
+
+def _attribute(name: str, value: AttributeValue) -> messages.Attribute:
+    if isinstance(value, np.ndarray):
+        return messages.Attribute(name=name, t=make_tensor("", value), type=4)
+    if isinstance(value, str):
+        return messages.Attribute(name=name, s=memoryview(value.encode()), type=3)
+    if isinstance(value, float):
+        return messages.Attribute(name=name, f=value, type=1)
+    if isinstance(value, int):
+        return messages.Attribute(name=name, i=int(value), type=2)
+    if value and isinstance(value[0], str):
+        texts = tuple(memoryview(str(text).encode()) for text in value)
+        return messages.Attribute(name=name, strings=texts, type=8)
+    return messages.Attribute(name=name, ints=tuple(int(v) for v in value), type=7)
+
+
+class Exported(NamedTuple):
+    """A model, and under what name each output of the symbol's nodes stands in it."""
+
+    model: messages.Model
+    names: dict[Output, str]
+
+
+def make_model(
+    exporter: Exporter,
+    heads: Sequence[Output],
+    params: Mapping[str, np.ndarray],
+    types: Mapping[Node, Sequence[TensorType]],
+    sizes: Mapping[str, Mapping[int, str]],
+    with_types: bool = False,
+) -> Exported:
+    """The graph of a symbol.
+
+    types  of every output of its nodes; those of inputs with sizes that are open
+    sizes  the inputs in their order, and of each what its open sizes are called, by axis
+    Raises UnknownOpError listing every operator that cannot be written, with its nodes and why.
+    """
+    values, refusals = _walk(exporter, heads, params, types)
+    _require_none(refusals)
+    order = topological(heads)
+    inputs = {n.name: types[n][0] for n in order if n.is_variable}
+    outputs = [
+        _named(exporter, values[head], name) for head, name in zip(heads, output_names(heads))
+    ]
+    outer = {x.name for x in outputs} | set(inputs)
+    inner = [x for x in values.values() if x.array is None and x.name not in outer]
+    graph = messages.Graph(
+        node=exporter.nodes,
+        name="hybridjit",
+        initializer=[make_tensor(name, a) for name, a in exporter.initializers.items()],
+        input=[value_info(name, inputs[name], opened) for name, opened in sizes.items()],
+        output=[value_info(x.name, x.type, {}) for x in outputs],
+        value_info=[value_info(x.name, x.type, {}) for x in inner if with_types],
+    )
+    model = messages.Model(
+        ir_version=IR_VERSION,
+        producer_name="hybridjit",
+        graph=graph,
+        opset_import=[messages.OperatorSet("", OPSET)],
+    )
+    names = {edge: x.name for edge, x in values.items() if x.array is None}
+    names |= {head: x.name for head, x in zip(heads, outputs)}
+    return Exported(model, names)
+
+
+def _walk(
+    exporter: Exporter,
+    heads: Sequence[Output],
+    params: Mapping[str, np.ndarray],
+    types: Mapping[Node, Sequence[TensorType]],
+) -> tuple[dict[Output, Value], list[Refusal]]:
+    """The values of all outputs; behind a node that cannot be written they have no node."""
+    values: dict[Output, Value] = {}
+    refusals: list[Refusal] = []
+    for node in topological(heads):
+        made: Sequence[Value]
+        if node.op is None:
+            made = [_variable(exporter, node, params, types[node][0], values)]
+        else:
+            use = Use(node.op, node.name, attributes(node, types[node]), types[node])
+            try:
+                made = exporter.write(use, [values[edge] for edge in node.inputs])
+            except MXNetError as error:
+                refusals.append(Refusal(node, str(error)))
+                made = [Value(t, None, "") for t in types[node]]
+        values.update((Output(node, i), x) for i, x in enumerate(made))
+    return values, refusals
+
+
+def attributes(node: Node, types: Sequence[TensorType]) -> Attrs:
+    """What a node's attributes say; of one without operands the shape may follow from readers."""
+    if node.inputs or "shape" not in node.attrs:
+        return node.attrs
+    return {**node.attrs, "shape": types[0].shape}
+
+
+def _variable(
+    exporter: Exporter,
+    node: Node,
+    params: Mapping[str, np.ndarray],
+    type: TensorType,
+    values: Mapping[Output, Value],
+) -> Value:
+    same = next((x for e, x in values.items() if e.node.is_variable and e.name == node.name), None)
+    if same is not None:
+        return same
+    if node.name in params:
+        return exporter.name_constant(node.name, params[node.name])
+    return Value(type, None, exporter.fresh(node.name))
+
+
+def _require_none(refusals: Sequence[Refusal]) -> None:
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for node, reason in refusals:
+        assert node.op is not None
+        reasons.setdefault((node.op.name, reason.partition("\n")[0]), []).append(f"'{node.name}'")
+    if reasons:
+        lines = [
+            f"    {op} {', '.join(nodes[:4])}{', ...' if len(nodes) > 4 else ''}: {reason}"
+            for (op, reason), nodes in sorted(reasons.items())
+        ]
+        raise UnknownOpError(
+            f"{len(refusals)} nodes of the graph cannot be written as ONNX:\n" + "\n".join(lines)
+        )
+
+
+def output_names(heads: Sequence[Output]) -> list[str]:
+    """What MXNet's exporter calls outputs: by their nodes, numbered where there are several."""
+    return [
+        h.node.name if len(h.node.output_names) == 1 else f"{h.node.name}{h.index}" for h in heads
+    ]
+
+
+def _named(exporter: Exporter, value: Value, name: str) -> Value:
+    """An output of the model: under this name, if no other has it."""
+    is_made = value.array is None and any(value.name in n.output for n in exporter.nodes)
+    if is_made and value.name == name:
+        return value
+    fresh = exporter.fresh(name)
+    edge = exporter._edge(value) if value.array is None else _stored(exporter, fresh, value)
+    exporter.nodes.append(messages.Node([edge], [fresh], fresh, "Identity"))
+    return Value(value.type, None, fresh)
+
+
+def _stored(exporter: Exporter, name: str, value: Value) -> str:
+    assert value.array is not None
+    return exporter._edge(exporter.name_constant(f"{name}:constant", value.array))
+
+
+def value_info(name: str, type: TensorType, sizes: Mapping[int, str]) -> messages.ValueInfo:
+    """A value's name and type as the file has them."""
+    if type.dtype is None:
+        return messages.ValueInfo(name)
+    shape = None
+    if type.shape is not None:
+        shape = messages.Shape(
+            [
+                messages.Dimension(n, "") if n is not None else _open(name, axis, sizes)
+                for axis, n in enumerate(type.shape)
+            ]
+        )
+    return messages.ValueInfo(name, messages.Type(messages.TensorType(CODES[type.dtype], shape)))
+
+
+def _open(name: str, axis: int, sizes: Mapping[int, str]) -> messages.Dimension:
+    return messages.Dimension(None, sizes.get(axis, f"{name}_{axis}"))

@@ -1,0 +1,157 @@
+"""Which sizes of a network's inputs may be open, and what follows for all of its nodes.
+
+In: a graph, its parameters' types, an example, and what is wanted to be open. Out: for each input
+its open axes, a second example of other sizes, and types whose open sizes are None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..errors import MXNetError, ShapeError
+from ..ir.node import Node, Output
+from ..passes.infer import infer_node_types, require_known
+from ..types import PartialShape, TensorType, type_of
+
+Arrays = Mapping[str, np.ndarray]
+Wanted = Mapping[str, Sequence["int | str | None"]]
+
+
+class Place(NamedTuple):
+    """An axis of an input."""
+
+    input: str
+    axis: int
+
+
+class Opened(NamedTuple):
+    """Names of open sizes by input and axis, and the types that follow."""
+
+    sizes: dict[str, dict[int, str]]
+    types: dict[Node, tuple[TensorType, ...]]
+    examples: list[dict[str, np.ndarray]]
+
+
+def fixed(heads: Sequence[Output], params: Arrays, arrays: Arrays) -> Opened:
+    """The sizes of the example for all."""
+    types = _inferred(heads, params, {n: a.shape for n, a in arrays.items()}, arrays)
+    return Opened({name: {} for name in arrays}, types, [dict(arrays)])
+
+
+def opened(
+    heads: Sequence[Output], params: Arrays, arrays: Arrays, wanted: Wanted | None
+) -> Opened:
+    """As many open sizes as there may be: all that are wanted, or of all axes those that nothing
+    in the graph fixes.
+
+    wanted  by input a size that is kept, or the name of an open one, None for any name
+    Raises ShapeError for a size that is wanted open and that the graph fixes.
+    """
+    first = fixed(heads, params, arrays)
+    groups = _groups(arrays, wanted)
+    kept, names = _variable(heads, params, arrays, groups, wanted is not None)
+    factors = {place: 2 + i % 2 for i, group in enumerate(kept) for place in group}
+    if not factors:
+        return first
+    second = {name: _enlarged(name, array, factors) for name, array in arrays.items()}
+    types = _inferred(heads, params, {n: a.shape for n, a in second.items()}, second)
+    common = {
+        node: tuple(_common(a, b) for a, b in zip(found, types[node]))
+        for node, found in first.types.items()
+    }
+    sizes: dict[str, dict[int, str]] = {name: {} for name in arrays}
+    for group, name in zip(kept, names):
+        for place in group:
+            sizes[place.input][place.axis] = name or f"{place.input}_{place.axis}"
+    return Opened(sizes, common, [dict(arrays), second])
+
+
+Group = tuple[Place, ...]
+
+
+def _groups(arrays: Arrays, wanted: Wanted | None) -> dict[Group, str]:
+    """Axes that are to be open, those of one name together."""
+    named: dict[str, list[Place]] = {}
+    for name, array in arrays.items():
+        asked = [None] * array.ndim if wanted is None else list(wanted.get(name, array.shape))
+        if len(asked) != array.ndim:
+            raise ShapeError(f"input '{name}' has {array.ndim} axes, not {len(asked)}")
+        for axis, size in enumerate(asked):
+            if not isinstance(size, int):
+                key = size or f"{name}_{axis}"
+                named.setdefault(key, []).append(Place(name, axis))
+    return {tuple(places): name for name, places in named.items()}
+
+
+def _variable(
+    heads: Sequence[Output],
+    params: Arrays,
+    arrays: Arrays,
+    groups: Mapping[Group, str],
+    must: bool,
+) -> tuple[list[Group], list[str]]:
+    """Groups that may have another size, alone or together with all of the same size."""
+    alone = {g: name for g, name in groups.items() if _fits(heads, params, arrays, [g])}
+    left = [g for g in groups if g not in alone]
+    kept, names = list(alone), list(alone.values())
+    by_size: dict[int, list[Group]] = {}
+    for group in left:
+        by_size.setdefault(arrays[group[0].input].shape[group[0].axis], []).append(group)
+    for together in by_size.values():
+        if len(together) > 1 and _fits(heads, params, arrays, together):
+            kept.append(tuple(place for group in together for place in group))
+            names.append(groups[together[0]])
+        elif must:
+            place = together[0][0]
+            raise ShapeError(
+                f"the graph fixes the size {arrays[place.input].shape[place.axis]} of axis "
+                f"{place.axis} of input '{place.input}': it cannot be open"
+            )
+    return kept, names
+
+
+def _fits(heads: Sequence[Output], params: Arrays, arrays: Arrays, groups: Iterable[Group]) -> bool:
+    """Whether the graph has a type where these sizes are other ones."""
+    factors = {place: 2 for group in groups for place in group}
+    try:
+        _inferred(heads, params, {n: _shape(n, a, factors) for n, a in arrays.items()}, arrays)
+    except MXNetError:
+        return False
+    return True
+
+
+def _shape(name: str, array: np.ndarray, factors: Mapping[Place, int]) -> tuple[int, ...]:
+    return tuple(n * factors.get(Place(name, axis), 1) for axis, n in enumerate(array.shape))
+
+
+def _enlarged(name: str, array: np.ndarray, factors: Mapping[Place, int]) -> np.ndarray:
+    """The example's numbers again and again, floats each time a little different."""
+    made = np.resize(array, _shape(name, array, factors))
+    if array.dtype.kind != "f":
+        return made
+    waves = np.cos(np.arange(made.size)).reshape(made.shape)
+    return (made + 0.1 * waves).astype(array.dtype)
+
+
+def _inferred(
+    heads: Sequence[Output],
+    params: Arrays,
+    shapes: Mapping[str, tuple[int, ...]],
+    arrays: Arrays,
+) -> dict[Node, tuple[TensorType, ...]]:
+    known = {name: type_of(array) for name, array in params.items()}
+    known |= {name: TensorType(shape, arrays[name].dtype) for name, shape in shapes.items()}
+    types = infer_node_types(heads, known)
+    require_known(types)
+    return types
+
+
+def _common(a: TensorType, b: TensorType) -> TensorType:
+    assert a.shape is not None and b.shape is not None
+    if len(a.shape) != len(b.shape):
+        return a.with_shape(None)
+    shape: PartialShape = tuple(n if n == m else None for n, m in zip(a.shape, b.shape))
+    return a.with_shape(shape)

@@ -1,0 +1,31 @@
+"""How each of MXNet's operators is written as ONNX, one file for each family."""
+
+from . import (
+    matrix,
+    norm,
+    picking,
+    pointwise,
+    random,
+    recurrent,
+    reduce,
+    regions,
+    shapes,
+    windows,
+)
+from .formulas import by_formula as by_formula
+from .table import WRITTEN as WRITTEN
+
+__all__ = [
+    "WRITTEN",
+    "by_formula",
+    "matrix",
+    "norm",
+    "picking",
+    "pointwise",
+    "random",
+    "recurrent",
+    "reduce",
+    "regions",
+    "shapes",
+    "windows",
+]

@@ -1,0 +1,261 @@
+"""Writing ONNX files: what is written gives the graph's numbers, and what cannot be is refused."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hybridjit as mx
+from hybridjit import gluon, nd, sym
+from hybridjit.errors import MXNetError, ShapeError, UnknownOpError
+from hybridjit.formats.onnx.messages import read_model
+from hybridjit.gluon import nn
+from hybridjit.onnx import check, export
+from hybridjit.onnx.writers import WRITTEN
+from hybridjit.ops.registry import lookup
+from recorded import CASES, FOLDER, arrays_of, as_list
+
+# What MXNet 1.9.1's exporter has translations for
+NAMES = """
+    Activation BatchNorm BlockGrad Cast Concat Convolution Crop Deconvolution Dropout Embedding
+    Flatten FullyConnected InstanceNorm L2Normalization LRN LayerNorm LeakyReLU
+    LogisticRegressionOutput MakeLoss Pad Pooling RNN ROIPooling Reshape SequenceMask
+    SequenceReverse SliceChannel SoftmaxOutput SwapAxis UpSampling _arange
+    _contrib_AdaptiveAvgPooling2D _contrib_BilinearResize2D _contrib_ROIAlign _contrib_arange_like
+    _contrib_box_decode _contrib_box_nms _contrib_div_sqrt_dim
+    _contrib_interleaved_matmul_selfatt_qk _contrib_interleaved_matmul_selfatt_valatt _copy
+    _div_scalar _equal_scalar _greater_scalar _lesser_scalar _linalg_gemm2 _maximum _maximum_scalar
+    _minimum _minimum_scalar _minus_scalar _mul_scalar _ones _plus_scalar _power _power_scalar
+    _random_normal _random_uniform _random_uniform_like _rdiv_scalar _rminus_scalar
+    _rnn_param_concat _sample_multinomial _split_v2 _zeros abs add_n arccos arcsin arctan argmax
+    argmin argsort batch_dot broadcast_add broadcast_axis broadcast_div broadcast_equal
+    broadcast_greater broadcast_greater_equal broadcast_lesser broadcast_lesser_equal
+    broadcast_like broadcast_logical_and broadcast_logical_or broadcast_logical_xor
+    broadcast_minimum broadcast_mod broadcast_mul broadcast_not_equal broadcast_power broadcast_sub
+    broadcast_to ceil clip cos depth_to_space dot elemwise_add elemwise_div elemwise_mul
+    elemwise_sub exp expand_dims floor gather_nd hard_sigmoid identity log log2 log_softmax
+    logical_not max mean min negative norm one_hot ones_like prod reciprocal relu repeat
+    reshape_like reverse shape_array sigmoid sin size_array slice slice_axis slice_like softmax
+    space_to_depth sqrt square squeeze stack sum sum_axis take tan tanh tile topk transpose where
+    zeros_like
+"""
+UNWRITABLE = {"unary_gamma"}  # ONNX has no gamma function
+
+
+def read_back(path, *inputs):
+    """What the file computes here, run without compiling it: the graphs are many."""
+    net = mx.onnx.load(path)
+    net.hybridize(active=False)
+    return as_list(net(*inputs))
+
+
+def numbers(*shape):
+    return nd.array(np.random.default_rng(len(shape)).normal(size=shape))
+
+
+def written(tmp_path, net, *inputs, **options):
+    """What a network gives, and what its file gives."""
+    right = as_list(net(*inputs))
+    path = net.export_onnx(str(tmp_path / "net.onnx"), *inputs, **options)
+    return right, read_back(path, *inputs)
+
+
+def require_close(found, right):
+    for a, b in zip(found, right, strict=True):
+        assert (a.shape, a.dtype) == (b.shape, b.dtype)
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", sorted(set(CASES) - UNWRITABLE))
+def test_recorded_graphs(name, tmp_path):
+    inputs, outputs = arrays_of(name)
+    stem, path = str(FOLDER / name), tmp_path / "graph.onnx"
+    shapes, types = zip(*((x.shape, x.dtype) for x in inputs))
+    params = f"{stem}-0000.params"
+    mx.onnx.export_model(f"{stem}-symbol.json", params, list(shapes), list(types), path)
+    if name == "box_nms":  # how many boxes survive depends on values: no graph here
+        return
+    model = read_model(path.read_bytes())
+    given = dict(zip(CASES[name]["inputs"], inputs))
+    for found, right in zip(
+        read_back(path, *(given[i.name] for i in model.graph.input)), outputs, strict=True
+    ):
+        scale = float(np.abs(right).max(initial=0)) or 1.0
+        assert (found.shape, found.dtype) == (right.shape, right.dtype)
+        np.testing.assert_allclose(found / scale, right / scale, atol=1e-4)
+
+
+def test_what_mxnets_exporter_knows_is_written():
+    for name in NAMES.split():
+        op = lookup(name)
+        follows = op.scalar or op.expand or not callable(op.inputs) and not op.inputs
+        assert op.name in WRITTEN or follows, name
+
+
+def test_the_arguments_are_mxnets():
+    assert list(inspect.signature(mx.onnx.export_model).parameters) == [
+        *("sym", "params", "in_shapes", "in_types", "onnx_file_path", "verbose", "dynamic"),
+        *("dynamic_input_shapes", "run_shape_inference", "input_type", "input_shape"),
+    ]
+    assert mx.contrib.onnx.export_model is mx.onnx.export_model
+
+
+@pytest.mark.parametrize("cell", [gluon.rnn.LSTM, gluon.rnn.GRU, gluon.rnn.RNN])
+def test_recurrent_layers(cell, tmp_path):
+    net = nn.HybridSequential()
+    net.add(cell(5, num_layers=2, bidirectional=True))
+    net.initialize()
+    require_close(*reversed(written(tmp_path, net, numbers(4, 2, 3))))
+
+
+def test_states_of_recurrent_layers(tmp_path):
+    net = gluon.rnn.LSTM(5, num_layers=2, input_size=3)
+    net.initialize()
+    x, states = numbers(4, 2, 3), [numbers(2, 2, 5) * (i + 1) for i in range(2)]
+    y, last = net(x, states)
+    path = net.export_onnx(str(tmp_path / "net.onnx"), x, states)
+    require_close(read_back(path, x, *states), as_list([y, *last]))
+
+
+def test_prelu_and_fixed_gamma(tmp_path):
+    """A BatchNorm without scale has a gamma that counts as 1, whatever the array holds."""
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(4, 3), nn.BatchNorm(scale=False), nn.PReLU())
+    net.initialize()
+    net(numbers(2, 3, 8, 8))
+    for name, param in net.collect_params().items():
+        if "gamma" in name or "alpha" in name:
+            param.set_data(nd.array(np.linspace(0.5, 2, param.shape[0])))
+    require_close(*reversed(written(tmp_path, net, numbers(2, 3, 8, 8))))
+
+
+def test_two_writings_are_one_file(tmp_path):
+    net = nn.Dense(3)
+    net.initialize()
+    x = numbers(2, 4)
+    one, other = (Path(net.export_onnx(str(tmp_path / name), x)) for name in "ab")
+    assert one.read_bytes() == other.read_bytes()
+
+
+def test_open_sizes(tmp_path):
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(4, 3, padding=1), nn.Activation("relu"), nn.GlobalAvgPool2D(), nn.Dense(3))
+    net.initialize()
+    x = numbers(2, 3, 6, 6)
+    net(x)
+    path = net.export_onnx(str(tmp_path / "net.onnx"), x, dynamic=True)
+    (data,) = mx.onnx.get_model_metadata(path)["input_tensor_data"]
+    assert data[1] == (0, 3, 0, 0)
+    larger = numbers(5, 3, 9, 7)
+    require_close(read_back(path, larger), as_list(net(larger)))
+
+
+def test_sizes_that_the_graph_fixes_are_not_open(tmp_path):
+    net = nn.Dense(3)
+    net.initialize()
+    x, path = numbers(2, 4), tmp_path / "net.onnx"
+    with pytest.raises(ShapeError, match="axis 1 of input 'data': it cannot be open"):
+        net.export_onnx(path, x, dynamic=True, dynamic_input_shapes=[("batch", None)])
+    net.export_onnx(path, x, dynamic=True, dynamic_input_shapes=[("batch", 4)])
+    graph = read_model(path.read_bytes()).graph
+    assert graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
+
+
+def test_labels_are_left_out(tmp_path):
+    data = sym.var("data")
+    net = sym.SoftmaxOutput(sym.FullyConnected(data, num_hidden=3, name="fc"), name="softmax")
+    params = {"fc_weight": numbers(3, 4), "fc_bias": numbers(3)}
+    for i, shapes in enumerate([[(2, 4)], [(2, 4), (2,)]]):
+        path = mx.onnx.export_model(net, params, shapes, onnx_file_path=tmp_path / f"{i}.onnx")
+        (found,) = read_back(path, numbers(2, 4))
+        np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-5)
+
+
+def test_types_of_all_nodes(tmp_path):
+    net = sym.relu(sym.relu(sym.var("data"), name="one"), name="other")
+    path = tmp_path / "net.onnx"
+    mx.onnx.export_model(net, {}, [(2, 3)], onnx_file_path=path, run_shape_inference=True)
+    (info,) = read_model(path.read_bytes()).graph.value_info
+    assert info.name == "one" and [d.dim_value for d in info.type.tensor_type.shape.dim] == [2, 3]
+
+
+# What is refused, and how
+
+
+def test_all_nodes_that_cannot_be_written_are_listed(tmp_path):
+    x = sym.var("data")
+    net = sym.Group([sym.gamma(sym.relu(x), name="one"), sym.gamma(x, name="two"),
+                     sym.contrib.fft(x, name="three")])  # fmt: skip
+    path = tmp_path / "net.onnx"
+    with pytest.raises(UnknownOpError) as caught:
+        mx.onnx.export_model(net, {}, [(2, 4)], onnx_file_path=path)
+    text = str(caught.value)
+    assert "3 nodes" in text and "gamma 'one', 'two'" in text and "_contrib_fft 'three'" in text
+    assert not path.exists()
+
+
+def test_a_wrong_translation_is_found_and_named(tmp_path, monkeypatch):
+    """The file that was there stays."""
+    path = tmp_path / "net.onnx"
+    path.write_bytes(b"old")
+    monkeypatch.setitem(WRITTEN, "tanh", lambda g, use, x: g.emit("Sigmoid", x))
+    x = sym.var("data")
+    net = sym.relu(sym.tanh(sym.relu(x, name="first"), name="second"), name="third")
+    with pytest.raises(MXNetError, match="tanh 'second' is written wrongly"):
+        mx.onnx.export_model(net, {}, [(2, 4)], onnx_file_path=path)
+    assert path.read_bytes() == b"old" and [p.name for p in tmp_path.iterdir()] == ["net.onnx"]
+
+
+def test_a_wrong_type_is_found(tmp_path, monkeypatch):
+    monkeypatch.setitem(WRITTEN, "argmax", lambda g, use, x: g.emit("ArgMax", x, axis=1))
+    with pytest.raises(MXNetError, match=r"argmax 'a' is written wrongly.*i64\[2,1\].*f32\[2\]"):
+        mx.onnx.export_model(
+            sym.argmax(sym.var("data"), axis=1, name="a"), {}, [(2, 4)],
+            onnx_file_path=tmp_path / "net.onnx",
+        )  # fmt: skip
+
+
+def test_open_sizes_that_a_node_needs(tmp_path):
+    """The shape of what has no operands would have to follow from the input."""
+    cell = gluon.rnn.LSTMCell(3)
+    cell.initialize()
+    net = cell.unroll(2, sym.var("data"), merge_outputs=True)[0]
+    values = {n: numbers(*p.shape) for n, p in cell.collect_params().items() if 0 not in p.shape}
+    values |= {n: numbers(12, 4) for n in cell.collect_params() if n.endswith("i2h_weight")}
+    with pytest.raises(UnknownOpError, match="sizes are open"):
+        mx.onnx.export_model(
+            net, values, [(1, 2, 4)], dynamic=True, onnx_file_path=tmp_path / "net.onnx"
+        )
+
+
+def test_shapes_and_parameters_have_to_fit(tmp_path):
+    net = sym.FullyConnected(sym.var("data"), num_hidden=3, name="fc")
+    path = tmp_path / "net.onnx"
+    with pytest.raises(MXNetError, match="fc_weight"):
+        mx.onnx.export_model(net, {}, [(2, 4)], onnx_file_path=path)
+    params = {"fc_weight": numbers(3, 4), "fc_bias": numbers(3)}
+    with pytest.raises(ShapeError, match="1 inputs .data., and 0 shapes"):
+        mx.onnx.export_model(net, params, onnx_file_path=path)
+    with pytest.raises(ShapeError):
+        mx.onnx.export_model(net, params, [(2, 5)], onnx_file_path=path)
+
+
+def test_a_file_that_is_too_long_is_not_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(export, "_MAX_BYTES", 100)
+    with pytest.raises(MXNetError, match="at most 100"):
+        mx.onnx.export_model(sym.relu(sym.var("data")), {}, [(2, 4)], onnx_file_path=tmp_path / "n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_drawn_numbers_are_compared_by_type_alone(tmp_path):
+    draw = sym.random.uniform(0, 1, shape=(2, 3)) + sym.var("data")
+    path = tmp_path / "net.onnx"
+    mx.onnx.export_model(draw, {}, [(2, 3)], onnx_file_path=path)
+    assert {n.op_type for n in read_model(path.read_bytes()).graph.node} == {"RandomUniform", "Add"}
+
+
+def test_the_tolerance_is_what_the_readme_says():
+    assert check.TOLERANCE == 1e-4
