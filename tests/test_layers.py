@@ -39,6 +39,7 @@ LAYERS = [
     {"formats"},
     {"passes", "codegen", "recordio", "runtime"},  # siblings: they may not see each other
     {"compiler"},
+    {"library"},
     {"nd", "sym"},  # siblings
     {"autograd", "random", "io", "metric", "monitor", "operator", "verification"},
     {"callback", "image", "optimizer"},

@@ -10,7 +10,7 @@ from training_bits import NETS, after_steps, at_offset, of_sample
 
 @pytest.fixture(autouse=True)
 def small_nets_on_all_threads(monkeypatch):
-    monkeypatch.setattr(executable, "_WORTH_SHARING", 0)
+    monkeypatch.setattr(executable, "WORTH_SHARING", 0)
 
 
 @pytest.mark.parametrize("name", ["images", "rows", "series"])

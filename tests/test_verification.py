@@ -204,7 +204,7 @@ def test_a_mistake_in_how_threads_share(net, monkeypatch):
             outputs[0][...] += 1
 
     monkeypatch.setattr(hybridjit.runtime.executable.Executable, "run_segments", run_segments)
-    monkeypatch.setattr(hybridjit.runtime.executable, "_WORTH_SHARING", 0)
+    monkeypatch.setattr(hybridjit.runtime.executable, "WORTH_SHARING", 0)
     with hybridjit.threads(2):
         verdict = net.verify(nd.array(IMAGES))
     assert verdict.culprits == ("threads",) and verdict.first is None

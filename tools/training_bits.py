@@ -47,7 +47,7 @@ def main() -> int:
     parser.add_argument("--optimizers", nargs="+", default=OPTIMIZERS)
     parser.add_argument("--nets", nargs="+", default=list(NETS), choices=list(NETS))
     args = parser.parse_args()
-    executable._WORTH_SHARING = 0  # small as they are, they run on all threads
+    executable.WORTH_SHARING = 0  # small as they are, they run on all threads
     wrong = 0
     for name in args.nets:
         for what, count in conditions(name, NETS[name], args.steps, args.optimizers):

@@ -57,14 +57,14 @@ from .runtime.threads import get_num_threads, set_num_threads, threads
 from .sym import Symbol
 
 if _TYPE_CHECKING:
-    from . import batch, kvstore, lr_scheduler, onnx, optimizer
+    from . import batch, kvstore, library, lr_scheduler, onnx, optimizer
 
     kv = kvstore
 
 __version__ = "0.1.0"
 
 # What not every program needs: training's takes 4 ms of every import, ONNX's 10
-_LATE = ("batch", "kv", "kvstore", "lr_scheduler", "onnx", "optimizer")
+_LATE = ("batch", "kv", "kvstore", "library", "lr_scheduler", "onnx", "optimizer")
 
 
 def __getattr__(name: str) -> _Any:
@@ -139,6 +139,7 @@ __all__ = [
     "install_as_mxnet",
     "kv",
     "kvstore",
+    "library",
     "load",
     "log",
     "lr_scheduler",

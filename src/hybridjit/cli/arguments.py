@@ -55,11 +55,16 @@ def model_files(args: argparse.Namespace) -> tuple[str, str | None]:
     return f"{symbol}-symbol.json", params
 
 
-def add_shapes(parser: argparse.ArgumentParser) -> None:
+# What a size of a shape is that stands for any batch.
+BATCH = -1
+
+
+def add_shapes(parser: argparse.ArgumentParser, any_batch: bool = False) -> None:
+    """``--shape`` and ``--dtype``; sizes may be N, any batch, where the command takes that."""
     parser.add_argument(
         "--shape",
         metavar="NAME=N,N,...",
-        type=named_shape,
+        type=shape_of_batches if any_batch else named_shape,
         action="append",
         default=[],
         help="shape of an input; once for each input",
@@ -74,8 +79,9 @@ def add_shapes(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_target(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--target", help="compile for a narrower CPU: avx512, avx2, sse2 or neon")
+def add_target(parser: argparse.ArgumentParser, more: str = "") -> None:
+    what = "compile for a narrower CPU: avx512, avx2, sse2 or neon"
+    parser.add_argument("--target", help=f"{what}{more}")
 
 
 @contextmanager
@@ -102,6 +108,16 @@ def named_shape(text: str) -> tuple[str, tuple[int, ...]]:
     if any(size < 0 for size in shape):
         raise argparse.ArgumentTypeError(f"{text!r}: sizes are not negative")
     return name, shape
+
+
+def shape_of_batches(text: str) -> tuple[str, tuple[int, ...]]:
+    """``data=N,1,28,28``, where N stands for any batch; or as :func:`named_shape`."""
+    name, equals, sizes = text.rpartition("=")
+    parts = sizes.strip("()[]").split(",")
+    free = [part.strip() == "N" for part in parts]
+    plain = ",".join("1" if is_free else part for part, is_free in zip(parts, free))
+    name, shape = named_shape(f"{name}{equals}{plain}")
+    return name, tuple(BATCH if is_free else size for size, is_free in zip(shape, free))
 
 
 def named_dtype(text: str) -> tuple[str, np.dtype]:

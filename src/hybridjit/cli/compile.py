@@ -1,7 +1,8 @@
-"""``hybridjit compile``: fill the cache of compiled objects, for example while an image is built.
+"""``hybridjit compile``: fill the cache of compiled objects, or write a library.
 
 In: a graph, and shapes. Out: objects in a folder, which every later process finds that compiles
-the same kernels for the same CPU, whatever its parameters are.
+the same kernels for the same CPU, whatever its parameters are; with ``--library``, a network that
+needs no Python, see :mod:`..library.build`.
 """
 
 from __future__ import annotations
@@ -13,23 +14,41 @@ import warnings
 from ..compiler import compile_graph, new_log
 from ..config import config, override
 from ..errors import MXNetError
-from .arguments import UsageError, add_model, add_shapes, add_target, chosen_target, folder
+from .arguments import (
+    BATCH,
+    UsageError,
+    add_model,
+    add_shapes,
+    add_target,
+    chosen_target,
+    folder,
+)
+from .library import add_library, write_library
 from .model import model_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser, " (without it, their types are inferred)")
-    add_shapes(parser)
+    add_shapes(parser, any_batch=True)
     parser.add_argument(
         "--cache",
         metavar="DIR",
         type=folder,
         help="folder to fill (default: HYBRIDJIT_CACHE_DIR, or the user's)",
     )
-    add_target(parser)
+    add_target(parser, " (with --library several, separated by commas)")
+    add_library(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.library is not None:
+        return write_library(args)
+    return _fill_cache(args)
+
+
+def _fill_cache(args: argparse.Namespace) -> int:
+    if any(BATCH in shape for _, shape in args.shape):
+        raise UsageError("N in a shape, any batch, is for --library: give a number")
     model, input_types, param_types = model_of(args)
     cache = args.cache or config.cache_dir
     if cache == "off":

@@ -86,10 +86,14 @@ class Binding:
 
     def packed(self, wanted: Packed) -> int:
         """The address of a packed parameter."""
+        return address_of(self.packed_array(wanted))
+
+    def packed_array(self, wanted: Packed) -> np.ndarray:
+        """A packed parameter."""
         key = self._key(wanted)
         if not self._has(key):
             self.prepare([wanted])
-        return address_of(self._held[key])
+        return self._held[key]
 
     def arrays(self) -> list[np.ndarray]:
         """All parameters that were packed so far."""

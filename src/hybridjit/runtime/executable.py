@@ -30,7 +30,7 @@ from .threads import THREADS, main_thread
 MAX_IDLE_INSTANCES = 8
 # Below this many multiplications a plan runs on the caller alone: waking a worker costs about as
 # much (5 us) as half of that work takes.
-_WORTH_SHARING = 1_000_000
+WORTH_SHARING = 1_000_000
 
 # All that are alive, for those who ask what memory is used for.
 EXECUTABLES: weakref.WeakSet[Executable] = weakref.WeakSet()
@@ -152,7 +152,7 @@ class Executable:
         self.results = Results(plan)
         self.output_types = self.results.types
         self._is_plain = self.results.is_plain
-        self.is_small = code.image.work < _WORTH_SHARING
+        self.is_small = code.image.work < WORTH_SHARING
         self._call = code.driver.call
         only = self.segments[0] if len(self.segments) == 1 else Segment(0, 0)
         is_native = only.last > 0 and only.flagged is None

@@ -93,7 +93,7 @@ def emit_driver(target: Target) -> ir.Module:
     module.triple = target.triple
     listen = emit_listen(module, target)
     _emit_call(module, target, listen)
-    run = _emit_run(module, target, emit_barrier(module, target))
+    run = emit_run(module, target, emit_barrier(module, target))
     serve = emit_serve(module, target, run)
     start_workers = emit_start_workers(module, target, serve)
     together = _emit_together(module, target, run, start_workers, listen)
@@ -103,18 +103,18 @@ def emit_driver(target: Target) -> ir.Module:
 
 # --- steps ---
 
-_KERNEL = ir.FunctionType(VOID, [PTR, I64, I64, PTR])
+KERNEL = ir.FunctionType(VOID, [PTR, I64, I64, PTR])
 
 
 def _emit_kernel_call(
     lb: LoopBuilder, steps: Value, step: Value, tid: Value, threads: Value, poll: Value
 ) -> None:
     row = lb.mul(step, 2)
-    kernel = load_slot(lb, steps, row, _KERNEL.as_pointer())
+    kernel = load_slot(lb, steps, row, KERNEL.as_pointer())
     lb.b.call(kernel, [load_slot(lb, steps, lb.add(row, 1), PTR), tid, threads, poll])
 
 
-def _emit_run(module: ir.Module, target: Target, barrier: ir.Function) -> ir.Function:
+def emit_run(module: ir.Module, target: Target, barrier: ir.Function) -> ir.Function:
     """void run(pool, steps, first, last, tid, threads, poll, base, stamps): thread ``tid``'s part.
 
     The time before and after each step goes to ``stamps``, pairs of seconds and nanoseconds, if

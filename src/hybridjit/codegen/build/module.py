@@ -24,26 +24,24 @@ def kernel_name(spec: KernelSpec) -> str:
     return f"{spec.kind}_{hashlib.sha256(str(spec).encode()).hexdigest()[:12]}"
 
 
-def emit_kernel(spec: KernelSpec, target: Target) -> ir.Module:
-    """The module of one kernel."""
-    module = ir.Module(kernel_name(spec))
+def emit_kernel(spec: KernelSpec, target: Target, name: str = "") -> ir.Module:
+    """The module of one kernel, called ``name``, or :func:`kernel_name` of its spec."""
+    module = ir.Module(name or kernel_name(spec))
     module.triple = target.triple
     part = ir.Function(module, ir.FunctionType(I64, [PTR, I64, I64, PTR, I64, I64]), "part")
     part.linkage, part.attributes = "internal", "noinline"
     slots, tid, threads, *given = part.args
-    for argument, name in zip(part.args, ("args", "tid", "threads", "poll", "start", "count")):
-        argument.name = name
+    for argument, word in zip(part.args, ("args", "tid", "threads", "poll", "start", "count")):
+        argument.name = word
     builder = LoopBuilder(part, target.of(spec.element), Part(*given))
     KERNELS[spec.kind](builder, spec, Arguments(builder, slots, tid, threads))
-    _emit_parts(module, target, kernel_name(spec), part, builder.end_part())
+    _emit_parts(module, target, part, builder.end_part())
     return module
 
 
-def _emit_parts(
-    module: ir.Module, target: Target, name: str, part: ir.Function, count: int
-) -> None:
+def _emit_parts(module: ir.Module, target: Target, part: ir.Function, count: int) -> None:
     """The kernel: one part of its work after the other, and a poll between them."""
-    function = ir.Function(module, ir.FunctionType(VOID, [PTR, I64, I64, PTR]), name)
+    function = ir.Function(module, ir.FunctionType(VOID, [PTR, I64, I64, PTR]), module.name)
     lb = LoopBuilder(function, target)
     b, entry = lb.b, lb.b.block
     more, ask, done = b.blocks("more", "ask", "done")

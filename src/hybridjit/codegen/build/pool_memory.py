@@ -24,10 +24,11 @@ HANDLE = 57  # where the system puts a new thread's
 ORPHANED = 58  # whether this process is a fork's child, in which they are not
 MAIN = 59  # pthread_self() of Python's main thread
 CALLER_POLL, WORKER_POLL = 64, 72  # what the caller's and the workers' kernels poll
-_RECORDS = 80  # one for each worker
+RECORDS = 80  # one for each worker
 # A worker's record: the pool, the worker's number, the last job before it came, whether it sleeps.
-_RECORD_SLOTS = 32
+RECORD_SLOTS = 32
 ASLEEP = 3
+JOINED = 4  # the system's handle of a worker that is waited for in the end
 # What a kernel polls: a function, which is called with this. Where the function stops a job it
 # leaves the number of the step; the caller's listens, the workers' look what came of it.
 POLL_SLOTS = 8
@@ -40,7 +41,7 @@ POOL = 6  # of the job; 0 for none
 # The system's mutex and condition: at most 64 bytes each on what LLVM's x86 and ARM hosts run.
 MUTEX, CONDITION = 8, 16
 MAX_WORKERS = 1023
-POOL_SLOTS = _RECORDS + MAX_WORKERS * _RECORD_SLOTS
+POOL_SLOTS = RECORDS + MAX_WORKERS * RECORD_SLOTS
 
 
 @dataclass(frozen=True)
@@ -96,4 +97,4 @@ def job_record(lb: LoopBuilder, pool: Value, sequence: Index) -> Value:
 
 def worker_record(lb: LoopBuilder, pool: Value, number: Index) -> Value:
     """The address of a worker's record; ``number`` counts from 0."""
-    return slot_at(lb, pool, lb.add(lb.mul(number, _RECORD_SLOTS), _RECORDS))
+    return slot_at(lb, pool, lb.add(lb.mul(number, RECORD_SLOTS), RECORDS))

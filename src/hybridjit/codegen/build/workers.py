@@ -1,7 +1,7 @@
 """Workers: threads that wait for jobs, do their part, and wait for each other between steps.
 
 In: jobs that a caller publishes in the pool's memory. A worker spins for a bounded time for the
-next one, then sleeps; it ends with the process.
+next one, then sleeps; it ends with the process, or with its pool where that is made to end.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from .pool_memory import (
     ASLEEP,
     CONDITION,
     HANDLE,
+    JOINED,
     MUTEX,
     ORPHANED,
     ROUND,
@@ -52,7 +53,7 @@ def emit_publish(lb: LoopBuilder, pool: Value, job: list[Value]) -> Value:
 
 
 def emit_serve(module: ir.Module, target: Target, run: ir.Function) -> ir.Function:
-    """ptr serve(record): a worker's life. It does not end before the process does.
+    """ptr serve(record): a worker's life. A job without steps ends it.
 
     A worker that has read a whole record of a job that needs it will be waited for: no other job
     can follow before it has done its part.
@@ -107,6 +108,8 @@ def emit_serve(module: ir.Module, target: Target, run: ir.Function) -> ir.Functi
     b.cbranch(b.icmp_signed("<", tid, threads), mine, look)
 
     b.position_at_end(mine)
+    with lb.when(b.icmp_signed("==", steps, lb.i64(0))):
+        b.ret(null())
     poll, base = slot_at(lb, pool, WORKER_POLL), first_number(lb, now)
     b.call(run, [pool, b.inttoptr(steps, PTR), first, last, tid, threads, poll, base, null()])
     b.branch(after)
@@ -117,17 +120,19 @@ def emit_serve(module: ir.Module, target: Target, run: ir.Function) -> ir.Functi
     return function
 
 
-def emit_start_workers(module: ir.Module, target: Target, serve: ir.Function) -> ir.Function:
+def emit_start_workers(
+    module: ir.Module, target: Target, serve: ir.Function, are_joined: bool = False
+) -> ir.Function:
     """i64 start_workers(pool, wanted): until there are as many, or the system makes no more.
 
-    Returns how many there are.
+    Returns how many there are. Those that ``are_joined`` end before their pool does; the handle of
+    each is in its record then. Others stay until the process ends.
     """
     lb, function = new_function(module, target, "start_workers", I64, [PTR, I64])
     b = lb.b
     pool, wanted = function.args
     count = slot_at(lb, pool, WORKERS)
     create = lb.declare("pthread_create", I32, [PTR] * 4)
-    detach = lb.declare("pthread_detach", I32, [I64])
     there = b.load_atomic(count, "monotonic", 8, typ=I64)
     with lb.loop("worker", there, wanted) as worker:
         record = worker_record(lb, pool, worker.index)
@@ -137,11 +142,13 @@ def emit_start_workers(module: ir.Module, target: Target, serve: ir.Function) ->
         for kind, slot in (("mutex", MUTEX), ("cond", CONDITION)):
             start = lb.declare(f"pthread_{kind}_init", I32, [PTR, PTR])
             b.call(start, [slot_at(lb, record, slot), null()])
-        handle = slot_at(lb, pool, HANDLE)
+        handle = slot_at(lb, record, JOINED) if are_joined else slot_at(lb, pool, HANDLE)
         failed = b.call(create, [handle, null(), serve, record])
         with lb.when(b.icmp_signed("!=", failed, ir.Constant(I32, 0))):
             b.ret(worker.index)
-        b.call(detach, [b.load(handle, typ=I64, align=8)])
+        if not are_joined:
+            detach = lb.declare("pthread_detach", I32, [I64])
+            b.call(detach, [b.load(handle, typ=I64, align=8)])
         b.atomic_rmw("add", count, lb.i64(1), "release")
     b.ret(lb.max(there, wanted))
     return function
@@ -173,6 +180,27 @@ def _emit_sleep(module: ir.Module, target: Target) -> ir.Function:
     b.position_at_end(awake)
     b.atomic_rmw("xchg", asleep, lb.i64(0), "seq_cst")
     b.call(_lock(lb, "unlock"), [mutex])
+    b.ret_void()
+    return function
+
+
+def emit_end_workers(module: ir.Module, target: Target) -> ir.Function:
+    """void end_workers(pool): all of them, which are joined. The pool is free then."""
+    lb, function = new_function(module, target, "end_workers", VOID, [PTR])
+    b = lb.b
+    pool = function.args[0]
+    count = load_slot(lb, pool, WORKERS)
+    nothing = lb.i64(0)
+    emit_publish(lb, pool, [nothing, nothing, nothing, lb.add(count, 1)])
+    with lb.loop("wake", 0, count) as worker:
+        emit_wake(lb, worker_record(lb, pool, worker.index))
+    join = lb.declare("pthread_join", I32, [I64, PTR])
+    with lb.loop("join", 0, count) as worker:
+        record = worker_record(lb, pool, worker.index)
+        b.call(join, [load_slot(lb, record, JOINED), null()])
+        for kind, slot in (("mutex", MUTEX), ("cond", CONDITION)):
+            destroy = lb.declare(f"pthread_{kind}_destroy", I32, [PTR])
+            b.call(destroy, [slot_at(lb, record, slot)])
     b.ret_void()
     return function
 

@@ -31,6 +31,7 @@ from .types import (
 __all__ = [
     "Argument",
     "Block",
+    "Bytes",
     "Constant",
     "DoubleType",
     "FloatType",
@@ -42,6 +43,7 @@ __all__ = [
     "Module",
     "Phi",
     "PointerType",
+    "Record",
     "Table",
     "Type",
     "Undefined",
@@ -144,13 +146,46 @@ class Table(Value):
         return self._text
 
 
+class Record(Value):
+    """Values of 64 bits, addresses among them, that lie beside the code: where the first is."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, module: Module, values: Sequence[Value], name: str) -> None:
+        super().__init__(_PTR, f"@{name}")
+        kinds = ", ".join(v.type.text for v in values)
+        fields = ", ".join(v.pair for v in values)
+        self._text = f"{self.ref} = internal constant {{ {kinds} }} {{ {fields} }}, align 64"
+        module.globals[name] = self
+
+    def __str__(self) -> str:
+        return self._text
+
+
+class Bytes(Value):
+    """Bytes that lie beside the code, in a section of their own where one is named."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, module: Module, data: bytes, name: str, section: str = "") -> None:
+        super().__init__(_PTR, f"@{name}")
+        content = "".join(f"\\{byte:02X}" for byte in data)
+        place = f', section "{section}"' if section else ""
+        kind = f"[{len(data)} x i8]"
+        self._text = f'{self.ref} = internal constant {kind} c"{content}"{place}, align 64'
+        module.globals[name] = self
+
+    def __str__(self) -> str:
+        return self._text
+
+
 class Module:
-    """Functions and tables by name, and the text of them all."""
+    """Functions and data by name, and the text of them all."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.triple = ""
-        self.globals: dict[str, Function | Table] = {}
+        self.globals: dict[str, Function | Table | Record | Bytes] = {}
 
     def __str__(self) -> str:
         head = [f"; ModuleID = '{self.name}'", f'target triple = "{self.triple}"']
@@ -361,6 +396,17 @@ class IRBuilder:
             return function
         return self._define(kind, text)
 
+    def assembly(self, text: str, constraints: str, args: Sequence[Value]) -> list[Value]:
+        """One machine instruction in LLVM's notation: its results, 32 bits each.
+
+        ``constraints`` begins with a register for each result.
+        """
+        count = constraints.count("=")
+        kind = Type(f"{{ {', '.join([_I32.text] * count)} }}")
+        operands = ", ".join([a.pair for a in args])
+        result = self._define(kind, f'call {kind.text} asm "{text}", "{constraints}"({operands})')
+        return [self._define(_I32, f"extractvalue {result.pair}, {i}") for i in range(count)]
+
     def phi(self, kind: Type, name: str = "v") -> Phi:
         self._count += 1
         phi = Phi(kind, f"%{name}.{self._count}")
@@ -427,6 +473,7 @@ class IRBuilder:
 
 
 _I1 = IntType(1)
+_I32 = IntType(32)
 _PTR = PointerType()
 _SIGNED = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!=": "ne"}
 _FLOAT = {"<": "?lt", "<=": "?le", ">": "?gt", ">=": "?ge", "==": "?eq", "!=": "?ne"}

@@ -16,8 +16,9 @@ Facts about llvmlite that this file works around:
 from __future__ import annotations
 
 import atexit
+import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache, wraps
 from typing import Any, ParamSpec, TypeVar
@@ -27,6 +28,7 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 
 from ...errors import InternalError
 from ...forks import Rank, held_at_fork
+from ...records import dataclass
 from ...target import Target
 from ...tasks import undisturbed
 from ...unwinding import holding
@@ -56,10 +58,15 @@ def calling_llvm(function: Callable[P, R]) -> Callable[P, R]:
     return run
 
 
+# The CPU in LLVM's words, bytes of a vector, registers, and whether it multiplies and adds at once.
 _NARROWER = {
     "avx512": ("x86-64-v4", 64, 32, True),
     "avx2": ("x86-64-v3", 32, 16, True),
     "sse2": ("x86-64", 16, 16, False),
+}
+_PORTABLE = {
+    **{name: ("x86_64-unknown-linux-gnu", *row) for name, row in _NARROWER.items()},
+    "neon": ("aarch64-unknown-linux-gnu", "generic", 16, 32, True),
 }
 _ALIASES = {"x86-64-v4": "avx512", "x86-64-v3": "avx2", "x86-64": "sse2", "x86-64-v2": "sse2"}
 
@@ -111,6 +118,18 @@ def find_target(name: str = "") -> Target:
         vector_registers=registers,
         has_fma=has_fma,
     )
+
+
+def portable_target(name: str) -> Target:
+    """Any CPU by name, whatever the host is, for code that runs on all that have its vectors.
+
+    Raises ValueError.
+    """
+    row = _PORTABLE.get(_ALIASES.get(name, name))
+    if row is None:
+        raise ValueError(f"no target is called {name!r}: {', '.join(_PORTABLE)} are")
+    triple, cpu, width, registers, has_fma = row
+    return Target(_ALIASES.get(name, name), triple, cpu, "", width, registers, has_fma)
 
 
 @calling_llvm
@@ -176,6 +195,54 @@ def compile_object(text: str, target: Target, with_passes: bool = True, level: i
     code: bytes = machine.emit_object(module)
     module.close()
     return code
+
+
+@dataclass(frozen=True)
+class Unit:
+    """IR of one module of a linked object, the CPU that it is for, and what others see of it."""
+
+    text: str
+    target: Target
+    public: Collection[str]
+    with_passes: bool = True
+
+
+@calling_llvm
+def compile_together(units: Sequence[Unit]) -> bytes:
+    """One relocatable object of all units; what the first makes public can be seen.
+
+    The first unit is for the least of the CPUs. Each is optimised by itself: the code of a kernel
+    is the same as in an object of its own.
+    """
+    _initialize()
+    llvm.initialize_native_asmparser()
+    whole, machine = optimised(units[0].text, units[0].target, units[0].with_passes)
+    for unit in units[1:]:
+        module = optimised(_for_cpu(unit), unit.target, unit.with_passes)[0]
+        _hide(module, unit.public)
+        whole.link_in(module)
+    _hide(whole, units[0].public)
+    code: bytes = machine.emit_object(whole)
+    whole.close()
+    return code
+
+
+def _hide(module: Any, public: Collection[str]) -> None:
+    """Let other modules see ``public`` functions alone."""
+    for function in module.functions:
+        if not function.is_declaration and function.name not in public:
+            function.linkage = "internal"
+
+
+def _for_cpu(unit: Unit) -> str:
+    """The unit's IR, each function of which says what CPU it is for."""
+    features = f' "target-features"="{unit.target.features}"' if unit.target.features else ""
+    return re.sub(
+        r"^(define .*\)[^()\n]*)$",
+        rf'\1 "target-cpu"="{unit.target.cpu}"{features}',
+        unit.text,
+        flags=re.MULTILINE,
+    )
 
 
 @calling_llvm

@@ -1,0 +1,144 @@
+"""``hybridjit compile --library``: a network as a C library.
+
+In: parsed arguments. Out: ``NAME.h``, ``NAME.o`` and ``NAME.a`` in a folder, ``NAME.so`` where
+there is a linker, and ``NAME.weights`` where it is asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from importlib import metadata
+
+from ..codegen.llvm.jit import find_target, portable_target
+from ..compiler import new_log
+from ..config import config
+from ..formats.atomic import system_errors, together, write_atomically
+from ..library.build import Built, Network, Request, build
+from ..library.shared import find_linker, link_shared
+from ..sym import Symbol
+from ..target import Target
+from .arguments import BATCH, UsageError, folder
+from .model import model_of, parameters
+
+
+def add_library(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--library",
+        metavar="DIR",
+        type=folder,
+        help="folder for the network as a C library; sizes in --shape may begin with N then, any "
+        "batch: data=N,3,224,224",
+    )
+    parser.add_argument(
+        "--name", help="prefix of the library's functions and files (default: the model's name)"
+    )
+    parser.add_argument(
+        "--weights",
+        choices=("inside", "file"),
+        default="inside",
+        help="where the library has its weights; a file is mapped (default: inside)",
+    )
+    parser.add_argument(
+        "--threads", action="store_true", help="contexts of the library may have several threads"
+    )
+
+
+def write_library(args: argparse.Namespace) -> int:
+    """Write the files, and say which."""
+    start = time.perf_counter()
+    built = build(_network(args), _request(args), new_log(config.dump))
+    written = _write(built, args.library, _targets(args)[0])
+    for path in written:
+        print(f"{path}: {os.path.getsize(path)} bytes")
+    targets = ", ".join(built.interface.targets)
+    print(f"{built.interface.name} for {targets}: {time.perf_counter() - start:.1f} s")
+    return 0
+
+
+def _network(args: argparse.Namespace) -> Network:
+    if args.cache is not None:
+        raise UsageError("--cache and --library are for different things: give one of them")
+    args.shape, args.any_batch = _one_sample(args.shape)
+    model, input_types, param_types = model_of(args)
+    if args.params is None:
+        raise UsageError("a library has the network's parameters in it: give --params")
+    args.name = args.name or model.name
+    names = tuple(Symbol(model.outputs).list_outputs())
+    params = parameters(model, param_types)
+    return Network(model.outputs, names, input_types, param_types, params)
+
+
+def _one_sample(
+    shapes: list[tuple[str, tuple[int, ...]]],
+) -> tuple[list[tuple[str, tuple[int, ...]]], bool]:
+    """The shapes with 1 for N, and whether there is an N: in all of them, or in none."""
+    free = [name for name, shape in shapes if BATCH in shape]
+    if free and len(free) < len(shapes):
+        fixed = next(name for name, shape in shapes if BATCH not in shape)
+        raise UsageError(f"N is the batch of every input: '{fixed}' has none")
+    if any(BATCH in shape[1:] for _, shape in shapes):
+        raise UsageError("N stands for the batch, the first size of a shape, and nowhere else")
+    made = [(name, (1, *shape[1:]) if BATCH in shape else shape) for name, shape in shapes]
+    return made, bool(free)
+
+
+def _request(args: argparse.Namespace) -> Request:
+    return Request(
+        name=args.name,
+        any_batch=args.any_batch,
+        targets=_targets(args),
+        threads=args.threads,
+        mapped=args.weights == "file",
+    )
+
+
+def _targets(args: argparse.Namespace) -> tuple[Target, ...]:
+    """The CPUs that are asked for, the widest vectors first; by default what this host is."""
+    names = (args.target or config.target or find_target().name).split(",")
+    try:
+        found = [portable_target(name.strip()) for name in names]
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    if len({target.triple for target in found}) > 1:
+        raise UsageError(f"a library is for one kind of CPU, got {args.target}")
+    unique = {target.name: target for target in found}
+    return tuple(sorted(unique.values(), key=lambda t: (-t.vector_bytes, not t.has_fma)))
+
+
+def _write(built: Built, out: str, target: Target) -> list[str]:
+    """The files, all or none."""
+    stem = os.path.join(out, built.interface.name)
+    with system_errors(out):
+        os.makedirs(out, exist_ok=True)
+    pieces = {
+        f"{stem}.h": lambda: [built.header(metadata.version("hybridjit")).encode()],
+        f"{stem}.o": built.object,
+        f"{stem}.a": built.archive,
+    }
+    if built.head:
+        pieces[f"{stem}.weights"] = built.weights_file
+    together(*[partial(_write_one, path, make) for path, make in pieces.items()])
+    shared = _link(stem, target)
+    return [*pieces, *shared]
+
+
+def _write_one(path: str, make: Callable[[], Iterable[bytes | memoryview]]) -> None:
+    write_atomically(path, make())
+
+
+def _link(stem: str, target: Target) -> list[str]:
+    """The shared library, where something links it; an older one does not stay without it."""
+    path = f"{stem}.so"
+    linker = find_linker(target)
+    if linker is None:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+        print(f"no {path}: neither a C compiler for {target.triple} nor ziglang is there")
+        return []
+    link_shared(linker, f"{stem}.o", path)
+    return [path]

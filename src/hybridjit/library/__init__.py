@@ -1,0 +1,4 @@
+"""Networks as C libraries: ``hybridjit compile --library`` writes them, ``load`` runs them here."""
+
+from .load import Library as Library
+from .load import load as load

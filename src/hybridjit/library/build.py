@@ -1,0 +1,196 @@
+"""From a network to a library: plan, kernels for every CPU, functions, weights, files.
+
+In: a graph with its parameters, and shapes. Out: an object, an archive, a header, and where they
+are wanted in a file of their own, the weights. Nothing of Python or LLVM is in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from ..codegen.llvm.jit import Unit, compile_together, portable_target
+from ..codegen.packing import pack
+from ..compile_log import CompileLog
+from ..compiler import new_log, plan_graph, plan_one_sample
+from ..errors import MXNetError
+from ..ir.node import Output
+from ..ir.plan import Plan
+from ..passes.split_batch import batch_of, is_sample_of
+from ..records import dataclass
+from ..runtime.binding import Binding, PackedStore
+from ..target import Target
+from ..types import TensorType
+from .archive import archive
+from .elf import with_section
+from .entries import emit_entries
+from .functions import Emitter
+from .header import header_text
+from .interface import Array, Interface, identifier
+from .mapping import SECTION, emit_inside, emit_mapped
+from .variants import Variant, emit_variant, make_variant
+from .weights_file import Weights
+
+# Weights beyond this are in a file: code reaches no farther than 2 GB.
+MOST_INSIDE = 1 << 30
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a library is to be.
+
+    name       prefix of its functions and its files
+    any_batch  whether calls name the batch: the first axis of every input is 1 in the types then
+    targets    CPUs of one kind; the one with the widest vectors first
+    threads    whether contexts may have more than one
+    mapped     whether the weights are in a file of their own
+    """
+
+    name: str
+    any_batch: bool
+    targets: tuple[Target, ...]
+    threads: bool
+    mapped: bool
+    winograd: bool | str = True
+
+
+@dataclass(frozen=True)
+class Network:
+    """A graph, what its outputs are called, the types of its variables, and its parameters."""
+
+    outputs: tuple[Output, ...]
+    output_names: tuple[str, ...]
+    input_types: Mapping[str, TensorType]
+    param_types: Mapping[str, TensorType]
+    params: Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Built:
+    """A library before it is written.
+
+    code     the object, without weights inside
+    head     what the file of weights begins with; empty where they are inside
+    symbols  the functions that callers see
+    """
+
+    interface: Interface
+    code: bytes
+    weights: Weights
+    head: bytes
+    symbols: tuple[str, ...]
+
+    def object(self) -> Iterator[bytes | memoryview]:
+        """The relocatable object's bytes."""
+        if self.head:
+            return iter([self.code])
+        return with_section(self.code, SECTION, self.weights.pieces(), self.weights.nbytes)
+
+    def archive(self) -> Iterator[bytes | memoryview]:
+        """The static library's bytes."""
+        nbytes = sum(len(piece) for piece in self.object())
+        return archive(self.interface.name, self.object(), nbytes, self.symbols)
+
+    def weights_file(self) -> Iterator[bytes | memoryview]:
+        """The bytes of the file of weights."""
+        return self.weights.file(self.head)
+
+    def header(self, version: str) -> str:
+        return header_text(self.interface, version)
+
+
+def build(network: Network, request: Request, log: CompileLog) -> Built:
+    """Compile a network. Raises MXNetError for one that a library cannot compute."""
+    plan, rounds = _plan(network, request, log)
+    interface = _interface(plan, network.output_names, rounds, request)
+    variants = [make_variant(plan, t, request.winograd, log) for t in request.targets]
+    binding = Binding(plan, pack, network.params, PackedStore())
+    emitter = Emitter(interface.name, _least(request.targets))
+    weights = Weights()
+    records = [emit_variant(emitter, v, interface, binding, weights) for v in variants]
+    head = _emit_weights(emitter, weights, request)
+    emit_entries(emitter, interface, emitter.record("variants", records))
+    code = log.timed("library", "one object", lambda: _compiled(emitter, variants))
+    return Built(interface, code, weights, head, tuple(emitter.public))
+
+
+def _least(targets: Sequence[Target]) -> Target:
+    """The CPU that every function but the kernels is for: any, so that it can be refused."""
+    return portable_target("sse2" if "x86" in targets[0].triple else "neon")
+
+
+def _compiled(emitter: Emitter, variants: Sequence[Variant]) -> bytes:
+    functions = Unit(str(emitter.module), emitter.target, emitter.public)
+    return compile_together([functions, *(u for variant in variants for u in variant.units())])
+
+
+def _emit_weights(emitter: Emitter, weights: Weights, request: Request) -> bytes:
+    """How the weights are found; what their file begins with, if there is one."""
+    if request.mapped:
+        head = weights.head()
+        emit_mapped(emitter, head, weights.nbytes)
+        return head
+    if weights.nbytes > MOST_INSIDE:
+        raise MXNetError(
+            f"a library holds at most {MOST_INSIDE} bytes of weights, got {weights.nbytes}: put "
+            "them into a file with --weights file"
+        )
+    emit_inside(emitter)
+    return b""
+
+
+# --- plans ---
+
+
+def _plan(network: Network, request: Request, log: CompileLog) -> tuple[Plan, int]:
+    """The plan of one round, and how many rounds make a call, or a sample of one."""
+    types = network.input_types, network.param_types
+    plan = plan_graph(network.outputs, *types, log, request.name)
+    if request.any_batch:
+        _require_separable(plan, network)
+        return plan, 1
+    one = plan_one_sample(plan, network.outputs, *types, log)
+    return (plan, 1) if one is None else (one, batch_of(plan.graph))
+
+
+def _require_separable(one: Plan, network: Network) -> None:
+    """Raises MXNetError where samples of a batch are not apart from each other."""
+    two = {n: t.with_shape((2, *t.dims[1:])) for n, t in network.input_types.items()}
+    try:
+        whole = plan_graph(network.outputs, two, network.param_types, new_log()).graph
+    except MXNetError as error:
+        raise MXNetError(
+            f"N in a shape stands for any batch, which the graph has not: {error}"
+        ) from None
+    if batch_of(whole) != 2 or not is_sample_of(one.graph, whole):
+        raise MXNetError(
+            "N in a shape stands for any batch, and in this graph samples of a batch meet, or the "
+            "first axis is not the batch everywhere: give its size"
+        )
+
+
+def _interface(plan: Plan, output_names: Sequence[str], rounds: int, request: Request) -> Interface:
+    graph = plan.graph
+
+    def array(name: str, shape: Sequence[int], dtype: np.dtype) -> Array:
+        sizes = shape if request.any_batch or rounds == 1 else (rounds, *shape[1:])
+        return Array(name, dtype, tuple(sizes))
+
+    inputs = [array(v.name, v.type.dims, _dtype(v.type)) for v in graph.inputs]
+    outputs = [array(n, view.shape, view.dtype) for n, view in zip(output_names, plan.outputs)]
+    return Interface(
+        name=identifier(request.name),
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        any_batch=request.any_batch,
+        rounds=rounds,
+        threads=request.threads,
+        weights=f"{identifier(request.name)}.weights" if request.mapped else "",
+        targets=tuple(target.name for target in request.targets),
+    )
+
+
+def _dtype(type_: TensorType) -> np.dtype:
+    assert type_.dtype is not None
+    return type_.dtype

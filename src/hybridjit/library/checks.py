@@ -1,0 +1,122 @@
+"""What a call's arguments are held to before a byte is written.
+
+In: pointers and sizes that may be anything. Out: an error code, or 0.
+"""
+
+from __future__ import annotations
+
+from ..codegen.build.pool_memory import load_slot
+from ..codegen.llvm.types import I32, I64, PTR, Value
+from .functions import Emitter, code, is_null, number_of, return_failure, return_when
+from .interface import (
+    ALIGNMENT,
+    BATCH,
+    MISALIGNED,
+    NO_ARRAY,
+    NULL,
+    OVERLAP,
+    ROOM,
+    SIZE,
+    Interface,
+)
+
+
+def emit_checks(emitter: Emitter, interface: Interface) -> None:
+    """Everything of this file."""
+    emitter.numbers(
+        "arrays", [n for a in interface.arrays for n in (a.nbytes, a.dtype.itemsize - 1)]
+    )
+    _emit_check_array(emitter)
+    _emit_is_apart(emitter)
+    _emit_check_apart(emitter, interface)
+    _emit_check_room(emitter)
+    _emit_check(emitter, interface)
+
+
+def _emit_check_array(emitter: Emitter) -> None:
+    """int check_array(array, number, batch): its size, whether it is there, its alignment."""
+    lb, (array, number, batch) = emitter.function("check_array", I32, [PTR, I64, I64])
+    b = lb.b
+    start, nbytes = load_slot(lb, array, 0), load_slot(lb, array, 1)
+    row = lb.mul(number, 2)
+    wanted = lb.mul(load_slot(lb, emitter.known("arrays"), row), batch)
+    mask = load_slot(lb, emitter.known("arrays"), lb.add(row, 1))
+    zero = lb.i64(0)
+    place = b.shl(number, lb.i64(8))
+
+    def refuse(condition: Value, kind: int) -> None:
+        with lb.when(condition):
+            b.ret(b.trunc(b.or_(place, lb.i64(kind)), I32))
+
+    refuse(b.icmp_signed("!=", nbytes, wanted), SIZE)
+    is_missing = b.and_(b.icmp_signed("==", start, zero), b.icmp_signed("!=", wanted, zero))
+    refuse(is_missing, NO_ARRAY)
+    refuse(b.icmp_signed("!=", b.and_(start, mask), zero), MISALIGNED)
+    b.ret(code(0))
+
+
+def _emit_is_apart(emitter: Emitter) -> None:
+    """i64 is_apart(start, bytes, other start, other bytes): whether no byte is in both."""
+    lb, (start, nbytes, other, others) = emitter.function("is_apart", I64, [I64] * 4)
+    b = lb.b
+    before = b.icmp_unsigned("<=", lb.add(start, nbytes), other)
+    after = b.icmp_unsigned("<=", lb.add(other, others), start)
+    empty = lb.less(lb.min(nbytes, others), 1)
+    b.ret(b.zext(b.or_(b.or_(before, after), empty), I64))
+
+
+def _emit_check_apart(emitter: Emitter, interface: Interface) -> None:
+    """int check_apart(inputs, outputs, workspace, bytes): nothing that is written lies in another.
+
+    Outputs and the workspace are written. Each array is compared with those behind it that are
+    outputs, and with the workspace.
+    """
+    lb, args = emitter.function("check_apart", I32, [PTR, PTR, PTR, I64])
+    inputs, outputs, workspace, room = args
+    b = lb.b
+    count, first = len(interface.arrays), len(interface.inputs)
+    array_at, is_apart = emitter.known("array_at"), emitter.known("is_apart")
+    with lb.loop("array", 0, count) as array:
+        one = b.call(array_at, [inputs, outputs, array.index])
+        extent = [load_slot(lb, one, 0), load_slot(lb, one, 1)]
+        place = b.trunc(b.or_(b.shl(array.index, lb.i64(8)), lb.i64(OVERLAP)), I32)
+        apart = b.call(is_apart, [*extent, number_of(lb, workspace), room])
+        with lb.when(b.icmp_signed("==", apart, lb.i64(0))):
+            b.ret(place)
+        with lb.loop("output", lb.max(lb.add(array.index, 1), first), count) as output:
+            other = b.call(array_at, [inputs, outputs, output.index])
+            others = [load_slot(lb, other, 0), load_slot(lb, other, 1)]
+            apart = b.call(is_apart, [*extent, *others])
+            with lb.when(b.icmp_signed("==", apart, lb.i64(0))):
+                b.ret(place)
+    b.ret(code(0))
+
+
+def _emit_check_room(emitter: Emitter) -> None:
+    """int check_room(context, workspace, bytes): a workspace of the caller's, if there is one."""
+    lb, (context, workspace, nbytes) = emitter.function("check_room", I32, [PTR, PTR, I64])
+    b = lb.b
+    with lb.when(is_null(lb, workspace)):
+        return_when(lb, b.icmp_signed("!=", nbytes, lb.i64(0)), ROOM)
+        b.ret(code(0))
+    wanted = b.call(emitter.known("workspace_size"), [context])
+    return_when(lb, b.icmp_unsigned("<", nbytes, wanted), ROOM)
+    off = b.and_(number_of(lb, workspace), lb.i64(ALIGNMENT - 1))
+    return_when(lb, b.icmp_signed("!=", off, lb.i64(0)), ROOM)
+    b.ret(code(0))
+
+
+def _emit_check(emitter: Emitter, interface: Interface) -> None:
+    """int check(context, inputs, outputs, batch, workspace, bytes): all that a call is given."""
+    lb, args = emitter.function("check", I32, [PTR, PTR, PTR, I64, PTR, I64])
+    context, inputs, outputs, batch, workspace, room = args
+    b = lb.b
+    for pointer in (context, inputs, outputs):
+        return_when(lb, is_null(lb, pointer), NULL)
+    return_when(lb, b.icmp_signed("<", batch, lb.i64(1)), BATCH)
+    return_when(lb, b.icmp_signed(">", batch, lb.i64(interface.max_batch)), BATCH)
+    return_failure(lb, b.call(emitter.known("check_room"), [context, workspace, room]))
+    with lb.loop("array", 0, len(interface.arrays)) as array:
+        given = b.call(emitter.known("array_at"), [inputs, outputs, array.index])
+        return_failure(lb, b.call(emitter.known("check_array"), [given, array.index, batch]))
+    b.ret(b.call(emitter.known("check_apart"), [inputs, outputs, workspace, room]))

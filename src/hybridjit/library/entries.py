@@ -1,0 +1,166 @@
+"""What callers see: the functions that the header declares.
+
+A context belongs to no thread. What a call writes is its workspace: the caller's, or the context's
+own, which is made by the first call that needs it and has one call at a time.
+"""
+
+from __future__ import annotations
+
+from ..codegen.build.pool_memory import load_slot, slot_at
+from ..codegen.llvm import ir
+from ..codegen.llvm.types import I32, I64, PTR, VOID, Value
+from .checks import emit_checks
+from .cpu import emit_cpu_words, emit_find_variant
+from .functions import Emitter, code, is_null, put, return_failure, return_when
+from .interface import ABI_VERSION, BUSY, CPU, DATA, MEMORY, NULL, Interface
+from .layout import CONTEXT_SLOTS, FLAG, IS_BUSY, NAME, OWN, VARIANT
+from .pool import emit_alone, emit_pool
+from .workspace import emit_workspace
+
+
+def emit_entries(emitter: Emitter, interface: Interface, variants: Value) -> None:
+    """All functions; those that open the weights are there, and the variants' records."""
+    emit_cpu_words(emitter)
+    emit_find_variant(emitter, variants, len(interface.targets))
+    emit_workspace(emitter, len(interface.inputs))
+    emit_checks(emitter, interface)
+    _emit_new_memory(emitter)
+    if interface.threads:
+        emit_pool(emitter)
+    else:
+        emit_alone(emitter)
+    _emit_facts(emitter, interface)
+    _emit_free(emitter)
+    _emit_init(emitter)
+    _emit_rounds(emitter, interface)
+    _emit_take_own(emitter)
+    _emit_run(emitter)
+
+
+def _emit_new_memory(emitter: Emitter) -> None:
+    """ptr new_memory(bytes): whole lines of zeros; NULL where there is no more memory."""
+    lb, (nbytes,) = emitter.function("new_memory", PTR, [I64])
+    made = lb.b.call(lb.declare("aligned_alloc", PTR, [I64, I64]), [lb.i64(64), nbytes])
+    with lb.when(is_null(lb, made)):
+        lb.b.ret(made)
+    clear = lb.declare("memset", PTR, [PTR, I32, I64])
+    lb.b.call(clear, [made, code(0), nbytes])
+    lb.b.ret(made)
+
+
+def _emit_facts(emitter: Emitter, interface: Interface) -> None:
+    """What can be asked without computing: version, description, texts, target, room."""
+    lb, _ = emitter.entry("abi_version", I32, [])
+    lb.b.ret(code(ABI_VERSION))
+    lb, _ = emitter.entry("description", PTR, [])
+    lb.b.ret(emitter.text("description_text", interface.description()))
+    _emit_error_text(emitter, interface)
+    lb, (context,) = emitter.entry("target", PTR, [PTR])
+    with lb.when(is_null(lb, context)):
+        lb.b.ret(emitter.text("no_target", ""))
+    lb.b.ret(load_slot(lb, load_slot(lb, context, VARIANT, PTR), NAME, PTR))
+    lb, (context,) = emitter.entry("workspace_bytes", I64, [PTR])
+    with lb.when(is_null(lb, context)):
+        lb.b.ret(lb.i64(0))
+    lb.b.ret(lb.b.call(emitter.known("workspace_size"), [context]))
+
+
+def _emit_error_text(emitter: Emitter, interface: Interface) -> None:
+    """const char *error_text(int): never NULL."""
+    rows: list[Value] = []
+    for number, said in interface.texts():
+        rows += [ir.Constant(I64, number), emitter.text(f"text_{number}", said)]
+    table = emitter.record("texts", rows)
+    lb, (wanted,) = emitter.entry("error_text", PTR, [I32])
+    with lb.loop("text", 0, len(rows) // 2) as text:
+        row = lb.mul(text.index, 2)
+        found = lb.b.icmp_signed("==", load_slot(lb, table, row), lb.b.sext(wanted, I64))
+        with lb.when(found):
+            lb.b.ret(load_slot(lb, table, lb.add(row, 1), PTR))
+    lb.b.ret(emitter.text("no_text", "no error of this library has this code"))
+
+
+def _emit_free(emitter: Emitter) -> None:
+    """void free(context): NULL is nothing to free."""
+    lb, (context,) = emitter.entry("free", VOID, [PTR])
+    b = lb.b
+    with lb.when(is_null(lb, context)):
+        b.ret_void()
+    for what in ("end_pool", "close_weights"):
+        b.call(emitter.known(what), [context])
+    free = lb.declare("free", VOID, [PTR])
+    b.call(free, [load_slot(lb, context, OWN, PTR)])
+    b.call(free, [context])
+    b.ret_void()
+
+
+def _emit_init(emitter: Emitter) -> None:
+    """int init(context **, const char *weights, int threads): a context, or NULL and a code."""
+    lb, (result, path, threads) = emitter.entry("init", I32, [PTR, PTR, I32])
+    b = lb.b
+    return_when(lb, is_null(lb, result), NULL)
+    put(lb, result, 0, lb.i64(0))
+    variant = b.call(emitter.known("find_variant"), [])
+    return_when(lb, is_null(lb, variant), CPU)
+    context = b.call(emitter.known("new_memory"), [lb.i64(8 * CONTEXT_SLOTS)])
+    return_when(lb, is_null(lb, context), MEMORY)
+    put(lb, context, VARIANT, variant)
+    for what, argument in (("open_weights", path), ("start_pool", threads)):
+        failure = b.call(emitter.known(what), [context, argument])
+        with lb.when(b.icmp_signed("!=", failure, code(0))):
+            b.call(emitter.known(f"{emitter.name}_free"), [context])
+            b.ret(failure)
+    put(lb, result, 0, context)
+    b.ret(code(0))
+
+
+def _emit_rounds(emitter: Emitter, interface: Interface) -> None:
+    """int rounds(context, inputs, outputs, batch, workspace): a call on a prepared workspace."""
+    lb, args = emitter.function("rounds", I32, [PTR, PTR, PTR, I64, PTR])
+    context, inputs, outputs, batch, workspace = args
+    b = lb.b
+    variant = load_slot(lb, context, VARIANT, PTR)
+    put(lb, workspace, FLAG, lb.i64(0))
+    with lb.loop("round", 0, lb.mul(batch, interface.rounds)) as number:
+        arrays = [inputs, outputs, number.index]
+        b.call(emitter.known("connect"), [variant, workspace, *arrays])
+        return_failure(lb, b.call(emitter.known("compute"), [context, workspace]))
+        raised = b.icmp_signed("!=", load_slot(lb, workspace, FLAG), lb.i64(0))
+        return_when(lb, raised, DATA)
+    b.ret(code(0))
+
+
+def _emit_take_own(emitter: Emitter) -> None:
+    """int take_own(context): the context's own workspace, made if it is not there."""
+    lb, (context,) = emitter.function("take_own", I32, [PTR])
+    b = lb.b
+    busy = slot_at(lb, context, IS_BUSY)
+    taken = b.atomic_rmw("xchg", busy, lb.i64(1), "acquire")
+    return_when(lb, b.icmp_signed("!=", taken, lb.i64(0)), BUSY)
+    with lb.when(b.not_(is_null(lb, load_slot(lb, context, OWN, PTR)))):
+        b.ret(code(0))
+    nbytes = b.call(emitter.known("workspace_size"), [context])
+    made = b.call(lb.declare("aligned_alloc", PTR, [I64, I64]), [lb.i64(64), nbytes])
+    with lb.when(is_null(lb, made)):
+        b.atomic_rmw("xchg", busy, lb.i64(0), "release")
+        b.ret(code(MEMORY))
+    b.call(emitter.known("prepare"), [context, made])
+    put(lb, context, OWN, made)
+    b.ret(code(0))
+
+
+def _emit_run(emitter: Emitter) -> None:
+    """int run(context, inputs, outputs, batch, workspace, bytes)"""
+    lb, args = emitter.entry("run", I32, [PTR, PTR, PTR, I64, PTR, I64])
+    context, inputs, outputs, batch, workspace, _ = args
+    b = lb.b
+    return_failure(lb, b.call(emitter.known("check"), args))
+    rounds = emitter.known("rounds")
+    with lb.when(b.not_(is_null(lb, workspace))):
+        b.call(emitter.known("prepare"), [context, workspace])
+        b.ret(b.call(rounds, [context, inputs, outputs, batch, workspace]))
+    return_failure(lb, b.call(emitter.known("take_own"), [context]))
+    own = load_slot(lb, context, OWN, PTR)
+    result = b.call(rounds, [context, inputs, outputs, batch, own])
+    b.atomic_rmw("xchg", slot_at(lb, context, IS_BUSY), lb.i64(0), "release")
+    b.ret(result)

@@ -1,0 +1,195 @@
+"""The header of a library: C11, and C++ as well.
+
+In: an interface. Out: text. Names of arrays may hold any character: identifiers are made of what
+is left of them, and texts are escaped.
+"""
+
+from __future__ import annotations
+
+from .interface import (
+    ABI_VERSION,
+    ALIGNMENT,
+    KIND_NAMES,
+    Array,
+    Interface,
+    identifier,
+)
+
+_TYPES = {
+    "float16": "uint16_t, the bits of a half",
+    "float32": "float",
+    "float64": "double",
+    "bool": "uint8_t, 0 or 1",
+}
+
+
+def header_text(interface: Interface, version: str) -> str:
+    """The whole header; ``version`` is the compiler's."""
+    name, macro = interface.name, interface.name.upper()
+    return _HEADER.format(
+        name=name,
+        macro=macro,
+        version=version,
+        targets=", ".join(interface.targets),
+        abi=ABI_VERSION,
+        alignment=ALIGNMENT,
+        max_batch=interface.max_batch,
+        batch=_batch_text(interface),
+        weights=_weights_text(interface),
+        threads=_threads_text(interface),
+        inputs=_arrays_text(interface, "INPUT", interface.inputs),
+        outputs=_arrays_text(interface, "OUTPUT", interface.outputs),
+        codes="\n".join(_code_lines(macro)),
+        input_count=len(interface.inputs),
+        output_count=len(interface.outputs),
+    )
+
+
+def c_string(text: str) -> str:
+    """A text as a literal of C: ASCII, and no trigraph."""
+    parts = []
+    for byte in text.encode("utf-8", "backslashreplace"):
+        char = chr(byte)
+        is_plain = char.isascii() and char.isprintable() and char not in '"\\?'
+        parts.append(char if is_plain else f"\\{byte:03o}")
+    return f'"{"".join(parts)}"'
+
+
+def _batch_text(interface: Interface) -> str:
+    if interface.any_batch:
+        return "how many samples there are in each array, which has so many times its bytes"
+    return "1: the arrays have the sizes above"
+
+
+def _weights_text(interface: Interface) -> str:
+    if interface.weights:
+        return f"the path of {interface.weights}, which is mapped and has to stay as it is"
+    return "NULL: the weights are inside the library"
+
+
+def _threads_text(interface: Interface) -> str:
+    if interface.threads:
+        return "how many compute, the caller's included; they end with the context"
+    return "1: this library was compiled without threads"
+
+
+def _arrays_text(interface: Interface, side: str, arrays: tuple[Array, ...]) -> str:
+    lines: list[str] = []
+    for number, array in enumerate(arrays):
+        prefix = f"{interface.name.upper()}_{side}{number}"
+        each = " of one sample" if interface.any_batch else ""
+        sizes = ", ".join(map(str, interface.shape(array))) or "a scalar"
+        element = _TYPES.get(array.dtype.name, f"{array.dtype.name}_t")
+        lines += [
+            f"/* {side.lower()} {number}: [{sizes}] of {element}, the last axis the fastest */",
+            f"#define {prefix}_NAME {c_string(array.name)}",
+            f'#define {prefix}_DTYPE "{array.dtype.name}"',
+            f"#define {prefix}_RANK {len(array.shape)}",
+            f"#define {prefix}_BYTES ((size_t){array.nbytes}) /* as many{each} */",
+            f"#define {prefix}_ALIGNMENT {array.dtype.itemsize}",
+        ]
+    return "\n".join(lines + _indices(interface, side, arrays))
+
+
+def _indices(interface: Interface, side: str, arrays: tuple[Array, ...]) -> list[str]:
+    """Places by name, where the names stay apart as identifiers."""
+    names = [identifier(array.name).upper() for array in arrays]
+    return [
+        f"#define {interface.name.upper()}_{side}_{name} {number}"
+        for number, name in enumerate(names)
+        if names.count(name) == 1
+    ]
+
+
+def _code_lines(macro: str) -> list[str]:
+    return [f"    {macro}_{name} = {kind}," for kind, name in KIND_NAMES.items()]
+
+
+_HEADER = """\
+/* {name}: a network compiled by hybridjit {version} for {targets}.
+ *
+ * Needs the C library and libm alone. Link {name}.o, {name}.a or {name}.so.
+ * No function changes anything outside of its arguments and its context; there are no globals.
+ */
+#ifndef {macro}_H
+#define {macro}_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
+#define {macro}_ABI_VERSION {abi}
+
+#define {macro}_INPUTS {input_count}
+#define {macro}_OUTPUTS {output_count}
+#define {macro}_MAX_BATCH INT64_C({max_batch})
+#define {macro}_WORKSPACE_ALIGNMENT {alignment}
+
+{inputs}
+{outputs}
+
+/* Errors: the low byte says what is wrong. For the kinds that begin with ARRAY the rest is the
+ * number of the array: inputs count first, then outputs. */
+enum {{
+{codes}
+}};
+#define {macro}_ERROR_KIND(code) ((code) & 255)
+#define {macro}_ERROR_ARRAY(code) ((code) >> 8)
+
+/* A network ready to compute. It belongs to no thread. */
+typedef struct {name}_context {name}_context;
+
+/* An array of the caller's: where it begins and how many bytes it has. */
+typedef struct {{
+    const void *data;
+    size_t bytes;
+}} {name}_input;
+typedef struct {{
+    void *data;
+    size_t bytes;
+}} {name}_output;
+
+/* {macro}_ABI_VERSION of the library that is linked: other than the header's, do not use it. */
+int {name}_abi_version(void);
+
+/* Everything of this header as JSON, for programs that load the library. */
+const char *{name}_description(void);
+
+/* What a code says; never NULL, and nothing to free. */
+const char *{name}_error_text(int code);
+
+/* Make a context, or leave NULL and return a code. Any number of them may be there.
+ * weights  {weights}
+ * threads  {threads}
+ */
+int {name}_init({name}_context **context, const char *weights, int threads);
+
+/* The CPU that the context's code is for: one of {targets}. */
+const char *{name}_target(const {name}_context *context);
+
+/* Bytes of a workspace for calls of this context. */
+size_t {name}_workspace_bytes(const {name}_context *context);
+
+/* Compute the outputs of the inputs, and return 0; or a code, before anything is written but for
+ * {macro}_DATA and {macro}_FORKED.
+ * inputs, outputs  {macro}_INPUTS and {macro}_OUTPUTS arrays; outputs share no byte with others
+ * batch            {batch}
+ * workspace        room for this call alone, at a multiple of {alignment} bytes, whatever it
+ *                  holds. Calls with workspaces of their own may run at the same time. NULL takes
+ *                  the context's own, which one call at a time may have: {macro}_BUSY else.
+ */
+int {name}_run({name}_context *context, const {name}_input *inputs, const {name}_output *outputs,
+    int64_t batch, void *workspace, size_t workspace_bytes);
+
+/* End a context that no call uses. NULL is fine. */
+void {name}_free({name}_context *context);
+
+#ifdef __cplusplus
+}}
+#endif
+
+#endif
+"""

@@ -1,0 +1,180 @@
+"""What a library promises its callers: arrays, error codes and their texts, one record for all.
+
+In: a plan and what the command said. Out: names and numbers that the header, the emitted checks and
+the loader agree on.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..records import dataclass
+from ..types import Shape, product
+
+ABI_VERSION = 1
+# Room that a caller gives starts on a line of the cache, as the compiler's own does.
+ALIGNMENT = 64
+MAX_THREADS = 1024
+# No array of a call is larger: its size times the batch stays a number of 64 bits.
+MAX_BYTES = 1 << 47
+
+# Kinds of errors: the low byte of a code.
+OK, NULL, CPU, THREADS, MEMORY, OPEN, FOREIGN, BATCH, BUSY, ROOM, DATA, FORKED = range(12)
+NO_ARRAY, SIZE, MISALIGNED, OVERLAP = range(16, 20)
+KIND_NAMES = {
+    OK: "OK",
+    NULL: "NULL",
+    CPU: "CPU",
+    THREADS: "THREADS",
+    MEMORY: "MEMORY",
+    OPEN: "WEIGHTS_FILE",
+    FOREIGN: "WEIGHTS_CONTENT",
+    BATCH: "BATCH",
+    BUSY: "BUSY",
+    ROOM: "WORKSPACE",
+    DATA: "DATA",
+    FORKED: "FORKED",
+    NO_ARRAY: "ARRAY_NULL",
+    SIZE: "ARRAY_BYTES",
+    MISALIGNED: "ARRAY_ALIGNMENT",
+    OVERLAP: "ARRAY_OVERLAP",
+}
+
+
+@dataclass(frozen=True)
+class Array:
+    """An input or an output of one call; of one sample where the batch is the caller's."""
+
+    name: str
+    dtype: np.dtype
+    shape: Shape
+
+    @property
+    def nbytes(self) -> int:
+        return product(self.shape) * self.dtype.itemsize
+
+
+@dataclass(frozen=True)
+class Interface:
+    """A library as its callers see it.
+
+    name      prefix of every function, a C identifier
+    any_batch whether a call names the size of the batch
+    rounds    how often the kernels run for one sample, or for a call of a fixed batch
+    threads   whether contexts may have more than one
+    weights   the name of the weights' file; "" where they are inside
+    targets   names of CPUs, the widest first
+    """
+
+    name: str
+    inputs: tuple[Array, ...]
+    outputs: tuple[Array, ...]
+    any_batch: bool
+    rounds: int
+    threads: bool
+    weights: str
+    targets: tuple[str, ...]
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """Inputs, then outputs: the order in which error codes count them."""
+        return self.inputs + self.outputs
+
+    @property
+    def max_batch(self) -> int:
+        """The largest batch that a call may name."""
+        largest = max((a.nbytes for a in self.arrays), default=1)
+        return MAX_BYTES // max(1, largest) if self.any_batch else 1
+
+    def shape(self, array: Array) -> list[str | int]:
+        """The array's shape, with "N" for the batch that a call names."""
+        return ["N", *array.shape[1:]] if self.any_batch else [*array.shape]
+
+    def description(self) -> str:
+        """Everything about the library as JSON, for loaders in other languages."""
+        return json.dumps(
+            {
+                "abi": ABI_VERSION,
+                "name": self.name,
+                "inputs": [self._described(a) for a in self.inputs],
+                "outputs": [self._described(a) for a in self.outputs],
+                "max_batch": self.max_batch,
+                "alignment": ALIGNMENT,
+                "threads": self.threads,
+                "weights": self.weights,
+                "targets": self.targets,
+            }
+        )
+
+    def _described(self, array: Array) -> dict[str, object]:
+        return {
+            "name": array.name,
+            "dtype": array.dtype.name,
+            "shape": self.shape(array),
+            "bytes": array.nbytes,
+        }
+
+    def texts(self) -> Iterator[tuple[int, str]]:
+        """Every error code that the library returns, and what it says."""
+        names = ", ".join(self.targets)
+        yield OK, "no error"
+        yield NULL, "a pointer to a context, to inputs or to outputs is NULL"
+        yield CPU, f"this CPU or its system lacks what the library was compiled for: {names}"
+        if self.threads:
+            yield THREADS, f"threads are 1 to {MAX_THREADS}, and the system has to make them"
+        else:
+            yield THREADS, "this library was compiled without threads: their number is 1"
+        yield MEMORY, "the system gives no more memory"
+        if self.weights:
+            yield OPEN, f"the file of weights, {self.weights}, cannot be opened or mapped"
+            yield FOREIGN, f"the file of weights is not the {self.weights} of this library"
+        else:
+            yield OPEN, "the weights are inside this library: their file is NULL"
+        yield BATCH, f"the batch is 1 to {self.max_batch}"
+        yield BUSY, "another thread is in a call that uses this context's own workspace"
+        yield (
+            ROOM,
+            (
+                f"the workspace begins at a multiple of {ALIGNMENT} bytes and has as many as "
+                f"{self.name}_workspace_bytes says"
+            ),
+        )
+        yield DATA, "an index in an input is outside of what it counts: outputs are not valid"
+        yield FORKED, "this process was forked from the one that made the context's threads"
+        for number, array in enumerate(self.arrays):
+            yield from self._texts_of(number, array)
+
+    def _texts_of(self, number: int, array: Array) -> Iterator[tuple[int, str]]:
+        side = "input" if number < len(self.inputs) else "output"
+        place = number if number < len(self.inputs) else number - len(self.inputs)
+        what = f"{side} {place}, {array.name!a},"
+        each = " for each of the batch" if self.any_batch else ""
+        yield array_code(NO_ARRAY, number), f"{what} has no data: the pointer is NULL"
+        yield (
+            array_code(SIZE, number),
+            f"{what} has {array.nbytes} bytes{each}, no more and no fewer",
+        )
+        start = f"it begins at a multiple of {array.dtype.itemsize} bytes"
+        yield array_code(MISALIGNED, number), f"{what} is {array.dtype.name}: {start}"
+        yield (
+            array_code(OVERLAP, number),
+            f"{what} shares memory with an output or with the workspace",
+        )
+
+
+def array_code(kind: int, number: int) -> int:
+    """The code of an error that concerns one array; inputs count first, then outputs."""
+    return kind | number << 8
+
+
+_LONGEST_NAME = 64
+
+
+def identifier(name: str) -> str:
+    """A name as a C identifier of ASCII characters: ``v2_0`` for ``2.0``."""
+    plain = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_")[:_LONGEST_NAME]
+    return plain if plain and plain[0].isalpha() else f"v{plain}"

@@ -1,0 +1,50 @@
+"""A shared library from an object, by the linker that is there.
+
+In: an object's path. Out: a path, or why there is none. ``cc`` is what the system calls its
+compiler; ``ziglang`` is a compiler from a package of Python's.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from ..errors import MXNetError
+from ..target import Target
+
+_SECONDS = 600
+
+
+def find_linker(target: Target) -> list[str] | None:
+    """The command that links for this CPU, without arguments; None where there is none."""
+    machine = target.triple.split("-")[0]
+    names = [f"{machine}-linux-gnu-gcc"]
+    if machine == os.uname().machine:
+        names = [os.environ.get("CC", ""), "cc", "gcc", "clang", *names]
+    for name in filter(None, names):
+        if (found := shutil.which(name)) is not None:
+            return [found]
+    if importlib.util.find_spec("ziglang") is not None:
+        return [sys.executable, "-m", "ziglang", "cc", "-target", f"{machine}-linux-gnu"]
+    return None
+
+
+def link_shared(linker: Sequence[str], code: str, output: str) -> None:
+    """Make a shared library. Raises MXNetError with what the linker says."""
+    options = [
+        "-shared",
+        "-Wl,-z,noexecstack",
+        "-Wl,-z,defs",
+        f"-Wl,-soname,{os.path.basename(output)}",
+    ]
+    command = [*linker, *options, "-o", output, code, "-lm", "-lpthread"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise MXNetError(f"{linker[0]}: {error}") from None
+    if done.returncode:
+        raise MXNetError(f"{' '.join(linker)} does not link {output}: {done.stderr.strip()}")

@@ -1,0 +1,146 @@
+"""The code of a network for one CPU, with all that its kernels are called with.
+
+In: a plan and a target. Out: the kernels' IR, and a record beside the code that the library's
+functions read: :mod:`.layout` says what is where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..codegen.build.driver import KERNEL
+from ..codegen.build.generate import choose_calls
+from ..codegen.build.link import link
+from ..codegen.build.module import emit_kernel, kernel_name
+from ..codegen.call import Call
+from ..codegen.llvm import ir
+from ..codegen.llvm.jit import Unit
+from ..codegen.llvm.types import I64, Value
+from ..codegen.spec import KernelSpec
+from ..compile_log import CompileLog
+from ..errors import MXNetError
+from ..ir.image import Base, Image, Patch, Relocation
+from ..ir.plan import Plan
+from ..records import dataclass
+from ..runtime.binding import Binding
+from ..runtime.executable import WORTH_SHARING
+from ..target import Target
+from .cpu import needed
+from .functions import Emitter
+from .interface import Interface
+from .layout import AT_FLAG, IN_ARENA, IN_SCRATCH, IN_SHARED, IN_WEIGHTS
+from .weights_file import Weights
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A plan's kernels for one CPU."""
+
+    plan: Plan
+    target: Target
+    calls: tuple[tuple[Call, ...], ...]
+    image: Image
+
+    @property
+    def specs(self) -> tuple[KernelSpec, ...]:
+        """Every kernel, each once."""
+        return tuple(dict.fromkeys(call.spec for row in self.calls for call in row))
+
+    def kernel(self, name: str) -> str:
+        """The kernel's symbol: another one for each CPU."""
+        return f"{self.target.name}_{name}"
+
+    def units(self) -> Iterator[Unit]:
+        """The kernels' IR."""
+        for spec in self.specs:
+            name = self.kernel(kernel_name(spec))
+            module = emit_kernel(spec, self.target, name)
+            yield Unit(str(module), self.target, [name], spec.needs_passes)
+
+
+def make_variant(plan: Plan, target: Target, winograd: bool | str, log: CompileLog) -> Variant:
+    """Choose the kernels. Raises MXNetError, with all nodes, where a step has none."""
+    calls = choose_calls(plan, target, winograd, log)
+    without = [step for step, row in zip(plan.steps, calls) if not row]
+    if without:
+        lines = [
+            f"  {s.group.anchor.op.name if s.group.anchor.op else 'copy'} '{s.name}'"
+            for s in without
+        ]
+        raise MXNetError(
+            f"a library has no Python that could run steps without a kernel: {len(without)} of "
+            f"{len(plan.steps)} have none for {target.name}\n" + "\n".join(lines)
+        )
+    return Variant(plan, target, calls, link(plan, calls))
+
+
+def emit_variant(
+    emitter: Emitter, variant: Variant, interface: Interface, binding: Binding, weights: Weights
+) -> Value:
+    """The variant's record, and the places of its weights."""
+    image, name = variant.image, variant.target.name
+    binding.prepare(image.packed)
+
+    def table(what: str, rows: Sequence[Sequence[int]]) -> tuple[Value, Value]:
+        numbers = [n for row in rows for n in row]
+        return _number(len(rows)), emitter.numbers(f"{name}_{what}", numbers)
+
+    relocations = [_relocated(each, image, binding, weights) for each in image.relocations]
+    return emitter.record(
+        f"{name}_variant",
+        [
+            *map(_number, needed(variant.target)),
+            emitter.text(f"{name}_name", name),
+            *table("slots", [(slot,) for slot in image.slots]),
+            *table("relocations", relocations),
+            *table("patches", list(_patches(image, interface))),
+            _number(len(image.calls)),
+            emitter.record(f"{name}_calls", list(_calls(emitter, variant))),
+            *map(_number, (image.scratch_bytes, image.shared_bytes, variant.plan.arena_bytes)),
+            _number(image.work < WORTH_SHARING),
+        ],
+    )
+
+
+def _number(value: int) -> Value:
+    return ir.Constant(I64, value)
+
+
+def _relocated(
+    relocation: Relocation, image: Image, binding: Binding, weights: Weights
+) -> tuple[int, int, int]:
+    slot, base, number, offset = relocation
+    match base:
+        case Base.WEIGHT:
+            return slot, IN_WEIGHTS, weights.place(binding.value(number)) + offset
+        case Base.PACKED:
+            packed = binding.packed_array(image.packed[number])
+            return slot, IN_WEIGHTS, weights.place(packed) + offset
+        case Base.ARENA:
+            return slot, IN_ARENA, offset
+        case Base.SCRATCH:
+            return slot, IN_SCRATCH, offset
+        case Base.SHARED:
+            return slot, IN_SHARED, offset
+        case Base.FLAG:
+            return slot, AT_FLAG, offset
+
+
+def _patches(image: Image, interface: Interface) -> Iterator[tuple[int, int, int, int]]:
+    """Where the addresses of a call's arrays belong, and how far they move from round to round."""
+
+    def row(patch: Patch, first: int) -> tuple[int, int, int, int]:
+        slot, index, offset = patch
+        array = interface.arrays[first + index]
+        return slot, first + index, offset, array.nbytes // interface.rounds
+
+    yield from (row(patch, 0) for patch in image.inputs)
+    yield from (row(patch, len(interface.inputs)) for patch in image.outputs)
+
+
+def _calls(emitter: Emitter, variant: Variant) -> Iterator[Value]:
+    for kernel, slot in variant.image.calls:
+        name = variant.kernel(kernel)
+        known = emitter.module.globals.get(name)
+        yield known or ir.Function(emitter.module, KERNEL, name)
+        yield _number(slot)

@@ -1,0 +1,176 @@
+"""What a call writes to besides its outputs: how much, and putting addresses into it.
+
+A workspace holds everything that one call needs for itself, so that calls on different ones never
+meet. ``prepare`` fills one, ``connect`` puts a round's arrays in, ``walk`` calls the kernels.
+"""
+
+from __future__ import annotations
+
+from ..codegen.build.driver import KERNEL
+from ..codegen.build.pool_memory import load_slot, slot_at
+from ..codegen.llvm.builder import LoopBuilder
+from ..codegen.llvm.types import I8, I32, I64, PTR, VOID, Value
+from .functions import Emitter, address, fields, number_of, put, table_of, whole_lines
+from .layout import (
+    ARENA,
+    BASES,
+    CALL_ROW,
+    CALLS,
+    FLAG,
+    IN_ARENA,
+    IN_SCRATCH,
+    IN_SHARED,
+    IN_WEIGHTS,
+    PATCH_ROW,
+    PATCHES,
+    RELOCATION_ROW,
+    RELOCATIONS,
+    SCRATCH,
+    SHARED,
+    SLOTS,
+    STEPS,
+    THREAD_COUNT,
+    VARIANT,
+    WEIGHTS,
+)
+
+
+def emit_workspace(emitter: Emitter, inputs: int) -> None:
+    """Everything of this file; the first ``inputs`` arrays of a call are its inputs."""
+    _emit_go_on(emitter)
+    _emit_arguments(emitter)
+    _emit_memory(emitter)
+    _emit_size(emitter)
+    _emit_bases(emitter)
+    _emit_prepare(emitter)
+    _emit_array_at(emitter, inputs)
+    _emit_connect(emitter)
+    _emit_walk(emitter)
+
+
+def _emit_go_on(emitter: Emitter) -> None:
+    """i64 go_on(poll): what kernels poll. Nothing stops a call."""
+    lb, _ = emitter.function("go_on", I64, [PTR])
+    lb.b.ret(lb.i64(0))
+
+
+def _emit_arguments(emitter: Emitter) -> None:
+    """i64 arguments(variant): where in a workspace the kernels' arguments begin, in bytes."""
+    lb, (variant,) = emitter.function("arguments", I64, [PTR])
+    steps = lb.mul(load_slot(lb, variant, CALLS), 16)
+    lb.b.ret(whole_lines(lb, lb.add(steps, 8 * STEPS)))
+
+
+def _emit_memory(emitter: Emitter) -> None:
+    """i64 memory(variant): where working memory begins: that of threads, of all, the arena."""
+    lb, (variant,) = emitter.function("memory", I64, [PTR])
+    first = lb.b.call(emitter.known("arguments"), [variant])
+    slots = lb.mul(load_slot(lb, variant, SLOTS), 8)
+    lb.b.ret(whole_lines(lb, lb.add(first, slots)))
+
+
+def _emit_size(emitter: Emitter) -> None:
+    """i64 workspace_bytes(context)."""
+    lb, (context,) = emitter.function("workspace_size", I64, [PTR])
+    variant = load_slot(lb, context, VARIANT, PTR)
+    first = lb.b.call(emitter.known("memory"), [variant])
+    working = _working_bytes(lb, context, variant)
+    arena = whole_lines(lb, load_slot(lb, variant, ARENA))
+    lb.b.ret(lb.add(lb.add(first, working), arena))
+
+
+def _of_threads(lb: LoopBuilder, context: Value, variant: Value) -> Value:
+    return lb.mul(load_slot(lb, variant, SCRATCH), load_slot(lb, context, THREAD_COUNT))
+
+
+def _working_bytes(lb: LoopBuilder, context: Value, variant: Value) -> Value:
+    """Working memory of each thread and of all, as whole lines."""
+    both = lb.add(_of_threads(lb, context, variant), load_slot(lb, variant, SHARED))
+    return whole_lines(lb, both)
+
+
+def _emit_bases(emitter: Emitter) -> None:
+    """void bases(context, workspace, bases): what relocations count from."""
+    lb, (context, workspace, bases) = emitter.function("bases", VOID, [PTR, PTR, PTR])
+    variant = load_slot(lb, context, VARIANT, PTR)
+    start = number_of(lb, workspace)
+    scratch = lb.add(start, lb.b.call(emitter.known("memory"), [variant]))
+    found = {
+        IN_ARENA: lb.add(scratch, _working_bytes(lb, context, variant)),
+        IN_WEIGHTS: load_slot(lb, context, WEIGHTS),
+        IN_SCRATCH: scratch,
+        IN_SHARED: lb.add(scratch, _of_threads(lb, context, variant)),
+    }
+    for base in BASES:
+        put(lb, bases, base, found.get(base, lb.add(start, 8 * FLAG)))
+    lb.b.ret_void()
+
+
+def _emit_prepare(emitter: Emitter) -> None:
+    """void prepare(context, workspace): fill a workspace with all but the call's arrays.
+
+    Working memory is 0 before the first step, as where Python calls the kernels.
+    """
+    lb, (context, workspace) = emitter.function("prepare", VOID, [PTR, PTR])
+    b = lb.b
+    variant = load_slot(lb, context, VARIANT, PTR)
+    bases = b.alloca(I64, len(BASES))
+    b.call(emitter.known("bases"), [context, workspace, bases])
+    first = b.call(emitter.known("arguments"), [variant])
+    slots = b.gep(workspace, [first], source_etype=I8)
+    count, image = table_of(lb, variant, SLOTS)
+    copy = lb.declare("memcpy", PTR, [PTR, PTR, I64])
+    clear = lb.declare("memset", PTR, [PTR, I32, I64])
+    b.call(copy, [slots, image, lb.i64(lb.mul(count, 8))])
+    zero = b.trunc(lb.i64(0), I32)
+    b.call(clear, [workspace, zero, lb.i64(8 * STEPS)])
+    working = _working_bytes(lb, context, variant)
+    b.call(clear, [address(lb, load_slot(lb, bases, IN_SCRATCH)), zero, working])
+    put(lb, workspace, 0, emitter.known("go_on"))
+    rows, relocations = table_of(lb, variant, RELOCATIONS)
+    with lb.loop("relocation", 0, rows) as row:
+        slot, base, offset = fields(lb, relocations, row.index, RELOCATION_ROW)
+        put(lb, slots, slot, lb.add(load_slot(lb, bases, base), offset))
+    rows, calls = table_of(lb, variant, CALLS)
+    with lb.loop("call", 0, rows) as row:
+        kernel, slot = fields(lb, calls, row.index, CALL_ROW)
+        step = lb.add(lb.mul(row.index, 2), STEPS)
+        put(lb, workspace, step, kernel)
+        put(lb, workspace, lb.add(step, 1), number_of(lb, slot_at(lb, slots, slot)))
+    b.ret_void()
+
+
+def _emit_array_at(emitter: Emitter, inputs: int) -> None:
+    """ptr array_at(inputs, outputs, number): an array of a call, its address and its bytes."""
+    lb, (given, made, number) = emitter.function("array_at", PTR, [PTR, PTR, I64])
+    is_input = lb.less(number, inputs)
+    base = lb.b.select(is_input, given, made)
+    place = lb.b.select(is_input, number, lb.sub(number, inputs))
+    lb.b.ret(slot_at(lb, base, lb.mul(place, 2)))
+
+
+def _emit_connect(emitter: Emitter) -> None:
+    """void connect(variant, workspace, inputs, outputs, round): put a round's arrays in."""
+    kinds = [PTR, PTR, PTR, PTR, I64]
+    lb, args = emitter.function("connect", VOID, kinds)
+    variant, workspace, inputs, outputs, number = args
+    b = lb.b
+    first = b.call(emitter.known("arguments"), [variant])
+    slots = b.gep(workspace, [first], source_etype=I8)
+    rows, patches = table_of(lb, variant, PATCHES)
+    with lb.loop("patch", 0, rows) as row:
+        slot, array, offset, nbytes = fields(lb, patches, row.index, PATCH_ROW)
+        start = load_slot(lb, b.call(emitter.known("array_at"), [inputs, outputs, array]), 0)
+        put(lb, slots, slot, lb.add(lb.add(start, offset), lb.mul(nbytes, number)))
+    b.ret_void()
+
+
+def _emit_walk(emitter: Emitter) -> None:
+    """void walk(workspace, count): every kernel in order, on this thread."""
+    lb, (workspace, count) = emitter.function("walk", VOID, [PTR, I64])
+    with lb.loop("step", 0, count) as step:
+        row = lb.add(lb.mul(step.index, 2), STEPS)
+        kernel = load_slot(lb, workspace, row, KERNEL.as_pointer())
+        arguments = load_slot(lb, workspace, lb.add(row, 1), PTR)
+        lb.b.call(kernel, [arguments, lb.i64(0), lb.i64(1), workspace])
+    lb.b.ret_void()

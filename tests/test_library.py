@@ -1,0 +1,542 @@
+"""Networks as C libraries: their bits, their header, what they refuse, other CPUs, other languages.
+
+Tools that are not there skip their tests: a C compiler, valgrind, nm, qemu.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hybridjit
+from hybridjit import nd, sym
+from hybridjit.cli import main
+from hybridjit.config import override
+from hybridjit.errors import DTypeError, MXNetError, ShapeError
+from hybridjit.library import interface as kinds
+from hybridjit.library.header import header_text
+from hybridjit.library.interface import Array, Interface
+
+ROOT = Path(__file__).parent.parent
+DIGITS = ROOT / "examples" / "digits" / "digits"
+EXAMPLES = ROOT / "examples" / "library"
+STRICT = ("-Wall", "-Wextra", "-Werror", "-std=c11", "-pedantic")
+IS_X86 = os.uname().machine == "x86_64"
+
+
+def tool(name: str) -> str:
+    """A program's path; where it is not there the test is skipped."""
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"{name} is not there")
+    return found
+
+
+def ran(*words: object, status: int = 0) -> str:
+    """What a program prints. It ends with ``status``."""
+    done = subprocess.run([str(w) for w in words], capture_output=True, text=True, timeout=300)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def library(
+    folder: Path, *options: str, model: Path = DIGITS, shape: str = "data=N,1,28,28"
+) -> Path:
+    """A library in a folder; returns the path without an ending."""
+    words = ["compile", str(model), "--shape", shape, "--library", str(folder), *options]
+    assert main(words) == 0
+    return folder / model.name
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The digits network for any batch, for several CPUs, with its weights inside."""
+    targets = ["--target", "avx512,avx2,sse2"] if IS_X86 else []
+    return library(tmp_path_factory.mktemp("library"), *targets)
+
+
+@pytest.fixture(scope="module")
+def mapped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with threads, and its weights in a file."""
+    return library(tmp_path_factory.mktemp("mapped"), "--weights", "file", "--threads")
+
+
+def pictures(count: int = 5) -> np.ndarray:
+    return np.random.default_rng(count).random((count, 1, 28, 28), dtype=np.float32)
+
+
+def scores(images: np.ndarray, target: str = "") -> np.ndarray:
+    """What the compiled network gives here, for a narrower CPU if one is named."""
+    with override(target=target):
+        net = hybridjit.load(str(DIGITS))
+        net.hybridize()
+        return net(nd.array(images)).asnumpy()
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A file of pictures, and the labels that the network gives them, one a line."""
+    images = pictures(70)
+    path = tmp_path_factory.mktemp("pictures") / "pictures.f32"
+    images.astype("<f4").tofile(path)
+    return path, "".join(f"{label}\n" for label in scores(images).argmax(1))
+
+
+class TestBits:
+    @pytest.mark.parametrize("batch", [1, 2, 7])
+    def test_they_are_the_networks(self, digits, batch):
+        x = pictures(batch)
+        found = hybridjit.library.load(f"{digits}.so")(x)
+        np.testing.assert_array_equal(found, scores(x))
+
+    def test_of_a_fixed_batch(self, tmp_path):
+        stem = library(tmp_path, shape="data=3,1,28,28")
+        x = pictures(3)
+        loaded = hybridjit.library.load(f"{stem}.so")
+        np.testing.assert_array_equal(loaded(x), scores(x))
+        with pytest.raises(ShapeError, match=r"\(3, 1, 28, 28\), got \(2, 1, 28, 28\)"):
+            loaded(x[:2])
+
+    def test_of_a_batch_that_runs_sample_by_sample(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("hybridjit.passes.split_batch._CACHE_BYTES", 0)
+        monkeypatch.setattr("hybridjit.passes.split_batch._activation_bytes", lambda step: 1 << 30)
+        stem = library(tmp_path, shape="data=3,1,28,28")
+        assert b"_calls" in Path(f"{stem}.o").read_bytes()
+        x = pictures(3)
+        np.testing.assert_array_equal(hybridjit.library.load(f"{stem}.so")(x), scores(x))
+
+    def test_with_mapped_weights_and_threads(self, mapped):
+        x = pictures(4)
+        for threads in (1, 2, 3):
+            loaded = hybridjit.library.load(f"{mapped}.so", threads=threads)
+            np.testing.assert_array_equal(loaded(x), scores(x))
+
+    def test_on_all_threads(self, tmp_path, monkeypatch):
+        """As large as networks whose calls are shared out; the threads end with the context."""
+        monkeypatch.setattr("hybridjit.library.variants.WORTH_SHARING", 0)
+        stem = library(tmp_path, "--threads")
+        x, before = pictures(8), threading_count()
+        wanted = scores(x)
+        loaded = hybridjit.library.load(f"{stem}.so", threads=3)
+        assert threading_count() == before + 2
+        for _ in range(50):
+            np.testing.assert_array_equal(loaded(x), wanted)
+        del loaded
+        assert threading_count() == before
+
+    def test_eight_contexts_in_eight_threads(self, mapped):
+        x = pictures(6)
+        wanted, failures = scores(x), []
+
+        def work() -> None:
+            loaded = hybridjit.library.load(f"{mapped}.so")
+            for _ in range(200):
+                if not np.array_equal(loaded(x), wanted):
+                    failures.append("other bits")
+
+        workers = [threading.Thread(target=work) for _ in range(8)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        assert failures == []
+
+    def test_one_library_in_eight_threads(self, digits):
+        x = pictures(6)
+        wanted, loaded, failures = scores(x), hybridjit.library.load(f"{digits}.so"), []
+
+        def work() -> None:
+            for _ in range(200):
+                if not np.array_equal(loaded(x), wanted):
+                    failures.append("other bits")
+
+        workers = [threading.Thread(target=work) for _ in range(8)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        assert failures == []
+
+
+def threading_count() -> int:
+    """Threads of this process, those that Python does not know too."""
+    return len(os.listdir("/proc/self/task"))
+
+
+class TestLoading:
+    def test_no_compiler_is_loaded(self, digits):
+        program = f"""
+import sys, numpy as np, hybridjit
+net = hybridjit.library.load({f"{digits}.so"!r})
+print(net(np.zeros((2, 1, 28, 28), np.float32)).shape, net.inputs, net.outputs)
+print("llvmlite" in sys.modules, "hybridjit.codegen" in sys.modules)
+"""
+        printed = ran(sys.executable, "-c", program).splitlines()
+        assert printed == ["(2, 10) ['data'] ['digits_dot0_output']", "False False"]
+
+    def test_what_does_not_fit_is_refused(self, digits):
+        loaded = hybridjit.library.load(f"{digits}.so")
+        with pytest.raises(DTypeError, match="float32, got float64"):
+            loaded(np.zeros((1, 1, 28, 28)))
+        with pytest.raises(ShapeError, match="'data'"):
+            loaded(np.zeros((1, 28, 28), np.float32))
+        with pytest.raises(MXNetError, match="1 inputs, got 2"):
+            loaded(pictures(), pictures())
+
+    def test_other_files_are_refused(self, digits, tmp_path):
+        (tmp_path / "text.so").write_text("no library")
+        with pytest.raises(MXNetError, match="text.so"):
+            hybridjit.library.load(tmp_path / "text.so")
+        shutil.copy(f"{digits}.so", tmp_path / "other.so")
+        with pytest.raises(MXNetError, match="no function other_abi_version"):
+            hybridjit.library.load(tmp_path / "other.so")
+        assert hybridjit.library.load(tmp_path / "other.so", name="digits").inputs == ["data"]
+
+    def test_a_library_without_threads_has_one(self, digits):
+        with pytest.raises(MXNetError, match="compiled without threads"):
+            hybridjit.library.load(f"{digits}.so", threads=2)
+
+    @pytest.mark.parametrize(
+        "change, text",
+        [
+            (lambda data: b"", "is not the digits.weights of this library"),
+            (lambda data: data[:-64], "is not the digits.weights of this library"),
+            (lambda data: data + b"\0", "is not the digits.weights of this library"),
+            (lambda data: data[:40] + b"x" + data[41:], "is not the digits.weights"),
+        ],
+        ids=["empty", "truncated", "longer", "other"],
+    )
+    def test_other_weights_are_refused(self, mapped, tmp_path, change, text):
+        other = tmp_path / "weights"
+        other.write_bytes(change(Path(f"{mapped}.weights").read_bytes()))
+        with pytest.raises(MXNetError, match=text):
+            hybridjit.library.load(f"{mapped}.so", other)
+
+    def test_missing_weights_are_refused(self, mapped, tmp_path):
+        with pytest.raises(MXNetError, match="cannot be opened"):
+            hybridjit.library.load(f"{mapped}.so", tmp_path / "nothing")
+
+
+class Raw:
+    """The functions of a library as C sees them, with nothing checked before."""
+
+    def __init__(self, stem: Path) -> None:
+        self.functions = ctypes.CDLL(f"{stem}.so")
+        self.functions.digits_error_text.restype = ctypes.c_char_p
+        self.functions.digits_workspace_bytes.restype = ctypes.c_size_t
+        self.context = ctypes.c_void_p()
+        self.x = np.zeros((3, 1, 28, 28), np.float32)
+        self.y = np.full((3, 10), 7, np.float32)
+        code = self.functions.digits_init(ctypes.byref(self.context), None, 1)
+        assert code == 0
+        room = self.functions.digits_workspace_bytes(self.context)
+        self.raw = np.zeros(room + 128, np.uint8)
+        self.room = ctypes.c_size_t(room)
+        self.workspace = self.raw.ctypes.data + -self.raw.ctypes.data % 64
+
+    def run(self, **other: object) -> int:
+        """A call on three pictures, but for what is said otherwise."""
+        given = {
+            "context": self.context,
+            "x": self.x.ctypes.data,
+            "x_bytes": self.x.nbytes,
+            "y": self.y.ctypes.data,
+            "y_bytes": self.y.nbytes,
+            "batch": 3,
+            "workspace": self.workspace,
+            "room": self.room,
+            **other,
+        }
+        slots = ctypes.c_uint64 * 2
+        rows = [slots(given["x"], given["x_bytes"]), slots(given["y"], given["y_bytes"])]
+        inputs, outputs = (given.get(n, row) for n, row in zip(("inputs", "outputs"), rows))
+        return self.functions.digits_run(
+            given["context"],
+            inputs,
+            outputs,
+            ctypes.c_int64(given["batch"]),
+            ctypes.c_void_p(given["workspace"]),
+            given["room"],
+        )
+
+
+@pytest.fixture(scope="module")
+def raw(digits: Path) -> Raw:
+    return Raw(digits)
+
+
+class TestHostileCalls:
+    @pytest.mark.parametrize(
+        "given, kind, array, text",
+        [
+            ({"context": None}, kinds.NULL, 0, "NULL"),
+            ({"inputs": None}, kinds.NULL, 0, "NULL"),
+            ({"outputs": None}, kinds.NULL, 0, "NULL"),
+            ({"batch": 0}, kinds.BATCH, 0, "the batch is 1 to"),
+            ({"batch": -1}, kinds.BATCH, 0, "the batch is 1 to"),
+            ({"batch": 2**63 - 1}, kinds.BATCH, 0, "the batch is 1 to"),
+            ({"batch": 2**62 // 3136}, kinds.BATCH, 0, "the batch is 1 to"),
+            ({"batch": 2}, kinds.SIZE, 0, "input 0, 'data', has 3136 bytes for each"),
+            ({"x_bytes": 3 * 3136 - 1}, kinds.SIZE, 0, "input 0"),
+            ({"x_bytes": 0}, kinds.SIZE, 0, "input 0"),
+            ({"x_bytes": 2**64 - 1}, kinds.SIZE, 0, "input 0"),
+            ({"y_bytes": 119}, kinds.SIZE, 1, "output 0, 'digits_dot0_output', has 40 bytes"),
+            ({"y_bytes": 2**63}, kinds.SIZE, 1, "output 0"),
+            ({"x": 0}, kinds.NO_ARRAY, 0, "input 0, 'data', has no data"),
+            ({"y": 0}, kinds.NO_ARRAY, 1, "output 0"),
+            ({"room": 0}, kinds.ROOM, 0, "workspace"),
+            ({"room": 1}, kinds.ROOM, 0, "workspace"),
+            ({"workspace": None}, kinds.ROOM, 0, "workspace"),
+        ],
+    )
+    def test_sizes_and_pointers(self, raw, given, kind, array, text):
+        code = raw.run(**given)
+        assert (code & 255, code >> 8) == (kind, array)
+        assert text in raw.functions.digits_error_text(code).decode()
+        assert (raw.y == 7).all(), "written before it was checked"
+
+    @pytest.mark.parametrize("off", [1, 2, 3])
+    def test_alignment_of_arrays(self, raw, off):
+        code = raw.run(x=raw.x.ctypes.data + off)
+        assert (code & 255, code >> 8) == (kinds.MISALIGNED, 0)
+        code = raw.run(y=raw.y.ctypes.data + off)
+        assert (code & 255, code >> 8) == (kinds.MISALIGNED, 1)
+        assert "multiple of 4 bytes" in raw.functions.digits_error_text(code).decode()
+
+    @pytest.mark.parametrize("off", [1, 8, 32])
+    def test_alignment_of_the_workspace(self, raw, off):
+        assert raw.run(workspace=raw.workspace + off) == kinds.ROOM
+
+    def test_a_workspace_that_is_a_byte_too_small(self, raw):
+        assert raw.run(room=ctypes.c_size_t(raw.room.value - 1)) == kinds.ROOM
+
+    def test_overlaps(self, raw):
+        both = np.zeros(3 * 3136 + 120, np.uint8)
+        start = both.ctypes.data
+        code = raw.run(x=start, y=start + 3 * 3136 - 4)
+        assert (code & 255, code >> 8) == (kinds.OVERLAP, 0)
+        assert raw.run(x=start, y=start + 3 * 3136) == 0
+        code = raw.run(y=raw.workspace + 64)
+        assert (code & 255, code >> 8) == (kinds.OVERLAP, 1)
+
+    def test_what_is_right_is_taken(self, raw):
+        assert raw.run(workspace=None, room=ctypes.c_size_t(0)) == 0
+        first = raw.y.copy()
+        raw.raw[:] = 0xFF  # what a workspace holds does not matter
+        raw.y[:] = 7
+        assert raw.run() == 0
+        np.testing.assert_array_equal(raw.y, first)
+        raw.y[:] = 7
+
+    @pytest.mark.parametrize("threads", [0, -1, 2, 2**31 - 1])
+    def test_numbers_of_threads(self, raw, threads):
+        made = ctypes.c_void_p(1)
+        code = raw.functions.digits_init(ctypes.byref(made), None, threads)
+        assert (code, made.value) == (kinds.THREADS, None)
+
+    def test_weights_that_are_inside_have_no_file(self, raw):
+        made = ctypes.c_void_p(1)
+        code = raw.functions.digits_init(ctypes.byref(made), b"digits.weights", 1)
+        assert (code, made.value) == (kinds.OPEN, None)
+        assert raw.functions.digits_init(None, None, 1) == kinds.NULL
+        raw.functions.digits_free(None)
+
+    def test_codes_that_there_are_not_have_a_text(self, raw):
+        for code in (-1, 99, 2**31 - 1, 255):
+            assert b"no error" in raw.functions.digits_error_text(code)
+
+
+class TestC:
+    @pytest.mark.parametrize("ending", ["o", "a"])
+    def test_the_example(self, digits, recorded, tmp_path, ending):
+        program = compiled("classify.c", digits, tmp_path, ending)
+        path, labels = recorded
+        assert ran(program, path) == labels
+
+    def test_the_shared_library_and_a_file_of_weights(self, mapped, recorded, tmp_path):
+        program = compiled("classify.c", mapped, tmp_path, "so")
+        path, labels = recorded
+        assert ran(program, path, f"{mapped}.weights") == labels
+        assert "the file of weights" in ran(program, path, path, status=1)
+
+    @pytest.mark.skipif(not IS_X86, reason="its CPU has AVX2 and no more")
+    def test_valgrind_finds_nothing(self, digits, recorded, tmp_path):
+        valgrind = tool("valgrind")
+        program = compiled("classify.c", digits, tmp_path, "o")
+        path, labels = recorded
+        options = ["-q", "--error-exitcode=9", "--leak-check=full", "--show-leak-kinds=all"]
+        assert ran(valgrind, *options, program, path) == labels
+
+    def test_cpp_takes_the_header(self, digits, tmp_path):
+        source = tmp_path / "small.cpp"
+        source.write_text(
+            '#include "digits.h"\nint main() { digits_context *c = nullptr;'
+            " int code = digits_init(&c, nullptr, 1); digits_free(c); return code; }\n"
+        )
+        options = ["-Wall", "-Wextra", "-Werror", "-std=c++11", f"-I{digits.parent}"]
+        ran(tool("g++"), *options, source, f"{digits}.o", "-lm", "-o", tmp_path / "small")
+        ran(tmp_path / "small")
+
+    def test_nothing_is_undefined_but_the_systems(self, digits, mapped):
+        system = [ctypes.CDLL(name) for name in ("libc.so.6", "libm.so.6", "libpthread.so.0")]
+        for stem in (digits, mapped):
+            names = ran(tool("nm"), "-u", "--format=just-symbols", f"{stem}.o").split()
+            assert names and [n for n in names if not any(hasattr(s, n) for s in system)] == []
+
+    def test_only_prefixed_names_are_seen(self, mapped):
+        names = ran(tool("nm"), "-g", "--defined-only", "--format=just-symbols", f"{mapped}.o")
+        assert len(names.split()) == 8
+        assert all(name.startswith("digits_") for name in names.split())
+
+    def test_a_hostile_name_stays_a_text(self, tmp_path):
+        names = ['"*/ #error', "??/", "a\nb", "%s\\", "ü", "", "int", "int"]
+        arrays = tuple(Array(name, np.dtype("int8"), (2,)) for name in names)
+        promised = Interface("x", arrays, arrays, False, 1, True, "x.weights", ("sse2",))
+        (tmp_path / "x.h").write_text(header_text(promised, "1"))
+        source = tmp_path / "x.c"
+        source.write_text('#include "x.h"\nconst char *text = X_INPUT1_NAME X_OUTPUT4_NAME;\n')
+        ran(tool("gcc"), *STRICT, "-c", source, "-o", tmp_path / "x.o")
+        assert b"??/\xc3\xbc\0" in (tmp_path / "x.o").read_bytes()
+
+
+def compiled(source: str, stem: Path, folder: Path, ending: str) -> Path:
+    """An example, compiled with all warnings and linked with a library."""
+    program = folder / Path(source).stem
+    linked = [f"{stem}.{ending}", f"-Wl,-rpath,{stem.parent}", "-lm", "-lpthread"]
+    options = [*STRICT, "-O1", f"-I{stem.parent}"]
+    ran(tool("gcc"), *options, EXAMPLES / source, *linked, "-o", program)
+    return program
+
+
+@pytest.mark.skipif(not IS_X86, reason="other CPUs have no vectors to choose from")
+class TestTargets:
+    def test_the_widest_that_this_cpu_has(self, digits):
+        with override(target=""):
+            here = hybridjit.compiler.find_target().name
+        assert hybridjit.library.load(f"{digits}.so").target == here
+
+    def test_a_small_cpu_takes_the_small_one(self, digits, recorded, tmp_path):
+        program = compiled("classify.c", digits, tmp_path, "o")
+        path, labels = recorded
+        assert ran(tool("qemu-x86_64"), "-cpu", "qemu64", program, path) == labels
+
+    def test_a_cpu_that_lacks_everything_is_refused(self, recorded, tmp_path):
+        stem = library(tmp_path, "--target", "avx512,avx2")
+        program = compiled("classify.c", stem, tmp_path, "o")
+        said = ran(tool("qemu-x86_64"), "-cpu", "qemu64", program, recorded[0], status=1)
+        assert "lacks what the library was compiled for: avx512, avx2" in said
+
+    @pytest.mark.parametrize("target", ["avx2", "sse2"])
+    def test_bits_of_a_narrower_one(self, tmp_path, target):
+        stem, x = library(tmp_path, "--target", target), pictures()
+        loaded = hybridjit.library.load(f"{stem}.so")
+        assert loaded.target == target
+        np.testing.assert_array_equal(loaded(x), scores(x, target))
+
+
+class TestRefusals:
+    def said(self, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+        code = main(["compile", *words])
+        return code, capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        "options, text",
+        [
+            (["--shape", "data=1,N,28,28"], "N stands for the batch"),
+            (["--shape", "data=N,1,28,28", "--target", "avx2,neon"], "one kind of CPU"),
+            (["--shape", "data=N,1,28,28", "--target", "z80"], "no target is called 'z80'"),
+            (["--shape", "data=N,1,28,28", "--cache", "x"], "give one of them"),
+        ],
+    )
+    def test_words(self, capsys, tmp_path, options, text):
+        code, said = self.said(capsys, str(DIGITS), "--library", str(tmp_path), *options)
+        assert code == 2 and text in said
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_library_has_parameters(self, capsys, tmp_path):
+        words = [f"{DIGITS}-symbol.json", "--shape", "data=N,1,28,28", "--library", str(tmp_path)]
+        code, said = self.said(capsys, *words)
+        assert code == 2 and "give --params" in said
+
+    def test_any_batch_is_for_libraries(self, capsys):
+        code, said = self.said(capsys, str(DIGITS), "--shape", "data=N,1,28,28")
+        assert code == 2 and "is for --library" in said
+
+    def test_samples_that_meet(self, capsys, tmp_path):
+        x = sym.var("data")
+        write(tmp_path / "mixed", sym.sum(x, axis=0))
+        words = [str(tmp_path / "mixed"), "--shape", "data=N,4", "--library", str(tmp_path / "out")]
+        code, said = self.said(capsys, *words)
+        assert code == 1 and "samples of a batch meet" in said
+
+    def test_host_steps_are_all_named(self, capsys, tmp_path):
+        x = sym.var("data")
+        first, second = sym.topk(x, name="one"), sym.linalg.det(x, name="two")
+        write(tmp_path / "host", sym.Group([first, second]))
+        words = [
+            str(tmp_path / "host"),
+            "--shape",
+            "data=4,3,3",
+            "--library",
+            str(tmp_path / "out"),
+        ]
+        code, said = self.said(capsys, *words)
+        assert code == 1 and "topk 'one'" in said and "'two'" in said
+
+
+def write(stem: Path, graph: sym.Symbol, **params: nd.NDArray) -> None:
+    """A model's two files."""
+    graph.save(f"{stem}-symbol.json")
+    nd.save(f"{stem}-0000.params", {f"arg:{name}": array for name, array in params.items()})
+
+
+class TestIndices:
+    def test_an_index_outside_is_a_code(self, tmp_path):
+        x, at = sym.var("x"), sym.var("at", dtype="int32")
+        write(tmp_path / "net", sym.take(x, at, axis=0, mode="raise"))
+        words = ["compile", str(tmp_path / "net"), "--library", str(tmp_path)]
+        assert main([*words, "--shape", "x=5,2", "--shape", "at=3"]) == 0
+        loaded = hybridjit.library.load(tmp_path / "net.so")
+        data = np.arange(10, dtype=np.float32).reshape(5, 2)
+        found = loaded(data, np.array([4, 0, 1], np.int32))
+        np.testing.assert_array_equal(found, data[[4, 0, 1]])
+        for wrong in (5, -6, 2**31 - 1):
+            with pytest.raises(MXNetError, match="an index in an input is outside"):
+                loaded(data, np.array([0, wrong, 1], np.int32))
+        np.testing.assert_array_equal(loaded(data, np.array([4, 0, 1], np.int32)), found)
+
+
+class TestReadme:
+    def test_commands_of_deploy(self, tmp_path, monkeypatch):
+        """As they stand, one after the other."""
+        tool("cc")
+        section = (ROOT / "README.md").read_text().partition("## Deploy\n")[2]
+        commands = section.partition("```sh\n")[2].partition("```")[0].splitlines()
+        assert len(commands) == 4
+        shutil.copytree(ROOT / "examples", tmp_path / "examples")
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+        printed = [ran("sh", "-c", command) for command in commands]
+        with np.load(tmp_path / "examples" / "digits" / "digits-test.npz") as arrays:
+            labels = arrays["logits"].argmax(1)
+        assert printed[-1].split() == [str(label) for label in labels]
+
+
+class TestNeon:
+    def test_the_example_under_qemu(self, recorded, tmp_path):
+        compiler, qemu = tool("aarch64-linux-gnu-gcc"), tool("qemu-aarch64")
+        stem = library(tmp_path, "--target", "neon", "--threads")
+        program = tmp_path / "classify"
+        linked = [f"{stem}.o", "-static", "-lm", "-lpthread"]
+        source = EXAMPLES / "classify.c"
+        ran(compiler, *STRICT, f"-I{tmp_path}", source, *linked, "-o", program)
+        path, labels = recorded
+        assert ran(qemu, program, path) == labels
