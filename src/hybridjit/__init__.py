@@ -58,6 +58,7 @@ from .sym import Symbol
 
 if _TYPE_CHECKING:
     from . import batch, kvstore, library, lr_scheduler, onnx, optimizer
+    from .viewing import view
 
     kv = kvstore
 
@@ -71,6 +72,8 @@ def __getattr__(name: str) -> _Any:
     """What only some programs need, when it is asked for."""
     if name in _LATE:
         return _import_module(f".{name}", __name__)
+    if name == "view":  # the compiler is loaded with it
+        return _import_module(".viewing", __name__).view
     usual = f"module {__name__!r} has no attribute {name!r}"
     raise AttributeError(usual, name=name, obj=_sys.modules[__name__])
 
@@ -170,6 +173,7 @@ __all__ = [
     "symbol",
     "test_utils",
     "util",
+    "view",
     "visualization",
     "viz",
 ]

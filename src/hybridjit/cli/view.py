@@ -1,13 +1,14 @@
-"""``hybridjit view``: a network, its compilation and its run as one JSON document.
+"""``hybridjit view``: a network, its compilation and its run as one HTML page, or as JSON.
 
-In: a graph and shapes. Out: what ``dump`` and ``profile`` say, as data; the keys are described in
-``viewing/schema.py``.
+In: a graph and shapes. Out: one file that opens from a disk and fetches nothing. With ``--json``
+the document that the page is made of; its keys are described in ``viewing/schema.py``.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 
 from ..formats.atomic import write_atomically
 from ..runtime.threads import get_num_threads, threads
@@ -18,8 +19,9 @@ from ..viewing import (
     inference_document,
     read_document,
     training_document,
+    write_page,
 )
-from .arguments import add_model, add_shapes, add_target, chosen_target, count
+from .arguments import UsageError, add_model, add_shapes, add_target, chosen_target, count
 from .model import learned, model_of, parameters, stand_in
 
 
@@ -33,27 +35,43 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--optimizer", metavar="NAME", default="sgd", help="what updates parameters then (sgd)"
     )
-    parser.add_argument("-o", "--out", metavar="FILE", help="where to write (default: print it)")
-    parser.add_argument("--json", action="store_true", required=True, help="as JSON")
+    parser.add_argument("-o", "--out", metavar="FILE", help="where to write (default: NAME.html)")
+    parser.add_argument("--open", action="store_true", help="show the page in a browser")
+    parser.add_argument(
+        "--json", action="store_true", help="no page, but JSON: to FILE, or printed"
+    )
     parser.add_argument(
         "--against", metavar="FILE", help="JSON of an earlier view: show what changed since"
     )
+    parser.epilog = "A network in Python is shown by hybridjit.view(net, x)."
     add_target(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.json and args.open:
+        raise UsageError("--open shows a page: --json makes none")
     before = None if args.against is None else read_document(args.against)
     with chosen_target(args.target), threads(args.threads or get_num_threads()):
         document = _document(args)
     if before is not None:
         document["comparison"] = compare(before, document)
-    text = json.dumps(document, separators=(",", ":"))
-    if not args.out:
-        print(text)
+    if args.json:
+        _write_json(document, args.out)
         return 0
-    write_atomically(args.out, [text.encode()])
-    print(args.out)
+    page = write_page(document, args.out or f"{Path(document['name']).name}.html")
+    print(page)
+    if args.open:
+        page.open()
     return 0
+
+
+def _write_json(document: Document, path: str | None) -> None:
+    text = json.dumps(document, separators=(",", ":"))
+    if path is None:
+        print(text)
+    else:
+        write_atomically(path, [text.encode()])
+        print(path)
 
 
 def _document(args: argparse.Namespace) -> Document:

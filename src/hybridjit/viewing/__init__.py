@@ -6,13 +6,18 @@ page shows what the document says and nothing else. Importing this package loads
 
 from .comparing import compare, read_document
 from .document import Subject, inference_document, training_document
+from .nets import view
+from .page import Page, write_page
 from .schema import Document
 
 __all__ = [
     "Document",
+    "Page",
     "Subject",
     "compare",
     "inference_document",
     "read_document",
     "training_document",
+    "view",
+    "write_page",
 ]

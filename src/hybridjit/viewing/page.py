@@ -1,0 +1,114 @@
+"""One HTML file of a document: everything in it, nothing fetched.
+
+In: a :class:`.schema.Document`. Out: text. The document stands in the page as inert JSON in which
+no ``<`` is left; scripts make text nodes of what it says and never markup. The content security
+policy lets run what has these hashes, and lets nothing be loaded or sent.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import os
+import webbrowser
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib import resources
+
+from ..formats.atomic import write_atomically
+from ..records import dataclass
+from .schema import Document
+
+# In this order: each uses those before it.
+SCRIPTS = (
+    "dom.js", "model.js", "layout.js", "graph.js", "charts.js", "panels.js", "inspector.js",
+    "main.js",
+)  # fmt: skip
+_LAYOUT = ("dagre.LICENSE", "dagre.min.js")
+Path = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class Page:
+    """A file that was written. Its text is its path; a notebook shows the page itself."""
+
+    path: str
+
+    def __str__(self) -> str:
+        return self.path
+
+    def __fspath__(self) -> str:
+        return self.path
+
+    def open(self) -> None:
+        """Show it in a browser."""
+        webbrowser.open(f"file://{os.path.abspath(self.path)}")
+
+    def _repr_html_(self) -> str:
+        """A frame with the page in it, which may run its own scripts and nothing more."""
+        with open(self.path, encoding="utf-8") as file:
+            inside = html.escape(file.read(), quote=True)
+        return (
+            f'<iframe srcdoc="{inside}" sandbox="allow-scripts" width="100%" height="800" '
+            'style="border:1px solid #8888" title="hybridjit view"></iframe>'
+        )
+
+
+def write_page(document: Document, path: Path) -> Page:
+    """Write the page to a file, whole or not at all. Raises MXNetError where that cannot be."""
+    write_atomically(path, [page_text(document).encode("utf-8", "backslashreplace")])
+    return Page(os.fspath(path))
+
+
+def page_text(document: Document) -> str:
+    """The page as text."""
+    scripts, style = _parts()
+    parts = {
+        "policy": _policy(scripts, style),
+        "title": html.escape(_visible(f"{document['name']} - hybridjit view")),
+        "style": style,
+        "scripts": "\n".join(f"<script>{script}</script>" for script in scripts),
+        "document": inert_json(document),
+    }
+    pieces = _file("template.html").split("{{")
+    rest = (piece.partition("}}") for piece in pieces[1:])
+    return pieces[0] + "".join(parts[name] + text for name, _, text in rest)
+
+
+def inert_json(document: object) -> str:
+    """JSON that ends no element and begins no comment, in ASCII."""
+    text = json.dumps(document, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _visible(text: str) -> str:
+    """What a title may show: no character that cannot be seen or turns text around."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+@lru_cache(maxsize=1)
+def _parts() -> tuple[tuple[str, ...], str]:
+    """The scripts in order, the layout library with its licence first, and the style."""
+    licence, library = (_file(f"vendor/{name}") for name in _LAYOUT)
+    scripts = (f"/*!\n{licence}*/\n{library}", *map(_file, SCRIPTS))
+    return scripts, _file("style.css")
+
+
+def _file(name: str) -> str:
+    folder = resources.files(__package__) / "page"
+    return (folder / name).read_text(encoding="utf-8")
+
+
+def _policy(scripts: Sequence[str], style: str) -> str:
+    hashes = " ".join(map(_hash, scripts))
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src {_hash(style)}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"

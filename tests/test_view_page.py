@@ -1,0 +1,476 @@
+"""The page in a real browser: it asks for nothing, complains of nothing, and its views are linked.
+
+Skipped where there is no Chromium, but for what can be said of the text alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hybridjit
+from browser import PROGRAM, Browser, BrowserError, browsing
+from hybridjit import gluon, nd, sym
+from hybridjit.cli import main
+from hybridjit.errors import MXNetError
+from hybridjit.gluon import nn
+from hybridjit.viewing import Subject, compare, graphs, inference_document, write_page
+from hybridjit.viewing.page import inert_json, page_text
+
+PAGE = Path(hybridjit.__file__).parent / "viewing" / "page"
+needs_browser = pytest.mark.skipif(not PROGRAM, reason="there is no Chromium")
+
+
+class Branches(gluon.HybridBlock):
+    """Two convolutions that meet, an operator without a kernel, a dense layer."""
+
+    def __init__(self) -> None:
+        super().__init__(prefix="net_")
+        with self.name_scope():
+            self.a = nn.Conv2D(8, 3, padding=1, in_channels=4)
+            self.b = nn.Conv2D(8, 1, in_channels=4)
+            self.norm = nn.BatchNorm(in_channels=8)
+            self.out = nn.Dense(5, in_units=8 * 64)
+
+    def hybrid_forward(self, F, x):
+        x = F.relu(self.norm(self.a(x))) + self.b(x)
+        return F.sort(self.out(x), axis=1)
+
+
+@pytest.fixture(scope="module")
+def net():
+    net = Branches()
+    net.initialize()
+    return net
+
+
+@pytest.fixture(scope="module")
+def x():
+    return nd.random.normal(shape=(1, 4, 8, 8))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("pages")
+
+
+@pytest.fixture(scope="module")
+def page(net, x, folder):
+    return hybridjit.view(net, x, path=folder / "net.html", profile=True, seconds=0.05)
+
+
+@pytest.fixture(scope="module")
+def trained(net, x, folder):
+    return hybridjit.view(net, x, path=folder / "trained.html", train=True)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with browsing(tmp_path_factory.mktemp("browser")) as browser:
+        yield browser
+
+
+def opened(browser: Browser, path) -> Browser:
+    """The page, open, without a complaint or a request."""
+    browser.open(Path(path))
+    assert browser.run("document.documentElement.dataset.ready") == "yes"
+    assert browser.problems == []
+    assert browser.requests == [Path(path).resolve().as_uri()]
+    return browser
+
+
+class TestText:
+    def test_data_is_inert_whatever_it_says(self):
+        evil = "</script><!--<script>&\u2028\ud800"
+        text = inert_json({evil: [evil]})
+        assert not set("<>&") & set(text) and text.isascii()
+        assert json.loads(text) == {evil: [evil]}
+
+    def test_a_policy_that_loads_nothing(self, page):
+        text = Path(page).read_text()
+        policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)
+        assert policy and policy[1].startswith("default-src 'none'; script-src 'sha256-")
+        assert "unsafe" not in policy[1] and "http" not in policy[1]
+
+    def test_elements_are_those_of_the_template(self, net, x):
+        """However things are called, there are as many elements, and none has a handler."""
+        found = []
+
+        class Elements(HTMLParser):
+            def handle_starttag(self, tag, attrs):
+                found.append((tag, sorted(key for key, _ in attrs)))
+
+        evil = '"><img src=x onerror=alert(1)></title></script><script>alert(2)</script>'
+        for title in ("plain", evil):
+            found.append(("page", []))
+            out = sym.relu(sym.var(title), name=title)
+            given = {title: np.ones((2, 3), np.float32)}
+            Elements().feed(page_text(inference_document(Subject(title, out.outputs, given, {}))))
+        half = len(found) // 2
+        assert found[:half] == found[half:]
+        assert not any(key.startswith("on") for _, keys in found for key in keys)
+
+    def test_no_script_takes_markup_or_code(self):
+        words = (
+            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|fetch\("
+        )
+        for path in PAGE.glob("*.js"):
+            assert not re.search(words, path.read_text()), path.name
+        own = sum(len(path.read_text().splitlines()) for path in PAGE.glob("*.js"))
+        assert own < 2000
+
+    @pytest.mark.skipif(not shutil.which("node"), reason="there is no node")
+    @pytest.mark.parametrize("path", sorted(PAGE.glob("*.js")), ids=lambda path: path.name)
+    def test_scripts_are_well_formed(self, path):
+        done = subprocess.run(["node", "--check", path], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+    def test_a_notebook_shows_it_in_a_frame_of_its_own(self, page):
+        frame = page._repr_html_()
+        assert frame.startswith('<iframe srcdoc="&lt;!DOCTYPE html&gt;')
+        assert 'sandbox="allow-scripts"' in frame and frame.count('"') == 12
+
+    def test_what_cannot_be_written_says_so(self, tmp_path):
+        out = sym.exp(sym.var("x"))
+        subject = Subject("small", out.outputs, {"x": np.ones((2, 3), np.float32)}, {})
+        with pytest.raises(MXNetError, match="no-such-folder"):
+            write_page(inference_document(subject), tmp_path / "no-such-folder" / "page.html")
+
+    def test_the_command_writes_a_page(self, tmp_path, monkeypatch, capsys):
+        monkeypatch.chdir(tmp_path)
+        sym.exp(sym.var("data")).save("small-symbol.json")
+        words = ["view", "small-symbol.json", "--shape", "data=2,3"]
+        assert main(words) == 0 and capsys.readouterr().out == "small.html\n"
+        assert (tmp_path / "small.html").read_text().startswith("<!DOCTYPE html>")
+        assert main([*words, "--json", "--open"]) == 2
+        assert main([*words, "-o", "missing/page.html"]) == 1
+
+
+def chosen(browser: Browser, selector: str) -> list[str]:
+    """What of a view is marked."""
+    return browser.run(
+        f"[...document.querySelectorAll({json.dumps(selector)})].map((e) => "
+        "e.dataset.key || e.dataset.step || e.dataset.buffer || e.textContent)"
+    )
+
+
+@needs_browser
+class TestInABrowser:
+    def test_selecting_an_operator_selects_its_kernel_bytes_and_time(self, browser, page):
+        opened(browser, page)
+        browser.run("app.goTo(app.track.stops[1])")
+        browser.settle()
+        node = browser.run("app.graph.nodes.findIndex((n) => n.names[0] === 'net_batchnorm0_fwd')")
+        browser.click(f"#node-{node} .box")
+        assert browser.run("app.selection.id") == "net_batchnorm0_fwd"
+        steps = browser.run("[...app.selection.steps]")
+        assert len(steps) == 1
+        for tab, selector, key in [
+            ("time", "tr.chosen", f"step-{steps[0]}"),
+            ("time", ".timeline .chosen", str(steps[0])),
+            ("roofline", ".roofline .chosen", str(steps[0])),
+        ]:
+            browser.click(f"#tab-{tab}")
+            assert chosen(browser, f"#panel-{tab} {selector}") == [key], (tab, selector)
+        browser.click("#tab-memory")
+        assert len(chosen(browser, "#panel-memory tr.chosen")) == 1
+        browser.click("#tab-kernels")
+        assert len(chosen(browser, "#panel-kernels tr.chosen")) == 1
+        text = browser.run("document.getElementById('inspector').textContent")
+        assert "x = F.relu(self.norm(self.a(x))) + self.b(x)" in text and "of peak" in text
+        assert browser.problems == []
+
+    def test_each_view_selects_in_the_others(self, browser, page):
+        opened(browser, page)
+        browser.click("#tab-parameters")
+        browser.click("#panel-parameters tr[data-key='value-net_conv0_weight'] button")
+        step = browser.run("[...app.selection.steps]")
+        assert len(step) == 1 and len(chosen(browser, "#graph .node.chosen")) == 1
+        browser.click("#tab-memory")
+        browser.click("#panel-memory .buffer")
+        assert browser.run("app.selection.type") == "buffer"
+        assert chosen(browser, "#graph .node.related")
+        browser.click("#tab-kernels")
+        browser.click("#panel-kernels tbody tr:last-child button")
+        assert browser.run("app.selection.type") == "kernel"
+        browser.click("#tab-time")
+        browser.click("#panel-time tbody tr:first-child button")
+        assert browser.run("app.selection.id") == 0
+        assert browser.problems == []
+
+    def test_code_opens_at_its_hot_loop(self, browser, page):
+        opened(browser, page)
+        browser.run("app.select({type: 'step', id: 0})")
+        browser.click("#inspector [data-which=assembly]")
+        assert browser.run("document.querySelector('mark.hot').textContent.length") > 20
+        assert "mm" in browser.run("document.querySelector('pre.code').textContent")
+        browser.click("#inspector [data-which=llvm]")
+        assert "define" in browser.run("document.querySelector('pre.code').textContent")
+
+    def test_the_slider_walks_all_stages(self, browser, page):
+        opened(browser, page)
+        browser.run("document.getElementById('slider').focus()")
+        browser.run("app.goTo(app.track.stops[0])")
+        seen = []
+        for _ in range(browser.run("app.track.stops.length")):
+            browser.settle()
+            title = browser.run("document.querySelector('#stage-name b').textContent")
+            nodes = browser.run("document.querySelectorAll('#graph .node').length")
+            assert nodes > 1, title
+            seen.append(title)
+            browser.press("]")
+        names = ["trace", "infer", "training", "half", "expand", "on-rows", "views", "cse"]
+        names += ["fold-bn", "layout", "columns", "borders", "hoist", "bind", "fuse", "plan"]
+        assert seen == names
+        browser.run("app.goTo(app.track.stops.find((stop) => stop.title === 'fold-bn'))")
+        browser.settle()
+        assert chosen(browser, "#graph .node.added") and chosen(browser, "#graph .node.changed")
+        browser.click("#tab-stage")
+        text = browser.run("document.getElementById('panel-stage').textContent")
+        assert "Rules that fired" in text and "Removed" in text
+        assert browser.problems == []
+
+    def test_search(self, browser, page):
+        opened(browser, page)
+        browser.press("/")
+        assert browser.run("document.activeElement.id") == "search"
+        for letter in "net_conv1":
+            browser.press(letter)
+        hits = browser.run("[...document.querySelectorAll('#hits li')].map((e) => e.textContent)")
+        assert hits and all("net_conv1" in hit for hit in hits)
+        browser.press("Enter")
+        assert browser.run("app.selection.id").startswith("net_conv1")
+
+    def test_keys(self, browser, page):
+        opened(browser, page)
+        browser.run("app.graph.svg.focus()")
+        walked = []
+        for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowUp"):
+            browser.press(key)
+            walked.append(browser.run("app.selection.id"))
+        assert len(set(walked)) >= 3 and walked[-1] == walked[-3]
+        assert browser.run("document.getElementById('said').textContent")
+        before = browser.run("app.graph.camera.k")
+        browser.press("+")
+        assert browser.run("app.graph.camera.k") > before
+        browser.press("Escape")
+        assert browser.run("app.selection") is None
+        browser.run("document.getElementById('tab-summary').focus()")
+        browser.press("ArrowRight")
+        assert browser.run("document.activeElement.id") == "tab-stage"
+        assert (
+            browser.run("document.querySelectorAll('[role=tab][aria-selected=true]').length") == 1
+        )
+
+    def test_groups_fold_and_unfold(self, browser, page):
+        opened(browser, page)
+        count = "app.graph.nodes.length"
+        folded = browser.run(count)
+        browser.run("app.select({type: 'step', id: 0})")
+        browser.run("app.graph.svg.focus()")
+        browser.press("Enter")
+        assert browser.run(count) > folded
+        browser.press("Enter")
+        assert browser.run(count) == folded
+        browser.click("#check-fold")
+        assert browser.run(count) > folded
+        browser.click("#check-parameters")
+        assert browser.run("app.graph.nodes.some((node) => node.kind === 'parameter')")
+        browser.click("#check-parameters")
+        browser.click("#check-fold")
+
+    def test_dragging_and_the_wheel_move_the_graph(self, browser, page):
+        opened(browser, page)
+        before = browser.run("({...app.graph.camera})")
+        browser.mouse("mousePressed", 60, 600, button="left")
+        browser.mouse("mouseMoved", 90, 570, button="left", buttons=1)
+        browser.mouse("mouseReleased", 90, 570, button="left")
+        after = browser.run("({...app.graph.camera})")
+        assert (after["x"] - before["x"], after["y"] - before["y"]) == (30, -30)
+        browser.mouse("mouseWheel", 200, 400, deltaX=0, deltaY=-200)
+        assert browser.run("app.graph.camera.k") > after["k"]
+
+    def test_names_for_screen_readers(self, browser, page):
+        opened(browser, page)
+        nameless = """[...document.querySelectorAll("button, input, svg[role], [role=tabpanel]")]
+            .filter((e) => !(e.textContent.trim() || e.getAttribute("aria-label")
+                || e.labels?.length || e.getAttribute("aria-labelledby"))).map((e) => e.outerHTML)
+        """
+        assert browser.run(nameless) == []
+        assert browser.run("document.documentElement.lang") == "en"
+
+    def test_both_themes_and_paper(self, browser, page):
+        opened(browser, page)
+        paper = "getComputedStyle(document.body).backgroundColor"
+        for scheme, wanted in (("dark", "rgb(20, 23, 28)"), ("light", "rgb(255, 255, 255)")):
+            feature = {"name": "prefers-color-scheme", "value": scheme}
+            browser.send("Emulation.setEmulatedMedia", features=[feature])
+            assert browser.run(paper) == wanted
+        browser.click("#theme")
+        assert browser.run(paper) == "rgb(20, 23, 28)"
+        browser.run("app.drawAll()")
+        printed = browser.send("Page.printToPDF")["data"]
+        assert len(printed) > 10_000
+
+    def test_training_and_what_is_saved(self, browser, trained):
+        opened(browser, trained)
+        tracks = browser.run(
+            "[...document.querySelectorAll('#tracks button')].map((e) => e.textContent)"
+        )
+        assert tracks == ["joint", "forward", "backward"]
+        browser.click("#tab-training")
+        text = browser.run("document.getElementById('panel-training').textContent")
+        assert "are saved" in text and "SGD" in text
+        for track in tracks:
+            browser.click(f"[data-track={track}]")
+            assert browser.run("document.querySelectorAll('#graph .node').length") > 2
+        browser.run("app.showTrack(Model.tracks[0])")
+        titles = browser.run("app.track.stops.map((stop) => stop.title)")
+        assert "differentiate" in titles and titles[-1] == "partition"
+        assert browser.problems == []
+
+    def test_a_comparison(self, browser, net, x, folder):
+        found = hybridjit.profiling.traced(net, x)
+        subject = Subject(found.name, found.outputs, found.inputs, found.params)
+        with hybridjit.override(target="sse2"):
+            before = inference_document(subject)
+        after = inference_document(subject)
+        after["comparison"] = compare(before, after)
+        opened(browser, write_page(after, folder / "compared.html"))
+        browser.click("#tab-comparison")
+        text = browser.run("document.getElementById('panel-comparison').textContent")
+        assert "other kernel" in text and "arena" in text
+
+    def test_a_graph_too_large_to_draw_shows_its_table(self, browser, folder, monkeypatch):
+        out = sym.var("x")
+        for _ in range(40):
+            out = sym.exp(out)
+        subject = Subject("deep", out.outputs, {"x": np.ones((2, 3), np.float32)}, {})
+        monkeypatch.setattr(graphs, "MOST_VALUES", 9)
+        opened(browser, write_page(inference_document(subject), folder / "deep.html"))
+        message = "document.getElementById('graph-message')"
+        assert "too many values" in browser.run(f"{message}.textContent")
+        browser.click("#tab-values")
+        text = browser.run("document.getElementById('panel-values').textContent")
+        assert "exp" in text and "40" in text
+
+    def test_a_graph_with_more_nodes_than_are_drawn(self, browser, folder):
+        """Values that can be listed and not drawn: the table has the first thousand."""
+        out = sym.exp(sym.var("x"), name="y")
+        subject = Subject("wide", out.outputs, {"x": np.ones((2, 3), np.float32)}, {})
+        document = inference_document(subject)
+        one = next(value for value in document["values"] if value["name"] == "y" and value["types"])
+        places = range(len(document["values"]), len(document["values"]) + 4100)
+        document["values"] += [{**one, "name": f"y{place}"} for place in places]
+        for stage in document["parts"][0]["stages"]:
+            stage["values"] += places
+            stage["groups"] = []
+        opened(browser, write_page(document, folder / "wide.html"))
+        message = "document.getElementById('graph-message').textContent"
+        assert "more than can be drawn" in browser.run(message)
+        browser.click("#tab-values")
+        assert browser.run("document.querySelectorAll('#panel-values tbody tr').length") == 1000
+        browser.run("app.search.value = 'y2345'; app.find()")
+        assert "y2345" in browser.run("document.getElementById('hits').textContent")
+
+    def test_two_thousand_operators(self, browser, folder):
+        out = sym.var("x")
+        for i in range(1000):
+            out = sym.sort(sym.exp(out), name=f"s{i}")
+        subject = Subject("long", out.outputs, {"x": np.ones((2, 3), np.float32)}, {})
+        opened(browser, write_page(inference_document(subject), folder / "long.html"))
+        assert browser.run("app.graph.nodes.length") > 1900
+        browser.run("app.graph.fit(true)")
+        browser.settle()
+        assert browser.run("document.querySelectorAll('#graph .node').length") > 1900
+        assert browser.problems == []
+
+
+HOSTILE = (
+    '<script>alert(1)</script>', '</script><script>alert(1)</script>',
+    '<img src=x onerror=alert(1)>', '"><svg onload=alert(1)>', "'onmouseover='alert(1)",
+    'javascript:alert(1)', '<!--', '-->', ']]>', '<![CDATA[', '&lt;script&gt;',
+    '&#60;script&#62;', '\\u003cscript>', '\x00', 'a\x00b', '\u202eevil', '\u2066a\u2069',
+    '\u200f', '\u2028alert(1)//', '\u2029', '\ufeff', '\ud800', '__proto__', 'constructor',
+    'toString', 'hasOwnProperty', 'prototype', "'; alert(1); '", '"; alert(1); "',
+    '`${alert(1)}`', '{{scripts}}', '{{document}}', '</title>',
+    '</style><script>alert(1)</script>', '<base href=//evil>',
+    '<meta http-equiv=refresh content=0;url=//evil>',
+    "<iframe srcdoc='<script>alert(1)</script>'>", '<a href=javascript:alert(1)>x</a>',
+    '\r\n\r\n<html>', "x" * 3000, '%3Cscript%3E', '\U0001d54f\U0001f4a3',
+)  # fmt: skip
+
+
+@needs_browser
+def test_forty_hostile_names_run_nothing(browser, folder, tmp_path):
+    """Names of inputs, parameters, operators, attributes, files and lines; every view is opened."""
+    assert len(HOSTILE) >= 40
+    given = {}
+    total = None
+    for number, text in enumerate(HOSTILE):
+        given[text] = np.ones((2, 3), np.float32)
+        one = sym.exp(sym.var(text), name=f"{text}op")
+        one._set_attr(**{"note": text})
+        total = one if total is None else sym.elemwise_add(total, one, name=f"{text}+{number}")
+    params = dict(list(given.items())[20:])
+    inputs = dict(list(given.items())[:20])
+    subject = Subject(HOSTILE[0], total.outputs, inputs, params)
+    document = inference_document(subject, seconds=0.02)
+    for place, value in enumerate(document["values"]):
+        value["source"] = f"{HOSTILE[place % len(HOSTILE)]}:1 in f"
+        value["attrs"] = {HOSTILE[place % len(HOSTILE)]: HOSTILE[-1 - place % len(HOSTILE)]}
+        document["lines"][value["source"]] = HOSTILE[place % len(HOSTILE)]
+    document["comparison"] = compare(document, document)
+    opened(browser, write_page(document, folder / "hostile.html"))
+    browser.run("window.alert = () => { throw new Error('alert was called'); }")
+    elements = "document.querySelectorAll('script, img, iframe, base, meta, a, style').length"
+    before = browser.run(elements)
+    tabs = browser.run("[...document.querySelectorAll('[role=tab]')].map((e) => e.id)")
+    for tab in tabs:
+        browser.click(f"#{tab}")
+    for stop in range(browser.run("app.track.stops.length")):
+        browser.run(f"app.goTo(app.track.stops[{stop}])")
+    values = browser.run("app.track.stops.flatMap((stop) => [...stop.values.keys()]).length")
+    assert values > 40
+    browser.run(
+        "for (const id of new Set(app.track.stops.flatMap((stop) => [...stop.values.keys()])))"
+        " app.select({type: 'value', id})"
+    )
+    browser.run("app.drawAll()")
+    for text in ("script", "proto", "alert"):
+        browser.run(f"app.search.value = {json.dumps(text)}; app.find()")
+    browser.settle()
+    assert browser.run(elements) == before
+    assert browser.problems == []
+    assert browser.requests == [(folder / "hostile.html").resolve().as_uri()]
+    assert not re.search("[\u202e\u2066\u200f\x00]", browser.run("document.body.innerText"))
+
+
+@needs_browser
+def test_the_driver_notices_what_goes_wrong(browser, tmp_path):
+    """A page that throws, that asks for something and that is refused what it asks."""
+    (tmp_path / "bad.html").write_text(
+        "<script>fetch('file:///nothing'); throw Error('x')</script>"
+    )
+    browser.open(tmp_path / "bad.html")
+    assert any("Error: x" in problem for problem in browser.problems)
+    assert len(browser.requests) == 2
+    with pytest.raises(BrowserError, match="nowhere"):
+        browser.run("nowhere")
+
+
+def test_an_installed_package_has_the_page_in_it():
+    """All of its files match what pyproject.toml declares."""
+    text = (PAGE.parents[3] / "pyproject.toml").read_text()
+    declared = re.search(r"package-data\]\nhybridjit = \[(.*)\]", text)
+    assert declared
+    package = PAGE.parents[1]
+    found = {path for word in re.findall(r'"([^"]+)"', declared[1]) for path in package.glob(word)}
+    assert {path for path in PAGE.rglob("*") if path.is_file()} <= found
