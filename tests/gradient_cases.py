@@ -32,6 +32,7 @@ NO_SLOPE = {
     "SoftmaxOutput": _LOSS,
     "_IdentityAttachKLSparseReg_training": "adds the slope of a penalty that is no result",
     "_contrib_box_nms": "box formats are changed behind the gradient's back, as in MXNet",
+    "_rnn_kept_steps": "what steps keep serves the way back alone",
     "_contrib_round_ste": "passes gradients straight through a step",
     "_contrib_sign_ste": "passes gradients straight through a step",
 }
@@ -134,7 +135,8 @@ OF_SECOND_ORDER = _names(
     _back_from_ctc_loss
     _back_from_correlation
     _back_from_max_pooling
-    _back_from_rnn_steps
+    _rnn_projected_steps_back
+    _rnn_steps_back
     _bilinear_sampler_back
     _box_nms_back
     _deformable_pooling_back

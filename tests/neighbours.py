@@ -89,6 +89,21 @@ def recurrent(mode: str, hidden: int, **attrs: object) -> Layer:
     return layer("RNN", var("w"), *states, mode=mode, state_size=hidden, num_layers=1, **attrs)
 
 
+LSTM = {"mode": "lstm", "state_size": 19, "num_layers": 1}
+GRU = {"mode": "gru", "state_size": 18, "num_layers": 1}
+
+
+def recurrent_back(mode: str, data: Shape, hidden: int) -> Layer:
+    """The way back through steps, of what was kept; the other way round for a plain cell."""
+    steps, batch = data[:2]
+    state, y = (batch, hidden), (steps, batch, hidden)
+    reads = {"lstm": [var("c", state)], "gru": [var("y", y), var("h", state)]}.get(mode, [])
+    heads = [var("d", y), *([var("e", state)] if mode == "lstm" else [])]
+    weight = var("w", (hidden, {"lstm": 4, "gru": 3}.get(mode, 1) * hidden))
+    attrs = {"mode": mode, "backward": not reads, "of_cell": mode == "lstm"}
+    return lambda x: call("_rnn_steps_back", x, *reads, weight, *heads, name="layer", **attrs)
+
+
 def inside(make: Layer, axes: int = 2) -> Layer:
     """The layer in the midst of a region with channels last: a pooling over one place before it."""
     return lambda x: make(call("Pooling", x, name="before", kernel=(1,) * axes))
@@ -182,6 +197,14 @@ LAYERS: dict[str, tuple[Layer, Shape]] = {
     "lstm": (recurrent("lstm", 19, bidirectional=True), (3, 2, 5)),
     "gru": (recurrent("gru", 18), (2, 9, 4)),
     "rnn": (recurrent("rnn_tanh", 5), (3, 1, 6)),
+    "lstm-kept": (
+        layer("_RNN_keeping", var("w"), var("h"), var("c"), **LSTM),
+        (3, 2, 5),
+    ),
+    "gru-kept": (layer("_RNN_keeping", var("w"), var("h"), **GRU), (2, 9, 4)),
+    "lstm-back": (recurrent_back("lstm", (3, 2), 19), (3, 2, 95)),
+    "gru-back": (recurrent_back("gru", (2, 9), 18), (2, 9, 72)),
+    "rnn-back": (recurrent_back("rnn_tanh", (3, 1), 5), (3, 1, 5)),
     "softmax-across": (layer("log_softmax", axis=1), (2, 5, 18)),
 }
 

@@ -116,6 +116,8 @@ def recurrent() -> None:
     add(rnn, (3, 2, 4), state_size=5, num_layers=1, mode="gru", dtype="float64")
     add(rnn, (3, 2, 4), state_size=5, num_layers=1, mode="lstm", dtype="float16")
     for mode, states in (("lstm", 2), ("gru", 1)):
+        add("_RNN_keeping", (3, 2, 4), state_size=5, num_layers=2, mode=mode,
+            state_outputs=states == 2, bidirectional=states == 1)  # fmt: skip
         add("_RNN_training", (3, 2, 4), state_size=5, num_layers=3, mode=mode, p=0.5,
             state_outputs=states == 2, bidirectional=states == 1)  # fmt: skip
     x, attrs = (3, 2, 4), {"state_size": 5, "num_layers": 1, "mode": "gru"}

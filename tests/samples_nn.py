@@ -318,14 +318,24 @@ def made_by_passes() -> None:
             states = (state, state) if mode == "lstm" else (state,)
             add("_rnn_steps", (3, batch, rows), (rows, hidden), (rows,), *states, mode=mode,
                 backward=batch == 2)  # fmt: skip
+            # Small weights: what comes back grows with them from step to step.
+            weight = np.linspace(-0.3, 0.2, hidden * rows, dtype=np.float32).reshape(hidden, rows)
             y = (3, batch, hidden)
-            read = ((3, batch, rows), (rows, hidden), (rows,), *states)
-            add("_back_from_rnn_steps", *read, y, y, *states[1:], mode=mode, backward=batch == 2)
+            attrs = {"mode": mode, "backward": batch == 2}
+            if mode in ("lstm", "gru"):
+                add("_rnn_kept_steps", (3, batch, rows), (rows, hidden), (rows,), *states, **attrs)
+            if mode == "lstm":
+                kept = (3, batch, 5 * hidden)
+                add("_rnn_steps_back", kept, state, weight, y, **attrs)
+                add("_rnn_steps_back", kept, state, weight, y, state, **attrs, of_cell=True)
+            elif mode == "gru":
+                add("_rnn_steps_back", (3, batch, 4 * hidden), y, state, weight, y, **attrs)
+            else:
+                add("_rnn_steps_back", y, weight, y, **attrs)
     read = ((3, 2, 20), (20, 4), (20,), (2, 4), (2, 5), (4, 5))
-    add("_rnn_projected_steps", *read, mode="lstm", backward=False)
-    add("_rnn_projected_steps", *read, mode="lstm", backward=True)
-    add("_back_from_rnn_steps", *read, (3, 2, 4), (3, 2, 4), (2, 5), mode="lstm", backward=True,
-        is_projected=True)  # fmt: skip
+    for backward in (False, True):
+        add("_rnn_projected_steps", *read, mode="lstm", backward=backward)
+        add("_rnn_projected_steps_back", *read, (3, 2, 4), (3, 2, 4), (2, 5), backward=backward)
     add("_reshape_to", (2, 6), shape=(3, 4))
     add("_reshape_to", (2, 3, 4), shape=(24,))
     bad("_reshape_to", (2, 3), error=ShapeError, says="6 elements do not fill (4)", shape=(4,))

@@ -20,10 +20,11 @@ def test_any_number_of_threads(name: str):
     assert all(other == one for other in others)
 
 
-def test_any_place_in_a_batch():
-    """Of networks whose samples do not meet; recurrent layers go back in NumPy, where they do."""
-    net = NETS["plain"]
-    places = [[*range(6)], [*reversed(range(6))], [2], [4, 3, 2, 1]]
+@pytest.mark.parametrize("name", ["plain", "series"])
+def test_any_place_in_a_batch(name: str):
+    """Of networks whose samples do not meet."""
+    net = NETS[name]
+    places = [[*range(5)], [*reversed(range(5))], [2], [4, 3, 2, 1]]
     assert len({of_sample(net, each, 2) for each in places}) == 1
 
 

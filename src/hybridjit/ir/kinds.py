@@ -114,6 +114,7 @@ KINDS = (
     KernelKind("norm", reads=Reads.PACKED),
     KernelKind("lrn", reads=Reads.PACKED),
     KernelKind("recurrent"),
+    KernelKind("recurrent_back"),
     KernelKind("resize", reads=Reads.CHANNELS, has_epilogue=True),
     KernelKind("sample", reads=Reads.CHANNELS),
     KernelKind("region", reads=Reads.CHANNELS),

@@ -6,6 +6,7 @@ product goes through the same micro-kernel as every other.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -28,10 +29,11 @@ from .weights.choose import pack_weights
 
 @dataclass(frozen=True)
 class RecurrentSpec(KernelSpec):
-    """One step of a recurrent layer; arguments: x, w, bias, h, [c,] y, [c_out,] batch.
+    """One step of a recurrent layer; arguments: x, w, bias, h, [c,] y, [c_out,] [kept,] batch.
 
     Strides are per (sample, element). The weights are packed by ``RecurrentPacking``.
-    mr  the register tile: samples x one vector of every gate
+    kept  of what the way back wants to know, part by part
+    mr    the register tile: samples x one vector of every gate
     """
 
     mode: str
@@ -41,6 +43,7 @@ class RecurrentSpec(KernelSpec):
     y: Ints
     c: Ints = ()
     c_out: Ints = ()
+    kept: Ints = ()
     mr: int = 1
     unroll: int = 4
     element: str = "float32"
@@ -55,21 +58,23 @@ def choose_recurrent(step: Step, setting: Setting) -> tuple[Call, ...]:
     """The steps in the order of the layer's direction; each reads what the one before wrote."""
     anchor, target = step.group.anchor, setting.target
     projected, state, *cell = views_of(step, (anchor.inputs[0], *anchor.inputs[3:]))
-    outputs, cells = step.writes[0], list(step.writes[1:])
+    outputs, cells = step.writes[0], list(step.writes[1 : 1 + len(cell)])
+    kept = step.writes[1 + len(cell) :]
     length, batch, hidden = outputs.shape
     spec = RecurrentSpec(anchor.attrs["mode"], hidden, (), (), (), element=target.element)
     packing = RecurrentPacking(spec.gates, target.lanes)
     before, packed = pack_weights(step, [(use, packing) for use in anchor.inputs[1:3]], setting)
     most = {4: 6, 3: 8, 1: 12} if target.vector_registers >= 32 else {4: 2, 3: 3, 1: 8}
+    mr = tile_for(batch, most[spec.gates]) if setting.is_training else most[spec.gates]
     order = range(length)[:: -1 if anchor.attrs["backward"] else 1]
     calls = [*before]
     for t in order:
-        x, y = _at(projected, t), _at(outputs, t)
+        x, y, parts = at_step(projected, t), at_step(outputs, t), [at_step(v, t) for v in kept]
         args: list[Argument] = [Address(x), *packed]
-        args += [Address(v) for v in (state, *cell, y, *cells)]
-        c, c_out = (v[0].strides if v else () for v in (cell, cells))
+        args += [Address(v) for v in (state, *cell, y, *cells, *parts)]
+        c, c_out, k = (v[0].strides if v else () for v in (cell, cells, parts))
         step_spec = replace(
-            spec, x=x.strides, h=state.strides, y=y.strides, c=c, c_out=c_out, mr=most[spec.gates]
+            spec, x=x.strides, h=state.strides, y=y.strides, c=c, c_out=c_out, kept=k, mr=mr
         )
         work = batch * hidden * hidden * spec.gates
         calls.append(Call(step_spec, (*args, batch), work))
@@ -77,16 +82,21 @@ def choose_recurrent(step: Step, setting: Setting) -> tuple[Call, ...]:
     return tuple(calls)
 
 
-def _at(view: View, t: int) -> View:
+def tile_for(batch: int, most: int) -> int:
+    """Samples of a tile, at most that many: those that are left over go one by one."""
+    return min(range(most, most // 2, -1), key=lambda mr: batch % mr) if batch > most else batch
+
+
+def at_step(view: View, t: int) -> View:
     """Step ``t`` of a view (T, N, elements)."""
     offset = view.offset + t * view.strides[0]
     return replace(view, offset=offset, shape=view.shape[1:], strides=view.strides[1:])
 
 
-# (gates of x, gates of h, the state before, the cell before) -> (new state, new cell)
-Cell = Callable[
-    [FloatMath, list[Value], list[Value], Value | None, Value | None], tuple[Value, Value | None]
-]
+# What a step makes: the new state, the new cell, and what the way back wants to know.
+Made = tuple[Value, Value | None, list[Value]]
+# (gates of x, gates of h, the state before, the cell before) -> what is made of them
+Cell = Callable[[FloatMath, list[Value], list[Value], Value | None, Value | None], Made]
 
 
 def emit_recurrent(b: LoopBuilder, spec: RecurrentSpec, args: Arguments) -> None:
@@ -94,19 +104,18 @@ def emit_recurrent(b: LoopBuilder, spec: RecurrentSpec, args: Arguments) -> None
     _Recurrent(b, spec, args).emit()
 
 
-class _Recurrent:
-    def __init__(self, b: LoopBuilder, spec: RecurrentSpec, args: Arguments) -> None:
-        self.b, self.spec, self.args = b, spec, args
-        self.x, self.w, self.bias, self.h = (args.pointer(n) for n in ("x", "w", "bias", "h"))
-        self.c = args.pointer("c") if spec.c else None
-        self.y = args.pointer("y")
-        self.c_out = args.pointer("c_out") if spec.c else None
+class Tiles(ABC):
+    """A unit of work is a vector of hidden units of a tile of ``mr`` samples."""
+
+    def __init__(self, b: LoopBuilder, hidden: int, mr: int, args: Arguments) -> None:
+        """Takes the batch, the last of the arguments."""
+        self.b, self.mr, self.args = b, mr, args
         self.batch = args.integer("batch")
-        self.blocks = -(-spec.hidden // b.lanes)
-        self.last = spec.hidden - (self.blocks - 1) * b.lanes
+        self.blocks = -(-hidden // b.lanes)
+        self.last = hidden - (self.blocks - 1) * b.lanes
 
     def emit(self) -> None:
-        b, mr = self.b, self.spec.mr
+        b, mr = self.b, self.mr
         tiles = b.b.udiv(b.add(self.batch, mr - 1), b.i64(mr))
         with b.each_unit(b.mul(tiles, self.blocks), self.args.tid, self.args.threads) as unit:
             block = b.b.udiv(unit.index, tiles)
@@ -115,7 +124,7 @@ class _Recurrent:
 
     def _emit_rows(self, first: Index, block: Index, lanes: int) -> None:
         """A whole tile of samples, or those that are left one by one."""
-        b, mr = self.b, self.spec.mr
+        b, mr = self.b, self.mr
         if mr == 1:
             self._emit_tile(first, block, 1, lanes)
             return
@@ -124,6 +133,21 @@ class _Recurrent:
         is_short = b.less(self.batch, b.add(first, mr))
         with b.when(is_short), b.loop("row", first, self.batch, most=mr) as row:
             self._emit_tile(row.index, block, 1, lanes)
+
+    @abstractmethod
+    def _emit_tile(self, first: Index, block: Index, count: int, lanes: int) -> None:
+        """``count`` samples from ``first`` on, ``lanes`` hidden units."""
+
+
+class _Recurrent(Tiles):
+    def __init__(self, b: LoopBuilder, spec: RecurrentSpec, args: Arguments) -> None:
+        self.spec = spec
+        self.x, self.w, self.bias, self.h = (args.pointer(n) for n in ("x", "w", "bias", "h"))
+        self.c = args.pointer("c") if spec.c else None
+        self.y = args.pointer("y")
+        self.c_out = args.pointer("c_out") if spec.c else None
+        self.kept = args.pointer("kept") if spec.kept else None
+        super().__init__(b, spec.hidden, spec.mr, args)
 
     def _emit_tile(self, first: Index, block: Index, count: int, lanes: int) -> None:
         b, spec, gates = self.b, self.spec, self.spec.gates
@@ -148,10 +172,15 @@ class _Recurrent:
         x = [read(self.x, spec.x, g * spec.hidden) for g in range(spec.gates)]
         before = read(self.h, spec.h) if spec.mode == "gru" else None
         cell = read(self.c, spec.c) if self.c else None
-        state, cell = CELLS[spec.mode](float_math(b), x, list(turned), before, cell)
+        state, cell, parts = CELLS[spec.mode](float_math(b), x, list(turned), before, cell)
         write_vector(b, state, self.y, b.dot(place, spec.y), spec.y[1], lanes)
         if self.c_out and cell:
             write_vector(b, cell, self.c_out, b.dot(place, spec.c_out), spec.c_out[1], lanes)
+        if self.kept is None:
+            return
+        for number, part in enumerate(parts):
+            at = b.add(b.dot(place, spec.kept), number * spec.hidden * spec.kept[1])
+            write_vector(b, part, self.kept, at, spec.kept[1], lanes)
 
 
 def _sigmoid(math: FloatMath, x: Value) -> Value:
@@ -161,35 +190,36 @@ def _sigmoid(math: FloatMath, x: Value) -> Value:
 
 def _lstm(
     math: FloatMath, x: list[Value], h: list[Value], _: Value | None, c: Value | None
-) -> tuple[Value, Value | None]:
+) -> Made:
     assert c is not None
-    i, f, g, o = (math.add(a, b) for a, b in zip(x, h))
-    kept = math.mul(_sigmoid(math, f), c)
-    c = math.add(kept, math.mul(_sigmoid(math, i), math.tanh(g)))
-    return math.mul(_sigmoid(math, o), math.tanh(c)), c
+    gates = [math.add(a, b) for a, b in zip(x, h)]
+    i, f, o = (_sigmoid(math, gates[n]) for n in (0, 1, 3))
+    g = math.tanh(gates[2])
+    c = math.add(math.mul(f, c), math.mul(i, g))
+    return math.mul(o, math.tanh(c)), c, [i, f, g, o, c]
 
 
 def _gru(
     math: FloatMath, x: list[Value], h: list[Value], before: Value | None, _: Value | None
-) -> tuple[Value, Value | None]:
+) -> Made:
     assert before is not None
     r = _sigmoid(math, math.add(x[0], h[0]))
     z = _sigmoid(math, math.add(x[1], h[1]))
     n = math.tanh(math.add(x[2], math.mul(r, h[2])))
     fresh = math.mul(math.sub(math.const(1.0), z), n)
-    return math.add(fresh, math.mul(z, before)), None
+    return math.add(fresh, math.mul(z, before)), None, [r, z, n, h[2]]
 
 
 def _tanh(
     math: FloatMath, x: list[Value], h: list[Value], _: Value | None, __: Value | None
-) -> tuple[Value, Value | None]:
-    return math.tanh(math.add(x[0], h[0])), None
+) -> Made:
+    return math.tanh(math.add(x[0], h[0])), None, []
 
 
 def _relu(
     math: FloatMath, x: list[Value], h: list[Value], _: Value | None, __: Value | None
-) -> tuple[Value, Value | None]:
-    return math.max(math.add(x[0], h[0]), math.const(0.0)), None
+) -> Made:
+    return math.max(math.add(x[0], h[0]), math.const(0.0)), None, []
 
 
 CELLS: dict[str, Cell] = {"lstm": _lstm, "gru": _gru, "rnn_tanh": _tanh, "rnn_relu": _relu}

@@ -31,7 +31,8 @@ from ..tensor.identity import DROPPED
 from ..tensor.joining import CONCAT, concat_types
 from ..tensor.primitives import narrow, reshape
 from .rnn_sizes import Layer, Sizes, sizes_of, unpacked
-from .rnn_steps import RNN_PROJECTED_STEPS, RNN_STEPS, run_steps
+from .rnn_steps import RNN_KEPT_STEPS, RNN_PROJECTED_STEPS, RNN_STEPS, run_steps
+from .rnn_steps_back import KEPT
 
 
 def _rnn_inputs(*, mode: str, use_sequence_length: bool, **attrs: AttrValue) -> tuple[str, ...]:
@@ -152,9 +153,11 @@ class _Layers(Generic[X]):
         sizes: Sizes,
         mode: str,
         between: Callable[[X, int], X] | None = None,
+        keeps: bool = False,
     ) -> None:
-        """``between(x, layer)`` is what the layer reads in place of the one before it."""
-        self.between = between
+        """``between(x, layer)`` is what the layer reads in place of the one before it; with
+        ``keeps`` steps keep what their gradients are made of."""
+        self.between, self.keeps = between, keeps
         self.g, self.sizes, self.mode = g, sizes, mode
         self.data, self.flat, *states = inputs
         self.states = states[: 1 + (mode == "lstm")]
@@ -209,12 +212,17 @@ class _Layers(Generic[X]):
         ]
         attrs: dict[str, AttrValue] = {"mode": self.mode, "backward": side == 1}
         inputs = (projected, h2h, h2h_bias, *begin, *h2r)
-        kind = RNN_PROJECTED_STEPS if h2r else RNN_STEPS
-        steps, *cell = g.outputs(kind, *inputs, at=f"{at}_steps", **attrs)
+        steps, *cell = g.outputs(self._kind(bool(h2r)), *inputs, at=f"{at}_steps", **attrs)
+        cell = cell[: len(begin) - 1]
         self.last[0].append(narrow(g, steps, 0, 0 if side else length - 1, 1, at=f"{at}_final"))
         if cell:
             self.last[1].append(reshape(g, cell[0], (1, batch, widths[1]), at=f"{at}_cell"))
         return steps
+
+    def _kind(self, is_projected: bool) -> OpDef:
+        if is_projected:
+            return RNN_PROJECTED_STEPS
+        return RNN_KEPT_STEPS if self.keeps and self.mode in KEPT else RNN_STEPS
 
     def _joined(self, parts: list[X], axis: int, at: str) -> X:
         if len(parts) == 1:
@@ -260,7 +268,8 @@ def _dropping_layers(g: Builder[X], *inputs: X, p: float, **attrs: Any) -> tuple
         masks.append(reshape(g, mask, (1, *g.type(mask).dims), at=f"mask{layer}"))
         return y
 
-    made = _Layers(g, inputs, sizes_of(**attrs), attrs["mode"], dropped).run(attrs["state_outputs"])
+    layers = _Layers(g, inputs, sizes_of(**attrs), attrs["mode"], dropped, keeps=True)
+    made = layers.run(attrs["state_outputs"])
     joined = masks[0]
     if len(masks) > 1:
         joined = g.op(CONCAT, *masks, at="masks", dim=0, num_args=len(masks))
@@ -279,7 +288,7 @@ def _grad_training(
         mask = reshape(tracer, mask, tracer.type(x).dims, at=f"mask{layer}")
         return mul(tracer, x, mask)
 
-    layers = _Layers(tracer, traced, sizes_of(**attrs), attrs["mode"], dropped)
+    layers = _Layers(tracer, traced, sizes_of(**attrs), attrs["mode"], dropped, keeps=True)
     made = as_results(layers.run(attrs["state_outputs"]))
     found = backpropagate(g, tracer.uses, zip(made, douts), traced)
     return tuple(found)
@@ -299,9 +308,28 @@ RNN_TRAINING = register(
 )
 
 
-def _in_training(attrs: Attrs) -> OpDef | None:
-    """Where something drops. oneDNN's RNN in MXNet drops nothing; its other one does."""
-    return RNN_TRAINING if attrs["p"] > 0 and attrs["num_layers"] > 1 else None
+def _keeping_layers(g: Builder[X], *inputs: X, **attrs: Any) -> X | tuple[X, ...]:
+    """RNN in training  =>  its layers, whose steps keep what their gradients are made of"""
+    layers = _Layers(g, inputs, sizes_of(**attrs), attrs["mode"], keeps=True)
+    return layers.run(attrs["state_outputs"])
+
+
+RNN_KEEPING = register(
+    "_RNN_keeping",
+    _rnn_inputs,
+    _ATTRS,
+    internal=True,
+    infer=_infer_rnn,
+    expand=_keeping_layers,
+    outputs=_rnn_outputs,
+    traits=Traits(parts_in_floats=True, multiply_adds=_cost),
+    doc="RNN in training where nothing drops.",
+)
+
+
+def _in_training(attrs: Attrs) -> OpDef:
+    """What drops between its layers, or keeps. oneDNN's RNN in MXNet drops nothing."""
+    return RNN_TRAINING if attrs["p"] > 0 and attrs["num_layers"] > 1 else RNN_KEEPING
 
 
 register(

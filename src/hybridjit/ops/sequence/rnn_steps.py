@@ -12,26 +12,32 @@ import numpy as np
 
 from ...types import TensorType
 from ..attrs import AttrValue
-from ..building import Builder, Many, Reached, X
+from ..building import Builder, Many, X
 from ..registry import register
 from ..rules import Types, forward
 from ..signatures import Arrays
 from .rnn_sizes import GATES
-from .rnn_steps_back import grad_steps, sigmoid
+from .rnn_steps_back import KEPT, grad_kept_steps, grad_projected_steps, sigmoid
 
 
-def _lstm_step(x: np.ndarray, h: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Gates i, f, g, o: c' = s(f) c + s(i) tanh(g), h' = s(o) tanh(c')."""
+def _lstm_step(
+    x: np.ndarray, h: np.ndarray, c: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+    """Gates i, f, g, o: c' = s(f) c + s(i) tanh(g), h' = s(o) tanh(c'); and what is kept."""
     i, f, g, o = np.split(x + h, 4, axis=1)
-    c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
-    return sigmoid(o) * np.tanh(c), c
+    i, f, g, o = sigmoid(i), sigmoid(f), np.tanh(g), sigmoid(o)
+    c = f * c + i * g
+    return o * np.tanh(c), c, [i, f, g, o, c]
 
 
-def _gru_step(x: np.ndarray, h: np.ndarray, before: np.ndarray) -> np.ndarray:
-    """Gates r, z, n: h' = (1 - z) tanh(x_n + r h_n) + z h."""
+def _gru_step(
+    x: np.ndarray, h: np.ndarray, before: np.ndarray
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Gates r, z, n: h' = (1 - z) tanh(x_n + r h_n) + z h; and what is kept."""
     (xr, xz, xn), (hr, hz, hn) = np.split(x, 3, axis=1), np.split(h, 3, axis=1)
     r, z = sigmoid(xr + hr), sigmoid(xz + hz)
-    return (1 - z) * np.tanh(xn + r * hn) + z * before
+    n = np.tanh(xn + r * hn)
+    return (1 - z) * n + z * before, [r, z, n, hn]
 
 
 def run_steps(
@@ -40,21 +46,28 @@ def run_steps(
     recurrent: tuple[np.ndarray, ...],
     h: np.ndarray,
     c: np.ndarray | None,
+    kept: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """All steps of one direction on projected data (T, N, gates * H); ``recurrent`` is the h2h
-    weight, its bias and, with a projection, h2r. Outputs (T, N, width), last h, last c."""
+    weight, its bias and, with a projection, h2r. Outputs (T, N, width), last h, last c.
+
+    ``kept`` (T, N, parts * H) takes what the way back wants to know.
+    """
     h2h, bias, *h2r = recurrent
     out = np.empty((*projected.shape[:2], h.shape[1]), projected.dtype)
     for t, x in enumerate(projected):
         turned = h @ h2h.T + bias
+        parts: list[np.ndarray] = []
         if c is not None:
-            h, c = _lstm_step(x, turned, c)
+            h, c, parts = _lstm_step(x, turned, c)
             h = h @ h2r[0].T if h2r else h
         elif mode == "gru":
-            h = _gru_step(x, turned, h)
+            h, parts = _gru_step(x, turned, h)
         else:
             total = x + turned
             h = np.tanh(total) if mode == "rnn_tanh" else np.maximum(total, 0)
+        if kept is not None:
+            np.concatenate(parts, axis=1, out=kept[t])
         out[t] = h
     return out, h, c
 
@@ -89,34 +102,78 @@ def _steps(
     return y if c is None else (y, c)
 
 
+def _grad_steps(
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any
+) -> tuple[X, ...]:
+    """The rule of the steps, run again where they did not keep what it is made of."""
+    kept = outs
+    if attrs["mode"] in KEPT:
+        kept = g.outputs(RNN_KEPT_STEPS, *ins, at="again", **attrs)
+    return grad_kept_steps(g, ins, kept, douts, **attrs)
+
+
+_STEPS_ATTRS = "mode:gru|lstm|rnn_relu|rnn_tanh! backward:bool!"
 RNN_STEPS = register(
     "_rnn_steps",
     _steps_inputs,
-    "mode:gru|lstm|rnn_relu|rnn_tanh! backward:bool!",
+    _STEPS_ATTRS,
     internal=True,
     kernel="recurrent",
     infer=forward(_infer_steps),
     ref=_steps,
-    grad=grad_steps,
+    grad=_grad_steps,
     outputs=lambda mode, **attrs: ("output", "cell") if mode == "lstm" else ("output",),
     doc="One direction of one recurrent layer on projected data; made by the compiler only.",
 )
 
 
-def _grad_projected_steps(
-    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any
-) -> tuple[Reached[X], ...]:
-    return grad_steps(g, ins, outs, douts, is_projected=True, **attrs)
+def _infer_kept_steps(
+    projected: TensorType, h2h: TensorType, *rest: TensorType, mode: str, backward: bool
+) -> Types:
+    """As the steps, and what they keep (T, N, parts * H)."""
+    found = _infer_steps(projected, h2h, mode=mode, backward=backward)
+    hidden = projected.dims[2] // GATES[mode]
+    return (*found, projected.with_shape((*projected.dims[:2], KEPT[mode] * hidden)))
 
 
+def _kept_steps(
+    projected: np.ndarray,
+    h2h: np.ndarray,
+    bias: np.ndarray,
+    state: np.ndarray,
+    cell: np.ndarray | None = None,
+    *,
+    mode: str,
+    backward: bool,
+) -> Arrays:
+    order = -1 if backward else 1
+    shape = (*projected.shape[:2], KEPT[mode] * (projected.shape[2] // GATES[mode]))
+    kept = np.empty(shape, projected.dtype)
+    recurrent = (h2h, bias)
+    y, _, c = run_steps(mode, projected[::order], recurrent, state, cell, kept[::order])
+    return tuple(a for a in (np.ascontiguousarray(y[::order]), c, kept) if a is not None)
+
+
+RNN_KEPT_STEPS = register(
+    "_rnn_kept_steps",
+    _steps_inputs,
+    "mode:gru|lstm! backward:bool!",
+    internal=True,
+    kernel="recurrent",
+    infer=forward(_infer_kept_steps),
+    ref=_kept_steps,
+    grad=grad_kept_steps,
+    outputs=lambda mode, **attrs: ("output", *("cell",) * (mode == "lstm"), "kept"),
+    doc="The steps, and of every hidden unit at every step what the way back wants to know.",
+)
 RNN_PROJECTED_STEPS = register(
     "_rnn_projected_steps",
     "projected h2h bias state cell h2r",
-    "mode:gru|lstm|rnn_relu|rnn_tanh! backward:bool!",
+    _STEPS_ATTRS,
     internal=True,
     infer=forward(_infer_steps),
     ref=_steps,
-    grad=_grad_projected_steps,
+    grad=grad_projected_steps,
     outputs=("output", "cell"),
     doc="One direction of one lstm layer whose output is projected, on projected data.",
 )

@@ -1,0 +1,272 @@
+"""A step back through a recurrent layer: the product with the gates' gradients, then the cell.
+
+A unit of work is a vector of hidden units of a tile of samples. What reaches a state is the
+product of the gradients of the gates that read it, all of them, with the weights by column; then
+come the gradients of its own gates. What reaches the cell, and a GRU's state past its gates, waits
+from step to step where the begin state's gradient ends up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ...ir.plan import Step, View
+from ...records import dataclass
+from ..call import Address, Argument, Call, Setting, views_of
+from ..llvm.builder import LoopBuilder
+from ..llvm.indices import Index
+from ..llvm.types import Value
+from ..math.numbers import FloatMath, float_math
+from ..packing import RecurrentPacking
+from ..spec import Ints, KernelSpec
+from .parts.arguments import Arguments
+from .parts.gemm import Rows, multiply
+from .parts.partial import read_vector, write_vector
+from .record import register
+from .recurrent import Tiles, at_step, tile_for
+from .weights.choose import pack_weights
+
+
+@dataclass(frozen=True)
+class RecurrentBackSpec(KernelSpec):
+    """A step back; arguments: [d, w,] then those of ``operands`` in order, batch.
+
+    mode      the cell's; ``state``: no gates are left, only what reaches the begin state
+    size      of the product, 0 where nothing comes from a later step
+    d         strides of the later gates' gradients; all strides are per (sample, element)
+    operands  names and strides: ``head``, ``kept``, ``before`` (the cell or state before) and
+              ``waiting`` are read, ``keep``, ``data``, ``turned`` and ``out`` written
+    """
+
+    mode: str
+    hidden: int
+    size: int
+    d: Ints
+    operands: tuple[tuple[str, Ints], ...]
+    mr: int = 1
+    unroll: int = 4
+    element: str = "float32"
+    kind = "recurrent_back"
+
+
+def choose_recurrent_back(step: Step, setting: Setting) -> tuple[Call, ...]:
+    """The steps against the order of the layer's direction, then what reaches the begin state."""
+    layer = _layer(step)
+    target, (batch, hidden) = setting.target, layer.head.shape[1:]
+    weight = step.group.anchor.inputs[layer.weight]
+    packing = RecurrentPacking(1, target.lanes)
+    before, packed = pack_weights(step, [(weight, packing)], setting)
+    most = 12 if target.vector_registers >= 32 else 6
+    mr = tile_for(batch, most) if setting.is_training else most
+    spec = RecurrentBackSpec(layer.mode, hidden, 0, (), (), mr, element=target.element)
+    calls, later = [*before], None
+    for number, t in enumerate(layer.order[::-1]):
+        views = layer.operands(t, layer.order[::-1][number + 1 :], is_first=number == 0)
+        calls.append(_call(spec, views, later, packed, batch))
+        later = at_step(layer.turned, t)
+    views = {"out": layer.d_state}
+    if layer.mode == "gru":
+        views = {"waiting": layer.d_state, **views}
+    calls.append(_call(replace(spec, mode="state"), views, later, packed, batch))
+    return tuple(calls)
+
+
+def _call(
+    spec: RecurrentBackSpec,
+    views: dict[str, View],
+    later: View | None,
+    packed: Sequence[Argument],
+    batch: int,
+) -> Call:
+    operands = tuple((name, view.strides) for name, view in views.items())
+    args = [Address(view) for view in views.values()]
+    if later is None:
+        return Call(replace(spec, operands=operands), (*args, batch), batch * spec.hidden)
+    size = later.shape[-1]
+    spec = replace(spec, size=size, d=later.strides, operands=operands)
+    return Call(spec, (Address(later), *packed, *args, batch), batch * spec.hidden * size)
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """What a step of a plan reads and writes, by name; ``weight`` is the number of the input."""
+
+    mode: str
+    order: range
+    weight: int
+    head: View
+    kept: View | None
+    outputs: View | None
+    begin: View | None
+    head_cell: View | None
+    data: View
+    turned: View
+    d_state: View
+    d_cell: View | None
+
+    def operands(self, t: int, rest: Sequence[int], is_first: bool) -> dict[str, View]:
+        """Of the step at ``t``; ``rest`` are those that are left, the step before it first."""
+        found = {"head": at_step(self.head, t)}
+        states = self.outputs if self.mode != "lstm" else self.kept
+        if self.kept is not None:
+            found["kept"] = at_step(self.kept, t)
+        else:
+            assert states is not None
+            found["kept"] = at_step(states, t)
+        if self.begin is not None and states is not None:
+            found["before"] = self._before(states, rest)
+        keep = self.d_cell if self.mode == "lstm" else self.d_state if self.mode == "gru" else None
+        waiting = self.head_cell if is_first else keep
+        found |= {"waiting": waiting} if waiting is not None else {}
+        found |= {"keep": keep} if keep is not None else {}
+        found["data"] = at_step(self.data, t)
+        return found | ({"turned": at_step(self.turned, t)} if self.mode == "gru" else {})
+
+    def _before(self, states: View, rest: Sequence[int]) -> View:
+        """The state, or the cell, that the step read."""
+        assert self.begin is not None
+        if not rest:
+            return self.begin
+        view, hidden = at_step(states, rest[0]), self.head.shape[2]
+        return _part(view, 4, hidden) if self.mode == "lstm" else view
+
+
+def _part(view: View, number: int, hidden: int) -> View:
+    """One part of what was kept of a step, (N, parts * H)."""
+    offset = view.offset + number * hidden * view.strides[1]
+    return replace(view, offset=offset, shape=(view.shape[0], hidden))
+
+
+def _layer(step: Step) -> _Layer:
+    anchor, writes = step.group.anchor, step.writes
+    mode, reads = anchor.attrs["mode"], views_of(step, anchor.inputs)
+    order = range(writes[0].shape[0])[:: -1 if anchor.attrs["backward"] else 1]
+    if mode == "lstm":
+        kept, cell, _, head, *cells = reads
+        head_cell = cells[0] if cells else None
+        data, d_state, d_cell = writes
+        return _Layer(
+            mode, order, 2, head, kept, None, cell, head_cell, data, data, d_state, d_cell
+        )
+    if mode == "gru":
+        kept, outputs, state, _, head = reads
+        data, d_state, turned = writes
+        return _Layer(mode, order, 3, head, kept, outputs, state, None, data, turned, d_state, None)
+    outputs, _, head = reads
+    data, d_state = writes
+    return _Layer(mode, order, 1, head, None, outputs, None, None, data, data, d_state, None)
+
+
+def emit_recurrent_back(b: LoopBuilder, spec: RecurrentBackSpec, args: Arguments) -> None:
+    """d gates[n] = cell's slopes times (head[n] + later d[n] w), by the rule of the operator."""
+    _Back(b, spec, args).emit()
+
+
+class _Back(Tiles):
+    def __init__(self, b: LoopBuilder, spec: RecurrentBackSpec, args: Arguments) -> None:
+        self.spec = spec
+        self.later = [args.pointer(n) for n in ("d", "w")] if spec.size else []
+        self.pointers = {name: args.pointer(name) for name, _ in spec.operands}
+        self.strides = dict(spec.operands)
+        super().__init__(b, spec.hidden, spec.mr, args)
+
+    def _emit_tile(self, first: Index, block: Index, count: int, lanes: int) -> None:
+        b, spec = self.b, self.spec
+        reached = [b.splat(0.0)] * count
+        if self.later:
+            d, w = self.later
+            weights = b.at(w, b.mul(block, spec.size * b.lanes))
+            d = b.at(d, b.mul(first, spec.d[0]))
+            rows = Rows(spec.d[0], spec.d[1])
+            of_rows = (0, count)
+            reached = multiply(b, d, weights, spec.size, spec.unroll, rows, 1, reached, of_rows)
+        for m in range(count):
+            _Cell(self, (b.add(first, m), b.mul(block, b.lanes)), lanes).emit(reached[m])
+
+
+class _Cell:
+    """The cells of a vector of hidden units of one sample."""
+
+    def __init__(self, back: _Back, place: tuple[Index, Index], lanes: int) -> None:
+        self.back, self.place, self.lanes = back, place, lanes
+        self.math: FloatMath = float_math(back.b)
+
+    def emit(self, d_state: Value) -> None:
+        math, mode = self.math, self.back.spec.mode
+        if mode == "state":
+            self._write("out", 0, self._waiting(d_state))
+            return
+        d_state = math.add(d_state, self._read("head"))
+        emit = {"lstm": self._lstm, "gru": self._gru}.get(mode, self._plain)
+        emit(d_state)
+
+    def _lstm(self, dh: Value) -> None:
+        math = self.math
+        i, f, g, o, c = (self._read("kept", n) for n in range(5))
+        bent = math.tanh(c)
+        dc = self._waiting(math.mul(math.mul(dh, o), self._tanh_slope(bent)))
+        found = [
+            math.mul(math.mul(dc, g), self._sigmoid_slope(i)),
+            math.mul(math.mul(dc, self._read("before")), self._sigmoid_slope(f)),
+            math.mul(math.mul(dc, i), self._tanh_slope(g)),
+            math.mul(math.mul(dh, bent), self._sigmoid_slope(o)),
+        ]
+        self._write("keep", 0, math.mul(dc, f))
+        for number, value in enumerate(found):
+            self._write("data", number, value)
+
+    def _gru(self, dh: Value) -> None:
+        math = self.math
+        dh = self._waiting(dh)
+        r, z, n, turned = (self._read("kept", number) for number in range(4))
+        fresh = math.mul(dh, math.sub(math.const(1.0), z))
+        dn = math.mul(fresh, self._tanh_slope(n))
+        change = math.mul(dh, math.sub(self._read("before"), n))
+        dz = math.mul(change, self._sigmoid_slope(z))
+        dr = math.mul(math.mul(dn, turned), self._sigmoid_slope(r))
+        self._write("keep", 0, math.mul(dh, z))
+        for number, value in enumerate((dr, dz, dn)):
+            self._write("data", number, value)
+        for number, value in enumerate((dr, dz, math.mul(dn, r))):
+            self._write("turned", number, value)
+
+    def _plain(self, dh: Value) -> None:
+        math, y = self.math, self._read("kept")
+        if self.back.spec.mode == "rnn_tanh":
+            self._write("data", 0, math.mul(dh, self._tanh_slope(y)))
+            return
+        zero = math.const(0.0)
+        self._write("data", 0, math.select(math.gt(y, zero), dh, math.mul(dh, zero)))
+
+    def _waiting(self, value: Value) -> Value:
+        """Plus what waits from the step behind."""
+        is_waiting = "waiting" in self.back.pointers
+        return self.math.add(self._read("waiting"), value) if is_waiting else value
+
+    def _tanh_slope(self, y: Value) -> Value:
+        return self.math.sub(self.math.const(1.0), self.math.mul(y, y))
+
+    def _sigmoid_slope(self, y: Value) -> Value:
+        return self.math.mul(y, self.math.sub(self.math.const(1.0), y))
+
+    def _at(self, name: str, part: int) -> tuple[Index, int]:
+        strides = self.back.strides[name]
+        offset = part * self.back.spec.hidden * strides[1]
+        return self.back.b.add(self.back.b.dot(self.place, strides), offset), strides[1]
+
+    def _read(self, name: str, part: int = 0) -> Value:
+        at, stride = self._at(name, part)
+        return read_vector(self.back.b, self.back.pointers[name], at, stride, self.lanes)
+
+    def _write(self, name: str, part: int, value: Value) -> None:
+        at, stride = self._at(name, part)
+        write_vector(self.back.b, value, self.back.pointers[name], at, stride, self.lanes)
+
+
+register(
+    "recurrent_back",
+    choose_recurrent_back,
+    {RecurrentBackSpec: emit_recurrent_back},
+    in_one_type=True,
+)
