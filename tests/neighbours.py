@@ -147,6 +147,10 @@ LAYERS: dict[str, tuple[Layer, Shape]] = {
     "dense": (dense(21), (3, 37)),
     "dense-one-row": (dense(64), (1, 50)),
     "batch-dot": (layer("batch_dot", var("other", (3, 17, 19))), (3, 5, 17)),
+    "batch-dot-turned": (
+        layer("batch_dot", var("other", (2, 45, 35)), transpose_b=True),
+        (2, 14, 35),
+    ),
     "maxpool": (inside(pool(kernel=(3, 3), stride=(2, 2), pad=(1, 1))), (2, 19, 9, 8)),
     "avgpool": (pool(kernel=(2, 2), pool_type="avg"), (1, 5, 6, 7)),
     "global-pool": (pool(pool_type="avg", global_pool=True), (2, 18, 5, 5)),

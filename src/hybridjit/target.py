@@ -53,5 +53,10 @@ class Target:
         """Whether floats become whole numbers by an instruction, which plain x86-64 lacks."""
         return self.has_fma
 
+    @property
+    def has_scaling(self) -> bool:
+        """Whether x * 2**n is one instruction, on vectors of 64 bytes."""
+        return self.vector_bytes == 64 and self.triple.startswith("x86_64")
+
     def __str__(self) -> str:
         return f"{self.name} ({self.cpu}, {self.vector_registers} x {self.vector_bytes} B)"

@@ -100,14 +100,21 @@ class _Line:
 
         top = self._over(
             self._constant(LOWEST),
-            lambda acc, v, i, n: math.max(acc, self._kept(v, mask(i, n), LOWEST)),
+            lambda acc, v, i, n: self._larger(self._kept(v, mask(i, n), LOWEST), acc),
         )
-        top = b.splat(b.reduce_lanes(top, math.max))
-        total = self._over(
-            self._constant(0.0),
-            lambda acc, v, i, n: math.add(acc, self._kept(self._exp(v, top), mask(i, n), 0.0)),
-        )
+        top = b.splat(b.reduce_lanes(top, self._larger))
+
+        def added(acc: Value, v: Value, i: Index, n: int) -> Value:
+            power = self._kept(self._exp(v, top), mask(i, n), 0.0)
+            if self._keeps_powers:
+                write_vector(b, power, self.y, i, 1, n, self.spec.dtype)
+            return math.add(acc, power)
+
+        total = self._over(self._constant(0.0), added)
         total = b.splat(b.reduce_lanes(total, math.add))
+        if self._keeps_powers:
+            self._divide_powers(total, mask if limit is not None else None)
+            return
         log_total = math.log(total) if self.spec.how == "log_softmax" else None
 
         def result(v: Value, i: Index, n: int) -> Value:
@@ -115,6 +122,29 @@ class _Line:
             return value if limit is None else self._kept(value, mask(i, n), 0.0)
 
         self._store_each(result)
+
+    @property
+    def _keeps_powers(self) -> bool:
+        """Whether powers are stored where their quotients will be, which costs less than to compute
+        them again. Not in half precision, which would round twice.
+        """
+        return self.spec.how != "log_softmax" and self.spec.dtype != "float16"
+
+    def _divide_powers(
+        self, total: Value, mask: Callable[[Index, int], Value | None] | None
+    ) -> None:
+        """y = y / total along the axis, by one division; 0 where no element counts."""
+        factor, dtype = self.math.div(self._constant(1.0), total), self.spec.dtype
+
+        def divide(index: Index, lanes: int, _: Sequence[Value]) -> list[Value]:
+            power = read_vector(self.b, self.y, index, 1, lanes, dtype)
+            value = self.math.mul(power, factor)
+            if mask is not None:
+                value = self._kept(value, mask(index, lanes), 0.0)
+            write_vector(self.b, value, self.y, index, 1, lanes, dtype)
+            return []
+
+        self._each([], divide)
 
     def _length_at(self, column: Index) -> Value:
         """The length that holds for a column, as a 64-bit integer."""
@@ -189,21 +219,36 @@ class _Line:
             return k.results[0]
 
         top = over(
-            self._constant(LOWEST), lambda acc, v, k: math.max(acc, self._kept(v, mask(k), LOWEST))
+            self._constant(LOWEST),
+            lambda acc, v, k: self._larger(self._kept(v, mask(k), LOWEST), acc),
         )
-        total = over(
-            self._constant(0.0),
-            lambda acc, v, k: math.add(acc, self._kept(self._exp(v, top), mask(k), 0.0)),
-        )
+
+        def added(acc: Value, v: Value, k: Index) -> Value:
+            power = self._kept(self._exp(v, top), mask(k), 0.0)
+            if self._keeps_powers:
+                at = b.add(b.mul(k, spec.inner), column)
+                write_vector(b, power, self.y, at, 1, lanes, spec.dtype)
+            return math.add(acc, power)
+
+        total = over(self._constant(0.0), added)
+        factor = math.div(self._constant(1.0), total)
         log_total = math.log(total) if spec.how == "log_softmax" else None
         with b.loop("k", 0, spec.size) as k:
             at = b.add(b.mul(k.index, spec.inner), column)
-            value = self._result(self._read(at, lanes), top, total, log_total)
-            write_vector(b, self._kept(value, mask(k.index), 0.0), self.y, at, 1, lanes, spec.dtype)
+            if self._keeps_powers:
+                value = math.mul(read_vector(b, self.y, at, 1, lanes, spec.dtype), factor)
+            else:
+                value = self._result(self._read(at, lanes), top, total, log_total)
+            value = self._kept(value, mask(k.index), 0.0)
+            write_vector(b, value, self.y, at, 1, lanes, spec.dtype)
 
     def _read(self, index: Index, lanes: int) -> Value:
         value = read_vector(self.b, self.x, index, 1, lanes, self.spec.dtype)
         return self.math.neg(value) if self.spec.how == "softmin" else value
+
+    def _larger(self, value: Value, top: Value) -> Value:
+        """The larger, by one instruction: ``top`` where the value is NaN, which its power shows."""
+        return self.math.select(self.math.gt(value, top), value, top)
 
     def _exp(self, value: Value, top: Value) -> Value:
         return self.math.exp(self.math.sub(value, top))

@@ -210,6 +210,10 @@ class VectorBuilder(IndexBuilder):
         """A constant scalar."""
         return constant_of(self.element, value)
 
+    def bit(self, value: bool) -> Value:
+        """A constant truth."""
+        return ir.Constant(I1, int(value))
+
     def constant(self, value: float, like: Value | None = None) -> Value:
         """A constant of the type of ``like`` (a value), or a whole vector."""
         return constant_of(self.vector_type() if like is None else like.type, value)

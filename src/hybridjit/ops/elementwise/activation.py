@@ -170,7 +170,7 @@ def _scalar_leaky_relu(
     upper_bound: float,
 ) -> V:
     if act_type == "gelu":
-        inner = b.add(b.const(1.0), b.erf(b.div(x, b.const(math.sqrt(2.0)))))
+        inner = b.add(b.const(1.0), b.erf(b.mul(x, b.const(math.sqrt(0.5)))))
         return b.mul(b.mul(b.const(0.5), x), inner)
     if act_type in ("elu", "selu"):
         factor = b.const(slope if act_type == "elu" else SELU_ALPHA)

@@ -6,9 +6,10 @@ from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import Value
 from ..parts.arguments import Arguments
-from ..parts.gemm import Rows, multiply
+from ..parts.gemm import Rows, multiply, steps_of_round
 from ..parts.partial import read_vector
 from ..parts.program import operand_addresses, store_epilogue
+from ..parts.transpose import Digits, transpose_rows
 from .spec import MatmulSpec
 
 
@@ -50,26 +51,55 @@ class _Matmul:
         b, spec = self.b, self.spec
         column = b.mul(block, spec.nv * b.lanes)
         self._pack(image, column, nv, last)
-        size = -(-spec.m // spec.parts)
-        start = b.mul(part, size)
-        stop = b.min(b.add(start, size), spec.m)
-        whole = b.sub(stop, b.b.urem(b.i64(b.sub(stop, start)), b.i64(spec.mr)))
-        with b.loop("row", start, whole, spec.mr, most=-(-size // spec.mr)) as row:
-            self._emit_tile(image, row.index, column, spec.mr, nv, last)
-        if spec.mr > 1 and (size % spec.mr or spec.m % size % spec.mr):
-            with b.loop("row", whole, stop, most=spec.mr) as row:
-                self._emit_tile(image, row.index, column, 1, nv, last)
+        tiles = -(-spec.m // spec.mr)
+        height, taller = divmod(spec.m, tiles)
+        start, stop = (b.divmod(b.mul(p, tiles), spec.parts)[0] for p in (part, b.add(part, 1)))
+        most = -(-tiles // spec.parts)
+        # Tiles differ by one row at most; the taller come first.
+        if taller:
+            with b.loop("row", start, b.min(stop, taller), most=most) as tile:
+                row = b.mul(tile.index, height + 1)
+                self._emit_tile(image, row, column, height + 1, nv, last)
+            start = b.max(start, taller)
+        with b.loop("row", start, stop, most=most) as tile:
+            row = b.add(b.mul(tile.index, height), taller)
+            self._emit_tile(image, row, column, height, nv, last)
 
     def _pack(self, image: Index, column: Index, nv: int, last: int) -> None:
         """packed[k, column] of this block; lanes beyond the last column are zeros."""
         b, spec = self.b, self.spec
         source = b.at(self.right, b.dot((image, 0, column), spec.b))
+        if spec.b[1] == 1 != spec.b[2] and spec.k >= b.lanes:
+            self._pack_transposed(source, nv, last)
+            return
         with b.loop("k", 0, spec.k) as k:
             line = b.at(source, b.mul(k.index, spec.b[1]))
             for j in range(nv):
                 lanes = last if j == nv - 1 else b.lanes
                 vector = read_vector(b, line, j * b.lanes * spec.b[2], spec.b[2], lanes)
                 b.store(vector, self.packed, b.add(b.mul(k.index, nv * b.lanes), j * b.lanes))
+
+    def _pack_transposed(self, source: Value, nv: int, last: int) -> None:
+        """The same where the numbers of a column follow each other in memory."""
+        whole = nv if last == self.b.lanes else nv - 1
+        with self.b.loop("vector", 0, whole) as vector:
+            self._pack_square(source, vector.index, nv, self.b.lanes)
+        if whole < nv:
+            self._pack_square(source, whole, nv, last)
+
+    def _pack_square(self, source: Value, vector: Index, nv: int, lanes: int) -> None:
+        b, step = self.b, self.spec.b[2]
+        first = b.at(source, b.mul(vector, b.lanes * step))
+        columns = [b.at(first, min(i, lanes - 1) * step) for i in range(b.lanes)]
+        target = b.at(self.packed, b.mul(vector, b.lanes))
+        transpose_rows(
+            b,
+            columns,
+            [b.bit(i < lanes) for i in range(b.lanes)],
+            self.spec.k,
+            Digits(nv * b.lanes),
+            lambda value, at: b.store(value, target, at),
+        )
 
     def _emit_tile(
         self, image: Index, row: Index, column: Index, count: int, nv: int, last: int
@@ -81,7 +111,7 @@ class _Matmul:
             b.at(self.left, b.dot((image, row), spec.a[:2])),
             self.packed,
             spec.k,
-            spec.unroll,
+            steps_of_round(b, nv * count, nv, spec.unroll),
             Rows(spec.a[1], spec.a[2]),
             nv,
             start * count,

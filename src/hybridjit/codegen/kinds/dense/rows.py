@@ -16,7 +16,7 @@ from ...llvm.indices import Index
 from ...llvm.types import I64, Value
 from ..conv.direct import Block, blocks_of, in_range, runs_of_blocks
 from ..parts.arguments import Arguments
-from ..parts.gemm import Ahead, Rows, line_elements, multiply
+from ..parts.gemm import Ahead, Rows, line_elements, multiply, steps_of_round
 from ..parts.program import operand_addresses, store_epilogue
 from .spec import DenseSpec
 
@@ -119,8 +119,9 @@ class _Tiles:
         x = b.at(place.x, b.mul(self.first, spec.xs[0]))
         rows, lines = Rows(spec.xs[0], spec.xs[1]), _lines_ahead(b, spec)
         ahead = Ahead(place.ahead, lines) if lines and place.ahead is not None else None
+        unroll = steps_of_round(b, nv * height, nv, spec.unroll)
         return multiply(
-            b, x, place.w, spec.ic, spec.unroll, rows, nv, start * height, (0, height), ahead
+            b, x, place.w, spec.ic, unroll, rows, nv, start * height, (0, height), ahead
         )
 
     def _store(self, sums: Sequence[Value]) -> None:

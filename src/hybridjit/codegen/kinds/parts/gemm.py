@@ -62,6 +62,19 @@ def line_elements(b: LoopBuilder) -> int:
     return LINE_BYTES // b.target.element_bytes
 
 
+def steps_of_round(b: LoopBuilder, sums: int, nv: int, unroll: int) -> int:
+    """Steps of k in a round of a tile with so many sums: at most ``unroll``.
+
+    A tile that leaves registers free tempts LLVM to load all the weights of a round at once; where
+    registers are few it spills these (measured: 4 per 40 FMAs, AVX2).
+    """
+    target = b.target
+    if target.vector_registers >= 32 or sums >= (12 if target.has_fma else 8):
+        return unroll
+    fitting = (target.vector_registers - 1 - sums) // nv
+    return max(1, min(unroll, 1 << max(0, fitting.bit_length() - 1)))
+
+
 def rank_one(
     b: LoopBuilder,
     x: Value,
