@@ -159,8 +159,8 @@ def test_what_is_out_of_order():
     with pytest.raises(mx.MXNetError, match="the last operator is not Loss function"):
         module.backward()
     module.backward([nd.ones((8, 2))])
-    with pytest.raises(mx.MXNetError, match="dist_sync.*hybridjit on one"):
-        module.init_optimizer(kvstore="dist_sync")
+    with pytest.raises(mx.MXNetError, match="dist_async.*use 'dist_sync'"):
+        module.init_optimizer(kvstore="dist_async")
 
 
 @pytest.mark.parametrize("store", ["local", None, "teststore", mx.kv.create, AddingStore])

@@ -210,8 +210,8 @@ class TestMistakes:
         params = dense(TWO).collect_params()
         with pytest.raises(TypeError, match="kvstore must be KVStore, str or None"):
             gluon.Trainer(params, "sgd", kvstore=3).allreduce_grads()
-        with pytest.raises(mx.MXNetError, match="'dist_sync' trains on several machines"):
-            gluon.Trainer(params, "sgd", kvstore="dist_sync").allreduce_grads()
+        with pytest.raises(mx.MXNetError, match="'dist_async' updates without waiting"):
+            gluon.Trainer(params, "sgd", kvstore="dist_async").allreduce_grads()
         with pytest.raises(ValueError, match="Please set update_on_kvstore=False"):
             gluon.Trainer(params, "sgd", kvstore="teststore", update_on_kvstore=True).step(1)
         with pytest.raises(AssertionError, match="when parameters are updated on kvstore"):

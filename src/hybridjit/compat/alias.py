@@ -25,6 +25,7 @@ else:
 
 MXNET_VERSION = "1.9.1"
 _MXNET = "mxnet"
+_HOROVOD = "horovod"
 _OURS = __name__.partition(".")[0]
 
 
@@ -58,6 +59,16 @@ class _FacadeLoader(Loader):
         """Nothing: the module has no code of its own."""
 
 
+class _EmptyLoader(Loader):
+    """Makes a package for the modules below it."""
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing: the package has no code of its own."""
+
+
 class _AliasLoader(Loader):
     """Puts hybridjit's module into ``sys.modules`` under MXNet's name."""
 
@@ -83,11 +94,25 @@ class _Finder(MetaPathFinder):
         top, _, rest = fullname.partition(".")
         if top == _OURS and rest:  # `from mxnet.gluon import x` looks for hybridjit.gluon.x
             _refuse_absent(rest)
+        if top == _HOROVOD:
+            return _horovod_spec(fullname)
         if top != _MXNET:
             return None
         if not rest:
             return ModuleSpec(fullname, _FacadeLoader(), origin=_OURS, is_package=True)
         return ModuleSpec(fullname, _AliasLoader(_our_name(fullname)))
+
+
+def _horovod_spec(fullname: str) -> ModuleSpec | None:
+    """``horovod.mxnet`` is here; the package above it has nothing else."""
+    if fullname == _HOROVOD:
+        return ModuleSpec(fullname, _EmptyLoader(), origin=_OURS, is_package=True)
+    if fullname in (f"{_HOROVOD}.mxnet", f"{_HOROVOD}.mxnet.mpi_ops"):
+        return ModuleSpec(fullname, _AliasLoader(f"{_OURS}.compat.horovod"))
+    raise ModuleNotFoundError(
+        f"No module named {fullname!r}: beside hybridjit there is horovod.mxnet alone",
+        name=fullname,
+    )
 
 
 def _our_name(fullname: str) -> str:
@@ -121,6 +146,8 @@ _FINDER = _Finder()
 
 def install_as_mxnet() -> None:
     """From now on ``import mxnet`` in this process is hybridjit. Further calls change nothing.
+
+    ``import horovod.mxnet`` is then hybridjit.compat.horovod.
 
     An installed MXNet is not looked at: hybridjit always wins. Raises ImportError when that MXNet
     was imported already, since half of the program would hold the other one's arrays.

@@ -1,205 +1,20 @@
-"""``KVStore``: values of one process by key, summed over its devices and maybe updated.
-
-In: ``push`` and ``pull`` of arrays under keys, which are numbers or strings. Out: what is kept:
-the last sum, or with an optimizer what it made of the sums.
-"""
+"""``mx.kv.create``: a store by its name, and which one a trainer takes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
-
-import numpy as np
-
 from ..errors import MXNetError
-from ..formats.atomic import system_errors, write_atomically
-from ..nd import NDArray
-from ..opening import open_file
-from ..optimizer import Optimizer, Updater, get_updater
-from .base import KVStoreBase, as_list, require_capability, summed
-
-Key = int | str
-Update = Callable[[Any, NDArray, NDArray], object]
-
-
-class KVStore(KVStoreBase):
-    """A store in this process. Raises MXNetError for keys that were not initialised."""
-
-    def __init__(self, type: str = "local") -> None:
-        self._type = type
-        self._values: dict[Key, NDArray] = {}
-        self._updater: Update | None = None
-        self._threshold: float | None = None
-        self._residuals: dict[tuple[Key, int], np.ndarray] = {}
-
-    # ---- values -------------------------------------------------------------------------------
-
-    def init(self, key: object, value: object) -> None:
-        """Keep a copy of ``value`` under a key, or of each under its own.
-
-        Raises MXNetError for a key that is there already.
-        """
-        for name, arrays in self._pairs(key, value):
-            if name in self._values:
-                raise MXNetError(
-                    f"duplicate init of key {name}. Please double check if you called kv.init or "
-                    "kv.broadcast with this key multiple times"
-                )
-            self._values[name] = arrays[0].copy()
-
-    def push(self, key: object, value: object, priority: int = 0) -> None:
-        """Add up the arrays for a key; keep the sum, or let the updater make use of it."""
-        for name, arrays in self._pairs(key, value):
-            self._require(name)
-            total = summed(self._compressed(name, arrays))
-            kept = self._values[name]
-            if self._updater is None:
-                kept[:] = total.as_in_context(kept.context)
-            else:
-                given = name.encode() if isinstance(name, str) else name
-                self._updater(given, total.as_in_context(kept.context), kept)
-
-    def pull(
-        self, key: object, out: object = None, priority: int = 0, ignore_sparse: bool = True
-    ) -> None:
-        """Write what is kept under a key to the arrays of ``out``."""
-        assert out is not None
-        for name, arrays in self._pairs(key, out):
-            self._require(name)
-            for array in arrays:
-                array[:] = self._values[name]
-
-    def pushpull(self, key: object, value: object, out: object = None, priority: int = 0) -> None:
-        """Push ``value``, then pull to ``out``, or else back to ``value``."""
-        self.push(key, value, priority)
-        self.pull(key, value if out is None else out, priority)
-
-    def broadcast(self, key: object, value: object, out: object, priority: int = 0) -> None:
-        """Keep ``value`` and pull it to ``out``."""
-        self.init(key, value)
-        self.pull(key, out, priority)
-
-    def row_sparse_pull(
-        self, key: object, out: object = None, priority: int = 0, row_ids: object = None
-    ) -> None:
-        """Raises MXNetError: what is kept is dense."""
-        raise MXNetError("row_sparse_pull: hybridjit's arrays are dense; use pull")
-
-    def _pairs(self, key: Any, value: Any) -> Iterator[tuple[Key, list[NDArray]]]:
-        """Keys with their arrays, one for each device. Raises AssertionError for other keys."""
-        if not isinstance(key, (list, tuple)):
-            yield self._checked(key), as_list(value)
-            return
-        values = list(value)
-        if len(values) != len(key):
-            raise MXNetError(f"{len(key)} keys have {len(values)} values")
-        for one, arrays in zip(key, values):
-            yield self._checked(one), as_list(arrays)
-
-    def _checked(self, key: object) -> Key:
-        assert isinstance(key, (int, np.integer, str)), f"unexpected type for keys: {type(key)}"
-        found: Key = key if isinstance(key, str) else int(key)
-        known = next(iter(self._values), found)
-        if isinstance(known, str) != isinstance(found, str):
-            raise MXNetError("Mixed key types are not allowed")
-        return found
-
-    def _require(self, key: Key) -> None:
-        if key not in self._values:
-            raise MXNetError(f"key {key} has not been inited")
-
-    # ---- compression --------------------------------------------------------------------------
-
-    def set_gradient_compression(self, compression_params: Mapping[str, Any]) -> None:
-        """Round what devices send to -threshold, 0 or threshold, and carry over what is left.
-
-        ``{"type": "2bit", "threshold": t}``, for stores of type "device". Raises Exception, as in
-        MXNet, for another store.
-        """
-        if "device" not in self._type:
-            raise Exception("Gradient compression is not supported for this type of kvstore")
-        kind = compression_params.get("type")
-        if kind != "2bit":
-            raise MXNetError(f"Unknown type for gradient compression {kind}")
-        threshold = float(compression_params.get("threshold", 0.5))
-        if not threshold > 0:
-            raise MXNetError(f"threshold must be greater than 0, got {threshold}")
-        self._threshold = threshold
-
-    def _compressed(self, key: Key, arrays: list[NDArray]) -> list[NDArray]:
-        if self._threshold is None:
-            return arrays
-        return [self._rounded(key, device, array) for device, array in enumerate(arrays)]
-
-    def _rounded(self, key: Key, device: int, array: NDArray) -> NDArray:
-        bound = self._threshold
-        assert bound is not None
-        rest = array.asnumpy() + self._residuals.get((key, device), 0)
-        sent = bound * ((rest >= bound).astype(rest.dtype) - (rest <= -bound))
-        self._residuals[key, device] = rest - sent
-        return NDArray(sent.astype(array.dtype), array.context)
-
-    # ---- updates ------------------------------------------------------------------------------
-
-    def set_optimizer(self, optimizer: Optimizer) -> None:
-        """Update what is kept by this optimizer."""
-        self._set_updater(get_updater(optimizer))
-
-    def _set_updater(self, updater: Update) -> None:
-        """Call ``updater(key, sum, kept)`` for what is pushed; string keys come as bytes."""
-        self._updater = updater
-
-    @staticmethod
-    def is_capable(capability: str) -> bool:
-        """True for "optimizer". Raises ValueError for another capability."""
-        require_capability(capability)
-        return True
-
-    def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:
-        """Write the optimizer's states, and maybe itself, as MXNet pickles them."""
-        states = self._optimizers_updater("save").get_states(dump_optimizer)
-        write_atomically(fname, [states])
-
-    def load_optimizer_states(self, fname: str) -> None:
-        """Read what :meth:`save_optimizer_states` wrote. Raises ModelFormatError, MXNetError."""
-        updater = self._optimizers_updater("load")
-        with system_errors(fname), open_file(fname) as file:
-            states = file.read()
-        updater.set_states(states)
-
-    def _optimizers_updater(self, what: str) -> Updater:
-        found = self._updater
-        assert isinstance(found, Updater), f"Cannot {what} states for distributed training"
-        return found
-
-    # ---- what it is ---------------------------------------------------------------------------
-
-    @property
-    def type(self) -> str:
-        """The name that it was made by."""
-        return self._type
-
-    @property
-    def rank(self) -> int:
-        """0: there is one worker."""
-        return 0
-
-    @property
-    def num_workers(self) -> int:
-        """1."""
-        return 1
-
-    def _barrier(self) -> None:
-        """Nobody to wait for."""
-
-    def _send_command_to_servers(self, head: int, body: str) -> None:
-        """There are no servers."""
+from .base import KVStoreBase
+from .dist import DistKVStore
+from .job import current_job
+from .local import KVStore as KVStore
 
 
 def create(name: str = "local") -> KVStoreBase:
-    """A store by name: one that was registered, else one in this process, whatever the name.
+    """A store by name: one that was registered, one of several processes, else one of this process.
 
-    Raises TypeError for what is no string, MXNetError for stores of several machines and of GPUs.
+    ``dist_sync`` and ``dist_device_sync`` are of the processes that mpirun started. Raises
+    TypeError for what is no string, MXNetError for stores of GPUs, for ``dist_async``, and for
+    several processes without the package mpi4py.
     """
     if not isinstance(name, str):
         raise TypeError("name must be a string")
@@ -208,18 +23,20 @@ def create(name: str = "local") -> KVStoreBase:
         return KVStoreBase.kv_registry[name]()
     if name.startswith("nccl"):
         raise MXNetError("kvstore 'nccl': hybridjit computes on CPUs; use 'local' or 'device'")
-    if "dist" in name:
+    if "dist" not in name:
+        return KVStore(name)
+    if "_async" in name:
         raise MXNetError(
-            f"kvstore {name!r} trains on several machines, and hybridjit on one; use 'local' or "
-            "'device', or register a store of your own (KVStoreBase.register)"
+            f"kvstore {name!r} updates without waiting for all processes, which hybridjit does not "
+            "do: its numbers would depend on time; use 'dist_sync'"
         )
-    return KVStore(name)
+    return DistKVStore(name, current_job())
 
 
 def choose(wanted: object, devices: int) -> KVStoreBase | None:
     """The store for arrays on so many devices: a store as it is, by name where one is needed.
 
-    One device needs none, unless the name is that of several machines. Raises TypeError for what
+    One device needs none, unless the name is that of several processes. Raises TypeError for what
     is neither a store, a name nor None, and as :func:`create`.
     """
     if wanted is None or isinstance(wanted, KVStoreBase):

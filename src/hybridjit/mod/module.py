@@ -24,7 +24,7 @@ from ..nd.taped import alias
 from ..unwinding import restoring
 from .binding import BoundModule
 from .executor_group import ExecutorGroup
-from .updates import Options, Rule, Store, Updates, make_optimizer
+from .updates import Options, Rule, Store, Updates, make_optimizer, open_store, workers_of
 
 if TYPE_CHECKING:
     from ..optimizer import Optimizer
@@ -146,7 +146,7 @@ class Module(BoundModule):
     ) -> None:
         """Take an optimizer, by name or as it is; of a name, gradients are divided by the batch.
 
-        ``kvstore`` is a store, its name or None. Raises MXNetError for one of several machines.
+        ``kvstore`` is a store, its name or None. Raises MXNetError for one that cannot be had.
         """
         assert self.binded and self.params_initialized, "call bind and init_params first"
         if self.optimizer_initialized and not force_init:
@@ -154,8 +154,12 @@ class Module(BoundModule):
             return
         first = self._data_shapes[0]
         size = first.shape[DataDesc.get_batch_axis(first.layout)]
-        made = make_optimizer(optimizer, optimizer_params, self._symbol, self._param_names, size)
-        self._updates = Updates(made, kvstore)
+        store = open_store(kvstore)
+        made = make_optimizer(
+            optimizer, optimizer_params, self._symbol, self._param_names, size, workers_of(store)
+        )
+        self._updates = Updates(made, store)
+        self._updates.share({name: self._params[name] for name in self._param_names})
         self.optimizer_initialized = True
         if self._states_file is not None:
             self.load_optimizer_states(self._states_file)

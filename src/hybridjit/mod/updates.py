@@ -29,22 +29,27 @@ class Updates:
 
     Several modules over the same parameters may share one, as buckets do. ``kvstore`` is a store,
     its name or None. A store adds up gradients by the parameter's name; where it can, it updates
-    too, otherwise ``updater`` does, by the parameter's number. Raises MXNetError for the name of a
-    store of several machines.
+    too, otherwise ``updater`` does, by the parameter's number.
     """
 
-    def __init__(self, made: optimizer.Optimizer, kvstore: Store = None) -> None:
+    def __init__(self, made: optimizer.Optimizer, store: KVStoreBase | None = None) -> None:
         from .. import optimizer  # noqa: PLC0415 (see tests/test_layers.py)
-        from ..kvstore.kvstore import choose  # noqa: PLC0415 (see tests/test_layers.py)
 
         self.optimizer = made
-        store: Any = choose(kvstore, devices=1)  # one computation serves all contexts
         on_store = store is not None and store.is_capable("optimizer")
-        self.store = store
+        self.store: Any = store
         self.updater = None if on_store else optimizer.get_updater(made)
         self._known: set[str] = set()
-        if on_store:
+        if store is not None and on_store:
             store.set_optimizer(made)
+
+    def share(self, params: Mapping[str, Parameter]) -> None:
+        """Give all processes of a job the values of the first, where there are several."""
+        if self.store is None or "dist" not in self.store.type:
+            return
+        for name, param in params.items():
+            for weight in param.list_data():
+                self._introduce(name, weight)
 
     def apply(self, params: Mapping[str, Parameter]) -> None:
         """One step of every parameter that has a gradient."""
@@ -58,10 +63,13 @@ class Updates:
                     self.updater(index, grad, weight)
 
     def _by_store(self, name: str, weight: object, grad: object) -> None:
+        self._introduce(name, weight)
+        self.store.pushpull(name, grad, out=weight if self.updater is None else grad)
+
+    def _introduce(self, name: str, weight: object) -> None:
         if name not in self._known:
             self.store.broadcast(name, weight, out=weight)
             self._known.add(name)
-        self.store.pushpull(name, grad, out=weight if self.updater is None else grad)
 
     def save(self, fname: str) -> None:
         """Write the states as MXNet does: pickled, by the parameter's number."""
@@ -79,21 +87,37 @@ class Updates:
             self.updater.set_states(file.read())
 
 
+def open_store(wanted: Store) -> KVStoreBase | None:
+    """A store as it is, or by its name where one is needed: one computation serves all contexts.
+
+    Raises MXNetError for a store that cannot be had, TypeError for what is none.
+    """
+    from ..kvstore.kvstore import choose  # noqa: PLC0415 (see tests/test_layers.py)
+
+    return choose(wanted, devices=1)
+
+
+def workers_of(store: KVStoreBase | None) -> int:
+    """How many processes add up their gradients in a step."""
+    return store.num_workers if store is not None and "dist" in store.type else 1
+
+
 def make_optimizer(
     wanted: str | optimizer.Optimizer,
     options: Options,
     symbol: Symbol | None,
     names: Sequence[str],
     batch_size: int,
+    workers: int = 1,
 ) -> optimizer.Optimizer:
     """An optimizer whose gradients are divided by the batch's size, unless ``options`` say else.
 
-    ``wanted`` is a name, or an optimizer, which stays as it is, with a warning where it does not
-    divide.
+    ``batch_size`` is that of one process, of which ``workers`` add up their gradients. ``wanted``
+    is a name, or an optimizer, which stays as it is, with a warning where it does not divide.
     """
     from .. import optimizer  # noqa: PLC0415 (see tests/test_layers.py)
 
-    scale = 1.0 / batch_size
+    scale = 1.0 / (batch_size * workers)
     if isinstance(wanted, optimizer.Optimizer):
         if wanted.rescale_grad != scale:
             warnings.warn(
