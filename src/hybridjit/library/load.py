@@ -10,7 +10,7 @@ import ctypes
 import json
 import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,18 +74,47 @@ class Library:
     def __call__(self, *arrays: np.ndarray) -> np.ndarray | list[np.ndarray]:
         """The output, or a list of several. Raises ShapeError and DTypeError for other arrays."""
         batch, given = self._checked(arrays)
-        made = [
-            np.empty([batch if n == "N" else n for n in fact["shape"]], fact["dtype"])
-            for fact in self._facts["outputs"]
-        ]
+        made = self._new_outputs(batch)
         try:
             context = self._idle.pop()
         except IndexError:
             context = self._new_context()
-        self._require(self._call("run", context.address, _rows(given), _rows(made), batch, None, 0))
+        words = context.address, _rows(given), _rows(made), batch, None, 0
+        self._require(self._call("run", *words))
         if len(self._idle) < _MAX_IDLE:
             self._idle.append(context)
         return made[0] if len(made) == 1 else made
+
+    def bind(self, *arrays: np.ndarray) -> Callable[[], list[np.ndarray]]:
+        """A function that reads these arrays at every call, and gives the same outputs' arrays.
+
+        It has a context of its own: calls of it do not overlap. Raises as a call does, and
+        MXNetError for an array that is not contiguous.
+        """
+        batch, given = self._checked(arrays)
+        for name, array, mine in zip(self.inputs, arrays, given):
+            if not np.shares_memory(array, mine) and mine.size:
+                raise MXNetError(f"input '{name}' is bound as it lies, and is not contiguous")
+        made, context = self._new_outputs(batch), self._new_context()
+        run = getattr(self._library, f"{self._prefix}_run")
+        words = context.address, _rows(given), _rows(made), batch, None, 0
+
+        def call(kept: tuple[object, ...] = (context, given)) -> list[np.ndarray]:
+            self._require(run(*words))
+            return made
+
+        return call
+
+    @property
+    def dtypes(self) -> list[str]:
+        """The inputs' element types, as NumPy calls them."""
+        return [fact["dtype"] for fact in self._facts["inputs"]]
+
+    def _new_outputs(self, batch: int) -> list[np.ndarray]:
+        return [
+            np.empty([batch if n == "N" else n for n in fact["shape"]], fact["dtype"])
+            for fact in self._facts["outputs"]
+        ]
 
     def _declare(self) -> None:
         """Say what the functions take. Raises MXNetError for a library that has other ones."""
