@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -375,15 +376,31 @@ class TestC:
         options = ["-q", "--error-exitcode=9", "--leak-check=full", "--show-leak-kinds=all"]
         assert ran(valgrind, *options, program, path) == labels
 
-    def test_cpp_takes_the_header(self, digits, tmp_path):
-        source = tmp_path / "small.cpp"
-        source.write_text(
-            '#include "digits.h"\nint main() { digits_context *c = nullptr;'
-            " int code = digits_init(&c, nullptr, 1); digits_free(c); return code; }\n"
-        )
-        options = ["-Wall", "-Wextra", "-Werror", "-std=c++11", f"-I{digits.parent}"]
-        ran(tool("g++"), *options, source, f"{digits}.o", "-lm", "-o", tmp_path / "small")
-        ran(tmp_path / "small")
+    @pytest.mark.skipif(not IS_X86, reason="its CPU has AVX2 and no more")
+    def test_eight_threads_with_contexts_that_have_threads(self, tmp_path, monkeypatch):
+        """All bits the same, and all memory and threads are given back, as valgrind sees it."""
+        monkeypatch.setattr("hybridjit.library.variants.WORTH_SHARING", 0)
+        stem = library(tmp_path, "--threads", "--target", "avx2,sse2")
+        (tmp_path / "contexts.c").write_text(CONTEXTS)
+        options = [*STRICT, "-g", f"-I{tmp_path}", tmp_path / "contexts.c", f"{stem}.o"]
+        program = tmp_path / "contexts"
+        ran(tool("gcc"), *options, "-lm", "-lpthread", "-o", program)
+        assert ran(program, 20) == "same\n"
+        options = ["-q", "--error-exitcode=9", "--leak-check=full", "--fair-sched=yes"]
+        assert ran(tool("valgrind"), *options, program, 2) == "same\n"
+
+    def test_the_example_in_cpp(self, digits, recorded, tmp_path):
+        """One context in several threads, a workspace for each."""
+        options = ["-Wall", "-Wextra", "-Werror", "-std=c++17", "-O1", f"-I{digits.parent}"]
+        linked = [f"{digits}.o", "-lm", "-lpthread", "-o", tmp_path / "classify"]
+        ran(tool("g++"), *options, EXAMPLES / "classify.cpp", *linked)
+        path, labels = recorded
+        assert ran(tmp_path / "classify", path) == labels
+
+    def test_the_example_in_java(self, digits, recorded):
+        java, (path, labels) = java_of(22), recorded
+        options = ["-XX:TieredStopAtLevel=1", "--enable-native-access=ALL-UNNAMED"]
+        assert ran(java, *options, EXAMPLES / "Classify.java", f"{digits}.so", path) == labels
 
     def test_nothing_is_undefined_but_the_systems(self, digits, mapped):
         system = [ctypes.CDLL(name) for name in ("libc.so.6", "libm.so.6", "libpthread.so.0")]
@@ -405,6 +422,63 @@ class TestC:
         source.write_text('#include "x.h"\nconst char *text = X_INPUT1_NAME X_OUTPUT4_NAME;\n')
         ran(tool("gcc"), *STRICT, "-c", source, "-o", tmp_path / "x.o")
         assert b"??/\xc3\xbc\0" in (tmp_path / "x.o").read_bytes()
+
+
+CONTEXTS = """
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "digits.h"
+
+enum { WORKERS = 8, PIXELS = 28 * 28, CLASSES = 10 };
+static float picture[PIXELS], scores[WORKERS][CLASSES];
+static int repeats, codes[WORKERS];
+
+static void *work(void *place)
+{
+    int number = (int)((float(*)[CLASSES])place - scores);
+    digits_input input = {picture, sizeof picture};
+    digits_output output = {place, CLASSES * sizeof(float)};
+    for (int i = 0; i < repeats; i++) {
+        digits_context *context;
+        int code = digits_init(&context, NULL, 1 + number % 3);
+        for (int call = 0; call < 3; call++)
+            code = code ? code : digits_run(context, &input, &output, 1, NULL, 0);
+        digits_free(context);
+        codes[number] = codes[number] ? codes[number] : code;
+    }
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    pthread_t threads[WORKERS];
+    repeats = argc > 1 ? atoi(argv[1]) : 1;
+    for (int i = 0; i < PIXELS; i++)
+        picture[i] = (float)(i % 29) / 29;
+    for (int i = 0; i < WORKERS; i++)
+        pthread_create(&threads[i], NULL, work, scores[i]);
+    for (int i = 0; i < WORKERS; i++)
+        pthread_join(threads[i], NULL);
+    for (int i = 0; i < WORKERS; i++)
+        if (codes[i] || memcmp(scores[i], scores[0], sizeof scores[0]))
+            return printf("context %d: %s\\n", i, digits_error_text(codes[i])), 1;
+    puts("same");
+    return 0;
+}
+"""
+
+
+def java_of(least: int) -> str:
+    """A Java of this version or a newer one."""
+    places = [shutil.which("java"), *map(str, Path("/usr/lib/jvm").glob("*/bin/java"))]
+    for place in filter(None, places):
+        version = re.search(r'version "(\d+)', ran(place, "-version"))
+        if version and int(version[1]) >= least:
+            return place
+    pytest.skip(f"no Java {least} is there")
 
 
 def compiled(source: str, stem: Path, folder: Path, ending: str) -> Path:
