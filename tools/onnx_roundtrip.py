@@ -7,8 +7,9 @@
 
 Needs the packages onnx and onnxruntime. Every file passes onnx's checker with its inference of
 shapes. Prints a line for each that is refused, or whose outputs are further than 1e-4 of their
-deviation from hybridjit's; for graphs with recorded outputs (``-io.npz``), from MXNet's. Exit
-code: 1 where a written file does not agree, else 0.
+deviation from hybridjit's; for graphs with recorded arrays, from MXNet's: ``-io.npz`` holds the
+inputs by their names and the outputs as y0, y1, ..., or x and y. Exit code: 1 where a written file
+does not agree, else 0.
 """
 
 from __future__ import annotations
@@ -44,6 +45,9 @@ def recorded(stem: str, path: str) -> tuple[dict[str, np.ndarray], list[np.ndarr
     outputs = [arrays.pop(name) for name in names]
     params = f"{stem}-0000.params"
     given = params if Path(params).exists() else {}
+    if not names:  # one input and one output, whose names the file leaves out
+        outputs = [arrays.pop("y")]
+        arrays["data"] = arrays.pop("x")
     order = [n for n in mx.sym.load(f"{stem}-symbol.json").list_inputs() if n in arrays]
     inputs = {name: arrays[name] for name in order}
     shapes, types = [a.shape for a in inputs.values()], [a.dtype for a in inputs.values()]
@@ -77,7 +81,7 @@ def cases(options: argparse.Namespace) -> Iterator[tuple[str, Writer]]:
         stem = str(RECORDED / case["name"])
         yield case["name"], partial(recorded, stem)
     if not options.recorded:
-        for name in sorted(vision._models):
+        for name in sorted(vision._MODELS):
             yield name, partial(of_zoo, name)
 
 

@@ -27,7 +27,8 @@ def add_model(parser: argparse.ArgumentParser, params: str = "") -> None:
     parser.add_argument(
         "symbol",
         metavar="MODEL",
-        help="the graph, a -symbol.json file; or what its name begins with, before -symbol.json",
+        help="the graph, a -symbol.json file; or what its name begins with, before -symbol.json; "
+        "or an .onnx file, which holds its parameters",
     )
     parser.add_argument(
         "--params",
@@ -44,6 +45,10 @@ def model_files(args: argparse.Namespace) -> tuple[str, str | None]:
     Raises UsageError for an epoch that names no file.
     """
     symbol, params = args.symbol, args.params
+    if is_onnx(symbol):
+        if args.epoch is not None or params:
+            raise UsageError(f"{symbol} holds its parameters: leave --params and --epoch out")
+        return symbol, None
     is_file = symbol.endswith(".json") or os.path.exists(symbol) and not os.path.isdir(symbol)
     if args.epoch is not None and (is_file or params):
         raise UsageError("--epoch is for a MODEL that is the beginning of its files' names")
@@ -53,6 +58,11 @@ def model_files(args: argparse.Namespace) -> tuple[str, str | None]:
     if params is None and (args.epoch is not None or os.path.exists(beside)):
         params = beside
     return f"{symbol}-symbol.json", params
+
+
+def is_onnx(path: str) -> bool:
+    """Whether a file's name says that it holds a model of ONNX."""
+    return path.endswith(".onnx")
 
 
 # What a size of a shape is that stands for any batch.

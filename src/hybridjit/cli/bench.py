@@ -17,7 +17,16 @@ from ..config import override
 from ..runtime.memory import peak_memory
 from ..runtime.threads import get_num_threads, threads
 from ..table import milliseconds, table
-from .arguments import UsageError, add_model, add_shapes, add_target, chosen_target, counts, once
+from .arguments import (
+    UsageError,
+    add_model,
+    add_shapes,
+    add_target,
+    chosen_target,
+    counts,
+    is_onnx,
+    once,
+)
 from .model import Model, Types, parameters, read_model, stand_in, variable_types
 
 _HEADING = (
@@ -46,13 +55,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     shapes, dtypes = once(args.shape, "--shape"), once(args.dtype, "--dtype")
-    model = read_model(args.symbol, args.params, shapes)
+    model = read_model(args.symbol, args.params, shapes, shapes)
     cold = override(cache_dir="off") if args.cold else nullcontext()
     with chosen_target(args.target) as target, cold:
-        print(f"{model.name} on {target}{'' if args.params else ', random parameters'}")
+        print(
+            f"{model.name} on {target}{'' if model.params is not None else ', random parameters'}"
+        )
         rows: list[tuple[str, ...]] = []
         for batch in args.batch or [None]:
             given = shapes if batch is None else with_batch(shapes, batch)
+            # What follows from sizes is a constant there.
+            if batch is not None and is_onnx(args.symbol):
+                model = read_model(args.symbol, args.params, given, given)
             inputs, params = variable_types(model, given, dtypes)
             rows += measure_model(model, inputs, params, args.threads, args.seconds)
     print(table(rows, _HEADING, right=range(len(_HEADING))))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,12 +22,16 @@ from ..formats.mxnet.symbol_upgrade import Changes
 from ..ir.node import Output, topological
 from ..ir.roles import Reading, Roles, is_learned, roles_of
 from ..loading import bare_name
+from ..onnx.importer import unknown_operators
+from ..onnx.load import read_file, read_graph
+from ..onnx.operators import KNOWN
+from ..onnx.use import Use
 from ..ops.registry import find, lookup
 from ..passes.infer import NodeTypes, infer_node_types
 from ..sym.outputs import auxiliary_nodes
 from ..table import indented, table
-from ..types import TensorType, type_of
-from .arguments import add_model, add_shapes, once
+from ..types import TensorType, merge, type_of
+from .arguments import add_model, add_shapes, is_onnx, once
 from .macs import multiply_adds
 from .ops import kernel
 
@@ -52,6 +56,7 @@ class Listing:
 
     graph    the outputs themselves; None when an operator is unknown
     changes  what a file of an older version was read as
+    stated   types of inputs that the file itself says
     """
 
     lines: list[Line]
@@ -59,6 +64,7 @@ class Listing:
     states: frozenset[str] = frozenset()
     graph: tuple[Output, ...] | None = None
     changes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    stated: Mapping[str, TensorType] = field(default_factory=dict)
 
     @property
     def variables(self) -> list[str]:
@@ -79,8 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    listing = read_listing(args.symbol)
-    arrays = {} if args.params is None else read_arrays(args.params)
+    listing, arrays = read_files(args)
     held = {bare_name(name) for name in arrays}
     names = [name for name in listing.variables if name not in held]
     learned = {line.name for line in listing.lines if is_learned(line.attrs)}
@@ -94,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
         _upgrades(listing),
     ]
     types = _types(args, listing, arrays)
-    if args.params is None:
+    if args.params is None and not is_onnx(args.symbol):
         sections.append(_hinted(roles, listing, types))
     else:
         sections.append(_parameters(arrays, listing))
@@ -112,6 +117,39 @@ def run(args: argparse.Namespace) -> int:
 def _is_head(name: str) -> bool:
     op = find(name)
     return op is not None and op.traits.loss_head
+
+
+def read_files(args: argparse.Namespace) -> tuple[Listing, dict[str, np.ndarray]]:
+    """The nodes and the arrays of a model. Raises MXNetError for files that are none."""
+    if is_onnx(args.symbol):
+        return _of_onnx(args.symbol, once(args.shape, "--shape"))
+    arrays = {} if args.params is None else read_arrays(args.params)
+    return read_listing(args.symbol), arrays
+
+
+def _of_onnx(
+    path: str, shapes: Mapping[str, tuple[int, ...]]
+) -> tuple[Listing, dict[str, np.ndarray]]:
+    """The nodes that an ONNX file becomes, or the file's own where an operator is unknown."""
+    try:
+        imported = read_graph(path, shapes)
+    except UnknownOpError:
+        return _of_onnx_nodes(path), {}
+    listing = _of_nodes(imported.heads, Changes())
+    return replace(listing, stated=imported.inputs), imported.params
+
+
+def _of_onnx_nodes(path: str) -> Listing:
+    graph = read_file(path).graph
+    assert graph is not None
+    missing = unknown_operators(graph, KNOWN)
+    held = {tensor.name for tensor in graph.initializer}
+    lines = [Line("null", info.name, {}, ()) for info in graph.input if info.name not in held]
+    for number, node in enumerate(graph.node):
+        use = Use(node, number, 0, None)
+        why = f"ONNX's {node.op_type} is not known" if str(use) in missing else ""
+        lines.append(Line(f"ONNX {node.op_type}", use.name, {}, (), (), why))
+    return Listing(lines, [info.name for info in graph.output])
 
 
 def read_listing(path: str) -> Listing:
@@ -184,7 +222,8 @@ def _operators(listing: Listing) -> str:
     problems = {line.op for line in listing.lines if line.problem}
     rows = []
     for op, count in sorted(found.items(), key=lambda item: (-item[1], item[0])):
-        how = "NOT SUPPORTED" if op in problems else kernel(lookup(op))
+        found_op = find(op)
+        how = "NOT SUPPORTED" if op in problems else kernel(found_op) if found_op else ""
         where = [line.name for line in listing.lines if line.op == op]
         rows.append((op, str(count), how, _brief(where)))
     return f"operators: {len(rows)}\n" + indented(table(rows, right={1})) if rows else ""
@@ -208,10 +247,13 @@ def _types(
 ) -> NodeTypes | None:
     """The types of all nodes for ``--shape``; None without it, or when an operator is unknown."""
     shapes, dtypes = once(args.shape, "--shape"), once(args.dtype, "--dtype")
-    if not shapes or listing.graph is None:
+    is_stated = listing.stated and all(t.is_known for t in listing.stated.values())
+    if listing.graph is None or not (shapes or is_stated):
         return None
-    known = {bare_name(name): type_of(array) for name, array in arrays.items()}
-    known.update({name: TensorType(shape, dtypes.get(name)) for name, shape in shapes.items()})
+    known: dict[str, TensorType] = dict(listing.stated)
+    known |= {bare_name(name): type_of(array) for name, array in arrays.items()}
+    given = {name: TensorType(shape, dtypes.get(name)) for name, shape in shapes.items()}
+    known |= {n: merge(listing.stated.get(n, t), t) for n, t in given.items()}
     return infer_node_types(listing.graph, known)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +19,11 @@ from ..formats.mxnet import symbol_json
 from ..ir.node import Output
 from ..ir.roles import Roles, readings, sort_variables, variables, without_labels
 from ..loading import load_params, require_parameters
+from ..onnx.load import read_graph
 from ..passes.infer import infer_node_types
 from ..sym import Symbol
-from ..types import FLOAT32, TensorType, type_of
-from .arguments import UsageError, once
+from ..types import FLOAT32, TensorType, merge, type_of
+from .arguments import BATCH, UsageError, is_onnx, once
 
 Types = dict[str, TensorType]
 
@@ -32,23 +33,33 @@ class Model:
     """A graph without its labels, and its arrays; ``params`` None when no file was given.
 
     inputs  variables that a caller gives: those that are no parameters
+    stated  types of inputs that the file itself says
     """
 
     name: str
     outputs: tuple[Output, ...]
     roles: Roles
     params: dict[str, np.ndarray] | None
+    stated: Mapping[str, TensorType] = field(default_factory=dict)
 
     @property
     def inputs(self) -> tuple[str, ...]:
         return self.roles.inputs
 
 
-def read_model(symbol: str, params: str | None, given: Mapping[str, object]) -> Model:
+def read_model(
+    symbol: str,
+    params: str | None,
+    given: Mapping[str, object],
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+) -> Model:
     """The model in these files. A label that is ``given`` a shape stays an input.
 
-    Raises MXNetError for files that cannot be used or do not belong together.
+    ``shapes`` of inputs are what an ONNX file may leave open. Raises MXNetError for files that
+    cannot be used or do not belong together.
     """
+    if is_onnx(symbol):
+        return _read_onnx(symbol, shapes or {})
     outputs = symbol_json.load(symbol)
     arrays = None if params is None else load_params(params)
     roles = sort_variables(outputs, arrays or ())
@@ -61,10 +72,20 @@ def read_model(symbol: str, params: str | None, given: Mapping[str, object]) -> 
     return Model(name, without_labels(outputs, cut), roles, arrays)
 
 
+def _read_onnx(path: str, shapes: Mapping[str, tuple[int, ...]]) -> Model:
+    """The model of an ONNX file; inputs that nothing reads are none."""
+    imported = read_graph(path, {n: s for n, s in shapes.items() if BATCH not in s})
+    read = set(variables(imported.heads))
+    inputs = tuple(name for name in imported.inputs if name in read)
+    stated = {name: imported.inputs[name] for name in inputs}
+    name = Path(path).name.removesuffix(".onnx")
+    return Model(name, imported.heads, Roles(inputs, (), ()), imported.params, stated)
+
+
 def model_of(args: argparse.Namespace) -> tuple[Model, Types, Types]:
     """The model, the types of its inputs and of its parameters, from parsed arguments."""
     shapes, dtypes = once(args.shape, "--shape"), once(args.dtype, "--dtype")
-    model = read_model(args.symbol, args.params, shapes)
+    model = read_model(args.symbol, args.params, shapes, shapes)
     return (model, *variable_types(model, shapes, dtypes))
 
 
@@ -78,7 +99,9 @@ def variable_types(
     """
     names = variables(model.outputs)
     _require_names({**shapes, **dtypes}, names, model)
-    known = {n: TensorType(shapes.get(n), dtypes.get(n)) for n in {**shapes, **dtypes}}
+    given = {n: TensorType(shapes.get(n), dtypes.get(n)) for n in {**shapes, **dtypes}}
+    known = {**model.stated, **given}
+    known |= {n: merge(t, given[n]) for n, t in model.stated.items() if n in given}
     known |= {name: type_of(array) for name, array in (model.params or {}).items()}
     types = infer_node_types(model.outputs, known)
     found = {node.name: types[node][0] for node in types if node.is_variable}

@@ -16,7 +16,15 @@ from ..loading import make_block
 from ..nd import NDArray
 from ..opening import open_file
 from ..types import DTYPE_NAMES
-from .arguments import UsageError, add_model, add_target, chosen_target, named_file, once
+from .arguments import (
+    UsageError,
+    add_model,
+    add_target,
+    chosen_target,
+    is_onnx,
+    named_file,
+    once,
+)
 from .model import Model, listed, read_model, variable_types
 
 _PIPE_BYTES = 1 << 30
@@ -45,9 +53,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     files = once(args.input, "--input")
-    model = read_model(args.symbol, args.params, files)
+    early = early_arrays(args.symbol, files)
+    model = read_model(args.symbol, args.params, files, shapes_of(early))
     _require_files(model, files, args.output)
-    arrays = {name: read_array(name, file) for name, file in files.items()}
+    arrays = early or read_arrays(files)
     for array, file in zip(outputs_of(model, arrays, args), args.output):
         buffer = io.BytesIO()
         np.save(buffer, array, allow_pickle=False)
@@ -62,8 +71,7 @@ def outputs_of(
     """What the model gives for these arrays, compiled or with ``--eager``."""
     if model.roles.missing and model.params is None:
         raise MXNetError(f"the graph has parameters ({listed(model.roles.missing)}): give --params")
-    shapes = {name: array.shape for name, array in arrays.items()}
-    types, _ = variable_types(model, shapes, typed(arrays))
+    types, _ = variable_types(model, shapes_of(arrays), typed(arrays))
     block = make_block(model.outputs, model.roles, model.params or {})
     block.hybridize(active=not args.eager)
     inputs = [nd.array(arrays[n], dtype=types[n].dtype) for n in model.inputs]
@@ -73,6 +81,21 @@ def outputs_of(
         with chosen_target(args.target):
             found = block(*inputs)
     return [array.asnumpy() for array in ([found] if isinstance(found, NDArray) else found)]
+
+
+def early_arrays(symbol: str, files: Mapping[str, str]) -> dict[str, np.ndarray]:
+    """The arrays whose shapes decide the graph of an ONNX file; none for other files."""
+    return read_arrays(files) if is_onnx(symbol) else {}
+
+
+def read_arrays(files: Mapping[str, str]) -> dict[str, np.ndarray]:
+    """The arrays in these files, by input. Raises MXNetError as :func:`read_array`."""
+    return {name: read_array(name, file) for name, file in files.items()}
+
+
+def shapes_of(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
+    """The shapes of the arrays by name."""
+    return {name: array.shape for name, array in arrays.items()}
 
 
 def typed(arrays: Mapping[str, np.ndarray]) -> dict[str, np.dtype]:

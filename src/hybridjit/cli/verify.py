@@ -15,7 +15,7 @@ import numpy as np
 from ..verification import TOLERANCE, verify_graph, verify_training
 from .arguments import UsageError, add_model, add_target, chosen_target, once
 from .model import Model, learned, listed, parameters, read_model, variable_types
-from .run import read_array, require_inputs, typed
+from .run import early_arrays, read_arrays, require_inputs, shapes_of, typed
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -53,13 +53,13 @@ def input_file(text: str) -> tuple[str, str]:
 
 
 def run(args: argparse.Namespace) -> int:
-    given = [name for name, _ in args.input if name]
-    model = read_model(args.symbol, args.params, dict.fromkeys(given))
+    named = {name: file for name, file in args.input if name}
+    early = early_arrays(args.symbol, named)
+    model = read_model(args.symbol, args.params, named, shapes_of(early))
     files = named_files(model, args.input)
     require_inputs(model, files)
-    arrays = {name: read_array(name, file) for name, file in files.items()}
-    shapes = {name: array.shape for name, array in arrays.items()}
-    types, param_types = variable_types(model, shapes, typed(arrays))
+    arrays = early if early.keys() == files.keys() else read_arrays(files)
+    types, param_types = variable_types(model, shapes_of(arrays), typed(arrays))
     inputs = {name: arrays[name].astype(types[name].dtype) for name in types}
     params = parameters(model, param_types)
     with chosen_target(args.target):

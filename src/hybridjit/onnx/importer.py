@@ -112,7 +112,7 @@ class Importer:
         if not is_known_shape(x.type.shape):
             raise ShapeError(
                 f"needs the shape of an operand, and of {x.type} not all is known: give the "
-                "shapes of the model's inputs (shapes={'name': (1, 3, 224, 224)})"
+                "shapes of the model's inputs (shapes={'name': (1, 3, 224, 224)}, or --shape)"
             )
         return x.type.dims
 
@@ -352,15 +352,22 @@ def opset_of(model: messages.Model) -> int:
     return version
 
 
+def unknown_operators(graph: messages.Graph, known: Mapping[str, Translation]) -> dict[str, str]:
+    """The operators without a translation, by the uses that they have in the graph."""
+    found: dict[str, str] = {}
+    for number, node in enumerate(graph.node):
+        is_own = node.domain in ("", "ai.onnx")
+        name = node.op_type if is_own else f"{node.domain}.{node.op_type}"
+        if name not in known:
+            found[str(Use(node, number, 0, None))] = name
+    return found
+
+
 def require_known(graph: messages.Graph, known: Mapping[str, Translation]) -> None:
     """Raises UnknownOpError listing every operator without a translation, with its nodes."""
     missing: dict[str, list[str]] = {}
-    for number, node in enumerate(graph.node):
-        name = (
-            f"{node.domain}.{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type
-        )
-        if name not in known:
-            missing.setdefault(name, []).append(str(Use(node, number, 0, None)))
+    for use, name in unknown_operators(graph, known).items():
+        missing.setdefault(name, []).append(use)
     if missing:
         lines = [f"    {op}: {', '.join(uses[:4])}" for op, uses in sorted(missing.items())]
         raise UnknownOpError(
