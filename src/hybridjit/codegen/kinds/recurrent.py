@@ -6,7 +6,6 @@ product goes through the same micro-kernel as every other.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,8 +19,9 @@ from ..llvm.types import Value
 from ..math.numbers import FloatMath, float_math
 from ..packing import RecurrentPacking
 from ..spec import Ints, KernelSpec
+from .conv.tile import most_rows
 from .parts.arguments import Arguments
-from .parts.gemm import Rows, multiply
+from .parts.gemm import Ahead, Rows, line_elements, multiply, steps_of_round, tiles_of
 from .parts.partial import read_vector, whole_and_last, write_vector
 from .record import register
 from .weights.choose import pack_weights
@@ -32,8 +32,9 @@ class RecurrentSpec(KernelSpec):
     """One step of a recurrent layer; arguments: x, w, bias, h, [c,] y, [c_out,] [kept,] batch.
 
     Strides are per (sample, element). The weights are packed by ``RecurrentPacking``.
-    kept  of what the way back wants to know, part by part
-    mr    the register tile: samples x one vector of every gate
+    kept   of what the way back wants to know, part by part
+    mr     the register tile: at most so many samples x one vector of every gate
+    least  the fewest samples of a tile that the kernel is called for
     """
 
     mode: str
@@ -46,6 +47,7 @@ class RecurrentSpec(KernelSpec):
     kept: Ints = ()
     mr: int = 1
     unroll: int = 4
+    least: int = 1
     element: str = "float32"
     kind = "recurrent"
 
@@ -64,8 +66,7 @@ def choose_recurrent(step: Step, setting: Setting) -> tuple[Call, ...]:
     spec = RecurrentSpec(anchor.attrs["mode"], hidden, (), (), (), element=target.element)
     packing = RecurrentPacking(spec.gates, target.lanes)
     before, packed = pack_weights(step, [(use, packing) for use in anchor.inputs[1:3]], setting)
-    most = {4: 6, 3: 8, 1: 12} if target.vector_registers >= 32 else {4: 2, 3: 3, 1: 8}
-    mr = tile_for(batch, most[spec.gates]) if setting.is_training else most[spec.gates]
+    mr, least = _tile(batch, spec.gates, setting)
     order = range(length)[:: -1 if anchor.attrs["backward"] else 1]
     calls = [*before]
     for t in order:
@@ -74,17 +75,25 @@ def choose_recurrent(step: Step, setting: Setting) -> tuple[Call, ...]:
         args += [Address(v) for v in (state, *cell, y, *cells, *parts)]
         c, c_out, k = (v[0].strides if v else () for v in (cell, cells, parts))
         step_spec = replace(
-            spec, x=x.strides, h=state.strides, y=y.strides, c=c, c_out=c_out, kept=k, mr=mr
-        )
+            spec, x=x.strides, h=state.strides, y=y.strides, c=c, c_out=c_out, kept=k, mr=mr,
+            least=least,
+        )  # fmt: skip
         work = batch * hidden * hidden * spec.gates
         calls.append(Call(step_spec, (*args, batch), work))
         state, cell = y, cells
     return tuple(calls)
 
 
-def tile_for(batch: int, most: int) -> int:
-    """Samples of a tile, at most that many: those that are left over go one by one."""
-    return min(range(most, most // 2, -1), key=lambda mr: batch % mr) if batch > most else batch
+def _tile(batch: int, gates: int, setting: Setting) -> tuple[int, int]:
+    """The most and the fewest samples of a tile: those of this batch in training, else of all
+    batches of at least half a tile, or of all that are smaller.
+    """
+    most = most_rows(setting.target)[gates]
+    if setting.is_training:
+        tiles = max(1, -(-batch // most))
+        return -(-batch // tiles), batch // tiles
+    least = (most + 1) // 2
+    return (most, least) if batch >= least else (least - 1, 1)
 
 
 def at_step(view: View, t: int) -> View:
@@ -104,63 +113,62 @@ def emit_recurrent(b: LoopBuilder, spec: RecurrentSpec, args: Arguments) -> None
     _Recurrent(b, spec, args).emit()
 
 
-class Tiles(ABC):
-    """A unit of work is a vector of hidden units of a tile of ``mr`` samples."""
-
-    def __init__(self, b: LoopBuilder, hidden: int, mr: int, args: Arguments) -> None:
-        """Takes the batch, the last of the arguments."""
-        self.b, self.mr, self.args = b, mr, args
-        self.batch = args.integer("batch")
-        self.blocks = -(-hidden // b.lanes)
-        self.last = hidden - (self.blocks - 1) * b.lanes
-
-    def emit(self) -> None:
-        b, mr = self.b, self.mr
-        tiles = b.b.udiv(b.add(self.batch, mr - 1), b.i64(mr))
-        with b.each_unit(b.mul(tiles, self.blocks), self.args.tid, self.args.threads) as unit:
-            block = b.b.udiv(unit.index, tiles)
-            first = b.mul(b.sub(unit.index, b.mul(block, tiles)), mr)
-            whole_and_last(b, block, self.blocks, self.last, partial(self._emit_rows, first, block))
-
-    def _emit_rows(self, first: Index, block: Index, lanes: int) -> None:
-        """A whole tile of samples, or those that are left one by one."""
-        b, mr = self.b, self.mr
-        if mr == 1:
-            self._emit_tile(first, block, 1, lanes)
-            return
-        with b.when(b.less(b.add(first, mr - 1), self.batch)):
-            self._emit_tile(first, block, mr, lanes)
-        is_short = b.less(self.batch, b.add(first, mr))
-        with b.when(is_short), b.loop("row", first, self.batch, most=mr) as row:
-            self._emit_tile(row.index, block, 1, lanes)
-
-    @abstractmethod
-    def _emit_tile(self, first: Index, block: Index, count: int, lanes: int) -> None:
-        """``count`` samples from ``first`` on, ``lanes`` hidden units."""
-
-
-class _Recurrent(Tiles):
+class _Recurrent:
     def __init__(self, b: LoopBuilder, spec: RecurrentSpec, args: Arguments) -> None:
-        self.spec = spec
+        self.b, self.spec = b, spec
         self.x, self.w, self.bias, self.h = (args.pointer(n) for n in ("x", "w", "bias", "h"))
         self.c = args.pointer("c") if spec.c else None
         self.y = args.pointer("y")
         self.c_out = args.pointer("c_out") if spec.c else None
         self.kept = args.pointer("kept") if spec.kept else None
-        super().__init__(b, spec.hidden, spec.mr, args)
+        self.batch = args.integer("batch")
+        self.args = args
+        self.sums = b.scratch(b.vector_type(), spec.mr * spec.gates)
 
-    def _emit_tile(self, first: Index, block: Index, count: int, lanes: int) -> None:
+    def emit(self) -> None:
+        """A unit of work is a vector of hidden units of a tile of samples."""
+        b, lanes, hidden = self.b, self.b.lanes, self.spec.hidden
+        blocks = -(-hidden // lanes)
+        tiles, place_of = tiles_of(b, self.batch, self.spec.mr)
+        with b.each_unit(b.mul(tiles, blocks), self.args.tid, self.args.threads) as unit:
+            block, tile = b.divmod(unit.index, tiles)
+            first, height = place_of(tile)
+            for known in range(self.spec.least, self.spec.mr + 1):
+                with b.when(b.equal(height, known)):
+                    self._emit_products(first, block, known, tile)
+            cells = partial(self._emit_cells, first, block, height)
+            whole_and_last(b, block, blocks, hidden - (blocks - 1) * lanes, cells)
+
+    def _emit_products(self, first: Index, block: Index, count: int, tile: Index) -> None:
+        """The sums of a tile of ``count`` samples, into memory."""
         b, spec, gates = self.b, self.spec, self.spec.gates
         width = gates * b.lanes
         weights = b.at(self.w, b.mul(block, spec.hidden * width))
         bias = b.at(self.bias, b.mul(block, width))
         start = [b.load(bias, g * b.lanes) for g in range(gates)] * count
         h = b.at(self.h, b.mul(first, spec.h[0]))
-        rows = Rows(spec.h[0], spec.h[1])
-        accs = multiply(b, h, weights, spec.hidden, spec.unroll, rows, gates, start, (0, count))
-        for m in range(count):
-            place = (b.add(first, m), b.mul(block, b.lanes))
-            self._emit_cell(place, accs[m * gates : (m + 1) * gates], lanes)
+        rows, unroll = Rows(*spec.h), steps_of_round(b, gates * count, gates, spec.unroll)
+        ahead = self._ahead(block, tile)
+        accs = multiply(b, h, weights, spec.hidden, unroll, rows, gates, start, (0, count), ahead)
+        for i, value in enumerate(accs):
+            b.store(value, self.sums, i * b.lanes)
+
+    def _ahead(self, block: Index, tile: Index) -> Ahead:
+        """The next block of weights, which two tiles ask for: each has its part of it."""
+        b, spec = self.b, self.spec
+        width = spec.gates * b.lanes
+        lines = Ahead.lines_for(width * b.target.element_bytes, spec.unroll, 2)
+        asked = lines * line_elements(b) * (spec.hidden // spec.unroll)
+        following = b.mul(b.add(block, 1), spec.hidden * width)
+        return Ahead(b.at(self.w, b.add(following, b.mul(tile, asked))), lines)
+
+    def _emit_cells(self, first: Index, block: Index, height: Index, lanes: int) -> None:
+        """The cells of a tile, sample by sample."""
+        b, gates = self.b, self.spec.gates
+        with b.loop("sample", 0, height, most=self.spec.mr) as sample:
+            at = b.mul(sample.index, gates * b.lanes)
+            turned = [b.load(self.sums, b.add(at, g * b.lanes)) for g in range(gates)]
+            self._emit_cell((b.add(first, sample.index), b.mul(block, b.lanes)), turned, lanes)
 
     def _emit_cell(self, place: tuple[Index, Index], turned: Sequence[Value], lanes: int) -> None:
         b, spec = self.b, self.spec

@@ -8,8 +8,10 @@ from step to step where the begin state's gradient ends up.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from ...ir.plan import Step, View
 from ...records import dataclass
@@ -22,9 +24,9 @@ from ..packing import RecurrentPacking
 from ..spec import Ints, KernelSpec
 from .parts.arguments import Arguments
 from .parts.gemm import Rows, multiply
-from .parts.partial import read_vector, write_vector
+from .parts.partial import read_vector, whole_and_last, write_vector
 from .record import register
-from .recurrent import Tiles, at_step, tile_for
+from .recurrent import at_step
 from .weights.choose import pack_weights
 
 
@@ -58,7 +60,7 @@ def choose_recurrent_back(step: Step, setting: Setting) -> tuple[Call, ...]:
     packing = RecurrentPacking(1, target.lanes)
     before, packed = pack_weights(step, [(weight, packing)], setting)
     most = 12 if target.vector_registers >= 32 else 6
-    mr = tile_for(batch, most) if setting.is_training else most
+    mr = _tile_for(batch, most) if setting.is_training else most
     spec = RecurrentBackSpec(layer.mode, hidden, 0, (), (), mr, element=target.element)
     calls, later = [*before], None
     for number, t in enumerate(layer.order[::-1]):
@@ -70,6 +72,11 @@ def choose_recurrent_back(step: Step, setting: Setting) -> tuple[Call, ...]:
         views = {"waiting": layer.d_state, **views}
     calls.append(_call(replace(spec, mode="state"), views, later, packed, batch))
     return tuple(calls)
+
+
+def _tile_for(batch: int, most: int) -> int:
+    """Samples of a tile, at most that many: those that are left over go one by one."""
+    return min(range(most, most // 2, -1), key=lambda mr: batch % mr) if batch > most else batch
 
 
 def _call(
@@ -163,7 +170,42 @@ def emit_recurrent_back(b: LoopBuilder, spec: RecurrentBackSpec, args: Arguments
     _Back(b, spec, args).emit()
 
 
-class _Back(Tiles):
+class _Tiles(ABC):
+    """A unit of work is a vector of hidden units of a tile of ``mr`` samples."""
+
+    def __init__(self, b: LoopBuilder, hidden: int, mr: int, args: Arguments) -> None:
+        """Takes the batch, the last of the arguments."""
+        self.b, self.mr, self.args = b, mr, args
+        self.batch = args.integer("batch")
+        self.blocks = -(-hidden // b.lanes)
+        self.last = hidden - (self.blocks - 1) * b.lanes
+
+    def emit(self) -> None:
+        b, mr = self.b, self.mr
+        tiles = b.b.udiv(b.add(self.batch, mr - 1), b.i64(mr))
+        with b.each_unit(b.mul(tiles, self.blocks), self.args.tid, self.args.threads) as unit:
+            block = b.b.udiv(unit.index, tiles)
+            first = b.mul(b.sub(unit.index, b.mul(block, tiles)), mr)
+            whole_and_last(b, block, self.blocks, self.last, partial(self._emit_rows, first, block))
+
+    def _emit_rows(self, first: Index, block: Index, lanes: int) -> None:
+        """A whole tile of samples, or those that are left one by one."""
+        b, mr = self.b, self.mr
+        if mr == 1:
+            self._emit_tile(first, block, 1, lanes)
+            return
+        with b.when(b.less(b.add(first, mr - 1), self.batch)):
+            self._emit_tile(first, block, mr, lanes)
+        is_short = b.less(self.batch, b.add(first, mr))
+        with b.when(is_short), b.loop("row", first, self.batch, most=mr) as row:
+            self._emit_tile(row.index, block, 1, lanes)
+
+    @abstractmethod
+    def _emit_tile(self, first: Index, block: Index, count: int, lanes: int) -> None:
+        """``count`` samples from ``first`` on, ``lanes`` hidden units."""
+
+
+class _Back(_Tiles):
     def __init__(self, b: LoopBuilder, spec: RecurrentBackSpec, args: Arguments) -> None:
         self.spec = spec
         self.later = [args.pointer(n) for n in ("d", "w")] if spec.size else []

@@ -114,5 +114,12 @@ class IndexBuilder:
             total = self.add(total, self.mul(index, stride))
         return total
 
+    def quotient_up(self, a: Index, divisor: Index) -> Value:
+        """The quotient of a non-negative index by a positive one, rounded up."""
+        return self.b.udiv(self.i64(self.sub(self.add(a, divisor), 1)), self.i64(divisor))
+
+    def equal(self, a: Index, b: Index) -> Value:
+        return self.b.icmp_signed("==", self.i64(a), self.i64(b))
+
     def less(self, a: Index, b: Index) -> Value:
         return self.b.icmp_signed("<", self.i64(a), self.i64(b))

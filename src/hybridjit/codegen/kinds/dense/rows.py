@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from ....records import dataclass
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
-from ...llvm.types import I64, Value
+from ...llvm.types import Value
 from ..conv.direct import Block, blocks_of, in_range, runs_of_blocks
 from ..parts.arguments import Arguments
-from ..parts.gemm import Ahead, Rows, line_elements, multiply, steps_of_round
+from ..parts.gemm import Ahead, Rows, line_elements, multiply, steps_of_round, tiles_of
 from ..parts.program import operand_addresses, store_epilogue
 from .spec import DenseSpec
 
@@ -35,16 +35,14 @@ def emit_dense(b: LoopBuilder, spec: DenseSpec, args: Arguments) -> None:
     )
     rows = args.integer("rows")
     blocks = blocks_of(spec, b.lanes)
-    tiles = b.max(_quotient_up(b, rows, spec.mr), 1)
-    chunks = _quotient_up(b, tiles, spec.chunk)
-    chunk = _quotient_up(b, tiles, chunks)
-    height, taller = b.divmod(rows, tiles)
+    tiles, place_of = tiles_of(b, rows, spec.mr)
+    chunks = b.quotient_up(tiles, spec.chunk)
+    chunk = b.quotient_up(tiles, chunks)
     with b.each_unit(b.mul(b.mul(chunks, chunk), len(blocks)), args.tid, args.threads) as unit:
         rest, within = b.divmod(unit.index, chunk)
         at, block = b.divmod(rest, len(blocks))
         tile = b.add(b.mul(at, chunk), within)
-        first = b.add(b.mul(tile, height), b.min(tile, taller))
-        count = b.add(height, b.b.zext(b.less(tile, taller), I64))
+        first, count = place_of(tile)
         with b.when(b.less(tile, tiles)):
             for kind, number, start in runs_of_blocks(blocks):
                 with b.when(in_range(b, block, start, start + number, len(blocks))):
@@ -62,11 +60,6 @@ class _Pointers:
     reads: list[Value]
     writes: list[Value]
     ahead: Value | None = None
-
-
-def _quotient_up(b: LoopBuilder, a: Index, divisor: Index) -> Value:
-    """The quotient, rounded up."""
-    return b.b.udiv(b.i64(b.sub(b.add(a, divisor), 1)), b.i64(divisor))
 
 
 def _locate(
@@ -107,7 +100,7 @@ class _Tiles:
     def emit(self, height: Index) -> None:
         b, spec = self.b, self.spec
         for known in range(spec.least, spec.mr + 1):
-            with b.when(b.b.icmp_signed("==", b.i64(height), b.i64(known))):
+            with b.when(b.equal(height, known)):
                 self._store(self._multiplied(known))
         if self.sums is not None:
             self._finish_rows(self.sums, height)

@@ -6,7 +6,7 @@ layer's data and Winograd's transformed tiles all serve as A. B is packed [k][nv
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ....records import dataclass
 from ...llvm.builder import LoopBuilder
@@ -73,6 +73,26 @@ def steps_of_round(b: LoopBuilder, sums: int, nv: int, unroll: int) -> int:
         return unroll
     fitting = (target.vector_registers - 1 - sums) // nv
     return max(1, min(unroll, 1 << max(0, fitting.bit_length() - 1)))
+
+
+def tiles_of(
+    b: LoopBuilder, rows: Index, most: int
+) -> tuple[Value, Callable[[Index], tuple[Index, Index]]]:
+    """How many tiles of at most so many rows, and what tells a tile's first row and its height.
+
+    Heights differ by one at most: a tile of few rows has few sums, each of which waits for the one
+    before it.
+    """
+    tiles = b.max(b.quotient_up(rows, most), 1)
+    height, taller = b.divmod(rows, tiles)
+
+    def start(tile: Index) -> Index:
+        return b.add(b.mul(tile, height), b.min(tile, taller))
+
+    def place(tile: Index) -> tuple[Index, Index]:
+        return start(tile), b.sub(start(b.add(tile, 1)), start(tile))
+
+    return tiles, place
 
 
 def rank_one(
