@@ -310,7 +310,7 @@ def main(place: str, too_far: bool) -> None:
         print(name, flush=True)
         executable = compiled(net.outputs, net.arrays, net.params)
         specs = {kernel_call.spec for row in executable.code.calls for kernel_call in row}
-        kinds |= {s.kind if s.element == "float32" else f"{s.kind}:{s.element}" for s in specs}
+        kinds |= {s.kind if str(s.element) == "float32" else f"{s.kind}:{s.element}" for s in specs}
         found = GuardedRun(executable, place == "end")(net.inputs)
         assert_near(found, run_reference(net.outputs, net.arrays), 1e-4)
     print(*sorted(kinds))

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from ...ir.plan import Step
 from ...records import dataclass
+from ...target import SINGLE, ElementTypes
 from ...types import product
 from ..call import Address, Call, Setting
 from ..llvm.builder import LoopBuilder
@@ -35,7 +36,7 @@ class RunningSpec(KernelSpec):
     """y[i] = x[0] + ... + x[i] over rows of ``size``; arguments: x, y, rows."""
 
     size: int
-    element: str = "float32"
+    element: ElementTypes = SINGLE
     kind = "running"
 
 
@@ -75,7 +76,7 @@ RECORD = '    KernelKind("running", reads=Reads.PACKED),\n'
 # the end of the file.
 FILES = {
     "codegen/kinds/running.py": ("", KERNEL),
-    "codegen/kinds/__init__.py": ("recurrent, softmax", "running, "),
+    "codegen/kinds/__init__.py": ("softmax, unpool", "running, "),
     "ir/kinds.py": (")\nKIND_NAMED = {", RECORD),
     "ops/tensor/identity.py": ("", OPERATOR),
 }

@@ -8,6 +8,34 @@ from .records import dataclass
 
 
 @dataclass(frozen=True)
+class ElementTypes:
+    """The element types of a kernel, by NumPy's names.
+
+    stored       what its operands and results are in memory
+    computed     what a lane of its vectors holds; weights that are packed and scratch memory, too
+    accumulated  what its sums are carried in
+    """
+
+    stored: str = "float32"
+    computed: str = "float32"
+    accumulated: str = "float32"
+
+    def __str__(self) -> str:
+        names = (self.stored, self.computed, self.accumulated)
+        return ":".join(names) if len(set(names)) > 1 else self.computed
+
+
+SINGLE = ElementTypes()
+# What kernels compute in, for what memory holds: the one place that says so.
+TYPES_OF = {
+    "float32": SINGLE,
+    "float64": ElementTypes("float64", "float64", "float64"),
+    "float16": ElementTypes("float16", "float32", "float32"),
+}
+_BYTES = {"float64": 8, "float32": 4, "float16": 2}
+
+
+@dataclass(frozen=True)
 class Target:
     """What the choosers and the emitters may know about a CPU.
 
@@ -15,7 +43,7 @@ class Target:
     vector_registers  how many of them code can use
     has_fma           whether a fused multiply-add is one instruction
     l1_bytes, l2_bytes  data caches of one core
-    element           what a lane of a vector holds: float32, or float64 in kernels of that type
+    element           the element types of the kernel that is chosen or written
     """
 
     name: str
@@ -27,16 +55,21 @@ class Target:
     has_fma: bool
     l1_bytes: int = 32 * 1024
     l2_bytes: int = 1024 * 1024
-    element: str = "float32"
+    element: ElementTypes = SINGLE
 
-    def of(self, element: str) -> Target:
-        """The same CPU, for kernels on elements of this type."""
+    def of(self, element: ElementTypes) -> Target:
+        """The same CPU, for kernels on elements of these types."""
         return self if element == self.element else replace(self, element=element)
 
     @property
     def element_bytes(self) -> int:
-        """Bytes of an element: 8 for float64, else 4."""
-        return 8 if self.element == "float64" else 4
+        """Bytes of what a lane holds, of packed weights and of scratch memory."""
+        return _BYTES[self.element.computed]
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of an element of an operand or a result."""
+        return _BYTES[self.element.stored]
 
     @property
     def lanes(self) -> int:

@@ -55,6 +55,7 @@ _SHORT = {
 }
 FLOAT32 = np.dtype("float32")
 FLOAT64 = np.dtype("float64")
+FLOATS = (FLOAT32, FLOAT64)  # what is computed in: other floats are widened
 INT32 = np.dtype("int32")
 INT64 = np.dtype("int64")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ..ir.kinds import KIND_NAMED
+from ..ir.kinds import KIND_NAMED, STORED
 from ..ops import OpDef, all_ops
 from ..passes.layout import kernel_of
 from ..table import table
@@ -47,4 +47,4 @@ def kernel_types(op: OpDef) -> tuple[str, ...]:
     in_floats = op.traits.parts_in_floats if kind == "parts" else KIND_NAMED[kind].in_floats
     if not in_floats:
         return ("all",)
-    return ("float32", "float64", *(("float16",) if op.traits.in_single else ()))
+    return (*(t.name for t in STORED), *(("float16",) if op.traits.in_single else ()))

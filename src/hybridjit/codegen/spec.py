@@ -11,6 +11,7 @@ from dataclasses import fields
 from typing import Any
 
 from ..records import dataclass
+from ..target import SINGLE
 
 Ints = tuple[int, ...]
 
@@ -73,11 +74,12 @@ class KernelSpec:
     """Base of all specs. ``kind`` is the row in ``KERNELS`` that emits it.
 
     ``needs_passes`` tells whether LLVM's optimiser has anything to do on what is emitted;
-    ``element`` is what a lane of its vectors holds, and its memory where nothing else is said.
+    ``element`` says what memory holds, what is computed in and what sums are carried in, where no
+    other field does.
     """
 
     kind = ""
-    element = "float32"
+    element = SINGLE
     needs_passes = True
 
     def __str__(self) -> str:

@@ -42,9 +42,9 @@ Pack = Callable[..., None]
 
 @dataclass(frozen=True)
 class Packed:
-    """Parameter ``index`` of the run graph, packed for a kernel.
+    """Parameter ``index`` of the run graph, packed for a kernel as elements of type ``element``.
 
-    ``index`` None stands for ``size`` zeros of type ``element``: the bias of a layer without one.
+    ``index`` None stands for ``size`` zeros: the bias of a layer without one.
     """
 
     index: int | None

@@ -13,9 +13,12 @@ import numpy as np
 
 from ..ops.rules import reduced_axes
 from ..records import dataclass
-from ..types import FLOAT32, FLOAT64
+from ..types import FLOATS
 from .building import is_canonical
 from .graph import Graph, Value
+
+# The element types that operands of kernels in floats may be stored in; others are cast first.
+STORED = FLOATS
 
 
 class Reads(Enum):
@@ -34,7 +37,7 @@ class KernelKind:
     takes     ``takes(value, graph)``: whether its kernel computes the value as it is written, given
               that its operator names this kind and would expand no further, and that nothing has
               no elements
-    in_floats  whether all operands and results are float32 or all are float64
+    in_floats  whether all operands and results are of one of the types in ``STORED``
     reads     how the anchor's operands may lie in memory
     has_epilogue  whether its kernel ends in a store that can compute pointwise values first
     is_in_place   whether a result may take the place of an operand of the epilogue that dies there
@@ -60,7 +63,7 @@ def kind_of(value: Value, graph: Graph) -> KernelKind:
     kind = KIND_NAMED[value.op.kernel]
     if any(t.size == 0 for t in (*value.types, *(u.type for u in value.inputs))):
         return HOST
-    if kind.in_floats and not (is_in(FLOAT32, value) or is_in(FLOAT64, value)):
+    if kind.in_floats and not any(is_in(dtype, value) for dtype in STORED):
         return HOST
     return kind if is_canonical(value) and kind.takes(value, graph) else HOST
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import numpy as np
 
 from ..errors import DTypeError
-from ..types import FLOAT32, FLOAT64, UNKNOWN, TensorType, type_of
+from ..types import FLOATS, UNKNOWN, TensorType, type_of
 from .attrs import Attrs, AttrValue
 from .record import InferRule, OpDef
 from .rules import Types, merged
@@ -98,7 +98,7 @@ def parts_of(op: OpDef, g: Builder[X], inputs: Sequence[X], attrs: Attrs) -> Mad
     types = [g.type(x) for x in inputs]
     if any(t.size == 0 for t in types):
         return None
-    if op.traits.parts_in_floats and types[0].dtype not in (FLOAT32, FLOAT64):
+    if op.traits.parts_in_floats and types[0].dtype not in FLOATS:
         return None
     return op.expand(g, *inputs, **attrs)
 

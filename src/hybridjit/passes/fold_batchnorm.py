@@ -21,7 +21,7 @@ from ..ops.nn.batchnorm import BATCH_NORM
 from ..ops.nn.convolution import CONVOLUTION
 from ..ops.nn.matrix_products import FULLY_CONNECTED
 from ..ops.tensor.primitives import reshape
-from ..types import FLOAT32, FLOAT64
+from ..types import FLOATS
 
 
 def fold_batchnorm(graph: Graph, fired: list[str] | None = None) -> Graph:
@@ -71,7 +71,7 @@ def _may_be_evicted(layer: Value) -> bool:
     """
     weight = layer.inputs[1]
     is_large = weight.type.nbytes >= WORTH_EVICTING and weight.value.op is None
-    if not is_large or weight.type.dtype not in (FLOAT32, FLOAT64):
+    if not is_large or weight.type.dtype not in FLOATS:
         return False
     window, stride = (layer.attrs.get(name, ()) for name in ("kernel", "stride"))
     may_be_transformed = set(window) - {1} == {3} and set(stride) <= {1}

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..ir import kinds
 from ..ir.building import building
 from ..ir.graph import Graph, Use, Value
 from ..ir.rewrite import Match, Replacement, rebuild, rewrite, rule, uniquely_named
@@ -34,7 +35,7 @@ from ..ops.vision.resolution import ADAPTIVE_POOLING, BILINEAR_RESIZE, RESIZE_LA
 from ..ops.vision.roi_align import ROI_ALIGN, ROI_ALIGN_LAST
 from ..ops.vision.roi_pooling import ROI_POOLING, ROI_POOLING_LAST
 from ..ops.vision.warp import BILINEAR_SAMPLER, SAMPLE_LAST
-from ..types import FLOAT32, FLOAT64, product
+from ..types import product
 
 _LAYOUTS = {3: "NWC", 4: "NHWC", 5: "NDHWC"}
 _RESIZED = {UPSAMPLING: "nearest", BILINEAR_RESIZE: "bilinear", ADAPTIVE_POOLING: "average"}
@@ -134,7 +135,7 @@ class _Relayout:
         op = value.op
         if op is None or len(value.types) > 1 or len(value.shape) not in _LAYOUTS:
             return None
-        if value.type.dtype not in (FLOAT32, FLOAT64):
+        if value.type.dtype not in kinds.STORED:
             return None
         if op in _BEGINNINGS:
             return _BEGINNINGS[op](self, value)

@@ -175,7 +175,7 @@ def flops(part: Part) -> float:
 
 def lane_flops(part: Part) -> float:
     """Operations in lanes of float32, as the peak counts them: one of float64 takes two."""
-    is_double = part.call is not None and part.call.spec.element == "float64"
+    is_double = part.call is not None and part.call.spec.element.computed == "float64"
     return flops(part) * (2 if is_double else 1)
 
 

@@ -117,7 +117,7 @@ class Binding:
             return _Work(key, made, [lambda: self._pack(packing, zeros, made)])
         use = self._bind.outputs[wanted.index]
         like = np.broadcast_to(np.zeros((), use.type.dtype), use.type.dims)
-        made = aligned_empty(packing.size(like), like.dtype)
+        made = aligned_empty(packing.size(like), np.dtype(wanted.element))
         moved = moved_rows(use) if packing.rows else None
         if moved is None:
             whole = [lambda: self._pack(packing, self._evaluated(use, as_views=True), made)]
@@ -178,7 +178,7 @@ class Binding:
     def _key(self, wanted: Packed) -> tuple[object, ...]:
         if wanted.index is None:
             return wanted.size, wanted.element, wanted.packing
-        return self._recipes[wanted.index], wanted.packing
+        return self._recipes[wanted.index], wanted.packing, wanted.element
 
     def _has(self, key: object) -> bool:
         """Whether it is there, or was made for another executable."""

@@ -45,7 +45,7 @@ class NativePacking:
 
     def pack(self, packing: Packing, weight: np.ndarray, out: np.ndarray) -> None:
         """What ``packing.pack(weight, out)`` does."""
-        rows = self._rows(packing, weight)
+        rows = self._rows(packing, weight) if weight.dtype == out.dtype else None
         if rows is None:
             packing.pack(weight, out)
         elif isinstance(packing, WinogradPacking):

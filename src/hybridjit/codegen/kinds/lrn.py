@@ -12,6 +12,7 @@ from functools import partial
 from ...ir.plan import Step
 from ...ops.nn.length_norm import LRN_LAST
 from ...records import dataclass
+from ...target import SINGLE, ElementTypes
 from ...types import product
 from ..call import Address, Call, Scratch, Setting
 from ..llvm.builder import LoopBuilder
@@ -38,7 +39,7 @@ class LrnSpec(KernelSpec):
     alpha: float
     beta: float
     knorm: float
-    element: str = "float32"
+    element: ElementTypes = SINGLE
     kind = "lrn"
 
     def scratch_floats(self, lanes: int) -> int:
@@ -72,7 +73,7 @@ def choose_lrn(step: Step, setting: Setting) -> tuple[Call, ...]:
 def emit_lrn(b: LoopBuilder, spec: LrnSpec, args: Arguments) -> None:
     """y[c] = x[c] * (knorm + alpha * sum of x[c']^2 for |c' - c| <= half)^-beta."""
     x, y = args.pointer("x"), args.pointer("y")
-    scratch, rows = args.pointer("scratch"), args.integer("rows")
+    scratch, rows = args.working("scratch"), args.integer("rows")
     scratch = b.at(scratch, b.mul(args.tid, spec.scratch_floats(b.lanes)))
     lrn = _Lrn(b, spec, scratch)
     blocks = -(-spec.inner // b.lanes)

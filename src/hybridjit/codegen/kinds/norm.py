@@ -16,6 +16,7 @@ from ...ir.plan import Step
 from ...ops.nn.length_norm import L2_NORMALIZATION
 from ...ops.nn.normalization import GROUP_NORM, INSTANCE_NORM_LAST, LAYER_NORM
 from ...records import dataclass
+from ...target import SINGLE, ElementTypes
 from ...types import product
 from ..call import Address, Argument, Call, Setting, views_of
 from ..llvm.builder import LoopBuilder
@@ -44,7 +45,7 @@ class NormSpec(KernelSpec):
     eps: float
     scale: str = ""
     period: int = 1
-    element: str = "float32"
+    element: ElementTypes = SINGLE
     kind = "norm"
 
 

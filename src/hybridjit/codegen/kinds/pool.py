@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from ...ir.plan import Step
 from ...ops.attrs import Attrs
 from ...records import dataclass
+from ...target import SINGLE, ElementTypes
 from ...types import product
 from ..call import Address, Call, Setting, broadcast_strides, build_program, five, three, views_of
 from ..llvm.builder import LoopBuilder
@@ -48,7 +49,7 @@ class PoolSpec(KernelSpec):
     writes: tuple[Ints, ...]
     count_pad: bool = True
     power: int = 1
-    element: str = "float32"
+    element: ElementTypes = SINGLE
     program: Program = Program(1)
     kind = "pool"
 

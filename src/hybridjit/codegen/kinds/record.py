@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from ...ir.plan import Step
 from ...records import dataclass
+from ...target import TYPES_OF
 from ..call import Call, Setting, dtype_name
 from ..spec import KernelSpec
 
@@ -24,8 +25,8 @@ class KernelCode:
 
     choose    the kernel calls of a planned step: all decisions
     emitters  the code of each class of spec that ``choose`` may give: no decisions
-    in_one_type  whether operands, sums and results are all of the anchor's element type, which
-                 fills the vectors
+    in_one_type  whether operands and results are all stored in the anchor's element type, whose
+                 row in ``TYPES_OF`` says what fills the vectors and sums
     """
 
     name: str
@@ -65,5 +66,5 @@ def choose(step: Step, setting: Setting) -> tuple[Call, ...]:
         return ()
     if code.in_one_type:
         dtype = dtype_name(step.group.anchor.type)
-        setting = replace(setting, target=setting.target.of(dtype))
+        setting = replace(setting, target=setting.target.of(TYPES_OF[dtype]))
     return code.choose(step, setting)

@@ -12,6 +12,7 @@ from functools import partial
 
 from ...ir.plan import Step, View
 from ...records import dataclass
+from ...target import SINGLE, ElementTypes
 from ..call import Address, Argument, Call, Setting, views_of
 from ..llvm.builder import LoopBuilder
 from ..llvm.indices import Index
@@ -48,7 +49,7 @@ class RecurrentSpec(KernelSpec):
     mr: int = 1
     unroll: int = 4
     least: int = 1
-    element: str = "float32"
+    element: ElementTypes = SINGLE
     kind = "recurrent"
 
     @property
@@ -116,7 +117,8 @@ def emit_recurrent(b: LoopBuilder, spec: RecurrentSpec, args: Arguments) -> None
 class _Recurrent:
     def __init__(self, b: LoopBuilder, spec: RecurrentSpec, args: Arguments) -> None:
         self.b, self.spec = b, spec
-        self.x, self.w, self.bias, self.h = (args.pointer(n) for n in ("x", "w", "bias", "h"))
+        self.x, self.w, self.bias = args.pointer("x"), args.working("w"), args.working("bias")
+        self.h = args.pointer("h")
         self.c = args.pointer("c") if spec.c else None
         self.y = args.pointer("y")
         self.c_out = args.pointer("c_out") if spec.c else None

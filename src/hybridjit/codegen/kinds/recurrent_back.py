@@ -15,6 +15,7 @@ from functools import partial
 
 from ...ir.plan import Step, View
 from ...records import dataclass
+from ...target import SINGLE, ElementTypes
 from ..call import Address, Argument, Call, Setting, views_of
 from ..llvm.builder import LoopBuilder
 from ..llvm.indices import Index
@@ -48,7 +49,7 @@ class RecurrentBackSpec(KernelSpec):
     operands: tuple[tuple[str, Ints], ...]
     mr: int = 1
     unroll: int = 4
-    element: str = "float32"
+    element: ElementTypes = SINGLE
     kind = "recurrent_back"
 
 
@@ -208,7 +209,7 @@ class _Tiles(ABC):
 class _Back(_Tiles):
     def __init__(self, b: LoopBuilder, spec: RecurrentBackSpec, args: Arguments) -> None:
         self.spec = spec
-        self.later = [args.pointer(n) for n in ("d", "w")] if spec.size else []
+        self.later = [args.pointer("d"), args.working("w")] if spec.size else []
         self.pointers = {name: args.pointer(name) for name, _ in spec.operands}
         self.strides = dict(spec.operands)
         super().__init__(b, spec.hidden, spec.mr, args)

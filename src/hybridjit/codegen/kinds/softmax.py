@@ -63,7 +63,7 @@ def emit_softmax(b: LoopBuilder, spec: SoftmaxSpec, args: Arguments) -> None:
     y, rows = args.pointer("y"), args.integer("rows")
     with b.each_unit(rows, args.tid, args.threads) as row:
         at = b.mul(row.index, spec.size * spec.inner)
-        element = ELEMENTS[spec.dtype].held
+        element = ELEMENTS[spec.dtype].stored
         line = _Line(b, spec, b.at(x, at, element), b.at(y, at, element))
         if length is not None:
             line.length = b.at(length, b.mul(row.index, spec.inner), ELEMENTS[spec.length].stored)

@@ -14,6 +14,7 @@ from ...ir.graph import Value as GraphValue
 from ...ir.plan import Step
 from ...ops.nn.pooling_back import BACK_FROM_MAX
 from ...records import dataclass
+from ...target import SINGLE, ElementTypes
 from ...types import product
 from ..call import Address, Call, Setting, five, views_of
 from ..llvm.builder import LoopBuilder
@@ -47,7 +48,7 @@ class UnpoolSpec(KernelSpec):
     ds: Ints
     ts: Ints
     count_pad: bool = True
-    element: str = "float32"
+    element: ElementTypes = SINGLE
     kind = "unpool"
 
     @property

@@ -119,6 +119,17 @@ class Value:
         self.pair = f"{kind.text} {ref}"
 
 
+class Pointer(Value):
+    """The address of elements of one type: NumPy's name of it, and LLVM's type in memory."""
+
+    __slots__ = ("dtype", "stored")
+
+    def __init__(self, ref: str, dtype: str, stored: Type) -> None:
+        super().__init__(PTR, ref)
+        self.dtype = dtype
+        self.stored = stored
+
+
 class Undefined:
     """The value of a constant whose bits do not matter."""
 

@@ -14,6 +14,7 @@ from .types import (
     I32,
     PTR,
     VOID,
+    Pointer,
     Type,
     Value,
     byte_count,
@@ -48,7 +49,7 @@ class VectorBuilder(IndexBuilder):
         super().__init__(function)
         self.target = target
         self.lanes = target.lanes
-        self.dtype = target.element
+        self.dtype = target.element.computed
         self.element = F64 if self.dtype == "float64" else F32
         # Instructions beyond those that are written: as a rule, and at most.
         self._repeated = 0
@@ -78,20 +79,27 @@ class VectorBuilder(IndexBuilder):
         """The address of element ``index``."""
         if isinstance(index, int) and index == 0:
             return pointer
-        kind = element or self.element
-        return self.b.gep(pointer, [self.i64(index)], inbounds=True, source_etype=kind)
+        kind = element or self.element_at(pointer)
+        place = self.b.gep(pointer, [self.i64(index)], inbounds=True, source_etype=kind)
+        if isinstance(pointer, Pointer):
+            return Pointer(place.ref, pointer.dtype, pointer.stored)
+        return place
+
+    def element_at(self, pointer: Value) -> Type:
+        """What memory holds there: what lanes do, where the pointer does not say."""
+        return pointer.stored if isinstance(pointer, Pointer) else self.element
 
     def vector_type(self, lanes: int | None = None, element: Type | None = None) -> Type:
         return ir.VectorType(element or self.element, lanes or self.lanes)
 
     def load_scalar(self, pointer: Value, index: Index = 0, element: Type | None = None) -> Value:
-        element = element or self.element
+        element = element or self.element_at(pointer)
         address = self.at(pointer, index, element)
         return self.b.load(address, typ=element, align=byte_count(element))
 
     def load(self, pointer: Value, index: Index = 0, element: Type | None = None) -> Value:
         """A whole vector from any address that is a multiple of the element's size."""
-        element = element or self.element
+        element = element or self.element_at(pointer)
         kind = self.vector_type(element=element)
         return self.b.load(self.at(pointer, index, element), typ=kind, align=byte_count(element))
 
@@ -112,7 +120,7 @@ class VectorBuilder(IndexBuilder):
         make single elements of a mask, and LLVM 22 writes four bytes where one lane of a vector of
         truncated elements is to be stored.
         """
-        element = element or self.element
+        element = element or self.element_at(pointer)
         if count == self.lanes:
             return self.load(pointer, index, element)
         if element == self.element:
@@ -143,7 +151,7 @@ class VectorBuilder(IndexBuilder):
         self, pointer: Value, index: Index, stride: int, count: int, element: Type | None = None
     ) -> Value:
         """``count`` elements ``stride`` apart in the low lanes, one load each; the rest zero."""
-        element = element or self.element
+        element = element or self.element_at(pointer)
         result = constant_of(self.vector_type(element=element), 0)
         self._repeat(_FAR * count, _FAR * count)
         for lane in range(count):
@@ -155,7 +163,7 @@ class VectorBuilder(IndexBuilder):
         """Ask for the cache line of element ``index``; never faults, whatever the address."""
         function = self.declare("llvm.prefetch.p0", VOID, [PTR, I32, I32, I32])
         read, into_l2, data = (ir.Constant(I32, n) for n in (0, 2, 1))
-        address = self.b.gep(pointer, [self.i64(index)], source_etype=self.element)
+        address = self.b.gep(pointer, [self.i64(index)], source_etype=self.element_at(pointer))
         self.b.call(function, [address, read, into_l2, data])
 
     def store(self, value: Value, pointer: Value, index: Index = 0) -> None:

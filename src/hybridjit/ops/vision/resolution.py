@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import AttributeValueError, MXNetError, ShapeError
-from ...types import FLOAT32, FLOAT64, Shape, TensorType, shape_text
+from ...types import FLOAT32, FLOAT64, FLOATS, Shape, TensorType, shape_text
 from ..algebra import total
 from ..attrs import Attrs, AttrValue
 from ..building import Builder, Many, X
@@ -133,7 +133,7 @@ def _upsampling_parts(
     if sample_type == "bilinear":
         return _bilinear_parts(g, inputs[0], inputs[1], scale)
     t = g.type(inputs[0])
-    if len(inputs) > 1 or t.dtype in (FLOAT32, FLOAT64):
+    if len(inputs) > 1 or t.dtype in FLOATS:
         return None
     n, c, h, w = t.dims
     split = reshape(g, inputs[0], (n, c, h, 1, w, 1), at="split")

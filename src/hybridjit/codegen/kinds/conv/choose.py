@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ....ir.image import Packed
 from ....ir.plan import Step
-from ....target import Target
+from ....target import SINGLE, Target
 from ...call import (
     Address,
     Argument,
@@ -78,7 +78,7 @@ def calls_of(
     target, work = setting.target, layer.operations // 2 * batch
     if not is_fixed(weight, setting):
         layer = replace(layer, images=batch if setting.is_training else 1)
-    winograd = setting.winograd if target.element == "float32" else False
+    winograd = setting.winograd if target.element == SINGLE else False
     candidates = algorithms(layer, target, winograd)
     spec = candidates[0]
     after: tuple[Argument, ...] = (*extra, batch)
@@ -88,7 +88,7 @@ def calls_of(
     wanted = [(weight, of_phase(packing)), *((bias, of_bias) for bias in biases)]
     before, packed = pack_weights(step, wanted, setting)
     if not biases:
-        packed = (*packed, Packed(None, of_bias, layer.oc * layer.groups, target.element))
+        packed = (*packed, Packed(None, of_bias, layer.oc * layer.groups, target.element.computed))
     call = Call(spec, (x, *packed, *after), work, _reason(layer, candidates, setting))
     return (*before, call)
 

@@ -62,7 +62,7 @@ def _lines_in_cache(layer: Layer, mr: int, target: Target) -> int:
     reach = (width - 1) * layer.stride[2] + (layer.kernel[2] - 1) * layer.dilate[2]
     uniform = layer.pad[2] <= 0 and reach - layer.pad[2] < layer.inp[2]
     units = depth * height * (-(-width // mr) if uniform else 1)
-    nbytes = product(layer.inp) * layer.ic * layer.groups * target.element_bytes
+    nbytes = product(layer.inp) * layer.ic * layer.groups * target.stored_bytes
     if nbytes <= target.l2_bytes // 2:
         return units
     return max(1, min(units, units * (target.l2_bytes // 4) // nbytes))

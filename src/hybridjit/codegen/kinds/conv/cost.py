@@ -52,5 +52,6 @@ def _packing(layer: Layer, spec: ConvSpec | WinogradSpec, target: Target) -> flo
     written, each = read, 2 * target.lanes
     if isinstance(spec, WinogradSpec):
         written, each = spec.points * layer.ic * layer.oc, 10 + 2 * target.lanes
-    bytes_price = _price(layer, target.element_bytes * (read + written), target)
+    nbytes = target.stored_bytes * read + target.element_bytes * written
+    bytes_price = _price(layer, nbytes, target)
     return max(each * written / layer.images, bytes_price)

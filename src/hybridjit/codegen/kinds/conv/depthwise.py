@@ -22,7 +22,7 @@ from .spec import DepthwiseSpec
 
 def emit_depthwise(b: LoopBuilder, spec: DepthwiseSpec, args: Arguments) -> None:
     """y[n,o,c] = program(bias[c] + sum over taps and i of x[n,o+tap,group of c,i] * w[tap,i,c])."""
-    x, w, bias = args.pointer("x"), args.pointer("w"), args.pointer("bias")
+    x, w, bias = args.pointer("x"), args.working("w"), args.working("bias")
     reads = [args.pointer(f"r{i}") for i in range(len(spec.reads))]
     writes = [args.pointer(f"y{i}") for i in range(len(spec.writes))]
     batch = args.integer("batch")

@@ -57,7 +57,7 @@ class Place:
 
 def emit_conv(b: LoopBuilder, spec: ConvSpec, args: Arguments) -> None:
     """y[n,o,f] = program(bias[f] + sum over taps and channels of x[n,o+tap,c] * w[f,tap,c])."""
-    x, w, bias = args.pointer("x"), args.pointer("w"), args.pointer("bias")
+    x, w, bias = args.pointer("x"), args.working("w"), args.working("bias")
     reads = [args.pointer(f"r{i}") for i in range(len(spec.reads))]
     writes = [args.pointer(f"y{i}") for i in range(len(spec.writes))]
     batch = args.integer("batch")

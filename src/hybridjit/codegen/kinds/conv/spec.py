@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ....records import dataclass
+from ....target import SINGLE, ElementTypes
 from ...spec import Ints, KernelSpec, Program
 
 
@@ -36,7 +37,7 @@ class ConvSpec(KernelSpec):
     unroll: int
     taps: bool
     rows: int
-    element: str = "float32"
+    element: ElementTypes = SINGLE
     program: Program = Program(1)
     kind = "conv"
     needs_passes = False
@@ -118,7 +119,7 @@ class DepthwiseSpec(KernelSpec):
     cols: int
     nv: int
     group: int = 1
-    element: str = "float32"
+    element: ElementTypes = SINGLE
     program: Program = Program(1)
     kind = "depthwise"
     needs_passes = False

@@ -32,10 +32,10 @@ def emit_winograd(b: LoopBuilder, spec: WinogradSpec, args: Arguments) -> None:
 class _Winograd:
     def __init__(self, b: LoopBuilder, spec: WinogradSpec, args: Arguments) -> None:
         self.b, self.spec, self.args = b, spec, args
-        self.x, self.u, self.bias = args.pointer("x"), args.pointer("u"), args.pointer("bias")
+        self.x, self.u, self.bias = args.pointer("x"), args.working("u"), args.working("bias")
         self.reads = [args.pointer(f"r{i}") for i in range(len(spec.reads))]
         self.writes = [args.pointer(f"y{i}") for i in range(len(spec.writes))]
-        scratch, self.batch = args.pointer("scratch"), args.integer("batch")
+        scratch, self.batch = args.working("scratch"), args.integer("batch")
         self.width = spec.nv * b.lanes
         self.padded = -(-spec.ic // b.lanes) * b.lanes
         self.v_step = spec.rows * self.padded + 16

@@ -90,7 +90,7 @@ def _parts(spec: ByWeightSpec, batch: int, target: Target) -> int:
     """
     images = batch * spec.out[0]
     parts = min(images, -(-_UNITS // _units(spec, target)))
-    size = target.element_bytes * images * product(spec.inp[1:]) * spec.ic * spec.groups
+    size = target.stored_bytes * images * product(spec.inp[1:]) * spec.ic * spec.groups
     buffer = target.element_bytes * spec.buffer_floats(target.lanes)
     wished = min(images, -(-size // target.l2_bytes), 2 * target.l2_bytes // buffer)
     return max(parts, wished)

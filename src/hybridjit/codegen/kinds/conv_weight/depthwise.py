@@ -22,7 +22,7 @@ from .spec import DepthwiseByWeightSpec
 
 def emit_depthwise_weight(b: LoopBuilder, spec: DepthwiseByWeightSpec, args: Arguments) -> None:
     """buffer[part,tap,c] = sum over n in part and o of x[n,o+tap,c] * d[n,o,c]."""
-    x, d, buffers = (args.pointer(name) for name in ("x", "d", "buffers"))
+    x, d, buffers = args.pointer("x"), args.pointer("d"), args.working("buffers")
     batch, parts = args.integer("batch"), args.integer("parts")
     blocks = blocks_of(spec, b.lanes)
     with b.each_unit(b.mul(parts, len(blocks)), args.tid, args.threads) as unit:

@@ -30,7 +30,7 @@ class _Place:
 
 def emit_join_parts(b: LoopBuilder, spec: JoinPartsSpec, args: Arguments) -> None:
     """w[f,tap,c] = sum over parts of buffer[part,f,tap,c]; a unit is a vector of channels."""
-    buffers, w, parts = args.pointer("buffers"), args.pointer("w"), args.integer("parts")
+    buffers, w, parts = args.working("buffers"), args.pointer("w"), args.integer("parts")
     blocks, vectors = blocks_of(spec, b.lanes), -(-spec.ic // b.lanes)
     last = spec.ic - (vectors - 1) * b.lanes
     with b.each_unit(spec.groups * len(blocks) * vectors, args.tid, args.threads) as unit:

@@ -21,7 +21,7 @@ from ...llvm.indices import Index
 from ...llvm.types import Value
 from ..conv.direct import Block, blocks_of, in_range, runs_of_blocks
 from ..parts.arguments import Arguments
-from ..parts.partial import read_vector
+from ..parts.partial import read_scalar, read_vector
 from .spec import ByWeightSpec
 
 # Columns of a line that are multiplied in one round.
@@ -30,7 +30,8 @@ _UNROLL = 2
 
 def emit_conv_weight(b: LoopBuilder, spec: ByWeightSpec, args: Arguments) -> None:
     """buffer[part,f,tap,c] = sum over n in part and o of x[n,o+tap,c] * d[n,o,f]."""
-    x, d, buffers, scratch = (args.pointer(name) for name in ("x", "d", "buffers", "scratch"))
+    x, d = args.pointer("x"), args.pointer("d")
+    buffers, scratch = args.working("buffers"), args.working("scratch")
     batch, parts = args.integer("batch"), args.integer("parts")
     blocks = blocks_of(spec, b.lanes)
     scratch = b.at(scratch, b.mul(args.tid, sum(spec.scratch_floats(b.lanes))))
@@ -308,7 +309,7 @@ class _Sums:
         vectors = [b.load(heads, j * b.lanes) for j in range(self.block.nv)]
         result: list[Value] = []
         for tap, m in combinations(range(spec.taps), range(height)):
-            value = b.splat(b.load_scalar(data, tap * spec.steps[2] + m))
+            value = b.splat(read_scalar(b, data, tap * spec.steps[2] + m))
             result += [b.fma(value, v, sums[len(result) + j]) for j, v in enumerate(vectors)]
         return result
 

@@ -9,6 +9,7 @@ kernel, which writes the weight in any order of axes.
 from __future__ import annotations
 
 from ....records import dataclass
+from ....target import SINGLE, ElementTypes
 from ....types import product
 from ...spec import Ints, KernelSpec
 
@@ -48,7 +49,7 @@ class ByWeightSpec(KernelSpec):
     is_packed: bool
     is_apart: bool = False
     is_split: bool = False
-    element: str = "float32"
+    element: ElementTypes = SINGLE
     kind = "conv_weight"
     needs_passes = False
 
@@ -133,7 +134,7 @@ class DepthwiseByWeightSpec(KernelSpec):
     xs: Ints
     ds: Ints
     nv: int
-    element: str = "float32"
+    element: ElementTypes = SINGLE
     kind = "depthwise_weight"
     needs_passes = False
 
@@ -157,7 +158,7 @@ class JoinPartsSpec(KernelSpec):
     kernel: Ints
     ws: Ints
     nv: int
-    element: str = "float32"
+    element: ElementTypes = SINGLE
     kind = "join_parts"
     needs_passes = False
 

@@ -61,7 +61,7 @@ def choose_dense(step: Step, setting: Setting) -> tuple[Call, ...]:
         step, [(weight, packing), *((bias, of_bias) for bias in biases)], setting
     )
     if not biases:
-        weights = (*weights, Packed(None, of_bias, outputs, target.element))
+        weights = (*weights, Packed(None, of_bias, outputs, target.element.computed))
     extra: tuple[Argument, ...] = tuple(Address(v) for v in (*others, *step.writes))
     work = product(anchor.shape) * inputs
     return (*before, Call(spec, (Address(x), *weights, *extra, x.shape[0]), work))
@@ -91,7 +91,7 @@ def _rows_together(inputs: int, nv: int, target: Target) -> int:
     As many as stay in the second-level cache, or four times what it holds: then weights come
     from memory less often, but the rows from the third level for every block.
     """
-    nbytes = target.element_bytes * inputs
+    nbytes = target.stored_bytes * inputs
     near, far = (max(1, part * target.l2_bytes // (2 * nbytes)) for part in (1, 8))
     # For each product of a number of x and a weight; both prices are paid for far rows.
     of_near = _FROM_MEMORY / near

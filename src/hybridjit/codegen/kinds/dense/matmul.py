@@ -25,7 +25,7 @@ class _Matmul:
         self.bias = args.pointer("bias") if spec.bias else None
         self.reads = [args.pointer(f"r{i}") for i in range(len(spec.reads))]
         self.writes = [args.pointer(f"y{i}") for i in range(len(spec.writes))]
-        scratch = args.pointer("scratch")
+        scratch = args.working("scratch")
         self.batch = args.integer("batch")
         self.packed = b.at(scratch, b.mul(args.tid, spec.scratch_floats(b.lanes)))
         self.vectors = -(-spec.n // b.lanes)

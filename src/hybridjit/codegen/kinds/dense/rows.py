@@ -28,8 +28,8 @@ def emit_dense(b: LoopBuilder, spec: DenseSpec, args: Arguments) -> None:
     """y[n,f] = program(bias[f] + sum over c of x[n,c] * w[f,c]) for the rows n < ``rows``."""
     pointers = _Pointers(
         args.pointer("x"),
-        args.pointer("w"),
-        args.pointer("bias"),
+        args.working("w"),
+        args.working("bias"),
         [args.pointer(f"r{i}") for i in range(len(spec.reads))],
         [args.pointer(f"y{i}") for i in range(len(spec.writes))],
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ....records import dataclass
+from ....target import SINGLE, ElementTypes
 from ...spec import Ints, KernelSpec, Program
 
 
@@ -29,7 +30,7 @@ class DenseSpec(KernelSpec):
     chunk: int
     least: int = 1
     by_row: bool = False
-    element: str = "float32"
+    element: ElementTypes = SINGLE
     program: Program = Program(1)
     kind = "dense"
     needs_passes = False
@@ -58,7 +59,7 @@ class MatmulSpec(KernelSpec):
     unroll: int
     parts: int = 1
     bias: Ints = ()
-    element: str = "float32"
+    element: ElementTypes = SINGLE
     program: Program = Program(1)
     kind = "matmul"
     needs_passes = False

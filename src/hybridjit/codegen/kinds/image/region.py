@@ -13,6 +13,7 @@ from ....ir.plan import Step
 from ....ops.vision.region_bins import FAR, MARGIN
 from ....ops.vision.roi_align import ROI_ALIGN_LAST
 from ....records import dataclass
+from ....target import SINGLE, ElementTypes
 from ....types import product
 from ...call import Address, Call, Setting, views_of
 from ...llvm.builder import LoopBuilder
@@ -22,7 +23,7 @@ from ...llvm.types import Value
 from ...math.numbers import float_math
 from ...spec import Ints, KernelSpec
 from ..parts.arguments import Arguments
-from ..parts.partial import read_vector, whole_and_last, write_vector
+from ..parts.partial import read_scalar, read_vector, whole_and_last, write_vector
 from ..record import register
 
 
@@ -46,7 +47,7 @@ class RegionSpec(KernelSpec):
     scale: float
     ratio: int = 0
     aligned: bool = False
-    element: str = "float32"
+    element: ElementTypes = SINGLE
     kind = "region"
 
 
@@ -95,7 +96,7 @@ def emit_region(b: LoopBuilder, spec: RegionSpec, args: Arguments) -> None:
     with b.each_unit(b.mul(regions, rows), args.tid, args.threads) as unit:
         region, row = b.split(unit.index, (0, rows))
         first = b.mul(region, spec.row)
-        numbers = [b.load_scalar(rois, b.add(first, i)) for i in range(spec.columns)]
+        numbers = [read_scalar(b, rois, b.add(first, i)) for i in range(spec.columns)]
         number: Value = b.i64(0)
         if spec.columns == 5:
             number = converted(b, numbers[0], b.dtype, "int64")

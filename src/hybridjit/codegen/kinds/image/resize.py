@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from ....ir.plan import Step
 from ....records import dataclass
+from ....target import SINGLE, ElementTypes
 from ....types import product
 from ...call import Address, Call, Setting, broadcast_strides, build_program, five, views_of
 from ...llvm import ir
@@ -42,7 +43,7 @@ class ResizeSpec(KernelSpec):
     writes: tuple[Ints, ...]
     align: bool = False
     program: Program = Program(1)
-    element: str = "float32"
+    element: ElementTypes = SINGLE
     kind = "resize"
 
 

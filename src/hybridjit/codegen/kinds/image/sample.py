@@ -7,6 +7,7 @@ from functools import partial
 from ....ir.plan import Step
 from ....ops.vision.deformable import SAMPLE_CELLS_LAST
 from ....records import dataclass
+from ....target import SINGLE, ElementTypes
 from ....types import product
 from ...call import Address, Argument, Call, Setting, views_of
 from ...llvm import ir
@@ -16,7 +17,7 @@ from ...llvm.indices import Index
 from ...llvm.types import I1, Value
 from ...spec import Ints, KernelSpec
 from ..parts.arguments import Arguments
-from ..parts.partial import read_vector, whole_and_last, write_vector
+from ..parts.partial import read_scalar, read_vector, whole_and_last, write_vector
 from ..record import register
 
 
@@ -42,7 +43,7 @@ class SampleSpec(KernelSpec):
     places: str = "grid"
     edge: str = "zeros"
     mask: Ints = ()
-    element: str = "float32"
+    element: ElementTypes = SINGLE
     kind = "sample"
 
 
@@ -85,7 +86,7 @@ def emit_sample(b: LoopBuilder, spec: SampleSpec, args: Arguments) -> None:
         with b.loop("col", 0, spec.out[1]) as col:
             factor = None
             if factors is not None:
-                factor = b.load_scalar(factors, b.mul(col.index, spec.mask[2]))
+                factor = read_scalar(b, factors, b.mul(col.index, spec.mask[2]))
             corners = _corners(b, spec, line, b.mul(col.index, spec.grid[3]), factor)
             cell = b.at(target, b.mul(col.index, spec.ys[2]))
             with b.loop("block", 0, blocks) as block:
@@ -98,7 +99,7 @@ def _corners(
     b: LoopBuilder, spec: SampleSpec, line: Value, place: Index, factor: Value | None
 ) -> tuple[_Corner, _Corner]:
     """The cells below and beside a place; its factor is part of the weights of the rows."""
-    points = [b.load_scalar(line, p) for p in (place, b.add(place, spec.grid[1]))]
+    points = [read_scalar(b, line, p) for p in (place, b.add(place, spec.grid[1]))]
     if spec.places == "grid":
         half = [b.number((size - 1) / 2) for size in spec.inp]
         points = [b.b.fmul(b.b.fadd(p, b.number(1.0)), h) for p, h in zip(points[::-1], half)]

@@ -6,7 +6,8 @@ Emitters take pointers and integers in the order in which the chooser lists them
 from __future__ import annotations
 
 from ...llvm.builder import LoopBuilder
-from ...llvm.types import I64, PTR, Type, Value
+from ...llvm.elements import ELEMENTS
+from ...llvm.types import I64, PTR, Pointer, Type, Value
 
 
 class Arguments:
@@ -19,8 +20,14 @@ class Arguments:
         self.tid = tid
         self.threads = threads
 
-    def pointer(self, name: str) -> Value:
-        return self._load(PTR, name)
+    def pointer(self, name: str, dtype: str = "") -> Value:
+        """An address of elements of this type; by default what operands are stored in."""
+        dtype = dtype or self._builder.target.element.stored
+        return Pointer(self._load(PTR, name).ref, dtype, ELEMENTS[dtype].stored)
+
+    def working(self, name: str) -> Value:
+        """An address of packed weights or of scratch memory, which hold what lanes do."""
+        return self.pointer(name, self._builder.dtype)
 
     def integer(self, name: str) -> Value:
         return self._load(I64, name)

@@ -12,6 +12,7 @@ from ....records import dataclass
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import Value
+from .partial import read_scalar
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ def rank_one(
     vectors = [b.load(w, (k * nv + j) * b.lanes) for j in range(nv)]
     result = list(accs)
     for m in range(*reach):
-        value = b.splat(b.load_scalar(x, m * rows.row_step + offset))
+        value = b.splat(read_scalar(b, x, m * rows.row_step + offset))
         for j, vector in enumerate(vectors):
             result[m * nv + j] = b.fma(value, vector, result[m * nv + j])
     return result

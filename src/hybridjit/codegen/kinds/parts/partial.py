@@ -11,7 +11,7 @@ from collections.abc import Callable
 from ...llvm.builder import LoopBuilder
 from ...llvm.elements import ELEMENTS, held, stored
 from ...llvm.indices import Index
-from ...llvm.types import Type, Value
+from ...llvm.types import Pointer, Type, Value
 
 
 def read_vector(
@@ -19,9 +19,9 @@ def read_vector(
 ) -> Value:
     """``count`` elements from ``index`` on, ``stride`` apart; stride 0 repeats one element.
 
-    Where no ``dtype`` is named, they are the builder's.
+    Where no ``dtype`` is named, they are what the pointer says.
     """
-    dtype = dtype or b.dtype
+    dtype = dtype or dtype_at(b, pointer)
     element = ELEMENTS[dtype].stored
     if stride == 0:
         raw = b.splat(b.load_scalar(pointer, index, element))
@@ -32,6 +32,16 @@ def read_vector(
     else:
         raw = b.load_first(pointer, index, count, element)
     return held(b, raw, dtype)
+
+
+def dtype_at(b: LoopBuilder, pointer: Value) -> str:
+    """The element type there: the lanes', where the pointer does not say."""
+    return pointer.dtype if isinstance(pointer, Pointer) else b.dtype
+
+
+def read_scalar(b: LoopBuilder, pointer: Value, index: Index) -> Value:
+    """One element, as a lane holds it."""
+    return held(b, b.load_scalar(pointer, index), dtype_at(b, pointer))
 
 
 def _read_backwards(
@@ -52,7 +62,7 @@ def write_vector(
     dtype: str = "",
 ) -> None:
     """The first ``count`` lanes of ``value`` to elements ``stride`` apart."""
-    raw = stored(b, value, dtype or b.dtype)
+    raw = stored(b, value, dtype or dtype_at(b, pointer))
     if stride != 1:
         b.store_strided(raw, pointer, index, stride, count)
     else:

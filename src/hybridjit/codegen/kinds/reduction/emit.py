@@ -201,7 +201,10 @@ def reduce_line(
     def rounds(start: Index, stop: Index) -> list[Value]:
         zeros = [b.splat(neutral)] * CHAINS
         with b.loop("i", start, stop, stride, carry=zeros, most=_ROUNDS) as i:
-            values = [each(b.load(x, b.add(i.index, j * b.lanes))) for j in range(CHAINS)]
+            values = [
+                each(read_vector(b, x, b.add(i.index, j * b.lanes), 1, b.lanes))
+                for j in range(CHAINS)
+            ]
             i.yields([combine(*pair) for pair in zip(i.carried, values)])
         return list(i.results)
 

@@ -45,13 +45,13 @@ def pack_weights(
     live = [use for use, _ in wanted if not is_fixed(use, setting)]
     filters = {use: _filters_of(views_of(step, (use,))[0], p) for use, p in wanted if use in live}
     specs = {use: _spec(filters[use], p, setting.target) for use, p in wanted if use in live}
-    element, size = setting.target.element, setting.target.element_bytes
+    element, size = setting.target.element.computed, setting.target.element_bytes
     total, position = size * sum(spec.floats for spec in specs.values()), 0
     calls: list[Call] = []
     found: list[Argument] = []
     for use, packing in wanted:
         if use not in specs:
-            found.append(Packed(setting.params[use.value], packing))
+            found.append(Packed(setting.params[use.value], packing, 0, element))
             continue
         spec, place = specs[use], Shared(total, position)
         position += size * spec.floats

@@ -24,7 +24,7 @@ _TAPS = 9
 
 def emit_filters(b: LoopBuilder, spec: FiltersSpec, args: Arguments) -> None:
     """result[block][point][c][f] = (g w gT)[point] of filter f; zeros beyond the last filter."""
-    w, result, scratch = (args.pointer(name) for name in ("w", "result", "scratch"))
+    w, result, scratch = args.pointer("w"), args.working("result"), args.working("scratch")
     transposed = b.at(scratch, b.mul(args.tid, spec.scratch_floats))
     with b.each_unit(spec.blocks * spec.chunks, args.tid, args.threads) as unit:
         block, chunk = b.split(unit.index, (0, spec.chunks))

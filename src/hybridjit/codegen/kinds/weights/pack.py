@@ -23,7 +23,7 @@ from .spec import PackSpec
 
 def emit_pack(b: LoopBuilder, spec: PackSpec, args: Arguments) -> None:
     """result[group][block][k][column] = w[group, filter, k], zeros beyond the last filter."""
-    w, result = args.pointer("w"), args.pointer("result")
+    w, result = args.pointer("w"), args.working("result")
     run = run_of(spec)
     rounds = run.squares if run else product(spec.sizes)
     with b.each_unit(_blocks(spec) * spec.parts, args.tid, args.threads) as unit:
@@ -193,7 +193,8 @@ def _emit_square(
     width: Index,
     lanes: int,
 ) -> None:
-    rows = [b.load(source, b.add(at, lane * spec.strides[1])) for lane in range(lanes)]
+    places = [b.add(at, lane * spec.strides[1]) for lane in range(lanes)]
+    rows = [read_vector(b, source, place, 1, b.lanes) for place in places]
     rows += [b.splat(0.0)] * (b.lanes - lanes)
     step = b.mul(width, b.lanes)
     transpose_square(b, rows, at, digits, lambda v, k: b.store(v, target, b.mul(k, step)))

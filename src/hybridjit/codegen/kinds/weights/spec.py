@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ....records import dataclass
+from ....target import SINGLE, ElementTypes
 from ....types import product
 from ...spec import Ints, KernelSpec
 
@@ -37,7 +38,7 @@ class PackSpec(KernelSpec):
     sizes: Ints
     strides: Ints
     lanes: int
-    element: str = "float32"
+    element: ElementTypes = SINGLE
     is_interleaved: bool = False
     parts: int = 1
     kind = "pack"
