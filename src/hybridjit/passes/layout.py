@@ -30,7 +30,7 @@ from ..ops.record import OpDef
 from ..ops.rules import reduced_axes
 from ..ops.tensor.joining import CONCAT
 from ..ops.tensor.primitives import RESHAPE_TO, TRANSPOSE, reshape, transpose
-from ..ops.tensor.reductions import MEAN, MEAN_SQUARE_ABOUT, SUM
+from ..ops.tensor.reductions import MEAN, MEAN_SQUARE_ABOUT, SUM, SUM_PRODUCT_ABOUT
 from ..ops.vision.resolution import ADAPTIVE_POOLING, BILINEAR_RESIZE, RESIZE_LAST, UPSAMPLING
 from ..ops.vision.roi_align import ROI_ALIGN, ROI_ALIGN_LAST
 from ..ops.vision.roi_pooling import ROI_POOLING, ROI_POOLING_LAST
@@ -291,7 +291,7 @@ def _l2_norm(forms: _Relayout, value: Value) -> Use | None:
     return reshape(g, g.op(L2_NORMALIZATION, flat, at="norm", **attrs), shape)
 
 
-_REDUCTIONS = (SUM, MEAN, MEAN_SQUARE_ABOUT)
+_REDUCTIONS = (SUM, MEAN, MEAN_SQUARE_ABOUT, SUM_PRODUCT_ABOUT)
 # Where a region begins, and what follows its operands into one.
 _BEGINNINGS: dict[OpDef | None, Rule] = {
     **dict.fromkeys((CONVOLUTION, DECONVOLUTION, POOLING), _windowed),

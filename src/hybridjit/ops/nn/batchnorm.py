@@ -28,7 +28,7 @@ from ..rules import Types, fill, merged, normalized_axis, require_float
 from ..signatures import Arrays
 from ..tensor.primitives import reshape
 from ..tensor.reductions import MEAN, MEAN_SQUARE_ABOUT
-from .batchnorm_gradient import grad_batchnorm, grad_trained, other_axes
+from .batchnorm_gradient import grad_batchnorm, grad_trained, other_axes, over_batch
 
 
 def along(vector: np.ndarray, ndim: int, axis: int) -> np.ndarray:
@@ -195,8 +195,8 @@ def _from_reductions(
     axis %= len(dims)
     if len(dims) == 1:
         return None
-    mean = _over_batch(g, MEAN, (data,), axis, "mean")
-    var = _over_batch(g, MEAN_SQUARE_ABOUT, (data, mean), axis, "var")
+    mean = over_batch(g, MEAN, (data,), axis, "mean")
+    var = over_batch(g, MEAN_SQUARE_ABOUT, (data, mean), axis, "var")
     padded = g.op(ADD.scalar, var, at="padded", scalar=eps)
     inverse = g.op(RSQRT, padded, at="inverse")
     sizes = tuple(size if i == axis else 1 for i, size in enumerate(dims))
@@ -209,15 +209,6 @@ def _from_reductions(
     y = g.op(ADD.broadcasting, g.op(MULTIPLY.broadcasting, data, scale, at="scaled"), shift)
     flat = {"flat_mean": mean, "flat_inverse": inverse, "flat_var": var}
     return y, *(reshape(g, each, (dims[axis],), at=at) for at, each in flat.items())
-
-
-def _over_batch(g: Builder[X], op: OpDef, inputs: tuple[X, ...], axis: int, at: str) -> X:
-    """A mean for each channel: each sample's first, so that there is work for several threads."""
-    others = other_axes(g.type(inputs[0]).ndim, axis)
-    if axis == 0 or len(others) == 1:
-        return g.op(op, *inputs, at=at, axis=others, keepdims=True)
-    of_samples = g.op(op, *inputs, at=f"{at}s", axis=others[1:], keepdims=True)
-    return g.op(MEAN, of_samples, at=at, axis=(0,), keepdims=True)
 
 
 def _from_reductions_relu(g: Builder[X], *inputs: X, **attrs: Any) -> Made[X]:

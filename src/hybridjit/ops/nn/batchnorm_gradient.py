@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Generic
 
+from ...records import dataclass
 from ...types import product
-from ..algebra import add, as_shape, average, div, in_dtype, mul, scaled, sub, total, zeros_like
+from ..algebra import add, as_shape, div, in_dtype, mul, scaled, sub, zeros_like
 from ..attrs import AttrValue
 from ..building import Builder, Many, Reached, X
 from ..internal import BN_SCALE
+from ..record import OpDef
+from ..tensor.reductions import MEAN, SUM, SUM_PRODUCT_ABOUT
 
 
 def other_axes(ndim: int, axis: int) -> tuple[int, ...]:
@@ -17,45 +20,81 @@ def other_axes(ndim: int, axis: int) -> tuple[int, ...]:
     return tuple(i for i in range(ndim) if i != axis % ndim)
 
 
-def _centred(g: Builder[X], data: X, mean: X, inverse: X, axis: int) -> X:
-    """(data - mean) * inverse, in single precision for float16."""
-    like = g.type(mean)
-    shape = tuple(-1 if i == axis else 1 for i in range(g.type(data).ndim))
-    sizes = tuple(g.type(data).dims[i] if size < 0 else 1 for i, size in enumerate(shape))
-    wide = in_dtype(g, data, like)
-    return mul(g, sub(g, wide, as_shape(g, mean, sizes)), as_shape(g, inverse, sizes))
+def over_batch(
+    g: Builder[X], op: OpDef, inputs: tuple[X, ...], axis: int, at: str, join: OpDef = MEAN
+) -> X:
+    """A number for each channel, by ``op`` for each sample first, so that there is work for several
+    threads; ``join`` makes one of those."""
+    others = other_axes(g.type(inputs[0]).ndim, axis)
+    if axis == 0 or len(others) == 1:
+        return g.op(op, *inputs, at=at, axis=others, keepdims=True)
+    of_samples = g.op(op, *inputs, at=f"{at}s", axis=others[1:], keepdims=True)
+    return g.op(join, of_samples, at=at, axis=(0,), keepdims=True)
+
+
+@dataclass(frozen=True)
+class _Channels(Generic[X]):
+    """Data in single precision for float16, and its statistics, which broadcast along it."""
+
+    x: X
+    mean: X
+    inverse: X
+    axis: int
+
+    @staticmethod
+    def of(g: Builder[X], data: X, mean: X, inverse: X, axis: int) -> _Channels[X]:
+        dims = g.type(data).dims
+        sizes = tuple(size if i == axis else 1 for i, size in enumerate(dims))
+        wide = in_dtype(g, data, g.type(mean))
+        return _Channels(wide, as_shape(g, mean, sizes), as_shape(g, inverse, sizes), axis)
+
+    def distance(self, g: Builder[X]) -> X:
+        """data - mean."""
+        return sub(g, self.x, self.mean)
+
+    def normalised(self, g: Builder[X]) -> X:
+        """(data - mean) * inverse."""
+        return mul(g, self.distance(g), self.inverse)
+
+    def sums(self, g: Builder[X], d: X) -> tuple[X, X]:
+        """For each channel the sums of d and of d (data - mean), which broadcast."""
+        if g.type(d).ndim == 1:
+            return d, mul(g, d, self.distance(g))
+        products = (d, self.x, self.mean)
+        return (
+            over_batch(g, SUM, (d,), self.axis, "heads", SUM),
+            over_batch(g, SUM_PRODUCT_ABOUT, products, self.axis, "products", SUM),
+        )
 
 
 def _grad_normalised(
     g: Builder[X],
-    ins: Sequence[X],
-    x: X,
-    inverse: X,
+    gamma: X,
+    channels: _Channels[X],
     dout: X,
-    axis: int,
     fix_gamma: bool,
     live: bool,
 ) -> tuple[Reached[X], ...]:
     """What reaches data, gamma and beta; ``live`` when the statistics follow from the data.
 
-    Ioffe and Szegedy 2015, section 3: dx = gamma inverse (d - mean(d) - x mean(d x)).
+    Ioffe and Szegedy 2015, section 3, with n numbers in a channel: dx = gamma inverse
+    (d - sum(d) / n - (data - mean) inverse^2 sum(d (data - mean)) / n). Two sums for each channel
+    and one pass: all else is of the size of gamma.
     """
-    data, gamma, *_ = ins
-    ndim = g.type(data).ndim
-    axis %= ndim
-    others = other_axes(ndim, axis)
-    sizes = tuple(g.type(data).dims[axis] if i == axis else 1 for i in range(ndim))
+    inverse, sizes = channels.inverse, g.type(channels.inverse).dims
     d = in_dtype(g, dout, g.type(inverse))
-    product_of = mul(g, d, x)
-    scale = inverse if fix_gamma else mul(g, inverse, gamma)
+    heads, products = channels.sums(g, d)
+    scale = inverse if fix_gamma else mul(g, inverse, as_shape(g, gamma, sizes))
+    d_data = d
     if live:
-        slope = mul(g, x, average(g, product_of, others))
-        d_data = sub(g, sub(g, d, average(g, d, others)), slope)
-    else:
-        d_data = d
-    d_data = mul(g, d_data, as_shape(g, scale, sizes))
-    d_gamma = None if fix_gamma else total(g, product_of, others, keepdims=False)
-    return d_data, d_gamma, total(g, d, others, keepdims=False), None, None
+        part = 1 / max(1, g.type(d).size // max(1, product(sizes)))
+        slope = scaled(g, mul(g, mul(g, inverse, inverse), products), part)
+        # What waits for both sums stands together, so that it is one pass.
+        of_means = add(g, mul(g, channels.distance(g), slope), scaled(g, heads, part))
+        d_data = sub(g, d, of_means)
+    length = (product(sizes),)
+    d_gamma = None if fix_gamma else as_shape(g, mul(g, products, inverse), length)
+    return mul(g, d_data, scale), d_gamma, as_shape(g, heads, length), None, None
 
 
 def grad_trained(
@@ -74,12 +113,13 @@ def grad_trained(
     Where it cannot see them, what comes back to them is of this very rule, taken once more.
     """
     axis %= g.type(ins[0]).ndim
-    x = _centred(g, ins[0], outs[1], outs[2], axis)
+    channels = _Channels.of(g, ins[0], outs[1], outs[2], axis)
     found: Any = (None,) * 5
     if douts[0] is not None:
-        found = _grad_normalised(g, ins, x, outs[2], douts[0], axis, fix_gamma, live=True)
+        found = _grad_normalised(g, ins[1], channels, douts[0], fix_gamma, live=True)
     if output_mean_var or all(d is None for d in douts[1:]):
         return found
+    x = channels.normalised(g)
     more = _through_statistics(g, x, outs[2], douts[1:], axis)
     return (more if found[0] is None else add(g, found[0], more), *found[1:])
 
@@ -119,5 +159,5 @@ def grad_batchnorm(
     if douts[0] is None:
         return (None,) * 5
     inverse = g.op(BN_SCALE, ins[1], ins[4], at="invstd", eps=eps, fix_gamma=True)
-    x = _centred(g, ins[0], ins[3], inverse, axis % g.type(ins[0]).ndim)
-    return _grad_normalised(g, ins, x, inverse, douts[0], axis, fix_gamma, live=False)
+    channels = _Channels.of(g, ins[0], ins[3], inverse, axis % g.type(ins[0]).ndim)
+    return _grad_normalised(g, ins[1], channels, douts[0], fix_gamma, live=False)

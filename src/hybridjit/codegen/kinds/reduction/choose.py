@@ -13,7 +13,7 @@ from ....ir.graph import Value
 from ....ir.plan import Step
 from ....ops.rules import reduced_axes
 from ....ops.tensor.ordering import ARGMAX, ARGMAX_CHANNEL
-from ....ops.tensor.reductions import MEAN_SQUARE_ABOUT, NORM
+from ....ops.tensor.reductions import MEAN_SQUARE_ABOUT, NORM, SUM_PRODUCT_ABOUT
 from ....records import dataclass
 from ....types import product
 from ...call import (
@@ -21,6 +21,7 @@ from ...call import (
     Call,
     Setting,
     broadcast_strides,
+    views_of,
 )
 from ...spec import CHAINS, Ints
 from .spec import ReduceSpec
@@ -33,6 +34,8 @@ _LONG = 4096
 PLACES = frozenset({"argmax", "argmin"})
 
 
+_ABOUT = {MEAN_SQUARE_ABOUT: "spread", SUM_PRODUCT_ABOUT: "products"}
+
 # On bool: whether there is any, and whether it is all.
 _OF_BOOL = {"prod": "min", "nanprod": "min", "min": "min"}
 
@@ -43,28 +46,34 @@ class _Axis:
     x: int
     y: int = 0
     about: int = 0
+    other: int = 0
 
     @property
     def strides(self) -> Ints:
-        return self.x, self.y, self.about
+        return self.x, self.y, self.about, self.other
 
 
 def choose_reduce(step: Step, setting: Setting) -> tuple[Call, ...]:
     """The call of a reduction's kernel."""
     anchor = step.group.anchor
-    (x, *others), (y,) = step.reads, step.writes
+    how = _how(anchor)
+    (x, *others), (y,) = views_of(step, anchor.inputs), step.writes
+    other = others.pop(0) if how == "products" else None
     axes = axes_of(anchor)
     kept_axes = [i for i in range(len(x.shape)) if i not in axes]
     places = dict(zip(kept_axes if len(y.shape) < len(x.shape) else range(len(x.shape)), y.strides))
     about = broadcast_strides(others[0], x.shape) if others else (0,) * len(x.shape)
-    kept = _merged([_Axis(x.shape[i], x.strides[i], places[i], about[i]) for i in kept_axes])
-    found = [_Axis(x.shape[a], x.strides[a]) for a in axes]
+    second = other.strides if other else (0,) * len(x.shape)
+    kept = _merged(
+        [_Axis(x.shape[i], x.strides[i], places[i], about[i], second[i]) for i in kept_axes]
+    )
+    found = [_Axis(x.shape[a], x.strides[a], other=second[a]) for a in axes]
     reduced = _merged(sorted(found, key=lambda a: -abs(a.x))) or [_Axis(1, 0)]
     along = _runs_along(kept, reduced)
     if not along:
         kept.sort(key=lambda a: abs(a.x) == 1)  # the axis of the vectors comes last
     rows = kept.pop(0) if len(kept) > (not along) else _Axis(1, 0)
-    how, count = _how(anchor), product(tuple(a.size for a in reduced))
+    count = product(tuple(a.size for a in reduced))
     spec = ReduceSpec(
         how=how,
         along=along,
@@ -76,8 +85,9 @@ def choose_reduce(step: Step, setting: Setting) -> tuple[Call, ...]:
         result="" if y.dtype == x.dtype else y.dtype.name,
         sums=_sum_type(how, x.dtype.name, count, along, setting),
         about=(rows.about, *(a.about for a in kept)) if others else (),
+        other=tuple(a.other for a in (rows, *kept, *reduced)) if other else (),
     )
-    views = (x, y, *others)
+    views = (x, *([other] if other else []), y, *others)
     return (Call(spec, (*map(Address, views), rows.size), product(x.shape)),)
 
 
@@ -111,8 +121,8 @@ def _runs_along(kept: list[_Axis], reduced: list[_Axis]) -> bool:
 def _how(anchor: Value) -> str:
     if anchor.op is NORM:
         return f"norm{anchor.attrs['ord']}"
-    if anchor.op is MEAN_SQUARE_ABOUT:
-        return "spread"
+    if anchor.op in _ABOUT:
+        return _ABOUT[anchor.op]
     op = ARGMAX if anchor.op is ARGMAX_CHANNEL else anchor.op
     assert op is not None
     dtype = anchor.inputs[0].type.dtype

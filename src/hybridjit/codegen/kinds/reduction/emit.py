@@ -7,7 +7,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ....types import product
 from ...llvm.builder import LoopBuilder
@@ -28,7 +28,8 @@ _ROUNDS = 64
 
 def emit_reduce(b: LoopBuilder, spec: ReduceSpec, args: Arguments) -> None:
     """y[row, kept] = the sum, mean, largest, ... of x[row, kept, reduced]."""
-    x, y = args.pointer("x"), args.pointer("y")
+    x = [args.pointer(name) for name in ("x", "other")[: 1 + bool(spec.other)]]
+    y = args.pointer("y")
     about = args.pointer("about") if spec.about else None
     rows = args.integer("rows")
     (_Along if spec.along else _Across)(b, spec, x, y, about).emit(rows, args)
@@ -38,19 +39,29 @@ class _Reduction:
     """What both ways share: where things lie, and the loops over the reduced axes."""
 
     def __init__(
-        self, b: LoopBuilder, spec: ReduceSpec, x: Value, y: Value, about: Value | None
+        self, b: LoopBuilder, spec: ReduceSpec, x: list[Value], y: Value, about: Value | None
     ) -> None:
+        """``x`` are the data, and what they are multiplied with where there is such a thing."""
         self.b, self.spec, self.x, self.y, self.about = b, spec, x, y, about
         self.middle: Value | None = None
         self.partial: Partial = partial_of(b, spec)
-        kept = 1 + len(spec.kept)
-        self.kept_strides, self.reduced_strides = spec.x[:kept], spec.x[kept:]
+        kept, strides = 1 + len(spec.kept), (spec.x, spec.other)[: len(x)]
+        self.kept_strides = [each[:kept] for each in strides]
+        self.reduced_strides = [each[kept:] for each in strides]
 
     def read(
-        self, base: Value, index: Index, stride: int, lanes: int, about: Value | None = None
+        self,
+        bases: Sequence[Value],
+        places: Sequence[tuple[Index, int]],
+        lanes: int,
+        about: Value | None = None,
     ) -> Value:
-        value = read_vector(self.b, base, index, stride, lanes, self.spec.dtype)
-        return self.partial.taken(value, about)
+        """What joins, from the index and the stride of each operand."""
+        values = [
+            read_vector(self.b, base, index, stride, lanes, self.spec.dtype)
+            for base, (index, stride) in zip(bases, places)
+        ]
+        return self.partial.taken(values, about)
 
     def centre(self, place: list[Index], lanes: int) -> Value | None:
         """What distances are taken from at a place: one for each lane, in the type of the sums."""
@@ -61,24 +72,27 @@ class _Reduction:
         stride = 0 if self.spec.along else strides[-1]
         return converted(b, read_vector(b, base, 0, stride, lanes, dtype), dtype, self.partial.type)
 
-    def over_outer(self, carried: Carried, body: Callable[[Index, Carried], Carried]) -> Carried:
-        """``carried = body(offset, carried)`` for every place of the outer reduced axes."""
+    def over_outer(
+        self, carried: Carried, body: Callable[[Sequence[Index], Carried], Carried]
+    ) -> Carried:
+        """``carried = body(offsets, carried)`` for every place of the outer reduced axes."""
         b, sizes = self.b, self.spec.reduced[:-1]
         count = product(sizes)
         if count == 1:
-            return body(0, carried)
+            return body([0] * len(self.x), carried)
         with b.loop("outer", 0, count, carry=carried) as outer:
             place = b.split(outer.index, sizes)
-            offset = b.dot(place, self.reduced_strides[:-1])
-            outer.yields(body(offset, outer.carried))
+            offsets = [b.dot(place, strides[:-1]) for strides in self.reduced_strides]
+            outer.yields(body(offsets, outer.carried))
         return list(outer.results)
 
-    def addresses(self, place: list[Index], element: str) -> tuple[Value, Value]:
+    def addresses(self, place: list[Index], element: str) -> tuple[list[Value], Value]:
         """Where the data of a result lie, and the result."""
         b, spec = self.b, self.spec
-        result = spec.result or spec.dtype
+        result, stored_as = spec.result or spec.dtype, ELEMENTS[element].stored
+        bases = zip(self.x, self.kept_strides)
         return (
-            b.at(self.x, b.dot(place, self.kept_strides), ELEMENTS[element].stored),
+            [b.at(x, b.dot(place, strides), stored_as) for x, strides in bases],
             b.at(self.y, b.dot(place, spec.y), ELEMENTS[result].stored),
         )
 
@@ -91,33 +105,34 @@ class _Along(_Reduction):
         units = b.mul(rows, product(spec.kept))
         with b.each_unit(units, args.tid, args.threads) as unit:
             place = b.split(unit.index, (0, *spec.kept))
-            source, target = self.addresses(place, spec.dtype)
+            sources, target = self.addresses(place, spec.dtype)
             self.middle = self.centre(place, b.lanes)
-            parts = self._parts(source)
+            parts = self._parts(sources)
             while len(parts) > 1:
                 half = len(parts) // 2
                 parts = [self.partial.joined(p, q) for p, q in zip(parts[:half], parts[half:])]
             result = self.partial.result(self.partial.lanes_joined(parts[0]))
             b.store(stored(b, result, spec.result or spec.dtype), target)
 
-    def _parts(self, source: Value) -> list[Carried]:
+    def _parts(self, sources: list[Value]) -> list[Carried]:
         """Partial results: one for each chain, a lane for each place in a vector."""
         width = len(self.partial.start())
         chains = 1 if self.partial.has_places else CHAINS
         flat = [value for _ in range(chains) for value in self.partial.start()]
-        flat = self.over_outer(flat, lambda offset, carried: self._line(source, offset, carried))
+        flat = self.over_outer(flat, lambda offsets, carried: self._line(sources, offsets, carried))
         return [flat[i : i + width] for i in range(0, len(flat), width)]
 
-    def _line(self, source: Value, offset: Index, flat: Carried) -> Carried:
+    def _line(self, sources: list[Value], offsets: Sequence[Index], flat: Carried) -> Carried:
         """The chains after one run of the last reduced axis."""
-        b, size, stride = self.b, self.spec.reduced[-1], self.reduced_strides[-1]
+        b, size = self.b, self.spec.reduced[-1]
+        steps = [strides[-1] for strides in self.reduced_strides]
         width = len(self.partial.start())
         chains = len(flat) // width
 
         def one(flat: Carried, chain: int, index: Index, lanes: int) -> Carried:
             at = slice(chain * width, (chain + 1) * width)
-            at_index = b.add(offset, b.mul(index, stride))
-            value = self.read(source, at_index, stride, lanes, self.middle)
+            places = [(b.add(o, b.mul(index, step)), step) for o, step in zip(offsets, steps)]
+            value = self.read(sources, places, lanes, self.middle)
             flat = list(flat)
             flat[at] = self.partial.step(flat[at], value, index, lanes)
             return flat
@@ -150,28 +165,30 @@ class _Across(_Reduction):
         ) as unit:
             *place, block = b.split(unit.index, (0, *outer, blocks))
             place = [*place, b.mul(block, width)]
-            source, target = self.addresses(place, spec.dtype)
+            sources, target = self.addresses(place, spec.dtype)
             last = columns - (blocks - 1) * width
             if blocks > 1:
                 with b.when(b.less(block, blocks - 1)):
-                    self._columns(source, target, width, place)
+                    self._columns(sources, target, width, place)
             with b.when(b.less(blocks - 2, block)):
-                self._columns(source, target, last, place)
+                self._columns(sources, target, last, place)
 
-    def _columns(self, source: Value, target: Value, count: int, place: list[Index]) -> None:
+    def _columns(self, sources: list[Value], target: Value, count: int, place: list[Index]) -> None:
         """``count`` results, side by side."""
         b = self.b
         lanes = [min(b.lanes, count - at) for at in range(0, count, b.lanes)]
         *outer, first = place
         middles = [self.centre([*outer, b.add(first, j * b.lanes)], n) for j, n in enumerate(lanes)]
-        step, width = self.kept_strides[-1], len(self.partial.start())
+        steps, width = [each[-1] for each in self.kept_strides], len(self.partial.start())
 
-        def run(offset: Index, carried: Carried) -> Carried:
+        def run(offsets: Sequence[Index], carried: Carried) -> Carried:
             with b.loop("k", 0, self.spec.reduced[-1], carry=carried) as k:
-                at = b.add(offset, b.mul(k.index, self.reduced_strides[-1]))
+                along = [strides[-1] for strides in self.reduced_strides]
+                at = [b.add(o, b.mul(k.index, stride)) for o, stride in zip(offsets, along)]
                 now: Carried = []
                 for j, n in enumerate(lanes):
-                    value = self.read(source, b.add(at, j * b.lanes * step), step, n, middles[j])
+                    places = [(b.add(a, j * b.lanes * step), step) for a, step in zip(at, steps)]
+                    value = self.read(sources, places, n, middles[j])
                     part = k.carried[j * width : (j + 1) * width]
                     now += self.partial.step(part, value, k.index, b.lanes, is_across=True)
                 k.yields(now)

@@ -9,15 +9,18 @@ from ...spec import Ints, KernelSpec
 
 @dataclass(frozen=True)
 class ReduceSpec(KernelSpec):
-    """A reduction of [row, *kept, *reduced] to [row, *kept]; arguments: x, y, about, rows.
+    """A reduction of [row, *kept, *reduced] to [row, *kept]; arguments: x, [other,] y,
+    [about,] rows.
 
-    how     sum, mean, prod, max, min, nansum, nanprod, norm1, norm2, argmax, argmin or spread: the
-            mean of squares of the distance from ``about``, an argument for that alone
+    how     sum, mean, prod, max, min, nansum, nanprod, norm1, norm2, argmax, argmin, spread: the
+            mean of squares of the distance from ``about``, or products: the sum of x times the
+            distance of ``other`` from ``about``
     along   whether vectors lie along the last reduced axis, or across, on the last kept one
     x, y    strides of x per (row, *kept, *reduced), of y per (row, *kept)
     dtype   the element type of x; ``result`` that of y and ``sums`` that of what is carried,
             where they are not the same
     about   strides of the operand ``about`` per (row, *kept)
+    other   strides of the operand ``other``, as those of x
     """
 
     how: str
@@ -30,6 +33,7 @@ class ReduceSpec(KernelSpec):
     result: str = ""
     sums: str = ""
     about: Ints = ()
+    other: Ints = ()
     kind = "reduce"
 
     @property
