@@ -2,6 +2,7 @@
 
     python examples/tour.py
     python examples/tour.py --after fuse,plan       these stages only
+    python examples/tour.py --out pages             where its last stop is written: pages/tour.html
 
 Each stop says what is coming, shows it, and says what to notice; a claim about the text is checked,
 so this tour cannot go out of date quietly. The stages are those of ``hybridjit dump``.
@@ -182,18 +183,34 @@ def main(arguments: list[str] | None = None) -> int:
     names = [stop.stage for stop in STOPS]
     parser = argparse.ArgumentParser(description="The compiler, stage by stage.")
     parser.add_argument("--after", default=",".join(names), help="stages to show")
-    wanted = parser.parse_args(arguments).after.split(",")
+    parser.add_argument("--out", default=".", type=Path, help="the page's folder (this one)")
+    args = parser.parse_args(arguments)
+    wanted = args.after.split(",")
     if unknown := set(wanted) - set(names):
         parser.error(f"no such stage: {', '.join(sorted(unknown))}; there are {', '.join(names)}")
 
     net = Small(prefix="net_")
     net.initialize()
     net.hybridize()
-    texts = dump_stages(net, nd.random.uniform(shape=(1, 8, 8, 8)))
+    x = nd.random.uniform(shape=(1, 8, 8, 8))
+    texts = dump_stages(net, x)
     for stop in STOPS:
         if stop.stage in wanted:
             visit(stop, texts[stop.stage])
+    write_page(net, x, args.out / "tour.html")
     return 0
+
+
+def write_page(net: gluon.HybridBlock, x: nd.NDArray, path: Path) -> None:
+    """The last stop: all of this, and the time of every step, as a page to click through."""
+    print("\n==== page\n")
+    print(textwrap.fill("All stages, the plan, the code and the time of every step, linked.", 88))
+    print(f"\n  {hybridjit.view(net, x, path=path, profile=True, seconds=0.2)}\n")
+    notice = (
+        "select the convolution and walk through the stages with [ and ]: its line in this file, "
+        "the BatchNorm that goes into it, its place in memory, its kernel's hot loop."
+    )
+    print(textwrap.fill("Notice: " + notice, 88, subsequent_indent="        "))
 
 
 if __name__ == "__main__":

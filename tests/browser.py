@@ -26,6 +26,7 @@ _FLAGS = (
     "--disable-extensions", "--hide-scrollbars", "--mute-audio", "--remote-debugging-pipe",
 )  # fmt: skip
 _PATIENCE = 60.0
+_OF_THE_BROWSER = ("Target.", "Tracing.")  # not of its page
 
 
 class BrowserError(Exception):
@@ -49,7 +50,7 @@ class Browser:
         """Ask for something and wait for the answer. Raises BrowserError."""
         self._number += 1
         message: dict[str, Any] = {"id": self._number, "method": method, "params": params}
-        if self._session:
+        if self._session and not method.startswith(_OF_THE_BROWSER):
             message["sessionId"] = self._session
         os.write(self._writes, json.dumps(message).encode() + b"\0")
         answer = self.wait_for(lambda found: found.get("id") == message["id"])
@@ -91,8 +92,8 @@ class Browser:
             self.problems.append(f"dialog: {params['message']}")
         elif method == "Network.requestWillBeSent":
             self.requests.append(params["request"]["url"])
-        elif method and method.startswith("Tracing."):
-            self.events += params.get("value", [])
+        elif method == "Tracing.dataCollected":
+            self.events += params["value"]
 
     def open(self, path: Path, width: int = 1400, height: int = 900) -> None:
         """Show a file, and wait until its scripts have run."""
@@ -141,6 +142,15 @@ class Browser:
         for kind in ("mousePressed", "mouseReleased"):
             self.mouse(kind, *box, button="left", clickCount=1)
         self.settle()
+
+    def trace(self, work: Callable[[], None], categories: str) -> list[dict[str, Any]]:
+        """The events of these categories that the browser notes while ``work`` is done."""
+        self.events.clear()
+        self.send("Tracing.start", transferMode="ReportEvents", categories=categories)
+        work()
+        self.send("Tracing.end")
+        self.wait_for(lambda found: found.get("method") == "Tracing.tracingComplete")
+        return self.events
 
     def picture(self, path: Path) -> None:
         """What is seen, as a PNG."""

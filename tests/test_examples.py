@@ -17,7 +17,7 @@ OUT = "a folder of its own"
 RUNS = {
     "digits.py": (("--count", "12"), "compiled   12 of 12 right (100.00 %)"),
     "digits_training.py": (("--epochs", "1", "--out", OUT), "The loss, epoch by epoch:"),
-    "tour.py": ((), "Notice: Dropout is the identity at inference: it is gone."),
+    "tour.py": (("--out", OUT), "Notice: Dropout is the identity at inference: it is gone."),
     "training.py": ((), "3. Three hundred steps, compiled: a loss of"),
     "tutorial.py": (("--repeats", "2"), "F was sym, 1 time"),
 }

@@ -22,7 +22,7 @@ from hybridjit.cli import main
 from hybridjit.errors import MXNetError
 from hybridjit.gluon import nn
 from hybridjit.viewing import Subject, compare, graphs, inference_document, write_page
-from hybridjit.viewing.page import inert_json, page_text
+from hybridjit.viewing.page import SCRIPTS, inert_json, page_text
 
 PAGE = Path(hybridjit.__file__).parent / "viewing" / "page"
 needs_browser = pytest.mark.skipif(not PROGRAM, reason="there is no Chromium")
@@ -67,8 +67,11 @@ def page(net, x, folder):
 
 
 @pytest.fixture(scope="module")
-def trained(net, x, folder):
-    return hybridjit.view(net, x, path=folder / "trained.html", train=True)
+def trained(folder):
+    net = nn.HybridSequential(prefix="dense_")
+    net.add(nn.Dense(5, in_units=4, activation="sigmoid"), nn.Dense(3, in_units=5))
+    net.initialize()
+    return hybridjit.view(net, nd.ones((2, 4)), path=folder / "trained.html", train=True)
 
 
 @pytest.fixture(scope="module")
@@ -123,8 +126,17 @@ class TestText:
         )
         for path in PAGE.glob("*.js"):
             assert not re.search(words, path.read_text()), path.name
-        own = sum(len(path.read_text().splitlines()) for path in PAGE.glob("*.js"))
-        assert own < 2000
+
+    def test_scripts_are_strict_and_short(self):
+        texts = {path.name: path.read_text() for path in PAGE.glob("*.js")}
+        assert set(SCRIPTS) == texts.keys()
+        assert sum(len(text.splitlines()) for text in texts.values()) < 2000
+        for name, text in texts.items():
+            assert text.startswith('"use strict";\n/* '), name
+            assert not re.search(r"\bvar |[^=!]==[^=]|!=[^=]|\t", text), name
+        whole = "\n".join(texts.values())
+        for made in re.findall(r"^function (\w+)", whole, re.M):
+            assert len(re.findall(rf"\b{made}\b", whole)) > 1, f"{made} is never called"
 
     @pytest.mark.skipif(not shutil.which("node"), reason="there is no node")
     @pytest.mark.parametrize("path", sorted(PAGE.glob("*.js")), ids=lambda path: path.name)
@@ -231,7 +243,11 @@ class TestInABrowser:
         assert seen == names
         browser.run("app.goTo(app.track.stops.find((stop) => stop.title === 'fold-bn'))")
         browser.settle()
-        assert chosen(browser, "#graph .node.added") and chosen(browser, "#graph .node.changed")
+        assert chosen(browser, "#graph .node.changed")
+        assert not chosen(browser, "#graph .node.added")  # they follow from parameters alone
+        browser.click("#check-parameters")
+        assert chosen(browser, "#graph .node.added")
+        browser.click("#check-parameters")
         browser.click("#tab-stage")
         text = browser.run("document.getElementById('panel-stage').textContent")
         assert "Rules that fired" in text and "Removed" in text

@@ -8,34 +8,42 @@ function memoryChart(track, act) {
   const plan = track.part.plan;
   const count = track.part.steps.length;
   const [width, height, left, bottom] = [900, 320, 62, 26];
-  const arena = plan.buffers.map((buffer, i) => ({ ...buffer, place: i })).filter((buffer) => buffer.kind === "arena");
-  if (!arena.length) return h("p", { class: "quiet" }, "The arena is empty: every step reads inputs and weights, and writes outputs.");
+  const arena = plan.buffers.map((buffer,
+    i) => ({ ...buffer, place: i })).filter((buffer) => buffer.kind === "arena");
+  if (!arena.length) return h("p", { class: "quiet" },
+    "The arena is empty: every step reads inputs and weights, and writes outputs.");
   const x = (step) => left + (step / count) * (width - left - 8);
   const y = (address) => height - bottom - (address / plan.arena_bytes) * (height - bottom - 12);
   const boxes = arena.map((buffer) => s("rect", {
     class: `buffer shade-${buffer.place % PALETTE}`, "data-buffer": buffer.place, tabindex: 0, role: "button",
     "aria-label": `${bytes(buffer.bytes)} at ${buffer.offset}, steps ${buffer.first} to ${buffer.last}: ${shown(buffer.values.join(", ")).slice(0, 200)}`,
     x: x(buffer.first), width: Math.max(1, x(buffer.last + 1) - x(buffer.first) - 0.5),
-    y: y(buffer.offset + buffer.bytes), height: Math.max(1, y(buffer.offset) - y(buffer.offset + buffer.bytes) - 0.5),
+    y: y(buffer.offset + buffer.bytes),
+      height: Math.max(1, y(buffer.offset) - y(buffer.offset + buffer.bytes) - 0.5),
     onclick: () => act(buffer.place), onkeydown: (e) => e.key === "Enter" && act(buffer.place),
   }, s("title", {}, `${bytes(buffer.bytes)} at +${buffer.offset}, steps ${buffer.first} to ${buffer.last}\n${shown(buffer.values.join(", ")).slice(0, 300)}`)));
   const live = plan.live.map((value, step) => `${step ? "L" : "M"}${x(step)} ${y(value)}H${x(step + 1)}`).join("");
   const peak = plan.peak_step;
-  return s("svg", { class: "chart memory", viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": `Arena of ${bytes(plan.arena_bytes)} over ${count} steps` },
+  return s("svg", { class: "chart memory", viewBox: `0 0 ${width} ${height}`, role: "group",
+    "aria-label": `Arena of ${bytes(plan.arena_bytes)} over ${count} steps` },
     axis(x, y, count, plan.arena_bytes, width, height, left, bottom), boxes,
     s("path", { class: "live", d: live }),
     s("g", { class: "peak" }, s("path", { d: `M${x(peak + 0.5)} ${y(0)}V${8}` }),
-      s("text", { x: x(peak + 0.5) + (peak > count / 2 ? -5 : 5), y: 15, "text-anchor": peak > count / 2 ? "end" : "start" }, `most alive: ${bytes(plan.live_bytes)} at step ${peak}`)));
+      s("text", { x: x(peak + 0.5) + (peak > count / 2 ? -5 : 5), y: 15,
+        "text-anchor": peak > count / 2 ? "end" : "start" },
+        `most alive: ${bytes(plan.live_bytes)} at step ${peak}`)));
 }
 
 function axis(x, y, count, most, width, height, left, bottom) {
   const parts = [];
   for (let i = 0; i <= 4; i++) {
     const value = (most * i) / 4;
-    parts.push(s("path", { class: "grid", d: `M${left} ${y(value)}H${width - 8}` }), s("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, bytes(value)));
+    parts.push(s("path", { class: "grid", d: `M${left} ${y(value)}H${width - 8}` }),
+      s("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, bytes(value)));
   }
   const every = Math.max(1, Math.ceil(count / 12));
-  for (let step = 0; step < count; step += every) parts.push(s("text", { x: x(step + 0.5), y: height - bottom + 15, "text-anchor": "middle" }, step));
+  for (let step = 0; step < count; step += every) parts.push(s("text",
+    { x: x(step + 0.5), y: height - bottom + 15, "text-anchor": "middle" }, step));
   return s("g", { class: "axis" }, parts, s("text", { x: width - 8, y: height - 1, "text-anchor": "end" }, "step"));
 }
 
@@ -50,19 +58,26 @@ function timeline(track, act) {
     now += timed.seconds;
     const wide = (timed.seconds / profile.total) * width;
     return s("g", {}, s("rect", {
-      class: "bar kind-" + step.kind, "data-step": timed.step, x: at, y: 4, height: 36, width: Math.max(0.5, wide - 0.4), tabindex: wide > 4 ? 0 : null, role: "button",
-      "aria-label": `step ${timed.step}, ${time(timed.seconds)}, ${shown(step.name)}`, onclick: () => act(timed.step), onkeydown: (e) => e.key === "Enter" && act(timed.step),
+      class: "bar kind-" + step.kind, "data-step": timed.step, x: at, y: 4, height: 36,
+        width: Math.max(0.5, wide - 0.4), tabindex: wide > 4 ? 0 : null, role: "button",
+      "aria-label": `step ${timed.step}, ${time(timed.seconds)}, ${shown(step.name)}`,
+        onclick: () => act(timed.step), onkeydown: (e) => e.key === "Enter" && act(timed.step),
     }, s("title", {}, `step ${timed.step} ${shown(step.name)}\n${timed.algorithm}\n${time(timed.seconds)}, ${percent(timed.share)}`)),
-    wide > 40 ? s("text", { class: "inside", x: at + 4, y: 26 }, cut(timed.algorithm, Math.floor(wide / 7))) : null);
+    wide > 40 ? s("text", { class: "inside", x: at + 4, y: 26 }, cut(timed.algorithm, Math.floor(wide / 7)))
+      : null);
   });
-  const ticks = [0, 0.25, 0.5, 0.75, 1].map((part) => s("text", { x: part * width, y: 56, "text-anchor": part === 0 ? "start" : part === 1 ? "end" : "middle" }, time(part * profile.total)));
-  return s("svg", { class: "chart timeline", viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": `Timeline of ${time(profile.total)}` }, bars, s("g", { class: "axis" }, ticks));
+  const ticks = [0, 0.25, 0.5, 0.75, 1].map((part) => s("text",
+    { x: part * width, y: 56, "text-anchor": part === 0 ? "start" : part === 1 ? "end" : "middle" },
+    time(part * profile.total)));
+  return s("svg", { class: "chart timeline", viewBox: `0 0 ${width} ${height}`, role: "group",
+    "aria-label": `Timeline of ${time(profile.total)}` }, bars, s("g", { class: "axis" }, ticks));
 }
 
 /** Operations a second over operations a byte, both logarithmic, under this CPU's two lines. */
 function roofline(track, act) {
   const profile = track.part.profile;
-  const points = [...track.timed].map(([step, row]) => ({ step, ...row })).filter((row) => row.flops > 0 && row.bytes > 0 && row.seconds > 0);
+  const points = [...track.timed].map(([step, row]) => ({ step, ...row })).filter((row) => row.flops > 0
+    && row.bytes > 0 && row.seconds > 0);
   if (!points.length) return h("p", { class: "quiet" }, "No step counts operations.");
   const [width, height, left, bottom] = [900, 380, 66, 40];
   const ridge = profile.peak / profile.bandwidth;
@@ -78,18 +93,28 @@ function roofline(track, act) {
   const dots = points.sort((a, b) => b.seconds - a.seconds).map((p) => {
     const step = track.part.steps[p.step];
     return s("circle", {
-      class: "dot kind-" + step.kind, "data-step": p.step, cx: x(p.flops / p.bytes), cy: y(p.flops / p.seconds), r: 3.5 + 22 * Math.sqrt(p.share), tabindex: 0, role: "button",
-      "aria-label": `step ${p.step}, ${percent(p.of_peak, 0)} of peak, ${shown(step.name)}`, onclick: () => act(p.step), onkeydown: (e) => e.key === "Enter" && act(p.step),
+      class: "dot kind-" + step.kind, "data-step": p.step, cx: x(p.flops / p.bytes), cy: y(p.flops / p.seconds),
+        r: 3.5 + 22 * Math.sqrt(p.share), tabindex: 0, role: "button",
+      "aria-label": `step ${p.step}, ${percent(p.of_peak, 0)} of peak, ${shown(step.name)}`,
+        onclick: () => act(p.step), onkeydown: (e) => e.key === "Enter" && act(p.step),
     }, s("title", {}, `step ${p.step} ${shown(step.name)}\n${step.algorithm}\n${(1e-9 * p.flops / p.seconds).toFixed(1)} GFLOP/s, ${percent(p.of_peak, 0)} of peak\n${few(p.flops / p.bytes)} operations a byte\n${time(p.seconds)}`));
   });
   const ticks = [];
-  for (let e = Math.ceil(x0); e <= x1; e++) ticks.push(s("path", { class: "grid", d: `M${x(10 ** e)} 12V${height - bottom}` }), s("text", { x: x(10 ** e), y: height - bottom + 16, "text-anchor": "middle" }, few(10 ** e)));
-  for (let e = Math.ceil(y0); e <= y1; e++) ticks.push(s("path", { class: "grid", d: `M${left} ${y(10 ** e)}H${width - 12}` }), s("text", { x: left - 6, y: y(10 ** e) + 4, "text-anchor": "end" }, few(10 ** (e - 9)) + " G"));
-  return s("svg", { class: "chart roofline", viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "Roofline" },
-    s("g", { class: "axis" }, ticks, s("text", { x: width - 12, y: height - 6, "text-anchor": "end" }, "operations a byte"), s("text", { x: 4, y: 10 }, "FLOP/s")),
+  for (let e = Math.ceil(x0); e <= x1; e++) ticks.push(s("path",
+    { class: "grid", d: `M${x(10 ** e)} 12V${height - bottom}` }),
+    s("text", { x: x(10 ** e), y: height - bottom + 16, "text-anchor": "middle" }, few(10 ** e)));
+  for (let e = Math.ceil(y0); e <= y1; e++) ticks.push(s("path",
+    { class: "grid", d: `M${left} ${y(10 ** e)}H${width - 12}` }),
+    s("text", { x: left - 6, y: y(10 ** e) + 4, "text-anchor": "end" }, few(10 ** (e - 9)) + " G"));
+  return s("svg", { class: "chart roofline", viewBox: `0 0 ${width} ${height}`, role: "group",
+    "aria-label": "Roofline" },
+    s("g", { class: "axis" }, ticks, s("text", { x: width - 12, y: height - 6, "text-anchor": "end" },
+      "operations a byte"), s("text", { x: 4, y: 10 }, "FLOP/s")),
     s("path", { class: "roof", d: roof }), dots,
-    s("text", { class: "note", x: width - 16, y: y(profile.peak) - 6, "text-anchor": "end" }, `peak ${(1e-9 * profile.peak).toFixed(0)} GFLOP/s on ${plural(profile.threads, "thread")}`),
-    s("text", { class: "note", x: x(ridge) - 10, y: Math.min(height - bottom - 30, y(profile.peak) + 40), "text-anchor": "end" }, `memory ${(1e-9 * profile.bandwidth).toFixed(1)} GB/s`));
+    s("text", { class: "note", x: width - 16, y: y(profile.peak) - 6, "text-anchor": "end" },
+      `peak ${(1e-9 * profile.peak).toFixed(0)} GFLOP/s on ${plural(profile.threads, "thread")}`),
+    s("text", { class: "note", x: x(ridge) - 10, y: Math.min(height - bottom - 30, y(profile.peak) + 40),
+      "text-anchor": "end" }, `memory ${(1e-9 * profile.bandwidth).toFixed(1)} GB/s`));
 }
 
 /** A small histogram of a parameter's numbers. */
@@ -97,6 +122,8 @@ function histogramChart(found, wide = 150, high = 26) {
   if (!found) return "";
   const most = Math.max(...found.counts, 1);
   const step = wide / found.counts.length;
-  const bars = found.counts.map((count, i) => s("rect", { x: i * step, width: Math.max(0.5, step - 0.5), y: high - (high - 1) * (count / most), height: (high - 1) * (count / most) }));
-  return s("svg", { class: "histogram", viewBox: `0 0 ${wide} ${high}`, width: wide, height: high, role: "img", "aria-label": `from ${few(found.low)} to ${few(found.high)}, mean ${few(found.mean)}` }, bars);
+  const bars = found.counts.map((count, i) => s("rect", { x: i * step, width: Math.max(0.5, step - 0.5),
+    y: high - (high - 1) * (count / most), height: (high - 1) * (count / most) }));
+  return s("svg", { class: "histogram", viewBox: `0 0 ${wide} ${high}`, width: wide, height: high, role: "img",
+    "aria-label": `from ${few(found.low)} to ${few(found.high)}, mean ${few(found.mean)}` }, bars);
 }

@@ -112,7 +112,7 @@ function say(text) {
 const MOST_ROWS = 1000;
 
 /**
- * A table that sorts by its headings. given: {title, value(row), show(row), right, main} for each
+ * A table that sorts by its headings. given: {title, value(row), show(row), right, wide, main} for each
  * column, left out where all of it is empty; act(row) is what a click or Enter does; row.key is what
  * is marked. More than MOST_ROWS rows are cut.
  */
@@ -130,7 +130,8 @@ function table(caption, given, rows, act) {
     draw();
   }
   function draw() {
-    const sorted = order === null ? rows : [...rows].sort((a, b) => compare(columns[order].value(a), columns[order].value(b)) * (down ? -1 : 1));
+    const sorted = order === null ? rows : [...rows].sort((a, b) => compare(columns[order].value(a),
+      columns[order].value(b)) * (down ? -1 : 1));
     heads.forEach((head, i) => {
       if (i === order) head.setAttribute("aria-sort", down ? "descending" : "ascending");
       else head.removeAttribute("aria-sort");
@@ -141,14 +142,17 @@ function table(caption, given, rows, act) {
     const cells = columns.map((column, i) => {
       const content = column.show ? column.show(record) : String(column.value(record));
       const acts = act && i === (columns.findIndex((c) => c.main) + 1 || 1) - 1;
-      return h("td", { class: column.right ? "right" : null },
+      return h("td", { class: column.right ? "right" : column.wide ? "wide" : null },
         acts ? h("button", { type: "button", class: "link", onclick: () => act(record) }, content) : content);
     });
-    return h("tr", { "data-key": record.key, onclick: (e) => act && !e.target.closest("button") && act(record) }, cells);
+    return h("tr", { "data-key": record.key, onclick: (e) => act && !e.target.closest("button") && act(record) },
+      cells);
   }
   draw();
-  const more = rows.length > MOST_ROWS ? h("p", { class: "quiet" }, `The first ${number(MOST_ROWS)} of ${number(rows.length)} rows; sort or search for the others.`) : null;
-  return h("div", { class: "scroll" }, h("table", {}, h("caption", {}, caption), h("thead", {}, h("tr", {}, heads)), body), more);
+  const more = rows.length > MOST_ROWS ? h("p", { class: "quiet" },
+    `The first ${number(MOST_ROWS)} of ${number(rows.length)} rows; sort or search for the others.`) : null;
+  return h("div", { class: "scroll" }, h("table", {}, h("caption", {}, caption),
+    h("thead", {}, h("tr", {}, heads)), body), more);
 }
 
 function compare(a, b) {

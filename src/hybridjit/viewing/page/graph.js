@@ -35,15 +35,16 @@ class GraphView {
     this.svg = s("svg", {
       id: "graph", tabindex: 0, role: "application",
       "aria-label": "Graph. Up and down go along edges, left and right to neighbours, Enter unfolds a group, plus and minus zoom, bracket keys change the stage.",
-    }, s("defs", {}, s("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto-start-reverse" },
+    }, s("defs", {}, s("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7,
+      markerHeight: 7, orient: "auto-start-reverse" },
       s("path", { d: "M0 0L8 4L0 8z" }))), this.world);
     this.message = h("p", { id: "graph-message", class: "quiet", hidden: true });
     const tools = h("div", { class: "tools", role: "toolbar", "aria-label": "Graph" },
-      this.check("fold", "kernels as one node"), this.check("parameters", "parameters"),
+      this.check("fold", "kernels as one node"), this.check("parameters", "parameters and what follows from them"),
       h("button", { type: "button", onclick: () => this.zoom(1.25), "aria-label": "Zoom in" }, "+"),
       h("button", { type: "button", onclick: () => this.zoom(0.8), "aria-label": "Zoom out" }, "−"),
       h("button", { type: "button", onclick: () => this.fit(true) }, "fit"));
-    this.panel.append(tools, this.message, this.svg);
+    this.panel.append(this.app.stageBar(), tools, this.message, this.svg);
     this.listen();
     new ResizeObserver(() => this.move()).observe(this.svg);
   }
@@ -80,7 +81,8 @@ class GraphView {
     svg.addEventListener("dblclick", (e) => this.toggle(this.nodeAt(e)));
     svg.addEventListener("wheel", (e) => {
       e.preventDefault();
-      if (e.ctrlKey || e.metaKey || e.shiftKey === false && Math.abs(e.deltaY) >= 50) this.zoom(Math.exp(-e.deltaY / 500), e);
+      if (e.ctrlKey || e.metaKey || e.shiftKey === false
+        && Math.abs(e.deltaY) >= 50) this.zoom(Math.exp(-e.deltaY / 500), e);
       else this.move({ x: this.camera.x - e.deltaX, y: this.camera.y - e.deltaY });
     }, { passive: false });
     svg.addEventListener("keydown", (e) => this.key(e));
@@ -95,7 +97,8 @@ class GraphView {
   click(node) {
     if (!node) return;
     this.svg.focus({ preventScroll: true });
-    this.app.select(node.step >= 0 && node.isGroup ? { type: "step", id: node.step } : { type: "value", id: node.names[0] }, "graph");
+    this.app.select(node.step >= 0 && node.isGroup ? { type: "step", id: node.step }
+      : { type: "value", id: node.names[0] }, "graph");
   }
 
   toggle(node) {
@@ -107,7 +110,8 @@ class GraphView {
   }
 
   key(event) {
-    const steps = { ArrowUp: ["before", 0], ArrowDown: ["after", 0], ArrowLeft: ["beside", -1], ArrowRight: ["beside", 1] };
+    const steps = { ArrowUp: ["before", 0], ArrowDown: ["after", 0], ArrowLeft: ["beside", -1],
+      ArrowRight: ["beside", 1] };
     if (event.key in steps) {
       event.preventDefault();
       this.go(...steps[event.key]);
@@ -127,7 +131,8 @@ class GraphView {
     if (!now) return this.click(this.nodes.find((node) => node.kind !== "parameter"));
     const at = this.nodes.indexOf(now);
     let next = null;
-    if (where === "before") next = this.edges.find((edge) => edge.to === at && this.nodes[edge.from].kind !== "parameter");
+    if (where === "before") next = this.edges.find((edge) => edge.to === at
+      && this.nodes[edge.from].kind !== "parameter");
     if (where === "after") next = this.edges.find((edge) => edge.from === at);
     if (next) next = this.nodes[where === "before" ? next.from : next.to];
     if (where === "beside") {
@@ -142,11 +147,14 @@ class GraphView {
 
   /** Draw a stop of a track; `keep` leaves the camera where it is. */
   show(track, stop, keep) {
-    this.groups = new Map(stop.kind === "bind" ? [] : stop.stage.groups.flatMap((group) => group.members.map((member) => [member, group])));
+    this.groups = new Map(stop.kind === "bind" ? []
+      : stop.stage.groups.flatMap((group) => group.members.map((member) => [member, group])));
     const { nodes, edges, size } = this.graphOf(track, stop);
     Object.assign(this, { nodes, edges, size });
-    const missing = stop.values.size === 0 ? "There are too many values in this stage to list: the counts of its operators are under Stage."
-      : nodes.length === 0 ? `This graph has ${number(stop.values.size)} values, more than can be drawn: they are listed under Values.` : "";
+    const missing = stop.values.size === 0
+      ? "There are too many values in this stage to list: the counts of its operators are under Stage."
+      : nodes.length === 0
+        ? `This graph has ${number(stop.values.size)} values, more than can be drawn: they are listed under Values.` : "";
     this.message.hidden = !missing;
     this.message.textContent = missing;
     this.svg.setAttribute("aria-describedby", missing ? "graph-message" : "");
@@ -161,7 +169,8 @@ class GraphView {
   }
 
   graphOf(track, stop) {
-    const key = [track.title, track.stops.indexOf(stop), this.fold, this.parameters, [...this.unfolded].join("\n")].join("|");
+    const key = [track.title, track.stops.indexOf(stop), this.fold, this.parameters,
+      [...this.unfolded].join("\n")].join("|");
     if (!this.cache.has(key)) {
       const found = this.made(track, stop);
       found.size = found.nodes.length ? layOut(found.nodes, found.edges) : { width: 0, height: 0 };
@@ -175,9 +184,10 @@ class GraphView {
   made(track, stop) {
     const nodes = [];
     const nodeOf = new Map();
+    const fixed = this.fixed(track, stop);
     for (const value of stop.values.values()) {
-      const isLeaf = value.role === "parameter" || (value.role === "variable" && this.isParameter(value.name));
-      if (isLeaf && !this.parameters) continue;
+      const isLeaf = value.role !== "operator" && fixed.has(value.name);
+      if (fixed.has(value.name) && !this.parameters) continue;
       const group = value.role === "operator" && this.fold ? this.groups.get(value.name) : null;
       if (group && !this.unfolded.has(group.name)) {
         if (!nodeOf.has(group)) nodeOf.set(group, nodes.push(this.groupNode(group, track, stop)) - 1);
@@ -188,9 +198,16 @@ class GraphView {
     return { nodes, edges: this.edgesOf(stop, nodes, nodeOf) };
   }
 
-  isParameter(value) {
-    this.known = this.known || new Set(Model.document.parameters.map((parameter) => parameter.name));
-    return this.known.has(value);
+  /** Parameters, and what follows from them alone without a step of its own. */
+  fixed(track, stop) {
+    const fixed = new Set(Model.document.parameters.map((parameter) => parameter.name));
+    if (stop.kind === "bind") return fixed;
+    for (const value of stop.values.values()) {
+      const isFixed = value.inputs.length && !track.stepOf.has(value.name)
+        && value.inputs.every(([source]) => fixed.has(source));
+      if (value.role === "parameter" || isFixed) fixed.add(value.name);
+    }
+    return fixed;
   }
 
   edgesOf(stop, nodes, nodeOf) {
@@ -217,11 +234,13 @@ class GraphView {
     const step = track.stepOf.get(group.name);
     const record = track.part && step !== undefined ? track.part.steps[step] : null;
     const ops = group.members.map((member) => stop.values.get(member).op);
-    const title = record && stop.kind === "plan" ? record.algorithm : ops.length > 3 ? [...ops.slice(0, 2), `+${ops.length - 2}`].join(" · ") : ops.join(" · ");
+    const title = record && stop.kind === "plan" && group.kind !== "pointwise" ? record.algorithm : ops.length > 3
+      ? [...ops.slice(0, 2), `+${ops.length - 2}`].join(" · ") : ops.join(" · ");
     const timed = step === undefined ? null : track.timed.get(step);
     return this.sized({
       title, names: group.members, kind: group.kind, isGroup: true, step: step === undefined ? -1 : step,
-      sub: group.name, lead: record ? "step " + step : group.kind, time: timed ? timed.seconds : null, share: timed ? timed.share : 0,
+      sub: group.name, lead: record ? "step " + step : group.kind, time: timed ? timed.seconds : null,
+        share: timed ? timed.share : 0,
       mark: group.members.map((member) => stop.marks.get(member)).find(Boolean) || "", count: group.members.length,
     });
   }
@@ -229,10 +248,12 @@ class GraphView {
   valueNode(value, isLeaf, track, stop) {
     const group = this.groups.get(value.name);
     const step = track.stepOf.get(value.name);
-    const kind = isLeaf ? "parameter" : value.role !== "operator" ? "input" : group ? group.kind : kindOfOperator(value.op);
+    const kind = isLeaf ? "parameter" : value.role !== "operator" ? "input" : group ? group.kind
+      : kindOfOperator(value.op);
     return this.sized({
       title: value.op || (isLeaf ? "parameter" : value.role), names: [value.name], kind, isGroup: false,
-      step: step === undefined ? -1 : step, sub: value.name, lead: group && step !== undefined ? "step " + step : "",
+      step: step === undefined ? -1 : step, sub: value.name, lead: group && step !== undefined ? "step " + step
+        : "",
       time: null, share: 0, mark: stop.marks.get(value.name) || "", count: 1,
     });
   }
@@ -241,7 +262,8 @@ class GraphView {
     node.title = cut(shown(node.title), 34);
     node.sub = cut(shown(node.sub), 30);
     const lead = node.lead ? node.lead.length * 6 + 12 : 0;
-    node.width = Math.min(290, Math.max(96, node.title.length * 7.4 + lead + 26, node.sub.length * 6.1 + (node.time === null ? 0 : 66) + 22));
+    node.width = Math.min(290, Math.max(96, node.title.length * 7.4 + lead + 26,
+      node.sub.length * 6.1 + (node.time === null ? 0 : 66) + 22));
     node.height = 42;
     return node;
   }
@@ -266,9 +288,11 @@ class GraphView {
     const { x, y, k } = this.camera;
     const [width, height] = [this.svg.clientWidth, this.svg.clientHeight];
     const margin = 200;
-    const [left, top, right, bottom] = [(-x - margin) / k, (-y - margin) / k, (width - x + margin) / k, (height - y + margin) / k];
+    const [left, top, right, bottom] = [(-x - margin) / k, (-y - margin) / k, (width - x + margin) / k,
+      (height - y + margin) / k];
     const sees = (x0, y0, x1, y1) => x1 >= left && x0 <= right && y1 >= top && y0 <= bottom;
-    this.nodes.forEach((node, i) => this.keep("n" + i, sees(node.x - node.width / 2, node.y - 22, node.x + node.width / 2, node.y + 22), () => this.nodeElement(node, i), this.nodesLayer));
+    this.nodes.forEach((node, i) => this.keep("n" + i, sees(node.x - node.width / 2, node.y - 22,
+      node.x + node.width / 2, node.y + 22), () => this.nodeElement(node, i), this.nodesLayer));
     this.edges.forEach((edge, i) => {
       const [a, b] = [edge.points[0], edge.points[edge.points.length - 1]];
       const seen = sees(Math.min(a.x, b.x) - 60, Math.min(a.y, b.y), Math.max(a.x, b.x) + 60, Math.max(a.y, b.y));
@@ -290,12 +314,18 @@ class GraphView {
 
   nodeElement(node, i) {
     const [w, top] = [node.width, node.height];
-    const timed = node.time === null ? null : s("text", { class: "time", x: w - 8, y: 34, "text-anchor": "end" }, time(node.time));
-    const heat = node.share ? s("rect", { class: "heat", x: 5, y: top - 4, width: Math.max(1, (w - 6) * Math.min(1, node.share * 4)), height: 3 }) : null;
+    const timed = node.time === null ? null : s("text", { class: "time", x: w - 8, y: 34, "text-anchor": "end" },
+      time(node.time));
+    const heat = node.share ? s("rect", { class: "heat", x: 5, y: top - 4,
+      width: Math.max(1, (w - 6) * Math.min(1, node.share * 4)), height: 3 }) : null;
     const sign = { added: "+", changed: "~" }[node.mark];
-    return s("g", { class: "node " + this.classesOf(node), "data-node": i, id: "node-" + i, transform: `translate(${node.x - w / 2} ${node.y - top / 2})`, role: "img", "aria-label": `${node.title} ${node.sub}` },
-      s("rect", { class: "box", width: w, height: top, rx: 5 }), s("rect", { class: "stripe kind-" + node.kind, width: 5, height: top, rx: 2 }),
-      s("text", { class: "title", x: 13, y: 17 }, node.title), node.lead ? s("text", { class: "lead", x: w - 8, y: 17, "text-anchor": "end" }, node.lead) : null,
+    return s("g", { class: "node " + this.classesOf(node), "data-node": i, id: "node-" + i,
+      transform: `translate(${node.x - w / 2} ${node.y - top / 2})`, role: "img",
+      "aria-label": `${node.title} ${node.sub}` },
+      s("rect", { class: "box", width: w, height: top, rx: 5 }),
+        s("rect", { class: "stripe kind-" + node.kind, width: 5, height: top, rx: 2 }),
+      s("text", { class: "title", x: 13, y: 17 }, node.title), node.lead
+        ? s("text", { class: "lead", x: w - 8, y: 17, "text-anchor": "end" }, node.lead) : null,
       s("text", { class: "sub", x: 13, y: 34, direction: "ltr" }, node.sub), timed, heat,
       sign ? s("text", { class: "sign " + node.mark, x: w + 4, y: 16 }, sign) : null);
   }
@@ -313,10 +343,12 @@ class GraphView {
     } else {
       rest.forEach((point, i) => {
         const next = rest[i + 1];
-        d += next ? `Q${point.x} ${point.y} ${(point.x + next.x) / 2} ${(point.y + next.y) / 2}` : `L${point.x} ${point.y}`;
+        d += next ? `Q${point.x} ${point.y} ${(point.x + next.x) / 2} ${(point.y + next.y) / 2}`
+          : `L${point.x} ${point.y}`;
       });
     }
-    const label = edge.type ? s("text", { class: "type", x: first.x + 4, y: first.y + 13 }, cut(edge.type, 30)) : null;
+    const label = edge.type ? s("text", { class: "type", x: first.x + 4, y: first.y + 13 }, cut(edge.type, 30))
+      : null;
     return s("g", { class: "edge" }, s("path", { d, "marker-end": "url(#arrow)" }), label);
   }
 
@@ -329,7 +361,8 @@ class GraphView {
       if (!selection || selection.track !== this.app.track) continue;
       const isStep = node.step >= 0 && selection.steps.has(node.step);
       node.isRelated = isStep || node.names.some((known) => selection.values.has(known));
-      node.isChosen = selection.type === "value" ? node.names.includes(selection.id) : selection.type === "step" ? node.step === selection.id : false;
+      node.isChosen = selection.type === "value" ? node.names.includes(selection.id) : selection.type === "step"
+        ? node.step === selection.id : false;
       if (node.isChosen) this.svg.setAttribute("aria-activedescendant", "node-" + i);
     }
     if (selection && !this.nodes.some((node) => node.isChosen)) {
@@ -367,8 +400,8 @@ class GraphView {
     const [width, height] = [this.svg.clientWidth || 800, this.svg.clientHeight || 600];
     const { width: w, height: t } = this.size;
     const all = Math.min(1.2, (width - 20) / (w || 1), (height - 20) / (t || 1));
-    const k = whole ? all : Math.max(all, Math.min(1, Math.max(0.55, (width - 20) / (w || 1))));
-    const first = this.nodes[0];
+    const k = whole ? all : Math.max(all, Math.min(1, Math.max(0.7, (width - 20) / (w || 1))));
+    const first = this.nodes.reduce((top, node) => (top && top.y <= node.y ? top : node), null);
     const x = w * k <= width || !first ? (width - w * k) / 2 : width / 2 - first.x * k;
     this.move({ k, x, y: t * k <= height ? (height - t * k) / 2 : 10 });
   }

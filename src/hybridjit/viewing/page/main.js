@@ -21,15 +21,30 @@ class App {
 
   top() {
     const found = Model.document;
-    this.slider = h("input", { type: "range", id: "slider", min: 0, step: 1, "aria-label": "Stage of the compilation", oninput: () => this.goTo(this.track.stops[+this.slider.value]) });
-    this.stageName = h("output", { id: "stage-name", for: "slider" });
-    this.search = h("input", { type: "search", id: "search", placeholder: "search: name, operator, line  ( / )", "aria-label": "Search", autocomplete: "off", oninput: () => this.find(), onkeydown: (e) => this.searchKey(e) });
+    this.search = h("input", { type: "search", id: "search", placeholder: "search: name, operator, line  ( / )",
+      "aria-label": "Search", autocomplete: "off", oninput: () => this.find(),
+      onkeydown: (e) => this.searchKey(e) });
     this.hits = h("ul", { id: "hits", role: "listbox", "aria-label": "Found", hidden: true });
-    const tracks = Model.tracks.length < 2 ? null : h("div", { class: "tools", id: "tracks", role: "toolbar", "aria-label": "Parts" }, Model.tracks.map((track) => h("button", { type: "button", "data-track": track.title, "aria-pressed": "false", onclick: () => this.showTrack(track) }, track.title)));
+    const tracks = Model.tracks.length < 2 ? null : h("div", { class: "tools", id: "tracks", role: "toolbar",
+      "aria-label": "Parts" }, Model.tracks.map((track) => h("button",
+      { type: "button", "data-track": track.title, "aria-pressed": "false", onclick: () => this.showTrack(track) },
+      track.title)));
     append(document.getElementById("top"), [
-      h("h1", {}, name(found.name, 40), h("span", { class: "quiet" }, ` ${found.mode} · ${Object.values(found.inputs).slice(0, 3).join(" ")}`)), tracks,
-      h("div", { id: "stages" }, h("button", { type: "button", "aria-label": "Stage before", onclick: () => this.walk(-1) }, "‹"), this.slider, h("button", { type: "button", "aria-label": "Stage behind", onclick: () => this.walk(1) }, "›"), this.stageName),
-      h("div", { id: "searching" }, this.search, this.hits), h("button", { type: "button", id: "theme", onclick: () => this.theme() }, "theme")]);
+      h("h1", {}, name(found.name, 60), h("span", { class: "quiet" },
+        ` ${found.mode} · ${Object.values(found.inputs).slice(0, 3).join(" ")}`)), tracks,
+      h("div", { id: "searching" }, this.search, this.hits), h("button",
+        { type: "button", id: "theme", onclick: () => this.theme() }, "theme")]);
+  }
+
+  /** The slider through the stages, with its name and what it did. */
+  stageBar() {
+    this.slider = h("input", { type: "range", id: "slider", min: 0, step: 1,
+      "aria-label": "Stage of the compilation", oninput: () => this.goTo(this.track.stops[+this.slider.value]) });
+    this.stageName = h("output", { id: "stage-name", for: "slider" });
+    return h("div", { id: "stages" }, h("button", { type: "button", "aria-label": "Stage before",
+      onclick: () => this.walk(-1) }, "‹"), this.slider,
+      h("button", { type: "button", "aria-label": "Stage behind", onclick: () => this.walk(1) }, "›"),
+        this.stageName);
   }
 
   theme() {
@@ -44,8 +59,10 @@ class App {
     const title = this.stop.title;
     this.track = track;
     this.slider.max = track.stops.length - 1;
-    document.querySelectorAll("#tracks button").forEach((button) => button.setAttribute("aria-pressed", button.dataset.track === track.title));
-    if (this.selection && this.selection.track !== track) this.selection = this.selection.type === "value" ? Model.resolve(track, this.selection) : null;
+    document.querySelectorAll("#tracks button").forEach((button) => button.setAttribute("aria-pressed",
+      button.dataset.track === track.title));
+    if (this.selection && this.selection.track !== track) this.selection = this.selection.type === "value"
+      ? Model.resolve(track, this.selection) : null;
     this.goTo(track.stops.find((stop) => stop.title === title) || track.stops[track.stops.length - 1]);
     this.drawTabs();
     this.drawSelection();
@@ -56,8 +73,10 @@ class App {
     const place = this.track.stops.indexOf(stop);
     this.slider.value = place;
     this.slider.setAttribute("aria-valuetext", stop.title);
-    const changes = stop.kind === "stage" ? stop.stage.added.length + stop.stage.removed.length + stop.stage.changed.length : 0;
-    replace(this.stageName, h("b", {}, stop.title), ` ${place + 1}/${this.track.stops.length} ${stop.description}`, changes ? h("span", { class: "changes" }, ` · ${plural(changes, "change")}`) : null);
+    const changes = stop.kind === "stage"
+      ? stop.stage.added.length + stop.stage.removed.length + stop.stage.changed.length : 0;
+    replace(this.stageName, h("b", {}, stop.title), ` ${place + 1}/${this.track.stops.length} ${stop.description}`,
+      changes ? h("span", { class: "changes" }, ` · ${plural(changes, "change")}`) : null);
     this.graph.show(this.track, stop, false);
     this.draw();
     say(`Stage ${stop.title}: ${stop.description}`);
@@ -72,10 +91,13 @@ class App {
     const known = PANELS.filter((panel) => panel.has(this));
     if (!known.some((panel) => panel.id === this.tab)) this.tab = "summary";
     replace(document.getElementById("tabs"), known.map((panel) => h("button", {
-      type: "button", role: "tab", id: "tab-" + panel.id, "aria-selected": panel.id === this.tab, "aria-controls": "panel-" + panel.id, tabindex: panel.id === this.tab ? 0 : -1,
+      type: "button", role: "tab", id: "tab-" + panel.id, "aria-selected": panel.id === this.tab,
+        "aria-controls": "panel-" + panel.id, tabindex: panel.id === this.tab ? 0 : -1,
       onclick: () => this.open(panel.id), onkeydown: (e) => this.tabKey(e, known),
     }, panel.title)));
-    replace(document.getElementById("panels"), known.map((panel) => h("section", { role: "tabpanel", id: "panel-" + panel.id, class: "panel", "aria-labelledby": "tab-" + panel.id, "data-title": panel.title, hidden: panel.id !== this.tab })));
+    replace(document.getElementById("panels"), known.map((panel) => h("section",
+      { role: "tabpanel", id: "panel-" + panel.id, class: "panel", "aria-labelledby": "tab-" + panel.id,
+      "data-title": panel.title, hidden: panel.id !== this.tab })));
     this.seen.clear();
     this.draw();
   }
@@ -122,13 +144,15 @@ class App {
     this.drawSelection(from);
     if (!what) return say("Nothing is selected");
     const { steps } = this.selection;
-    say(`${what.type} ${shown(String(what.type === "value" ? what.id : what.id))} selected` + (steps.size ? `, step ${[...steps].slice(0, 3).join(", ")}` : ""));
+    say(`${what.type} ${shown(String(what.type === "value" ? what.id : what.id))} selected` + (steps.size
+      ? `, step ${[...steps].slice(0, 3).join(", ")}` : ""));
   }
 
   drawSelection(from) {
     const node = this.graph.mark(this.selection);
     if (node && from !== "graph") this.graph.reveal(node);
     replace(this.inspector, inspect(this));
+    document.getElementById("side").classList.toggle("idle", !this.selection);
     this.inspector.scrollTop = 0;
     this.markRows();
   }
@@ -150,8 +174,10 @@ class App {
       row.classList.toggle("chosen", isMine);
       if (isMine && !first) first = row;
     }
-    for (const element of panel.querySelectorAll("[data-step]")) element.classList.toggle("chosen", keys.has("step-" + element.dataset.step));
-    for (const element of panel.querySelectorAll("[data-buffer]")) element.classList.toggle("chosen", keys.has("buffer-" + element.dataset.buffer));
+    for (const element of panel.querySelectorAll("[data-step]")) element.classList.toggle("chosen",
+      keys.has("step-" + element.dataset.step));
+    for (const element of panel.querySelectorAll("[data-buffer]")) element.classList.toggle("chosen",
+      keys.has("buffer-" + element.dataset.buffer));
     if (first && !panel.querySelector(".chart")) first.scrollIntoView({ block: "nearest" });
   }
 
@@ -173,8 +199,11 @@ class App {
       }
     }
     found.sort((a, b) => b[0].name.toLowerCase().startsWith(words[0]) - a[0].name.toLowerCase().startsWith(words[0]));
-    replace(this.hits, found.map(([value, stop]) => h("li", { role: "option", tabindex: -1, onclick: () => this.take(value, stop), onkeydown: (e) => this.hitKey(e, value, stop) },
-      name(value.name, 44), h("span", { class: "quiet" }, ` ${value.op || value.role}${stop === this.stop ? "" : " · " + stop.title}`))));
+    replace(this.hits, found.map(([value, stop]) => h("li", { role: "option", tabindex: -1,
+      onclick: () => this.take(value, stop), onkeydown: (e) => this.hitKey(e, value, stop) },
+      name(value.name, 44),
+        h("span", { class: "quiet" },
+        ` ${value.op || value.role}${stop === this.stop ? "" : " · " + stop.title}`))));
     if (words.length && !found.length) this.hits.append(h("li", { class: "quiet" }, "nothing found"));
     this.hits.hidden = !words.length;
     say(plural(found.length, "hit"));
@@ -201,7 +230,8 @@ class App {
   }
 
   hitKey(event, value, stop) {
-    const next = { ArrowDown: event.target.nextElementSibling, ArrowUp: event.target.previousElementSibling || this.search }[event.key];
+    const next = { ArrowDown: event.target.nextElementSibling, ArrowUp: event.target.previousElementSibling
+      || this.search }[event.key];
     if (next) next.focus();
     if (event.key === "Enter") this.take(value, stop);
     if (event.key === "Escape") this.search.focus();

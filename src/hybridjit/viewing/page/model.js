@@ -77,10 +77,9 @@ class Track {
     if (!this.part) return [];
     if (this.stepOf.has(value)) return [this.stepOf.get(value)];
     const seen = new Set([value]);
-    let edge = [value];
-    for (let i = this.stops.length - 1; i >= 0 && edge.length; i--) {
+    for (let i = this.stops.length - 1; i >= 0; i--) {
       const found = new Set();
-      const pending = edge.filter((known) => this.stops[i].values.has(known));
+      const pending = this.stops[i].values.has(value) ? [value] : [];
       while (pending.length) {
         for (const user of this.stops[i].users.get(pending.pop()) || []) {
           if (seen.has(user)) continue;
@@ -102,7 +101,8 @@ class Track {
       if (stop.kind !== "stage") continue;
       const now = stop.values.get(value);
       const rules = stop.stage.rules.filter((rule) => rule.values.includes(value)).map((rule) => rule.title);
-      const what = now && !before ? "added" : !now && before ? "removed" : now && stop.marks.get(value) === "changed" ? "changed" : "";
+      const what = now && !before ? "added" : !now && before ? "removed" : now
+        && stop.marks.get(value) === "changed" ? "changed" : "";
       if (what || rules.length) rows.push({ stop, what, rules, record: now || before });
       before = now;
     }
@@ -126,10 +126,12 @@ const Model = {
 
   /** All that belongs to values, steps, a kernel, a buffer or a parameter of a track. */
   resolve(track, what) {
-    const chosen = { track, type: what.type, id: what.id, values: new Set(), steps: new Set(), kernels: new Set(), buffers: new Set(), parameter: null };
+    const chosen = { track, type: what.type, id: what.id, values: new Set(), steps: new Set(), kernels: new Set(),
+      buffers: new Set(), parameter: null };
     if (what.type === "value") this.ofValue(chosen, what.id);
     if (what.type === "step") chosen.steps.add(what.id);
-    if (what.type === "kernel" && track.part) track.part.kernels[what.id].steps.forEach((step) => chosen.steps.add(step));
+    if (what.type === "kernel"
+      && track.part) track.part.kernels[what.id].steps.forEach((step) => chosen.steps.add(step));
     if (what.type === "buffer" && track.part) this.ofBuffer(chosen, track.part, what.id);
     if (track.part) this.ofSteps(chosen, track.part, what.type);
     return chosen;
