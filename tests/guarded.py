@@ -184,6 +184,9 @@ def networks() -> Iterator[tuple[str, Network]]:
     for size in (3, 17):
         yield f"lrn {size}", network(inside(layer("LRN", nsize=7)), (2, size, 2, 3))
         yield f"lrn first {size}", network(layer("LRN", nsize=3), (1, 4, 1, size))
+        kept = layer("_contrib_box_nms", id_index=0, overlap_thresh=0.0, out_format="center")
+        yield f"suppress {size}", network(kept, (2, size, 6))
+        yield f"suppress {size} float64", in_double(network(kept, (2, size, 6)))
         resized = layer("_contrib_BilinearResize2D", height=7, width=2)
         yield f"resize {size}", network(inside(resized), (2, size, 3, 5))
         varying = network(conv(size, num_group=3 if size == 3 else 1), (1, 6, 4, 5))

@@ -94,6 +94,11 @@ def _is_channels_last(value: Value, graph: Graph) -> bool:
     return bool((value.attrs.get("layout") or "NCHW")[-1] == "C")
 
 
+def _suppresses(value: Value, graph: Graph) -> bool:
+    """Whether boxes that share nothing stay apart; topk 0 leaves the rows as they are."""
+    return bool(value.attrs["topk"] != 0 and value.attrs["overlap_thresh"] >= 0)
+
+
 HOST = KernelKind("host", in_floats=False, reads=Reads.STRIDED, has_kernel=False)
 VIEW = KernelKind("view", in_floats=False, reads=Reads.STRIDED, has_kernel=False)
 CONCAT = KernelKind("concat", in_floats=False, has_kernel=False)
@@ -116,6 +121,7 @@ KINDS = (
     KernelKind("softmax", reads=Reads.PACKED),
     KernelKind("norm", reads=Reads.PACKED),
     KernelKind("lrn", reads=Reads.PACKED),
+    KernelKind("suppress", _suppresses, reads=Reads.PACKED),
     KernelKind("recurrent"),
     KernelKind("recurrent_back"),
     KernelKind("resize", reads=Reads.CHANNELS, has_epilogue=True),

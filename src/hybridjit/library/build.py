@@ -97,6 +97,7 @@ class Built:
         return self.weights.file(self.head)
 
     def header(self, version: str) -> str:
+        """The text of the header; ``version`` is the compiler's."""
         return header_text(self.interface, version)
 
 

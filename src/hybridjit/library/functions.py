@@ -65,6 +65,7 @@ def code(value: int) -> Value:
 
 
 def is_null(lb: LoopBuilder, pointer: Value) -> Value:
+    """Whether a pointer is NULL."""
     return lb.b.icmp_unsigned("==", pointer, ir.Value(PTR, "null"))
 
 
@@ -97,10 +98,12 @@ def put(lb: LoopBuilder, base: Value, slot: Index, value: Value) -> None:
 
 
 def address(lb: LoopBuilder, number: Value) -> Value:
+    """A slot's number as a pointer."""
     return lb.b.inttoptr(number, PTR)
 
 
 def number_of(lb: LoopBuilder, pointer: Value) -> Value:
+    """A pointer as a slot's number."""
     return lb.b.ptrtoint(pointer, I64)
 
 

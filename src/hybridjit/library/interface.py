@@ -55,6 +55,7 @@ class Array:
 
     @property
     def nbytes(self) -> int:
+        """Bytes of all elements."""
         return product(self.shape) * self.dtype.itemsize
 
 

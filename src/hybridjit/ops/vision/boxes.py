@@ -206,6 +206,7 @@ register(
     infer=_infer_nms,
     ref=_box_nms,
     grad=_grad_nms,
+    kernel="suppress",
     traits=Traits(total_outputs=2),
     outputs=("output0",),
     aliases="_contrib_box_non_maximum_suppression",

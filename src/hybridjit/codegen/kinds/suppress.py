@@ -1,0 +1,248 @@
+"""box_nms: boxes in the order of their scores, each kept unless a better one covers it.
+
+A unit of work is the rows of one batch. The valid rows are sorted by merging, which leaves equal
+scores in their order. Then each box is compared with all that were kept, a vector of them at a
+time: their corners, areas and ids lie side by side in scratch. The arithmetic is that of the
+reference, operation by operation, so that the same boxes stay.
+"""
+
+from __future__ import annotations
+
+from ...ir.plan import Step
+from ...records import dataclass
+from ...target import SINGLE, ElementTypes
+from ...types import product
+from ..call import Address, Call, Scratch, Setting
+from ..llvm.builder import LoopBuilder
+from ..llvm.types import I8, I64, Value
+from ..math.numbers import float_math, float_numbers_of
+from ..spec import KernelSpec
+from .gather.emit import copy_run, fill_run
+from .parts.arguments import Arguments
+from .record import register
+
+# What is known of each box that was kept: corners, area, id.
+_AREA, _ID = 4, 5
+_LINE = 64
+
+
+@dataclass(frozen=True)
+class SuppressSpec(KernelSpec):
+    """Suppression in batches of [count, width]; arguments: x, y, scratch, batches.
+
+    overlap, valid  a box falls from this share of overlap on; scores are above this
+    most            rows that are looked at
+    coords, score   columns of the first of four coordinates and of the score
+    ids             column of the id that boxes have to share; -1 where any two are compared
+    labels          column of the id that is not ``background``; -1 where all count
+    centred         whether boxes come as centre and size; ``turned`` whether they leave otherwise
+    """
+
+    count: int
+    width: int
+    overlap: float
+    valid: float
+    most: int
+    coords: int
+    score: int
+    ids: int
+    labels: int
+    background: int
+    centred: bool
+    turned: bool
+    element: ElementTypes = SINGLE
+    kind = "suppress"
+
+    def capacity(self, lanes: int) -> int:
+        """Boxes that may be kept, as whole vectors."""
+        return -(-self.most // lanes) * lanes
+
+    def scratch_bytes(self, lanes: int, element_bytes: int) -> int:
+        """Two orders of the rows, and what is known of the boxes that were kept."""
+        nbytes = 16 * self.count + 6 * element_bytes * self.capacity(lanes)
+        return -(-nbytes // _LINE) * _LINE
+
+
+def choose_suppress(step: Step, setting: Setting) -> tuple[Call, ...]:
+    """The one call of box_nms."""
+    anchor, target = step.group.anchor, setting.target
+    attrs, (count, width) = anchor.attrs, anchor.shape[-2:]
+    spec = SuppressSpec(
+        count=count,
+        width=width,
+        overlap=attrs["overlap_thresh"],
+        valid=attrs["valid_thresh"],
+        most=min(attrs["topk"], count) if attrs["topk"] > 0 else count,
+        coords=attrs["coord_start"],
+        score=attrs["score_index"],
+        ids=-1 if attrs["force_suppress"] else max(-1, attrs["id_index"]),
+        labels=max(-1, attrs["id_index"]),
+        background=attrs["background_id"],
+        centred=attrs["in_format"] == "center",
+        turned=attrs["in_format"] != attrs["out_format"],
+        element=target.element,
+    )
+    batches = product(anchor.shape[:-2])
+    scratch = Scratch(spec.scratch_bytes(target.lanes, target.element_bytes))
+    args = (Address(step.reads[0]), Address(step.writes[0]), scratch, batches)
+    return (Call(spec, args, batches * count * count),)
+
+
+def emit_suppress(b: LoopBuilder, spec: SuppressSpec, args: Arguments) -> None:
+    """y = the rows of x that are kept, best first, and rows of -1 below."""
+    x, y = args.pointer("x"), args.pointer("y")
+    scratch, batches = args.pointer("scratch"), args.integer("batches")
+    nbytes = spec.scratch_bytes(b.lanes, b.target.element_bytes)
+    scratch = b.at(scratch, b.mul(args.tid, nbytes), I8)
+    suppression = _Suppression(b, spec, scratch)
+    with b.each_unit(batches, args.tid, args.threads) as unit:
+        first = b.mul(unit.index, spec.count * spec.width)
+        suppression.emit(b.at(x, first), b.at(y, first))
+
+
+class _Suppression:
+    def __init__(self, b: LoopBuilder, spec: SuppressSpec, scratch: Value) -> None:
+        self.b, self.spec = b, spec
+        self.orders = scratch, b.at(scratch, spec.count, I64)
+        self.boxes = b.at(scratch, 16 * spec.count, I8)
+        self.vectors = float_math(b)
+        self.numbers = float_numbers_of(b, b.number(0), spec.element.computed)
+
+    def emit(self, x: Value, y: Value) -> None:
+        b, spec = self.b, self.spec
+        found = self._valid_rows(x)
+        order = self._sorted(x, found)
+        fill_run(b, self.boxes, 6 * spec.capacity(b.lanes), b.element, 0)
+        fill_run(b, y, spec.count * spec.width, b.element, -1)
+        kept = b.scratch(I64)
+        b.b.store(b.i64(0), kept, align=8)
+        with b.loop("best", 0, b.min(found, spec.most), most=spec.most) as best:
+            row = b.at(x, b.mul(self._load(order, best.index), spec.width))
+            self._keep(row, y, kept)
+
+    def _load(self, order: Value, place: Value) -> Value:
+        return self.b.b.load(self.b.at(order, place, I64), typ=I64, align=8)
+
+    def _valid_rows(self, x: Value) -> Value:
+        """Rows that count, in their order; returns how many."""
+        b, spec, numbers = self.b, self.spec, self.numbers
+        with b.loop("row", 0, spec.count, carry=[b.i64(0)]) as row:
+            (found,) = row.carried
+            at = b.mul(row.index, spec.width)
+            valid = numbers.gt(b.load_scalar(x, b.add(at, spec.score)), b.number(spec.valid))
+            if spec.labels >= 0:
+                label = b.load_scalar(x, b.add(at, spec.labels))
+                valid = b.b.and_(valid, numbers.ne(label, b.number(spec.background)))
+            b.b.store(row.index, b.at(self.orders[0], found, I64), align=8)
+            row.yields([b.add(found, b.b.zext(valid, I64))])
+        return row.results[0]
+
+    def _sorted(self, x: Value, found: Value) -> Value:
+        """The rows by falling score, equals in their order: merged in runs of 1, 2, 4, ..."""
+        b, spec = self.b, self.spec
+        levels = max(0, (spec.count - 1).bit_length())
+        with b.loop("level", 0, levels, carry=[*self.orders]) as level:
+            source, target = level.carried
+            self._merge(x, found, source, target, b.b.shl(b.i64(1), level.index))
+            level.yields([target, source])
+        return level.results[0]
+
+    def _merge(self, x: Value, found: Value, source: Value, target: Value, run: Value) -> None:
+        """Pairs of sorted runs become one each, number by number.
+
+        ``left`` and ``right`` are the next of a pair, which begins where ``place`` is a multiple.
+        """
+        b, spec = self.b, self.spec
+        last = b.sub(found, 1)
+
+        def score(place: Value) -> Value:
+            row = self._load(source, b.min(place, last))
+            return b.load_scalar(x, b.add(b.mul(row, spec.width), spec.score))
+
+        carry = [b.i64(0), b.i64(0)]
+        with b.loop("place", 0, found, carry=carry, most=spec.count) as place:
+            inside = b.b.and_(place.index, b.sub(b.add(run, run), 1))
+            starts = b.b.icmp_signed("==", inside, b.i64(0))
+            begin = b.sub(place.index, inside)
+            middle = b.min(b.add(begin, run), found)
+            end = b.min(b.add(middle, run), found)
+            left = b.b.select(starts, begin, place.carried[0])
+            right = b.b.select(starts, middle, place.carried[1])
+            is_better = self.numbers.gt(score(right), score(left))
+            takes_right = b.b.and_(b.less(right, end), is_better)
+            takes_right = b.b.or_(takes_right, b.b.not_(b.less(left, middle)))
+            taken = self._load(source, b.b.select(takes_right, right, left))
+            b.b.store(taken, b.at(target, place.index, I64), align=8)
+            step = b.b.zext(takes_right, I64)
+            place.yields([b.add(left, b.sub(1, step)), b.add(right, step)])
+
+    def _keep(self, row: Value, y: Value, kept: Value) -> None:
+        """Keep a row, unless a box that was kept covers it."""
+        b, spec = self.b, self.spec
+        count = b.b.load(kept, typ=I64, align=8)
+        box = self._corners(row)
+        label = b.load_scalar(row, spec.ids) if spec.ids >= 0 else b.number(0)
+        known = [*box, self._area(box), label]
+        share = self._largest_share(known, count)
+        covered = self.numbers.gt(share, b.number(spec.overlap))
+        with b.when(b.b.not_(covered)):
+            for place, value in enumerate(known):
+                b.store(value, self._known(place), count)
+            target = b.at(y, b.mul(count, spec.width))
+            copy_run(b, row, target, spec.width, b.element)
+            if spec.turned:
+                self._turn(row, target)
+            b.b.store(b.add(count, 1), kept, align=8)
+
+    def _known(self, place: int) -> Value:
+        """What is known of all boxes that were kept: a corner, the area, the id."""
+        return self.b.at(self.boxes, place * self.spec.capacity(self.b.lanes))
+
+    def _corners(self, row: Value) -> list[Value]:
+        b, spec, numbers = self.b, self.spec, self.numbers
+        box = [b.load_scalar(row, spec.coords + i) for i in range(4)]
+        if not spec.centred:
+            return box
+        halves = [numbers.div(size, b.number(2)) for size in box[2:]]
+        low = [numbers.sub(c, half) for c, half in zip(box, halves)]
+        return low + [numbers.add(c, half) for c, half in zip(box, halves)]
+
+    def _area(self, box: list[Value]) -> Value:
+        n, zero = self.numbers, self.b.number(0)
+        sizes = [n.max(n.sub(box[i + 2], box[i]), zero) for i in range(2)]
+        return n.mul(*sizes)
+
+    def _largest_share(self, box: list[Value], count: Value) -> Value:
+        """The most that the box shares with one of those that were kept, of its id."""
+        b, spec, n = self.b, self.spec, self.vectors
+        zero, wide = b.splat(0.0), [b.splat(value) for value in box]
+        capacity = spec.capacity(b.lanes)
+        with b.loop("kept", 0, count, b.lanes, carry=[zero], most=capacity // b.lanes) as kept:
+            other = [b.load(self._known(place), kept.index) for place in range(6)]
+            sizes = []
+            for i in range(2):
+                low, high = n.max(other[i], wide[i]), n.min(other[i + 2], wide[i + 2])
+                sizes.append(n.max(n.sub(high, low), zero))
+            shared = n.mul(*sizes)
+            union = n.sub(n.add(other[_AREA], wide[_AREA]), shared)
+            hits = n.gt(union, zero)
+            if spec.ids >= 0:
+                hits = b.b.and_(hits, n.eq(other[_ID], wide[_ID]))
+            share = b.b.select(hits, n.div(shared, union), zero)
+            kept.yields([b.b.select(n.gt(share, kept.carried[0]), share, kept.carried[0])])
+        return b.reduce_lanes(kept.results[0], self.numbers.max)
+
+    def _turn(self, row: Value, target: Value) -> None:
+        """Write the box the other way round: as corners, or as centre and size."""
+        b, spec, n = self.b, self.spec, self.numbers
+        if spec.centred:
+            turned = self._corners(row)
+        else:
+            box = self._corners(row)
+            sizes = [n.sub(box[i + 2], box[i]) for i in range(2)]
+            turned = [n.add(box[i], n.div(sizes[i], b.number(2))) for i in range(2)] + sizes
+        for i, value in enumerate(turned):
+            b.store(value, target, spec.coords + i)
+
+
+register("suppress", choose_suppress, {SuppressSpec: emit_suppress}, in_one_type=True)
