@@ -118,6 +118,7 @@ LAYERS: dict[str, tuple[Layer, Shape]] = {
     "conv-dilated": (inside(conv(9, dilate=(2, 2), pad=(2, 2))), (1, 8, 9, 9)),
     "conv-grouped": (inside(conv(12, num_group=3, pad=(1, 1))), (2, 6, 7, 7)),
     "conv-winograd": (inside(conv(70, pad=(1, 1))), (2, 65, 12, 13)),
+    "conv-winograd-dilated": (inside(conv(70, dilate=(3, 2), pad=(3, 1))), (1, 65, 13, 20)),
     "conv-small-groups": (inside(conv(36, num_group=9, pad=(1, 1))), (2, 36, 7, 8)),
     "conv-pairs": (inside(conv(10, (3, 2), stride=(1, 2), num_group=5)), (1, 10, 8, 9)),
     "depthwise": (inside(conv(19, num_group=19, pad=(1, 1))), (2, 19, 7, 8)),

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from ....target import Target
+from ....types import product
 from .layer import Layer
 from .spec import WinogradSpec
 from .tile import most_rows
 
 
 def suits_winograd(layer: Layer, target: Target | None) -> bool:
-    """3x3 at stride 1 on pictures, not volumes; for a target, channels that fill its vectors."""
-    plain = layer.kernel == (1, 3, 3) and layer.stride == layer.dilate == (1, 1, 1)
+    """3x3 at stride 1 on pictures, not volumes; for a target, channels that fill its vectors.
+
+    Dilated by d, it is d x d plain ones, each on the pixels that lie d apart.
+    """
+    plain = layer.kernel == (1, 3, 3) and layer.stride == (1, 1, 1)
     flat = layer.out[0] == 1  # the kernel's tiles lie in images: it knows no depth
-    padded = layer.pad[0] == 0 and max(layer.pad) <= 2
+    padded = layer.pad[0] == 0 and all(p <= 2 * d for p, d in zip(layer.pad, layer.dilate))
     wide = target is None or min(layer.ic, layer.oc) >= target.lanes
     return plain and flat and padded and wide and layer.groups == 1 and layer.xs[4] == 1
 
@@ -25,8 +29,9 @@ def winograd_spec(layer: Layer, target: Target, m: int) -> WinogradSpec:
     """
     vectors = -(-layer.oc // target.lanes)
     nv = 2 if vectors > 1 else 1
-    down, across = -(-layer.out[1] // m), -(-layer.out[2] // m)
-    points, total = (m + 2) ** 2, down * across
+    sizes = [-(-size // d) for size, d in zip(layer.out[1:], layer.dilate[1:])]
+    points, total = (m + 2) ** 2, product(tuple(-(-size // m) for size in sizes))
+    total *= product(layer.dilate[1:])
     filters = 4 * points * layer.ic * layer.oc
     if filters <= 4 * target.l2_bytes:
         wished = max(12, target.l2_bytes // 2 // (4 * points * (layer.ic + layer.oc)))
@@ -40,7 +45,8 @@ def winograd_spec(layer: Layer, target: Target, m: int) -> WinogradSpec:
         blocks = -(-blocks // 2)
     return WinogradSpec(
         m=m, inp=layer.inp, out=layer.out, pad=layer.pad, ic=layer.ic, oc=layer.oc,
-        tiles=tiles, blocks=blocks, mr=mr, nv=nv, unroll=4, **layer.tensors,
+        tiles=tiles, blocks=blocks, mr=mr, nv=nv, unroll=4,
+        dilate=layer.dilate[1:], **layer.tensors,
     )  # fmt: skip
 
 

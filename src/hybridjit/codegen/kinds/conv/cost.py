@@ -24,7 +24,7 @@ def cost(layer: Layer, spec: ConvSpec | WinogradSpec, target: Target) -> float:
     if isinstance(spec, ConvSpec):
         nbytes = target.element_bytes * layer.operations // (2 * product(layer.out))
         return max(layer.operations, _price(layer, nbytes, target)) + _packing(layer, spec, target)
-    tiles = spec.grid[0] * spec.grid[1]
+    tiles = spec.tiles_of_image
     rows = -(-tiles // spec.mr) * spec.mr
     products = 2.1 * spec.points * rows * layer.ic * layer.oc
     nbytes = 4 * spec.points * layer.ic * layer.oc

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ....records import dataclass
 from ....target import SINGLE, ElementTypes
+from ....types import product
 from ...spec import Ints, KernelSpec, Program
 
 
@@ -50,6 +51,7 @@ class WinogradSpec(KernelSpec):
     tiles   output tiles that are transformed together, as the rows of the products
     blocks  blocks of ``nv`` vectors of output channels that are done per unit of work
     mr x nv the register tile of the products
+    dilate  down and across: pixels so far apart are an image of their own, with tiles of its own
     """
 
     m: int
@@ -66,14 +68,22 @@ class WinogradSpec(KernelSpec):
     mr: int
     nv: int
     unroll: int
+    dilate: Ints = (1, 1)
     program: Program = Program(1)
     kind = "winograd"
     needs_passes = False
 
     @property
     def grid(self) -> tuple[int, int]:
-        """Tiles down and across one image."""
-        return -(-self.out[1] // self.m), -(-self.out[2] // self.m)
+        """Tiles down and across one image, or the first of those that dilation makes of it."""
+        sizes = (-(-size // d) for size, d in zip(self.out[1:], self.dilate))
+        down, across = (-(-size // self.m) for size in sizes)
+        return down, across
+
+    @property
+    def tiles_of_image(self) -> int:
+        """Tiles of an image, some of which may be empty where it is dilated."""
+        return product((*self.grid, *self.dilate))
 
     @property
     def points(self) -> int:

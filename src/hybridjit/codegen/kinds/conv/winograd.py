@@ -57,7 +57,7 @@ class _Winograd:
         """
         b, spec = self.b, self.spec
         self._clear_zeros()
-        total = b.mul(self.batch, spec.grid[0] * spec.grid[1])
+        total = b.mul(self.batch, spec.tiles_of_image)
         blocks = b.b.udiv(b.i64(b.add(total, spec.tiles - 1)), b.i64(spec.tiles))
         pairs = b.mul(blocks, self.columns)
         begin, end = b.share_of(pairs, self.args.tid, self.args.threads, block=self.columns)
@@ -92,9 +92,10 @@ class _Winograd:
 
     def _locate(self, tile: Index) -> tuple[Index, Index, Index]:
         """Image, and first output row and column of a tile."""
-        down, across = self.spec.grid
-        image, row, column = self.b.split(tile, (0, down, across))
-        return image, self.b.mul(row, self.spec.m), self.b.mul(column, self.spec.m)
+        b, spec, (below, beside) = self.b, self.spec, self.spec.dilate
+        image, top, left, row, column = b.split(tile, (0, below, beside, *spec.grid))
+        row, column = b.mul(row, spec.m * below), b.mul(column, spec.m * beside)
+        return image, b.add(top, row), b.add(left, column)
 
     def _inside(self, value: Index, size: int) -> Value:
         """Whether 0 <= value < size, as one unsigned comparison."""
@@ -124,12 +125,14 @@ class _Winograd:
         b, spec = self.b, self.spec
         image, top, left = self._locate(tile)
         top, left = b.sub(top, spec.pad[1]), b.sub(left, spec.pad[2])
-        rows = [self._inside(b.add(top, r), spec.inp[1]) for r in range(self.side)]
-        columns = [self._inside(b.add(left, q), spec.inp[2]) for q in range(self.side)]
+        below, beside = spec.dilate
+        rows = [self._inside(b.add(top, r * below), spec.inp[1]) for r in range(self.side)]
+        columns = [self._inside(b.add(left, q * beside), spec.inp[2]) for q in range(self.side)]
         corner = b.at(self.x, b.dot((image, top, left), (spec.xs[0], spec.xs[2], spec.xs[3])))
 
         def at(r: int, q: int) -> tuple[Value, Value]:
-            return b.b.and_(rows[r], columns[q]), b.at(corner, r * spec.xs[2] + q * spec.xs[3])
+            offset = r * below * spec.xs[2] + q * beside * spec.xs[3]
+            return b.b.and_(rows[r], columns[q]), b.at(corner, offset)
 
         self._note_square(0, self.side, at, self.zeros)
         target = b.at(self.v, b.mul(row, self.padded))
@@ -195,18 +198,26 @@ class _Winograd:
         b, spec = self.b, self.spec
         image, top, left = self._locate(tile)
         channel = b.mul(start, self.width)
-        rows = [b.less(b.add(top, r), spec.out[1]) for r in range(spec.m)]
-        columns = [b.less(b.add(left, q), spec.out[2]) for q in range(spec.m)]
+        below, beside = spec.dilate
+        rows = [b.less(b.add(top, r * below), spec.out[1]) for r in range(spec.m)]
+        columns = [b.less(b.add(left, q * beside), spec.out[2]) for q in range(spec.m)]
+        known: tuple[Index, Index] = (top, left)
+        if spec.dilate != (1, 1):
+            known = (b.min(top, spec.out[1] - 1), b.min(left, spec.out[2] - 1))
         tensors = [*zip(self.reads, spec.reads), *zip(self.writes, spec.writes)]
         for number, (pointer, s) in enumerate(tensors):
             base = b.at(pointer, b.dot((image, top, left, channel), (s[0], s[2], s[3], s[4])))
 
             def at(r: int, q: int, base: Value = base, s: Sequence[int] = s) -> tuple[Value, Value]:
-                return b.b.and_(rows[r], columns[q]), b.at(base, r * s[2] + q * s[3])
+                offset = r * below * s[2] + q * beside * s[3]
+                return b.b.and_(rows[r], columns[q]), b.at(base, offset)
 
             # A place outside reads what the tile's first place reads: at any channel stride, its
-            # operand exists. Only results have room of their own for what nobody looks at.
-            outside = base if number < len(self.reads) else self.waste
+            # operand exists. An empty tile reads what the image's last place does. Only results
+            # have room of their own for what nobody looks at.
+            outside = self.waste
+            if number < len(self.reads):
+                outside = b.at(pointer, b.dot((image, *known, channel), (s[0], s[2], s[3], s[4])))
             self._note_square(number * spec.m**2, spec.m, at, outside)
         source = b.at(self.m, b.mul(row, self.width * spec.blocks))
         bias = b.at(self.bias, channel)
