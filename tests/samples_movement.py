@@ -119,6 +119,8 @@ def moves() -> None:
     bad("reverse", (2, 3), error=ShapeError, says="axis 2 is out of range", axis=2)
     bad("depth_to_space", (1, 6, 2, 2), error=ShapeError, says="6 channels", block_size=2)
     bad("space_to_depth", (1, 6, 3, 2), error=ShapeError, says="3 x 2", block_size=2)
+    for name in ("depth_to_space", "space_to_depth"):
+        bad(name, (1, 0, 2, 2), error=ShapeError, says="above 0, got (1,0,2,2)", block_size=2)
     bad("Pad", (1, 2, 3), error=ShapeError, says="4 or 5 axes, got 3", mode="edge", pad_width=())
     bad("Pad", (1, 2, 3, 4), error=ShapeError, says="less than the size 3, got 3", mode="reflect",
         pad_width=(0, 0, 0, 0, 3, 0, 0, 0))  # fmt: skip

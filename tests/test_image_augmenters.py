@@ -111,6 +111,10 @@ def test_colours():
 
 
 class TestImageIter:
+    def test_of_no_pictures(self):
+        it = image.ImageIter(2, (3, 4, 4), imglist=[], path_root="", shuffle=True)
+        assert list(it) == []
+
     def files(self, tmp_path, count=4):
         pytest.importorskip("PIL")
         for i in range(count):

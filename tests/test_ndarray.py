@@ -151,6 +151,14 @@ def test_from_numpy_shares_memory():
     assert source[0] == 9
     with pytest.raises(ValueError):
         source[0] = 1
+    again = nd.from_numpy(source)  # read-only by now, and shared as before
+    again[1] = 8
+    assert source.tolist() == array.asnumpy().tolist() == [9, 8, 2]
+
+
+def test_a_shape_may_be_an_array():
+    assert nd.empty(np.array([3])).shape == nd.zeros(np.array([3])).shape == (3,)
+    assert nd.ones(np.array([2, 3])).shape == (2, 3)
 
 
 def test_unsupported_dtypes():

@@ -434,6 +434,20 @@ def test_inference_errors_name_the_line_of_the_node(dense):
 # Inference
 
 
+def test_operators_without_inputs_ignore_symbols():
+    """As MXNet's do: its own programs pass ``data`` to what draws numbers."""
+    drawn = sym.random.randn(2, data=sym.ones((2,)))
+    assert drawn.list_arguments() == []
+    assert drawn.infer_shape()[1] == [(2,)]
+
+
+def test_matrices_are_of_one_element_type():
+    """What is known of one operand's type holds for the other, before any is presumed."""
+    triangle = sym.Cast(sym.var("a"), dtype="float64")
+    solved = sym.linalg.trsm(triangle, sym.var("b"))
+    assert solved.infer_shape(a=(4, 4), b=(4, 4))[1] == [(4, 4)]
+
+
 def test_infer_shape(dense):
     expected = ([(2, 4), (3, 4), (3,)], [(2, 3)], [])
     assert dense.infer_shape(x=(2, 4)) == expected

@@ -245,7 +245,11 @@ class Executor:
             for name, grad in self.grad_dict.items()
             if grad is not None
         }
-        return Executor(self._symbol, self._ctx, args, aux, grads, self._requests)
+        made = Executor(self._symbol, self._ctx, args, aux, grads, self._requests)
+        made.outputs = [
+            _beginning(old, new) for old, new in zip(self.outputs, made.outputs, strict=True)
+        ]
+        return made
 
     # ---- text -----------------------------------------------------------------------------------
 
@@ -256,6 +260,11 @@ class Executor:
     def get_optimized_symbol(self) -> Symbol:
         """The Symbol itself: what the compiler makes of it is shown by ``hybridjit dump``."""
         return self._symbol
+
+
+def _beginning(old: NDArray, new: NDArray) -> NDArray:
+    """The beginning of the memory of ``old`` in the shape of ``new``, or, if too small, ``new``."""
+    return _resized(old, new.shape, "", True) if old.dtype == new.dtype else new
 
 
 def _resized(values: NDArray, shape: tuple[int, ...], name: str, may_grow: bool) -> NDArray:

@@ -79,8 +79,6 @@ class ImageIter(DataIter):
         count = len(self.seq)
         assert 0 <= part_index < num_parts, f"part_index {part_index} of {num_parts}"
         self.seq = self.seq[count * part_index // num_parts : count * (part_index + 1) // num_parts]
-        if not self.seq:
-            raise MXNetError("ImageIter: there is no picture")
         given = CreateAugmenter(data_shape, **kwargs) if aug_list is None else aug_list
         self.auglist: list[Any] = given
         shape = (batch_size,) if label_width == 1 else (batch_size, label_width)

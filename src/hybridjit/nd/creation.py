@@ -163,14 +163,16 @@ def eye(
 def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
     """An NDArray on ``ndarray``'s own memory, which is read-only for NumPy from then on.
 
-    Without ``zero_copy``, or when the memory is read-only or not native already, a copy.
-    Raises ValueError when memory that is not C-contiguous is to be shared.
+    Without ``zero_copy``, or when the memory is another's and read-only, or not native already, a
+    copy. Raises ValueError when memory that is not C-contiguous is to be shared.
     """
     dtype = dtype_of(ndarray.dtype)
     if zero_copy and not ndarray.flags.c_contiguous:
         raise ValueError("Only c-contiguous arrays are supported for zero-copy")
-    if not zero_copy or not ndarray.flags.writeable or ndarray.dtype != dtype:
+    is_ours = ndarray.flags.writeable or ndarray.flags.owndata
+    if not zero_copy or not is_ours or ndarray.dtype != dtype:
         return NDArray(converted(ndarray, dtype))
+    ndarray.flags.writeable = True  # where it has been shared before it is read-only
     shared = ndarray.view()
     ndarray.flags.writeable = False
     return NDArray(shared)
@@ -238,6 +240,8 @@ def waitall() -> None:
 
 
 def _sizes(shape: Sizes) -> tuple[int, ...]:
+    if isinstance(shape, np.ndarray):
+        shape = shape.tolist()
     sizes: tuple[int, ...] = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)  # type: ignore[assignment]
     require_dims(len(sizes))
     return sizes

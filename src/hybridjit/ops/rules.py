@@ -44,6 +44,18 @@ def forward(rule: ForwardRule) -> Callable[..., tuple[Types, Types]]:
     return infer
 
 
+def of_one_dtype(rule: ForwardRule) -> Callable[..., tuple[Types, Types]]:
+    """As :func:`forward`, for inputs of one element type: one that is known holds for all."""
+    infer_known = forward(rule)
+
+    @wraps(rule)
+    def infer(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
+        dtype = same_dtype(*ins)
+        return infer_known(tuple(t.with_dtype(dtype) for t in ins), outs, **attrs)
+
+    return infer
+
+
 def merged(known: Types, found: Types) -> Types:
     """Output types known before, merged with those found now."""
     if not known:

@@ -45,6 +45,7 @@ def compose(
         _refuse_inputs_attributes(text)
         attrs = op.parse(text)
         names = op.input_names(attrs)
+        inputs = inputs if names else {}  # MXNet looks at none where an operator reads none
         by_name = dict(zip(names, inputs.values())) if is_variadic(op) else inputs
         _check_inputs(names, inputs, by_name)
     except MXNetError as error:

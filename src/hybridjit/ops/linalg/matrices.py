@@ -18,7 +18,16 @@ from ..elementwise.binary import ADD, MULTIPLY
 from ..nn.matrix_products import BATCH_DOT, DOT, batched_cost, batched_product, multiply
 from ..record import Traits
 from ..registry import register
-from ..rules import ForwardRule, Types, forward, merged, normalized_axis, require_float, same_dtype
+from ..rules import (
+    ForwardRule,
+    Types,
+    forward,
+    merged,
+    normalized_axis,
+    of_one_dtype,
+    require_float,
+    same_dtype,
+)
 from ..signatures import Arrays, Reference
 from ..tensor.primitives import transpose
 from .matrix_rules import RULES
@@ -145,7 +154,7 @@ register(
     "_linalg_gemm2",
     "A B",
     _GEMM + "axis:int=-2",
-    infer=forward(_infer_product),
+    infer=of_one_dtype(_infer_product),
     ref=_gemm2,
     expand=_product_parts,
     traits=_PRODUCT,
@@ -239,7 +248,7 @@ def _per_matrix(
         f"_linalg_{name}",
         inputs,
         attrs,
-        infer=forward(infer),
+        infer=of_one_dtype(infer),
         ref=_reported(ref),
         grad=RULES[name],
         outputs=outputs,

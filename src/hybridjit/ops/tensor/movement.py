@@ -85,6 +85,8 @@ def _blocks(data: Shape, block_size: int) -> tuple[int, int, int, int]:
     if block_size < 1:
         raise AttributeValueError(f"block_size is positive, got {block_size}")
     n, c, h, w = data
+    if 0 in (c, h, w):
+        raise ShapeError(f"channels, height and width are above 0, got {shape_text(data)}")
     return n, c, h, w
 
 

@@ -462,7 +462,7 @@ def _allclose_type(a: TensorType, b: TensorType, **attrs: AttrValue) -> TensorTy
         raise (DTypeError if a.shape == b.shape else ShapeError)(
             f"operands of one type are compared, got {a} and {b}"
         )
-    return TensorType((1,), np.dtype("uint8"))
+    return TensorType((), np.dtype("uint8"))
 
 
 register(
@@ -470,6 +470,6 @@ register(
     "a b",
     "rtol:float=1e-05 atol:float=1e-08 equal_nan:bool=True",
     infer=forward(_allclose_type),
-    ref=lambda a, b, **attrs: np.array([np.allclose(a, b, **attrs)], np.uint8),
+    ref=lambda a, b, **attrs: np.array(np.allclose(a, b, **attrs), np.uint8),
     doc="1 if |a - b| <= atol + rtol * |b| everywhere, else 0.",
 )
