@@ -7,7 +7,8 @@ drawn at random: from the gradients of the operands, and from the references at 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -166,6 +167,23 @@ def test_a_wrong_rule_is_found():
     wrong = gradients(lookup("cos"), ON_ARRAYS, place.ins, place.outs, place.heads, place.attrs)
     with pytest.raises(AssertionError, match="operand 0 has the slope"):
         compare(sample, place, wrong)
+
+
+def ruled(rule: Callable[..., object]) -> list:
+    """The gradients of an addition that has this rule."""
+    x = np.ones(3)
+    op = replace(lookup("broadcast_add"), grad=rule)
+    return gradients(op, ON_ARRAYS, [x, x], [x], [x], {})
+
+
+def test_a_rule_gives_a_tuple_or_a_list():
+    both = ruled(lambda g, ins, outs, douts, **attrs: [douts[0], douts[0] * 2])
+    assert [d.tolist() for d in both] == [[1, 1, 1], [2, 2, 2]]
+
+
+def test_a_rule_gives_as_many_results_as_there_are_operands():
+    with pytest.raises(TypeError, match="broadcast_add gives a .* each of 2 operands, gave 1"):
+        ruled(lambda g, ins, outs, douts, **attrs: douts[0])
 
 
 class TestDropoutBetweenRecurrentLayers:

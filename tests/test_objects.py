@@ -223,6 +223,16 @@ def test_another_cpu(folder, monkeypatch):
     assert "another CPU" in complaint()
 
 
+def test_a_folder_of_other_files(tmp_path):
+    """What is not named as an object says nothing of a CPU."""
+    tmp_path.chmod(0o700)
+    (tmp_path / "net-symbol.json").write_text("{}")
+    with override(cache_dir=str(tmp_path)):
+        assert objects.load_object(key()) is None
+        said = complaint()
+    assert "'net-symbol.json', and no compiled objects" in said and "CPU" not in said
+
+
 def test_another_version_is_no_other_cpu(folder):
     """What a version knows of a CPU besides is in the key, but says nothing of where we are."""
     other = objects.object_key(NAME, replace(find_target(), l2_bytes=1))

@@ -78,8 +78,10 @@ ON_TYPES, ON_ARRAYS = TypeBuilder(), ArrayBuilder()
 
 
 def as_results(made: object) -> tuple[Any, ...]:
-    """What a rule gives for one output or for several, as a tuple."""
-    return made if type(made) is tuple else (made,)
+    """What a rule gives for one output or for several, a tuple or a list, as a tuple."""
+    if type(made) is tuple:  # what is of a class of its own, as a Use is, is one result
+        return made
+    return tuple(made) if type(made) is list else (made,)
 
 
 def infer_types(op: OpDef, inputs: Sequence[TensorType], attrs: Attrs) -> Types:

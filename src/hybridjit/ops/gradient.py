@@ -36,7 +36,8 @@ def gradients(
 ) -> list[X | None]:
     """What reaches each operand, None where that is 0 or not ``wanted``.
 
-    Nothing reaches operands of no elements. Raises NoGradientError for an operator that has none.
+    Nothing reaches operands of no elements. Raises NoGradientError for an operator that has none,
+    and TypeError for a rule that does not give a result for each operand.
     """
     wanted = [True] * len(ins) if wanted is None else wanted
     wanted = [is_wanted and g.type(x).size > 0 for is_wanted, x in zip(wanted, ins)]
@@ -44,6 +45,11 @@ def gradients(
         return [None] * len(ins)
     rule = op.grad or _implied(op, g, ins, attrs, wanted)
     found = as_results(rule(g, tuple(ins), tuple(outs), tuple(douts), **attrs))
+    if len(found) < len(ins):  # for operands that are left out a rule may give more
+        raise TypeError(
+            f"the gradient rule of {op.name} gives a result for each of {len(ins)} operands, "
+            f"gave {len(found)}"
+        )
     made = [d() if callable(d) else d for d in _kept(found, wanted)]
     return [d if d is None else fitted(g, d, g.type(x)) for d, x in zip(made, ins)]
 

@@ -109,14 +109,17 @@ def load_object(key: str) -> bytes | None:
 
 
 def _notice_another_cpu(folder: Path, key: str) -> None:
-    """Complain of a folder that was filled on purpose, but for other CPUs than this one."""
+    """Complain of a folder that was filled, but for other CPUs than this one, or by others."""
     if folder in _looked_at or not config.cache_dir:
         return
     _looked_at.add(folder)
     with suppress(OSError):
         names = [name for name in os.listdir(folder) if not name.startswith(_UNFINISHED)]
-        if names and not any(name.startswith(key[:9]) for name in names):
+        objects = [name for name in names if _OWN_NAMES.fullmatch(name)]
+        if objects and not any(name.startswith(key[:9]) for name in objects):
             _complain(folder, "its objects are for another CPU, this one needs others")
+        elif names and not objects:
+            _complain(folder, f"it holds {min(names)[:80]!r}, and no compiled objects")
 
 
 def _read(path: Path) -> bytes:
