@@ -72,7 +72,7 @@ class Predictor:
         self._network()
         return self
 
-    def __call__(self, batch: Any, *more: Any) -> Any:
+    def __call__(self, batch: object, *more: object) -> Any:
         """Results of a batch: a dict of columns for such a dict, else the arrays themselves.
 
         A dict has a column for each input of the network, and its other columns are handed on;
@@ -110,7 +110,7 @@ class Predictor:
         """
         names = self._network().input_names
 
-        def predict(*arrays: Any) -> Any:
+        def predict(*arrays: object) -> Any:
             results = self._results(self._network(), self._by_name(names, arrays))
             return _alone(tuple(results.values())) if len(results) == 1 else results
 
@@ -126,7 +126,7 @@ class Predictor:
         shapes = tuple((name, (1, *shape)) for name, shape in self.shapes.items())
         return _network(self.model, self.epoch, shapes, _versions(self.model, self.epoch))
 
-    def _by_name(self, names: Sequence[str], columns: Sequence[Any]) -> dict[str, Any]:
+    def _by_name(self, names: Sequence[str], columns: Sequence[object]) -> dict[str, object]:
         if len(columns) != len(names):
             raise MXNetError(
                 f"{self.model} has {len(names)} inputs ({', '.join(names)}), got {len(columns)}"
@@ -143,7 +143,7 @@ class Predictor:
         names = self._names(len(parts[0]))
         return {name: np.concatenate(column) for name, column in zip(names, zip(*parts))}
 
-    def _rows(self, name: str, columns: Mapping[str, Any], keys: Any) -> np.ndarray:
+    def _rows(self, name: str, columns: Mapping[str, Any], keys: object) -> np.ndarray:
         """An input's records as one array. Raises MXNetError naming the one that does not fit."""
         if name not in columns:
             raise MXNetError(
@@ -163,7 +163,9 @@ class Predictor:
                 raise _misfit(name, i, keys, record.shape, records[0].shape)
         return np.array(records, self.dtype).reshape(len(records), *_shape(records, wanted))
 
-    def _record(self, row: Any, wanted: Shape | None, name: str, i: int, keys: Any) -> np.ndarray:
+    def _record(
+        self, row: object, wanted: Shape | None, name: str, i: int, keys: object
+    ) -> np.ndarray:
         if row is None:
             raise MXNetError(f"{_name(i, keys)} of '{name}' is missing")
         try:
@@ -243,7 +245,7 @@ def _shape(records: Sequence[np.ndarray], wanted: Shape | None) -> Shape:
     return records[0].shape if records else wanted or ()
 
 
-def _misfit(name: str, i: int, keys: Any, shape: Shape, wanted: Shape) -> MXNetError:
+def _misfit(name: str, i: int, keys: object, shape: Shape, wanted: Shape) -> MXNetError:
     return MXNetError(f"{_name(i, keys)} of '{name}' has shape {shape}; it takes {wanted}")
 
 

@@ -29,7 +29,7 @@ from .passes.infer import NodeTypes, infer_node_types
 from .runtime.holders import GRADIENTS
 from .shapes import partial_shape
 from .sym import Symbol
-from .types import TensorType, type_of
+from .types import DType, TensorType, type_of
 from .unwinding import restoring
 
 _CSR = "2"  # as MXNet's files write it
@@ -115,7 +115,7 @@ class Executor:
     # ---- running --------------------------------------------------------------------------------
 
     @restoring(autograd.FLAGS)
-    def forward(self, is_train: bool = False, **kwargs: Any) -> list[NDArray]:
+    def forward(self, is_train: bool = False, **kwargs: object) -> list[NDArray]:
         """The outputs, after ``kwargs`` were copied into the arguments of those names.
 
         Raises TypeError for a name that is no argument, ValueError for another shape and for what
@@ -338,7 +338,7 @@ def evaluate(symbol: Symbol, ctx: Context | None, args: Mapping[str, NDArray]) -
 def simple_bind(
     symbol: Symbol,
     ctx: Context | None,
-    type_dict: Mapping[str, Any] | None,
+    type_dict: Mapping[str, DType] | None,
     stype_dict: Mapping[str, object] | None,
     shapes: Mapping[str, object],
     grad_req: Requests = "write",

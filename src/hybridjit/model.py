@@ -49,7 +49,7 @@ class FeedForward:
         aux_params: Mapping[str, NDArray] | None = None,
         allow_extra_params: bool = False,
         begin_epoch: int = 0,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         self.symbol = symbol
         self.optimizer = optimizer

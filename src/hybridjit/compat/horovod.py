@@ -218,12 +218,14 @@ class DistributedOptimizer(Optimizer):
         """The optimizer's own."""
         return self._optimizer.create_state(index, weight)
 
-    def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+    def update(self, index: object, weight: object, grad: object, state: object) -> None:
         """Add up the gradient, or each of several, and let the optimizer use it."""
         self._add_up(index, grad)
         self._optimizer.update(index, weight, grad, state)
 
-    def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+    def update_multi_precision(
+        self, index: object, weight: object, grad: object, state: object
+    ) -> None:
         """The same, where weights have a copy in float32."""
         self._add_up(index, grad)
         self._optimizer.update_multi_precision(index, weight, grad, state)
@@ -232,11 +234,11 @@ class DistributedOptimizer(Optimizer):
         """The optimizer's own."""
         self._optimizer.set_learning_rate(lr)
 
-    def set_lr_mult(self, args_lr_mult: Any) -> None:
+    def set_lr_mult(self, args_lr_mult: Mapping[int | str, float]) -> None:
         """The optimizer's own."""
         self._optimizer.set_lr_mult(args_lr_mult)
 
-    def set_wd_mult(self, args_wd_mult: Any) -> None:
+    def set_wd_mult(self, args_wd_mult: Mapping[int | str, float]) -> None:
         """The optimizer's own."""
         self._optimizer.set_wd_mult(args_wd_mult)
 

@@ -108,7 +108,7 @@ def grad(
     both = grad_and_loss(func, argnum)
 
     @functools.wraps(func)
-    def wrapped(*args: Any) -> list[NDArray]:
+    def wrapped(*args: object) -> list[NDArray]:
         return both(*args)[0]
 
     return wrapped

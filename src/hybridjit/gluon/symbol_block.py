@@ -148,7 +148,7 @@ class SymbolBlock(HybridBlock):
         return self._trace
 
 
-def _hinted_dtypes(graph: Symbol) -> Mapping[str, Any]:
+def _hinted_dtypes(graph: Symbol) -> Mapping[str, object]:
     """The dtypes that variables declare."""
     variables = [node for node in topological(graph.outputs) if node.is_variable]
     declared = {node.name: hinted_dtype(node) for node in variables}

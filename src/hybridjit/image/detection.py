@@ -60,7 +60,7 @@ class Region(NamedTuple):
 class DetAugmenter:
     """Base: a subclass overrides ``__call__``; ``kwargs`` are what :meth:`dumps` writes."""
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, **kwargs: object) -> None:
         self._kwargs = {key: plain(value) for key, value in kwargs.items()}
 
     def dumps(self) -> Any:
@@ -335,7 +335,7 @@ def _is_box(label: np.ndarray) -> np.ndarray:
     return (label[:, 3] > label[:, 1]) & (label[:, 4] > label[:, 2])
 
 
-def _exact(given: Any, usual: tuple[float, ...]) -> Any:
+def _exact(given: object, usual: tuple[float, ...]) -> Any:
     """``usual`` for True: in float64, as dumps of these augmenters have it."""
     return np.array(usual) if given is True else given
 

@@ -107,7 +107,7 @@ class ImageDetIter(ImageIter):
                 return
             yield sample
 
-    def _parse_label(self, label: Any) -> np.ndarray:
+    def _parse_label(self, label: object) -> np.ndarray:
         """The rows that are boxes. Raises MXNetError, a RuntimeError, when there are none."""
         raw = np.asarray(label.asnumpy() if isinstance(label, NDArray) else label).ravel()
         if raw.size < 2 + _ROW or not np.isfinite(raw[:2]).all():
@@ -224,7 +224,7 @@ class ImageDetIter(ImageIter):
         if len(samples) == before:
             raise MXNetError("ImageDetIter: no label is right after its augmenters")
 
-    def _made(self, label: Any, picture: NDArray) -> _Sample | None:
+    def _made(self, label: object, picture: NDArray) -> _Sample | None:
         """A sample for a batch; None, with a note in the log, for a label that is wrong."""
         try:
             self.check_valid_image([picture])
@@ -258,8 +258,8 @@ class ImageDetIter(ImageIter):
         self,
         color: tuple[float, float, float] | None = None,
         thickness: int = 2,
-        mean: Any = None,
-        std: Any = None,
+        mean: object = None,
+        std: object = None,
         clip: bool = True,
         waitKey: int | None = None,
         window_name: str = "draw_next",
@@ -279,7 +279,7 @@ class ImageDetIter(ImageIter):
         return self._drawn(color, thickness, mean, std, clip)
 
     def _drawn(
-        self, color: Any, thickness: int, mean: Any, std: Any, clip: bool
+        self, color: object, thickness: int, mean: object, std: object, clip: bool
     ) -> Iterator[np.ndarray]:
         for label, encoded in self._samples():
             picture = self.imdecode(encoded)
@@ -297,7 +297,7 @@ class ImageDetIter(ImageIter):
             yield image
 
 
-def _undone(image: np.ndarray, mean: Any, std: Any) -> np.ndarray:
+def _undone(image: np.ndarray, mean: object, std: object) -> np.ndarray:
     """``image * std + mean``, as far as they are given. AssertionError for other than arrays."""
     scale, start = DEVIATION if std is True else std, MEAN if mean is True else mean
     for name, given in (("std", std), ("mean", mean)):
@@ -309,7 +309,7 @@ def _undone(image: np.ndarray, mean: Any, std: Any) -> np.ndarray:
     return image if start is None else image + np.asarray(start)
 
 
-def _draw_box(image: np.ndarray, row: np.ndarray, color: Any, thickness: int) -> None:
+def _draw_box(image: np.ndarray, row: np.ndarray, color: object, thickness: int) -> None:
     """The edges of a box, ``thickness`` pixels wide, around its corners."""
     height, width = image.shape[:2]
     if int(row[1] * width) < 0:

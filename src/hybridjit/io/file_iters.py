@@ -96,7 +96,7 @@ class CSVIter(_Table):
         dtype: DType = "float32",
         data_name: str = "data",
         label_name: str = "softmax_label",
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         data = _csv(data_csv, _shape(data_shape), np.dtype(dtype or "float32"))
         shape = _shape(label_shape)

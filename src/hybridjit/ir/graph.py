@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..ops.attrs import Attrs
 from ..ops.building import infer_types
@@ -199,7 +199,7 @@ def from_symbol(
     return Graph(given, params, heads, (), name, purpose=purpose)
 
 
-def _settled_attrs(node: Node, types: tuple[TensorType, ...]) -> Mapping[str, Any]:
+def _settled_attrs(node: Node, types: tuple[TensorType, ...]) -> Attrs:
     """A node's attributes; a source's unknown sizes are those that its users decided."""
     if node.op is None or node.inputs or not types[0].is_known:
         return node.attrs

@@ -118,7 +118,7 @@ class KVStore(KVStoreBase):
 
     # ---- compression --------------------------------------------------------------------------
 
-    def set_gradient_compression(self, compression_params: Mapping[str, Any]) -> None:
+    def set_gradient_compression(self, compression_params: Mapping[str, str | float]) -> None:
         """Round what devices send to -threshold, 0 or threshold, and carry over what is left.
 
         ``{"type": "2bit", "threshold": t}``, for stores of type "device" and those of several

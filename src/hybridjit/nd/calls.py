@@ -8,23 +8,21 @@ their attribute texts and operand types.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from ..errors import DTypeError, MXNetError, ShapeError, located
 from ..ir.node import user_line
+from ..ops.attrs import Attrs
 from ..ops.record import OpDef
 from ..shapes import is_np_shape
 from ..types import UNKNOWN, PartialShape, is_known_shape, require_possible, shape_text, type_of
 
 _MAX_REMEMBERED = 8192
-_remembered: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+_remembered: dict[tuple[object, ...], Attrs] = {}
 
 
-def checked_attrs(
-    op: OpDef, texts: Mapping[str, str], arrays: Sequence[np.ndarray]
-) -> Mapping[str, Any]:
+def checked_attrs(op: OpDef, texts: Mapping[str, str], arrays: Sequence[np.ndarray]) -> Attrs:
     """The attribute values of a call that is allowed. Raises MXNetError of one that is not."""
     key = (op.name, is_np_shape(), *texts.items(), *[(a.shape, a.dtype.num) for a in arrays])
     attrs = _remembered.get(key)
@@ -47,7 +45,7 @@ def check_out(op: OpDef, results: Sequence[np.ndarray], outs: Sequence[np.ndarra
             raise _out_error(op, DTypeError, result.dtype.name, out.dtype.name)
 
 
-def _check(op: OpDef, texts: Mapping[str, str], arrays: Sequence[np.ndarray]) -> Mapping[str, Any]:
+def _check(op: OpDef, texts: Mapping[str, str], arrays: Sequence[np.ndarray]) -> Attrs:
     types = tuple(type_of(a) for a in arrays)
     names: Sequence[str] = ()
     try:

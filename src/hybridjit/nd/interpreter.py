@@ -15,6 +15,7 @@ import numpy as np
 from ..context import Context
 from ..ir.interpret import run_in_order
 from ..ir.node import Node, Output, topological
+from ..ops.attrs import Attrs
 from ..ops.tensor.new_arrays import resolved
 from ..passes.infer import NodeTypes
 from .ndarray import NDArray, invoke
@@ -57,7 +58,7 @@ def interpret_nodes(
     return [results[output] for output in outputs]
 
 
-def _settled_attrs(node: Node, types: NodeTypes) -> Mapping[str, Any]:
+def _settled_attrs(node: Node, types: NodeTypes) -> Attrs:
     """A node's attributes; a source's unknown sizes are those that its users decided."""
     found = types[node][0]
     if node.op is None or node.inputs or not found.is_known:

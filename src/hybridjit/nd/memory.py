@@ -207,7 +207,7 @@ class DenseArray:
             raise ValueError("The current array is not a scalar")
         return self._data.reshape(-1)[0]
 
-    def __getitem__(self: Self, key: Any) -> Self:
+    def __getitem__(self: Self, key: object) -> Self:
         """A view for ints and contiguous slices, else a copy; a lone element has shape (1,).
 
         With ``np_shape`` it has the shape ().

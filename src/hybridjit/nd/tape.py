@@ -10,8 +10,8 @@ In: arrays with entries. Out: gradients, made on any builder of arrays.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from ..errors import MXNetError
 from ..runtime.holders import GRADIENTS
 
 if TYPE_CHECKING:
+    from ..ops.attrs import Attrs
     from ..ops.record import OpDef
     from .memory import DenseArray
     from .ndarray import NDArray
@@ -89,7 +90,7 @@ class Entry(NamedTuple):
     index: int = 0  # type: ignore[assignment]
 
 
-What = Sequence[tuple["OpDef", Mapping[str, Any]]]
+What = Sequence[tuple["OpDef", "Attrs"]]
 Pull = Callable[[Step, Some, Sequence[bool]], Some]
 Gradients = dict[Entry, "NDArray"]
 Adding = Callable[["NDArray", "NDArray"], "NDArray"]

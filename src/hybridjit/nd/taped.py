@@ -81,7 +81,7 @@ class TapedArray(DenseArray):
 
     # Views and copies, recorded
 
-    def __getitem__(self: Self, key: Any) -> Self:
+    def __getitem__(self: Self, key: object) -> Self:
         """A view for ints and contiguous slices, else a copy; a lone element has shape (1,).
 
         With ``np_shape`` it has the shape ().

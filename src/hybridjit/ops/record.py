@@ -76,7 +76,7 @@ class Traits:
     names_data: bool = False
     total_outputs: int | Callable[..., int] = 0
     initial: Mapping[str, str] | None = None
-    training: Callable[[Mapping[str, Any]], OpDef | None] | None = None
+    training: Callable[[Attrs], OpDef | None] | None = None
     updates: Callable[..., Mapping[int, Any]] | None = None
     step: Callable[..., Any] | None = None
     merge: Callable[..., Any] | None = None

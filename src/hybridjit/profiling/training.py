@@ -11,7 +11,6 @@ import copy
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -176,7 +175,7 @@ def _updates(rule: Optimizer, weights: Mapping[str, NDArray], seconds: float) ->
         yield Update(name, type(rule).__name__, mean, moved)
 
 
-def _state_bytes(state: Any) -> int:
+def _state_bytes(state: object) -> int:
     if isinstance(state, NDArray):
         return state._data.nbytes
     return sum(map(_state_bytes, state)) if isinstance(state, (tuple, list)) else 0

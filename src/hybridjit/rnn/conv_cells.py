@@ -42,7 +42,7 @@ class BaseConvRNNCell(GatedCell):
         h2h_weight_initializer: Init = None,
         i2h_bias_initializer: Init = "zeros",
         h2h_bias_initializer: Init = "zeros",
-        activation: Any = _LEAKY,
+        activation: object = _LEAKY,
         prefix: str | None = None,
         params: RNNParams | None = None,
         conv_layout: str = "NCHW",

@@ -127,7 +127,7 @@ def check_speed(
     N: int = 20,
     grad_req: str | None = None,
     typ: str = "whole",
-    **kwargs: Any,
+    **kwargs: object,
 ) -> float:
     """Seconds that one forward takes, with its backward unless ``typ`` is "forward".
 

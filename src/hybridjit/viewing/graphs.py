@@ -187,7 +187,7 @@ def reference(use: GraphUse) -> Reference:
     return short_name(use.value.name), use.index
 
 
-def _short_attrs(attrs: Mapping[str, Any]) -> dict[str, str]:
+def _short_attrs(attrs: Mapping[str, object]) -> dict[str, str]:
     shown = sorted(attrs.items())[:_MOST_ATTRS]
     return {short_name(k, 60): short_text(_attr(v), 200) for k, v in shown}
 

@@ -6,9 +6,9 @@ In: an executable's plan, and its calls. Out: :class:`.schema.Step` and :class:`
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ..codegen.build.module import kernel_name
+from ..codegen.call import Call
 from ..ir.graph import Graph, Use, walk
 from ..ir.image import Packed
 from ..ir.plan import Buffer, Plan, Step, View
@@ -29,7 +29,7 @@ def steps(plan: Plan, code: Code, kernels: Sequence[schema.Kernel]) -> list[sche
     return [_step(step, row, plan, places) for step, row in zip(plan.steps, code.calls)]
 
 
-def _step(step: Step, row: Sequence[Any], plan: Plan, places: Mapping[str, int]) -> schema.Step:
+def _step(step: Step, row: Sequence[Call], plan: Plan, places: Mapping[str, int]) -> schema.Step:
     group = step.group
     op = group.anchor.op
     return {
@@ -48,7 +48,7 @@ def _step(step: Step, row: Sequence[Any], plan: Plan, places: Mapping[str, int])
     }
 
 
-def _call(call: Any, plan: Plan, places: Mapping[str, int]) -> schema.Call:
+def _call(call: Call, plan: Plan, places: Mapping[str, int]) -> schema.Call:
     weights = [
         f"{short_name(plan.graph.params[a.index].name)} {a.packing}"
         for a in call.args

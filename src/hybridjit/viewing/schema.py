@@ -358,7 +358,7 @@ class Document(TypedDict):
     comparison: Comparison | None
 
 
-def require_document(found: Any, name: str) -> Document:
+def require_document(found: object, name: str) -> Document:
     """``found`` if it is a document. Raises ModelFormatError that names the first wrong place."""
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise ModelFormatError(f"{name}: is no document of hybridjit view")

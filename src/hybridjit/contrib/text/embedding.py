@@ -223,7 +223,7 @@ def register(embedding_cls: _Class) -> _Class:
     return embedding_cls
 
 
-def create(embedding_name: str, **kwargs: Any) -> _TokenEmbedding:
+def create(embedding_name: str, **kwargs: object) -> _TokenEmbedding:
     """The embedding of this name. Its file has to be there: MXNetError says which and where."""
     return _create(embedding_name, **kwargs)
 

@@ -33,9 +33,9 @@ class Vocabulary:
         assert len(set(reserved)) == len(reserved), (
             "`reserved_tokens` cannot contain duplicate reserved tokens."
         )
-        self._unknown_token: Any = unknown_token
-        self._reserved_tokens: list[Any] | None = None if reserved_tokens is None else reserved
-        self._idx_to_token: list[Any] = [unknown_token, *reserved]
+        self._unknown_token = unknown_token
+        self._reserved_tokens: list[Hashable] | None = None if reserved_tokens is None else reserved
+        self._idx_to_token: list[Hashable] = [unknown_token, *reserved]
         if counter is not None:
             assert isinstance(counter, Counter), (
                 "`counter` must be an instance of collections.Counter."
@@ -43,7 +43,7 @@ class Vocabulary:
             self._idx_to_token += self._chosen(counter, most_freq_count, min_freq)
         self._token_to_idx = {token: i for i, token in enumerate(self._idx_to_token)}
 
-    def _chosen(self, counter: Counter[Any], most: int | None, least: int) -> list[Any]:
+    def _chosen(self, counter: Counter[Any], most: int | None, least: int) -> list[Hashable]:
         taken = set(self._idx_to_token)
         order = sorted(counter.items(), key=lambda pair: pair[0])
         order.sort(key=lambda pair: pair[1], reverse=True)
@@ -54,22 +54,22 @@ class Vocabulary:
         return len(self._idx_to_token)
 
     @property
-    def token_to_idx(self) -> dict[Any, int]:
+    def token_to_idx(self) -> dict[Hashable, int]:
         """The number of each token."""
         return self._token_to_idx
 
     @property
-    def idx_to_token(self) -> list[Any]:
+    def idx_to_token(self) -> list[Hashable]:
         """The tokens by number."""
         return self._idx_to_token
 
     @property
-    def unknown_token(self) -> Any:
+    def unknown_token(self) -> Hashable:
         """What stands for tokens that are not there; its number is 0."""
         return self._unknown_token
 
     @property
-    def reserved_tokens(self) -> list[Any] | None:
+    def reserved_tokens(self) -> list[Hashable] | None:
         """The tokens that are there whatever was counted."""
         return self._reserved_tokens
 
@@ -85,7 +85,7 @@ class Vocabulary:
             return [self._token(index) for index in indices]
         return self._token(indices)
 
-    def _token(self, index: int) -> Any:
+    def _token(self, index: int) -> Hashable:
         if not isinstance(index, int) or index >= len(self):
             raise ValueError(f"Token index {index} in the provided `indices` is invalid.")
         return self._idx_to_token[index]

@@ -139,7 +139,7 @@ class _TransformFirst:
     def __init__(self, fn: Callable[[Any], object]) -> None:
         self._fn = fn
 
-    def __call__(self, first: Any, *rest: Any) -> Any:
+    def __call__(self, first: object, *rest: object) -> Any:
         return (self._fn(first), *rest) if rest else self._fn(first)
 
 

@@ -156,7 +156,7 @@ class Lambda(Block):
         super().__init__(prefix=prefix)
         self._func_impl = _function(function, "ndarray", nd)
 
-    def forward(self, *args: Any) -> Any:
+    def forward(self, *args: object) -> Any:
         return self._func_impl(*args)
 
     def __repr__(self) -> str:
@@ -173,7 +173,7 @@ class HybridLambda(HybridBlock):
         if isinstance(function, str):
             self._func_name = function
 
-    def hybrid_forward(self, F: ModuleType, x: Tensor, *args: Any) -> Tensor:  # type: ignore[override]
+    def hybrid_forward(self, F: ModuleType, x: Tensor, *args: object) -> Tensor:  # type: ignore[override]
         if isinstance(self._func, str):
             return getattr(F, self._func)(x, *args)
         return self._func(F, x, *args)

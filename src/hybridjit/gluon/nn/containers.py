@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from types import ModuleType
-from typing import Any
 
 from ..block import Block, rows_text
 from ..hybrid_block import HybridBlock
@@ -53,7 +52,7 @@ class Sequential(_Chain):
             x = block(x)
         return x
 
-    def hybridize(self, active: bool = True, **kwargs: Any) -> None:
+    def hybridize(self, active: bool = True, **kwargs: object) -> None:
         """Hybridize each child for itself; warns when a HybridSequential would do better."""
         if self._children and all(isinstance(c, HybridBlock) for c in self._children.values()):
             warnings.warn(

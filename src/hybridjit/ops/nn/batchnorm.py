@@ -6,7 +6,7 @@ when fix_gamma is set; whoever owns the buffer writes the ones into it, not this
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 from ...errors import ShapeError
 from ...types import FLOAT32, PartialShape, TensorType, merge, product, shape_text
 from ..algebra import add, scaled
-from ..attrs import AttrValue
+from ..attrs import Attrs, AttrValue
 from ..building import Builder, Made, Many, Reached, X, as_results
 from ..casting import widened
 from ..derivative import derivative
@@ -25,7 +25,7 @@ from ..internal import BN_SCALE
 from ..record import OpDef, Traits
 from ..registry import register
 from ..rules import Types, fill, merged, normalized_axis, require_float
-from ..signatures import Arrays
+from ..signatures import Arrays, Expansion, Gradient, Reference
 from ..tensor.primitives import reshape
 from ..tensor.reductions import MEAN, MEAN_SQUARE_ABOUT
 from .batchnorm_gradient import grad_batchnorm, grad_trained, other_axes, over_batch
@@ -270,7 +270,7 @@ def _moved_v1(g: Builder[X], ins: Many[X], outs: Many[X], **attrs: Any) -> dict[
 _TRAINED: dict[str, OpDef] = {}
 
 
-def _in_training(name: str) -> Callable[[Mapping[str, Any]], OpDef | None]:
+def _in_training(name: str) -> Callable[[Attrs], OpDef | None]:
     """What stands for BatchNorm in training: nothing where the stored statistics are used."""
     return lambda attrs: None if attrs["use_global_stats"] else _TRAINED[name]
 
@@ -294,9 +294,9 @@ _RESULTS = ("output", "mean", "invstd", "var")
 
 def _register_trained(
     name: str,
-    ref: Callable[..., Any],
-    expand: Callable[..., Any],
-    grad: Callable[..., Any],
+    ref: Reference,
+    expand: Expansion,
+    grad: Gradient,
     updates: Callable[..., Any] = _moved,
     outputs: tuple[str, ...] = _RESULTS,
 ) -> None:

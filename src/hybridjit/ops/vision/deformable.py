@@ -422,7 +422,7 @@ BACK_FROM_SAMPLES = register(
 
 
 def _grad_samples(
-    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: AttrValue
 ) -> tuple[X, ...]:
     return g.outputs(BACK_FROM_SAMPLES, douts[0], *ins, at="dsamples", **attrs)
 
