@@ -333,11 +333,18 @@ def _supported(tensor: messages.Tensor, folder: str | None) -> np.ndarray:
     return as_supported(read_array(tensor, folder), f"tensor '{tensor.name}'")
 
 
+def supported(dtype: np.dtype) -> np.dtype:
+    """An element type of MXNet's that holds these numbers: of 64 bits without a sign, half."""
+    if dtype in DTYPE_CODES.values():
+        return dtype
+    return np.dtype("int32") if dtype.itemsize < 4 else np.dtype("int64")
+
+
 def as_supported(array: np.ndarray, what: str) -> np.ndarray:
     """The same numbers in an element type of MXNet's. Raises MXNetError where one does not fit."""
-    if array.dtype in DTYPE_CODES.values():
+    wider = supported(array.dtype)
+    if wider == array.dtype:
         return array
-    wider = np.dtype("int32") if array.dtype.itemsize < 4 else np.dtype("int64")
     if array.size and int(array.max()) > np.iinfo(wider).max:
         raise MXNetError(f"{what}: {int(array.max())} is larger than an {wider} holds")
     return array.astype(wider)
@@ -379,7 +386,7 @@ def _input_type(info: messages.ValueInfo, shape: Shape | None) -> TensorType:
     tensor = info.type.tensor_type if info.type is not None else None
     if tensor is None:
         raise MXNetError(f"input '{info.name}' is no tensor")
-    dtype = dtype_of(tensor.elem_type, f"input '{info.name}'")
+    dtype = supported(dtype_of(tensor.elem_type, f"input '{info.name}'"))
     declared = None if tensor.shape is None else tuple(_size(d) for d in tensor.shape.dim)
     if shape is not None and declared is not None and not _fits(shape, declared):
         asked = shape_text(tuple(shape))

@@ -1,10 +1,14 @@
 """What each ONNX operator is in terms of MXNet's, one file for each family."""
 
 from . import (
+    attention,
+    bits,
+    losses,
     matrix,
     norm,
     picking,
     pointwise,
+    quantized,
     random,
     recurrent,
     reduce,
@@ -17,10 +21,14 @@ from .table import KNOWN as KNOWN
 
 __all__ = [
     "KNOWN",
+    "attention",
+    "bits",
+    "losses",
     "matrix",
     "norm",
     "picking",
     "pointwise",
+    "quantized",
     "random",
     "recurrent",
     "reduce",

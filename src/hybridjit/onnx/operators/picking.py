@@ -144,7 +144,10 @@ def _scattered(
     merge = use.text("reduction", "none")
     if places.array is None:
         if merge != "none":
-            raise MXNetError(f"reduction '{merge}' at places that the graph computes is not there")
+            raise MXNetError(
+                f"its operand 'indices' is computed by the graph, and to {merge} has to "
+                "be a constant"
+            )
         made = g.op("_contrib_index_copy", made, places, new, at="copied")
     else:
         rounds = _rounds(places.array, merge == "none")

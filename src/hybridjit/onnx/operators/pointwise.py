@@ -9,7 +9,7 @@ import numpy as np
 from ...errors import MXNetError, ShapeError
 from ...formats.onnx.tensors import dtype_of
 from ...types import shape_text
-from ..importer import Importer, Value
+from ..importer import Importer, Value, supported
 from ..use import Use
 from .table import translates
 
@@ -220,12 +220,9 @@ def cast_like(g: Importer, use: Use, x: Value, like: Value) -> Value:
 
 
 def cast_to(g: Importer, x: Value, dtype: np.dtype) -> Value:
-    """``x`` in another element type. Raises MXNetError for one that MXNet lacks."""
-    if g.dtype(x) == dtype:
-        return g.op("identity", x)
-    if dtype.name in ("uint16", "uint32", "uint64", "int16"):
-        raise MXNetError(f"casts to {dtype.name}, an element type that is not there")
-    return g.op("Cast", x, dtype=dtype)
+    """``x`` in another element type, or in a wider one where MXNet lacks it."""
+    dtype = supported(dtype)
+    return g.op("identity", x) if g.dtype(x) == dtype else g.op("Cast", x, dtype=dtype)
 
 
 @translates("Clip")

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from ...errors import MXNetError
 from ..importer import Importer, Value
 from ..use import Use
 from .table import translates
@@ -74,12 +73,14 @@ def log_sum_exp(g: Importer, use: Use, x: Value, axes: Value | None = None) -> V
 
 @translates("ArgMax", "ArgMin")
 def argument(g: Importer, use: Use, x: Value) -> Value:
-    """The place of the first extremum along an axis."""
-    if use.number("select_last_index"):
-        raise MXNetError("select_last_index=1: the first of equal numbers is taken here")
+    """The place of the first or the last extremum along an axis."""
     name = "argmax" if use.op_type == "ArgMax" else "argmin"
-    axis, is_kept = use.number("axis"), bool(use.number("keepdims", 1))
+    axis, is_kept = use.number("axis") % g.rank(x), bool(use.number("keepdims", 1))
+    is_last = use.number("select_last_index")
+    x = g.op("reverse", x, axis=(axis,), at="reverse") if is_last else x
     made = g.op(name, x, axis=axis, keepdims=is_kept, at="place")
+    if is_last:
+        made = g.op("_rminus_scalar", made, scalar=float(g.shape(x)[axis] - 1), at="from_front")
     return g.op("Cast", made, dtype=np.dtype("int64"))
 
 

@@ -1,0 +1,171 @@
+"""ONNX's operators on bytes that stand for numbers, computed with these numbers in float32."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...errors import MXNetError
+from ...formats.onnx.tensors import dtype_of
+from ..importer import Importer, Value
+from ..use import Use
+from .matrix import matmul
+from .pointwise import round_to_even
+from .table import translates
+from .windows import convolution
+
+_SINGLE, _WHOLE, _BYTE = np.dtype("float32"), np.dtype("int32"), np.dtype("uint8")
+
+
+def _single(g: Importer, x: Value) -> Value:
+    return x if g.dtype(x).kind == "f" else g.op("Cast", x, dtype=_SINGLE, at="single")
+
+
+def _along(g: Importer, x: Value, like: Value, use: Use) -> Value:
+    """Scales for all, along an axis, or for blocks of it, so that they broadcast."""
+    rank = g.rank(like)
+    if g.rank(x) == 0 or g.shape(x) == (1,):
+        return g.op("Reshape", x, shape=(1,) * max(rank, 1), at="scale")
+    axis = use.number("axis", 1) % rank
+    if g.rank(x) == 1:
+        return g.op(
+            "Reshape", x, shape=tuple(-1 if i == axis else 1 for i in range(rank)), at="scale"
+        )
+    size, block = g.shape(like)[axis], use.number("block_size")
+    if block:
+        x = g.op("repeat", x, repeats=block, axis=axis, at="blocks")
+        x = g.op("slice_axis", x, axis=axis, begin=0, end=size, at="scale")
+    return x
+
+
+def _quantized(
+    g: Importer, use: Use, x: Value, scale: Value, zero: Value | None, dtype: np.dtype
+) -> Value:
+    """round(x / scale) + zero, within the type's bounds."""
+    if dtype.kind not in "iu" or dtype.itemsize != 1:
+        raise MXNetError(f"to {dtype.name}: bytes are there")
+    ratio = g.op("broadcast_div", x, _along(g, scale, x, use), at="ratio")
+    whole = _single(g, round_to_even(g, use, ratio))
+    if zero is not None:
+        whole = g.op("broadcast_add", whole, _single(g, _along(g, zero, x, use)), at="moved")
+    info = np.iinfo(dtype)
+    bound = g.op("clip", whole, a_min=float(info.min), a_max=float(info.max), at="bound")
+    return g.op("Cast", bound, dtype=dtype)
+
+
+def _numbers(g: Importer, use: Use, x: Value, scale: Value | None, zero: Value | None) -> Value:
+    """(x - zero) * scale."""
+    made = _single(g, x)
+    if zero is not None:
+        made = g.op("broadcast_sub", made, _single(g, _along(g, zero, x, use)), at="centred")
+    if scale is None:
+        return made
+    return g.op("broadcast_mul", made, _single(g, _along(g, scale, x, use)), at="number")
+
+
+@translates("QuantizeLinear")
+def quantize(g: Importer, use: Use, x: Value, scale: Value, zero: Value | None = None) -> Value:
+    """Numbers as bytes."""
+    asked = use.number("output_dtype")
+    dtype = dtype_of(asked, "it") if asked else _BYTE if zero is None else g.dtype(zero)
+    return _quantized(g, use, x, scale, zero, dtype)
+
+
+@translates("DequantizeLinear")
+def dequantize(g: Importer, use: Use, x: Value, scale: Value, zero: Value | None = None) -> Value:
+    """Bytes as the numbers that they stand for, of the scale's type."""
+    made = _numbers(g, use, x, scale, zero)
+    dtype = g.dtype(scale)
+    return made if g.dtype(made) == dtype else g.op("Cast", made, dtype=dtype)
+
+
+@translates("DynamicQuantizeLinear")
+def quantize_all(g: Importer, use: Use, x: Value) -> tuple[Value, Value, Value]:
+    """Numbers as bytes whose scale covers them and 0, the scale, and the byte of 0."""
+    top = g.op("_maximum_scalar", g.op("max", x, at="max"), scalar=0.0, at="top")
+    low = g.op("_minimum_scalar", g.op("min", x, at="min"), scalar=0.0, at="low")
+    span = g.op("broadcast_sub", top, low, at="span")
+    scale = g.op("_div_scalar", span, scalar=255.0, at="scale")
+    start = g.op("broadcast_div", g.op("negative", low, at="minus"), scale, at="start")
+    place = g.op("clip", round_to_even(g, use, start), a_min=0.0, a_max=255.0, at="place")
+    zero = g.op("Cast", place, dtype=_BYTE, at="zero")
+    made = _quantized(g, use, x, scale, zero, _BYTE)
+    return made, g.scalar(scale), g.scalar(zero)
+
+
+@translates("MatMulInteger")
+def matmul_integer(
+    g: Importer,
+    use: Use,
+    a: Value,
+    b: Value,
+    a_zero: Value | None = None,
+    b_zero: Value | None = None,
+) -> Value:
+    """The product of bytes without their zeros."""
+    if a_zero is not None and g.rank(a_zero) == 1:
+        a_zero = g.op("expand_dims", a_zero, axis=1, at="rows")
+    sides = []
+    for x, zero in ((a, a_zero), (b, b_zero)):
+        wide = g.op("Cast", x, dtype=np.dtype("float64"), at="wide")
+        if zero is not None:
+            less = g.op("Cast", zero, dtype=np.dtype("float64"), at="zero")
+            less = g.op("Reshape", less, shape=(1,), at="one") if g.rank(less) == 0 else less
+            wide = g.op("broadcast_sub", *_same_rank(g, wide, less), at="centred")
+        sides.append(wide)
+    return g.op("Cast", matmul(g, use, *sides), dtype=_WHOLE)
+
+
+def _same_rank(g: Importer, x: Value, y: Value) -> tuple[Value, Value]:
+    missing = g.rank(x) - g.rank(y)
+    return x, g.op("Reshape", y, shape=(1,) * missing + g.shape(y), at="rank") if missing else y
+
+
+@translates("ConvInteger")
+def conv_integer(
+    g: Importer,
+    use: Use,
+    x: Value,
+    w: Value,
+    x_zero: Value | None = None,
+    w_zero: Value | None = None,
+) -> Value:
+    """A convolution of bytes without their zeros."""
+    first = _numbers(g, use, x, None, x_zero)
+    second = _numbers(g, _WeightAxis(use), w, None, w_zero)
+    return g.op("Cast", convolution(g, use, first, second), dtype=_WHOLE)
+
+
+class _WeightAxis(Use):
+    """Weights have their scales along axis 0, whatever the node says."""
+
+    def __init__(self, use: Use) -> None:
+        self._use = use
+
+    def number(self, name: str, default: int = 0) -> int:
+        return 0 if name == "axis" else self._use.number(name, default)
+
+
+@translates("QLinearMatMul")
+def qlinear_matmul(g: Importer, use: Use, *operands: Value) -> Value:
+    """The product of the numbers that bytes stand for, as bytes."""
+    a, a_scale, a_zero, b, b_scale, b_zero, scale, zero = operands
+    sides = (_numbers(g, use, a, a_scale, a_zero), _numbers(g, use, b, b_scale, b_zero))
+    return _quantized(g, use, matmul(g, use, *sides), scale, zero, g.dtype(zero))
+
+
+@translates("QLinearConv")
+def qlinear_conv(g: Importer, use: Use, *operands: Value) -> Value:
+    """A convolution of the numbers that bytes stand for, as bytes."""
+    x, x_scale, x_zero, w, w_scale, w_zero, scale, zero = operands[:8]
+    first = _numbers(g, use, x, x_scale, x_zero)
+    second = _numbers(g, _WeightAxis(use), w, w_scale, w_zero)
+    bias = None
+    if len(operands) > 8:
+        unit = g.op("broadcast_mul", *(_flat(g, s) for s in (x_scale, w_scale)), at="unit")
+        bias = g.op("broadcast_mul", _single(g, operands[8]), unit, at="bias")
+    made = convolution(g, use, first, second, bias)
+    return _quantized(g, use, made, scale, zero, g.dtype(zero))
+
+
+def _flat(g: Importer, x: Value) -> Value:
+    return g.op("Reshape", x, shape=(-1,), at="flat")
