@@ -7,12 +7,9 @@ from __future__ import annotations
 
 from ....target import Target
 from ....types import product
+from ...families import family_of
 from .layer import Layer
 from .spec import ConvSpec, WinogradSpec
-
-# Operations that a core does in the time in which it gets one byte that is not in its own caches.
-# Measured with 16 lanes: 240 GFLOP/s against 39 GB/s for one core, which others share.
-_OPERATIONS_PER_BYTE = 10
 
 
 def cost(layer: Layer, spec: ConvSpec | WinogradSpec, target: Target) -> float:
@@ -36,7 +33,7 @@ def cost(layer: Layer, spec: ConvSpec | WinogradSpec, target: Target) -> float:
 
 def _price(layer: Layer, nbytes: int, target: Target) -> float:
     """The operations that bringing in so many bytes of weights costs, for one image."""
-    price = _OPERATIONS_PER_BYTE * nbytes if nbytes > target.l2_bytes else 0
+    price = family_of(target).memory_price * nbytes if nbytes > target.l2_bytes else 0
     return price / max(1, layer.images)
 
 

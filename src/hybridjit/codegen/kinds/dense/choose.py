@@ -17,6 +17,7 @@ from ...call import (
     build_program,
     views_of,
 )
+from ...families import family_of
 from ...packing import ChannelPacking, ConvPacking
 from ...spec import Ints
 from ..conv.choose import calls_of
@@ -80,11 +81,6 @@ def _dense_tile(rows: int, vectors: int, target: Target) -> tuple[int, int, int]
     return least - 1, 2, min(4, vectors)
 
 
-# Operations in the time in which a core gets a byte that lies in memory, and one that lies in the
-# third-level cache, on 16 lanes.
-_FROM_MEMORY, _FROM_THIRD_LEVEL = 10, 2
-
-
 def _rows_together(inputs: int, nv: int, target: Target) -> int:
     """Rows that are done for a block of channels before the next.
 
@@ -94,8 +90,9 @@ def _rows_together(inputs: int, nv: int, target: Target) -> int:
     nbytes = target.stored_bytes * inputs
     near, far = (max(1, part * target.l2_bytes // (2 * nbytes)) for part in (1, 8))
     # For each product of a number of x and a weight; both prices are paid for far rows.
-    of_near = _FROM_MEMORY / near
-    of_far = _FROM_MEMORY / far + _FROM_THIRD_LEVEL / (nv * target.lanes)
+    family = family_of(target)
+    of_near = family.memory_price / near
+    of_far = family.memory_price / far + family.third_level_price / (nv * target.lanes)
     return near if of_near <= of_far else far
 
 
