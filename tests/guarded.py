@@ -268,6 +268,7 @@ def by_index(size: int) -> Iterator[Network]:
         (call("pick", table, at, axis=1), (rows, (5, size))),
         (call("gather_nd", table, vectors), (rows, (2, 7))),
         (call("scatter_nd", table, vectors, shape=(4, 4, size)), ((6, size), (2, 6))),
+        (call("_add_at", table, vectors, shape=(4, 4, size)), ((6, size), (2, 6))),
         (call("one_hot", at, depth=size), ((1,), (6,))),
         (call("SequenceReverse", table, at, use_sequence_length=True), (steps, (6,))),
         (call("SequenceMask", table, at, use_sequence_length=True), (steps, (6,))),

@@ -275,6 +275,7 @@ def selections() -> None:
     add("scatter_nd", (3,), ints([0, 1, 0], [1, 2, 0]), shape=(2, 3))
     add("_add_at", (3,), ints([0, 1, 0], [1, 2, 1]), shape=(2, 3))
     add("_add_at", (4, 2), ints([2, 0, 2, -1]), shape=(3, 2))
+    add("_add_at", (6, 19), ints([2, 0, 2, 1, 2, 2]), shape=(3, 19))
     add("_ravel_multi_index", ints([0, 1], [2, 1], dtype="float32"), shape=(3, 4))
     bad("_ravel_multi_index", (2, 3, 4), shape=(3, 4), error=ShapeError, says="data is (2, N)")
     add("_unravel_index", ints(2, 5, 11), shape=(2, 3, 4))

@@ -342,9 +342,11 @@ ADD_AT = register(
     "data indices",
     "shape:shape!",
     internal=True,
+    kernel="scatter",
     infer=forward(_scatter_type),
     ref=add_at,
     grad=_grad_scatter,
+    traits=Traits(in_single=True),
     doc="Zeros of a shape with data added at index vectors; of equal ones all count.",
 )
 

@@ -11,7 +11,7 @@ from ....ir.plan import Step
 from ....ops.casting import convert
 from ....ops.nn.embedding_table import EMBEDDING
 from ....ops.record import OpDef
-from ....ops.tensor.by_index import BATCH_TAKE, GATHER_ND, PICK, TAKE
+from ....ops.tensor.by_index import ADD_AT, BATCH_TAKE, GATHER_ND, PICK, TAKE
 from ....ops.tensor.selection import INDEX_COPY
 from ....types import product
 from ...call import Address, Argument, Call, Flag, Setting
@@ -97,20 +97,21 @@ _SPECS: dict[OpDef | None, Callable[[Value, str, str], GatherSpec]] = {
 
 
 def choose_scatter(step: Step, setting: Setting) -> tuple[Call, ...]:
-    """scatter_nd, and index_copy, which has one axis of indices and a base."""
+    """scatter_nd, _add_at, and index_copy, which has one axis of indices and a base."""
     anchor = step.group.anchor
     views = dict(zip(step.group.inputs, step.reads))
     operands = [views[use] for use in anchor.inputs]
     has_base = anchor.op is INDEX_COPY
     base, index, data = operands if has_base else (None, operands[1], operands[0])
     axes = 1 if has_base else index.shape[0]
-    shape, target = anchor.shape, step.writes[0]
+    shape, target, adds = anchor.shape, step.writes[0], anchor.op is ADD_AT
     spec = ScatterSpec(
         run=product(shape[axes:]),
         index=index.dtype.name,
-        moved=MOVED_AS[target.dtype.itemsize],
+        moved=target.dtype.name if adds else MOVED_AS[target.dtype.itemsize],
         sizes=shape[:axes],
         has_base=has_base,
+        adds=adds,
     )
     read = [Address(v) for v in (data, index, base) if v is not None]
     count = product(index.shape) // axes

@@ -108,7 +108,8 @@ class _Gather:
 
 
 def emit_scatter(b: LoopBuilder, spec: ScatterSpec, args: Arguments) -> None:
-    """y = base, then y[index[i]] = data[i] in order; each thread has a part of y to itself."""
+    """y = base, then y[index[i]] = data[i] in order, or y[index[i]] += data[i]; each thread has a
+    part of y to itself."""
     data, index = args.pointer("data"), args.pointer("index")
     base = args.pointer("base") if spec.has_base else None
     y, flag, count = args.pointer("y"), args.pointer("flag"), args.integer("count")
@@ -131,7 +132,8 @@ def emit_scatter(b: LoopBuilder, spec: ScatterSpec, args: Arguments) -> None:
         is_mine = b.b.and_(b.b.icmp_signed(">=", b.i64(at), begin), b.less(at, end))
         with b.when(is_mine):
             source = b.at(data, b.mul(i.index, spec.run), element)
-            copy_run(b, source, b.at(y, b.mul(at, spec.run), element), spec.run, element)
+            move = add_run if spec.adds else copy_run
+            move(b, source, b.at(y, b.mul(at, spec.run), element), spec.run, element)
 
 
 def emit_one_hot(b: LoopBuilder, spec: OneHotSpec, args: Arguments) -> None:
@@ -178,6 +180,20 @@ def copy_run(b: LoopBuilder, source: Value, target: Value, run: int, element: Ty
             b.store(b.load_scalar(source, at, element), target, at)
         else:
             b.store_first(b.load_first(source, at, lanes, element), target, at, lanes)
+
+    _each_vector(b, run, one)
+
+
+def add_run(b: LoopBuilder, source: Value, target: Value, run: int, element: Type) -> None:
+    """target[0:run] += source[0:run], of numbers that are held as they are stored."""
+    add = b.b.add if isinstance(element, ir.IntType) else b.b.fadd
+
+    def one(at: Index, lanes: int) -> None:
+        if run == 1:
+            b.store(add(*(b.load_scalar(p, at, element) for p in (target, source))), target, at)
+            return
+        old, more = (b.load_first(p, at, lanes, element) for p in (target, source))
+        b.store_first(add(old, more), target, at, lanes)
 
     _each_vector(b, run, one)
 

@@ -43,6 +43,7 @@ class ScatterSpec(KernelSpec):
     """Runs put at index vectors over ``sizes``; arguments: data, index, [base,] y, flag, count.
 
     Elsewhere are those of ``base``, or zeros. Of equal index vectors the last one counts.
+    adds  all of them count instead, one after the other in numbers of type ``moved``
     """
 
     run: int
@@ -50,6 +51,7 @@ class ScatterSpec(KernelSpec):
     moved: str
     sizes: Ints
     has_base: bool = False
+    adds: bool = False
     kind = "scatter"
 
 
