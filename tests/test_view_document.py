@@ -253,8 +253,13 @@ class TestListings:
         *("  jb .L2", "  jmp outer", "ret"),
     )
 
-    def test_the_longest_innermost_loop_is_hot(self):
+    def test_the_innermost_loop_that_multiplies_most_is_hot(self):
         assert hot_loop(self.LINES) == (7, 11)
+        moves = (".L3:", *["  vmovups %zmm0, a"] * 20, "  jne .L3")
+        assert hot_loop((*self.LINES, *moves)) == (7, 11)
+        assert hot_loop(("main:", *moves)) == (1, 22)
+        transform = (".L4:", *["  vmulps %zmm0, a", "  vaddps %zmm0, a"] * 9, "  jne .L4")
+        assert hot_loop((*self.LINES, *transform)) == (7, 11)
         assert hot_loop(("a:", "  ret")) == (-1, -1)
 
     def test_what_is_cut_keeps_the_loop(self):

@@ -222,6 +222,12 @@ class TestInABrowser:
         browser.run("app.select({type: 'step', id: 0})")
         browser.click("#inspector [data-which=assembly]")
         assert browser.run("document.querySelector('mark.hot').textContent.length") > 20
+        browser.settle()
+        below = browser.run(
+            "document.querySelector('mark.hot').getBoundingClientRect().top"
+            " - document.querySelector('pre.code').getBoundingClientRect().top"
+        )
+        assert 0 <= below < 100
         assert "mm" in browser.run("document.querySelector('pre.code').textContent")
         browser.click("#inspector [data-which=llvm]")
         assert "define" in browser.run("document.querySelector('pre.code').textContent")

@@ -1,7 +1,7 @@
 """The page of ``hybridjit view`` in a real browser: its picture for the README, and its speed.
 
-    python tools/view_page.py --picture examples/view.png    ResNet-50, with a step selected
-    python tools/view_page.py --measure                      seconds, bytes, frames a second
+    python tools/view_page.py --picture examples/view.png    SqueezeNet, with a step selected
+    python tools/view_page.py --measure                      ResNet-50: seconds, bytes, frames
 
 Needs Chromium. Seconds are those of the wall, and behind them those that the processes computed:
 on a busy machine only these say something.
@@ -23,9 +23,10 @@ from browser import Browser, browsing  # noqa: E402
 from hybridjit import nd  # noqa: E402
 from hybridjit.gluon.model_zoo import vision  # noqa: E402
 from hybridjit.profiling import traced  # noqa: E402
-from hybridjit.viewing import Subject, inference_document, write_page  # noqa: E402
+from hybridjit.viewing import Document, Subject, inference_document, write_page  # noqa: E402
 
 _MOVES = 120
+_TRIES = 6
 _TICKS = 100  # of the clock in /proc, in a second
 
 
@@ -39,31 +40,39 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--measure", action="store_true", help="measure")
     args = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder, browsing(Path(folder) / "browser") as browser:
-        page = Path(folder) / "resnet50.html"
-        subject = resnet50()
+        page = Path(folder) / "page.html"
         if args.measure:
-            measure(browser, subject, page)
+            measure(browser, network("resnet50_v1"), page)
         if args.picture:
-            take_picture(browser, subject, page, args.picture)
+            take_picture(browser, network("squeezenet1.1"), page, args.picture)
 
 
-def resnet50() -> Subject:
-    """The network of the model zoo, with random weights."""
-    net = vision.resnet50_v1(prefix="resnet50_")
+def network(name: str) -> Subject:
+    """A network of the model zoo, with random weights."""
+    net = vision.get_model(name, prefix="net_")
     net.initialize()
     found = traced(net, nd.random.uniform(shape=(1, 3, 224, 224)))
-    return Subject("resnet50_v1", found.outputs, found.inputs, found.params)
+    return Subject(name, found.outputs, found.inputs, found.params)
 
 
 def take_picture(browser: Browser, subject: Subject, page: Path, path: Path) -> None:
-    write_page(inference_document(subject, seconds=3.0), page)
+    with hybridjit.threads(1):  # what else runs on the machine disturbs one thread least
+        tries = [inference_document(subject, seconds=1.5) for _ in range(_TRIES)]
+    write_page(min(tries, key=seconds_of), page)
     browser.open(page, 1360, 800)
     browser.run("app.open('memory')")
-    browser.run("app.listing = 'assembly'; app.select({type: 'step', id: 7})")
+    browser.run("app.listing = 'assembly'; app.select({type: 'step', id: 4})")
     browser.run("document.querySelector('#inspector h3').scrollIntoView()")
     browser.settle()
     browser.picture(path)
     print(f"{path}: {path.stat().st_size} bytes")
+
+
+def seconds_of(document: Document) -> float:
+    """What the steps of a profiled document take together."""
+    profile = document["parts"][0]["profile"]
+    assert profile is not None
+    return profile["total"]
 
 
 def measure(browser: Browser, subject: Subject, page: Path) -> None:

@@ -24,6 +24,7 @@ _ASSEMBLY_BUDGET = 600_000
 _MOST_OF_SPEC = 2_000
 _LABEL = re.compile(r'^(?:"([^"]+)"|([.$\w]+)):')
 _TARGETS = re.compile(r'label %(?:"([^"]+)"|([.\w]+))|^\s+[a-z.]+\s+(?:[^,]+,\s*)*(\.?[.$\w]+)\s*$')
+_MULTIPLIES = re.compile(r"@llvm\.fma|\bfmul\b|\bvfn?m(?:add|sub)|mulp[sd]\b|\bfml[as]\b|\bfmul\b")
 _ON_VECTORS = re.compile(r"<\d+ x |[%\s]{?[xyz]mm|\bv\d+\.\d")
 
 
@@ -104,8 +105,10 @@ def _window(lines: Sequence[str], first: int, last: int, most: int) -> tuple[int
 
 
 def hot_loop(lines: Sequence[str]) -> tuple[int, int]:
-    """The innermost loop on vectors with the most lines, as its first and last one; else -1, -1.
+    """The innermost loop where most time goes, as its first and last line; -1, -1 without one.
 
+    It multiplies most, of those that do little else on vectors if there are such (Winograd's
+    transforms multiply, too, and run less often than its sums); else it is the longest on vectors.
     A loop is what lies between a label and a later jump back to it.
     """
     loops = _loops(lines)
@@ -113,9 +116,11 @@ def hot_loop(lines: Sequence[str]) -> tuple[int, int]:
         a for a in loops if not any(a != b and a[0] <= b[0] and b[1] <= a[1] for b in loops)
     ]
 
-    def weight(loop: tuple[int, int]) -> tuple[bool, int]:
-        inside = lines[loop[0] : loop[1] + 1]
-        return any(map(_ON_VECTORS.search, inside)), len(inside)
+    def weight(loop: tuple[int, int]) -> tuple[bool, int, bool, int]:
+        inside = [line for line in lines[loop[0] : loop[1] + 1] if _ON_VECTORS.search(line)]
+        multiplies = sum(map(bool, map(_MULTIPLIES.search, inside)))
+        is_dense = 2 * multiplies > len(inside) > 0
+        return is_dense, multiplies, bool(inside), loop[1] - loop[0]
 
     return max(innermost, key=weight, default=(-1, -1))
 

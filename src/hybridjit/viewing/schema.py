@@ -161,7 +161,7 @@ class Plan(TypedDict):
 
 class Listing(TypedDict):
     """Code as text. ``lines`` counts all of them; ``hot`` are the first and last line, from 0, of
-    its longest innermost loop in ``text``; ``[-1, -1]`` without one."""
+    the innermost loop in ``text`` that multiplies most; ``[-1, -1]`` without a loop."""
 
     text: str
     lines: int

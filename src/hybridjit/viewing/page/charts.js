@@ -13,7 +13,7 @@ function memoryChart(track, act) {
   if (!arena.length) return h("p", { class: "quiet" },
     "The arena is empty: every step reads inputs and weights, and writes outputs.");
   const x = (step) => left + (step / count) * (width - left - 8);
-  const y = (address) => height - bottom - (address / plan.arena_bytes) * (height - bottom - 12);
+  const y = (address) => height - bottom - (address / plan.arena_bytes) * (height - bottom - 26);
   const boxes = arena.map((buffer) => s("rect", {
     class: `buffer shade-${buffer.place % PALETTE}`, "data-buffer": buffer.place, tabindex: 0, role: "button",
     "aria-label": `${bytes(buffer.bytes)} at ${buffer.offset}, steps ${buffer.first} to ${buffer.last}: ${shown(buffer.values.join(", ")).slice(0, 200)}`,
@@ -28,7 +28,7 @@ function memoryChart(track, act) {
     "aria-label": `Arena of ${bytes(plan.arena_bytes)} over ${count} steps` },
     axis(x, y, count, plan.arena_bytes, width, height, left, bottom), boxes,
     s("path", { class: "live", d: live }),
-    s("g", { class: "peak" }, s("path", { d: `M${x(peak + 0.5)} ${y(0)}V${8}` }),
+    s("g", { class: "peak" }, s("path", { d: `M${x(peak + 0.5)} ${y(0)}V${20}` }),
       s("text", { x: x(peak + 0.5) + (peak > count / 2 ? -5 : 5), y: 15,
         "text-anchor": peak > count / 2 ? "end" : "start" },
         `most alive: ${bytes(plan.live_bytes)} at step ${peak}`)));

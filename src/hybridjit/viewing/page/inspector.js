@@ -144,6 +144,6 @@ function showListing(box, code) {
   const pre = h("pre", { class: "code", tabindex: 0, "aria-label": "Code" },
     first > 0 ? lines.slice(0, first).join("\n") + "\n" : null, hot, lines.slice(last + 1).join("\n"));
   replace(box, h("p", { class: "quiet" }, `${plural(code.lines, "line")}` + (hot
-    ? `; the longest innermost loop is marked` : "")), pre);
-  if (hot) requestAnimationFrame(() => (pre.scrollTop = hot.offsetTop - pre.offsetTop - 30));
+    ? `; the innermost loop that multiplies most is marked` : "")), pre);
+  if (hot) requestAnimationFrame(() => (pre.scrollTop = hot.offsetTop - 30));
 }
