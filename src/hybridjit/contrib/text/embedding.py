@@ -148,6 +148,18 @@ class _TokenEmbedding(vocab.Vocabulary):
         self._token_to_idx.update((t, i) for i, t in enumerate(self._idx_to_token))
         self._idx_to_vec = nd.array(table)
 
+    def _load_named(
+        self,
+        name: str,
+        embedding_root: str | None,
+        init_unknown_vec: _Init,
+        vocabulary: vocab.Vocabulary | None,
+    ) -> None:
+        """Take the vectors of a file by its name; with a vocabulary, those of its tokens."""
+        path = self._file(embedding_root or _root(), name)
+        self._load_embedding(path, " ", init_unknown_vec)
+        self._build_embedding_for_vocabulary(vocabulary)
+
     @classmethod
     def _file(cls, embedding_root: str, name: str) -> str:
         """The path of a file by its name. Raises MXNetError when it is not there, and KeyError."""
@@ -261,9 +273,7 @@ class GloVe(_TokenEmbedding):
         **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
-        path = self._file(embedding_root or _root(), pretrained_file_name)
-        self._load_embedding(path, " ", init_unknown_vec)
-        self._build_embedding_for_vocabulary(vocabulary)
+        self._load_named(pretrained_file_name, embedding_root, init_unknown_vec, vocabulary)
 
 
 @register
@@ -282,9 +292,7 @@ class FastText(_TokenEmbedding):
         **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
-        path = self._file(embedding_root or _root(), pretrained_file_name)
-        self._load_embedding(path, " ", init_unknown_vec)
-        self._build_embedding_for_vocabulary(vocabulary)
+        self._load_named(pretrained_file_name, embedding_root, init_unknown_vec, vocabulary)
 
 
 class CustomEmbedding(_TokenEmbedding):

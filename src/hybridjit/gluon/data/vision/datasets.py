@@ -45,7 +45,12 @@ class _Pictures(Dataset):
     source = ""  # where the files come from
     folder = ""  # where they are looked for below ``$MXNET_HOME/datasets``
 
-    def __init__(self, root: str | None, train: bool, transform: Transform | None) -> None:
+    def __init__(
+        self,
+        root: str | None = None,
+        train: bool = True,
+        transform: Transform | None = None,
+    ) -> None:
         default = os.path.join(data_dir(), "datasets", self.folder)
         self._root = os.path.expanduser(default if root is None else root)
         self._train = train
@@ -82,14 +87,6 @@ class MNIST(_Pictures):
     source = "https://yann.lecun.com/exdb/mnist or a mirror"
     folder = "mnist"
 
-    def __init__(
-        self,
-        root: str | None = None,
-        train: bool = True,
-        transform: Transform | None = None,
-    ) -> None:
-        super().__init__(root, train, transform)
-
     def _read(self) -> tuple[np.ndarray, np.ndarray]:
         part = "train" if self._train else "t10k"
         pictures = self._numbers(f"{part}-images-idx3-ubyte", 3)
@@ -118,14 +115,6 @@ class CIFAR10(_Pictures):
     source = "https://www.cs.toronto.edu/~kriz/cifar.html (binary version, unpacked)"
     folder = "cifar10"
     _label_bytes, _label_at = 1, 0
-
-    def __init__(
-        self,
-        root: str | None = None,
-        train: bool = True,
-        transform: Transform | None = None,
-    ) -> None:
-        super().__init__(root, train, transform)
 
     def _names(self) -> list[str]:
         return [f"data_batch_{i}.bin" for i in range(1, 6)] if self._train else ["test_batch.bin"]
