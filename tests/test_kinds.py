@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
+
+from compiling import plan_of
+from hybridjit import sym
 from hybridjit.codegen.kinds import KERNELS, all_codes
 from hybridjit.ir.kinds import KINDS
 
@@ -15,3 +20,13 @@ def test_names_are_unique_and_each_spec_has_one_emitter():
     pairs = [(spec.kind, emit) for code in all_codes() for spec, emit in code.emitters.items()]
     assert {name for name, _ in pairs} == set(KERNELS)
     assert all(KERNELS[name] is emit for name, emit in pairs)
+
+
+@pytest.mark.parametrize("stride, kind", [((32, 32), "deconv"), ((40, 32), "host")])
+def test_transposed_convolutions_of_many_phases_have_no_kernel(stride, kind):
+    """Each phase is a call: a stride out of a file must not make millions of them."""
+    data, weight = sym.var("data"), sym.var("w")
+    net = sym.Deconvolution(data, weight, kernel=(40, 40), stride=stride, num_filter=1)
+    arrays = {"data": np.ones((1, 1, 2, 2), "float32"), "w": np.ones((1, 1, 40, 40), "float32")}
+    plan = plan_of(net.outputs, arrays, ["w"])
+    assert kind in [step.kind for step in plan.steps]

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..ops.rules import reduced_axes
 from ..records import dataclass
-from ..types import FLOATS
+from ..types import FLOATS, product
 from .building import is_canonical
 from .graph import Graph, Value
 
@@ -94,6 +94,18 @@ def _is_channels_last(value: Value, graph: Graph) -> bool:
     return bool((value.attrs.get("layout") or "NCHW")[-1] == "C")
 
 
+# A call for each: more take longer to compile than NumPy takes to compute.
+MOST_PHASES = 1024
+
+
+def _has_few_phases(value: Value, graph: Graph) -> bool:
+    """Whether a transposed convolution, channels last, is made of few plain ones."""
+    sizes = value.type.dims[1:-1]
+    strides = value.attrs["stride"] or (1,) * len(sizes)
+    phases = product(tuple(map(min, strides, sizes)))
+    return _is_channels_last(value, graph) and phases <= MOST_PHASES
+
+
 def _suppresses(value: Value, graph: Graph) -> bool:
     """Whether boxes that share nothing stay apart; topk 0 leaves the rows as they are."""
     return bool(value.attrs["topk"] != 0 and value.attrs["overlap_thresh"] >= 0)
@@ -113,7 +125,7 @@ KINDS = (
     COPY,
     POINTWISE,
     KernelKind("conv", _is_channels_last, has_epilogue=True, is_in_place=True),
-    KernelKind("deconv", _is_channels_last, has_epilogue=True, is_in_place=True),
+    KernelKind("deconv", _has_few_phases, has_epilogue=True, is_in_place=True),
     KernelKind("conv_weight", _is_channels_last, reads=Reads.CHANNELS),
     KernelKind("gemm", has_epilogue=True, is_in_place=True),
     KernelKind("pool", _is_channels_last, reads=Reads.CHANNELS, has_epilogue=True),
