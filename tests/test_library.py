@@ -18,13 +18,15 @@ import numpy as np
 import pytest
 
 import hybridjit
-from hybridjit import nd, sym
+from hybridjit import gluon, nd, sym
 from hybridjit.cli import main
 from hybridjit.config import override
 from hybridjit.errors import DTypeError, MXNetError, ShapeError
 from hybridjit.library import interface as kinds
 from hybridjit.library.header import header_text
 from hybridjit.library.interface import Array, Interface
+from recorded import CASES, arrays_of, as_list, block_of
+from recorded import FOLDER as RECORDED
 
 ROOT = Path(__file__).parent.parent
 DIGITS = ROOT / "examples" / "digits" / "digits"
@@ -166,6 +168,80 @@ class TestBits:
             worker.join()
         assert failures == []
 
+    @pytest.mark.parametrize(
+        "name",
+        ["rnn_lstm", "net_attention", "net_two_inputs", "fp16_pointwise", "f64", "box_nms"],
+    )
+    def test_of_other_networks(self, tmp_path, name):
+        """Recurrent ones, attention, several inputs, other element types; nothing is undefined."""
+        inputs, outputs = arrays_of(name)
+        pairs = zip(CASES[name]["inputs"], inputs)
+        words = ["compile", str(RECORDED / name), "--library", str(tmp_path)]
+        for given, array in pairs:
+            words += ["--shape", f"{given}={','.join(map(str, array.shape))}"]
+            words += ["--dtype", f"{given}={np.dtype(array.dtype).name}"]
+        assert main([*words, *(["--target", "avx512,avx2,sse2"] if IS_X86 else [])]) == 0
+        block = block_of(name)
+        block.hybridize()
+        wanted = as_list(block(*inputs))
+        found = hybridjit.library.load(tmp_path / f"{name}.so")(*[x.asnumpy() for x in inputs])
+        for mine, right in zip(found if isinstance(found, list) else [found], wanted):
+            assert mine.dtype == right.dtype
+            np.testing.assert_array_equal(mine, right)
+        assert undefined(tmp_path / f"{name}.o") == []
+
+    def test_of_a_detector(self, tmp_path):
+        """Anchors of two maps, decoded boxes, and suppression: what single-shot detectors are."""
+        net, x = detector()
+        wanted = net(nd.array(x)).asnumpy()
+        assert (wanted[..., 0] >= 0).sum() > 3
+        net.export(str(tmp_path / "ssd"))
+        stem = library(tmp_path, model=tmp_path / "ssd", shape="data=2,3,32,32")
+        np.testing.assert_array_equal(hybridjit.library.load(f"{stem}.so")(x), wanted)
+
+
+class Detector(gluon.HybridBlock):
+    """Scores and boxes of three classes at every place of two maps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        with self.name_scope():
+            self.maps, self.heads = gluon.nn.HybridSequential(), gluon.nn.HybridSequential()
+            for channels in (16, 24):
+                self.maps.add(gluon.nn.Conv2D(channels, 3, 2, 1, activation="relu"))
+                self.heads.add(gluon.nn.Conv2D(3 * (3 + 4), 3, padding=1))
+
+    def hybrid_forward(self, F, x):
+        found, anchors = [], []
+        for layer, head in zip(self.maps, self.heads):
+            x = layer(x)
+            anchors.append(F.contrib.MultiBoxPrior(x, sizes=(0.2, 0.3), ratios=(1, 2)))
+            found.append(F.reshape(F.transpose(head(x), axes=(0, 2, 3, 1)), (0, -1, 7)))
+        rows, anchors = F.concat(*found, dim=1), F.concat(*anchors, dim=1)
+        scores = F.softmax(F.slice_axis(rows, axis=-1, begin=0, end=3))
+        boxes = F.broadcast_add(0.1 * F.slice_axis(rows, axis=-1, begin=3, end=7), anchors)
+        best = F.expand_dims(F.argmax(scores, axis=-1), -1)
+        parts = best, F.max(scores, axis=-1, keepdims=True), boxes
+        rows = F.concat(*parts, dim=-1)
+        return F.contrib.box_nms(rows, overlap_thresh=0.4, topk=40, id_index=0)
+
+
+def detector() -> tuple[gluon.HybridBlock, np.ndarray]:
+    """A detector with random weights, and two pictures."""
+    hybridjit.random.seed(3)
+    net = Detector()
+    net.initialize(hybridjit.init.Xavier())
+    net.hybridize()
+    return net, np.random.default_rng(3).random((2, 3, 32, 32), dtype=np.float32)
+
+
+def undefined(path: Path) -> list[str]:
+    """What an object needs that neither the C library nor libm nor libpthread has."""
+    system = [ctypes.CDLL(name) for name in ("libc.so.6", "libm.so.6", "libpthread.so.0")]
+    names = ran(tool("nm"), "-u", "--format=just-symbols", path).split()
+    assert names
+    return [name for name in names if not any(hasattr(s, name) for s in system)]
+
 
 def threading_count() -> int:
     """Threads of this process, those that Python does not know too."""
@@ -269,6 +345,11 @@ class Raw:
         )
 
 
+def int_of(value: object) -> object:
+    """A number of NumPy's as ctypes takes it."""
+    return int(value) if isinstance(value, np.integer) else value
+
+
 @pytest.fixture(scope="module")
 def raw(digits: Path) -> Raw:
     return Raw(digits)
@@ -350,6 +431,30 @@ class TestHostileCalls:
         assert raw.functions.digits_init(None, None, 1) == kinds.NULL
         raw.functions.digits_free(None)
 
+    def test_any_numbers_end_in_a_code(self, raw):
+        """Thousands of calls with sizes and places at random; what is taken computes."""
+        random = np.random.default_rng(5)
+        sizes = [0, 1, 40, 119, 120, 121, 3136, 9407, 9408, 2**31, 2**47, 2**63, 2**64 - 1]
+        memory = np.zeros(1 << 16, np.uint8)
+        start = memory.ctypes.data
+        aligned, seen = start + -start % 64, set()
+        for _ in range(4000):
+            places = [start + int(random.integers(0, 40000)) for _ in range(3)]
+            given = {
+                "x": random.choice([0, aligned, places[0], places[0] & -4]),
+                "y": random.choice([0, aligned, places[1], places[1] & -64]),
+                "x_bytes": int(random.choice(sizes + [9408] * 9)),
+                "y_bytes": int(random.choice(sizes + [120] * 9)),
+                "batch": int(random.choice([3] * 9 + [0, 1, -1, 2**31, 2**62, -(2**63)])),
+                "workspace": random.choice([raw.workspace, 0, places[2]]),
+                "room": ctypes.c_size_t(random.choice([0, 64, raw.room.value, raw.room.value])),
+            }
+            if given["workspace"] != raw.workspace:  # what is said of it is not so
+                given["room"] = ctypes.c_size_t(min(given["room"].value, 64))
+            seen.add(raw.run(**{name: int_of(value) for name, value in given.items()}) & 255)
+        assert {0, kinds.BATCH, kinds.ROOM, kinds.SIZE, kinds.NO_ARRAY} <= seen
+        assert {kinds.MISALIGNED, kinds.OVERLAP} <= seen
+
     def test_codes_that_there_are_not_have_a_text(self, raw):
         for code in (-1, 99, 2**31 - 1, 255):
             assert b"no error" in raw.functions.digits_error_text(code)
@@ -403,10 +508,7 @@ class TestC:
         assert ran(java, *options, EXAMPLES / "Classify.java", f"{digits}.so", path) == labels
 
     def test_nothing_is_undefined_but_the_systems(self, digits, mapped):
-        system = [ctypes.CDLL(name) for name in ("libc.so.6", "libm.so.6", "libpthread.so.0")]
-        for stem in (digits, mapped):
-            names = ran(tool("nm"), "-u", "--format=just-symbols", f"{stem}.o").split()
-            assert names and [n for n in names if not any(hasattr(s, n) for s in system)] == []
+        assert undefined(Path(f"{digits}.o")) == undefined(Path(f"{mapped}.o")) == []
 
     def test_only_prefixed_names_are_seen(self, mapped):
         names = ran(tool("nm"), "-g", "--defined-only", "--format=just-symbols", f"{mapped}.o")
