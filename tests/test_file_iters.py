@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import colorsys
 import gzip
 import struct
 
@@ -11,6 +12,7 @@ import pytest
 import hybridjit as mx
 from hybridjit import recordio
 from hybridjit.errors import MXNetError
+from hybridjit.io.augmenting import hls, rgb
 
 
 def write(path, text):
@@ -127,6 +129,16 @@ class TestMNIST:
             mx.io.MNISTIter(images, labels, num_parts=2, part_index=2)
 
 
+def test_hue_lightness_and_saturation():
+    """Those of the standard library, there and back."""
+    colours = np.random.default_rng(0).uniform(0, 1, (40, 3)).astype(np.float32)
+    colours[:3] = [[0, 0, 0], [1, 1, 1], [0.5, 0.5, 0.5]]
+    found = np.stack(hls(colours), -1)
+    wanted = [colorsys.rgb_to_hls(*map(float, colour)) for colour in colours]
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+    np.testing.assert_allclose(rgb(*found.T), colours, atol=1e-5)
+
+
 class TestImageRecords:
     def file(self, tmp_path, count=3, size=(6, 5)):
         pytest.importorskip("PIL")
@@ -162,13 +174,58 @@ class TestImageRecords:
         (batch,) = list(mirrored)
         assert (batch.data[0].asnumpy() == pictures[:, :, ::-1].transpose(0, 3, 1, 2)).all()
 
+    def test_a_border_of_one_value(self, tmp_path):
+        path, pictures = self.file(tmp_path)
+        (batch,) = mx.io.ImageRecordIter(path, (3, 10, 9), 3, pad=2, fill_value=7)
+        wanted = np.pad(pictures, ((0, 0), (2, 2), (2, 2), (0, 0)), constant_values=7)
+        assert (batch.data[0].asnumpy() == wanted.transpose(0, 3, 1, 2)).all()
+
+    @pytest.mark.parametrize(
+        "given",
+        [
+            {"random_resized_crop": True, "min_random_area": 0.2, "max_aspect_ratio": 1.5},
+            {"max_crop_size": 5, "min_crop_size": 3, "rand_crop": True},
+            {"max_random_scale": 2.0, "min_random_scale": 1.5},
+            {"max_aspect_ratio": 0.4, "max_img_size": 7},
+        ],
+    )
+    def test_sizes_by_chance(self, tmp_path, given):
+        """Pixels lie between those of the pictures, and follow from the seed."""
+        path, pictures = self.file(tmp_path)
+        first, again, other = (
+            next(mx.io.ImageRecordIter(path, (3, 4, 4), 3, seed=seed, **given)).data[0].asnumpy()
+            for seed in (1, 1, 2)
+        )
+        assert first.shape == (3, 3, 4, 4) and (first == again).all()
+        assert pictures.min() <= first.min() and first.max() <= pictures.max()
+        assert (first != other).any()
+
+    @pytest.mark.parametrize(
+        "name", ["brightness", "contrast", "saturation", "pca_noise", "random_h", "random_s",
+                 "random_l"],
+    )  # fmt: skip
+    def test_colours_by_chance(self, tmp_path, name):
+        path, pictures = self.file(tmp_path)
+        amount = {"random_h": 40, "random_s": 40, "random_l": 40}.get(name, 0.4)
+        (batch,) = mx.io.ImageRecordIter(path, (3, 6, 5), 3, **{name: amount})
+        plain, found = pictures.transpose(0, 3, 1, 2) / 255.0, batch.data[0].asnumpy() / 255
+        assert found.min() >= 0 and found.max() <= 1 and (np.abs(found - plain) > 0.01).any()
+        before, after = (hls(np.moveaxis(x, 1, -1)) for x in (plain, found))
+        kept = {"random_h": (1, 2), "random_s": (0, 1), "random_l": (0,)}.get(name, ())
+        for part in kept:
+            inside = (after[1] > 0.01) & (after[1] < 0.99) & (after[2] > 0.01) & (after[2] < 0.99)
+            away = np.abs(before[part] - after[part])[inside]
+            assert np.minimum(away, 1 - away).max() < 1e-3
+
     def test_refusals(self, tmp_path):
         path = str(tmp_path / "empty.rec")
         recordio.MXRecordIO(path, "w").close()
         with pytest.raises(MXNetError, match="no record"):
             mx.io.ImageRecordIter(path, (3, 4, 4), 1)
-        with pytest.raises(MXNetError, match="random_h=5"):
-            mx.io.ImageRecordIter(path, (3, 4, 4), 1, random_h=5)
+        with pytest.raises(MXNetError, match="rotate=5"):
+            mx.io.ImageRecordIter(path, (3, 4, 4), 1, rotate=5)
+        with pytest.raises(MXNetError, match="min_random_area .* got 0.5 and 0.4"):
+            mx.io.ImageRecordIter(path, (3, 4, 4), 1, min_random_area=0.5, max_random_area=0.4)
         for name, value in {"inter_method": 9, "path_imglist": "a.lst", "dtype": "uint8"}.items():
             with pytest.raises(MXNetError, match=f"{name}={value} is not there"):
                 mx.io.ImageRecordIter(path, (3, 4, 4), 1, **{name: value})

@@ -6,6 +6,7 @@ pixel (x - mean) / std * scale. Pictures are decoded by OpenCV or Pillow.
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -13,43 +14,26 @@ import numpy as np
 from ..errors import MXNetError
 from ..nd import array
 from ..picture import decoded
+from .augmenting import Augmentation, cut
 from .batches import DataBatch, DataDesc
 from .picture_records import PictureRecords, resized
 
-# Of MXNet's augmentations, those that are left at what changes nothing.
+_AUGMENTATIONS = frozenset(field.name for field in fields(Augmentation))
+# What is left at what changes nothing.
 _UNCHANGED: dict[str, Any] = {
-    "random_resized_crop": False,
     "max_rotate_angle": 0,
-    "max_aspect_ratio": 0.0,
     "max_shear_ratio": 0.0,
-    "max_crop_size": -1,
-    "min_crop_size": -1,
-    "max_random_scale": 1.0,
-    "min_random_scale": 1.0,
-    "max_random_area": 1.0,
-    "min_random_area": 1.0,
-    "brightness": 0.0,
-    "contrast": 0.0,
-    "saturation": 0.0,
-    "pca_noise": 0.0,
-    "random_h": 0,
-    "random_s": 0,
-    "random_l": 0,
     "rotate": -1,
-    "pad": 0,
     "mean_img": "",
     "dtype": "float32",
     "inter_method": 1,
-    "max_img_size": 1e10,
-    "min_aspect_ratio": None,
-    "min_img_size": 0.0,
     "path_imglist": "",
 }
-# What concerns threads, messages and memory of MXNet's, and a border that is not there.
+# What concerns threads, messages and memory of MXNet's.
 _IGNORED = frozenset(
     [
         *("preprocess_threads", "prefetch_buffer", "verbose", "path_imgidx", "seed_aug", "ctx"),
-        *("shuffle_chunk_size", "shuffle_chunk_seed", "device_id", "fill_value"),
+        *("shuffle_chunk_size", "shuffle_chunk_seed", "device_id"),
     ]
 )
 
@@ -64,8 +48,9 @@ class ImageRecordIter(PictureRecords):
     round_batch  fill the last batch up from the beginning, and count that by ``pad``; else it is
                  left out
 
-    Raises MXNetError for an augmentation that is not there, for a file that is missing or damaged,
-    and without OpenCV and Pillow.
+    Further arguments are those of :class:`.augmenting.Augmentation`. What is drawn follows from
+    ``seed``; the numbers are not MXNet's. Raises MXNetError for an augmentation that is not there,
+    for a file that is missing or damaged, and without OpenCV and Pillow.
     """
 
     def __init__(
@@ -95,6 +80,9 @@ class ImageRecordIter(PictureRecords):
         **kwargs: object,
     ) -> None:
         _require_known(kwargs)
+        chosen: dict[str, Any] = {n: v for n, v in kwargs.items() if n in _AUGMENTATIONS}
+        self._augmentation = Augmentation(**chosen)
+        self._augmentation.require_possible()
         super().__init__(path_imgrec, data_shape, batch_size, num_parts, part_index, shuffle, seed)
         self._normalize_by((mean_r, mean_g, mean_b), (std_r, std_g, std_b), scale)
         self._label_width, self._round_batch = label_width, round_batch
@@ -129,7 +117,8 @@ class ImageRecordIter(PictureRecords):
                 f"{self._file.uri}: record {number} has {label.size} labels, "
                 f"label_width is {self._label_width}"
             )
-        pixels = self._cut(decoded(data, self._channels == 3)).transpose(2, 0, 1)
+        pixels = self._cut(decoded(data, self._channels == 3))
+        pixels = self._augmentation.coloured(pixels, self._random).transpose(2, 0, 1)
         if self._mirror or (self._rand_mirror and self._random.random() < 0.5):
             pixels = pixels[:, :, ::-1]
         return self._normalized(pixels), label[: self._label_width]
@@ -140,19 +129,20 @@ class ImageRecordIter(PictureRecords):
         if self._resize > 0:
             short = self._resize
             h, w = (short * h // w, short) if h > w else (short, short * w // h)
+        pixels = self._augmentation.enlarged(resized(pixels, h, w), self._random)
+        part = self._augmentation.part(pixels, self._random, self._rand_crop)
+        if part is not None:
+            return resized(part, self._height, self._width)
+        h, w = pixels.shape[:2]
         ratio = max(self._height / h, self._width / w, 1.0)
         h, w = max(self._height, round(h * ratio)), max(self._width, round(w * ratio))
-        pixels = resized(pixels, h, w)
-        y, x = h - self._height, w - self._width
-        y, x = (
-            (self._random.integers((y, x), endpoint=True)) if self._rand_crop else (y // 2, x // 2)
-        )
-        return pixels[y : y + self._height, x : x + self._width]
+        random = self._random if self._rand_crop else None
+        return cut(resized(pixels, h, w), self._height, self._width, random)
 
 
 def _require_known(given: dict[str, Any]) -> None:
     for name, value in given.items():
-        if name in _IGNORED:
+        if name in _IGNORED or name in _AUGMENTATIONS:
             continue
         if name not in _UNCHANGED:
             raise MXNetError(f"ImageRecordIter has no argument {name}")
