@@ -7,7 +7,7 @@ import pytest
 
 import hybridjit as mx
 from compiling import AVAILABLE, assert_near, call, compiled, plan_of, run_compiled, var
-from hybridjit import autograd, nd
+from hybridjit import autograd, gluon, nd
 from hybridjit.config import override
 from hybridjit.ir.plan import Plan
 from hybridjit.ir.purpose import Purpose
@@ -148,6 +148,21 @@ def test_a_seed_gives_the_same_factors_again():
     first = dropped()
     mx.random.seed(3)
     np.testing.assert_array_equal(dropped(), first)
+
+
+@pytest.mark.parametrize("hybridized", [False, True])
+@pytest.mark.parametrize("train_mode", [False, True])
+def test_dropout_that_always_drops_has_gradients_in_both_modes(hybridized: bool, train_mode: bool):
+    """They pass where the factors of the very call let numbers through."""
+    net = gluon.nn.HybridLambda(lambda F, x: F.Dropout(x, p=0.5, mode="always"))
+    net.hybridize(hybridized)
+    x = nd.ones((40, 5))
+    x.attach_grad()
+    with autograd.record(train_mode=train_mode):
+        y = net(x)
+    y.backward(train_mode=train_mode)
+    assert set(y.asnumpy().ravel()) == {0, 2}
+    np.testing.assert_array_equal(x.grad.asnumpy(), y.asnumpy())
 
 
 def test_dropout_does_nothing_at_inference():

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from .compile_log import CompileLog, Sink, warn_of_unknown
@@ -22,7 +22,7 @@ from .ir.purpose import INFERENCE, Purpose
 from .ir.verify import verify
 from .passes.cse import share_equal
 from .passes.differentiate import Joint, differentiate
-from .passes.enter_training import as_purposed
+from .passes.enter_training import as_differentiated, as_purposed
 from .passes.expand import expand
 from .passes.fold_batchnorm import fold_batchnorm
 from .passes.fuse import fuse
@@ -75,6 +75,7 @@ PIPELINE = (
 )
 # What comes first: it settles the mode, so that no pass behind it has to know one.
 TRAINING = Pass("training", as_purposed, "operators as training mode has them", can_skip=False)
+DIFFERENTIATED = replace(TRAINING, run=as_differentiated)
 # What a graph that is trained goes through before it is cut in two, for what forward and backward
 # have in common, and so that what is saved lies as its reader wants it: each part then goes through
 # all of PIPELINE.
@@ -231,8 +232,7 @@ def _compile_typed(graph: Graph, options: Options, log: CompileLog) -> Executabl
 def differentiate_graph(graph: Graph, wanted: Collection[str], log: CompileLog) -> Joint:
     """Forward and backward as one graph, in the mode that the graph's purpose says."""
     state = Checked()
-    if graph.purpose.training:
-        graph = run_pass(TRAINING, graph, state, log)
+    graph = run_pass(DIFFERENTIATED, graph, state, log)
     joint = log.timed(
         "differentiate", "what reaches each variable", lambda: differentiate(graph, wanted)
     )

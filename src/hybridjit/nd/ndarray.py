@@ -279,7 +279,7 @@ def apply(
     ctx: Context | None = None,
 ) -> list[NDArray]:
     """The visible results of ``op``, recorded where the thread records."""
-    used = (FLAGS.training and op.traits.training and op.traits.training(attrs)) or op
+    used = op.in_mode(attrs, FLAGS.training)
     place = ctx or (inputs[0]._ctx if inputs else current_context())
     made = run_ref(used, arrays, attrs) if used.traits.step is None else _stepped(op, inputs, attrs)
     results = [NDArray(_owned(y, arrays), place) for y in made]

@@ -55,6 +55,8 @@ class Traits:
     initial         initializers, as files spell them, of variables made for inputs left out
     training        ``training(attrs)``: the operator that stands for this one in training mode,
                     with the same operands and attributes and maybe further results; None: itself
+    keeps_training  ``keeps_training(attrs)``: whether that operator stands for it outside of
+                    training mode too, where gradients are wanted
     updates         of an operator of training mode: ``updates(g, ins, outs, **attrs)``, by the
                     operand's position what an auxiliary state is after the way back
     step            ``step(*arrays, **attrs)``: the results, then what the auxiliary states are
@@ -77,6 +79,7 @@ class Traits:
     total_outputs: int | Callable[..., int] = 0
     initial: Mapping[str, str] | None = None
     training: Callable[[Attrs], OpDef | None] | None = None
+    keeps_training: Callable[[Attrs], bool] = lambda attrs: False
     updates: Callable[..., Mapping[int, Any]] | None = None
     step: Callable[..., Any] | None = None
     merge: Callable[..., Any] | None = None
@@ -177,6 +180,12 @@ class OpDef:
     def is_random(self) -> bool:
         """Whether two calls with equal inputs may differ."""
         return self.traits.random
+
+    def in_mode(self, attrs: Attrs, training: bool) -> OpDef:
+        """The operator that stands for this one in a mode, where gradients are wanted."""
+        has_another = training or self.traits.keeps_training(attrs)
+        found = self.traits.training(attrs) if has_another and self.traits.training else None
+        return found or self
 
     @property
     def is_pointwise(self) -> bool:

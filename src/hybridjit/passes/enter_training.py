@@ -7,7 +7,7 @@ statistics, the mask) is there for the way back. Nothing behind this pass knows 
 from __future__ import annotations
 
 from ..ir.graph import Graph, Use, Value, make, uses_of
-from ..ir.rewrite import Match, Replacement, replace_values
+from ..ir.rewrite import Replacement, replace_values
 
 
 def as_purposed(graph: Graph, fired: list[str] | None = None) -> Graph:
@@ -15,16 +15,23 @@ def as_purposed(graph: Graph, fired: list[str] | None = None) -> Graph:
     return enter_training(graph, fired) if graph.purpose.training else graph
 
 
+def as_differentiated(graph: Graph, fired: list[str] | None = None) -> Graph:
+    """The same for a graph whose gradients are wanted: what they read is kept in every mode."""
+    return _in_mode(graph, graph.purpose.training, fired)
+
+
 def enter_training(graph: Graph, fired: list[str] | None = None) -> Graph:
     """The same graph as training mode computes it."""
-    return replace_values(graph, _trained, fired)
+    return _in_mode(graph, True, fired)
 
 
-def _trained(value: Value, match: Match) -> tuple[str, Replacement]:
-    if value.op is None or value.op.traits.training is None:
-        return "", None
-    op = value.op.traits.training(value.attrs)
-    if op is None:
+def _in_mode(graph: Graph, training: bool, fired: list[str] | None) -> Graph:
+    return replace_values(graph, lambda value, match: _standing_for(value, training), fired)
+
+
+def _standing_for(value: Value, training: bool) -> tuple[str, Replacement]:
+    op = value.op and value.op.in_mode(value.attrs, training)
+    if value.op is None or op is None or op is value.op:
         return "", None
     made = make(op, value.name, value.inputs, value.source, **value.attrs)
     visible: tuple[Use, ...] = uses_of(made)[: len(value.types)]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import MXNetError, ShapeError
+from ...errors import ShapeError
 from ...types import PartialShape, is_known_shape, merge_dtypes, merge_shapes, product, shape_text
 from ..algebra import (
     add,
@@ -32,7 +32,7 @@ from ..attrs import AttrValue
 from ..building import Builder, Many, Reached, X
 from ..casting import fresh
 from ..elementwise.unary import SIGMOID, same_float
-from ..gradient import none_at_all
+from ..gradient import head, none_at_all
 from ..random.draws import dropout_mask
 from ..record import Traits
 from ..registry import lookup, register
@@ -232,15 +232,6 @@ DROPPED = register(
 )
 
 
-def _always(
-    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, mode: str, **attrs: AttrValue
-) -> X:
-    """Without training: an identity, unless ``mode`` is ``always``, whose mask nobody kept."""
-    if mode == "always":
-        raise MXNetError("Dropout with mode 'always' has a gradient in training mode only")
-    return douts[0]
-
-
 register(
     "Dropout",
     "data",
@@ -248,8 +239,13 @@ register(
     infer=_infer_dropout,
     ref=dropout,
     expand=_unless_always,
-    grad=_always,
-    traits=Traits(names_data=True, total_outputs=2, training=lambda attrs: DROPPED),
+    grad=head,
+    traits=Traits(
+        names_data=True,
+        total_outputs=2,
+        training=lambda attrs: DROPPED,
+        keeps_training=lambda attrs: attrs["mode"] == "always",
+    ),
     doc="The data at inference; with mode 'always' drops a fraction p even then.",
 )
 
