@@ -35,6 +35,8 @@ from hybridjit.onnx.load import make_block
 from hybridjit.onnx.operators import KNOWN
 
 PASSING = Path(__file__).parent.parent / "tests" / "fixtures" / "onnx-backend.txt"
+# Single operators, small models, and what PyTorch's old exporters wrote.
+KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
 BFLOAT16 = "bfloat16"
 _SMALL = 64  # elements of an input that may stand for a constant
 
@@ -109,13 +111,30 @@ def run(case: object, eager: bool) -> None:
         )
 
 
-def results(words: Sequence[str], eager: bool) -> Iterator[tuple[str, str]]:
+def with_files(case: object) -> object:
+    """A case with the model and the arrays that stand in the package's files."""
+    if case.model is None:
+        folder = Path(case.model_dir)
+        case.model = onnx.load(folder / "model.onnx")
+        case.data_sets = [
+            tuple(
+                [
+                    onnx.TensorProto.FromString(file.read_bytes())
+                    for file in sorted((folder / "test_data_set_0").glob(f"{what}_*.pb"))
+                ]
+                for what in ("input", "output")
+            )
+        ]
+    return case
+
+
+def results(words: Sequence[str], eager: bool, kinds: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Each case's name, and why it does not pass; an empty reason where it does."""
-    for case in load_model_tests(kind="node"):
+    for case in (case for kind in kinds for case in load_model_tests(kind=kind)):
         if words and not any(word in case.name for word in words):
             continue
         try:
-            run(case, eager)
+            run(with_files(case), eager)
         except Exception as error:
             yield case.name, f"{type(error).__name__}: {reason_of(str(error))}"
         else:
@@ -138,10 +157,11 @@ def main() -> int:
     )
     parser.add_argument("words", nargs="*")
     parser.add_argument("--write", action="store_true", help="write the list of those that pass")
+    parser.add_argument("--kinds", nargs="+", default=KINDS, help=f"of cases: {' '.join(KINDS)}")
     parser.add_argument("--eager", action="store_true", help="run by NumPy, compile nothing")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    found = dict(results(options.words, options.eager))
+    found = dict(results(options.words, options.eager, options.kinds))
     passing = sorted(name for name, reason in found.items() if not reason)
     for reason, count in collections.Counter(filter(None, found.values())).most_common():
         print(f"{count:5}  {reason}")

@@ -1,7 +1,7 @@
 """Write graphs as ONNX files, run them by ONNX Runtime, and compare with hybridjit.
 
-    python tools/onnx_roundtrip.py                  the recorded graphs and the model zoo
-    python tools/onnx_roundtrip.py --recorded       the graphs that MXNet recorded alone
+    python tools/onnx_roundtrip.py                  all: recorded graphs, PyTorch files, model zoo
+    python tools/onnx_roundtrip.py --recorded       all but the model zoo
     python tools/onnx_roundtrip.py resnet           those with one of these words in their name
     python tools/onnx_roundtrip.py --graphs a/b c   files a/b-symbol.json, a/b-0000.params, ...
 
@@ -33,7 +33,8 @@ from hybridjit.errors import MXNetError
 from hybridjit.gluon.model_zoo import vision
 
 TOLERANCE = 1e-4
-RECORDED = Path(__file__).parent.parent / "tests" / "fixtures" / "recorded"
+FIXTURES = Path(__file__).parent.parent / "tests" / "fixtures"
+RECORDED, PYTORCH = FIXTURES / "recorded", FIXTURES / "pytorch"
 Writer = Callable[[str], tuple[dict[str, np.ndarray], list[np.ndarray]]]
 _SIDES = {"inceptionv3": 299}
 
@@ -71,6 +72,14 @@ def of_zoo(name: str, path: str) -> tuple[dict[str, np.ndarray], list[np.ndarray
     return {"data": x.asnumpy()}, [net(x).asnumpy()]
 
 
+def of_pytorch(file: Path, path: str) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
+    """Load a file that PyTorch's exporter wrote and write it again; PyTorch's outputs."""
+    arrays = np.load(file.with_suffix(".npz"))
+    x = arrays["x"]
+    mx.onnx.load(file).export_onnx(path, nd.array(x, dtype=x.dtype))
+    return {"x": x}, [arrays["y"]]
+
+
 def cases(options: argparse.Namespace) -> Iterator[tuple[str, Writer]]:
     """Names and what writes them."""
     for stem in options.graphs or ():
@@ -80,6 +89,8 @@ def cases(options: argparse.Namespace) -> Iterator[tuple[str, Writer]]:
     for case in json.loads((RECORDED / "cases.json").read_text()):
         stem = str(RECORDED / case["name"])
         yield case["name"], partial(recorded, stem)
+    for file in sorted(PYTORCH.glob("*.onnx")):
+        yield f"pytorch_{file.stem}", partial(of_pytorch, file)
     if not options.recorded:
         for name in sorted(vision._MODELS):
             yield name, partial(of_zoo, name)

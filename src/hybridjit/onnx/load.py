@@ -31,7 +31,7 @@ _MAX_BYTES = 1 << 31  # what a message can be long by its format
 def load(
     path: Path, shapes: Mapping[str, Shape] | None = None, ctx: Context | None = None
 ) -> SymbolBlock:
-    """The network of an ONNX file, operator sets 7 to the newest, ready to be called.
+    """The network of an ONNX file, operator sets 6 to the newest, ready to be called.
 
     ``shapes`` are those of inputs, by name, where the file leaves sizes open that its nodes ask
     for. The inputs are called in the file's order; those with an initializer are parameters.

@@ -71,9 +71,18 @@ _BINARY = {
 }
 
 
+def _placed(g: Importer, use: Use, a: Value, b: Value) -> Value:
+    """The second operand, which operator set 6 broadcasts from an axis on."""
+    if use.opset >= 7 or "axis" not in use or g.rank(b) == g.rank(a):
+        return b
+    behind = g.rank(a) - use.number("axis") % g.rank(a) - g.rank(b)
+    return g.op("Reshape", b, shape=(*g.shape(b), *(1,) * behind), at="axis")
+
+
 @translates(*_BINARY)
 def fold(g: Importer, use: Use, first: Value, *others: Value) -> Value:
     """One operand after the other."""
+    others = tuple(_placed(g, use, first, x) for x in others)
     if not others:
         return g.op("identity", first)
     return reduce(lambda a, b: g.op(_BINARY[use.op_type], a, b), others, first)
@@ -89,6 +98,7 @@ def mean_of_operands(g: Importer, use: Use, *xs: Value) -> Value:
 @translates("Div")
 def divide(g: Importer, use: Use, a: Value, b: Value) -> Value:
     """A quotient; of whole numbers it is cut towards zero."""
+    b = _placed(g, use, a, b)
     if g.dtype(a).kind == "f":
         return g.op("broadcast_div", a, b)
     if a.array is not None and b.array is not None:
@@ -102,6 +112,7 @@ def divide(g: Importer, use: Use, a: Value, b: Value) -> Value:
 @translates("Pow")
 def power(g: Importer, use: Use, x: Value, y: Value) -> Value:
     """x to the y, of the type of x."""
+    y = _placed(g, use, x, y)
     y = y if g.dtype(y) == g.dtype(x) else g.op("Cast", y, dtype=g.dtype(x), at="exponent")
     if y.array is not None and y.array.size == 1 and not x.is_constant:
         number = float(y.array.reshape(()))
@@ -145,6 +156,7 @@ def as_number(g: Importer, x: Value) -> Value:
 @translates(*_COMPARISONS)
 def compare(g: Importer, use: Use, a: Value, b: Value) -> Value:
     """A comparison or a logical operator: bool."""
+    b = _placed(g, use, a, b)
     made = g.op(_COMPARISONS[use.op_type], as_number(g, a), as_number(g, b), at="number")
     return as_bool(g, made)
 
@@ -299,7 +311,10 @@ def shrink(g: Importer, use: Use, x: Value) -> Value:
 
 @translates("PRelu")
 def prelu(g: Importer, use: Use, x: Value, slope: Value) -> Value:
-    """x, or slope times x below 0; the slope is broadcast."""
+    """x, or slope times x below 0; the slope is broadcast, in operator set 6 along the channels."""
+    if use.opset < 7 and g.rank(slope) == 1 and g.shape(slope) != (1,):
+        behind = (1,) * (g.rank(x) - 2)
+        slope = g.op("Reshape", slope, shape=(*g.shape(slope), *behind), at="slope")
     below = g.op("broadcast_mul", g.op("_minimum_scalar", x, scalar=0.0, at="below"), slope)
     return g.op("broadcast_add", g.op("relu", x, at="above"), below)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import reduce
+from typing import NamedTuple
 
 import numpy as np
 
@@ -144,12 +146,15 @@ def pool(g: Importer, use: Use, x: Value) -> Value:
     kernel = use.ints("kernel_shape")
     count = len(kernel)
     stride, dilate = use.ints("strides", (1,) * count), use.ints("dilations", (1,) * count)
-    if any(d != 1 for d in dilate):
-        raise MXNetError(f"dilations {dilate}: windows without gaps are there")
     if len([o for o in use.outputs if o]) > 1:
         raise MXNetError("its second output, the places of the maxima, is not there")
     begin, end = _pads(g, use, x, kernel, stride, dilate)
     kind = {"MaxPool": "max", "AveragePool": "avg", "LpPool": "lp"}[use.op_type]
+    if kind == "lp":
+        x = g.op("abs", x, at="abs")
+    windows = _Windows(g.shape(x)[2:], kernel, stride, dilate, begin, end)
+    if any(d != 1 for d in dilate) or windows.are_fewer(use) or use.number("p", 2) > 3:
+        return _by_taps(g, use, x, windows, kind)
     counted = bool(use.number("count_include_pad"))
     pad = begin
     if begin != end:
@@ -168,6 +173,85 @@ def pool(g: Importer, use: Use, x: Value) -> Value:
         count_include_pad=counted if kind == "avg" else None,
         p_value=use.number("p", 2) if kind == "lp" else None,
     )
+
+
+_MAX_TAPS = 512
+
+
+class _Windows(NamedTuple):
+    """Where a pool's windows lie: a number for each axis in each field."""
+
+    sizes: Sequence[int]
+    kernel: Sequence[int]
+    stride: Sequence[int]
+    dilate: Sequence[int]
+    begin: Sequence[int]
+    end: Sequence[int]
+
+    def counts(self, rounds_up: bool) -> tuple[int, ...]:
+        """How many there are along each axis; none begins behind the last cell."""
+        made = []
+        for n, k, s, d, b, e in zip(*self):
+            room = n + b + e - (k - 1) * d - 1
+            count = (-(-room // s) if rounds_up else room // s) + 1
+            made.append(count - 1 if rounds_up and (count - 1) * s >= n + b else count)
+        return tuple(made)
+
+    def are_fewer(self, use: Use) -> bool:
+        """Whether MXNet's rounding up has a window more, which would begin behind the last cell."""
+        if not use.number("ceil_mode"):
+            return False
+        plain = tuple(-(-(n + b + e - (k - 1) * d - 1) // s) + 1 for n, k, s, d, b, e in zip(*self))
+        return plain != self.counts(True)
+
+
+def _by_taps(g: Importer, use: Use, x: Value, windows: _Windows, kind: str) -> Value:
+    """A pool as a maximum or a sum over the places in a window, each a slice of all windows."""
+    counts = windows.counts(bool(use.number("ceil_mode")))
+    taps = math.prod(windows.kernel)
+    if taps > _MAX_TAPS or min(counts) < 1:
+        raise MXNetError(f"windows of {taps} cells, {counts} of them: at most {_MAX_TAPS} cells")
+    power = float(use.number("p", 2))
+    x = g.op("_power_scalar", x, scalar=power, at="power") if kind == "lp" else x
+    lowest = float(np.finfo(g.dtype(x)).min)
+    whole = pad_by(g, x, windows.begin, _reach(windows, counts), lowest if kind == "max" else 0.0)
+    parts = [_tap(g, whole, windows, counts, tap) for tap in np.ndindex(*windows.kernel)]
+    merge = "broadcast_maximum" if kind == "max" else "broadcast_add"
+    made = reduce(lambda a, b: g.op(merge, a, b, at="merged"), parts)
+    if kind == "lp":
+        return g.op("_power_scalar", made, scalar=1 / power)
+    if kind == "max":
+        return g.op("identity", made)
+    divisors = _divisors(windows, counts, bool(use.number("count_include_pad")))
+    g.require_small(divisors.size)
+    return g.op("broadcast_div", made, g.constant(divisors.astype(g.dtype(x))))
+
+
+def _reach(windows: _Windows, counts: Sequence[int]) -> list[int]:
+    """Cells behind each axis up to the end of the last window; below 0 some are not read."""
+    return [
+        (c - 1) * s + (k - 1) * d + 1 - n - b
+        for c, (n, k, s, d, b, _) in zip(counts, zip(*windows))
+    ]
+
+
+def _tap(
+    g: Importer, x: Value, windows: _Windows, counts: Sequence[int], tap: Sequence[int]
+) -> Value:
+    first = [t * d for t, d in zip(tap, windows.dilate)]
+    last = [f + (c - 1) * s + 1 for f, c, s in zip(first, counts, windows.stride)]
+    step = (1, 1, *windows.stride)
+    return g.op("slice", x, begin=(0, 0, *first), end=(None, None, *last), step=step, at="tap")
+
+
+def _divisors(windows: _Windows, counts: Sequence[int], counted: bool) -> np.ndarray:
+    """How many cells of each window a mean counts: with the padding that was asked for, or not."""
+    each = []
+    for count, (n, k, s, d, b, e) in zip(counts, zip(*windows)):
+        places = np.arange(count)[:, None] * s + np.arange(k)[None] * d
+        low, high = (0, n + b + e) if counted else (b, b + n)
+        each.append(((places >= low) & (places < high)).sum(1))
+    return np.maximum(reduce(np.multiply.outer, each), 1)[None, None]
 
 
 def _average(
