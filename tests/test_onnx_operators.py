@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from hybridjit import nd
+from hybridjit.errors import MXNetError
 from hybridjit.formats.onnx.messages import Node
 from hybridjit.onnx.importer import make_graph
 from hybridjit.onnx.load import make_block
@@ -254,3 +255,10 @@ def test_numbers_without_axes_are_operands():
     x = numbers(2, 3)
     (y,) = found(node("Div", "x c"), x, c=np.array(4, np.float32))
     np.testing.assert_allclose(y, x / 4)
+
+
+def test_counts_of_cells_are_bounded():
+    """The sizes of an input are what a file says, and no array is as large."""
+    use = node("AveragePool", "x", kernel_shape=(2,), dilations=(2,))
+    with pytest.raises(MXNetError, match="the nodes of a model may make"):
+        make_graph(model_of([use], {"x": (1, 1, 1 << 40)}), KNOWN, None, {})

@@ -222,8 +222,8 @@ def _by_taps(g: Importer, use: Use, x: Value, windows: _Windows, kind: str) -> V
         return g.op("_power_scalar", made, scalar=1 / power)
     if kind == "max":
         return g.op("identity", made)
+    g.require_small(math.prod(counts) + sum(c * k for c, k in zip(counts, windows.kernel)))
     divisors = _divisors(windows, counts, bool(use.number("count_include_pad")))
-    g.require_small(divisors.size)
     return g.op("broadcast_div", made, g.constant(divisors.astype(g.dtype(x))))
 
 
