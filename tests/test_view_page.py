@@ -199,6 +199,16 @@ class TestInABrowser:
         assert "x = F.relu(self.norm(self.a(x))) + self.b(x)" in text and "of peak" in text
         assert browser.problems == []
 
+    def test_a_disturbed_profile_says_so(self, browser, page):
+        opened(browser, page)
+        for whole, is_off in (("total", False), ("total * 2", True)):
+            browser.run(
+                "(() => { const found = Model.first.part.profile; found.total = 1; found.start = 0;"
+                f" found.whole = found.{whole}; app.seen.clear(); app.open('summary'); }})()"
+            )
+            text = browser.run("document.getElementById('panel-summary').textContent")
+            assert ("Measure again" in text) == is_off
+
     def test_each_view_selects_in_the_others(self, browser, page):
         opened(browser, page)
         browser.click("#tab-parameters")

@@ -34,6 +34,9 @@ function summary(app) {
       ["a run takes", profile
         && `${time(profile.whole)} on ${plural(profile.threads, "thread")}; steps together ${time(profile.total)} in ${plural(profile.rounds, "round")}`],
     ]),
+    profile && isDisturbed(profile) ? h("p", { class: "warning" },
+      `The steps together differ from a run that was not watched by ${percent(excess(profile), 0)}: `,
+      "something else used the machine. Measure again before you believe a step's time.") : null,
     profile ? slowest(app, app.track.part ? app.track : Model.first)
       : h("p", { class: "quiet" },
       "Nothing was measured: --profile, or profile=True, adds the time of every step."),
@@ -41,6 +44,16 @@ function summary(app) {
     part && part.notes.length ? h("details", {}, h("summary", {}, `Why: ${plural(part.notes.length, "note")}`),
       h("ul", {}, part.notes.map((note) => h("li", {}, name(note))))) : null,
   ];
+}
+
+/** By which part of a run its steps and their start differ from it. */
+function excess(profile) {
+  return (profile.total + profile.start) / profile.whole - 1;
+}
+
+/** Whether a run that takes a millisecond or more is off by more than 5%. */
+function isDisturbed(profile) {
+  return profile.whole >= 1e-3 && Math.abs(excess(profile)) > 0.05;
 }
 
 function slowest(app, track) {
