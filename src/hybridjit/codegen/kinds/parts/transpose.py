@@ -13,6 +13,7 @@ from ...llvm import ir
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import I32, Value
+from .partial import read_vector
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ def transpose_rows(
     with b.loop("q", 0, size, b.lanes, most=most) as q:
         # The last vector begins where it is whole: some is written twice.
         at = b.min(q.index, b.sub(size, b.lanes))
-        square = [b.b.select(is_one, b.load(row, at), zeros) for row, is_one in zip(rows, known)]
+        read = (read_vector(b, row, at, 1, b.lanes) for row in rows)
+        square = [b.b.select(is_one, vector, zeros) for vector, is_one in zip(read, known)]
         transpose_square(b, square, at, digits, store)
 
 
