@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +58,13 @@ def library(
     words = ["compile", str(model), "--shape", shape, "--library", str(folder), *options]
     assert main(words) == 0
     return folder / model.name
+
+
+@pytest.fixture(scope="module", autouse=True)
+def this_cpu() -> Iterator[None]:
+    """Libraries take the widest vectors that there are, whatever kind of CPU is imitated."""
+    with override(target=""):
+        yield
 
 
 @pytest.fixture(scope="module")
