@@ -152,9 +152,13 @@ def pool(g: Importer, use: Use, x: Value) -> Value:
     kind = {"MaxPool": "max", "AveragePool": "avg", "LpPool": "lp"}[use.op_type]
     if kind == "lp":
         x = g.op("abs", x, at="abs")
-    windows = _Windows(g.shape(x)[2:], kernel, stride, dilate, begin, end)
-    if any(d != 1 for d in dilate) or windows.are_fewer(use) or use.number("p", 2) > 3:
-        return _by_taps(g, use, x, windows, kind)
+    is_gapped = any(d != 1 for d in dilate) or use.number("p", 2) > 3
+    sizes = (x.type.shape or g.shape(x))[2:]
+    if is_gapped or (use.number("ceil_mode") and None not in sizes):
+        known = tuple(g.shape(x)[2:] if None in sizes else (int(n or 0) for n in sizes))
+        windows = _Windows(known, kernel, stride, dilate, begin, end)
+        if is_gapped or windows.are_fewer(use):
+            return _by_taps(g, use, x, windows, kind)
     counted = bool(use.number("count_include_pad"))
     pad = begin
     if begin != end:
