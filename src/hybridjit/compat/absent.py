@@ -47,7 +47,7 @@ ABSENT: list[tuple[list[str], list[str], str]] = [
     ([""], ["np", "npx", "numpy", "numpy_extension", "numpy_*", "use_np", "use_np_array"], _NUMPY),
     ([""], ["set_np", "reset_np", "np_array"], _NUMPY),
     (["nd", "sym"], ["np", "npx", "numpy", "numpy_extension"], _NUMPY),
-    ([""], ["library", "libinfo", "rtc", "th", "torch", "tvmop"], _ENGINE),
+    ([""], ["libinfo", "rtc", "th", "torch", "tvmop"], _ENGINE),
     (["onnx"], ["mx2onnx", "get_operator_support"], _ONNX),
     ([""], ["api", "error", "*_doc", "notebook"], _ENGINE),
     (["nd.ndarray", "sym.symbol"], ["check_call", "c_*", "*Handle"], _LIBRARY),

@@ -135,7 +135,8 @@ class Library:
             except AttributeError:
                 raise MXNetError(
                     f"{self._path} has no function {self._prefix}_{name}: give the name that it "
-                    "was compiled with"
+                    "was compiled with, if it is such a network; MXNet's libraries of operators "
+                    "are not loaded"
                 ) from None
             function.restype, function.argtypes = result, arguments
         if (version := self._call("abi_version")) != _ABI_VERSION:
