@@ -168,5 +168,3 @@ class TestImageIter:
         (tmp_path / "bad.lst").write_text("x\ty\n")
         with pytest.raises(MXNetError, match="line 1"):
             image.ImageIter(1, (3, 4, 4), path_imglist=str(tmp_path / "bad.lst"))
-        with pytest.raises(MXNetError, match="no picture"):
-            image.ImageIter(1, (3, 4, 4), imglist=[])
