@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import os
 import pickle
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 
 import hybridjit
-from hybridjit import gluon, nd, sym
+from hybridjit import batch, gluon, nd, sym
 from hybridjit.batch import Predictor
 from hybridjit.errors import MXNetError
 from hybridjit.gluon import nn
@@ -36,10 +37,12 @@ def expected(images: np.ndarray) -> np.ndarray:
 
 
 @pytest.fixture(autouse=True)
-def _same_threads() -> Iterator[None]:
+def _nothing_stays() -> Iterator[None]:
     before = hybridjit.get_num_threads()
     yield
     hybridjit.set_num_threads(before)
+    batch._network.cache_clear()
+    gc.collect()  # other tests compile the same network
 
 
 class Frame:
@@ -176,13 +179,13 @@ class TestWorkers:
 class TestErrors:
     def test_the_record_is_named(self, images):
         rows = [*images[:3], images[3, :, :20]]
-        batch = {"data": rows, "path": ["a", "b", "c", "d.png"]}
+        columns = {"data": rows, "path": ["a", "b", "c", "d.png"]}
         with pytest.raises(MXNetError, match=r"record 3 .'d.png'. of 'data' has shape \(1, 20, 28"):
-            Predictor(MODEL, key="path")(batch)
+            Predictor(MODEL, key="path")(columns)
         with pytest.raises(
             MXNetError, match=r"record 3 of 'data' has shape .*it takes \(1, 28, 28"
         ):
-            Predictor(MODEL, shapes={"data": SHAPE})(batch)
+            Predictor(MODEL, shapes={"data": SHAPE})(columns)
 
     @pytest.mark.parametrize("bad", ["picture", None, b"\x89PNG", [[1], [1, 2]]])
     def test_a_record_that_is_no_array(self, images, bad):
