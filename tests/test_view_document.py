@@ -353,3 +353,9 @@ class TestCommand:
         document = json.loads(capsys.readouterr().out)
         assert document["training"]["gradients"] and len(document["parts"]) == 2
         assert all(update["seconds"] is None for update in document["training"]["updates"])
+
+
+def test_a_line_of_many_operands_is_read_once():
+    """Calls have dozens: no search may try each way to part them."""
+    call = f"  call void @f({', '.join(['float 1.0'] * 60)})"
+    assert hot_loop(["f:", ".L1:", call, "\tjne\t.L1"]) == (1, 3)

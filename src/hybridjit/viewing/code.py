@@ -23,7 +23,7 @@ _IR_BUDGET = 900_000
 _ASSEMBLY_BUDGET = 600_000
 _MOST_OF_SPEC = 2_000
 _LABEL = re.compile(r'^(?:"([^"]+)"|([.$\w]+)):')
-_TARGETS = re.compile(r'label %(?:"([^"]+)"|([.\w]+))|^\s+[a-z.]+\s+(?:[^,]+,\s*)*(\.?[.$\w]+)\s*$')
+_TARGETS = re.compile(r'label %(?:"([^"]+)"|([.\w]+))|^\s+[a-z.]+\s(?:[^,]*,)*\s*(\.?[.$\w]+)\s*$')
 _MULTIPLIES = re.compile(r"@llvm\.fma|\bfmul\b|\bvfn?m(?:add|sub)|mulp[sd]\b|\bfml[as]\b|\bfmul\b")
 _ON_VECTORS = re.compile(r"<\d+ x |[%\s]{?[xyz]mm|\bv\d+\.\d")
 
