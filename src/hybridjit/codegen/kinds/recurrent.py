@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 from ...ir.plan import Step, View
 from ...records import dataclass
@@ -66,7 +67,7 @@ def choose_recurrent(step: Step, setting: Setting) -> tuple[Call, ...]:
     spec = RecurrentSpec(anchor.attrs["mode"], hidden, (), (), (), element=target.element)
     packing = RecurrentPacking(spec.gates, target.lanes)
     before, packed = pack_weights(step, [(use, packing) for use in anchor.inputs[1:3]], setting)
-    mr, least = _tile(batch, spec.gates, setting)
+    mr, least = tile_heights(batch, _most(spec.gates, setting), setting)
     order = range(length)[:: -1 if anchor.attrs["backward"] else 1]
     calls = [*before]
     for t in order:
@@ -84,18 +85,22 @@ def choose_recurrent(step: Step, setting: Setting) -> tuple[Call, ...]:
     return tuple(calls)
 
 
-def _tile(batch: int, gates: int, setting: Setting) -> tuple[int, int]:
-    """The most and the fewest samples of a tile: those of this batch in training, else of all
-    batches of at least half a tile, or of all that are smaller.
-    """
+def _most(gates: int, setting: Setting) -> int:
+    """The most samples of a tile."""
     # On few registers two samples leave room for a row of weights: 3x4 is slower by 5 %.
     most = {4: 6, 3: 8, 1: 12} if setting.target.vector_registers >= 32 else {4: 2, 3: 3, 1: 8}
-    mr = most[gates]
+    return most[gates]
+
+
+def tile_heights(batch: int, most: int, setting: Setting) -> tuple[int, int]:
+    """The most and the fewest samples of a tile of ``most``: those of this batch in training, else
+    of all batches of at least half a tile, or of all that are smaller.
+    """
     if setting.is_training:
-        tiles = max(1, -(-batch // mr))
+        tiles = max(1, -(-batch // most))
         return -(-batch // tiles), batch // tiles
-    least = (mr + 1) // 2
-    return (mr, least) if batch >= least else (max(1, least - 1), 1)
+    least = (most + 1) // 2
+    return (most, least) if batch >= least else (max(1, least - 1), 1)
 
 
 def at_step(view: View, t: int) -> View:
@@ -111,8 +116,42 @@ Cell = Callable[[FloatMath, list[Value], list[Value], Value | None, Value | None
 
 
 def emit_recurrent(b: LoopBuilder, spec: RecurrentSpec, args: Arguments) -> None:
-    """y[n] = cell(x[n], bias + w h[n]), as ``ops.rnn`` defines the cells."""
+    """y[n] = cell(x[n], bias + w h[n]), as the operator's reference defines the cells."""
     _Recurrent(b, spec, args).emit()
+
+
+class TileShape(NamedTuple):
+    """Hidden units of a layer, and the most and the fewest samples of a tile."""
+
+    hidden: int
+    most: int
+    least: int
+
+
+def emit_tiles(
+    b: LoopBuilder,
+    shape: TileShape,
+    batch: Index,
+    args: Arguments,
+    products: Callable[[Index, Index, Index, int], None],
+    cells: Callable[[Index, Index, Index, int], None],
+) -> None:
+    """A unit of work is a vector of hidden units of a tile of samples.
+
+    ``products(first, block, tile, height)`` is written once for each height that a tile may have;
+    ``cells(first, block, height, lanes)`` follows, for a whole vector and for the last.
+    """
+    hidden, most, least = shape
+    blocks = -(-hidden // b.lanes)
+    tiles, place_of = tiles_of(b, batch, most)
+    with b.each_unit(b.mul(tiles, blocks), args.tid, args.threads) as unit:
+        block, tile = b.divmod(unit.index, tiles)
+        first, height = place_of(tile)
+        for known in range(least, most + 1):
+            with b.when(b.equal(height, known)):
+                products(first, block, tile, known)
+        last = hidden - (blocks - 1) * b.lanes
+        whole_and_last(b, block, blocks, last, partial(cells, first, block, height))
 
 
 class _Recurrent:
@@ -129,20 +168,10 @@ class _Recurrent:
         self.sums = b.scratch(b.vector_type(), spec.mr * spec.gates)
 
     def emit(self) -> None:
-        """A unit of work is a vector of hidden units of a tile of samples."""
-        b, lanes, hidden = self.b, self.b.lanes, self.spec.hidden
-        blocks = -(-hidden // lanes)
-        tiles, place_of = tiles_of(b, self.batch, self.spec.mr)
-        with b.each_unit(b.mul(tiles, blocks), self.args.tid, self.args.threads) as unit:
-            block, tile = b.divmod(unit.index, tiles)
-            first, height = place_of(tile)
-            for known in range(self.spec.least, self.spec.mr + 1):
-                with b.when(b.equal(height, known)):
-                    self._emit_products(first, block, known, tile)
-            cells = partial(self._emit_cells, first, block, height)
-            whole_and_last(b, block, blocks, hidden - (blocks - 1) * lanes, cells)
+        shape = TileShape(self.spec.hidden, self.spec.mr, self.spec.least)
+        emit_tiles(self.b, shape, self.batch, self.args, self._emit_products, self._emit_cells)
 
-    def _emit_products(self, first: Index, block: Index, count: int, tile: Index) -> None:
+    def _emit_products(self, first: Index, block: Index, tile: Index, count: int) -> None:
         """The sums of a tile of ``count`` samples, into memory."""
         b, spec, gates = self.b, self.spec, self.spec.gates
         width = gates * b.lanes

@@ -8,10 +8,8 @@ from step to step where the begin state's gradient ends up.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 from ...ir.plan import Step, View
 from ...records import dataclass
@@ -25,9 +23,9 @@ from ..packing import RecurrentPacking
 from ..spec import Ints, KernelSpec
 from .parts.arguments import Arguments
 from .parts.gemm import Rows, multiply
-from .parts.partial import read_vector, whole_and_last, write_vector
+from .parts.partial import read_vector, write_vector
 from .record import register
-from .recurrent import at_step
+from .recurrent import TileShape, at_step, emit_tiles, tile_heights
 from .weights.choose import pack_weights
 
 
@@ -40,6 +38,7 @@ class RecurrentBackSpec(KernelSpec):
     d         strides of the later gates' gradients; all strides are per (sample, element)
     operands  names and strides: ``head``, ``kept``, ``before`` (the cell or state before) and
               ``waiting`` are read, ``keep``, ``data``, ``turned`` and ``out`` written
+    mr, least  the most samples of a tile, and the fewest
     """
 
     mode: str
@@ -49,6 +48,7 @@ class RecurrentBackSpec(KernelSpec):
     operands: tuple[tuple[str, Ints], ...]
     mr: int = 1
     unroll: int = 4
+    least: int = 1
     element: ElementTypes = SINGLE
     kind = "recurrent_back"
 
@@ -61,8 +61,10 @@ def choose_recurrent_back(step: Step, setting: Setting) -> tuple[Call, ...]:
     packing = RecurrentPacking(1, target.lanes)
     before, packed = pack_weights(step, [(weight, packing)], setting)
     most = 12 if target.vector_registers >= 32 else 6
-    mr = _tile_for(batch, most) if setting.is_training else most
-    spec = RecurrentBackSpec(layer.mode, hidden, 0, (), (), mr, element=target.element)
+    mr, least = tile_heights(batch, most, setting)
+    spec = RecurrentBackSpec(
+        layer.mode, hidden, 0, (), (), mr=mr, least=least, element=target.element
+    )
     calls, later = [*before], None
     for number, t in enumerate(layer.order[::-1]):
         views = layer.operands(t, layer.order[::-1][number + 1 :], is_first=number == 0)
@@ -73,11 +75,6 @@ def choose_recurrent_back(step: Step, setting: Setting) -> tuple[Call, ...]:
         views = {"waiting": layer.d_state, **views}
     calls.append(_call(replace(spec, mode="state"), views, later, packed, batch))
     return tuple(calls)
-
-
-def _tile_for(batch: int, most: int) -> int:
-    """Samples of a tile, at most that many: those that are left over go one by one."""
-    return min(range(most, most // 2, -1), key=lambda mr: batch % mr) if batch > most else batch
 
 
 def _call(
@@ -171,61 +168,41 @@ def emit_recurrent_back(b: LoopBuilder, spec: RecurrentBackSpec, args: Arguments
     _Back(b, spec, args).emit()
 
 
-class _Tiles(ABC):
-    """A unit of work is a vector of hidden units of a tile of ``mr`` samples."""
-
-    def __init__(self, b: LoopBuilder, hidden: int, mr: int, args: Arguments) -> None:
-        """Takes the batch, the last of the arguments."""
-        self.b, self.mr, self.args = b, mr, args
-        self.batch = args.integer("batch")
-        self.blocks = -(-hidden // b.lanes)
-        self.last = hidden - (self.blocks - 1) * b.lanes
-
-    def emit(self) -> None:
-        b, mr = self.b, self.mr
-        tiles = b.b.udiv(b.add(self.batch, mr - 1), b.i64(mr))
-        with b.each_unit(b.mul(tiles, self.blocks), self.args.tid, self.args.threads) as unit:
-            block = b.b.udiv(unit.index, tiles)
-            first = b.mul(b.sub(unit.index, b.mul(block, tiles)), mr)
-            whole_and_last(b, block, self.blocks, self.last, partial(self._emit_rows, first, block))
-
-    def _emit_rows(self, first: Index, block: Index, lanes: int) -> None:
-        """A whole tile of samples, or those that are left one by one."""
-        b, mr = self.b, self.mr
-        if mr == 1:
-            self._emit_tile(first, block, 1, lanes)
-            return
-        with b.when(b.less(b.add(first, mr - 1), self.batch)):
-            self._emit_tile(first, block, mr, lanes)
-        is_short = b.less(self.batch, b.add(first, mr))
-        with b.when(is_short), b.loop("row", first, self.batch, most=mr) as row:
-            self._emit_tile(row.index, block, 1, lanes)
-
-    @abstractmethod
-    def _emit_tile(self, first: Index, block: Index, count: int, lanes: int) -> None:
-        """``count`` samples from ``first`` on, ``lanes`` hidden units."""
-
-
-class _Back(_Tiles):
+class _Back:
     def __init__(self, b: LoopBuilder, spec: RecurrentBackSpec, args: Arguments) -> None:
-        self.spec = spec
+        self.b, self.spec, self.args = b, spec, args
         self.later = [args.pointer("d"), args.working("w")] if spec.size else []
         self.pointers = {name: args.pointer(name) for name, _ in spec.operands}
         self.strides = dict(spec.operands)
-        super().__init__(b, spec.hidden, spec.mr, args)
+        self.batch = args.integer("batch")
+        self.sums = b.scratch(b.vector_type(), spec.mr) if self.later else None
 
-    def _emit_tile(self, first: Index, block: Index, count: int, lanes: int) -> None:
-        b, spec = self.b, self.spec
-        reached = [b.splat(0.0)] * count
-        if self.later:
-            d, w = self.later
-            weights = b.at(w, b.mul(block, spec.size * b.lanes))
-            d = b.at(d, b.mul(first, spec.d[0]))
-            rows = Rows(spec.d[0], spec.d[1])
-            of_rows = (0, count)
-            reached = multiply(b, d, weights, spec.size, spec.unroll, rows, 1, reached, of_rows)
-        for m in range(count):
-            _Cell(self, (b.add(first, m), b.mul(block, b.lanes)), lanes).emit(reached[m])
+    def emit(self) -> None:
+        shape = TileShape(self.spec.hidden, self.spec.mr, self.spec.least)
+        emit_tiles(self.b, shape, self.batch, self.args, self._emit_products, self._emit_cells)
+
+    def _emit_products(self, first: Index, block: Index, tile: Index, count: int) -> None:
+        """What the later gates' gradients bring to the states of a tile, into memory."""
+        if self.sums is None:
+            return
+        b, spec, (d, w) = self.b, self.spec, self.later
+        weights = b.at(w, b.mul(block, spec.size * b.lanes))
+        d = b.at(d, b.mul(first, spec.d[0]))
+        start = [b.splat(0.0)] * count
+        rows = Rows(spec.d[0], spec.d[1])
+        accs = multiply(b, d, weights, spec.size, spec.unroll, rows, 1, start, (0, count))
+        for i, value in enumerate(accs):
+            b.store(value, self.sums, i * b.lanes)
+
+    def _emit_cells(self, first: Index, block: Index, height: Index, lanes: int) -> None:
+        """The cells of a tile, sample by sample."""
+        b = self.b
+        with b.loop("sample", 0, height, most=self.spec.mr) as sample:
+            reached = b.splat(0.0)
+            if self.sums is not None:
+                reached = b.load(self.sums, b.mul(sample.index, b.lanes))
+            place = b.add(first, sample.index), b.mul(block, b.lanes)
+            _Cell(self, place, lanes).emit(reached)
 
 
 class _Cell:
