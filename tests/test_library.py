@@ -40,7 +40,7 @@ def tool(name: str) -> str:
     """A program's path; where it is not there the test is skipped."""
     found = shutil.which(name)
     if found is None:
-        pytest.skip(f"{name} is not there")
+        pytest.skip(f"{name} is not there")  # a compiler, a checker or an emulator: a system's
     return found
 
 
@@ -588,7 +588,7 @@ def java_of(least: int) -> str:
         version = re.search(r'version "(\d+)', ran(place, "-version"))
         if version and int(version[1]) >= least:
             return place
-    pytest.skip(f"no Java {least} is there")
+    pytest.skip(f"no Java {least} is there")  # a runtime for one example
 
 
 def compiled(source: str, stem: Path, folder: Path, ending: str) -> Path:

@@ -32,7 +32,7 @@ def compile_something() -> None:
 def terminal(monkeypatch):
     """A function that runs another with standard error on a terminal: what came there."""
     if not hasattr(os, "openpty"):
-        pytest.skip("this system has no pseudo terminals")
+        pytest.skip("this system has no pseudo terminals")  # Windows
 
     def shown(work: Callable[[], object]) -> str:
         there, here = os.openpty()

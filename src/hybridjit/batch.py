@@ -39,9 +39,9 @@ class Predictor:
     the last ones of a batch are filled up to a power of two, so that batches of any size need no
     more than log2(``batch_size``) + 1 compilations, and each record gets the same bits in any.
     ``outputs`` names the columns of results; ``key`` is the column that errors name a record by.
-    ``threads`` are those of one call: None leaves what ``OMP_NUM_THREADS`` says, which Ray, Dask
-    and Spark set to the worker's share. ``cache_dir`` is the folder of compiled objects.
-    Raises ValueError for a ``batch_size`` below 1.
+    ``threads`` (of one call; None leaves what ``OMP_NUM_THREADS`` says, which Ray, Dask and Spark
+    set to the worker's share) and ``cache_dir``, the folder of compiled objects, become those of
+    the process that loads the network. Raises ValueError for a ``batch_size`` below 1.
     """
 
     def __init__(
@@ -108,10 +108,11 @@ class Predictor:
         It has as many parameters as the network has inputs, which Spark counts. It returns an
         array, or a dict of several outputs by their names.
         """
-        names = self._network().input_names
+        network = self._network()
+        names = network.input_names
 
         def predict(*arrays: object) -> Any:
-            results = self._results(self._network(), self._by_name(names, arrays))
+            results = self._results(network, self._by_name(names, arrays))
             return _alone(tuple(results.values())) if len(results) == 1 else results
 
         places = [Parameter(f"input{i}", Parameter.POSITIONAL_ONLY) for i in range(len(names))]
@@ -119,12 +120,9 @@ class Predictor:
         return predict
 
     def _network(self) -> SymbolBlock:
-        if self.threads is not None:
-            set_num_threads(self.threads)
-        if self.cache_dir is not None:
-            config.cache_dir = self.cache_dir
         shapes = tuple((name, (1, *shape)) for name, shape in self.shapes.items())
-        return _network(self.model, self.epoch, shapes, _versions(self.model, self.epoch))
+        versions = _versions(self.model, self.epoch)
+        return _network(self.model, self.epoch, shapes, versions, self.threads, self.cache_dir)
 
     def _by_name(self, names: Sequence[str], columns: Sequence[object]) -> dict[str, object]:
         if len(columns) != len(names):
@@ -204,9 +202,18 @@ class Predictor:
 
 @lru_cache(maxsize=KEPT)
 def _network(
-    model: str, epoch: int, shapes: tuple[tuple[str, Shape], ...], versions: _Files
+    model: str,
+    epoch: int,
+    shapes: tuple[tuple[str, Shape], ...],
+    versions: _Files,
+    threads: int | None,
+    cache_dir: str | None,
 ) -> SymbolBlock:
-    """The network of these versions of a model's files."""
+    """The network of these versions of a model's files, in a process set up for it."""
+    if threads is not None:
+        set_num_threads(threads)
+    if cache_dir is not None:
+        config.cache_dir = cache_dir
     if model.endswith(".onnx"):
         return load_onnx(model, dict(shapes))
     return load(model, epoch)

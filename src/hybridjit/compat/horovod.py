@@ -28,6 +28,7 @@ __all__ = [
     "broadcast_parameters",
     "cross_rank",
     "cross_size",
+    "grouped_allreduce_",
     "init",
     "is_initialized",
     "local_rank",

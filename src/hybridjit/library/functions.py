@@ -1,6 +1,6 @@
 """Emitting a library's functions: what all of them are written with.
 
-In: a :class:`Library` under way, its module and its interface. Out: functions and data in it.
+In: an :class:`Emitter`. Out: functions and data in its module.
 """
 
 from __future__ import annotations

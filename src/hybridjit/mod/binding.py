@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,9 +30,6 @@ from ..unwinding import finished
 from .base_module import Arrays, BaseModule, Logger, Shapes, State, described
 from .names import check_names, match_names
 from .updates import Updates
-
-if TYPE_CHECKING:
-    pass
 
 # Contexts of the groups of variables that AttrScope(ctx_group=) makes; lists have one a context.
 ByGroup = Mapping[str, Context | Sequence[Context]]

@@ -262,7 +262,7 @@ def _average(
 
 
 def _rounded(b: LoopBuilder, value: Value) -> Value:
-    """As ``ops.regions.rounded``."""
+    """As ``ops.vision.region_bins.rounded``."""
     half = b.intrinsic("copysign", b.number(0.5), value)
     return _bounded_integer(b, b.b.fadd(value, half), -FAR, b.number(float(FAR)))
 
