@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from hybridjit import nd
-from hybridjit.errors import MXNetError
-from hybridjit.formats.onnx.messages import Node
+from hybridjit.errors import ModelFormatError, MXNetError
+from hybridjit.formats.onnx.messages import Attribute, Graph, Node, Tensor, ValueInfo
+from hybridjit.formats.onnx.tensors import read_array
 from hybridjit.onnx.importer import make_graph
 from hybridjit.onnx.load import make_block
 from hybridjit.onnx.operators import KNOWN
@@ -17,9 +18,14 @@ from test_onnx import info, model_of, node, numbers
 CODES = {"float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int32": 6, "int64": 7, "bool": 9}
 
 
-def found(use: Node, *arrays: np.ndarray, opset: int = 23, **constants: np.ndarray) -> list:
-    """What a node gives, run by NumPy; its operands are ``arrays`` and then the constants."""
-    names = [name for name in use.input if name and name not in constants]
+def found(
+    use: Node, *arrays: np.ndarray, opset: int = 23, around: str = "", **constants: np.ndarray
+) -> list:
+    """What a node gives, run by NumPy; its operands are ``arrays`` and then the constants.
+
+    around  the name of an input that graphs in the node read
+    """
+    names = [name for name in [around, *use.input] if name and name not in constants]
     model = model_of([use], {}, constants, opset)
     assert model.graph is not None
     inputs = zip(names, arrays, strict=True)
@@ -262,3 +268,149 @@ def test_counts_of_cells_are_bounded():
     use = node("AveragePool", "x", kernel_shape=(2,), dilations=(2,))
     with pytest.raises(MXNetError, match="the nodes of a model may make"):
         make_graph(model_of([use], {"x": (1, 1, 1 << 40)}), KNOWN, None, {})
+
+
+NARROW_NUMBERS = {
+    17: [0, 2**-9, 0.0625, 1.875, 448, np.nan],
+    18: [0, 2**-10, 0.0625, 1.875, 240, np.nan],
+    19: [0, 2**-16, 0.0625, 1.75, 57344, np.nan],
+    20: [0, 2**-17, 0.0625, 1.75, 57344, np.nan],
+    23: [0, 0.5, 1, 1.5, 4, 6],
+}
+NARROW_CODES = {
+    17: [0, 1, 0x18, 0x3F, 0x7E, 0x7F],
+    18: [0, 1, 0x20, 0x47, 0x7F, 0x80],
+    19: [0, 1, 0x2C, 0x3F, 0x7B, 0x7E],
+    20: [0, 1, 0x30, 0x43, 0x7F, 0x80],
+    23: [0x10, 0x32, 0x76],
+}
+
+
+@pytest.mark.parametrize("code", sorted(NARROW_NUMBERS))
+def test_narrow_floats(code):
+    """Their codes are read, numbers that they have stay, and halves go to the even neighbour."""
+    raw = memoryview(bytes(NARROW_CODES[code]))
+    right = np.array(NARROW_NUMBERS[code], np.float32)
+    array = read_array(Tensor(dims=[6], data_type=code, raw_data=raw))
+    np.testing.assert_array_equal(array, right)
+    (same,) = found(node("Cast", "x", to=code), right)
+    np.testing.assert_array_equal(same, right)
+    a, b = right[2:4]
+    between = np.array([a, a * 1.0001, -np.inf, 1e9], np.float32)
+    (y,) = found(node("Cast", "x", to=code), between)
+    largest = np.nanmax(right)
+    np.testing.assert_array_equal(y, [a, a, -largest, largest])
+    (y,) = found(node("Cast", "x", to=code, saturate=0), between)
+    beyond = {19: np.inf, 23: 6}.get(code, np.nan)
+    np.testing.assert_array_equal(y[2:], [-beyond, beyond])
+
+
+@pytest.mark.parametrize("code, low, high", [(21, 0, 15), (22, -8, 7), (25, 0, 3), (26, -2, 1)])
+def test_narrow_whole_numbers(code, low, high):
+    """The lowest bits stay, elements are packed from the lowest bits on."""
+    count = high - low + 1
+    bits = count.bit_length() - 1
+    word = sum((i % count) << (bits * i) for i in range(count))
+    raw = memoryview(word.to_bytes(count * bits // 8, "little"))
+    array = read_array(Tensor(dims=[count], data_type=code, raw_data=raw))
+    np.testing.assert_array_equal(array, (np.arange(count) - low) % count + low)
+    x = np.arange(low - 3, high + 4).astype(np.float32)
+    (y,) = found(node("Cast", "x", to=code), x)
+    np.testing.assert_array_equal(y, (x - low) % count + low)
+    with pytest.raises(ModelFormatError, match=f"{count} elements of .*int{bits} take"):
+        read_array(Tensor(dims=[count], data_type=code, raw_data=raw[:-1]))
+
+
+def graph_of(nodes: list[Node], inputs: str, outputs: str) -> Graph:
+    """A graph that stands in a node; its inputs have no declared types."""
+    infos = ([ValueInfo(name=n) for n in names.split()] for names in (inputs, outputs))
+    return Graph(nodes, "body", [], *infos)
+
+
+def with_graphs(use: Node, **graphs: Graph) -> Node:
+    use.attribute = [*use.attribute, *(Attribute(name=n, g=g, type=5) for n, g in graphs.items())]
+    return use
+
+
+def branches(use: Node) -> Node:
+    """x + x or x * x."""
+    sides = [graph_of([node(op, "x x", "z")], "", "z") for op in ("Add", "Mul")]
+    return with_graphs(use, then_branch=sides[0], else_branch=sides[1])
+
+
+class TestControl:
+    x = numbers(2, 3)
+
+    @pytest.mark.parametrize("condition", [True, False])
+    def test_a_branch(self, condition):
+        """The graph reads values around it; conditions are constants or come from the graph."""
+        right = self.x + self.x if condition else self.x * self.x
+        given = np.array([condition])
+        (y,) = found(branches(node("If", "c")), self.x, around="x", c=given)
+        np.testing.assert_array_equal(y, right)
+        (y,) = found(branches(node("If", "c")), self.x, given, around="x")
+        np.testing.assert_array_equal(y, right)
+
+    def loop(self, condition: str) -> Node:
+        """Doubles what is carried, and gives it as a row; goes on while it is below a limit."""
+        nodes = [node("Add", "v v", "w"), node("ReduceMax", "w", "m", keepdims=0)]
+        nodes += [node("Less", "m limit", "on"), node("Identity", "w", "row")]
+        body = graph_of(nodes, "i c v", f"{condition} w row")
+        return with_graphs(node("Loop", "n t x", "y rows"), body=body)
+
+    def test_a_loop_of_a_constant_number_of_steps(self):
+        constants = {"n": np.array(3), "t": np.array(True), "limit": np.array(9, np.float32)}
+        y, rows = found(self.loop("c"), self.x, **constants)
+        np.testing.assert_array_equal(y, 8 * self.x)
+        np.testing.assert_array_equal(rows, np.stack([2 * self.x, 4 * self.x, 8 * self.x]))
+
+    def test_a_loop_that_ends_when_values_say_so(self):
+        """Rows, whose number it would be, are refused; what is carried stays as it was."""
+        x = np.ones((2, 3), np.float32)
+        constants = {"n": np.array(9), "t": np.array(True), "limit": np.array(30, np.float32)}
+        with pytest.raises(MXNetError, match="number of steps depends on values"):
+            found(self.loop("on"), x, **constants)
+        use = self.loop("on")
+        use.output = ["y"]
+        graph = use.attribute[-1].g
+        assert graph is not None
+        graph.output = graph.output[:2]
+        (y,) = found(use, x, **constants)
+        np.testing.assert_array_equal(y, 32 * x)
+
+    def test_a_loop_without_end(self):
+        constants = {"n": np.array(1 << 60), "t": np.array(True), "limit": np.array(9, np.float32)}
+        with pytest.raises(MXNetError, match="are written out as at most 8192 nodes"):
+            found(self.loop("c"), self.x, **constants)
+
+    def test_loops_in_loops(self):
+        """The bound is of the model: 300 times 300 steps."""
+        inner = with_graphs(
+            node("Loop", "n t v", "w"),
+            body=graph_of([node("Neg", "u", "r"), node("Identity", "d", "e")], "j d u", "e r"),
+        )
+        body = graph_of([inner, node("Identity", "c", "on")], "i c v", "on w")
+        use = with_graphs(node("Loop", "n t x", "y"), body=body)
+        with pytest.raises(MXNetError, match="are written out as at most 8192 nodes"):
+            found(use, self.x, n=np.array(300), t=np.array(True))
+
+    @pytest.mark.parametrize("back", [0, 1])
+    def test_scan(self, back):
+        """Sums so far along the second axis, from either end."""
+        body = graph_of([node("Add", "s part", "t"), node("Neg", "t", "row")], "s part", "t row")
+        use = with_graphs(
+            node(
+                "Scan",
+                "start x",
+                "last rows",
+                num_scan_inputs=1,
+                scan_input_axes=(1,),
+                scan_input_directions=(back,),
+                scan_output_axes=(1,),
+            ),
+            body=body,
+        )
+        last, rows = found(use, np.zeros(2, np.float32), self.x)
+        turned = self.x[:, ::-1] if back else self.x
+        np.testing.assert_allclose(last, self.x.sum(1), rtol=1e-6)
+        np.testing.assert_allclose(rows, -np.cumsum(turned, 1), rtol=1e-6)

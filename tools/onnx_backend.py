@@ -38,14 +38,18 @@ PASSING = Path(__file__).parent.parent / "tests" / "fixtures" / "onnx-backend.tx
 # Single operators, small models, and what PyTorch's old exporters wrote.
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
 BFLOAT16 = "bfloat16"
+# What ONNX's narrow types are held in, by the names that its arrays have.
+NARROW = {"int4": "i1", "int2": "i1", "uint4": "u1", "uint2": "u1", "float4_e2m1fn": "f4"}
 _SMALL = 64  # elements of an input that may stand for a constant
 
 
 def as_array(value: object) -> np.ndarray:
     """An input or output of a case, in the element type that there is for it here."""
     found = raw_array(value)
-    if found.dtype.name == BFLOAT16:
+    if found.dtype.name == BFLOAT16 or found.dtype.name.startswith("float8"):
         return found.astype(np.float32)
+    if found.dtype.name in NARROW:
+        return found.astype(NARROW[found.dtype.name])
     return as_supported(found, "an array") if found.dtype.kind in "iu" else found
 
 

@@ -8,7 +8,8 @@ here and becomes a constant.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -38,6 +39,7 @@ from .use import Use
 _STAND_INS = (64, 192)  # for sizes that are open: even, so that they can be cut
 # Elements of constants that a model's nodes may make, beyond four for each that it holds.
 _FOLDED = 1 << 24
+_STEPS = 1 << 13  # nodes that branches and loops of a model may be written out as
 EVERYTHING = 1 << 62  # no bound, of a file that was written here
 # What translations raise where a node has more or fewer operands, axes or numbers than its
 # operator takes.
@@ -46,11 +48,15 @@ _MISFITS = (ArithmeticError, LookupError, TypeError, ValueError)
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """A tensor while a graph is made: known elements, or a place in the symbol."""
+    """A tensor while a graph is made: known elements, or a place in the symbol.
+
+    stored  ONNX's code of the element type that the model gives them, 0 where nobody asks
+    """
 
     type: TensorType
     array: np.ndarray | None = None
     output: Output | None = None
+    stored: int = 0
 
     @property
     def is_constant(self) -> bool:
@@ -81,6 +87,10 @@ class Importer:
         self.folder = folder
         self.params: dict[str, np.ndarray] = {}
         self._left = limit
+        self._steps_left = _STEPS
+        self._scope: Mapping[str, Value] = {}
+        self._known: Mapping[str, Translation] = {}
+        self._bodies: dict[int, tuple[messages.Graph, dict[str, Value]]] = {}
         self._names: set[str] = set()
         self._variables: dict[int, tuple[np.ndarray, Output]] = {}
         self._use: Use | None = None
@@ -131,6 +141,10 @@ class Importer:
         array = np.asarray(array)
         return Value(type_of(array), array)
 
+    def stored(self, x: Value, code: int) -> Value:
+        """The same elements, which the model holds in the element type with this code."""
+        return Value(x.type, x.array, x.output, code)
+
     def like(self, x: Value, number: float) -> Value:
         """A number of the element type of ``x``, of shape (1,)."""
         return self.constant(np.full(1, number, self.dtype(x)))
@@ -154,6 +168,40 @@ class Importer:
                 f"makes a constant of {count} elements, and the nodes of a model may make "
                 f"{self._left} more"
             )
+
+    def require_steps(self, count: int) -> None:
+        """Raises MXNetError where branches and loops are written out as too many nodes."""
+        if count > self._steps_left:
+            raise MXNetError(
+                f"branches and loops of a model are written out as at most {_STEPS} nodes: this "
+                f"one takes {count} of the {self._steps_left} that are left"
+            )
+
+    def inlined(self, graph: messages.Graph, operands: Sequence[Value]) -> list[Value]:
+        """The results of a graph that stands in a node, which reads the values around it too."""
+        count = len(graph.node) + 1
+        self.require_steps(count)
+        self._steps_left -= count
+        if len(graph.input) != len(operands):
+            raise MXNetError(f"its graph takes {len(graph.input)} values, not {len(operands)}")
+        values = ChainMap({}, self._constants_of(graph), self._scope)  # type: ignore[arg-type]
+        for info, x in zip(graph.input, operands):
+            values[info.name] = self.stored(x, _element_code(info))
+        use, scope = self._use, self._scope
+        self.run(graph.node, values, self._known)
+        self._use, self._scope = use, scope
+        for info in graph.output:
+            if info.name not in values:
+                raise MXNetError(f"no node of its graph makes the output '{info.name}'")
+        return [values[info.name] for info in graph.output]
+
+    def _constants_of(self, graph: messages.Graph) -> dict[str, Value]:
+        """Initializers of a graph that stands in a node, which are read once."""
+        found = self._bodies.get(id(graph))
+        if found is None:
+            made = {t.name: initializer(self, t, self.folder) for t in graph.initializer}
+            found = self._bodies[id(graph)] = graph, made
+        return found[1]
 
     def scalar(self, x: Value) -> Value:
         """A lone element without axes. In the graph it has one axis, as MXNet's numbers have."""
@@ -230,7 +278,7 @@ class Importer:
     def run(
         self,
         nodes: Sequence[messages.Node],
-        values: dict[str, Value],
+        values: MutableMapping[str, Value],
         known: Mapping[str, Translation],
         seen: Seen | None = None,
     ) -> None:
@@ -239,6 +287,7 @@ class Importer:
 
         Raises MXNetError with the operator, the node and its operands.
         """
+        self._scope, self._known = values, known
         for number, node in enumerate(nodes):
             use = Use(node, number, self.opset, self.folder)
             operands = [self._operand(values, name, use) for name in node.input]
@@ -316,23 +365,28 @@ def make_graph(
     assert graph is not None
     require_known(graph, known)
     importer = Importer(opset_of(model), folder)
-    values = {
-        t.name: importer.name_parameter(t.name, _supported(t, folder)) for t in graph.initializer
-    }
+    values = {t.name: initializer(importer, t, folder) for t in graph.initializer}
     inputs: dict[str, TensorType] = {}
     for info in graph.input:
         if info.name not in values:
             inputs[info.name] = _input_type(info, shapes.get(info.name))
-            values[info.name] = importer.variable(info.name, inputs[info.name])
+            x = importer.variable(info.name, inputs[info.name])
+            values[info.name] = importer.stored(x, _element_code(info))
     _refuse_others(shapes, inputs)
     importer.run(graph.node, values, known)
     heads = tuple(_head(importer, values, info.name) for info in graph.output)
     return Imported(heads, _read_params(importer, heads), inputs)
 
 
-def _supported(tensor: messages.Tensor, folder: str | None) -> np.ndarray:
-    """An initializer's elements, in an element type that there is here."""
-    return as_supported(read_array(tensor, folder), f"tensor '{tensor.name}'")
+def initializer(importer: Importer, tensor: messages.Tensor, folder: str | None) -> Value:
+    """A parameter, in an element type that there is here."""
+    array = as_supported(read_array(tensor, folder), f"tensor '{tensor.name}'")
+    return importer.stored(importer.name_parameter(tensor.name, array), tensor.data_type)
+
+
+def _element_code(info: messages.ValueInfo) -> int:
+    tensor = info.type.tensor_type if info.type is not None else None
+    return 0 if tensor is None else tensor.elem_type
 
 
 def supported(dtype: np.dtype) -> np.dtype:
@@ -364,12 +418,21 @@ def opset_of(model: messages.Model) -> int:
 def unknown_operators(graph: messages.Graph, known: Mapping[str, Translation]) -> dict[str, str]:
     """The operators without a translation, by the uses that they have in the graph."""
     found: dict[str, str] = {}
-    for number, node in enumerate(graph.node):
+    for number, node in _nodes(graph):
         is_own = node.domain in ("", "ai.onnx")
         name = node.op_type if is_own else f"{node.domain}.{node.op_type}"
         if name not in known:
             found[str(Use(node, number, 0, None))] = name
     return found
+
+
+def _nodes(graph: messages.Graph) -> Iterator[tuple[int, messages.Node]]:
+    """All nodes with their places, those of graphs that stand in nodes too."""
+    for number, node in enumerate(graph.node):
+        yield number, node
+        for attribute in node.attribute:
+            if attribute.g is not None:
+                yield from _nodes(attribute.g)
 
 
 def require_known(graph: messages.Graph, known: Mapping[str, Translation]) -> None:

@@ -67,6 +67,18 @@ class Use:
         found = self._attributes.get(name)
         return None if found is None else read_array(self._require(found.t, name), self._folder)
 
+    def graph(self, name: str) -> messages.Graph:
+        """A graph. Raises ModelFormatError where the node has none of this name."""
+        found = self._attributes.get(name)
+        if found is None:
+            raise ModelFormatError(f"{self}: it has no graph '{name}'")
+        return self._require(found.g, name)
+
+    def element_code(self, name: str) -> int:
+        """ONNX's code of a tensor's element type, 0 where the node has no such attribute."""
+        found = self._attributes.get(name)
+        return 0 if found is None else self._require(found.t, name).data_type
+
     def _require(self, value: messages.M | None, name: str) -> messages.M:
         if value is None:
             raise ModelFormatError(f"{self}: its attribute '{name}' has a value of another kind")

@@ -17,6 +17,7 @@ from ...errors import DTypeError, ModelFormatError
 from ...opening import open_file
 from ...types import MAX_DIMS
 from .messages import Tensor
+from .narrow import NARROW, decoded
 
 FLOAT16, BFLOAT16, STRING = 10, 16, 8
 
@@ -37,15 +38,20 @@ DTYPES: dict[int, np.dtype] = {
     BFLOAT16: np.dtype("<f4"),
 }
 CODES: dict[np.dtype, int] = {dtype: code for code, dtype in DTYPES.items() if code != BFLOAT16}
-_OTHERS = {8: "string", 14: "complex64", 15: "complex128", 17: "float8", 18: "float8"}
+_OTHERS = {8: "string", 14: "complex64", 15: "complex128"}
 _EXTERNAL = 1
 _MAX_BYTES = 1 << 47
 
 
 def dtype_of(code: int, what: str) -> np.dtype:
-    """The element type with this code. Raises DTypeError naming ``what`` where there is none."""
+    """The element type with this code, or the one that holds its numbers.
+
+    Raises DTypeError naming ``what`` where there is none.
+    """
+    if code in NARROW:
+        return NARROW[code].dtype
     if code not in DTYPES:
-        known = ", ".join(dtype.name for dtype in CODES)
+        known = ", ".join([*(dtype.name for dtype in CODES), *(n.name for n in NARROW.values())])
         raise DTypeError(
             f"{what} has the element type {code}{_named(code)}; there are {known} and bfloat16"
         )
@@ -71,6 +77,8 @@ def read_array(tensor: Tensor, folder: str | None = None) -> np.ndarray:
         flat = _bits(tensor.raw_data, tensor.data_type)
     else:
         flat = _typed(tensor, dtype)
+    if tensor.data_type in NARROW:
+        flat = _unpacked(flat, count, tensor.data_type, what)
     if len(flat) != count:
         shape = tuple(tensor.dims)
         raise ModelFormatError(f"{what} of shape {shape} takes {count} elements, has {len(flat)}")
@@ -88,7 +96,9 @@ def _count(dims: Sequence[int], dtype: np.dtype, what: str) -> int:
 
 
 def _bits(data: bytes | memoryview, code: int) -> np.ndarray:
-    """Elements that stand as they are in memory."""
+    """Elements that stand as they are in memory; of narrow types the bytes that they fill."""
+    if code in NARROW:
+        return np.frombuffer(data, np.uint8)
     dtype = np.dtype("<u2") if code == BFLOAT16 else DTYPES[code]
     if len(data) % dtype.itemsize:
         raise ModelFormatError(f"{len(data)} bytes are no {dtype.name} elements")
@@ -98,6 +108,17 @@ def _bits(data: bytes | memoryview, code: int) -> np.ndarray:
     return _widened(flat) if code == BFLOAT16 else flat
 
 
+def _unpacked(packed: np.ndarray, count: int, code: int, what: str) -> np.ndarray:
+    """Elements of a narrow type, of the bytes that they fill."""
+    kind = NARROW[code]
+    filled = -(-count * kind.bits // 8)
+    if len(packed) != filled:
+        raise ModelFormatError(
+            f"{what}: {count} elements of {kind.name} take {filled} bytes, there are {len(packed)}"
+        )
+    return decoded(packed, kind)[:count]
+
+
 def _widened(halves: np.ndarray) -> np.ndarray:
     """float32 of the upper halves of its bits."""
     return (halves.astype("<u4") << 16).view("<f4")
@@ -105,6 +126,8 @@ def _widened(halves: np.ndarray) -> np.ndarray:
 
 def _typed(tensor: Tensor, dtype: np.dtype) -> np.ndarray:
     """Elements in the field that their type has."""
+    if tensor.data_type in NARROW:
+        return _numbers(tensor.int32_data).astype(np.uint8)
     if dtype == np.float32 and tensor.data_type != BFLOAT16:
         return _bits(b"".join(tensor.float_data), tensor.data_type)
     if dtype == np.float64:

@@ -3,6 +3,7 @@
 from . import (
     attention,
     bits,
+    control,
     losses,
     matrix,
     norm,
@@ -23,6 +24,7 @@ __all__ = [
     "KNOWN",
     "attention",
     "bits",
+    "control",
     "losses",
     "matrix",
     "norm",

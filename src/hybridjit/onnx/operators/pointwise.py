@@ -7,10 +7,12 @@ from functools import reduce
 import numpy as np
 
 from ...errors import MXNetError, ShapeError
+from ...formats.onnx.narrow import NARROW
 from ...formats.onnx.tensors import dtype_of
 from ...types import shape_text
 from ..importer import Importer, Value, supported
 from ..use import Use
+from .narrow import narrowed, nearest_even
 from .table import translates
 
 _UNARY = {
@@ -51,14 +53,8 @@ def unary(g: Importer, use: Use, x: Value) -> Value:
 
 @translates("Round")
 def round_to_even(g: Importer, use: Use, x: Value) -> Value:
-    """``rint`` takes halves down, ONNX to the even number: x - remainder by cases."""
-    low = g.op("floor", x, at="low")
-    rest = g.op("elemwise_sub", x, low, at="rest")
-    is_odd = g.op("_mod_scalar", low, scalar=2.0, at="odd")
-    above = g.op("_greater_scalar", rest, scalar=0.5, at="above")
-    at_half = g.op("_equal_scalar", rest, scalar=0.5, at="half")
-    up = g.op("broadcast_maximum", above, g.op("elemwise_mul", at_half, is_odd, at="even"), at="up")
-    return g.op("elemwise_add", low, up)
+    """The nearest whole number, of halves the even one."""
+    return nearest_even(g, x)
 
 
 _BINARY = {
@@ -222,19 +218,32 @@ def padded(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
 @translates("Cast")
 def cast(g: Importer, use: Use, x: Value) -> Value:
     """Another element type."""
-    return cast_to(g, x, dtype_of(use.number("to"), "it"))
+    return cast_to(g, x, use.number("to"), *_how(use))
 
 
 @translates("CastLike")
 def cast_like(g: Importer, use: Use, x: Value, like: Value) -> Value:
     """The element type of the second operand."""
-    return cast_to(g, x, g.dtype(like))
-
-
-def cast_to(g: Importer, x: Value, dtype: np.dtype) -> Value:
-    """``x`` in another element type, or in a wider one where MXNet lacks it."""
-    dtype = supported(dtype)
+    if like.stored:
+        return cast_to(g, x, like.stored, *_how(use))
+    dtype = g.dtype(like)
     return g.op("identity", x) if g.dtype(x) == dtype else g.op("Cast", x, dtype=dtype)
+
+
+def _how(use: Use) -> tuple[bool, str]:
+    """Whether numbers that are too large become the largest, and the direction of powers of 2."""
+    return bool(use.number("saturate", 1)), use.text("round_mode", "up")
+
+
+def cast_to(
+    g: Importer, x: Value, code: int, saturate: bool = True, direction: str = "up"
+) -> Value:
+    """``x`` in the element type with this code, or in a wider one that holds its numbers."""
+    dtype = supported(dtype_of(code, "it"))
+    if code in NARROW and x.stored != code:
+        x = narrowed(g, x, NARROW[code], saturate, direction)
+    made = g.op("identity", x) if g.dtype(x) == dtype else g.op("Cast", x, dtype=dtype)
+    return g.stored(made, code)
 
 
 @translates("Clip")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from ...errors import MXNetError
-from ...formats.onnx.tensors import dtype_of
-from ..importer import Importer, Value
+from ...formats.onnx.narrow import NARROW, NarrowFloat, NarrowWhole
+from ...formats.onnx.tensors import CODES, dtype_of
+from ..importer import Importer, Value, supported
 from ..use import Use
 from .matrix import matmul
-from .pointwise import round_to_even
+from .narrow import nearest_even
+from .pointwise import cast_to
 from .table import translates
 from .windows import convolution
 
@@ -17,7 +19,7 @@ _SINGLE, _WHOLE, _BYTE = np.dtype("float32"), np.dtype("int32"), np.dtype("uint8
 
 
 def _single(g: Importer, x: Value) -> Value:
-    return x if g.dtype(x).kind == "f" else g.op("Cast", x, dtype=_SINGLE, at="single")
+    return x if g.dtype(x) == _SINGLE else g.op("Cast", x, dtype=_SINGLE, at="single")
 
 
 def _along(g: Importer, x: Value, like: Value, use: Use) -> Value:
@@ -38,18 +40,37 @@ def _along(g: Importer, x: Value, like: Value, use: Use) -> Value:
 
 
 def _quantized(
-    g: Importer, use: Use, x: Value, scale: Value, zero: Value | None, dtype: np.dtype
+    g: Importer, use: Use, x: Value, scale: Value, zero: Value | None, code: int
 ) -> Value:
-    """round(x / scale) + zero, within the type's bounds."""
-    if dtype.kind not in "iu" or dtype.itemsize != 1:
-        raise MXNetError(f"to {dtype.name}: bytes are there")
-    ratio = g.op("broadcast_div", x, _along(g, scale, x, use), at="ratio")
-    whole = _single(g, round_to_even(g, use, ratio))
+    """round(x / scale) + zero, within the type's bounds; of floats without rounding to whole."""
+    ratio = g.op("broadcast_div", _single(g, x), _single(g, _along(g, scale, x, use)), at="ratio")
+    kind = NARROW.get(code)
+    if isinstance(kind, NarrowFloat):
+        return cast_to(g, ratio, code, bool(use.number("saturate", 1)))
+    whole = nearest_even(g, ratio)
     if zero is not None:
         whole = g.op("broadcast_add", whole, _single(g, _along(g, zero, x, use)), at="moved")
+    low, high = _bounds(code)
+    bound = g.op("clip", whole, a_min=low, a_max=high, at="bound")
+    return g.stored(g.op("Cast", bound, dtype=supported(dtype_of(code, "it"))), code)
+
+
+def _bounds(code: int) -> tuple[float, float]:
+    kind = NARROW.get(code)
+    if isinstance(kind, NarrowWhole):
+        return float(kind.bounds[0]), float(kind.bounds[1])
+    dtype = dtype_of(code, "it")
+    if dtype.kind not in "iu" or dtype.itemsize > 2:
+        raise MXNetError(f"to {dtype.name}: whole numbers of up to 16 bits are there")
     info = np.iinfo(dtype)
-    bound = g.op("clip", whole, a_min=float(info.min), a_max=float(info.max), at="bound")
-    return g.op("Cast", bound, dtype=dtype)
+    return float(info.min), float(info.max)
+
+
+def _code_of(g: Importer, zero: Value | None) -> int:
+    """Of the element type of a byte that stands for 0."""
+    if zero is None:
+        return CODES[_BYTE]
+    return zero.stored or CODES[g.dtype(zero)]
 
 
 def _numbers(g: Importer, use: Use, x: Value, scale: Value | None, zero: Value | None) -> Value:
@@ -65,9 +86,7 @@ def _numbers(g: Importer, use: Use, x: Value, scale: Value | None, zero: Value |
 @translates("QuantizeLinear")
 def quantize(g: Importer, use: Use, x: Value, scale: Value, zero: Value | None = None) -> Value:
     """Numbers as bytes."""
-    asked = use.number("output_dtype")
-    dtype = dtype_of(asked, "it") if asked else _BYTE if zero is None else g.dtype(zero)
-    return _quantized(g, use, x, scale, zero, dtype)
+    return _quantized(g, use, x, scale, zero, use.number("output_dtype") or _code_of(g, zero))
 
 
 @translates("DequantizeLinear")
@@ -86,9 +105,9 @@ def quantize_all(g: Importer, use: Use, x: Value) -> tuple[Value, Value, Value]:
     span = g.op("broadcast_sub", top, low, at="span")
     scale = g.op("_div_scalar", span, scalar=255.0, at="scale")
     start = g.op("broadcast_div", g.op("negative", low, at="minus"), scale, at="start")
-    place = g.op("clip", round_to_even(g, use, start), a_min=0.0, a_max=255.0, at="place")
+    place = g.op("clip", nearest_even(g, start), a_min=0.0, a_max=255.0, at="place")
     zero = g.op("Cast", place, dtype=_BYTE, at="zero")
-    made = _quantized(g, use, x, scale, zero, _BYTE)
+    made = _quantized(g, use, x, scale, zero, CODES[_BYTE])
     return made, g.scalar(scale), g.scalar(zero)
 
 
@@ -150,7 +169,7 @@ def qlinear_matmul(g: Importer, use: Use, *operands: Value) -> Value:
     """The product of the numbers that bytes stand for, as bytes."""
     a, a_scale, a_zero, b, b_scale, b_zero, scale, zero = operands
     sides = (_numbers(g, use, a, a_scale, a_zero), _numbers(g, use, b, b_scale, b_zero))
-    return _quantized(g, use, matmul(g, use, *sides), scale, zero, g.dtype(zero))
+    return _quantized(g, use, matmul(g, use, *sides), scale, zero, _code_of(g, zero))
 
 
 @translates("QLinearConv")
@@ -164,7 +183,7 @@ def qlinear_conv(g: Importer, use: Use, *operands: Value) -> Value:
         unit = g.op("broadcast_mul", *(_flat(g, s) for s in (x_scale, w_scale)), at="unit")
         bias = g.op("broadcast_mul", _single(g, operands[8]), unit, at="bias")
     made = convolution(g, use, first, second, bias)
-    return _quantized(g, use, made, scale, zero, g.dtype(zero))
+    return _quantized(g, use, made, scale, zero, _code_of(g, zero))
 
 
 def _flat(g: Importer, x: Value) -> Value:

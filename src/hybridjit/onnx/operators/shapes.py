@@ -30,7 +30,7 @@ def constant(g: Importer, use: Use) -> Value:
     array = use.array("value")
     if array is None:
         raise MXNetError("it has neither value, value_float(s) nor value_int(s)")
-    return g.constant(as_supported(array, str(use)))
+    return g.stored(g.constant(as_supported(array, str(use))), use.element_code("value"))
 
 
 @translates("ConstantOfShape")
