@@ -289,3 +289,33 @@ def test_lengths_of_a_softmax_are_whole_numbers():
     bound.arg_dict["n"][:] = 2
     assert bound.forward()[0].asnumpy().tolist() == [[0.5, 0.5, 0.0]] * 2
     assert lengths.infer_type(x="float32") == (None, None, None)
+
+
+@pytest.mark.parametrize("mode", ["training", "always"])
+@pytest.mark.parametrize("is_train", [True, False])
+def test_factors_of_dropout_are_those_of_the_latest_forward(mode, is_train):
+    """In whichever mode it ran; a backward after it draws nothing."""
+    executor = sym.Dropout(sym.var("x"), p=0.5, mode=mode).simple_bind(mx.cpu(), x=(64,))
+    executor.arg_dict["x"][:] = 1
+    executor.forward(is_train=not is_train)
+    for way in (True, False):
+        output = executor.forward(is_train=is_train)[0].asnumpy()
+        assert output.all() == (not is_train and mode == "training")
+        for _ in range(2):
+            executor.backward(nd.ones((64,)), is_train=way)
+            np.testing.assert_array_equal(executor.grad_dict["x"].asnumpy(), output)
+
+
+def test_other_draws_and_statistics_are_those_of_the_latest_forward():
+    drawn = sym.random.uniform(shape=(64,)) * sym.var("x")
+    executor = drawn.simple_bind(mx.cpu(), x=(64,))
+    executor.arg_dict["x"][:] = 1
+    output = executor.forward(is_train=False)[0].asnumpy()
+    executor.backward(nd.ones((64,)))
+    np.testing.assert_array_equal(executor.grad_dict["x"].asnumpy(), output)
+    executor = sym.BatchNorm(sym.var("x"), name="bn").simple_bind(mx.cpu(), x=(4, 2))
+    executor.aux_dict["bn_moving_var"][:] = 4
+    executor.forward(is_train=False)
+    executor.backward(nd.ones((4, 2)))
+    np.testing.assert_allclose(executor.grad_dict["x"].asnumpy(), 0.5, rtol=1e-3)
+    assert (executor.aux_dict["bn_moving_var"].asnumpy() == 4).all()

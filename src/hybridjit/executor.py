@@ -62,6 +62,8 @@ class Executor:
         self._requests = dict(requests or {})
         self._arrays = {**args, **aux}
         self._recorded: list[NDArray] | None = None
+        self._is_train: bool | None = None  # the mode of the latest forward
+        self._draws = _draws(symbol)
         self._types: NodeTypes = infer_node_types(symbol.outputs, types_of(self._arrays))
         shown = [self._types[output.node][output.index] for output in symbol.outputs]
         self.outputs = [empty(t.dims, ctx, t.dtype) for t in shown if t.is_known]
@@ -123,7 +125,8 @@ class Executor:
         """
         for name, given in kwargs.items():
             self._write(name, given)
-        if is_train and self._wanted():
+        self._is_train = is_train
+        if self._wanted() and (is_train or self._draws):
             self._keep(self._record(is_train))
         else:
             self._recorded = None
@@ -186,8 +189,9 @@ class Executor:
 
     @restoring(autograd.FLAGS)
     def backward(self, out_grads: Heads = None, is_train: bool = True) -> None:
-        """Compute the gradients of the latest ``forward``, which runs now if there was none.
+        """Compute the gradients of what the latest ``forward`` computed, in its mode.
 
+        Without any ``forward`` one runs now, in training mode with ``is_train``.
         ``out_grads`` has an array for each output, alone, as a list or by output name; without it
         every output is a loss, which knows its own gradient. Raises MXNetError where one is not.
         Arrays of another element type than their outputs are cast.
@@ -196,7 +200,7 @@ class Executor:
             return
         given = head_gradients(self._symbol.outputs, out_grads)
         if self._recorded is None:
-            self._record(is_train)
+            self._record(is_train if self._is_train is None else self._is_train)
         assert self._recorded is not None
         heads = [
             head if head is None else head.astype(out.dtype, copy=False)
@@ -260,6 +264,12 @@ class Executor:
     def get_optimized_symbol(self) -> Symbol:
         """The Symbol itself: what the compiler makes of it is shown by ``hybridjit dump``."""
         return self._symbol
+
+
+def _draws(symbol: Symbol) -> bool:
+    """Whether two calls of a graph in prediction mode may differ."""
+    uses = ((node.op, node.attrs) for node in topological(symbol.outputs))
+    return any(op is not None and op.in_mode(attrs, False).is_random for op, attrs in uses)
 
 
 def _beginning(old: NDArray, new: NDArray) -> NDArray:
