@@ -232,3 +232,14 @@ def test_the_same_bits_in_a_vector_and_in_its_tail():
         part = np.ascontiguousarray(x[first:])
         for mine, right in zip(compiled(outputs, {"x": part})([part]), whole):
             np.testing.assert_array_equal(mine, right[first:])
+
+
+@pytest.mark.parametrize("name", ["exp", "tanh", "erf"])
+def test_the_same_bits_beside_doubles(name):
+    """Vectors are as long as those of the widest element beside them; lanes know nothing of it."""
+    x = np.linspace(-3, 3, 37, dtype=np.float32)
+    result = call(name, var("x"))
+    alone = compiled([result], {"x": x})([x])[0]
+    wide = call("Cast", var("x"), dtype="float64")
+    beside = compiled([result, call("exp", wide)], {"x": x})([x])[0]
+    np.testing.assert_array_equal(beside, alone)

@@ -91,5 +91,10 @@ class Target:
         """Whether x * 2**n is one instruction, on vectors of 64 bytes."""
         return self.vector_bytes == 64 and self.triple.startswith("x86_64")
 
+    @property
+    def has_tables(self) -> bool:
+        """Whether each of 16 lanes takes one of 16 numbers by one instruction."""
+        return self.has_scaling
+
     def __str__(self) -> str:
         return f"{self.name} ({self.cpu}, {self.vector_registers} x {self.vector_bytes} B)"

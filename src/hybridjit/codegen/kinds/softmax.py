@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from itertools import accumulate
 
 from ...ir.plan import Step
 from ...records import dataclass
+from ...target import Target
 from ...types import product
 from ..call import Address, Argument, Call, Setting, views_of
 from ..llvm import ir
@@ -25,7 +27,8 @@ class SoftmaxSpec(KernelSpec):
     """Softmax over ``size`` elements, ``inner`` apart; arguments: x, [length,] y, rows.
 
     A row is ``size`` x ``inner`` elements: inner 1 has the vectors along the axis, else across it.
-    length  the element type of the lengths, one for each column, if there are any
+    length    the element type of the lengths, one for each column, if there are any
+    together  rows that are done side by side
     """
 
     how: str
@@ -33,6 +36,7 @@ class SoftmaxSpec(KernelSpec):
     inner: int
     length: str = ""
     dtype: str = "float32"
+    together: int = 1
     kind = "softmax"
 
 
@@ -44,10 +48,21 @@ def choose_softmax(step: Step, setting: Setting) -> tuple[Call, ...]:
     views = views_of(step, anchor.inputs)
     length = views[1].dtype.name if len(views) > 1 else ""
     dtype = views[0].dtype.name
-    spec = SoftmaxSpec(anchor.op.name, anchor.shape[axis], inner, length, dtype)
+    size = anchor.shape[axis]
+    together = _rows_together(size, inner, setting.target)
+    spec = SoftmaxSpec(anchor.op.name, size, inner, length, dtype, together)
     rows = product(anchor.shape[:axis])
     args: tuple[Argument, ...] = (*map(Address, (*views, step.writes[0])), rows)
     return (Call(spec, args, 10 * product(anchor.shape)),)
+
+
+def _rows_together(size: int, inner: int, target: Target) -> int:
+    """Rows that are done side by side: in a short one, most of the time would be the latency of
+    two reductions, a power and a division (128: 16 to 9 cycles a vector).
+    """
+    if inner > 1 or size > 64 * target.lanes:
+        return 1
+    return 4 if target.vector_registers >= 32 else 2
 
 
 LOWEST = float("-inf")
@@ -61,16 +76,60 @@ def emit_softmax(b: LoopBuilder, spec: SoftmaxSpec, args: Arguments) -> None:
     x = args.pointer("x")
     length = args.pointer("length") if spec.length else None
     y, rows = args.pointer("y"), args.integer("rows")
-    with b.each_unit(rows, args.tid, args.threads) as row:
-        at = b.mul(row.index, spec.size * spec.inner)
-        element = ELEMENTS[spec.dtype].stored
-        line = _Line(b, spec, b.at(x, at, element), b.at(y, at, element))
+
+    def line(row: Index) -> _Line:
+        at, element = b.mul(row, spec.size * spec.inner), ELEMENTS[spec.dtype].stored
+        result = _Line(b, spec, b.at(x, at, element), b.at(y, at, element))
         if length is not None:
-            line.length = b.at(length, b.mul(row.index, spec.inner), ELEMENTS[spec.length].stored)
-        if spec.inner == 1:
-            line.emit_along()
-        else:
-            line.emit_across()
+            result.length = b.at(length, b.mul(row, spec.inner), ELEMENTS[spec.length].stored)
+        return result
+
+    together = spec.together
+    with b.each_unit(b.quotient_up(rows, together), args.tid, args.threads) as unit:
+        first = b.mul(unit.index, together)
+        if spec.inner > 1:
+            line(first).emit_across()
+            return
+        stop = b.min(b.add(first, together), rows)
+        with b.when(b.equal(b.sub(stop, first), together)):
+            _emit_along([line(b.add(first, n)) for n in range(together)])
+        if together == 1:
+            return
+        with b.when(b.less(b.sub(stop, first), together)):
+            _emit_rest(b, first, stop, together, line)
+
+
+def _emit_rest(
+    b: LoopBuilder, first: Index, stop: Index, together: int, line: Callable[[Index], _Line]
+) -> None:
+    """The last rows, of which there are fewer than are done together."""
+    with b.loop("row", first, stop, most=together) as row:
+        _emit_along([line(row.index)])
+
+
+# A pass over the vectors of a line: what is carried at first, and its body, which makes of index,
+# lanes and what is carried what is carried on.
+Body = Callable[[Index, int, Sequence[Value]], list[Value]]
+Pass = tuple[list[Value], Body]
+# The passes of a line, one after the other; each sends back what was carried at its end.
+Passes = Generator[Pass, list[Value], None]
+
+
+def _emit_along(lines: Sequence[_Line]) -> None:
+    """Rows side by side: one loop for each pass of all of them."""
+    runs = [line.along() for line in lines]
+    passes = [next(run) for run in runs]
+    while passes:
+        carried = lines[0].each(passes)
+        passes = [following for run, end in zip(runs, carried) if (following := _send(run, end))]
+
+
+def _send(run: Passes, carried: list[Value]) -> Pass | None:
+    """The pass that follows, if any does."""
+    try:
+        return run.send(carried)
+    except StopIteration:
+        return None
 
 
 class _Line:
@@ -85,7 +144,7 @@ class _Line:
     def _constant(self, value: float) -> Value:
         return constant_of(self.kind, value)
 
-    def emit_along(self) -> None:
+    def along(self) -> Passes:
         """Vectors along the axis; their lanes are combined at the end, always in one order."""
         b, math = self.b, self.math
         limit = None if self.length is None else b.splat(self._limit(self._length_at(0)))
@@ -98,7 +157,7 @@ class _Line:
             place = b.b.add(first, ir.Constant(first.type, list(range(b.lanes))))
             return b.b.icmp_signed("<", place, limit)
 
-        top = self._over(
+        top = yield from self._over(
             self._constant(LOWEST),
             lambda acc, v, i, n: self._larger(self._kept(v, mask(i, n), LOWEST), acc),
         )
@@ -110,10 +169,10 @@ class _Line:
                 write_vector(b, power, self.y, i, 1, n, self.spec.dtype)
             return math.add(acc, power)
 
-        total = self._over(self._constant(0.0), added)
+        total = yield from self._over(self._constant(0.0), added)
         total = b.splat(b.reduce_lanes(total, math.add))
         if self._keeps_powers:
-            self._divide_powers(total, mask if limit is not None else None)
+            yield [], self._divide_powers(total, mask if limit is not None else None)
             return
         log_total = math.log(total) if self.spec.how == "log_softmax" else None
 
@@ -121,7 +180,7 @@ class _Line:
             value = self._result(v, top, total, log_total)
             return value if limit is None else self._kept(value, mask(i, n), 0.0)
 
-        self._store_each(result)
+        yield [], self._store_each(result)
 
     @property
     def _keeps_powers(self) -> bool:
@@ -132,7 +191,7 @@ class _Line:
 
     def _divide_powers(
         self, total: Value, mask: Callable[[Index, int], Value | None] | None
-    ) -> None:
+    ) -> Body:
         """y = y / total along the axis, by one division; 0 where no element counts."""
         factor, dtype = self.math.div(self._constant(1.0), total), self.spec.dtype
 
@@ -144,7 +203,7 @@ class _Line:
             write_vector(self.b, value, self.y, index, 1, lanes, dtype)
             return []
 
-        self._each([], divide)
+        return divide
 
     def _length_at(self, column: Index) -> Value:
         """The length that holds for a column, as a 64-bit integer."""
@@ -161,33 +220,44 @@ class _Line:
             length = b.b.select(b.b.icmp_signed(sign, length, bound), length, bound)
         return b.b.trunc(length, with_element(length.type, I32))
 
-    def _over(self, start: Value, combine: Callable[..., Value]) -> Value:
+    def _over(
+        self, start: Value, combine: Callable[..., Value]
+    ) -> Generator[Pass, list[Value], Value]:
         """for each vector of the row: acc = combine(acc, vector, index, lanes)."""
-        return self._each([start], lambda i, n, acc: [combine(*acc, self._read(i, n), i, n)])[0]
+        carried = yield [start], lambda i, n, acc: [combine(*acc, self._read(i, n), i, n)]
+        return carried[0]
 
-    def _store_each(self, result: Callable[[Value, Index, int], Value]) -> None:
-        """for each vector of the row: y = result(vector, index, lanes)."""
+    def _store_each(self, result: Callable[[Value, Index, int], Value]) -> Body:
+        """y = result(vector, index, lanes)."""
 
         def store(index: Index, lanes: int, _: Sequence[Value]) -> list[Value]:
             value = result(self._read(index, lanes), index, lanes)
             write_vector(self.b, value, self.y, index, 1, lanes, self.spec.dtype)
             return []
 
-        self._each([], store)
+        return store
 
-    def _each(
-        self, carry: list[Value], one: Callable[[Index, int, Sequence[Value]], list[Value]]
-    ) -> list[Value]:
-        """for each vector of the row: carry = one(index, lanes, carry)."""
+    def each(self, passes: Sequence[Pass]) -> list[list[Value]]:
+        """for each vector of a row: the bodies of all passes; what each carried at the end."""
         b, size = self.b, self.spec.size
         whole = size - size % b.lanes
+        ends = list(accumulate(len(start) for start, _ in passes))
+        carry = [value for start, _ in passes for value in start]
+
+        def parts(values: Sequence[Value]) -> list[list[Value]]:
+            return [list(values[end - len(p[0]) : end]) for end, p in zip(ends, passes)]
+
+        def all_bodies(index: Index, lanes: int, values: Sequence[Value]) -> list[Value]:
+            each = zip(passes, parts(values))
+            return [value for (_, body), own in each for value in body(index, lanes, own)]
+
         if whole:
             with b.loop("i", 0, whole, b.lanes, carry=carry) as i:
-                i.yields(one(i.index, b.lanes, i.carried))
+                i.yields(all_bodies(i.index, b.lanes, i.carried))
             carry = i.results
         if size % b.lanes:
-            carry = one(whole, size % b.lanes, carry)
-        return carry
+            carry = all_bodies(whole, size % b.lanes, carry)
+        return parts(carry)
 
     def emit_across(self) -> None:
         """Vectors across the axis: each lane has a softmax of its own."""

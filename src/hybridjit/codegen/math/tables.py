@@ -1,0 +1,75 @@
+"""Odd functions that end at 1 as polynomials of 16 intervals, by a table for each coefficient.
+
+An interval's polynomial goes through the function at Chebyshev's nodes, which makes the largest
+error almost as small as can be. The first interval's is odd, so that results are exact to the unit
+near 0 too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from ...records import dataclass
+
+ENTRIES = 16
+
+
+@dataclass(frozen=True)
+class OddTable:
+    """A function as polynomials of the distance from the middle of an interval.
+
+    Intervals are ``width`` wide, a number of few bits, about its multiples from 0 to 15. The last
+    polynomial's value in the middle is 1: the function is that from there on.
+    columns  for each power from 0 on, the coefficients of all intervals; of the first, the one of
+             power 1 is less by 1
+    """
+
+    width: float
+    columns: tuple[tuple[float, ...], ...]
+
+    @property
+    def limit(self) -> float:
+        """Where the function has become 1."""
+        return (ENTRIES - 1) * self.width
+
+
+def odd_table(function: Callable[[float], float], width: float, degree: int) -> OddTable:
+    """The table of an odd function, by polynomials of an odd ``degree``."""
+    first = _first(function, width, degree)
+    others = [_about(function, n * width, width / 2, degree) for n in range(1, ENTRIES)]
+    return OddTable(width, tuple(zip(first, *others)))
+
+
+def _first(function: Callable[[float], float], width: float, degree: int) -> list[float]:
+    """About 0: a polynomial of the square for function(x) / x - 1."""
+    middle = (width / 2) ** 2 / 2
+    squares = [middle + middle * node for node in _nodes((degree + 1) // 2)]
+    values = [function(math.sqrt(s)) / math.sqrt(s) - 1 for s in squares]
+    return [c for even in _through(squares, values) for c in (0.0, even)]
+
+
+def _about(
+    function: Callable[[float], float], middle: float, reach: float, degree: int
+) -> list[float]:
+    """About another middle, for distances up to ``reach``."""
+    nodes = [reach * node for node in _nodes(degree + 1)]
+    return _through(nodes, [function(middle + node) for node in nodes])
+
+
+def _nodes(count: int) -> list[float]:
+    """Chebyshev's nodes between -1 and 1."""
+    return [math.cos(math.pi * (k + 0.5) / count) for k in range(count)]
+
+
+def _through(nodes: Sequence[float], values: Sequence[float]) -> list[float]:
+    """The coefficients, lowest first, of the polynomial through these points: Newton's."""
+    divided, count = list(values), len(nodes)
+    for order in range(1, count):
+        for k in range(count - 1, order - 1, -1):
+            divided[k] = (divided[k] - divided[k - 1]) / (nodes[k] - nodes[k - order])
+    result = [0.0] * count
+    for node, constant in zip(reversed(nodes), reversed(divided)):
+        shifted = [constant, *result[:-1]]
+        result = [above - node * own for above, own in zip(shifted, result)]
+    return result
