@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 import hybridjit as mx
+from compiling import call, var
 from hybridjit import autograd, gluon, nd
+from hybridjit.compiler import Trained, compile_training
 from hybridjit.gluon import nn
+from hybridjit.types import FLOAT32, TensorType
 from test_fuzz_graphs import tool
 
 KINDS = ("saved_bytes", "gradient_bytes", "state_bytes")
@@ -66,3 +69,65 @@ def test_steps_do_not_grow_the_process(is_hybrid: bool):
     soak = tool("soak")
     grown = soak.train(soak.make_net, (8, 3, 12, 12), steps=60, hybrid=is_hybrid, report=0)
     assert grown.bytes <= 1 << 20 and grown.objects <= 20 and grown.counted == 0, grown
+
+
+def trained_layers(count: int) -> Trained:
+    """Dense layers with a relu each, compiled for training, all weights wanted."""
+    x, width = var("x"), 32
+    types = {"x": TensorType((256, width), FLOAT32)}
+    for i in range(count):
+        types[f"w{i}"] = TensorType((width, width), FLOAT32)
+        attrs = {"num_hidden": width, "no_bias": True}
+        x = call("relu", call("FullyConnected", x, var(f"w{i}"), name=f"fc{i}", **attrs))
+    return compile_training([x], types, [f"w{i}" for i in range(count)], training=True)
+
+
+def test_the_way_back_needs_no_more_room_in_deeper_networks():
+    """A weight's gradient is computed before the step to the layer below, which frees its head."""
+    few, many = trained_layers(4), trained_layers(12)
+    assert few.backward is not None and many.backward is not None
+    assert many.backward.plan.live_bytes == few.backward.plan.live_bytes
+    assert many.backward.plan.live_bytes <= 3 * 4 * 256 * 32
+
+
+def test_what_is_computed_again_is_made_where_it_is_read():
+    """Of each layer's activation the product is saved; of all of them one lives at a time."""
+    x, types = var("x"), {"x": TensorType((256, 32), FLOAT32)}
+    for i in range(10):
+        types[f"w{i}"] = TensorType((32, 32), FLOAT32)
+        x = call("tanh", call("dot", x, var(f"w{i}"), name=f"dot{i}"))
+    trained = compile_training([x], types, [f"w{i}" for i in range(10)], training=True)
+    assert trained.backward is not None
+    assert trained.parts.saved_bytes == 10 * 4 * 256 * 32
+    assert trained.backward.plan.live_bytes <= 3 * 4 * 256 * 32
+
+
+def test_an_output_that_is_copied_is_copied_at_once():
+    """A transposed gradient does not keep the memory of the one that it is made from."""
+    types = {"x": TensorType((4, 64, 9, 9), FLOAT32)}
+    x, weights = var("x"), []
+    for i in range(6):
+        weights.append(f"w{i}")
+        types[f"w{i}"] = TensorType((64, 64, 3, 3), FLOAT32)
+        attrs = {"kernel": (3, 3), "pad": (1, 1), "num_filter": 64, "no_bias": True}
+        x = call("relu", call("Convolution", x, var(f"w{i}"), name=f"conv{i}", **attrs))
+    trained = compile_training([x], types, weights, training=True)
+    assert trained.backward is not None
+    plan = trained.backward.plan
+    assert sum(step.kind == "copy" for step in plan.steps) >= 6
+    assert plan.live_bytes < 4 * (3 * 4 * 64 * 81 + 2 * 64 * 64 * 9)
+
+
+@pytest.mark.parametrize("add", [lambda x, y: nd.identity(x), lambda x, y: x + y])
+def test_gradients_that_are_asked_for_are_arrays_of_their_own(add):
+    """A sum passes one array on to both operands, and that may be the caller's head gradient."""
+    x, y, head = nd.ones((3,)), nd.ones((3,)), nd.array([1, 2, 3])
+    for variable in (x, y):
+        variable.attach_grad()
+    with autograd.record():
+        total = add(x, y)
+        again = total + y
+    first = autograd.grad(total, [x], head_grads=head, retain_graph=True)[0]
+    found = autograd.grad(again, [x, y], head_grads=head)
+    first[:] = found[0][:] = 0
+    assert head.asnumpy().tolist() == [1, 2, 3] and found[1].asnumpy().all()

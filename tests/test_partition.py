@@ -15,6 +15,7 @@ from hybridjit import sym
 from hybridjit.compiler import compile_training
 from hybridjit.ir.graph import Graph, from_symbol
 from hybridjit.ir.interpret import interpret
+from hybridjit.ir.node import Output
 from hybridjit.passes.cse import share_equal
 from hybridjit.passes.differentiate import Joint, differentiate
 from hybridjit.passes.enter_training import enter_training
@@ -81,6 +82,31 @@ def test_what_is_cheap_is_computed_again():
     assert [use.value.op.name for use in parts.saved] == ["dot"]
     assert parts.saved_bytes == 64 and parts.reads == ("x", "w")
     assert "saved dot 'xw', 64 B: read by" in parts.reasons[0]
+
+
+def partitioned(outputs: list[Output], shapes: dict[str, tuple[int, ...]], wanted: set[str]):
+    types = {name: TensorType(shape, FLOAT32) for name, shape in shapes.items()}
+    graph = from_symbol(outputs, types, infer_node_types(outputs, types))
+    return partition(differentiate(graph, wanted))
+
+
+@pytest.mark.parametrize("relu", [("relu", {}), ("Activation", {"act_type": "relu"})])
+def test_of_a_relu_its_result_alone_is_saved(relu):
+    """The product behind it reads the result; whether it was positive is seen there, too."""
+    (name, attrs), x, w = relu, var("x"), var("w")
+    positive = call(name, call("dot", x, w), name="positive", **attrs)
+    parts = partitioned([call("dot", positive, w)], dict.fromkeys("xw", (4, 4)), {"x", "w"})
+    assert [use.value.name for use in parts.saved] == ["positive"]
+
+
+@pytest.mark.parametrize("op", ["elemwise_add", "elemwise_sub", "broadcast_add", "_mul_scalar"])
+def test_what_no_slope_reads_is_not_saved(op: str):
+    """The slope of a sum does not depend on what is added."""
+    products = [call("dot", var("x"), var("w")), call("dot", var("y"), var("w"))]
+    attrs = {"scalar": 3.0} if op == "_mul_scalar" else {}
+    outputs = [call(op, *(products[:1] if attrs else products), **attrs)]
+    parts = partitioned(outputs, dict.fromkeys("xyw", (4, 4)), {"x", "w"})
+    assert parts.saved == ()
 
 
 def test_nothing_random_is_computed_again():

@@ -21,11 +21,13 @@ class Purpose:
     updates   pairs (number of an output, name of an input): after a call the input's array holds
               the output, and is the output. Each output and each input once
     saved     how many outputs, the last ones, a later call of another executable reads
+    goes_back  whether it computes gradients from what another executable saved
     """
 
     training: bool = False
     updates: tuple[tuple[int, str], ...] = ()
     saved: int = 0
+    goes_back: bool = False
 
     def require_fitting(
         self, inputs: Mapping[str, TensorType], outputs: Sequence[TensorType]

@@ -16,6 +16,7 @@ from ..context import Context
 from ..errors import DTypeError, MXNetError, ShapeError
 from ..ops.registry import lookup
 from ..recording import FLAGS, recording_as
+from ..runtime.arena import address_of
 from ..types import shape_text
 from ..unwinding import restoring
 from .memory import DenseArray
@@ -247,7 +248,18 @@ def run_gradients(
     given = [_head_gradient(*pair) for pair in zip(heads, head_grads)]
     with recording_as(create_graph, train_mode):
         reached, leaves = run_back(heads, given, operator.add, retain_graph)
-    return [_arrived(number, x, reached, leaves) for number, x in enumerate(variables, 1)]
+        found = [_arrived(number, x, reached, leaves) for number, x in enumerate(variables, 1)]
+        return _apart(found, given)
+
+
+def _apart(found: list[NDArray], others: Sequence[NDArray]) -> list[NDArray]:
+    """These arrays, each in memory of its own, which is not that of the others either."""
+    taken = {address_of(x._data) for x in others}
+    apart: list[NDArray] = []
+    for x in found:
+        apart.append(x.copy() if address_of(x._data) in taken else x)
+        taken.add(address_of(x._data))
+    return apart
 
 
 def _arrived(number: int, x: NDArray, reached: Gradients, leaves: list[Leaf]) -> NDArray:

@@ -68,6 +68,47 @@ def vanishes(op: OpDef, position: int, attrs: Attrs) -> bool:
     return _vanishes(op, position, tuple(attrs.items()))
 
 
+class _Follows:
+    """A number of a formula: the operands that it follows from, by position; the head is -1."""
+
+    __slots__ = ("operands",)
+
+    def __init__(self, *operands: int) -> None:
+        self.operands = frozenset(operands)
+
+
+class _Tracking:
+    """A scalar builder that only notes which operands a number follows from."""
+
+    def const(self, value: float) -> _Follows:
+        return _Follows()
+
+    scalar = const
+
+    def __getattr__(self, name: str) -> Callable[..., _Follows]:
+        return lambda *args: _Follows(
+            *(i for x in args if isinstance(x, _Follows) for i in x.operands)
+        )
+
+
+@lru_cache(maxsize=1024)
+def _read_by_slope(
+    op: OpDef, position: int, attrs: tuple[tuple[str, object], ...]
+) -> frozenset[int] | None:
+    head = _Follows(-1)
+    operands = [_Follows(i) for i in range(len(op.input_names(dict(attrs))))]
+    found = _tangent(op, position)(_Tracking(), head, *operands, **dict(attrs))
+    return None if found is head else found.operands if found else frozenset()
+
+
+def read_by_slope(op: OpDef, position: int, attrs: Attrs) -> frozenset[int] | None:
+    """The operands on which the gradient by one of them depends.
+
+    None where the gradient is that of the result as it is.
+    """
+    return _read_by_slope(op, position, tuple(attrs.items()))
+
+
 def _tangent(op: OpDef, position: int) -> Callable[..., Any]:
     """``(b, head, *values, **attrs)`` -> head times the derivative, None where that is 0."""
     scalar = op.scalar

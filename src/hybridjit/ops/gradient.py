@@ -17,7 +17,7 @@ from ..types import TensorType
 from .algebra import add, fitted, in_dtype, in_single, zeros_like
 from .attrs import Attrs, AttrValue
 from .building import Builder, Reached, X, as_results, parts_of
-from .derivative import derivative, vanishes
+from .derivative import derivative, read_by_slope, vanishes
 from .record import OpDef
 
 
@@ -100,8 +100,11 @@ def _implied(
         )
     if op.scalar is None:
         _refuse(op)
+    has_sign = op.traits.keeps_sign(attrs)
     return lambda g, ins, outs, douts, **attrs: tuple(
-        None if vanishes(op, i, attrs) else _by_formula(op, i, g, ins, douts[0], attrs)
+        None
+        if vanishes(op, i, attrs)
+        else _by_formula(op, i, g, outs if has_sign else ins, douts[0], attrs)
         for i in range(len(ins))
     )
 
@@ -119,7 +122,16 @@ def _heads(
 def _by_formula(
     op: OpDef, position: int, g: Builder[X], ins: Sequence[X], dout: X, attrs: Attrs
 ) -> Callable[[], X]:
-    return lambda: g.op(derivative(op, position), dout, *ins, at=f"d{position}", **attrs)
+    """The head gradient stands for operands that the formula does not read: they need not be there.
+
+    Only where it has their element type, which decides that of the result.
+    """
+    read, dtype = read_by_slope(op, position, attrs), g.type(dout).dtype
+    if read is None and g.type(ins[position]).dtype == dtype:
+        return lambda: dout
+    unread = {i for i, x in enumerate(ins) if i not in (read or ()) and g.type(x).dtype == dtype}
+    operands = [dout if i in unread else x for i, x in enumerate(ins)]
+    return lambda: g.op(derivative(op, position), dout, *operands, at=f"d{position}", **attrs)
 
 
 def _refuse(op: OpDef) -> NoReturn:

@@ -57,6 +57,8 @@ class Traits:
                     with the same operands and attributes and maybe further results; None: itself
     keeps_training  ``keeps_training(attrs)``: whether that operator stands for it outside of
                     training mode too, where gradients are wanted
+    keeps_sign      ``keeps_sign(attrs)``: of a function of one element whose slope takes its result
+                    for its operand: then the way back reads that, and the operand is not saved
     updates         of an operator of training mode: ``updates(g, ins, outs, **attrs)``, by the
                     operand's position what an auxiliary state is after the way back
     step            ``step(*arrays, **attrs)``: the results, then what the auxiliary states are
@@ -80,6 +82,7 @@ class Traits:
     initial: Mapping[str, str] | None = None
     training: Callable[[Attrs], OpDef | None] | None = None
     keeps_training: Callable[[Attrs], bool] = lambda attrs: False
+    keeps_sign: Callable[[Attrs], bool] = lambda attrs: False
     updates: Callable[..., Mapping[int, Any]] | None = None
     step: Callable[..., Any] | None = None
     merge: Callable[..., Any] | None = None

@@ -55,7 +55,8 @@ class _Fusion:
             host = self._joinable(value) if may_join else None
             self._join(value, host or self._new(kind))
         self._delay_updates()
-        return tuple(self._finished(g) for g in self._ordered())
+        ordered = self._demanded() if self.graph.purpose.goes_back else self._ordered()
+        return tuple(self._finished(g) for g in ordered)
 
     def _new(self, kind: KernelKind) -> _Building:
         group = _Building(len(self.groups), kind)
@@ -154,6 +155,35 @@ class _Fusion:
                 if not waits[user]:
                     heappush(ready, user)
         return order
+
+    def _demanded(self) -> list[_Building]:
+        """Each group just before the first that needs it: what is made late lives shortly.
+
+        Of those that nothing needs, the gradients, first what follows from the least: from the end
+        of the way forward to its begin, a gradient by weights before the step to the layer below,
+        and what is computed again where it is read. Of several that one needs, first what follows
+        from the most: the others wait for it otherwise.
+        """
+        order: dict[int, None] = {}
+        depths = self._depths()
+        needed = {number for group in self.groups for number in group.sources}
+        ends = (n for n in range(len(self.groups)) if n not in needed)
+        pending = sorted(ends, key=lambda n: (depths[n], n), reverse=True)
+        while pending:
+            number = pending[-1]
+            waits = [n for n in self.groups[number].sources if n not in order]
+            if number in order or not waits:
+                order[pending.pop()] = None
+            else:
+                pending += sorted(waits, key=lambda n: (depths[n], -n))
+        return [self.groups[number] for number in order]
+
+    def _depths(self) -> dict[int, int]:
+        """For each group how many of them, one reading the other, it follows from."""
+        depths: dict[int, int] = {}
+        for group in self._ordered():
+            depths[group.number] = 1 + max((depths[n] for n in group.sources), default=0)
+        return depths
 
     def _finished(self, group: _Building) -> Group:
         def is_read_outside(value: Value) -> bool:

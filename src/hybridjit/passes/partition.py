@@ -62,7 +62,7 @@ def partition(joint: Joint) -> Parts:
         (),
         outputs,
         name=f"{joint.forward.name}.backward",
-        purpose=joint.forward.purpose,
+        purpose=replace(joint.forward.purpose, goes_back=True),
     )
     purpose = replace(joint.forward.purpose, saved=len(saved))
     return Parts(

@@ -42,6 +42,8 @@ class _Planner:
         self.steps: list[Step] = []
         self.placed: dict[Use, tuple[Value, int]] = {}
         self.output_of: dict[Use, int] = {}
+        self.not_written: dict[Value, list[int]] = {}  # outputs to be copied, by their value
+        self.copied_out: dict[int, View] = {}
         self.last_read: dict[Value, int] = {}
         shown = shown_by_views(graph)
         self.returned = {shown.get(use.value, use.value) for use in graph.outputs}
@@ -58,6 +60,7 @@ class _Planner:
         self._claim_outputs()
         for position, group in enumerate(self.graph.groups):
             self._plan_group(group, position)
+            self._copy_out(group)
         outputs = self._outputs()
         buffers = _with_lives(self.buffers, self.steps)
         laid, arena = assign_offsets(buffers) if self.shares else side_by_side(buffers)
@@ -78,6 +81,8 @@ class _Planner:
             reason = self._obstacle(index, source)
             if reason:
                 self.obstacles[index] = reason
+                if index not in self.graph.updated:
+                    self.not_written.setdefault(use.value, []).append(index)
             else:
                 self.output_of[source] = index
 
@@ -254,13 +259,14 @@ class _Planner:
         """An operand whose place the result can take: same elements, read here last.
 
         Only operands of the pointwise part qualify: there an element is read before the same
-        element is written, by the same thread.
+        element is written, by the same thread. Of several results each takes another's place.
         """
         if not self.shares:
             return None
-        if not KIND_NAMED[group.kind].is_in_place or len(group.outputs) > 1:
+        is_pointwise = group.kind == POINTWISE.name
+        if not KIND_NAMED[group.kind].is_in_place or len(group.outputs) > 1 and not is_pointwise:
             return None
-        taken = set(group.anchor.inputs) if group.kind != POINTWISE.name else set()
+        taken = set() if is_pointwise else set(group.anchor.inputs)
         readers = Counter(view.buffer for view in reads)
         for source, view in zip(group.inputs, reads):
             buffer = self.buffers[view.buffer]
@@ -299,6 +305,17 @@ class _Planner:
         visible = len(self.graph.outputs) - self.graph.purpose.saved
         return self._fresh(t, "output" if index < visible else "saved", index)
 
+    def _copy_out(self, group: Group) -> None:
+        """Copy what the group's kernel could not write as an output, while it is in the cache.
+
+        The memory that it lies in is free then.
+        """
+        for value in group.outputs:
+            for index in self.not_written.get(value, ()):
+                use = self.graph.outputs[index]
+                self.copied_out[index] = target = self._place_of_output(index, use.type)
+                self._copy(use, target, self.obstacles[index])
+
     def _settle_update(self, use: Use, group: Group, reads: tuple[View, ...]) -> None:
         """What updates an input that its producer reads elsewhere too goes there at the end."""
         index = self.output_of.get(use, -1)
@@ -317,6 +334,9 @@ class _Planner:
         for index, use in enumerate(self.graph.outputs):
             if self.output_of.get(self._before_reshapes(use)) == index:
                 found[index] = self.views[use]
+                continue
+            if index in self.copied_out:
+                found[index] = self.copied_out[index]
                 continue
             found[index] = target = self._place_of_output(index, use.type)
             if index in self.graph.updated:

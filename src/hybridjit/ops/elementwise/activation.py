@@ -98,6 +98,7 @@ register(
     ref=activation,
     scalar=lambda b, x, act_type: _ACTIVATIONS[act_type][1](b, x),
     slope=_slope_of_activation,
+    traits=Traits(keeps_sign=lambda attrs: attrs["act_type"] == "relu"),
     doc="relu (NaN gives 0), sigmoid, softrelu = log(1 + exp(x)), softsign or tanh.",
 )
 

@@ -14,7 +14,7 @@ import numpy as np
 from .. import special
 from ..attrs import AttrValue
 from ..casting import exactly, in_floating, on_integers
-from ..record import OpDef
+from ..record import PLAIN, OpDef, Traits
 from ..registry import register
 from ..rules import Types, refuse_bool, require_float, same_type
 from ..signatures import Formula, Reference, ScalarBuilder, V
@@ -112,6 +112,7 @@ def unary(
     domain: tuple[float, float] = (-4.0, 4.0),
     aliases: str = "sparse",
     slope: Formula | None = None,
+    traits: Traits = PLAIN,
 ) -> OpDef:
     """Register one function of one number. ``aliases="sparse"`` is MXNet's ``_sparse_<name>``."""
     return register(
@@ -123,6 +124,7 @@ def unary(
         slope=slope,
         domain=domain,
         aliases=f"_sparse_{name}" if aliases == "sparse" else aliases,
+        traits=traits,
         doc=doc,
     )
 
@@ -166,6 +168,7 @@ RELU = unary(
     lambda b, x: b.max(x, b.const(0.0)),
     "x where positive, else 0; NaN stays.",
     slope=_slope_of_relu,
+    traits=Traits(keeps_sign=lambda attrs: True),
 )
 unary("abs", exactly(np.abs), lambda b, x: b.abs(x), "Absolute value.")
 NEGATIVE = unary(
