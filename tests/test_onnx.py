@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import time
 import tracemalloc
 from pathlib import Path
 
@@ -44,6 +45,8 @@ def attribute(name: str, value: object) -> Attribute:
     if isinstance(value, str):
         return Attribute(name=name, s=memoryview(value.encode()), type=3)
     assert isinstance(value, tuple)
+    if value and isinstance(value[0], str):
+        return Attribute(name=name, strings=[memoryview(v.encode()) for v in value], type=8)
     return Attribute(name=name, ints=value, type=7)
 
 
@@ -259,6 +262,32 @@ class TestResize:
         np.testing.assert_allclose(matrix[4], at_a_quarter[::-1])
         np.testing.assert_allclose(matrix.sum(axis=1), 1)
 
+    @pytest.mark.parametrize("rounding", ["ceil", "floor", "round_prefer_ceil"])
+    def test_rounding_of_half_pixels(self, rounding):
+        x = numbers(1, 2, 4, 4)
+        use = node("Resize", "x s s", mode="nearest", nearest_mode=rounding)
+        constants = {"s": np.array([1, 1, 2, 2], np.float32)}
+        (found,) = computed(model_of([use], {"x": x.shape}, constants), x)
+        matrix = self.matrix(4, 8, mode="nearest", nearest_mode=rounding)
+        np.testing.assert_array_equal(found, matrix @ x @ matrix.T)
+
+    def test_a_number_outside_of_the_operand(self):
+        x = numbers(2, 4)
+        rule = "tf_crop_and_resize"
+        use = node(
+            "Resize",
+            "x r s",
+            mode="linear",
+            coordinate_transformation_mode=rule,
+            extrapolation_value=9.0,
+        )
+        constants = {
+            "r": np.array([0, 0, 1, 2], np.float32),
+            "s": np.array([1, 1.75], np.float32),
+        }
+        (found,) = computed(model_of([use], {"x": x.shape}, constants), x)
+        np.testing.assert_allclose(found, [[*row, 9, 9, 9] for row in x], rtol=1e-6)
+
     def test_the_whole_operator(self):
         x = numbers(1, 2, 4, 4)
         use = node("Resize", "x  scales".replace("  ", " roi "), mode="linear")
@@ -272,6 +301,17 @@ class TestResize:
 
 
 # What is refused, and how
+
+
+def test_a_name_that_all_nodes_have():
+    """The time that it takes to tell them apart grows as their number does."""
+    use = node("Relu", "x", "x")
+    model = model_of([use] * 10_000, {"x": (2,)})
+    assert model.graph is not None
+    model.graph.output = [info("x", ())]
+    start = time.process_time()
+    make_graph(model, KNOWN, None, {})
+    assert time.process_time() - start < 5
 
 
 def refusal(model: Model, **shapes: tuple[int, ...]) -> str:

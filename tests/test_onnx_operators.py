@@ -414,3 +414,215 @@ class TestControl:
         turned = self.x[:, ::-1] if back else self.x
         np.testing.assert_allclose(last, self.x.sum(1), rtol=1e-6)
         np.testing.assert_allclose(rows, -np.cumsum(turned, 1), rtol=1e-6)
+
+
+class TestRecurrent:
+    """Layers that MXNet's own does not compute."""
+
+    x, w, r = numbers(3, 2, 4), numbers(1, 15, 4) / 3, numbers(1, 15, 5) / 3
+    b = numbers(1, 30) / 3
+
+    def right(self, lengths: np.ndarray | None = None) -> np.ndarray:
+        """All states of a GRU whose reset gate works before the product."""
+        h, made = np.zeros((2, 5), np.float32), []
+        wb, rb = np.split(self.b[0], 2)
+        for t, x in enumerate(self.x):
+            gates = x @ self.w[0].T + wb
+            z, r = (1 / (1 + np.exp(-(gates + h @ self.r[0].T + rb)))).T.reshape(3, 5, 2)[:2]
+            inner = (r.T * h) @ self.r[0][10:].T + rb[10:]
+            new = (1 - z.T) * np.tanh(gates[:, 10:] + inner) + z.T * h
+            h = new if lengths is None else np.where((t < lengths)[:, None], new, h)
+            row = h if lengths is None else np.where((t < lengths)[:, None], h, 0)
+            made.append(row)
+        return np.stack([*made, h])
+
+    def test_reset_before_the_product(self):
+        use = node("GRU", "x w r b", "y h", hidden_size=5)
+        y, h = found(use, self.x, w=self.w, r=self.r, b=self.b)
+        right = self.right()
+        np.testing.assert_allclose(y[:, 0], right[:-1], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(h[0], right[-1], rtol=1e-4, atol=1e-5)
+
+    def test_sequences_of_several_lengths(self):
+        """Behind its end a sequence gives zeros, and its last state is that of its end."""
+        lengths = np.array([3, 1], np.int32)
+        use = node("GRU", "x w r b n", "y h", hidden_size=5)
+        y, h = found(use, self.x, w=self.w, r=self.r, b=self.b, n=lengths)
+        right = self.right(lengths)
+        np.testing.assert_allclose(y[:, 0], right[:-1], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(h[0], right[-1], rtol=1e-4, atol=1e-5)
+
+    def test_weights_of_the_graph(self):
+        use = node("GRU", "x w r b", "y h", hidden_size=5)
+        y, _ = found(use, self.x, self.w, self.r, self.b)
+        np.testing.assert_allclose(y[:, 0], self.right()[:-1], rtol=1e-4, atol=1e-5)
+
+    def test_other_activations_and_bounds(self):
+        use = node("RNN", "x w r", hidden_size=5, activations=("Softsign",), clip=0.25)
+        (y,) = found(use, self.x, w=self.w[:, :5], r=self.r[:, :5])
+        h = np.zeros((2, 5), np.float32)
+        for x, row in zip(self.x, y[:, 0]):
+            inner = np.clip(x @ self.w[0, :5].T + h @ self.r[0, :5].T, -0.25, 0.25)
+            h = inner / (1 + np.abs(inner))
+            np.testing.assert_allclose(row, h, rtol=1e-4, atol=1e-5)
+
+    def test_long_sequences_are_refused(self):
+        use = node("GRU", "x w r b", "y h", hidden_size=5)
+        x = np.zeros((400, 2, 4), np.float32)
+        with pytest.raises(MXNetError, match="are written out as at most"):
+            found(use, x, w=self.w, r=self.r, b=self.b)
+
+
+@pytest.mark.parametrize("rule", ["linear", "gated", "delta", "gated_delta"])
+def test_linear_attention(rule):
+    """Two heads of queries read the state of each of two heads of keys."""
+    q, k, v = numbers(2, 3, 16), numbers(2, 3, 8), numbers(2, 3, 6)
+    decay, beta = -np.abs(numbers(2, 3, 8)), np.abs(numbers(2, 3, 2)) / 4
+    names, given = ["q", "k", "v", ""], []
+    for name, array, word in (("d", decay, "gated"), ("b", beta, "delta")):
+        names.append(name if word in rule else "")
+        given += [array] if word in rule else []
+    use = node("LinearAttention", "", "y s", update_rule=rule, q_num_heads=4, kv_num_heads=2)
+    use.input = names
+    y, last = found(use, q, k, v, *given)
+    state = np.zeros((2, 2, 4, 3))
+    for t in range(3):
+        key, new = k[:, t].reshape(2, 2, 4), v[:, t].reshape(2, 2, 3)
+        if "gated" in rule:
+            state = state * np.exp(decay[:, t].reshape(2, 2, 4))[..., None]
+        if "delta" in rule:
+            new = beta[:, t, :, None] * (new - np.einsum("bhdm,bhd->bhm", state, key))
+        state = state + key[..., None] * new[:, :, None]
+        asked = q[:, t].reshape(2, 2, 2, 4)
+        right = np.einsum("bhgd,bhdm->bhgm", asked, state).reshape(2, 12) / 2
+        np.testing.assert_allclose(y[:, t], right, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(last, state, rtol=1e-4, atol=1e-5)
+
+
+def test_a_convolution_with_a_state():
+    """In two parts, the second behind the first one's state, as in one."""
+    x, w, b = numbers(2, 3, 7), numbers(3, 1, 4), numbers(3)
+    use = node("CausalConvWithState", "x w b", "y s", activation="silu")
+    whole, last = found(use, x, w, b)
+    padded = np.concatenate([np.zeros((2, 3, 3)), x], 2)
+    inner = sum(padded[:, :, i : i + 7] * w[None, :, :, i][:, :, 0, None] for i in range(4))
+    inner = inner + b[:, None]
+    np.testing.assert_allclose(whole, inner / (1 + np.exp(-inner)), rtol=1e-4, atol=1e-5)
+    first, state = found(use, x[:, :, :5].copy(), w, b)
+    behind = node("CausalConvWithState", "x w b s", "y t", activation="silu")
+    second, after = found(behind, x[:, :, 5:].copy(), w, b, state)
+    np.testing.assert_allclose(np.concatenate([first, second], 2), whole, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(after, last)
+
+
+@pytest.mark.parametrize("mode", ["linear", "circular"])
+def test_a_cache_that_is_written(mode):
+    past, new = numbers(2, 3, 4, 5), numbers(2, 3, 2, 5) + 7
+    places = np.array([1, 3 if mode == "circular" else 2])
+    (y,) = found(node("TensorScatter", "p u i", mode=mode), past, new, places)
+    right = past.copy()
+    for sample, place in enumerate(places):
+        right[sample][:, [place, (place + 1) % 4]] = new[sample]
+    np.testing.assert_array_equal(y, right)
+
+
+@pytest.mark.parametrize("length", [None, 5, 9])
+@pytest.mark.parametrize("parts", [1, 2])
+def test_fourier_transforms(length, parts):
+    x = numbers(2, 7, parts)
+    signal = x[..., 0] + (1j * x[..., 1] if parts == 2 else 0)
+    given = {} if length is None else {"n": np.array(length)}
+    names = "x n" if given else "x"
+    for inverse, transform in ((0, np.fft.fft), (1, np.fft.ifft)):
+        (y,) = found(node("DFT", names, inverse=inverse), x, **given)
+        right = transform(signal, n=length, axis=1)
+        np.testing.assert_allclose(y[..., 0] + 1j * y[..., 1], right, rtol=1e-4, atol=1e-5)
+    if parts == 2:
+        (y,) = found(node("DFT", names, inverse=1, onesided=1), x, **given)
+        right = np.fft.irfft(signal, n=length, axis=1)
+        np.testing.assert_allclose(y[..., 0], right, rtol=1e-4, atol=1e-5)
+
+
+def test_pieces_of_a_signal():
+    x, window = numbers(1, 20, 1), np.hanning(6).astype(np.float32)
+    (y,) = found(node("STFT", "x s w"), x, s=np.array(4), w=window)
+    for i, row in enumerate(y[0]):
+        right = np.fft.rfft(x[0, 4 * i : 4 * i + 6, 0] * window)
+        np.testing.assert_allclose(row[:, 0] + 1j * row[:, 1], right, rtol=1e-4, atol=1e-5)
+    assert y.shape == (1, 4, 4, 2)
+
+
+@pytest.mark.parametrize("exclusive", [0, 1])
+@pytest.mark.parametrize("reverse", [0, 1])
+def test_products_along_an_axis(exclusive, reverse):
+    x = numbers(2, 7)
+    use = node("CumProd", "x a", exclusive=exclusive, reverse=reverse)
+    (y,) = found(use, x, a=np.array(1))
+    ordered = x[:, ::-1] if reverse else x
+    if exclusive:
+        ordered = np.concatenate([np.ones((2, 1), np.float32), ordered[:, :-1]], 1)
+    right = np.cumprod(ordered, 1)
+    np.testing.assert_allclose(y, right[:, ::-1] if reverse else right, rtol=1e-4, atol=1e-6)
+
+
+def test_places_of_maxima_and_back():
+    x = np.random.default_rng(3).permutation(48).reshape(1, 2, 4, 6).astype(np.float32)
+    use = node("MaxPool", "x", "y i", kernel_shape=(2, 2), strides=(2, 2))
+    y, places = found(use, x)
+    np.testing.assert_array_equal(x.reshape(-1)[places], y)
+    np.testing.assert_array_equal(y, x.reshape(1, 2, 2, 2, 3, 2).max((3, 5)))
+    use = node("MaxUnpool", "y i", kernel_shape=(2, 2), strides=(2, 2))
+    (back,) = found(use, y, places)
+    np.testing.assert_array_equal(back, np.where(np.isin(x, y), x, 0))
+
+
+def test_sums_of_blocks():
+    """Every cell of the picture is in as many blocks as cover it."""
+    use = node("Col2Im", "x i b", strides=(2, 1), pads=(1, 0, 0, 0))
+    (y,) = found(use, np.ones((1, 12, 6), np.float32), i=np.array([4, 4]), b=np.array([3, 2]))
+    right = np.zeros((2, 5, 4))
+    for top in (0, 2):
+        for left in range(3):
+            right[:, top : top + 3, left : left + 2] += 1
+    np.testing.assert_array_equal(y[0], right[:, 1:5])
+
+
+def test_elements_that_constants_choose():
+    x = numbers(3, 4)
+    (y,) = found(node("Compress", "x c", axis=1), x, c=np.array([False, True, True]))
+    np.testing.assert_array_equal(y, x[:, 1:3])
+    with pytest.raises(MXNetError, match="operand 'X' is computed by the graph"):
+        found(node("NonZero", "x"), x)
+
+
+@pytest.mark.parametrize("sizes", [(6, 3), (2, 5), (3, 4)])
+def test_the_middle(sizes):
+    x = numbers(3, 4)
+    (y,) = found(node("CenterCropPad", "x s"), x, s=np.array(sizes))
+    right = x
+    for axis, (size, wanted) in enumerate(zip(x.shape, sizes)):
+        gap = abs(wanted - size)
+        if wanted > size:
+            width = [(0, 0), (0, 0)]
+            width[axis] = gap // 2, gap - gap // 2
+            right = np.pad(right, width)
+        else:
+            right = np.take(right, np.arange(wanted) + gap // 2, axis)
+    np.testing.assert_array_equal(y, right)
+
+
+def test_the_same_bits_of_constants():
+    x = np.array([1.0, -0.5, 0.0], np.float32)
+    (y,) = found(node("BitCast", "x", to=6), numbers(1), around="z", x=x)
+    np.testing.assert_array_equal(y, x.view(np.int32))
+    with pytest.raises(MXNetError, match="has other bits"):
+        found(node("BitCast", "x", to=7), numbers(1), around="z", x=x)
+
+
+def test_groups_with_scales_of_channels():
+    x, scale, shift = numbers(2, 4, 3), numbers(4), numbers(4)
+    (y,) = found(node("GroupNormalization", "x s b", num_groups=2), x, s=scale, b=shift)
+    parts = x.reshape(2, 2, 6)
+    normal = (parts - parts.mean(2, keepdims=True)) / np.sqrt(parts.var(2, keepdims=True) + 1e-5)
+    right = normal.reshape(2, 4, 3) * scale[:, None] + shift[:, None]
+    np.testing.assert_allclose(y, right, rtol=1e-4, atol=1e-5)

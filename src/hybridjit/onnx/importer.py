@@ -92,6 +92,7 @@ class Importer:
         self._known: Mapping[str, Translation] = {}
         self._bodies: dict[int, tuple[messages.Graph, dict[str, Value]]] = {}
         self._names: set[str] = set()
+        self._numbers: dict[str, int] = {}  # the last one behind each name
         self._variables: dict[int, tuple[np.ndarray, Output]] = {}
         self._use: Use | None = None
 
@@ -169,19 +170,18 @@ class Importer:
                 f"{self._left} more"
             )
 
-    def require_steps(self, count: int) -> None:
-        """Raises MXNetError where branches and loops are written out as too many nodes."""
+    def spend_steps(self, count: int) -> None:
+        """Count nodes of what is written out. Raises MXNetError where they are too many."""
         if count > self._steps_left:
             raise MXNetError(
                 f"branches and loops of a model are written out as at most {_STEPS} nodes: this "
                 f"one takes {count} of the {self._steps_left} that are left"
             )
+        self._steps_left -= count
 
     def inlined(self, graph: messages.Graph, operands: Sequence[Value]) -> list[Value]:
         """The results of a graph that stands in a node, which reads the values around it too."""
-        count = len(graph.node) + 1
-        self.require_steps(count)
-        self._steps_left -= count
+        self.spend_steps(len(graph.node) + 1)
         if len(graph.input) != len(operands):
             raise MXNetError(f"its graph takes {len(graph.input)} values, not {len(operands)}")
         values = ChainMap({}, self._constants_of(graph), self._scope)  # type: ignore[arg-type]
@@ -263,9 +263,10 @@ class Importer:
 
     def _fresh(self, name: str) -> str:
         """``name``, with a number behind it where it is taken."""
-        fresh, number = name, 1
+        fresh = name
         while fresh in self._names:
-            fresh, number = f"{name}_{number}", number + 1
+            number = self._numbers[name] = self._numbers.get(name, 0) + 1
+            fresh = f"{name}_{number}"
         self._names.add(fresh)
         return fresh
 

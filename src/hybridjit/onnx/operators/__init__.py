@@ -16,6 +16,8 @@ from . import (
     regions,
     resize,
     shapes,
+    signal,
+    states,
     windows,
 )
 from .table import KNOWN as KNOWN
@@ -37,5 +39,7 @@ __all__ = [
     "regions",
     "resize",
     "shapes",
+    "signal",
+    "states",
     "windows",
 ]

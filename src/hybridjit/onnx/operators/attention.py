@@ -28,7 +28,7 @@ def attention(
     is_flat = g.rank(q) == 3
     heads = use.number("q_num_heads"), use.number("kv_num_heads")
     if is_flat:
-        q, k, v = (_apart(g, x, n) for x, n in ((q, heads[0]), (k, heads[1]), (v, heads[1])))
+        q, k, v = (apart(g, x, n) for x, n in ((q, heads[0]), (k, heads[1]), (v, heads[1])))
     if past_key is not None and past_value is not None:
         k = g.op("Concat", past_key, k, num_args=2, dim=2, at="keys")
         v = g.op("Concat", past_value, v, num_args=2, dim=2, at="values")
@@ -50,7 +50,7 @@ def attention(
     return made, *present, chosen[use.number("qk_matmul_output_mode")]
 
 
-def _apart(g: Importer, x: Value, heads: int) -> Value:
+def apart(g: Importer, x: Value, heads: int) -> Value:
     """(batch, steps, heads * size) as (batch, heads, steps, size)."""
     n, s, c = g.shape(x)
     apart = g.op("Reshape", x, shape=(n, s, heads, c // heads), at="heads")
@@ -201,7 +201,7 @@ def rotary_embedding(
 ) -> Value:
     """Pairs of numbers of each head turned by angles of their places."""
     is_flat = g.rank(x) == 3
-    heads = _apart(g, x, use.number("num_heads")) if is_flat else x
+    heads = apart(g, x, use.number("num_heads")) if is_flat else x
     n, h, s, d = g.shape(heads)
     size = use.number("rotary_embedding_dim") or d
     if places is not None:

@@ -6,7 +6,10 @@ from functools import reduce
 
 import numpy as np
 
-from ..importer import Importer, Value
+from ...errors import MXNetError
+from ...formats.onnx.narrow import NARROW
+from ...formats.onnx.tensors import BFLOAT16, DTYPES, dtype_of
+from ..importer import Importer, Value, as_supported
 from ..use import Use
 from .table import translates
 
@@ -17,18 +20,57 @@ def _wide(g: Importer, x: Value) -> Value:
     return g.op("Cast", x, dtype=_DOUBLE, at="wide")
 
 
+def _bits(g: Importer, x: Value) -> int:
+    """Bits of an element of ``x`` in the model."""
+    if x.stored in DTYPES:
+        return DTYPES[x.stored].itemsize * 8
+    return NARROW[x.stored].bits if x.stored in NARROW else g.dtype(x).itemsize * 8
+
+
+def _is_signed(g: Importer, x: Value) -> bool:
+    return (DTYPES[x.stored] if x.stored in DTYPES else g.dtype(x)).kind == "i"
+
+
 @translates("BitShift")
 def shift(g: Importer, use: Use, x: Value, y: Value) -> Value:
-    """x times or by 2 to the y; what is shifted out of a byte is lost."""
-    dtype = g.dtype(x)
-    step = g.op("_rpower_scalar", _wide(g, y), scalar=2.0, at="step")
+    """x times or by 2 to the y; what is shifted out is lost, and so is all by a y that is below 0
+    or as large as there are bits."""
+    bits = _bits(g, x)
+    wide = _wide(g, y)
+    is_none = g.op("_lesser_scalar", wide, scalar=0.0, at="below")
+    above = g.op("_minimum_scalar", wide, scalar=float(bits), at="above")
+    away = g.op("_mul_scalar", is_none, scalar=2.0 * bits + 64, at="away")
+    moved = g.op("elemwise_add", g.op("_maximum_scalar", above, scalar=0.0), away, at="all")
+    places = g.op("_minimum_scalar", moved, scalar=float(bits), at="places")
+    step = g.op("_rpower_scalar", places, scalar=2.0, at="step")
     if use.text("direction") == "LEFT":
         made = g.op("broadcast_mul", _wide(g, x), step, at="moved")
-        if dtype.itemsize == 1:
-            made = g.op("_mod_scalar", made, scalar=256.0, at="byte")
+        made = _wrapped(g, made, bits, _is_signed(g, x)) if bits <= 32 else made
     else:
         made = g.op("floor", g.op("broadcast_div", _wide(g, x), step, at="moved"), at="whole")
-    return g.op("Cast", made, dtype=dtype)
+    return g.op("Cast", made, dtype=g.dtype(x))
+
+
+def _wrapped(g: Importer, x: Value, bits: int, is_signed: bool) -> Value:
+    """The lowest bits of whole numbers."""
+    low = 2.0 ** (bits - 1) if is_signed else 0.0
+    moved = g.op("_plus_scalar", x, scalar=low, at="up")
+    rest = g.op("_mod_scalar", moved, scalar=2.0**bits, at="bits")
+    return g.op("_minus_scalar", rest, scalar=low, at="down")
+
+
+@translates("BitCast")
+def bit_cast(g: Importer, use: Use, x: Value) -> Value:
+    """The same bits as another type of as many: of constants, since no operator looks at bits."""
+    code = use.number("to")
+    dtype = dtype_of(code, "it")
+    own = DTYPES.get(x.stored, g.dtype(x))
+    if code in NARROW or x.stored in (*NARROW, BFLOAT16) or code == BFLOAT16:
+        raise MXNetError("of element types that NumPy has: they are there")
+    if own.itemsize != dtype.itemsize:
+        raise MXNetError(f"{own} has other bits than {dtype}: {own.itemsize}, {dtype.itemsize}")
+    made = g.known(x, "input").astype(own).view(dtype)
+    return g.stored(g.constant(as_supported(made, str(use))), code)
 
 
 _PAIRS = {"BitwiseAnd": "broadcast_mul", "BitwiseOr": "broadcast_maximum"}
@@ -57,7 +99,7 @@ def _bit(g: Importer, x: Value, number: int) -> Value:
 
 @translates("BitwiseNot")
 def bitwise_not(g: Importer, use: Use, x: Value) -> Value:
-    """-1 - x, and 255 - x of bytes without a sign."""
-    number = 255.0 if g.dtype(x) == np.uint8 else -1.0
+    """-1 - x, and the largest number - x of those without a sign."""
+    number = -1.0 if _is_signed(g, x) else 2.0 ** _bits(g, x) - 1
     wide = g.op("Cast", x, dtype=_WHOLE, at="wide")
     return g.op("Cast", g.op("_rminus_scalar", wide, scalar=number, at="not"), dtype=g.dtype(x))

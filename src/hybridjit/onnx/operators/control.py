@@ -153,7 +153,7 @@ def _scan_batch(g: Importer, use: Use, operands: Sequence[Value | None]) -> Sequ
 def _slices(g: Importer, x: Value, axis: int) -> Sequence[Value]:
     """What stands at each place of an axis, without the axis."""
     count = g.shape(x)[axis]
-    g.require_steps(count)
+    g.spend_steps(count)
     if not count:
         raise MXNetError("a sequence without elements: what each step would give is not known")
     parts = g.outputs(

@@ -48,6 +48,13 @@ def _batched(g: Importer, a: Value, b: Value) -> Value:
     return g.op("Reshape", made, shape=(*outer, *ends))
 
 
+@translates("Det")
+def determinant(g: Importer, use: Use, x: Value) -> Value:
+    """Of each matrix."""
+    made = g.op("_linalg_det", x)
+    return made if g.rank(x) > 2 else g.scalar(made)
+
+
 @translates("Gemm")
 def gemm(g: Importer, use: Use, a: Value, b: Value, c: Value | None = None) -> Value:
     """alpha * a b + beta * c, of either or both transposed: a dense layer."""

@@ -66,12 +66,15 @@ def _behind(g: Importer, x: Value, rank: int) -> Value:
 @translates("GroupNormalization")
 def group_norm(g: Importer, use: Use, x: Value, scale: Value, b: Value) -> Value:
     """Groups of channels by their own statistics; until operator set 20 a scale for each group."""
-    groups, channels = use.number("num_groups", 1), g.shape(x)[1]
-    if use.opset < 21 or g.shape(scale) != (channels,):
-        scale, b = (
-            g.op("repeat", v, repeats=channels // groups, axis=0, at="each") for v in (scale, b)
-        )
-    return g.op("GroupNorm", x, scale, b, num_groups=groups, eps=use.real("epsilon", 1e-5))
+    groups, eps = use.number("num_groups", 1), use.real("epsilon", 1e-5)
+    if use.opset < 21 and g.shape(scale) == (groups,):
+        return g.op("GroupNorm", x, scale, b, num_groups=groups, eps=eps)
+    g.require_small(groups)
+    ones, zeros = (g.constant(np.full(groups, n, g.dtype(x))) for n in (1, 0))
+    normal = g.op("GroupNorm", x, ones, zeros, num_groups=groups, eps=eps, at="normal")
+    sizes = (1, -1, *(1,) * (g.rank(x) - 2))
+    scale, b = (g.op("Reshape", v, shape=sizes, at="channels") for v in (scale, b))
+    return g.op("broadcast_add", g.op("broadcast_mul", normal, scale, at="scaled"), b)
 
 
 @translates("RMSNormalization")

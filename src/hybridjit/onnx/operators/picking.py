@@ -93,6 +93,58 @@ def _behind_samples(g: Importer, places: Value, count: int) -> Value:
     return g.op("Concat", g.constant(samples), places, num_args=2, dim=len(shape) - 1, at="whole")
 
 
+def put_rows(g: Importer, x: Value, places: Value, updates: Value, inner: tuple[int, ...]) -> Value:
+    """``x`` with rows of ``inner`` sizes put to places, of which none comes twice."""
+    shape = g.shape(x)
+    rows = g.op("Reshape", x, shape=(-1, *inner), at="data")
+    new = g.op("Reshape", updates, shape=(-1, *inner), at="updates")
+    made = g.op("_contrib_index_copy", rows, places, new, at="copied")
+    return g.op("Reshape", made, shape=shape)
+
+
+@translates("Compress")
+def compress(g: Importer, use: Use, x: Value, condition: Value) -> Value:
+    """Parts along an axis, or elements, where a constant says so: their number is its own."""
+    chosen = np.flatnonzero(g.known(condition, "condition"))
+    axis = 0
+    if "axis" in use:
+        axis = use.number("axis") % g.rank(x)
+    else:
+        x = g.op("Reshape", x, shape=(-1,), at="flat")
+    if len(chosen) and chosen[-1] >= g.shape(x)[axis]:
+        raise MXNetError(f"it chooses part {chosen[-1]} of {g.shape(x)[axis]} along axis {axis}")
+    if not len(chosen):
+        sizes = (*g.shape(x)[:axis], 0, *g.shape(x)[axis + 1 :])
+        return g.filled(sizes, np.zeros(1, g.dtype(x)))
+    return g.op("take", x, g.constant(chosen.astype(np.int64)), axis=axis)
+
+
+@translates("NonZero")
+def nonzero(g: Importer, use: Use, x: Value) -> Value:
+    """Places of what is not 0: of constants, since their number follows from the elements."""
+    found = np.atleast_1d(g.known(x, "X"))
+    g.require_small(found.size * found.ndim)
+    return g.constant(np.stack(np.nonzero(found)).astype(np.int64))
+
+
+@translates("Unique")
+def unique(g: Importer, use: Use, x: Value) -> tuple[Value, ...]:
+    """Different parts along an axis or elements, where each stands first, which one each is,
+    and how often it comes: of constants."""
+    found = g.known(x, "X")
+    g.require_small(4 * found.size)
+    axis = use.number("axis") if "axis" in use else None
+    parts, first, which, counts = np.unique(
+        found, return_index=True, return_inverse=True, return_counts=True, axis=axis
+    )
+    if not use.number("sorted", 1):
+        order = np.argsort(first)
+        parts = np.take(parts, order, axis=axis or 0)
+        which, first, counts = np.argsort(order)[which], first[order], counts[order]
+    places = (v.reshape(-1).astype(np.int64) for v in (first, which, counts))
+    return g.constant(parts), *map(g.constant, places)
+
+
 _MAX_ROUNDS = 256  # updates of one place, each of which makes nodes
 _MERGED = {
     "add": "broadcast_add",

@@ -123,6 +123,10 @@ def modulo(g: Importer, use: Use, a: Value, b: Value) -> Value:
     """The remainder: of the divisor's sign, or as in C with ``fmod``."""
     if not use.number("fmod"):
         return g.op("broadcast_mod", a, b)
+    if g.dtype(a).kind == "f":
+        sizes = (g.op("abs", x, at="size") for x in (a, b))
+        rest = g.op("broadcast_mod", *sizes, at="rest")
+        return g.op("broadcast_mul", rest, g.op("sign", a, at="sign"))
     quotient = g.op("trunc", g.op("broadcast_div", a, b, at="quotient"), at="cut")
     return g.op("broadcast_sub", a, g.op("broadcast_mul", quotient, b, at="whole"))
 
@@ -359,6 +363,14 @@ def swish(g: Importer, use: Use, x: Value) -> Value:
     """x times sigmoid(alpha * x)."""
     scaled = g.op("_mul_scalar", x, scalar=use.real("alpha", 1.0), at="scaled")
     return g.op("broadcast_mul", x, g.op("sigmoid", scaled, at="gate"))
+
+
+@translates("SwiGLU")
+def swiglu(g: Importer, use: Use, a: Value, b: Value) -> Value:
+    """swish(a) times b."""
+    scaled = g.op("_mul_scalar", a, scalar=use.real("alpha", 1.0), at="scaled")
+    gate = g.op("broadcast_mul", a, g.op("sigmoid", scaled, at="gate"), at="swish")
+    return g.op("broadcast_mul", gate, b)
 
 
 @translates("Gelu")

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...errors import MXNetError
 from ..importer import Importer, Value
 from ..use import Use
+from .recurrent_steps import run_steps
 from .table import translates
 
 # Which of ONNX's gates each of MXNet's is
@@ -29,15 +29,32 @@ def recurrent(
 ) -> Sequence[Value | None]:
     """One layer in one direction or both: all states, the last state and of LSTM the last cell."""
     lengths, h0, c0, peepholes = (*others, None, None, None, None)[:4]
-    mode = _mode(use)
-    direction = use.text("direction", "forward")
-    if lengths is not None and set(g.ints(lengths, "sequence_lens")) != {_steps(g, use, x)}:
-        raise MXNetError("sequence_lens: sequences of one length are there")
-    if peepholes is not None and g.known(peepholes, "P").any():
-        raise MXNetError("peepholes (P) are not there")
+    if lengths is not None and lengths.array is not None:
+        lengths = None if set(lengths.array.reshape(-1)) == {_steps(g, use, x)} else lengths
+    if peepholes is not None and peepholes.array is not None:
+        peepholes = peepholes if peepholes.array.any() else None
     if use.number("layout"):
         x = g.op("SwapAxis", x, dim1=0, dim2=1, at="time")
         h0, c0 = (_turned(g, s) for s in (h0, c0))
+    is_known = all(v is None or v.is_constant for v in (w, r, b))
+    if lengths is not None or peepholes is not None or not is_known or _mode(use) is None:
+        states = [h0, c0] if use.op_type == "LSTM" else [h0]
+        y, last = run_steps(g, use, x, (w, r, b, peepholes), lengths, states)
+        return _laid_out(g, use, y, last)
+    return _fused(g, use, x, (w, r, b), h0, c0)
+
+
+def _fused(
+    g: Importer,
+    use: Use,
+    x: Value,
+    weights: tuple[Value, Value, Value | None],
+    h0: Value | None,
+    c0: Value | None,
+) -> Sequence[Value]:
+    """MXNet's layer."""
+    w, r, b = weights
+    direction, mode = use.text("direction", "forward"), _mode(use)
     if direction == "reverse":
         x = g.op("reverse", x, axis=(0,), at="reverse")
     packed = _packed(g, use, w, r, b)
@@ -67,21 +84,19 @@ def _zeros(g: Importer, x: Value, r: Value) -> Value:
     return g.filled((directions, g.shape(x)[1], size), np.zeros(1, g.dtype(x)))
 
 
-def _mode(use: Use) -> str:
-    """MXNet's name of the layer. Raises MXNetError for functions and attributes that it lacks."""
+def _mode(use: Use) -> str | None:
+    """MXNet's name of the layer, None where it has no such one."""
     defaults = _DEFAULTS[use.op_type]
     functions = use.texts("activations") or defaults
     count = len(defaults)
     each = {functions[i : i + count] for i in range(0, len(functions), count)}
     if "clip" in use or use.number("input_forget"):
-        raise MXNetError("clip and input_forget are not there")
+        return None
     if use.op_type == "GRU" and not use.number("linear_before_reset"):
-        raise MXNetError("linear_before_reset=0: the reset gate works behind the product here")
+        return None
     if use.op_type == "RNN" and each in ({("Tanh",)}, {("Relu",)}):
         return "rnn_tanh" if each == {("Tanh",)} else "rnn_relu"
-    if each != {defaults}:
-        raise MXNetError(f"activations {functions}: {defaults} are there")
-    return _MODES[use.op_type]
+    return _MODES.get(use.op_type) if each == {defaults} else None
 
 
 def _packed(g: Importer, use: Use, w: Value, r: Value, b: Value | None) -> Value:
@@ -113,7 +128,12 @@ def _arranged(
     steps, batch, width = g.shape(y)
     directions = 2 if direction == "bidirectional" else 1
     parts = g.op("Reshape", y, shape=(steps, batch, directions, width // directions), at="parts")
-    if use.number("layout"):
-        whole = g.op("transpose", parts, axes=(1, 0, 2, 3), at="states")
-        return [whole, *(g.op("SwapAxis", s, dim1=0, dim2=1, at="last") for s in last)]
-    return [g.op("transpose", parts, axes=(0, 2, 1, 3), at="states"), *last]
+    return _laid_out(g, use, g.op("transpose", parts, axes=(0, 2, 1, 3), at="states"), last)
+
+
+def _laid_out(g: Importer, use: Use, y: Value, last: Sequence[Value]) -> Sequence[Value]:
+    """The results, the batch first where the node asks for that."""
+    if not use.number("layout"):
+        return [y, *last]
+    whole = g.op("transpose", y, axes=(2, 0, 1, 3), at="batch")
+    return [whole, *(g.op("SwapAxis", s, dim1=0, dim2=1, at="last") for s in last)]

@@ -48,6 +48,8 @@ def _reduced(g: Importer, use: Use, x: Value, axes: tuple[int, ...]) -> Value:
     before, behind = _BEFORE.get(use.op_type), _BEHIND.get(use.op_type)
     if not axes:
         return g.op("identity", x)
+    if use.op_type in _OF_NONE and _is_empty(x, axes):
+        return _of_none(g, use, x, axes, _OF_NONE[use.op_type])
     x = g.op(before, x, at=before) if before else x
     at = "" if behind is None else "sum"
     made = g.op(_REDUCTIONS[use.op_type], x, axis=axes, keepdims=is_kept, at=at)
@@ -56,10 +58,31 @@ def _reduced(g: Importer, use: Use, x: Value, axes: tuple[int, ...]) -> Value:
     return made if behind is None else g.op(behind, made)
 
 
+_OF_NONE = {"ReduceMax": -np.inf, "ReduceMin": np.inf, "ReduceLogSumExp": -np.inf}
+
+
+def _is_empty(x: Value, axes: tuple[int, ...]) -> bool:
+    """Whether there is nothing to reduce."""
+    return x.type.shape is not None and any(x.type.shape[axis] == 0 for axis in axes)
+
+
+def _of_none(g: Importer, use: Use, x: Value, axes: tuple[int, ...], number: float) -> Value:
+    """The least or the largest number of the element type, for reductions of nothing."""
+    dtype = g.dtype(x)
+    bounds = {"b": (0, 1), "f": (-np.inf, np.inf)}.get(dtype.kind)
+    low, high = bounds or (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    one = np.full(1, low if number < 0 else high, dtype)
+    is_kept = use.number("keepdims", 1)
+    sizes = [1 if i in axes else n for i, n in enumerate(g.shape(x)) if is_kept or i not in axes]
+    return g.filled(tuple(sizes), one)
+
+
 @translates("ReduceLogSumExp")
 def log_sum_exp(g: Importer, use: Use, x: Value, axes: Value | None = None) -> Value:
     """log(sum(exp(x - max))) + max."""
     chosen = axes_of(g, use, x, axes, 18) or tuple(range(g.rank(x)))
+    if _is_empty(x, chosen):
+        return _of_none(g, use, x, chosen, _OF_NONE[use.op_type])
     largest = g.op("max", x, axis=chosen, keepdims=True, at="max")
     powers = g.op("exp", g.op("broadcast_sub", x, largest, at="less"), at="exp")
     total = g.op("log", g.op("sum", powers, axis=chosen, keepdims=True, at="sum"), at="log")
@@ -111,6 +134,32 @@ def cumulative(g: Importer, use: Use, x: Value, axis: Value) -> Value:
     if use.number("exclusive"):
         total = g.op("broadcast_sub", total, x, at="without")
     return g.op("reverse", total, axis=(along,)) if use.number("reverse") else total
+
+
+@translates("CumProd")
+def cumulative_product(g: Importer, use: Use, x: Value, axis: Value) -> Value:
+    """Products along an axis, by steps of twice the distance: those of ``CumSum``'s attributes."""
+    along = g.ints(axis, "axis")[0] % g.rank(x)
+    if use.number("reverse"):
+        x = g.op("reverse", x, axis=(along,), at="reverse")
+    if use.number("exclusive"):
+        x = _moved(g, x, along, 1)
+    distance = 1
+    while distance < g.shape(x)[along]:
+        x = g.op("broadcast_mul", x, _moved(g, x, along, distance), at="product")
+        distance *= 2
+    return g.op("reverse", x, axis=(along,)) if use.number("reverse") else g.op("identity", x)
+
+
+def _moved(g: Importer, x: Value, axis: int, count: int) -> Value:
+    """Elements ``count`` places later, behind ones."""
+    sizes = list(g.shape(x))
+    rest = g.op("slice_axis", x, axis=axis, begin=0, end=max(sizes[axis] - count, 0), at="rest")
+    sizes[axis] = min(count, sizes[axis])
+    ones = g.filled(tuple(sizes), np.ones(1, g.dtype(x)))
+    if sizes[axis] == g.shape(x)[axis]:
+        return ones
+    return g.op("Concat", ones, rest, num_args=2, dim=axis, at="moved")
 
 
 @translates("OneHot")

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ...errors import MXNetError
 from ...ops.vision.boxes import suppress, to_corners
 from ..importer import Importer, Value
 from ..use import Use
-from .pointwise import round_to_even, to_shape
+from .narrow import nearest_even
+from .pointwise import to_shape
 from .table import translates
 
 
 @translates("AffineGrid")
 def affine_grid(g: Importer, use: Use, theta: Value, size: Value) -> Value:
-    """Places to sample at, of affine maps in two dimensions."""
-    n, c, height, width = g.ints(size, "size")
-    g.require_small(height * width * 3)
+    """Places to sample at, of affine maps in two or three dimensions, the last axis first."""
+    n, _, *sizes = g.ints(size, "size")
+    count, rank = math.prod(sizes), len(sizes) + 1
+    g.require_small(count * rank)
     corners = bool(use.number("align_corners"))
-    ys, xs = (_places(count, corners) for count in (height, width))
-    grid = np.stack([*np.meshgrid(xs, ys), np.ones((height, width))], -1).reshape(1, -1, 3)
-    base = to_shape(g, g.constant(grid.astype(g.dtype(theta))), (n, height * width, 3))
+    axes = np.meshgrid(*(_places(size, corners) for size in sizes), indexing="ij")
+    grid = np.stack([*axes[::-1], np.ones(sizes)], -1).reshape(1, -1, rank)
+    base = to_shape(g, g.constant(grid.astype(g.dtype(theta))), (n, count, rank))
     made = g.op("batch_dot", base, theta, transpose_b=True, at="map")
-    return g.op("Reshape", made, shape=(n, height, width, 2))
+    return g.op("Reshape", made, shape=(n, *sizes, len(sizes)))
 
 
 def _places(count: int, corners: bool) -> np.ndarray:
@@ -54,6 +58,39 @@ def _numbered(g: Importer, rois: Value, batches: Value) -> Value:
     return g.op("Concat", column, rois, num_args=2, dim=1, at="regions")
 
 
+@translates("DeformConv")
+def deformable(
+    g: Importer,
+    use: Use,
+    x: Value,
+    w: Value,
+    offset: Value,
+    b: Value | None = None,
+    mask: Value | None = None,
+) -> Value:
+    """A convolution whose samples are moved, and weighted where there is a mask."""
+    kernel = use.ints("kernel_shape") or g.shape(w)[2:]
+    pads = use.ints("pads", (0,) * 4)
+    if len(kernel) != 2 or pads[:2] != pads[2:]:
+        raise MXNetError(f"pads {pads} of {len(kernel)} axes: as many on both sides of two")
+    name = "_contrib_DeformableConvolution"
+    operands = [x, offset, w]
+    if mask is not None:
+        name, operands = "_contrib_ModulatedDeformableConvolution", [x, offset, mask, w]
+    return g.op(
+        name,
+        *(operands if b is None else [*operands, b]),
+        kernel=kernel,
+        stride=use.ints("strides", (1, 1)),
+        dilate=use.ints("dilations", (1, 1)),
+        pad=pads[:2],
+        num_filter=g.shape(w)[0],
+        num_group=use.number("group", 1),
+        num_deformable_group=use.number("offset_group", 1),
+        no_bias=b is None,
+    )
+
+
 @translates("MaxRoiPool")
 def roi_pool(g: Importer, use: Use, x: Value, rois: Value) -> Value:
     """Maxima of the bins of regions."""
@@ -79,7 +116,7 @@ def grid_sample(g: Importer, use: Use, x: Value, grid: Value) -> Value:
         low = g.op("_maximum_scalar", pixel, scalar=0.0, at="low")
         pixel = _along(g, low, row - 1, "broadcast_minimum")
     if mode == "nearest":
-        pixel = round_to_even(g, use, pixel)
+        pixel = nearest_even(g, pixel)
     half = np.maximum(row - 1, 1) / 2
     if (row == 1).any():
         raise MXNetError(

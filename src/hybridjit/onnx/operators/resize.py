@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -42,7 +43,7 @@ def resize(g: Importer, use: Use, x: Value, *others: Value | None) -> Value:
     for i in changed:
         g.require_small(axes[i].old * axes[i].new)
         x = _along(g, x, i, _matrix(use, axes[i]))
-    return x
+    return _extrapolated(g, use, x, axes) if _rule(use) == "tf_crop_and_resize" else x
 
 
 def _axes(g: Importer, use: Use, x: Value, others: Sequence[Value | None]) -> list[Axis]:
@@ -101,7 +102,8 @@ def _by_operator(g: Importer, use: Use, x: Value, rows: Axis, columns: Axis) -> 
     factors = {axis.scale for axis in (rows, columns)}
     if mode == "nearest":
         rounding = use.text("nearest_mode", "round_prefer_floor" if use.opset > 10 else "floor")
-        repeats = rule == "half_pixel" or (rule, rounding) == ("asymmetric", "floor")
+        is_centred = rule == "half_pixel" and rounding.startswith("round")
+        repeats = is_centred or (rule, rounding) == ("asymmetric", "floor")
         if len(factors) == 1 and factors.pop() == rows.new // rows.old and repeats:
             return g.op(
                 "UpSampling", x, scale=rows.new // rows.old, sample_type="nearest", num_args=1
@@ -150,16 +152,21 @@ def _matrix(use: Use, axis: Axis) -> np.ndarray:
             weights = {i: w / sum(inside.values()) for i, w in inside.items()}
         for i, w in weights.items():
             row[min(max(i, 0), axis.old - 1)] += w
-    if _rule(use) == "tf_crop_and_resize":
-        _refuse_outside(use, axis, places)
     return matrix
 
 
-def _refuse_outside(use: Use, axis: Axis, places: Sequence[float]) -> None:
-    if any(not 0 <= place <= axis.old - 1 for place in places) and use.real("extrapolation_value"):
-        raise MXNetError(
-            "a region that reaches outside of the operand: extrapolation_value is 0 here"
-        )
+def _extrapolated(g: Importer, use: Use, x: Value, axes: Sequence[Axis]) -> Value:
+    """A number where an element lies outside of the operand."""
+    outside = [
+        np.array([not 0 <= place <= axis.old - 1 for place in _places(_rule(use), axis)], bool)
+        for axis in axes
+    ]
+    if not any(part.any() for part in outside):
+        return x
+    g.require_small(2 * math.prod(g.shape(x)))
+    beyond = reduce(np.logical_or.outer, outside)
+    number = g.filled(g.shape(x), np.full(1, use.real("extrapolation_value"), g.dtype(x)))
+    return g.op("where", g.constant(beyond.astype(np.uint8)), number, x, at="extrapolated")
 
 
 def _places(rule: str, axis: Axis) -> list[float]:

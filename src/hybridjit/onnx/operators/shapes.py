@@ -60,7 +60,9 @@ def reshape(g: Importer, use: Use, x: Value, shape: Value) -> Value:
     """Other sizes: -1 is what is left; 0 is the operand's, or with ``allowzero`` none."""
     sizes = g.ints(shape, "shape")
     if use.number("allowzero") and 0 in sizes:
-        raise MXNetError(f"the shape {sizes} with allowzero=1 has no elements, or any number")
+        if math.prod(g.shape(x)) or min(sizes) < 0:
+            raise MXNetError(f"the shape {sizes} with allowzero=1 has no elements, or any number")
+        return g.filled(sizes, np.zeros(1, g.dtype(x)))
     return reshaped(g, x, sizes)
 
 
@@ -228,6 +230,18 @@ def _block(g: Importer, x: Value, axis: int, count: int, number: float) -> Value
     return g.filled(tuple(shape), np.full(1, number, g.dtype(x)))
 
 
+@translates("CenterCropPad")
+def centre(g: Importer, use: Use, x: Value, shape: Value) -> Value:
+    """The middle of some axes, or zeros around them; an odd element is left behind."""
+    rank = g.rank(x)
+    axes = [a % rank for a in use.ints("axes", range(rank))]
+    for axis, size in zip(axes, g.ints(shape, "shape"), strict=True):
+        missing = size - g.shape(x)[axis]
+        before = missing // 2 if missing >= 0 else -(-missing // 2)
+        x = _padded(g, x, axis, before, missing - before, "constant", 0.0)
+    return g.op("identity", x)
+
+
 @translates("Expand")
 def expand(g: Importer, use: Use, x: Value, shape: Value) -> Value:
     """Broadcast with a shape."""
@@ -256,7 +270,13 @@ def depth_to_space(g: Importer, use: Use, x: Value) -> Value:
 @translates("SpaceToDepth")
 def space_to_depth(g: Importer, use: Use, x: Value) -> Value:
     """Channels from blocks of pixels."""
-    return g.op("space_to_depth", x, block_size=use.number("blocksize"))
+    block = use.number("blocksize")
+    if use.text("mode", "DCR") == "DCR":
+        return g.op("space_to_depth", x, block_size=block)
+    n, c, h, w = g.shape(x)
+    parts = g.op("Reshape", x, shape=(n, c, h // block, block, w // block, block), at="parts")
+    moved = g.op("transpose", parts, axes=(0, 1, 3, 5, 2, 4), at="order")
+    return g.op("Reshape", moved, shape=(n, c * block**2, h // block, w // block))
 
 
 @translates("Trilu")
@@ -264,6 +284,8 @@ def trilu(g: Importer, use: Use, x: Value, k: Value | None = None) -> Value:
     """The upper or lower triangle of the last two axes, 0 elsewhere."""
     offset = 0 if k is None else g.ints(k, "k")[0]
     rows, columns = g.shape(x)[-2:]
+    if not math.prod(g.shape(x)):
+        return g.op("identity", x)
     g.require_small(rows * columns)
     keep = np.triu if use.number("upper", 1) else np.tril
     mask = keep(np.ones((rows, columns), bool), offset)

@@ -12,6 +12,7 @@ import numpy as np
 from ...errors import MXNetError
 from ..importer import Importer, Value
 from ..use import Use
+from .picking import put_rows
 from .table import translates
 
 
@@ -141,14 +142,19 @@ def _transposed_pads(
 
 
 @translates("MaxPool", "AveragePool", "LpPool")
-def pool(g: Importer, use: Use, x: Value) -> Value:
+def pool(g: Importer, use: Use, x: Value) -> Value | Sequence[Value]:
     """Pooling; padding that differs from side to side is done before it."""
     kernel = use.ints("kernel_shape")
     count = len(kernel)
     stride, dilate = use.ints("strides", (1,) * count), use.ints("dilations", (1,) * count)
-    if len([o for o in use.outputs if o]) > 1:
-        raise MXNetError("its second output, the places of the maxima, is not there")
     begin, end = _pads(g, use, x, kernel, stride, dilate)
+    if len([o for o in use.outputs if o]) > 1:
+        return _with_places(g, use, x, _Windows(g.shape(x)[2:], kernel, stride, dilate, begin, end))
+    if g.dtype(x).kind in "iu":
+        numbers = g.op("Cast", x, dtype=np.dtype("float64"), at="numbers")
+        made = pool(g, use, numbers)
+        assert isinstance(made, Value)
+        return g.op("Cast", made, dtype=g.dtype(x))
     kind = {"MaxPool": "max", "AveragePool": "avg", "LpPool": "lp"}[use.op_type]
     if kind == "lp":
         x = g.op("abs", x, at="abs")
@@ -229,6 +235,100 @@ def _by_taps(g: Importer, use: Use, x: Value, windows: _Windows, kind: str) -> V
     g.require_small(math.prod(counts) + sum(c * k for c, k in zip(counts, windows.kernel)))
     divisors = _divisors(windows, counts, bool(use.number("count_include_pad")))
     return g.op("broadcast_div", made, g.constant(divisors.astype(g.dtype(x))))
+
+
+def _with_places(g: Importer, use: Use, x: Value, windows: _Windows) -> Sequence[Value]:
+    """The maxima of windows, and where in the whole operand each stands first."""
+    counts = windows.counts(bool(use.number("ceil_mode")))
+    taps = math.prod(windows.kernel)
+    if taps > _MAX_TAPS or min(counts) < 1:
+        raise MXNetError(f"windows of {taps} cells, {counts} of them: at most {_MAX_TAPS} cells")
+    g.require_small(taps * math.prod(counts) + math.prod(g.shape(x)[:2]))
+    lowest = float(np.finfo(g.dtype(x)).min)
+    whole = pad_by(g, x, windows.begin, _reach(windows, counts), lowest)
+    best: Value | None = None
+    place: Value | None = None
+    for tap in np.ndindex(*windows.kernel):
+        part = _tap(g, whole, windows, counts, tap)
+        cells = g.constant(_cells(windows, counts, tap, bool(use.number("storage_order"))))
+        if best is None or place is None:
+            zeros = g.op("Cast", g.op("zeros_like", part, at="zeros"), dtype=np.dtype("int64"))
+            best, place = part, g.op("broadcast_add", zeros, cells, at="place")
+            continue
+        is_more = g.op("broadcast_greater", part, best, at="more")
+        more = g.op("Cast", is_more, dtype=np.dtype("int64"), at="more")
+        gap = g.op("broadcast_sub", cells, place, at="gap")
+        place = g.op("broadcast_add", place, g.op("broadcast_mul", more, gap), at="place")
+        best = g.op("broadcast_maximum", best, part, at="merged")
+    assert best is not None and place is not None
+    planes = np.arange(math.prod(g.shape(x)[:2])) * math.prod(windows.sizes)
+    first = planes.reshape(*g.shape(x)[:2], *(1,) * len(counts))
+    return g.op("identity", best), g.op("broadcast_add", place, g.constant(first), at="places")
+
+
+def _cells(
+    windows: _Windows, counts: Sequence[int], tap: Sequence[int], columns_first: bool
+) -> np.ndarray:
+    """The number of the cell of a plane that a tap of each window reads."""
+    sizes = windows.sizes
+    steps = [math.prod(sizes[:i] if columns_first else sizes[i + 1 :]) for i in range(len(sizes))]
+    places = [
+        (np.arange(c) * s + t * d - b) * step
+        for c, s, t, d, b, step in zip(
+            counts, windows.stride, tap, windows.dilate, windows.begin, steps
+        )
+    ]
+    return reduce(np.add.outer, places)[None, None].astype(np.int64)
+
+
+@translates("MaxUnpool")
+def unpool(g: Importer, use: Use, x: Value, places: Value, shape: Value | None = None) -> Value:
+    """Numbers put back to their places among zeros."""
+    kernel = use.ints("kernel_shape")
+    count = len(kernel)
+    stride, pads = use.ints("strides", (1,) * count), use.ints("pads", (0,) * 2 * count)
+    sides = [b + e for b, e in zip(pads[:count], pads[count:])]
+    sizes = [(n - 1) * s - p + k for n, s, p, k in zip(g.shape(x)[2:], stride, sides, kernel)]
+    whole = (*g.shape(x)[:2], *sizes)
+    zeros = g.filled(whole, np.zeros(1, g.dtype(x)))
+    flat = g.op("Reshape", places, shape=(-1,), at="places")
+    made = put_rows(g, zeros, flat, x, ())
+    if shape is None:
+        return made
+    wanted = g.ints(shape, "output_shape")
+    return pad_by(g, made, (0,) * count, [w - n for w, n in zip(wanted[2:], sizes)])
+
+
+@translates("Col2Im")
+def from_columns(g: Importer, use: Use, x: Value, image: Value, block: Value) -> Value:
+    """Sums of what blocks have at each cell: a transposed convolution whose filters have one 1."""
+    sizes, kernel = g.ints(image, "image_shape"), g.ints(block, "block_shape")
+    count, taps = len(kernel), math.prod(kernel)
+    stride, dilate = use.ints("strides", (1,) * count), use.ints("dilations", (1,) * count)
+    pads = use.ints("pads", (0,) * 2 * count)
+    batch, width = g.shape(x)[:2]
+    channels = width // taps
+    g.require_small(taps * taps * channels)
+    counts = [
+        (n + b + e - (k - 1) * d - 1) // s + 1
+        for n, b, e, k, d, s in zip(sizes, pads[:count], pads[count:], kernel, dilate, stride)
+    ]
+    columns = g.op("Reshape", x, shape=(batch, width, *counts), at="columns")
+    filters = np.tile(np.eye(taps), (channels, 1)).reshape(width, 1, *kernel)
+    made = g.op(
+        "Deconvolution",
+        *(columns, g.constant(filters.astype(g.dtype(x)))),
+        kernel=kernel,
+        stride=stride,
+        dilate=dilate,
+        num_filter=channels,
+        num_group=channels,
+        no_bias=True,
+        at="sums",
+    )
+    begin = pads[:count]
+    ends = [n + b - m for n, b, m in zip(sizes, begin, g.shape(made)[2:])]
+    return g.op("identity", pad_by(g, made, [-b for b in begin], ends))
 
 
 def _reach(windows: _Windows, counts: Sequence[int]) -> list[int]:
