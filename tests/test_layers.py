@@ -33,7 +33,7 @@ LAYERS = [
         "registry",
         "shapes",
     },
-    {"picture", "types", "base", "compile_log", "context", "recording", "util"},
+    {"picture", "types", "base", "compile_log", "context", "recording", "timeline", "util"},
     {"ops"},
     {"ir"},
     {"formats"},
@@ -41,7 +41,7 @@ LAYERS = [
     {"compiler"},
     {"library"},
     {"nd", "sym"},  # siblings
-    {"autograd", "random", "io", "metric", "monitor", "operator", "verification"},
+    {"autograd", "random", "io", "metric", "monitor", "operator", "profiler", "verification"},
     {"callback", "image", "optimizer"},
     {"initializer", "kvstore"},
     {"gluon"},

@@ -34,8 +34,19 @@ PUBLIC = {
         "log",
         "lr_scheduler",
     ),
-    *("metric", "mod", "model", "monitor", "name", "nd", "onnx", "operator", "optimizer", "random"),
-    *("recordio", "registry", "rnn", "runtime", "sym", "test_utils", "util", "visualization"),
+    *("metric", "mod", "model", "monitor", "name", "nd", "onnx", "operator", "optimizer"),
+    *(
+        "profiler",
+        "random",
+        "recordio",
+        "registry",
+        "rnn",
+        "runtime",
+        "sym",
+        "test_utils",
+        "util",
+        "visualization",
+    ),
 }
 MODULES = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()}
 

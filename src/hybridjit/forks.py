@@ -24,6 +24,7 @@ class Rank(IntEnum):
     LLVM = 5
     EVICTION = 6
     SAVING = 7
+    NOTING = 8
 
 
 _locks: dict[Rank, Any] = {rank: threading.RLock() for rank in Rank}

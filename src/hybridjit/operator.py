@@ -25,6 +25,7 @@ from .ops.registry import all_names
 from .ops.rules import Types, merged
 from .recording import recording_as
 from .shapes import partial_shape
+from .timeline import TIMELINE
 from .types import DType, PartialShape, TensorType, is_known_shape
 
 __all__ = ["CustomOp", "CustomOpProp", "get_all_registered_operators", "register"]
@@ -156,6 +157,7 @@ class _Use:
     def __init__(
         self, op_type: str, prop_class: type, text: Mapping[str, str], in_place: bool
     ) -> None:
+        self.op_type = op_type
         self.who = f"{prop_class.__name__} (op_type {op_type!r})"
         self.in_place = in_place
         with _inside(f"{self.who}.__init__"):
@@ -275,7 +277,9 @@ class _Use:
         dtypes = self._dtypes([x.dtype for x in data])[1]
         outs = [NDArray(np.zeros(s, d), cpu()) for s, d in zip(shapes, dtypes)]
         with _inside("CustomOp.forward"), recording_as(False, is_train):
-            self._instance(data).forward(
+            self._run(
+                self.op_type,
+                self._instance(data).forward,
                 is_train=is_train,
                 req=["write"] * len(outs),
                 in_data=data,
@@ -292,7 +296,9 @@ class _Use:
         data, states = self._given(arrays[count:-count])
         grads = [NDArray(np.zeros_like(x._data), cpu()) for x in data]
         with _inside("CustomOp.backward"), recording_as(False, True):
-            self._instance(data).backward(
+            self._run(
+                f"_backward_{self.op_type}",
+                self._instance(data).backward,
                 req=["write"] * len(grads),
                 out_grad=heads,
                 in_data=data,
@@ -301,6 +307,12 @@ class _Use:
                 aux=states,
             )
         return tuple(d._data for d in grads)
+
+    def _run(self, name: str, method: Callable[..., None], **kwargs: object) -> None:
+        if TIMELINE.eager or TIMELINE.graphs:
+            TIMELINE.custom(name, method, **kwargs)
+        else:
+            method(**kwargs)
 
     def _given(self, arrays: Sequence[np.ndarray]) -> tuple[list[NDArray], list[NDArray]]:
         """Arguments and auxiliary states as arrays."""

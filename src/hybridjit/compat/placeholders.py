@@ -23,10 +23,6 @@ _WORKERS = (
     "is of MXNet's own worker processes, and hybridjit's DataLoader has others: use DataLoader"
 )
 _AMP = "converts networks to mixed precision, which hybridjit does not: use the float32 network"
-_PROFILES = (
-    "measures MXNet's engine, which hybridjit does not have: use the command `hybridjit profile`, "
-    "or hybridjit.profiling.profile(net, x)"
-)
 _LIBRARY = (
     "calls MXNet's C library, which hybridjit does not have: use the functions of nd, sym and gluon"
 )
@@ -39,11 +35,6 @@ _MANAGER_NAMES = [
     *("DataParallelExecutorGroup", "DataParallelExecutorManager", "_check_arguments"),
     *("_load_data", "_load_general", "_load_label", "_split_input_slice"),
 ]
-_PROFILER_NAMES = [
-    *("Counter", "Domain", "Event", "Frame", "Marker", "Task", "dump", "dump_profile", "dumps"),
-    *("pause", "profiler_set_config", "profiler_set_state", "resume", "set_config"),
-    *("set_kvstore_handle", "set_state"),
-]
 
 # Module path below the package: names, and why they cannot be used. A module that is not
 # hybridjit's own is made.
@@ -55,7 +46,6 @@ PLACEHOLDERS: dict[str, tuple[list[str], str]] = {
     "gluon.data.dataloader": (["ForkingPickler", "_MultiWorkerIter"], _WORKERS),
     "mod.executor_group": (["DataParallelExecutorGroup"], _DEVICES),
     "operator": (["NDArrayOp", "NumpyOp", "PythonOp"], _CUSTOM),
-    "profiler": (_PROFILER_NAMES, _PROFILES),
 }
 
 

@@ -17,6 +17,7 @@ from ..ops.casting import convert
 from ..ops.registry import lookup
 from ..quiet import quiet
 from ..shapes import partial_shape
+from ..timeline import PLACE, TIMELINE
 from ..types import FLOAT32, DType, Sizes, require_dims, shape_text
 from .calls import require_sizes
 from .memory import converted, dtype_of
@@ -111,6 +112,9 @@ def _constant(
 def _filled(
     sizes: tuple[int, ...], val: float, ctx: Context | None, dtype: DType | None
 ) -> NDArray:
+    if TIMELINE.eager and not PLACE.is_inside:
+        name = {"0": "_zeros", "1": "_ones"}.get(str(val), "_full")
+        return TIMELINE.operator(name, _filled, sizes, val, ctx, dtype)
     result = np.empty(sizes, _dtype(dtype))
     if result.dtype.kind in "iu" and isinstance(val, (int, float)):
         result[...] = convert(np.array(val, np.float64), result.dtype)

@@ -20,6 +20,7 @@ from ..ops.namespace import FLUENT, Method, attr_texts, is_variadic, namespace
 from ..ops.record import OpDef
 from ..ops.registry import lookup, run_ref, run_step
 from ..recording import FLAGS
+from ..timeline import PLACE, TIMELINE
 from ..types import UNKNOWN, DType, Number, Sizes, TensorType, product, type_of
 from .calls import check_out, checked_attrs
 from .memory import dtype_of
@@ -279,6 +280,8 @@ def apply(
     ctx: Context | None = None,
 ) -> list[NDArray]:
     """The visible results of ``op``, recorded where the thread records."""
+    if TIMELINE.eager and not PLACE.is_inside:
+        return TIMELINE.operator(op.name, apply, op, inputs, arrays, attrs, ctx)
     used = op.in_mode(attrs, FLAGS.training)
     place = ctx or (inputs[0]._ctx if inputs else current_context())
     made = run_ref(used, arrays, attrs) if used.traits.step is None else _stepped(op, inputs, attrs)
@@ -320,6 +323,8 @@ def _pull_of(
     is_continued = False
 
     def pull(step: Step, douts: Some, wanted: Sequence[bool]) -> Some:
+        if TIMELINE.eager and not PLACE.is_inside:
+            return TIMELINE.operator(f"_backward_{op.name.lstrip('_')}", pull, step, douts, wanted)
         known = [alias(y, Entry(step, i)) for i, y in enumerate(outs)] if FLAGS.recording else outs
         full = [*douts, *[None] * (len(outs) - len(douts))]
         if used.traits.updates is None:

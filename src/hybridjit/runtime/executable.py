@@ -20,11 +20,13 @@ from ..ir.image import Base, Image, Pack, Relocation
 from ..ir.interpret import run_in_order, run_value
 from ..ir.plan import Plan, Step, View, strided
 from ..records import dataclass
+from ..timeline import TIMELINE
 from .arena import Arena, address_of
 from .binding import Binding, PackedStore
 from .checking import Checker
 from .results import Outs, Results
 from .threads import THREADS, main_thread
+from .timed import run_timed
 
 # Instances kept for later calls; a call that finds none makes its own and gives it back.
 MAX_IDLE_INSTANCES = 8
@@ -186,7 +188,8 @@ class Executable:
         else:
             outputs = self.results.arrays(inputs, outs)
         bound = self._bound
-        if not self._is_quick or config.check or bound is None or not bound.idle:
+        is_watched = config.check or TIMELINE.graphs
+        if not self._is_quick or is_watched or bound is None or not bound.idle:
             self.run_into(inputs, outputs)
             return outputs
         # Small and all native: 1.5 us less than run_into.
@@ -234,7 +237,10 @@ class Executable:
             call, job = self._call, instance.job_address
 
             def run(kept: tuple[object, ...] = (instance, inputs, outputs, self)) -> None:
-                call(job)
+                if TIMELINE.graphs:
+                    self.run_segments(instance, inputs, outputs)
+                else:
+                    call(job)
 
             return run
         return lambda: self.run_segments(instance, inputs, outputs)
@@ -243,6 +249,9 @@ class Executable:
         self, instance: Instance, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
     ) -> None:
         """The whole plan on a connected instance."""
+        if TIMELINE.graphs:
+            run_timed(self, instance, inputs, outputs)
+            return
         instance.flag.value = 0  # an exception may have come after a kernel had raised it
         for segment in self.segments:
             if segment.host is not None:
@@ -258,10 +267,10 @@ class Executable:
         """How many threads the next call uses."""
         return 1 if self.is_small else THREADS.count
 
-    def run_steps(self, instance: Instance, first: int, last: int) -> None:
-        """Native steps [first, last), counted in kernel calls."""
+    def run_steps(self, instance: Instance, first: int, last: int, stamps: int = 0) -> None:
+        """Native steps [first, last), counted in kernel calls; times go to address ``stamps``."""
         count = min(self.thread_count, instance.threads)
-        THREADS.pool(self.code.driver).run(instance.steps_address, first, last, count)
+        THREADS.pool(self.code.driver).run(instance.steps_address, first, last, count, stamps)
 
     def run_host(
         self,

@@ -1,0 +1,75 @@
+"""A run of an executable whose steps go on the timeline, one span for each.
+
+In: an executable, a connected instance, arrays. Out: what any run writes, and spans that are named
+by operator, as those of eager calls. The native code notes the times itself: see :mod:`.threads`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..ir.plan import Step
+from ..timeline import TIMELINE, now
+
+if TYPE_CHECKING:
+    from .executable import Executable, Instance, Segment
+
+_SECOND = 1_000_000_000  # nanoseconds
+
+
+def run_timed(
+    executable: Executable,
+    instance: Instance,
+    inputs: Sequence[np.ndarray],
+    outputs: Sequence[np.ndarray],
+) -> None:
+    """The whole plan on a connected instance."""
+
+    def run_host(step: Step) -> None:
+        start = now()
+        executable.run_host(step, instance, inputs, outputs)
+        _note(executable, step, start, now())
+
+    counts = executable.code.image.counts
+    steps = [step for step, count in zip(executable.plan.steps, counts) for _ in range(count)]
+    stamps = (ctypes.c_int64 * (2 * (len(steps) + 1)))()
+    instance.flag.value = 0  # as in any run
+    for segment in executable.segments:
+        if segment.host is not None:
+            run_host(segment.host)
+        else:
+            at = ctypes.addressof(stamps)
+            executable.run_steps(instance, segment.first, segment.last, at)
+            for step, start, end in _times(segment, steps, stamps):
+                _note(executable, step, start, end)
+        if segment.flagged is not None and instance.flag.value:
+            instance.flag.value = 0
+            run_host(segment.flagged)
+
+
+def _times(
+    segment: Segment, steps: Sequence[Step], stamps: ctypes.Array[ctypes.c_int64]
+) -> Iterator[tuple[Step, int, int]]:
+    """The steps of a segment with their beginnings and ends; calls of one step are one."""
+    count = segment.last - segment.first
+    times = [_SECOND * stamps[2 * i] + stamps[2 * i + 1] for i in range(count + 1)]
+    begun = times[0]
+    for i, end in enumerate(times[1:]):
+        number = segment.first + i
+        if i + 1 == count or steps[number + 1] is not steps[number]:
+            yield steps[number], begun, end
+            begun = end
+
+
+def _note(executable: Executable, step: Step, start: int, end: int) -> None:
+    group = step.group
+    name = group.anchor.op.name if group.anchor.op else group.kind
+    fused = ", ".join(value.op.name for value in group.epilogue if value.op)
+    graph = executable.plan.graph.name
+    TIMELINE.add(
+        "span", "operator", name, start, end - start, graph=graph, node=step.name, fused=fused
+    )
