@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .compile_log import CompileLog, Sink, warn_of_unknown
 from .config import config
@@ -19,6 +19,7 @@ from .ir.node import Output
 from .ir.plan import Plan
 from .ir.print import graph_text, node_text, pass_text, plan_text, purpose_lines
 from .ir.purpose import INFERENCE, Purpose
+from .ir.update import UpdateRule
 from .ir.verify import verify
 from .passes.cse import share_equal
 from .passes.differentiate import Joint, differentiate
@@ -348,6 +349,23 @@ def generate(plan: Plan, options: Options, log: CompileLog) -> Executable:
 
     code = generate_code(plan, options.winograd, log, THREADS.count)
     return Executable(plan, code)
+
+
+@dataclass(frozen=True)
+class UpdateCode:
+    """An update rule's kernel, which lives as long as this does, and the driver that calls it."""
+
+    kernel: Any
+    driver: Any
+
+
+@holding(_LOCK)
+def compile_update(rule: UpdateRule) -> UpdateCode:
+    """The kernel of an update rule, for weights of any size: see ``codegen/updates.py``."""
+    from .codegen.build.generate import load_kernel  # noqa: PLC0415 (see tests/test_layers.py)
+    from .codegen.updates import update_spec  # noqa: PLC0415 (see tests/test_layers.py)
+
+    return UpdateCode(*load_kernel(update_spec(rule), new_log()))
 
 
 def prepare() -> None:

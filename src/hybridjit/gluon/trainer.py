@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from itertools import chain
+from operator import attrgetter, is_
 from typing import Any, NamedTuple
 
 from .. import optimizer as opt
@@ -16,6 +18,7 @@ from ..formats.atomic import system_errors, write_atomically
 from ..kvstore.base import KVStoreBase
 from ..kvstore.kvstore import choose
 from ..nd import NDArray
+from ..nd.tape import Leaf
 from ..opening import open_file
 from ..optimizer import Optimizer
 from .parameter import Parameter, ParameterDict
@@ -41,6 +44,57 @@ class _Wanted(NamedTuple):
 
     kvstore: Any
     update_on_kvstore: bool | None
+
+
+_DATA, _GRAD, _ENTRY, _FRESH = map(attrgetter, ("_data", "_grad", "_entry", "fresh"))
+
+
+class _Lists(NamedTuple):
+    """What all updates of a trainer are given, and what it was read from.
+
+    by_context  for each context the indices, gradients and weights of all that have gradients
+    leaves      of these weights, on all contexts
+    """
+
+    by_context: list[tuple[list[int], list[NDArray], list[NDArray]]]
+    leaves: list[Leaf]
+    params: list[Parameter]
+    read: list[object]
+    weights: list[NDArray]
+    entries: list[object]
+
+    def hold(self) -> bool:
+        """Whether all parameters have the arrays that they had."""
+        found = chain(map(_DATA, self.params), map(_GRAD, self.params))
+        return all(map(is_, found, self.read)) and all(
+            map(is_, map(_ENTRY, self.weights), self.entries)
+        )
+
+
+def _lists(params: list[Parameter]) -> _Lists | None:
+    """The lists for these parameters; None where some wait, or are of the user's own kind."""
+    if any(not _is_plain(param) or param._data is None for param in params):
+        return None
+    trained = [(i, param) for i, param in enumerate(params) if param.grad_req != "null"]
+    if not trained:
+        return None
+    numbers = [i for i, _ in trained]
+    grads = zip(*(param.list_grad() for _, param in trained))
+    weights = [*zip(*(param.list_data() for _, param in trained))]
+    every = [weight for some in weights for weight in some]
+    leaves = [leaf for leaf in (weight._leaf for weight in every) if leaf is not None]
+    if len(leaves) < len(every):
+        return None
+    by_context = [(numbers, list(g), list(w)) for g, w in zip(grads, weights)]
+    read = [*map(_DATA, params), *map(_GRAD, params)]
+    return _Lists(by_context, leaves, params, read, every, [*map(_ENTRY, every)])
+
+
+def _is_plain(param: Parameter) -> bool:
+    """Whether its arrays are those that it keeps."""
+    kind = type(param)
+    plain = ("list_data", "list_grad", "grad_req")
+    return all(getattr(kind, name) is getattr(Parameter, name) for name in plain)
 
 
 class Trainer:
@@ -70,6 +124,7 @@ class Trainer:
         self._init_optimizer(optimizer, dict(optimizer_params or {}))
         self._scale = self._optimizer.rescale_grad
         self._wanted = _Wanted(kvstore, update_on_kvstore)
+        self._lists: _Lists | None = None
         self._reset_kvstore()
 
     def _check_contexts(self) -> list[Context]:
@@ -242,6 +297,8 @@ class Trainer:
         if scaler is not None and scaler.has_overflow(self._params):
             return
         on_store = self._kvstore is not None and self._update_on_kvstore
+        if not on_store and self._updated_again():
+            return
         updates: list[list[tuple[int, NDArray, NDArray]]] = [[] for _ in self._updaters]
         for i, param in enumerate(self._params):
             if param.grad_req == "null":
@@ -257,6 +314,21 @@ class Trainer:
         for updater, found in zip(self._updaters, updates):
             if found:
                 updater(*map(list, zip(*found)))
+
+    def _updated_again(self) -> bool:
+        """Update from the lists of the step before; False, with nothing done, where that is stale.
+
+        So that a step of many small parameters is not a walk over all of them.
+        """
+        if self._lists is None or not self._lists.hold():
+            self._lists = _lists(self._params)
+        if self._lists is None or not all(map(_FRESH, self._lists.leaves)):
+            return False
+        for leaf in self._lists.leaves:
+            leaf.fresh = False
+        for updater, given in zip(self._updaters, self._lists.by_context):
+            updater(*given)
+        return True
 
     # ---- files --------------------------------------------------------------------------------
 

@@ -53,14 +53,16 @@ class Updates:
 
     def apply(self, params: Mapping[str, Parameter]) -> None:
         """One step of every parameter that has a gradient."""
+        found = []
         for index, (name, param) in enumerate(params.items()):
             if param.grad_req == "null":
                 continue
             for weight, grad in zip(param.list_data(), param.list_grad()):
                 if self.store is not None:
                     self._by_store(name, weight, grad)
-                if self.updater is not None:
-                    self.updater(index, grad, weight)
+                found.append((index, grad, weight))
+        if self.updater is not None and found:
+            self.updater(*map(list, zip(*found)))
 
     def _by_store(self, name: str, weight: object, grad: object) -> None:
         self._introduce(name, weight)

@@ -64,6 +64,9 @@ class Traits:
     step            ``step(*arrays, **attrs)``: the results, then what the auxiliary states are
                     after the call, in their order; eager calls write these where the states are.
                     ``ref`` and compiled graphs give the results alone
+    rule            of an update operator: ``rule(weight, gradient, *states, **attrs)``, the new
+                    weight and states of one weight by arithmetic alone, so that what stands for
+                    arrays and numbers may be put in; kernels of whole optimizers follow from it
     merge           ``merge(old, new, **attrs)``: what a call stores in ``out`` for its result
                     ``new``, of an operator that looks at what stood there; None: ``new``
     multiply_adds   ``multiply_adds(ins, outs, **attrs)``: how many the definition asks for, from
@@ -85,6 +88,7 @@ class Traits:
     keeps_sign: Callable[[Attrs], bool] = lambda attrs: False
     updates: Callable[..., Mapping[int, Any]] | None = None
     step: Callable[..., Any] | None = None
+    rule: Callable[..., Any] | None = None
     merge: Callable[..., Any] | None = None
     multiply_adds: Callable[..., int] | None = None
 

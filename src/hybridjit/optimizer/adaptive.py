@@ -5,16 +5,20 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from .. import nd
 from ..nd import NDArray
 from ..types import Unpack
 from .base import Index, OptimizerArgs, PerWeight, RatedArgs, WithMoments, register, zeros_like
+from .by_operator import ByOperator, in_one_call
 
 State = tuple[NDArray, ...]
 
 
+@in_one_call
 @register
-class Adam(WithMoments):
+class Adam(WithMoments, ByOperator):
     """Steps by the running mean of gradients over the root of that of their squares."""
 
     def __init__(
@@ -29,15 +33,18 @@ class Adam(WithMoments):
         super().__init__(learning_rate, beta1, beta2, epsilon, **kwargs)
         self.lazy_update = lazy_update
 
-    def step(
-        self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
-    ) -> None:
-        """One step."""
-        t = self._index_update_count[index]
-        lr *= math.sqrt(1.0 - self.beta2**t) / (1.0 - self.beta1**t)
-        betas: dict[str, Any] = {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon}
-        mean, var = state
-        nd.adam_update(weight, grad, mean, var, out=weight, lr=lr, wd=wd, **betas, **self._scales())
+    def operator(self, weight: NDArray, state: State) -> tuple[str, tuple[NDArray, ...]]:
+        """With mean and variance."""
+        return "adam_update", state
+
+    def told(self) -> dict[str, Any]:
+        """Both means' factors, the term below the line, scale and bound."""
+        betas = {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon}
+        return {**betas, **self._scales()}
+
+    def rate(self, lr: float, count: int) -> float:
+        """The rate with the means' bias corrected."""
+        return lr * (math.sqrt(1.0 - self.beta2**count) / (1.0 - self.beta1**count))
 
 
 @register
@@ -111,8 +118,9 @@ class Nadam(WithMoments):
         return self.beta1 * (1.0 - 0.5 * 0.96 ** (t * self.schedule_decay))
 
 
+@in_one_call
 @register
-class AdaGrad(PerWeight):
+class AdaGrad(ByOperator):
     """Steps by the gradient over the root of the sum of its squares."""
 
     def __init__(self, eps: float = 1e-7, **kwargs: Unpack[RatedArgs]) -> None:
@@ -123,17 +131,36 @@ class AdaGrad(PerWeight):
         """The sum of squares."""
         return zeros_like(weight)
 
+    def operator(self, weight: NDArray, state: NDArray) -> tuple[str, tuple[NDArray, ...]]:
+        """With the sum of squares."""
+        return "_sparse_adagrad_update", (state,)
+
+    def told(self) -> dict[str, Any]:
+        """The term below the line, scale and bound; a bound of 0 is one."""
+        scales = {"rescale_grad": self.rescale_grad, "clip_gradient": self.clip_gradient}
+        if self.clip_gradient is None:
+            del scales["clip_gradient"]
+        return {"epsilon": self.float_stable_eps, **scales}
+
+    def takes(self, weight: NDArray) -> bool:
+        """The operator's scale and bound are float32; other weights have theirs applied before."""
+        return weight.dtype == np.float32
+
     def step(
         self, index: Index, weight: NDArray, grad: NDArray, state: NDArray, lr: float, wd: float
     ) -> None:
         """One step."""
+        if self.takes(weight):
+            super().step(index, weight, grad, state, lr, wd)
+            return
         g = self._bounded(grad * self.rescale_grad)
         given: dict[str, Any] = {"lr": lr, "wd": wd, "epsilon": self.float_stable_eps}
         nd.sparse.adagrad_update(weight, g, state, out=weight, **given)
 
 
+@in_one_call
 @register
-class RMSProp(PerWeight):
+class RMSProp(ByOperator):
     """Steps by the gradient over the root of the running mean of its squares.
 
     ``centered``: over the root of its variance, with momentum ``gamma2``. ``clip_weights`` bounds
@@ -161,21 +188,16 @@ class RMSProp(PerWeight):
         """The mean of squares; ``centered`` also the mean and the last change."""
         return tuple(zeros_like(weight) for _ in range(3 if self.centered else 1))
 
-    def step(
-        self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
-    ) -> None:
-        """One step."""
-        given: dict[str, Any] = {"lr": lr, "wd": wd, "gamma1": self.gamma1, "epsilon": self.epsilon}
-        given.update(self._scales())
+    def operator(self, weight: NDArray, state: State) -> tuple[str, tuple[NDArray, ...]]:
+        """By the variance where it is centered."""
+        return "rmspropalex_update" if self.centered else "rmsprop_update", state
+
+    def told(self) -> dict[str, Any]:
+        """Both factors, the term below the line, scale and bounds."""
+        given: dict[str, Any] = {"gamma1": self.gamma1, "gamma2": self.gamma2}
         if self.clip_weights:
             given["clip_weights"] = self.clip_weights
-        if self.centered:
-            n, g, delta = state
-            nd.rmspropalex_update(
-                weight, grad, n, g, delta, out=weight, gamma2=self.gamma2, **given
-            )
-        else:
-            nd.rmsprop_update(weight, grad, state[0], out=weight, **given)
+        return {**given, "epsilon": self.epsilon, **self._scales()}
 
 
 @register
@@ -205,8 +227,9 @@ class AdaDelta(PerWeight):
         weight[:] = weight - (change + wd * weight)
 
 
+@in_one_call
 @register
-class Ftrl(PerWeight):
+class Ftrl(ByOperator):
     """Follow the regularized leader: weights that matter little become 0."""
 
     def __init__(
@@ -224,13 +247,13 @@ class Ftrl(PerWeight):
         """z and n."""
         return zeros_like(weight), zeros_like(weight)
 
-    def step(
-        self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
-    ) -> None:
-        """One step."""
-        given: dict[str, Any] = {"lr": lr, "wd": wd, "lamda1": self.lamda1, "beta": self.beta}
-        z, n = state
-        nd.ftrl_update(weight, grad, z, n, out=weight, **given, **self._scales())
+    def operator(self, weight: NDArray, state: State) -> tuple[str, tuple[NDArray, ...]]:
+        """With z and n."""
+        return "ftrl_update", state
+
+    def told(self) -> dict[str, Any]:
+        """Its own two numbers, scale and bound."""
+        return {"lamda1": self.lamda1, "beta": self.beta, **self._scales()}
 
 
 @register

@@ -20,6 +20,7 @@ from .base import (
     register,
     zeros_like,
 )
+from .by_operator import ByOperator, in_one_call
 
 
 def descend(
@@ -53,8 +54,9 @@ def descend_in_many(
     update(weight, grad, *copy, out=weight, **rates, **given)
 
 
+@in_one_call
 @register
-class SGD(WithMomentum, WithCopy):
+class SGD(WithMomentum, WithCopy, ByOperator):
     """w -= lr (g + wd w), with ``momentum`` along a running sum. Gradients are dense."""
 
     def __init__(
@@ -65,42 +67,50 @@ class SGD(WithMomentum, WithCopy):
         self.lazy_update = lazy_update
         self.aggregate_num = 4
 
-    def step(
-        self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
-    ) -> None:
-        """One step."""
-        given: dict[str, Any] = {"lr": lr, "wd": wd, **self._scales()}
-        descend_in_many(weight, grad, state, self._has_copy(weight), self.momentum, **given)
+    def operator(self, weight: NDArray, state: State) -> tuple[str, tuple[NDArray, ...]]:
+        """Without momentum the operator of several weights, which MXNet uses and rounds as."""
+        mom, *copy = state if self._has_copy(weight) else (state,)
+        mixed = "mp_" if copy else ""
+        if mom is None:
+            return f"multi_{mixed}sgd_update", tuple(copy)
+        return f"{mixed}sgd_mom_update", (mom, *copy)
+
+    def told(self) -> dict[str, Any]:
+        """Momentum, scale and bound."""
+        return {"momentum": self.momentum, **self._scales()}
 
 
+@in_one_call
 @register
 class ccSGD(SGD):  # noqa: N801 (MXNet's name)
     """SGD under another name."""
 
 
+@in_one_call
 @register
-class NAG(WithMomentum, WithCopy):
+class NAG(WithMomentum, WithCopy, ByOperator):
     """Nesterov's accelerated gradient; without momentum, gradient descent."""
 
     def __init__(self, momentum: float = 0.0, **kwargs: Unpack[RatedArgs]) -> None:
         super().__init__(**kwargs)
         self.momentum = momentum
 
-    def step(
-        self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
-    ) -> None:
-        """One step."""
-        given: dict[str, Any] = {"lr": lr, "wd": wd, **self._scales()}
+    def operator(self, weight: NDArray, state: State) -> tuple[str, tuple[NDArray, ...]]:
+        """Nesterov's where there is a momentum."""
         mom, *copy = state if self._has_copy(weight) else (state,)
+        mixed = "mp_" if copy else ""
         if mom is None:
-            descend(weight, grad, state, bool(copy), 0.0, **given)
-            return
-        update: Any = nd.mp_nag_mom_update if copy else nd.nag_mom_update
-        update(weight, grad, mom, *copy, out=weight, momentum=self.momentum, **given)
+            return f"{mixed}sgd_update", tuple(copy)
+        return f"{mixed}nag_mom_update", (mom, *copy)
+
+    def told(self) -> dict[str, Any]:
+        """Momentum, scale and bound."""
+        return {"momentum": self.momentum, **self._scales()}
 
 
+@in_one_call
 @register
-class Signum(WithMomentum):
+class Signum(WithMomentum, ByOperator):
     """Steps of fixed size along the sign of the momentum, or against that of the gradient.
 
     ``wd_lh`` is a weight decay beside the gradient; it takes momentum.
@@ -117,17 +127,28 @@ class Signum(WithMomentum):
         self.momentum = momentum
         self.wd_lh = wd_lh
 
+    def operator(self, weight: NDArray, state: State) -> tuple[str, tuple[NDArray, ...]]:
+        """By the momentum where there is one."""
+        if state is None:
+            return "signsgd_update", ()
+        return "signum_update", (state,)
+
+    def told(self) -> dict[str, Any]:
+        """Momentum, decay beside the gradient, scale and bound."""
+        return {"momentum": self.momentum, "wd_lh": self.wd_lh, **self._scales()}
+
+    def takes(self, weight: NDArray) -> bool:
+        """A decay beside the gradient without momentum is an error, which ``step`` raises."""
+        return self.momentum != 0.0 or not self.wd_lh
+
     def step(
         self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
     ) -> None:
         """One step. Raises MXNetError for ``wd_lh`` without momentum."""
-        given: dict[str, Any] = {"lr": lr, "wd": wd, **self._scales()}
-        if self.wd_lh:
-            given["wd_lh"] = self.wd_lh
-        if state is None:
+        if state is None and self.wd_lh:
+            given: dict[str, Any] = {"lr": lr, "wd": wd, "wd_lh": self.wd_lh, **self._scales()}
             nd.signsgd_update(weight, grad, out=weight, **given)
-        else:
-            nd.signum_update(weight, grad, state, out=weight, momentum=self.momentum, **given)
+        super().step(index, weight, grad, state, lr, wd)
 
 
 @register

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from ..config import config
 from ..context import Context
 from ..nd import NDArray
 from ..runtime.holders import STATES
 from .base import Index, Optimizer, State
+from .one_call import OneCall, gather
 from .pickles import dump_states, load_states
 
 
@@ -26,7 +28,12 @@ class Updater:
         self.states: dict[Index, Any] = {}
         self.states_synced: dict[Index, bool] = {}
         self.aggregate_updates = optimizer.aggregate_num > 0
+        self._one_call: OneCall | None = None
         STATES.add(self)
+
+    def __getstate__(self) -> dict[str, object]:
+        """For copies: without what refers to memory by its address."""
+        return {**vars(self), "_one_call": None}
 
     def _held(self) -> Iterator[np.ndarray]:
         """The arrays of all states."""
@@ -36,12 +43,21 @@ class Updater:
     def __call__(self, index: Any, grad: Any, weight: Any) -> None:
         """Update one weight, or those of a list of indices."""
         is_list = isinstance(index, (list, tuple))
+        if is_list and self._updated_again(index, grad, weight):
+            return
         indices = [_text(i) for i in (index if is_list else [index])]
-        grads, weights = (grad, weight) if is_list else ([grad], [weight])
+        grads, weights = (list(grad), list(weight)) if is_list else ([grad], [weight])
         if weights:
             self.optimizer._set_current_context(weights[0].context.device_id)
         for i, w in zip(indices, weights):
             self._prepare(i, w)
+        if not (is_list and weights and self._updated_at_once(indices, weights, grads)):
+            self._update_by_groups(indices, weights, grads)
+
+    def _update_by_groups(
+        self, indices: list[Index], weights: list[NDArray], grads: list[NDArray]
+    ) -> None:
+        """Update as the optimizer's own code does: some weights at a time, or one."""
         together = self.optimizer.aggregate_num if self.aggregate_updates else 0
         if together > 0:
             for group in _groups(weights, together):
@@ -54,6 +70,28 @@ class Updater:
         else:
             for i, w, g in zip(indices, weights, grads):
                 self.optimizer.update_multi_precision(i, w, g, self.states[i])
+
+    def _updated_again(
+        self, indices: Sequence[Index], grads: Sequence[NDArray], weights: Sequence[NDArray]
+    ) -> bool:
+        """Update what the call before updated in one compiled call; else do nothing."""
+        again, states = self._one_call, map(self.states.get, indices)
+        if again is None or config.check:
+            return False
+        if not again.fits(self.optimizer, indices, weights, grads, states):
+            return False
+        self.optimizer._set_current_context(weights[0].context.device_id)
+        return again.run()
+
+    def _updated_at_once(
+        self, indices: list[Index], weights: list[NDArray], grads: list[NDArray]
+    ) -> bool:
+        """Update all in one compiled call, where that gives the same; else do nothing."""
+        if config.check:  # which compares with what operators give
+            return False
+        states = [self.states[i] for i in indices]
+        self._one_call = gather(self.optimizer, indices, weights, grads, states)
+        return self._one_call is not None and self._one_call.run()
 
     def _prepare(self, index: Index, weight: NDArray) -> None:
         """See to it that there is a state for ``index``, where the weight is."""

@@ -49,7 +49,7 @@ class Pool:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
         base = ctypes.addressof(memory)
         self._state = base + (-base % (8 * _LINE))
-        self._slot(layout.main).value = main_thread()
+        self._main = main_thread()
         self._workers = self._slot(layout.workers)
         self._orphaned = self._slot(layout.orphaned)
 
@@ -61,13 +61,17 @@ class Pool:
         """Threads that were made so far; they sleep between calls."""
         return self._workers.value
 
-    def run(self, steps: int, first: int, last: int, threads: int, stamps: int = 0) -> None:
+    def run(
+        self, steps: int, first: int, last: int, threads: int, stamps: int = 0, deaf: bool = False
+    ) -> None:
         """Run steps [first, last) on this caller's part of ``threads`` threads.
 
         The time before and after each step is written to address ``stamps``, if there is one.
-        Raises what a signal's handler raises, and MXNetError in the child if one forks.
+        ``deaf``: signals are heard after the last step alone. Otherwise this raises what a
+        signal's handler raises; and in the child MXNetError if one forks.
         """
-        if self._share(self._state, steps, first, last, threads, stamps):
+        hearer = 0 if deaf else self._main
+        if self._share(self._state, steps, first, last, threads, stamps, hearer):
             raise MXNetError(
                 "a signal's handler forked in the middle of a call on several threads: this is the "
                 "child, which has none of them to end that call; later calls make their own"

@@ -33,7 +33,6 @@ from .pool_memory import (
     BUSY,
     CALLER_POLL,
     CALLERS,
-    MAIN,
     MAX_WORKERS,
     ORPHANED,
     POLL_SLOTS,
@@ -53,7 +52,7 @@ from .workers import emit_barrier, emit_publish, emit_serve, emit_start_workers,
 # Functions of Python's: they give the GIL away themselves, and may end with an exception.
 _CALL = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 _SHARE = ctypes.PYFUNCTYPE(
-    ctypes.c_int64, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 3, ctypes.c_void_p
+    ctypes.c_int64, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 3, ctypes.c_void_p, ctypes.c_int64
 )
 _FROM_PYTHON = ("PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_CheckSignals")
 _FEW = 64
@@ -63,9 +62,9 @@ _FEW = 64
 class Driver:
     """The driver's functions as callables; they release the GIL while they run.
 
-    ``call(job)`` takes an address, ``share(pool, steps, first, last, threads, stamps)`` returns
-    whether the process was forked meanwhile and this is the child. ``layout`` is how the pool's
-    memory begins.
+    ``call(job)`` takes an address, ``share(pool, steps, first, last, threads, stamps, hearer)``
+    returns whether the process was forked meanwhile and this is the child. The hearer is the thread
+    whose calls listen for signals; 0 is none. ``layout`` is how the pool's memory begins.
     """
 
     call: Callable[..., None]
@@ -178,12 +177,12 @@ def _emit_call(module: ir.Module, target: Target, listen: ir.Function) -> None:
 def _emit_alone(
     module: ir.Module, target: Target, run: ir.Function, listen: ir.Function
 ) -> ir.Function:
-    """void alone(pool, steps, first, last, stamps): on this thread."""
-    lb, function = new_function(module, target, "alone", VOID, [PTR, PTR, I64, I64, PTR])
-    pool, steps, first, last, stamps = function.args
+    """void alone(steps, first, last, stamps, hearer): on this thread."""
+    lb, function = new_function(module, target, "alone", VOID, [PTR, I64, I64, PTR, I64])
+    steps, first, last, stamps, hearer = function.args
     b = lb.b
     poll = b.alloca(I64, POLL_SLOTS)
-    emit_let_go(lb, poll, listen, load_slot(lb, pool, MAIN), lb.i64(0))
+    emit_let_go(lb, poll, listen, hearer, lb.i64(0))
     zero = lb.i64(0)
     b.call(run, [null(), steps, first, last, zero, lb.i64(1), poll, zero, stamps])
     emit_take_back(lb, poll)
@@ -194,34 +193,35 @@ def _emit_alone(
 def _emit_share(
     module: ir.Module, target: Target, alone: ir.Function, together: ir.Function
 ) -> None:
-    """i64 share(pool, steps, first, last, threads, stamps): run the steps on up to ``threads``.
+    """i64 share(pool, steps, first, last, threads, stamps, hearer): run steps on up to ``threads``.
 
     Callers at the same time have equal parts of the threads; while one has the workers, the others
     do all of their work themselves. Returns whether the pool is orphaned.
     """
-    kinds = [PTR, PTR, I64, I64, I64, PTR]
+    kinds = [PTR, PTR, I64, I64, I64, PTR, I64]
     lb, function = new_function(module, target, "share", I64, kinds)
-    pool, steps, first, last, threads, stamps = function.args
+    pool, steps, first, last, threads, stamps, hearer = function.args
+    by_itself = [steps, first, last, stamps, hearer]
     b = lb.b
     orphaned = b.alloca(I64)
     b.store(lb.i64(0), orphaned, align=8)
     with lb.when(lb.less(threads, 2)):
-        b.call(alone, [pool, steps, first, last, stamps])
+        b.call(alone, by_itself)
         b.ret(lb.i64(0))
     callers = lb.add(b.atomic_rmw("add", slot_at(lb, pool, CALLERS), lb.i64(1), "seq_cst"), 1)
     part = lb.min(b.udiv(threads, callers), MAX_WORKERS + 1)
     with b.if_else(lb.less(part, 2)) as (few, enough):
         with few:
-            b.call(alone, [pool, steps, first, last, stamps])
+            b.call(alone, by_itself)
         with enough:
             taken = b.atomic_rmw("xchg", slot_at(lb, pool, BUSY), lb.i64(1), "acquire")
             with b.if_else(b.icmp_signed("==", taken, lb.i64(0))) as (free, busy):
                 with free:
-                    b.call(together, [pool, steps, first, last, part, stamps])
+                    b.call(together, [pool, steps, first, last, part, stamps, hearer])
                     b.store(load_slot(lb, pool, ORPHANED), orphaned, align=8)
                     b.atomic_rmw("xchg", slot_at(lb, pool, BUSY), lb.i64(0), "release")
                 with busy:
-                    b.call(alone, [pool, steps, first, last, stamps])
+                    b.call(alone, by_itself)
     b.atomic_rmw("sub", slot_at(lb, pool, CALLERS), lb.i64(1), "seq_cst")
     b.ret(b.load(orphaned, typ=I64, align=8))
 
@@ -233,16 +233,16 @@ def _emit_together(
     start_workers: ir.Function,
     listen: ir.Function,
 ) -> ir.Function:
-    """void together(pool, steps, first, last, threads, stamps): as worker 0; the pool is ours.
+    """void together(pool, steps, first, last, threads, stamps, hearer): as worker 0, with the pool.
 
     Where the system makes no more threads, those that there are do the work.
     """
-    kinds = [PTR, PTR, I64, I64, I64, PTR]
+    kinds = [PTR, PTR, I64, I64, I64, PTR, I64]
     lb, function = new_function(module, target, "together", VOID, kinds)
-    pool, steps, first, last, wished, stamps = function.args
+    pool, steps, first, last, wished, stamps, hearer = function.args
     b = lb.b
     poll, workers_poll = slot_at(lb, pool, CALLER_POLL), slot_at(lb, pool, WORKER_POLL)
-    emit_let_go(lb, poll, listen, load_slot(lb, pool, MAIN), b.ptrtoint(pool, I64))
+    emit_let_go(lb, poll, listen, hearer, b.ptrtoint(pool, I64))
     obey = emit_obey(module, target)
     for slot, value in ((0, b.ptrtoint(obey, I64)), (STOPPED, lb.i64(0))):
         b.store(value, slot_at(lb, workers_poll, slot), align=8)

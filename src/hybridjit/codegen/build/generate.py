@@ -89,6 +89,15 @@ def generate_code(plan: Plan, winograd: bool | str, log: CompileLog, processes: 
     return Code(target, calls, kernels, _DRIVERS[target], packs, link(plan, calls))
 
 
+def load_kernel(spec: KernelSpec, log: CompileLog) -> tuple[Kernel, Any]:
+    """The kernel of one spec that belongs to no plan, and the driver that calls it."""
+    target = find_target(config.target)
+    kernel = log.timed(
+        "kernels", f"machine code for {spec}", lambda: _loaded((spec,), False, target, 1, log)[spec]
+    )
+    return kernel, _DRIVERS[target]
+
+
 def choose_calls(
     plan: Plan, target: Target, winograd: bool | str, log: CompileLog
 ) -> tuple[tuple[Call, ...], ...]:

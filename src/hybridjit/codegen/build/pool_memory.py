@@ -22,7 +22,6 @@ BUSY = 48  # whether the workers have a job
 WORKERS = 56  # how many there are
 HANDLE = 57  # where the system puts a new thread's
 ORPHANED = 58  # whether this process is a fork's child, in which they are not
-MAIN = 59  # pthread_self() of Python's main thread
 CALLER_POLL, WORKER_POLL = 64, 72  # what the caller's and the workers' kernels poll
 RECORDS = 80  # one for each worker
 # A worker's record: the pool, the worker's number, the last job before it came, whether it sleeps.
@@ -46,16 +45,14 @@ POOL_SLOTS = RECORDS + MAX_WORKERS * RECORD_SLOTS
 
 @dataclass(frozen=True)
 class PoolLayout:
-    """A pool's memory: so many 64-bit numbers, zero but for ``main``; and places among them.
+    """A pool's memory: so many 64-bit numbers, all zero; and places among them.
 
     Whoever makes it keeps it for good.
-    main      written before the first call: what identifies Python's main thread
     workers   how many there are
     orphaned  1 is written in the child of a fork, where they are not
     """
 
     slots: int = POOL_SLOTS
-    main: int = MAIN
     workers: int = WORKERS
     orphaned: int = ORPHANED
 

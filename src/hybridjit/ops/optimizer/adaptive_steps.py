@@ -237,6 +237,7 @@ register_update(
     in_single(adam),
     "A step of Adam, without the correction of the bias.",
     aliases="_sparse_adam_update",
+    rule=adam,
 )
 register_update(
     "_adamw_update",
@@ -269,6 +270,7 @@ register_update(
     in_single(ftrl),
     "A step of FTRL, follow the regularized leader.",
     aliases="_sparse_ftrl_update",
+    rule=ftrl,
 )
 register_update(
     "rmsprop_update",
@@ -276,6 +278,7 @@ register_update(
     f"lr:float! gamma1:float=0.95 epsilon:float=1e-08 wd:float=0 {SCALES} clip_weights:float=-1",
     in_single(rmsprop),
     "A step of RMSProp.",
+    rule=rmsprop,
 )
 register_update(
     "rmspropalex_update",
@@ -284,6 +287,7 @@ register_update(
     "clip_weights:float=-1",
     in_single(rmsprop_centered),
     "A step of RMSProp by the variance of the gradient.",
+    rule=rmsprop_centered,
 )
 register_update(
     "_sparse_adagrad_update",
@@ -291,6 +295,7 @@ register_update(
     f"lr:float! epsilon:float=1e-07 wd:float=0 {SCALES}",
     in_single(adagrad),
     "A step of AdaGrad.",
+    rule=adagrad,
 )
 register_update(
     "_contrib_group_adagrad_update",

@@ -162,6 +162,7 @@ for _name, _own, _more, _step in _SGD_RULES:
         f"{_name} of several weights.",
         infer=_rule(_own, 0, "num_weights", _RATES),
         outputs=_outputs("num_weights"),
+        rule=sgd_mom if _more else sgd_in_many,
     )
     register_update(
         f"preloaded_multi_{_name}",

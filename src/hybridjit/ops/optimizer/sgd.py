@@ -116,6 +116,7 @@ register_update(
     in_single(sgd),
     "A step of gradient descent.",
     aliases="_sparse_sgd_update",
+    rule=sgd,
 )
 register_update(
     "sgd_mom_update",
@@ -124,6 +125,7 @@ register_update(
     in_single(sgd_mom),
     "A step of gradient descent with momentum.",
     aliases="_sparse_sgd_mom_update",
+    rule=sgd_mom,
 )
 register_update(
     "nag_mom_update",
@@ -131,6 +133,7 @@ register_update(
     _MOMENTUM,
     in_single(nag_mom),
     "A step of Nesterov's accelerated gradient.",
+    rule=nag_mom,
 )
 register_update(
     "mp_sgd_update",
@@ -139,6 +142,7 @@ register_update(
     in_single(mixed(sgd)),
     "sgd_update on a float32 copy of the weight.",
     mixed=True,
+    rule=sgd,
 )
 register_update(
     "mp_sgd_mom_update",
@@ -147,6 +151,7 @@ register_update(
     in_single(mixed(sgd_mom)),
     "sgd_mom_update on a float32 copy of the weight.",
     mixed=True,
+    rule=sgd_mom,
 )
 register_update(
     "mp_nag_mom_update",
@@ -155,6 +160,7 @@ register_update(
     in_single(mixed(nag_mom)),
     "nag_mom_update on a float32 copy of the weight.",
     mixed=True,
+    rule=nag_mom,
 )
 register_update(
     "signsgd_update",
@@ -162,6 +168,7 @@ register_update(
     f"{RATES} {SCALES}",
     in_single(signsgd),
     "A step of fixed size against the gradient's sign.",
+    rule=signsgd,
 )
 register_update(
     "signum_update",
@@ -169,4 +176,5 @@ register_update(
     f"{_MOMENTUM} wd_lh:float=0",
     in_single(signum),
     "A step of fixed size along the momentum's sign.",
+    rule=signum,
 )

@@ -1,7 +1,8 @@
 """What update rules have in common: rescaled and clipped gradients, types, registration.
 
 A rule is a *step*: ``step(weight, grad, *states, **attrs)`` gives the new weight and the new
-states, on float32 or float64 arrays. Nothing is written here.
+states, on float32 or float64 arrays. Nothing is written here. What a step does by arithmetic and
+the functions of NumPy that ``codegen/updates.py`` knows is the rule of a kernel, too.
 """
 
 from __future__ import annotations
@@ -110,8 +111,12 @@ def register_update(
     infer: Callable[..., Any] | None = None,
     outputs: tuple[str, ...] | Callable[..., tuple[str, ...]] = ("output",),
     aliases: str = "",
+    rule: Step | None = None,
 ) -> OpDef:
-    """Add an update rule to the table; ``*name`` among ``inputs`` are the states."""
+    """Add an update rule to the table; ``*name`` among ``inputs`` are the states.
+
+    ``rule`` is the step of one weight where kernels may follow from it.
+    """
     step = _with_single_attributes(step)
     return register(
         name,
@@ -121,7 +126,7 @@ def register_update(
         ref=_visible(step, outputs),
         outputs=outputs,
         aliases=aliases,
-        traits=Traits(step=step),
+        traits=Traits(step=step, rule=rule),
         doc=doc,
     )
 

@@ -1,0 +1,128 @@
+"""Update rules as kernels: one pointwise program that every weight of an optimizer shares.
+
+In: the rule on an update operator's record, written for NumPy arrays. Out: the spec of a kernel for
+any number of elements. The rule is run once on arrays that note what is done with them, so it is
+the only place where the mathematics stands. Types follow NumPy's rule: numbers beside arrays are
+float32, and one operand of float64 makes the result that.
+
+The kernel's arguments: weight, gradient, states, numbers; then new weight, new states and, where it
+is of another type, the weight as it is stored; then the number of elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..ir.update import UpdateRule
+from ..ops.registry import lookup
+from .call import off_default
+from .kinds.pointwise import PointwiseSpec
+from .spec import Instr, Program
+
+# Elements that are one unit of work, as in other pointwise kernels of one axis.
+_BLOCK = 2048
+
+# What stands for a ufunc of two arrays, of an array and a number, of a number and an array.
+_BINARY = {
+    np.add: ("broadcast_add", "_plus_scalar", "_plus_scalar"),
+    np.subtract: ("broadcast_sub", "_minus_scalar", "_rminus_scalar"),
+    np.multiply: ("broadcast_mul", "_mul_scalar", "_mul_scalar"),
+    np.divide: ("broadcast_div", "_div_scalar", "_rdiv_scalar"),
+    np.maximum: ("broadcast_maximum", "_maximum_scalar", "_maximum_scalar"),
+    np.minimum: ("broadcast_minimum", "_minimum_scalar", "_minimum_scalar"),
+    np.greater: ("broadcast_greater", "_greater_scalar", "_lesser_scalar"),
+}
+_UNARY = {np.sqrt: "sqrt", np.absolute: "abs", np.negative: "negative"}
+
+
+def update_spec(rule: UpdateRule) -> PointwiseSpec:
+    """The spec of the rule's kernel."""
+    types = (rule.dtype, rule.stored, *(rule.dtype,) * rule.states)
+    given = (*types, *("float32",) * len(rule.numbers))
+    program = _Noted(given)
+    values = [_Array(program, i, dtype) for i, dtype in enumerate(given)]
+    arrays, numbers = values[: len(types)], values[len(types) :]
+    if rule.is_mixed:
+        arrays[1] = program.note("Cast", (arrays[1],), rule.dtype)
+    step = lookup(rule.op).traits.rule
+    assert step is not None, f"{rule.op} has no rule"
+    made = list(step(*arrays, **dict(rule.fixed), **dict(zip(rule.numbers, numbers))))
+    if rule.is_mixed:
+        made.append(program.note("Cast", (made[0],), rule.stored))
+    outputs = tuple(value.number for value in made)
+    return PointwiseSpec(
+        dims=(),
+        reads=((1,),) * len(types) + ((0,),) * len(numbers),
+        writes=((1,),) * len(made),
+        program=Program(len(given), tuple(program.instrs), outputs, off_default(given)),
+        block=_BLOCK,
+    )
+
+
+class _Noted:
+    """The operations of a program so far."""
+
+    def __init__(self, types: tuple[str, ...]) -> None:
+        self._inputs = len(types)
+        self.instrs: list[Instr] = []
+
+    def note(self, op: str, operands: tuple[_Array, ...], dtype: str, **attrs: float) -> _Array:
+        """The result of one more operation, which is computed in ``dtype``."""
+        numbers = tuple(x.number for x in operands)
+        self.instrs.append(Instr(op, numbers, tuple(attrs.items()), dtype))
+        return _Array(self, self._inputs + len(self.instrs) - 1, dtype)
+
+
+class _Array(np.lib.mixins.NDArrayOperatorsMixin):
+    """Stands for an array or a number of a program; NumPy's functions of it are noted."""
+
+    def __init__(self, program: _Noted, number: int, dtype: str) -> None:
+        self._program = program
+        self.number = number
+        self.dtype = np.dtype(dtype)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any) -> Any:
+        if method != "__call__":
+            return NotImplemented
+        if ufunc in _UNARY:
+            return self._program.note(_UNARY[ufunc], inputs, self.dtype.name)
+        if ufunc in _BINARY:
+            return self._binary(*_BINARY[ufunc], *inputs)
+        if ufunc in _COMPOSED:
+            return _COMPOSED[ufunc](*inputs)
+        return NotImplemented
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return _FUNCTIONS[function](*args) if function in _FUNCTIONS else NotImplemented
+
+    def _binary(self, both: str, right: str, left: str, x: Any, y: Any) -> _Array:
+        dtype = np.result_type(*(z.dtype if isinstance(z, _Array) else z for z in (x, y))).name
+        if isinstance(x, _Array) and isinstance(y, _Array):
+            return self._program.note(both, (x, y), dtype)
+        if isinstance(x, _Array):
+            return self._program.note(right, (x,), dtype, scalar=float(y))
+        return self._program.note(left, (y,), dtype, scalar=float(x))
+
+    def chosen(self, x: _Array, y: Any) -> _Array:
+        """``x`` where this is not 0, else ``y``."""
+        if not isinstance(y, _Array):  # of 0 and 1 times 0 nothing is left
+            y = self * np.float32(0) + y
+        dtype = np.result_type(x.dtype, y.dtype).name
+        return self._program.note("where", (self, x, y), dtype)
+
+
+def _sign(x: _Array) -> _Array:
+    """-1, 0 or 1; NaN for NaN, as NumPy has it."""
+    program, dtype = x._program, x.dtype.name
+    is_number = program.note("broadcast_equal", (x, x), dtype)
+    return is_number.chosen(program.note("sign", (x,), dtype), x)
+
+
+_COMPOSED: dict[Any, Callable[..., _Array]] = {np.square: lambda x: x * x, np.sign: _sign}
+_FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    np.clip: lambda x, low, high: np.minimum(np.maximum(x, low), high),
+    np.where: lambda condition, x, y: condition.chosen(x, y),
+}

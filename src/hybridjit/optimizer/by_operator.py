@@ -1,0 +1,65 @@
+"""Optimizers whose step is one update operator, so that one kernel can step all weights.
+
+In: a weight with its state. Out: the operator's name, the states that it takes, and the attributes
+that it is told. :mod:`.one_call` makes one call of all of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from ..nd import NDArray
+from ..nd.ndarray import invoke
+from ..ops.registry import lookup
+from .base import Index, PerWeight, State
+
+_Class = TypeVar("_Class", bound="type[ByOperator]")
+
+_IN_ONE_CALL: set[type] = set()
+# What a program may have put in the place of the class's own.
+_REPLACED = ("update", "update_multi_precision", "step", "operator", "told", "rate")
+
+
+def in_one_call(klass: _Class) -> _Class:
+    """The class as it is, of which all weights may be updated in one call; not its subclasses."""
+    _IN_ONE_CALL.add(klass)
+    return klass
+
+
+class ByOperator(PerWeight):
+    """An optimizer that is one update operator; a subclass overrides ``operator`` and ``told``."""
+
+    def operator(self, weight: NDArray, state: State) -> tuple[str, tuple[NDArray, ...]]:
+        """To override: the operator's name for this weight, and its states in their order."""
+        raise NotImplementedError
+
+    def told(self) -> dict[str, Any]:
+        """To override: attributes beside rate and decay; operators without one are not told it."""
+        return self._scales()
+
+    def rate(self, lr: float, count: int) -> float:
+        """The rate that the operator is told at the ``count``-th update of a weight."""
+        return lr
+
+    def takes(self, weight: NDArray) -> bool:
+        """Whether the operator does all that is done to a weight of this type."""
+        return True
+
+    def step(
+        self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
+    ) -> None:
+        """One step."""
+        name, states = self.operator(weight, state)
+        op = lookup(name)
+        known = {attr.name for attr in op.attrs}
+        told = {key: value for key, value in self.told().items() if key in known}
+        lr = self.rate(lr, self._index_update_count[index])
+        rates: dict[str, Any] = {"lr": lr, "wd": wd}
+        if "lr" not in known:  # of several weights
+            rates = {"lrs": [lr], "wds": [wd], "num_weights": 1}
+        invoke(op, (weight, grad, *states), {**rates, **told}, weight)
+
+    @property
+    def is_in_one_call(self) -> bool:
+        """Whether all weights may be updated in one call: nobody's own code would be left out."""
+        return type(self) in _IN_ONE_CALL and not any(name in vars(self) for name in _REPLACED)

@@ -1,0 +1,265 @@
+"""One compiled call that updates all weights of an optimizer.
+
+In: the weights, gradients and states of an :class:`.updater.Updater`. Out: the same memory, with
+the bits that the optimizer's operator gives one weight after the other. What a call needs is
+gathered once; later calls look whether all arrays are where they were, and whether numbers changed.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise, repeat
+from operator import attrgetter, is_
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..compiler import compile_update
+from ..ir.update import UpdateRule
+from ..nd import NDArray
+from ..ops.registry import lookup
+from ..quiet import quiet
+from ..runtime.arena import address_of
+from ..runtime.update_table import Row, UpdateTable
+from .base import Index, State, WithCopy
+from .by_operator import ByOperator
+
+_MEMORY = attrgetter("_data")
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+_HALF = np.dtype(np.float16)
+_RATES = ("lr", "wd")  # each weight's own
+
+
+class _Use(NamedTuple):
+    """One weight with all that its operator reads and writes.
+
+    main    the weight that is computed on: itself, or its copy in float32
+    states  what else is kept for it
+    """
+
+    op: str
+    main: NDArray
+    grad: NDArray
+    states: tuple[NDArray, ...]
+    weight: NDArray
+
+    @property
+    def arrays(self) -> tuple[NDArray, ...]:
+        """All its arrays, each once."""
+        own = (self.main, self.grad, *self.states)
+        return own if self.weight is self.main else (*own, self.weight)
+
+
+class _Told(NamedTuple):
+    """What an operator is told beside the rates: what code is made for, and operands."""
+
+    fixed: tuple[tuple[str, Any], ...]
+    numbers: dict[str, float]
+
+
+class OneCall:
+    """All that one call updates, for as long as it :meth:`fits`."""
+
+    def __init__(
+        self,
+        optimizer: ByOperator,
+        indices: list[Index],
+        weights: list[NDArray],
+        grads: list[NDArray],
+        states: list[State],
+        uses: list[_Use],
+        told: _Told,
+    ) -> None:
+        self._optimizer = optimizer
+        self._given = (tuple(weights), tuple(grads), tuple(states))
+        self._indices = list(indices)
+        self._param_dict = optimizer.param_dict
+        known = all(index in self._param_dict for index in indices)
+        self._params = [self._param_dict[index] for index in indices] if known else None
+        self._arrays = [array for use in uses for array in use.arrays]
+        self._memory = [weakref.ref(array._data) for array in self._arrays]
+        self._storages = [x._storage for use in uses for x in use.arrays if x is not use.grad]
+        self._rates: object = None
+        self._op, self._told = uses[0].op, told
+        self._last_told: Mapping[str, Any] = {}
+        rows = [_row(use, told) for use in uses]
+        self._table = UpdateTable(rows, len(_RATES), len(told.numbers))
+
+    def fits(
+        self,
+        optimizer: object,
+        indices: Sequence[Index],
+        weights: Iterable[NDArray],
+        grads: Iterable[NDArray],
+        states: Iterable[State],
+    ) -> bool:
+        """Whether these are the arrays that it was gathered from, at the same places."""
+        if optimizer is not self._optimizer or not self._optimizer.is_in_one_call:
+            return False
+        if list(indices) != self._indices or self._optimizer.param_dict is not self._param_dict:
+            return False
+        for mine, given in zip(self._given, (weights, grads, states)):
+            if not all(map(is_, mine, given)):
+                return False
+        found = map(_MEMORY, self._arrays)
+        return all(reference() is memory for reference, memory in zip(self._memory, found))
+
+    def run(self) -> bool:
+        """Count, and update all weights; False, with nothing done, where one is behind others."""
+        optimizer, indices = self._optimizer, self._indices
+        counts = optimizer._index_update_count
+        before = list(map(counts.get, indices, repeat(optimizer.begin_num_update)))
+        if before.count(before[0]) != len(before) or not self._is_told():
+            return False
+        count = before[0] + 1
+        counts.update(dict.fromkeys(indices, count))
+        optimizer.num_update = max(count, optimizer.num_update)
+        self._set_rates(count)
+        self._apply()
+        return True
+
+    def _apply(self) -> None:
+        """The call, and the word that the arrays are others: as whole as a signal lets it."""
+        held = [*map(_MEMORY, self._arrays)]
+        try:
+            self._table.run()
+            self._note()
+        except BaseException:
+            self._note()
+            raise
+        del held
+
+    def _note(self) -> None:
+        for storage in self._storages:
+            storage.bump()
+
+    def _is_told(self) -> bool:
+        """Whether the table has what operators are told now; False where its code is not for it."""
+        told = self._optimizer.told()
+        if told == self._last_told:
+            return True
+        found = _sorted_out(self._op, told)
+        if found is None or found.fixed != self._told.fixed:
+            return False
+        self._table.shared[:] = single([*found.numbers.values()])
+        self._last_told = told
+        return True
+
+    def _set_rates(self, count: int) -> None:
+        """Write the rate and the decay of each weight, if they changed."""
+        optimizer = self._optimizer
+        if self._params is None:
+            lrs, wds = optimizer._get_lrs(self._indices), optimizer._get_wds(self._indices)
+        else:
+            rate, decay = optimizer.learning_rate, optimizer.wd
+            lrs = [rate * mult for mult in map(attrgetter("lr_mult"), self._params)]
+            wds = [decay * mult for mult in map(attrgetter("wd_mult"), self._params)]
+        rates = ([optimizer.rate(lr, count) for lr in lrs], wds)
+        if rates != self._rates:
+            self._table.own[:, 0], self._table.own[:, 1] = map(single, rates)
+            self._rates = rates
+
+
+@quiet(over="ignore")  # beyond float32 is infinity, as operators have it
+def single(numbers: Sequence[float]) -> np.ndarray:
+    """Numbers as update operators hold them."""
+    return np.array(numbers, np.float64).astype(np.float32)
+
+
+def gather(
+    optimizer: object,
+    indices: list[Index],
+    weights: list[NDArray],
+    grads: list[NDArray],
+    states: list[State],
+) -> OneCall | None:
+    """One call for these; None where the operators have to be called one by one.
+
+    So it is for optimizers that are no operator or have code of the user's own, for other element
+    types than float32 and float64 (but float16 with a float32 copy), and for arrays that share
+    memory.
+    """
+    if not isinstance(optimizer, ByOperator) or not optimizer.is_in_one_call:
+        return None
+    found = [_use(optimizer, *one) for one in zip(weights, grads, states)]
+    uses = [use for use in found if use is not None]
+    if len(uses) < len(found) or not _are_apart(uses):
+        return None
+    told = [_sorted_out(op, optimizer.told()) for op in {use.op for use in uses}]
+    if told[0] is None or told.count(told[0]) < len(told):
+        return None
+    return OneCall(optimizer, indices, weights, grads, states, uses, told[0])
+
+
+def _use(optimizer: ByOperator, weight: NDArray, grad: NDArray, state: State) -> _Use | None:
+    """What the optimizer does to one weight; None where a kernel could not."""
+    own, main = state, weight
+    has_copy = optimizer.multi_precision and weight.dtype == np.float16
+    if has_copy and not isinstance(optimizer, WithCopy):
+        main, own = state
+    if not optimizer.takes(main):
+        return None
+    op, states = optimizer.operator(main, own)
+    if has_copy and isinstance(optimizer, WithCopy):
+        *states, main = states  # type: ignore[assignment]
+    use = _Use(op, main, grad, tuple(states), weight)
+    return use if _has_kernel(use) else None
+
+
+def _has_kernel(use: _Use) -> bool:
+    """Whether there is a rule to make a kernel of, for arrays of these types and sizes."""
+    dtype = use.main._data.dtype
+    kinds = [state._data.dtype for state in use.states]
+    stored = use.weight._data.dtype
+    fits = dtype in _FLOATS and stored in (dtype, _HALF) and use.grad._data.dtype == stored
+    same = all(array.shape == use.weight.shape for array in use.arrays)
+    has_rule = lookup(use.op).traits.rule is not None
+    return fits and same and has_rule and use.weight.size > 0 and all(k == dtype for k in kinds)
+
+
+def _are_apart(uses: Sequence[_Use]) -> bool:
+    """Whether no two arrays share a byte."""
+    memory = [array._data for use in uses for array in use.arrays]
+    places = sorted((address_of(array), array.nbytes) for array in memory)
+    return all(start + nbytes <= following for (start, nbytes), (following, _) in pairwise(places))
+
+
+def _sorted_out(op: str, told: Mapping[str, Any]) -> _Told | None:
+    """What the operator's rule is told; None for what is no number, which the operator refuses."""
+    attrs = {attr.name: attr for attr in lookup(op).attrs}
+    fixed, numbers = [], {}
+    for name, attr in attrs.items():
+        value = told.get(name, attr.default)
+        if name in (*_RATES, "lrs", "wds", "num_weights"):
+            continue
+        if attr.base != "float":
+            fixed.append((name, value))
+        elif isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+            return None
+        elif name.startswith("clip"):  # none where it is negative: other code
+            fixed.append((name, np.float32(value)))
+        else:
+            numbers[name] = float(value)
+    return _Told(tuple(fixed), numbers)
+
+
+def _row(use: _Use, told: _Told) -> Row:
+    """The kernel for one weight, with its arrays."""
+    code = compile_update(_rule(use, told))
+    reads = (use.main, use.grad, *use.states)
+    writes = [use.main, *use.states]
+    if use.weight is not use.main:
+        writes.append(use.weight)
+    return Row(code, tuple(map(_MEMORY, reads)), tuple(map(_MEMORY, writes)))
+
+
+def _rule(use: _Use, told: _Told) -> UpdateRule:
+    return UpdateRule(
+        use.op,
+        len(use.states),
+        use.main._data.dtype.name,
+        use.weight._data.dtype.name,
+        told.fixed,
+        (*_RATES, *told.numbers),
+    )

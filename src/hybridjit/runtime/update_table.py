@@ -1,0 +1,81 @@
+"""UpdateTable: kernels with their arguments for many arrays, which one call runs in order.
+
+In: a row for each weight, arrays and all. Out: a function without arguments. What changes from call
+to call, learning rates and the like, stands in arrays that kernels read.
+
+Nothing interrupts a call: signals are heard when it is done, so that what it writes is written as
+a whole.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..records import dataclass
+from .arena import address_of
+from .executable import WORTH_SHARING
+from .threads import THREADS
+
+
+class Loaded(Protocol):
+    """A kernel, and the driver that calls it."""
+
+    @property
+    def kernel(self) -> Any: ...
+    @property
+    def driver(self) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Row:
+    """One kernel's work: the arrays that it reads and those that it writes, all of one size."""
+
+    code: Loaded
+    reads: tuple[np.ndarray, ...]
+    writes: tuple[np.ndarray, ...]
+
+
+class UpdateTable:
+    """Rows with the numbers that they read: ``own`` ones of each row, then what all share.
+
+    The arrays have to be where they are as long as the table is called; it does not hold them.
+    """
+
+    def __init__(self, rows: Sequence[Row], own: int, shared: int) -> None:
+        self.own = np.zeros((len(rows), own), np.float32)
+        self.shared = np.zeros(shared, np.float32)
+        self._codes = [row.code for row in rows]
+        self._driver = rows[0].code.driver
+        self._count = len(rows)
+        self._size = sum(row.writes[0].size for row in rows)
+        slots = [self._slots(i, row) for i, row in enumerate(rows)]
+        flat = [slot for row_slots in slots for slot in row_slots]
+        self._arguments = (ctypes.c_int64 * len(flat))(*flat)
+        steps, place = [], ctypes.addressof(self._arguments)
+        for row, row_slots in zip(rows, slots):
+            steps += [row.code.kernel.address, place]
+            place += 8 * len(row_slots)
+        self._steps = (ctypes.c_int64 * len(steps))(*steps)
+        self._address = ctypes.addressof(self._steps)
+        self._job = (ctypes.c_int64 * 4)(self._address, 0, len(rows), 0)
+
+    def _slots(self, number: int, row: Row) -> list[int]:
+        """The arguments of one kernel: see ``codegen/updates.py``."""
+        own, shared = self.own[number], self.shared
+        numbers = [address_of(own) + 4 * i for i in range(own.size)]
+        numbers += [address_of(shared) + 4 * i for i in range(shared.size)]
+        reads, writes = map(address_of, row.reads), map(address_of, row.writes)
+        return [*reads, *numbers, *writes, row.writes[0].size]
+
+    def run(self) -> None:
+        """All rows, one after the other."""
+        threads = 1 if self._size < WORTH_SHARING else THREADS.count
+        if threads > 1:
+            pool = THREADS.pool(self._driver)
+            pool.run(self._address, 0, self._count, threads, deaf=True)
+        else:
+            self._driver.call(ctypes.addressof(self._job))
