@@ -17,6 +17,7 @@ from hybridjit.errors import DTypeError, ModelFormatError, MXNetError, ShapeErro
 from hybridjit.formats.onnx import messages, wire
 from hybridjit.formats.onnx.messages import Attribute, Graph, Model, Node, OperatorSet, ValueInfo
 from hybridjit.formats.onnx.tensors import BFLOAT16, CODES, make_tensor, read_array
+from hybridjit.ir.node import topological
 from hybridjit.onnx.importer import make_graph
 from hybridjit.onnx.load import make_block
 from hybridjit.onnx.operators import KNOWN
@@ -271,6 +272,18 @@ class TestResize:
         matrix = self.matrix(4, 8, mode="nearest", nearest_mode=rounding)
         np.testing.assert_array_equal(found, matrix @ x @ matrix.T)
 
+    @pytest.mark.parametrize("sizes", [(8, 8), (3, 5), (2, 9)])
+    def test_halves_of_pixels_are_a_kernel(self, sizes):
+        x = numbers(1, 2, 4, 4)
+        use = node("Resize", "x e e s", mode="linear")
+        constants = {"e": np.zeros(0, np.float32), "s": np.array([1, 2, *sizes])}
+        model = model_of([use], {"x": x.shape}, constants)
+        (found,) = computed(model, x)
+        rows, columns = (self.matrix(4, n, mode="linear") for n in sizes)
+        np.testing.assert_allclose(found, rows @ x @ columns.T, atol=1e-5)
+        (head,) = make_graph(model, KNOWN, None, {}).heads
+        assert head.node.op is not None and head.node.op.name == "_contrib_BilinearResize2D"
+
     def test_a_number_outside_of_the_operand(self):
         x = numbers(2, 4)
         rule = "tf_crop_and_resize"
@@ -312,6 +325,34 @@ def test_a_name_that_all_nodes_have():
     start = time.process_time()
     make_graph(model, KNOWN, None, {})
     assert time.process_time() - start < 5
+
+
+def test_a_bias_behind_a_product():
+    """One dense layer, on either side of the sum; not where something else reads the product."""
+    x, w, b = numbers(2, 3, 4), numbers(4, 5), numbers(5)
+    for first, second in (("m", "b"), ("b", "m")):
+        nodes = [node("MatMul", "x w", "m"), node("Add", f"{first} {second}")]
+        model = model_of(nodes, {"x": x.shape}, {"w": w, "b": b})
+        (found,) = computed(model, x)
+        np.testing.assert_allclose(found, x @ w + b, rtol=1e-4, atol=1e-5)
+        (head,) = make_graph(model, KNOWN, None, {}).heads
+        assert head.node.op is not None and head.node.op.name == "FullyConnected"
+    nodes = [node("MatMul", "x w", "m"), node("Add", "m b", "n"), node("Mul", "m n")]
+    model = model_of(nodes, {"x": x.shape}, {"w": w, "b": b})
+    (found,) = computed(model, x)
+    np.testing.assert_allclose(found, (x @ w) * (x @ w + b), rtol=1e-4, atol=1e-5)
+    heads = make_graph(model, KNOWN, None, {}).heads
+    assert sum(n.op is not None and n.op.name == "FullyConnected" for n in topological(heads)) == 1
+
+
+def test_one_place_of_an_axis_is_a_slice():
+    x = numbers(3, 2, 4)
+    for place in (1, -1):
+        model = model_of([node("Gather", "x i", axis=0)], {"x": x.shape}, {"i": np.array(place)})
+        (found,) = computed(model, x)
+        np.testing.assert_array_equal(found, x[place])
+        heads = make_graph(model, KNOWN, None, {}).heads
+        assert "slice_axis" in {n.op.name for n in topological(heads) if n.op is not None}
 
 
 def refusal(model: Model, **shapes: tuple[int, ...]) -> str:

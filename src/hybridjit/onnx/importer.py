@@ -8,7 +8,7 @@ here and becomes a constant.
 from __future__ import annotations
 
 import math
-from collections import ChainMap
+from collections import ChainMap, Counter
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from typing import NamedTuple
 
@@ -89,6 +89,8 @@ class Importer:
         self._left = limit
         self._steps_left = _STEPS
         self._scope: Mapping[str, Value] = {}
+        self._readers: Counter[str] = Counter()
+        self._made: dict[Output, str] = {}
         self._known: Mapping[str, Translation] = {}
         self._bodies: dict[int, tuple[messages.Graph, dict[str, Value]]] = {}
         self._names: set[str] = set()
@@ -223,6 +225,20 @@ class Importer:
         """The same as whole numbers."""
         return tuple(int(v) for v in self.known(x, what).reshape(-1))
 
+    def is_read_once(self, x: Value) -> bool:
+        """Whether no more than one node of the model reads what a node made."""
+        return x.output is not None and self._readers[self._made.get(x.output, "")] == 1
+
+    def again(self, x: Value, *more: Value, **attrs: AttrValue) -> Value:
+        """What an operator makes of its operands and some more, with other attributes."""
+        assert x.output is not None
+        node, op = x.output.node, x.output.node.op
+        assert op is not None
+        edges = [*node.inputs, *map(self._edge, more)]
+        name = self._fresh(self._use.name if self._use is not None else node.name)
+        made = apply(op, name, edges, attr_texts(op, {**node.attrs, **attrs}))
+        return Value(x.type, None, Output(made, 0))
+
     # Making nodes
 
     def _node(
@@ -270,6 +286,16 @@ class Importer:
         self._names.add(fresh)
         return fresh
 
+    def count_readers(self, graph: messages.Graph) -> None:
+        """Of each name in a graph and those in its nodes; nothing is known of other graphs."""
+        for _, node in _nodes(graph):
+            self._readers.update(node.input)
+        for _, node in _nodes(graph):
+            for attribute in node.attribute:
+                if attribute.g is not None:
+                    self._readers.update(info.name for info in attribute.g.output)
+        self._readers.update(info.name for info in graph.output)
+
     # The walk
 
     def variable(self, name: str, type: TensorType) -> Value:
@@ -296,6 +322,8 @@ class Importer:
             for name, value in zip(node.output, made):
                 if name and value is not None:
                     values[name] = value if seen is None else seen(name, value)
+                    if value.output is not None:
+                        self._made[value.output] = name
 
     def _operand(self, values: Mapping[str, Value], name: str, use: Use) -> Value | None:
         if not name:
@@ -374,6 +402,7 @@ def make_graph(
             x = importer.variable(info.name, inputs[info.name])
             values[info.name] = importer.stored(x, _element_code(info))
     _refuse_others(shapes, inputs)
+    importer.count_readers(graph)
     importer.run(graph.node, values, known)
     heads = tuple(_head(importer, values, info.name) for info in graph.output)
     return Imported(heads, _read_params(importer, heads), inputs)

@@ -29,6 +29,10 @@ def gather(g: Importer, use: Use, x: Value, indices: Value) -> Value:
         size = g.op("_lesser_scalar", indices, scalar=0.0, at="below")
         more = g.op("_mul_scalar", size, scalar=float(g.shape(x)[axis]), at="more")
         indices = g.op("broadcast_add", indices, more, at="place")
+    if g.rank(indices) == 0 and indices.array is not None:
+        place = int(indices.array)
+        part = g.op("slice_axis", x, axis=axis, begin=place, end=place + 1, at="part")
+        return g.op("squeeze", part, axis=(axis,)) if g.rank(x) > 1 else g.scalar(part)
     if g.rank(indices) == 0:
         first = g.op("take", x, g.op("Reshape", indices, shape=(1,)), axis=axis, at="one")
         return g.op("squeeze", first, axis=(axis,)) if g.rank(x) > 1 else g.scalar(first)

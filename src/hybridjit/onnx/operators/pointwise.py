@@ -81,7 +81,26 @@ def fold(g: Importer, use: Use, first: Value, *others: Value) -> Value:
     others = tuple(_placed(g, use, first, x) for x in others)
     if not others:
         return g.op("identity", first)
+    if use.op_type == "Add":
+        dense = _biased(g, use, first, others[0]) or _biased(g, use, others[0], first)
+        if dense is not None:
+            return dense
     return reduce(lambda a, b: g.op(_BINARY[use.op_type], a, b), others, first)
+
+
+def _biased(g: Importer, use: Use, product: Value, bias: Value) -> Value | None:
+    """A product with constant weights and what is added to it as one dense layer with a bias.
+
+    None where they are something else, or something else reads the product.
+    """
+    node = None if product.output is None else product.output.node
+    if node is None or node.op is None or node.op.name != "FullyConnected" or not bias.is_constant:
+        return None
+    filters = node.attrs["num_hidden"]
+    is_row = g.rank(bias) == 1 and g.shape(bias) == (filters,)
+    if not is_row or not node.attrs["no_bias"] or not g.is_read_once(product):
+        return None
+    return g.again(product, bias, no_bias=False)
 
 
 @translates("Mean")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -108,9 +108,13 @@ def _by_operator(g: Importer, use: Use, x: Value, rows: Axis, columns: Axis) -> 
             return g.op(
                 "UpSampling", x, scale=rows.new // rows.old, sample_type="nearest", num_args=1
             )
-    if mode == "linear" and rule == "align_corners" and min(rows.new, columns.new) > 1:
-        height, width = rows.new, columns.new
-        return g.op("_contrib_BilinearResize2D", x, height=height, width=width, align_corners=True)
+    if mode == "linear" and min(rows.new, columns.new) > 1 and not use.number("antialias"):
+        sizes: dict[str, Any] = {"height": rows.new, "width": columns.new}
+        if rule == "align_corners":
+            return g.op("_contrib_BilinearResize2D", x, align_corners=True, **sizes)
+        is_plain = all(axis.scale == axis.new / axis.old for axis in (rows, columns))
+        if is_plain and rule in ("half_pixel", "pytorch_half_pixel"):
+            return g.op("_contrib_BilinearResize2D", x, align_corners=False, **sizes)
     return None
 
 
