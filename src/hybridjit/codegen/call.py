@@ -13,7 +13,7 @@ from ..ir.plan import Step, View
 from ..records import dataclass
 from ..target import Target
 from ..types import TensorType
-from .spec import Instr, Ints, KernelSpec, Program
+from .spec import Given, Instr, Ints, KernelSpec, Program, Size, Sizes
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,36 @@ class Flag:
 
 
 Argument = Address | Packed | Scratch | Shared | Flag | int
+
+
+class GivenNumbers:
+    """Numbers that a call gives, so that the kernel's spec does not have to name them.
+
+    0, 1 and -1 stay in the spec: code depends on them.
+    """
+
+    def __init__(self) -> None:
+        self.values: list[int] = []
+
+    def one(self, number: int) -> Size:
+        if number in (0, 1, -1):
+            return number
+        self.values.append(number)
+        return Given(len(self.values) - 1)
+
+    def each(self, numbers: Ints) -> Sizes:
+        return tuple(map(self.one, numbers))
+
+
+def rounds_of(size: int) -> int:
+    """How long a kernel takes a loop to be whose length is given: 256 rounds, or more by 16 times.
+
+    A loop is 16 times as long at most. Shorter ones let it poll more often than every 0.3 ms.
+    """
+    rounds = 256
+    while size > 16 * rounds:
+        rounds *= 16
+    return rounds
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,34 @@
 
 The spec alone is enough to emit. It names no weight, no address, no thread count and no batch
 size: kernels take those as arguments, so nets of one shape share code, and a new batch size
-compiles only what the batch is a dimension of. Strides count elements, each operand's its own.
+compiles only what the batch is a dimension of. Sizes and strides on which no code depends but by a
+multiplication are arguments too, see :class:`Given`: layers of one network share code. Strides
+count elements, each operand's its own.
 """
 
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..records import dataclass
 from ..target import SINGLE
 
 Ints = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Given:
+    """A number of a spec that the call gives, at ``place`` behind its other arguments."""
+
+    place: int
+
+    def __str__(self) -> str:
+        return f"#{self.place}"
+
+
+Size: TypeAlias = int | Given
+Sizes = tuple[Size, ...]
 
 # Independent sums along an axis: an addition takes four cycles.
 CHAINS = 4
@@ -89,6 +105,17 @@ class KernelSpec:
             if value != f.default:
                 parts.append(f"{f.name}={_text(value)}")
         return " ".join(parts)
+
+    @property
+    def given(self) -> int:
+        """How many numbers its calls give."""
+        return sum(_count_given(getattr(self, f.name)) for f in fields(self))
+
+
+def _count_given(value: object) -> int:
+    if isinstance(value, tuple):
+        return sum(map(_count_given, value))
+    return isinstance(value, Given)
 
 
 def _text(value: object) -> str:

@@ -150,7 +150,7 @@ def _loaded(
 
 
 def spec_text(plan: Plan, calls: tuple[tuple[Call, ...], ...], target: Target) -> str:
-    """One line for each kernel call: step, kernel, spec, and how its weights are packed."""
+    """A line for each kernel call: step, kernel, spec, what it is given, how weights are packed."""
     lines = [f"specs of {plan.graph.name} for {target}"]
     for step, row in zip(plan.steps, calls):
         if not row:
@@ -162,7 +162,9 @@ def spec_text(plan: Plan, calls: tuple[tuple[Call, ...], ...], target: Target) -
                 for a in call.args
                 if isinstance(a, Packed) and a.index is not None
             )
-            lines.append(f"  step {step.number:<3} {kernel_name(call.spec)}  {call.spec}")
+            given = call.args[len(call.args) - call.spec.given :]
+            numbers = f"  given {','.join(map(str, given))}" if given else ""
+            lines.append(f"  step {step.number:<3} {kernel_name(call.spec)}  {call.spec}{numbers}")
             if packs:
                 lines.append(f"           weights {packs}")
     return "\n".join(lines)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from ...ir.plan import Step, View
 from ...records import dataclass
 from ...types import product
@@ -9,6 +11,7 @@ from ..call import (
     Address,
     Argument,
     Call,
+    GivenNumbers,
     Setting,
     broadcast_strides,
     build_program,
@@ -19,7 +22,7 @@ from ..llvm.builder import LoopBuilder
 from ..llvm.elements import ELEMENTS, MOVED_AS
 from ..llvm.indices import Index
 from ..llvm.types import Value
-from ..spec import Ints, KernelSpec, Program
+from ..spec import Ints, KernelSpec, Program, Sizes
 from .parts.arguments import Arguments
 from .parts.partial import read_vector, write_vector
 from .parts.program import evaluate
@@ -28,6 +31,11 @@ from .record import register
 # Elements of a one-axis space that are one unit of work: large enough that taking it costs
 # nothing, small enough to share out.
 _BLOCK = 2048
+# Vectors that a row of a given length is taken to have, of up to 2 * _BLOCK elements.
+_VECTORS = 64
+
+
+_Side: TypeAlias = tuple[list[Value], list[Index]]  # operands or results, and a stride of each
 
 
 @dataclass(frozen=True)
@@ -38,9 +46,9 @@ class PointwiseSpec(KernelSpec):
     ``block`` cuts a one-axis space into units of work.
     """
 
-    dims: Ints
-    reads: tuple[Ints, ...]
-    writes: tuple[Ints, ...]
+    dims: Sizes
+    reads: tuple[Sizes, ...]
+    writes: tuple[Sizes, ...]
     program: Program
     block: int = 0
     kind = "pointwise"
@@ -48,31 +56,45 @@ class PointwiseSpec(KernelSpec):
 
 def choose_pointwise(step: Step, setting: Setting) -> tuple[Call, ...]:
     program, operands = build_program(step.group, anchored=False)
-    return (_pointwise_call(program, views_of(step, operands), list(step.writes)),)
+    return (_pointwise_call(program, views_of(step, operands), list(step.writes), setting),)
 
 
 def choose_copy(step: Step, setting: Setting) -> tuple[Call, ...]:
     moved_as = MOVED_AS[step.reads[0].dtype.itemsize]
     program = Program(1, types=off_default((moved_as,)))
-    return (_pointwise_call(program, list(step.reads), list(step.writes)),)
+    return (_pointwise_call(program, list(step.reads), list(step.writes), setting),)
 
 
-def _pointwise_call(program: Program, reads: list[View], writes: list[View]) -> Call:
+def _pointwise_call(
+    program: Program, reads: list[View], writes: list[View], setting: Setting
+) -> Call:
     shape = writes[0].shape
     strides = [broadcast_strides(v, shape) for v in (*reads, *writes)]
     sizes, columns = collapse(shape, strides)
     if len(sizes) > 1 and sizes[-1] > 2 * _BLOCK:
         sizes, columns = _split_inner(sizes, columns)
-    split = len(reads)
+    numbers = GivenNumbers()
+    dims = _dims(sizes[1:], numbers, setting.target.lanes)
+    given = [numbers.each(column) for column in columns]
     spec = PointwiseSpec(
-        dims=sizes[1:],
-        reads=tuple(columns[:split]),
-        writes=tuple(columns[split:]),
+        dims=dims,
+        reads=tuple(given[: len(reads)]),
+        writes=tuple(given[len(reads) :]),
         program=program,
         block=_BLOCK if len(sizes) == 1 else 0,
     )
-    args: tuple[Argument, ...] = (*map(Address, reads), *map(Address, writes), sizes[0])
+    args: tuple[Argument, ...] = (*map(Address, (*reads, *writes)), sizes[0], *numbers.values)
     return Call(spec, args, product(shape))
+
+
+def _dims(sizes: Ints, numbers: GivenNumbers, lanes: int) -> Sizes:
+    """The inner sizes, given but for a row that is long, ends inside a vector or is one."""
+    if not sizes:
+        return ()
+    outer, row = numbers.each(sizes[:-1]), sizes[-1]
+    if row % lanes or not lanes < row <= 2 * _BLOCK:
+        return (*outer, row)
+    return (*outer, numbers.one(row))
 
 
 def collapse(shape: Ints, strides: list[Ints]) -> tuple[Ints, list[Ints]]:
@@ -104,28 +126,26 @@ def emit_pointwise(b: LoopBuilder, spec: PointwiseSpec, args: Arguments) -> None
     reads = [args.pointer(f"x{i}") for i in range(len(spec.reads))]
     writes = [args.pointer(f"y{i}") for i in range(len(spec.writes))]
     count = args.integer("count")
+    strides = [[args.given(each) for each in side] for side in (spec.reads, spec.writes)]
+    inner = [[each[-1] for each in side] for side in strides]
     if not spec.dims:
-        _emit_line(b, spec, reads, writes, count, args)
+        _emit_line(b, spec, (reads, inner[0]), (writes, inner[1]), count, args)
         return
-    outer = spec.dims[:-1]
-    units: Index = count
-    for size in outer:
-        units = b.mul(units, size)
-    with b.each_unit(units, args.tid, args.threads) as unit:
+    *outer, row = args.given(spec.dims)
+    with b.each_unit(b.product([count, *outer]), args.tid, args.threads) as unit:
         place = b.split(unit.index, (0, *outer))
-        types = _types(spec)
         bases, targets = (
             [b.at(p, b.dot(place, s), ELEMENTS[t].stored) for p, s, t in zip(*side)]
-            for side in ((reads, spec.reads, types[0]), (writes, spec.writes, types[1]))
+            for side in zip((reads, writes), strides, _types(spec))
         )
-        _emit_row(b, spec, bases, targets, spec.dims[-1])
+        _emit_row(b, spec, (bases, inner[0]), (targets, inner[1]), row)
 
 
 def _emit_line(
     b: LoopBuilder,
     spec: PointwiseSpec,
-    reads: list[Value],
-    writes: list[Value],
+    reads: _Side,
+    writes: _Side,
     count: Value,
     args: Arguments,
 ) -> None:
@@ -142,8 +162,12 @@ def _emit_line(
 
 
 def _emit_row(
-    b: LoopBuilder, spec: PointwiseSpec, reads: list[Value], writes: list[Value], size: int
+    b: LoopBuilder, spec: PointwiseSpec, reads: _Side, writes: _Side, size: Index
 ) -> None:
+    if not isinstance(size, int):
+        with b.loop("i", 0, size, b.lanes, most=_VECTORS) as i:
+            _emit_vector(b, spec, reads, writes, i.index, b.lanes)
+        return
     whole = size - size % b.lanes
     if whole == b.lanes:
         _emit_vector(b, spec, reads, writes, 0, b.lanes)
@@ -155,16 +179,13 @@ def _emit_row(
 
 
 def _emit_vector(
-    b: LoopBuilder, spec: PointwiseSpec, reads: list[Value], writes: list[Value], i: Index, n: int
+    b: LoopBuilder, spec: PointwiseSpec, reads: _Side, writes: _Side, i: Index, n: int
 ) -> None:
     types = _types(spec)
-    values = [
-        read_vector(b, p, b.mul(i, s[-1]), s[-1], n, t)
-        for p, s, t in zip(reads, spec.reads, types[0])
-    ]
+    values = [read_vector(b, p, b.mul(i, s), s, n, t) for p, s, t in zip(*reads, types[0])]
     results = evaluate(b, spec.program, values)
-    for value, p, s, t in zip(results, writes, spec.writes, types[1]):
-        write_vector(b, value, p, b.mul(i, s[-1]), s[-1], n, t)
+    for value, p, s, t in zip(results, *writes, types[1]):
+        write_vector(b, value, p, b.mul(i, s), s, n, t)
 
 
 def _types(spec: PointwiseSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -75,7 +75,7 @@ class IndexBuilder:
         quotient = self.b.udiv(self.i64(a), self.i64(divisor))
         return quotient, self.sub(a, self.mul(quotient, divisor))
 
-    def split(self, a: Index, sizes: Sequence[int]) -> list[Index]:
+    def split(self, a: Index, sizes: Sequence[Index]) -> list[Index]:
         """``a`` as digits in mixed base ``sizes``, the last the fastest; the first is unbounded."""
         digits: list[Index] = []
         for size in reversed(sizes[1:]):
@@ -107,11 +107,18 @@ class IndexBuilder:
         a, b = self.i64(a), self.i64(b)
         return self.b.select(self.b.icmp_signed(">", a, b), a, b)
 
-    def dot(self, indices: Sequence[Index], strides: Sequence[int]) -> Index:
+    def dot(self, indices: Sequence[Index], strides: Sequence[Index]) -> Index:
         """The offset sum of index times stride."""
         total: Index = 0
         for index, stride in zip(indices, strides):
             total = self.add(total, self.mul(index, stride))
+        return total
+
+    def product(self, sizes: Sequence[Index]) -> Index:
+        """The product of the sizes; 1 for none."""
+        total: Index = 1
+        for size in sizes:
+            total = self.mul(total, size)
         return total
 
     def quotient_up(self, a: Index, divisor: Index) -> Value:

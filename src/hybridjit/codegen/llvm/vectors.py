@@ -148,14 +148,14 @@ class VectorBuilder(IndexBuilder):
         return self.b.shuffle_vector(vector, wide, pattern)
 
     def load_strided(
-        self, pointer: Value, index: Index, stride: int, count: int, element: Type | None = None
+        self, pointer: Value, index: Index, stride: Index, count: int, element: Type | None = None
     ) -> Value:
         """``count`` elements ``stride`` apart in the low lanes, one load each; the rest zero."""
         element = element or self.element_at(pointer)
         result = constant_of(self.vector_type(element=element), 0)
         self._repeat(_FAR * count, _FAR * count)
         for lane in range(count):
-            value = self.load_scalar(pointer, self.add(index, lane * stride), element)
+            value = self.load_scalar(pointer, self.add(index, self.mul(stride, lane)), element)
             result = self.b.insert_element(result, value, ir.Constant(I32, lane))
         return result
 
@@ -192,11 +192,11 @@ class VectorBuilder(IndexBuilder):
                 self.store(piece, pointer, self.add(index, first))
 
     def store_strided(
-        self, value: Value, pointer: Value, index: Index, stride: int, n: int
+        self, value: Value, pointer: Value, index: Index, stride: Index, n: int
     ) -> None:
         for lane in range(n):
             element = self.b.extract_element(value, ir.Constant(I32, lane))
-            self.store(element, pointer, self.add(index, lane * stride))
+            self.store(element, pointer, self.add(index, self.mul(stride, lane)))
 
     def scratch(self, kind: Type, count: int = 1) -> Value:
         """Room for values on the stack, made once however often this place is reached."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Protocol
 
 from ....types import product
 from ...llvm.builder import LoopBuilder
@@ -65,7 +64,7 @@ def emit_conv(b: LoopBuilder, spec: ConvSpec, args: Arguments) -> None:
     tiles = tiles_of_row(spec, spec.mr)
     by_tile = has_uniform_tiles(spec)
     lines = spec.out[0] * spec.out[1] * (len(tiles) if by_tile else 1)
-    blocks = blocks_of(spec, b.lanes)
+    blocks = blocks_of(spec.oc, spec.nv, b.lanes)
     per_image = spec.groups * len(blocks) * lines
     with b.each_unit(b.mul(batch, per_image), args.tid, args.threads) as unit:
         image, rest = b.divmod(unit.index, per_image)
@@ -106,21 +105,12 @@ def has_uniform_tiles(spec: ConvSpec) -> bool:
     return is_always_inside(spec, 2)
 
 
-class Blocked(Protocol):
-    """A spec with ``oc`` filters of a group, computed ``nv`` vectors at a time."""
-
-    @property
-    def oc(self) -> int: ...
-    @property
-    def nv(self) -> int: ...
-
-
-def blocks_of(spec: Blocked, lanes: int) -> list[Block]:
+def blocks_of(oc: int, nv: int, lanes: int) -> list[Block]:
     """The output channels of a group as blocks of ``nv`` vectors; the last may be narrower."""
-    vectors = -(-spec.oc // lanes)
-    last = spec.oc - (vectors - 1) * lanes
-    full, rest = divmod(vectors, spec.nv)
-    blocks = [Block(spec.nv, lanes)] * full + ([Block(rest, lanes)] if rest else [])
+    vectors = -(-oc // lanes)
+    last = oc - (vectors - 1) * lanes
+    full, rest = divmod(vectors, nv)
+    blocks = [Block(nv, lanes)] * full + ([Block(rest, lanes)] if rest else [])
     blocks[-1] = Block(blocks[-1].nv, last)
     return blocks
 

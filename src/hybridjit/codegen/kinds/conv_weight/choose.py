@@ -10,7 +10,18 @@ from ....ops.nn.window_geometry import window_of
 from ....records import dataclass
 from ....target import Target
 from ....types import product
-from ...call import Address, Call, Scratch, Setting, Shared, five, three, views_of
+from ...call import (
+    Address,
+    Argument,
+    Call,
+    GivenNumbers,
+    Scratch,
+    Setting,
+    Shared,
+    five,
+    three,
+    views_of,
+)
 from ...spec import Ints
 from .spec import ByWeightSpec, DepthwiseByWeightSpec, JoinPartsSpec
 
@@ -49,10 +60,7 @@ def choose_conv_weight(step: Step, setting: Setting) -> tuple[Call, ...]:
     scratch = Scratch(target.element_bytes * sum(spec.scratch_floats(target.lanes)))
     x, d = (Address(view) for view in step.reads)
     sums = Call(spec, (x, d, shared, scratch, layer.batch, parts), _work(step, layer))
-    join = JoinPartsSpec(
-        layer.groups, layer.ic, layer.oc, spec.kernel, layer.ws, spec.nv, spec.element
-    )
-    return (sums, _join(step, join, shared, parts))
+    return (sums, _join(step, layer, spec.nv, shared, parts, target))
 
 
 def _layer_of(step: Step) -> _Layer:
@@ -102,9 +110,17 @@ def _units(spec: ByWeightSpec, target: Target) -> int:
     return blocks * (product(spec.tiled_places) if spec.is_split else 1)
 
 
-def _join(step: Step, spec: JoinPartsSpec, buffers: Shared, parts: int) -> Call:
-    written = step.writes[0]
-    return Call(spec, (buffers, Address(written), parts), parts * product(written.shape))
+def _join(step: Step, layer: _Layer, nv: int, buffers: Shared, parts: int, target: Target) -> Call:
+    written, numbers = step.writes[0], GivenNumbers()
+    spec = JoinPartsSpec(
+        layer.groups, layer.ic, layer.oc, layer.geometry["kernel"], layer.ws, nv, target.element
+    )
+    if layer.oc % (nv * target.lanes) == 0:
+        spec = replace(spec, oc=numbers.one(layer.oc), ws=numbers.each(layer.ws))
+        if layer.ic % target.lanes == 0:
+            spec = replace(spec, ic=numbers.one(layer.ic))
+    args: tuple[Argument, ...] = (buffers, Address(written), parts, *numbers.values)
+    return Call(spec, args, parts * product(written.shape))
 
 
 def by_weight_spec(layer: _Layer, target: Target) -> ByWeightSpec:
@@ -196,5 +212,5 @@ def _depthwise(step: Step, layer: _Layer, target: Target) -> tuple[Call, ...]:
     shared = Shared(target.element_bytes * parts * spec.buffer_floats(target.lanes))
     x, d = (Address(view) for view in step.reads)
     sums = Call(spec, (x, d, shared, layer.batch, parts), _work(step, layer))
-    join = JoinPartsSpec(1, 1, layer.groups, spec.kernel, layer.ws, nv, spec.element)
-    return (sums, _join(step, join, shared, parts))
+    filters = replace(layer, groups=1, ic=1, oc=layer.groups)
+    return (sums, _join(step, filters, nv, shared, parts, target))

@@ -24,7 +24,7 @@ def emit_depthwise_weight(b: LoopBuilder, spec: DepthwiseByWeightSpec, args: Arg
     """buffer[part,tap,c] = sum over n in part and o of x[n,o+tap,c] * d[n,o,c]."""
     x, d, buffers = args.pointer("x"), args.pointer("d"), args.working("buffers")
     batch, parts = args.integer("batch"), args.integer("parts")
-    blocks = blocks_of(spec, b.lanes)
+    blocks = blocks_of(spec.oc, spec.nv, b.lanes)
     with b.each_unit(b.mul(parts, len(blocks)), args.tid, args.threads) as unit:
         part, block = b.split(unit.index, (0, len(blocks)))
         images = b.share(batch, b.i64(part), parts)

@@ -6,11 +6,13 @@ along the channels: the filters of a weight lie far apart.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from ....records import dataclass
 from ....types import product
 from ...llvm.builder import LoopBuilder
+from ...llvm.indices import Index
 from ...llvm.types import Value
 from ..conv.direct import Block, blocks_of, in_range, runs_of_blocks
 from ..parts.arguments import Arguments
@@ -20,60 +22,101 @@ from .spec import JoinPartsSpec
 
 
 @dataclass(frozen=True)
+class _Parts:
+    """The buffers: how many, elements of one and rows of a tap; and the strides of the weight."""
+
+    count: Value
+    floats: Index
+    rows: Index
+    strides: list[Index]
+
+
+@dataclass(frozen=True)
 class _Place:
     """A block of filters and a vector of channels: where they are read and written."""
 
     source: Value
     target: Value
-    parts: Value
 
 
 def emit_join_parts(b: LoopBuilder, spec: JoinPartsSpec, args: Arguments) -> None:
     """w[f,tap,c] = sum over parts of buffer[part,f,tap,c]; a unit is a vector of channels."""
-    buffers, w, parts = args.working("buffers"), args.pointer("w"), args.integer("parts")
-    blocks, vectors = blocks_of(spec, b.lanes), -(-spec.ic // b.lanes)
-    last = spec.ic - (vectors - 1) * b.lanes
-    with b.each_unit(spec.groups * len(blocks) * vectors, args.tid, args.threads) as unit:
-        group, block, vector = b.split(unit.index, (0, len(blocks), vectors))
-        number, channel = b.add(b.mul(group, len(blocks)), block), b.mul(vector, b.lanes)
-        columns = spec.nv * b.lanes
-        first = b.mul(number, product(spec.kernel) * spec.ic * columns)
-        filters = b.add(b.mul(group, spec.oc), b.mul(block, columns))
-        place = _Place(
-            b.at(buffers, b.add(first, b.mul(channel, columns))),
-            b.at(w, b.add(b.mul(filters, spec.ws[0]), b.mul(channel, spec.ws[4]))),
-            parts,
-        )
-        for kind, count, start in runs_of_blocks(blocks):
-            with b.when(in_range(b, block, start, start + count, len(blocks))):
-                whole_and_last(b, vector, vectors, last, partial(_join, b, spec, place, kind))
-
-
-def _join(b: LoopBuilder, spec: JoinPartsSpec, place: _Place, kind: Block, channels: int) -> None:
-    """All taps of a block of filters, for so many channels."""
+    buffers, w, count = args.working("buffers"), args.pointer("w"), args.integer("parts")
+    (ic, oc), strides = args.given((spec.ic, spec.oc)), args.given(spec.ws)
     columns = spec.nv * b.lanes
+    kinds, blocks = _kinds_of_blocks(b, spec, oc)
+    vectors = b.divmod(b.add(ic, b.lanes - 1), b.lanes)[0]
+    block_floats = b.mul(ic, product(spec.kernel) * columns)
+    parts = _Parts(count, b.mul(b.mul(blocks, spec.groups), block_floats), ic, strides)
+    units = b.mul(b.mul(blocks, vectors), spec.groups)
+    with b.each_unit(units, args.tid, args.threads) as unit:
+        group, block, vector = b.split(unit.index, (0, blocks, vectors))
+        number, channel = b.add(b.mul(group, blocks), block), b.mul(vector, b.lanes)
+        filters = b.add(b.mul(group, oc), b.mul(block, columns))
+        place = _Place(
+            b.at(buffers, b.add(b.mul(number, block_floats), b.mul(channel, columns))),
+            b.at(w, b.add(b.mul(filters, strides[0]), b.mul(channel, strides[4]))),
+        )
+        last = (ic - 1) % b.lanes + 1 if isinstance(ic, int) else b.lanes
+        for kind, is_here in kinds:
+            body = partial(_join, b, spec, parts, place, kind)
+            with b.when(is_here(block)):
+                whole_and_last(b, vector, vectors, last, body)
+
+
+def _kinds_of_blocks(
+    b: LoopBuilder, spec: JoinPartsSpec, oc: Index
+) -> tuple[list[tuple[Block, Callable[[Index], Value]]], Index]:
+    """Blocks that differ, each with what tells where it is; and how many blocks there are.
+
+    Where the number of filters is given, all are whole.
+    """
+    if not isinstance(oc, int):
+        blocks = b.divmod(oc, spec.nv * b.lanes)[0]
+        return [(Block(spec.nv, b.lanes), lambda block: b.less(block, blocks))], blocks
+    found = blocks_of(oc, spec.nv, b.lanes)
+    kinds = [
+        (kind, partial(_in_range, b, start, start + count, len(found)))
+        for kind, count, start in runs_of_blocks(found)
+    ]
+    return list(kinds), len(found)
+
+
+def _in_range(b: LoopBuilder, low: int, high: int, size: int, block: Index) -> Value:
+    return in_range(b, block, low, high, size)
+
+
+def _join(
+    b: LoopBuilder,
+    spec: JoinPartsSpec,
+    parts: _Parts,
+    place: _Place,
+    kind: Block,
+    channels: int,
+) -> None:
+    """All taps of a block of filters, for so many channels."""
+    columns, strides = spec.nv * b.lanes, parts.strides
     with b.loop("tap", 0, product(spec.kernel)) as tap:
-        source = b.at(place.source, b.mul(tap.index, spec.ic * columns))
-        at = b.dot(b.split(tap.index, spec.kernel), spec.ws[1:4])
+        source = b.at(place.source, b.mul(tap.index, b.mul(parts.rows, columns)))
+        at = b.dot(b.split(tap.index, spec.kernel), strides[1:4])
         for j in range(kind.nv):
-            rows = _sum_parts(b, spec, b.at(source, j * b.lanes), place.parts, channels)
+            rows = _sum_parts(b, columns, b.at(source, j * b.lanes), parts, channels)
             rows += [b.splat(0.0)] * (b.lanes - channels)
             lanes = kind.last if j == kind.nv - 1 else b.lanes
             for lane, vector in enumerate(transposed(b, rows)[:lanes]):
-                target = b.add(at, (j * b.lanes + lane) * spec.ws[0])
-                write_vector(b, vector, place.target, target, spec.ws[4], channels)
+                target = b.add(at, b.mul(strides[0], j * b.lanes + lane))
+                write_vector(b, vector, place.target, target, strides[4], channels)
 
 
 def _sum_parts(
-    b: LoopBuilder, spec: JoinPartsSpec, source: Value, parts: Value, channels: int
+    b: LoopBuilder, columns: int, source: Value, parts: _Parts, channels: int
 ) -> list[Value]:
     """A vector of filters for each channel."""
-    columns = spec.nv * b.lanes
 
     def read(at: Value) -> list[Value]:
         return [b.load(at, row * columns) for row in range(channels)]
 
-    with b.loop("part", 1, parts, carry=read(source)) as part:
-        following = read(b.at(source, b.mul(part.index, spec.buffer_floats(b.lanes))))
+    with b.loop("part", 1, parts.count, carry=read(source)) as part:
+        following = read(b.at(source, b.mul(part.index, parts.floats)))
         part.yields([b.b.fadd(*pair) for pair in zip(part.carried, following)])
     return list(part.results)

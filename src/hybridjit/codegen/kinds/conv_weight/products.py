@@ -33,7 +33,7 @@ def emit_conv_weight(b: LoopBuilder, spec: ByWeightSpec, args: Arguments) -> Non
     x, d = args.pointer("x"), args.pointer("d")
     buffers, scratch = args.working("buffers"), args.working("scratch")
     batch, parts = args.integer("batch"), args.integer("parts")
-    blocks = blocks_of(spec, b.lanes)
+    blocks = blocks_of(spec.oc, spec.nv, b.lanes)
     scratch = b.at(scratch, b.mul(args.tid, sum(spec.scratch_floats(b.lanes))))
     shares = product(spec.tiled_places) if spec.is_split else 1
     sizes = (0, spec.groups, len(blocks), shares)

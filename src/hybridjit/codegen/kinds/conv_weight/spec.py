@@ -11,7 +11,7 @@ from __future__ import annotations
 from ....records import dataclass
 from ....target import SINGLE, ElementTypes
 from ....types import product
-from ...spec import Ints, KernelSpec
+from ...spec import Ints, KernelSpec, Size, Sizes
 
 
 @dataclass(frozen=True)
@@ -153,16 +153,11 @@ class JoinPartsSpec(KernelSpec):
     """
 
     groups: int
-    ic: int
-    oc: int
+    ic: Size
+    oc: Size
     kernel: Ints
-    ws: Ints
+    ws: Sizes
     nv: int
     element: ElementTypes = SINGLE
     kind = "join_parts"
     needs_passes = False
-
-    def buffer_floats(self, lanes: int) -> int:
-        """Elements of the buffer of one part."""
-        blocks = self.groups * -(-self.oc // (lanes * self.nv))
-        return blocks * product(self.kernel) * self.ic * self.nv * lanes

@@ -34,7 +34,7 @@ def emit_dense(b: LoopBuilder, spec: DenseSpec, args: Arguments) -> None:
         [args.pointer(f"y{i}") for i in range(len(spec.writes))],
     )
     rows = args.integer("rows")
-    blocks = blocks_of(spec, b.lanes)
+    blocks = blocks_of(spec.oc, spec.nv, b.lanes)
     tiles, place_of = tiles_of(b, rows, spec.mr)
     chunks = b.quotient_up(tiles, spec.chunk)
     chunk = b.quotient_up(tiles, chunks)

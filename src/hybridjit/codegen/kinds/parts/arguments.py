@@ -1,13 +1,18 @@
 """A kernel's arguments: ``args``, a row of 64-bit slots, and which part of the work is meant.
 
-Emitters take pointers and integers in the order in which the chooser lists them.
+Emitters take pointers and integers in the order in which the chooser lists them, and behind them
+the numbers that their spec says are given.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...llvm.builder import LoopBuilder
 from ...llvm.elements import ELEMENTS
+from ...llvm.indices import Index
 from ...llvm.types import I64, PTR, Pointer, Type, Value
+from ...spec import Size
 
 
 class Arguments:
@@ -17,6 +22,7 @@ class Arguments:
         self._builder = builder
         self._slots = slots
         self._next = 0
+        self._first_given: int | None = None
         self.tid = tid
         self.threads = threads
 
@@ -32,8 +38,19 @@ class Arguments:
     def integer(self, name: str) -> Value:
         return self._load(I64, name)
 
+    def given(self, sizes: Sequence[Size]) -> list[Index]:
+        """Numbers of a spec. All other arguments have to be taken before."""
+        if self._first_given is None:
+            self._first_given = self._next
+        first = self._first_given
+        return [s if isinstance(s, int) else self._load_at(first + s.place) for s in sizes]
+
     def _load(self, kind: Type, name: str) -> Value:
-        b = self._builder.b
-        slot = b.gep(self._slots, [self._builder.i64(self._next)], True, source_etype=I64)
+        assert self._first_given is None, "given numbers are behind all other arguments"
         self._next += 1
+        return self._load_at(self._next - 1, kind, name)
+
+    def _load_at(self, place: int, kind: Type = I64, name: str = "given") -> Value:
+        b = self._builder.b
+        slot = b.gep(self._slots, [self._builder.i64(place)], True, source_etype=I64)
         return b.load(slot, name=name, typ=kind, align=8)

@@ -15,7 +15,7 @@ from ...llvm.types import Pointer, Type, Value
 
 
 def read_vector(
-    b: LoopBuilder, pointer: Value, index: Index, stride: int, count: int, dtype: str = ""
+    b: LoopBuilder, pointer: Value, index: Index, stride: Index, count: int, dtype: str = ""
 ) -> Value:
     """``count`` elements from ``index`` on, ``stride`` apart; stride 0 repeats one element.
 
@@ -57,7 +57,7 @@ def write_vector(
     value: Value,
     pointer: Value,
     index: Index,
-    stride: int,
+    stride: Index,
     count: int,
     dtype: str = "",
 ) -> None:
@@ -70,14 +70,14 @@ def write_vector(
 
 
 def whole_and_last(
-    b: LoopBuilder, block: Index, blocks: int, last: int, body: Callable[[int], None]
+    b: LoopBuilder, block: Index, blocks: Index, last: int, body: Callable[[int], None]
 ) -> None:
     """``body(lanes)`` for vector ``block`` of ``blocks``, the last of which has ``last`` lanes."""
     if last == b.lanes:
         body(b.lanes)
         return
-    if blocks > 1:
-        with b.when(b.less(block, blocks - 1)):
+    if blocks != 1:
+        with b.when(b.less(block, b.sub(blocks, 1))):
             body(b.lanes)
-    with b.when(b.less(blocks - 2, block)):
+    with b.when(b.less(b.sub(blocks, 2), block)):
         body(last)

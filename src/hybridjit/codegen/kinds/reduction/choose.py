@@ -8,6 +8,7 @@ tensor is read as it lies.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from ....ir.graph import Value
 from ....ir.plan import Step
@@ -19,8 +20,10 @@ from ....types import product
 from ...call import (
     Address,
     Call,
+    GivenNumbers,
     Setting,
     broadcast_strides,
+    rounds_of,
     views_of,
 )
 from ...spec import CHAINS, Ints
@@ -88,7 +91,21 @@ def choose_reduce(step: Step, setting: Setting) -> tuple[Call, ...]:
         other=tuple(a.other for a in (rows, *kept, *reduced)) if other else (),
     )
     views = (x, *([other] if other else []), y, *others)
-    return (Call(spec, (*map(Address, views), rows.size), product(x.shape)),)
+    spec, given = _with_given(spec, tuple(a.size for a in kept), count, setting.target.lanes)
+    return (Call(spec, (*map(Address, views), rows.size, *given), product(x.shape)),)
+
+
+def _with_given(
+    spec: ReduceSpec, kept: Ints, count: int, lanes: int
+) -> tuple[ReduceSpec, list[int]]:
+    """The spec, without its numbers where vectors lie across and all units of work are alike."""
+    is_float = spec.dtype.startswith("float") and spec.how not in PLACES
+    if spec.along or not is_float or len(spec.reduced) > 1 or kept[-1] % (CHAINS * lanes):
+        return spec, []
+    numbers = GivenNumbers()
+    fields = ("kept", "reduced", "x", "y", "about", "other")
+    given: dict[str, Any] = {name: numbers.each(getattr(spec, name)) for name in fields}
+    return replace(spec, **given, most=rounds_of(count)), numbers.values
 
 
 def axes_of(anchor: Value) -> Ints:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ....types import product
 from ...llvm.builder import LoopBuilder
 from ...llvm.elements import ELEMENTS, converted, stored
 from ...llvm.indices import Index
@@ -32,27 +31,35 @@ def emit_reduce(b: LoopBuilder, spec: ReduceSpec, args: Arguments) -> None:
     y = args.pointer("y")
     about = args.pointer("about") if spec.about else None
     rows = args.integer("rows")
-    (_Along if spec.along else _Across)(b, spec, x, y, about).emit(rows, args)
+    (_Along if spec.along else _Across)(b, spec, x, y, about, args).emit(rows, args)
 
 
 class _Reduction:
     """What both ways share: where things lie, and the loops over the reduced axes."""
 
     def __init__(
-        self, b: LoopBuilder, spec: ReduceSpec, x: list[Value], y: Value, about: Value | None
+        self,
+        b: LoopBuilder,
+        spec: ReduceSpec,
+        x: list[Value],
+        y: Value,
+        about: Value | None,
+        args: Arguments,
     ) -> None:
         """``x`` are the data, and what they are multiplied with where there is such a thing."""
         self.b, self.spec, self.x, self.y, self.about = b, spec, x, y, about
         self.middle: Value | None = None
-        self.partial: Partial = partial_of(b, spec)
+        self.kept, self.reduced = args.given(spec.kept), args.given(spec.reduced)
+        self.partial: Partial = partial_of(b, spec, b.product(self.reduced))
         kept, strides = 1 + len(spec.kept), (spec.x, spec.other)[: len(x)]
-        self.kept_strides = [each[:kept] for each in strides]
-        self.reduced_strides = [each[kept:] for each in strides]
+        self.kept_strides = [args.given(each[:kept]) for each in strides]
+        self.reduced_strides = [args.given(each[kept:]) for each in strides]
+        self.y_strides, self.about_strides = args.given(spec.y), args.given(spec.about)
 
     def read(
         self,
         bases: Sequence[Value],
-        places: Sequence[tuple[Index, int]],
+        places: Sequence[tuple[Index, Index]],
         lanes: int,
         about: Value | None = None,
     ) -> Value:
@@ -67,7 +74,7 @@ class _Reduction:
         """What distances are taken from at a place: one for each lane, in the type of the sums."""
         if self.about is None:
             return None
-        b, dtype, strides = self.b, self.spec.dtype, self.spec.about
+        b, dtype, strides = self.b, self.spec.dtype, self.about_strides
         base = b.at(self.about, b.dot(place, strides), ELEMENTS[dtype].stored)
         stride = 0 if self.spec.along else strides[-1]
         return converted(b, read_vector(b, base, 0, stride, lanes, dtype), dtype, self.partial.type)
@@ -76,9 +83,9 @@ class _Reduction:
         self, carried: Carried, body: Callable[[Sequence[Index], Carried], Carried]
     ) -> Carried:
         """``carried = body(offsets, carried)`` for every place of the outer reduced axes."""
-        b, sizes = self.b, self.spec.reduced[:-1]
-        count = product(sizes)
-        if count == 1:
+        b, sizes = self.b, self.reduced[:-1]
+        count = b.product(sizes)
+        if isinstance(count, int) and count == 1:
             return body([0] * len(self.x), carried)
         with b.loop("outer", 0, count, carry=carried) as outer:
             place = b.split(outer.index, sizes)
@@ -93,7 +100,7 @@ class _Reduction:
         bases = zip(self.x, self.kept_strides)
         return (
             [b.at(x, b.dot(place, strides), stored_as) for x, strides in bases],
-            b.at(self.y, b.dot(place, spec.y), ELEMENTS[result].stored),
+            b.at(self.y, b.dot(place, self.y_strides), ELEMENTS[result].stored),
         )
 
 
@@ -102,9 +109,9 @@ class _Along(_Reduction):
 
     def emit(self, rows: Value, args: Arguments) -> None:
         b, spec = self.b, self.spec
-        units = b.mul(rows, product(spec.kept))
+        units = b.mul(rows, b.product(self.kept))
         with b.each_unit(units, args.tid, args.threads) as unit:
-            place = b.split(unit.index, (0, *spec.kept))
+            place = b.split(unit.index, (0, *self.kept))
             sources, target = self.addresses(place, spec.dtype)
             self.middle = self.centre(place, b.lanes)
             parts = self._parts(sources)
@@ -124,7 +131,8 @@ class _Along(_Reduction):
 
     def _line(self, sources: list[Value], offsets: Sequence[Index], flat: Carried) -> Carried:
         """The chains after one run of the last reduced axis."""
-        b, size = self.b, self.spec.reduced[-1]
+        b, size = self.b, self.reduced[-1]
+        assert isinstance(size, int), "along an axis of a known size"
         steps = [strides[-1] for strides in self.reduced_strides]
         width = len(self.partial.start())
         chains = len(flat) // width
@@ -157,21 +165,31 @@ class _Across(_Reduction):
 
     def emit(self, rows: Value, args: Arguments) -> None:
         b, spec = self.b, self.spec
-        *outer, columns = spec.kept
-        width = min(CHAINS, -(-columns // b.lanes)) * b.lanes
-        blocks = -(-columns // width)
-        with b.each_unit(
-            b.mul(rows, product(tuple(outer)) * blocks), args.tid, args.threads
-        ) as unit:
+        *outer, columns = self.kept
+        blocks, width, last = self._blocks(columns)
+        units = b.mul(rows, b.product([*outer, blocks]))
+        with b.each_unit(units, args.tid, args.threads) as unit:
             *place, block = b.split(unit.index, (0, *outer, blocks))
             place = [*place, b.mul(block, width)]
             sources, target = self.addresses(place, spec.dtype)
-            last = columns - (blocks - 1) * width
-            if blocks > 1:
-                with b.when(b.less(block, blocks - 1)):
+            if last == width:
+                self._columns(sources, target, width, place)
+                return
+            if blocks != 1:
+                with b.when(b.less(block, b.sub(blocks, 1))):
                     self._columns(sources, target, width, place)
-            with b.when(b.less(blocks - 2, block)):
+            with b.when(b.less(b.sub(blocks, 2), block)):
                 self._columns(sources, target, last, place)
+
+    def _blocks(self, columns: Index) -> tuple[Index, int, int]:
+        """How many, the results of one, and those of the last. A given number has whole ones."""
+        lanes = self.b.lanes
+        if not isinstance(columns, int):
+            width = CHAINS * lanes
+            return self.b.divmod(columns, width)[0], width, width
+        width = min(CHAINS, -(-columns // lanes)) * lanes
+        blocks = -(-columns // width)
+        return blocks, width, columns - (blocks - 1) * width
 
     def _columns(self, sources: list[Value], target: Value, count: int, place: list[Index]) -> None:
         """``count`` results, side by side."""
@@ -182,12 +200,14 @@ class _Across(_Reduction):
         steps, width = [each[-1] for each in self.kept_strides], len(self.partial.start())
 
         def run(offsets: Sequence[Index], carried: Carried) -> Carried:
-            with b.loop("k", 0, self.spec.reduced[-1], carry=carried) as k:
+            with b.loop("k", 0, self.reduced[-1], carry=carried, most=self.spec.most) as k:
                 along = [strides[-1] for strides in self.reduced_strides]
                 at = [b.add(o, b.mul(k.index, stride)) for o, stride in zip(offsets, along)]
                 now: Carried = []
                 for j, n in enumerate(lanes):
-                    places = [(b.add(a, j * b.lanes * step), step) for a, step in zip(at, steps)]
+                    places = [
+                        (b.add(a, b.mul(step, j * b.lanes)), step) for a, step in zip(at, steps)
+                    ]
                     value = self.read(sources, places, n, middles[j])
                     part = k.carried[j * width : (j + 1) * width]
                     now += self.partial.step(part, value, k.index, b.lanes, is_across=True)
@@ -197,9 +217,9 @@ class _Across(_Reduction):
         flat = self.over_outer([v for _ in lanes for v in self.partial.start()], run)
         for j, n in enumerate(lanes):
             result = self.partial.result(flat[j * width : (j + 1) * width])
-            stride = self.spec.y[-1]
+            stride = self.y_strides[-1]
             dtype = self.spec.result or self.spec.dtype
-            write_vector(b, result, target, j * b.lanes * stride, stride, n, dtype)
+            write_vector(b, result, target, b.mul(stride, j * b.lanes), stride, n, dtype)
 
 
 def reduce_line(

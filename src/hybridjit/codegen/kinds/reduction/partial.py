@@ -15,7 +15,7 @@ from ...llvm import ir
 from ...llvm.builder import LoopBuilder
 from ...llvm.elements import ELEMENTS, converted
 from ...llvm.indices import Index
-from ...llvm.types import I32, Value, constant_of
+from ...llvm.types import I32, Value, constant_of, element_of
 from ...math.integer import IntegerMath
 from ...math.numbers import FloatMath, Numbers, numbers_of
 from .spec import ReduceSpec
@@ -23,9 +23,9 @@ from .spec import ReduceSpec
 Carried = list[Value]
 
 
-def partial_of(b: LoopBuilder, spec: ReduceSpec) -> Partial:
-    """The partial results of a reduction."""
-    return (_Place if spec.how.startswith("arg") else Partial)(b, spec)
+def partial_of(b: LoopBuilder, spec: ReduceSpec, count: Index) -> Partial:
+    """The partial results of a reduction of ``count`` elements."""
+    return (_Place if spec.how.startswith("arg") else Partial)(b, spec, count)
 
 
 class Partial:
@@ -33,8 +33,8 @@ class Partial:
 
     has_places = False
 
-    def __init__(self, b: LoopBuilder, spec: ReduceSpec) -> None:
-        self.b, self.spec = b, spec
+    def __init__(self, b: LoopBuilder, spec: ReduceSpec, count: Index) -> None:
+        self.b, self.spec, self.count = b, spec, count
         self.type = spec.sums or spec.dtype
         self.kind = b.vector_type(element=ELEMENTS[self.type].held)
         self.neutral = constant_of(self.kind, self._neutral())
@@ -117,7 +117,10 @@ class Partial:
 
     def _divided(self, numbers: Numbers, total: Value) -> Value:
         """The total over the count: of integers both wrap in their type."""
-        count = self.spec.count
+        count, b = self.count, self.b
+        if not isinstance(count, int):
+            number = b.b.sitofp(count, element_of(total))
+            return numbers.div(total, b.splat(number))
         if not self.type.startswith("float"):
             count = int(np.asarray(count).astype(self.type)) or 1
         return numbers.div(total, constant_of(total.type, count))
@@ -128,8 +131,8 @@ class _Place(Partial):
 
     has_places = True
 
-    def __init__(self, b: LoopBuilder, spec: ReduceSpec) -> None:
-        super().__init__(b, spec)
+    def __init__(self, b: LoopBuilder, spec: ReduceSpec, count: Index) -> None:
+        super().__init__(b, spec, count)
         self.none = constant_of(ir.VectorType(I32, b.lanes), 2**31 - 1)
 
     @property

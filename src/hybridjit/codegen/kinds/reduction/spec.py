@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ....records import dataclass
-from ....types import product
-from ...spec import Ints, KernelSpec
+from ...spec import KernelSpec, Sizes
 
 
 @dataclass(frozen=True)
@@ -21,22 +20,19 @@ class ReduceSpec(KernelSpec):
             where they are not the same
     about   strides of the operand ``about`` per (row, *kept)
     other   strides of the operand ``other``, as those of x
+    most    so many elements make one result, about, where their number is given
     """
 
     how: str
     along: bool
-    kept: Ints
-    reduced: Ints
-    x: Ints
-    y: Ints
+    kept: Sizes
+    reduced: Sizes
+    x: Sizes
+    y: Sizes
     dtype: str = "float32"
     result: str = ""
     sums: str = ""
-    about: Ints = ()
-    other: Ints = ()
+    about: Sizes = ()
+    other: Sizes = ()
+    most: int = 0
     kind = "reduce"
-
-    @property
-    def count(self) -> int:
-        """Elements that make one result."""
-        return product(self.reduced)

@@ -13,7 +13,7 @@ from ....ir.plan import Step, View
 from ....records import dataclass
 from ....target import Target
 from ....types import product
-from ...call import Address, Argument, Call, Scratch, Setting, Shared, views_of
+from ...call import Address, Argument, Call, GivenNumbers, Scratch, Setting, Shared, views_of
 from ...packing import (
     ChannelPacking,
     ConvPacking,
@@ -29,6 +29,7 @@ from .spec import FiltersSpec, PackSpec
 # Floats from which packing is worth sharing out, and into how many units of work.
 _MANY_FLOATS = 1 << 14
 _UNITS = 8
+_TAPS = 9
 
 Wanted = tuple[Use, Packing]
 
@@ -44,30 +45,38 @@ def pack_weights(
     """The calls that pack those that are no parameters, and where each one lies, packed."""
     live = [use for use, _ in wanted if not is_fixed(use, setting)]
     filters = {use: _filters_of(views_of(step, (use,))[0], p) for use, p in wanted if use in live}
-    specs = {use: _spec(filters[use], p, setting.target) for use, p in wanted if use in live}
+    kernels = {use: _kernel(filters[use], p, setting.target) for use, p in wanted if use in live}
     element, size = setting.target.element.computed, setting.target.element_bytes
-    total, position = size * sum(spec.floats for spec in specs.values()), 0
+    total, position = size * sum(kernel.floats for kernel in kernels.values()), 0
     calls: list[Call] = []
     found: list[Argument] = []
     for use, packing in wanted:
-        if use not in specs:
+        if use not in kernels:
             found.append(Packed(setting.params[use.value], packing, 0, element))
             continue
-        spec, place = specs[use], Shared(total, position)
-        position += size * spec.floats
+        kernel, place = kernels[use], Shared(total, position)
+        position += size * kernel.floats
         if filters[use].are_zero:
-            found.append(Packed(None, ChannelPacking(1, 1), spec.floats, element))
+            found.append(Packed(None, ChannelPacking(1, 1), kernel.floats, element))
         else:
-            calls.append(_call(filters[use].view, spec, place))
+            calls.append(kernel.call(filters[use].view, place))
             found.append(place)
     return tuple(calls), tuple(found)
 
 
-def _call(view: View, spec: PackSpec | FiltersSpec, place: Shared) -> Call:
-    args: tuple[Argument, ...] = (Address(view), place)
-    if isinstance(spec, FiltersSpec):
-        args = (*args, Scratch(4 * spec.scratch_floats))
-    return Call(spec, args, spec.floats)
+@dataclass(frozen=True)
+class _Kernel:
+    """A kernel that packs, the numbers that it is given, and how many ``floats`` it writes."""
+
+    spec: PackSpec | FiltersSpec
+    given: Sequence[int]
+    floats: int
+
+    def call(self, view: View, place: Shared) -> Call:
+        args: tuple[Argument, ...] = (Address(view), place)
+        if isinstance(self.spec, FiltersSpec):
+            args = (*args, Scratch(4 * self.spec.scratch_floats))
+        return Call(self.spec, (*args, *self.given), self.floats)
 
 
 @dataclass(frozen=True)
@@ -111,43 +120,89 @@ def _filters_of_phase(view: View, packing: PhasePacking) -> _Filters:
     return _Filters(replace(view, offset=offset), packing.groups, filters, sizes, strides)
 
 
-def _spec(weights: _Filters, packing: Packing, target: Target) -> PackSpec | FiltersSpec:
+def _kernel(weights: _Filters, packing: Packing, target: Target) -> _Kernel:
     """The kernel that does what ``packing`` does."""
     if isinstance(packing, PhasePacking):
         packing = packing.inner
-    lanes, (group, filter_, *rest) = target.lanes, weights.strides
     if isinstance(packing, WinogradPacking):
-        strides = (filter_, *rest[-3:])
-        return FiltersSpec(
-            packing.m, weights.filters, weights.sizes[-1], packing.nv, strides, lanes
-        )
-    sizes, steps = weights.sizes, tuple(rest)
+        return _winograd(weights, packing, target)
+    sizes, (group, filter_, *steps) = weights.sizes, weights.strides
     if isinstance(packing, ConvPacking) and packing.taps:
-        sizes, steps = (sizes[-1], *sizes[:-1]), (steps[-1], *steps[:-1])
-    spec = PackSpec(
-        weights.groups, weights.filters, 1, sizes, (group, filter_, *steps), lanes, target.element
+        sizes, steps = (sizes[-1], *sizes[:-1]), [steps[-1], *steps[:-1]]
+    plain = replace(weights, sizes=sizes, strides=(group, filter_, *steps))
+    if isinstance(packing, DepthwisePacking):
+        plain = _as_few_axes(_by_channel(plain))
+        return _packed(plain, -(-plain.filters // target.lanes), target)
+    is_interleaved = isinstance(packing, RecurrentPacking)
+    nv = packing.nv if isinstance(packing, ConvPacking) else 1
+    return _packed(_as_few_axes(plain), nv, target, is_interleaved)
+
+
+def _winograd(weights: _Filters, packing: WinogradPacking, target: Target) -> _Kernel:
+    numbers, channels, lanes = GivenNumbers(), weights.sizes[-1], target.lanes
+    _, filter_, *rest = weights.strides
+    spec = FiltersSpec(
+        m=packing.m,
+        filters=numbers.one(weights.filters),
+        channels=numbers.one(channels) if channels >= lanes else channels,
+        nv=packing.nv,
+        # Code follows from strides of taps, and of what lies behind taps.
+        strides=tuple(s if abs(s) <= _TAPS else numbers.one(s) for s in (filter_, *rest[-3:])),
+        lanes=lanes,
     )
-    if isinstance(packing, ConvPacking):
-        spec = replace(spec, nv=packing.nv)
-    elif isinstance(packing, DepthwisePacking):
-        spec = _by_channel(spec)
-    elif isinstance(packing, RecurrentPacking):
-        spec = replace(spec, is_interleaved=True)
-    return _shared_out(spec)
+    blocks = -(-weights.filters // spec.width)
+    return _Kernel(spec, numbers.values, blocks * spec.points * channels * spec.width)
 
 
-def _by_channel(spec: PackSpec) -> PackSpec:
+def _by_channel(weights: _Filters) -> _Filters:
     """All filters side by side: those of one group, or the only one of each group."""
-    group, filter_, *steps = spec.strides
-    assert spec.groups == 1 or spec.filters == 1, "filters of groups are not a row"
-    count, step = (spec.filters, filter_) if spec.groups == 1 else (spec.groups, group)
-    vectors = -(-count // spec.lanes)
-    return replace(spec, groups=1, filters=count, nv=vectors, strides=(0, step, *steps))
+    (group, filter_, *steps), groups, filters = weights.strides, weights.groups, weights.filters
+    assert groups == 1 or filters == 1, "filters of groups are not a row"
+    count, step = (filters, filter_) if groups == 1 else (groups, group)
+    return replace(weights, groups=1, filters=count, strides=(0, step, *steps))
 
 
-def _shared_out(spec: PackSpec) -> PackSpec:
-    """As many units of work as several threads need, where there is enough to do."""
-    blocks = spec.vectors if spec.is_interleaved else spec.groups * -(-spec.vectors // spec.nv)
-    if spec.floats < _MANY_FLOATS or blocks >= _UNITS:
-        return spec
-    return replace(spec, parts=min(-(-_UNITS // blocks), product(spec.sizes)))
+def _as_few_axes(weights: _Filters) -> _Filters:
+    """Axes of a filter without those of one element, and those as one that follow each other."""
+    sizes: list[int] = []
+    strides: list[int] = []
+    for size, stride in zip(weights.sizes, weights.strides[2:]):
+        if size == 1:
+            continue
+        if sizes and strides[-1] == stride * size:
+            size, _ = size * sizes.pop(), strides.pop()
+        sizes.append(size)
+        strides.append(stride)
+    group, filter_ = weights.strides[:2]
+    return replace(weights, sizes=tuple(sizes), strides=(group, filter_, *strides))
+
+
+def _packed(weights: _Filters, nv: int, target: Target, is_interleaved: bool = False) -> _Kernel:
+    """With as many units of work as several threads need, where there is enough to do."""
+    vectors, lanes = -(-weights.filters // target.lanes), target.lanes
+    floats = weights.groups * vectors * lanes * product(weights.sizes)
+    blocks = vectors if is_interleaved else weights.groups * -(-vectors // nv)
+    parts = 1
+    if floats >= _MANY_FLOATS and blocks < _UNITS:
+        parts = min(-(-_UNITS // blocks), product(weights.sizes))
+    spec = PackSpec(
+        weights.groups, weights.filters, nv, weights.sizes, weights.strides, lanes, target.element,
+        is_interleaved, parts,
+    )  # fmt: skip
+    if weights.filters % (nv * lanes) or weights.groups > 1:
+        return _Kernel(spec, (), floats)
+    numbers = GivenNumbers()
+    given = replace(
+        spec, filters=numbers.one(weights.filters), nv=numbers.one(nv), parts=numbers.one(parts)
+    )
+    if _is_one_run(weights, lanes):
+        strides = numbers.each((0, *weights.strides[1:]))
+        given = replace(given, sizes=numbers.each(weights.sizes), strides=strides)
+    return _Kernel(given, numbers.values, floats)
+
+
+def _is_one_run(weights: _Filters, lanes: int) -> bool:
+    """Whether filters are one axis at most, which fills vectors, or lie next to each other."""
+    _, filter_, *steps = weights.strides
+    is_run = steps == [1] and weights.sizes[0] % lanes == 0
+    return len(weights.sizes) <= 1 and (filter_ == 1 or is_run)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from ....records import dataclass
 from ...llvm import ir
 from ...llvm.builder import LoopBuilder
 from ...llvm.elements import with_element
@@ -25,21 +26,41 @@ _TAPS = 9
 def emit_filters(b: LoopBuilder, spec: FiltersSpec, args: Arguments) -> None:
     """result[block][point][c][f] = (g w gT)[point] of filter f; zeros beyond the last filter."""
     w, result, scratch = args.pointer("w"), args.working("result"), args.working("scratch")
+    filters, channels = args.given((spec.filters, spec.channels))
+    layout = _Layout(filters, spec.width, _is_whole(spec), args.given(spec.strides))
+    # Runs of channels that are transformed together: a vector's, the last up to two.
+    chunks = b.divmod(channels, b.lanes)[0] if layout.is_whole else 1
+    blocks = b.divmod(b.add(filters, spec.width - 1), spec.width)[0]
     transposed = b.at(scratch, b.mul(args.tid, spec.scratch_floats))
-    with b.each_unit(spec.blocks * spec.chunks, args.tid, args.threads) as unit:
-        block, chunk = b.split(unit.index, (0, spec.chunks))
+    with b.each_unit(b.mul(blocks, chunks), args.tid, args.threads) as unit:
+        block, chunk = b.split(unit.index, (0, chunks))
         first = b.mul(chunk, b.lanes)
-        is_last = b.b.icmp_signed("==", b.i64(chunk), b.i64(spec.chunks - 1))
-        count = b.b.select(is_last, b.i64(b.sub(spec.channels, first)), b.i64(b.lanes))
+        is_last = b.equal(chunk, b.sub(chunks, 1))
+        count = b.b.select(is_last, b.i64(b.sub(channels, first)), b.i64(b.lanes))
         with b.loop("vector", 0, spec.nv) as vector:
             place = b.mul(b.add(b.mul(block, spec.nv), vector.index), b.lanes)
-            source = b.at(w, b.mul(first, spec.strides[3]))
+            source = b.at(w, b.mul(first, layout.strides[3]))
             target = b.at(transposed, b.mul(vector.index, b.lanes))
-            _Turn(b, spec, source, place, target).emit(count)
-        start = b.mul(block, spec.points * spec.channels * spec.width)
+            _Turn(b, layout, source, place, target).emit(count)
+        start = b.mul(block, b.mul(channels, spec.points * spec.width))
         target = b.at(result, b.add(start, b.mul(first, spec.width)))
         tile = b.at(transposed, spec.transposed_floats)
-        transform_filters(b, spec.m, transposed, tile, target, count, spec.width, spec.channels)
+        transform_filters(b, spec.m, transposed, tile, target, count, spec.width, channels)
+
+
+def _is_whole(spec: FiltersSpec) -> bool:
+    """Whether there is a vector of channels, as there is where their number is given."""
+    return not isinstance(spec.channels, int) or spec.channels >= spec.lanes
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Where filters are read, and how wide a block of them is."""
+
+    filters: Index
+    width: int
+    is_whole: bool
+    strides: list[Index]
 
 
 class _Turn:
@@ -49,20 +70,20 @@ class _Turn:
     """
 
     def __init__(
-        self, b: LoopBuilder, spec: FiltersSpec, w: Value, place: Index, target: Value
+        self, b: LoopBuilder, layout: _Layout, w: Value, place: Index, target: Value
     ) -> None:
-        self.b, self.spec, self.target = b, spec, target
+        self.b, self.layout, self.target = b, layout, target
         places = [b.add(place, lane) for lane in range(b.lanes)]
-        self.known = [b.less(p, spec.filters) for p in places]
-        step, last = spec.strides[0], spec.filters - 1
+        self.known = [b.less(p, layout.filters) for p in places]
+        step, last = layout.strides[0], b.sub(layout.filters, 1)
         self.rows = [b.at(w, b.mul(b.min(p, last), step)) for p in places]
         self.start = b.at(w, b.mul(place, step))
-        self.mask = b.mask_first(b.max(b.min(b.sub(spec.filters, place), b.lanes), 0))
+        self.mask = b.mask_first(b.max(b.min(b.sub(layout.filters, place), b.lanes), 0))
 
     def emit(self, count: Index) -> None:
         """By the way in which the filters lie: side by side, or with channels or taps in a row."""
-        b, (filters, down, across, channels) = self.b, self.spec.strides
-        whole = self.spec.channels >= b.lanes
+        b, (filters, down, across, channels) = self.b, self.layout.strides
+        whole = self.layout.is_whole
         if filters != 1 and whole and (down, across, channels) == (3, 1, _TAPS):
             size, most = b.mul(count, _TAPS), 2 * _TAPS
             transpose_rows(b, self.rows, self.known, size, Digits(1), self._store, most)
@@ -79,16 +100,16 @@ class _Turn:
 
     def _offset(self, tap: Index) -> Index:
         row, column = self.b.split(tap, (0, 3))
-        return self.b.dot((row, column), self.spec.strides[1:3])
+        return self.b.dot((row, column), self.layout.strides[1:3])
 
     def _store(self, value: Value, row: Index, first: Index = 0) -> None:
         b = self.b
-        b.store(value, self.target, b.mul(b.add(row, first), self.spec.width))
+        b.store(value, self.target, b.mul(b.add(row, first), self.layout.width))
 
     def _across(self, at: Index) -> Value:
         """One number of each filter."""
         b = self.b
-        if self.spec.strides[0] == 1:
+        if self.layout.strides[0] == 1:
             return b.load_masked(self.start, at, self.mask)
         value = b.splat(0.0)
         for lane, (row, known) in enumerate(zip(self.rows, self.known)):

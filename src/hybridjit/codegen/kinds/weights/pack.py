@@ -20,22 +20,55 @@ from ..parts.partial import read_vector, whole_and_last
 from ..parts.transpose import Digits, transpose_square
 from .spec import PackSpec
 
+# Rounds of a unit of work, and vectors of a block, where their number is given: about.
+_ROUNDS = 64
+_COLUMNS = 4
+
 
 def emit_pack(b: LoopBuilder, spec: PackSpec, args: Arguments) -> None:
     """result[group][block][k][column] = w[group, filter, k], zeros beyond the last filter."""
     w, result = args.pointer("w"), args.working("result")
-    run = run_of(spec)
-    rounds = run.squares if run else product(spec.sizes)
-    with b.each_unit(_blocks(spec) * spec.parts, args.tid, args.threads) as unit:
-        block, part = b.split(unit.index, (0, spec.parts))
-        place = _place(b, spec, w, result, block)
-        first, _ = b.divmod(b.mul(part, rounds), spec.parts)
-        after, _ = b.divmod(b.mul(b.add(part, 1), rounds), spec.parts)
-        with b.loop("round", first, after, most=-(-rounds // spec.parts)) as round_:
+    layout = _layout_of(b, spec, args)
+    run = run_of(b, spec, layout)
+    rounds = run.squares(b) if run else b.product(layout.sizes)
+    (parts,) = args.given((spec.parts,))
+    most = -(-rounds // parts) if isinstance(rounds, int) and isinstance(parts, int) else _ROUNDS
+    with b.each_unit(b.mul(_blocks(b, spec, layout), parts), args.tid, args.threads) as unit:
+        block, part = b.split(unit.index, (0, parts))
+        place = _place(b, spec, layout, w, result, block)
+        first, _ = b.divmod(b.mul(part, rounds), parts)
+        after, _ = b.divmod(b.mul(b.add(part, 1), rounds), parts)
+        with b.loop("round", first, after, most=most) as round_:
             if run is None:
-                _emit_row(b, spec, place, round_.index)
+                _emit_row(b, layout, place, round_.index)
             else:
-                _emit_squares(b, spec, place, run, round_.index)
+                _emit_squares(b, layout, place, run, round_.index)
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Filters in memory, and how many vectors a group's fill.
+
+    nv    vectors of a block, all of which are whole where their number is given
+    last  filters in the last vector: as many as lanes where their number is given
+    """
+
+    spec: PackSpec
+    sizes: list[Index]
+    strides: list[Index]
+    vectors: Index
+    nv: Index
+    last: int
+
+
+def _layout_of(b: LoopBuilder, spec: PackSpec, args: Arguments) -> _Layout:
+    (filters,), strides = args.given((spec.filters,)), args.given(spec.strides)
+    vectors, _ = b.divmod(b.add(filters, b.lanes - 1), b.lanes)
+    last = b.lanes
+    if isinstance(filters, int):
+        last = filters - (-(-filters // b.lanes) - 1) * b.lanes
+    (nv,) = args.given((spec.nv,))
+    return _Layout(spec, args.given(spec.sizes), strides, vectors, nv, last)
 
 
 # --- runs of numbers that follow each other ---
@@ -48,27 +81,29 @@ class Run:
     outer  (size, stride in w, stride in k) of the axes that are left, the last the fastest
     """
 
-    size: int
+    size: Index
     digits: Digits
     outer: tuple[Ints, ...]
-    lanes: int
 
-    @property
-    def whole(self) -> int:
+    def whole(self, b: LoopBuilder) -> Index:
         """Squares of a run that are full; the numbers that are left go with the last of them."""
-        return self.size // self.lanes
+        return b.divmod(self.size, b.lanes)[0]
 
-    @property
-    def squares(self) -> int:
+    def squares(self, b: LoopBuilder) -> Index:
         """Of all runs of a filter."""
-        return self.whole * product(tuple(size for size, _, _ in self.outer))
+        return b.mul(self.whole(b), product(tuple(size for size, _, _ in self.outer)))
 
 
-def run_of(spec: PackSpec) -> Run | None:
+def run_of(b: LoopBuilder, spec: PackSpec, layout: _Layout) -> Run | None:
     """The runs of a filter; None where filters lie next to each other, or runs fill no vector."""
     if spec.strides[1] == 1 or spec.filters == 1:
         return None
-    axes = [*zip(spec.sizes, spec.strides[2:], contiguous_strides(spec.sizes))]
+    sizes, strides = (
+        tuple(n for n in each if isinstance(n, int)) for each in (layout.sizes, layout.strides[2:])
+    )
+    if len(sizes) < len(layout.sizes):
+        return Run(layout.sizes[0], Digits(1), ())
+    axes = [*zip(sizes, strides, contiguous_strides(sizes))]
     axes = sorted((axis for axis in axes if axis[0] > 1), key=lambda axis: -axis[1])
     inner: list[Ints] = []
     while axes and axes[-1][1] == product(tuple(size for size, _, _ in inner)):
@@ -81,7 +116,7 @@ def run_of(spec: PackSpec) -> Run | None:
         return None
     (minor, _, k_minor), *major = reversed(inner)
     digits = Digits(k_minor, minor, major[0][2]) if major else Digits(k_minor)
-    return Run(size, digits, tuple(axes), spec.lanes)
+    return Run(size, digits, tuple(axes))
 
 
 def _joined(axis: Ints, inner: list[Ints]) -> list[Ints]:
@@ -106,86 +141,92 @@ class _Place:
     width: Index
 
 
-def _blocks(spec: PackSpec) -> int:
+def _blocks(b: LoopBuilder, spec: PackSpec, layout: _Layout) -> Index:
     if spec.is_interleaved:
-        return spec.vectors
-    return spec.groups * -(-spec.vectors // spec.nv)
+        return layout.vectors
+    return b.mul(_blocks_of_group(b, layout), spec.groups)
+
+
+def _blocks_of_group(b: LoopBuilder, layout: _Layout) -> Index:
+    return b.divmod(b.add(layout.vectors, b.sub(layout.nv, 1)), layout.nv)[0]
 
 
 def _most_columns(spec: PackSpec) -> int:
     """Vectors of a block."""
-    return spec.groups if spec.is_interleaved else spec.nv
-
-
-def _place(b: LoopBuilder, spec: PackSpec, w: Value, result: Value, number: Index) -> _Place:
-    size = product(spec.sizes) * b.lanes
     if spec.is_interleaved:
-        start = b.at(result, b.mul(number, spec.groups * size))
+        return spec.groups
+    return spec.nv if isinstance(spec.nv, int) else _COLUMNS
+
+
+def _place(
+    b: LoopBuilder, spec: PackSpec, layout: _Layout, w: Value, result: Value, number: Index
+) -> _Place:
+    size, vectors = b.mul(b.product(layout.sizes), b.lanes), layout.vectors
+    if spec.is_interleaved:
+        start = b.at(result, b.mul(number, b.mul(size, spec.groups)))
         return _Place(w, start, 0, number, spec.groups)
-    group, block = b.split(number, (0, -(-spec.vectors // spec.nv)))
-    vector = b.mul(block, spec.nv)
-    start = b.at(result, b.mul(b.add(b.mul(group, spec.vectors), vector), size))
+    group, block = b.split(number, (0, _blocks_of_group(b, layout)))
+    nv = layout.nv
+    vector = b.mul(block, nv)
+    start = b.at(result, b.mul(b.add(b.mul(group, vectors), vector), size))
     # The last block has only the vectors that it needs.
-    width = spec.nv if spec.vectors % spec.nv == 0 else b.min(b.sub(spec.vectors, vector), spec.nv)
-    return _Place(w, start, group, vector, width)
+    if isinstance(vectors, int) and isinstance(nv, int) and vectors % nv:
+        return _Place(w, start, group, vector, b.min(b.sub(vectors, vector), nv))
+    return _Place(w, start, group, vector, nv)
 
 
 def _column(
-    b: LoopBuilder, spec: PackSpec, place: _Place, column: Index, offset: Index
+    b: LoopBuilder, layout: _Layout, place: _Place, column: Index, offset: Index
 ) -> tuple[Index, Value]:
     """The number of a block's vector in its group, and where its first filter begins."""
     group, vector = place.group, b.add(place.vector, column)
-    if spec.is_interleaved:
+    if layout.spec.is_interleaved:
         group, vector = column, place.vector
-    at = b.dot((group, b.mul(vector, b.lanes)), spec.strides[:2])
+    at = b.dot((group, b.mul(vector, b.lanes)), layout.strides[:2])
     return vector, b.at(place.w, b.add(at, offset))
 
 
-def _last(spec: PackSpec) -> int:
-    """Filters in the last vector."""
-    return spec.filters - (spec.vectors - 1) * spec.lanes
-
-
-def _emit_row(b: LoopBuilder, spec: PackSpec, place: _Place, k: Index) -> None:
+def _emit_row(b: LoopBuilder, layout: _Layout, place: _Place, k: Index) -> None:
     """All filters of a block at one k."""
-    offset = b.dot(b.split(k, (0, *spec.sizes[1:])), spec.strides[2:])
-    with b.loop("column", 0, place.width, most=_most_columns(spec)) as column:
-        vector, source = _column(b, spec, place, column.index, offset)
+    offset = b.dot(b.split(k, (0, *layout.sizes[1:])), layout.strides[2:])
+    with b.loop("column", 0, place.width, most=_most_columns(layout.spec)) as column:
+        vector, source = _column(b, layout, place, column.index, offset)
         at = b.mul(b.add(b.mul(k, place.width), column.index), b.lanes)
 
         def copy(lanes: int) -> None:
-            value = read_vector(b, source, 0, spec.strides[1], lanes)
+            value = read_vector(b, source, 0, layout.strides[1], lanes)
             b.store(value, place.result, at)
 
-        whole_and_last(b, vector, spec.vectors, _last(spec), copy)
+        whole_and_last(b, vector, layout.vectors, layout.last, copy)
 
 
-def _emit_squares(b: LoopBuilder, spec: PackSpec, place: _Place, run: Run, number: Index) -> None:
+def _emit_squares(b: LoopBuilder, layout: _Layout, place: _Place, run: Run, number: Index) -> None:
     """The squares of a block's vectors for as many numbers as a vector has lanes.
 
     The last ones of a run take with them what is left of it: they end where it ends.
     """
-    outer, square = b.divmod(number, run.whole)
+    whole = run.whole(b)
+    outer, square = b.divmod(number, whole)
     digits = b.split(outer, (0, *(size for size, _, _ in run.outer[1:]))) if run.outer else []
     offset = b.dot(digits, [stride for _, stride, _ in run.outer])
     k = b.dot(digits, [step for _, _, step in run.outer])
     again: Index = 1
-    if run.size % b.lanes:
-        is_last = b.b.icmp_signed("==", b.i64(square), b.i64(run.whole - 1))
+    if isinstance(run.size, int) and run.size % b.lanes:
+        is_last = b.equal(square, b.sub(whole, 1))
         again = b.b.select(is_last, b.i64(2), b.i64(1))
-    columns = b.loop("column", 0, place.width, most=_most_columns(spec))
+    columns = b.loop("column", 0, place.width, most=_most_columns(layout.spec))
     with b.loop("again", 0, again, most=2) as more, columns as column:
-        at = b.min(b.mul(b.add(square, more.index), b.lanes), run.size - b.lanes)
-        vector, source = _column(b, spec, place, column.index, offset)
+        at = b.min(b.mul(b.add(square, more.index), b.lanes), b.sub(run.size, b.lanes))
+        vector, source = _column(b, layout, place, column.index, offset)
         row = b.add(b.mul(k, place.width), column.index)
         target = b.at(place.result, b.mul(row, b.lanes))
-        body = partial(_emit_square, b, spec, source, target, run.digits, at, place.width)
-        whole_and_last(b, vector, spec.vectors, _last(spec), body)
+        body = partial(_emit_square, b, layout, source, target, run.digits, at, place.width)
+        whole_and_last(b, vector, layout.vectors, layout.last, body)
 
 
 def _emit_square(
     b: LoopBuilder,
-    spec: PackSpec,
+    layout: _Layout,
     source: Value,
     target: Value,
     digits: Digits,
@@ -193,7 +234,7 @@ def _emit_square(
     width: Index,
     lanes: int,
 ) -> None:
-    places = [b.add(at, lane * spec.strides[1]) for lane in range(lanes)]
+    places = [b.add(at, b.mul(layout.strides[1], lane)) for lane in range(lanes)]
     rows = [read_vector(b, source, place, 1, b.lanes) for place in places]
     rows += [b.splat(0.0)] * (b.lanes - lanes)
     step = b.mul(width, b.lanes)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ....records import dataclass
 from ....target import SINGLE, ElementTypes
-from ....types import product
-from ...spec import Ints, KernelSpec
+from ...spec import KernelSpec, Size, Sizes
 
 # Floats of a point of transformed filters that are written one after the other, and how far apart
 # points lie until then. Written vector by vector, planes whose distance is a multiple of a page
@@ -33,26 +32,16 @@ class PackSpec(KernelSpec):
     """
 
     groups: int
-    filters: int
-    nv: int
-    sizes: Ints
-    strides: Ints
+    filters: Size
+    nv: Size
+    sizes: Sizes
+    strides: Sizes
     lanes: int
     element: ElementTypes = SINGLE
     is_interleaved: bool = False
-    parts: int = 1
+    parts: Size = 1
     kind = "pack"
     needs_passes = False
-
-    @property
-    def vectors(self) -> int:
-        """Vectors of filters of a group."""
-        return -(-self.filters // self.lanes)
-
-    @property
-    def floats(self) -> int:
-        """Floats of the result."""
-        return self.groups * self.vectors * self.lanes * product(self.sizes)
 
 
 @dataclass(frozen=True)
@@ -65,10 +54,10 @@ class FiltersSpec(KernelSpec):
     """
 
     m: int
-    filters: int
-    channels: int
+    filters: Size
+    channels: Size
     nv: int
-    strides: Ints
+    strides: Sizes
     lanes: int
     kind = "filters"
     needs_passes = False
@@ -79,23 +68,9 @@ class FiltersSpec(KernelSpec):
         return self.nv * self.lanes
 
     @property
-    def blocks(self) -> int:
-        return -(-self.filters // self.width)
-
-    @property
     def points(self) -> int:
         """Values of one transformed filter."""
         return (self.m + 2) ** 2
-
-    @property
-    def floats(self) -> int:
-        """Floats of the result."""
-        return self.blocks * self.points * self.channels * self.width
-
-    @property
-    def chunks(self) -> int:
-        """Runs of channels that are transformed together: a vector's, the last up to two."""
-        return max(1, self.channels // self.lanes)
 
     @property
     def transposed_floats(self) -> int:

@@ -1,0 +1,115 @@
+"""Layers that differ in size alone share kernels: sizes and strides are arguments of these.
+
+What such a kernel computes is what NumPy does, at both ends of the sizes that it may be given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from compiling import assert_near, call, plan_of, run_compiled, run_reference, var
+from hybridjit.codegen.build.generate import choose_calls
+from hybridjit.codegen.llvm.jit import find_target
+from hybridjit.codegen.spec import KernelSpec
+from hybridjit.compiler import new_log
+from hybridjit.ir.node import Output
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+def means() -> Output:
+    return call("mean", var("x"), axis="1")
+
+
+def scaled() -> Output:
+    return call("broadcast_mul", var("x"), var("y"))
+
+
+def turned() -> Output:
+    return call("transpose", var("x"), axes="(0,2,1)")
+
+
+def one_by_one(filters: int) -> Output:
+    return call(
+        "Convolution", var("x"), call("_mul_scalar", var("w"), scalar="2"), kernel="(1,1)",
+        num_filter=str(filters), no_bias="1", layout="NHWC",
+    )  # fmt: skip
+
+
+def three_by_three(filters: int) -> Output:
+    return call(
+        "Convolution", var("x"), call("_mul_scalar", var("w"), scalar="2"), kernel="(3,3)",
+        pad="(1,1)", num_filter=str(filters), no_bias="1", layout="NHWC",
+    )  # fmt: skip
+
+
+def weight(filters: int) -> Output:
+    return call(
+        "_convolution_by_weight", var("x"), var("d"), kernel="(1,1)", stride="(1,1)", layout="NHWC"
+    )
+
+
+CASES: dict[str, tuple[Callable[..., Output], list[tuple[Shapes, tuple[int, ...]]]]] = {
+    "reduce": (means, [({"x": (2, 5, 64)}, ()), ({"x": (3, 300, 256)}, ())]),
+    "pointwise": (
+        scaled,
+        [
+            ({"x": (7, 32), "y": (1, 32)}, ()),
+            ({"x": (5, 96), "y": (1, 96)}, ()),
+            ({"x": (3, 4096), "y": (1, 4096)}, ()),
+        ],
+    ),
+    "copy": (turned, [({"x": (2, 9, 64)}, ()), ({"x": (3, 9, 128)}, ())]),
+    "pack": (
+        one_by_one,
+        [
+            ({"x": (1, 4, 4, 64), "w": (64, 1, 1, 64)}, (64,)),
+            ({"x": (1, 4, 4, 128), "w": (256, 1, 1, 128)}, (256,)),
+        ],
+    ),
+    "filters": (
+        three_by_three,
+        [
+            ({"x": (1, 28, 28, 64), "w": (64, 3, 3, 64)}, (64,)),
+            ({"x": (1, 28, 28, 128), "w": (96, 3, 3, 128)}, (96,)),
+        ],
+    ),
+    "join_parts": (
+        weight,
+        [
+            ({"x": (2, 4, 4, 64), "d": (2, 4, 4, 64)}, (64,)),
+            ({"x": (2, 4, 4, 32), "d": (2, 4, 4, 128)}, (128,)),
+        ],
+    ),
+}
+
+
+def specs_of(output: Output, arrays: dict[str, np.ndarray]) -> list[KernelSpec]:
+    rows = choose_calls(plan_of([output], arrays), find_target(), True, new_log())
+    return [call.spec for row in rows for call in row]
+
+
+def drawn(shapes: Shapes) -> dict[str, np.ndarray]:
+    random = np.random.RandomState(0)
+    return {name: random.randn(*shape).astype("f") for name, shape in shapes.items()}
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_layers_of_other_sizes_share_a_kernel(kind: str) -> None:
+    make, rows = CASES[kind]
+    kind = {"copy": "pointwise"}.get(kind, kind)
+    found = [specs_of(make(*rest), drawn(shapes)) for shapes, rest in rows]
+    mine = {next(spec for spec in specs if spec.kind == kind) for specs in found}
+    assert len(mine) == 1, f"kernels of {kind}: {sorted(map(str, mine))}"
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_numbers_are_those_of_numpy_at_every_size(kind: str) -> None:
+    make, rows = CASES[kind]
+    for shapes, rest in rows:
+        arrays = drawn(shapes)
+        output = make(*rest)
+        assert_near(run_compiled([output], arrays), run_reference([output], arrays), 3e-5)
