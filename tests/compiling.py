@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from hybridjit.codegen.llvm.jit import find_target
-from hybridjit.compiler import compile_graph, new_log, plan_graph
+from hybridjit.compiler import Options, compile_graph, new_log, plan_graph
 from hybridjit.ir.graph import from_symbol
 from hybridjit.ir.interpret import interpret
 from hybridjit.ir.node import Node, Output, apply, variable
@@ -77,11 +77,12 @@ def compiled(
     arrays: Arrays,
     params: Sequence[str] = (),
     purpose: Purpose = INFERENCE,
+    options: Options = Options(),  # noqa: B008 (frozen)
 ) -> Executable:
     """The executable, bound to those of ``arrays`` that are ``params``."""
     given = {n: type_of(a) for n, a in arrays.items() if n not in params}
     fixed = {n: type_of(arrays[n]) for n in params}
-    executable = compile_graph(outputs, given, fixed, log=new_log(), purpose=purpose)
+    executable = compile_graph(outputs, given, fixed, options, new_log(), purpose=purpose)
     executable.bind({n: arrays[n] for n in params})
     return executable
 

@@ -24,6 +24,7 @@ The first line says in one sentence what the case shows. Keys may follow it:
     training        yes: the graph is one of training
     updates         pairs of an output's number and the input that it updates: `0 w, 2 m`
     saved           how many of the outputs, the last ones, a later call reads
+    precision       bfloat16: what products multiply is stored in it
 
 The program declares inputs (``data``) and parameters (``param``) and calls the functions of
 ``hybridjit.sym``, or by their names operators that are the compiler's own; a value is named as the
@@ -80,6 +81,7 @@ TARGETS = {
     t.name: t
     for t in (
         Target("avx512", _X86, "x86-64-v4", "", 64, 32, True),
+        Target("avx512-bf16", _X86, "x86-64-v4", "+avx512bf16", 64, 32, True),
         Target("avx2", _X86, "x86-64-v3", "", 32, 16, True),
         Target("sse2", _X86, "x86-64", "", 16, 16, False),
         Target("neon", "aarch64-unknown-linux-gnu", "generic", "", 16, 32, True),
@@ -91,7 +93,7 @@ RULERS = (
     "error",
     *(f"{stage} {name}" for stage in ("spec", "llvm", "explain") for name in TARGETS),
 )
-KEYS = ("acts", "must not", "skip", "winograd", "training", "updates", "saved")
+KEYS = ("acts", "must not", "skip", "winograd", "training", "updates", "saved", "precision")
 _WINOGRAD: dict[str, bool | str] = {"": True, "always": "always", "never": False}
 _TYPES = {str(TensorType((), dtype))[:-2]: dtype for dtype in DTYPE_NAMES.values()}
 _LISTED = re.compile(r"^ +%\d+ +(\S+) +(\w+)\(", re.MULTILINE)
@@ -287,7 +289,8 @@ def purpose_of(case: Case) -> Purpose:
     pairs = [part.split() for part in case.keys.get("updates", "").split(",") if part]
     updates = tuple((int(number), name) for number, name in pairs)
     is_training = case.keys.get("training") == "yes"
-    return Purpose(is_training, updates, int(case.keys.get("saved", "0")))
+    saved, precision = int(case.keys.get("saved", "0")), case.keys.get("precision", "float32")
+    return Purpose(is_training, updates, saved, precision=precision)
 
 
 def _choose(case: Case, outcome: Outcome, plan: Plan, target: Target, notes: list[str]) -> None:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from compiling import call, var
+from hybridjit.compiler import Options
 from hybridjit.ir.node import Output, topological
 from hybridjit.passes.infer import infer_node_types
 from hybridjit.types import FLOAT32, FLOAT64, TensorType
@@ -21,15 +22,24 @@ Shape = tuple[int, ...]
 
 
 class Network(NamedTuple):
-    """A graph, an array for every variable, and the names of the variables that are parameters."""
+    """A graph, an array for every variable, and the names of the variables that are parameters.
+
+    ``options`` are what it is compiled with.
+    """
 
     outputs: list[Output]
     arrays: dict[str, np.ndarray]
     params: list[str]
+    options: Options = Options()
 
     @property
     def inputs(self) -> list[np.ndarray]:
         return [a for n, a in self.arrays.items() if n not in self.params]
+
+
+def in_bfloat16(net: Network) -> Network:
+    """The same network with products of bfloat16."""
+    return net._replace(options=Options(precision="bfloat16"))
 
 
 def in_double(net: Network) -> Network:

@@ -162,6 +162,7 @@ class TestDump:
         "layout": "layout=NHWC",
         "columns": "columns reordered",
         "borders": "_reshape_to",
+        "narrow": "narrow: no change",
         "hoist": "bind",
         "fuse": "epilogue relu",
         "plan": "arena",

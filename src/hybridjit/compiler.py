@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from .compile_log import CompileLog, Sink, warn_of_unknown
@@ -18,7 +18,7 @@ from .ir.graph import Graph, Value, from_symbol
 from .ir.node import Output
 from .ir.plan import Plan
 from .ir.print import graph_text, node_text, pass_text, plan_text, purpose_lines
-from .ir.purpose import INFERENCE, Purpose
+from .ir.purpose import INFERENCE, PRECISIONS, Purpose
 from .ir.update import UpdateRule
 from .ir.verify import verify
 from .passes.cse import share_equal
@@ -31,6 +31,7 @@ from .passes.half import widen_half
 from .passes.hoist import hoist
 from .passes.infer import infer_node_types, require_known
 from .passes.layout import choose_layouts, move_columns
+from .passes.narrow import narrow
 from .passes.on_rows import move_to_rows
 from .passes.partition import Parts, partition
 from .passes.plan_memory import plan_memory
@@ -69,6 +70,7 @@ PIPELINE = (
     Pass("layout", choose_layouts, "channels last in convolution regions", "canonical"),
     Pass("columns", move_columns, "dense layers behind regions read them as they lie", "canonical"),
     Pass("borders", merge_views, "views once more: transposes of regions that meet", "canonical"),
+    Pass("narrow", narrow, "operands of products in 16 bits, where asked for", "canonical"),
     Pass(
         "hoist", hoist, "what depends on parameters alone leaves", gives="hoisted", can_skip=False
     ),
@@ -121,14 +123,25 @@ class Checked:
 class Options:
     """What a caller may choose for one network.
 
-    winograd  True where it pays, False never, "always" wherever it is possible
+    winograd   True where it pays, False never, "always" wherever it is possible
+    precision  the element type of what products multiply: ``float32`` or ``bfloat16``. Gradients
+               are float32's
     """
 
     winograd: bool | str = True
+    precision: str = "float32"
+
+    @staticmethod
+    def of(flags: Mapping[str, Any]) -> Options:
+        """What ``hybridize`` was given; names that are no options are left alone."""
+        return Options(**{f.name: flags[f.name] for f in fields(Options) if f.name in flags})
 
     def __post_init__(self) -> None:
         if self.winograd not in (True, False, "always"):
             raise ValueError(f'winograd is True, False or "always", got {self.winograd!r}')
+        if self.precision not in PRECISIONS:
+            known = " or ".join(map(repr, PRECISIONS))
+            raise ValueError(f"precision is {known}, got {self.precision!r}")
 
 
 _LOCK = held_at_fork(Rank.COMPILING)
@@ -153,6 +166,7 @@ def compile_graph(
     """
     log = log or new_log(config.dump)
     outputs = tuple(outputs)
+    purpose = replace(purpose, precision=options.precision)
     plan = plan_graph(outputs, input_types, param_types, log, name, purpose)
     one = plan_one_sample(plan, outputs, input_types, param_types, log)
     executable = generate(one or plan, options, log)
@@ -255,13 +269,15 @@ def plan_one_sample(
 
     Never for a part of training: samples meet in its results.
     """
-    if plan.graph.purpose != INFERENCE:
+    purpose = plan.graph.purpose
+    if replace(purpose, precision=INFERENCE.precision) != INFERENCE:
         return None
     if SPLIT_BATCH in config.skip or not should_split_batch(plan):
         return None
     first = {name: t.with_shape((1, *t.dims[1:])) for name, t in input_types.items()}
     try:
-        one = plan_graph(outputs, first, param_types, new_log(log.wanted), plan.graph.name)
+        log_of_one = new_log(log.wanted)
+        one = plan_graph(outputs, first, param_types, log_of_one, plan.graph.name, purpose)
     except (ShapeError, DTypeError):
         return None  # a shape is written out in the graph: it is for this batch alone
     if not is_sample_of(one.graph, plan.graph):

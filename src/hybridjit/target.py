@@ -31,8 +31,11 @@ TYPES_OF = {
     "float32": SINGLE,
     "float64": ElementTypes("float64", "float64", "float64"),
     "float16": ElementTypes("float16", "float32", "float32"),
+    "bfloat16": ElementTypes("bfloat16", "float32", "float32"),
 }
-_BYTES = {"float64": 8, "float32": 4, "float16": 2}
+# A lane holds two numbers that follow each other in a sum: one instruction multiplies both.
+PAIRS = ElementTypes("bfloat16", "bfloat16_pair", "float32")
+_BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "bfloat16_pair": 4}
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,11 @@ class Target:
     def has_half(self) -> bool:
         """Whether float16 is converted by an instruction, as where there is multiply-add."""
         return self.has_fma
+
+    @property
+    def has_bfloat16(self) -> bool:
+        """Whether float32 is rounded to bfloat16, and pairs of it multiplied, by an instruction."""
+        return self.vector_bytes == 64 and "+avx512bf16" in self.features.split(",")
 
     @property
     def has_rounding(self) -> bool:

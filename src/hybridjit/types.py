@@ -52,12 +52,16 @@ _SHORT = {
     "int32": "i32",
     "int64": "i64",
     "bool": "bool",
+    "uint16": "bf16",
 }
 FLOAT32 = np.dtype("float32")
 FLOAT64 = np.dtype("float64")
 FLOATS = (FLOAT32, FLOAT64)  # what is computed in: other floats are widened
 INT32 = np.dtype("int32")
 INT64 = np.dtype("int64")
+# NumPy has no bfloat16: arrays hold its bits. No other values in a graph are of this type, for
+# uint16 is no element type of MXNet's.
+BFLOAT16 = np.dtype("uint16")
 
 _LARGEST = 1 << 47  # bytes: what a program can address
 MAX_DIMS = 32  # of an array: what every supported NumPy can hold

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ir.graph import Group, Use, Value
+import numpy as np
+
+from ..ir.graph import Use, Value
 from ..ir.image import Packed
 from ..ir.plan import Step, View
 from ..records import dataclass
 from ..target import Target
-from ..types import TensorType
+from ..types import BFLOAT16
 from .spec import Given, Instr, Ints, KernelSpec, Program, Size, Sizes
 
 
@@ -106,11 +108,12 @@ class Setting:
     is_training: bool = False
 
 
-def build_program(group: Group, anchored: bool) -> tuple[Program, tuple[Use, ...]]:
+def build_program(step: Step, anchored: bool) -> tuple[Program, tuple[Use, ...]]:
     """The group's pointwise part, and the uses that are its operands, in order.
 
-    With an anchor, value 0 is the anchor's result and the operands follow.
+    With an anchor, value 0 is the anchor's result and the operands follow, as they are stored.
     """
+    group, stored = step.group, dict(zip(step.group.inputs, step.reads))
     members = group.epilogue if anchored else group.members
     own = set(group.members)
     operands = tuple(dict.fromkeys(u for m in members for u in m.inputs if u.value not in own))
@@ -122,18 +125,27 @@ def build_program(group: Group, anchored: bool) -> tuple[Program, tuple[Use, ...
         args = tuple(number[u.value] if u.value in number else at[u] for u in value.inputs)
         assert value.op is not None
         attrs = _attrs_off_default(value)
-        instrs.append(Instr(value.op.name, args, attrs, dtype_name(value.type)))
+        instrs.append(Instr(value.op.name, args, attrs, dtype_name(value.type.dtype)))
         number[value] = base + len(operands) + len(instrs) - 1
     outputs = tuple(number[v] for v in group.outputs)
-    anchor = (group.anchor.type,) if anchored else ()
-    types = tuple(dtype_name(t) for t in (*anchor, *(u.type for u in operands)))
+    anchor = (group.anchor.type.dtype,) if anchored else ()
+    types = tuple(map(dtype_name, (*anchor, *(stored[u].dtype for u in operands))))
     return Program(len(types), tuple(instrs), outputs, off_default(types)), operands
 
 
-def dtype_name(t: TensorType) -> str:
-    """NumPy's name of a known element type."""
-    assert t.dtype is not None
-    return str(t.dtype.name)
+def dtype_name(dtype: np.dtype | None) -> str:
+    """The name of a known element type: NumPy's where it has one."""
+    assert dtype is not None
+    return "bfloat16" if dtype == BFLOAT16 else str(dtype.name)
+
+
+def stored_type(step: Step) -> np.dtype:
+    """What memory holds of the anchor's first operand, or of its result where it has none."""
+    anchor = step.group.anchor
+    if not anchor.inputs:
+        assert anchor.type.dtype is not None
+        return anchor.type.dtype
+    return views_of(step, anchor.inputs[:1])[0].dtype
 
 
 def off_default(types: tuple[str, ...]) -> tuple[str, ...]:

@@ -12,7 +12,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..ir.image import Unpack
+from ..ops.bfloat16 import to_bfloat16
 from ..records import dataclass
+from ..types import BFLOAT16
 
 
 def whole_vectors(channels: int, lanes: int) -> int:
@@ -278,8 +280,38 @@ class PhasePacking:
         return transposed.reshape(-1, *self.count, channels)
 
 
+@dataclass(frozen=True)
+class PairPacking:
+    """Weights [F, kd, kh, kw, C] in bfloat16: words of two channels, the first in the low half.
+
+    ``inner`` packs the words; the last of an odd number of channels is beside a 0.
+    """
+
+    inner: ConvPacking
+    unpacking = None
+
+    @property
+    def rows(self) -> int:
+        return self.inner.rows
+
+    def size(self, weight: np.ndarray) -> int:
+        words = (*weight.shape[:-1], -(-weight.shape[-1] // 2))
+        return self.inner.size(np.broadcast_to(np.uint32(0), words))
+
+    def pack(self, weight: np.ndarray, out: np.ndarray) -> None:
+        self.inner.pack(self.words(weight), out)
+
+    def words(self, weight: np.ndarray) -> np.ndarray:
+        """The weights in pairs, as uint32."""
+        channels = weight.shape[-1]
+        short = np.zeros((*weight.shape[:-1], channels + channels % 2), BFLOAT16)
+        short[..., :channels] = to_bfloat16(weight)
+        return short.view(np.uint32)
+
+
 Packing = (
     ConvPacking
+    | PairPacking
     | ChannelPacking
     | DepthwisePacking
     | WinogradPacking

@@ -63,7 +63,7 @@ class CachedGraph:
         self.outputs = outputs
         self.input_names = input_names
         self.params = dict(params)
-        self.options = Options(winograd=flags.get("winograd", True))
+        self.options = Options.of(flags)
         self.name = name
         self.compiled = True
         self.monitor: Monitor | None = None

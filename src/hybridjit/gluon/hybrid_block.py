@@ -101,7 +101,13 @@ class HybridBlock(Block):
         used for longest goes first, with its code and memory. Other ``flags`` (static_alloc,
         static_shape and the like) are hints that change nothing visible; names that are not
         known are accepted. ``clear=False`` keeps a graph that was traced before.
+
+        ``precision="bfloat16"`` stores what dense layers, convolutions and products of activations
+        multiply in 16 bits, and adds in float32; all else stays float32, and so do parameters,
+        inputs, outputs and all of a call under ``autograd.record()``. Raises ValueError for other
+        values than that and ``"float32"``.
         """
+        Options.of(flags)
         if clear or not active:
             self._cached = None  # first: it is what the old flags asked for
         self._active = active
@@ -187,7 +193,7 @@ class HybridBlock(Block):
         ctx = arrays[0].context
         given = dict(zip(traced.input_names, arrays))
         fixed = {name: param.data(ctx) for name, param in params.items()}
-        how = (Options(winograd=self._flags.get("winograd", True)), tolerance, self.name or "graph")
+        how = (Options.of(self._flags), tolerance, self.name or "graph")
         if train:
             named = {**given, **fixed}
             wanted = tape_variables(named) or floating(given)

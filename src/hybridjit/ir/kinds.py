@@ -39,6 +39,7 @@ class KernelKind:
               no elements
     in_floats  whether all operands and results are of one of the types in ``STORED``
     reads     how the anchor's operands may lie in memory
+    reads_narrow  whether what the anchor reads as float32 may be stored as bfloat16
     has_epilogue  whether its kernel ends in a store that can compute pointwise values first
     is_in_place   whether a result may take the place of an operand of the epilogue that dies there
     has_kernel    False for what is no step of machine code
@@ -48,6 +49,7 @@ class KernelKind:
     takes: Callable[[Value, Graph], bool] = lambda value, graph: True
     in_floats: bool = True
     reads: Reads = Reads.FORWARD
+    reads_narrow: bool = False
     has_epilogue: bool = False
     is_in_place: bool = False
     has_kernel: bool = True
@@ -116,7 +118,12 @@ VIEW = KernelKind("view", in_floats=False, reads=Reads.STRIDED, has_kernel=False
 CONCAT = KernelKind("concat", in_floats=False, has_kernel=False)
 COPY = KernelKind("copy", in_floats=False, reads=Reads.STRIDED)
 POINTWISE = KernelKind(
-    "pointwise", in_floats=False, reads=Reads.STRIDED, has_epilogue=True, is_in_place=True
+    "pointwise",
+    in_floats=False,
+    reads=Reads.STRIDED,
+    reads_narrow=True,
+    has_epilogue=True,
+    is_in_place=True,
 )
 KINDS = (
     HOST,
@@ -124,10 +131,10 @@ KINDS = (
     CONCAT,
     COPY,
     POINTWISE,
-    KernelKind("conv", _is_channels_last, has_epilogue=True, is_in_place=True),
+    KernelKind("conv", _is_channels_last, reads_narrow=True, has_epilogue=True, is_in_place=True),
     KernelKind("deconv", _has_few_phases, has_epilogue=True, is_in_place=True),
     KernelKind("conv_weight", _is_channels_last, reads=Reads.CHANNELS),
-    KernelKind("gemm", has_epilogue=True, is_in_place=True),
+    KernelKind("gemm", reads_narrow=True, has_epilogue=True, is_in_place=True),
     KernelKind("pool", _is_channels_last, reads=Reads.CHANNELS, has_epilogue=True),
     KernelKind("unpool", _is_channels_last, reads=Reads.CHANNELS),
     KernelKind("softmax", reads=Reads.PACKED),

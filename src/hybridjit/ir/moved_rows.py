@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..ops.bfloat16 import ROUNDED, rounded
 from ..ops.elementwise.binary import MULTIPLY
 from ..ops.tensor.primitives import TRANSPOSE
 from ..records import dataclass
@@ -19,12 +20,19 @@ WORTH_EVICTING = 1 << 20
 class MovedRows:
     """A value that is a variable with its elements moved about within the rows of axis 0.
 
-    Where there is a ``factor``, each row was multiplied by one of its numbers before.
+    Where there is a ``factor``, each row was multiplied by one of its numbers before; if it
+    ``is_rounded``, all numbers are rounded to bfloat16 in the end.
     """
 
     variable: Value
     steps: tuple[Value, ...]  # from the variable to the value
     factor: Use | None = None
+    is_rounded: bool = False
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the variable can be made of it again."""
+        return self.factor is None and not self.is_rounded
 
     def apply(self, rows: np.ndarray) -> np.ndarray:
         """Rows of the value from those of the variable; a view where that can be."""
@@ -33,7 +41,7 @@ class MovedRows:
                 rows = rows.transpose(step.attrs["axes"])
             else:
                 rows = rows.reshape(len(rows), *step.shape[1:])
-        return rows
+        return rounded(rows) if self.is_rounded else rows
 
     def invert(self, rows: np.ndarray) -> np.ndarray:
         """Rows of the variable from those of the value."""
@@ -48,7 +56,9 @@ class MovedRows:
 def moved_rows(use: Use) -> MovedRows | None:
     """How the value comes from a variable; None where a row is not made of one row of one."""
     chain: list[Value] = []
-    value = use.value
+    value, is_rounded = use.value, use.value.op is ROUNDED
+    if is_rounded:
+        value = value.inputs[0].value
     while value.op in AS_VIEWS:
         chain.append(value)
         value = value.inputs[0].value
@@ -57,7 +67,7 @@ def moved_rows(use: Use) -> MovedRows | None:
         value, factor = value.inputs[0].value, value.inputs[1]
     if value.op is not None or not all(map(_keeps_rows, chain)):
         return None
-    return MovedRows(value, tuple(reversed(chain)), factor)
+    return MovedRows(value, tuple(reversed(chain)), factor, is_rounded)
 
 
 def _scales_rows(value: Value) -> bool:

@@ -11,6 +11,8 @@ from ..errors import DTypeError, MXNetError, ShapeError
 from ..records import dataclass
 from ..types import TensorType, shape_text
 
+PRECISIONS = ("float32", "bfloat16")
+
 
 @dataclass(frozen=True)
 class Purpose:
@@ -22,12 +24,14 @@ class Purpose:
               the output, and is the output. Each output and each input once
     saved     how many outputs, the last ones, a later call of another executable reads
     goes_back  whether it computes gradients from what another executable saved
+    precision  the element type of what products multiply: ``float32`` or ``bfloat16``
     """
 
     training: bool = False
     updates: tuple[tuple[int, str], ...] = ()
     saved: int = 0
     goes_back: bool = False
+    precision: str = "float32"
 
     def require_fitting(
         self, inputs: Mapping[str, TensorType], outputs: Sequence[TensorType]

@@ -5,7 +5,7 @@ A folder holds a family; beside the folders stands what all of them are written 
 
 # ruff: noqa: F401 - importing a file registers its operators
 
-from . import internal, optimizer
+from . import bfloat16, internal, optimizer
 from .elementwise import activation, binary, element_type, unary
 from .linalg import matrices, spectra, triangles
 from .nn import (

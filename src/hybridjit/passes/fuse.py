@@ -15,7 +15,9 @@ from heapq import heappop, heappush
 from ..config import config
 from ..ir.graph import Graph, Group, Value
 from ..ir.kinds import POINTWISE, VIEW, KernelKind, is_in, kind_of
+from ..ops.bfloat16 import TO_BFLOAT16
 from ..ops.tensor.primitives import RESHAPE_TO
+from ..types import FLOAT32
 
 
 @dataclass
@@ -129,7 +131,8 @@ class _Fusion:
         if not group.kind.has_epilogue:
             return f"a {group.kind.name} has no epilogue"
         dtype = group.members[0].type.dtype
-        if group.kind is not POINTWISE and not is_in(dtype, value):
+        is_rounded = value.op is TO_BFLOAT16 and dtype == FLOAT32
+        if group.kind is not POINTWISE and not is_rounded and not is_in(dtype, value):
             return f"a {group.kind.name} kernel ends in {dtype}"
         if group.members[0].shape != value.shape:
             return f"{group.members[0].type} is not its shape {value.type}"

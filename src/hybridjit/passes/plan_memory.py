@@ -21,6 +21,7 @@ from ..config import config
 from ..ir.graph import Graph, Group, Use, Value
 from ..ir.kinds import CONCAT, COPY, KIND_NAMED, POINTWISE, VIEW, KernelKind, Reads
 from ..ir.plan import Buffer, Plan, Step, View, contiguous_strides
+from ..ops.bfloat16 import FROM_BFLOAT16
 from ..ops.tensor.primitives import BROADCAST_TO, RESHAPE_TO, SLICE, TRANSPOSE
 from ..types import Shape, TensorType
 from .updates import Move, in_turn, read_in_place, shown_by_views
@@ -196,7 +197,10 @@ class _Planner:
 
     def _readable(self, use: Use, group: Group, by_anchor: bool) -> View:
         """The view that the group reads; a packed copy where its kernel needs one."""
-        view, reads = self.views[use], KIND_NAMED[group.kind].reads
+        view, kind = self.views[use], KIND_NAMED[group.kind]
+        reads = kind.reads
+        if by_anchor and view.dtype != use.type.dtype and not kind.reads_narrow:
+            return self._copied(use, f"the {group.kind} kernel reads {use.type.dtype}", True)
         if not by_anchor or reads is Reads.STRIDED:
             return view
         if min(view.strides, default=0) < 0:
@@ -285,9 +289,10 @@ class _Planner:
         assert t.dtype is not None
         return View(number, 0, t.dims, contiguous_strides(t.dims), t.dtype)
 
-    def _copied(self, use: Use, reason: str) -> View:
-        """A packed copy of ``use`` in the arena."""
-        target = self._fresh(use.type, "arena", 0)
+    def _copied(self, use: Use, reason: str, widened: bool = False) -> View:
+        """A packed copy of ``use`` in the arena, of its own type or as it is stored."""
+        stored = use.type if widened else use.type.with_dtype(self.views[use].dtype)
+        target = self._fresh(stored, "arena", 0)
         self._copy(use, target, reason)
         return target
 
@@ -352,6 +357,8 @@ class _Planner:
 def view_of(value: Value, source: View) -> View | None:
     """The view that a view operator makes of ``source``; None where strides cannot express it."""
     shape = value.shape
+    if value.op is FROM_BFLOAT16:
+        return source
     if value.op is TRANSPOSE:
         axes = value.attrs["axes"]
         strides = tuple(source.strides[a] for a in axes)

@@ -154,7 +154,7 @@ class Binding:
         type_, unpack = moved.variable.types[0], packing.unpacking
         if unpack is None or type_.dtype != made.dtype or type_.nbytes < WORTH_EVICTING:
             return None
-        if moved.factor or not isinstance(self._params, Evictable):
+        if not moved.is_exact or not isinstance(self._params, Evictable):
             return None
         if sum(moved.variable in walk([use]) for use in self._bind.outputs) > 1:
             return None

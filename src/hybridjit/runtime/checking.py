@@ -18,7 +18,9 @@ import numpy as np
 
 from ..errors import InternalError
 from ..ir.plan import Step, View, strided
+from ..ops.bfloat16 import from_bfloat16
 from ..records import dataclass
+from ..types import BFLOAT16
 from .arena import Arena
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ TOLERANCE = 2e-4
 # The same as a part of what the terms of a sum would add up to if none cancelled another: of a
 # gradient that is 0, rounding is all that is left.
 TOLERANCE_OF_TERMS = 1e-6
+# What is stored in bfloat16 rounds either way where a sum lies between two of its numbers.
+TOLERANCE_OF_BFLOAT16 = 2.0**-7
 # How many times as much as NumPy's own float32 loses there a step may be off.
 MORE_THAN_NUMPY = 20
 
@@ -99,11 +103,12 @@ class Checker:
         gaps = [difference(*pair) for pair in zip(ran.found, ran.wanted)]
         if max(gaps, default=0.0) <= TOLERANCE:
             return
-        for gap, allowed in zip(gaps, self.rounding(ran)):
-            if not gap <= max(TOLERANCE, allowed):
+        for gap, allowed, view in zip(gaps, self.rounding(ran), ran.step.writes):
+            tolerance = TOLERANCE_OF_BFLOAT16 if view.dtype == BFLOAT16 else TOLERANCE
+            if not gap <= max(tolerance, allowed):
                 raise InternalError(
                     f"bug in hybridjit: {describe(ran.step)} differs from its reference by "
-                    f"{gap:.2g} of the largest value; allowed is {TOLERANCE:g}"
+                    f"{gap:.2g} of the largest value; allowed is {tolerance:g}"
                 )
 
     def rounding(self, ran: Ran) -> list[float]:
@@ -111,11 +116,12 @@ class Checker:
 
         It follows from what NumPy loses there in float32, and in a sum from its terms.
         """
-        wide = [x.astype(np.float64) if x.dtype == np.float32 else x for x in ran.reads]
+        operands = list(map(_as_float, ran.reads))
+        wide = [x.astype(np.float64) if x.dtype == np.float32 else x for x in operands]
         exact = self.executable.reference(ran.step, wide)
         sizes = [0.0] * len(ran.wanted)
         if ran.step.kind in _SUMS and len(ran.step.group.members) == 1:
-            terms = self.executable.reference(ran.step, [np.abs(x) for x in ran.reads])
+            terms = self.executable.reference(ran.step, [np.abs(x) for x in operands])
             sizes = [float(np.abs(t).max(initial=0.0)) for t in terms]
         return [
             max(lost_by(w, e), TOLERANCE_OF_TERMS * size / largest(w))
@@ -206,6 +212,11 @@ class Checker:
         return self.executable.array(view, self.instance, self.inputs, self.outputs)
 
 
+def _as_float(array: np.ndarray) -> np.ndarray:
+    """bfloat16 as the float32 that it stands for; others as they are."""
+    return from_bfloat16(array) if array.dtype == BFLOAT16 else array
+
+
 def _are_equal(one: np.ndarray, other: np.ndarray) -> bool:
     """Whether two arrays have the same bytes: by words, eight times as fast as byte by byte."""
     words = len(one) // 8 * 8
@@ -252,6 +263,7 @@ def difference(found: np.ndarray, right: np.ndarray) -> float:
 
     Types without fractions have to be equal.
     """
+    found, right = _as_float(found), _as_float(right)
     if found.dtype.kind != "f":
         return 0.0 if (found == right).all() else float("inf")
     if found.size == 0:

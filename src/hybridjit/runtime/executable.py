@@ -16,11 +16,14 @@ import numpy as np
 from numpy import empty
 
 from ..config import config
+from ..ir.graph import Value
 from ..ir.image import Base, Image, Pack, Relocation
 from ..ir.interpret import run_in_order, run_value
 from ..ir.plan import Plan, Step, View, strided
+from ..ops.bfloat16 import from_bfloat16
 from ..records import dataclass
 from ..timeline import TIMELINE
+from ..types import BFLOAT16
 from .arena import Arena, address_of
 from .binding import Binding, PackedStore
 from .checking import Checker
@@ -292,8 +295,12 @@ class Executable:
         """What a step should write, by the NumPy references of its group's values."""
         group = step.group
         if group.kind == "copy":
-            return [reads[0]]
-        results = run_in_order(group.members, dict(zip(group.inputs, reads)), run_value)
+            (target,) = step.writes
+            return [_widened(reads[0], target.dtype)]
+        given: dict[tuple[Value, int], np.ndarray] = {
+            use: _widened(a, use.type.dtype) for use, a in zip(group.inputs, reads)
+        }
+        results = run_in_order(group.members, given, run_value)
         return [results[use] for use in group.results]
 
     def array(
@@ -337,3 +344,8 @@ def _segments(plan: Plan, image: Image) -> list[Segment]:
             segments.append(Segment(first, position + count, None, flagged))
         position += count
     return segments
+
+
+def _widened(array: np.ndarray, dtype: np.dtype | None) -> np.ndarray:
+    """What a step reads: bfloat16 stands for the float32 that it has."""
+    return from_bfloat16(array) if array.dtype == BFLOAT16 != dtype else array

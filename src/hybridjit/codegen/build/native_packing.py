@@ -15,7 +15,7 @@ from ...target import Target
 from ...types import FLOAT32, product
 from ..kinds.weights.spec import tile_floats
 from ..llvm.jit import Library
-from ..packing import ConvPacking, Packing, WinogradPacking, whole_vectors
+from ..packing import ConvPacking, Packing, PairPacking, WinogradPacking, whole_vectors
 from .packers import SIZES
 
 _TRANSPOSE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 8)
@@ -45,6 +45,10 @@ class NativePacking:
 
     def pack(self, packing: Packing, weight: np.ndarray, out: np.ndarray) -> None:
         """What ``packing.pack(weight, out)`` does."""
+        if isinstance(packing, PairPacking):
+            # Words are moved as floats are.
+            words = packing.words(weight).view(FLOAT32)
+            return self.pack(packing.inner, words, out.view(FLOAT32))
         rows = self._rows(packing, weight) if weight.dtype == out.dtype else None
         if rows is None:
             packing.pack(weight, out)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from ...ir.plan import Step, View
+from ...ops.bfloat16 import FROM_BFLOAT16
 from ...records import dataclass
 from ...types import product
 from ..call import (
@@ -15,6 +16,7 @@ from ..call import (
     Setting,
     broadcast_strides,
     build_program,
+    dtype_name,
     off_default,
     views_of,
 )
@@ -22,7 +24,7 @@ from ..llvm.builder import LoopBuilder
 from ..llvm.elements import ELEMENTS, MOVED_AS
 from ..llvm.indices import Index
 from ..llvm.types import Value
-from ..spec import Ints, KernelSpec, Program, Sizes
+from ..spec import Instr, Ints, KernelSpec, Program, Sizes
 from .parts.arguments import Arguments
 from .parts.partial import read_vector, write_vector
 from .parts.program import evaluate
@@ -55,13 +57,18 @@ class PointwiseSpec(KernelSpec):
 
 
 def choose_pointwise(step: Step, setting: Setting) -> tuple[Call, ...]:
-    program, operands = build_program(step.group, anchored=False)
+    program, operands = build_program(step, anchored=False)
     return (_pointwise_call(program, views_of(step, operands), list(step.writes), setting),)
 
 
 def choose_copy(step: Step, setting: Setting) -> tuple[Call, ...]:
-    moved_as = MOVED_AS[step.reads[0].dtype.itemsize]
-    program = Program(1, types=off_default((moved_as,)))
+    """A copy moves bits, or widens what is stored as bfloat16."""
+    source, target = step.reads[0].dtype, step.writes[0].dtype
+    if source != target:
+        instr = Instr(FROM_BFLOAT16.name, (0,), (), dtype_name(target))
+        program = Program(1, (instr,), (1,), (dtype_name(source),))
+    else:
+        program = Program(1, types=off_default((MOVED_AS[source.itemsize],)))
     return (_pointwise_call(program, list(step.reads), list(step.writes), setting),)
 
 

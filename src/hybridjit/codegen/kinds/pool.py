@@ -60,7 +60,7 @@ class PoolSpec(KernelSpec):
 
 def choose_pool(step: Step, setting: Setting) -> tuple[Call, ...]:
     anchor = step.group.anchor
-    program, operands = build_program(step.group, anchored=True)
+    program, operands = build_program(step, anchored=True)
     x = views_of(step, anchor.inputs[:1])[0]
     attrs, rank = anchor.attrs, len(anchor.shape) - 2
     spec = PoolSpec(
@@ -106,8 +106,7 @@ LOWEST = {"float32": -3.4028234663852886e38, "float64": -1.7976931348623157e308}
 def emit_pool(b: LoopBuilder, spec: PoolSpec, args: Arguments) -> None:
     """y[n,o,c] = program(reduce over the taps inside the input of x[n,o+tap,c])."""
     x = args.pointer("x")
-    reads = [args.pointer(f"r{i}") for i in range(len(spec.reads))]
-    writes = [args.pointer(f"y{i}") for i in range(len(spec.writes))]
+    reads, writes = args.of_program(spec.program)
     batch = args.integer("batch")
     vectors = -(-spec.channels // b.lanes)
     blocks = -(-vectors // WIDTH)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from ...ir.plan import Step
 from ...records import dataclass
 from ...target import TYPES_OF
-from ..call import Call, Setting, dtype_name
+from ..call import Call, Setting, dtype_name, stored_type
 from ..spec import KernelSpec
 
 Chooser = Callable[[Step, Setting], tuple[Call, ...]]
@@ -25,7 +25,7 @@ class KernelCode:
 
     choose    the kernel calls of a planned step: all decisions
     emitters  the code of each class of spec that ``choose`` may give: no decisions
-    in_one_type  whether operands and results are all stored in the anchor's element type, whose
+    in_one_type  whether the anchor's operands are all stored in the first one's element type, whose
                  row in ``TYPES_OF`` says what fills the vectors and sums
     """
 
@@ -65,6 +65,6 @@ def choose(step: Step, setting: Setting) -> tuple[Call, ...]:
     if code is None:
         return ()
     if code.in_one_type:
-        dtype = dtype_name(step.group.anchor.type)
+        dtype = dtype_name(stored_type(step))
         setting = replace(setting, target=setting.target.of(TYPES_OF[dtype]))
     return code.choose(step, setting)

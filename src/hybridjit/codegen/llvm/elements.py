@@ -1,6 +1,7 @@
 """Element types: what a tensor's elements are in memory, what they are in a register, conversions.
 
 In: NumPy's names of element types. float16 is held as f32 that float16 can write, bool as bytes.
+bfloat16 is held as f32 and rounded when it is stored.
 Conversions mean what ``ops.casting.convert`` means: floats become integers by truncation, those
 that do not fit the smallest one, and narrower integers take the low bits.
 """
@@ -33,6 +34,8 @@ ELEMENTS = {
     "int32": Element(I32, I32, "i"),
     "int64": Element(I64, I64, "i"),
     "bool": Element(I8, I8, "b"),
+    "bfloat16": Element(I16, F32, "f"),
+    "bfloat16_pair": Element(I32, I32, "i"),
 }
 # What a copy of elements of so many bytes moves them as.
 MOVED_AS = {1: "uint8", 2: "int16", 4: "float32", 8: "float64"}
@@ -45,17 +48,21 @@ def with_element(kind: Type, element: Type) -> Type:
 
 def held(b: LoopBuilder, value: Value, dtype: str) -> Value:
     """What was loaded, as registers hold it."""
+    if dtype == "bfloat16":
+        return bfloat_to_single(b, value)
     return half_to_single(b, value) if dtype == "float16" else value
 
 
 def stored(b: LoopBuilder, value: Value, dtype: str) -> Value:
     """What registers hold, as memory has it."""
+    if dtype == "bfloat16":
+        return single_to_bfloat(b, value)
     return single_to_half(b, value) if dtype == "float16" else value
 
 
 def converted(b: LoopBuilder, value: Value, source: str, target: str) -> Value:
     """A held value of type ``source`` as one of type ``target``."""
-    if source == target:
+    if source == target or {source, target} == {"bfloat16", "float32"}:
         return value
     old, new = ELEMENTS[source], ELEMENTS[target]
     if new.kind == "b":
@@ -133,6 +140,38 @@ def _single_of_double(b: LoopBuilder, value: Value, to_odd: bool) -> Value:
     is_larger = b.b.fcmp_ordered(">", b.intrinsic("fabs", back), b.intrinsic("fabs", value))
     bits = b.b.sub(b.b.bitcast(single, bits_of), b.b.zext(is_larger, bits_of))
     return b.b.bitcast(b.b.or_(bits, b.b.zext(is_inexact, bits_of)), single.type)
+
+
+# --- bfloat16 ---
+
+
+def bfloat_to_single(b: LoopBuilder, bits: Value) -> Value:
+    """bfloat16's bits as f32: the upper half of a word."""
+    wide = b.b.zext(bits, with_element(bits.type, I32))
+    upper = b.b.shl(wide, constant_of(wide.type, 16))
+    return b.b.bitcast(upper, with_element(bits.type, F32))
+
+
+def single_to_bfloat(b: LoopBuilder, value: Value) -> Value:
+    """The bits of the bfloat16 next to ``value``, halves to even.
+
+    Where it is an instruction, that takes denormal numbers for zeros.
+    """
+    narrow = with_element(value.type, I16)
+    if b.target.has_bfloat16 and isinstance(value.type, ir.VectorType):
+        short = b.b.fptrunc(value, with_element(value.type, ir.BFloatType()))
+        return b.b.bitcast(short, narrow)
+    wide = with_element(value.type, I32)
+
+    def const(n: int) -> Value:
+        return constant_of(wide, n)
+
+    bits = b.b.bitcast(value, wide)
+    even = b.b.and_(b.b.lshr(bits, const(16)), const(1))
+    rounded = b.b.lshr(b.b.add(bits, b.b.add(even, const(0x7FFF))), const(16))
+    quiet = b.b.or_(b.b.lshr(bits, const(16)), const(0x40))
+    is_nan = b.b.fcmp_unordered("uno", value, value)
+    return b.b.trunc(b.b.select(is_nan, quiet, rounded), narrow)
 
 
 # --- float16 ---

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import cast
 
 from .types import (
+    BFloatType,
     Constant,
     DoubleType,
     FloatType,
@@ -37,6 +38,7 @@ __all__ = [
     "FloatType",
     "Function",
     "FunctionType",
+    "BFloatType",
     "HalfType",
     "IRBuilder",
     "IntType",

@@ -51,6 +51,13 @@ class HalfType(Type):
         super().__init__("half")
 
 
+class BFloatType(Type):
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__("bfloat")
+
+
 class FloatType(Type):
     __slots__ = ()
 

@@ -244,6 +244,13 @@ class VectorBuilder(IndexBuilder):
             return self.b.fadd(self.b.fmul(a, b), c)
         return self.intrinsic("fma", a, b, c)
 
+    def add_pairs(self, a: Value, b: Value, c: Value) -> Value:
+        """c + the sum of both products of two pairs of bfloat16 in each lane."""
+        kind = ir.VectorType(ir.BFloatType(), 2 * self.lanes)
+        name = "llvm.x86.avx512bf16.dpbf16ps.512"
+        function = self.declare(name, c.type, [c.type, kind, kind])
+        return self.b.call(function, [c, self.b.bitcast(a, kind), self.b.bitcast(b, kind)])
+
     def intrinsic(self, name: str, *args: Value) -> Value:
         """``llvm.<name>`` on scalars or vectors of one type."""
         kind = args[0].type

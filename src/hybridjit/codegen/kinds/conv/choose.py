@@ -24,10 +24,10 @@ from ...call import (
     three,
     views_of,
 )
-from ...packing import ChannelPacking, ConvPacking, DepthwisePacking, Packing, WinogradPacking
-from ..weights.choose import is_fixed, pack_weights
+from ...packing import ChannelPacking, DepthwisePacking, Packing, WinogradPacking
+from ..weights.choose import in_pairs, is_fixed, pack_weights, packing_for
 from .choose_depthwise import depthwise_spec
-from .choose_direct import direct_spec
+from .choose_direct import FEWEST_CHANNELS, direct_spec
 from .choose_winograd import suits_winograd, winograd_spec
 from .cost import cost
 from .layer import Layer
@@ -37,7 +37,7 @@ from .spec import ConvSpec, DepthwiseSpec, WinogradSpec
 def choose_conv(step: Step, setting: Setting) -> tuple[Call, ...]:
     """The call of a convolution with what is fused into it."""
     anchor = step.group.anchor
-    program, operands = build_program(step.group, anchored=True)
+    program, operands = build_program(step, anchored=True)
     x = views_of(step, anchor.inputs[:1])[0]
     attrs, rank, groups = anchor.attrs, len(anchor.shape) - 2, anchor.attrs["num_group"]
     others = views_of(step, operands)
@@ -75,6 +75,8 @@ def calls_of(
     the packing of a plain convolution's weights that of the anchor's.
     """
     weight, *biases = step.group.anchor.inputs[1:]
+    if not layer.has_small_groups(setting.target.lanes) and layer.ic >= FEWEST_CHANNELS:
+        setting = in_pairs(setting, layer.xs[4], weight)
     target, work = setting.target, layer.operations // 2 * batch
     if not is_fixed(weight, setting):
         layer = replace(layer, images=batch if setting.is_training else 1)
@@ -88,7 +90,8 @@ def calls_of(
     wanted = [(weight, of_phase(packing)), *((bias, of_bias) for bias in biases)]
     before, packed = pack_weights(step, wanted, setting)
     if not biases:
-        packed = (*packed, Packed(None, of_bias, layer.oc * layer.groups, target.element.computed))
+        zeros = Packed(None, of_bias, layer.oc * layer.groups, target.element.accumulated)
+        packed = (*packed, zeros)
     call = Call(spec, (x, *packed, *after), work, _reason(layer, candidates, setting))
     return (*before, call)
 
@@ -102,7 +105,7 @@ def _packings(
     if isinstance(spec, WinogradSpec):
         bias = ChannelPacking(1, target.lanes * spec.nv)
         return WinogradPacking(spec.m, target.lanes, spec.nv), bias
-    packing = ConvPacking(spec.groups, target.lanes, spec.nv, spec.taps)
+    packing = packing_for(target, spec.groups, spec.nv, spec.taps)
     return packing, ChannelPacking(spec.groups, target.lanes)
 
 

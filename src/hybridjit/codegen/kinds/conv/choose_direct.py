@@ -11,12 +11,15 @@ from .layer import Layer
 from .spec import ConvSpec
 from .tile import register_tile
 
+# Channels from which on they are the inner loop: fewer are summed tap by tap.
+FEWEST_CHANNELS = 8
+
 
 def direct_spec(layer: Layer, target: Target) -> ConvSpec:
     """Implicit GEMM with a register tile from the registers, and lines that stay in the cache."""
     flat = _flattened(layer)
     mr, nv = register_tile(flat.out[2], -(-flat.oc // target.lanes), target)
-    few = flat.xs[4] != 1 or flat.ic < 8
+    few = flat.xs[4] != 1 or flat.ic < FEWEST_CHANNELS
     taps = few and flat.kernel[2] <= 16 and product(flat.kernel) > 1
     return ConvSpec(
         **flat.geometry, groups=flat.groups, ic=flat.ic, oc=flat.oc, mr=mr, nv=nv,

@@ -22,9 +22,8 @@ from .spec import DepthwiseSpec
 
 def emit_depthwise(b: LoopBuilder, spec: DepthwiseSpec, args: Arguments) -> None:
     """y[n,o,c] = program(bias[c] + sum over taps and i of x[n,o+tap,group of c,i] * w[tap,i,c])."""
-    x, w, bias = args.pointer("x"), args.working("w"), args.working("bias")
-    reads = [args.pointer(f"r{i}") for i in range(len(spec.reads))]
-    writes = [args.pointer(f"y{i}") for i in range(len(spec.writes))]
+    x, w, bias = args.pointer("x"), args.working("w"), args.summed("bias")
+    reads, writes = args.of_program(spec.program)
     batch = args.integer("batch")
     vectors = -(-spec.channels // b.lanes)
     lines = spec.out[0] * spec.out[1]

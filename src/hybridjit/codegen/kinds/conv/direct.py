@@ -16,7 +16,7 @@ from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import Value
 from ..parts.arguments import Arguments
-from ..parts.gemm import Ahead, Rows, line_elements, multiply, rank_one
+from ..parts.gemm import Ahead, Rows, line_elements, multiply, rank_one, steps_of_sum
 from ..parts.program import operand_addresses, store_epilogue
 from ..parts.window import (
     Tile,
@@ -56,9 +56,8 @@ class Place:
 
 def emit_conv(b: LoopBuilder, spec: ConvSpec, args: Arguments) -> None:
     """y[n,o,f] = program(bias[f] + sum over taps and channels of x[n,o+tap,c] * w[f,tap,c])."""
-    x, w, bias = args.pointer("x"), args.working("w"), args.working("bias")
-    reads = [args.pointer(f"r{i}") for i in range(len(spec.reads))]
-    writes = [args.pointer(f"y{i}") for i in range(len(spec.writes))]
+    x, w, bias = args.pointer("x"), args.working("w"), args.summed("bias")
+    reads, writes = args.of_program(spec.program)
     batch = args.integer("batch")
     pointers = (x, w, bias, reads, writes)
     tiles = tiles_of_row(spec, spec.mr)
@@ -151,10 +150,12 @@ def _locate(
     width = spec.nv * b.lanes
     channel = b.add(b.mul(group, spec.oc), b.mul(block, width))
     packed = b.add(b.mul(group, padded), b.mul(block, width))
-    asked = _lines_ahead(b, spec) * line_elements(b) * taps * (spec.ic // spec.unroll)
+    steps = steps_of_sum(b, spec.ic)
+    size = taps * steps
+    asked = _lines_ahead(b, spec) * line_elements(b) * taps * (steps // spec.unroll)
     place = Place(
         x=b.at(x, b.add(b.mul(image, spec.xs[0]), b.mul(group, spec.ic * spec.xs[4]))),
-        w=b.at(w, b.mul(packed, taps * spec.ic)),
+        w=b.at(w, b.mul(packed, size)),
         bias=b.at(bias, packed),
         reads=[
             b.at(p, b.dot((image, depth, row, 0, channel), s)) for p, s in zip(reads, spec.reads)
@@ -162,7 +163,7 @@ def _locate(
         writes=[
             b.at(p, b.dot((image, depth, row, 0, channel), s)) for p, s in zip(writes, spec.writes)
         ],
-        ahead=b.at(w, b.add(b.mul(b.add(packed, width), taps * spec.ic), b.mul(within, asked))),
+        ahead=b.at(w, b.add(b.mul(b.add(packed, width), size), b.mul(within, asked))),
         depth=depth,
         row=row,
     )
@@ -229,7 +230,7 @@ def _sum_by_tap(
     rows = Rows(spec.stride[2] * spec.xs[3], spec.xs[4])
     # A single tap is left to ``multiply``, so that a dense layer on one row sums as one on many.
     is_long = _is_long(spec) and product(spec.kernel) > 1
-    zeros = [b.splat(0.0)] * len(accs)
+    zeros, size = [b.splat(0.0)] * len(accs), steps_of_sum(b, spec.ic)
     for reach, run in runs_of_taps(tile):
 
         def body(
@@ -255,7 +256,7 @@ def _sum_by_tap(
             first = b.add(left, b.mul(kw, spec.dilate[2]))
             at = b.add(line, b.mul(first, spec.xs[3]))
             tap = b.add(b.mul(b.add(b.mul(kd, spec.kernel[1]), kh), spec.kernel[2]), kw)
-            weights = b.at(place.w, b.mul(tap, spec.ic * block.nv * b.lanes))
+            weights = b.at(place.w, b.mul(tap, size * block.nv * b.lanes))
             x = b.at(place.x, at)
             # A narrower tile leaves registers free, into which LLVM would load all the weights of
             # a round at once; where they are few it spills these (measured: 4 per 40 FMAs, AVX2).
@@ -284,7 +285,7 @@ def _ahead(b: LoopBuilder, spec: ConvSpec, place: Place, tap: Index) -> Ahead | 
     lines = _lines_ahead(b, spec)
     if not lines:
         return None
-    step = lines * line_elements(b) * (spec.ic // spec.unroll)
+    step = lines * line_elements(b) * (steps_of_sum(b, spec.ic) // spec.unroll)
     return Ahead(b.at(place.ahead, b.mul(tap, step)), lines)
 
 

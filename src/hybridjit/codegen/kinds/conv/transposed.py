@@ -89,7 +89,7 @@ def choose_deconv(step: Step, setting: Setting) -> tuple[Call, ...]:
 def _phase(
     step: Step, anchor: Value, x: View, axes: tuple[Phase, ...], stride: Ints, setting: Setting
 ) -> tuple[Call, ...]:
-    program, operands = build_program(step.group, anchored=True)
+    program, operands = build_program(step, anchored=True)
     groups, rank = anchor.attrs["num_group"], len(axes)
 
     def part(view: View) -> View:

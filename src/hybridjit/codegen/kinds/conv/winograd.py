@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
-from ...llvm.types import PTR, Value
+from ...llvm.types import PTR, Pointer, Value
 from ...packing import interpolation_points
 from ..parts.arguments import Arguments
 from ..parts.gemm import Ahead, Rows, line_elements, multiply
@@ -33,8 +33,7 @@ class _Winograd:
     def __init__(self, b: LoopBuilder, spec: WinogradSpec, args: Arguments) -> None:
         self.b, self.spec, self.args = b, spec, args
         self.x, self.u, self.bias = args.pointer("x"), args.working("u"), args.working("bias")
-        self.reads = [args.pointer(f"r{i}") for i in range(len(spec.reads))]
-        self.writes = [args.pointer(f"y{i}") for i in range(len(spec.writes))]
+        self.reads, self.writes = args.of_program(spec.program)
         scratch, self.batch = args.working("scratch"), args.integer("batch")
         self.width = spec.nv * b.lanes
         self.padded = -(-spec.ic // b.lanes) * b.lanes
@@ -105,9 +104,11 @@ class _Winograd:
         place = self.b.b.gep(self.table, [self.b.i64(slot)], True, source_etype=PTR)
         self.b.b.store(pointer, place, align=8)
 
-    def _noted(self, slot: int) -> Value:
+    def _noted(self, slot: int, like: Value) -> Value:
+        """The address that was noted, of elements as ``like`` has them."""
         place = self.b.b.gep(self.table, [self.b.i64(slot)], True, source_etype=PTR)
-        return self.b.b.load(place, typ=PTR, align=8)
+        noted = self.b.b.load(place, typ=PTR, align=8)
+        return Pointer(noted.ref, like.dtype, like.stored) if isinstance(like, Pointer) else noted
 
     def _note_square(
         self, base: int, side: int, at: Callable[[int, int], tuple[Value, Value]], outside: Value
@@ -146,7 +147,7 @@ class _Winograd:
     def _transform_vector(self, target: Value, c: Index, lanes: int) -> None:
         b, side = self.b, self.side
         columns = [
-            [read_vector(b, self._noted(r * side + q), c, 1, lanes) for r in range(side)]
+            [read_vector(b, self._noted(r * side + q, self.x), c, 1, lanes) for r in range(side)]
             for q in range(side)
         ]
         half = [input_transform(b, column) for column in columns]
@@ -249,9 +250,10 @@ class _Winograd:
 
     def _store_output(self, place: int, value: Value, c: Index, lanes: int) -> None:
         b, spec, count = self.b, self.spec, self.spec.m**2
+        tensors = [*zip(self.reads, spec.reads), *zip(self.writes, spec.writes)]
         noted = [
-            (self._noted(i * count + place), b.mul(c, s[4]), s[4])
-            for i, s in enumerate((*spec.reads, *spec.writes))
+            (self._noted(i * count + place, pointer), b.mul(c, s[4]), s[4])
+            for i, (pointer, s) in enumerate(tensors)
         ]
         split = len(spec.reads)
         store_epilogue(b, spec.program, value, noted[:split], noted[split:], lanes)

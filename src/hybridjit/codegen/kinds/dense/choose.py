@@ -18,13 +18,13 @@ from ...call import (
     views_of,
 )
 from ...families import family_of
-from ...packing import ChannelPacking, ConvPacking
+from ...packing import ChannelPacking
 from ...spec import Ints
 from ..conv.choose import calls_of
 from ..conv.layer import Layer
 from ..conv.tile import most_rows, register_tile
 from ..parts.cost import is_long
-from ..weights.choose import is_fixed, pack_weights
+from ..weights.choose import in_pairs, is_fixed, pack_weights, packing_for
 from .spec import DenseSpec, MatmulSpec
 
 
@@ -37,8 +37,9 @@ def choose_dense(step: Step, setting: Setting) -> tuple[Call, ...]:
         return _choose_matmul(step, setting.target)
     if x.shape[0] == 1:
         return _choose_as_convolution(step, setting)
+    setting = in_pairs(setting, x.strides[1], anchor.inputs[1])
     target, (inputs, outputs) = setting.target, (x.shape[1], anchor.shape[1])
-    program, operands = build_program(step.group, anchored=True)
+    program, operands = build_program(step, anchored=True)
     others = views_of(step, operands)
     mr, least, nv = _dense_tile(x.shape[0], -(-outputs // target.lanes), target)
     spec = DenseSpec(
@@ -57,12 +58,12 @@ def choose_dense(step: Step, setting: Setting) -> tuple[Call, ...]:
         element=target.element,
     )
     weight, *biases = anchor.inputs[1:]
-    packing, of_bias = ConvPacking(1, target.lanes, nv, False), ChannelPacking(1, target.lanes)
+    packing, of_bias = packing_for(target, 1, nv), ChannelPacking(1, target.lanes)
     before, weights = pack_weights(
         step, [(weight, packing), *((bias, of_bias) for bias in biases)], setting
     )
     if not biases:
-        weights = (*weights, Packed(None, of_bias, outputs, target.element.computed))
+        weights = (*weights, Packed(None, of_bias, outputs, target.element.accumulated))
     extra: tuple[Argument, ...] = tuple(Address(v) for v in (*others, *step.writes))
     work = product(anchor.shape) * inputs
     return (*before, Call(spec, (Address(x), *weights, *extra, x.shape[0]), work))
@@ -137,7 +138,7 @@ def _two(strides: Ints) -> Ints:
 def _choose_as_convolution(step: Step, setting: Setting) -> tuple[Call, ...]:
     """A dense layer: one image, one row, a column for each row of data."""
     anchor = step.group.anchor
-    program, operands = build_program(step.group, anchored=True)
+    program, operands = build_program(step, anchored=True)
     x = views_of(step, anchor.inputs[:1])[0]
     others, one = views_of(step, operands), (1, 1, 1)
     layer = Layer(
@@ -162,7 +163,7 @@ def _choose_as_convolution(step: Step, setting: Setting) -> tuple[Call, ...]:
 def _choose_matmul(step: Step, target: Target) -> tuple[Call, ...]:
     """A product of two activations; a dense layer with live weights is one of a batch of 1."""
     anchor = step.group.anchor
-    program, operands = build_program(step.group, anchored=True)
+    program, operands = build_program(step, anchored=True)
     left, right, *bias = views_of(step, anchor.inputs)
     others = views_of(step, operands)
     batched = anchor.op is BATCH_DOT

@@ -23,8 +23,7 @@ class _Matmul:
         self.b, self.spec, self.args = b, spec, args
         self.left, self.right = args.pointer("a"), args.pointer("b")
         self.bias = args.pointer("bias") if spec.bias else None
-        self.reads = [args.pointer(f"r{i}") for i in range(len(spec.reads))]
-        self.writes = [args.pointer(f"y{i}") for i in range(len(spec.writes))]
+        self.reads, self.writes = args.of_program(spec.program)
         scratch = args.working("scratch")
         self.batch = args.integer("batch")
         self.packed = b.at(scratch, b.mul(args.tid, spec.scratch_floats(b.lanes)))

@@ -16,7 +16,15 @@ from ...llvm.indices import Index
 from ...llvm.types import Value
 from ..conv.direct import Block, blocks_of, in_range, runs_of_blocks
 from ..parts.arguments import Arguments
-from ..parts.gemm import Ahead, Rows, line_elements, multiply, steps_of_round, tiles_of
+from ..parts.gemm import (
+    Ahead,
+    Rows,
+    line_elements,
+    multiply,
+    steps_of_round,
+    steps_of_sum,
+    tiles_of,
+)
 from ..parts.program import operand_addresses, store_epilogue
 from .spec import DenseSpec
 
@@ -26,13 +34,8 @@ _ASKING = 8
 
 def emit_dense(b: LoopBuilder, spec: DenseSpec, args: Arguments) -> None:
     """y[n,f] = program(bias[f] + sum over c of x[n,c] * w[f,c]) for the rows n < ``rows``."""
-    pointers = _Pointers(
-        args.pointer("x"),
-        args.working("w"),
-        args.working("bias"),
-        [args.pointer(f"r{i}") for i in range(len(spec.reads))],
-        [args.pointer(f"y{i}") for i in range(len(spec.writes))],
-    )
+    x, w, bias = args.pointer("x"), args.working("w"), args.summed("bias")
+    pointers = _Pointers(x, w, bias, *args.of_program(spec.program))
     rows = args.integer("rows")
     blocks = blocks_of(spec.oc, spec.nv, b.lanes)
     tiles, place_of = tiles_of(b, rows, spec.mr)
@@ -67,11 +70,12 @@ def _locate(
 ) -> _Pointers:
     """The addresses of a block of channels, and of a tile's part of the block that follows."""
     channel = b.mul(block, spec.nv * b.lanes)
-    following = b.mul(b.add(channel, spec.nv * b.lanes), spec.ic)
-    asked = _lines_ahead(b, spec) * line_elements(b) * (spec.ic // spec.unroll)
+    steps = steps_of_sum(b, spec.ic)
+    following = b.mul(b.add(channel, spec.nv * b.lanes), steps)
+    asked = _lines_ahead(b, spec) * line_elements(b) * (steps // spec.unroll)
     return _Pointers(
         all_.x,
-        b.at(all_.w, b.mul(channel, spec.ic)),
+        b.at(all_.w, b.mul(channel, steps)),
         b.at(all_.bias, channel),
         [b.at(p, b.mul(channel, s[1])) for p, s in zip(all_.reads, spec.reads)],
         [b.at(p, b.mul(channel, s[1])) for p, s in zip(all_.writes, spec.writes)],

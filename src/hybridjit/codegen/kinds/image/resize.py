@@ -50,7 +50,7 @@ class ResizeSpec(KernelSpec):
 def choose_resize(step: Step, setting: Setting) -> tuple[Call, ...]:
     """The one call of ``_resize_last``."""
     anchor = step.group.anchor
-    program, operands = build_program(step.group, anchored=True)
+    program, operands = build_program(step, anchored=True)
     x, others = views_of(step, anchor.inputs[:1])[0], views_of(step, operands)
     spec = ResizeSpec(
         how=anchor.attrs["how"],
@@ -84,8 +84,7 @@ Cells = Value | Between | tuple[Index, Index]
 def emit_resize(b: LoopBuilder, spec: ResizeSpec, args: Arguments) -> None:
     """y[n,h,w,c] = program(the cells of x[n,:,:,c] that (h, w) stands for)."""
     x = args.pointer("x")
-    reads = [args.pointer(f"r{i}") for i in range(len(spec.reads))]
-    writes = [args.pointer(f"y{i}") for i in range(len(spec.writes))]
+    reads, writes = args.of_program(spec.program)
     batch = args.integer("batch")
     blocks = -(-spec.channels // b.lanes)
     last = spec.channels - (blocks - 1) * b.lanes

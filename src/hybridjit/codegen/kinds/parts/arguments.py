@@ -12,7 +12,7 @@ from ...llvm.builder import LoopBuilder
 from ...llvm.elements import ELEMENTS
 from ...llvm.indices import Index
 from ...llvm.types import I64, PTR, Pointer, Type, Value
-from ...spec import Size
+from ...spec import Program, Size
 
 
 class Arguments:
@@ -34,6 +34,19 @@ class Arguments:
     def working(self, name: str) -> Value:
         """An address of packed weights or of scratch memory, which hold what lanes do."""
         return self.pointer(name, self._builder.dtype)
+
+    def summed(self, name: str) -> Value:
+        """An address of what sums begin with, in the type that carries them."""
+        return self.pointer(name, self._builder.target.element.accumulated)
+
+    def of_program(self, program: Program) -> tuple[list[Value], list[Value]]:
+        """The operands and the results of a kernel's program, each as it is stored."""
+        operands = enumerate(program.value_types[1 : program.inputs])
+        results = enumerate(program.output_types)
+        return (
+            [self.pointer(f"r{i}", dtype) for i, dtype in operands],
+            [self.pointer(f"y{i}", dtype) for i, dtype in results],
+        )
 
     def integer(self, name: str) -> Value:
         return self._load(I64, name)

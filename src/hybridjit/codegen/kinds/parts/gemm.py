@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ....records import dataclass
+from ....target import PAIRS
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
-from ...llvm.types import Value
-from .partial import read_scalar
+from ...llvm.types import I32, Value
+from .partial import read_pair, read_scalar
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,16 @@ def steps_of_round(b: LoopBuilder, sums: int, nv: int, unroll: int) -> int:
     return max(1, min(unroll, 1 << max(0, fitting.bit_length() - 1)))
 
 
+def is_in_pairs(b: LoopBuilder) -> bool:
+    """Whether lanes hold pairs of numbers that follow each other in a sum."""
+    return b.dtype == PAIRS.computed
+
+
+def steps_of_sum(b: LoopBuilder, size: int) -> int:
+    """Steps of k in a sum of so many products; in pairs, the last may be half empty."""
+    return -(-size // 2) if is_in_pairs(b) else size
+
+
 def tiles_of(
     b: LoopBuilder, rows: Index, most: int
 ) -> tuple[Value, Callable[[Index], tuple[Index, Index]]]:
@@ -107,15 +118,40 @@ def rank_one(
     accs: Sequence[Value],
     reach: tuple[int, int],
 ) -> list[Value]:
-    """acc[m, v] += x[m * row_step + offset] * w[k, v] for the rows m in ``reach``."""
+    """acc[m, v] += x[m * row_step + offset] * w[k, v] for the rows m in ``reach``.
+
+    In pairs, also the next of x by the second halves of w.
+    """
     if reach[0] == reach[1]:
         return list(accs)
     vectors = [b.load(w, (k * nv + j) * b.lanes) for j in range(nv)]
+    read, add = (read_pair, b.add_pairs) if is_in_pairs(b) else (read_scalar, b.fma)
     result = list(accs)
     for m in range(*reach):
-        value = b.splat(read_scalar(b, x, m * rows.row_step + offset))
+        value = b.splat(read(b, x, m * rows.row_step + offset))
         for j, vector in enumerate(vectors):
-            result[m * nv + j] = b.fma(value, vector, result[m * nv + j])
+            result[m * nv + j] = add(value, vector, result[m * nv + j])
+    return result
+
+
+def _add_single(
+    b: LoopBuilder,
+    x: Value,
+    w: Value,
+    pairs: int,
+    rows: Rows,
+    nv: int,
+    accs: Sequence[Value],
+    reach: tuple[int, int],
+) -> list[Value]:
+    """The last of an odd number of products: what would be the next of x is not touched."""
+    vectors = [b.load(w, (pairs * nv + j) * b.lanes) for j in range(nv)]
+    result = list(accs)
+    for m in range(*reach):
+        bits = b.load_scalar(x, m * rows.row_step + pairs * rows.k_step)
+        value = b.splat(b.b.zext(bits, I32))
+        for j, vector in enumerate(vectors):
+            result[m * nv + j] = b.add_pairs(value, vector, result[m * nv + j])
     return result
 
 
@@ -131,9 +167,28 @@ def multiply(
     reach: tuple[int, int],
     ahead: Ahead | None = None,
 ) -> list[Value]:
-    """acc[m, v] += sum over k < size of x[m, k] * w[k, v], ``unroll`` steps of k a round.
+    """acc[m, v] += sum over k < size of x[m, k] * w[k, v], ``unroll`` steps of k a round."""
+    if not is_in_pairs(b):
+        return _sum_of_sums(b, x, w, size, unroll, rows, nv, accs, reach, ahead)
+    pairs, step = size // 2, 2 * rows.k_step
+    rows = Rows(rows.row_step, step)
+    sums = _sum_of_sums(b, x, w, pairs, unroll, rows, nv, accs, reach, ahead)
+    return _add_single(b, x, w, pairs, rows, nv, sums, reach) if size % 2 else sums
 
-    A long sum is one of sums of ``LONGEST`` products: the error of a sum in f32 grows with the
+
+def _sum_of_sums(
+    b: LoopBuilder,
+    x: Value,
+    w: Value,
+    size: int,
+    unroll: int,
+    rows: Rows,
+    nv: int,
+    accs: Sequence[Value],
+    reach: tuple[int, int],
+    ahead: Ahead | None,
+) -> list[Value]:
+    """A long sum is one of sums of ``LONGEST`` steps: the error of a sum in f32 grows with the
     number of additions that follow each other.
     """
     if size <= 4 * LONGEST:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from ...llvm.builder import LoopBuilder
 from ...llvm.elements import ELEMENTS, held, stored
 from ...llvm.indices import Index
-from ...llvm.types import Pointer, Type, Value
+from ...llvm.types import I32, Pointer, Type, Value
 
 
 def read_vector(
@@ -42,6 +42,11 @@ def dtype_at(b: LoopBuilder, pointer: Value) -> str:
 def read_scalar(b: LoopBuilder, pointer: Value, index: Index) -> Value:
     """One element, as a lane holds it."""
     return held(b, b.load_scalar(pointer, index), dtype_at(b, pointer))
+
+
+def read_pair(b: LoopBuilder, pointer: Value, index: Index) -> Value:
+    """Two elements of 16 bits that follow each other, as a word."""
+    return b.b.load(b.at(pointer, index), typ=I32, align=2)
 
 
 def _read_backwards(

@@ -38,7 +38,7 @@ def _computed(b: LoopBuilder, instr: Instr, args: Sequence[Value]) -> Value:
     assert op.scalar is not None, f"{instr.op} has no scalar formula"
     attrs = {a.name: a.default for a in op.attrs} | dict(instr.attrs)
     result: Value
-    if instr.dtype == "float32":
+    if instr.dtype in ("float32", "bfloat16"):
         result = op.scalar(VectorMath(b, args[0]), *args, **attrs)
         return result
     dtype = np.dtype(instr.dtype)

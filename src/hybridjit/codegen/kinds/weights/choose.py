@@ -11,14 +11,25 @@ from ....ir.graph import Use
 from ....ir.image import Packed
 from ....ir.plan import Step, View
 from ....records import dataclass
-from ....target import Target
+from ....target import PAIRS, TYPES_OF, ElementTypes, Target
 from ....types import product
-from ...call import Address, Argument, Call, GivenNumbers, Scratch, Setting, Shared, views_of
+from ...call import (
+    Address,
+    Argument,
+    Call,
+    GivenNumbers,
+    Scratch,
+    Setting,
+    Shared,
+    dtype_name,
+    views_of,
+)
 from ...packing import (
     ChannelPacking,
     ConvPacking,
     DepthwisePacking,
     Packing,
+    PairPacking,
     PhasePacking,
     RecurrentPacking,
     WinogradPacking,
@@ -45,23 +56,56 @@ def pack_weights(
     """The calls that pack those that are no parameters, and where each one lies, packed."""
     live = [use for use, _ in wanted if not is_fixed(use, setting)]
     filters = {use: _filters_of(views_of(step, (use,))[0], p) for use, p in wanted if use in live}
-    kernels = {use: _kernel(filters[use], p, setting.target) for use, p in wanted if use in live}
-    element, size = setting.target.element.computed, setting.target.element_bytes
+    element = setting.target.element
+    kernels = {
+        use: _kernel(filters[use], p, _computing(filters[use].view, setting.target))
+        for use, p in wanted
+        if use in live
+    }
+    size = setting.target.of(TYPES_OF[element.stored]).element_bytes
     total, position = size * sum(kernel.floats for kernel in kernels.values()), 0
     calls: list[Call] = []
     found: list[Argument] = []
     for use, packing in wanted:
         if use not in kernels:
-            found.append(Packed(setting.params[use.value], packing, 0, element))
+            found.append(Packed(setting.params[use.value], packing, 0, packed_as(packing, element)))
             continue
         kernel, place = kernels[use], Shared(total, position)
         position += size * kernel.floats
         if filters[use].are_zero:
-            found.append(Packed(None, ChannelPacking(1, 1), kernel.floats, element))
+            found.append(Packed(None, ChannelPacking(1, 1), kernel.floats, element.accumulated))
         else:
             calls.append(kernel.call(filters[use].view, place))
             found.append(place)
     return tuple(calls), tuple(found)
+
+
+def _computing(view: View, target: Target) -> Target:
+    """The target, for what this view stores."""
+    return target.of(TYPES_OF[dtype_name(view.dtype)])
+
+
+def packing_for(
+    target: Target, groups: int, nv: int, taps: bool = False
+) -> ConvPacking | PairPacking:
+    """How the kernels of products want their weights."""
+    packing = ConvPacking(groups, target.lanes, nv, taps)
+    return PairPacking(packing) if target.element == PAIRS else packing
+
+
+def packed_as(packing: Packing, element: ElementTypes) -> str:
+    """NumPy's name of what packed weights or biases are held as."""
+    return "uint32" if isinstance(packing, PairPacking) else element.accumulated
+
+
+def in_pairs(setting: Setting, step_of_k: int, weight: Use) -> Setting:
+    """For products that are stored in bfloat16: two at a time, where the CPU multiplies pairs."""
+    target = setting.target
+    if target.element != TYPES_OF["bfloat16"] or not target.has_bfloat16:
+        return setting
+    if step_of_k != 1 or not is_fixed(weight, setting):
+        return setting
+    return replace(setting, target=target.of(PAIRS))
 
 
 @dataclass(frozen=True)

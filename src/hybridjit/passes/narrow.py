@@ -1,0 +1,125 @@
+"""Narrow: what products read is stored in bfloat16, where the graph's precision says so.
+
+Dense layers, convolutions and products of activations multiply numbers of 16 bits and add in
+float32. A value that one of them reads is rounded where it is computed, once for all of its
+readers; graph inputs and values that the graph returns stay as they are, and are rounded for the
+products alone. Weights are rounded when they are bound. All else computes in float32: what it reads
+in 16 bits is widened as it is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..ir.building import ValueBuilder, building
+from ..ir.graph import Graph, Use, Value
+from ..ir.kinds import is_in, kind_of
+from ..ir.rewrite import Match, Replacement, replace_values
+from ..ops.bfloat16 import FROM_BFLOAT16, ROUNDED, TO_BFLOAT16
+from ..ops.nn.convolution import CONVOLUTION
+from ..ops.nn.matrix_products import BATCH_DOT, FULLY_CONNECTED
+from ..ops.tensor.joining import CONCAT
+from ..ops.tensor.primitives import BROADCAST_TO, RESHAPE_TO, SLICE, TRANSPOSE
+from ..types import FLOAT32
+
+_MOVES = (RESHAPE_TO, TRANSPOSE, SLICE, BROADCAST_TO)
+# Channels from which on a convolution's sums are worth pairs: fewer are summed tap by tap.
+_FEWEST_CHANNELS = 8
+
+
+def narrow(graph: Graph, fired: list[str] | None = None) -> Graph:
+    """The graph with the operands of products in bfloat16, if that is its precision."""
+    if graph.purpose.precision != "bfloat16":
+        return graph
+    return replace_values(graph, _Narrowing(graph).change, fired)
+
+
+class _Narrowing:
+    """stored  the values whose results are rounded for all readers
+    joined  the concatenations of such values
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._products = {value for value in graph.values if _is_product(value, graph)}
+        self._returned = {_before_moves(use).value for use in graph.outputs}
+        self._stored: set[Value] = set()
+        self._joined: set[Value] = set()
+        self._rounded: dict[Use, Use] = {}
+        self._collect(use for value in self._products for use in value.inputs[:2])
+
+    def _collect(self, uses: Iterable[Use]) -> None:
+        """Note where what is read was computed, before it was moved and joined."""
+        waiting = list(uses)
+        while waiting:
+            value = _before_moves(waiting.pop()).value
+            if value.op is None or len(value.types) > 1 or value.type.dtype != FLOAT32:
+                continue
+            if value in self._stored or value in self._joined or value in self._returned:
+                continue
+            if value.op is CONCAT:
+                self._joined.add(value)
+                waiting += value.inputs
+            else:
+                self._stored.add(value)
+
+    def change(self, value: Value, match: Match) -> tuple[str, Replacement]:
+        """What stands for a value, of which the operands are changed already."""
+        title, new = "", value
+        if match.old in self._products:
+            title, new = "x w  =>  rounded(x) rounded(w)", self._with_rounded(value, match)
+        if match.old in self._joined and not match.is_fixed(Use(match.old)):
+            return "concat(x, y)  =>  concat of 16 bits", self._joined_short(new)
+        if match.old in self._stored and not match.is_fixed(Use(match.old)):
+            title = title or "x  =>  x rounded, in 16 bits"
+            return title, _long(building(new), self._short(Use(new)))
+        return title, Use(new) if title else None
+
+    def _with_rounded(self, value: Value, match: Match) -> Value:
+        """A product of rounded operands."""
+        first, second, *rest = value.inputs
+        old = match.old.inputs
+        both = [self._operand(u, match.is_fixed(o)) for u, o in zip((first, second), old)]
+        assert value.op is not None
+        return building(value).op(value.op, *both, *rest, **value.attrs).value
+
+    def _operand(self, use: Use, is_fixed: bool) -> Use:
+        if _before_moves(use).value.op is FROM_BFLOAT16:
+            return use
+        if use not in self._rounded:
+            g = ValueBuilder(use.value.name, use.value.source)
+            rounded = g.op(ROUNDED, use, at="rounded") if is_fixed else _long(g, self._short(use))
+            self._rounded[use] = rounded
+        return self._rounded[use]
+
+    def _joined_short(self, value: Value) -> Use:
+        assert value.op is not None
+        g = building(value)
+        parts = map(self._short, value.inputs)
+        return _long(g, g.op(value.op, *parts, at="short", **value.attrs))
+
+    def _short(self, use: Use) -> Use:
+        """A value's bits in bfloat16."""
+        if use.value.op is FROM_BFLOAT16:
+            return use.value.inputs[0]
+        return ValueBuilder(use.value.name, use.value.source).op(TO_BFLOAT16, use, at="short")
+
+
+def _long(g: ValueBuilder, short: Use) -> Use:
+    return g.op(FROM_BFLOAT16, short, at="long")
+
+
+def _before_moves(use: Use) -> Use:
+    """What is moved about, and cut, to give this value."""
+    while use.value.op in _MOVES:
+        use = use.value.inputs[0]
+    return use
+
+
+def _is_product(value: Value, graph: Graph) -> bool:
+    """Whether a kernel multiplies the value's first two operands, which are float32."""
+    if value.op not in (FULLY_CONNECTED, CONVOLUTION, BATCH_DOT):
+        return False
+    if not kind_of(value, graph).has_kernel or not is_in(FLOAT32, value):
+        return False
+    return value.op is not CONVOLUTION or value.inputs[1].type.dims[-1] >= _FEWEST_CHANNELS

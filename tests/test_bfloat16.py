@@ -1,0 +1,290 @@
+"""Products of bfloat16: what is stored in 16 bits, what is computed, and how far it is off."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hybridjit as mx
+from compiling import AVAILABLE, call, compiled, run_reference, var
+from hybridjit import autograd, gluon, nd
+from hybridjit.compiler import Options
+from hybridjit.config import override
+from hybridjit.gluon import nn
+from hybridjit.ops.bfloat16 import from_bfloat16, rounded, to_bfloat16
+from hybridjit.runtime.threads import threads
+from hybridjit.types import BFLOAT16
+from neighbours import LAYERS, in_bfloat16, network
+
+SHORT = Options(precision="bfloat16")
+PRODUCTS = ("conv1x1", "conv3x3", "conv-dilated", "conv-winograd", "dense",
+            "dense-one-row", "batch-dot", "batch-dot-turned")  # fmt: skip
+
+
+def floats(*values: float) -> np.ndarray:
+    return np.array(values, np.float32)
+
+
+# --- rounding ---
+
+
+def test_rounding_is_to_the_nearest_and_halves_to_even():
+    ulp = 2.0**-7
+    given = floats(1, 1 + ulp / 2, 1 + 3 * ulp / 2, 1 + 0.51 * ulp, -1 - 0.49 * ulp, 0, -0.0)
+    wanted = floats(1, 1, 1 + 2 * ulp, 1 + ulp, -1, 0, -0.0)
+    found = rounded(given)
+    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
+
+
+def test_special_numbers_stay_what_they_are():
+    largest = np.finfo(np.float32).max
+    found = rounded(floats(np.inf, -np.inf, np.nan, largest, 1e-40))
+    assert found[0] == np.inf and found[1] == -np.inf and np.isnan(found[2])
+    assert found[3] == np.inf and 0 < found[4] < 1.1e-40
+    payload = np.array([0x7F800001, 0xFF80FFFF], np.uint32).view(np.float32)
+    assert np.isnan(rounded(payload)).all()
+
+
+def test_every_number_of_bfloat16_is_kept():
+    bits = np.arange(1 << 16).astype(BFLOAT16)
+    values = from_bfloat16(bits)
+    numbers = ~np.isnan(values)
+    np.testing.assert_array_equal(to_bfloat16(values)[numbers], bits[numbers])
+
+
+@pytest.mark.parametrize("target", AVAILABLE)
+def test_kernels_round_as_the_references_do(target):
+    """But denormal numbers, which the instruction takes for zeros."""
+    random = np.random.default_rng(1)
+    bits = random.integers(0, 1 << 32, 4099, dtype=np.uint64).astype(np.uint32)
+    bits[:4] = (0x7F800001, 0x7FFFFFFF, 0x7F800000, 0x3F808000)
+    x = bits.view(np.float32)
+    x = np.where(np.abs(x) < np.finfo(np.float32).tiny, np.float32(1), x)
+    with override(target=target):
+        short = compiled([call("_to_bfloat16", var("x"))], {"x": x})([x])[0]
+        back = compiled([call("_from_bfloat16", var("x"))], {"x": short})([short])[0]
+    np.testing.assert_array_equal(from_bfloat16(short), rounded(x))
+    np.testing.assert_array_equal(back, from_bfloat16(short))
+
+
+# --- products ---
+
+
+@pytest.mark.parametrize("target", AVAILABLE)
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_are_those_of_rounded_numbers_in_float32(name, target):
+    """On every target: pairs by one instruction, or by way of float32."""
+    make, shape = LAYERS[name]
+    net = in_bfloat16(network(lambda x: make(x), shape))
+    both = {"x", "w", "other"}
+    operands = {n: rounded(a) if n in both else a for n, a in net.arrays.items()}
+    with override(target=target):
+        executable = compiled(net.outputs, operands, net.params, options=SHORT)
+        (found,) = executable([a for n, a in operands.items() if n not in net.params])
+        exact = compiled(net.outputs, operands, net.params)
+        (wanted,) = exact([a for n, a in operands.items() if n not in net.params])
+    assert any("bfloat16" in str(c.spec) for row in executable.code.calls for c in row)
+    assert np.abs(found - wanted).max() <= 8e-3 * np.abs(wanted).max()
+    (eager,) = run_reference(net.outputs, net.arrays)
+    assert np.abs(found - eager).max() <= 3e-2 * eager.std()
+
+
+@pytest.mark.parametrize("target", AVAILABLE)
+@pytest.mark.parametrize("size", [1, 2, 7, 40, 2049, 4100])
+def test_sums_of_any_length_are_carried_in_float32(size, target):
+    random = np.random.default_rng(size)
+    x, w = (rounded(random.normal(0, 1, s).astype(np.float32)) for s in ((5, size), (19, size)))
+    output = call("FullyConnected", var("x"), var("w"), num_hidden=19, no_bias=True)
+    arrays = {"x": x, "w": w}
+    with override(target=target):
+        (found,) = compiled([output], arrays, ["w"], options=SHORT)([x])
+    wanted = x.astype(np.float64) @ w.astype(np.float64).T
+    assert np.abs(found - wanted).max() <= 2e-6 * np.sqrt(size) * np.abs(wanted).max()
+
+
+def test_pairs_are_multiplied_by_one_instruction_where_the_cpu_has_it():
+    executable = compiled([call("FullyConnected", var("x"), var("w"), no_bias=True, num_hidden=9)],
+                          {"x": np.ones((4, 6), "f4"), "w": np.ones((9, 6), "f4")}, ["w"],
+                          options=SHORT)  # fmt: skip
+    (spec,) = [c.spec for row in executable.code.calls for c in row if c.spec.kind == "dense"]
+    is_paired = "bfloat16_pair" in str(spec)
+    assert is_paired == executable.code.target.has_bfloat16
+
+
+# --- graphs ---
+
+
+def short_values(executable) -> list[str]:
+    """The names of what steps store in 16 bits."""
+    return [v.name for step in executable.plan.steps for v in step.group.members
+            if v.type.dtype == BFLOAT16]  # fmt: skip
+
+
+def dense(x, name: str, size: int = 8):
+    return call("FullyConnected", x, var(f"w{name}"), no_bias=True, num_hidden=size, name=name)
+
+
+def arrays_of(shape: tuple[int, ...] = (4, 8), **weights: tuple[int, ...]) -> dict:
+    random = np.random.default_rng(3)
+    shapes = {"x": shape, **weights}
+    return {n: random.normal(0, 1, s).astype(np.float32) for n, s in shapes.items()}
+
+
+def test_what_is_returned_is_not_rounded():
+    first = call("relu", dense(var("x"), "a"), name="first")
+    arrays = arrays_of(wa=(8, 8), wb=(8, 8))
+    executable = compiled([first, dense(first, "b")], arrays, ["wa", "wb"], options=SHORT)
+    returned, _ = executable([arrays["x"]])
+    assert (rounded(returned) != returned).any()
+
+
+def test_what_products_read_is_stored_once_for_all_readers():
+    middle = call("tanh", dense(var("x"), "a"), name="middle")
+    total = call("elemwise_add", middle, dense(middle, "b"), name="total")
+    arrays = arrays_of(wa=(8, 8), wb=(8, 8))
+    executable = compiled([total], arrays, ["wa", "wb"], options=SHORT)
+    assert short_values(executable) == ["x:short", "middle:short"]
+    assert len(executable.plan.steps) == 3
+
+
+def test_parts_of_a_concatenation_are_written_into_it_in_16_bits():
+    parts = [call("relu", dense(var("x"), n), name=f"r{n}") for n in "ab"]
+    joined = call("Concat", *parts, dim=1, num_args=2, name="joined")
+    arrays = arrays_of(wa=(8, 8), wb=(8, 8), wc=(8, 16))
+    executable = compiled([dense(joined, "c")], arrays, ["wa", "wb", "wc"], options=SHORT)
+    assert [step.kind for step in executable.plan.steps].count("copy") == 0
+    (found,) = executable([arrays["x"]])
+    (wanted,) = run_reference([dense(joined, "c")], arrays)
+    assert np.abs(found - wanted).max() <= 3e-2 * wanted.std()
+
+
+def test_kernels_that_read_float32_get_it():
+    """Of what products read, too: here a reduction and a softmax, which widen it by a copy."""
+    middle = call("relu", dense(var("x"), "a"), name="middle")
+    outputs = [dense(middle, "b"), call("sum", middle, axis=1), call("softmax", middle)]
+    arrays = arrays_of(wa=(8, 8), wb=(8, 8))
+    found = compiled(outputs, arrays, ["wa", "wb"], options=SHORT)([arrays["x"]])
+    for mine, right in zip(found, run_reference(outputs, arrays)):
+        assert mine.dtype == np.float32
+        assert np.abs(mine - right).max() <= 3e-2 * right.std()
+
+
+def test_nothing_is_narrow_in_double_precision_or_without_products():
+    double = {n: a.astype(np.float64) for n, a in arrays_of(wa=(8, 8)).items()}
+    assert not short_values(compiled([dense(var("x"), "a")], double, ["wa"], options=SHORT))
+    single = {"x": np.ones((3, 4), np.float32)}
+    assert not short_values(compiled([call("softmax", var("x"))], single, options=SHORT))
+
+
+def test_left_out_it_is_float32():
+    arrays = arrays_of(wa=(8, 8))
+    output = dense(var("x"), "a")
+    plain = compiled([output], arrays, ["wa"])([arrays["x"]])[0]
+    with override(skip=("narrow",)):
+        found = compiled([output], arrays, ["wa"], options=SHORT)([arrays["x"]])[0]
+    np.testing.assert_array_equal(found, plain)
+
+
+# --- networks ---
+
+
+def small_network() -> gluon.HybridBlock:
+    net = nn.HybridSequential()
+    net.add(
+        *(nn.Conv2D(12, 3, padding=1), nn.BatchNorm(), nn.Activation("relu"), nn.MaxPool2D()),
+        *(nn.Conv2D(24, 3, strides=2), nn.Conv2D(24, 3, groups=24), nn.Activation("relu")),
+        *(nn.Conv2D(17, 1), nn.GlobalAvgPool2D(), nn.Dense(33, activation="relu"), nn.Dense(10)),
+    )
+    mx.random.seed(5)
+    net.initialize(mx.init.Xavier())
+    return net
+
+
+def test_a_network_is_near_its_float32_self():
+    net, x = small_network(), nd.random.normal(shape=(8, 3, 30, 30))
+    eager = net(x).asnumpy()
+    net.hybridize(precision="bfloat16")
+    gap = np.abs(net(x).asnumpy() - eager).max() / eager.std()
+    assert 1e-4 < gap <= 3e-2
+    net.hybridize()
+    assert np.abs(net(x).asnumpy() - eager).max() <= 1e-5 * eager.std()
+
+
+def test_any_threads_and_any_batch_give_the_same_bits():
+    net, x = small_network(), nd.random.normal(shape=(9, 3, 30, 30))
+    net.hybridize(precision="bfloat16")
+    whole = net(x).asnumpy()
+    for count in (1, 2, 3):
+        with threads(count):
+            assert net(x).asnumpy().tobytes() == whole.tobytes()
+    for start, stop in ((0, 1), (3, 5), (2, 9)):
+        assert net(x[start:stop]).asnumpy().tobytes() == whole[start:stop].tobytes()
+
+
+def test_check_mode_agrees():
+    net, x = small_network(), nd.random.normal(shape=(2, 3, 30, 30))
+    net.hybridize(precision="bfloat16")
+    plain = net(x).asnumpy()
+    net.hybridize(precision="bfloat16")
+    with override(check=True):
+        assert net(x).asnumpy().tobytes() == plain.tobytes()
+
+
+def test_weights_that_change_are_rounded_anew():
+    net, x = nn.Dense(5, in_units=6), nd.ones((2, 6))
+    net.initialize(mx.init.One())
+    net.hybridize(precision="bfloat16")
+    assert net(x).asnumpy().max() == 6
+    net.weight.set_data(nd.full((5, 6), 1 + 2.0**-7))
+    assert net(x).asnumpy().max() == 6 * (1 + 2.0**-7)
+    net.weight.set_data(nd.full((5, 6), 1 + 2.0**-9))
+    assert net(x).asnumpy().max() == 6
+
+
+def test_large_weights_are_kept_as_they_are():
+    """float32 of which only a packed form is kept elsewhere: bfloat16's has not all of its bits."""
+    net, x = nn.Dense(600, in_units=700), nd.random.normal(shape=(3, 700))
+    net.initialize(mx.init.Normal(1.0))
+    before = net.weight.data().asnumpy()
+    for target in AVAILABLE:
+        with override(target=target):
+            net.hybridize(precision="bfloat16")
+            net(x)
+        np.testing.assert_array_equal(net.weight.data().asnumpy(), before)
+
+
+def test_gradients_are_float32s():
+    grads = []
+    for flags in ({}, {"precision": "bfloat16"}):
+        net, x = small_network(), nd.ones((2, 3, 30, 30))
+        net.hybridize(**flags)
+        with autograd.record():
+            loss = net(x).sum()
+        loss.backward()
+        grads.append(
+            [p.grad().asnumpy() for p in net.collect_params().values() if p.grad_req != "null"]
+        )
+    for mine, right in zip(*grads):
+        np.testing.assert_array_equal(mine, right)
+
+
+def test_unknown_precisions_are_refused():
+    net = nn.Dense(3)
+    with pytest.raises(ValueError, match="precision is 'float32' or 'bfloat16', got 'int8'"):
+        net.hybridize(precision="int8")
+
+
+def test_digits_are_labelled_as_in_float32():
+    folder = Path(__file__).parents[1] / "examples" / "digits"
+    with np.load(folder / "digits-test.npz") as file:
+        enlarged = np.kron(file["images"] / np.float32(16), np.ones((1, 3, 3), np.float32))
+    pictures = nd.array(np.pad(enlarged, ((0, 0), (2, 2), (2, 2)))[:, None])
+    net = mx.load(str(folder / "digits"))
+    wanted = net(pictures).asnumpy()
+    net.hybridize(precision="bfloat16")
+    found = net(pictures).asnumpy()
+    np.testing.assert_array_equal(found.argmax(1), wanted.argmax(1))
+    assert 0 < np.abs(found - wanted).max() <= 3e-2 * wanted.std()
