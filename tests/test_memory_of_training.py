@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -131,3 +132,89 @@ def test_gradients_that_are_asked_for_are_arrays_of_their_own(add):
     found = autograd.grad(again, [x, y], head_grads=head)
     first[:] = found[0][:] = 0
     assert head.asnumpy().tolist() == [1, 2, 3] and found[1].asnumpy().all()
+
+
+def dense(units: int) -> nn.Dense:
+    """A hybridized layer whose weight is a square."""
+    net = nn.Dense(units, in_units=units, use_bias=False, flatten=False)
+    net.initialize(mx.init.Xavier())
+    net.hybridize()
+    return net
+
+
+def test_gradients_are_written_in_their_own_memory():
+    net, x = dense(512), nd.ones((2, 512))
+    for _ in range(2):
+        with autograd.record():
+            y = net(x)
+        tracemalloc.start()
+        y.backward()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < net.weight.grad()._data.nbytes // 4
+
+
+def through_gradient(net: nn.Dense, grad: nd.NDArray) -> nd.NDArray:
+    return net(grad)
+
+
+def behind_gradient(net: nn.Dense, grad: nd.NDArray) -> nd.NDArray:
+    x = nd.ones((8, 8))
+    x.attach_grad()
+    return net(x * grad)
+
+
+def head_is_gradient(net: nn.Dense, grad: nd.NDArray) -> nd.NDArray:
+    return net(nd.ones((8, 8)))
+
+
+@pytest.mark.parametrize("read", [through_gradient, behind_gradient, head_is_gradient])
+@pytest.mark.parametrize("request_", ["write", "add"])
+def test_a_gradient_that_the_way_back_reads_has_its_old_value_until_then(read, request_: str):
+    found = []
+    for is_hybrid in (False, True):
+        net = dense(8)
+        net.hybridize(is_hybrid)
+        values = np.random.RandomState(3).rand(8, 8).astype(np.float32)
+        net.weight.set_data(nd.array(values))
+        net.weight.grad_req = request_
+        grad = net.weight.grad()
+        grad[:] = nd.array(values.T)
+        with autograd.record():
+            y = read(net, grad)
+        y.backward(grad if read is head_is_gradient else None)
+        found.append(grad.asnumpy())
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-5)
+
+
+def test_variables_that_share_a_gradient_are_not_written_over_each_other():
+    net, x = dense(8), nd.random.uniform(shape=(8, 8))
+    with autograd.record():
+        net(x).backward()
+    wanted = net.weight.grad().asnumpy()
+    shared = nd.zeros((8, 8))
+    autograd.mark_variables([net.weight.data(), x], [shared, shared])
+    with autograd.record():
+        y = net(x)
+    y.backward()
+    passed_on = nd.dot(nd.ones((8, 8)), net.weight.data()).asnumpy()
+    assert any(np.allclose(shared.asnumpy(), each, 1e-5) for each in (wanted, passed_on))
+
+
+def test_forward_and_backward_work_in_the_same_memory():
+    gc.collect()
+    before = mx.memory_stats()["arena_bytes"]
+    net = nn.HybridSequential()
+    for _ in range(3):
+        net.add(nn.Dense(512, activation="tanh", in_units=512), nn.LayerNorm(in_channels=512))
+    net.initialize()
+    net.hybridize()
+    for _ in range(2):
+        with autograd.record():
+            y = net(nd.ones((256, 512)))
+        y.backward()
+    (trained,) = net._cached.graph.training._compiled.values()
+    rooms = [trained.forward.room, trained.backward.room]
+    used = mx.memory_stats()["arena_bytes"] - before
+    assert min(room.arena for room in rooms) > 0
+    assert used <= max(room.arena for room in rooms) + max(r.scratch + r.shared for r in rooms) * 2

@@ -38,7 +38,7 @@ from .passes.plan_memory import plan_memory
 from .passes.split_batch import batch_of, is_sample_of, should_split_batch
 from .passes.verify_plan import verify_plan
 from .passes.views import merge_views
-from .runtime.executable import Executable
+from .runtime.executable import Executable, take_turns
 from .runtime.split_batch import SplitBatch
 from .runtime.threads import THREADS
 from .types import TensorType
@@ -234,6 +234,8 @@ def compile_training(
     forward = _compile_typed(parts.forward, options, logs.forward)
     has_back = bool(parts.backward.outputs)
     backward = _compile_typed(parts.backward, options, logs.backward) if has_back else None
+    if backward is not None:
+        take_turns((forward, backward))
     return Trained(joint, parts, forward, backward)
 
 

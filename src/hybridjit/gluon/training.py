@@ -23,6 +23,7 @@ from ..nd.replay import is_drawn, replay
 from ..nd.tape import Some, Step, record
 from ..ops.gradient import NoGradientError, stops_heads
 from ..recording import FLAGS, recording_as
+from ..runtime.executable import Executable
 from ..types import type_of
 from ..unwinding import holding
 
@@ -173,8 +174,31 @@ class _Call:
         parts = self._trained.parts
         reads = [self._sources[name] for name in parts.reads]
         heads = [d._data for d in self._heads(douts, parts.heads)]
-        made = run([*reads, *self._saved, *heads])
+        made = self._made(run, [*reads, *self._saved, *heads], step)
         return self._sorted([NDArray(d, self._ctx) for d in made])
+
+    def _made(
+        self, run: Executable, given: Sequence[np.ndarray], step: Step
+    ) -> Sequence[np.ndarray]:
+        """What the way back computes, gradients in their own memory where a call can write there.
+
+        It cannot where that is of another type or is read by this very call.
+        """
+        places = {self._names[i]: grad._data for i, grad in step.places.items()}
+        if not places:
+            return run(given)
+        joint = self._trained.joint
+        outs = [*map(places.get, joint.gradients), *[None] * len(joint.updates)]
+        try:
+            outputs = run.results.arrays(given, outs)
+        except MXNetError:
+            return run(given)
+        try:
+            run.run_into(given, outputs)
+        finally:
+            for grad in step.places.values():
+                grad._storage.bump()
+        return outputs
 
     def _sorted(self, made: Sequence[NDArray]) -> Some:
         """What the way back gives: by variable; states go where they are kept."""

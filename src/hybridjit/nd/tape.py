@@ -10,6 +10,7 @@ In: arrays with entries. Out: gradients, made on any builder of arrays.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -68,15 +69,18 @@ class Step:
     inputs  the entries of its operands, None for constants
     pull    ``pull(step, gradients of the results, which operands want one)`` gives one gradient,
             or None, for each operand. It does not hold the results' entries: they hold the step.
+    places  by operand, gradients that ``pull`` may write in their own memory and give: of variables
+            that nothing else reaches, and nothing is pulled behind it
     """
 
-    __slots__ = ("what", "number", "inputs", "pull")
+    __slots__ = ("what", "number", "inputs", "pull", "places")
 
     def __init__(self, what: What, inputs: tuple[Entry | None, ...], pull: Pull) -> None:
         self.what = what
         self.number = next(_steps)
         self.inputs = inputs
         self.pull: Pull | None = pull
+        self.places: dict[int, NDArray] = {}
 
     def free(self) -> None:
         """Let go of what the way back would need."""
@@ -116,10 +120,15 @@ _NOT_RECORDED = (
 
 
 def run_back(
-    heads: Sequence[DenseArray], head_gradients: Sequence[NDArray], add: Adding, retain: bool
+    heads: Sequence[DenseArray],
+    head_gradients: Sequence[NDArray],
+    add: Adding,
+    retain: bool,
+    in_place: bool = False,
 ) -> tuple[Gradients, list[Leaf]]:
     """What arrives at every entry, and the leaves on the way, of which some got nothing.
 
+    With ``in_place`` some of it may lie where its leaf keeps its gradient, which is written then.
     Raises MXNetError for a head that is not on the tape, or when no leaf is reached.
     """
     entries = [_require_entry(head) for head in heads]
@@ -130,11 +139,29 @@ def run_back(
             "that require gradients."
         )
     reached: Gradients = dict(zip(entries, head_gradients))  # of equal heads the last one counts
+    last = steps[0][0] if steps and in_place else None
     for step, count in reversed(steps):
+        if step is last:
+            step.places = _places(last, reached)
         _pull(step, count, reached, add)
+        step.places = {}
         if not retain:
             step.free()
     return reached, leaves
+
+
+def _places(step: Step, reached: Gradients) -> dict[int, NDArray]:
+    """The gradients that wait for what this step alone gives."""
+    counts = Counter(entry for entry in step.inputs if entry is not None)
+    return {
+        i: entry.owner.grad
+        for i, entry in enumerate(step.inputs)
+        if entry is not None
+        and isinstance(entry.owner, Leaf)
+        and entry.owner.request == "write"
+        and counts[entry] == 1
+        and entry not in reached
+    }
 
 
 def _require_entry(head: DenseArray) -> Entry:

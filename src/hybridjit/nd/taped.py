@@ -221,7 +221,7 @@ def run_backward(
     """
     given = [_head_gradient(*pair) for pair in zip(heads, head_grads)]
     with recording_as(False, train_mode):
-        reached, leaves = run_back(heads, given, operator.add, retain_graph)
+        reached, leaves = run_back(heads, given, operator.add, retain_graph, in_place=True)
         for leaf in leaves:
             _store(leaf, reached.get(Entry(leaf)))
 
@@ -293,5 +293,5 @@ def _store(leaf: Leaf, d: NDArray | None) -> None:
     if leaf.request == "add":
         if d is not None:
             leaf.grad._write(leaf.grad._data + d._data)
-    else:
+    elif d is None or d._data is not leaf.grad._data:  # else it was written there
         leaf.grad._write(0 if d is None else d._data)

@@ -24,15 +24,14 @@ from ..ops.bfloat16 import from_bfloat16
 from ..records import dataclass
 from ..timeline import TIMELINE
 from ..types import BFLOAT16
-from .arena import Arena, address_of
+from .arena import address_of
 from .binding import Binding, PackedStore
 from .checking import Checker
 from .results import Outs, Results
 from .threads import THREADS, main_thread
 from .timed import run_timed
+from .workspace import MAX_IDLE, Room, Turns, Workspace
 
-# Instances kept for later calls; a call that finds none makes its own and gives it back.
-MAX_IDLE_INSTANCES = 8
 # Below this many multiplications a plan runs on the caller alone: waking a worker costs about as
 # much (5 us) as half of that work takes.
 WORTH_SHARING = 1_000_000
@@ -95,20 +94,24 @@ class Code(Protocol):
 class Instance:
     """One call's arena, working memory and argument table, for up to ``threads`` threads."""
 
-    def __init__(self, executable: Executable, binding: Binding, threads: int) -> None:
+    def __init__(
+        self,
+        executable: Executable,
+        binding: Binding,
+        threads: int,
+        workspace: Workspace | None = None,
+    ) -> None:
         image = executable.code.image
         binding.prepare(image.packed)
+        workspace = workspace or Workspace(executable.room, threads)
         self.binding = binding
-        self.threads = threads
-        self.arena = Arena(executable.plan.arena_bytes)
-        of_threads = threads * image.scratch_bytes
-        self.scratch = Arena(of_threads + image.shared_bytes)
-        self.scratch.bytes[:] = 0
+        self.threads = workspace.threads
+        self.arena, self.scratch = workspace.arena, workspace.scratch
         self.flag = ctypes.c_int64(0)
         self._bases = {
             Base.ARENA: self.arena.address,
             Base.SCRATCH: self.scratch.address,
-            Base.SHARED: self.scratch.address + of_threads,
+            Base.SHARED: workspace.shared_at,
             Base.FLAG: ctypes.addressof(self.flag),
         }
         self._inputs, self._outputs = image.inputs, image.outputs
@@ -153,6 +156,8 @@ class Executable:
         self.plan = plan
         self.code = code
         self._bound: Bound | None = None
+        self._turns: tuple[Turns, int] | None = None
+        self.room = Room(plan.arena_bytes, code.image.scratch_bytes, code.image.shared_bytes)
         self.segments = _segments(plan, code.image)
         self.results = Results(plan)
         self.output_types = self.results.types
@@ -213,14 +218,17 @@ class Executable:
         """
         bound = self._bound
         assert bound is not None, "bind() comes before the first call"
-        instance = self._taken(bound)
+        workspace = self._turns[0].take(self.thread_count) if self._turns else None
+        instance = self._at(workspace, bound) if workspace else self._taken(bound)
         if config.check:
             for mine, checked in zip(outputs, Checker(self, instance, inputs).run()):
                 np.copyto(mine, checked)
         else:
             instance.connect(inputs, outputs)
             self.run_segments(instance, inputs, outputs)
-        if len(bound.idle) < MAX_IDLE_INSTANCES:
+        if self._turns and workspace:
+            self._turns[0].give(workspace)
+        elif len(bound.idle) < MAX_IDLE:
             bound.idle.append(instance)
 
     def connected(
@@ -319,6 +327,16 @@ class Executable:
             return strided(instance.binding.value(buffer.index), view)
         return strided((inputs if buffer.kind == "input" else outputs)[buffer.index], view)
 
+    def _at(self, workspace: Workspace, bound: Bound) -> Instance:
+        """The instance that works in a workspace when it is this executable's turn."""
+        assert self._turns is not None
+        number = self._turns[1]
+        instance: Instance | None = workspace.instances.get(number)
+        if instance is None or instance.binding is not bound.binding:
+            instance = Instance(self, bound.binding, workspace.threads, workspace)
+            workspace.instances[number] = instance
+        return instance
+
     def _taken(self, bound: Bound) -> Instance:
         """An instance that nobody else has, for as many threads as the call uses."""
         threads = self.thread_count
@@ -327,6 +345,16 @@ class Executable:
         except IndexError:
             return Instance(self, bound.binding, threads)
         return instance if instance.threads >= threads else Instance(self, bound.binding, threads)
+
+
+def take_turns(executables: Sequence[Executable]) -> None:
+    """Let executables work in the same memory: a call leaves nothing there for another one.
+
+    They have not been called yet.
+    """
+    turns = Turns([executable.room for executable in executables])
+    for number, executable in enumerate(executables):
+        executable._turns = (turns, number)
 
 
 def _segments(plan: Plan, image: Image) -> list[Segment]:

@@ -38,13 +38,14 @@ def memory_stats() -> dict[str, int]:
     packed = {id(array): array for binding in bindings for array in binding.arrays()}
     kernels = {id(k): k for e in executables for k in e.code.kernels.values()}
     libraries = {id(k.library): k.library for k in kernels.values()}
+    arenas = {id(arena): arena for i in instances for arena in (i.arena, i.scratch)}
     saved, saved_idle = SAVED.nbytes()
     return {
         "executables": len(executables),
         "kernels": len(kernels),
         "code_bytes": sum(library.nbytes for library in libraries.values()),
         "packed_bytes": sum(array.nbytes for array in packed.values()),
-        "arena_bytes": sum(i.arena.nbytes + i.scratch.nbytes for i in instances),
+        "arena_bytes": sum(arena.nbytes for arena in arenas.values()),
         "saved_bytes": saved,
         "saved_idle_bytes": saved_idle,
         "gradient_bytes": held_bytes(GRADIENTS),

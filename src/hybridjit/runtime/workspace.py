@@ -1,0 +1,68 @@
+"""Workspaces: the memory of a call that nothing of it outlives.
+
+In: how much each executable needs. Out: an arena and scratch. Executables of which one call ends
+before the next begins, as forward and backward of a training step, take turns in one workspace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..records import dataclass
+from .arena import Arena
+
+# Kept for later calls; a call that finds none makes its own and gives it back.
+MAX_IDLE = 8
+
+
+@dataclass(frozen=True)
+class Room:
+    """Bytes that calls need: an arena, scratch for each thread, and scratch for all of them."""
+
+    arena: int
+    scratch: int
+    shared: int
+
+    @staticmethod
+    def for_each(rooms: Sequence[Room]) -> Room:
+        """What is enough for each of these."""
+        return Room(
+            *(max(sizes) for sizes in zip(*((r.arena, r.scratch, r.shared) for r in rooms)))
+        )
+
+
+class Workspace:
+    """An arena and scratch, for up to ``threads`` threads; and what works there, by its turn."""
+
+    __slots__ = ("arena", "scratch", "threads", "shared_at", "instances")
+
+    def __init__(self, room: Room, threads: int) -> None:
+        of_threads = threads * room.scratch
+        self.arena = Arena(room.arena)
+        self.scratch = Arena(of_threads + room.shared)
+        self.scratch.bytes[:] = 0
+        self.threads = threads
+        self.shared_at = self.scratch.address + of_threads
+        self.instances: dict[int, Any] = {}
+
+
+class Turns:
+    """The idle workspaces of executables that take turns; a call has one to itself."""
+
+    def __init__(self, rooms: Sequence[Room]) -> None:
+        self._room = Room.for_each(rooms)
+        self._idle: list[Workspace] = []
+
+    def take(self, threads: int) -> Workspace:
+        """A workspace that no other call has, for ``threads`` threads."""
+        try:
+            found = self._idle.pop()
+        except IndexError:
+            return Workspace(self._room, threads)
+        return found if found.threads >= threads else Workspace(self._room, threads)
+
+    def give(self, workspace: Workspace) -> None:
+        """Take it back from a call that has ended, unless enough wait."""
+        if len(self._idle) < MAX_IDLE:
+            self._idle.append(workspace)
