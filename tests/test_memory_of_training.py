@@ -189,6 +189,7 @@ def test_a_gradient_that_the_way_back_reads_has_its_old_value_until_then(read, r
 
 def test_variables_that_share_a_gradient_are_not_written_over_each_other():
     net, x = dense(8), nd.random.uniform(shape=(8, 8))
+    net.weight.set_data(nd.random.uniform(shape=(8, 8)))
     with autograd.record():
         net(x).backward()
     wanted = net.weight.grad().asnumpy()
