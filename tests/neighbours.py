@@ -130,6 +130,7 @@ LAYERS: dict[str, tuple[Layer, Shape]] = {
     "conv-winograd": (inside(conv(70, pad=(1, 1))), (2, 65, 12, 13)),
     "conv-winograd-dilated": (inside(conv(70, dilate=(3, 2), pad=(3, 1))), (1, 65, 13, 20)),
     "conv-small-groups": (inside(conv(36, num_group=9, pad=(1, 1))), (2, 36, 7, 8)),
+    "conv-eights": (inside(conv(40, num_group=5, pad=(1, 1))), (2, 40, 7, 8)),
     "conv-pairs": (inside(conv(10, (3, 2), stride=(1, 2), num_group=5)), (1, 10, 8, 9)),
     "depthwise": (inside(conv(19, num_group=19, pad=(1, 1))), (2, 19, 7, 8)),
     "conv1d": (inside(conv(6, (3,), pad=(1,)), 1), (2, 5, 12)),
@@ -281,9 +282,9 @@ def _shapes(make: Layer, shape: Shape) -> dict[str, Shape]:
 # Layers whose weights kernels pack where they are no parameters.
 _PACKED = (
     "conv3x3-first", "conv7x7-first", "conv3x3", "conv1x1", "conv-strided", "conv-dilated",
-    "conv-grouped", "conv-winograd", "conv-small-groups", "conv-pairs", "depthwise", "conv1d",
-    "conv3d-flat", "conv3d", "deconv", "deconv-depthwise", "dense", "dense-one-row", "lstm", "gru",
-    "rnn",
+    "conv-grouped", "conv-winograd", "conv-small-groups", "conv-eights", "conv-pairs", "depthwise",
+    "conv1d", "conv3d-flat", "conv3d", "deconv", "deconv-depthwise", "dense", "dense-one-row",
+    "lstm", "gru", "rnn",
 )  # fmt: skip
 LIVE: dict[str, tuple[Layer, Shape]] = {
     **{name: LAYERS[name] for name in _PACKED},

@@ -183,6 +183,7 @@ EDGES: dict[str, Network] = {
     "digits": network(conv(6, (5, 5)), (1, 1, 28, 28)),
     "depthwise": network(inside(conv(64, num_group=64, pad=(1, 1))), (1, 64, 28, 28)),
     "groups-of-4": network(inside(conv(64, num_group=16, pad=(1, 1))), (1, 64, 28, 28)),
+    "groups-of-8": network(inside(conv(64, num_group=8, pad=(1, 1))), (1, 64, 28, 28)),
     "groups-of-2": network(inside(conv(64, num_group=32, stride=(2, 2))), (1, 64, 28, 28)),
     "attention": network(layer("batch_dot", var("other", (4, 64, 96))), (4, 48, 64)),
 }

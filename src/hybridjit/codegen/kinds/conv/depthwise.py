@@ -7,12 +7,14 @@ first input channel, then its second, and so on: the vector's lanes are exchange
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import groupby, product
 
+from ...llvm import ir
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
-from ...llvm.types import Value
+from ...llvm.types import I32, Value, constant_of
 from ..parts.arguments import Arguments
 from ..parts.partial import read_vector
 from ..parts.program import operand_addresses, store_epilogue
@@ -116,18 +118,60 @@ class _Tiles:
             for m in range(low, high):
                 position = m * spec.stride[2] + kw * spec.dilate[2]
                 pairs.setdefault(position, []).append((m, kw))
-        result = list(accs)
-        for j, i in product(range(count), range(spec.group)):
-            lanes = last if j == count - 1 else b.lanes
-            rows = [(kw * spec.group + i) * self.padded for kw in range(spec.kernel[2])]
-            filters = [b.load(w, row + j * b.lanes) for row in rows]
-            for position in sorted(pairs):
-                value = read_vector(b, x, position * spec.xs[3] + j * b.lanes, 1, lanes)
-                value = self._spread(value, i)
-                for m, kw in pairs[position]:
-                    k = m * count + j
-                    result[k] = b.fma(value, filters[kw], result[k])
+        lanes = [*(b.lanes,) * (count - 1), last]
+        if not self._looks_up:
+            result = list(accs)
+            for j, i in product(range(count), range(spec.group)):
+                spread = partial(self._spread, i=i)
+                row = b.at(w, i * self.padded)
+                result = self._sum_channel(pairs, x, row, spread, result, j, lanes)
+            return result
+        first = [lane - lane % spec.group for lane in range(b.lanes)]
+        places = ir.Constant(ir.VectorType(I32, b.lanes), first)
+        with b.loop("i", 0, spec.group, carry=[places, *accs]) as loop:
+            here, *result = loop.carried
+            spread = partial(self._looked_up, places=here)
+            row = b.at(w, b.mul(loop.index, self.padded))
+            for j in range(count):
+                result = self._sum_channel(pairs, x, row, spread, result, j, lanes)
+            loop.yields([b.b.add(here, constant_of(here.type, 1)), *result])
+        return loop.results[1:]
+
+    @property
+    def _looks_up(self) -> bool:
+        """Whether a loop goes through a group's channels, with one instruction that exchanges
+        lanes as a vector of numbers says. Unrolled, groups of 8 are two shuffles for each, and
+        spill; those of 4 are one, and faster than the loop by 13 %.
+        """
+        b = self.b
+        return self.spec.group >= 8 and b.target.has_tables and b.dtype == "float32"
+
+    def _sum_channel(
+        self,
+        pairs: dict[int, list[tuple[int, int]]],
+        x: Value,
+        w: Value,
+        spread: Callable[[Value], Value],
+        accs: Sequence[Value],
+        j: int,
+        lanes: Sequence[int],
+    ) -> list[Value]:
+        """The products of vector ``j``, of the channel of every group whose weights ``w`` are."""
+        b, spec, result = self.b, self.spec, list(accs)
+        steps = range(0, spec.kernel[2] * spec.group, spec.group)
+        filters = [b.load(w, step * self.padded + j * b.lanes) for step in steps]
+        for position in sorted(pairs):
+            at = position * spec.xs[3] + j * b.lanes
+            value = spread(read_vector(b, x, at, 1, lanes[j]))
+            for m, kw in pairs[position]:
+                k = m * len(lanes) + j
+                result[k] = b.fma(value, filters[kw], result[k])
         return result
+
+    def _looked_up(self, value: Value, places: Value) -> Value:
+        """In every lane, the number at its place."""
+        name, kind = "llvm.x86.avx512.permvar.sf.512", value.type
+        return self.b.b.call(self.b.declare(name, kind, [kind, places.type]), [value, places])
 
     def _spread(self, value: Value, i: int) -> Value:
         """In every lane, the ``i``-th channel of that lane's group."""
