@@ -59,6 +59,7 @@ from .sym import Symbol
 
 if _TYPE_CHECKING:
     from . import batch, kvstore, library, lr_scheduler, onnx, optimizer
+    from .gluon.train_step import train_step
     from .viewing import view
 
     kv = kvstore
@@ -75,6 +76,8 @@ def __getattr__(name: str) -> _Any:
         return _import_module(f".{name}", __name__)
     if name == "view":  # the compiler is loaded with it
         return _import_module(".viewing", __name__).view
+    if name == "train_step":  # the optimizers are
+        return _import_module(".gluon.train_step", __name__).train_step
     usual = f"module {__name__!r} has no attribute {name!r}"
     raise AttributeError(usual, name=name, obj=_sys.modules[__name__])
 
@@ -165,6 +168,7 @@ __all__ = [
     "profiler",
     "set_num_threads",
     "threads",
+    "train_step",
     "random",
     "recordio",
     "registry",

@@ -73,7 +73,7 @@ class _Lists(NamedTuple):
 
 def _lists(params: list[Parameter]) -> _Lists | None:
     """The lists for these parameters; None where some wait, or are of the user's own kind."""
-    if any(not _is_plain(param) or param._data is None for param in params):
+    if any(not is_plain(param) or param._data is None for param in params):
         return None
     trained = [(i, param) for i, param in enumerate(params) if param.grad_req != "null"]
     if not trained:
@@ -90,10 +90,10 @@ def _lists(params: list[Parameter]) -> _Lists | None:
     return _Lists(by_context, leaves, params, read, every, [*map(_ENTRY, every)])
 
 
-def _is_plain(param: Parameter) -> bool:
+def is_plain(param: Parameter) -> bool:
     """Whether its arrays are those that it keeps."""
     kind = type(param)
-    plain = ("list_data", "list_grad", "grad_req")
+    plain = ("data", "list_data", "list_grad", "grad_req")
     return all(getattr(kind, name) is getattr(Parameter, name) for name in plain)
 
 

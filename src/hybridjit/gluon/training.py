@@ -106,12 +106,16 @@ class TrainingGraph:
     ) -> tuple[Trained, NoGradientError | None]:
         """What is compiled for these; without the way back where an operator has none."""
         try:
-            return self._find(named, wanted), None
+            return self.compiled_for(named, wanted), None
         except NoGradientError as error:
-            return self._find(named, frozenset()), error
+            return self.compiled_for(named, frozenset()), error
 
     @holding(_compiling)
-    def _find(self, named: Mapping[str, NDArray], wanted: frozenset[str]) -> Trained:
+    def compiled_for(self, named: Mapping[str, NDArray], wanted: frozenset[str]) -> Trained:
+        """What is compiled for arrays like these, in the mode of this thread.
+
+        Raises NoGradientError for an operator on the way to what is wanted that has none.
+        """
         types = {name: type_of(array._data) for name, array in named.items()}
         key = (*types.values(), wanted, FLAGS.training, config.fingerprint())
         found = self._compiled.get(key)

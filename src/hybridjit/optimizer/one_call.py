@@ -7,7 +7,6 @@ gathered once; later calls look whether all arrays are where they were, and whet
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise, repeat
 from operator import attrgetter, is_
@@ -18,8 +17,10 @@ import numpy as np
 from ..compiler import compile_update
 from ..ir.update import UpdateRule
 from ..nd import NDArray
+from ..nd.places import Places
 from ..ops.registry import lookup
 from ..quiet import quiet
+from ..recording import FLAGS
 from ..runtime.arena import address_of
 from ..runtime.update_table import Row, UpdateTable
 from .base import Index, State, WithCopy
@@ -77,8 +78,7 @@ class OneCall:
         self._param_dict = optimizer.param_dict
         known = all(index in self._param_dict for index in indices)
         self._params = [self._param_dict[index] for index in indices] if known else None
-        self._arrays = [array for use in uses for array in use.arrays]
-        self._memory = [weakref.ref(array._data) for array in self._arrays]
+        self._places = Places(array for use in uses for array in use.arrays)
         self._storages = [x._storage for use in uses for x in use.arrays if x is not use.grad]
         self._rates: object = None
         self._op, self._told = uses[0].op, told
@@ -102,11 +102,15 @@ class OneCall:
         for mine, given in zip(self._given, (weights, grads, states)):
             if not all(map(is_, mine, given)):
                 return False
-        found = map(_MEMORY, self._arrays)
-        return all(reference() is memory for reference, memory in zip(self._memory, found))
+        return self._places.unmoved() is not None
 
     def run(self) -> bool:
-        """Count, and update all weights; False, with nothing done, where one is behind others."""
+        """Count, and update all weights; False, with nothing done, where that is not the same.
+
+        One weight may be behind others, and while arrays are recorded nobody may write to them.
+        """
+        if FLAGS.recording:
+            return False
         optimizer, indices = self._optimizer, self._indices
         counts = optimizer._index_update_count
         before = list(map(counts.get, indices, repeat(optimizer.begin_num_update)))
@@ -121,7 +125,7 @@ class OneCall:
 
     def _apply(self) -> None:
         """The call, and the word that the arrays are others: as whole as a signal lets it."""
-        held = [*map(_MEMORY, self._arrays)]
+        held = self._places.memory()
         try:
             self._table.run()
             self._note()

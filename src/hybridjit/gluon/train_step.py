@@ -1,0 +1,351 @@
+"""``train_step``: a network, its loss and a trainer as one function of a batch.
+
+In: a hybrid network, a loss, a :class:`.trainer.Trainer`. Out: a callable that does what the loop
+of ``record``, ``backward`` and ``trainer.step`` does, with the same numbers. Network and loss are
+one graph; its forward and its backward executable run on memory that stays where it is from step to
+step, without a tape, and gradients are written where parameters keep them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from operator import attrgetter, is_
+from typing import Any
+
+import numpy as np
+
+from ..compiler import Trained
+from ..config import config
+from ..errors import MXNetError
+from ..nd import NDArray
+from ..nd.places import Places
+from ..nd.tape import Leaf
+from ..recording import FLAGS, recording_as
+from ..runtime.arena import address_of
+from ..runtime.executable import Executable, Instance
+from ..runtime.saved import SAVED
+from ..types import type_of
+from ..unwinding import restoring
+from .hybrid import CachedGraph
+from .hybrid_block import HybridBlock
+from .structure import regroup
+from .trainer import Trainer, is_plain
+from .training import tape_variables
+from .utils import clip_global_norm as clip_together
+
+__all__ = ["TrainStep", "train_step"]
+
+_DATA, _ENTRY = attrgetter("_data"), attrgetter("_entry")
+_MOST = 16  # signatures whose memory is kept
+
+
+def train_step(
+    net: HybridBlock,
+    loss: HybridBlock,
+    trainer: Trainer,
+    *,
+    labels: int = 1,
+    clip_global_norm: float | None = None,
+    ignore_stale_grad: bool = False,
+) -> TrainStep:
+    """A function ``step(*inputs, *labels)`` that trains ``net`` by one batch and gives the loss.
+
+    It does what this does, with the same numbers, and on less time where networks are small::
+
+        with autograd.record():
+            value = loss(net(*inputs), *labels)
+        value.backward()
+        trainer.step(batch_size)
+
+    The last ``labels`` arguments go to the loss. ``clip_global_norm`` bounds the 2-norm of all
+    gradients together, before they are divided by the batch's size, as
+    ``gluon.utils.clip_global_norm`` does; ``ignore_stale_grad`` is handed on to ``Trainer.step``.
+    Raises TypeError for what are no hybrid blocks or no Trainer, ValueError for hooks, for a
+    trainer on several contexts or with a loss scaler.
+    """
+    return TrainStep(net, loss, trainer, labels, clip_global_norm, ignore_stale_grad)
+
+
+class _Joined(HybridBlock):
+    """A network and its loss as one block."""
+
+    def __init__(self, net: HybridBlock, loss: HybridBlock, labels: int) -> None:
+        super().__init__(prefix="train_step_")
+        self.net = net
+        self.loss = loss
+        self._labels = labels
+
+    def forget(self) -> None:
+        """Trace again at the next call, with the network's own flags."""
+        self._clear_cached_op()
+        self._flags = dict(self.net._flags)
+
+    def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+        arguments = (x, *args)
+        first = len(arguments) - self._labels
+        return self.loss(self.net(*arguments[:first]), *arguments[first:])
+
+
+class TrainStep:
+    """A step of training as :func:`train_step` makes it.
+
+    The network is traced at the first call; call :meth:`reset` when its code or its children change
+    later. Parameters, ``grad_req``, rates and states may change at any time.
+    """
+
+    def __init__(
+        self,
+        net: HybridBlock,
+        loss: HybridBlock,
+        trainer: Trainer,
+        labels: int,
+        clip_global_norm: float | None,
+        ignore_stale_grad: bool,
+    ) -> None:
+        _check_parts(net, loss, trainer)
+        if labels < 0:
+            raise ValueError(f"labels is how many arguments go to the loss, got {labels}")
+        self._block = _Joined(net, loss, labels)
+        self._least = labels + 1
+        self._trainer = trainer
+        self._bound = clip_global_norm
+        self._ignore_stale_grad = ignore_stale_grad
+        self.reset()
+
+    def reset(self) -> None:
+        """Trace the network again at the next call."""
+        self._block.forget()
+        self._ready: dict[object, _Ready] = {}
+
+    def __call__(self, *args: NDArray, batch_size: float | None = None) -> Any:
+        """The loss for this batch, after the parameters were updated.
+
+        ``batch_size``, what gradients are divided by, is the length of the first argument unless it
+        is given. Raises TypeError for arguments that are no arrays or too few, MXNetError under
+        ``autograd.record``, for arguments that are variables, where nothing has a gradient and
+        where the operators do not take these arrays, UserWarning as :meth:`.Trainer.step`.
+        """
+        self._check_arguments(args)
+        size = args[0].shape[0] if batch_size is None else batch_size
+        ready = self._ready_for(args)
+        losses = ready.run([array._data for array in args])
+        if self._bound is not None:
+            clip_together(self._gradients(), self._bound)
+        self._trainer.step(size, self._ignore_stale_grad)
+        self._keep(ready)
+        return regroup([NDArray(y, args[0]._ctx) for y in losses], ready.out_format)
+
+    def _gradients(self) -> list[NDArray]:
+        params = self._trainer._params
+        return [grad for param in params if param.grad_req != "null" for grad in param.list_grad()]
+
+    def _check_arguments(self, args: Sequence[object]) -> None:
+        if len(args) < self._least:
+            raise TypeError(f"a step takes at least {self._least} arrays, got {len(args)}")
+        for number, array in enumerate(args):
+            if not isinstance(array, NDArray):
+                raise TypeError(f"a step takes NDArrays, argument {number} is {type(array)}")
+            if array._entry is not None:
+                raise MXNetError(
+                    f"a step has gradients of parameters alone, and argument {number} is a variable"
+                    " or was recorded: detach() it, or write the loop"
+                )
+        if FLAGS.recording:
+            raise MXNetError("a step records by itself: call it outside of autograd.record()")
+
+    # ---- what is ready ------------------------------------------------------------------------
+
+    def _ready_for(self, args: Sequence[NDArray]) -> _Ready:
+        """What runs these types: taken out, so that no other call runs on the same memory."""
+        key = (*(type_of(array._data) for array in args), config.fingerprint())
+        ready = self._ready.pop(key, None)
+        if ready is None or not ready.fits():
+            ready = self._prepared(key, args)
+        return ready
+
+    def _keep(self, ready: _Ready) -> None:
+        self._ready[ready.key] = ready
+        while len(self._ready) > _MOST:
+            self._ready.pop(next(iter(self._ready)), None)
+
+    @restoring(FLAGS)
+    def _prepared(self, key: object, args: Sequence[NDArray]) -> _Ready:
+        cached = self._block._build(args)
+        named = cached.graph._named(args)
+        with recording_as(True, True):
+            wanted = tape_variables(named)
+            if not wanted:
+                raise MXNetError(
+                    "a step has nothing to train: no parameter of the network has a gradient"
+                )
+            trained = cached.graph.training.compiled_for(named, wanted)
+        return _Ready(key, trained, named, cached.graph, cached.trace.out_format)
+
+
+class _Ready:
+    """Forward and backward of one signature, on memory that stays where it is."""
+
+    def __init__(
+        self,
+        key: object,
+        trained: Trained,
+        named: Mapping[str, NDArray],
+        graph: CachedGraph,
+        out_format: Any,
+    ) -> None:
+        assert trained.backward is not None
+        self.key = key
+        self.out_format = out_format
+        self._inputs = graph.input_names
+        given = set(self._inputs)
+        self._params = {name: array for name, array in named.items() if name not in given}
+        self._held = [self._params[name] for name in self._params]
+        self._given = [*graph.params.values()]
+        self._is_plain = all(map(is_plain, self._given))
+        self._arrays = [*map(_DATA, self._given)]
+        self._entries = [*map(_ENTRY, self._held)]
+        self._leaves = {name: leaf for name, x in self._params.items() if (leaf := x._leaf)}
+        self._places = Places([*self._held, *(leaf.grad for leaf in self._leaves.values())])
+        self._states = [named[name] for name in trained.joint.updates]
+        self._connect(trained, named)
+
+    def _connect(self, trained: Trained, named: Mapping[str, NDArray]) -> None:
+        """Make all memory of a step, and tell the kernels where it is."""
+        joint, parts, back = trained.joint, trained.parts, trained.backward
+        assert back is not None
+        fixed = {name: array._data for name, array in named.items()}
+        visible = len(joint.forward.outputs)
+        types = trained.forward.output_types
+        saved = SAVED.take(types[visible:])
+        heads = [np.ones(*types[number]) for number in parts.heads]
+        self._added: list[tuple[Leaf, np.ndarray]] = []
+        made = [self._target(name) for name in joint.gradients]
+        made += [np.empty(*kind) for kind in back.output_types[len(made) :]]
+        self._new_states = made[len(joint.gradients) :]
+        self._unreached = [
+            leaf for name, leaf in self._leaves.items() if name not in joint.gradients
+        ]
+        self._types = types[:visible]
+        blank = [np.empty(*kind) for kind in self._types]
+        names = [*named]
+        self._forward = _Run(trained.forward, [fixed[n] for n in names], [*blank, *saved])
+        reads = [*(fixed[n] for n in parts.reads), *saved, *heads]
+        back.results.arrays(reads, made)  # raises for gradients that share memory
+        self._backward = _Run(back, reads, made)
+        self._moving = [(self._forward, i, names.index(n)) for i, n in enumerate(self._inputs)]
+        self._moving += [
+            (self._backward, i, parts.reads.index(n))
+            for i, n in enumerate(self._inputs)
+            if n in parts.reads
+        ]
+
+    def _target(self, name: str) -> np.ndarray:
+        """Where a gradient is written: in its place, or beside it where it is added."""
+        leaf = self._leaves[name]
+        if leaf.request == "write":
+            return leaf.grad._data
+        aside = np.empty_like(leaf.grad._data)
+        self._added.append((leaf, aside))
+        return aside
+
+    def fits(self) -> bool:
+        """Whether parameters and gradients are where they were."""
+        if self._is_plain:
+            same = all(map(is_, map(_DATA, self._given), self._arrays))
+        else:
+            same = all(p.data(x._ctx) is x for p, x in zip(self._given, self._held))
+        same = same and all(map(is_, map(_ENTRY, self._held), self._entries))
+        return same and self._places.unmoved() is not None
+
+    def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The losses; every gradient is written, and states are what the batch makes of them."""
+        held = self._places.memory()
+        losses = [np.empty(*kind) for kind in self._types]
+        for number, array in enumerate(losses):
+            self._forward.put_output(number, array)
+        for run, number, place in self._moving:
+            run.put_input(place, arrays[number])
+        self._forward()
+        self._backward()
+        self._store()
+        del held
+        return losses
+
+    def _store(self) -> None:
+        """What a tape does in the end: gradients are there, and fresh; states move."""
+        for leaf, d in self._added:
+            leaf.grad._write(leaf.grad._data + d)
+        for leaf in self._unreached:
+            if leaf.request == "write":
+                leaf.grad._write(0)
+        for leaf in self._leaves.values():
+            leaf.grad._storage.bump()
+            leaf.fresh = True
+        for state, new in zip(self._states, self._new_states):
+            state._write(new)
+
+
+class _Run:
+    """An executable with an instance of its own, connected to arrays of which some move."""
+
+    def __init__(
+        self,
+        executable: Executable,
+        inputs: Sequence[np.ndarray],
+        outputs: Sequence[np.ndarray],
+    ) -> None:
+        assert executable.binding is not None
+        self._executable = executable
+        self._inputs, self._outputs = list(inputs), list(outputs)
+        self._instance = Instance(executable, executable.binding, executable.thread_count)
+        self._instance.connect(self._inputs, self._outputs)
+        image = executable.code.image
+        self._input_slots = _by_number(image.inputs)
+        self._output_slots = _by_number(image.outputs)
+
+    def put_input(self, number: int, array: np.ndarray) -> None:
+        """Read this array from now on."""
+        self._inputs[number] = array
+        for slot, offset in self._input_slots.get(number, ()):
+            self._instance.slots[slot] = address_of(array) + offset
+
+    def put_output(self, number: int, array: np.ndarray) -> None:
+        """Write this array from now on."""
+        self._outputs[number] = array
+        for slot, offset in self._output_slots.get(number, ()):
+            self._instance.slots[slot] = address_of(array) + offset
+
+    def __call__(self) -> None:
+        if config.check:
+            for mine, checked in zip(self._outputs, self._executable(self._inputs)):
+                np.copyto(mine, checked)
+            return
+        self._executable.run_segments(self._instance, self._inputs, self._outputs)
+
+
+def _by_number(rows: Sequence[tuple[int, int, int]]) -> dict[int, list[tuple[int, int]]]:
+    """The slots of each array, with the offset that is added to its address."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for slot, number, offset in rows:
+        found.setdefault(number, []).append((slot, offset))
+    return found
+
+
+def _check_parts(net: object, loss: object, trainer: object) -> None:
+    for what, block in (("net", net), ("loss", loss)):
+        if not isinstance(block, HybridBlock):
+            raise TypeError(f"{what} of a train_step is a HybridBlock, got {type(block)}")
+        if block._forward_hooks or block._forward_pre_hooks or block._monitor is not None:
+            raise ValueError(
+                f"{what} has hooks, which a train_step would call when it traces alone: detach "
+                "them, or write the loop"
+            )
+    if not isinstance(trainer, Trainer):
+        raise TypeError(f"trainer of a train_step is a gluon.Trainer, got {type(trainer)}")
+    if len(trainer._contexts) > 1:
+        raise ValueError(
+            f"a train_step trains on one context, the trainer's parameters are on "
+            f"{len(trainer._contexts)}"
+        )
+    if getattr(trainer, "_amp_loss_scaler", None) is not None:
+        raise ValueError("a train_step does not scale losses, and the trainer has a loss scaler")
