@@ -26,6 +26,7 @@ from .calls import check_out, checked_attrs
 from .memory import dtype_of
 from .tape import Entry, Some, Step, record
 from .taped import TapedArray, alias, record_same
+from .traced_rule import kind_of, trace_for
 
 _NUMBERS = (float, int, np.generic)
 
@@ -328,11 +329,11 @@ def _pull_of(
         known = [alias(y, Entry(step, i)) for i, y in enumerate(outs)] if FLAGS.recording else outs
         full = [*douts, *[None] * (len(outs) - len(douts))]
         if used.traits.updates is None:
-            return gradients(used, ON_NDARRAYS, ins, known, full, attrs, wanted)
+            return _gradients(used, ins, known, full, attrs, wanted)
         if not FLAGS.training:
-            return gradients(op, ON_NDARRAYS, ins, known, full, attrs, wanted)
+            return _gradients(op, ins, known, full, attrs, wanted)
         nonlocal is_continued
-        found = gradients(used, ON_NDARRAYS, ins, known, full, attrs, wanted)
+        found = _gradients(used, ins, known, full, attrs, wanted)
         if not is_continued:
             for position, new in used.traits.updates(ON_NDARRAYS, ins, outs, **attrs).items():
                 ins[position]._write(new._data)
@@ -340,6 +341,29 @@ def _pull_of(
         return found
 
     return pull
+
+
+def _gradients(
+    op: OpDef,
+    ins: Sequence[NDArray],
+    outs: Sequence[NDArray],
+    douts: Some,
+    attrs: Attrs,
+    wanted: Sequence[bool],
+) -> Some:
+    """What reaches each operand, by the rule's trace or, where this thread records, by the rule."""
+    if FLAGS.recording:
+        return gradients(op, ON_NDARRAYS, ins, outs, douts, attrs, wanted)
+    read, gave = ([kind_of(x._data) for x in some] for some in (ins, outs))
+    came = [None if d is None else kind_of(d._data) for d in douts]
+    trace = trace_for(op, attrs, read, gave, came, wanted, FLAGS.training)
+    if trace is None:
+        return gradients(op, ON_NDARRAYS, ins, outs, douts, attrs, wanted)
+    given = [*ins, *outs, *(d for d in douts if d is not None)]
+    values = trace.run([x._data for x in given], _owned)
+    place = given[-1]._ctx
+    made = {n: NDArray(values[n], place) for n in trace.made}
+    return [None if n is None else made[n] if n in made else given[n] for n in trace.results]
 
 
 class _Builder:
@@ -382,10 +406,10 @@ def _owned(result: np.ndarray, operands: Sequence[np.ndarray]) -> np.ndarray:
     array = np.asarray(result)
     if not array.flags.c_contiguous or not array.flags.writeable:
         return np.array(array, order="C")
-    if any(
-        array is x or (array.base is not None and np.may_share_memory(array, x)) for x in operands
-    ):
-        return array.copy()
+    is_view = array.base is not None
+    for x in operands:
+        if array is x or is_view and np.may_share_memory(array, x):
+            return array.copy()
     return array
 
 

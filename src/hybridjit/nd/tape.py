@@ -183,30 +183,22 @@ def behind(heads: Iterable[Entry]) -> tuple[list[tuple[Step, int]], list[Leaf]]:
 
     With each step the number of its results that something behind the heads reads.
     """
-    order: list[Step] = []
     counts: dict[Step, int] = {}
     leaves: dict[Leaf, None] = {}
-    stack: list[tuple[Entry, int]] = []
-    for head in heads:
-        stack.append((head, -1))
-        while stack:
-            (owner, index), position = stack.pop()
-            if isinstance(owner, Leaf):
-                leaves[owner] = None
-                continue
-            if position < 0:
-                is_new = owner not in counts
-                counts[owner] = max(counts.get(owner, 0), index + 1)
-                if not is_new:
-                    continue
-                position = 0
-            if position < len(owner.inputs):
-                stack.append((Entry(owner, 0), position + 1))
-                if (entry := owner.inputs[position]) is not None:
-                    stack.append((entry, -1))
-            else:
-                order.append(owner)
-    return [(step, counts[step]) for step in order], list(leaves)
+    pending = [*heads]
+    while pending:
+        owner, index = pending.pop()
+        if isinstance(owner, Leaf):
+            leaves[owner] = None
+            continue
+        if owner not in counts:
+            pending.extend(entry for entry in owner.inputs if entry is not None)
+        counts[owner] = max(counts.get(owner, 0), index + 1)
+    return sorted(counts.items(), key=_number), list(leaves)
+
+
+def _number(counted: tuple[Step, int]) -> int:
+    return counted[0].number
 
 
 def _pull(step: Step, count: int, reached: Gradients, add: Adding) -> None:

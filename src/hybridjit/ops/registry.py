@@ -149,18 +149,16 @@ def _near(name: str) -> str:
 def run_step(op: OpDef, arrays: list[np.ndarray], attrs: Attrs) -> list[np.ndarray]:
     """The results of an operator with auxiliary states that it writes, then the new states."""
     assert op.traits.step is not None
-    with np.errstate(all="ignore"):
-        return list(op.traits.step(*arrays, **attrs))
+    return list(op.traits.step(*arrays, **attrs))
 
 
 @quiet(all="ignore")  # inf and nan are values here, not events
 def run_ref(op: OpDef, arrays: list[np.ndarray], attrs: Attrs) -> list[np.ndarray]:
     """The operator's NumPy meaning on these arrays, always as a list of outputs."""
-    with np.errstate(all="ignore"):  # inf and nan are values here, not events
-        try:
-            result = op.ref(*arrays, **attrs)
-        except (ValueError, OverflowError) as error:
-            if not op.is_random:
-                raise  # of values that no rule looks at, such as a negative scale
-            raise MXNetError(f"Operator {op.name}: {error}") from None
+    try:
+        result = op.ref(*arrays, **attrs)
+    except (ValueError, OverflowError) as error:
+        if not op.is_random:
+            raise  # of values that no rule looks at, such as a negative scale
+        raise MXNetError(f"Operator {op.name}: {error}") from None
     return list(building.as_results(result))
