@@ -10,10 +10,12 @@ import pytest
 import hybridjit as mx
 from compiling import AVAILABLE, call, compiled, run_reference, var
 from hybridjit import autograd, gluon, nd
+from hybridjit.cli import main
 from hybridjit.compiler import Options
 from hybridjit.config import override
 from hybridjit.gluon import nn
 from hybridjit.ops.bfloat16 import from_bfloat16, rounded, to_bfloat16
+from hybridjit.profiling import profile
 from hybridjit.runtime.threads import threads
 from hybridjit.types import BFLOAT16
 from neighbours import LAYERS, in_bfloat16, network
@@ -288,3 +290,54 @@ def test_digits_are_labelled_as_in_float32():
     found = net(pictures).asnumpy()
     np.testing.assert_array_equal(found.argmax(1), wanted.argmax(1))
     assert 0 < np.abs(found - wanted).max() <= 3e-2 * wanted.std()
+
+
+# --- commands and tools ---
+
+DIGITS = str(Path(__file__).parents[1] / "examples" / "digits" / "digits")
+
+
+def test_commands_take_a_precision(tmp_path, capsys):
+    x, y = tmp_path / "x.npy", tmp_path / "y.npy"
+    np.save(x, np.ones((2, 1, 28, 28), np.float32))
+    words = [DIGITS, "--precision", "bfloat16"]
+    assert main(["run", *words, "--input", f"data={x}", "--output", str(y)]) == 0
+    net = mx.load(DIGITS)
+    net.hybridize(precision="bfloat16")
+    np.testing.assert_array_equal(np.load(y), net(nd.ones((2, 1, 28, 28))).asnumpy())
+    shape = ["--shape", "data=2,1,28,28"]
+    assert main(["dump", *words, *shape, "--after", "narrow,spec"]) == 0
+    out = capsys.readouterr().out
+    assert "_to_bfloat16" in out and "element=bfloat16:" in out
+    assert main(["profile", *words, *shape, "--seconds", "0.01"]) == 0
+    assert main(["bench", *words, *shape, "--seconds", "0.01"]) == 0
+    assert main(["profile", *words, *shape, "--train"]) == 2
+    assert "--train computes in float32" in capsys.readouterr().err
+
+
+def test_a_profile_is_that_of_the_networks_precision():
+    net = nn.HybridSequential()
+    net.add(nn.Dense(16, activation="relu"), nn.Dense(8))
+    net.initialize()
+    net.hybridize(precision="bfloat16")
+    report = str(profile(net, nd.ones((4, 8)), seconds=0.01))
+    assert "_to_bfloat16" in report
+
+
+@pytest.mark.parametrize("target", AVAILABLE)
+def test_winograd_reads_and_writes_16_bits(target):
+    first = call("Convolution", var("x"), var("w"), no_bias=True, kernel=(3, 3), pad=(1, 1),
+                 num_filter=33)  # fmt: skip
+    net = call("Convolution", call("relu", first), var("v"), no_bias=True, kernel=(1, 1),
+               num_filter=8)  # fmt: skip
+    random = np.random.default_rng(2)
+    shapes = {"x": (2, 18, 14, 11), "w": (33, 18, 3, 3), "v": (8, 33, 1, 1)}
+    arrays = {n: random.normal(0, 0.3, s).astype(np.float32) for n, s in shapes.items()}
+    with override(target=target):
+        options = Options(winograd="always", precision="bfloat16")
+        executable = compiled([net], arrays, ["w", "v"], options=options)
+        (found,) = executable([arrays["x"]])
+    specs = [str(c.spec) for row in executable.code.calls for c in row]
+    assert any(s.startswith("winograd") and "bfloat16:float32:float32" in s for s in specs)
+    (wanted,) = run_reference([net], arrays)
+    assert np.abs(found - wanted).max() <= 3e-2 * wanted.std()

@@ -22,6 +22,7 @@ IN_DOUBLE = (
     *("region", "resize", "sample", "conv_weight", "depthwise_weight", "join_parts", "unpool"),
     *("recurrent_back", "suppress"),
 )
+IN_BFLOAT16 = ("conv", "dense", "matmul", "winograd")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="mprotect is called as on Linux")
 
 
@@ -46,6 +47,7 @@ def test_nothing_outside_a_buffer_is_touched(place: str, run_guarded):
     ran = lines[-1].split()
     assert [kind for kind in ran if ":" not in kind] == sorted(KERNELS)
     assert {f"{kind}:float64" for kind in IN_DOUBLE} <= set(ran)
+    assert set(IN_BFLOAT16) <= {kind for kind, *_ in (n.partition(":bfloat16") for n in ran)}
 
 
 @pytest.mark.parametrize("place", ["end", "start"])

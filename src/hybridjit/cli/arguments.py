@@ -12,6 +12,7 @@ import numpy as np
 
 from ..compiler import find_target
 from ..config import config, home_expanded, override, shown_value
+from ..ir.purpose import PRECISIONS
 from ..target import Target
 from ..types import DTYPE_NAMES
 
@@ -92,6 +93,16 @@ def add_shapes(parser: argparse.ArgumentParser, any_batch: bool = False) -> None
 def add_target(parser: argparse.ArgumentParser, more: str = "") -> None:
     what = "compile for a narrower CPU: avx512, avx2, sse2 or neon"
     parser.add_argument("--target", help=f"{what}{more}")
+
+
+def add_precision(parser: argparse.ArgumentParser) -> None:
+    """``--precision``, of what products multiply."""
+    parser.add_argument(
+        "--precision",
+        choices=PRECISIONS,
+        default="float32",
+        help="bfloat16 stores what dense layers, convolutions and products multiply in 16 bits",
+    )
 
 
 @contextmanager

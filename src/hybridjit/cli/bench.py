@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-from ..compiler import compile_graph
+from ..compiler import Options, compile_graph
 from ..config import override
 from ..runtime.memory import peak_memory
 from ..runtime.threads import get_num_threads, threads
@@ -20,6 +20,7 @@ from ..table import milliseconds, table
 from .arguments import (
     UsageError,
     add_model,
+    add_precision,
     add_shapes,
     add_target,
     chosen_target,
@@ -50,12 +51,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cold", action="store_true", help="take no compiled object from the disk cache"
     )
+    add_precision(parser)
     add_target(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     shapes, dtypes = once(args.shape, "--shape"), once(args.dtype, "--dtype")
     model = read_model(args.symbol, args.params, shapes, shapes)
+    options = Options(precision=args.precision)
     cold = override(cache_dir="off") if args.cold else nullcontext()
     with chosen_target(args.target) as target, cold:
         print(
@@ -68,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
             if batch is not None and is_onnx(args.symbol):
                 model = read_model(args.symbol, args.params, given, given)
             inputs, params = variable_types(model, given, dtypes)
-            rows += measure_model(model, inputs, params, args.threads, args.seconds)
+            rows += measure_model(model, inputs, params, options, args.threads, args.seconds)
     print(table(rows, _HEADING, right=range(len(_HEADING))))
     return 0
 
@@ -96,11 +99,16 @@ class Latency:
 
 
 def measure_model(
-    model: Model, inputs: Types, params: Types, thread_counts: list[int] | None, seconds: float
+    model: Model,
+    inputs: Types,
+    params: Types,
+    options: Options,
+    thread_counts: list[int] | None,
+    seconds: float,
 ) -> list[tuple[str, ...]]:
     """A row for each thread count; compiled once."""
     start = time.perf_counter()
-    executable = compile_graph(model.outputs, inputs, params, name=model.name)
+    executable = compile_graph(model.outputs, inputs, params, options, name=model.name)
     compiled = time.perf_counter() - start
     executable.bind(parameters(model, params))
     arrays = [stand_in(name, wanted) for name, wanted in inputs.items()]

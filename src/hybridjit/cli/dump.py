@@ -11,8 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..compile_log import write_stage
-from ..compiler import STAGES, compile_graph, new_log, plan_graph
-from .arguments import UsageError, add_model, add_shapes, add_target, chosen_target
+from ..compiler import STAGES, Options, compile_graph, new_log, plan_graph
+from ..ir.purpose import Purpose
+from .arguments import UsageError, add_model, add_precision, add_shapes, add_target, chosen_target
 from .model import model_of
 
 _CODE_STAGES = ("llvm", "asm")
@@ -36,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="narrow llvm and asm to the kernels with this in their name, as --after spec has it",
     )
     parser.add_argument("--out", metavar="DIR", type=Path, help="write NN-STAGE.txt files there")
+    add_precision(parser)
     add_target(parser)
 
 
@@ -59,9 +61,9 @@ def run(args: argparse.Namespace) -> int:
     with suppress(_EnoughSeen):
         if any(stage in _LLVM_STAGES for stage in args.after):
             with chosen_target(args.target):
-                compile_graph(*graph, log=log, name=model.name)
+                compile_graph(*graph, Options(precision=args.precision), log, model.name)
         else:
-            plan_graph(*graph, log, model.name)
+            plan_graph(*graph, log, model.name, Purpose(precision=args.precision))
     for stage in args.after:
         if stage not in sink.seen:
             sink.show(STAGES.index(stage), stage, f"{stage} was left out by HYBRIDJIT_SKIP")

@@ -9,10 +9,18 @@ from __future__ import annotations
 
 import argparse
 
-from ..compiler import compile_graph
+from ..compiler import Options, compile_graph
 from ..profiling import Report, TrainingReport, measure, profile_training
 from ..runtime.threads import get_num_threads, threads
-from .arguments import add_model, add_shapes, add_target, chosen_target, count
+from .arguments import (
+    UsageError,
+    add_model,
+    add_precision,
+    add_shapes,
+    add_target,
+    chosen_target,
+    count,
+)
 from .model import Model, Types, learned, model_of, parameters, stand_in
 
 
@@ -33,10 +41,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "reads or writes once. A network in Python is profiled with the lines of its "
         "hybrid_forward by hybridjit.profiling.profile(net, x)."
     )
+    add_precision(parser)
     add_target(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.train and args.precision != "float32":
+        raise UsageError("--train computes in float32: --precision is of inference")
     model, input_types, param_types = model_of(args)
     with chosen_target(args.target), threads(args.threads or get_num_threads()):
         report = (_training if args.train else _inference)(args, model, input_types, param_types)
@@ -49,7 +60,8 @@ def run(args: argparse.Namespace) -> int:
 def _inference(
     args: argparse.Namespace, model: Model, input_types: Types, param_types: Types
 ) -> Report:
-    executable = compile_graph(model.outputs, input_types, param_types, name=model.name)
+    options = Options(precision=args.precision)
+    executable = compile_graph(model.outputs, input_types, param_types, options, name=model.name)
     executable.bind(parameters(model, param_types))
     inputs = [stand_in(name, wanted) for name, wanted in input_types.items()]
     return measure(executable, inputs, args.seconds)

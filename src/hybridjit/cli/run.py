@@ -19,6 +19,7 @@ from ..types import DTYPE_NAMES
 from .arguments import (
     UsageError,
     add_model,
+    add_precision,
     add_target,
     chosen_target,
     is_onnx,
@@ -48,10 +49,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="file of an output; once for each, in the graph's order",
     )
     parser.add_argument("--eager", action="store_true", help="run by NumPy, compile nothing")
+    add_precision(parser)
     add_target(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.eager and args.precision != "float32":
+        raise UsageError("--eager runs float32 by NumPy: --precision is of compiled graphs")
     files = once(args.input, "--input")
     early = early_arrays(args.symbol, files)
     model = read_model(args.symbol, args.params, files, shapes_of(early))
@@ -73,7 +77,7 @@ def outputs_of(
         raise MXNetError(f"the graph has parameters ({listed(model.roles.missing)}): give --params")
     types, _ = variable_types(model, shapes_of(arrays), typed(arrays))
     block = make_block(model.outputs, model.roles, model.params or {})
-    block.hybridize(active=not args.eager)
+    block.hybridize(active=not args.eager, precision=args.precision)
     inputs = [nd.array(arrays[n], dtype=types[n].dtype) for n in model.inputs]
     if args.eager:
         found = block(*inputs)

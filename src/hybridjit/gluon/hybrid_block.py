@@ -193,7 +193,7 @@ class HybridBlock(Block):
         ctx = arrays[0].context
         given = dict(zip(traced.input_names, arrays))
         fixed = {name: param.data(ctx) for name, param in params.items()}
-        how = (Options.of(self._flags), tolerance, self.name or "graph")
+        how = (options_of(self), tolerance, self.name or "graph")
         if train:
             named = {**given, **fixed}
             wanted = tape_variables(named) or floating(given)
@@ -462,3 +462,8 @@ def _warn_unused(traced: Trace, params: ParameterDict) -> None:
             f"Parameter {', '.join(unused)} is not used by any computation. Is this intended?",
             stacklevel=5,
         )
+
+
+def options_of(block: HybridBlock) -> Options:
+    """What the compiler is told, as the block's last ``hybridize`` said it."""
+    return Options.of(block._flags)

@@ -9,8 +9,9 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from .. import sym
-from ..compiler import compile_graph
+from ..compiler import Options, compile_graph
 from ..gluon import HybridBlock
+from ..gluon.hybrid_block import options_of
 from ..gluon.training import floating, tape_variables
 from ..ir.node import Output
 from ..nd import NDArray
@@ -60,6 +61,7 @@ def profile(
         graph.outputs,
         {name: type_of(value) for name, value in graph.inputs.items()},
         {name: type_of(param) for name, param in graph.params.items()},
+        graph.options,
         name=graph.name,
     )
     executable.bind(graph.params)
@@ -70,7 +72,8 @@ def profile(
 class Traced:
     """A block as a graph, with copies of all arrays that it reads.
 
-    wanted  the variables that a step of training computes gradients of
+    wanted   the variables that a step of training computes gradients of
+    options  what the block was hybridized with
     """
 
     name: str
@@ -78,6 +81,7 @@ class Traced:
     inputs: Mapping[str, np.ndarray]
     params: Mapping[str, np.ndarray]
     wanted: Collection[str]
+    options: Options
 
 
 def traced(net: HybridBlock, *arrays: NDArray) -> Traced:
@@ -89,7 +93,7 @@ def traced(net: HybridBlock, *arrays: NDArray) -> Traced:
     given = dict(zip(names, arrays))
     values, fixed = ({n: a.asnumpy() for n, a in kind.items()} for kind in (given, params))
     wanted = tape_variables({**given, **params}) or floating(given)
-    return Traced(net.name, outputs, values, fixed, wanted)
+    return Traced(net.name, outputs, values, fixed, wanted, options_of(net))
 
 
 def _outputs(result: Any) -> Iterator[Output]:

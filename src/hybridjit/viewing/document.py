@@ -45,7 +45,8 @@ _MOST_NOTES = 2_000
 class Subject:
     """What is shown: a graph, and an array for every variable.
 
-    wanted  the variables whose gradients a step of training computes
+    wanted   the variables whose gradients a step of training computes
+    options  what it is compiled with
     """
 
     name: str
@@ -53,6 +54,7 @@ class Subject:
     inputs: Mapping[str, np.ndarray]
     params: Mapping[str, np.ndarray]
     wanted: Collection[str] = ()
+    options: Options = Options()
 
     @property
     def input_types(self) -> dict[str, TensorType]:
@@ -102,14 +104,14 @@ def _compiled(subject: Subject) -> tuple[Executable, int, Watched]:
     watched = Watched.new()
     given = subject.input_types
     found = compile_graph(
-        subject.outputs, given, subject.param_types, Options(), watched.log, subject.name
+        subject.outputs, given, subject.param_types, subject.options, watched.log, subject.name
     )
     if isinstance(found, Executable):
         return found, 1, watched
     first = {name: t.with_shape((1, *t.dims[1:])) for name, t in given.items()}
     one = Watched.new()
     again = compile_graph(
-        subject.outputs, first, subject.param_types, Options(), one.log, subject.name
+        subject.outputs, first, subject.param_types, subject.options, one.log, subject.name
     )
     assert not isinstance(again, SplitBatch)
     one.log.notes.insert(0, f"its {found.samples} samples run one by one: shown is one")

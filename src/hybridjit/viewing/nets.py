@@ -37,7 +37,9 @@ def view(
     """
     before = None if against is None else read_document(against)
     found = traced(net, *arrays)
-    subject = Subject(found.name, found.outputs, found.inputs, found.params, found.wanted)
+    subject = Subject(
+        found.name, found.outputs, found.inputs, found.params, found.wanted, found.options
+    )
     measured = seconds if profile else 0.0
     if train:
         document = training_document(subject, measured, optimizer)

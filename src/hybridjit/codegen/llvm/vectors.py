@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...target import Target
+from ...target import PAIRS, Target
 from . import ir
 from .indices import Index, IndexBuilder
 from .types import (
@@ -101,7 +101,9 @@ class VectorBuilder(IndexBuilder):
         """A whole vector from any address that is a multiple of the element's size."""
         element = element or self.element_at(pointer)
         kind = self.vector_type(element=element)
-        return self.b.load(self.at(pointer, index, element), typ=kind, align=byte_count(element))
+        is_pair = isinstance(pointer, Pointer) and pointer.dtype == PAIRS.computed
+        align = 2 if is_pair else byte_count(element)
+        return self.b.load(self.at(pointer, index, element), typ=kind, align=align)
 
     def load_masked(self, pointer: Value, index: Index, mask: Value, other: float = 0.0) -> Value:
         """The lanes that ``mask`` names; the others are ``other`` and are not touched."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ....ir.image import Packed
 from ....ir.plan import Step
-from ....target import SINGLE, Target
+from ....target import Target
 from ...call import (
     Address,
     Argument,
@@ -80,7 +80,7 @@ def calls_of(
     target, work = setting.target, layer.operations // 2 * batch
     if not is_fixed(weight, setting):
         layer = replace(layer, images=batch if setting.is_training else 1)
-    winograd = setting.winograd if target.element == SINGLE else False
+    winograd = setting.winograd if target.element.accumulated == "float32" else False
     candidates = algorithms(layer, target, winograd)
     spec = candidates[0]
     after: tuple[Argument, ...] = (*extra, batch)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....target import Target
+from ....target import TYPES_OF, Target
 from ....types import product
 from .layer import Layer
 from .spec import WinogradSpec
@@ -46,7 +46,7 @@ def winograd_spec(layer: Layer, target: Target, m: int) -> WinogradSpec:
     return WinogradSpec(
         m=m, inp=layer.inp, out=layer.out, pad=layer.pad, ic=layer.ic, oc=layer.oc,
         tiles=tiles, blocks=blocks, mr=mr, nv=nv, unroll=4,
-        dilate=layer.dilate[1:], **layer.tensors,
+        dilate=layer.dilate[1:], element=TYPES_OF[target.element.stored], **layer.tensors,
     )  # fmt: skip
 
 

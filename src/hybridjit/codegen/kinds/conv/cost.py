@@ -5,7 +5,7 @@ A byte of weights that does not stay in the cache has a price in operations.
 
 from __future__ import annotations
 
-from ....target import Target
+from ....target import PAIRS, Target
 from ....types import product
 from ...families import family_of
 from .layer import Layer
@@ -19,8 +19,10 @@ def cost(layer: Layer, spec: ConvSpec | WinogradSpec, target: Target) -> float:
     (loads and stores included), each as long as a vector of fused multiply-adds.
     """
     if isinstance(spec, ConvSpec):
-        nbytes = target.element_bytes * layer.operations // (2 * product(layer.out))
-        return max(layer.operations, _price(layer, nbytes, target)) + _packing(layer, spec, target)
+        at_once = 2 if spec.element == PAIRS else 1
+        nbytes = target.element_bytes * layer.operations // (2 * product(layer.out)) // at_once
+        price = _price(layer, nbytes, target)
+        return max(layer.operations / at_once, price) + _packing(layer, spec, target)
     tiles = spec.tiles_of_image
     rows = -(-tiles // spec.mr) * spec.mr
     products = 2.1 * spec.points * rows * layer.ic * layer.oc

@@ -69,6 +69,7 @@ class WinogradSpec(KernelSpec):
     nv: int
     unroll: int
     dilate: Ints = (1, 1)
+    element: ElementTypes = SINGLE
     program: Program = Program(1)
     kind = "winograd"
     needs_passes = False

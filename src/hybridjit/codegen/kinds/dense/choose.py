@@ -5,7 +5,7 @@ from __future__ import annotations
 from ....ir.image import Packed
 from ....ir.plan import Step
 from ....ops.nn.matrix_products import BATCH_DOT
-from ....target import Target
+from ....target import PAIRS, Target
 from ....types import product
 from ...call import (
     Address,
@@ -24,7 +24,7 @@ from ..conv.choose import calls_of
 from ..conv.layer import Layer
 from ..conv.tile import most_rows, register_tile
 from ..parts.cost import is_long
-from ..weights.choose import in_pairs, is_fixed, pack_weights, packing_for
+from ..weights.choose import in_pairs, is_fixed, multiplies_pairs, pack_weights, packing_for
 from .spec import DenseSpec, MatmulSpec
 
 
@@ -115,6 +115,8 @@ def _prefers_matmul(step: Step, setting: Setting) -> bool:
     x, weight = views_of(step, step.group.anchor.inputs[:2])
     if is_fixed(step.group.anchor.inputs[1], setting):
         return False
+    if multiplies_pairs(setting.target):
+        return True  # dense kernels multiply pairs of parameters alone
     (outputs, size), rows, lanes = weight.shape, x.shape[0], setting.target.lanes
     _, _, parts = _blocking(rows, outputs, 1, setting.target)
     copy = _TO_COPY if weight.strides[0] == 1 or outputs == 1 else _TO_COLLECT
@@ -166,6 +168,8 @@ def _choose_matmul(step: Step, target: Target) -> tuple[Call, ...]:
     program, operands = build_program(step, anchored=True)
     left, right, *bias = views_of(step, anchor.inputs)
     others = views_of(step, operands)
+    if multiplies_pairs(target) and left.strides[-1] == 1:
+        target = target.of(PAIRS)
     batched = anchor.op is BATCH_DOT
     m, n = anchor.shape[-2:]
     batch = anchor.shape[0] if batched else 1

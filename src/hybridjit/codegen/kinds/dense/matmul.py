@@ -6,8 +6,8 @@ from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import Value
 from ..parts.arguments import Arguments
-from ..parts.gemm import Rows, multiply, steps_of_round
-from ..parts.partial import read_vector
+from ..parts.gemm import Rows, is_in_pairs, multiply, steps_of_round, steps_of_sum
+from ..parts.partial import as_pairs, low_halves, read_vector
 from ..parts.program import operand_addresses, store_epilogue
 from ..parts.transpose import Digits, transpose_rows
 from .spec import MatmulSpec
@@ -22,7 +22,7 @@ class _Matmul:
     def __init__(self, b: LoopBuilder, spec: MatmulSpec, args: Arguments) -> None:
         self.b, self.spec, self.args = b, spec, args
         self.left, self.right = args.pointer("a"), args.pointer("b")
-        self.bias = args.pointer("bias") if spec.bias else None
+        self.bias = args.summed("bias") if spec.bias else None
         self.reads, self.writes = args.of_program(spec.program)
         scratch = args.working("scratch")
         self.batch = args.integer("batch")
@@ -68,9 +68,42 @@ class _Matmul:
         """packed[k, column] of this block; lanes beyond the last column are zeros."""
         b, spec = self.b, self.spec
         source = b.at(self.right, b.dot((image, 0, column), spec.b))
-        if spec.b[1] == 1 != spec.b[2] and spec.k >= b.lanes:
+        if self._has_whole_vectors(steps_of_sum(b, spec.k)):
             self._pack_transposed(source, nv, last)
-            return
+        elif is_in_pairs(b):
+            self._pack_pairs(source, nv, last)
+        else:
+            self._pack_rows(source, nv, last)
+
+    def _has_whole_vectors(self, steps: int) -> bool:
+        """Whether the numbers of a column follow each other, and fill vectors; in pairs, all."""
+        spec, b = self.spec, self.b
+        if is_in_pairs(b) and spec.k % 2:
+            return False
+        return spec.b[1] == 1 != spec.b[2] and steps >= b.lanes
+
+    def _pack_pairs(self, source: Value, nv: int, last: int) -> None:
+        """Words of two rows; the last of an odd number of them is beside zeros."""
+        pairs = self.spec.k // 2
+        if pairs:
+            with self.b.loop("k", 0, pairs) as k:
+                self._pack_pair(source, k.index, nv, last, True)
+        if self.spec.k % 2:
+            self._pack_pair(source, pairs, nv, last, False)
+
+    def _pack_pair(self, source: Value, k: Index, nv: int, last: int, is_whole: bool) -> None:
+        b, step = self.b, self.spec.b
+        first = b.at(source, b.mul(k, 2 * step[1]))
+        for j in range(nv):
+            lanes, at = last if j == nv - 1 else b.lanes, j * b.lanes * step[2]
+            word = low_halves(b, read_vector(b, first, at, step[2], lanes))
+            if is_whole:
+                second = read_vector(b, b.at(first, step[1]), at, step[2], lanes)
+                word = b.b.or_(word, b.b.bitcast(second, word.type))
+            b.store(word, self.packed, b.add(b.mul(k, nv * b.lanes), j * b.lanes))
+
+    def _pack_rows(self, source: Value, nv: int, last: int) -> None:
+        b, spec = self.b, self.spec
         with b.loop("k", 0, spec.k) as k:
             line = b.at(source, b.mul(k.index, spec.b[1]))
             for j in range(nv):
@@ -90,12 +123,14 @@ class _Matmul:
         b, step = self.b, self.spec.b[2]
         first = b.at(source, b.mul(vector, b.lanes * step))
         columns = [b.at(first, min(i, lanes - 1) * step) for i in range(b.lanes)]
+        if is_in_pairs(b):
+            columns = [as_pairs(column) for column in columns]
         target = b.at(self.packed, b.mul(vector, b.lanes))
         transpose_rows(
             b,
             columns,
             [b.bit(i < lanes) for i in range(b.lanes)],
-            self.spec.k,
+            steps_of_sum(b, self.spec.k),
             Digits(nv * b.lanes),
             lambda value, at: b.store(value, target, at),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....records import dataclass
-from ....target import SINGLE, ElementTypes
+from ....target import PAIRS, SINGLE, ElementTypes
 from ...spec import Ints, KernelSpec, Program
 
 
@@ -65,4 +65,5 @@ class MatmulSpec(KernelSpec):
     needs_passes = False
 
     def scratch_floats(self, lanes: int) -> int:
-        return self.k * self.nv * lanes
+        steps = -(-self.k // 2) if self.element == PAIRS else self.k
+        return steps * self.nv * lanes

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ....target import PAIRS
 from ...llvm.builder import LoopBuilder
-from ...llvm.elements import ELEMENTS, held, stored
+from ...llvm.elements import ELEMENTS, held, stored, with_element
 from ...llvm.indices import Index
-from ...llvm.types import I32, Pointer, Type, Value
+from ...llvm.types import I32, Pointer, Type, Value, constant_of
 
 
 def read_vector(
@@ -47,6 +48,17 @@ def read_scalar(b: LoopBuilder, pointer: Value, index: Index) -> Value:
 def read_pair(b: LoopBuilder, pointer: Value, index: Index) -> Value:
     """Two elements of 16 bits that follow each other, as a word."""
     return b.b.load(b.at(pointer, index), typ=I32, align=2)
+
+
+def as_pairs(pointer: Value) -> Value:
+    """The same address, of words of two elements of 16 bits."""
+    return Pointer(pointer.ref, PAIRS.computed, I32)
+
+
+def low_halves(b: LoopBuilder, value: Value) -> Value:
+    """Words whose low halves are the bits of ``value``, which bfloat16 has; the others are 0."""
+    bits = b.b.bitcast(value, with_element(value.type, I32))
+    return b.b.lshr(bits, constant_of(bits.type, 16))
 
 
 def _read_backwards(

@@ -41,11 +41,11 @@ def transpose_rows(
 
     Filters that are not ``known`` are zeros. There are at ``most`` so many squares.
     """
-    zeros = b.splat(0.0)
     with b.loop("q", 0, size, b.lanes, most=most) as q:
         # The last vector begins where it is whole: some is written twice.
         at = b.min(q.index, b.sub(size, b.lanes))
-        read = (read_vector(b, row, at, 1, b.lanes) for row in rows)
+        read = [read_vector(b, row, at, 1, b.lanes) for row in rows]
+        zeros = b.constant(0, read[0])
         square = [b.b.select(is_one, vector, zeros) for vector, is_one in zip(read, known)]
         transpose_square(b, square, at, digits, store)
 

@@ -98,10 +98,15 @@ def packed_as(packing: Packing, element: ElementTypes) -> str:
     return "uint32" if isinstance(packing, PairPacking) else element.accumulated
 
 
+def multiplies_pairs(target: Target) -> bool:
+    """Whether an instruction multiplies pairs of what is stored."""
+    return target.element == TYPES_OF["bfloat16"] and target.has_bfloat16
+
+
 def in_pairs(setting: Setting, step_of_k: int, weight: Use) -> Setting:
     """For products that are stored in bfloat16: two at a time, where the CPU multiplies pairs."""
     target = setting.target
-    if target.element != TYPES_OF["bfloat16"] or not target.has_bfloat16:
+    if not multiplies_pairs(target):
         return setting
     if step_of_k != 1 or not is_fixed(weight, setting):
         return setting
