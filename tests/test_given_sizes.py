@@ -29,7 +29,7 @@ def scaled() -> Output:
 
 
 def turned() -> Output:
-    return call("transpose", var("x"), axes="(0,2,1)")
+    return call("transpose", var("x"), axes="(1,0,2)")
 
 
 def one_by_one(filters: int) -> Output:
@@ -57,12 +57,12 @@ CASES: dict[str, tuple[Callable[..., Output], list[tuple[Shapes, tuple[int, ...]
     "pointwise": (
         scaled,
         [
-            ({"x": (7, 32), "y": (1, 32)}, ()),
-            ({"x": (5, 96), "y": (1, 96)}, ()),
+            ({"x": (7, 128), "y": (1, 128)}, ()),
+            ({"x": (5, 208), "y": (1, 208)}, ()),
             ({"x": (3, 4096), "y": (1, 4096)}, ()),
         ],
     ),
-    "copy": (turned, [({"x": (2, 9, 64)}, ()), ({"x": (3, 9, 128)}, ())]),
+    "copy": (turned, [({"x": (2, 9, 128)}, ()), ({"x": (5, 3, 512)}, ())]),
     "pack": (
         one_by_one,
         [
