@@ -261,6 +261,11 @@ EXPANSIONS: dict[str, tuple[Case, Case]] = {
              {"x": (1, 2, 3, 4)}),
         Case(one("relu", "x"), {"x": (2, 3)}),
     ),
+    "_contrib_MultiBoxDetection": (
+        Case(one("_contrib_MultiBoxDetection", "x", "y", "a", nms_threshold=0.3),
+             {"x": (2, 3, 5), "y": (2, 20), "a": (1, 5, 4)}),
+        Case(one("_contrib_box_iou", "x", "a"), BOXES),
+    ),
     "_contrib_box_decode": (
         Case(one("_contrib_box_decode", "x", "a", format="corner", clip=0.3, **SCALE), BOXES),
         Case(one("_contrib_box_iou", "x", "a"), BOXES),

@@ -16,6 +16,7 @@ NO_SLOPE = {
     "BlockGrad": "stops gradients",
     "_contrib_MultiBoxDetection": _ZERO,
     "_contrib_MultiBoxTarget": _ZERO,
+    "_detections": _ZERO,
     "_contrib_MultiProposal": _ZERO,
     "_contrib_Proposal": _ZERO,
     "_contrib_bipartite_matching": _ZERO,

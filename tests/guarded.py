@@ -189,6 +189,11 @@ def networks() -> Iterator[tuple[str, Network]]:
         kept = layer("_contrib_box_nms", id_index=0, overlap_thresh=0.0, out_format="center")
         yield f"suppress {size}", network(kept, (2, size, 6))
         yield f"suppress {size} float64", in_double(network(kept, (2, size, 6)))
+        others = var("o", (2, 4 * size)), var("a", (1, size, 4))
+        best = layer("_contrib_MultiBoxDetection", *others, threshold=-9, nms_topk=9)
+        shown = network(best, (2, 3, size))
+        yield f"detect {size}", shown
+        yield f"detect {size} float64", in_double(shown)
         resized = layer("_contrib_BilinearResize2D", height=7, width=2)
         yield f"resize {size}", network(inside(resized), (2, size, 3, 5))
         varying = network(conv(size, num_group=3 if size == 3 else 1), (1, 6, 4, 5))

@@ -67,6 +67,7 @@ def anchors() -> None:
     for options in ({}, {"nms_topk": 2}, {"force_suppress": True}, {"threshold": 0.8}):
         add(detect, scores, (2, 28), corners(1, 7, scale=0.5), **options)
     add(detect, scores, (2, 28), corners(1, 7, scale=0.5), nms_threshold=-1, clip=False)
+    add("_detections", detections(2, 9), force_suppress=True, nms_topk=5)
     bad(detect, (2, 3, 7), (2, 27), (1, 7, 4), error=ShapeError, says="loc_pred should be (2,28)")
     bad(detect, (2, 3, 7), (2, 28), (1, 6, 4), error=ShapeError, says="anchor should be (1,7,4)")
 

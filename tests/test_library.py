@@ -207,6 +207,15 @@ class TestBits:
         stem = library(tmp_path, model=tmp_path / "ssd", shape="data=2,3,32,32")
         np.testing.assert_array_equal(hybridjit.library.load(f"{stem}.so")(x), wanted)
 
+    def test_of_a_single_shot_detector(self, tmp_path):
+        """Scores, offsets and anchors of two maps become detections in the library."""
+        net, x = detector(SingleShot())
+        wanted = net(nd.array(x)).asnumpy()
+        assert (wanted[..., 0] >= 0).sum() > 3
+        net.export(str(tmp_path / "shot"))
+        stem = library(tmp_path, model=tmp_path / "shot", shape="data=2,3,32,32")
+        np.testing.assert_array_equal(hybridjit.library.load(f"{stem}.so")(x), wanted)
+
 
 class Detector(gluon.HybridBlock):
     """Scores and boxes of three classes at every place of two maps."""
@@ -234,10 +243,26 @@ class Detector(gluon.HybridBlock):
         return F.contrib.box_nms(rows, overlap_thresh=0.4, topk=40, id_index=0)
 
 
-def detector() -> tuple[gluon.HybridBlock, np.ndarray]:
+class SingleShot(Detector):
+    """The same maps, with MXNet's operator for detections."""
+
+    def hybrid_forward(self, F, x):
+        found, anchors = [], []
+        for layer, head in zip(self.maps, self.heads):
+            x = layer(x)
+            anchors.append(F.contrib.MultiBoxPrior(x, sizes=(0.2, 0.3), ratios=(1, 2)))
+            found.append(F.reshape(F.transpose(head(x), axes=(0, 2, 3, 1)), (0, -1, 7)))
+        rows, anchors = F.concat(*found, dim=1), F.concat(*anchors, dim=1)
+        scores = F.softmax(F.slice_axis(rows, axis=-1, begin=0, end=3))
+        offsets = F.flatten(F.slice_axis(rows, axis=-1, begin=3, end=7))
+        scores = F.transpose(scores, axes=(0, 2, 1))
+        return F.contrib.MultiBoxDetection(scores, offsets, anchors, nms_topk=100)
+
+
+def detector(net: gluon.HybridBlock | None = None) -> tuple[gluon.HybridBlock, np.ndarray]:
     """A detector with random weights, and two pictures."""
     hybridjit.random.seed(3)
-    net = Detector()
+    net = net or Detector()
     net.initialize(hybridjit.init.Xavier())
     net.hybridize()
     return net, np.random.default_rng(3).random((2, 3, 32, 32), dtype=np.float32)

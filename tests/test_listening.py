@@ -231,6 +231,7 @@ def some_networks() -> Iterator[Network]:
     border = layer("Pad", mode="reflect", pad_width=(0, 0, 0, 0, 2, 1, 1, 2))
     yield network(border, (2, 5, 6, 7))
     yield network(layer("_contrib_box_nms", id_index=0, overlap_thresh=0.0), (2, 17, 6))
+    yield network(layer("_detections", threshold=-9.0), (2, 17, 6))
 
 
 @pytest.fixture

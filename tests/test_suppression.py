@@ -1,4 +1,4 @@
-"""The kernel of box_nms beside its meaning in NumPy: the same rows, bit by bit."""
+"""The kernels of box_nms and detections beside their meaning in NumPy: the same rows, all bits."""
 
 from __future__ import annotations
 
@@ -53,4 +53,42 @@ def test_rows_are_numpys(dtype: str, target: str):
         (found,) = executable([rows])
         with np.errstate(all="ignore"):
             (wanted,) = run_reference(graph, {"x": rows})
+        np.testing.assert_array_equal(found, wanted, err_msg=f"seed {seed}: {attrs}")
+
+
+def shown(seed: int, dtype: str) -> tuple[dict[str, np.ndarray], dict[str, object]]:
+    """Scores of classes, offsets of 0, anchors, and attributes; scores repeat, some are no
+    numbers. Whatever the exponential's last bit is, the boxes are the anchors."""
+    random = np.random.default_rng(seed)
+    bounds = ((1, 4), (2, 5), (1, 90))
+    batch, classes, count = (int(random.integers(*pair)) for pair in bounds)
+    scores = random.integers(0, 12, (batch, classes, count)) / 10
+    scores[random.random(scores.shape) < random.choice([0, 0.05])] = np.nan
+    low = random.random((1, count, 2))
+    boxes = np.concatenate([low, low + random.random((1, count, 2)) / 2], 2)
+    offsets = np.zeros((batch, 4 * count))
+    offsets[random.random(offsets.shape) < random.choice([0, 0.02])] = np.nan
+    attrs = {
+        "clip": bool(random.integers(2)),
+        "threshold": float(random.choice([0.01, 0.3, 0.5, -1])),
+        "nms_threshold": float(random.choice([0.5, 0.3, 0.05, 1, 0, -1])),
+        "force_suppress": bool(random.integers(2)),
+        "nms_topk": int(random.choice([-1, 1, 5, 1000])),
+    }
+    arrays = {"p": scores, "o": offsets, "a": boxes}
+    return {name: x.astype(dtype) for name, x in arrays.items()}, attrs
+
+
+@pytest.mark.parametrize("target", AVAILABLE)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_detections_are_numpys(dtype: str, target: str):
+    for seed in range(6):
+        given, attrs = shown(seed, dtype)
+        with override(target=target):
+            graph = [call("_contrib_MultiBoxDetection", *map(var, given), **attrs)]
+            executable = compiled(graph, given)
+        assert all(executable.code.calls), "the kernel is meant"
+        (found,) = executable([*given.values()])
+        with np.errstate(all="ignore"):
+            (wanted,) = run_reference(graph, given)
         np.testing.assert_array_equal(found, wanted, err_msg=f"seed {seed}: {attrs}")

@@ -141,6 +141,7 @@ KINDS = (
     KernelKind("norm", reads=Reads.PACKED),
     KernelKind("lrn", reads=Reads.PACKED),
     KernelKind("suppress", _suppresses, reads=Reads.PACKED),
+    KernelKind("detect", reads=Reads.PACKED),
     KernelKind("recurrent"),
     KernelKind("recurrent_back"),
     KernelKind("resize", reads=Reads.CHANNELS, has_epilogue=True),

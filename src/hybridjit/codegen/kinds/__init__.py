@@ -5,7 +5,19 @@ the derivation or the measurement beside them. Nothing that changes the order of
 the batch, the thread count or an address.
 """
 
-from . import lrn, norm, pad, pointwise, pool, recurrent, recurrent_back, softmax, suppress, unpool
+from . import (
+    detect,
+    lrn,
+    norm,
+    pad,
+    pointwise,
+    pool,
+    recurrent,
+    recurrent_back,
+    softmax,
+    suppress,
+    unpool,
+)
 from .conv import kind as conv
 from .conv_weight import kind as conv_weight
 from .dense import kind as dense
@@ -15,7 +27,7 @@ from .record import KERNELS, KernelCode, all_codes, choose, register
 from .reduction import kind as reduction
 
 __all__ = [
-    "KERNELS", "KernelCode", "all_codes", "choose", "conv", "conv_weight", "dense", "gather",
-    "lrn", "norm", "pad", "pointwise", "pool", "recurrent", "recurrent_back", "reduction",
+    "KERNELS", "KernelCode", "all_codes", "choose", "conv", "conv_weight", "dense", "detect",
+    "gather", "lrn", "norm", "pad", "pointwise", "pool", "recurrent", "recurrent_back", "reduction",
     "region", "register", "resize", "sample", "softmax", "suppress", "unpool",
 ]  # fmt: skip

@@ -94,13 +94,15 @@ def emit_suppress(b: LoopBuilder, spec: SuppressSpec, args: Arguments) -> None:
     scratch, batches = args.pointer("scratch"), args.integer("batches")
     nbytes = spec.scratch_bytes(b.lanes, b.target.element_bytes)
     scratch = b.at(scratch, b.mul(args.tid, nbytes), I8)
-    suppression = _Suppression(b, spec, scratch)
+    suppression = Suppression(b, spec, scratch)
     with b.each_unit(batches, args.tid, args.threads) as unit:
         first = b.mul(unit.index, spec.count * spec.width)
         suppression.emit(b.at(x, first), b.at(y, first))
 
 
-class _Suppression:
+class Suppression:
+    """Code for the rows of one batch, in scratch of its own."""
+
     def __init__(self, b: LoopBuilder, spec: SuppressSpec, scratch: Value) -> None:
         self.b, self.spec = b, spec
         self.orders = scratch, b.at(scratch, spec.count, I64)
@@ -129,13 +131,16 @@ class _Suppression:
         with b.loop("row", 0, spec.count, carry=[b.i64(0)]) as row:
             (found,) = row.carried
             at = b.mul(row.index, spec.width)
-            valid = numbers.gt(b.load_scalar(x, b.add(at, spec.score)), b.number(spec.valid))
+            valid = self._is_valid(b.load_scalar(x, b.add(at, spec.score)))
             if spec.labels >= 0:
                 label = b.load_scalar(x, b.add(at, spec.labels))
                 valid = b.b.and_(valid, numbers.ne(label, b.number(spec.background)))
             b.b.store(row.index, b.at(self.orders[0], found, I64), align=8)
             row.yields([b.add(found, b.b.zext(valid, I64))])
         return row.results[0]
+
+    def _is_valid(self, score: Value) -> Value:
+        return self.numbers.gt(score, self.b.number(self.spec.valid))
 
     def _sorted(self, x: Value, found: Value) -> Value:
         """The rows by falling score, equals in their order: merged in runs of 1, 2, 4, ..."""
@@ -180,19 +185,28 @@ class _Suppression:
         """Keep a row, unless a box that was kept covers it."""
         b, spec = self.b, self.spec
         count = b.b.load(kept, typ=I64, align=8)
-        box = self._corners(row)
-        label = b.load_scalar(row, spec.ids) if spec.ids >= 0 else b.number(0)
-        known = [*box, self._area(box), label]
+        known = self._known_of(row)
         share = self._largest_share(known, count)
         covered = self.numbers.gt(share, b.number(spec.overlap))
         with b.when(b.b.not_(covered)):
-            for place, value in enumerate(known):
-                b.store(value, self._known(place), count)
+            self._remember(known, count)
             target = b.at(y, b.mul(count, spec.width))
             copy_run(b, row, target, spec.width, b.element)
             if spec.turned:
                 self._turn(row, target)
             b.b.store(b.add(count, 1), kept, align=8)
+
+    def _known_of(self, row: Value) -> list[Value]:
+        """Corners, area and id of a row's box."""
+        b, spec = self.b, self.spec
+        box = self._corners(row)
+        label = b.load_scalar(row, spec.ids) if spec.ids >= 0 else b.number(0)
+        return [*box, self._area(box), label]
+
+    def _remember(self, known: list[Value], count: Value) -> None:
+        """A box more is kept."""
+        for place, value in enumerate(known):
+            self.b.store(value, self._known(place), count)
 
     def _known(self, place: int) -> Value:
         """What is known of all boxes that were kept: a corner, the area, the id."""

@@ -314,7 +314,7 @@ def _centre_parts(g: Builder[X], corners: Sequence[X]) -> list[X]:
     return [*centres, *sizes]
 
 
-register(
+BOX_DECODE = register(
     "_contrib_box_decode",
     "data anchors",
     "std0:float=1 std1:float=1 std2:float=1 std3:float=1 clip:float=-1 format:center|corner=center",

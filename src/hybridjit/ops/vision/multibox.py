@@ -12,14 +12,23 @@ import numpy as np
 
 from ...errors import AttributeValueError, ShapeError
 from ...types import TensorType, shape_text
+from ..algebra import ones_like
 from ..attrs import AttrValue
+from ..building import Builder, X
+from ..elementwise.binary import MAXIMUM
 from ..gradient import none_at_all
 from ..internal import constant_of_shape
 from ..record import Traits
-from ..registry import register
+from ..registry import lookup, register
 from ..rules import forward, require_float, same_dtype
-from ..tensor.ordering import first_of
-from .boxes import suppress, to_centres
+from ..tensor.by_index import PICK
+from ..tensor.joining import CONCAT
+from ..tensor.ordering import ARGMAX, first_of
+from ..tensor.primitives import narrow, reshape
+from ..tensor.selection import WHERE
+from .boxes import BOX_DECODE, suppress, to_centres
+
+LESSER_THAN = lookup("_lesser_scalar")
 
 
 @forward
@@ -134,37 +143,26 @@ def _decoded(
     return np.fmax(np.fmin(boxes, 1), 0) if clip else boxes  # NaN becomes 1
 
 
-def _detect(
-    scores: np.ndarray,
-    offsets: np.ndarray,
-    anchors: np.ndarray,
+def _best_rows(
+    rows: np.ndarray,
     *,
-    clip: bool,
     threshold: float,
     nms_threshold: float,
     force_suppress: bool,
-    variances: tuple[float, ...],
     nms_topk: int,
-    **attrs: AttrValue,
 ) -> np.ndarray:
     """One batch: rows of anchors that show something, best first once suppression ran.
 
     Suppressed rows keep score and box and lose their id; so do the rows beyond nms_topk, which
     stay in the order of the anchors.
     """
-    if len(scores) < 2 or not scores.size:
-        return np.full((scores.shape[1], 6), -1, scores.dtype)
-    best = scores[1:].argmax(axis=0)
-    score = scores[1:].max(axis=0)
-    found = np.flatnonzero(score >= scores.dtype.type(threshold))
-    boxes = _decoded(offsets.reshape(-1, 4), anchors[0], variances, clip)
-    rows = np.concatenate([best[:, None], score[:, None], boxes], axis=1)[found]
-    out = np.full((scores.shape[1], 6), -1, scores.dtype)
+    out = np.full_like(rows, -1)
+    rows = rows[rows[:, 1] >= rows.dtype.type(threshold)]
     out[: len(rows)] = rows
     if not len(rows) or not 0 < nms_threshold <= 1:
         return out
     keep = min(nms_topk, len(rows)) if nms_topk > 0 else len(rows)
-    top = rows[first_of(-rows[:, 1], keep)].astype(scores.dtype)
+    top = rows[first_of(-rows[:, 1], keep)]
     alive = suppress(top[:, 2:], None if force_suppress else top[:, 0], nms_threshold, strict=False)
     top[~alive, 0] = -1
     out[:keep] = top
@@ -172,13 +170,88 @@ def _detect(
     return out
 
 
+def _detections(rows: np.ndarray, **attrs: Any) -> np.ndarray:
+    return np.stack([_best_rows(batch, **attrs) for batch in rows]) if len(rows) else rows.copy()
+
+
+DETECTIONS = register(
+    "_detections",
+    "rows",
+    "threshold:float=0.01 nms_threshold:float=0.5 force_suppress:bool=False nms_topk:int=-1",
+    internal=True,
+    infer=forward(lambda rows, **attrs: rows),
+    ref=_detections,
+    grad=none_at_all,
+    kernel="detect",
+    doc="Rows of id, score and box: those that show something, after suppression per class.",
+)
+
+
+def _rows(
+    scores: np.ndarray,
+    offsets: np.ndarray,
+    anchors: np.ndarray,
+    clip: bool,
+    variances: tuple[float, ...],
+) -> np.ndarray:
+    """One batch: the best class but the first of each anchor, its score, the box."""
+    if len(scores) < 2 or not scores.size:
+        return np.full((scores.shape[1], 6), np.nan, scores.dtype)
+    best = scores[1:].argmax(axis=0)
+    score = scores[1:].max(axis=0)
+    boxes = _decoded(offsets.reshape(-1, 4), anchors[0], variances, clip)
+    rows = np.concatenate([best[:, None], score[:, None], boxes], axis=1)
+    return rows.astype(scores.dtype, copy=False)
+
+
 def _detection(
-    cls_prob: np.ndarray, loc_pred: np.ndarray, anchor: np.ndarray, **attrs: Any
+    cls_prob: np.ndarray,
+    loc_pred: np.ndarray,
+    anchor: np.ndarray,
+    *,
+    clip: bool,
+    variances: tuple[float, ...],
+    background_id: int,
+    **attrs: Any,
 ) -> np.ndarray:
     """Class 0 is the background, whatever background_id says, as MXNet has it."""
     if not cls_prob.shape[0]:
         return np.empty((0, cls_prob.shape[2], 6), cls_prob.dtype)
-    return np.stack([_detect(s, o, anchor, **attrs) for s, o in zip(cls_prob, loc_pred)])
+    pairs = zip(cls_prob, loc_pred)
+    rows = np.stack([_rows(s, o, anchor, clip, variances) for s, o in pairs])
+    return _detections(rows, **attrs)
+
+
+def _detection_parts(
+    g: Builder[X],
+    cls_prob: X,
+    loc_pred: X,
+    anchor: X,
+    *,
+    clip: bool,
+    variances: tuple[float, ...],
+    background_id: int,
+    **attrs: Any,
+) -> X | None:
+    """MultiBoxDetection(p, o, a)  =>  the best of rows of classes, scores and decoded boxes"""
+    batch, classes, count = g.type(cls_prob).dims
+    if classes < 2 or not batch or not count:
+        return None
+    scores = narrow(g, cls_prob, 1, 1, classes - 1, at="scores")
+    place = g.op(ARGMAX, scores, at="best", axis=1, keepdims=False)
+    score = g.op(PICK, scores, place, at="score", axis=1)
+    offsets = reshape(g, loc_pred, (batch, count, 4), at="offsets")
+    stds: dict[str, Any] = {f"std{i}": number for i, number in enumerate(variances)}
+    boxes = g.op(BOX_DECODE, offsets, anchor, at="boxes", format="corner", **stds)
+    if clip:
+        below = g.op(LESSER_THAN, boxes, at="below", scalar=1.0)
+        ones = ones_like(g, boxes)
+        inside = g.op(WHERE, below, boxes, ones, at="inside")  # NaN becomes 1
+        boxes = g.op(MAXIMUM.scalar, inside, at="clipped", scalar=0.0)
+    ids = reshape(g, place, (batch, count, 1), at="ids")
+    column = reshape(g, score, (batch, count, 1), at="score_column")
+    rows = g.op(CONCAT, ids, column, boxes, at="rows", num_args=3, dim=2)
+    return g.op(DETECTIONS, rows, **attrs)
 
 
 register(
@@ -189,5 +262,7 @@ register(
     infer=_infer_detection,
     ref=_detection,
     grad=none_at_all,
+    expand=_detection_parts,
+    traits=Traits(parts_in_floats=True),
     doc="Detections from class scores, offsets and anchors, after suppression per class.",
 )

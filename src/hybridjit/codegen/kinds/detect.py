@@ -1,0 +1,120 @@
+"""Detections: rows above a threshold, best first, of which those that a better one covers lose
+their id.
+
+A unit of work is the rows of one batch; sorting and comparing are those of box_nms.
+"""
+
+from __future__ import annotations
+
+from ...ir.plan import Step
+from ...records import dataclass
+from ...types import product
+from ..call import Address, Call, Scratch, Setting
+from ..llvm.builder import LoopBuilder
+from ..llvm.types import I8, I64, Value
+from .gather.emit import copy_run, fill_run
+from .parts.arguments import Arguments
+from .record import register
+from .suppress import Suppression, SuppressSpec
+
+
+@dataclass(frozen=True)
+class DetectSpec(SuppressSpec):
+    """Detections of [count, 6], id, score and box; arguments: x, y, scratch, batches.
+
+    Scores count from ``valid`` on, and shares from ``overlap`` on.
+    suppresses  whether rows are sorted and compared
+    """
+
+    suppresses: bool = True
+    kind = "detect"
+
+
+def choose_detect(step: Step, setting: Setting) -> tuple[Call, ...]:
+    """The one call."""
+    anchor, target = step.group.anchor, setting.target
+    attrs, (count, width) = anchor.attrs, anchor.shape[-2:]
+    most = attrs["nms_topk"]
+    spec = DetectSpec(
+        count=count,
+        width=width,
+        overlap=attrs["nms_threshold"],
+        valid=attrs["threshold"],
+        most=min(most, count) if most > 0 else count,
+        coords=2,
+        score=1,
+        ids=-1 if attrs["force_suppress"] else 0,
+        labels=-1,
+        background=-1,
+        centred=False,
+        turned=False,
+        element=target.element,
+        suppresses=0 < attrs["nms_threshold"] <= 1,
+    )
+    batches = product(anchor.shape[:-2])
+    scratch = Scratch(spec.scratch_bytes(target.lanes, target.element_bytes))
+    args = (Address(step.reads[0]), Address(step.writes[0]), scratch, batches)
+    return (Call(spec, args, batches * count * count),)
+
+
+def emit_detect(b: LoopBuilder, spec: DetectSpec, args: Arguments) -> None:
+    """y = the rows of x that count, and rows of -1 below."""
+    x, y = args.pointer("x"), args.pointer("y")
+    scratch, batches = args.pointer("scratch"), args.integer("batches")
+    nbytes = spec.scratch_bytes(b.lanes, b.target.element_bytes)
+    scratch = b.at(scratch, b.mul(args.tid, nbytes), I8)
+    detection = _Detection(b, spec, scratch)
+    with b.each_unit(batches, args.tid, args.threads) as unit:
+        first = b.mul(unit.index, spec.count * spec.width)
+        detection.emit(b.at(x, first), b.at(y, first))
+
+
+class _Detection(Suppression):
+    spec: DetectSpec
+
+    def emit(self, x: Value, y: Value) -> None:
+        b, spec = self.b, self.spec
+        found = self._valid_rows(x)
+        fill_run(b, y, spec.count * spec.width, b.element, -1)
+        self._copy_all(x, y, found)
+        if not spec.suppresses:
+            return
+        order = self._sorted(x, found)
+        fill_run(b, self.boxes, 6 * spec.capacity(b.lanes), b.element, 0)
+        kept = b.scratch(I64)
+        b.b.store(b.i64(0), kept, align=8)
+        with b.loop("best", 0, b.min(found, spec.most), most=spec.most) as best:
+            row = b.at(x, b.mul(self._load(order, best.index), spec.width))
+            target = b.at(y, b.mul(best.index, spec.width))
+            copy_run(b, row, target, spec.width, b.element)
+            self._judge(row, target, kept)
+
+    def _copy_all(self, x: Value, y: Value, found: Value) -> None:
+        """The rows in their order; those that are not looked at have no id."""
+        b, spec = self.b, self.spec
+        with b.loop("row", 0, found, most=spec.count) as row:
+            source = b.at(x, b.mul(self._load(self.orders[0], row.index), spec.width))
+            target = b.at(y, b.mul(row.index, spec.width))
+            copy_run(b, source, target, spec.width, b.element)
+            if spec.suppresses:
+                b.store(b.number(-1), target, 0)
+
+    def _judge(self, row: Value, target: Value, kept: Value) -> None:
+        """Take the id of a row that one which was kept covers; keep it otherwise."""
+        b, spec = self.b, self.spec
+        count = b.b.load(kept, typ=I64, align=8)
+        known = self._known_of(row)
+        share = self._largest_share(known, count)
+        covered = self.numbers.ge(share, b.number(spec.overlap))
+        with b.when(covered):
+            b.store(b.number(-1), target, 0)
+        with b.when(b.b.not_(covered)):
+            self._remember(known, count)
+            b.b.store(b.add(count, 1), kept, align=8)
+
+    def _is_valid(self, score: Value) -> Value:
+        """Not below the threshold; NaN is."""
+        return self.numbers.ge(score, self.b.number(self.spec.valid))
+
+
+register("detect", choose_detect, {DetectSpec: emit_detect}, in_one_type=True)
