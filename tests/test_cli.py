@@ -163,6 +163,7 @@ class TestDump:
         "columns": "columns reordered",
         "borders": "_reshape_to",
         "narrow": "narrow: no change",
+        "merge": "merge: no change",
         "hoist": "bind",
         "fuse": "epilogue relu",
         "plan": "arena",

@@ -15,6 +15,7 @@ import pytest
 from compiling import Arrays, assert_near, call, run_reference, var
 from expansion_cases import CONV, IMAGE, NORM, Case, Shape, one
 from hybridjit.compiler import PIPELINE, compile_graph, new_log
+from hybridjit.config import override
 from hybridjit.ir.graph import Graph, from_symbol
 from hybridjit.ir.interpret import interpret
 from hybridjit.ir.node import Output
@@ -364,3 +365,28 @@ def test_equal_values_are_computed_once():
     found = executable([arrays["x"]])
     assert all(a is not b for a, b in zip(found, found[1:]))
     assert_near(found, run_reference(outputs[:5], arrays))
+
+
+@pytest.mark.parametrize("rows", [1, 3, 14, 40])
+def test_merged_layers_have_the_bits_that_they_have_apart(rows):
+    """Sums are added up in the same order, at any width and place among the columns."""
+    widths = (16, 33, 5)
+    weights = {n: (var(f"w{n}"), var(f"b{n}")) for n in widths}
+    layers = [call("FullyConnected", var("x"), *weights[n], num_hidden=n) for n in widths]
+    outputs = [call("dot", layer, var(f"c{n}")) for n, layer in zip(widths, layers)]
+    random = np.random.default_rng(rows)
+    arrays = {"x": random.normal(size=(rows, 70)).astype(np.float32)}
+    for n in widths:
+        arrays[f"w{n}"] = random.normal(size=(n, 70)).astype(np.float32)
+        arrays[f"c{n}"] = random.normal(size=(n, 4)).astype(np.float32)
+        arrays[f"b{n}"] = random.normal(size=n).astype(np.float32)
+    found = []
+    for skip in ((), ("merge",)):
+        with override(skip=skip):
+            types = {name: type_of(array) for name, array in arrays.items()}
+            executable = compile_graph(outputs, {"x": types.pop("x")}, types)
+            executable.bind(arrays)
+            found.append(executable([arrays["x"]]))
+            assert len(executable.plan.steps) == (6 if skip else 4)
+    for merged, apart in zip(*found):
+        np.testing.assert_array_equal(merged, apart)

@@ -255,7 +255,8 @@ class TestInABrowser:
             seen.append(title)
             browser.press("]")
         names = ["trace", "infer", "training", "half", "expand", "on-rows", "views", "cse"]
-        names += ["fold-bn", "layout", "columns", "borders", "narrow", "hoist", "bind"]
+        names += ["fold-bn", "layout", "columns", "borders", "narrow", "merge"]
+        names += ["hoist", "bind"]
         names += ["fuse", "plan"]
         assert seen == names
         browser.run("app.goTo(app.track.stops.find((stop) => stop.title === 'fold-bn'))")

@@ -31,6 +31,7 @@ from .passes.half import widen_half
 from .passes.hoist import hoist
 from .passes.infer import infer_node_types, require_known
 from .passes.layout import choose_layouts, move_columns
+from .passes.merge_dense import merge_dense
 from .passes.narrow import narrow
 from .passes.on_rows import move_to_rows
 from .passes.partition import Parts, partition
@@ -71,6 +72,7 @@ PIPELINE = (
     Pass("columns", move_columns, "dense layers behind regions read them as they lie", "canonical"),
     Pass("borders", merge_views, "views once more: transposes of regions that meet", "canonical"),
     Pass("narrow", narrow, "operands of products in 16 bits, where asked for", "canonical"),
+    Pass("merge", merge_dense, "small dense layers on the same rows are one", "canonical"),
     Pass(
         "hoist", hoist, "what depends on parameters alone leaves", gives="hoisted", can_skip=False
     ),
