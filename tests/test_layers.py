@@ -38,6 +38,7 @@ LAYERS = [
     {"ir"},
     {"formats"},
     {"passes", "codegen", "recordio", "runtime"},  # siblings: they may not see each other
+    {"control"},
     {"compiler"},
     {"library"},
     {"nd", "sym"},  # siblings

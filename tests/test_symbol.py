@@ -406,11 +406,6 @@ def test_functions_of_two():
         sym.maximum("a", x)
 
 
-def test_control_flow_is_refused():
-    with pytest.raises(mx.MXNetError, match="no control flow"):
-        sym.contrib.foreach(lambda d, s: (d, s), sym.var("x"), sym.var("s"))
-
-
 # Errors say where
 
 

@@ -218,17 +218,6 @@ class TestRefusing:
             symbol_json.loads(text)
         assert len(str(caught.value)) < 20_000
 
-    @pytest.mark.parametrize("op", ["_foreach", "_while_loop", "_cond"])
-    def test_control_flow(self, op):
-        inner = {"nodes": [DATA], "arg_nodes": [0], "heads": [[0, 0, 0]]}
-        text = document({**node(op, "loop"), "subgraphs": [inner]})
-        with pytest.raises(UnknownOpError) as caught:
-            symbol_json.loads(text)
-        assert f"Operator {op} is not supported: it holds a subgraph (control flow)" in str(
-            caught.value
-        )
-        assert "node 1 'loop'" in str(caught.value)
-
     def test_fused_operators_of_another_backend(self):
         text = document({**node("_sg_mkldnn_conv", "c"), "subgraphs": [{}]})
         with pytest.raises(UnknownOpError, match="fused for another backend"):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Mapping
+from typing import ClassVar
 
 from .unwinding import outside
 
@@ -24,6 +26,9 @@ class _ScopeType(type):
 
 class AttrScope(metaclass=_ScopeType):
     """Attribute texts for the symbols made inside; an inner scope adds to the outer ones."""
+
+    # How many graphs of a name there are inside of loops and branches
+    _subgraph_names: ClassVar[defaultdict[str, int]] = defaultdict(int)
 
     def __init__(self, **texts: str) -> None:
         if any(not isinstance(text, str) for text in texts.values()):

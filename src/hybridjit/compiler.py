@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from .compile_log import CompileLog, Sink, warn_of_unknown
 from .config import config
+from .control import unrolled
 from .errors import DTypeError, ShapeError
 from .forks import Rank, held_at_fork
 from .ir.graph import Graph, Value, from_symbol
@@ -312,10 +313,10 @@ def typed_graph(
     purpose: Purpose = INFERENCE,
 ) -> Graph:
     """From Symbol to a graph with a type on every value."""
-    outputs = tuple(outputs)
     log.name = name
-    log.made("trace", outputs, lambda: node_text(outputs, name))
     known = {**param_types, **input_types}
+    outputs = unrolled(tuple(outputs), known)
+    log.made("trace", outputs, lambda: node_text(outputs, name))
     types = log.timed(
         "infer", "a shape and dtype for every value", lambda: infer_node_types(outputs, known)
     )

@@ -1,7 +1,7 @@
 """``nd.contrib``: control flow on arrays, tests for special values, and contributed operators.
 
 The operators are filled in from the registry. The control flow functions are Python loops here;
-``sym.contrib`` has no counterpart.
+those of ``sym.contrib`` make nodes.
 """
 
 from __future__ import annotations
@@ -53,21 +53,32 @@ def while_loop(
 ) -> tuple[Nested, Nested]:
     """``output, vars = func(*vars)`` while ``cond(*vars)``: stacked outputs, variables.
 
-    Outputs have ``max_iterations`` rows; those that were not computed are 0. Raises ValueError
-    without ``max_iterations``.
+    Outputs have ``max_iterations`` rows; those that were not computed are 0, and without a step
+    there are none. Raises ValueError without ``max_iterations`` or variables, and where ``func``
+    gives another number of them.
     """
     if max_iterations is None:
         raise ValueError("max_iterations should be specified")
-    variables = loop_vars if isinstance(loop_vars, (list, tuple)) else [loop_vars]
+    most, is_list = _whole(max_iterations), isinstance(loop_vars, (list, tuple))
+    variables = loop_vars if is_list else [loop_vars]
+    if not variables:
+        raise ValueError("loop_vars should contain at least one element")
     steps: list[Nested] = []
-    while len(steps) < max_iterations and cond(*variables):
-        output, variables = func(*variables)
-        variables = variables if isinstance(variables, (list, tuple)) else [variables]
+    while len(steps) < most and cond(*variables):
+        output, after = func(*variables)
+        after = after if isinstance(after, (list, tuple)) else [after]
+        if len(after) != len(variables):
+            raise ValueError("The length of loop_vars should be consistent during the loop")
         steps.append([] if output is None else output)
-    if not steps:
-        raise ValueError("while_loop: the condition was false at once, so no output is known")
-    result = variables if isinstance(loop_vars, (list, tuple)) else variables[0]
-    return _stacked(steps, max_iterations), result
+        variables = after
+    return _stacked(steps, most) if steps else [], list(variables) if is_list else variables[0]
+
+
+def _whole(max_iterations: Any) -> int:
+    try:
+        return int(max_iterations)
+    except (TypeError, ValueError):
+        raise ValueError("Cannot convert max_iteration to python int") from None
 
 
 def cond(

@@ -124,6 +124,7 @@ class OpDef:
              strides. ``host``: none can, the reference does.
     outputs  names of the visible outputs, or a function of the attributes.
     domain   range in which the reference is well conditioned, for generated tests.
+    subgraphs  the outputs of each graph that the operator runs, of one that does
     internal  made by passes only, whose operands are what it expects: no user and no file can
              name it.
     """
@@ -143,6 +144,7 @@ class OpDef:
     aliases: tuple[str, ...] = ()
     internal: bool = False
     traits: Traits = PLAIN
+    subgraphs: tuple[Any, ...] = ()
     doc: str = ""
 
     def __repr__(self) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from textwrap import indent
 
 from ...ir.node import Node, Output, topological
 from ...opening import open_file
@@ -65,6 +66,10 @@ def dumps(outputs: Iterable[Output], remove_amp_cast: bool = True) -> str:
     heads = tuple(outputs)
     if remove_amp_cast:
         heads = without_amp_casts(heads)
+    return _graph_text(heads, f'"attrs": {_graph_attrs_text()}')
+
+
+def _graph_text(heads: Sequence[Output], *more: str) -> str:
     order = topological(heads)
     index = {node: i for i, node in enumerate(order)}
     rows = [0]
@@ -79,7 +84,7 @@ def dumps(outputs: Iterable[Output], remove_amp_cast: bool = True) -> str:
         f'"arg_nodes": {_list_text(variables, 2)}',
         f'"node_row_ptr": {_list_text([str(row) for row in rows], 2)}',
         f'"heads": {_list_text(head_entries, 2)}',
-        f'"attrs": {_graph_attrs_text()}',
+        *more,
     )
     return "{\n  " + ", \n  ".join(parts) + "\n}"
 
@@ -115,13 +120,23 @@ def _input_entries(order: list[Node], index: Mapping[Node, int]) -> dict[Node, l
     versions: dict[Node, int] = {}
     entries: dict[Node, list[Entry]] = {}
     for node in order:
-        written = frozenset() if node.op is None else node.op.aux_positions(node.attrs)
+        written = _written(node)
         entries[node] = []
         for position, (source, output) in enumerate(node.inputs):
             if position in written:
                 versions[source] = _next_version(source, versions.get(source))
             entries[node].append((index[source], output, versions.get(source, 0)))
     return entries
+
+
+def _written(node: Node) -> frozenset[int]:
+    """Which inputs are auxiliary states, of the node or, by their names, of graphs inside it."""
+    if node.op is None:
+        return frozenset()
+    inner = [n for graph in node.op.subgraphs for n in topological(graph)]
+    names = {n.inputs[i].node.name for n in inner for i in _written(n)}
+    found = {i for i, x in enumerate(node.inputs) if x.node.is_variable and x.node.name in names}
+    return node.op.aux_positions(node.attrs) | found
 
 
 def _next_version(variable: Node, current: int | None) -> int:
@@ -150,6 +165,9 @@ def _node_text(node: Node, entries: list[Entry]) -> str:
     if node.text:
         parts.append(f'"attrs": {_attrs_text(node.text)}')
     parts.append(f'"inputs": {_list_text([_entry_text(e) for e in entries], 6)}')
+    if node.op is not None and node.op.subgraphs:
+        texts = (indent(_graph_text(graph), " " * 8) for graph in node.op.subgraphs)
+        parts.append('"subgraphs": [\n' + ", \n".join(texts) + "\n      ]")
     return "{\n      " + ", \n      ".join(parts) + "\n    }"
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from ...errors import ModelFormatError, MXNetError, UnknownOpError
 from ...ir.node import Output
-from ...ops import custom
+from ...ops import custom, subgraphs
 from ...ops.record import OpDef
 from ...ops.registry import find, lookup
 from ...shapes import is_np_shape
@@ -39,6 +39,7 @@ from .symbol_upgrade import (
 _MAX_NAME = 4096
 _MAX_ATTR = 1 << 16  # hidden `__x__` attributes, which nothing parses, may be longer
 _MAX_LISTED = 20
+_MAX_GRAPHS = 3  # of one node
 
 _TOP_KEYS = frozenset(["nodes", "arg_nodes", "node_row_ptr", "heads", "attrs"])
 _NODE_KEYS = frozenset(["op", "name", "attrs", "inputs", "control_deps", "subgraphs"])
@@ -49,6 +50,7 @@ _ATTRIBUTE_KEYS = ("attr", "param", "attrs")
 _NODE_BYTES = 640
 _ENTRY_BYTES = 160
 _HEAD_BYTES = 128
+_OUTPUT_BYTES = 256  # an output in a graph inside of a node: that one gets its type with the node
 _KEY_BYTES = 200  # that the name of an attribute takes among those that are known
 
 Outputs = tuple[Output, ...]
@@ -247,9 +249,10 @@ def _version(top: Mapping[str, object]) -> int:
 class _Nodes(_Collector):
     """The nodes as records. All operators that are unknown are named in one error, at the end."""
 
-    def __init__(self, changes: Changes) -> None:
+    def __init__(self, changes: Changes, depth: int = 0) -> None:
         super().__init__()
         self.raw: list[RawNode] = []
+        self._depth = depth
         self._changes = changes
         self._refused: dict[str, list[str]] = {}
 
@@ -276,12 +279,49 @@ class _Nodes(_Collector):
         try:
             if name == custom.NAME:
                 record.op = custom.custom_operator(self.attributes(node, place))
+            elif name in subgraphs.NAMES:
+                record.op = self._control(name, node, place)
             else:
                 record.op = _operator(name, bool(node.get("subgraphs")), self._refused)
             return True
         except UnknownOpError as error:
             self._refused.setdefault(str(error), []).append(place)
             return False
+
+    def _control(self, name: str, node: Mapping[str, Any], place: str) -> OpDef:
+        """An operator around graphs, which stand in the node."""
+        if self._depth >= subgraphs.MOST_NESTED:
+            fail(f"{place}: more than {subgraphs.MOST_NESTED} graphs stand in each other")
+        graphs = list_of(required(node, "subgraphs", place), f"subgraphs of {place}")
+        if len(graphs) > _MAX_GRAPHS:
+            fail(f"{place} has {len(graphs)} subgraphs, possible are {_MAX_GRAPHS}")
+        made = [self._graph(item, f"subgraph {k} of {place}") for k, item in enumerate(graphs)]
+        try:
+            return subgraphs.control_operator(name, self.attributes(node, place), made)
+        except MXNetError as error:
+            raise type(error)(f"{place}: {error}") from None
+
+    def _graph(self, item: object, place: str) -> Outputs:
+        """The outputs of a graph inside of a node, of the version that this is."""
+        document = object_of(item, place, _TOP_KEYS)
+        inner = _Nodes(self._changes, self._depth + 1)
+        inner.budget, inner.known = self.budget, self.known
+        for node in list_of(required(document, "nodes", place), f"nodes of {place}"):
+            inner.add(node)
+        inner.finish()
+        positions = [
+            _position(head, len(inner.raw), f"head {k} of {place}")
+            for k, head in enumerate(list_of(required(document, "heads", place), place))
+        ]
+        for record in inner.raw:
+            check_counts(record)
+        built = built_nodes(upgrade(inner.raw, CURRENT, self._changes, self.budget), self.budget)
+        outputs = sum(len(node.output_names) for node in built.values())
+        self.budget.take(outputs * _OUTPUT_BYTES, place)
+        return tuple(
+            output_of((inner.raw[index], output, 0), built, f"head {k} of {place}")
+            for k, (index, output, _) in enumerate(positions)
+        )
 
     def finish(self) -> None:
         """Raises UnknownOpError naming every operator that is unknown, and its nodes."""
@@ -307,7 +347,7 @@ class _Outline(_Collector):
         try:
             if op == custom.NAME:
                 custom.custom_operator(self.attributes(node, place))
-            else:
+            elif op not in subgraphs.NAMES:
                 _operator(op, bool(node.get("subgraphs")), self._problems)
         except MXNetError as error:
             problem = str(error)
@@ -334,7 +374,7 @@ def _operator(name: str, has_subgraphs: bool, refused: Mapping[str, object]) -> 
     """None for a variable. Raises UnknownOpError; near names are looked for a few times only."""
     if has_subgraphs:
         fused = name.startswith("_sg_")
-        what = "operators fused for another backend" if fused else "control flow"
+        what = "operators fused for another backend" if fused else "no loop, and no branch"
         raise UnknownOpError(f"Operator {name} is not supported: it holds a subgraph ({what})")
     if name == "null":
         return None

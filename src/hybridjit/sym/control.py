@@ -1,0 +1,310 @@
+"""``sym.contrib.foreach``, ``while_loop`` and ``cond``: loops and branches as nodes around graphs.
+
+In: Python functions of symbols. Each is called once, with variables for what changes from step to
+step; what it makes carries the attribute ``__subgraph_name__``, and what it reads from outside is
+cut off there and becomes an operand. Out: symbols, as MXNet nests and names them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeAlias
+
+from ..attribute import AttrScope
+from ..control import Body, branch, each, repeat
+from ..ir.node import Node, Output, topological, user_line, variable
+from ..name import NameManager
+from ..ops.record import OpDef
+from ..ops.registry import lookup
+from .compose import compose, user_texts
+from .symbol import Symbol
+
+Nested: TypeAlias = Any  # a Symbol, or lists of lists of them
+
+_KEY = "__subgraph_name__"
+
+
+class Cut(NamedTuple):
+    """A graph without what it reads from outside: a variable stands there, for each of these."""
+
+    outputs: tuple[Output, ...]
+    outside: dict[Node, Output]
+
+    def operand(self, node: Node) -> Output:
+        """What a variable of the graph stands for: itself where the function did not make it."""
+        return self.outside.get(node, Output(node))
+
+
+def foreach(
+    body: Callable[[Nested, Nested], tuple[Nested, Nested]],
+    data: Nested,
+    init_states: Nested,
+    name: str = "foreach",
+) -> tuple[Nested, Nested]:
+    """``output, states = body(row, states)`` for each row of ``data``: stacked outputs, states.
+
+    Rows lie along axis 0; ``data``, outputs and states are symbols or lists of lists of them.
+    Raises AssertionError where ``body`` does not read them all, or returns other states.
+    """
+    rows, states = _flat(data, "foreach input"), _flat(init_states, "foreach states")
+    name = _unique(name)
+    with AttrScope(**{_KEY: name}):
+        own = [_variable(x) for x in (*rows, *states)]
+        given = iter(own)
+        made, after = body(_like(data, given), _like(init_states, given))
+        outs, changed = _flat(made, "foreach output"), _flat(after, "foreach loop_vars")
+        assert _shape(after) == _shape(init_states), (
+            "The input and output loop_vars have different format"
+        )
+        cut = _cut(_finished([*outs, *changed], name), name)
+    graph = Body(cut.outputs)
+    places = {node: i for i, node in enumerate(graph.variables)}
+    for what, part in (("data", own[: len(rows)]), ("state", own[len(rows) :])):
+        assert all(x.outputs[0].node in places for x in part), (
+            f"the {what} arrays have to be used in the loop body"
+        )
+    first = [places.pop(x.outputs[0].node) for x in own]
+    locations = [first[: len(rows)], first[len(rows) :], list(places.values())]
+    operands = [x.outputs[0] for x in (*rows, *states)] + [cut.operand(n) for n in places]
+    op = each(graph, locations, len(outs))
+    keys = ("in_data_locs", "in_state_locs", "remain_locs")
+    found = _node(op, operands, {**dict(zip(keys, locations)), "num_out_data": len(outs)})
+    return _like(made, found), _like(after, found)
+
+
+def while_loop(
+    cond: Callable[..., Symbol],
+    func: Callable[..., tuple[Nested, Nested]],
+    loop_vars: Nested,
+    max_iterations: int | None = None,
+    name: str = "while_loop",
+) -> tuple[Nested, Nested]:
+    """``output, vars = func(*vars)`` while ``cond(*vars)``: stacked outputs, variables.
+
+    Outputs have ``max_iterations`` rows; those that were not computed are 0. Raises ValueError
+    without ``max_iterations`` or variables, where ``cond`` gives no symbol, and where ``func``
+    gives another number of variables or does not read them all.
+    """
+    if max_iterations is None:
+        raise ValueError("max_iterations should be specified")
+    most = _whole("max_iterations", max_iterations)
+    flat = _flat(loop_vars, "while loop_vars")
+    if not flat:
+        raise ValueError("loop_vars should contain at least one element")
+    asking = _traced(flat, lambda xs: ([cond(*_arguments(loop_vars, xs))], None), f"{name}_cond")
+    if not isinstance(asking.results[0], Symbol):
+        raise ValueError("Return of cond must be a Symbol")
+
+    def step(xs: list[Symbol]) -> tuple[list[Symbol], Any]:
+        made, after = (
+            [] if part is None else list(part) if isinstance(part, tuple) else part
+            for part in func(*_arguments(loop_vars, xs))
+        )
+        outs, changed = _flat(made, "while output"), _flat(after, "while loop_vars")
+        if len(changed) != len(flat):
+            raise ValueError("The number of loop_vars should be consistent during the loop")
+        return [*outs, *changed], (made, len(outs))
+
+    working = _traced(flat, step, f"{name}_func")
+    made, rows = working.more
+    bodies = [asking.body, working.body]
+    variables = working.places()
+    for number, place in enumerate(variables, 1):
+        if place is None:
+            raise ValueError(f"The {number}-th loop_var doesn't involve into the computation")
+    operands: list[Output] = []
+    reads = [_joined(operands, part) for part in (asking, working)]
+    changing = [place for place in variables if place is not None]
+    op = repeat(bodies, reads, changing, rows, most, len(operands))
+    text = {
+        **dict(zip(("cond_input_locs", "func_input_locs"), reads)),
+        "func_var_locs": changing,
+        "max_iterations": most,
+        "num_out_data": rows,
+    }
+    found = _node(op, operands, text)
+    return _like(made, found), _like(loop_vars, found)
+
+
+def cond(
+    pred: Symbol,
+    then_func: Callable[[], Nested],
+    else_func: Callable[[], Nested],
+    name: str = "cond",
+) -> Nested:
+    """``then_func()`` if ``pred`` (one element) is not 0, else ``else_func()``.
+
+    Raises AssertionError for what is no symbol, ValueError where the two give different numbers of
+    results.
+    """
+    _flat(pred, "cond outputs")
+    asking = _traced([], lambda xs: ([pred], None), f"{name}_pred")
+    parts = [asking]
+    for function, what in ((then_func, "then"), (else_func, "else")):
+
+        def made(xs: list[Symbol], function: Callable[[], Nested] = function) -> Any:
+            found = function()
+            return _flat(found, "cond outputs"), found
+
+        parts.append(_traced([], made, f"{name}_{what}"))
+    counts = [len(part.results) for part in parts]
+    if counts[1] != counts[2]:
+        raise ValueError("Number of outputs differs between then-branch and else-branch")
+    operands: list[Output] = []
+    reads = [_joined(operands, part) for part in parts]
+    op = branch([part.body for part in parts], reads, len(operands))
+    keys = ("cond_input_locs", "then_input_locs", "else_input_locs")
+    return _like(parts[1].more, _node(op, operands, dict(zip(keys, reads))))
+
+
+class Traced(NamedTuple):
+    """A function that was called once with variables.
+
+    own      the variables that it was called with; ``given``: what these stand for
+    results  what it returned, flat; ``more``: what else is known of that
+    """
+
+    cut: Cut
+    body: Body
+    own: list[Node]
+    given: list[Output]
+    results: list[Symbol]
+    more: Any
+
+    def places(self) -> list[int | None]:
+        """Of each of its own variables the place among the graph's, None where it is not read."""
+        found = {node: i for i, node in enumerate(self.body.variables)}
+        return [found.get(node) for node in self.own]
+
+    def operand(self, node: Node) -> Output:
+        """What a variable of the graph stands for."""
+        if node in self.own:
+            return self.given[self.own.index(node)]
+        return self.cut.operand(node)
+
+
+def _traced(flat: Sequence[Symbol], function: Callable[[list[Symbol]], Any], name: str) -> Traced:
+    name = _unique(name)
+    with AttrScope(**{_KEY: name}):
+        own = [_variable(x) for x in flat]
+        results, more = function(own)
+        if not all(isinstance(x, Symbol) for x in results):
+            return Traced(Cut((), {}), Body(()), [], [], results, more)
+        cut = _cut(_finished(results, name), name)
+    given = [x.outputs[0] for x in flat]
+    return Traced(cut, Body(cut.outputs), [x.outputs[0].node for x in own], given, results, more)
+
+
+def _joined(operands: list[Output], part: Traced) -> list[int]:
+    """Which operand each variable reads; new ones are added.
+
+    A variable that changes is an operand of its own, apart from others that read the same.
+    """
+    found = []
+    for node in part.body.variables:
+        operand = part.operand(node)
+        if operand not in operands:
+            operands.append(operand)
+        found.append(operands.index(operand))
+    return found
+
+
+def _unique(name: str) -> str:
+    """The name with a number that no other graph of this name has."""
+    number = AttrScope._subgraph_names[name]
+    AttrScope._subgraph_names[name] += 1
+    return f"{name}{number}"
+
+
+def _variable(x: Symbol) -> Symbol:
+    """A variable for what changes, named after what it begins with."""
+    node, index = x.outputs[0]
+    return Symbol((Output(variable(f"{node.name}-{index}", user_texts(None))),))
+
+
+def _finished(results: Sequence[Symbol], name: str) -> list[Output]:
+    """The outputs of a graph: each is made by an operator inside of it."""
+    identity, found = lookup("_copy"), []
+    for x in results:
+        output = x.outputs[0]
+        if output.node.is_variable or output.node.text.get(_KEY) != name:
+            output = Output(compose(identity, "identity", {"data": output}, {}))
+        found.append(output)
+    return found
+
+
+def _cut(outputs: Sequence[Output], name: str) -> Cut:
+    """The graph of what carries this name."""
+    outside: dict[Node, Output] = {}
+    instead: dict[Output, Output] = {}
+    for node in _inside(outputs, name):
+        inputs = []
+        for x in node.inputs:
+            if x not in instead and not x.node.is_variable and x.node.text.get(_KEY) != name:
+                cut = variable(x.name)
+                outside[cut], instead[x] = x, Output(cut)
+            inputs.append(instead.get(x, x))
+        if tuple(inputs) != node.inputs:
+            new = replace(node, inputs=tuple(inputs))
+            instead.update((Output(node, k), Output(new, k)) for k in range(len(node.output_names)))
+    return Cut(tuple(instead.get(x, x) for x in outputs), outside)
+
+
+def _inside(outputs: Sequence[Output], name: str) -> Iterator[Node]:
+    """The nodes that carry this name, operands first."""
+    for node in topological(outputs):
+        if node.op is not None and node.text.get(_KEY) == name:
+            yield node
+
+
+def _node(op: OpDef, operands: Sequence[Output], numbers: dict[str, Any]) -> Iterator[Symbol]:
+    """The results of a node, as symbols."""
+    counts = {
+        "num_args": len(operands) + len(op.subgraphs),
+        "num_outputs": len(op.output_names({})),
+    }
+    text = {**user_texts(None), **{k: str(v) for k, v in {**numbers, **counts}.items()}}
+    name = NameManager.current.get(None, op.name)
+    node = Node(op, name, text, tuple(operands), {}, user_line())
+    return (Symbol((Output(node, k),)) for k in range(counts["num_outputs"]))
+
+
+def _whole(name: str, value: Any) -> int:
+    """A whole number, also from what holds one. Raises ValueError."""
+    try:
+        return int(value.asscalar() if hasattr(value, "asscalar") else value)
+    except (TypeError, ValueError):
+        raise ValueError(f"Cannot convert {name} to python int") from None
+
+
+# ---- nests --------------------------------------------------------------------------------------
+
+
+def _flat(nested: Nested, what: str) -> list[Symbol]:
+    """All symbols in order. Raises AssertionError for what is none."""
+    if isinstance(nested, Symbol):
+        return [nested] if len(nested) == 1 else list(nested)
+    assert isinstance(nested, (list, tuple)), (
+        f"{what} must be (nested) list of Symbol, but got {nested} of type {type(nested)}"
+    )
+    return [x for item in nested for x in _flat(item, what)]
+
+
+def _shape(nested: Nested) -> Any:
+    """The nesting alone."""
+    return None if isinstance(nested, Symbol) else [_shape(item) for item in nested]
+
+
+def _like(nested: Nested, found: Iterator[Symbol]) -> Nested:
+    """The next symbols, nested as another nest is."""
+    if isinstance(nested, Symbol):
+        group = [next(found) for _ in nested]
+        return group[0] if len(group) == 1 else Symbol(tuple(x.outputs[0] for x in group))
+    return [_like(item, found) for item in nested]
+
+
+def _arguments(nested: Nested, own: Sequence[Symbol]) -> Sequence[Any]:
+    """What a function of the variables is called with."""
+    found = _like(nested, iter(own))
+    return [found] if isinstance(nested, Symbol) else found
