@@ -13,7 +13,10 @@ from hybridjit import autograd, gluon, nd
 from hybridjit.cli import main
 from hybridjit.compiler import Options
 from hybridjit.config import override
+from hybridjit.contrib import amp
+from hybridjit.errors import MXNetError
 from hybridjit.gluon import nn
+from hybridjit.gluon.precision import DEFAULT
 from hybridjit.ops.bfloat16 import from_bfloat16, rounded, to_bfloat16
 from hybridjit.profiling import profile
 from hybridjit.runtime.threads import threads
@@ -341,3 +344,67 @@ def test_winograd_reads_and_writes_16_bits(target):
     assert any(s.startswith("winograd") and "bfloat16:float32:float32" in s for s in specs)
     (wanted,) = run_reference([net], arrays)
     assert np.abs(found - wanted).max() <= 3e-2 * wanted.std()
+
+
+class TestAmp:
+    @pytest.fixture
+    def default(self, monkeypatch):
+        """What ``init`` changes, as it was afterwards."""
+        monkeypatch.setattr(DEFAULT, "precision", "float32")
+        monkeypatch.setattr(amp.amp, "_amp_initialized", False)
+
+    def test_networks_hybridized_after_init_multiply_bfloat16(self, default):
+        net, x = small_network(), nd.random.normal(shape=(2, 3, 30, 30))
+        net.hybridize(precision="bfloat16")
+        wanted = net(x).asnumpy()
+        amp.init("bfloat16")
+        net.hybridize()
+        np.testing.assert_array_equal(net(x).asnumpy(), wanted)
+        net.hybridize(precision="float32")
+        assert (net(x).asnumpy() != wanted).any()
+
+    def test_a_converted_network_stays_what_it_is(self):
+        net, x = small_network(), nd.random.normal(shape=(2, 3, 30, 30))
+        with pytest.raises(RuntimeError, match="first call block.hybridize"):
+            amp.convert_hybrid_block(net, "bfloat16")
+        net.hybridize()
+        before = net(x).asnumpy()
+        converted = amp.convert_hybrid_block(net, target_dtype="bfloat16")
+        net.hybridize(precision="bfloat16")
+        wanted = net(x).asnumpy()
+        np.testing.assert_array_equal(converted(x).asnumpy(), wanted)
+        converted.hybridize(static_alloc=True)
+        np.testing.assert_array_equal(converted(x).asnumpy(), wanted)
+        net.hybridize()
+        np.testing.assert_array_equal(net(x).asnumpy(), before)
+
+    def test_training_goes_on_in_float32(self, default):
+        amp.init("bfloat16")
+        net = nn.Dense(1, in_units=4)
+        net.initialize()
+        trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+        amp.init_trainer(trainer)
+        net.hybridize()
+        with autograd.record():
+            loss = net(nd.ones((2, 4))).sum()
+            with amp.scale_loss(loss, trainer) as scaled:
+                scaled.backward()
+        amp.unscale(trainer)
+        trainer.step(2)
+        np.testing.assert_array_equal(net.weight.grad().asnumpy(), np.full((1, 4), 2))
+
+    def test_what_is_not_there_is_refused(self, default):
+        for refused in (
+            lambda: amp.init(),
+            lambda: amp.init("bfloat16", fp32_ops=["relu"]),
+            lambda: amp.convert_hybrid_block(nn.Dense(1), "float16"),
+            lambda: amp.convert_model(None, {}, {}, "bfloat16"),
+            lambda: amp.convert_symbol(None),
+            lambda: amp.list_lp16_ops("float16"),
+            lambda: nn.Dense(1).cast("bfloat16"),
+        ):
+            with pytest.raises(MXNetError, match=r"bfloat16"):
+                refused()
+        assert DEFAULT.precision == "float32"
+        with pytest.raises(AssertionError, match="AMP not initialized"):
+            amp.init_trainer(None)

@@ -22,15 +22,10 @@ _CUSTOM = (
 _WORKERS = (
     "is of MXNet's own worker processes, and hybridjit's DataLoader has others: use DataLoader"
 )
-_AMP = "converts networks to mixed precision, which hybridjit does not: use the float32 network"
 _LIBRARY = (
     "calls MXNet's C library, which hybridjit does not have: use the functions of nd, sym and gluon"
 )
 _DEVICES = "splits batches over devices, and hybridjit computes on one: use Module"
-_AMP_NAMES = [
-    *("convert_hybrid_block", "convert_model", "convert_symbol", "init", "init_trainer"),
-    *("scale_loss", "unscale"),
-]
 _MANAGER_NAMES = [
     *("DataParallelExecutorGroup", "DataParallelExecutorManager", "_check_arguments"),
     *("_load_data", "_load_general", "_load_label", "_split_input_slice"),
@@ -40,8 +35,6 @@ _MANAGER_NAMES = [
 # hybridjit's own is made.
 PLACEHOLDERS: dict[str, tuple[list[str], str]] = {
     "base": (["NDArrayHandle", "SymbolHandle", "c_array", "c_str", "check_call"], _LIBRARY),
-    "contrib.amp": (_AMP_NAMES, _AMP),
-    "contrib.amp.amp": (_AMP_NAMES, _AMP),
     "executor_manager": (_MANAGER_NAMES, _TRAINS),
     "gluon.data.dataloader": (["ForkingPickler", "_MultiWorkerIter"], _WORKERS),
     "mod.executor_group": (["DataParallelExecutorGroup"], _DEVICES),
@@ -55,7 +48,6 @@ def place_placeholders(package: str) -> None:
         module = module_at(package, path)
         for name in names:
             setattr(module, name, _placeholder(f"mxnet.{path}.{name}", reason))
-    module_at(package, "contrib.amp.amp")._amp_initialized = False  # type: ignore[attr-defined]
 
 
 def _placeholder(full_name: str, reason: str) -> type:

@@ -10,19 +10,30 @@ from . import io, text
 
 if _TYPE_CHECKING:
     from .. import onnx
-    from . import autograd, svrg_optimization
+    from . import amp, autograd, svrg_optimization
 
 ndarray = nd
 symbol = sym
 
-__all__ = ["autograd", "io", "nd", "ndarray", "onnx", "svrg_optimization", "sym", "symbol", "text"]
+__all__ = [
+    "amp",
+    "autograd",
+    "io",
+    "nd",
+    "ndarray",
+    "onnx",
+    "svrg_optimization",
+    "sym",
+    "symbol",
+    "text",
+]
 
 
 def __getattr__(name: str) -> _Any:
     """What only some programs need, when it is asked for."""
     if name == "onnx":
         return _import_module("..onnx", __name__)
-    if name in ("autograd", "svrg_optimization"):
+    if name in ("amp", "autograd", "svrg_optimization"):
         return _import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
 

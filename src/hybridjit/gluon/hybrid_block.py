@@ -18,7 +18,7 @@ from ..attribute import STACK as ATTRIBUTES
 from ..compiler import Options
 from ..context import STACK as CONTEXTS
 from ..context import Context
-from ..errors import DeferredInitializationError, DTypeError, ShapeError
+from ..errors import DeferredInitializationError, DTypeError, MXNetError, ShapeError
 from ..forks import Rank, held_at_fork
 from ..name import STACK as NAMES
 from ..nd import NDArray
@@ -35,6 +35,7 @@ from .inference import finish_deferred, set_shapes, variable_types
 from .model_file import described_graph
 from .naming import OPEN
 from .parameter import Parameter, ParameterDict
+from .precision import DEFAULT
 from .saving import export_graph
 from .structure import Format, flatten, regroup, same_arguments, tensors_in
 from .trace import Trace, trace
@@ -57,6 +58,7 @@ class HybridBlock(Block):
     """Base of layers and nets that can be hybridized; override ``hybrid_forward``."""
 
     _is_compiled = True  # False interprets the graph that a call traced
+    _precision = ""  # where ``hybridize`` does not say one; "" is that of all networks
 
     def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
         super().__init__(prefix, params)
@@ -104,8 +106,8 @@ class HybridBlock(Block):
 
         ``precision="bfloat16"`` stores what dense layers, convolutions and products of activations
         multiply in 16 bits, and adds in float32; all else stays float32, and so do parameters,
-        inputs, outputs and all of a call under ``autograd.record()``. Raises ValueError for other
-        values than that and ``"float32"``.
+        inputs, outputs and all of a call under ``autograd.record()``. Left out, it is float32
+        unless ``contrib.amp`` said otherwise. Raises ValueError for other values.
         """
         Options.of(flags)
         if clear or not active:
@@ -125,6 +127,11 @@ class HybridBlock(Block):
         super().hybridize(active, backend=backend, clear=clear, **flags)
 
     def cast(self, dtype: Any) -> None:
+        if dtype == "bfloat16":
+            raise MXNetError(
+                "parameters are float16, float32 or float64, got bfloat16: "
+                'hybridize(precision="bfloat16") stores in it what products multiply'
+            )
         self._clear_cached_op()
         super().cast(dtype)
 
@@ -273,7 +280,7 @@ class HybridBlock(Block):
             traced = self._traced(args)
             params = self.collect_params()
             used = _params_in(traced, params)
-            graph = CachedGraph(traced.outputs, traced.input_names, used, self._flags)
+            graph = CachedGraph(traced.outputs, traced.input_names, used, flags_of(self))
             graph.monitor = self._monitor
             graph.compiled = self._is_compiled
             _warn_unused(traced, params)
@@ -466,4 +473,9 @@ def _warn_unused(traced: Trace, params: ParameterDict) -> None:
 
 def options_of(block: HybridBlock) -> Options:
     """What the compiler is told, as the block's last ``hybridize`` said it."""
-    return Options.of(block._flags)
+    return Options.of(flags_of(block))
+
+
+def flags_of(block: HybridBlock) -> dict[str, Any]:
+    """What the block was hybridized with, and its precision."""
+    return {"precision": block._precision or DEFAULT.precision, **block._flags}

@@ -1,0 +1,25 @@
+"""``mx.contrib.amp``: networks whose products multiply bfloat16, by MXNet's names."""
+
+from . import amp
+from .amp import (
+    convert_hybrid_block,
+    convert_model,
+    convert_symbol,
+    init,
+    init_trainer,
+    list_lp16_ops,
+    scale_loss,
+    unscale,
+)
+
+__all__ = [
+    "amp",
+    "convert_hybrid_block",
+    "convert_model",
+    "convert_symbol",
+    "init",
+    "init_trainer",
+    "list_lp16_ops",
+    "scale_loss",
+    "unscale",
+]

@@ -1,0 +1,136 @@
+"""Automatic mixed precision: what ``hybridize(precision="bfloat16")`` does, by MXNet's functions.
+
+In: blocks. Out: blocks, or the precision of all that are hybridized from then on. The compiler
+decides which operators multiply bfloat16; training computes in float32, so that losses need no
+scale.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn, TypeVar
+
+from ...context import Context
+from ...errors import MXNetError
+from ...gluon import HybridBlock, SymbolBlock, Trainer
+from ...gluon.precision import DEFAULT
+
+T = TypeVar("T")
+Names = Sequence[Any] | None
+
+_amp_initialized = False
+
+_NO_GRAPH = (
+    "writes casts into a graph, which hybridjit does not: convert_hybrid_block, or "
+    'hybridize(precision="bfloat16"), leaves them to the compiler'
+)
+
+
+def init(
+    target_dtype: object = "float16",
+    target_precision_ops: Names = None,
+    conditional_fp32_ops: Names = None,
+    fp32_ops: Names = None,
+) -> None:
+    """Networks that are hybridized from now on multiply bfloat16, unless they say otherwise.
+
+    Raises MXNetError for another ``target_dtype``, and for lists of operators.
+    """
+    global _amp_initialized  # noqa: PLW0603 (MXNet's name, which packages read)
+    _require_bfloat16(target_dtype)
+    _require_no_lists(
+        target_precision_ops=target_precision_ops,
+        conditional_fp32_ops=conditional_fp32_ops,
+        fp32_ops=fp32_ops,
+    )
+    if not _amp_initialized:
+        logging.info("Using AMP")
+    DEFAULT.precision = "bfloat16"
+    _amp_initialized = True
+
+
+def convert_hybrid_block(
+    block: HybridBlock,
+    target_dtype: object = "float16",
+    target_dtype_ops: Names = None,
+    fp32_ops: Names = None,
+    conditional_fp32_ops: Names = None,
+    excluded_sym_names: Names = None,
+    ctx: Context | None = None,
+    cast_optional_params: bool = False,
+) -> SymbolBlock:
+    """A SymbolBlock of the block's graph that multiplies bfloat16, with copies of its parameters.
+
+    ``ctx`` is where these are (default: the first of the block's). They stay float32, whatever
+    ``cast_optional_params`` says. Raises RuntimeError unless the block was hybridized and called,
+    and MXNetError for another ``target_dtype`` and for lists of operators.
+    """
+    _require_bfloat16(target_dtype)
+    _require_no_lists(
+        target_dtype_ops=target_dtype_ops,
+        fp32_ops=fp32_ops,
+        conditional_fp32_ops=conditional_fp32_ops,
+        excluded_sym_names=excluded_sym_names,
+    )
+    traced = block._exportable()
+    if traced is None:
+        raise RuntimeError(
+            "Please first call block.hybridize() and then run forward with this block at least "
+            "once before calling convert_hybrid_block."
+        )
+    converted = SymbolBlock(traced.symbol, list(traced.inputs))
+    arrays = {name: param.data().asnumpy() for name, param in block.collect_params().items()}
+    converted.collect_params().load_dict(
+        arrays, ctx, ignore_extra=True, cast_dtype=True, dtype_source="saved"
+    )
+    converted._precision = "bfloat16"
+    converted.hybridize()
+    return converted
+
+
+def convert_model(*args: object, **kwargs: object) -> NoReturn:
+    """Raises MXNetError: a graph says nothing of precision here."""
+    raise MXNetError(f"mxnet.contrib.amp.convert_model {_NO_GRAPH}")
+
+
+def convert_symbol(*args: object, **kwargs: object) -> NoReturn:
+    """Raises MXNetError: a graph says nothing of precision here."""
+    raise MXNetError(f"mxnet.contrib.amp.convert_symbol {_NO_GRAPH}")
+
+
+def init_trainer(optimizer_or_trainer: Trainer) -> None:
+    """Does nothing, after ``init``: gradients are float32's. TypeError for what is no Trainer."""
+    assert _amp_initialized, "AMP not initialized, did you forget to call amp.init()?"
+    if not isinstance(optimizer_or_trainer, Trainer):
+        raise TypeError("AMP is currently only compatible with Gluon Trainer")
+
+
+@contextmanager
+def scale_loss(loss: T, optimizer_or_trainer: Trainer) -> Iterator[T]:
+    """Gives the loss as it is."""
+    yield loss
+
+
+def unscale(optimizer_or_trainer: Trainer) -> None:
+    """Leaves gradients as they are: they were not scaled."""
+
+
+def list_lp16_ops(target_dtype: object = "bfloat16") -> list[str]:
+    """The operators that multiply bfloat16. Raises MXNetError for another ``target_dtype``."""
+    _require_bfloat16(target_dtype)
+    return ["Convolution", "FullyConnected", "batch_dot"]
+
+
+def _require_bfloat16(target_dtype: object) -> None:
+    if target_dtype != "bfloat16":
+        raise MXNetError(f"target_dtype is 'bfloat16', got {target_dtype!r}")
+
+
+def _require_no_lists(**lists: Names) -> None:
+    for name, listed in lists.items():
+        if listed:
+            raise MXNetError(
+                f"{name} is None, for the compiler decides what multiplies bfloat16; got {listed}"
+            )
