@@ -36,6 +36,8 @@ NO_SLOPE = {
     "_rnn_kept_steps": "what steps keep serves the way back alone",
     "_contrib_round_ste": "passes gradients straight through a step",
     "_contrib_sign_ste": "passes gradients straight through a step",
+    "_to_bfloat16": "made behind the gradient's back, for inference",
+    "_from_bfloat16": "made behind the gradient's back, for inference",
 }
 
 _MOVING = (3, 4)  # the moving mean and variance
@@ -126,6 +128,7 @@ OF_PASSES = _names(
     _resize_last
     _roi_align_last
     _roi_pooling_last
+    _rounded_to_bfloat16
     _sample_last
     """
 )

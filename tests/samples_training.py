@@ -35,6 +35,7 @@ def declare() -> None:
     norms()
     several_weights()
     sums()
+    short_floats()
 
 
 def one_weight() -> None:
@@ -126,3 +127,10 @@ def sums() -> None:
     add("multi_sum_sq", positive(5, dtype="float16"), num_arrays=1)
     bad("multi_sum_sq", TensorType((3,), I32), error=DTypeError, says="int32", num_arrays=1)
     add("reset_arrays", (3, 4), (5,), num_arrays=2)
+
+
+def short_floats() -> None:
+    add("_from_bfloat16", np.array([0, 0x3F80, 0xC020, 0x7F80, 1], np.uint16))
+    add("_from_bfloat16", np.arange(0x3F70, 0x3F88, dtype=np.uint16).reshape(2, 3, 4))
+    add("_rounded_to_bfloat16", (3, 17))
+    add("_rounded_to_bfloat16", np.array([0, 1e-40, 1 + 2**-8, np.inf, -3.5], np.float32))
