@@ -62,8 +62,8 @@ def norm(x: Output, **attrs: object) -> Output:
     return call("BatchNorm", x, *(var(n) for n in NORM), **attrs)
 
 
-def dense(x: Output, units: int = 5) -> Output:
-    return call("FullyConnected", x, var("w"), no_bias=True, num_hidden=units)
+def dense(x: Output, units: int = 5, **attrs: object) -> Output:
+    return call("FullyConnected", x, var("w"), no_bias=True, num_hidden=units, **attrs)
 
 
 def turned_twice(first: Shape, second: Shape) -> Callable[[], list[Output]]:
@@ -89,6 +89,18 @@ CASES: dict[Rule, tuple[Case, Case]] = {
         Case(lambda: [call("broadcast_add", call("Reshape", dense(var("x")), shape=(2, 2, 5)),
                            var("y"))],
              {"x": (4, 3), "w": (5, 3), "y": (1, 2, 5)}),
+    ),
+    on_rows.rows_behind_dense: (
+        Case(lambda: [dense(call("transpose", var("x"), axes=(1, 0, 2)), flatten=False)],
+             {"x": (2, 3, 6), "w": (5, 6)}),
+        Case(lambda: [dense(call("transpose", var("x"), axes=(0, 2, 1)), flatten=False)],
+             {"x": (2, 6, 3), "w": (5, 6)}),
+    ),
+    on_rows.rows_before_look_up: (
+        Case(lambda: [call("transpose", call("take", var("w"), var("x")), axes=(1, 0, 2))],
+             {"x": (2, 3), "w": (4, 5)}),
+        Case(lambda: [call("transpose", call("take", var("w"), var("x")), axes=(2, 0, 1))],
+             {"x": (2, 3), "w": (4, 5)}),
     ),
     views.merge_reshapes: (
         Case(lambda: [call("Reshape", call("Flatten", var("x")), shape=(4, 6))],

@@ -1,7 +1,9 @@
-"""On rows: pointwise operators move in front of the reshape behind a product.
+"""On rows: pointwise operators move in front of the reshape behind a product, and what moves rows
+moves to where they are short.
 
 A product's kernel ends in a store that can compute more first, but only on the product's own
-shape: two axes of a dense layer, three of ``batch_dot``.
+shape: two axes of a dense layer, three of ``batch_dot``. A dense layer and a look-up take rows in
+any order: a recurrent layer's batch and steps are exchanged behind the one and before the other.
 """
 
 from __future__ import annotations
@@ -9,14 +11,16 @@ from __future__ import annotations
 from ..ir.building import building
 from ..ir.graph import Graph, Use, Value
 from ..ir.rewrite import Match, Replacement, rewrite, rule
+from ..ops.nn.embedding_table import EMBEDDING
 from ..ops.nn.matrix_products import BATCH_DOT, FULLY_CONNECTED
-from ..ops.tensor.primitives import RESHAPE_TO, reshape
+from ..ops.tensor.by_index import TAKE
+from ..ops.tensor.primitives import RESHAPE_TO, TRANSPOSE, permutation, reshape, transpose
 from ..types import Shape
 
 
 def move_to_rows(graph: Graph, fired: list[str] | None = None) -> Graph:
-    """The graph with pointwise operators on the rows of products."""
-    return rewrite(graph, (pointwise_on_rows,), fired)
+    """The graph with pointwise operators on the rows of products, and rows that move late."""
+    return rewrite(graph, (pointwise_on_rows, rows_behind_dense, rows_before_look_up), fired)
 
 
 @rule("f(reshape(x), ...)  =>  reshape(f(x, ...)) behind a product: it ends its kernel")
@@ -36,6 +40,52 @@ def pointwise_on_rows(value: Value, match: Match) -> Replacement:
     ]
     result = g.op(value.op, *inputs, at="on_rows", **value.attrs)
     return reshape(g, result, value.shape)
+
+
+@rule("dense(reshape(transpose(x)))  =>  transpose(dense(reshape(x))) where that moves less")
+def rows_behind_dense(value: Value, match: Match) -> Replacement:
+    """For a transpose of rows of more elements than the layer makes of them."""
+    if value.op is not FULLY_CONNECTED or not match.is_sole_use(0):
+        return None
+    rows, *weights = value.inputs
+    moved = _moved_rows(rows.value)
+    reader = match.old.inputs[0].value
+    if moved is None or len(match.graph.uses[reader.inputs[0].value]) > 1:
+        return None
+    columns, units = rows.type.dims[1], value.shape[1]
+    if moved.shape[-1] != columns or units >= columns:
+        return None
+    g, before = building(value), moved.inputs[0]
+    flat = reshape(g, before, rows.type.dims, at="rows")
+    dense = g.op(FULLY_CONNECTED, flat, *weights, at="dense", **value.attrs)
+    result = reshape(g, dense, (*before.type.dims[:-1], units), at="split")
+    return reshape(g, transpose(g, result, moved.attrs["axes"], at="moved"), value.shape)
+
+
+@rule("transpose(take(w, i))  =>  take(w, transpose(i)) where rows stay whole")
+def rows_before_look_up(value: Value, match: Match) -> Replacement:
+    if value.op is not TRANSPOSE or not match.is_sole_use(0):
+        return None
+    look_up = value.inputs[0].value
+    if look_up.op not in (TAKE, EMBEDDING) or look_up.attrs.get("axis", 0) != 0:
+        return None
+    place = 0 if look_up.op is EMBEDDING else 1
+    index, axes = look_up.inputs[place], permutation(len(value.shape), value.attrs["axes"])
+    count = index.type.ndim
+    if axes[count:] != tuple(range(count, len(axes))):
+        return None
+    operands = list(look_up.inputs)
+    operands[place] = transpose(building(value), index, axes[:count], at="index")
+    return building(value).op(look_up.op, *operands, **look_up.attrs)
+
+
+def _moved_rows(value: Value) -> Value | None:
+    """The transpose that the value is a reshape of, if that keeps the last axis in its place."""
+    if value.op is not RESHAPE_TO or value.inputs[0].value.op is not TRANSPOSE:
+        return None
+    moved = value.inputs[0].value
+    last = len(moved.shape) - 1
+    return moved if permutation(last + 1, moved.attrs["axes"])[-1] == last else None
 
 
 def _shape_of_product(use: Use) -> Shape | None:
