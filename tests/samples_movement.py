@@ -9,6 +9,7 @@ from hybridjit.types import TensorType
 from sampling import add, bad, ints
 
 F16, BOOL = np.dtype("float16"), np.dtype("bool")
+WORDS = np.random.default_rng(4).integers(0, 1 << 32, (3, 37), np.uint32).view(np.int32)
 
 ACTIVATIONS = ("relu", "sigmoid", "softrelu", "softsign", "tanh")
 LEAKY = ("leaky", "elu", "selu", "gelu", "rrelu")
@@ -365,7 +366,8 @@ def draws() -> None:
 def identities() -> None:
     add("Dropout", (3, 4))
     add("Dropout", (3, 4), p=0.5, axes=(0,))
-    add("_dropout_mask", (3, 4), p=0.0)
+    add("_mixed_bits", WORDS, WORDS[:, :1])
+    add("_dropout_key")
     add("_Dropout_training", (3, 4), p=0.0)
     add("_Dropout_training", (3, 4), p=0.5, axes=(0,))
     for name in ("MakeLoss", "_contrib_gradientmultiplier"):

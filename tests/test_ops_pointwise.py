@@ -8,6 +8,7 @@ import pytest
 from hybridjit.errors import AttributeValueError, DTypeError
 from hybridjit.ops import lookup, run_ref
 from hybridjit.ops.random import draws
+from hybridjit.ops.random.dropping import dropout_mask
 from running import as_bits, run
 
 NAN, INF = float("nan"), float("inf")
@@ -228,7 +229,7 @@ def test_seed_restarts_the_generator():
 
 def test_dropout_mask_refuses_a_probability_that_is_none():
     with pytest.raises(AttributeValueError, match="between 0 and 1, got 1.5"):
-        draws.dropout_mask((3,), 1.5, (), np.dtype("float32"))
+        dropout_mask((3,), 1.5, (), np.dtype("float32"))
 
 
 # The distributions' means and variances, each within five standard errors

@@ -113,7 +113,10 @@ def _with_chance(
 
 
 def _sources(use: Use) -> list[Use] | None:
-    """What a cheap value is computed from: nothing cheap, no inputs; None if it is not cheap."""
+    """What a cheap value is computed from: nothing cheap, no inputs, no constants.
+
+    None if it is not cheap.
+    """
     sources: dict[Use, None] = {}
     pending, seen = [use], set()
     while pending:
@@ -126,7 +129,7 @@ def _sources(use: Use) -> list[Use] | None:
         for source in value.inputs:
             if is_cheap(source.value):
                 pending.append(source)
-            elif source.value.op is not None:
+            elif source.value.op is not None and not _is_constant(source.value):
                 sources[source] = None
     return list(sources) if is_cheap(use.value) else None
 
@@ -135,6 +138,11 @@ def is_cheap(value: Value) -> bool:
     """Whether computing a value again costs less than keeping it: views and pointwise ones."""
     op = value.op
     return op is not None and not op.is_random and (op.is_pointwise or op.kernel == "view")
+
+
+def _is_constant(value: Value) -> bool:
+    """Whether a value follows from nothing: either part computes it once, when it is bound."""
+    return value.op is not None and not value.inputs and not value.op.is_random
 
 
 def _cut(wanted: Sequence[Use], stand_ins: dict[Use, Value]) -> tuple[Use, ...]:

@@ -51,6 +51,13 @@ class IntegerMath(Masks):
             return x
         return self.select(self.lt(x, self.const(0)), self.neg(x), x)
 
+    def xor(self, x: Value, y: Value) -> Value:
+        return self.b.xor(x, y)
+
+    def shifted_right(self, x: Value, count: int) -> Value:
+        """The bits moved down, with zeros above them whatever the sign is."""
+        return self.b.lshr(x, self.const(count))
+
     def floor(self, x: Value) -> Value:
         return x
 

@@ -48,21 +48,6 @@ def generator() -> np.random.Generator:
     return _current
 
 
-def dropout_mask(
-    shape: tuple[int, ...], p: float, axes: tuple[int, ...], dtype: np.dtype
-) -> np.ndarray:
-    """Zeros with probability ``p``, else 1 / (1 - p); one draw for all of each axis in ``axes``.
-
-    The result broadcasts against ``shape``. Raises AttributeValueError unless 0 <= p <= 1.
-    """
-    if not 0.0 <= p <= 1.0:
-        raise AttributeValueError(f"Dropout's p lies between 0 and 1, got {p}")
-    drawn = tuple(1 if i in axes else size for i, size in enumerate(shape))
-    keep = 1.0 - p
-    kept = generator().random(drawn) < keep
-    return kept.astype(dtype) * dtype.type(1.0 / keep if keep else 0.0)
-
-
 # The distributions: draws of ``size`` by parameters that are numbers or arrays. In arrays they may
 # have any values, as those that a network has learned do: outside of their range they mean what
 # they mean in MXNet, and NaN gives NaN.

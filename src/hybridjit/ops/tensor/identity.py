@@ -33,7 +33,7 @@ from ..building import Builder, Many, Reached, X
 from ..casting import fresh
 from ..elementwise.unary import SIGMOID, same_float
 from ..gradient import head, none_at_all
-from ..random.draws import dropout_mask
+from ..random.dropping import dropout_factors, dropout_mask
 from ..record import Traits
 from ..registry import lookup, register
 from ..rules import Types, merged, same_type
@@ -192,31 +192,11 @@ def _dropped_parts(
     g: Builder[X], data: X, *, p: float, axes: tuple[int, ...], **attrs: AttrValue
 ) -> tuple[X, X]:
     """Dropout in training(x)  =>  x * mask, and the mask"""
-    mask = g.op(DROPOUT_MASK, data, at="mask", p=p, axes=axes)
+    mask = dropout_factors(g, g.type(data), p, axes)
     return g.op(lookup("broadcast_mul"), data, mask), mask
 
 
-def _mask(data: np.ndarray, *, p: float, axes: tuple[int, ...], **attrs: AttrValue) -> np.ndarray:
-    return np.asarray(dropout_mask(data.shape, p, axes, data.dtype), data.dtype)
-
-
-def _infer_mask(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
-    ins, found = _infer_dropped(ins, (*ins, *outs), **attrs)
-    return ins, found[1:]
-
-
 _DROPOUT = "p:float[0,1]=0.5 mode:always|training=training axes:shape~=()"
-DROPOUT_MASK = register(
-    "_dropout_mask",
-    "data",
-    _DROPOUT,
-    internal=True,
-    infer=_infer_mask,
-    ref=_mask,
-    grad=none_at_all,
-    traits=Traits(random=True, reads_shape=True),
-    doc="The factors of Dropout for data of this type: 0 for a fraction p, 1 / (1 - p) for others.",
-)
 DROPPED = register(
     "_Dropout_training",
     "data",
