@@ -90,6 +90,7 @@ NOTHING_TO_COMPARE = _names(
     _contrib_index_array
     _image_crop
     _image_to_tensor
+    _mixed_bits
     _tap_grid
     _unravel_index
     amp_multicast
