@@ -113,3 +113,26 @@ def test_numbers_are_those_of_numpy_at_every_size(kind: str) -> None:
         arrays = drawn(shapes)
         output = make(*rest)
         assert_near(run_compiled([output], arrays), run_reference([output], arrays), 3e-5)
+
+
+def test_phases_without_taps_share_a_kernel() -> None:
+    """Three of the four phases of a 1x1 layer at stride 2 are the bias alone."""
+    output = call(
+        "Deconvolution", var("x"), var("w"), kernel="(1,1)", stride="(2,2)", adj="(1,1)",
+        num_filter="32", no_bias="1", layout="NHWC",
+    )  # fmt: skip
+    arrays = drawn({"x": (2, 6, 6, 16), "w": (16, 1, 1, 32)})
+    kernels = [spec for spec in specs_of(output, arrays) if spec.kind == "conv"]
+    assert len(kernels) == 4
+    assert len(set(kernels)) == 2
+    assert_near(run_compiled([output], arrays), run_reference([output], arrays))
+
+
+def test_steps_back_through_a_recurrent_layer_share_kernels() -> None:
+    """The last step in time has nothing behind it; all others are one; so is the begin state."""
+    kept, c, w, d = (var(name) for name in ("kept", "c", "w", "d"))
+    output = call("_rnn_steps_back", kept, c, w, d, mode="lstm", backward="0")
+    shapes = {"kept": (4, 2, 20), "c": (2, 4), "w": (4, 16), "d": (4, 2, 4)}
+    found = [spec for spec in specs_of(output, drawn(shapes)) if spec.kind == "recurrent_back"]
+    assert len(found) == 4 + 1
+    assert len(set(found)) == 3

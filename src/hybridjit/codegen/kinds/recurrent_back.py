@@ -14,13 +14,13 @@ from dataclasses import replace
 from ...ir.plan import Step, View
 from ...records import dataclass
 from ...target import SINGLE, ElementTypes
-from ..call import Address, Argument, Call, Setting, views_of
+from ..call import Address, Argument, Call, GivenNumbers, Setting, views_of
 from ..llvm.builder import LoopBuilder
 from ..llvm.indices import Index
 from ..llvm.types import Value
 from ..math.numbers import FloatMath, float_math
 from ..packing import RecurrentPacking
-from ..spec import Ints, KernelSpec
+from ..spec import Ints, KernelSpec, Sizes
 from .parts.arguments import Arguments
 from .parts.gemm import Rows, multiply
 from .parts.partial import read_vector, write_vector
@@ -45,7 +45,7 @@ class RecurrentBackSpec(KernelSpec):
     hidden: int
     size: int
     d: Ints
-    operands: tuple[tuple[str, Ints], ...]
+    operands: tuple[tuple[str, Sizes], ...]
     mr: int = 1
     unroll: int = 4
     least: int = 1
@@ -84,13 +84,14 @@ def _call(
     packed: Sequence[Argument],
     batch: int,
 ) -> Call:
-    operands = tuple((name, view.strides) for name, view in views.items())
-    args = [Address(view) for view in views.values()]
+    numbers = GivenNumbers()
+    operands = tuple((name, numbers.each(view.strides)) for name, view in views.items())
+    args: tuple[Argument, ...] = (*map(Address, views.values()), batch, *numbers.values)
     if later is None:
-        return Call(replace(spec, operands=operands), (*args, batch), batch * spec.hidden)
+        return Call(replace(spec, operands=operands), args, batch * spec.hidden)
     size = later.shape[-1]
     spec = replace(spec, size=size, d=later.strides, operands=operands)
-    return Call(spec, (Address(later), *packed, *args, batch), batch * spec.hidden * size)
+    return Call(spec, (Address(later), *packed, *args), batch * spec.hidden * size)
 
 
 @dataclass(frozen=True)
@@ -173,8 +174,8 @@ class _Back:
         self.b, self.spec, self.args = b, spec, args
         self.later = [args.pointer("d"), args.working("w")] if spec.size else []
         self.pointers = {name: args.pointer(name) for name, _ in spec.operands}
-        self.strides = dict(spec.operands)
         self.batch = args.integer("batch")
+        self.strides = {name: args.given(strides) for name, strides in spec.operands}
         self.sums = b.scratch(b.vector_type(), spec.mr) if self.later else None
 
     def emit(self) -> None:
@@ -270,10 +271,10 @@ class _Cell:
     def _sigmoid_slope(self, y: Value) -> Value:
         return self.math.mul(y, self.math.sub(self.math.const(1.0), y))
 
-    def _at(self, name: str, part: int) -> tuple[Index, int]:
-        strides = self.back.strides[name]
-        offset = part * self.back.spec.hidden * strides[1]
-        return self.back.b.add(self.back.b.dot(self.place, strides), offset), strides[1]
+    def _at(self, name: str, part: int) -> tuple[Index, Index]:
+        b, strides = self.back.b, self.back.strides[name]
+        offset = b.mul(strides[1], part * self.back.spec.hidden)
+        return b.add(b.dot(self.place, strides), offset), strides[1]
 
     def _read(self, name: str, part: int = 0) -> Value:
         at, stride = self._at(name, part)

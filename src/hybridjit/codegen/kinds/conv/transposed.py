@@ -59,7 +59,7 @@ def phases(kernel: int, stride: int, dilate: int, crop: int, size: int) -> list[
         cells = -(-(size - start) // stride)
         taps = [k for k in range(kernel) if (start + crop - k * dilate) % stride == 0]
         if not taps:
-            found.append(Phase(start, cells, 0, 1, 0, 1, cells))  # its one tap is never inside
+            found.append(_without_taps(start, cells))
             continue
         step = taps[1] - taps[0] if len(taps) > 1 else 1
         spread = step * dilate // stride if len(taps) > 1 else 1
@@ -81,9 +81,20 @@ def choose_deconv(step: Step, setting: Setting) -> tuple[Call, ...]:
     ]
     return tuple(
         call
-        for chosen in combinations(*axes)
+        for chosen in map(_alike_without_taps, combinations(*axes))
         for call in _phase(step, anchor, x, chosen, window.stride, setting)
     )
+
+
+def _alike_without_taps(axes: tuple[Phase, ...]) -> tuple[Phase, ...]:
+    """One axis without taps is as good as all: such phases share a kernel without products."""
+    if all(axis.count for axis in axes):
+        return axes
+    return tuple(_without_taps(axis.start, axis.size) for axis in axes)
+
+
+def _without_taps(start: int, size: int) -> Phase:
+    return Phase(start, size, 0, 1, 0, 1, size)  # its one tap is never inside
 
 
 def _phase(
