@@ -261,6 +261,18 @@ EXPANSIONS: dict[str, tuple[Case, Case]] = {
              {"x": (1, 2, 3, 4)}),
         Case(one("relu", "x"), {"x": (2, 3)}),
     ),
+    "topk": (
+        Case(one("topk", "x", k=2, axis=0, ret_typ="both", is_ascend=True), {"x": (4, 3)}),
+        Case(one("topk", "x", k=2, ret_typ="mask"), {"x": (4, 3)}),
+    ),
+    "sort": (
+        Case(one("sort", "x", axis=None), {"x": (4, 3)}),
+        Case(one("sort", "x"), {"x": (4, 3)}, "int32"),
+    ),
+    "argsort": (
+        Case(one("argsort", "x", axis=0, dtype="int64"), {"x": (4, 3)}),
+        Case(one("argsort", "x"), {"x": (4, 3)}, "int32"),
+    ),
     "_contrib_MultiBoxDetection": (
         Case(one("_contrib_MultiBoxDetection", "x", "y", "a", nms_threshold=0.3),
              {"x": (2, 3, 5), "y": (2, 20), "a": (1, 5, 4)}),

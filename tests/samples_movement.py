@@ -251,6 +251,8 @@ def orders() -> None:
     for ascending in (False, True):
         add("topk", long, k=30, ret_typ="both", is_ascend=ascending)
     add("topk", long.T, k=3, axis=0, ret_typ="mask")
+    add("_ordered", (3, 7), k=4, is_ascend=False)
+    add("_ordered", long, k=30, is_ascend=True)
     add("topk", (3, 7), k=0, axis=0, dtype_="int32", dtype="uint8")
     bad("topk", (3, 7), error=ShapeError, says="top 8 of 7", k=8)
     for name in ("sort", "argsort"):

@@ -428,7 +428,8 @@ class TestTables:
         assert lines[-1].startswith(f"{len(names)} operators, ")
         kinds = {line.split()[0]: line.split()[1] for line in lines[1:-1]}
         assert kinds["Convolution"] == "conv"
-        assert kinds["_random_uniform"] == kinds["sort"] == "host"
+        assert kinds["_random_uniform"] == kinds["_np_cumsum"] == "host"
+        assert kinds["sort"] == kinds["topk"] == "parts"
         assert kinds["moments"] == "parts" and kinds["shape_array"] == kinds["_zeros"] == "constant"
 
     def test_switches(self, printed):
@@ -683,10 +684,11 @@ class TestProfile:
         assert sum(e["dur"] for e in events) == pytest.approx(1e3 * together, rel=0.05, abs=0.1)
         assert events[0]["args"]["kernel"].startswith("conv_")
 
-    def test_host_steps(self, printed):
-        name = "move_order"
-        out = printed.of("profile", *files_of(name), *shapes_of(name), "--seconds", "0.02")
-        assert "host topk" in out and "host steps " in out
+    def test_host_steps(self, printed, tmp_path):
+        path = str(tmp_path / "host-symbol.json")
+        sym.cumsum(sym.relu(sym.var("data")), axis=0).save(path)
+        out = printed.of("profile", path, "--shape", "data=3,4", "--seconds", "0.02")
+        assert "host _np_cumsum" in out and "host steps " in out
 
     def test_an_operation_in_float64_takes_the_room_of_two(self):
         """The share of peak follows from the rate that stands beside it and the peak."""

@@ -207,6 +207,17 @@ class TestBits:
         stem = library(tmp_path, model=tmp_path / "ssd", shape="data=2,3,32,32")
         np.testing.assert_array_equal(hybridjit.library.load(f"{stem}.so")(x), wanted)
 
+    def test_of_an_order(self, tmp_path):
+        x = sym.var("data")
+        found = [sym.topk(x, k=5, ret_typ="both"), sym.sort(x, axis=0), sym.argsort(x)]
+        write(tmp_path / "order", sym.Group(found))
+        stem = library(tmp_path, model=tmp_path / "order", shape="data=6,70")
+        data = np.random.default_rng(5).integers(0, 9, (6, 70)).astype(np.float32)
+        net = hybridjit.load(str(tmp_path / "order"))
+        made = hybridjit.library.load(f"{stem}.so")(data)
+        for mine, right in zip(made, net(nd.array(data)), strict=True):
+            np.testing.assert_array_equal(mine, right.asnumpy())
+
     def test_of_a_single_shot_detector(self, tmp_path):
         """Scores, offsets and anchors of two maps become detections in the library."""
         net, x = detector(SingleShot())
@@ -688,7 +699,7 @@ class TestRefusals:
 
     def test_host_steps_are_all_named(self, capsys, tmp_path):
         x = sym.var("data")
-        first, second = sym.topk(x, name="one"), sym.linalg.det(x, name="two")
+        first, second = sym.topk(x, ret_typ="mask", name="one"), sym.linalg.det(x, name="two")
         write(tmp_path / "host", sym.Group([first, second]))
         words = [
             str(tmp_path / "host"),

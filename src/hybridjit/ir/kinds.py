@@ -108,6 +108,10 @@ def _has_few_phases(value: Value, graph: Graph) -> bool:
     return _is_channels_last(value, graph) and phases <= MOST_PHASES
 
 
+def _is_in_floats(value: Value, graph: Graph) -> bool:
+    return value.inputs[0].type.dtype in FLOATS
+
+
 def _suppresses(value: Value, graph: Graph) -> bool:
     """Whether boxes that share nothing stay apart; topk 0 leaves the rows as they are."""
     return bool(value.attrs["topk"] != 0 and value.attrs["overlap_thresh"] >= 0)
@@ -141,6 +145,7 @@ KINDS = (
     KernelKind("norm", reads=Reads.PACKED),
     KernelKind("lrn", reads=Reads.PACKED),
     KernelKind("suppress", _suppresses, reads=Reads.PACKED),
+    KernelKind("order", _is_in_floats, in_floats=False, reads=Reads.PACKED),
     KernelKind("detect", reads=Reads.PACKED),
     KernelKind("recurrent"),
     KernelKind("recurrent_back"),

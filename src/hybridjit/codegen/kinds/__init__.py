@@ -9,6 +9,7 @@ from . import (
     detect,
     lrn,
     norm,
+    order,
     pad,
     pointwise,
     pool,
@@ -28,6 +29,6 @@ from .reduction import kind as reduction
 
 __all__ = [
     "KERNELS", "KernelCode", "all_codes", "choose", "conv", "conv_weight", "dense", "detect",
-    "gather", "lrn", "norm", "pad", "pointwise", "pool", "recurrent", "recurrent_back", "reduction",
-    "region", "register", "resize", "sample", "softmax", "suppress", "unpool",
+    "gather", "lrn", "norm", "order", "pad", "pointwise", "pool", "recurrent", "recurrent_back",
+    "reduction", "region", "register", "resize", "sample", "softmax", "suppress", "unpool",
 ]  # fmt: skip

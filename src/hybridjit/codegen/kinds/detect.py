@@ -14,6 +14,7 @@ from ..llvm.builder import LoopBuilder
 from ..llvm.types import I8, I64, Value
 from .gather.emit import copy_run, fill_run
 from .parts.arguments import Arguments
+from .parts.merging import load_place
 from .record import register
 from .suppress import Suppression, SuppressSpec
 
@@ -84,7 +85,7 @@ class _Detection(Suppression):
         kept = b.scratch(I64)
         b.b.store(b.i64(0), kept, align=8)
         with b.loop("best", 0, b.min(found, spec.most), most=spec.most) as best:
-            row = b.at(x, b.mul(self._load(order, best.index), spec.width))
+            row = b.at(x, b.mul(load_place(b, order, best.index), spec.width))
             target = b.at(y, b.mul(best.index, spec.width))
             copy_run(b, row, target, spec.width, b.element)
             self._judge(row, target, kept)
@@ -93,7 +94,7 @@ class _Detection(Suppression):
         """The rows in their order; those that are not looked at have no id."""
         b, spec = self.b, self.spec
         with b.loop("row", 0, found, most=spec.count) as row:
-            source = b.at(x, b.mul(self._load(self.orders[0], row.index), spec.width))
+            source = b.at(x, b.mul(load_place(b, self.orders[0], row.index), spec.width))
             target = b.at(y, b.mul(row.index, spec.width))
             copy_run(b, source, target, spec.width, b.element)
             if spec.suppresses:

@@ -19,6 +19,7 @@ from ..math.numbers import float_math, float_numbers_of
 from ..spec import KernelSpec
 from .gather.emit import copy_run, fill_run
 from .parts.arguments import Arguments
+from .parts.merging import load_place, merge_sort
 from .record import register
 
 # What is known of each box that was kept: corners, area, id.
@@ -119,11 +120,8 @@ class Suppression:
         kept = b.scratch(I64)
         b.b.store(b.i64(0), kept, align=8)
         with b.loop("best", 0, b.min(found, spec.most), most=spec.most) as best:
-            row = b.at(x, b.mul(self._load(order, best.index), spec.width))
+            row = b.at(x, b.mul(load_place(b, order, best.index), spec.width))
             self._keep(row, y, kept)
-
-    def _load(self, order: Value, place: Value) -> Value:
-        return self.b.b.load(self.b.at(order, place, I64), typ=I64, align=8)
 
     def _valid_rows(self, x: Value) -> Value:
         """Rows that count, in their order; returns how many."""
@@ -143,43 +141,13 @@ class Suppression:
         return self.numbers.gt(score, self.b.number(self.spec.valid))
 
     def _sorted(self, x: Value, found: Value) -> Value:
-        """The rows by falling score, equals in their order: merged in runs of 1, 2, 4, ..."""
+        """The rows by falling score, equals in their order."""
         b, spec = self.b, self.spec
-        levels = max(0, (spec.count - 1).bit_length())
-        with b.loop("level", 0, levels, carry=[*self.orders]) as level:
-            source, target = level.carried
-            self._merge(x, found, source, target, b.b.shl(b.i64(1), level.index))
-            level.yields([target, source])
-        return level.results[0]
 
-    def _merge(self, x: Value, found: Value, source: Value, target: Value, run: Value) -> None:
-        """Pairs of sorted runs become one each, number by number.
-
-        ``left`` and ``right`` are the next of a pair, which begins where ``place`` is a multiple.
-        """
-        b, spec = self.b, self.spec
-        last = b.sub(found, 1)
-
-        def score(place: Value) -> Value:
-            row = self._load(source, b.min(place, last))
+        def score(row: Value) -> Value:
             return b.load_scalar(x, b.add(b.mul(row, spec.width), spec.score))
 
-        carry = [b.i64(0), b.i64(0)]
-        with b.loop("place", 0, found, carry=carry, most=spec.count) as place:
-            inside = b.b.and_(place.index, b.sub(b.add(run, run), 1))
-            starts = b.b.icmp_signed("==", inside, b.i64(0))
-            begin = b.sub(place.index, inside)
-            middle = b.min(b.add(begin, run), found)
-            end = b.min(b.add(middle, run), found)
-            left = b.b.select(starts, begin, place.carried[0])
-            right = b.b.select(starts, middle, place.carried[1])
-            is_better = self.numbers.gt(score(right), score(left))
-            takes_right = b.b.and_(b.less(right, end), is_better)
-            takes_right = b.b.or_(takes_right, b.b.not_(b.less(left, middle)))
-            taken = self._load(source, b.b.select(takes_right, right, left))
-            b.b.store(taken, b.at(target, place.index, I64), align=8)
-            step = b.b.zext(takes_right, I64)
-            place.yields([b.add(left, b.sub(1, step)), b.add(right, step)])
+        return merge_sort(b, self.orders, found, spec.count, score, self.numbers.gt)
 
     def _keep(self, row: Value, y: Value, kept: Value) -> None:
         """Keep a row, unless a box that was kept covers it."""

@@ -13,11 +13,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...errors import ShapeError
-from ...types import INT64, TensorType, product
+from ...types import FLOATS, INT64, TensorType, product
 from ..algebra import as_shape
 from ..attrs import AttrValue
 from ..building import Builder, Many, X
 from ..casting import convert
+from ..elementwise.element_type import CAST
 from ..gradient import none_at_all
 from ..record import OpDef, Traits
 from ..registry import register
@@ -192,6 +193,97 @@ def topk(
     return indices if ret_typ == "indices" else values
 
 
+def _ordered_types(data: TensorType, *, k: int, is_ascend: bool) -> Types:
+    rows = data.dims[0]
+    return data.with_shape((rows, k)), TensorType((rows, k), INT64)
+
+
+def _ordered(data: np.ndarray, *, k: int, is_ascend: bool) -> Arrays:
+    """The first ``k`` numbers of each row in order, and their places."""
+    best = _best(data, 1, is_ascend, k)
+    return np.ascontiguousarray(np.take_along_axis(data, best, axis=1)), best.astype(np.int64)
+
+
+ORDERED = register(
+    "_ordered",
+    "data",
+    "k:int! is_ascend:bool!",
+    internal=True,
+    infer=forward(_ordered_types),
+    ref=_ordered,
+    grad=none_at_all,
+    kernel="order",
+    outputs=("values", "places"),
+    doc="The first numbers of each row in order, equals in theirs, and their places.",
+)
+
+
+def _in_order(
+    g: Builder[X], data: X, axis: int | None, count: int, is_ascend: bool
+) -> tuple[X, X] | None:
+    """Values and places (int64) of the first ``count`` along an axis; None where there is no
+    kernel."""
+    t = g.type(data)
+    if t.dtype not in FLOATS or not t.size:
+        return None
+    lined, place = _lined_up(t.dims, axis)
+    size, last = lined[place], len(lined) - 1
+    order = (*(i for i in range(len(lined)) if i != place), place)
+    lines = data if axis is not None else reshape(g, data, lined, at="flat")
+    if place != last:
+        lines = transpose(g, lines, order, at="lines")
+    outer = tuple(lined[i] for i in order[:-1])
+    rows = reshape(g, lines, (product(outer), size), at="rows")
+    whole = ("values", "places")
+    found = g.outputs(ORDERED, rows, at="order", k=count or size, is_ascend=is_ascend)
+    shaped = [
+        reshape(g, x, (*outer, count or size), at=f"{at}_shaped") for x, at in zip(found, whole)
+    ]
+    if place != last:
+        back = tuple(map(order.index, range(len(order))))
+        shaped = [transpose(g, x, back, at=f"{at}_back") for x, at in zip(shaped, whole)]
+    return shaped[0], shaped[1]
+
+
+def _topk_parts(
+    g: Builder[X],
+    data: X,
+    *,
+    axis: int | None,
+    k: int,
+    ret_typ: str,
+    is_ascend: bool,
+    dtype: np.dtype,
+) -> X | tuple[X, ...] | None:
+    """topk(x)  =>  rows in order, transposed there and back"""
+    if ret_typ == "mask":
+        return None
+    found = _in_order(g, data, axis, max(k, 0), is_ascend)
+    if found is None:
+        return None
+    values, places = found
+    if ret_typ == "value":
+        return values
+    numbers = places if dtype == INT64 else g.op(CAST, places, at="numbers", dtype=dtype)
+    return numbers if ret_typ == "indices" else (values, numbers)
+
+
+def _sort_parts(g: Builder[X], data: X, *, axis: int | None, is_ascend: bool) -> X | None:
+    """sort(x)  =>  rows in order, transposed there and back"""
+    found = _in_order(g, data, axis, 0, is_ascend)
+    return None if found is None else found[0]
+
+
+def _argsort_parts(
+    g: Builder[X], data: X, *, axis: int | None, is_ascend: bool, dtype: np.dtype
+) -> X | None:
+    """argsort(x)  =>  places of rows in order, transposed there and back"""
+    found = _in_order(g, data, axis, 0, is_ascend)
+    if found is None:
+        return None
+    return found[1] if dtype == INT64 else g.op(CAST, found[1], at="numbers", dtype=dtype)
+
+
 def _scattered(
     g: Builder[X], ins: Sequence[X], d: X, *, axis: int | None, k: int, is_ascend: bool
 ) -> X:
@@ -253,6 +345,7 @@ TOPK = register(
     infer=forward(_topk_types),
     ref=topk,
     grad=_grad_topk,
+    expand=_topk_parts,
     traits=Traits(total_outputs=lambda ret_typ, **attrs: 2 if ret_typ == "value" else 1),
     outputs=_topk_names,
     doc="The k largest or smallest along an axis: places, values, both, or a mask.",
@@ -283,6 +376,7 @@ register(
     infer=forward(_sorted_type),
     ref=sort,
     grad=_grad_sort,
+    expand=_sort_parts,
     traits=Traits(total_outputs=2),
     outputs=("output0",),
     doc="The values in order along an axis; flattened when axis is None.",
@@ -298,5 +392,6 @@ register(
     ),
     ref=argsort,
     grad=none_at_all,
+    expand=_argsort_parts,
     doc="Places of the values in order along an axis.",
 )

@@ -1,0 +1,67 @@
+"""Sorting by digits: places in the order of whole numbers, equal ones in theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...llvm.builder import LoopBuilder
+from ...llvm.types import I64, Value
+
+DIGITS = 256  # of eight bits, 2**3
+
+
+def digit_sort(
+    b: LoopBuilder, orders: tuple[Value, Value], count: int, key: Callable[[Value], Value]
+) -> Value:
+    """The order of ``count`` places by their keys, numbers of 64 bits without a sign.
+
+    orders  room for ``count`` places each; behind the second one there is room for two rows of
+            keys and for ``DIGITS`` counts, 8 bytes each
+    The result is one of the orders.
+    """
+    keys = b.at(orders[1], count, I64), b.at(orders[1], 2 * count, I64)
+    counts = b.at(orders[1], 3 * count, I64)
+    digits = 4 if b.dtype == "float32" else 8
+    with b.loop("place", 0, count) as place:
+        _put(b, orders[0], place.index, place.index)
+        _put(b, keys[0], place.index, key(place.index))
+    carry = [orders[0], keys[0], orders[1], keys[1]]
+    with b.loop("digit", 0, digits, carry=carry) as digit:
+        shift = b.b.shl(digit.index, b.i64(3))
+        _pass(b, digit.carried, counts, count, shift)
+        digit.yields([*digit.carried[2:], *digit.carried[:2]])
+    return digit.results[0]
+
+
+def _pass(b: LoopBuilder, places: list[Value], counts: Value, count: int, shift: Value) -> None:
+    """Move places and keys behind all those of a lower digit, in their order."""
+    order, keys, order_out, keys_out = places
+
+    def digit_of(key: Value) -> Value:
+        return b.b.and_(b.b.lshr(key, shift), b.i64(DIGITS - 1))
+
+    with b.loop("bin", 0, DIGITS) as clear:
+        _put(b, counts, clear.index, b.i64(0))
+    with b.loop("counted", 0, count) as place:
+        digit = digit_of(_get(b, keys, place.index))
+        _put(b, counts, digit, b.add(_get(b, counts, digit), 1))
+    with b.loop("bin", 0, DIGITS, carry=[b.i64(0)]) as bins:
+        (before,) = bins.carried
+        here = _get(b, counts, bins.index)
+        _put(b, counts, bins.index, before)
+        bins.yields([b.add(before, here)])
+    with b.loop("moved", 0, count) as place:
+        key = _get(b, keys, place.index)
+        digit = digit_of(key)
+        target = _get(b, counts, digit)
+        _put(b, counts, digit, b.add(target, 1))
+        _put(b, order_out, target, _get(b, order, place.index))
+        _put(b, keys_out, target, key)
+
+
+def _get(b: LoopBuilder, base: Value, index: Value) -> Value:
+    return b.b.load(b.at(base, index, I64), typ=I64, align=8)
+
+
+def _put(b: LoopBuilder, base: Value, index: Value, value: Value) -> None:
+    b.b.store(value, b.at(base, index, I64), align=8)

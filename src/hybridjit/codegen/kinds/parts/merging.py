@@ -1,0 +1,72 @@
+"""Sorting by merging: places in the order of their keys, equal keys in theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...llvm.builder import LoopBuilder
+from ...llvm.types import I64, Value
+
+Key = Callable[[Value], Value]  # what stands at a place of those that are sorted
+Precedes = Callable[[Value, Value], Value]  # whether one key comes before another
+
+
+def load_place(b: LoopBuilder, order: Value, index: Value) -> Value:
+    """A place of an order."""
+    return b.b.load(b.at(order, index, I64), typ=I64, align=8)
+
+
+def merge_sort(
+    b: LoopBuilder,
+    orders: tuple[Value, Value],
+    found: Value,
+    most: int,
+    key: Key,
+    precedes: Precedes,
+) -> Value:
+    """The order of the first ``found`` places of ``orders[0]``, merged in runs of 1, 2, 4, ...
+
+    orders  room for ``most`` places each; the result is one of them
+    """
+    levels = max(0, (most - 1).bit_length())
+    with b.loop("level", 0, levels, carry=[*orders]) as level:
+        source, target = level.carried
+        run = b.b.shl(b.i64(1), level.index)
+        _merge(b, found, (source, target), run, most, key, precedes)
+        level.yields([target, source])
+    return level.results[0]
+
+
+def _merge(
+    b: LoopBuilder,
+    found: Value,
+    orders: tuple[Value, Value],
+    run: Value,
+    most: int,
+    key: Key,
+    precedes: Precedes,
+) -> None:
+    """Pairs of sorted runs become one each, number by number.
+
+    ``left`` and ``right`` are the next of a pair, which begins where ``place`` is a multiple.
+    """
+    source, target = orders
+    last = b.sub(found, 1)
+
+    def key_at(place: Value) -> Value:
+        return key(load_place(b, source, b.min(place, last)))
+
+    with b.loop("place", 0, found, carry=[b.i64(0), b.i64(0)], most=most) as place:
+        inside = b.b.and_(place.index, b.sub(b.add(run, run), 1))
+        starts = b.b.icmp_signed("==", inside, b.i64(0))
+        begin = b.sub(place.index, inside)
+        middle = b.min(b.add(begin, run), found)
+        end = b.min(b.add(middle, run), found)
+        left = b.b.select(starts, begin, place.carried[0])
+        right = b.b.select(starts, middle, place.carried[1])
+        takes_right = b.b.and_(b.less(right, end), precedes(key_at(right), key_at(left)))
+        takes_right = b.b.or_(takes_right, b.b.not_(b.less(left, middle)))
+        taken = load_place(b, source, b.b.select(takes_right, right, left))
+        b.b.store(taken, b.at(target, place.index, I64), align=8)
+        step = b.b.zext(takes_right, I64)
+        place.yields([b.add(left, b.sub(1, step)), b.add(right, step)])

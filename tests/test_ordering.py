@@ -1,0 +1,58 @@
+"""The kernel of topk, sort and argsort beside its meaning in NumPy: the same numbers, all bits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from compiling import AVAILABLE, call, compiled, run_reference, var
+from hybridjit import override
+
+# Numbers that ordering has to get right; quiet NaN of either sign comes last.
+ODD = (np.nan, -np.nan, np.inf, -np.inf, -0.0, 0.0, 1e38, 1e-45)
+SHAPES = ((1,), (7,), (2, 33), (5, 2, 9), (60, 3), (2, 300))
+
+
+def numbers(random: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """Numbers of which many are equal, and some odd."""
+    made = random.integers(-4, 5, shape) / 2
+    odd = random.random(shape) < random.choice([0, 0.2])
+    made[odd] = random.choice(ODD, odd.sum())
+    return made.astype(dtype)
+
+
+def uses(
+    random: np.random.Generator, shape: tuple[int, ...]
+) -> list[tuple[str, dict[str, object]]]:
+    """One use of each operator."""
+    axes = [None, *range(-len(shape), len(shape))]
+    common = [
+        {"axis": axes[random.integers(len(axes))], "is_ascend": bool(random.integers(2))}
+        for _ in range(3)
+    ]
+    size = int(np.prod(shape)) if common[0]["axis"] is None else shape[common[0]["axis"]]
+    more = {
+        "k": int(random.integers(0, size + 1)),
+        "ret_typ": str(random.choice(["both", "indices", "value"])),
+        "dtype": str(random.choice(["float32", "int32", "int64", "float64", "uint8"])),
+    }
+    places = {"dtype": str(random.choice(["float32", "int32", "int64"]))}
+    return [("topk", common[0] | more), ("sort", common[1]), ("argsort", common[2] | places)]
+
+
+@pytest.mark.parametrize("target", AVAILABLE)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_order_is_numpys(dtype: str, target: str):
+    random = np.random.default_rng(7)
+    for shape in SHAPES:
+        x = numbers(random, shape, dtype)
+        for name, attrs in uses(random, shape):
+            graph = [call(name, var("x"), **attrs)]
+            with override(target=target):
+                executable = compiled(graph, {"x": x})
+            assert all(executable.code.calls), "the kernel is meant"
+            for found, wanted in zip(executable([x]), run_reference(graph, {"x": x}), strict=True):
+                assert found.dtype == wanted.dtype
+                np.testing.assert_array_equal(found, wanted, err_msg=f"{name} {shape} {attrs}")
+                if found.dtype.kind == "f":
+                    np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
