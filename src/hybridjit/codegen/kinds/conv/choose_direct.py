@@ -9,7 +9,7 @@ from ....types import product
 from ...spec import Ints
 from .layer import Layer
 from .spec import ConvSpec
-from .tile import register_tile
+from .tile import register_tile, rows_share_sets
 
 # Channels from which on they are the inner loop: fewer are summed tap by tap.
 FEWEST_CHANNELS = 8
@@ -29,17 +29,12 @@ def direct_spec(layer: Layer, target: Target) -> ConvSpec:
     )  # fmt: skip
 
 
-# Lines of the first-level cache whose addresses differ by a multiple of this share a set of it, of
-# at least 8 and most often 12 lines.
-_SET_BYTES = 4096
-
-
 def _rows_in_a_set(layer: Layer, target: Target) -> int:
     """The most rows of a tile that stay in the first-level cache: 28x28 of 32 groups of 16, every
     second place, takes 0.165 ms in tiles of 7 columns, of 14 it takes 0.22.
     """
-    step = layer.stride[2] * layer.xs[3] * target.stored_bytes
-    return 12 if step % _SET_BYTES == 0 else layer.out[2]
+    step = layer.stride[2] * layer.xs[3]
+    return 12 if rows_share_sets(step, target) else layer.out[2]
 
 
 def _flattened(layer: Layer) -> Layer:

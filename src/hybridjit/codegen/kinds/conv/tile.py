@@ -36,3 +36,13 @@ def register_tile(columns: int, vectors: int, target: Target) -> tuple[int, int]
         wished = {1: 8, 2: 6, 3: 4, 4: 4, 5: 4}[columns]
         nv = max(n for n in most if n <= min(wished, vectors))
     return min(columns, most[nv]), nv
+
+
+# Lines of the first-level cache whose addresses differ by a multiple of this share a set of it, of
+# at least 8 and most often 12 lines.
+_SET_BYTES = 4096
+
+
+def rows_share_sets(step: int, target: Target) -> bool:
+    """Whether rows that begin ``step`` elements apart lie in the same sets of the cache."""
+    return step % (_SET_BYTES // target.stored_bytes) == 0
