@@ -257,6 +257,20 @@ def in_16_bits() -> Iterator[tuple[str, Network]]:
             yield f"batch-dot {k} {size} bfloat16", in_bfloat16(network(both, (2, 5, k)))
             turned = layer("batch_dot", var("other", (2, size, k)), transpose_b=True)
             yield f"turned {k} {size} bfloat16", in_bfloat16(network(turned, (2, 3, k)))
+        for kind in ("max", "avg"):
+            yield f"windows {kind} {size} bfloat16", in_bfloat16(behind_a_product(size, kind))
+
+
+def behind_a_product(size: int, kind: str) -> Network:
+    """Windows of what is stored in 16 bits: filters of one channel, pooled."""
+    plain = {"no_bias": True, "num_filter": size}
+    first = call("relu", call("Convolution", var("x"), var("v"), kernel=(1, 1), **plain))
+    second = call("Convolution", first, var("w"), kernel=(3, 2), num_group=size, **plain)
+    output = call("Pooling", second, kernel=(2, 3), stride=(2, 1), pool_type=kind)
+    shapes = {"x": (2, 9, 6, 7), "v": (size, 9, 1, 1), "w": (size, 1, 3, 2)}
+    random = np.random.default_rng(size)
+    arrays = {n: random.normal(0, 1, s).astype(np.float32) for n, s in shapes.items()}
+    return Network([output], arrays, ["v", "w"])
 
 
 def of_type(dtype: str, size: int) -> Network:

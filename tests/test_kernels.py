@@ -22,7 +22,7 @@ IN_DOUBLE = (
     *("region", "resize", "sample", "conv_weight", "depthwise_weight", "join_parts", "unpool"),
     *("recurrent_back", "suppress", "detect", "order"),
 )
-IN_BFLOAT16 = ("conv", "dense", "matmul", "winograd")
+IN_BFLOAT16 = ("conv", "dense", "depthwise", "matmul", "pool", "winograd")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="mprotect is called as on Linux")
 
 

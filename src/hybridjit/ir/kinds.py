@@ -139,7 +139,9 @@ KINDS = (
     KernelKind("deconv", _has_few_phases, has_epilogue=True, is_in_place=True),
     KernelKind("conv_weight", _is_channels_last, reads=Reads.CHANNELS),
     KernelKind("gemm", reads_narrow=True, has_epilogue=True, is_in_place=True),
-    KernelKind("pool", _is_channels_last, reads=Reads.CHANNELS, has_epilogue=True),
+    KernelKind(
+        "pool", _is_channels_last, reads=Reads.CHANNELS, reads_narrow=True, has_epilogue=True
+    ),
     KernelKind("unpool", _is_channels_last, reads=Reads.CHANNELS),
     KernelKind("softmax", reads=Reads.PACKED),
     KernelKind("norm", reads=Reads.PACKED),

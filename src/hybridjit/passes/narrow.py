@@ -2,9 +2,9 @@
 
 Dense layers, convolutions and products of activations multiply numbers of 16 bits and add in
 float32. A value that one of them reads is rounded where it is computed, once for all of its
-readers; graph inputs and values that the graph returns stay as they are, and are rounded for the
-products alone. Weights are rounded when they are bound. All else computes in float32: what it reads
-in 16 bits is widened as it is loaded.
+readers, and so is what other convolutions and pooling read; graph inputs and values that the graph
+returns stay as they are, and are rounded for the products alone. Weights are rounded when they are
+bound. All else computes in float32: what it reads in 16 bits is widened as it is loaded.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ..ir.rewrite import Match, Replacement, replace_values
 from ..ops.bfloat16 import FROM_BFLOAT16, ROUNDED, TO_BFLOAT16
 from ..ops.nn.convolution import CONVOLUTION
 from ..ops.nn.matrix_products import BATCH_DOT, FULLY_CONNECTED
+from ..ops.nn.pooling import POOLING
 from ..ops.tensor.joining import CONCAT
 from ..ops.tensor.primitives import BROADCAST_TO, RESHAPE_TO, SLICE, TRANSPOSE
 from ..types import FLOAT32
@@ -47,6 +48,9 @@ class _Narrowing:
         self._joined: set[Value] = set()
         self._rounded: dict[Use, Use] = {}
         self._collect(use for value in self._products for use in value.inputs[:2])
+        if self._products:
+            windowed = (value for value in graph.values if _reads_windows(value, graph))
+            self._collect(value.inputs[0] for value in windowed)
 
     def _collect(self, uses: Iterable[Use]) -> None:
         """Note where what is read was computed, before it was moved and joined."""
@@ -114,6 +118,12 @@ def _before_moves(use: Use) -> Use:
     while use.value.op in _MOVES:
         use = use.value.inputs[0]
     return use
+
+
+def _reads_windows(value: Value, graph: Graph) -> bool:
+    """Whether a kernel reads each of many numbers several times, for little arithmetic."""
+    is_one = value.op in (CONVOLUTION, POOLING) and is_in(FLOAT32, value)
+    return is_one and kind_of(value, graph).reads_narrow
 
 
 def _is_product(value: Value, graph: Graph) -> bool:
