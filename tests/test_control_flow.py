@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import hybridjit as mx
-from hybridjit import autograd, gluon, nd, sym
+from hybridjit import autograd, cli, gluon, nd, sym
 from hybridjit.control import body as bodies
 from hybridjit.control import unroll, unrolled
 from hybridjit.formats.mxnet import symbol_json
@@ -189,6 +190,55 @@ class TestHybridized:
         y.backward()
         np.testing.assert_array_equal(x.grad.asnumpy(), y.asnumpy())
         assert {*y.asnumpy().ravel()} == {0.0, 2.0}
+
+
+class Scanned(gluon.HybridBlock):
+    """A recurrent cell that a loop takes from row to row, and a layer behind it."""
+
+    def __init__(self):
+        super().__init__()
+        with self.name_scope():
+            self.cell, self.out = gluon.rnn.LSTMCell(5), gluon.nn.Dense(2)
+
+    def hybrid_forward(self, F, x, h, c):
+        rows, states = F.contrib.foreach(self.cell, x, [h, c])
+        return self.out(states[0]), rows
+
+
+@pytest.fixture(scope="module")
+def scanned():
+    """A hybridized network whose parameters' shapes follow from inside of the loop."""
+    net = Scanned()
+    net.initialize(mx.init.Uniform(0.5))
+    net.hybridize()
+    arrays = [nd.random.uniform(shape=s) for s in ((4, 2, 3), (2, 5), (2, 5))]
+    return net, arrays, [x.asnumpy() for x in net(*arrays)]
+
+
+class TestElsewhere:
+    def test_verified(self, scanned):
+        net, arrays, _ = scanned
+        assert "compiled agrees with eager" in str(net.verify(*arrays, train=True))
+
+    def test_pickled(self, scanned):
+        net, arrays, expected = scanned
+        require_close(pickle.loads(pickle.dumps(net))(*arrays), expected)
+
+    def test_onnx(self, scanned, tmp_path):
+        net, arrays, expected = scanned
+        net.export_onnx(str(tmp_path / "net.onnx"), *arrays)
+        require_close(mx.onnx.load(str(tmp_path / "net.onnx"))(*arrays), expected)
+
+    def test_library(self, scanned, tmp_path):
+        """All of its steps have kernels, those of a branch do not."""
+        net, arrays, expected = scanned
+        net.export(str(tmp_path / "net"))
+        shapes = ["--shape", "data0=4,2,3", "--shape", "data1=2,5", "--shape", "data2=2,5"]
+        command = ["compile", str(tmp_path / "net"), *shapes, "--library", str(tmp_path)]
+        assert cli.main(command) == 0
+        made = mx.library.load(str(tmp_path / "net.so"))(*(x.asnumpy() for x in arrays))
+        for found, right in zip(made, expected, strict=True):
+            np.testing.assert_allclose(found, right, rtol=1e-5, atol=1e-6)
 
 
 class TestEager:

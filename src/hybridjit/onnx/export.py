@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from ..control import unrolled
 from ..errors import MXNetError, ShapeError
 from ..formats.atomic import write_atomically
 from ..formats.mxnet import symbol_json
@@ -21,7 +22,7 @@ from ..loading import bare_name, load_params, require_parameters
 from ..log import get_logger
 from ..nd import NDArray
 from ..sym import Symbol
-from ..types import DType, Shape
+from ..types import DType, Shape, type_of
 from .check import Arrays, require_same
 from .exporter import Exporter, make_model
 from .sizes import Wanted, fixed, opened
@@ -43,10 +44,14 @@ def write_graph(
 ) -> None:
     """Write a graph, if the file says what the graph says for ``arrays``.
 
+    Loops over rows are written out, in as many steps as ``arrays`` have.
+
     dynamic  whether sizes of inputs are open: those in ``wanted``, or all that the graph leaves
     Raises UnknownOpError listing every node that cannot be written, ShapeError for a size that
     cannot be open, MXNetError naming the node whose result in the file is another one.
     """
+    known = {name: type_of(x) for name, x in {**params, **arrays}.items()}
+    heads = unrolled(tuple(heads), known)
     sizes = opened(heads, params, arrays, wanted) if dynamic else fixed(heads, params, arrays)
     exporter = Exporter(WRITTEN, by_formula)
     made = make_model(exporter, heads, params, sizes.types, sizes.sizes, with_types)
