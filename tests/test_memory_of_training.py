@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import tracemalloc
 
 import numpy as np
@@ -13,6 +14,9 @@ from compiling import call, var
 from hybridjit import autograd, gluon, nd
 from hybridjit.compiler import Trained, compile_training
 from hybridjit.gluon import nn
+from hybridjit.ir.graph import Use, from_symbol
+from hybridjit.passes.checkpoint import checkpoint
+from hybridjit.passes.infer import infer_node_types
 from hybridjit.types import FLOAT32, TensorType
 from test_fuzz_graphs import tool
 
@@ -219,3 +223,115 @@ def test_forward_and_backward_work_in_the_same_memory():
     used = mx.memory_stats()["arena_bytes"] - before
     assert min(room.arena for room in rooms) > 0
     assert used <= max(room.arena for room in rooms) + max(r.scratch + r.shared for r in rooms) * 2
+
+
+class Residual(nn.HybridBlock):
+    """A block that adds what its convolutions make of its input to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.HybridSequential()
+        for _ in range(2):
+            self.body.add(nn.Conv2D(16, 3, padding=1), nn.BatchNorm(), nn.Activation("relu"))
+
+    def hybrid_forward(self, F, x):
+        return F.relu(x + self.body(x))
+
+
+def residual() -> nn.HybridSequential:
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(16, 3, padding=1), nn.MaxPool2D(2), *(Residual() for _ in range(4)))
+    net.add(nn.Dropout(0.3), nn.GlobalAvgPool2D(), nn.Dense(4))
+    return net
+
+
+def stacked() -> nn.HybridSequential:
+    net = nn.HybridSequential()
+    for _ in range(7):
+        net.add(nn.Dense(64, activation="tanh"), nn.Dropout(0.2), nn.LayerNorm())
+    return net
+
+
+def recurrent() -> nn.HybridSequential:
+    net = nn.HybridSequential()
+    for _ in range(3):
+        net.add(gluon.rnn.LSTM(24, layout="NTC"), nn.Dense(24, flatten=False, activation="relu"))
+    return net
+
+
+def steps_of(make, x: nd.NDArray, **flags: str) -> tuple[list[bytes], int]:
+    """What three steps of training leave, bit for bit, and the bytes that a call saves."""
+    mx.random.seed(5)
+    net = make()
+    net.initialize(mx.init.Xavier())
+    net.hybridize(**flags)
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+    found = []
+    for _ in range(3):
+        gc.collect()
+        before = mx.memory_stats()["saved_bytes"]
+        with autograd.record():
+            y = net(x)
+        saved = mx.memory_stats()["saved_bytes"] - before
+        y.backward()
+        trainer.step(x.shape[0])
+        found.append(y.asnumpy().tobytes())
+        del y
+    for parameter in net.collect_params().values():
+        found.append(parameter.data().asnumpy().tobytes())
+    return found, saved
+
+
+@pytest.mark.parametrize(
+    ("make", "shape", "part"),
+    [(residual, (4, 3, 16, 16), 0.5), (stacked, (32, 64), 0.75), (recurrent, (8, 12, 24), 0.9)],
+)
+def test_small_memory_saves_less_and_keeps_every_bit(make, shape: tuple[int, ...], part: float):
+    x = nd.array(np.random.RandomState(1).rand(*shape))
+    wanted, usual = steps_of(make, x)
+    assert steps_of(make, x, memory="default") == (wanted, usual)
+    found, saved = steps_of(make, x, memory="small")
+    assert found == wanted
+    assert saved < part * usual
+
+
+def test_small_memory_is_said_in_numbers(capsys):
+    net = residual()
+    net.initialize()
+    net.hybridize(memory="small")
+    with mx.override(explain=True), autograd.record():
+        net(nd.ones((4, 3, 16, 16)))
+    lines = [line for line in capsys.readouterr().err.splitlines() if "memory small: " in line]
+    now, before = (int(n) for n in re.findall(r"(\d+) B", lines[0]))
+    assert len(lines) == 1 and now < before / 2
+
+
+def test_small_memory_agrees_with_numpy():
+    net = residual()
+    net.initialize(mx.init.Xavier())
+    net.hybridize(memory="small")
+    assert net.verify(nd.random.uniform(shape=(2, 3, 16, 16)), train=True).agrees
+
+
+def test_memory_is_default_or_small():
+    with pytest.raises(ValueError, match="memory is 'default' or 'small', got 'tiny'"):
+        nn.Dense(3).hybridize(memory="tiny")
+
+
+@pytest.mark.parametrize("count", [9, 16, 36])
+def test_checkpoints_of_equal_layers_are_about_their_square_root(count: int):
+    x, types, order = (
+        var("x"),
+        {"x": TensorType((8, 8), FLOAT32)},
+        [f"fc{i}" for i in range(count)],
+    )
+    for name in order:
+        attrs = {"num_hidden": 8, "no_bias": True}
+        x = call("FullyConnected", call("tanh", x), var("x"), name=name, **attrs)
+    values = from_symbol([x], types, infer_node_types([x], types)).values
+    saved = [Use(value) for value in values if value.name in order]
+    chosen = checkpoint(values, saved)
+    assert len(chosen.saved) <= 1.3 * count**0.5
+    places = sorted(order.index(use.value.name) for use in chosen.saved)
+    segments = np.diff([-1, *places, count])
+    assert max(segments) - 1 + len(places) <= 2 * count**0.5

@@ -43,6 +43,7 @@ from .passes.views import merge_views
 from .runtime.executable import Executable, take_turns
 from .runtime.split_batch import SplitBatch
 from .runtime.threads import THREADS
+from .runtime.workspace import release_freed
 from .types import TensorType
 from .unwinding import holding
 
@@ -129,10 +130,13 @@ class Options:
     winograd   True where it pays, False never, "always" wherever it is possible
     precision  the element type of what products multiply: ``float32`` or ``bfloat16``. Gradients
                are float32's
+    memory     ``small`` saves less for the way back and computes more again; ``default`` what is
+               cheap alone
     """
 
     winograd: bool | str = True
     precision: str = "float32"
+    memory: str = "default"
 
     @staticmethod
     def of(flags: Mapping[str, Any]) -> Options:
@@ -145,6 +149,8 @@ class Options:
         if self.precision not in PRECISIONS:
             known = " or ".join(map(repr, PRECISIONS))
             raise ValueError(f"precision is {known}, got {self.precision!r}")
+        if self.memory not in ("default", "small"):
+            raise ValueError(f"memory is 'default' or 'small', got {self.memory!r}")
 
 
 _LOCK = held_at_fork(Rank.COMPILING)
@@ -230,7 +236,8 @@ def compile_training(
     log = logs.joint
     graph = typed_graph(outputs, types, {}, log, name, Purpose(training=training))
     joint = differentiate_graph(graph, wanted, log)
-    parts = log.timed("partition", "forward and backward apart", lambda: partition(joint))
+    is_small = options.memory == "small"
+    parts = log.timed("partition", "forward and backward apart", lambda: partition(joint, is_small))
     log.made("partition", parts, lambda: "\n".join([graph_text(parts.backward), *parts.reasons]))
     log.notes += parts.reasons
     log.report()
@@ -239,6 +246,7 @@ def compile_training(
     backward = _compile_typed(parts.backward, options, logs.backward) if has_back else None
     if backward is not None:
         take_turns((forward, backward))
+    release_freed()
     return Trained(joint, parts, forward, backward)
 
 

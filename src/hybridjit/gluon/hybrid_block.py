@@ -108,6 +108,10 @@ class HybridBlock(Block):
         multiply in 16 bits, and adds in float32; all else stays float32, and so do parameters,
         inputs, outputs and all of a call under ``autograd.record()``. Left out, it is float32
         unless ``contrib.amp`` said otherwise. Raises ValueError for other values.
+
+        ``memory="small"`` saves less of a recorded call for its backward: checkpoints, from which
+        backward computes the rest again, with the same bits. Raises ValueError for other values
+        than that and ``"default"``.
         """
         Options.of(flags)
         if clear or not active:

@@ -24,6 +24,8 @@ class Purpose:
               the output, and is the output. Each output and each input once
     saved     how many outputs, the last ones, a later call of another executable reads
     goes_back  whether it computes gradients from what another executable saved
+    repeats   names of values that are computed from checkpoints. Others may compute the same, so
+              that none of it lives long: the two neither share nor fuse
     precision  the element type of what products multiply: ``float32`` or ``bfloat16``
     """
 
@@ -31,6 +33,7 @@ class Purpose:
     updates: tuple[tuple[int, str], ...] = ()
     saved: int = 0
     goes_back: bool = False
+    repeats: frozenset[str] = frozenset()
     precision: str = "float32"
 
     def require_fitting(

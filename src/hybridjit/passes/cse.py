@@ -13,13 +13,17 @@ from ..ir.rewrite import rebuild
 
 
 def share_equal(graph: Graph, fired: list[str] | None = None) -> Graph:
-    """The graph without values that an earlier one equals: operator, attributes and operands."""
+    """The graph without values that an earlier one equals: operator, attributes and operands.
+
+    What its purpose repeats is not what it computes besides.
+    """
     known: dict[object, Value] = {}
     replaced: dict[Use, Use] = {}
+    repeats = graph.purpose.repeats
     for value in graph.values:
         new = rebuild(value, tuple(replaced.get(use, use) for use in value.inputs))
         if value.op is not None and not value.op.is_random:
-            first = known.setdefault(_identity(new), new)
+            first = known.setdefault((value.name in repeats, _identity(new)), new)
             if first is not new and fired is not None:
                 fired.append(f"{value.name}: is {first.name}")
             new = first

@@ -136,6 +136,9 @@ class _Fusion:
             return f"a {group.kind.name} kernel ends in {dtype}"
         if group.members[0].shape != value.shape:
             return f"{group.members[0].type} is not its shape {value.type}"
+        repeats = self.graph.purpose.repeats
+        if (value.name in repeats) != (group.members[0].name in repeats):
+            return "one of them is computed again from checkpoints"
         for other in self._sources(value, group):
             if other.needs >> group.number & 1:
                 return f"{other.members[0].name}, which it also reads, needs that one first"

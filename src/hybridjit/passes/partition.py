@@ -7,12 +7,13 @@ what is there anyway.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ..ir.graph import Graph, Use, Value, uses_of, walk
 from ..ir.rewrite import rebuild
 from ..records import dataclass
+from .checkpoint import Checkpoints, checkpoint
 from .differentiate import Joint
 
 # Pointwise operations that are done again rather than saved: each costs less than the bytes that
@@ -45,24 +46,34 @@ class Parts:
         return sum(use.type.nbytes for use in self.saved)
 
 
-def partition(joint: Joint) -> Parts:
-    """The two graphs: the backward one reads inputs, then saved values, then head gradients."""
+def partition(joint: Joint, is_small: bool = False) -> Parts:
+    """The two graphs: the backward one reads inputs, then saved values, then head gradients.
+
+    With ``is_small`` checkpoints are saved, from which the backward one computes the rest again.
+    """
     forward = set(walk(joint.forward.outputs))
     wanted = joint.backward_outputs
     frontier = _frontier(wanted, forward)
-    saved = _with_chance(_choose(frontier, forward), wanted, forward)
-    stand_ins = {use: Value(None, f"saved{i}", {}, (), (use.type,)) for i, use in enumerate(saved)}
-    outputs = _cut(wanted, stand_ins)
+    usual = _with_chance(_choose(frontier, forward), wanted, forward)
+    chosen = checkpoint(walk(joint.forward.outputs), usual) if is_small else Checkpoints(usual, ())
+    saved = chosen.saved
+    stand_ins = {
+        use: Use(Value(None, f"saved{i}", {}, (), (use.type,))) for i, use in enumerate(saved)
+    }
+    # By copies of their own: what is cheap is computed once more where gradients read it.
+    repeated: set[str] = set()
+    again = dict(zip(chosen.again, _cut(chosen.again, stand_ins, repeated)))
+    outputs = _cut(wanted, {use: v for use, v in stand_ins.items() if use in usual} | again)
     used, behind = set(walk(outputs)), set(walk(wanted))
     given = [value for value in joint.forward.inputs if value in used]
     heads = [v for v in joint.graph.inputs[len(joint.forward.inputs) :] if v in used]
     numbers = [n for n, v in zip(joint.heads, _heads(joint)) if v in used]
     backward = Graph(
-        (*given, *stand_ins.values(), *heads),
+        (*given, *(use.value for use in stand_ins.values()), *heads),
         (),
         outputs,
         name=f"{joint.forward.name}.backward",
-        purpose=replace(joint.forward.purpose, goes_back=True),
+        purpose=replace(joint.forward.purpose, goes_back=True, repeats=frozenset(repeated)),
     )
     purpose = replace(joint.forward.purpose, saved=len(saved))
     return Parts(
@@ -72,7 +83,7 @@ def partition(joint: Joint) -> Parts:
         tuple(value.name for value in given),
         tuple(value.name for value in joint.forward.inputs if value in behind),
         tuple(numbers),
-        tuple(_reasons(saved, joint)),
+        (*_reasons(saved, joint), *chosen.reasons()),
     )
 
 
@@ -145,13 +156,21 @@ def _is_constant(value: Value) -> bool:
     return value.op is not None and not value.inputs and not value.op.is_random
 
 
-def _cut(wanted: Sequence[Use], stand_ins: dict[Use, Value]) -> tuple[Use, ...]:
-    """The wanted uses, computed from stand-ins where there is one."""
-    mapped: dict[Use, Use] = {use: Use(value) for use, value in stand_ins.items()}
+def _cut(
+    wanted: Sequence[Use], stand_ins: Mapping[Use, Use], repeated: set[str] | None = None
+) -> tuple[Use, ...]:
+    """The wanted uses, computed from stand-ins where there is one.
+
+    With ``repeated`` by copies under names of their own, which are added there.
+    """
+    mapped = dict(stand_ins)
     for value in walk(wanted):
         if value.op is None or Use(value) in mapped:
             continue
         new = rebuild(value, tuple(mapped.get(use, use) for use in value.inputs))
+        if repeated is not None:
+            new = replace(new, name=f"{value.name}:again")
+            repeated.add(new.name)
         if new is not value:
             for index in range(len(value.types)):
                 mapped.setdefault(Use(value, index), Use(new, index))

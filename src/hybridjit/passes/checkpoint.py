@@ -1,0 +1,154 @@
+"""Checkpoint: which values to save where memory counts more than time.
+
+In: a forward graph in order, and what is saved of it for the way back by default. Out: fewer of
+them: checkpoints, from which the way back computes the others again, convolutions and products
+too, a segment at a time. Values keep their bits: it is the same operators on the same operands.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+
+from ..ir.graph import Use, Value, uses_of
+from ..records import dataclass
+
+# What is not worth a thought: values of fewer bytes than this part of all that is saved.
+_SMALL = 1000
+# Bounds on what one segment computes again that are tried, each half as much again as the last.
+_BOUNDS = 24
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """What is saved, of that what would not be by default, and what is computed again instead."""
+
+    saved: tuple[Use, ...]
+    again: tuple[Use, ...]
+    added: frozenset[Use] = frozenset()
+
+    def reasons(self) -> Iterator[str]:
+        """What is computed again instead, a line for each, and in all."""
+        for use in self.again:
+            yield f"computed again {use.value.describe()}, {use.type.nbytes} B, from checkpoints"
+        if self.again:
+            before = sum(use.type.nbytes for use in self.saved if use not in self.added)
+            before += sum(use.type.nbytes for use in self.again)
+            now = sum(use.type.nbytes for use in self.saved)
+            yield f"memory small: {now} B saved for {before} B"
+
+
+def checkpoint(order: Sequence[Value], saved: Sequence[Use]) -> Checkpoints:
+    """Fewer of the ``saved`` uses of a graph whose values are ``order``, operands first.
+
+    Chosen are borders such that what lives across them, and what the largest segment between two
+    of them computes again, are together as few bytes as can be. What is small stays saved, and what
+    chance made.
+    """
+    free = _free(saved)
+    crossing = _Crossing(order, frozenset(saved))
+    borders = _best_borders(crossing.bytes_at, _inside(order, free))
+    kept = {use: None for use in saved if use not in free}
+    for border in borders:
+        kept.update(dict.fromkeys(crossing.uses_at(border)))
+    if sum(use.type.nbytes for use in kept) >= sum(use.type.nbytes for use in saved):
+        return Checkpoints(tuple(saved), ())
+    again = tuple(use for use in saved if use not in kept)
+    return Checkpoints(tuple(kept), again, frozenset(kept).difference(saved))
+
+
+def _free(saved: Sequence[Use]) -> frozenset[Use]:
+    """The saved uses that may be computed again."""
+    least = sum(use.type.nbytes for use in saved) // _SMALL
+    return frozenset(use for use in saved if use.type.nbytes > least and _is_repeatable(use.value))
+
+
+def _is_repeatable(value: Value) -> bool:
+    op = value.op
+    return op is not None and not op.is_random and len(value.types) == 1 and op.kernel != "host"
+
+
+class _Crossing:
+    """What lives across each place of an order: made at it or before, read behind it."""
+
+    def __init__(self, order: Sequence[Value], saved: frozenset[Use]) -> None:
+        given = _given(order)
+        self._places = {value: place for place, value in enumerate(order)}
+        self._ends: dict[Use, int] = {}
+        for value in order:
+            for use in value.inputs:
+                if use.value not in given:
+                    self._ends[use] = self._places[value]
+        # Twice the bytes, and one for those that are not saved anyway: of equal ones the others.
+        changes = [0] * (len(order) + 1)
+        for use, end in self._ends.items():
+            weight = 2 * use.type.nbytes + (use not in saved)
+            changes[self._places[use.value]] += weight
+            changes[end] -= weight
+        self.bytes_at: list[int] = []
+        for change in changes[:-1]:
+            self.bytes_at.append((self.bytes_at[-1] if self.bytes_at else 0) + change)
+
+    def uses_at(self, place: int) -> list[Use]:
+        """What lives across one place."""
+        return [u for u, end in self._ends.items() if self._places[u.value] <= place < end]
+
+
+def _given(order: Iterable[Value]) -> set[Value]:
+    """The inputs, and what moves or scales them without another operand: there or cheap to make."""
+    found: set[Value] = set()
+    for value in order:
+        cheap = value.op is not None and (value.op.kernel == "view" or value.op.is_pointwise)
+        if value.op is None or cheap and all(use.value in found for use in value.inputs):
+            found.add(value)
+    return found
+
+
+def _inside(order: Sequence[Value], free: frozenset[Use]) -> list[int]:
+    """Up to each place, twice the bytes of what may be computed again."""
+    total, found = 0, []
+    for value in order:
+        total += sum(2 * use.type.nbytes for use in uses_of(value) if use in free)
+        found.append(total)
+    return found
+
+
+def _best_borders(cut: Sequence[int], inside: Sequence[int]) -> list[int]:
+    """Where to cut: what lives across and what the largest segment has inside are least bytes."""
+    whole = inside[-1] if inside else 0
+    tried = (_borders(cut, inside, int(whole / 1.5**i)) for i in range(_BOUNDS))
+    found = [(cost, borders) for cost, borders in tried if borders is not None]
+    return min(found, key=lambda pair: pair[0], default=(0, []))[1] or []
+
+
+def _borders(cut: Sequence[int], inside: Sequence[int], most: int) -> tuple[int, list[int] | None]:
+    """The cheapest borders with at most ``most`` inside each segment, and the cost of both.
+
+    One walk: ``ready`` holds places that may be the last border before, the cheapest first.
+    """
+    best: list[int] = []
+    before: list[int] = []
+    ready: deque[int] = deque([-1])
+
+    def cost(place: int) -> int:
+        return best[place] if place >= 0 else 0
+
+    def start(place: int) -> int:
+        return inside[place] if place >= 0 else 0
+
+    for place in range(len(cut)):
+        while ready and inside[place] - start(ready[0]) > most:
+            ready.popleft()
+        if not ready:
+            return 0, None
+        before.append(ready[0])
+        best.append(cost(ready[0]) + cut[place])
+        while ready and cost(ready[-1]) >= best[place]:
+            ready.pop()
+        ready.append(place)
+    borders: list[int] = []
+    place = before[-1] if before else -1  # behind the last value nothing is cut
+    while place >= 0:
+        borders.append(place)
+        place = before[place]
+    return cost(before[-1] if before else -1) + most, borders[::-1]
