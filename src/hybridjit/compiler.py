@@ -154,6 +154,8 @@ class Options:
 
 
 _LOCK = held_at_fork(Rank.COMPILING)
+# Bytes of a step from which on those count that compiling it has left unused.
+_LARGE = 1 << 25
 
 
 @holding(_LOCK)
@@ -246,7 +248,8 @@ def compile_training(
     backward = _compile_typed(parts.backward, options, logs.backward) if has_back else None
     if backward is not None:
         take_turns((forward, backward))
-    release_freed()
+    if parts.saved_bytes + forward.room.arena > _LARGE:
+        release_freed()
     return Trained(joint, parts, forward, backward)
 
 
