@@ -334,6 +334,26 @@ class TrainerStep(Trained, name="trainer-step"):
         return [*super().results(), *(p.data().asnumpy().tobytes() for p in params)]
 
 
+class TrainStep(TrainerStep, name="train-step"):
+    """The same with the way forward and the way back, in one call."""
+
+    def ready(self) -> None:
+        self.step = None
+        super().ready()
+
+    def prepare(self) -> None:
+        self.subject.write(0)
+        if self.step is None:
+            x = self.subject.inputs[1]
+            self.label = nd.zeros_like(self.subject.net(x))
+            self.step = mx.train_step(self.subject.net, gluon.loss.L2Loss(), self.trainer)
+            self.work()
+            self.subject.write(0)
+
+    def work(self) -> object:
+        return self.step(self.subject.inputs[1], self.label)
+
+
 # ---- calls on fixed arrays
 
 
