@@ -42,19 +42,19 @@ def merge_dense(graph: Graph, fired: list[str] | None = None) -> Graph:
 
 def _sets(graph: Graph) -> dict[Value, list[Value]]:
     """Each layer that may be merged, with all those that it is merged with, in order."""
-    match = Match(graph, graph.outputs[0].value)
     sets: dict[Hashable, list[Value]] = {}
     found: dict[Value, list[Value]] = {}
     for value in graph.values:
-        if value.op is FULLY_CONNECTED and _may_be_merged(value, graph, match):
+        if value.op is FULLY_CONNECTED and _may_be_merged(value, Match(graph, value)):
             key = (value.inputs[0], len(value.inputs))
             found[value] = sets.setdefault(key, [])
             found[value].append(value)
     return found
 
 
-def _may_be_merged(value: Value, graph: Graph, match: Match) -> bool:
+def _may_be_merged(value: Value, match: Match) -> bool:
     """Whether the weights are small and do not change, and who reads it reads a part as well."""
+    graph = match.graph
     x, weight, *bias = value.inputs
     if weight.type.nbytes >= WORTH_EVICTING or value in graph.output_values:
         return False
