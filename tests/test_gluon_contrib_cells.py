@@ -110,8 +110,52 @@ def test_dynamic_unroll_is_unroll():
     found = contrib_rnn.rnn_cell.dynamic_unroll(cell, x, cell.begin_state(2), valid_length=length)
     assert_close(found[0], expected[0])
     assert_close(found[1][0], expected[1][0])
-    with pytest.raises(TypeError, match="NDArrays only"):
-        contrib_rnn.rnn_cell.dynamic_unroll(cell, mx.sym.var("x"), [])
+
+
+def results_and_gradients(run, x, weight):
+    """What ``run()`` gives, and what reaches the sequence and a weight."""
+    x.attach_grad()
+    with mx.autograd.record():
+        rows, after = run()
+        total = (rows * rows).sum() + sum((s * s).sum() for s in after)
+    total.backward()
+    return [rows, *after, x.grad.copy(), weight.grad().copy()]
+
+
+@pytest.mark.parametrize("layout, has_lengths", [("TNC", False), ("NTC", True)])
+def test_dynamic_unroll_of_symbols_is_a_loop(has_lengths, layout):
+    """One graph for sequences of every length, with the gradients of ``unroll``."""
+
+    class Net(mx.gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            with self.name_scope():
+                self.cell = rnn.LSTMCell(4)
+
+        def hybrid_forward(self, F, x, states, *length):
+            unroll = contrib_rnn.rnn_cell.dynamic_unroll
+            lengths = length[0] if length else None
+            return unroll(self.cell, x, states, layout=layout, valid_length=lengths)
+
+    net = Net()
+    net.initialize(mx.init.Uniform(0.5))
+    net.hybridize()
+    cell = net.cell
+
+    def require_equal(steps):
+        x = array("dx", (steps, 2, 3) if layout == "TNC" else (2, steps, 3))
+        given = [x, [s + 0.5 for s in cell.begin_state(2)]]
+        more = [mx.nd.array([2, 3])] if has_lengths else []
+        weight = cell.h2h_weight
+        found = results_and_gradients(lambda: net(*given, *more), x, weight)
+        right = results_and_gradients(
+            lambda: cell.unroll(steps, *given, layout, True, *more), x, weight
+        )
+        for mine, theirs in zip(found, right, strict=True):
+            assert_close(mine, theirs)
+
+    require_equal(5)
+    require_equal(3)
 
 
 @pytest.mark.parametrize("options", [{}, {"strides": 2, "padding": 1, "num_deformable_group": 2}])

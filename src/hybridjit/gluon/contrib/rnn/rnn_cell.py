@@ -6,7 +6,7 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
-from .... import nd
+from .... import nd, sym
 from ....nd import NDArray
 from ....sym import Symbol
 from ...parameter import Parameter, ParameterDict
@@ -160,29 +160,54 @@ class LSTMPCell(HybridRecurrentCell):
 
 def dynamic_unroll(
     cell: RecurrentCell,
-    inputs: NDArray,
+    inputs: Tensor,
     begin_state: States,
     drop_inputs: float = 0,
     drop_outputs: float = 0,
     layout: str = "TNC",
-    valid_length: NDArray | None = None,
-) -> tuple[NDArray, States]:
-    """``cell`` over a sequence of any length; eagerly it is what ``unroll`` computes, merged.
+    valid_length: Tensor | None = None,
+) -> tuple[Tensor, States]:
+    """``cell`` over a sequence of any length: what ``unroll`` computes, merged.
 
-    Raises TypeError for symbols: MXNet makes a loop node of them, which does not exist here.
+    Of symbols it makes a loop, whose number of steps the arrays decide.
     """
-    if not isinstance(inputs, NDArray):
-        raise TypeError(f"dynamic_unroll runs on NDArrays only, got {type(inputs)}")
+    F: Any = nd if isinstance(inputs, NDArray) else sym
     axis = layout.find("T")
     if drop_inputs:
-        inputs = nd.Dropout(inputs, p=drop_inputs, axes=(axis,))
+        inputs = F.Dropout(inputs, p=drop_inputs, axes=(axis,))
     outputs: Any
-    outputs, states = cell.unroll(
-        inputs.shape[axis], inputs, begin_state, layout, True, valid_length
-    )
+    if isinstance(inputs, NDArray):
+        outputs, states = cell.unroll(
+            inputs.shape[axis], inputs, begin_state, layout, True, valid_length
+        )
+    else:
+        outputs, states = _looped(cell, inputs, begin_state, axis, valid_length)
     if drop_outputs:
-        outputs = nd.Dropout(outputs, p=drop_outputs, axes=(axis,))
+        outputs = F.Dropout(outputs, p=drop_outputs, axes=(axis,))
     return outputs, states
+
+
+def _looped(
+    cell: RecurrentCell, inputs: Any, begin_state: Any, axis: int, valid_length: Any
+) -> tuple[Any, Any]:
+    """A loop over symbols; a sample's states stay as they were after its last step."""
+    F: Any = sym
+
+    def step(x: Any, held: Any) -> tuple[Any, Any]:
+        count, *states = held
+        output, after = cell(x, states)
+        is_on = F.broadcast_greater(valid_length, count)
+        kept = [F.where(is_on, new, old) for new, old in zip(after, states)]
+        return output, [count + 1, *kept]
+
+    rows = F.swapaxes(inputs, dim1=0, dim2=axis) if axis else inputs
+    if valid_length is None:
+        outputs, states = F.contrib.foreach(cell, rows, begin_state)
+    else:
+        start = [F.zeros((1,)), *begin_state]
+        outputs, (_, *states) = F.contrib.foreach(step, rows, start)
+        outputs = F.SequenceMask(outputs, valid_length, use_sequence_length=True, axis=0)
+    return F.swapaxes(outputs, dim1=0, dim2=axis) if axis else outputs, states
 
 
 def _is_bidirectional(cell: RecurrentCell) -> bool:
