@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 
+from hostile import mutated, mutated_bytes
 from hybridjit import nd
 from hybridjit.errors import ModelFormatError, MXNetError
-from hybridjit.formats.onnx.messages import Attribute, Graph, Node, Tensor, ValueInfo
+from hybridjit.formats.onnx.messages import Attribute, Graph, Node, Tensor, ValueInfo, write
 from hybridjit.formats.onnx.tensors import read_array
 from hybridjit.onnx.importer import make_graph
 from hybridjit.onnx.load import make_block
 from hybridjit.onnx.operators import KNOWN
+from reading import FORMATS, Bounds
 from recorded import as_list
 from test_onnx import info, model_of, node, numbers
 
@@ -626,3 +630,39 @@ def test_groups_with_scales_of_channels():
     normal = (parts - parts.mean(2, keepdims=True)) / np.sqrt(parts.var(2, keepdims=True) + 1e-5)
     right = normal.reshape(2, 4, 3) * scale[:, None] + shift[:, None]
     np.testing.assert_allclose(y, right, rtol=1e-4, atol=1e-5)
+
+
+def sources() -> list[bytes]:
+    """Files with loops, branches, recurrent layers and narrow types."""
+    control = TestControl()
+    constants = {"n": np.array(3), "t": np.array(True), "limit": np.array(9, np.float32)}
+    x = numbers(2, 3)
+    body = graph_of([node("Add", "s part", "t"), node("Neg", "t", "row")], "s part", "t row")
+    scan = with_graphs(node("Scan", "s x", "y rows", num_scan_inputs=1), body=body)
+    weights = {"w": numbers(1, 6, 3), "r": numbers(1, 6, 2)}
+    models = [
+        model_of([control.loop("c")], {"x": x.shape}, constants),
+        model_of([branches(node("If", "c"))], {"x": x.shape}, {"c": np.array(True)}),
+        model_of([scan], {"x": x.shape}, {"s": np.zeros(3, np.float32)}),
+        model_of([node("GRU", "x w r", hidden_size=2)], {"x": (4, 1, 3)}, weights),
+        model_of([node("Cast", "x", to=22), node("Cast", "y", "z", to=17)], {"x": x.shape}),
+        model_of([node("STFT", "x s w")], {"x": (1, 9, 1)}, {"s": np.array(4), "w": numbers(8)}),
+        model_of([node("LinearAttention", "x x x", q_num_heads=1, kv_num_heads=1,
+                       update_rule="linear")], {"x": (1, 3, 4)}),
+    ]  # fmt: skip
+    return [b"".join(write(model)) for model in models]
+
+
+def damaged(numbers_: range) -> None:
+    """Each is a network or an MXNetError, in bounds of time and memory."""
+    with FORMATS["onnx"]() as (_, read):
+        files = sources()
+        for data in files:
+            assert read(data) is not None
+        bounds = Bounds(read)
+        for number in numbers_:
+            bounds(mutated(mutated_bytes, random.Random(number), files[number % len(files)]))
+
+
+def test_damaged_loops_and_layers():
+    damaged(range(700))
