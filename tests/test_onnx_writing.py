@@ -259,3 +259,38 @@ def test_drawn_numbers_are_compared_by_type_alone(tmp_path):
 
 def test_the_tolerance_is_what_the_readme_says():
     assert check.TOLERANCE == 1e-4
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_an_input_that_no_node_reads(tmp_path, dynamic):
+    """It stays an input of the file, with the type of its example."""
+    x, y = sym.var("x"), sym.var("y")
+    net = gluon.SymbolBlock(sym.relu(x), [x, y])
+    path = str(tmp_path / "two.onnx")
+    net.export_onnx(path, nd.ones((2,)), nd.ones((3, 4), dtype="int32"), dynamic=dynamic)
+    graph = read_model(Path(path).read_bytes()).graph
+    assert graph is not None and [info.name for info in graph.input] == ["x", "y"]
+    again = mx.onnx.load(path)
+    assert again(nd.ones((2,)), nd.ones((3, 4), dtype="int32")).shape == (2,)
+
+
+def test_comparisons_in_double_precision(tmp_path):
+    x = sym.var("x")
+    net = gluon.SymbolBlock(sym.Group([x < 0.5, sym.broadcast_greater(x, x)]), [x])
+    path = str(tmp_path / "less.onnx")
+    net.export_onnx(path, nd.array([0.0, 1.0], dtype="float64"))
+    found = mx.onnx.load(path)(nd.array([0.0, 1.0], dtype="float64"))
+    np.testing.assert_array_equal(found[0].asnumpy(), [1, 0])
+
+
+def test_the_numbers_of_a_row(tmp_path):
+    """Numbers without an axis have one, as in MXNet."""
+    x = sym.var("x")
+    for count in (1, 3):
+        parts = sym.SliceChannel(x, num_outputs=count, axis=0, squeeze_axis=True)
+        net = gluon.SymbolBlock(sym.Group([part * 2 for part in parts]), [x])
+        path = str(tmp_path / f"row{count}.onnx")
+        net.export_onnx(path, nd.arange(count))
+        found = mx.onnx.load(path)(nd.arange(count))
+        found = [found] if count == 1 else found
+        assert [y.asnumpy().tolist() for y in found] == [[2.0 * i] for i in range(count)]

@@ -54,7 +54,7 @@ def write_graph(
     heads = unrolled(tuple(heads), known)
     sizes = opened(heads, params, arrays, wanted) if dynamic else fixed(heads, params, arrays)
     exporter = Exporter(WRITTEN, by_formula)
-    made = make_model(exporter, heads, params, sizes.types, sizes.sizes, with_types)
+    made = make_model(exporter, heads, params, sizes.types, sizes.sizes, arrays, with_types)
     pieces = messages.write(made.model)
     count = sum(map(len, pieces))
     if count >= _MAX_BYTES:

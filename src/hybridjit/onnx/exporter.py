@@ -8,7 +8,7 @@ formula or its expansion says; one that has neither is not writable.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -169,7 +169,7 @@ class Exporter:
     def cast(self, x: Value, dtype: np.dtype | str, at: str = "cast") -> Value:
         """``x`` in another element type, itself where it is of this one."""
         dtype = np.dtype(dtype)
-        if x.type.dtype == dtype:
+        if x.type.dtype is not None and x.type.dtype == dtype:  # None == float64 in NumPy
             return x
         return self.emit("Cast", x, at=at, type=x.type.with_dtype(dtype), to=CODES[dtype])
 
@@ -269,18 +269,21 @@ def make_model(
     params: Mapping[str, np.ndarray],
     types: Mapping[Node, Sequence[TensorType]],
     sizes: Mapping[str, Mapping[int, str]],
+    examples: Mapping[str, np.ndarray],
     with_types: bool = False,
 ) -> Exported:
     """The graph of a symbol.
 
     types  of every output of its nodes; those of inputs with sizes that are open
     sizes  the inputs in their order, and of each what its open sizes are called, by axis
+    examples  of all inputs; an input that no node reads has the type of its own
     Raises UnknownOpError listing every operator that cannot be written, with its nodes and why.
     """
     values, refusals = _walk(exporter, heads, params, types)
     _require_none(refusals)
     order = topological(heads)
-    inputs = {n.name: types[n][0] for n in order if n.is_variable}
+    inputs = {name: _opened_type(examples[name], axes) for name, axes in sizes.items()}
+    inputs |= {n.name: types[n][0] for n in order if n.is_variable}
     outputs = [
         _named(exporter, values[head], name) for head, name in zip(heads, output_names(heads))
     ]
@@ -303,6 +306,11 @@ def make_model(
     names = {edge: x.name for edge, x in values.items() if x.array is None}
     names |= {head: x.name for head, x in zip(heads, outputs)}
     return Exported(model, names)
+
+
+def _opened_type(example: np.ndarray, axes: Collection[int]) -> TensorType:
+    sizes = tuple(None if axis in axes else n for axis, n in enumerate(example.shape))
+    return type_of(example).with_shape(sizes)
 
 
 def _walk(

@@ -75,10 +75,11 @@ def stack(g: Exporter, use: Use, *xs: Value) -> Value:
 def split(g: Exporter, use: Use, x: Value) -> Sequence[Value]:
     """Pieces along an axis, without that axis where it is asked for."""
     axis = use.attrs["axis"] % g.rank(x)
-    squeezed = use.attrs["squeeze_axis"]
-    if squeezed:
+    is_whole = not use.attrs["squeeze_axis"]
+    squeezed = not is_whole and g.rank(x) > 1  # a number keeps its one axis
+    if not is_whole:
         types, sizes = list(use.types), [1] * len(use.types)
-        if len(types) == 1:
+        if len(types) == 1 and squeezed:
             return [g.emit("Squeeze", x, g.ints(axis))]
     else:
         types = list(use.types)
