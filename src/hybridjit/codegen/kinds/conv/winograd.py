@@ -57,7 +57,7 @@ class _Winograd:
         b, spec = self.b, self.spec
         self._clear_zeros()
         total = b.mul(self.batch, spec.tiles_of_image)
-        blocks = b.b.udiv(b.i64(b.add(total, spec.tiles - 1)), b.i64(spec.tiles))
+        blocks = b.quotient_up(total, spec.tiles)
         pairs = b.mul(blocks, self.columns)
         begin, end = b.share_of(pairs, self.args.tid, self.args.threads, block=self.columns)
         with b.when(b.less(begin, end)):

@@ -141,6 +141,24 @@ def _blocking(rows: int, columns: int, batch: int, target: Target) -> tuple[int,
     return mr, nv, min(-(-rows // mr), -(-8 // units)) if units < 4 else 1
 
 
+# Threads that a product of activations is shared among without many of them idle.
+_THREADS = 16
+
+
+def _even_parts(tiles: int, units: int) -> int:
+    """Into how many parts the tiles of each of so many units are cut: as few as leave a tenth of
+    the threads idle at most, or else those that leave the fewest.
+    """
+
+    def used(parts: int) -> float:
+        rounds = -(-units * parts // _THREADS) * -(-tiles // parts)
+        return units * tiles / (_THREADS * rounds)
+
+    choices = range(1, min(tiles, 4 * _THREADS) + 1)
+    enough = min(0.9, max(map(used, choices)))
+    return next(parts for parts in choices if used(parts) >= enough)
+
+
 def _two(strides: Ints) -> Ints:
     """Strides per row and per channel."""
     return (strides[0], strides[1])
@@ -183,6 +201,8 @@ def _choose_matmul(step: Step, target: Target) -> tuple[Call, ...]:
     m, n = anchor.shape[-2:]
     batch = anchor.shape[0] if batched else 1
     mr, nv, parts = _blocking(m, n, batch, target)
+    if batched:
+        parts = _even_parts(-(-m // mr), batch * -(-n // (nv * target.lanes)))
 
     def by_batch(strides: Ints) -> Ints:
         return strides if batched else (0, *strides)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
-from ...llvm.types import Value
+from ...llvm.types import I64, Value
 from ..parts.arguments import Arguments
 from ..parts.gemm import Rows, is_in_pairs, multiply, steps_of_round, steps_of_sum
 from ..parts.partial import as_pairs, low_halves, read_vector
@@ -29,6 +29,15 @@ class _Matmul:
         self.packed = b.at(scratch, b.mul(args.tid, spec.scratch_floats(b.lanes)))
         self.vectors = -(-spec.n // b.lanes)
         self.last = spec.n - (self.vectors - 1) * b.lanes
+        self.held = self._nothing_held() if spec.parts > 1 else None
+
+    def _nothing_held(self) -> Value:
+        """Room for the number of the block that scratch holds, packed; none at first."""
+        b = self.b
+        with b.b.goto_entry_block():
+            held = b.b.alloca(I64)
+            b.b.store(b.i64(-1), held, align=8)
+            return held
 
     def emit(self) -> None:
         b, spec = self.b, self.spec
@@ -49,7 +58,7 @@ class _Matmul:
     def _emit_block(self, image: Index, block: Index, part: Index, nv: int, last: int) -> None:
         b, spec = self.b, self.spec
         column = b.mul(block, spec.nv * b.lanes)
-        self._pack(image, column, nv, last)
+        self._pack_once(image, block, column, nv, last)
         tiles = -(-spec.m // spec.mr)
         height, taller = divmod(spec.m, tiles)
         start, stop = (b.divmod(b.mul(p, tiles), spec.parts)[0] for p in (part, b.add(part, 1)))
@@ -63,6 +72,18 @@ class _Matmul:
         with b.loop("row", start, stop, most=most) as tile:
             row = b.add(b.mul(tile.index, height), taller)
             self._emit_tile(image, row, column, height, nv, last)
+
+    def _pack_once(self, image: Index, block: Index, column: Index, nv: int, last: int) -> None:
+        """Pack a block for the first of its parts that this thread does; they follow each other."""
+        b = self.b
+        if self.held is None:
+            self._pack(image, column, nv, last)
+            return
+        number = b.i64(b.add(b.mul(image, self.vectors), block))
+        held = b.b.load(self.held, typ=I64, align=8)
+        with b.when(b.b.icmp_signed("!=", held, number)):
+            self._pack(image, column, nv, last)
+            b.b.store(number, self.held, align=8)
 
     def _pack(self, image: Index, column: Index, nv: int, last: int) -> None:
         """packed[k, column] of this block; lanes beyond the last column are zeros."""
