@@ -285,7 +285,9 @@ def pointwise_names() -> list[str]:
 def test_no_scalar_formula_calls_anything(name: str):
     """The functions of C's library would be slow, and other bits on another system."""
     op = lookup(name)
-    sample = next(s for s in samples(op) if all(a.dtype == np.float32 for a in s.arrays))
+    known = list(samples(op))
+    single = (s for s in known if all(a.dtype == np.float32 for a in s.arrays))
+    sample = next(single, known[0])  # bits are mixed in whole numbers alone
     arrays = {f"x{i}": a for i, a in enumerate(sample.arrays)}
     made = apply(op, "made", map(var, arrays), sample.attrs)
     specs = specs_of(Network([Output(made)], arrays, []), TARGETS["avx2"])
