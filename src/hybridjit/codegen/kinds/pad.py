@@ -37,6 +37,7 @@ class PadSpec(KernelSpec):
     dtype: str
     value: int = 0
     kind = "pad"
+    needs_passes = False
 
 
 def choose_pad(step: Step, setting: Setting) -> tuple[Call, ...]:

@@ -36,3 +36,4 @@ class ReduceSpec(KernelSpec):
     other: Sizes = ()
     most: int = 0
     kind = "reduce"
+    needs_passes = False
