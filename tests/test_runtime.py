@@ -448,6 +448,7 @@ def test_cache_size_is_the_users(capsys):
 
 def test_a_signature_that_goes_gives_all_of_its_memory_back():
     """Its arena, and weights that no other signature packs alike; what others use stays."""
+    gc.collect()  # what earlier tests left
     net = filled(nn.Dense(32, in_units=500))
     net.hybridize(cache_size=1)
     before = mx.memory_stats()
