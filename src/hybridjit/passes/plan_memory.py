@@ -23,7 +23,7 @@ from ..ir.kinds import CONCAT, COPY, KIND_NAMED, POINTWISE, VIEW, KernelKind, Re
 from ..ir.plan import Buffer, Plan, Step, View, contiguous_strides
 from ..ops.bfloat16 import FROM_BFLOAT16
 from ..ops.tensor.primitives import BROADCAST_TO, RESHAPE_TO, SLICE, TRANSPOSE
-from ..types import Shape, TensorType
+from ..types import Shape, TensorType, product
 from .updates import Move, in_turn, read_in_place, shown_by_views
 
 ALIGNMENT = 64
@@ -274,7 +274,8 @@ class _Planner:
         readers = Counter(view.buffer for view in reads)
         for source, view in zip(group.inputs, reads):
             buffer = self.buffers[view.buffer]
-            whole = view.is_contiguous and buffer.nbytes == use.type.nbytes
+            is_whole = product(view.shape) * view.dtype.itemsize == buffer.nbytes
+            whole = view.is_contiguous and is_whole and buffer.nbytes == use.type.nbytes
             if source in taken or buffer.kind != "arena" or not whole:
                 continue
             dies = readers[view.buffer] == 1 and self.busy.get(view.buffer, -1) <= position
