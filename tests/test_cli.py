@@ -838,6 +838,35 @@ class TestTools:
         assert bench.main(["--peers", str(tmp_path), "--", "--nets", "lenet"]) == 0
         assert f"['{tmp_path}', '--nets', 'lenet']" in capfd.readouterr().out
 
+    def test_bfloat16_has_a_ratio_of_its_own(self, monkeypatch):
+        monkeypatch.syspath_prepend(ROOT / "tools" / "peers")
+        compare = tool("peers/compare")
+        times = {"hybridjit": 4, "hybridjit-bf16": 1, "openvino-f32": 8, "openvino-bf16": 2}
+        found = compare.ratios({name: [ms, ms] for name, ms in times.items()})
+        assert [(r["best"], r["ratio"]) for r in found.values()] == [
+            ("openvino-f32", 0.5),
+            ("openvino-bf16", 0.5),
+        ]
+        assert compare.ratios({"hybridjit-bf16": [1], "hybridjit": [2], "openvino-bf16": [2]}) == {
+            "ratio": {},
+            "bf16_ratio": {"best": "openvino-bf16", "ratio": 0.5, "low": 0.5, "high": 0.5},
+        }
+
+    def test_an_engine_that_does_not_start_is_left_out(self, capsys, monkeypatch):
+        monkeypatch.syspath_prepend(ROOT / "tools" / "peers")
+        turns = tool("peers/turns")
+        serves = "import turns; turns.serve(lambda: None, error=0)"
+        monkeypatch.setenv("PYTHONPATH", str(ROOT / "tools" / "peers"))
+        commands = {
+            "here": [sys.executable, "-c", serves],
+            "missing": ["/nowhere/python"],
+            "broken": [sys.executable, "-c", "import nowhere"],
+        }
+        medians, said = turns.take_turns(commands, rounds=2, seconds=0.001)
+        assert [*medians] == [*said] == ["here"] and len(medians["here"]) == 2
+        left_out = capsys.readouterr().err
+        assert "left out: missing" in left_out and "No module named 'nowhere'" in left_out
+
     def test_sizes(self, capsys, tmp_path):
         (tmp_path / "one.py").write_text(
             "class A:\n    def f(self):\n        if 1:\n            for i in 2:\n"

@@ -155,7 +155,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--models", type=Path, help="a folder of NAME-symbol.json, NAME-0000.params"
     )
-    parser.add_argument("--peers", type=Path, help="a folder with compare.py, to run instead")
+    parser.add_argument(
+        "--peers",
+        type=Path,
+        help="compare engines in this folder of tools/peers/setup.sh instead; its options after --",
+    )
     return parser
 
 

@@ -1,24 +1,23 @@
 """One engine, one network, one process: ``engine.py ENGINE MODELS NAME BATCH THREADS``.
 
-Prints one JSON line {"compile_s", "error", "rss_mb"}; then, for each line N on standard input,
-runs N times and prints the JSON list of seconds per run. ``error`` is the largest difference from
-MXNet's recorded output, over that output's standard deviation. Each engine is imported where it
-is used: no environment has them all.
+Prints one JSON line {"compile_s", "error", "rss_mb"} and then times of runs, as turns.py says.
+``error`` is the largest difference from MXNet's recorded output, over that output's standard
+deviation. Each engine is imported where it is used: no environment has them all.
 """
 
-import json
 import os
-import resource
 import sys
 import time
 import warnings
 
+from turns import bound_threads, serve
 
-def load_hybridjit(prefix, batch, threads, x):
+
+def load_hybridjit(prefix, batch, threads, x, **precision):
     import hybridjit as mx
 
     net = mx.gluon.SymbolBlock.imports(f"{prefix}-symbol.json", ["data"], f"{prefix}-0000.params")
-    net.hybridize(static_alloc=True, static_shape=True)
+    net.hybridize(static_alloc=True, static_shape=True, **precision)
     data = mx.nd.array(x)
     return lambda: net(data).asnumpy()
 
@@ -64,7 +63,7 @@ def load_ncnn(prefix, batch, threads, x):
     import ncnn
     import numpy as np
 
-    if batch != 1:
+    if len(x) != 1:
         sys.exit("ncnn takes batch 1 only")
     folder, name = os.path.split(prefix)
     model = ncnn.Net()
@@ -85,6 +84,7 @@ def load_ncnn(prefix, batch, threads, x):
 
 LOADERS = {
     "hybridjit": load_hybridjit,
+    "hybridjit-bf16": lambda *args: load_hybridjit(*args, precision="bfloat16"),
     "mxnet": load_mxnet,
     "onnxruntime": load_onnxruntime,
     "openvino-f32": lambda *args: load_openvino(*args, "f32"),
@@ -94,8 +94,7 @@ LOADERS = {
 
 
 def main(engine, models, name, batch, threads):
-    for variable in ("OMP_NUM_THREADS", "HYBRIDJIT_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ[variable] = threads  # before NumPy is imported: its BLAS reads it then
+    bound_threads(threads)
     import numpy as np
 
     recorded = np.load(f"{models}/{name}-io.npz")
@@ -103,20 +102,9 @@ def main(engine, models, name, batch, threads):
     start = time.perf_counter()
     run = LOADERS[engine](f"{models}/{name}", int(batch), int(threads), x)
     y = run()
-    found = {
-        "compile_s": time.perf_counter() - start,
-        "error": float(np.abs(y - recorded["y"]).max() / recorded["y"].std()),
-        "rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-    }
-    print(json.dumps(found), flush=True)
-    for line in sys.stdin:
-        print(json.dumps([timed(run) for _ in range(int(line))]), flush=True)
-
-
-def timed(run):
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start
+    took = time.perf_counter() - start
+    error = float(np.abs(y - recorded["y"]).max() / recorded["y"].std())
+    serve(run, compile_s=took, error=error)
 
 
 if __name__ == "__main__":
