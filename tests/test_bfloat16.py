@@ -218,6 +218,16 @@ def test_a_network_is_near_its_float32_self():
     assert np.abs(net(x).asnumpy() - eager).max() <= 1e-5 * eager.std()
 
 
+def test_verify_allows_what_rounding_does():
+    net, x = small_network(), nd.random.normal(shape=(4, 3, 30, 30))
+    net(x)
+    net.hybridize(precision="bfloat16")
+    assert net.verify(x).agrees
+    assert not net.verify(x, tolerance=1e-5).agrees
+    net.hybridize()
+    assert net.verify(x, tolerance=1e-4).agrees
+
+
 def test_any_threads_and_any_batch_give_the_same_bits():
     net, x = small_network(), nd.random.normal(shape=(9, 3, 30, 30))
     net.hybridize(precision="bfloat16")

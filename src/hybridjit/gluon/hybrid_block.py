@@ -27,7 +27,7 @@ from ..recording import FLAGS
 from ..sym import Symbol
 from ..types import TensorType, type_of
 from ..unwinding import holding, restoring
-from ..verification import TOLERANCE, Verdict, verify_graph, verify_training
+from ..verification import TOLERANCES, Verdict, verify_graph, verify_training
 from .block import Block
 from .bound import BoundCall
 from .hybrid import CachedGraph
@@ -184,12 +184,13 @@ class HybridBlock(Block):
         _check_outputs(wanted, given)
         return BoundCall(cached.graph, list(args), given, cached.trace.out_format)
 
-    def verify(self, *args: object, tolerance: float = TOLERANCE, train: bool = False) -> Verdict:
+    def verify(self, *args: object, tolerance: float | None = None, train: bool = False) -> Verdict:
         """Compare the block compiled with the block run by NumPy for these arguments.
 
         ``agrees`` of the result is the answer; printed, it names the first step whose result is
-        further off than ``tolerance`` (a part of the largest value), with the line that it comes
-        from and the part of the compiler to blame, and where the first NaN or infinity arises.
+        further off than ``tolerance`` (a part of the largest value; by default 2e-4, and 0.05 where
+        products are of bfloat16), with the line that it comes from and the part of the compiler to
+        blame, and where the first NaN or infinity arises.
         With ``train`` in training mode, forward and backward, with the gradients of parameters and
         of arguments that are variables (of all, if there are no such). Nothing of the block changes
         but deferred parameters, which are initialised. Raises what a hybridized call raises, with
@@ -204,7 +205,9 @@ class HybridBlock(Block):
         ctx = arrays[0].context
         given = dict(zip(traced.input_names, arrays))
         fixed = {name: param.data(ctx) for name, param in params.items()}
-        how = (options_of(self), tolerance, self.name or "graph")
+        options = options_of(self)
+        usual = TOLERANCES["float32" if train else options.precision]
+        how = (options, usual if tolerance is None else tolerance, self.name or "graph")
         if train:
             named = {**given, **fixed}
             wanted = tape_variables(named) or floating(given)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 # Largest difference allowed, as a part of the largest result: a step sums in another order than
 # its reference.
 TOLERANCE = 2e-4
+# The same of a whole network against float32, by the precision of its products.
+TOLERANCES = {"float32": TOLERANCE, "bfloat16": 0.05}
 # The same as a part of what the terms of a sum would add up to if none cancelled another: of a
 # gradient that is 0, rounding is all that is left.
 TOLERANCE_OF_TERMS = 1e-6

@@ -1,6 +1,6 @@
 """Compiled beside eager: ``net.verify`` and ``hybridjit verify``."""
 
-from ..runtime.checking import TOLERANCE
+from ..runtime.checking import TOLERANCE, TOLERANCES
 from .inference import find_culprits, verify_graph
 from .training import verify_training
 from .verdict import THREADS, Checked, Gap, Special, Verdict, gap_between
@@ -8,6 +8,7 @@ from .verdict import THREADS, Checked, Gap, Special, Verdict, gap_between
 __all__ = [
     "THREADS",
     "TOLERANCE",
+    "TOLERANCES",
     "Checked",
     "Gap",
     "Special",
