@@ -44,7 +44,8 @@ def kernel_types(op: OpDef) -> tuple[str, ...]:
     kind = kernel(op)
     if kind in ("host", "constant"):
         return ()
-    in_floats = op.traits.parts_in_floats if kind == "parts" else KIND_NAMED[kind].in_floats
+    found = KIND_NAMED.get(kind)
+    in_floats = found.in_floats or found.of_floats if found else op.traits.parts_in_floats
     if not in_floats:
         return ("all",)
     return (*(t.name for t in STORED), *(("float16",) if op.traits.in_single else ()))

@@ -38,6 +38,7 @@ class KernelKind:
               that its operator names this kind and would expand no further, and that nothing has
               no elements
     in_floats  whether all operands and results are of one of the types in ``STORED``
+    of_floats  whether all operands are, and results of any type
     reads     how the anchor's operands may lie in memory
     reads_narrow  whether what the anchor reads as float32 may be stored as bfloat16
     has_epilogue  whether its kernel ends in a store that can compute pointwise values first
@@ -48,6 +49,7 @@ class KernelKind:
     name: str
     takes: Callable[[Value, Graph], bool] = lambda value, graph: True
     in_floats: bool = True
+    of_floats: bool = False
     reads: Reads = Reads.FORWARD
     reads_narrow: bool = False
     has_epilogue: bool = False
@@ -66,6 +68,8 @@ def kind_of(value: Value, graph: Graph) -> KernelKind:
     if any(t.size == 0 for t in (*value.types, *(u.type for u in value.inputs))):
         return HOST
     if kind.in_floats and not any(is_in(dtype, value) for dtype in STORED):
+        return HOST
+    if kind.of_floats and any(use.type.dtype not in STORED for use in value.inputs):
         return HOST
     return kind if is_canonical(value) and kind.takes(value, graph) else HOST
 
@@ -108,10 +112,6 @@ def _has_few_phases(value: Value, graph: Graph) -> bool:
     return _is_channels_last(value, graph) and phases <= MOST_PHASES
 
 
-def _is_in_floats(value: Value, graph: Graph) -> bool:
-    return value.inputs[0].type.dtype in FLOATS
-
-
 def _suppresses(value: Value, graph: Graph) -> bool:
     """Whether boxes that share nothing stay apart; topk 0 leaves the rows as they are."""
     return bool(value.attrs["topk"] != 0 and value.attrs["overlap_thresh"] >= 0)
@@ -147,7 +147,7 @@ KINDS = (
     KernelKind("norm", reads=Reads.PACKED),
     KernelKind("lrn", reads=Reads.PACKED),
     KernelKind("suppress", _suppresses, reads=Reads.PACKED),
-    KernelKind("order", _is_in_floats, in_floats=False, reads=Reads.PACKED),
+    KernelKind("order", in_floats=False, of_floats=True, reads=Reads.PACKED),
     KernelKind("detect", reads=Reads.PACKED),
     KernelKind("recurrent"),
     KernelKind("recurrent_back"),

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...errors import ShapeError
-from ...types import FLOATS, INT64, TensorType, product
+from ...types import INT64, TensorType, product
 from ..algebra import as_shape
 from ..attrs import AttrValue
 from ..building import Builder, Many, X
@@ -224,7 +224,7 @@ def _in_order(
     """Values and places (int64) of the first ``count`` along an axis; None where there is no
     kernel."""
     t = g.type(data)
-    if t.dtype not in FLOATS or not t.size:
+    if not t.size:
         return None
     lined, place = _lined_up(t.dims, axis)
     size, last = lined[place], len(lined) - 1
@@ -346,7 +346,10 @@ TOPK = register(
     ref=topk,
     grad=_grad_topk,
     expand=_topk_parts,
-    traits=Traits(total_outputs=lambda ret_typ, **attrs: 2 if ret_typ == "value" else 1),
+    traits=Traits(
+        parts_in_floats=True,
+        total_outputs=lambda ret_typ, **attrs: 2 if ret_typ == "value" else 1,
+    ),
     outputs=_topk_names,
     doc="The k largest or smallest along an axis: places, values, both, or a mask.",
 )
@@ -377,7 +380,7 @@ register(
     ref=sort,
     grad=_grad_sort,
     expand=_sort_parts,
-    traits=Traits(total_outputs=2),
+    traits=Traits(parts_in_floats=True, total_outputs=2),
     outputs=("output0",),
     doc="The values in order along an axis; flattened when axis is None.",
 )
@@ -393,5 +396,6 @@ register(
     ref=argsort,
     grad=none_at_all,
     expand=_argsort_parts,
+    traits=Traits(parts_in_floats=True),
     doc="Places of the values in order along an axis.",
 )
