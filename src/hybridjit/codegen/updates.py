@@ -17,7 +17,23 @@ from typing import Any
 import numpy as np
 
 from ..ir.update import UpdateRule
+from ..ops.elementwise.binary import (
+    ADD,
+    DIVIDE,
+    DIVIDED_BY,
+    EQUAL,
+    GREATER,
+    LESSER,
+    MAXIMUM,
+    MINIMUM,
+    MULTIPLY,
+    SUBTRACT,
+)
+from ..ops.elementwise.element_type import CAST
+from ..ops.elementwise.unary import ABS, NEGATIVE, SIGN, SQRT
+from ..ops.record import OpDef
 from ..ops.registry import lookup
+from ..ops.tensor.selection import WHERE
 from .call import off_default
 from .kinds.pointwise import PointwiseSpec
 from .spec import Instr, Program
@@ -27,15 +43,15 @@ _BLOCK = 2048
 
 # What stands for a ufunc of two arrays, of an array and a number, of a number and an array.
 _BINARY = {
-    np.add: ("broadcast_add", "_plus_scalar", "_plus_scalar"),
-    np.subtract: ("broadcast_sub", "_minus_scalar", "_rminus_scalar"),
-    np.multiply: ("broadcast_mul", "_mul_scalar", "_mul_scalar"),
-    np.divide: ("broadcast_div", "_div_scalar", "_rdiv_scalar"),
-    np.maximum: ("broadcast_maximum", "_maximum_scalar", "_maximum_scalar"),
-    np.minimum: ("broadcast_minimum", "_minimum_scalar", "_minimum_scalar"),
-    np.greater: ("broadcast_greater", "_greater_scalar", "_lesser_scalar"),
+    np.add: (ADD.broadcasting, ADD.scalar, ADD.reversed_scalar),
+    np.subtract: (SUBTRACT.broadcasting, SUBTRACT.scalar, SUBTRACT.reversed_scalar),
+    np.multiply: (MULTIPLY.broadcasting, MULTIPLY.scalar, MULTIPLY.reversed_scalar),
+    np.divide: (DIVIDE.broadcasting, DIVIDE.scalar, DIVIDED_BY),
+    np.maximum: (MAXIMUM.broadcasting, MAXIMUM.scalar, MAXIMUM.reversed_scalar),
+    np.minimum: (MINIMUM.broadcasting, MINIMUM.scalar, MINIMUM.reversed_scalar),
+    np.greater: (GREATER.broadcasting, GREATER.scalar, LESSER.scalar),
 }
-_UNARY = {np.sqrt: "sqrt", np.absolute: "abs", np.negative: "negative"}
+_UNARY = {np.sqrt: SQRT, np.absolute: ABS, np.negative: NEGATIVE}
 
 
 def update_spec(rule: UpdateRule) -> PointwiseSpec:
@@ -46,12 +62,12 @@ def update_spec(rule: UpdateRule) -> PointwiseSpec:
     values = [_Array(program, i, dtype) for i, dtype in enumerate(given)]
     arrays, numbers = values[: len(types)], values[len(types) :]
     if rule.is_mixed:
-        arrays[1] = program.note("Cast", (arrays[1],), rule.dtype)
+        arrays[1] = program.note(CAST, (arrays[1],), rule.dtype)
     step = lookup(rule.op).traits.rule
     assert step is not None, f"{rule.op} has no rule"
     made = list(step(*arrays, **dict(rule.fixed), **dict(zip(rule.numbers, numbers))))
     if rule.is_mixed:
-        made.append(program.note("Cast", (made[0],), rule.stored))
+        made.append(program.note(CAST, (made[0],), rule.stored))
     outputs = tuple(value.number for value in made)
     return PointwiseSpec(
         dims=(),
@@ -69,10 +85,10 @@ class _Noted:
         self._inputs = len(types)
         self.instrs: list[Instr] = []
 
-    def note(self, op: str, operands: tuple[_Array, ...], dtype: str, **attrs: float) -> _Array:
+    def note(self, op: OpDef, operands: tuple[_Array, ...], dtype: str, **attrs: float) -> _Array:
         """The result of one more operation, which is computed in ``dtype``."""
         numbers = tuple(x.number for x in operands)
-        self.instrs.append(Instr(op, numbers, tuple(attrs.items()), dtype))
+        self.instrs.append(Instr(op.name, numbers, tuple(attrs.items()), dtype))
         return _Array(self, self._inputs + len(self.instrs) - 1, dtype)
 
 
@@ -98,7 +114,7 @@ class _Array(np.lib.mixins.NDArrayOperatorsMixin):
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         return _FUNCTIONS[function](*args) if function in _FUNCTIONS else NotImplemented
 
-    def _binary(self, both: str, right: str, left: str, x: Any, y: Any) -> _Array:
+    def _binary(self, both: OpDef, right: OpDef, left: OpDef, x: Any, y: Any) -> _Array:
         dtype = np.result_type(*(z.dtype if isinstance(z, _Array) else z for z in (x, y))).name
         if isinstance(x, _Array) and isinstance(y, _Array):
             return self._program.note(both, (x, y), dtype)
@@ -111,14 +127,14 @@ class _Array(np.lib.mixins.NDArrayOperatorsMixin):
         if not isinstance(y, _Array):  # of 0 and 1 times 0 nothing is left
             y = self * np.float32(0) + y
         dtype = np.result_type(x.dtype, y.dtype).name
-        return self._program.note("where", (self, x, y), dtype)
+        return self._program.note(WHERE, (self, x, y), dtype)
 
 
 def _sign(x: _Array) -> _Array:
     """-1, 0 or 1; NaN for NaN, as NumPy has it."""
     program, dtype = x._program, x.dtype.name
-    is_number = program.note("broadcast_equal", (x, x), dtype)
-    return is_number.chosen(program.note("sign", (x,), dtype), x)
+    is_number = program.note(EQUAL.broadcasting, (x, x), dtype)
+    return is_number.chosen(program.note(SIGN, (x,), dtype), x)
 
 
 _COMPOSED: dict[Any, Callable[..., _Array]] = {np.square: lambda x: x * x, np.sign: _sign}

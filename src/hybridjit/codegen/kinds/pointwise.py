@@ -26,6 +26,7 @@ from ..llvm.indices import Index
 from ..llvm.types import Value
 from ..spec import Instr, Ints, KernelSpec, Program, Sizes
 from .parts.arguments import Arguments
+from .parts.cost import is_plain
 from .parts.partial import read_vector, write_vector
 from .parts.program import evaluate
 from .record import register
@@ -37,14 +38,6 @@ _BLOCK = 2048
 _VECTORS = 64
 
 
-# Operators of which LLVM's passes make nothing better, their gradients neither.
-_PLAIN = frozenset((
-    *("broadcast_add", "broadcast_sub", "broadcast_mul", "broadcast_div", "broadcast_maximum"),
-    *("elemwise_add", "elemwise_sub", "elemwise_mul", "elemwise_div", "broadcast_minimum"),
-    *("_plus_scalar", "_minus_scalar", "_rminus_scalar", "_mul_scalar", "_div_scalar"),
-    *("Activation", "relu", "sigmoid", "tanh", "exp", "sqrt", "rsqrt", "square", "negative"),
-    *("Cast", "clip", "where"),
-))  # fmt: skip
 _Side: TypeAlias = tuple[list[Value], list[Index]]  # operands or results, and a stride of each
 
 
@@ -66,8 +59,7 @@ class PointwiseSpec(KernelSpec):
     @property
     def needs_passes(self) -> bool:  # type: ignore[override]
         """Long formulas gain up to 7 %; plain ones nothing, and half of the time to compile."""
-        names = {instr.op.rpartition("_of_")[2] for instr in self.program.instrs}
-        return not names <= _PLAIN
+        return not is_plain(self.program)
 
 
 def choose_pointwise(step: Step, setting: Setting) -> tuple[Call, ...]:

@@ -199,7 +199,7 @@ DIVIDE = operation(
     twin="broadcast_div _sparse_broadcast_div",
     scalar="_div_scalar _DivScalar",
 )
-for_scalars(
+DIVIDED_BY = for_scalars(
     "_rdiv_scalar _RDivScalar",
     "Quotient; of integers in single precision, towards zero.",
     on_integers(_single_quotient)(np.divide),
@@ -253,8 +253,8 @@ operation(
 )
 
 
-def _comparison(name: str, old: str, ref: Formula, method: str, doc: str) -> None:
-    operation(
+def _comparison(name: str, old: str, ref: Formula, method: str, doc: str) -> Forms:
+    return operation(
         doc,
         exactly(ref),
         lambda b, x, y: indicator(b, getattr(b, method)(x, y)),
@@ -264,13 +264,13 @@ def _comparison(name: str, old: str, ref: Formula, method: str, doc: str) -> Non
     )
 
 
-_comparison("equal", "Equal", np.equal, "eq", "1 where equal, else 0.")
+EQUAL = _comparison("equal", "Equal", np.equal, "eq", "1 where equal, else 0.")
 _comparison("not_equal", "Not_Equal", np.not_equal, "ne", "1 where not equal, else 0.")
-_comparison("greater", "Greater", np.greater, "gt", "1 where greater, else 0.")
+GREATER = _comparison("greater", "Greater", np.greater, "gt", "1 where greater, else 0.")
 _comparison(
     "greater_equal", "Greater_Equal", np.greater_equal, "ge", "1 where greater or equal, else 0."
 )
-_comparison("lesser", "Lesser", np.less, "lt", "1 where less, else 0.")
+LESSER = _comparison("lesser", "Lesser", np.less, "lt", "1 where less, else 0.")
 _comparison("lesser_equal", "Lesser_Equal", np.less_equal, "le", "1 where less or equal, else 0.")
 
 

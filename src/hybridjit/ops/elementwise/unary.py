@@ -170,12 +170,12 @@ RELU = unary(
     slope=_slope_of_relu,
     traits=Traits(keeps_sign=lambda attrs: True),
 )
-unary("abs", exactly(np.abs), lambda b, x: b.abs(x), "Absolute value.")
+ABS = unary("abs", exactly(np.abs), lambda b, x: b.abs(x), "Absolute value.")
 NEGATIVE = unary(
     "negative", exactly(np.negative), lambda b, x: b.neg(x), "-x; unsigned integers wrap."
 )
 SQUARE = unary("square", exactly(np.square), lambda b, x: b.mul(x, x), "x * x.")
-unary("sign", _sign, _scalar_sign, "-1, 0 or 1; 0 for NaN.")
+SIGN = unary("sign", _sign, _scalar_sign, "-1, 0 or 1; 0 for NaN.")
 unary(
     "_contrib_sign_ste",
     _sign,
