@@ -18,6 +18,7 @@ import pytest
 from hybridjit import gluon, nd, tasks, threads
 from hybridjit.codegen.build import compile_pool, generate
 from hybridjit.codegen.build.compile_pool import Job, compile_jobs
+from hybridjit.codegen.build.compile_worker import target_frame, target_of
 from hybridjit.codegen.llvm.jit import compile_object, find_target
 from hybridjit.errors import InternalError
 
@@ -356,3 +357,9 @@ def test_a_worker_imports_little():
     command = [sys.executable, "-I", "-S", "-B", "-c", asking, str(package), str(binding)]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     assert said[0] == "False" and int(said[1]) < 250
+
+
+def test_a_target_arrives_as_it_was():
+    """It is a key of what a worker keeps."""
+    found = target_of(target_frame(TARGET))
+    assert found == TARGET and hash(found) == hash(TARGET)

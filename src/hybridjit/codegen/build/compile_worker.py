@@ -15,7 +15,7 @@ import sys
 from dataclasses import asdict
 from typing import IO
 
-from ...target import Target
+from ...target import ElementTypes, Target
 from ..llvm.jit import compile_object
 
 GREETING = b"hybridjit worker 1\n"
@@ -48,6 +48,12 @@ def target_frame(target: Target) -> bytes:
     return json.dumps(asdict(target)).encode()
 
 
+def target_of(frame: bytes) -> Target:
+    """The target that :func:`target_frame` wrote."""
+    values = json.loads(frame)
+    return Target(**{**values, "element": ElementTypes(**values["element"])})
+
+
 def job_frame(text: str, with_passes: bool) -> bytes:
     """A kernel's text as data."""
     return bytes([with_passes]) + text.encode()
@@ -59,7 +65,7 @@ def serve() -> None:
     try:
         sink.write(GREETING)
         sink.flush()
-        target = Target(**json.loads(read_frame(source)))
+        target = target_of(read_frame(source))
         while True:
             write_frame(sink, _compiled(read_frame(source), target))
     except (EOFError, OSError):
