@@ -36,7 +36,14 @@ def test_a_step_is_timed_in_its_parts(tmp_path):
         net, nd.random.normal(shape=(6, 4)), seconds=0.05, train=True, optimizer="adam"
     )
     text = str(report)
-    for part in ("forward: ", "backward: ", "update:\n", "a step takes ", "host _np_cumsum", "host Adam"):
+    for part in (
+        "forward: ",
+        "backward: ",
+        "update:\n",
+        "a step takes ",
+        "host _np_cumsum",
+        "host Adam",
+    ):
         assert part in text, part
     assert "in hybrid_forward" in text
     assert [u.name for u in report.updates] == [
