@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ....ir.image import Packed
-from ....ir.plan import Step
+from ....ir.plan import Step, View
 from ....ops.nn.matrix_products import BATCH_DOT
 from ....target import PAIRS, Target
 from ....types import product
@@ -15,6 +17,7 @@ from ...call import (
     Setting,
     broadcast_strides,
     build_program,
+    dtype_name,
     views_of,
 )
 from ...families import family_of
@@ -221,6 +224,7 @@ def _choose_matmul(step: Step, target: Target) -> tuple[Call, ...]:
         unroll=4,
         parts=parts,
         bias=bias[0].strides if bias else (),
+        bias_type=_other_type(bias, target),
         program=program,
         element=target.element,
     )
@@ -228,6 +232,12 @@ def _choose_matmul(step: Step, target: Target) -> tuple[Call, ...]:
     views = (left, right, *bias, *others, *step.writes)
     args: tuple[Argument, ...] = (*map(Address, views), scratch, batch)
     return (Call(spec, args, batch * m * n * spec.k),)
+
+
+def _other_type(bias: Sequence[View], target: Target) -> str:
+    """What a bias is stored in; empty for the type that sums are added up in, and without one."""
+    names = [dtype_name(view.dtype) for view in bias]
+    return "" if names in ([], [target.element.accumulated]) else names[0]
 
 
 def _columns(strides: Ints) -> Ints:

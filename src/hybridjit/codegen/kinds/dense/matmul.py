@@ -22,7 +22,8 @@ class _Matmul:
     def __init__(self, b: LoopBuilder, spec: MatmulSpec, args: Arguments) -> None:
         self.b, self.spec, self.args = b, spec, args
         self.left, self.right = args.pointer("a"), args.pointer("b")
-        self.bias = args.summed("bias") if spec.bias else None
+        dtype = spec.bias_type or b.target.element.accumulated
+        self.bias = args.pointer("bias", dtype) if spec.bias else None
         self.reads, self.writes = args.of_program(spec.program)
         scratch = args.working("scratch")
         self.batch = args.integer("batch")

@@ -45,6 +45,7 @@ class MatmulSpec(KernelSpec):
     and used for all rows.
     parts  the rows are cut into that many units of work
     bias   stride per column of what sums begin with; none where that is zero
+    bias_type  what it is stored in, where that is another type than the one sums are added up in
     """
 
     m: int
@@ -59,6 +60,7 @@ class MatmulSpec(KernelSpec):
     unroll: int
     parts: int = 1
     bias: Ints = ()
+    bias_type: str = ""
     element: ElementTypes = SINGLE
     program: Program = Program(1)
     kind = "matmul"
