@@ -38,7 +38,21 @@ RUN_GENERATED_CODE = (
     "examples",
 )
 # What runs behind the narrower rounds: about as long as the rest is longer than these.
-BEHIND = ("compile_pool", "generated_code", "kernels", "listening", "live_parameters", "onnx")
+BEHIND = (
+    "compile_pool",
+    "generated_code",
+    "kernels",
+    "listening",
+    "live_parameters",
+    "memory_of_training",
+    "onnx",
+    "recorded_gradients",
+    "storm",
+    "toy_operators",
+    "training_bits",
+    "verification",
+    "whole_files",
+)
 NO_TESTS_CHOSEN = 5
 """pytest's exit code; a narrower round may have none of the tests that the arguments choose."""
 
