@@ -68,7 +68,7 @@ def load_mxnet(name, threads, weights):
 
     made = Gluon(mx, name)
     made.start(weights, hybrid=True)
-    return gluon_step(made.batches, made.train)
+    return gluon_step(mx, made.batches, made.train)
 
 
 def load_hybridjit(name, threads, weights, hybrid=True, joined=False):
@@ -78,11 +78,16 @@ def load_hybridjit(name, threads, weights, hybrid=True, joined=False):
     made = Gluon(mx, name)
     made.start(weights, hybrid)
     train = mx.train_step(made.net, made.loss, made.trainer) if joined else made.train
-    return gluon_step(made.batches, train)
+    return gluon_step(mx, made.batches, train)
 
 
-def gluon_step(batches, train):
-    return lambda i: float(train(*batches[i % COUNT]).mean().asscalar())
+def gluon_step(mx, batches, train):
+    def step(i):
+        value = float(train(*batches[i % COUNT]).mean().asscalar())
+        mx.nd.waitall()  # MXNet has the loss while the way back and the update still run
+        return value
+
+    return step
 
 
 def load_torch(name, threads, weights, compiled=False):
