@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from ...ir.plan import Step
 from ...records import dataclass
-from ...types import product
-from ..call import Address, Call, Scratch, Setting
+from ..call import Call, Setting
 from ..llvm.builder import LoopBuilder
-from ..llvm.types import I8, I64, Value
+from ..llvm.types import I64, Value
 from .gather.emit import copy_run, fill_run
 from .parts.arguments import Arguments
 from .parts.merging import load_place
 from .record import register
-from .suppress import Suppression, SuppressSpec
+from .suppress import Suppression, SuppressSpec, call_for, emit_batches
 
 
 @dataclass(frozen=True)
@@ -52,22 +51,12 @@ def choose_detect(step: Step, setting: Setting) -> tuple[Call, ...]:
         element=target.element,
         suppresses=0 < attrs["nms_threshold"] <= 1,
     )
-    batches = product(anchor.shape[:-2])
-    scratch = Scratch(spec.scratch_bytes(target.lanes, target.element_bytes))
-    args = (Address(step.reads[0]), Address(step.writes[0]), scratch, batches)
-    return (Call(spec, args, batches * count * count),)
+    return (call_for(step, spec, target),)
 
 
 def emit_detect(b: LoopBuilder, spec: DetectSpec, args: Arguments) -> None:
     """y = the rows of x that count, and rows of -1 below."""
-    x, y = args.pointer("x"), args.pointer("y")
-    scratch, batches = args.pointer("scratch"), args.integer("batches")
-    nbytes = spec.scratch_bytes(b.lanes, b.target.element_bytes)
-    scratch = b.at(scratch, b.mul(args.tid, nbytes), I8)
-    detection = _Detection(b, spec, scratch)
-    with b.each_unit(batches, args.tid, args.threads) as unit:
-        first = b.mul(unit.index, spec.count * spec.width)
-        detection.emit(b.at(x, first), b.at(y, first))
+    emit_batches(b, spec, args, _Detection)
 
 
 class _Detection(Suppression):

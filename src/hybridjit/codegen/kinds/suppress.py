@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ...ir.plan import Step
 from ...records import dataclass
-from ...target import SINGLE, ElementTypes
+from ...target import SINGLE, ElementTypes, Target
 from ...types import product
 from ..call import Address, Call, Scratch, Setting
 from ..llvm.builder import LoopBuilder
@@ -83,22 +83,34 @@ def choose_suppress(step: Step, setting: Setting) -> tuple[Call, ...]:
         turned=attrs["in_format"] != attrs["out_format"],
         element=target.element,
     )
-    batches = product(anchor.shape[:-2])
+    return (call_for(step, spec, target),)
+
+
+def call_for(step: Step, spec: SuppressSpec, target: Target) -> Call:
+    """The call of a kernel that compares the rows of each batch."""
+    batches = product(step.group.anchor.shape[:-2])
     scratch = Scratch(spec.scratch_bytes(target.lanes, target.element_bytes))
     args = (Address(step.reads[0]), Address(step.writes[0]), scratch, batches)
-    return (Call(spec, args, batches * count * count),)
+    return Call(spec, args, batches * spec.count * spec.count)
 
 
 def emit_suppress(b: LoopBuilder, spec: SuppressSpec, args: Arguments) -> None:
     """y = the rows of x that are kept, best first, and rows of -1 below."""
+    emit_batches(b, spec, args, Suppression)
+
+
+def emit_batches(
+    b: LoopBuilder, spec: SuppressSpec, args: Arguments, code: type[Suppression]
+) -> None:
+    """The rows of one batch after the other, each thread in scratch of its own."""
     x, y = args.pointer("x"), args.pointer("y")
     scratch, batches = args.pointer("scratch"), args.integer("batches")
     nbytes = spec.scratch_bytes(b.lanes, b.target.element_bytes)
     scratch = b.at(scratch, b.mul(args.tid, nbytes), I8)
-    suppression = Suppression(b, spec, scratch)
+    of_batch = code(b, spec, scratch)
     with b.each_unit(batches, args.tid, args.threads) as unit:
         first = b.mul(unit.index, spec.count * spec.width)
-        suppression.emit(b.at(x, first), b.at(y, first))
+        of_batch.emit(b.at(x, first), b.at(y, first))
 
 
 class Suppression:
