@@ -9,7 +9,7 @@ from gradient_cases import CONSTANTS
 from hybridjit import autograd, nd
 from hybridjit.nd import traced_rule
 from hybridjit.nd.ndarray import ON_NDARRAYS, _owned
-from hybridjit.nd.traced_rule import kind_of, trace_for
+from hybridjit.nd.traced_rule import RuleUse, kind_of, trace_for
 from hybridjit.ops import OpDef, lookup, run_ref
 from hybridjit.ops.gradient import gradients
 from hybridjit.types import TensorType
@@ -36,10 +36,10 @@ def as_ndarrays(arrays: list) -> list:
 
 def trace_of(op: OpDef, ins: list, outs: list, heads: list, attrs: dict):
     """The trace that the second sight of these operands leaves behind."""
-    came = [None if d is None else kind_of(d) for d in heads]
-    key = (op, attrs, [*map(kind_of, ins)], [*map(kind_of, outs)], came, wanted_of(op, ins), True)
-    trace_for(*key)
-    return trace_for(*key)
+    kinds = [tuple(None if d is None else kind_of(d) for d in some) for some in (ins, outs, heads)]
+    use = RuleUse(op, tuple(attrs.items()), *kinds, tuple(wanted_of(op, ins)), True)
+    trace_for(use)
+    return trace_for(use)
 
 
 @pytest.mark.parametrize("op", COMPARED, ids=lambda op: op.name)
@@ -120,6 +120,6 @@ def test_traces_are_bounded():
     info = traced_rule._memo.cache_info
     square = lookup("square")
     for size in range(1, traced_rule.KEPT + 50):
-        kind = ((size,), np.dtype("float32"))
-        trace_for(square, {}, [kind], [kind], [kind], [True], False)
+        kinds = (((size,), np.dtype("float32")),)
+        trace_for(RuleUse(square, (), kinds, kinds, kinds, (True,), False))
     assert info().currsize <= info().maxsize == traced_rule.KEPT

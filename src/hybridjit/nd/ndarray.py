@@ -26,7 +26,7 @@ from .calls import check_out, checked_attrs
 from .memory import dtype_of
 from .tape import Entry, Some, Step, record
 from .taped import TapedArray, alias, record_same
-from .traced_rule import kind_of, trace_for
+from .traced_rule import RuleUse, kind_of, trace_for
 
 _NUMBERS = (float, int, np.generic)
 
@@ -354,9 +354,10 @@ def _gradients(
     """What reaches each operand, by the rule's trace or, where this thread records, by the rule."""
     if FLAGS.recording:
         return gradients(op, ON_NDARRAYS, ins, outs, douts, attrs, wanted)
-    read, gave = ([kind_of(x._data) for x in some] for some in (ins, outs))
-    came = [None if d is None else kind_of(d._data) for d in douts]
-    trace = trace_for(op, attrs, read, gave, came, wanted, FLAGS.training)
+    read, gave = (tuple([kind_of(x._data) for x in some]) for some in (ins, outs))
+    came = tuple([None if d is None else kind_of(d._data) for d in douts])
+    key = tuple(attrs.items())
+    trace = trace_for(RuleUse(op, key, read, gave, came, tuple(wanted), FLAGS.training))
     if trace is None:
         return gradients(op, ON_NDARRAYS, ins, outs, douts, attrs, wanted)
     given = [*ins, *outs, *(d for d in douts if d is not None)]

@@ -95,8 +95,24 @@ class Trace:
         return values
 
 
+class RuleUse(NamedTuple):
+    """A rule on operands of a kind, which is all that a trace depends on.
+
+    read, gave  what the operator read and gave
+    came        the gradients of what it gave that came back, None for none
+    """
+
+    op: OpDef
+    attrs: tuple[tuple[str, AttrValue], ...]
+    read: tuple[Kind, ...]
+    gave: tuple[Kind, ...]
+    came: tuple[Kind | None, ...]
+    wanted: tuple[bool, ...]
+    training: bool
+
+
 class _Memo:
-    """How often a rule was asked for on operands of a kind, up to twice; then its trace."""
+    """How often a use of a rule was seen, up to twice; then its trace."""
 
     __slots__ = ("seen", "trace")
 
@@ -106,7 +122,7 @@ class _Memo:
 
 
 @lru_cache(maxsize=KEPT)
-def _memo(*key: object) -> _Memo:
+def _memo(use: RuleUse) -> _Memo:
     return _Memo()
 
 
@@ -115,47 +131,30 @@ def kind_of(array: np.ndarray) -> Kind:
     return array.shape, array.dtype
 
 
-def trace_for(
-    op: OpDef,
-    attrs: Attrs,
-    read: Sequence[Kind],
-    gave: Sequence[Kind],
-    came: Sequence[Kind | None],
-    wanted: Sequence[bool],
-    training: bool,
-) -> Trace | None:
-    """The trace of the rule of ``op``: None at first sight, and where types do not decide.
+def trace_for(use: RuleUse) -> Trace | None:
+    """The trace of a rule: None at first sight, and where types do not decide.
 
-    It takes what the operator ``read``, what it ``gave`` and the gradients of this that ``came``
-    back, None for none. A kind that is seen once is not worth a trace.
+    A kind that is seen once is not worth a trace.
     """
     try:
-        memo = _memo(op, tuple(attrs.items()), *read, *gave, *came, *wanted, training)
+        memo = _memo(use)
     except TypeError:  # attributes that are no key
         return None
     if memo.seen < 2:
         memo.seen += 1
         if memo.seen == 2:
-            memo.trace = _traced(op, attrs, read, gave, came, wanted, training)
+            memo.trace = _traced(use)
     return memo.trace
 
 
-def _traced(
-    op: OpDef,
-    attrs: Attrs,
-    read: Sequence[Kind],
-    gave: Sequence[Kind],
-    came: Sequence[Kind | None],
-    wanted: Sequence[bool],
-    training: bool,
-) -> Trace | None:
-    kinds = [kind for kind in (*read, *gave, *came) if kind is not None]
-    tracer = _Tracer([TensorType(*kind) for kind in kinds], training)
+def _traced(use: RuleUse) -> Trace | None:
+    kinds = [kind for kind in (*use.read, *use.gave, *use.came) if kind is not None]
+    tracer = _Tracer([TensorType(*kind) for kind in kinds], use.training)
     slots = iter(tracer.given)
-    ins, outs = [next(slots) for _ in read], [next(slots) for _ in gave]
-    douts = [None if kind is None else next(slots) for kind in came]
+    ins, outs = [next(slots) for _ in use.read], [next(slots) for _ in use.gave]
+    douts = [None if kind is None else next(slots) for kind in use.came]
     try:
-        found = gradients(op, tracer, ins, outs, douts, attrs, wanted)
+        found = gradients(use.op, tracer, ins, outs, douts, dict(use.attrs), use.wanted)
     except (_UntraceableError, MXNetError):
         return None  # where there is a mistake, the rule on the arrays says it
     results = tuple(None if d is None else d.number for d in found)
