@@ -12,6 +12,7 @@ from enum import Enum
 import numpy as np
 
 from ..ops.rules import reduced_axes
+from ..ops.tensor.by_index import ADD_AT
 from ..records import dataclass
 from ..types import FLOATS, product
 from .building import is_canonical
@@ -79,6 +80,12 @@ def is_in(dtype: np.dtype | None, value: Value) -> bool:
     assert value.op is not None
     inputs = value.inputs[:1] if value.op.kernel == "softmax" else value.inputs
     return all(t.dtype == dtype for t in (*value.types, *(u.type for u in inputs)))
+
+
+def _adds_what_is_stored(value: Value, graph: Graph) -> bool:
+    """What is added is a number as memory has it: a float16 or a bool is not."""
+    dtype = value.type.dtype
+    return value.op is not ADD_AT or dtype not in (np.dtype("float16"), np.dtype("bool"))
 
 
 def _is_not_half(value: Value, graph: Graph) -> bool:
@@ -157,7 +164,7 @@ KINDS = (
     KernelKind("reduce", _reduces, in_floats=False, reads=Reads.STRIDED),
     KernelKind("pad", _leaves_first_axis, in_floats=False, reads=Reads.STRIDED),
     KernelKind("gather", in_floats=False, reads=Reads.PACKED),
-    KernelKind("scatter", in_floats=False, reads=Reads.PACKED),
+    KernelKind("scatter", _adds_what_is_stored, in_floats=False, reads=Reads.PACKED),
     KernelKind("one_hot", _is_not_half, in_floats=False, reads=Reads.PACKED),
 )
 KIND_NAMED = {kind.name: kind for kind in KINDS}
