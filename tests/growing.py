@@ -62,7 +62,7 @@ class Generator:
         self.of_other_types: list[Output] = []
         self.read: set[Output] = set()
         self.types: dict[Output, TensorType] = {}
-        self.params: dict[tuple[Shape, float, bool], Output] = {}
+        self.params: dict[tuple[Shape, float, bool, bool], Output] = {}
         self.count = 0
         self.is_free = bool(self.random.random() < FREE)
         self.dtype = TYPES[int(self.random.integers(len(TYPES)))]
@@ -160,9 +160,16 @@ class Generator:
         self.types[made] = type_of(values)
         return made
 
-    def param(self, shape: Shape, scale: float = 1.0, positive: bool = False) -> Output:
-        """A parameter; now and then one that another node reads already."""
-        kind = (shape, scale, positive)
+    def param(
+        self, shape: Shape, scale: float = 1.0, positive: bool = False, is_state: bool = False
+    ) -> Output:
+        """A parameter; now and then one that another node reads already.
+
+        A state is shared with other states alone. A training step writes it: on the tape a node
+        that reads it for an argument has the new numbers on the way back, in a compiled graph
+        the old ones.
+        """
+        kind = (shape, scale, positive, is_state)
         if kind in self.params and self.maybe(0.15):
             return self.params[kind]
         name = f"p{len(self.graph.arrays)}"

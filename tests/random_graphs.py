@@ -54,8 +54,7 @@ def channels_last(g: Generator, x: Output, shape: Shape) -> None:
     made = g.add("Convolution", x, weight, g.param((6,)), kernel=(2, 1), pad=(1, 0), num_filter=6,
                  layout="NHWC")  # fmt: skip
     if g.maybe():
-        states = [g.param((6,)), g.param((6,)), g.param((6,)), g.param((6,), positive=True)]
-        g.add("BatchNorm", made, *states, axis=3, fix_gamma=False, eps=1e-3)
+        g.add("BatchNorm", made, *_of_batch_norm(g, 6), axis=3, fix_gamma=False, eps=1e-3)
 
 
 @grower(1)
@@ -90,9 +89,15 @@ def batchnorm(g: Generator, x: Output, shape: Shape) -> None:
     if len(shape) < 2:
         return
     axis = g.one_of(1, 1, 1, -1)
-    n = (shape[axis],)
-    states = [g.param(n), g.param(n), g.param(n), g.param(n, positive=True)]
-    g.add("BatchNorm", x, *states, axis=axis, fix_gamma=g.maybe(0.3), eps=1e-3)
+    g.add("BatchNorm", x, *_of_batch_norm(g, shape[axis]), axis=axis, fix_gamma=g.maybe(0.3),
+          eps=1e-3)  # fmt: skip
+
+
+def _of_batch_norm(g: Generator, channels: int) -> tuple[Output, ...]:
+    """gamma, beta, and the two states."""
+    arguments = (g.param((channels,)), g.param((channels,)))
+    mean = g.param((channels,), is_state=True)
+    return (*arguments, mean, g.param((channels,), positive=True, is_state=True))
 
 
 @grower(2)

@@ -72,6 +72,18 @@ def test_seeds_cover_operators_types_and_results():
     assert len({len(case.outputs) for case in cases}) > 5
 
 
+def test_what_a_step_writes_is_no_argument():
+    for seed in range(400):
+        edges = [
+            (edge, position in n.op.aux_positions(n.attrs))
+            for n in topological(random_graph(seed).outputs)
+            if n.op
+            for position, edge in enumerate(n.inputs)
+        ]
+        states = {edge for edge, is_state in edges if is_state}
+        assert states.isdisjoint(edge for edge, is_state in edges if not is_state), seed
+
+
 def test_a_variant_has_other_results_of_the_same_nodes():
     one, other = random_graph(3), random_graph(3, 1)
     assert one.name == "seed-3" and other.name == "seed-3-1"
