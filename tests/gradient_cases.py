@@ -128,6 +128,7 @@ OF_PASSES = _names(
     _instance_norm_last
     _lrn_last
     _resize_last
+    _rnn_rounded_steps
     _roi_align_last
     _roi_pooling_last
     _rounded_to_bfloat16

@@ -245,6 +245,9 @@ def in_16_bits() -> Iterator[tuple[str, Network]]:
     ):
         make, shape = LAYERS[name]
         yield f"{name} bfloat16", in_bfloat16(network(make, shape, "residual-relu"))
+    for name in ("lstm", "gru", "rnn"):
+        make, shape = LAYERS[name]
+        yield f"{name} bfloat16", in_bfloat16(network(make, shape))
     for size in (9, 32):
         for rows in (1, 17):
             yield f"dense {rows} {size} bfloat16", in_bfloat16(network(dense(size), (rows, size)))

@@ -318,6 +318,8 @@ def made_by_passes() -> None:
             states = (state, state) if mode == "lstm" else (state,)
             add("_rnn_steps", (3, batch, rows), (rows, hidden), (rows,), *states, mode=mode,
                 backward=batch == 2)  # fmt: skip
+            add("_rnn_rounded_steps", (3, batch, rows), (rows, hidden), (rows,), *states,
+                mode=mode, backward=batch == 2)  # fmt: skip
             # Small weights: what comes back grows with them from step to step.
             weight = np.linspace(-0.3, 0.2, hidden * rows, dtype=np.float32).reshape(hidden, rows)
             y = (3, batch, hidden)

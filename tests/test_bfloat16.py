@@ -15,7 +15,7 @@ from hybridjit.compiler import Options
 from hybridjit.config import override
 from hybridjit.contrib import amp
 from hybridjit.errors import MXNetError
-from hybridjit.gluon import nn
+from hybridjit.gluon import nn, rnn
 from hybridjit.gluon.precision import DEFAULT
 from hybridjit.ops.bfloat16 import from_bfloat16, rounded, to_bfloat16
 from hybridjit.profiling import profile
@@ -191,6 +191,56 @@ def test_left_out_it_is_float32():
     with override(skip=("narrow",)):
         found = compiled([output], arrays, ["wa"], options=SHORT)([arrays["x"]])[0]
     np.testing.assert_array_equal(found, plain)
+
+
+# --- recurrent layers ---
+
+
+def test_steps_multiply_16_bits_and_give_32():
+    net, x = rnn.GRU(19), nd.random.normal(shape=(4, 3, 5))
+    net.initialize(mx.init.Xavier())
+    net.hybridize()
+    plain = net(x).asnumpy()
+    net.hybridize(precision="bfloat16")
+    y = net(x).asnumpy()
+    assert (y != plain).any() and (rounded(y) != y).any()
+
+
+@pytest.mark.parametrize("target", AVAILABLE)
+@pytest.mark.parametrize("mode", ["lstm", "gru", "rnn_tanh"])
+def test_states_of_steps_are_rounded_where_they_are_multiplied(mode, target):
+    """Rounded once for each step, on every target; the state itself is not."""
+    random = np.random.default_rng(4)
+    sizes = {"x": (6, 3, 2), "h": (2, 3, 19), "c": (2, 3, 19)}
+    if mode != "lstm":
+        del sizes["c"]
+    arrays = {n: random.normal(0, 0.5, s).astype(np.float32) for n, s in sizes.items()}
+    gates = {"lstm": 4, "gru": 3}.get(mode, 1)
+    count = 2 * gates * 19 * (2 + 19 + 2)
+    arrays["w"] = random.normal(0, 0.3, count).astype(np.float32)
+    states = [var(n) for n in "hc" if n in sizes]
+    output = call("RNN", var("x"), var("w"), *states, mode=mode, state_size=19, num_layers=1,
+                  bidirectional=True)  # fmt: skip
+    with override(target=target):
+        executable = compiled([output], arrays, ["w"], options=SHORT)
+        (found,) = executable([a for n, a in arrays.items() if n != "w"])
+    specs = [str(c.spec) for row in executable.code.calls for c in row]
+    assert sum("rounded=20" in s for s in specs) == 12  # 6 steps of both directions
+    (wanted,) = run_reference([output], arrays)
+    assert 1e-5 < np.abs(found - wanted).max() / wanted.std() <= 3e-2
+
+
+def test_recurrent_networks_have_the_same_bits_in_any_batch():
+    net, x = rnn.LSTM(40, bidirectional=True), nd.random.normal(shape=(5, 14, 7))
+    net.initialize(mx.init.Xavier())
+    net.hybridize(precision="bfloat16")
+    whole = net(x).asnumpy()
+    for count in (1, 2, 3):
+        with threads(count):
+            assert net(x).asnumpy().tobytes() == whole.tobytes()
+    for start, stop in ((0, 1), (3, 5), (5, 14)):
+        part = net(x[:, start:stop]).asnumpy()
+        assert part.tobytes() == np.ascontiguousarray(whole[:, start:stop]).tobytes()
 
 
 # --- networks ---

@@ -282,12 +282,12 @@ class PhasePacking:
 
 @dataclass(frozen=True)
 class PairPacking:
-    """Weights [F, kd, kh, kw, C] in bfloat16: words of two channels, the first in the low half.
+    """Weights [F, ..., C] in bfloat16: words of two channels, the first in the low half.
 
     ``inner`` packs the words; the last of an odd number of channels is beside a 0.
     """
 
-    inner: ConvPacking
+    inner: ConvPacking | RecurrentPacking
     unpacking = None
 
     @property

@@ -12,6 +12,7 @@ from enum import Enum
 import numpy as np
 
 from ..ops.rules import reduced_axes
+from ..ops.sequence.rnn_steps import RNN_ROUNDED_STEPS
 from ..ops.tensor.by_index import ADD_AT
 from ..records import dataclass
 from ..types import FLOATS, product
@@ -124,6 +125,11 @@ def _suppresses(value: Value, graph: Graph) -> bool:
     return bool(value.attrs["topk"] != 0 and value.attrs["overlap_thresh"] >= 0)
 
 
+def _multiplies_parameters(value: Value, graph: Graph) -> bool:
+    """Whether steps that round their weights do so when they are bound."""
+    return value.op is not RNN_ROUNDED_STEPS or value.inputs[1].value in graph.params
+
+
 HOST = KernelKind("host", in_floats=False, reads=Reads.STRIDED, has_kernel=False)
 VIEW = KernelKind("view", in_floats=False, reads=Reads.STRIDED, has_kernel=False)
 CONCAT = KernelKind("concat", in_floats=False, has_kernel=False)
@@ -156,7 +162,7 @@ KINDS = (
     KernelKind("suppress", _suppresses, reads=Reads.PACKED),
     KernelKind("order", in_floats=False, of_floats=True, reads=Reads.PACKED),
     KernelKind("detect", reads=Reads.PACKED),
-    KernelKind("recurrent"),
+    KernelKind("recurrent", _multiplies_parameters),
     KernelKind("recurrent_back"),
     KernelKind("resize", reads=Reads.CHANNELS, has_epilogue=True),
     KernelKind("sample", reads=Reads.CHANNELS),

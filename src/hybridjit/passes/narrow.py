@@ -4,7 +4,8 @@ Dense layers, convolutions and products of activations multiply numbers of 16 bi
 float32. A value that one of them reads is rounded where it is computed, once for all of its
 readers, and so is what other convolutions and pooling read; graph inputs and values that the graph
 returns stay as they are, and are rounded for the products alone. Weights are rounded when they are
-bound. All else computes in float32: what it reads in 16 bits is widened as it is loaded.
+bound. Steps of recurrent layers round the state that they multiply, and give it in float32. All
+else computes in float32: what it reads in 16 bits is widened as it is loaded.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..ir.building import ValueBuilder, building
-from ..ir.graph import Graph, Use, Value
+from ..ir.graph import Graph, Use, Value, uses_of
 from ..ir.kinds import is_in, kind_of
 from ..ir.rewrite import Match, Replacement, replace_values
 from ..ops.bfloat16 import FROM_BFLOAT16, ROUNDED, TO_BFLOAT16
 from ..ops.nn.convolution import CONVOLUTION
 from ..ops.nn.matrix_products import BATCH_DOT, FULLY_CONNECTED
 from ..ops.nn.pooling import POOLING
+from ..ops.sequence.rnn_steps import RNN_ROUNDED_STEPS, RNN_STEPS
 from ..ops.tensor.joining import CONCAT
 from ..ops.tensor.primitives import BROADCAST_TO, RESHAPE_TO, SLICE, TRANSPOSE
 from ..types import FLOAT32
@@ -70,6 +72,8 @@ class _Narrowing:
     def change(self, value: Value, match: Match) -> tuple[str, Replacement]:
         """What stands for a value, of which the operands are changed already."""
         title, new = "", value
+        if _is_recurrent(value, match):
+            title, new = "h w, step by step  =>  rounded(h) rounded(w)", self._steps(value)
         if match.old in self._products:
             title, new = "x w  =>  rounded(x) rounded(w)", self._with_rounded(value, match)
         if match.old in self._joined and not match.is_fixed(Use(match.old)):
@@ -77,7 +81,7 @@ class _Narrowing:
         if match.old in self._stored and not match.is_fixed(Use(match.old)):
             title = title or "x  =>  x rounded, in 16 bits"
             return title, _long(building(new), self._short(Use(new)))
-        return title, Use(new) if title else None
+        return title, uses_of(new) if title else None
 
     def _with_rounded(self, value: Value, match: Match) -> Value:
         """A product of rounded operands."""
@@ -86,6 +90,13 @@ class _Narrowing:
         both = [self._operand(u, match.is_fixed(o)) for u, o in zip((first, second), old)]
         assert value.op is not None
         return building(value).op(value.op, *both, *rest, **value.attrs).value
+
+    def _steps(self, value: Value) -> Value:
+        """A recurrent layer's steps with rounded weights."""
+        projected, weight, *rest = value.inputs
+        fixed = self._operand(weight, is_fixed=True)
+        made = building(value).outputs(RNN_ROUNDED_STEPS, projected, fixed, *rest, **value.attrs)
+        return made[0].value
 
     def _operand(self, use: Use, is_fixed: bool) -> Use:
         if _before_moves(use).value.op is FROM_BFLOAT16:
@@ -124,6 +135,12 @@ def _reads_windows(value: Value, graph: Graph) -> bool:
     """Whether a kernel reads each of many numbers several times, for little arithmetic."""
     is_one = value.op in (CONVOLUTION, POOLING) and is_in(FLOAT32, value)
     return is_one and kind_of(value, graph).reads_narrow
+
+
+def _is_recurrent(value: Value, match: Match) -> bool:
+    """Whether a kernel multiplies the states of a recurrent layer, float32, by parameters."""
+    is_fixed = value.op is RNN_STEPS and match.is_fixed(match.old.inputs[1])
+    return is_fixed and is_in(FLOAT32, value)
 
 
 def _is_product(value: Value, graph: Graph) -> bool:

@@ -11,29 +11,36 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
+from ...ir.graph import Use
 from ...ir.plan import Step, View
+from ...ops.bfloat16 import TO_BFLOAT16
+from ...ops.sequence.rnn_steps import RNN_ROUNDED_STEPS
 from ...records import dataclass
-from ...target import SINGLE, ElementTypes
-from ..call import Address, Argument, Call, Setting, views_of
+from ...target import PAIRS, SINGLE, TYPES_OF, ElementTypes, Target
+from ..call import Address, Argument, Call, Setting, Shared, views_of
 from ..llvm.builder import LoopBuilder
 from ..llvm.indices import Index
 from ..llvm.types import Value
 from ..math.numbers import FloatMath, float_math
-from ..packing import RecurrentPacking
-from ..spec import Ints, KernelSpec
+from ..packing import Packing, PairPacking, RecurrentPacking
+from ..spec import Instr, Ints, KernelSpec, Program
 from .parts.arguments import Arguments
-from .parts.gemm import Ahead, Rows, line_elements, multiply, steps_of_round, tiles_of
+from .parts.gemm import Ahead, Rows, line_elements, multiply, steps_of_round, steps_of_sum, tiles_of
 from .parts.partial import read_vector, whole_and_last, write_vector
+from .pointwise import PointwiseSpec
 from .record import register
-from .weights.choose import pack_weights
+from .weights.choose import multiplies_pairs, pack_weights
 
 
 @dataclass(frozen=True)
 class RecurrentSpec(KernelSpec):
-    """One step of a recurrent layer; arguments: x, w, bias, h, [c,] y, [c_out,] [kept,] batch.
+    """One step of a recurrent layer; arguments: x, w, bias, h, [c,] y, [c_out,] [kept,]
+    [rounded, rounded_out,] batch.
 
     Strides are per (sample, element). The weights are packed by ``RecurrentPacking``.
     kept   of what the way back wants to know, part by part
+    rounded  samples of the state in bfloat16, which products read instead, are so far apart; 0
+             where they read the state itself
     mr     the register tile: at most so many samples x one vector of every gate
     least  the fewest samples of a tile that the kernel is called for
     """
@@ -46,6 +53,7 @@ class RecurrentSpec(KernelSpec):
     c: Ints = ()
     c_out: Ints = ()
     kept: Ints = ()
+    rounded: int = 0
     mr: int = 1
     unroll: int = 4
     least: int = 1
@@ -59,21 +67,29 @@ class RecurrentSpec(KernelSpec):
 
 def choose_recurrent(step: Step, setting: Setting) -> tuple[Call, ...]:
     """The steps in the order of the layer's direction; each reads what the one before wrote."""
-    anchor, target = step.group.anchor, setting.target
+    anchor = step.group.anchor
     projected, state, *cell = views_of(step, (anchor.inputs[0], *anchor.inputs[3:]))
     outputs, cells = step.writes[0], list(step.writes[1 : 1 + len(cell)])
     kept = step.writes[1 + len(cell) :]
     length, batch, hidden = outputs.shape
-    spec = RecurrentSpec(anchor.attrs["mode"], hidden, (), (), (), element=target.element)
-    packing = RecurrentPacking(spec.gates, target.lanes)
-    before, packed = pack_weights(step, [(use, packing) for use in anchor.inputs[1:3]], setting)
+    is_rounded = anchor.op is RNN_ROUNDED_STEPS
+    setting = _for_products(setting, is_rounded)
+    spec = RecurrentSpec(anchor.attrs["mode"], hidden, (), (), (), element=setting.target.element)
+    before, packed = pack_weights(step, _packings(step, spec.gates, setting.target), setting)
     mr, least = tile_heights(batch, _most(spec.gates, setting), setting)
     order = range(length)[:: -1 if anchor.attrs["backward"] else 1]
     calls = [*before]
+    rounded: tuple[Shared, ...] = ()
+    if is_rounded:
+        spec = replace(spec, rounded=hidden + hidden % 2)
+        nbytes = 2 * batch * spec.rounded
+        rounded = (Shared(2 * nbytes), Shared(2 * nbytes, nbytes))
+        calls.append(_round_state(state, rounded[0], spec.rounded))
     for t in order:
         x, y, parts = at_step(projected, t), at_step(outputs, t), [at_step(v, t) for v in kept]
         args: list[Argument] = [Address(x), *packed]
         args += [Address(v) for v in (state, *cell, y, *cells, *parts)]
+        args += rounded
         c, c_out, k = (v[0].strides if v else () for v in (cell, cells, parts))
         step_spec = replace(
             spec, x=x.strides, h=state.strides, y=y.strides, c=c, c_out=c_out, kept=k, mr=mr,
@@ -81,8 +97,31 @@ def choose_recurrent(step: Step, setting: Setting) -> tuple[Call, ...]:
         )  # fmt: skip
         work = batch * hidden * hidden * spec.gates
         calls.append(Call(step_spec, (*args, batch), work))
-        state, cell = y, cells
+        state, cell, rounded = y, cells, rounded[::-1]
     return tuple(calls)
+
+
+def _for_products(setting: Setting, is_rounded: bool) -> Setting:
+    """For states in 16 bits: two at a time, where the CPU multiplies pairs."""
+    if not is_rounded:
+        return setting
+    target = setting.target.of(TYPES_OF["bfloat16"])
+    return replace(setting, target=target.of(PAIRS) if multiplies_pairs(target) else target)
+
+
+def _packings(step: Step, gates: int, target: Target) -> list[tuple[Use, Packing]]:
+    """How the weight and the bias are packed."""
+    weight, bias = step.group.anchor.inputs[1:3]
+    plain = RecurrentPacking(gates, target.lanes)
+    return [(weight, PairPacking(plain) if target.element == PAIRS else plain), (bias, plain)]
+
+
+def _round_state(state: View, place: Shared, step: int) -> Call:
+    """The begin state in bfloat16, samples ``step`` elements apart."""
+    batch, hidden = state.shape
+    instr = Instr(TO_BFLOAT16.name, (0,), (), "bfloat16")
+    spec = PointwiseSpec((hidden,), (state.strides,), ((step, 1),), Program(1, (instr,), (1,)))
+    return Call(spec, (Address(state), place, batch), batch * hidden)
 
 
 def _most(gates: int, setting: Setting) -> int:
@@ -157,12 +196,19 @@ def emit_tiles(
 class _Recurrent:
     def __init__(self, b: LoopBuilder, spec: RecurrentSpec, args: Arguments) -> None:
         self.b, self.spec = b, spec
-        self.x, self.w, self.bias = args.pointer("x"), args.working("w"), args.working("bias")
-        self.h = args.pointer("h")
-        self.c = args.pointer("c") if spec.c else None
-        self.y = args.pointer("y")
-        self.c_out = args.pointer("c_out") if spec.c else None
-        self.kept = args.pointer("kept") if spec.kept else None
+        stored = "float32" if spec.rounded else ""
+
+        def pointer(name: str) -> Value:
+            return args.pointer(name, stored)
+
+        self.x, self.w, self.bias = pointer("x"), args.working("w"), args.summed("bias")
+        self.h = pointer("h")
+        self.c = pointer("c") if spec.c else None
+        self.y = pointer("y")
+        self.c_out = pointer("c_out") if spec.c else None
+        self.kept = pointer("kept") if spec.kept else None
+        self.rounded = args.pointer("rounded") if spec.rounded else None
+        self.rounded_out = args.pointer("rounded_out") if spec.rounded else None
         self.batch = args.integer("batch")
         self.args = args
         self.sums = b.scratch(b.vector_type(), spec.mr * spec.gates)
@@ -175,11 +221,12 @@ class _Recurrent:
         """The sums of a tile of ``count`` samples, into memory."""
         b, spec, gates = self.b, self.spec, self.spec.gates
         width = gates * b.lanes
-        weights = b.at(self.w, b.mul(block, spec.hidden * width))
+        weights = b.at(self.w, b.mul(block, steps_of_sum(b, spec.hidden) * width))
         bias = b.at(self.bias, b.mul(block, width))
         start = [b.load(bias, g * b.lanes) for g in range(gates)] * count
-        h = b.at(self.h, b.mul(first, spec.h[0]))
-        rows, unroll = Rows(*spec.h), steps_of_round(b, gates * count, gates, spec.unroll)
+        state, strides = self.rounded or self.h, (spec.rounded, 1) if spec.rounded else spec.h
+        h = b.at(state, b.mul(first, strides[0]))
+        rows, unroll = Rows(*strides), steps_of_round(b, gates * count, gates, spec.unroll)
         ahead = self._ahead(block, tile)
         accs = multiply(b, h, weights, spec.hidden, unroll, rows, gates, start, (0, count), ahead)
         for i, value in enumerate(accs):
@@ -190,8 +237,9 @@ class _Recurrent:
         b, spec = self.b, self.spec
         width = spec.gates * b.lanes
         lines = Ahead.lines_for(width * b.target.element_bytes, spec.unroll, max(2, 16 // spec.mr))
-        asked = lines * line_elements(b) * (spec.hidden // spec.unroll)
-        following = b.mul(b.add(block, 1), spec.hidden * width)
+        steps = steps_of_sum(b, spec.hidden)
+        asked = lines * line_elements(b) * (steps // spec.unroll)
+        following = b.mul(b.add(block, 1), steps * width)
         return Ahead(b.at(self.w, b.add(following, b.mul(tile, asked))), lines)
 
     def _emit_cells(self, first: Index, block: Index, height: Index, lanes: int) -> None:
@@ -214,6 +262,8 @@ class _Recurrent:
         cell = read(self.c, spec.c) if self.c else None
         state, cell, parts = CELLS[spec.mode](float_math(b), x, list(turned), before, cell)
         write_vector(b, state, self.y, b.dot(place, spec.y), spec.y[1], lanes)
+        if self.rounded_out:
+            write_vector(b, state, self.rounded_out, b.dot(place, (spec.rounded, 1)), 1, lanes)
         if self.c_out and cell:
             write_vector(b, cell, self.c_out, b.dot(place, spec.c_out), spec.c_out[1], lanes)
         if self.kept is None:

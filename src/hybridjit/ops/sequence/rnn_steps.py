@@ -6,12 +6,15 @@ outputs (T, N, H) and, for lstm, the last cell state. Passes make these operator
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ...types import TensorType
+from ...errors import DTypeError
+from ...types import FLOAT32, TensorType
 from ..attrs import AttrValue
+from ..bfloat16 import rounded
 from ..building import Builder, Many, X
 from ..registry import register
 from ..rules import Types, forward
@@ -47,16 +50,18 @@ def run_steps(
     h: np.ndarray,
     c: np.ndarray | None,
     kept: np.ndarray | None = None,
+    as_read: Callable[[np.ndarray], np.ndarray] = lambda h: h,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """All steps of one direction on projected data (T, N, gates * H); ``recurrent`` is the h2h
     weight, its bias and, with a projection, h2r. Outputs (T, N, width), last h, last c.
 
-    ``kept`` (T, N, parts * H) takes what the way back wants to know.
+    ``kept`` (T, N, parts * H) takes what the way back wants to know; ``as_read`` is what products
+    read of a state.
     """
     h2h, bias, *h2r = recurrent
     out = np.empty((*projected.shape[:2], h.shape[1]), projected.dtype)
     for t, x in enumerate(projected):
-        turned = h @ h2h.T + bias
+        turned = as_read(h) @ h2h.T + bias
         parts: list[np.ndarray] = []
         if c is not None:
             h, c, parts = _lstm_step(x, turned, c)
@@ -124,6 +129,42 @@ RNN_STEPS = register(
     grad=_grad_steps,
     outputs=lambda mode, **attrs: ("output", "cell") if mode == "lstm" else ("output",),
     doc="One direction of one recurrent layer on projected data; made by the compiler only.",
+)
+
+
+def _rounded_steps(
+    projected: np.ndarray,
+    h2h: np.ndarray,
+    bias: np.ndarray,
+    state: np.ndarray,
+    cell: np.ndarray | None = None,
+    *,
+    mode: str,
+    backward: bool,
+) -> Arrays:
+    order = -1 if backward else 1
+    recurrent = (rounded(h2h), bias)
+    y, _, c = run_steps(mode, projected[::order], recurrent, state, cell, as_read=rounded)
+    y = np.ascontiguousarray(y[::order])
+    return y if c is None else (y, c)
+
+
+def _infer_rounded_steps(projected: TensorType, *rest: TensorType, **attrs: Any) -> Types:
+    if projected.dtype != FLOAT32:
+        raise DTypeError(f"steps with rounded states are in float32, got {projected.dtype}")
+    return _infer_steps(projected, *rest, **attrs)
+
+
+RNN_ROUNDED_STEPS = register(
+    "_rnn_rounded_steps",
+    _steps_inputs,
+    _STEPS_ATTRS,
+    internal=True,
+    kernel="recurrent",
+    infer=forward(_infer_rounded_steps),
+    ref=_rounded_steps,
+    outputs=lambda mode, **attrs: ("output", "cell") if mode == "lstm" else ("output",),
+    doc="The steps, with products of states and weights that are rounded to bfloat16.",
 )
 
 
