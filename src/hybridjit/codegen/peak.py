@@ -77,7 +77,7 @@ def _emit_chains(target: Target) -> ir.Module:
     chains = _chains(target)
     a, addend = b.load(y), b.load(y, target.lanes)
     start = [b.splat(float(i)) for i in range(chains)]  # equal chains would become one
-    with b.loop("round", 0, rounds, carry=start) as loop:
+    with b.loop("rounds", 0, rounds, carry=start) as loop:
         values = loop.carried
         for _ in range(_UNROLL):
             values = [b.fma(value, a, addend) for value in values]
@@ -92,7 +92,7 @@ def _emit_reads(target: Target) -> ir.Module:
     """measure(x, rounds): the sum of x, left in its first element."""
     module, b, (x, rounds) = _function(target)
     count = _reads(target)
-    with b.loop("round", 0, rounds, carry=[b.splat(0.0)] * count) as loop:
+    with b.loop("rounds", 0, rounds, carry=[b.splat(0.0)] * count) as loop:
         base = b.mul(loop.index, count * target.lanes)
         loop.yields(
             [

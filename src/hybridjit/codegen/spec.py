@@ -10,6 +10,7 @@ count elements, each operand's its own.
 from __future__ import annotations
 
 from dataclasses import fields
+from enum import Enum
 from typing import Any, TypeAlias
 
 from ..records import dataclass
@@ -33,6 +34,17 @@ Sizes = tuple[Size, ...]
 
 # Independent sums along an axis: an addition takes four cycles.
 CHAINS = 4
+
+
+class Way(Enum):
+    """What a kernel of several does; texts show the member's name in lower case."""
+
+    @staticmethod
+    def _generate_next_value_(name: str, start: int, count: int, last_values: list[object]) -> str:
+        return name.lower()
+
+    def __str__(self) -> str:
+        return str(self.value)
 
 
 @dataclass(frozen=True)

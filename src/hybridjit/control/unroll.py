@@ -12,14 +12,14 @@ from dataclasses import replace
 
 from ..ir.node import Node, Output, apply, topological
 from ..ops.attrs import attr_text
-from ..ops.registry import lookup
 from ..ops.subgraphs import MOST_NESTED
+from ..ops.tensor.joining import STACK
+from ..ops.tensor.slicing import SLICE_CHANNEL
 from ..passes.infer import NodeTypes, infer_node_types
 from ..types import TensorType
 from .body import Body
 
 MOST_NODES = 4000  # that loops are written out to, all together
-_SPLIT, _STACK = lookup("SliceChannel"), lookup("stack")
 
 
 def unrolled(outputs: tuple[Output, ...], known: Mapping[str, TensorType]) -> tuple[Output, ...]:
@@ -93,13 +93,13 @@ def _places(loop: Node) -> list[list[int]]:
 
 def _rows(loop: Node, x: Output, steps: int, number: int) -> list[Output]:
     text = {"num_outputs": str(steps), "axis": "0", "squeeze_axis": "True"}
-    node = apply(_SPLIT, f"{loop.name}_rows{number}", (x,), text, loop.source)
+    node = apply(SLICE_CHANNEL, f"{loop.name}_rows{number}", (x,), text, loop.source)
     return [Output(node, i) for i in range(steps)]
 
 
 def _stacked(loop: Node, rows: Sequence[Output], number: int) -> Output:
     text = {"num_args": attr_text(len(rows)), "axis": "0"}
-    return Output(apply(_STACK, f"{loop.name}_stack{number}", rows, text, loop.source))
+    return Output(apply(STACK, f"{loop.name}_stack{number}", rows, text, loop.source))
 
 
 def _step(loop: Node, body: Body, variables: Mapping[Node, Output], step: int) -> list[Output]:

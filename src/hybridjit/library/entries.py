@@ -121,7 +121,7 @@ def _emit_rounds(emitter: Emitter, interface: Interface) -> None:
     b = lb.b
     variant = load_slot(lb, context, VARIANT, PTR)
     put(lb, workspace, FLAG, lb.i64(0))
-    with lb.loop("round", 0, lb.mul(batch, interface.rounds)) as number:
+    with lb.loop("rounds", 0, lb.mul(batch, interface.rounds)) as number:
         arrays = [inputs, outputs, number.index]
         b.call(emitter.known("connect"), [variant, workspace, *arrays])
         return_failure(lb, b.call(emitter.known("compute"), [context, workspace]))

@@ -38,9 +38,9 @@ class NativePacking:
 
     def __init__(self, code: bytes, target: Target) -> None:
         filters = {m: f"filters_{m}" for m in SIZES}
-        self._library = Library([code], target, ["transpose", *filters.values()])
+        self._library = Library([code], target, ["transposed", *filters.values()])
         self._lanes = target.lanes
-        self._transpose = _TRANSPOSE(self._library.address("transpose"))
+        self._transpose = _TRANSPOSE(self._library.address("transposed"))
         self._filters = {m: _FILTERS(self._library.address(name)) for m, name in filters.items()}
 
     def pack(self, packing: Packing, weight: np.ndarray, out: np.ndarray) -> None:

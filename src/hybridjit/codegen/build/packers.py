@@ -39,7 +39,7 @@ def _emit_transpose(module: ir.Module, target: Target) -> None:
     Blocks have ``width`` filters, the last one what is left of ``columns``. Rows begin ``step``
     apart, and k(q) = q % minor * k_minor + q // minor * k_major. At least a vector of q.
     """
-    b = _function(module, target, "transpose", 8)
+    b = _function(module, target, "transposed", 8)
     source, result, filters, columns, width, size, step, minor, k_minor, k_major = b.function.args
     with b.loop("block", 0, columns, width) as block:
         count = b.min(b.sub(columns, block.index), width)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from enum import auto
 from functools import partial
 
 from ...ir import graph
@@ -23,23 +24,29 @@ from ..llvm.builder import LoopBuilder
 from ..llvm.indices import Index
 from ..llvm.types import Value
 from ..math.numbers import float_math
-from ..spec import CHAINS, KernelSpec
+from ..spec import CHAINS, KernelSpec, Way
 from .parts.arguments import Arguments
 from .parts.partial import read_vector, whole_and_last, write_vector
 from .record import register
 from .reduction.emit import reduce_line
 
 
+class Measure(Way):
+    """By mean and variance, or by the root of the sum of squares."""
+
+    MOMENTS = auto()
+    LENGTH = auto()
+
+
 @dataclass(frozen=True)
 class NormSpec(KernelSpec):
     """Normalise runs of [rows, size, inner] along ``size``; arguments: x, [gamma, beta,] y, rows.
 
-    how     ``moments``: by mean and variance; ``length``: by the root of the sum of squares
     scale   what gamma and beta have a number for: each place ``along`` the run, each ``inner`` one,
             each ``row`` (modulo ``period``), or nothing
     """
 
-    how: str
+    how: Measure
     size: int
     inner: int
     eps: float
@@ -65,24 +72,24 @@ def _runs(value: graph.Value) -> tuple[int, NormSpec]:
     if value.op is LAYER_NORM:
         axis = value.attrs["axis"] % len(shape)
         inner = product(shape[axis + 1 :])
-        return product(shape[:axis]), NormSpec("moments", shape[axis], inner, eps, "along")
+        return product(shape[:axis]), NormSpec(Measure.MOMENTS, shape[axis], inner, eps, "along")
     if value.op is L2_NORMALIZATION:
         return _lengths(shape, value.attrs["mode"], eps)
     if value.op is INSTANCE_NORM_LAST:
         places = product(shape[1:-1])
-        return shape[0], NormSpec("moments", places, shape[-1], eps, "inner")
+        return shape[0], NormSpec(Measure.MOMENTS, places, shape[-1], eps, "inner")
     groups = value.attrs["num_groups"] if value.op is GROUP_NORM else shape[1]
     size = product(shape[1:]) // groups
-    return shape[0] * groups, NormSpec("moments", size, 1, eps, "row", groups)
+    return shape[0] * groups, NormSpec(Measure.MOMENTS, size, 1, eps, "row", groups)
 
 
 def _lengths(shape: tuple[int, ...], mode: str, eps: float) -> tuple[int, NormSpec]:
     places = product(shape[2:])
     if mode == "channel":
-        return shape[0], NormSpec("length", shape[1], places, eps)
+        return shape[0], NormSpec(Measure.LENGTH, shape[1], places, eps)
     if mode == "spatial":
-        return shape[0] * shape[1], NormSpec("length", places, 1, eps)
-    return shape[0], NormSpec("length", product(shape[1:]), 1, eps)
+        return shape[0] * shape[1], NormSpec(Measure.LENGTH, places, 1, eps)
+    return shape[0], NormSpec(Measure.LENGTH, product(shape[1:]), 1, eps)
 
 
 # Elements of a run that are summed before they are added to the sum of all: the error of a sum
@@ -179,7 +186,7 @@ class _Norm:
         """What is taken off (None for nothing), and what the rest is multiplied by."""
         b, spec, math = self.b, self.spec, self.math
         mean: Value | None = None
-        if spec.how == "length":
+        if spec.how is Measure.LENGTH:
             square = total(lambda v: math.mul(v, v))
         else:
             size = math.const(float(spec.size))

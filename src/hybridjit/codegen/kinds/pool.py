@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import auto
 from typing import Any, Protocol
 
 from ...ir.plan import Step
@@ -15,7 +16,7 @@ from ..llvm.builder import LoopBuilder
 from ..llvm.indices import Index
 from ..llvm.types import Value
 from ..math.numbers import float_math
-from ..spec import Ints, KernelSpec, Program
+from ..spec import Ints, KernelSpec, Program, Way
 from .parts.arguments import Arguments
 from .parts.partial import read_vector
 from .parts.program import operand_addresses, store_epilogue
@@ -30,6 +31,13 @@ from .parts.window import (
 from .record import register
 
 
+class Pooling(Way):
+    MAX = auto()
+    AVG = auto()
+    SUM = auto()
+    LP = auto()
+
+
 @dataclass(frozen=True)
 class PoolSpec(KernelSpec):
     """Pooling over windows, vectors along channels; arguments: x, operands, results, batch.
@@ -37,7 +45,7 @@ class PoolSpec(KernelSpec):
     power  for ``lp``: the root of the sum of these powers
     """
 
-    how: str
+    how: Pooling
     inp: Ints
     out: Ints
     kernel: Ints
@@ -64,7 +72,7 @@ def choose_pool(step: Step, setting: Setting) -> tuple[Call, ...]:
     x = views_of(step, anchor.inputs[:1])[0]
     attrs, rank = anchor.attrs, len(anchor.shape) - 2
     spec = PoolSpec(
-        how=attrs["pool_type"],
+        how=Pooling(attrs["pool_type"]),
         **geometry_of(attrs, x.shape, anchor.shape),
         channels=x.shape[-1],
         xs=five(x.strides, rank),
@@ -166,12 +174,12 @@ class _Window:
                 kw.yields([self._combine(acc, read(at, j)) for j, acc in enumerate(kw.carried)])
             return [b.b.fadd(*pair) for pair in zip(accs, kw.results)] if by_rows else kw.results
 
-        start = [b.splat(LOWEST[b.dtype] if spec.how == "max" else 0.0)] * count
-        by_rows = spec.how != "max" and spec.kernel[2] >= LONG_ROW
+        start = [b.splat(LOWEST[b.dtype] if spec.how is Pooling.MAX else 0.0)] * count
+        by_rows = spec.how is not Pooling.MAX and spec.kernel[2] >= LONG_ROW
         accs = rows_inside(b, spec, self.place, start, row)
-        if spec.how == "lp":
+        if spec.how is Pooling.LP:
             return [self._root(acc) for acc in accs]
-        if spec.how != "avg":
+        if spec.how is not Pooling.AVG:
             return accs
         divisor = b.splat(divisor_of(b, spec, (*self.place, column)))
         return [b.b.fdiv(acc, divisor) for acc in accs]
@@ -179,7 +187,7 @@ class _Window:
     def _combine(self, acc: Value, value: Value) -> Value:
         """The larger (NaN never is) or the sum, of powers for ``lp``."""
         b = self.b.b
-        if self.spec.how == "max":
+        if self.spec.how is Pooling.MAX:
             return b.select(b.fcmp_ordered(">", value, acc), value, acc)
         term = value
         for _ in range(self.spec.power - 1):

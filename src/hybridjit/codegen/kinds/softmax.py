@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from enum import auto
 from itertools import accumulate
 
 from ...ir.plan import Step
+from ...ops.nn.softmax import LOG_SOFTMAX, SOFTMAX, SOFTMIN
+from ...ops.record import OpDef
 from ...records import dataclass
 from ...target import Target
 from ...types import product
@@ -16,10 +19,23 @@ from ..llvm.elements import ELEMENTS, converted, with_element
 from ..llvm.indices import Index
 from ..llvm.types import I32, Value, constant_of
 from ..math.numbers import float_numbers_of
-from ..spec import KernelSpec
+from ..spec import KernelSpec, Way
 from .parts.arguments import Arguments
 from .parts.partial import read_vector, write_vector
 from .record import register
+
+
+class Form(Way):
+    SOFTMAX = auto()
+    LOG_SOFTMAX = auto()
+    SOFTMIN = auto()
+
+
+_WAYS: dict[OpDef | None, Form] = {
+    SOFTMAX: Form.SOFTMAX,
+    LOG_SOFTMAX: Form.LOG_SOFTMAX,
+    SOFTMIN: Form.SOFTMIN,
+}
 
 
 @dataclass(frozen=True)
@@ -31,7 +47,7 @@ class SoftmaxSpec(KernelSpec):
     together  rows that are done side by side
     """
 
-    how: str
+    how: Form
     size: int
     inner: int
     length: str = ""
@@ -44,13 +60,12 @@ def choose_softmax(step: Step, setting: Setting) -> tuple[Call, ...]:
     anchor = step.group.anchor
     axis = anchor.attrs["axis"] % len(anchor.shape)
     inner = product(anchor.shape[axis + 1 :])
-    assert anchor.op is not None
     views = views_of(step, anchor.inputs)
     length = views[1].dtype.name if len(views) > 1 else ""
     dtype = views[0].dtype.name
     size = anchor.shape[axis]
     together = _rows_together(size, inner, setting.target)
-    spec = SoftmaxSpec(anchor.op.name, size, inner, length, dtype, together)
+    spec = SoftmaxSpec(_WAYS[anchor.op], size, inner, length, dtype, together)
     rows = product(anchor.shape[:axis])
     args: tuple[Argument, ...] = (*map(Address, (*views, step.writes[0])), rows)
     return (Call(spec, args, 10 * product(anchor.shape)),)
@@ -174,7 +189,7 @@ class _Line:
         if self._keeps_powers:
             yield [], self._divide_powers(total, mask if limit is not None else None)
             return
-        log_total = math.log(total) if self.spec.how == "log_softmax" else None
+        log_total = math.log(total) if self.spec.how is Form.LOG_SOFTMAX else None
 
         def result(v: Value, i: Index, n: int) -> Value:
             value = self._result(v, top, total, log_total)
@@ -187,7 +202,7 @@ class _Line:
         """Whether powers are stored where their quotients will be, which costs less than to compute
         them again. Not in half precision, which would round twice.
         """
-        return self.spec.how != "log_softmax" and self.spec.dtype != "float16"
+        return self.spec.how is not Form.LOG_SOFTMAX and self.spec.dtype != "float16"
 
     def _divide_powers(
         self, total: Value, mask: Callable[[Index, int], Value | None] | None
@@ -302,7 +317,7 @@ class _Line:
 
         total = over(self._constant(0.0), added)
         factor = math.div(self._constant(1.0), total)
-        log_total = math.log(total) if spec.how == "log_softmax" else None
+        log_total = math.log(total) if spec.how is Form.LOG_SOFTMAX else None
         with b.loop("k", 0, spec.size) as k:
             at = b.add(b.mul(k.index, spec.inner), column)
             if self._keeps_powers:
@@ -314,7 +329,7 @@ class _Line:
 
     def _read(self, index: Index, lanes: int) -> Value:
         value = read_vector(self.b, self.x, index, 1, lanes, self.spec.dtype)
-        return self.math.neg(value) if self.spec.how == "softmin" else value
+        return self.math.neg(value) if self.spec.how is Form.SOFTMIN else value
 
     def _larger(self, value: Value, top: Value) -> Value:
         """The larger, by one instruction: ``top`` where the value is NaN, which its power shows."""

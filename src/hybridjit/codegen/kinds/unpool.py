@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from enum import auto
 from functools import partial
 
 from ...ir.graph import Value as GraphValue
@@ -20,7 +21,7 @@ from ..call import Address, Call, Setting, five, views_of
 from ..llvm.builder import LoopBuilder
 from ..llvm.indices import Index
 from ..llvm.types import Value
-from ..spec import Ints, KernelSpec
+from ..spec import Ints, KernelSpec, Way
 from .parts.arguments import Arguments
 from .parts.partial import read_vector, write_vector
 from .parts.window import first_input, input_line, rows_inside, valid_taps
@@ -28,15 +29,23 @@ from .pool import WIDTH, divisor_of, geometry_of
 from .record import register
 
 
+class Receivers(Way):
+    """The first largest cell of each window, all of those, or all cells."""
+
+    MAX = auto()
+    MAX_ALL = auto()
+    SUM = auto()
+    AVG = auto()
+
+
 @dataclass(frozen=True)
 class UnpoolSpec(KernelSpec):
     """The gradient of pooling; arguments: [x, y,] d, dx, batch.
 
-    how  max: to the first largest cell of each window, max-all: to all of those; sum, avg: to all
     xs, ys, ds  strides of the data, the result and its gradient; ``ts`` of the data's gradient
     """
 
-    how: str
+    how: Receivers
     inp: Ints
     out: Ints
     kernel: Ints
@@ -69,7 +78,7 @@ class UnpoolSpec(KernelSpec):
     @property
     def compares(self) -> bool:
         """Whether data and result say which cells are meant."""
-        return self.how.startswith("max")
+        return self.how in (Receivers.MAX, Receivers.MAX_ALL)
 
 
 def choose_unpool(step: Step, setting: Setting) -> tuple[Call, ...]:
@@ -86,10 +95,10 @@ def choose_unpool(step: Step, setting: Setting) -> tuple[Call, ...]:
     return (Call(spec, (*args, target.shape[0]), product(d.shape) * product(spec.kernel)),)
 
 
-def _how(anchor: GraphValue) -> str:
+def _how(anchor: GraphValue) -> Receivers:
     if anchor.op is BACK_FROM_MAX:
-        return "max-all" if anchor.attrs["to_all"] else "max"
-    return "avg" if anchor.attrs["pool_type"] == "avg" else "sum"
+        return Receivers.MAX_ALL if anchor.attrs["to_all"] else Receivers.MAX
+    return Receivers.AVG if anchor.attrs["pool_type"] == "avg" else Receivers.SUM
 
 
 def emit_unpool(b: LoopBuilder, spec: UnpoolSpec, args: Arguments) -> None:
@@ -133,7 +142,7 @@ class _Image:
         b, spec = self.b, self.spec
         flat = spec.inp[0] == 1
         if not flat:
-            with b.loop("slice", 0, spec.inp[0]) as slice_:
+            with b.loop("slices", 0, spec.inp[0]) as slice_:
                 self._clear(slice_.index, 0, spec.inp[1])
         with b.loop("depth", 0, spec.out[0]) as depth:
             with b.loop("row", 0, spec.out[1]) as row:
@@ -168,7 +177,7 @@ class _Image:
         with b.loop("window", 0, spec.out[2]) as window:
             place = (depth, row, window.index)
             heads = [self._read(self.d, b.dot(place, spec.ds[1:4]), j) for j in range(self.count)]
-            if spec.how == "avg":
+            if spec.how is Receivers.AVG:
                 divisor = b.splat(divisor_of(b, spec, place))
                 heads = [b.b.fdiv(head, divisor) for head in heads]
             largest: list[Value] = []
@@ -215,7 +224,9 @@ class _Image:
                 value = self._read(self.compared[0], source, j)
                 is_chosen = b.b.fcmp_ordered("==", value, largest[j])
                 given = b.b.select(is_chosen, head, zero)
-                kept[j] = head if spec.how == "max-all" else b.b.select(is_chosen, zero, head)
+                kept[j] = (
+                    head if spec.how is Receivers.MAX_ALL else b.b.select(is_chosen, zero, head)
+                )
             if not spec.is_apart:
                 given = b.b.fadd(self._read(self.target, target, j), given)
             self._write(given, target, j)

@@ -40,39 +40,42 @@ _COS = [(-1) ** k / math.factorial(2 * k) for k in range(5, 1, -1)]
 _ARCSIN = [4.2163199048e-2, 2.4181311049e-2, 4.5470025998e-2, 7.4953002686e-2, 1.6666752422e-1]
 _ARCTAN = [8.05374449538e-2, -1.38776856032e-1, 1.99777106478e-1, -3.33329491539e-1]
 
+# A function of DoubleMath's.
+Exact = Callable[..., Value]
+
 
 class ShortTrigonometry(FloatArithmetic):
     """The circular functions on f32, and the way to any function in f64."""
 
-    def _doubled(self, name: str, *values: Value) -> Value:
-        """DoubleMath's function of that name on the values as f64, rounded once."""
+    def _doubled(self, exact: Exact, *values: Value) -> Value:
+        """``exact`` of the values as f64, rounded once."""
         kind = self._kind
         vector = isinstance(kind, ir.VectorType)
         wide = [self.b.fpext(v, ir.VectorType(F64, kind.count) if vector else F64) for v in values]
-        return self.b.fptrunc(getattr(DoubleMath(self.lb, wide[0]), name)(*wide), kind)
+        return self.b.fptrunc(exact(DoubleMath(self.lb, wide[0]), *wide), kind)
 
     def sin(self, x: Value) -> Value:
         """Sine, within 2 ulp on all floats; NaN for the infinities."""
-        return self._near("sin", x, self._near_sine)
+        return self._near(DoubleMath.sin, x, self._near_sine)
 
     def cos(self, x: Value) -> Value:
         """Cosine, within 2 ulp on all floats; NaN for the infinities."""
-        return self._near("cos", x, self._near_cosine)
+        return self._near(DoubleMath.cos, x, self._near_cosine)
 
     def tan(self, x: Value) -> Value:
         """Tangent, within 4 ulp on all floats; NaN for the infinities."""
-        return self._near("tan", x, self._near_tangent)
+        return self._near(DoubleMath.tan, x, self._near_tangent)
 
-    def _near(self, name: str, x: Value, near: Callable[[Value], Value]) -> Value:
+    def _near(self, exact: Exact, x: Value, near: Callable[[Value], Value]) -> Value:
         """``near`` of x; where a lane is too large for it, the function in f64."""
         if not self.lb.target.has_fma:
-            return self._doubled(name, x)
+            return self._doubled(exact, x)
         large = self.gt(self.abs(x), self.const(_FARTHEST))
         result = near(self.select(large, self.const(0.0), x))
         room = self.lb.scratch(result.type)
         self.b.store(result, room)
         with self.b.if_then(self._any(large)):
-            self.b.store(self.select(large, self._doubled(name, x), result), room)
+            self.b.store(self.select(large, self._doubled(exact, x), result), room)
         return self.b.load(room, typ=result.type)
 
     def _any(self, mask: Value) -> Value:

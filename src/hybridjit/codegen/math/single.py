@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from ..llvm import ir
 from ..llvm.types import F32, I16, I32, Value, constant_of
+from .double import DoubleMath
 from .short_trigonometry import ShortTrigonometry
 from .tables import ENTRIES, OddTable, odd_table
 
@@ -250,56 +251,56 @@ class VectorMath(ShortTrigonometry):
 
     def log2(self, x: Value) -> Value:
         """Logarithm to base 2, within 1 ulp, of powers of 2 exact; -inf at 0, NaN below."""
-        return self._doubled("log2", x)
+        return self._doubled(DoubleMath.log2, x)
 
     def log10(self, x: Value) -> Value:
         """Logarithm to base 10, within 1 ulp; -inf at 0, NaN below."""
-        return self._doubled("log10", x)
+        return self._doubled(DoubleMath.log10, x)
 
     def sinh(self, x: Value) -> Value:
         """Hyperbolic sine, within 1 ulp on all floats."""
-        return self._doubled("sinh", x)
+        return self._doubled(DoubleMath.sinh, x)
 
     def cosh(self, x: Value) -> Value:
         """Hyperbolic cosine, within 1 ulp on all floats."""
-        return self._doubled("cosh", x)
+        return self._doubled(DoubleMath.cosh, x)
 
     def arcsinh(self, x: Value) -> Value:
         """Inverse hyperbolic sine, within 1 ulp on all floats."""
-        return self._doubled("arcsinh", x)
+        return self._doubled(DoubleMath.arcsinh, x)
 
     def arccosh(self, x: Value) -> Value:
         """Inverse hyperbolic cosine, within 1 ulp; NaN below 1."""
-        return self._doubled("arccosh", x)
+        return self._doubled(DoubleMath.arccosh, x)
 
     def arctanh(self, x: Value) -> Value:
         """Inverse hyperbolic tangent, within 1 ulp; infinite at -1 and 1, NaN outside."""
-        return self._doubled("arctanh", x)
+        return self._doubled(DoubleMath.arctanh, x)
 
     def cbrt(self, x: Value) -> Value:
         """Cube root, within 1 ulp on all floats."""
-        return self._doubled("cbrt", x)
+        return self._doubled(DoubleMath.cbrt, x)
 
     def erfinv(self, x: Value) -> Value:
         """The y with erf(y) = x, within 1 ulp; infinite at -1 and 1, NaN outside."""
-        return self._doubled("erfinv", x)
+        return self._doubled(DoubleMath.erfinv, x)
 
     def gamma(self, x: Value) -> Value:
         """The gamma function, within 1 ulp; NaN at negative poles."""
-        return self._doubled("gamma", x)
+        return self._doubled(DoubleMath.gamma, x)
 
     def gammaln(self, x: Value) -> Value:
         """log |gamma(x)|, within 2 ulp; infinite at the poles."""
-        return self._doubled("gammaln", x)
+        return self._doubled(DoubleMath.gammaln, x)
 
     def power(self, x: Value, y: Value) -> Value:
         """x**y, within 1 ulp, with C's rules for 0, infinities, NaN and negative x."""
-        return self._doubled("power", x, y)
+        return self._doubled(DoubleMath.power, x, y)
 
     def hypot(self, x: Value, y: Value) -> Value:
         """sqrt(x*x + y*y) without overflow, within 1 ulp; an infinity wins over NaN."""
-        return self._doubled("hypot", x, y)
+        return self._doubled(DoubleMath.hypot, x, y)
 
     def mod(self, x: Value, y: Value) -> Value:
         """The remainder with the sign of y, within 1 ulp; 0 for y = 0."""
-        return self._doubled("mod", x, y)
+        return self._doubled(DoubleMath.mod, x, y)

@@ -157,7 +157,7 @@ def _grad_last(
     return (g.op(PLACE, d, shape=sizes, begin=begin, end=sizes),)
 
 
-register(
+SEQUENCE_LAST = register(
     "SequenceLast",
     _sequence_inputs,
     "use_sequence_length:bool=False axis:int=0",

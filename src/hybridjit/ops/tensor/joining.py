@@ -143,7 +143,7 @@ def _stacked(g: Builder[X], *inputs: X, num_args: int, axis: int) -> X:
     return joined(g, [reshape(g, x, shape, at=str(i)) for i, x in enumerate(inputs)], axis)
 
 
-register(
+STACK = register(
     "stack",
     "data...",
     "axis:int=0 num_args:int[1,16384]!",

@@ -187,8 +187,8 @@ MEAN = reduction(
     aliases="_sparse_mean",
     samples=Samples.REDUCED,
 )
-reduction("prod", _prod, _slope_of_product, "Product over axes.")
-reduction(
+PROD = reduction("prod", _prod, _slope_of_product, "Product over axes.")
+MAX = reduction(
     "max",
     lambda data, axes: _extreme(np.max, data, axes),
     _slope_of_extreme,
@@ -197,7 +197,7 @@ reduction(
     of_empty=False,
     samples=Samples.REDUCED,
 )
-reduction(
+MIN = reduction(
     "min",
     lambda data, axes: _extreme(np.min, data, axes),
     _slope_of_extreme,
@@ -206,13 +206,13 @@ reduction(
     of_empty=False,
     samples=Samples.REDUCED,
 )
-reduction(
+NANSUM = reduction(
     "nansum",
     lambda data, axes: _sum(_without_nan(data, 0), axes),
     lambda g, x, y, d, count: _where_number(g, x, broadcast(g, d, g.type(x).dims)),
     "Sum over axes; NaN counts as 0.",
 )
-reduction(
+NANPROD = reduction(
     "nanprod",
     lambda data, axes: _prod(_without_nan(data, 1), axes),
     lambda g, x, y, d, count: _where_number(g, x, _slope_of_product(g, x, y, d, count)),

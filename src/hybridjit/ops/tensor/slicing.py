@@ -297,7 +297,7 @@ def _equal_slices(
     return _cut_into(g, data, place, [i * size for i in range(num_outputs + 1)], squeeze_axis)
 
 
-register(
+SLICE_CHANNEL = register(
     "SliceChannel",
     "data",
     "num_outputs:int[1,16384]! axis:int=1 squeeze_axis:bool=False",

@@ -74,13 +74,13 @@ class _Winograd:
     def _emit_block(self, first: Index, count: Index, start: Index, stop: Index) -> None:
         """A block of tiles, for the blocks of channels from ``start`` to ``stop``."""
         b, spec = self.b, self.spec
-        with b.loop("tile", 0, count, most=spec.tiles) as tile:
+        with b.loop("tiles", 0, count, most=spec.tiles) as tile:
             self._transform_input(b.add(first, tile.index), tile.index)
         chunks = -(-self.columns // spec.blocks)
         with b.loop("chunk", start, stop, spec.blocks, most=chunks) as chunk:
             after = b.min(b.add(chunk.index, spec.blocks), stop)
             self._multiply(chunk.index, after, count)
-            with b.loop("tile", 0, count, most=spec.tiles) as tile:
+            with b.loop("tiles", 0, count, most=spec.tiles) as tile:
                 self._transform_output(b.add(first, tile.index), tile.index, chunk.index, after)
 
     def _clear_zeros(self) -> None:

@@ -11,12 +11,13 @@ from ....ir.plan import Step
 from ....ops.casting import convert
 from ....ops.nn.embedding_table import EMBEDDING
 from ....ops.record import OpDef
+from ....ops.sequence.padded import SEQUENCE_LAST, SEQUENCE_MASK, SEQUENCE_REVERSE
 from ....ops.tensor.by_index import ADD_AT, BATCH_TAKE, GATHER_ND, PICK, TAKE
 from ....ops.tensor.selection import INDEX_COPY
 from ....types import product
 from ...call import Address, Argument, Call, Flag, Setting
 from ...llvm.elements import MOVED_AS
-from .spec import GatherSpec, OneHotSpec, ScatterSpec
+from .spec import GatherSpec, OneHotSpec, Outside, ScatterSpec, Selection
 
 
 def choose_gather(step: Step, setting: Setting) -> tuple[Call, ...]:
@@ -29,7 +30,7 @@ def choose_gather(step: Step, setting: Setting) -> tuple[Call, ...]:
     spec = _SPECS.get(anchor.op, _of_steps)(anchor, index.dtype.name, moved)
     runs = product(anchor.shape) // spec.run
     samples = index.shape[0] if index.shape else 1
-    flag = Flag() if spec.how == "nd" or spec.mode == "raise" else 0
+    flag = Flag() if spec.how is Selection.ND or spec.mode is Outside.RAISE else 0
     args: tuple[Argument, ...] = (Address(data), Address(index), Address(target), flag)
     return (Call(spec, (*args, runs, samples), product(anchor.shape)),)
 
@@ -44,35 +45,43 @@ def _taken(value: Value, index: str, moved: str) -> GatherSpec:
     a, indices = (use.type.dims for use in value.inputs)
     axis = value.attrs["axis"] % len(a)
     count = product(indices) if product(a[:axis]) > 1 else 0
-    run = product(a[axis + 1 :])
-    return GatherSpec("take", run, index, moved, value.attrs["mode"], a[axis], count)
+    run, mode = product(a[axis + 1 :]), Outside(value.attrs["mode"])
+    return GatherSpec(Selection.TAKE, run, index, moved, mode, a[axis], count)
 
 
 def _embedded(value: Value, index: str, moved: str) -> GatherSpec:
     size, run = value.inputs[1].type.dims
-    return GatherSpec("take", run, index, moved, "clip", size)
+    return GatherSpec(Selection.TAKE, run, index, moved, size=size)
 
 
 def _picked(value: Value, index: str, moved: str) -> GatherSpec:
     shape = value.inputs[0].type.dims
     axis = value.attrs.get("axis", 1) % len(shape)
-    mode, inner = value.attrs.get("mode", "clip"), product(shape[axis + 1 :])
-    return GatherSpec("pick", 1, index, moved, mode, shape[axis], inner=inner)
+    mode = Outside(value.attrs["mode"]) if value.op is PICK else Outside.CLIP
+    inner = product(shape[axis + 1 :])
+    return GatherSpec(Selection.PICK, 1, index, moved, mode, shape[axis], inner=inner)
 
 
 def _at_vectors(value: Value, index: str, moved: str) -> GatherSpec:
     shape, indices = (use.type.dims for use in value.inputs)
     axes = indices[0]
-    return GatherSpec("nd", product(shape[axes:]), index, moved, sizes=shape[:axes])
+    return GatherSpec(Selection.ND, product(shape[axes:]), index, moved, sizes=shape[:axes])
+
+
+_STEPS: dict[OpDef | None, Selection] = {
+    SEQUENCE_LAST: Selection.LAST,
+    SEQUENCE_REVERSE: Selection.REVERSE,
+    SEQUENCE_MASK: Selection.MASK,
+}
 
 
 def _of_steps(value: Value, index: str, moved: str) -> GatherSpec:
     """SequenceLast, SequenceMask, SequenceReverse: a run is a step of a sample."""
     shape = value.inputs[0].type.dims
     axis = value.attrs["axis"]
-    how = value.op.name.removeprefix("Sequence").lower()  # type: ignore[union-attr]
+    how = _STEPS[value.op]
     bits = 0
-    if how == "mask":
+    if how is Selection.MASK:
         bits = fill_bits(value.attrs["value"], value.type.dtype)
         moved = f"int{8 * value.type.dtype.itemsize}"  # type: ignore[union-attr]
     return GatherSpec(

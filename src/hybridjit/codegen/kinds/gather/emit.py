@@ -14,7 +14,7 @@ from ...llvm.elements import ELEMENTS, converted, held
 from ...llvm.indices import Index
 from ...llvm.types import Type, Value, constant_of
 from ..parts.arguments import Arguments
-from .spec import GatherSpec, OneHotSpec, ScatterSpec
+from .spec import GatherSpec, OneHotSpec, Outside, ScatterSpec, Selection
 
 
 def emit_gather(b: LoopBuilder, spec: GatherSpec, args: Arguments) -> None:
@@ -34,7 +34,7 @@ class _Gather:
         b, spec = self.b, self.spec
         with b.each_unit(self.runs, self.args.tid, self.args.threads) as row:
             target = b.at(self.y, b.mul(row.index, spec.run), self.element)
-            if spec.how == "mask":
+            if spec.how is Selection.MASK:
                 self._emit_masked(row.index, target)
             else:
                 source = getattr(self, f"_{spec.how}")(row.index)
@@ -43,7 +43,7 @@ class _Gather:
     def _number(self, at: Index) -> Value:
         return load_index(self.b, self.index, at, self.spec.index)
 
-    def _within(self, index: Value, size: int, mode: str = "clip") -> Value:
+    def _within(self, index: Value, size: int, mode: Outside = Outside.CLIP) -> Value:
         return bring_within(self.b, index, size, mode, self.flag)
 
     def _take(self, row: Value) -> Index:
@@ -64,7 +64,7 @@ class _Gather:
         at: Index = 0
         for axis, size in enumerate(spec.sizes):
             number = self._number(b.add(b.mul(self.runs, axis), row))
-            at = b.add(b.mul(at, size), self._within(number, size, "negative"))
+            at = b.add(b.mul(at, size), self._within(number, size, Outside.NEGATIVE))
         return b.mul(at, spec.run)
 
     # --- sequences: steps and samples in either order ---
@@ -128,7 +128,7 @@ def emit_scatter(b: LoopBuilder, spec: ScatterSpec, args: Arguments) -> None:
         at: Index = 0
         for axis, size in enumerate(spec.sizes):
             number = load_index(b, index, b.add(b.mul(count, axis), i.index), spec.index)
-            at = b.add(b.mul(at, size), bring_within(b, number, size, "negative", flag))
+            at = b.add(b.mul(at, size), bring_within(b, number, size, Outside.NEGATIVE, flag))
         is_mine = b.b.and_(b.b.icmp_signed(">=", b.i64(at), begin), b.less(at, end))
         with b.when(is_mine):
             source = b.at(data, b.mul(i.index, spec.run), element)
@@ -154,17 +154,14 @@ def load_index(b: LoopBuilder, pointer: Value, at: Index, dtype: str) -> Value:
     return converted(b, raw, dtype, "int64")
 
 
-def bring_within(b: LoopBuilder, index: Value, size: int, mode: str, flag: Value) -> Value:
-    """An index in [0, size): clipped, wrapped around, or 0 and the flag raised.
-
-    ``negative``: as ``raise``, but -size to -1 count from the end.
-    """
-    if mode == "clip":
+def bring_within(b: LoopBuilder, index: Value, size: int, mode: Outside, flag: Value) -> Value:
+    """An index in [0, size): clipped, wrapped around, or 0 and the flag raised."""
+    if mode is Outside.CLIP:
         return b.max(b.min(index, size - 1), 0)
-    if mode == "wrap":
+    if mode is Outside.WRAP:
         rest = b.b.srem(index, b.i64(size))
         return b.b.select(b.less(rest, 0), b.add(rest, size), rest)
-    if mode == "negative":
+    if mode is Outside.NEGATIVE:
         index = b.b.select(b.less(index, 0), b.b.add(index, b.i64(size)), index)
     is_inside = b.b.icmp_unsigned("<", index, b.i64(size))
     with b.when(b.b.not_(is_inside)):

@@ -6,29 +6,55 @@ as what ``moved`` names, whatever they are; indices are of type ``index``, trunc
 
 from __future__ import annotations
 
+from enum import auto
+
 from ....records import dataclass
-from ...spec import Ints, KernelSpec
+from ...spec import Ints, KernelSpec, Way
+
+
+class Outside(Way):
+    """What becomes of an index outside.
+
+    ``RAISE`` raises the flag; ``NEGATIVE`` too, but -size to -1 count from the end.
+    """
+
+    CLIP = auto()
+    WRAP = auto()
+    RAISE = auto()
+    NEGATIVE = auto()
+
+
+class Selection(Way):
+    """Which runs are taken.
+
+    TAKE     along an axis, ``count`` indices for all (0: any number, one outer row)
+    PICK     one element of each line of ``size`` elements, ``inner`` apart
+    ND       by index vectors over axes of these ``sizes``
+    LAST, REVERSE, MASK  steps of sequences, with lengths for indices
+    """
+
+    TAKE = auto()
+    PICK = auto()
+    ND = auto()
+    LAST = auto()
+    REVERSE = auto()
+    MASK = auto()
 
 
 @dataclass(frozen=True)
 class GatherSpec(KernelSpec):
     """Runs of the data in another order; arguments: data, index, y, flag, runs, samples.
 
-    how     ``take``: along an axis, ``count`` indices for all (0: any number, one outer row);
-            ``pick``: one element of each line of ``size`` elements, ``inner`` apart;
-            ``nd``: by index vectors over axes of these ``sizes``;
-            ``last``, ``reverse``, ``mask``: steps of sequences, with lengths for indices
-    mode    what becomes of an index outside: clip, wrap, or raise, which raises the flag
     size    how many there are along the axis
     batch_first  sequences: whether samples come before steps
     fill    mask: the bits of what is written behind a sequence's end
     """
 
-    how: str
+    how: Selection
     run: int
     index: str
     moved: str
-    mode: str = "clip"
+    mode: Outside = Outside.CLIP
     size: int = 1
     count: int = 0
     inner: int = 1

@@ -7,6 +7,7 @@ is computed in the arithmetic of the reference (``ops.roi_align``), whatever its
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import auto
 from typing import NamedTuple
 
 from ....ir.plan import Step
@@ -21,22 +22,28 @@ from ...llvm.elements import converted
 from ...llvm.indices import Index
 from ...llvm.types import Value
 from ...math.numbers import float_math
-from ...spec import Ints, KernelSpec
+from ...spec import Ints, KernelSpec, Way
 from ..parts.arguments import Arguments
 from ..parts.partial import read_scalar, read_vector, whole_and_last, write_vector
 from ..record import register
+
+
+class Bin(Way):
+    """The average of bilinear samples, or the largest of whole cells."""
+
+    ALIGN = auto()
+    MAX = auto()
 
 
 @dataclass(frozen=True)
 class RegionSpec(KernelSpec):
     """Pooling of regions of interest; arguments: x, rois, y, images, regions.
 
-    how     ``align``: the average of bilinear samples; ``max``: the largest of whole cells
     columns, row  numbers of a region, 5 with the image's number first, 4 without; from row to row
     ratio   samples of a bin along each axis; 0 or less: as many as it has cells
     """
 
-    how: str
+    how: Bin
     inp: Ints
     bins: Ints
     channels: int
@@ -58,7 +65,7 @@ def choose_region(step: Step, setting: Setting) -> tuple[Call, ...]:
     y, attrs = step.writes[0], anchor.attrs
     align = anchor.op is ROI_ALIGN_LAST
     spec = RegionSpec(
-        how="align" if align else "max",
+        how=Bin.ALIGN if align else Bin.MAX,
         inp=x.shape[1:3],
         bins=attrs["pooled_size"],
         channels=x.shape[3],
@@ -313,9 +320,9 @@ def _largest(
     return b.b.select(filled, row.results[0], b.splat(0.0))
 
 
-_AXES: dict[str, Callable[..., list[Axis]]] = {"align": _aligned_axes, "max": _whole_axes}
-_RANGES: dict[str, Callable[..., tuple[Index, Index]]] = {"align": _near, "max": _range}
-_BINS: dict[str, Callable[..., Value]] = {"align": _average, "max": _largest}
+_AXES: dict[Bin, Callable[..., list[Axis]]] = {Bin.ALIGN: _aligned_axes, Bin.MAX: _whole_axes}
+_RANGES: dict[Bin, Callable[..., tuple[Index, Index]]] = {Bin.ALIGN: _near, Bin.MAX: _range}
+_BINS: dict[Bin, Callable[..., Value]] = {Bin.ALIGN: _average, Bin.MAX: _largest}
 
 
 register("region", choose_region, {RegionSpec: emit_region}, in_one_type=True)

@@ -12,9 +12,10 @@ from typing import Any
 
 from ....ir.graph import Value
 from ....ir.plan import Step
+from ....ops.record import OpDef
 from ....ops.rules import reduced_axes
-from ....ops.tensor.ordering import ARGMAX, ARGMAX_CHANNEL
-from ....ops.tensor.reductions import MEAN_SQUARE_ABOUT, NORM, SUM_PRODUCT_ABOUT
+from ....ops.tensor import reductions
+from ....ops.tensor.ordering import ARGMAX, ARGMAX_CHANNEL, ARGMIN
 from ....records import dataclass
 from ....types import product
 from ...call import (
@@ -27,20 +28,27 @@ from ...call import (
     views_of,
 )
 from ...spec import CHAINS, Ints
-from .spec import ReduceSpec
+from .spec import EXTREMES, MULTIPLIED, NORMS, PLACES, ReduceSpec, Statistic
 
 # Additions to one sum in a row, beyond which it is formed in f64: the error of f32 grows with
 # their number, to 1e-5 of the sum at about this many.
 _LONG = 4096
 
-
-PLACES = frozenset({"argmax", "argmin"})
-
-
-_ABOUT = {MEAN_SQUARE_ABOUT: "spread", SUM_PRODUCT_ABOUT: "products"}
-
-# On bool: whether there is any, and whether it is all.
-_OF_BOOL = {"prod": "min", "nanprod": "min", "min": "min"}
+_STATISTICS: dict[OpDef | None, Statistic] = {
+    reductions.SUM: Statistic.SUM,
+    reductions.MEAN: Statistic.MEAN,
+    reductions.PROD: Statistic.PROD,
+    reductions.MAX: Statistic.MAX,
+    reductions.MIN: Statistic.MIN,
+    reductions.NANSUM: Statistic.NANSUM,
+    reductions.NANPROD: Statistic.NANPROD,
+    ARGMAX: Statistic.ARGMAX,
+    ARGMAX_CHANNEL: Statistic.ARGMAX,
+    ARGMIN: Statistic.ARGMIN,
+    reductions.MEAN_SQUARE_ABOUT: Statistic.SPREAD,
+    reductions.SUM_PRODUCT_ABOUT: Statistic.PRODUCTS,
+}
+_NORM_OF_ORDER = {1: Statistic.NORM1, 2: Statistic.NORM2}
 
 
 @dataclass(frozen=True)
@@ -61,7 +69,7 @@ def choose_reduce(step: Step, setting: Setting) -> tuple[Call, ...]:
     anchor = step.group.anchor
     how = _how(anchor)
     (x, *others), (y,) = views_of(step, anchor.inputs), step.writes
-    other = others.pop(0) if how == "products" else None
+    other = others.pop(0) if how is Statistic.PRODUCTS else None
     axes = axes_of(anchor)
     kept_axes = [i for i in range(len(x.shape)) if i not in axes]
     places = dict(zip(kept_axes if len(y.shape) < len(x.shape) else range(len(x.shape)), y.strides))
@@ -135,30 +143,31 @@ def _runs_along(kept: list[_Axis], reduced: list[_Axis]) -> bool:
     return not any(abs(a.x) == 1 for a in kept) and reduced[-1].size >= kept[-1].size
 
 
-def _how(anchor: Value) -> str:
-    if anchor.op is NORM:
-        return f"norm{anchor.attrs['ord']}"
-    if anchor.op in _ABOUT:
-        return _ABOUT[anchor.op]
-    op = ARGMAX if anchor.op is ARGMAX_CHANNEL else anchor.op
-    assert op is not None
-    dtype = anchor.inputs[0].type.dtype
+def _how(anchor: Value) -> Statistic:
+    if anchor.op is reductions.NORM:
+        return _NORM_OF_ORDER[anchor.attrs["ord"]]
+    dtype, how = anchor.inputs[0].type.dtype, _STATISTICS[anchor.op]
     assert dtype is not None
-    return _OF_BOOL.get(op.name, "max") if dtype.kind == "b" else op.name
+    return _of_bool(how) if dtype.kind == "b" else how
 
 
-def _sum_type(how: str, dtype: str, count: int, along: bool, setting: Setting) -> str:
+def _of_bool(how: Statistic) -> Statistic:
+    """Whether all of them are, for products and the smallest, or any."""
+    return Statistic.MIN if how in MULTIPLIED or how is Statistic.MIN else Statistic.MAX
+
+
+def _sum_type(how: Statistic, dtype: str, count: int, along: bool, setting: Setting) -> str:
     """The element type that partial results have, "" for that of the data.
 
     Products and squares may leave f32's range where the result does not.
     """
     if dtype == "bool":
         return "uint8"
-    if how.startswith("norm"):
+    if how in NORMS:
         return "float64" if dtype != "float64" else ""
-    if not dtype.startswith("float") or dtype == "float64" or how in (*PLACES, "max", "min"):
+    if not dtype.startswith("float") or dtype == "float64" or how in PLACES | EXTREMES:
         return ""
     row = count // (CHAINS * setting.target.lanes) if along else count
-    if how in ("prod", "nanprod") or row > _LONG:
+    if how in MULTIPLIED or row > _LONG:
         return "float64"
     return ""

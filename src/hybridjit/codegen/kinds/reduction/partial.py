@@ -18,14 +18,22 @@ from ...llvm.indices import Index
 from ...llvm.types import I32, Value, constant_of, element_of
 from ...math.integer import IntegerMath
 from ...math.numbers import FloatMath, Numbers, numbers_of
-from .spec import ReduceSpec
+from .spec import (
+    AVERAGED,
+    EXTREMES,
+    MULTIPLIED,
+    NUMBERS_ONLY,
+    PLACES,
+    ReduceSpec,
+    Statistic,
+)
 
 Carried = list[Value]
 
 
 def partial_of(b: LoopBuilder, spec: ReduceSpec, count: Index) -> Partial:
     """The partial results of a reduction of ``count`` elements."""
-    return (_Place if spec.how.startswith("arg") else Partial)(b, spec, count)
+    return (_Place if spec.how in PLACES else Partial)(b, spec, count)
 
 
 class Partial:
@@ -42,11 +50,11 @@ class Partial:
 
     def _neutral(self) -> float:
         how = self.spec.how
-        if how in ("prod", "nanprod"):
+        if how in MULTIPLIED:
             return 1
-        if how not in ("max", "min", "argmax", "argmin"):
+        if how not in EXTREMES | PLACES:
             return 0
-        lowest = how.endswith("max")
+        lowest = how in (Statistic.MAX, Statistic.ARGMAX)
         if self.type.startswith("float"):
             return -math.inf if lowest else math.inf
         info = np.iinfo(self.type)
@@ -68,19 +76,19 @@ class Partial:
         if about is not None:
             distance = math_.sub(others[0] if others else value, about)
             return math_.mul(value if others else distance, distance)
-        if how == "norm1":
+        if how is Statistic.NORM1:
             return math_.abs(value)
-        if how == "norm2":
+        if how is Statistic.NORM2:
             return math_.mul(value, value)
-        if how in ("nansum", "nanprod") and self.type.startswith("float"):
+        if how in NUMBERS_ONLY and self.type.startswith("float"):
             return math_.select(self.floats.is_nan(value), self.neutral, value)
         return value
 
     def combined(self, x: Value, y: Value) -> Value:
         how = self.spec.how
-        if how in ("max", "min"):
-            return self.math.max(x, y) if how == "max" else self.math.min(x, y)
-        return self.math.mul(x, y) if how.endswith("prod") else self.math.add(x, y)
+        if how in EXTREMES:
+            return self.math.max(x, y) if how is Statistic.MAX else self.math.min(x, y)
+        return self.math.mul(x, y) if how in MULTIPLIED else self.math.add(x, y)
 
     def step(
         self, carried: Carried, value: Value, index: Index, lanes: int, is_across: bool = False
@@ -108,9 +116,9 @@ class Partial:
         """What comes of a partial result, in the result's type."""
         total, how = carried[0], self.spec.how
         numbers: Numbers = numbers_of(self.b, total, self.type)
-        if how in ("mean", "spread"):
+        if how in AVERAGED:
             total = self._divided(numbers, total)
-        if how == "norm2":
+        if how is Statistic.NORM2:
             assert not isinstance(numbers, IntegerMath)
             total = numbers.sqrt(total)
         return converted(self.b, total, self.type, self.spec.result or self.spec.dtype)
@@ -163,7 +171,7 @@ class _Place(Partial):
         """The better of two; of equals the one that comes first."""
         b, math_ = self.b.b, self.math
         (x, i), (y, j) = left, right
-        better = math_.gt(y, x) if self.spec.how == "argmax" else math_.lt(y, x)
+        better = math_.gt(y, x) if self.spec.how is Statistic.ARGMAX else math_.lt(y, x)
         equal = math_.eq(x, y)
         if self.type.startswith("float"):
             x_nan, y_nan = self.floats.is_nan(x), self.floats.is_nan(y)

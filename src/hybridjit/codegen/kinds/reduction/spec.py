@@ -2,8 +2,40 @@
 
 from __future__ import annotations
 
+from enum import auto
+
 from ....records import dataclass
-from ...spec import KernelSpec, Sizes
+from ...spec import KernelSpec, Sizes, Way
+
+
+class Statistic(Way):
+    """What comes of many numbers.
+
+    ``SPREAD`` is the mean of squares of the distance from ``about``, ``PRODUCTS`` the sum of x
+    times the distance of ``other`` from ``about``.
+    """
+
+    SUM = auto()
+    MEAN = auto()
+    PROD = auto()
+    MAX = auto()
+    MIN = auto()
+    NANSUM = auto()
+    NANPROD = auto()
+    NORM1 = auto()
+    NORM2 = auto()
+    ARGMAX = auto()
+    ARGMIN = auto()
+    SPREAD = auto()
+    PRODUCTS = auto()
+
+
+EXTREMES = frozenset((Statistic.MAX, Statistic.MIN))
+PLACES = frozenset((Statistic.ARGMAX, Statistic.ARGMIN))
+MULTIPLIED = frozenset((Statistic.PROD, Statistic.NANPROD))
+NUMBERS_ONLY = frozenset((Statistic.NANSUM, Statistic.NANPROD))
+NORMS = frozenset((Statistic.NORM1, Statistic.NORM2))
+AVERAGED = frozenset((Statistic.MEAN, Statistic.SPREAD))
 
 
 @dataclass(frozen=True)
@@ -11,9 +43,6 @@ class ReduceSpec(KernelSpec):
     """A reduction of [row, *kept, *reduced] to [row, *kept]; arguments: x, [other,] y,
     [about,] rows.
 
-    how     sum, mean, prod, max, min, nansum, nanprod, norm1, norm2, argmax, argmin, spread: the
-            mean of squares of the distance from ``about``, or products: the sum of x times the
-            distance of ``other`` from ``about``
     along   whether vectors lie along the last reduced axis, or across, on the last kept one
     x, y    strides of x per (row, *kept, *reduced), of y per (row, *kept)
     dtype   the element type of x; ``result`` that of y and ``sums`` that of what is carried,
@@ -23,7 +52,7 @@ class ReduceSpec(KernelSpec):
     most    so many elements make one result, about, where their number is given
     """
 
-    how: str
+    how: Statistic
     along: bool
     kept: Sizes
     reduced: Sizes

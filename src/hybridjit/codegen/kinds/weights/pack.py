@@ -38,7 +38,7 @@ def emit_pack(b: LoopBuilder, spec: PackSpec, args: Arguments) -> None:
         place = _place(b, spec, layout, w, result, block)
         first, _ = b.divmod(b.mul(part, rounds), parts)
         after, _ = b.divmod(b.mul(b.add(part, 1), rounds), parts)
-        with b.loop("round", first, after, most=most) as round_:
+        with b.loop("rounds", first, after, most=most) as round_:
             if run is None:
                 _emit_row(b, layout, place, round_.index)
             else:
