@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import hybridjit
-from hybridjit import gluon, nd
+from hybridjit import autograd, gluon, nd
 from hybridjit.codegen.build import compile_pool, generate
 from hybridjit.errors import ShapeError
 
@@ -189,14 +189,32 @@ def test_operators_without_a_kernel_run_between_kernels():
 
 class SizedByValues(gluon.HybridBlock):
     def hybrid_forward(self, F, x, mask):
-        return F.contrib.boolean_mask(x, mask)
+        return 2 * F.contrib.boolean_mask(F.relu(x), mask)
 
 
-def test_a_shape_that_depends_on_values_is_refused_by_name():
-    net = SizedByValues()
+@pytest.mark.parametrize("flags", [{}, {"static_alloc": True, "static_shape": True}])
+def test_a_shape_that_depends_on_values_runs_operator_by_operator(flags, capsys):
+    net, x = SizedByValues(), nd.array([[1, -2], [3, 4], [-5, 6]])
+    x.attach_grad()
+    net.hybridize(**flags)
+    with hybridjit.override(explain=True):
+        assert net(x, nd.array([1, 0, 1])).asnumpy().tolist() == [[2, 0], [0, 12]]
+    assert "_contrib_boolean_mask" in capsys.readouterr().err
+    for mask, gradient in (
+        ([0, 1, 1], [[0, 0], [2, 2], [0, 2]]),
+        ([0, 1, 0], [[0, 0], [2, 2], [0, 0]]),
+    ):
+        with autograd.record():
+            y = net(x, nd.array(mask))
+        y.backward()
+        assert y.shape == (sum(mask), 2) and x.grad.asnumpy().tolist() == gradient
+
+
+def test_a_shape_that_depends_on_values_is_refused_by_name_where_code_has_to_be():
+    net, arrays = SizedByValues(), (nd.ones((3, 2)), nd.array([1, 0, 1]))
     net.hybridize()
     with pytest.raises(ShapeError, match="boolean_mask.*a shape that depends on values"):
-        net(nd.ones((3, 2)), nd.array([1, 0, 1]))
+        net.bind(*arrays)
 
 
 # ---- no surprises -------------------------------------------------------------------------------

@@ -32,9 +32,6 @@ REFUSED = [
     for i, bad in enumerate(error_samples(op))
 ]
 
-# Operators whose output shape depends on values: types cannot say it.
-SIZED_BY_VALUES = {"_contrib_boolean_mask"}
-
 # The same numbers in another order of summation differ in the last digits.
 STRIDED_TOLERANCE = {"float16": 2e-3, "float32": 1e-5, "float64": 1e-12}
 
@@ -76,7 +73,7 @@ class TestOp:
         made = run_ref(op, list(sample.arrays), attrs)
         assert tuple(ins) == given
         found = [type_of(np.asarray(y)) for y in made]
-        if op.name in SIZED_BY_VALUES:
+        if op.traits.sized_by_values:
             assert not any(t.is_known for t in outs)
             outs = tuple(merge(t, f) for t, f in zip(outs, found))
         assert [str(t) for t in outs] == [str(f) for f in found]

@@ -10,16 +10,18 @@ weights are packed again when it moved.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..compiler import Options, compile_graph
+from ..config import config
 from ..context import Context
 from ..errors import MXNetError
 from ..forks import Rank, held_at_fork
-from ..ir.node import Output
+from ..ir.node import Output, topological
 from ..nd import NDArray
 from ..nd.eviction import evict, type_of_array
 from ..nd.interpreter import Monitor, interpret_nodes
@@ -46,7 +48,8 @@ class CachedGraph:
 
     params    the parameters in the graph, by variable name
     flags     what ``hybridize`` was given
-    compiled  False runs every operator by its NumPy meaning instead
+    compiled  False runs every operator by its NumPy meaning instead, as it has to be where a
+              shape depends on values
     monitor   told of every operator that runs
     """
 
@@ -65,7 +68,7 @@ class CachedGraph:
         self.params = dict(params)
         self.options = Options.of(flags)
         self.name = name
-        self.compiled = True
+        self.compiled = not self._is_sized_by_values()
         self.monitor: Monitor | None = None
         self.cache = SignatureCache(name, input_names, flags.get("cache_size", MAX_SIGNATURES))
         self.training = TrainingGraph(outputs, self.options, name, self.cache.size)
@@ -76,6 +79,17 @@ class CachedGraph:
         self._param_types: list[TensorType] = []
         self._packed = PackedStore()
         self._types: dict[tuple[Any, ...], NodeTypes] = {}
+
+    def _is_sized_by_values(self) -> bool:
+        """Whether a compiled graph is out of the question: it needs every shape before it runs."""
+        for node in topological(self.outputs):
+            if node.op is not None and node.op.traits.sized_by_values:
+                if config.explain:
+                    why = "its result has a shape that depends on values"
+                    print(f"{self.name} runs operator by operator: {node.describe()}: {why}",
+                          file=sys.stderr)  # fmt: skip
+                return True
+        return False
 
     def __call__(self, arrays: Sequence[NDArray]) -> list[NDArray]:
         """The outputs for these inputs, on the context of the first.

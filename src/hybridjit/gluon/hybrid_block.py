@@ -289,7 +289,7 @@ class HybridBlock(Block):
             used = _params_in(traced, params)
             graph = CachedGraph(traced.outputs, traced.input_names, used, flags_of(self))
             graph.monitor = self._monitor
-            graph.compiled = self._is_compiled
+            graph.compiled &= self._is_compiled
             _warn_unused(traced, params)
             arity = len(traced.inputs)
             is_flat = traced.in_format == [0] * arity

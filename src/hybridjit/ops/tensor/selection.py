@@ -130,6 +130,7 @@ register(
     infer=forward(_mask_type),
     ref=boolean_mask,
     grad=_grad_mask,
+    traits=Traits(sized_by_values=True),
     doc="The rows whose index is not 0; how many depends on values.",
 )
 
