@@ -319,3 +319,14 @@ def test_other_draws_and_statistics_are_those_of_the_latest_forward():
     executor.backward(nd.ones((4, 2)))
     np.testing.assert_allclose(executor.grad_dict["x"].asnumpy(), 0.5, rtol=1e-3)
     assert (executor.aux_dict["bn_moving_var"].asnumpy() == 4).all()
+
+
+@pytest.mark.parametrize("name", ["shape_array", "size_array", "index_array"])
+def test_nothing_reads_the_gradient_of_what_follows_from_a_shape(name):
+    module = sym.contrib if name == "index_array" else sym
+    made = getattr(module, name)(sym.var("x"))
+    executor = made.simple_bind(mx.cpu(), x=(2, 3))
+    executor.forward(is_train=True)
+    executor.backward()  # it leads nowhere, so none is asked for
+    executor.backward(nd.ones((5,)))  # and one of any shape may be given
+    assert executor.grad_dict["x"].asnumpy().tolist() == [[0] * 3] * 2

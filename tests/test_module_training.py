@@ -183,6 +183,33 @@ def test_who_adds_up_changes_no_number(store):
     )
 
 
+@pytest.mark.parametrize("asked", ["1", "0"])
+def test_several_contexts_have_a_store(asked, monkeypatch, tmp_path):
+    """As in MXNet it updates what it adds up, and keeps the states by name."""
+    monkeypatch.setenv("MXNET_UPDATE_ON_KVSTORE", asked)
+    modules = [Module(network(), context=[mx.cpu(i) for i in range(n)]) for n in (1, 2)]
+    for module in modules:
+        module.bind([("data", (8, 4))], [("softmax_label", (8,))])
+        mx.random.seed(1)
+        module.init_params(mx.init.Xavier())
+        module.init_optimizer(optimizer_params={"learning_rate": 0.1, "momentum": 0.9})
+        for _ in range(2):
+            module.forward_backward(batch())
+            module.update()
+    one, two = modules
+    assert one._kvstore is None and two._kvstore.type == "local"
+    assert (two._updater is None) == (asked == "1")
+    for mine, other in zip(as_arrays(one).values(), as_arrays(two).values()):
+        np.testing.assert_array_equal(mine, other)
+    two.save_checkpoint(str(tmp_path / "net"), 0, save_optimizer_states=True)
+    loaded = Module.load(str(tmp_path / "net"), 0, load_optimizer_states=True)
+    loaded.bind([("data", (8, 4))], [("softmax_label", (8,))])
+    loaded.init_optimizer(optimizer_params={"learning_rate": 0.1, "momentum": 0.9})
+    saved = (two._updater or two._kvstore._updater).states
+    assert set(loaded._updater.states) == set(saved)
+    assert all(isinstance(key, str if asked == "1" else int) for key in saved)
+
+
 def test_stores_by_name(monkeypatch):
     class DistStore(AddingStore):
         pass

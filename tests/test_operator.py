@@ -90,6 +90,27 @@ class _CountProp(mx.operator.CustomOpProp):
         return _Count()
 
 
+class _Mean(mx.operator.CustomOp):
+    def forward(self, is_train, req, in_data, out_data, aux):
+        aux[0][:] = in_data[0].mean()
+        self.assign(out_data[0], req[0], in_data[0] * aux[0])
+
+    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+        self.assign(in_grad[0], req[0], out_grad[0] * aux[0])
+
+
+@mx.operator.register("test_mean")
+class _MeanProp(mx.operator.CustomOpProp):
+    def list_auxiliary_states(self):
+        return ["mean"]
+
+    def infer_shape(self, in_shape):
+        return in_shape, [in_shape[0]], [[1]]
+
+    def create_operator(self, ctx, shapes, dtypes):
+        return _Mean()
+
+
 class _Net(gluon.HybridBlock):
     def hybrid_forward(self, F, x):
         return F.Custom(F.relu(x), op_type="test_scale", factor=3) + 1
@@ -245,3 +266,18 @@ def test_a_state_counts_in_compiled_training():
         executor.forward(is_train=True)
         executor.backward(nd.ones((2,)))
     assert executor.aux_dict["c_count"].asscalar() == 3
+
+
+def test_backward_reads_the_state_that_forward_left():
+    graph = sym.Custom(sym.var("x"), op_type="test_mean", name="c")
+    executor = graph.simple_bind(mx.cpu(), x=(2, 2))
+    for value in (3, 5):
+        executor.forward(is_train=True, x=nd.full((2, 2), value))
+        executor.backward(nd.ones((2, 2)))
+        assert (executor.grad_dict["x"].asnumpy() == value).all()
+    x, state = nd.full((2, 2), 7), nd.zeros((1,))
+    x.attach_grad()
+    with autograd.record():
+        y = nd.Custom(x, state, op_type="test_mean")
+    y.backward()
+    assert (x.grad.asnumpy() == 7).all() and state.asscalar() == 7

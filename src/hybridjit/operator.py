@@ -211,7 +211,10 @@ class _Use:
             traits=Traits(random=True),
             doc="The gradient of an operator written in Python.",
         )
-        found = g.outputs(back, *heads, *ins, *[outs[i] for i in shown], at="backward")
+        # the states as the forward left them: those it gave, or the caller's own, which it changed
+        left = outs[len(shown) :] or ins[len(self.arguments) :]
+        data = ins[: len(self.arguments)]
+        found = g.outputs(back, *heads, *data, *left, *[outs[i] for i in shown], at="backward")
         return (*found, *[None] * len(self.states))
 
     def _updates(self, g: Builder[X], ins: Many[X], outs: Many[X], **attrs: object) -> dict[int, X]:

@@ -6,7 +6,6 @@ adds up the gradients, and updates too if it is told to.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from itertools import chain
 from operator import attrgetter, is_
@@ -16,7 +15,7 @@ from .. import optimizer as opt
 from ..context import Context
 from ..formats.atomic import system_errors, write_atomically
 from ..kvstore.base import KVStoreBase
-from ..kvstore.kvstore import choose
+from ..kvstore.kvstore import choose, updates_too
 from ..nd import NDArray
 from ..nd.tape import Leaf
 from ..opening import open_file
@@ -36,7 +35,6 @@ _ON_STORE = (
     "{method} when parameters are updated on kvstore is not supported. Try setting "
     "`update_on_kvstore` to False when creating trainer."
 )
-_LARGE = 1024 * 1024 * 16  # elements of a parameter that a "local" store does not update
 
 
 class _Wanted(NamedTuple):
@@ -194,9 +192,7 @@ class Trainer:
     def _stores_update_by_default(self) -> bool:
         if isinstance(self._wanted.kvstore, KVStoreBase):
             return True
-        if self._wanted.kvstore == "local" and self._largest() > _LARGE:
-            return False
-        return bool(int(os.environ.get("MXNET_UPDATE_ON_KVSTORE", "1")))
+        return updates_too(self._wanted.kvstore, self._largest())
 
     def _largest(self) -> int:
         known = (param.list_data()[0].size for param in self._params if param.is_initialized)

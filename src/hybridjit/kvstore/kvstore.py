@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 from ..errors import MXNetError
 from .base import KVStoreBase
 from .dist import DistKVStore
 from .job import current_job
 from .local import KVStore as KVStore
+
+_LARGE = 1024 * 1024 * 16  # elements of a parameter that a "local" store does not update
 
 
 def create(name: str = "local") -> KVStoreBase:
@@ -44,3 +48,14 @@ def choose(wanted: object, devices: int) -> KVStoreBase | None:
     if not isinstance(wanted, str):
         raise TypeError(f"kvstore must be KVStore, str or None, got {type(wanted).__name__}")
     return None if devices == 1 and "dist" not in wanted.lower() else create(wanted)
+
+
+def updates_too(wanted: object, largest: int) -> bool:
+    """Whether a store that was asked for so updates what it adds up, where it can.
+
+    ``largest`` is the number of elements of the largest parameter. MXNET_UPDATE_ON_KVSTORE=0 says
+    no.
+    """
+    if wanted == "local" and largest > _LARGE:
+        return False
+    return bool(int(os.environ.get("MXNET_UPDATE_ON_KVSTORE", "1")))

@@ -24,7 +24,16 @@ from ..nd.taped import alias
 from ..unwinding import restoring
 from .binding import BoundModule
 from .executor_group import ExecutorGroup
-from .updates import Options, Rule, Store, Updates, make_optimizer, open_store, workers_of
+from .updates import (
+    Options,
+    Rule,
+    Store,
+    Updates,
+    make_optimizer,
+    open_store,
+    updates_there,
+    workers_of,
+)
 
 if TYPE_CHECKING:
     from ..optimizer import Optimizer
@@ -154,11 +163,12 @@ class Module(BoundModule):
             return
         first = self._data_shapes[0]
         size = first.shape[DataDesc.get_batch_axis(first.layout)]
-        store = open_store(kvstore)
+        store = open_store(kvstore, len(self._context))
         made = make_optimizer(
             optimizer, optimizer_params, self._symbol, self._param_names, size, workers_of(store)
         )
-        self._updates = Updates(made, store)
+        largest = max((self._params[name].data().size for name in self._param_names), default=0)
+        self._updates = Updates(made, store, updates_there(kvstore, store, largest))
         self._updates.share({name: self._params[name] for name in self._param_names})
         self.optimizer_initialized = True
         if self._states_file is not None:

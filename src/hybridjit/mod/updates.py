@@ -27,16 +27,17 @@ Store: TypeAlias = "str | KVStoreBase | None"
 class Updates:
     """The optimizer of a module, with a state for each parameter.
 
-    Several modules over the same parameters may share one, as buckets do. ``kvstore`` is a store,
-    its name or None. A store adds up gradients by the parameter's name; where it can, it updates
-    too, otherwise ``updater`` does, by the parameter's number.
+    Several modules over the same parameters may share one, as buckets do. A store adds up gradients
+    by the parameter's name; with ``on_store`` it updates too, otherwise ``updater`` does, by the
+    parameter's number.
     """
 
-    def __init__(self, made: optimizer.Optimizer, store: KVStoreBase | None = None) -> None:
+    def __init__(
+        self, made: optimizer.Optimizer, store: KVStoreBase | None, on_store: bool
+    ) -> None:
         from .. import optimizer  # noqa: PLC0415 (see tests/test_layers.py)
 
         self.optimizer = made
-        on_store = store is not None and store.is_capable("optimizer")
         self.store: Any = store
         self.updater = None if on_store else optimizer.get_updater(made)
         self._known: set[str] = set()
@@ -89,14 +90,21 @@ class Updates:
             self.updater.set_states(file.read())
 
 
-def open_store(wanted: Store) -> KVStoreBase | None:
-    """A store as it is, or by its name where one is needed: one computation serves all contexts.
+def open_store(wanted: Store, devices: int) -> KVStoreBase | None:
+    """A store as it is, or by its name where so many devices need one.
 
     Raises MXNetError for a store that cannot be had, TypeError for what is none.
     """
     from ..kvstore.kvstore import choose  # noqa: PLC0415 (see tests/test_layers.py)
 
-    return choose(wanted, devices=1)
+    return choose(wanted, devices)
+
+
+def updates_there(wanted: Store, store: KVStoreBase | None, largest: int) -> bool:
+    """Whether a store updates parameters of which the largest has so many elements."""
+    from ..kvstore.kvstore import updates_too  # noqa: PLC0415 (see tests/test_layers.py)
+
+    return store is not None and store.is_capable("optimizer") and updates_too(wanted, largest)
 
 
 def workers_of(store: KVStoreBase | None) -> int:

@@ -68,9 +68,10 @@ def none_at_all(
 def stops_heads(op: OpDef, count: int, attrs: Attrs) -> bool:
     """Whether the gradients of the results reach none of the ``count`` operands: nobody reads them.
 
-    So it is with losses, which know their own gradient, and with what has a gradient of 0.
+    So it is with losses, which know their own gradient, and with what has a gradient of 0: what
+    reads a shape alone among it.
     """
-    if op.traits.ignores_head or op.grad is none_at_all:
+    if op.traits.ignores_head or op.traits.reads_shape or op.grad is none_at_all:
         return True
     if op.grad is not None or op.expand is not None or op.scalar is None:
         return False

@@ -1,10 +1,13 @@
 """The factors of dropout: 0 with probability ``p``, else 1 / (1 - p).
 
+With p = 1 nothing is kept and the scale is infinite: the factors are NaN, as MXNet's are.
 In: a shape, the type of what is dropped. Out: factors that broadcast against it, from bits by
 counter: the same whether NumPy computes them or a kernel.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -25,7 +28,7 @@ def _factor(p: float) -> float:
     """What is kept is scaled by this. Raises AttributeValueError unless 0 <= p <= 1."""
     if not 0.0 <= p <= 1.0:
         raise AttributeValueError(f"Dropout's p lies between 0 and 1, got {p}")
-    return 1.0 / (1.0 - p) if p < 1.0 else 0.0
+    return 1.0 / (1.0 - p) if p < 1.0 else math.nan
 
 
 def dropout_mask(
