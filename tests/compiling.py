@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from hybridjit.codegen.llvm.jit import find_target
-from hybridjit.compiler import Options, compile_graph, new_log, plan_graph
+from hybridjit.compiler import compile_graph, new_log, plan_graph
 from hybridjit.ir.graph import from_symbol
 from hybridjit.ir.interpret import interpret
 from hybridjit.ir.node import Node, Output, apply, variable
@@ -19,6 +19,7 @@ from hybridjit.ir.plan import Plan
 from hybridjit.ir.purpose import INFERENCE, Purpose
 from hybridjit.ops import lookup
 from hybridjit.ops.attrs import attr_text
+from hybridjit.options import Options
 from hybridjit.passes.infer import infer_node_types
 from hybridjit.runtime.executable import Executable
 from hybridjit.types import type_of

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from compiling import call, var
-from hybridjit.compiler import Options
 from hybridjit.ir.node import Output, topological
+from hybridjit.options import Options
 from hybridjit.passes.infer import infer_node_types
 from hybridjit.types import FLOAT32, FLOAT64, TensorType
 

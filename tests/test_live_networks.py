@@ -10,9 +10,10 @@ import pytest
 import hybridjit as mx
 from compiling import assert_near, call, compiled, plan_of, run_reference, var
 from hybridjit import nd, sym
-from hybridjit.compiler import Options, compile_graph, new_log
+from hybridjit.compiler import compile_graph, new_log
 from hybridjit.gluon import HybridBlock, model_zoo, nn, rnn
 from hybridjit.ir.purpose import Purpose
+from hybridjit.options import Options
 from hybridjit.runtime.executable import Executable
 from hybridjit.types import type_of
 

@@ -21,8 +21,9 @@ from compiling import (
 )
 from hybridjit.codegen.kinds.conv import choose
 from hybridjit.codegen.spec import KernelSpec
-from hybridjit.compiler import Options, compile_graph, new_log
+from hybridjit.compiler import compile_graph, new_log
 from hybridjit.config import override
+from hybridjit.options import Options
 from hybridjit.runtime.executable import Executable
 from hybridjit.runtime.threads import threads
 from hybridjit.types import type_of

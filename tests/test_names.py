@@ -34,7 +34,8 @@ PUBLIC = {
         "log",
         "lr_scheduler",
     ),
-    *("metric", "mod", "model", "monitor", "name", "nd", "onnx", "operator", "optimizer"),
+    *("metric", "mod", "model", "module", "mon", "monitor", "name", "nd", "onnx", "operator"),
+    *("img", "optimizer", "viz"),
     *(
         "profiler",
         "random",

@@ -4,53 +4,34 @@
 the package loads no compiler; the first compiled call does.
 """
 
-import sys as _sys
-from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
-from typing import Any as _Any
 
 from . import (
     attribute,
     autograd,
     base,
-    callback,
     context,
-    contrib,
     engine,
     errors,
-    executor,
     gluon,
-    image,
     initializer,
-    io,
-    log,
-    metric,
-    mod,
-    model,
-    monitor,
     name,
     nd,
-    operator,
-    profiler,
     random,
-    recordio,
-    registry,
-    rnn,
     runtime,
     sym,
-    test_utils,
     util,
-    visualization,
 )
 from .attribute import AttrScope
 from .cached_op import CachedOp
 from .compat import install_as_mxnet
-from .compat.absent import explain_absent as _explain_absent
-from .compat.elsewhere import place_elsewhere as _place_elsewhere
-from .compat.placeholders import place_placeholders as _place_placeholders
+from .compat.complete import complete_package as _complete_package
 from .config import override
 from .context import Context, cpu, cpu_pinned, current_context, gpu, num_gpus
 from .errors import MXNetError
+from .late import modules as _modules
+from .late import names_of as _names_of
+from .late import same_module as _same_module
 from .loading import load
 from .nd import NDArray
 from .runtime.memory import memory_stats
@@ -58,62 +39,68 @@ from .runtime.threads import get_num_threads, set_num_threads, threads
 from .sym import Symbol
 
 if _TYPE_CHECKING:
-    from . import batch, kvstore, library, lr_scheduler, onnx, optimizer
+    from . import (
+        batch,
+        callback,
+        contrib,
+        executor,
+        image,
+        io,
+        kvstore,
+        library,
+        log,
+        lr_scheduler,
+        metric,
+        mod,
+        model,
+        monitor,
+        onnx,
+        operator,
+        optimizer,
+        profiler,
+        recordio,
+        registry,
+        rnn,
+        test_utils,
+        visualization,
+    )
     from .gluon.train_step import train_step
     from .viewing import view
 
+    img = image
     kv = kvstore
+    module = mod
+    mon = monitor
+    viz = visualization
 
 __version__ = "0.1.0"
 
-# What not every program needs: training's takes 4 ms of every import, ONNX's 10
-_LATE = ("batch", "kv", "kvstore", "library", "lr_scheduler", "onnx", "optimizer")
+# What a program that defines a network and runs it needs not: a third of all modules
+_LATE = """
+    batch callback contrib executor image img io kv kvstore library log lr_scheduler metric mod
+    model module mon monitor onnx operator optimizer profiler recordio registry rnn test_utils
+    visualization viz
+"""
+_FUNCTIONS = {
+    "train_step": ".gluon.train_step:train_step",  # the optimizers are loaded with it
+    "view": ".viewing:view",  # the compiler is
+}
 
-
-def __getattr__(name: str) -> _Any:
-    """What only some programs need, when it is asked for."""
-    if name in _LATE:
-        return _import_module(f".{name}", __name__)
-    if name == "view":  # the compiler is loaded with it
-        return _import_module(".viewing", __name__).view
-    if name == "train_step":  # the optimizers are
-        return _import_module(".gluon.train_step", __name__).train_step
-    usual = f"module {__name__!r} has no attribute {name!r}"
-    raise AttributeError(usual, name=name, obj=_sys.modules[__name__])
-
+__getattr__ = _names_of(__name__, {**_modules(_LATE), **_FUNCTIONS})
 
 ndarray = nd
 symbol = sym
 init = initializer
-img = image
 rnd = random
-module = mod
-mon = monitor
-viz = visualization
 
-_ALIASES = {
-    "ndarray": nd,
-    "symbol": sym,
-    "init": init,
-    "img": image,
-    "module": mod,
-    "mon": monitor,
-    "rnd": random,
-    "viz": viz,
-}
-for _alias, _module in _ALIASES.items():
-    _sys.modules[f"{__name__}.{_alias}"] = _module  # `from hybridjit.ndarray import NDArray`
-    for _path in [path for path in _sys.modules if path.startswith(f"{_module.__name__}.")]:
-        _inner = _path.removeprefix(_module.__name__)  # the same module, not a second copy of it
-        _sys.modules[f"{__name__}.{_alias}{_inner}"] = _sys.modules[_path]
+for _alias, _module in {"ndarray": nd, "symbol": sym, "init": init, "rnd": rnd}.items():
+    _same_module(f"{__name__}.{_alias}", _module)  # `from hybridjit.ndarray import NDArray`
 
 # MXNet has this name in nd, which knows no compiler: imports point down only.
 nd.CachedOp = nd.op.CachedOp = CachedOp  # type: ignore[attr-defined]
 
 _own_names = set(globals())
-_place_elsewhere(__name__)
-_place_placeholders(__name__)
-_explain_absent(__name__)
+_complete_package(__name__)
 _PLACED = globals().keys() - _own_names  # MXNet's names that stand elsewhere here, or nowhere
 
 __all__ = [

@@ -8,14 +8,20 @@ again when it was written; other arrays in its place mean other code.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .errors import MXNetError
-from .executor import holding
-from .gluon.hybrid import CachedGraph
 from .ir.roles import sort_variables
+from .late import Late
 from .nd import NDArray
 from .sym import Symbol
+
+if TYPE_CHECKING:
+    from . import executor
+    from .gluon import hybrid
+else:  # with the first CachedOp: the compiler comes with each of them
+    executor = Late(".executor", __package__)
+    hybrid = Late(".gluon.hybrid", __package__)
 
 _FLAGS = [
     *("static_alloc", "static_shape", "inline_limit", "forward_bulk_size", "backward_bulk_size"),
@@ -75,10 +81,12 @@ class CachedOp:
                 self._latest = weights, graph = self._graph_with(weights)
         return graph([arrays[name] for name in graph.input_names])
 
-    def _graph_with(self, weights: dict[str, NDArray]) -> tuple[dict[str, NDArray], CachedGraph]:
+    def _graph_with(
+        self, weights: dict[str, NDArray]
+    ) -> tuple[dict[str, NDArray], hybrid.CachedGraph]:
         inputs = [name for name in self._names if name not in weights]
-        params = {name: holding(name, array) for name, array in weights.items()}
-        graph = CachedGraph(self._symbol.outputs, inputs, params, self._flags, "cached_op")
+        params = {name: executor.holding(name, array) for name, array in weights.items()}
+        graph = hybrid.CachedGraph(self._symbol.outputs, inputs, params, self._flags, "cached_op")
         return weights, graph
 
 

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from .compile_log import CompileLog, Sink, warn_of_unknown
@@ -19,9 +19,10 @@ from .ir.graph import Graph, Value, from_symbol
 from .ir.node import Output
 from .ir.plan import Plan
 from .ir.print import graph_text, node_text, pass_text, plan_text, purpose_lines
-from .ir.purpose import INFERENCE, PRECISIONS, Purpose
+from .ir.purpose import INFERENCE, Purpose
 from .ir.update import UpdateRule
 from .ir.verify import verify
+from .options import Options
 from .passes.cse import share_equal
 from .passes.differentiate import Joint, differentiate
 from .passes.enter_training import as_differentiated, as_purposed
@@ -40,6 +41,7 @@ from .passes.plan_memory import plan_memory
 from .passes.split_batch import batch_of, is_sample_of, should_split_batch
 from .passes.verify_plan import verify_plan
 from .passes.views import merge_views
+from .records import dataclass
 from .runtime.executable import Executable, take_turns
 from .runtime.split_batch import SplitBatch
 from .runtime.threads import THREADS
@@ -115,42 +117,12 @@ def new_log(
     return CompileLog(stages, wanted, sink)
 
 
-@dataclass
 class Checked:
     """What is known of a graph on its way: facts, and values whose types were found right."""
 
-    facts: set[str] = field(default_factory=lambda: {"typed"})
-    typed: set[Value] = field(default_factory=set)
-
-
-@dataclass(frozen=True)
-class Options:
-    """What a caller may choose for one network.
-
-    winograd   True where it pays, False never, "always" wherever it is possible
-    precision  the element type of what products multiply: ``float32`` or ``bfloat16``. Gradients
-               are float32's
-    memory     ``small`` saves less for the way back and computes more again; ``default`` what is
-               cheap alone
-    """
-
-    winograd: bool | str = True
-    precision: str = "float32"
-    memory: str = "default"
-
-    @staticmethod
-    def of(flags: Mapping[str, Any]) -> Options:
-        """What ``hybridize`` was given; names that are no options are left alone."""
-        return Options(**{f.name: flags[f.name] for f in fields(Options) if f.name in flags})
-
-    def __post_init__(self) -> None:
-        if self.winograd not in (True, False, "always"):
-            raise ValueError(f'winograd is True, False or "always", got {self.winograd!r}')
-        if self.precision not in PRECISIONS:
-            known = " or ".join(map(repr, PRECISIONS))
-            raise ValueError(f"precision is {known}, got {self.precision!r}")
-        if self.memory not in ("default", "small"):
-            raise ValueError(f"memory is 'default' or 'small', got {self.memory!r}")
+    def __init__(self) -> None:
+        self.facts = {"typed"}
+        self.typed: set[Value] = set()
 
 
 _LOCK = held_at_fork(Rank.COMPILING)

@@ -6,14 +6,19 @@ Switches are read from ``HYBRIDJIT_<NAME>`` once, at import. :func:`override` se
 
 from __future__ import annotations
 
-import difflib
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from .late import Late
 from .records import dataclass
+
+if TYPE_CHECKING:
+    import difflib
+else:
+    difflib = Late("difflib")  # for an error alone
 
 PREFIX = "HYBRIDJIT_"
 MAX_THREADS = 1024  # beyond it systems refuse to start threads, after seconds of starting some

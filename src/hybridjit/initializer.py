@@ -8,7 +8,6 @@ generator (``random.seed``), so they differ from MXNet's for the same seed.
 from __future__ import annotations
 
 import json
-import logging
 import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -17,10 +16,15 @@ import numpy as np
 
 from . import nd, registry
 from . import random as _random
+from .late import Late
 from .nd import NDArray
 
 if TYPE_CHECKING:
+    import logging
+
     from numpy.typing import ArrayLike
+else:
+    logging = Late("logging")  # for who asks to hear of it
 
 
 class InitDesc(str):

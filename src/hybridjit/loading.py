@@ -7,11 +7,11 @@ be called.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from . import sym
-from .compiler import prepare
 from .context import Context
 from .errors import ModelFormatError, MXNetError
 from .formats.mxnet import params as params_file
@@ -20,9 +20,15 @@ from .gluon.parameter.single import Fresh
 from .gluon.symbol_block import SymbolBlock
 from .ir.node import Output
 from .ir.roles import Roles, sort_variables, without_labels
+from .late import Late
 from .runtime.threads import THREADS
 from .sym import Symbol
 from .tasks import Task, begin
+
+if TYPE_CHECKING:
+    from . import compiler
+else:
+    compiler = Late(".compiler", __package__)  # with the first network
 
 
 def load(prefix: str, epoch: int = 0, ctx: Context | None = None) -> SymbolBlock:
@@ -35,7 +41,7 @@ def load(prefix: str, epoch: int = 0, ctx: Context | None = None) -> SymbolBlock
     path = f"{prefix}-{epoch:04d}.params"
     with _Reading(path) as reading:  # copied from the disk while Python is busy here
         outputs = symbol_json.load(f"{prefix}-symbol.json")
-        prepare()
+        compiler.prepare()
     params = reading.result()
     roles = sort_variables(outputs, params)
     require_parameters(roles, path, params)

@@ -16,6 +16,7 @@ from .context import Context, cpu
 from .initializer import Initializer, Uniform
 from .io import DataIter, NDArrayIter
 from .io.checkpoint import load_checkpoint, load_params, save_checkpoint
+from .late import arrived as _arrived
 from .metric.base import Described
 from .mod import Module
 from .mod.base_module import Logger
@@ -243,3 +244,6 @@ def _joined(batches: list[list[np.ndarray]]) -> np.ndarray | list[np.ndarray]:
     """Each array over all batches; a lone one without its list."""
     arrays = [np.concatenate(parts) for parts in zip(*batches)]
     return arrays[0] if len(arrays) == 1 else arrays
+
+
+_arrived(__name__)

@@ -15,6 +15,7 @@ import numpy as np
 
 from .context import cpu
 from .errors import MXNetError, ShapeError
+from .late import arrived as _arrived
 from .nd import NDArray
 from .ops.attrs import Attrs
 from .ops.building import Builder, Many, X
@@ -339,3 +340,6 @@ def _sizes(shape: Sequence[int], is_exact: bool, who: str) -> tuple[int | None, 
 
 def _with_shapes(types: Types, shapes: Sequence[PartialShape | None]) -> list[TensorType]:
     return [t.with_shape(s) for t, s in zip(types, shapes)]
+
+
+_arrived(__name__)

@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-from ..compiler import Options, compile_graph
+from ..compiler import compile_graph
 from ..config import override
+from ..options import Options
 from ..runtime.memory import peak_memory
 from ..runtime.threads import get_num_threads, threads
 from ..table import milliseconds, table

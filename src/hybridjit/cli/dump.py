@@ -11,8 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..compile_log import write_stage
-from ..compiler import STAGES, Options, compile_graph, new_log, plan_graph
+from ..compiler import STAGES, compile_graph, new_log, plan_graph
 from ..ir.purpose import Purpose
+from ..options import Options
 from .arguments import UsageError, add_model, add_precision, add_shapes, add_target, chosen_target
 from .model import model_of
 

@@ -12,6 +12,8 @@ from fnmatch import fnmatchcase
 from types import ModuleType
 from typing import Any, NoReturn
 
+from .modules import part_of
+
 _NUMPY = (
     "is of MXNet's NumPy mode, which hybridjit does not have: write the network with nd, sym and "
     "gluon"
@@ -86,9 +88,6 @@ ABSENT: list[tuple[list[str], list[str], str]] = [
     ),
 ]
 
-# Of these, modules that are loaded when a program asks for them, and then call explain_in.
-LATE = {"onnx"}
-
 
 def why_absent(module: str, name: str) -> str | None:
     """The whole sentence for ``module.name``, or None when it is not one of MXNet's alone."""
@@ -98,14 +97,16 @@ def why_absent(module: str, name: str) -> str | None:
     return None
 
 
-def explain_absent(package: str) -> None:
-    """Gives the modules of :data:`ABSENT` an error that says why, for names looked up in vain."""
-    for path in {path for modules, _, _ in ABSENT for path in modules} - LATE:
-        explain_in(sys.modules[f"{package}.{path}" if path else package], path)
+def explain_absent(package: str, part: str) -> None:
+    """Gives the modules of :data:`ABSENT` an error that says why, for names looked up in vain.
+
+    Those of one late part alone, or with ``part`` "" those that are always there.
+    """
+    for path in {path for modules, _, _ in ABSENT for path in modules if part_of(path) == part}:
+        _explain_in(sys.modules[f"{package}.{path}" if path else package], path)
 
 
-def explain_in(module: ModuleType, path: str) -> None:
-    """The same for one module, whose path below the package this is."""
+def _explain_in(module: ModuleType, path: str) -> None:
     known = getattr(module, "__getattr__", _nothing(module))
     module.__getattr__ = _explaining(module, path, known)  # type: ignore[method-assign]
 

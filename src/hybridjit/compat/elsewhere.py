@@ -6,8 +6,10 @@ In: hybridjit's modules. Out: the same modules, in which MXNet's import paths wo
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from . import private_names as private_names  # loaded by then, as all that the tables name
-from .modules import module_at
+from .modules import module_at, part_of
 
 _NORMS = ["BatchNorm", "BatchNormReLU", "GroupNorm", "InstanceNorm", "LayerNorm"]
 _POOLS = [
@@ -98,14 +100,24 @@ PRIVATE: dict[str, tuple[str, dict[str, str]]] = {
 }
 
 
-def place_elsewhere(package: str) -> None:
-    """Sets every name of the tables; all modules that define them are loaded by then."""
+def place_elsewhere(package: str, part: str) -> None:
+    """Sets the names of the tables in one late part, or with "" those outside of all of them.
+
+    The modules that define them are loaded by then.
+    """
+    for path, source, names in _rows():
+        if part_of(path) == part:
+            _place(package, path, source, names)
+
+
+def _rows() -> Iterator[tuple[str, str, dict[str, str]]]:
+    """All rows: a module's path, that of the names' origin, and what they are called there."""
     for path, (source, names) in ELSEWHERE.items():
-        _place(package, path, source, dict(zip(names, names)))
+        yield path, source, dict(zip(names, names))
     for path, names in IMPORTED.items():
-        _place(package, path, "", dict(zip(names, names)))
+        yield path, "", dict(zip(names, names))
     for path, (source, renamed) in PRIVATE.items():
-        _place(package, path, source, renamed)
+        yield path, source, renamed
 
 
 def _place(package: str, path: str, source: str, names: dict[str, str]) -> None:

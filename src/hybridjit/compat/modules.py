@@ -1,9 +1,35 @@
-"""Modules by their path below the package, made where hybridjit has none of its own there."""
+"""Modules by their path below the package, made where hybridjit has none of its own there.
+
+Some are parts that are loaded late (``late.py``): what is done to modules by their paths is done
+for one part at a time, when it is there.
+"""
 
 from __future__ import annotations
 
 import sys
 from types import ModuleType
+
+# Parts that are loaded when a program asks for them, and that the tables here name.
+LATE = (
+    *(
+        "contrib",
+        "executor",
+        "gluon.data",
+        "gluon.rnn",
+        "image",
+        "io",
+        "metric",
+        "mod",
+        "model",
+        "onnx",
+    ),
+    *("operator", "rnn", "test_utils"),
+)
+
+
+def part_of(path: str) -> str:
+    """The late part that the module at ``path`` comes with, or "" when it is always there."""
+    return next((part for part in LATE if f"{path}.".startswith(f"{part}.")), "")
 
 
 def module_at(package: str, path: str) -> ModuleType:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from ..errors import MXNetError
-from .modules import module_at
+from .modules import module_at, part_of
 
 _TRAINS = (
     "is a part of training that hybridjit does not have: train with gluon.Trainer or Module.fit"
@@ -42,9 +42,11 @@ PLACEHOLDERS: dict[str, tuple[list[str], str]] = {
 }
 
 
-def place_placeholders(package: str) -> None:
-    """Sets every name of :data:`PLACEHOLDERS`, and the decorators that classes among them take."""
+def place_placeholders(package: str, part: str) -> None:
+    """Sets the names of :data:`PLACEHOLDERS` in one late part, or those outside of all of them."""
     for path, (names, reason) in PLACEHOLDERS.items():
+        if part_of(path) != part:
+            continue
         module = module_at(package, path)
         for name in names:
             setattr(module, name, _placeholder(f"mxnet.{path}.{name}", reason))

@@ -1,16 +1,17 @@
 """Gluon: nets as Python classes, run line by line or hybridized."""
 
-from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
-from typing import Any as _Any
 
-from . import contrib, data, loss, model_zoo, nn, parameter, rnn, utils
+from ..late import modules as _modules
+from ..late import names_of as _names_of
+from . import loss, nn, parameter, utils
 from .block import Block
 from .hybrid_block import HybridBlock
 from .parameter import Constant, Parameter, ParameterDict
 from .symbol_block import SymbolBlock
 
 if _TYPE_CHECKING:
+    from . import contrib, data, model_zoo, rnn
     from .trainer import Trainer
 
 __all__ = [
@@ -32,11 +33,10 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> _Any:
-    """``Trainer``, which loads the optimizers when it is asked for."""
-    if name == "Trainer":
-        return _import_module(".trainer", __name__).Trainer
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+# What not every network needs; Trainer loads the optimizers
+__getattr__ = _names_of(
+    __name__, {**_modules("contrib data model_zoo rnn"), "Trainer": ".trainer:Trainer"}
+)
 
 
 def __dir__() -> list[str]:

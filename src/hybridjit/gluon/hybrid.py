@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..compiler import Options, compile_graph
+from ..compiler import compile_graph
 from ..config import config
 from ..context import Context
 from ..errors import MXNetError
@@ -26,6 +26,7 @@ from ..nd import NDArray
 from ..nd.eviction import evict, type_of_array
 from ..nd.interpreter import Monitor, interpret_nodes
 from ..nd.storage import NEVER, WRITES, Storage
+from ..options import Options
 from ..passes.infer import NodeTypes, infer_node_types
 from ..recording import FLAGS
 from ..runtime.binding import Evictable, PackedStore

@@ -9,28 +9,26 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from .. import nd, sym
 from ..attribute import STACK as ATTRIBUTES
-from ..compiler import Options
 from ..context import STACK as CONTEXTS
 from ..context import Context
 from ..errors import DeferredInitializationError, DTypeError, MXNetError, ShapeError
 from ..forks import Rank, held_at_fork
+from ..late import Late
 from ..name import STACK as NAMES
 from ..nd import NDArray
 from ..nd.interpreter import Monitor
+from ..options import Options
 from ..recording import FLAGS
 from ..sym import Symbol
 from ..types import TensorType, type_of
 from ..unwinding import holding, restoring
-from ..verification import TOLERANCES, Verdict, verify_graph, verify_training
 from .block import Block
-from .bound import BoundCall
-from .hybrid import CachedGraph
 from .inference import finish_deferred, set_shapes, variable_types
 from .model_file import described_graph
 from .naming import OPEN
@@ -39,7 +37,13 @@ from .precision import DEFAULT
 from .saving import export_graph
 from .structure import Format, flatten, regroup, same_arguments, tensors_in
 from .trace import Trace, trace
-from .training import floating, tape_variables
+
+if TYPE_CHECKING:
+    from .. import verification
+    from . import bound, hybrid, training
+else:  # what no block needs that runs line by line: the compiler comes with each of them
+    verification = Late("..verification", __package__)
+    bound, hybrid, training = (Late(f".{n}", __package__) for n in ("bound", "hybrid", "training"))
 
 # Held while a block is traced: two threads may make the first call to one net.
 _tracing = held_at_fork(Rank.TRACING)
@@ -48,7 +52,7 @@ _tracing = held_at_fork(Rank.TRACING)
 class _Cached(NamedTuple):
     """A traced block, ready to be called. Replaced as a whole, so that threads see one or none."""
 
-    graph: CachedGraph
+    graph: hybrid.CachedGraph
     trace: Trace
     arity: int  # how many arrays it takes; -1 when its arguments are nested or None
     is_plain: bool  # one array in, one out
@@ -166,7 +170,7 @@ class HybridBlock(Block):
             return results[0] if out_format == 0 else regroup(results, out_format)
         return self._forward_any(arrays)
 
-    def bind(self, *args: Any, out: Any = None) -> BoundCall:
+    def bind(self, *args: Any, out: Any = None) -> bound.BoundCall:
         """A callable on fixed arrays: it reads ``args`` and writes ``out`` at every call.
 
         ``out`` is an array, or a list of them for several outputs; made here when left out. The
@@ -182,9 +186,11 @@ class HybridBlock(Block):
         wanted = [results] if isinstance(results, NDArray) else list(results)
         given = wanted if out is None else [out] if isinstance(out, NDArray) else list(out)
         _check_outputs(wanted, given)
-        return BoundCall(cached.graph, list(args), given, cached.trace.out_format)
+        return bound.BoundCall(cached.graph, list(args), given, cached.trace.out_format)
 
-    def verify(self, *args: object, tolerance: float | None = None, train: bool = False) -> Verdict:
+    def verify(
+        self, *args: object, tolerance: float | None = None, train: bool = False
+    ) -> verification.Verdict:
         """Compare the block compiled with the block run by NumPy for these arguments.
 
         ``agrees`` of the result is the answer; printed, it names the first step whose result is
@@ -206,13 +212,13 @@ class HybridBlock(Block):
         given = dict(zip(traced.input_names, arrays))
         fixed = {name: param.data(ctx) for name, param in params.items()}
         options = options_of(self)
-        usual = TOLERANCES["float32" if train else options.precision]
+        usual = verification.TOLERANCES["float32" if train else options.precision]
         how = (options, usual if tolerance is None else tolerance, self.name or "graph")
         if train:
             named = {**given, **fixed}
-            wanted = tape_variables(named) or floating(given)
-            return verify_training(traced.outputs, _data_of(named), wanted, *how)
-        return verify_graph(traced.outputs, _data_of(given), _data_of(fixed), *how)
+            wanted = training.tape_variables(named) or training.floating(given)
+            return verification.verify_training(traced.outputs, _data_of(named), wanted, *how)
+        return verification.verify_graph(traced.outputs, _data_of(given), _data_of(fixed), *how)
 
     def _forward_any(self, args: tuple[object, ...]) -> Any:
         tensors = list(tensors_in(args))
@@ -287,7 +293,7 @@ class HybridBlock(Block):
             traced = self._traced(args)
             params = self.collect_params()
             used = _params_in(traced, params)
-            graph = CachedGraph(traced.outputs, traced.input_names, used, flags_of(self))
+            graph = hybrid.CachedGraph(traced.outputs, traced.input_names, used, flags_of(self))
             graph.monitor = self._monitor
             graph.compiled &= self._is_compiled
             _warn_unused(traced, params)

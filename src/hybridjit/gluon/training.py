@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..compiler import Options, Trained, compile_training
+from ..compiler import Trained, compile_training
 from ..config import config
 from ..context import Context
 from ..errors import MXNetError
@@ -22,6 +22,7 @@ from ..nd import NDArray
 from ..nd.replay import is_drawn, replay
 from ..nd.tape import Some, Step, record
 from ..ops.gradient import NoGradientError, stops_heads
+from ..options import Options
 from ..recording import FLAGS, recording_as
 from ..runtime.executable import Executable
 from ..types import type_of

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import warnings
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,11 +13,17 @@ from .. import nd
 from ..context import Context
 from ..errors import MXNetError
 from ..formats.atomic import system_errors
+from ..late import Late
 from ..nd import NDArray
 from ..opening import open_file
 from ..shapes import is_np_shape, partial_shape
 from ..types import is_known_shape
 from .hooks import HookHandle
+
+if TYPE_CHECKING:
+    import hashlib
+else:
+    hashlib = Late("hashlib")  # OpenSSL is loaded with it: 2 ms
 
 __all__ = [
     "HookHandle",

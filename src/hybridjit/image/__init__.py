@@ -1,5 +1,6 @@
 """``mx.image``: pictures read from files, resized, cropped, normalized, with boxes or without."""
 
+from ..late import arrived as _arrived
 from . import detection, image
 from .augmenters import (
     Augmenter,
@@ -97,3 +98,5 @@ __all__ = [
     "resize_short",
     "scale_down",
 ]
+
+_arrived(__name__)

@@ -3,6 +3,7 @@
 ``create`` makes a metric from a name such as ``"acc"``, a function, or a list of these.
 """
 
+from ..late import arrived as _arrived
 from .base import (
     CompositeEvalMetric,
     CustomMetric,
@@ -49,3 +50,5 @@ __all__ = [
     "np",
     "register",
 ]
+
+_arrived(__name__)

@@ -1,5 +1,6 @@
 """``mx.mod``: MXNet's older way to train and run nets: bind a Symbol, fit, forward."""
 
+from ..late import arrived as _arrived
 from .base_module import BaseModule
 from .bucketing_module import BucketingModule
 from .module import Module
@@ -14,3 +15,5 @@ __all__ = [
     "PythonModule",
     "SequentialModule",
 ]
+
+_arrived(__name__)

@@ -6,14 +6,15 @@ The files of the families (``elementwise/unary.py``, ``nn/convolution.py``, ...)
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import MXNetError, UnknownOpError
+from ..late import Late
 from ..quiet import quiet
 from . import building, scalars
 from .attrs import Attrs, declare
@@ -21,6 +22,11 @@ from .derivative import derivative, parse_name
 from .left_out import why_left_out
 from .record import PLAIN, InferRule, OpDef, Traits
 from .signatures import Expansion, Formula, Gradient, Reference
+
+if TYPE_CHECKING:
+    import difflib
+else:
+    difflib = Late("difflib")  # for an error alone
 
 _OPS: dict[str, OpDef] = {}
 _NAMES: dict[str, OpDef] = {}

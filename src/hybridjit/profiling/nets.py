@@ -9,13 +9,14 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from .. import sym
-from ..compiler import Options, compile_graph
+from ..compiler import compile_graph
 from ..gluon import HybridBlock
 from ..gluon.hybrid_block import options_of
 from ..gluon.training import floating, tape_variables
 from ..ir.node import Output
 from ..nd import NDArray
 from ..optimizer import Optimizer
+from ..options import Options
 from ..sym import Symbol
 from ..types import type_of
 from .report import Report, measure

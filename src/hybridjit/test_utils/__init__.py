@@ -3,6 +3,7 @@
 import numpy as np
 
 from ..context import Context, current_context, set_default_context
+from ..late import arrived as _arrived
 from ..nd import array
 from ..sym import Symbol
 from .comparing import (
@@ -153,3 +154,6 @@ def __getattr__(name: str) -> object:
     if name == "rnd":
         return np.random
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+_arrived(__name__)

@@ -13,10 +13,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..compiler import CHOICES, SPLIT_BATCH, Options, compile_graph, new_log
+from ..compiler import CHOICES, SPLIT_BATCH, compile_graph, new_log
 from ..config import config, override
 from ..ir.graph import from_symbol
 from ..ir.node import Output
+from ..options import Options
 from ..passes.infer import infer_node_types
 from ..runtime.checking import TOLERANCE
 from ..runtime.executable import Executable

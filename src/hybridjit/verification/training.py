@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..compiler import Options, Trained, compile_training
+from ..compiler import Trained, compile_training
 from ..config import config, override
 from ..context import cpu
 from ..ir.building import building
@@ -28,6 +28,7 @@ from ..nd.interpreter import interpret_nodes
 from ..nd.tape import Entry, Leaf
 from ..nd.taped import run_backward, untouched_zeros
 from ..ops.building import as_results, parts_of
+from ..options import Options
 from ..passes.differentiate import Joint, differentiate
 from ..passes.enter_training import enter_training
 from ..passes.infer import infer_node_types

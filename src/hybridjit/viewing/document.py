@@ -14,18 +14,11 @@ import numpy as np
 
 from ..codegen.llvm.jit import find_target
 from ..compile_log import CompileLog
-from ..compiler import (
-    JOINT_STAGES,
-    Options,
-    Trained,
-    TrainingLogs,
-    compile_graph,
-    compile_training,
-    new_log,
-)
+from ..compiler import JOINT_STAGES, Trained, TrainingLogs, compile_graph, compile_training, new_log
 from ..config import config
 from ..ir.node import Output
 from ..optimizer import Optimizer, create
+from ..options import Options
 from ..profiling import Report, TrainingReport, measure, measure_training
 from ..runtime.executable import Executable
 from ..runtime.split_batch import SplitBatch

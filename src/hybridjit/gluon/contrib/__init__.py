@@ -1,22 +1,17 @@
 """Layers, samplers and the training loop that MXNet keeps apart as experimental."""
 
-from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
-from typing import Any as _Any
 
-from . import cnn, data, nn, rnn
+from ...late import modules as _modules
+from ...late import names_of as _names_of
 
 if _TYPE_CHECKING:
-    from . import estimator
+    from . import cnn, data, estimator, nn, rnn
 
 __all__ = ["cnn", "data", "estimator", "nn", "rnn"]
 
 
-def __getattr__(name: str) -> _Any:
-    """``estimator``, which loads the optimizers, when it is asked for."""
-    if name == "estimator":
-        return _import_module(".estimator", __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+__getattr__ = _names_of(__name__, _modules("cnn data estimator nn rnn"))
 
 
 def __dir__() -> list[str]:

@@ -1,5 +1,6 @@
 """Datasets, and batches from them."""
 
+from ...late import arrived as _arrived
 from . import dataloader, dataset, sampler, vision
 from .dataloader import DataLoader
 from .dataset import ArrayDataset, Dataset, RecordFileDataset, SimpleDataset
@@ -21,3 +22,5 @@ __all__ = [
     "sampler",
     "vision",
 ]
+
+_arrived(__name__)

@@ -1,5 +1,6 @@
 """Recurrent layers (RNN, LSTM, GRU) and cells."""
 
+from ...late import arrived as _arrived
 from . import rnn_cell, rnn_layer
 from .rnn_cell import (
     BidirectionalCell,
@@ -36,3 +37,5 @@ __all__ = [
     "rnn_cell",
     "rnn_layer",
 ]
+
+_arrived(__name__)

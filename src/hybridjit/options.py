@@ -1,0 +1,40 @@
+"""What a caller may choose for one network: the flags of ``hybridize`` that the compiler knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from .ir.purpose import PRECISIONS
+from .records import dataclass
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a caller may choose for one network.
+
+    winograd   True where it pays, False never, "always" wherever it is possible
+    precision  the element type of what products multiply: ``float32`` or ``bfloat16``. Gradients
+               are float32's
+    memory     ``small`` saves less for the way back and computes more again; ``default`` what is
+               cheap alone
+    """
+
+    winograd: bool | str = True
+    precision: str = "float32"
+    memory: str = "default"
+
+    @staticmethod
+    def of(flags: Mapping[str, Any]) -> Options:
+        """What ``hybridize`` was given; names that are no options are left alone."""
+        return Options(**{f.name: flags[f.name] for f in fields(Options) if f.name in flags})
+
+    def __post_init__(self) -> None:
+        if self.winograd not in (True, False, "always"):
+            raise ValueError(f'winograd is True, False or "always", got {self.winograd!r}')
+        if self.precision not in PRECISIONS:
+            known = " or ".join(map(repr, PRECISIONS))
+            raise ValueError(f"precision is {known}, got {self.precision!r}")
+        if self.memory not in ("default", "small"):
+            raise ValueError(f"memory is 'default' or 'small', got {self.memory!r}")
