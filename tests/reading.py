@@ -32,7 +32,7 @@ from hybridjit.config import override
 from hybridjit.errors import InternalError, MXNetError
 from hybridjit.formats.mxnet import params, symbol_json
 from hybridjit.formats.onnx.messages import read_model
-from hybridjit.onnx.importer import make_graph
+from hybridjit.onnx.graph import make_graph
 from hybridjit.onnx.load import make_block
 from hybridjit.onnx.operators import KNOWN
 

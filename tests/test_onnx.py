@@ -18,7 +18,7 @@ from hybridjit.formats.onnx import messages, wire
 from hybridjit.formats.onnx.messages import Attribute, Graph, Model, Node, OperatorSet, ValueInfo
 from hybridjit.formats.onnx.tensors import BFLOAT16, CODES, make_tensor, read_array
 from hybridjit.ir.node import topological
-from hybridjit.onnx.importer import make_graph
+from hybridjit.onnx.graph import make_graph
 from hybridjit.onnx.load import make_block
 from hybridjit.onnx.operators import KNOWN
 from hybridjit.onnx.operators.resize import Axis, _matrix
@@ -45,6 +45,8 @@ def attribute(name: str, value: object) -> Attribute:
         return Attribute(name=name, i=value, type=2)
     if isinstance(value, str):
         return Attribute(name=name, s=memoryview(value.encode()), type=3)
+    if isinstance(value, np.ndarray):
+        return Attribute(name=name, t=make_tensor("", value), type=4)
     assert isinstance(value, tuple)
     if value and isinstance(value[0], str):
         return Attribute(name=name, strings=[memoryview(v.encode()) for v in value], type=8)
@@ -400,11 +402,23 @@ def test_errors_name_the_node_and_its_operands():
 @pytest.mark.parametrize("count,side", [(1, 1 << 20), (40, 1 << 10)])
 def test_constants_of_all_nodes_are_bounded(count, side):
     sizes = {"s": np.array([side, side])}
-    nodes = [node("ConstantOfShape", "s", f"c{i}") for i in range(count)]
+    one = np.ones(1, "int64")
+    nodes = [node("ConstantOfShape", "s", f"c{i}", value=one) for i in range(count)]
     text = refusal(model_of([*nodes, node("Add", "x c0")], {"x": (1,)}, sizes))
     assert (
         "ConstantOfShape 'the_constantofshape'" in text and "the nodes of a model may make" in text
     )
+
+
+def test_one_number_many_times_is_held_by_nobody():
+    """Beyond the bound of constants it is made when the network is called, as a graph may ask."""
+    sizes = {"s": np.array([1 << 10, 1 << 10])}
+    one = np.full(1, 2.5, "float32")
+    nodes = [node("ConstantOfShape", "s", f"c{i}", value=one) for i in range(20)]
+    model = model_of([*nodes, node("Add", "x c19")], {"x": (1,)}, sizes)
+    assert not make_graph(model, KNOWN, None, {}).params
+    (found,) = computed(model, np.ones(1, "float32"))
+    np.testing.assert_array_equal(found, np.full((1 << 10, 1 << 10), 3.5, "float32"))
 
 
 def test_old_operator_sets_are_refused():

@@ -22,7 +22,7 @@ from ..formats.mxnet.symbol_upgrade import Changes
 from ..ir.node import Output, topological
 from ..ir.roles import Reading, Roles, is_learned, roles_of
 from ..loading import bare_name
-from ..onnx.importer import unknown_operators
+from ..onnx.graph import unknown_operators
 from ..onnx.load import read_file, read_graph
 from ..onnx.operators import KNOWN
 from ..onnx.use import Use

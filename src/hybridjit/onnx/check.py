@@ -13,6 +13,7 @@ import numpy as np
 
 from ..errors import MXNetError
 from ..formats.onnx import messages
+from ..formats.onnx.tensors import read_array
 from ..ir.interpret import run_in_order
 from ..ir.node import Node, Output, topological
 from ..ops.registry import run_ref
@@ -20,7 +21,8 @@ from ..passes.infer import infer_node_types
 from ..runtime.checking import difference
 from ..types import type_of
 from .exporter import attributes
-from .importer import EVERYTHING, Importer, Value, as_supported, opset_of, read_array
+from .graph import opset_of
+from .importer import EVERYTHING, Importer, Value, as_supported
 from .operators import KNOWN
 
 TOLERANCE = 1e-4

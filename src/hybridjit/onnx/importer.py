@@ -1,8 +1,7 @@
-"""ONNX graphs as symbols: the walk over a graph's nodes, and what translations build with.
+"""The walk over an ONNX graph's nodes, and what their translations build with.
 
-In: a :class:`..formats.onnx.messages.Model` and the sizes of its inputs. Out: a
-:class:`Imported`: heads, parameters and inputs. What follows from constants alone is computed
-here and becomes a constant.
+In: nodes and the values they read. Out: values: constants, or places in a symbol. What follows
+from constants alone is computed here and becomes a constant.
 """
 
 from __future__ import annotations
@@ -10,15 +9,13 @@ from __future__ import annotations
 import math
 from collections import ChainMap, Counter
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
-from ..errors import MXNetError, ShapeError, UnknownOpError, located
+from ..errors import MXNetError, ShapeError, located
 from ..formats.onnx import messages
-from ..formats.onnx.tensors import dtype_of, read_array
+from ..formats.onnx.tensors import read_array
 from ..ir.node import Output, apply, variable
-from ..ir.roles import variables
 from ..ops.attrs import Attrs, AttrValue
 from ..ops.building import ON_ARRAYS, infer_types
 from ..ops.namespace import attr_texts
@@ -31,7 +28,6 @@ from ..types import (
     Shape,
     TensorType,
     is_known_shape,
-    shape_text,
     type_of,
 )
 from .use import Use
@@ -62,14 +58,6 @@ class Value:
     def is_constant(self) -> bool:
         """Whether the elements are known."""
         return self.array is not None
-
-
-class Imported(NamedTuple):
-    """A model as a graph: what it computes, its parameters, its inputs by name with their types."""
-
-    heads: tuple[Output, ...]
-    params: dict[str, np.ndarray]
-    inputs: dict[str, TensorType]
 
 
 Translation = Callable[..., "Value | Sequence[Value | None]"]
@@ -157,9 +145,13 @@ class Importer:
         self.require_small(math.prod(shape))
         return self.constant(np.full(shape, number.reshape(-1)[0], number.dtype))
 
+    def affords(self, count: int) -> bool:
+        """Whether constants of so many elements may be made."""
+        return count <= self._left
+
     def _afford(self, count: int) -> bool:
-        """Whether constants of so many elements may be made; they count from now on."""
-        if count > self._left:
+        """The same; they count from now on."""
+        if not self.affords(count):
             return False
         self._left -= count
         return True
@@ -188,7 +180,7 @@ class Importer:
             raise MXNetError(f"its graph takes {len(graph.input)} values, not {len(operands)}")
         values = ChainMap({}, self._constants_of(graph), self._scope)  # type: ignore[arg-type]
         for info, x in zip(graph.input, operands):
-            values[info.name] = self.stored(x, _element_code(info))
+            values[info.name] = self.stored(x, element_code(info))
         use, scope = self._use, self._scope
         self.run(graph.node, values, self._known)
         self._use, self._scope = use, scope
@@ -234,7 +226,7 @@ class Importer:
         assert x.output is not None
         node, op = x.output.node, x.output.node.op
         assert op is not None
-        edges = [*node.inputs, *map(self._edge, more)]
+        edges = [*node.inputs, *map(self.edge, more)]
         name = self._fresh(self._use.name if self._use is not None else node.name)
         made = apply(op, name, edges, attr_texts(op, {**node.attrs, **attrs}))
         return Value(x.type, None, Output(made, 0))
@@ -244,14 +236,15 @@ class Importer:
     def _node(
         self, op: OpDef, inputs: Sequence[Value], at: str, attrs: Mapping[str, AttrValue]
     ) -> tuple[Value, ...]:
-        edges = [self._edge(x) for x in inputs]
+        edges = [self.edge(x) for x in inputs]
         whole = self._use.name if self._use is not None else op.name.lower()
         name = self._fresh(f"{whole}:{at}" if at else whole)
         node = apply(op, name, edges, attr_texts(op, dict(attrs)))
         types = partial_types(op, [x.type for x in inputs], node.attrs)
         return tuple(Value(t, None, Output(node, i)) for i, t in enumerate(types))
 
-    def _edge(self, x: Value) -> Output:
+    def edge(self, x: Value) -> Output:
+        """Where a value stands in the symbol; a constant gets a variable."""
         if x.output is not None:
             return x.output
         assert x.array is not None
@@ -288,9 +281,9 @@ class Importer:
 
     def count_readers(self, graph: messages.Graph) -> None:
         """Of each name in a graph and those in its nodes; nothing is known of other graphs."""
-        for _, node in _nodes(graph):
+        for _, node in nodes_of(graph):
             self._readers.update(node.input)
-        for _, node in _nodes(graph):
+        for _, node in nodes_of(graph):
             for attribute in node.attribute:
                 if attribute.g is not None:
                     self._readers.update(info.name for info in attribute.g.output)
@@ -376,45 +369,14 @@ def _rows(use: Use, operands: Sequence[Value | None]) -> list[tuple[str, object]
     return [(name, x.type) for name, x in zip(use.inputs, operands) if x is not None]
 
 
-def make_graph(
-    model: messages.Model,
-    known: Mapping[str, Translation],
-    folder: str | None,
-    shapes: Mapping[str, Shape],
-) -> Imported:
-    """A model's graph as a symbol's heads.
-
-    known   translations by operator type
-    folder  where files of elements may stand
-    shapes  of inputs; those left out are what the model says
-    Raises UnknownOpError listing every operator that has no translation, MXNetError naming the
-    node for what is not supported.
-    """
-    graph = model.graph
-    assert graph is not None
-    require_known(graph, known)
-    importer = Importer(opset_of(model), folder)
-    values = {t.name: initializer(importer, t, folder) for t in graph.initializer}
-    inputs: dict[str, TensorType] = {}
-    for info in graph.input:
-        if info.name not in values:
-            inputs[info.name] = _input_type(info, shapes.get(info.name))
-            x = importer.variable(info.name, inputs[info.name])
-            values[info.name] = importer.stored(x, _element_code(info))
-    _refuse_others(shapes, inputs)
-    importer.count_readers(graph)
-    importer.run(graph.node, values, known)
-    heads = tuple(_head(importer, values, info.name) for info in graph.output)
-    return Imported(heads, _read_params(importer, heads), inputs)
-
-
 def initializer(importer: Importer, tensor: messages.Tensor, folder: str | None) -> Value:
     """A parameter, in an element type that there is here."""
     array = as_supported(read_array(tensor, folder), f"tensor '{tensor.name}'")
     return importer.stored(importer.name_parameter(tensor.name, array), tensor.data_type)
 
 
-def _element_code(info: messages.ValueInfo) -> int:
+def element_code(info: messages.ValueInfo) -> int:
+    """ONNX's code of the element type that is declared, 0 where there is none."""
     tensor = info.type.tensor_type if info.type is not None else None
     return 0 if tensor is None else tensor.elem_type
 
@@ -436,86 +398,10 @@ def as_supported(array: np.ndarray, what: str) -> np.ndarray:
     return array.astype(wider)
 
 
-def opset_of(model: messages.Model) -> int:
-    """The version of ONNX's own operators. Raises MXNetError for one that is too old."""
-    versions = [s.version for s in model.opset_import if s.domain in ("", "ai.onnx")]
-    version = max(versions, default=1)
-    if version < 6:
-        raise MXNetError(f"the model is of operator set {version}; 6 and newer are read")
-    return version
-
-
-def unknown_operators(graph: messages.Graph, known: Mapping[str, Translation]) -> dict[str, str]:
-    """The operators without a translation, by the uses that they have in the graph."""
-    found: dict[str, str] = {}
-    for number, node in _nodes(graph):
-        is_own = node.domain in ("", "ai.onnx")
-        name = node.op_type if is_own else f"{node.domain}.{node.op_type}"
-        if name not in known:
-            found[str(Use(node, number, 0, None))] = name
-    return found
-
-
-def _nodes(graph: messages.Graph) -> Iterator[tuple[int, messages.Node]]:
+def nodes_of(graph: messages.Graph) -> Iterator[tuple[int, messages.Node]]:
     """All nodes with their places, those of graphs that stand in nodes too."""
     for number, node in enumerate(graph.node):
         yield number, node
         for attribute in node.attribute:
             if attribute.g is not None:
-                yield from _nodes(attribute.g)
-
-
-def require_known(graph: messages.Graph, known: Mapping[str, Translation]) -> None:
-    """Raises UnknownOpError listing every operator without a translation, with its nodes."""
-    missing: dict[str, list[str]] = {}
-    for use, name in unknown_operators(graph, known).items():
-        missing.setdefault(name, []).append(use)
-    if missing:
-        lines = [f"    {op}: {', '.join(uses[:4])}" for op, uses in sorted(missing.items())]
-        raise UnknownOpError(
-            f"the model uses {len(missing)} operators that are not known here:\n" + "\n".join(lines)
-        )
-
-
-def _input_type(info: messages.ValueInfo, shape: Shape | None) -> TensorType:
-    tensor = info.type.tensor_type if info.type is not None else None
-    if tensor is None:
-        raise MXNetError(f"input '{info.name}' is no tensor")
-    dtype = supported(dtype_of(tensor.elem_type, f"input '{info.name}'"))
-    declared = None if tensor.shape is None else tuple(_size(d) for d in tensor.shape.dim)
-    if shape is not None and declared is not None and not _fits(shape, declared):
-        asked = shape_text(tuple(shape))
-        raise ShapeError(f"input '{info.name}' is {TensorType(declared, dtype)}, not {asked}")
-    return TensorType(declared if shape is None else tuple(shape), dtype)
-
-
-def _size(dimension: messages.Dimension) -> int | None:
-    value = dimension.dim_value
-    return None if value is None or value < 0 or dimension.dim_param else value
-
-
-def _fits(shape: Shape, declared: Sequence[int | None]) -> bool:
-    pairs = zip(shape, declared)
-    return len(shape) == len(declared) and all(d in (None, size) for size, d in pairs)
-
-
-def _refuse_others(shapes: Mapping[str, Shape], inputs: Mapping[str, TensorType]) -> None:
-    others = sorted(shapes.keys() - inputs.keys())
-    if others:
-        raise MXNetError(f"the model has no input '{others[0]}'; it has {', '.join(inputs)}")
-
-
-def _head(importer: Importer, values: Mapping[str, Value], name: str) -> Output:
-    if name not in values:
-        raise MXNetError(f"no node makes the output '{name}'")
-    value = values[name]
-    if value.output is None or value.output.node.is_variable:
-        return importer.outputs("identity", Value(value.type, None, importer._edge(value)))[
-            0
-        ].output  # type: ignore[return-value]
-    return value.output
-
-
-def _read_params(importer: Importer, heads: Sequence[Output]) -> dict[str, np.ndarray]:
-    """The parameters that the graph reads."""
-    return {name: importer.params[name] for name in variables(heads) if name in importer.params}
+                yield from nodes_of(attribute.g)

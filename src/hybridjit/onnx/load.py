@@ -21,7 +21,7 @@ from ..nd import array as array_
 from ..opening import open_file
 from ..sym import Symbol
 from ..types import Shape
-from .importer import Imported, make_graph
+from .graph import Imported, make_graph
 from .operators import KNOWN
 
 Path = str | os.PathLike[str]

@@ -35,10 +35,13 @@ def constant(g: Importer, use: Use) -> Value:
 
 @translates("ConstantOfShape")
 def constant_of_shape(g: Importer, use: Use, shape: Value) -> Value:
-    """One number everywhere."""
+    """One number everywhere: in the graph, where constants would take too much memory."""
     value = use.array("value")
     number = np.zeros(1, np.float32) if value is None else as_supported(value, str(use))
-    return g.filled(g.ints(shape, "shape"), number)
+    sizes = g.ints(shape, "shape")
+    if number.dtype.kind == "f" and not g.affords(math.prod(sizes)):
+        return g.op("_full", shape=sizes, value=float(number.reshape(-1)[0]), dtype=number.dtype)
+    return g.filled(sizes, number)
 
 
 @translates("Shape")

@@ -1,0 +1,143 @@
+"""ONNX graphs as symbols.
+
+In: a :class:`..formats.onnx.messages.Model` and the sizes of its inputs. Out: a
+:class:`Imported`: heads, parameters and inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..errors import MXNetError, ShapeError, UnknownOpError
+from ..formats.onnx import messages
+from ..formats.onnx.tensors import dtype_of
+from ..ir.node import Output
+from ..ir.roles import variables
+from ..types import Shape, TensorType, shape_text
+from .importer import (
+    Importer,
+    Translation,
+    Value,
+    element_code,
+    initializer,
+    nodes_of,
+    supported,
+)
+from .use import Use
+
+
+class Imported(NamedTuple):
+    """A model as a graph: what it computes, its parameters, its inputs by name with their types."""
+
+    heads: tuple[Output, ...]
+    params: dict[str, np.ndarray]
+    inputs: dict[str, TensorType]
+
+
+def make_graph(
+    model: messages.Model,
+    known: Mapping[str, Translation],
+    folder: str | None,
+    shapes: Mapping[str, Shape],
+) -> Imported:
+    """A model's graph as a symbol's heads.
+
+    known   translations by operator type
+    folder  where files of elements may stand
+    shapes  of inputs; those left out are what the model says
+    Raises UnknownOpError listing every operator that has no translation, MXNetError naming the
+    node for what is not supported.
+    """
+    graph = model.graph
+    assert graph is not None
+    require_known(graph, known)
+    importer = Importer(opset_of(model), folder)
+    values = {t.name: initializer(importer, t, folder) for t in graph.initializer}
+    inputs: dict[str, TensorType] = {}
+    for info in graph.input:
+        if info.name not in values:
+            inputs[info.name] = _input_type(info, shapes.get(info.name))
+            x = importer.variable(info.name, inputs[info.name])
+            values[info.name] = importer.stored(x, element_code(info))
+    _refuse_others(shapes, inputs)
+    importer.count_readers(graph)
+    importer.run(graph.node, values, known)
+    heads = tuple(_head(importer, values, info.name) for info in graph.output)
+    return Imported(heads, _read_params(importer, heads), inputs)
+
+
+def opset_of(model: messages.Model) -> int:
+    """The version of ONNX's own operators. Raises MXNetError for one that is too old."""
+    versions = [s.version for s in model.opset_import if s.domain in ("", "ai.onnx")]
+    version = max(versions, default=1)
+    if version < 6:
+        raise MXNetError(f"the model is of operator set {version}; 6 and newer are read")
+    return version
+
+
+def unknown_operators(graph: messages.Graph, known: Mapping[str, Translation]) -> dict[str, str]:
+    """The operators without a translation, by the uses that they have in the graph."""
+    found: dict[str, str] = {}
+    for number, node in nodes_of(graph):
+        is_own = node.domain in ("", "ai.onnx")
+        name = node.op_type if is_own else f"{node.domain}.{node.op_type}"
+        if name not in known:
+            found[str(Use(node, number, 0, None))] = name
+    return found
+
+
+def require_known(graph: messages.Graph, known: Mapping[str, Translation]) -> None:
+    """Raises UnknownOpError listing every operator without a translation, with its nodes."""
+    missing: dict[str, list[str]] = {}
+    for use, name in unknown_operators(graph, known).items():
+        missing.setdefault(name, []).append(use)
+    if missing:
+        lines = [f"    {op}: {', '.join(uses[:4])}" for op, uses in sorted(missing.items())]
+        raise UnknownOpError(
+            f"the model uses {len(missing)} operators that are not known here:\n" + "\n".join(lines)
+        )
+
+
+def _input_type(info: messages.ValueInfo, shape: Shape | None) -> TensorType:
+    tensor = info.type.tensor_type if info.type is not None else None
+    if tensor is None:
+        raise MXNetError(f"input '{info.name}' is no tensor")
+    dtype = supported(dtype_of(tensor.elem_type, f"input '{info.name}'"))
+    declared = None if tensor.shape is None else tuple(_size(d) for d in tensor.shape.dim)
+    if shape is not None and declared is not None and not _fits(shape, declared):
+        asked = shape_text(tuple(shape))
+        raise ShapeError(f"input '{info.name}' is {TensorType(declared, dtype)}, not {asked}")
+    return TensorType(declared if shape is None else tuple(shape), dtype)
+
+
+def _size(dimension: messages.Dimension) -> int | None:
+    value = dimension.dim_value
+    return None if value is None or value < 0 or dimension.dim_param else value
+
+
+def _fits(shape: Shape, declared: Sequence[int | None]) -> bool:
+    pairs = zip(shape, declared)
+    return len(shape) == len(declared) and all(d in (None, size) for size, d in pairs)
+
+
+def _refuse_others(shapes: Mapping[str, Shape], inputs: Mapping[str, TensorType]) -> None:
+    others = sorted(shapes.keys() - inputs.keys())
+    if others:
+        raise MXNetError(f"the model has no input '{others[0]}'; it has {', '.join(inputs)}")
+
+
+def _head(importer: Importer, values: Mapping[str, Value], name: str) -> Output:
+    if name not in values:
+        raise MXNetError(f"no node makes the output '{name}'")
+    value = values[name]
+    if value.output is None or value.output.node.is_variable:
+        return importer.outputs("identity", Value(value.type, None, importer.edge(value)))[0].output  # type: ignore[return-value]
+    return value.output
+
+
+def _read_params(importer: Importer, heads: Sequence[Output]) -> dict[str, np.ndarray]:
+    """The parameters that the graph reads."""
+    return {name: importer.params[name] for name in variables(heads) if name in importer.params}
