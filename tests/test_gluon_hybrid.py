@@ -529,3 +529,15 @@ def test_first_calls_from_many_threads(x, active):
     for result in results:
         np.testing.assert_array_equal(result, results[0])
     assert traces == ([mx.sym] if active else [mx.nd] * 6)
+
+
+def test_normalised_by_itself_alone_a_number_is_beta():
+    """A mean that is far larger than the deviation takes nothing from the result."""
+    net = gluon.nn.BatchNorm(in_channels=16)
+    net.initialize()
+    beta = np.linspace(-1, 1, 16, dtype=np.float32)
+    net.beta.set_data(mx.nd.array(beta))
+    net.hybridize()
+    with mx.autograd.record():
+        y = net(mx.nd.array(np.linspace(10, 99, 16).reshape(1, 16, 1, 1)))
+    np.testing.assert_array_equal(y.asnumpy().ravel(), beta)

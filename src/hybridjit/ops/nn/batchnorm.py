@@ -190,7 +190,7 @@ def _from_reductions(
     axis: int = 1,
     **attrs: AttrValue,
 ) -> Made[X]:
-    """BatchNorm in training(x)  =>  x * scale + shift, by the mean and variance of x"""
+    """BatchNorm in training(x)  =>  (x - mean) * scale + beta, by the mean and variance of x"""
     dims = g.type(data).dims
     axis %= len(dims)
     if len(dims) == 1:
@@ -204,15 +204,16 @@ def _from_reductions(
     if not fix_gamma:
         gamma = reshape(g, gamma, sizes, at="gamma")
         scale = g.op(MULTIPLY.broadcasting, inverse, gamma, at="scale")
-    moved = g.op(MULTIPLY.broadcasting, mean, scale, at="moved")
-    shift = g.op(SUBTRACT.broadcasting, reshape(g, beta, sizes, at="beta"), moved, at="shift")
-    y = g.op(ADD.broadcasting, g.op(MULTIPLY.broadcasting, data, scale, at="scaled"), shift)
+    # x * scale + shift would lose what the mean is larger than the deviation.
+    centred = g.op(SUBTRACT.broadcasting, data, mean, at="centred")
+    spread = g.op(MULTIPLY.broadcasting, centred, scale, at="scaled")
+    y = g.op(ADD.broadcasting, spread, reshape(g, beta, sizes, at="beta"))
     flat = {"flat_mean": mean, "flat_inverse": inverse, "flat_var": var}
     return y, *(reshape(g, each, (dims[axis],), at=at) for at, each in flat.items())
 
 
 def _from_reductions_relu(g: Builder[X], *inputs: X, **attrs: Any) -> Made[X]:
-    """BatchNormWithReLU in training(x)  =>  relu(x * scale + shift), by x's mean and variance"""
+    """BatchNormWithReLU in training(x)  =>  relu((x - mean) * scale + beta), by its own"""
     made = _from_reductions(g, *inputs, **attrs)
     return made and (g.op(RELU, made[0], at="relu"), *made[1:])
 
@@ -284,7 +285,7 @@ _TRAITS = Traits(
 
 
 def _from_reductions_v1(g: Builder[X], *inputs: X, **attrs: Any) -> Made[X]:
-    """BatchNorm_v1 in training(x)  =>  x * scale + shift, by x's mean and variance"""
+    """BatchNorm_v1 in training(x)  =>  (x - mean) * scale + beta, by its own"""
     made = _from_reductions(g, *inputs, **attrs)
     return made and (*made[:2], made[3], made[2])
 
