@@ -59,6 +59,7 @@ ROW = {part: row for row, parts in enumerate(LAYERS) for part in parts}
 # (importing part, imported part): imports inside functions that are meant, each with its reason.
 LATE = {
     ("compiler", "codegen"),  # on first use, so that eager mode does not pay for llvmlite
+    ("gluon", "library"),  # on first use, as the compiler: a library of a step of training
     ("gluon", "contrib"),  # a data set's vocabulary is one of contrib.text, as in MXNet
     ("gluon", "onnx"),  # on first use, as all of ONNX: 10 ms, and on a layer above
     ("mod", "kvstore"),  # on first use, as the optimizer

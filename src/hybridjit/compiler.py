@@ -207,14 +207,7 @@ def compile_training(
     Raises as :func:`compile_graph`, and NoGradientError for an operator that has no gradient.
     """
     logs = logs or TrainingLogs.new(config.dump)
-    log = logs.joint
-    graph = typed_graph(outputs, types, {}, log, name, Purpose(training=training))
-    joint = differentiate_graph(graph, wanted, log)
-    is_small = options.memory == "small"
-    parts = log.timed("partition", "forward and backward apart", lambda: partition(joint, is_small))
-    log.made("partition", parts, lambda: "\n".join([graph_text(parts.backward), *parts.reasons]))
-    log.notes += parts.reasons
-    log.report()
+    joint, parts = training_parts(outputs, types, wanted, training, options, logs.joint, name)
     forward = _compile_typed(parts.forward, options, logs.forward)
     has_back = bool(parts.backward.outputs)
     backward = _compile_typed(parts.backward, options, logs.backward) if has_back else None
@@ -223,6 +216,26 @@ def compile_training(
     if parts.saved_bytes + forward.room.arena > _LARGE:
         release_freed()
     return Trained(joint, parts, forward, backward)
+
+
+def training_parts(
+    outputs: Iterable[Output],
+    types: Mapping[str, TensorType],
+    wanted: Collection[str],
+    training: bool,
+    options: Options,
+    log: CompileLog,
+    name: str = "graph",
+) -> tuple[Joint, Parts]:
+    """The graphs of forward and backward: arguments and errors as :func:`compile_training`."""
+    graph = typed_graph(outputs, types, {}, log, name, Purpose(training=training))
+    joint = differentiate_graph(graph, wanted, log)
+    is_small = options.memory == "small"
+    parts = log.timed("partition", "forward and backward apart", lambda: partition(joint, is_small))
+    log.made("partition", parts, lambda: "\n".join([graph_text(parts.backward), *parts.reasons]))
+    log.notes += parts.reasons
+    log.report()
+    return joint, parts
 
 
 def _compile_typed(graph: Graph, options: Options, log: CompileLog) -> Executable:

@@ -9,21 +9,17 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
-from functools import partial
-from importlib import metadata
 
-from ..codegen.llvm.jit import find_target, portable_target
 from ..compiler import new_log
 from ..config import config
-from ..formats.atomic import system_errors, together, write_atomically
-from ..library.build import Built, Network, Request, build
-from ..library.shared import find_linker, link_shared
+from ..library.build import Built, Network, Request, build, build_training
+from ..library.files import write_files
+from ..library.targets import find_targets
 from ..sym import Symbol
 from ..target import Target
 from .arguments import BATCH, UsageError, folder
 from .model import model_of, parameters
+from .training import add_training, training_of_files
 
 
 def add_library(parser: argparse.ArgumentParser) -> None:
@@ -46,13 +42,16 @@ def add_library(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--threads", action="store_true", help="contexts of the library may have several threads"
     )
+    add_training(parser)
 
 
 def write_library(args: argparse.Namespace) -> int:
     """Write the files, and say which."""
     start = time.perf_counter()
-    built = build(_network(args), _request(args), new_log(config.dump))
-    written = _write(built, args.library, _targets(args)[0])
+    if args.cache is not None:
+        raise UsageError("--cache and --library are for different things: give one of them")
+    built = _built(args)
+    written = write_files(built, args.library, _targets(args)[0])
     for path in written:
         print(f"{path}: {os.path.getsize(path)} bytes")
     targets = ", ".join(built.interface.targets)
@@ -60,9 +59,18 @@ def write_library(args: argparse.Namespace) -> int:
     return 0
 
 
+def _built(args: argparse.Namespace) -> Built:
+    log = new_log(config.dump)
+    if args.train is None:
+        if args.optimizer is not None:
+            raise UsageError("--optimizer is for --train: name a loss")
+        network = _network(args)  # which settles the library's name
+        return build(network, _request(args), log)
+    training = training_of_files(args)
+    return build_training(training, _request(args), log)
+
+
 def _network(args: argparse.Namespace) -> Network:
-    if args.cache is not None:
-        raise UsageError("--cache and --library are for different things: give one of them")
     args.shape, args.any_batch = _one_sample(args.shape)
     model, input_types, param_types = model_of(args)
     if args.params is None:
@@ -99,46 +107,7 @@ def _request(args: argparse.Namespace) -> Request:
 
 def _targets(args: argparse.Namespace) -> tuple[Target, ...]:
     """The CPUs that are asked for, the widest vectors first; by default what this host is."""
-    names = (args.target or config.target or find_target().name).split(",")
     try:
-        found = [portable_target(name.strip()) for name in names]
+        return find_targets(args.target or "")
     except ValueError as error:
         raise UsageError(str(error)) from None
-    if len({target.triple for target in found}) > 1:
-        raise UsageError(f"a library is for one kind of CPU, got {args.target}")
-    unique = {target.name: target for target in found}
-    return tuple(sorted(unique.values(), key=lambda t: (-t.vector_bytes, not t.has_fma)))
-
-
-def _write(built: Built, out: str, target: Target) -> list[str]:
-    """The files, all or none."""
-    stem = os.path.join(out, built.interface.name)
-    with system_errors(out):
-        os.makedirs(out, exist_ok=True)
-    pieces = {
-        f"{stem}.h": lambda: [built.header(metadata.version("hybridjit")).encode()],
-        f"{stem}.o": built.object,
-        f"{stem}.a": built.archive,
-    }
-    if built.head:
-        pieces[f"{stem}.weights"] = built.weights_file
-    together(*[partial(_write_one, path, make) for path, make in pieces.items()])
-    shared = _link(stem, target)
-    return [*pieces, *shared]
-
-
-def _write_one(path: str, make: Callable[[], Iterable[bytes | memoryview]]) -> None:
-    write_atomically(path, make())
-
-
-def _link(stem: str, target: Target) -> list[str]:
-    """The shared library, where something links it; an older one does not stay without it."""
-    path = f"{stem}.so"
-    linker = find_linker(target)
-    if linker is None:
-        with suppress(FileNotFoundError):
-            os.unlink(path)
-        print(f"no {path}: neither a C compiler for {target.triple} nor ziglang is there")
-        return []
-    link_shared(linker, f"{stem}.o", path)
-    return [path]

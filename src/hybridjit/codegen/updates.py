@@ -36,6 +36,7 @@ from ..ops.registry import lookup
 from ..ops.tensor.selection import WHERE
 from .call import off_default
 from .kinds.pointwise import PointwiseSpec
+from .llvm.elements import MOVED_AS
 from .spec import Instr, Program
 
 # Elements that are one unit of work, as in other pointwise kernels of one axis.
@@ -76,6 +77,12 @@ def update_spec(rule: UpdateRule) -> PointwiseSpec:
         program=Program(len(given), tuple(program.instrs), outputs, off_default(given)),
         block=_BLOCK,
     )
+
+
+def copy_spec(itemsize: int) -> PointwiseSpec:
+    """The spec of a copy of any number of elements; its arguments: from, to, how many."""
+    program = Program(1, types=off_default((MOVED_AS[itemsize],)))
+    return PointwiseSpec((), ((1,),), ((1,),), program, _BLOCK)
 
 
 class _Noted:

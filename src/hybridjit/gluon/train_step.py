@@ -28,6 +28,7 @@ from ..types import type_of
 from ..unwinding import restoring
 from .hybrid import CachedGraph
 from .hybrid_block import HybridBlock
+from .step_library import training_of
 from .structure import regroup
 from .trainer import Trainer, is_plain
 from .training import tape_variables
@@ -134,6 +135,32 @@ class TrainStep:
         self._trainer.step(size, self._ignore_stale_grad)
         self._keep(ready)
         return regroup([NDArray(y, args[0]._ctx) for y in losses], ready.out_format)
+
+    def export_library(
+        self,
+        folder: str,
+        *args: NDArray,
+        name: str = "model",
+        target: str = "",
+        threads: bool = False,
+        weights: str = "inside",
+        input_names: Sequence[str] | None = None,
+    ) -> list[str]:
+        """Write the step for arrays like these as a C library; returns the paths of its files.
+
+        ``NAME.h`` declares ``NAME_step``: forward, loss, backward and update as a call does them,
+        with the same bits, from the values and states that are there now. ``target`` names CPUs,
+        separated by commas (this one); with ``threads`` contexts may have several; ``weights`` are
+        "inside" or in a "file". Nothing is trained. Raises as a call does, MXNetError for what a
+        library cannot do (an operator or an optimizer without a kernel, gradients that are bounded
+        together) and for files that cannot be written, ValueError for other words.
+        """
+        from ..library.files import export_training  # noqa: PLC0415 (see tests/test_layers.py)
+
+        if weights not in ("inside", "file"):
+            raise ValueError(f"weights are 'inside' or in a 'file', got {weights!r}")
+        training = training_of(self, args, input_names)
+        return export_training(training, folder, name, target, threads, weights == "file")
 
     def _gradients(self) -> list[NDArray]:
         params = self._trainer._params

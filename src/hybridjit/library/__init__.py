@@ -1,4 +1,5 @@
 """Networks as C libraries: ``hybridjit compile --library`` writes them, ``load`` runs them here."""
 
 from .load import Library as Library
+from .load import TrainingLibrary as TrainingLibrary
 from .load import load as load

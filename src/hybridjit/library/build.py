@@ -6,11 +6,12 @@ are wanted in a file of their own, the weights. Nothing of Python or LLVM is in 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from ..codegen.llvm.jit import Unit, compile_together, portable_target
+from ..codegen.llvm.types import Value
 from ..codegen.packing import pack
 from ..compile_log import CompileLog
 from ..compiler import new_log, plan_graph, plan_one_sample
@@ -29,6 +30,9 @@ from .functions import Emitter
 from .header import header_text
 from .interface import Array, Interface, identifier
 from .mapping import SECTION, emit_inside, emit_mapped
+from .step_entries import emit_step_entries
+from .step_variant import StepPlan, make_step_variant, plan_step
+from .training import Memory, Training
 from .variants import Variant, emit_variant, make_variant
 from .weights_file import Weights
 
@@ -105,13 +109,69 @@ def build(network: Network, request: Request, log: CompileLog) -> Built:
     """Compile a network. Raises MXNetError for one that a library cannot compute."""
     plan, rounds = _plan(network, request, log)
     interface = _interface(plan, network.output_names, rounds, request)
-    variants = [make_variant(plan, t, request.winograd, log) for t in request.targets]
-    binding = Binding(plan, pack, network.params, PackedStore())
+    binding, weights = Binding(plan, pack, network.params, PackedStore()), Weights()
+    variants = [
+        make_variant(plan, t, request.winograd, log, interface, binding, weights)
+        for t in request.targets
+    ]
+    return _built(interface, request, variants, weights, emit_entries, log)
+
+
+def build_training(training: Training, request: Request, log: CompileLog) -> Built:
+    """Compile a step of training, for a batch of the inputs' size.
+
+    Raises MXNetError for one that a library cannot compute, and as the compiler does.
+    """
+    memory, weights = Memory(training), Weights()
+    first_place = weights.place(memory.first)
+    plan = plan_step(training, memory, weights, log, request.name)
+    interface = _step_interface(training, memory, plan, request)
+    variants = [
+        make_step_variant(plan, training, memory, weights, target, log)
+        for target in request.targets
+    ]
+
+    def emit(emitter: Emitter, interface: Interface, variants: Value) -> None:
+        emit_step_entries(emitter, interface, variants, training, memory, first_place)
+
+    return _built(interface, request, variants, weights, emit, log)
+
+
+def _step_interface(
+    training: Training, memory: Memory, plan: StepPlan, request: Request
+) -> Interface:
+    inputs = zip(training.input_names, training.inputs.values())
+    outputs = zip(training.output_names, plan.plans[0].outputs)
+    return Interface(
+        name=identifier(request.name),
+        inputs=tuple(Array(name, _dtype(t), t.dims) for name, t in inputs),
+        outputs=tuple(Array(name, view.dtype, view.shape) for name, view in outputs),
+        any_batch=False,
+        rounds=1,
+        threads=request.threads,
+        weights=_weights_name(request),
+        targets=tuple(target.name for target in request.targets),
+        states=memory.states(),
+    )
+
+
+def _weights_name(request: Request) -> str:
+    return f"{identifier(request.name)}.weights" if request.mapped else ""
+
+
+def _built(
+    interface: Interface,
+    request: Request,
+    variants: Sequence[Variant],
+    weights: Weights,
+    emit: Callable[[Emitter, Interface, Value], None],
+    log: CompileLog,
+) -> Built:
+    """The library of these variants; ``emit`` writes the functions that callers see."""
     emitter = Emitter(interface.name, _least(request.targets))
-    weights = Weights()
-    records = [emit_variant(emitter, v, interface, binding, weights) for v in variants]
+    records = [emit_variant(emitter, variant) for variant in variants]
     head = _emit_weights(emitter, weights, request)
-    emit_entries(emitter, interface, emitter.record("variants", records))
+    emit(emitter, interface, emitter.record("variants", records))
     code = log.timed("library", "one object", lambda: _compiled(emitter, variants))
     return Built(interface, code, weights, head, tuple(emitter.public))
 
@@ -187,7 +247,7 @@ def _interface(plan: Plan, output_names: Sequence[str], rounds: int, request: Re
         any_batch=request.any_batch,
         rounds=rounds,
         threads=request.threads,
-        weights=f"{identifier(request.name)}.weights" if request.mapped else "",
+        weights=_weights_name(request),
         targets=tuple(target.name for target in request.targets),
     )
 

@@ -6,6 +6,8 @@ own, which is made by the first call that needs it and has one call at a time.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..codegen.build.pool_memory import load_slot, slot_at
 from ..codegen.llvm import ir
 from ..codegen.llvm.types import I32, I64, PTR, VOID, Value
@@ -13,31 +15,42 @@ from .checks import emit_checks
 from .cpu import emit_cpu_words, emit_find_variant
 from .functions import Emitter, code, is_null, put, return_failure, return_when
 from .interface import ABI_VERSION, BUSY, CPU, DATA, MEMORY, NULL, Interface
-from .layout import CONTEXT_SLOTS, FLAG, IS_BUSY, NAME, OWN, VARIANT
+from .layout import CALLS, CONTEXT_SLOTS, FLAG, IS_BUSY, NAME, OWN, VARIANT
 from .pool import emit_alone, emit_pool
 from .workspace import emit_workspace
 
 
 def emit_entries(emitter: Emitter, interface: Interface, variants: Value) -> None:
     """All functions; those that open the weights are there, and the variants' records."""
+    emit_new_memory(emitter)
+    emit_common(emitter, interface, variants)
+    _emit_rounds(emitter, interface)
+    _emit_run(emitter)
+
+
+def emit_common(
+    emitter: Emitter, interface: Interface, variants: Value, memory: Sequence[str] = ()
+) -> None:
+    """What every library has, behind :func:`emit_new_memory`.
+
+    ``memory`` are functions that make more of a context's, and give it back.
+    """
     emit_cpu_words(emitter)
     emit_find_variant(emitter, variants, len(interface.targets))
     emit_workspace(emitter, len(interface.inputs))
     emit_checks(emitter, interface)
-    _emit_new_memory(emitter)
     if interface.threads:
         emit_pool(emitter)
     else:
         emit_alone(emitter)
     _emit_facts(emitter, interface)
-    _emit_free(emitter)
-    _emit_init(emitter)
-    _emit_rounds(emitter, interface)
-    _emit_take_own(emitter)
-    _emit_run(emitter)
+    _emit_free(emitter, memory[1:])
+    _emit_init(emitter, memory[:1])
+    _emit_take(emitter)
+    _emit_make_own(emitter)
 
 
-def _emit_new_memory(emitter: Emitter) -> None:
+def emit_new_memory(emitter: Emitter) -> None:
     """ptr new_memory(bytes): whole lines of zeros; NULL where there is no more memory."""
     lb, (nbytes,) = emitter.function("new_memory", PTR, [I64])
     made = lb.b.call(lb.declare("aligned_alloc", PTR, [I64, I64]), [lb.i64(64), nbytes])
@@ -80,13 +93,13 @@ def _emit_error_text(emitter: Emitter, interface: Interface) -> None:
     lb.b.ret(emitter.text("no_text", "no error of this library has this code"))
 
 
-def _emit_free(emitter: Emitter) -> None:
+def _emit_free(emitter: Emitter, more: Sequence[str]) -> None:
     """void free(context): NULL is nothing to free."""
     lb, (context,) = emitter.entry("free", VOID, [PTR])
     b = lb.b
     with lb.when(is_null(lb, context)):
         b.ret_void()
-    for what in ("end_pool", "close_weights"):
+    for what in ("end_pool", "close_weights", *more):
         b.call(emitter.known(what), [context])
     free = lb.declare("free", VOID, [PTR])
     b.call(free, [load_slot(lb, context, OWN, PTR)])
@@ -94,7 +107,7 @@ def _emit_free(emitter: Emitter) -> None:
     b.ret_void()
 
 
-def _emit_init(emitter: Emitter) -> None:
+def _emit_init(emitter: Emitter, more: Sequence[str]) -> None:
     """int init(context **, const char *weights, int threads): a context, or NULL and a code."""
     lb, (result, path, threads) = emitter.entry("init", I32, [PTR, PTR, I32])
     b = lb.b
@@ -105,8 +118,9 @@ def _emit_init(emitter: Emitter) -> None:
     context = b.call(emitter.known("new_memory"), [lb.i64(8 * CONTEXT_SLOTS)])
     return_when(lb, is_null(lb, context), MEMORY)
     put(lb, context, VARIANT, variant)
-    for what, argument in (("open_weights", path), ("start_pool", threads)):
-        failure = b.call(emitter.known(what), [context, argument])
+    steps = [("open_weights", [path]), ("start_pool", [threads])]
+    for what, arguments in [*steps, *((each, []) for each in more)]:
+        failure = b.call(emitter.known(what), [context, *arguments])
         with lb.when(b.icmp_signed("!=", failure, code(0))):
             b.call(emitter.known(f"{emitter.name}_free"), [context])
             b.ret(failure)
@@ -124,26 +138,33 @@ def _emit_rounds(emitter: Emitter, interface: Interface) -> None:
     with lb.loop("rounds", 0, lb.mul(batch, interface.rounds)) as number:
         arrays = [inputs, outputs, number.index]
         b.call(emitter.known("connect"), [variant, workspace, *arrays])
-        return_failure(lb, b.call(emitter.known("compute"), [context, workspace]))
+        every = [lb.i64(0), load_slot(lb, variant, CALLS)]
+        return_failure(lb, b.call(emitter.known("compute"), [context, workspace, *every]))
         raised = b.icmp_signed("!=", load_slot(lb, workspace, FLAG), lb.i64(0))
         return_when(lb, raised, DATA)
     b.ret(code(0))
 
 
-def _emit_take_own(emitter: Emitter) -> None:
-    """int take_own(context): the context's own workspace, made if it is not there."""
-    lb, (context,) = emitter.function("take_own", I32, [PTR])
+def _emit_take(emitter: Emitter) -> None:
+    """int take(context): what one call at a time may have. void give(context): it is done."""
+    lb, (context,) = emitter.function("take", I32, [PTR])
+    taken = lb.b.atomic_rmw("xchg", slot_at(lb, context, IS_BUSY), lb.i64(1), "acquire")
+    return_when(lb, lb.b.icmp_signed("!=", taken, lb.i64(0)), BUSY)
+    lb.b.ret(code(0))
+    lb, (context,) = emitter.function("give", VOID, [PTR])
+    lb.b.atomic_rmw("xchg", slot_at(lb, context, IS_BUSY), lb.i64(0), "release")
+    lb.b.ret_void()
+
+
+def _emit_make_own(emitter: Emitter) -> None:
+    """int make_own(context): the context's own workspace, if it is not there. It was taken."""
+    lb, (context,) = emitter.function("make_own", I32, [PTR])
     b = lb.b
-    busy = slot_at(lb, context, IS_BUSY)
-    taken = b.atomic_rmw("xchg", busy, lb.i64(1), "acquire")
-    return_when(lb, b.icmp_signed("!=", taken, lb.i64(0)), BUSY)
     with lb.when(b.not_(is_null(lb, load_slot(lb, context, OWN, PTR)))):
         b.ret(code(0))
     nbytes = b.call(emitter.known("workspace_size"), [context])
     made = b.call(lb.declare("aligned_alloc", PTR, [I64, I64]), [lb.i64(64), nbytes])
-    with lb.when(is_null(lb, made)):
-        b.atomic_rmw("xchg", busy, lb.i64(0), "release")
-        b.ret(code(MEMORY))
+    return_when(lb, is_null(lb, made), MEMORY)
     b.call(emitter.known("prepare"), [context, made])
     put(lb, context, OWN, made)
     b.ret(code(0))
@@ -159,8 +180,12 @@ def _emit_run(emitter: Emitter) -> None:
     with lb.when(b.not_(is_null(lb, workspace))):
         b.call(emitter.known("prepare"), [context, workspace])
         b.ret(b.call(rounds, [context, inputs, outputs, batch, workspace]))
-    return_failure(lb, b.call(emitter.known("take_own"), [context]))
+    return_failure(lb, b.call(emitter.known("take"), [context]))
+    failure = b.call(emitter.known("make_own"), [context])
+    with lb.when(b.icmp_signed("!=", failure, code(0))):
+        b.call(emitter.known("give"), [context])
+        b.ret(failure)
     own = load_slot(lb, context, OWN, PTR)
     result = b.call(rounds, [context, inputs, outputs, batch, own])
-    b.atomic_rmw("xchg", slot_at(lb, context, IS_BUSY), lb.i64(0), "release")
+    b.call(emitter.known("give"), [context])
     b.ret(result)

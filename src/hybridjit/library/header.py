@@ -9,7 +9,6 @@ from __future__ import annotations
 from .interface import (
     ABI_VERSION,
     ALIGNMENT,
-    KIND_NAMES,
     Array,
     Interface,
     identifier,
@@ -26,22 +25,29 @@ _TYPES = {
 def header_text(interface: Interface, version: str) -> str:
     """The whole header; ``version`` is the compiler's."""
     name, macro = interface.name, interface.name.upper()
+    calls = (_STEP if interface.trains else _RUN).format(
+        name=name, macro=macro, alignment=ALIGNMENT, batch=_batch_text(interface)
+    )
     return _HEADER.format(
         name=name,
         macro=macro,
+        what="a step of training" if interface.trains else "a network",
         version=version,
         targets=", ".join(interface.targets),
         abi=ABI_VERSION,
         alignment=ALIGNMENT,
         max_batch=interface.max_batch,
-        batch=_batch_text(interface),
         weights=_weights_text(interface),
         threads=_threads_text(interface),
         inputs=_arrays_text(interface, "INPUT", interface.inputs),
         outputs=_arrays_text(interface, "OUTPUT", interface.outputs),
-        codes="\n".join(_code_lines(macro)),
+        states=_states_text(interface),
+        codes="\n".join(_code_lines(macro, interface)),
         input_count=len(interface.inputs),
         output_count=len(interface.outputs),
+        belongs=_BELONGS[interface.trains],
+        numbered="; for STATE_BYTES that of the state" if interface.trains else "",
+        calls=calls,
     )
 
 
@@ -91,6 +97,23 @@ def _arrays_text(interface: Interface, side: str, arrays: tuple[Array, ...]) -> 
     return "\n".join(lines + _indices(interface, side, arrays))
 
 
+def _states_text(interface: Interface) -> str:
+    """What a context learns, by name."""
+    macro = interface.name.upper()
+    lines = [f"#define {macro}_STATES {len(interface.states)}"] if interface.trains else []
+    for number, array in enumerate(interface.states):
+        prefix = f"{macro}_STATE{number}"
+        sizes = ", ".join(map(str, array.shape)) or "a scalar"
+        element = _TYPES.get(array.dtype.name, f"{array.dtype.name}_t")
+        lines += [
+            f"/* state {number}: [{sizes}] of {element} */",
+            f"#define {prefix}_NAME {c_string(array.name)}",
+            f'#define {prefix}_DTYPE "{array.dtype.name}"',
+            f"#define {prefix}_BYTES ((size_t){array.nbytes})",
+        ]
+    return "\n".join([*lines, ""]) if lines else ""
+
+
 def _indices(interface: Interface, side: str, arrays: tuple[Array, ...]) -> list[str]:
     """Places by name, where the names stay apart as identifiers."""
     names = [identifier(array.name).upper() for array in arrays]
@@ -101,12 +124,18 @@ def _indices(interface: Interface, side: str, arrays: tuple[Array, ...]) -> list
     ]
 
 
-def _code_lines(macro: str) -> list[str]:
-    return [f"    {macro}_{name} = {kind}," for kind, name in KIND_NAMES.items()]
+def _code_lines(macro: str, interface: Interface) -> list[str]:
+    return [f"    {macro}_{name} = {kind}," for kind, name in interface.kind_names.items()]
+
+
+_BELONGS = {
+    False: "A network ready to compute. It belongs to no thread.",
+    True: "Weights, states of the optimizer and counts. It belongs to no thread.",
+}
 
 
 _HEADER = """\
-/* {name}: a network compiled by hybridjit {version} for {targets}.
+/* {name}: {what}, compiled by hybridjit {version} for {targets}.
  *
  * Needs the C library and libm alone. Link {name}.o, {name}.a or {name}.so.
  * No function changes anything outside of its arguments and its context; there are no globals.
@@ -130,16 +159,16 @@ extern "C" {{
 
 {inputs}
 {outputs}
-
+{states}
 /* Errors: the low byte says what is wrong. For the kinds that begin with ARRAY the rest is the
- * number of the array: inputs count first, then outputs. */
+ * number of the array: inputs count first, then outputs{numbered}. */
 enum {{
 {codes}
 }};
 #define {macro}_ERROR_KIND(code) ((code) & 255)
 #define {macro}_ERROR_ARRAY(code) ((code) >> 8)
 
-/* A network ready to compute. It belongs to no thread. */
+/* {belongs} */
 typedef struct {name}_context {name}_context;
 
 /* An array of the caller's: where it begins and how many bytes it has. */
@@ -173,6 +202,17 @@ const char *{name}_target(const {name}_context *context);
 /* Bytes of a workspace for calls of this context. */
 size_t {name}_workspace_bytes(const {name}_context *context);
 
+{calls}/* End a context that no call uses. NULL is fine. */
+void {name}_free({name}_context *context);
+
+#ifdef __cplusplus
+}}
+#endif
+
+#endif
+"""
+
+_RUN = """\
 /* Compute the outputs of the inputs, and return 0; or a code, before anything is written but for
  * {macro}_DATA and {macro}_FORKED.
  * inputs, outputs  {macro}_INPUTS and {macro}_OUTPUTS arrays; outputs share no byte with others
@@ -184,12 +224,32 @@ size_t {name}_workspace_bytes(const {name}_context *context);
 int {name}_run({name}_context *context, const {name}_input *inputs, const {name}_output *outputs,
     int64_t batch, void *workspace, size_t workspace_bytes);
 
-/* End a context that no call uses. NULL is fine. */
-void {name}_free({name}_context *context);
+"""
 
-#ifdef __cplusplus
-}}
-#endif
+_STEP = """\
+/* Train by one batch: the outputs are its losses, before the weights and all else that is learned
+ * follow their gradients. Returns 0; or a code, before anything is written but for {macro}_DATA and
+ * {macro}_FORKED. With {macro}_DATA nothing was learned.
+ * inputs, outputs  {macro}_INPUTS and {macro}_OUTPUTS arrays; outputs share no byte with others
+ * learning_rate    a finite number; gradients are divided by the size of the batch
+ * workspace        room for this call alone, at a multiple of {alignment} bytes, whatever it
+ *                  holds. NULL takes the context's own.
+ * One call at a time steps, reads or writes a context: {macro}_BUSY else.
+ */
+int {name}_step({name}_context *context, const {name}_input *inputs, const {name}_output *outputs,
+    double learning_rate, void *workspace, size_t workspace_bytes);
 
-#endif
+/* What is learned, by number: its name, NULL from {macro}_STATES on, and its bytes. */
+const char *{name}_state_name(size_t number);
+size_t {name}_state_bytes(size_t number);
+
+/* Copy what is learned out of a context, or into it. Names are the network's own for weights and
+ * moving statistics; the name of a weight, a colon and the operator's for states of the optimizer;
+ * num_update is how many steps there were.
+ * name   one of {macro}_STATE0_NAME and the others
+ * bytes  of data, which may begin anywhere: as many as the state has
+ */
+int {name}_get({name}_context *context, const char *name, void *data, size_t bytes);
+int {name}_set({name}_context *context, const char *name, const void *data, size_t bytes);
+
 """

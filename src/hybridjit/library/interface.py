@@ -25,6 +25,7 @@ MAX_BYTES = 1 << 47
 # Kinds of errors: the low byte of a code.
 OK, NULL, CPU, THREADS, MEMORY, OPEN, FOREIGN, BATCH, BUSY, ROOM, DATA, FORKED = range(12)
 NO_ARRAY, SIZE, MISALIGNED, OVERLAP = range(16, 20)
+RATE, NO_STATE, STATE_SIZE = 32, 33, 34  # of libraries that train
 KIND_NAMES = {
     OK: "OK",
     NULL: "NULL",
@@ -43,6 +44,7 @@ KIND_NAMES = {
     MISALIGNED: "ARRAY_ALIGNMENT",
     OVERLAP: "ARRAY_OVERLAP",
 }
+TRAINING_KIND_NAMES = {RATE: "RATE", NO_STATE: "STATE_NAME", STATE_SIZE: "STATE_BYTES"}
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ class Interface:
     threads   whether contexts may have more than one
     weights   the name of the weights' file; "" where they are inside
     targets   names of CPUs, the widest first
+    states    what a context learns, by name; none where the library computes outputs alone
     """
 
     name: str
@@ -79,6 +82,17 @@ class Interface:
     threads: bool
     weights: str
     targets: tuple[str, ...]
+    states: tuple[Array, ...] = ()
+
+    @property
+    def trains(self) -> bool:
+        """Whether a call is a step of training."""
+        return bool(self.states)
+
+    @property
+    def kind_names(self) -> dict[int, str]:
+        """The kinds of errors that there are, by number."""
+        return {**KIND_NAMES, **TRAINING_KIND_NAMES} if self.trains else KIND_NAMES
 
     @property
     def arrays(self) -> tuple[Array, ...]:
@@ -108,6 +122,7 @@ class Interface:
                 "threads": self.threads,
                 "weights": self.weights,
                 "targets": self.targets,
+                "states": [self._described(a) for a in self.states],
             }
         )
 
@@ -123,7 +138,8 @@ class Interface:
         """Every error code that the library returns, and what it says."""
         names = ", ".join(self.targets)
         yield OK, "no error"
-        yield NULL, "a pointer to a context, to inputs or to outputs is NULL"
+        more = ", or to a name or its data" if self.trains else ""
+        yield NULL, f"a pointer to a context, to inputs or to outputs{more} is NULL"
         yield CPU, f"this CPU or its system lacks what the library was compiled for: {names}"
         if self.threads:
             yield THREADS, f"threads are 1 to {MAX_THREADS}, and the system has to make them"
@@ -136,7 +152,10 @@ class Interface:
         else:
             yield OPEN, "the weights are inside this library: their file is NULL"
         yield BATCH, f"the batch is 1 to {self.max_batch}"
-        yield BUSY, "another thread is in a call that uses this context's own workspace"
+        if self.trains:
+            yield BUSY, "another thread is in a call that reads or writes what this context learns"
+        else:
+            yield BUSY, "another thread is in a call that uses this context's own workspace"
         yield (
             ROOM,
             (
@@ -144,10 +163,20 @@ class Interface:
                 f"{self.name}_workspace_bytes says"
             ),
         )
-        yield DATA, "an index in an input is outside of what it counts: outputs are not valid"
+        kept = "nothing was learned" if self.trains else "outputs are not valid"
+        yield DATA, f"an index in an input is outside of what it counts: {kept}"
         yield FORKED, "this process was forked from the one that made the context's threads"
         for number, array in enumerate(self.arrays):
             yield from self._texts_of(number, array)
+        if self.trains:
+            yield from self._texts_of_states()
+
+    def _texts_of_states(self) -> Iterator[tuple[int, str]]:
+        yield RATE, "the learning rate is a finite number"
+        yield NO_STATE, "nothing that is learned has this name"
+        for number, array in enumerate(self.states):
+            text = f"state {number}, {array.name!a}, has {array.nbytes} bytes, no more and no fewer"
+            yield array_code(STATE_SIZE, number), text
 
     def _texts_of(self, number: int, array: Array) -> Iterator[tuple[int, str]]:
         side = "input" if number < len(self.inputs) else "output"

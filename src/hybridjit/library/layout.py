@@ -18,14 +18,15 @@ RELOCATIONS = 7  # rows of slot, base, offset
 PATCHES = 9  # rows of slot, array, offset, bytes of a round
 CALLS = 11  # rows of kernel, first slot
 SCRATCH, SHARED, ARENA, IS_SMALL = 13, 14, 15, 16
+LEARNED = 17  # of a step: the calls that come before anything is updated
 RELOCATION_ROW, PATCH_ROW, CALL_ROW = 3, 4, 2
 
-# What a relocation counts from: bases of a workspace, and the weights.
-BASES = IN_ARENA, IN_WEIGHTS, IN_SCRATCH, IN_SHARED, AT_FLAG = range(5)
+# What a relocation counts from: bases of a workspace, the weights, and what a context learns.
+BASES = IN_ARENA, IN_WEIGHTS, IN_SCRATCH, IN_SHARED, AT_FLAG, IN_STATE = range(6)
 
 # A context.
 VARIANT, WEIGHTS, MAPPED, THREAD_COUNT, OWN, IS_BUSY, POOL, PROCESS = range(8)
-MAPPING = 8
+MAPPING, STATE = 8, 9
 CONTEXT_SLOTS = 16
 
 # A workspace.

@@ -24,12 +24,14 @@ _PROT_READ, _MAP_PRIVATE = 1, 2
 def emit_inside(emitter: Emitter) -> None:
     """int open_weights(context, path), where the section of the object holds the weights.
 
-    The section is a line of zeros here: :func:`.elf.with_section` puts the weights in.
+    The section is a line of zeros here, and LLVM must not take it for one:
+    :func:`.elf.with_section` puts the weights in.
     """
     data = ir.Bytes(emitter.module, bytes(64), "weights", SECTION)
+    place = ir.Record(emitter.module, [data], "weights_place", hidden=True)
     lb, (context, path) = emitter.function("open_weights", I32, [PTR, PTR])
     return_when(lb, lb.b.not_(is_null(lb, path)), OPEN)
-    put(lb, context, WEIGHTS, data)
+    put(lb, context, WEIGHTS, load_slot(lb, place, 0))
     lb.b.ret(code(0))
     lb, _ = emitter.function("close_weights", VOID, [PTR])
     lb.b.ret_void()

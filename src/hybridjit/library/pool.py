@@ -29,7 +29,7 @@ from ..codegen.build.workers import (
 from ..codegen.llvm.types import I32, I64, PTR, VOID
 from .functions import Emitter, code, is_null, number_of, put, return_when, whole_lines
 from .interface import FORKED, MAX_THREADS, MEMORY, THREADS
-from .layout import CALLS, IS_SMALL, POOL, PROCESS, STEPS, THREAD_COUNT, VARIANT
+from .layout import IS_SMALL, POOL, PROCESS, STEPS, THREAD_COUNT, VARIANT
 
 
 def emit_alone(emitter: Emitter) -> None:
@@ -40,9 +40,8 @@ def emit_alone(emitter: Emitter) -> None:
     lb.b.ret(code(0))
     lb, _ = emitter.function("end_pool", VOID, [PTR])
     lb.b.ret_void()
-    lb, (context, workspace) = emitter.function("compute", I32, [PTR, PTR])
-    variant = load_slot(lb, context, VARIANT, PTR)
-    lb.b.call(emitter.known("walk"), [workspace, load_slot(lb, variant, CALLS)])
+    lb, (_, workspace, *some) = emitter.function("compute", I32, [PTR, PTR, I64, I64])
+    lb.b.call(emitter.known("walk"), [workspace, *some])
     lb.b.ret(code(0))
 
 
@@ -98,30 +97,30 @@ def _emit_end(emitter: Emitter) -> None:
 
 
 def _emit_together(emitter: Emitter) -> None:
-    """void together(pool, workspace, count, threads): every step, on all threads."""
-    lb, (pool, workspace, count, threads) = emitter.function("together", VOID, [PTR, PTR, I64, I64])
+    """void together(pool, workspace, first, last, threads): these steps, on all threads."""
+    lb, args = emitter.function("together", VOID, [PTR, PTR, I64, I64, I64])
+    pool, workspace, first, last, threads = args
     b = lb.b
-    steps, zero = slot_at(lb, workspace, STEPS), lb.i64(0)
-    base = emit_publish(lb, pool, [number_of(lb, steps), zero, count, threads])
+    steps = slot_at(lb, workspace, STEPS)
+    base = emit_publish(lb, pool, [number_of(lb, steps), first, last, threads])
     with lb.loop("worker", 0, lb.sub(threads, 1)) as worker:
         emit_wake(lb, worker_record(lb, pool, worker.index))
     run = emitter.known("run")
-    b.call(run, [pool, steps, zero, count, zero, threads, workspace, base, null()])
+    b.call(run, [pool, steps, first, last, lb.i64(0), threads, workspace, base, null()])
     b.ret_void()
 
 
 def _emit_compute(emitter: Emitter) -> None:
-    """int compute(context, workspace): the steps of one round.
+    """int compute(context, workspace, first, last): these steps of a round.
 
     On this thread alone where there is little to do, and while another call has the threads.
     """
-    lb, (context, workspace) = emitter.function("compute", I32, [PTR, PTR])
+    lb, (context, workspace, *some) = emitter.function("compute", I32, [PTR, PTR, I64, I64])
     b = lb.b
     variant, pool = (load_slot(lb, context, slot, PTR) for slot in (VARIANT, POOL))
-    count = load_slot(lb, variant, CALLS)
     is_small = b.icmp_signed("!=", load_slot(lb, variant, IS_SMALL), lb.i64(0))
     with lb.when(b.or_(is_null(lb, pool), is_small)):
-        b.call(emitter.known("walk"), [workspace, count])
+        b.call(emitter.known("walk"), [workspace, *some])
         b.ret(code(0))
     process = b.sext(b.call(lb.declare("getpid", I32, []), []), I64)
     is_other = b.icmp_signed("!=", process, load_slot(lb, context, PROCESS))
@@ -131,8 +130,8 @@ def _emit_compute(emitter: Emitter) -> None:
     with b.if_else(b.icmp_signed("==", taken, lb.i64(0))) as (free, other):
         with free:
             threads = load_slot(lb, context, THREAD_COUNT)
-            b.call(emitter.known("together"), [pool, workspace, count, threads])
+            b.call(emitter.known("together"), [pool, workspace, *some, threads])
             b.atomic_rmw("xchg", busy, lb.i64(0), "release")
         with other:
-            b.call(emitter.known("walk"), [workspace, count])
+            b.call(emitter.known("walk"), [workspace, *some])
     b.ret(code(0))

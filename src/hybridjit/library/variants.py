@@ -1,7 +1,7 @@
 """The code of a network for one CPU, with all that its kernels are called with.
 
 In: a plan and a target. Out: the kernels' IR, and a record beside the code that the library's
-functions read: :mod:`.layout` says what is where.
+functions read: :mod:`.layout` says what is where. :mod:`.step_variant` makes variants of a step.
 """
 
 from __future__ import annotations
@@ -31,20 +31,38 @@ from .interface import Interface
 from .layout import AT_FLAG, IN_ARENA, IN_SCRATCH, IN_SHARED, IN_WEIGHTS
 from .weights_file import Weights
 
+Row = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What a variant's kernels are called with, but for addresses.
+
+    slots        arguments of all calls; 0 where an address belongs
+    relocations  rows of slot, base, offset
+    patches      rows of slot, array, offset, bytes of a round
+    calls        kernels by name, and the first slot of each
+    learned      how many of them, the first ones, come before anything is updated
+    """
+
+    slots: tuple[int, ...]
+    relocations: tuple[Row, ...]
+    patches: tuple[Row, ...]
+    calls: tuple[tuple[str, int], ...]
+    learned: int
+    scratch_bytes: int
+    shared_bytes: int
+    arena_bytes: int
+    work: int
+
 
 @dataclass(frozen=True)
 class Variant:
-    """A plan's kernels for one CPU."""
+    """Kernels for one CPU, each once, and what they are called with."""
 
-    plan: Plan
     target: Target
-    calls: tuple[tuple[Call, ...], ...]
-    image: Image
-
-    @property
-    def specs(self) -> tuple[KernelSpec, ...]:
-        """Every kernel, each once."""
-        return tuple(dict.fromkeys(call.spec for row in self.calls for call in row))
+    specs: tuple[KernelSpec, ...]
+    tables: Tables
 
     def kernel(self, name: str) -> str:
         """The kernel's symbol: another one for each CPU."""
@@ -58,9 +76,41 @@ class Variant:
             yield Unit(str(module), self.target, [name], spec.needs_passes)
 
 
-def make_variant(plan: Plan, target: Target, winograd: bool | str, log: CompileLog) -> Variant:
-    """Choose the kernels. Raises MXNetError, with all nodes, where a step has none."""
+def make_variant(
+    plan: Plan,
+    target: Target,
+    winograd: bool | str,
+    log: CompileLog,
+    interface: Interface,
+    binding: Binding,
+    weights: Weights,
+) -> Variant:
+    """A plan's kernels. Raises MXNetError, with all nodes, where a step has none."""
     calls = choose_calls(plan, target, winograd, log)
+    require_kernels(plan, calls, target)
+    image = link(plan, calls)
+    binding.prepare(image.packed)
+    tables = Tables(
+        slots=image.slots,
+        relocations=tuple(relocated(each, image, binding, weights) for each in image.relocations),
+        patches=tuple(_patches(image, interface)),
+        calls=tuple(image.calls),
+        learned=0,
+        scratch_bytes=image.scratch_bytes,
+        shared_bytes=image.shared_bytes,
+        arena_bytes=plan.arena_bytes,
+        work=image.work,
+    )
+    return Variant(target, specs_of(calls), tables)
+
+
+def specs_of(calls: Sequence[Sequence[Call]]) -> tuple[KernelSpec, ...]:
+    """Every kernel, each once."""
+    return tuple(dict.fromkeys(call.spec for row in calls for call in row))
+
+
+def require_kernels(plan: Plan, calls: Sequence[Sequence[Call]], target: Target) -> None:
+    """Raises MXNetError, with all nodes, where a step has no kernel."""
     without = [step for step, row in zip(plan.steps, calls) if not row]
     if without:
         lines = [
@@ -71,33 +121,29 @@ def make_variant(plan: Plan, target: Target, winograd: bool | str, log: CompileL
             f"a library has no Python that could run steps without a kernel: {len(without)} of "
             f"{len(plan.steps)} have none for {target.name}\n" + "\n".join(lines)
         )
-    return Variant(plan, target, calls, link(plan, calls))
 
 
-def emit_variant(
-    emitter: Emitter, variant: Variant, interface: Interface, binding: Binding, weights: Weights
-) -> Value:
-    """The variant's record, and the places of its weights."""
-    image, name = variant.image, variant.target.name
-    binding.prepare(image.packed)
+def emit_variant(emitter: Emitter, variant: Variant) -> Value:
+    """The variant's record."""
+    tables, name = variant.tables, variant.target.name
 
     def table(what: str, rows: Sequence[Sequence[int]]) -> tuple[Value, Value]:
         numbers = [n for row in rows for n in row]
         return _number(len(rows)), emitter.numbers(f"{name}_{what}", numbers)
 
-    relocations = [_relocated(each, image, binding, weights) for each in image.relocations]
     return emitter.record(
         f"{name}_variant",
         [
             *map(_number, needed(variant.target)),
             emitter.text(f"{name}_name", name),
-            *table("slots", [(slot,) for slot in image.slots]),
-            *table("relocations", relocations),
-            *table("patches", list(_patches(image, interface))),
-            _number(len(image.calls)),
+            *table("slots", [(slot,) for slot in tables.slots]),
+            *table("relocations", tables.relocations),
+            *table("patches", tables.patches),
+            _number(len(tables.calls)),
             emitter.record(f"{name}_calls", list(_calls(emitter, variant))),
-            *map(_number, (image.scratch_bytes, image.shared_bytes, variant.plan.arena_bytes)),
-            _number(image.work < WORTH_SHARING),
+            *map(_number, (tables.scratch_bytes, tables.shared_bytes, tables.arena_bytes)),
+            _number(tables.work < WORTH_SHARING),
+            _number(tables.learned),
         ],
     )
 
@@ -106,9 +152,10 @@ def _number(value: int) -> Value:
     return ir.Constant(I64, value)
 
 
-def _relocated(
+def relocated(
     relocation: Relocation, image: Image, binding: Binding, weights: Weights
 ) -> tuple[int, int, int]:
+    """A relocation as a row of a variant's table."""
     slot, base, number, offset = relocation
     match base:
         case Base.WEIGHT:
@@ -139,7 +186,7 @@ def _patches(image: Image, interface: Interface) -> Iterator[tuple[int, int, int
 
 
 def _calls(emitter: Emitter, variant: Variant) -> Iterator[Value]:
-    for kernel, slot in variant.image.calls:
+    for kernel, slot in variant.tables.calls:
         name = variant.kernel(kernel)
         known = emitter.module.globals.get(name)
         yield known or ir.Function(emitter.module, KERNEL, name)

@@ -20,6 +20,7 @@ from .layout import (
     IN_ARENA,
     IN_SCRATCH,
     IN_SHARED,
+    IN_STATE,
     IN_WEIGHTS,
     PATCH_ROW,
     PATCHES,
@@ -28,6 +29,7 @@ from .layout import (
     SCRATCH,
     SHARED,
     SLOTS,
+    STATE,
     STEPS,
     THREAD_COUNT,
     VARIANT,
@@ -100,6 +102,7 @@ def _emit_bases(emitter: Emitter) -> None:
         IN_WEIGHTS: load_slot(lb, context, WEIGHTS),
         IN_SCRATCH: scratch,
         IN_SHARED: lb.add(scratch, _of_threads(lb, context, variant)),
+        IN_STATE: load_slot(lb, context, STATE),
     }
     for base in BASES:
         put(lb, bases, base, found.get(base, lb.add(start, 8 * FLAG)))
@@ -166,9 +169,9 @@ def _emit_connect(emitter: Emitter) -> None:
 
 
 def _emit_walk(emitter: Emitter) -> None:
-    """void walk(workspace, count): every kernel in order, on this thread."""
-    lb, (workspace, count) = emitter.function("walk", VOID, [PTR, I64])
-    with lb.loop("step", 0, count) as step:
+    """void walk(workspace, first, last): these kernels in order, on this thread."""
+    lb, (workspace, first, last) = emitter.function("walk", VOID, [PTR, I64, I64])
+    with lb.loop("step", first, last) as step:
         row = lb.add(lb.mul(step.index, 2), STEPS)
         kernel = load_slot(lb, workspace, row, KERNEL.as_pointer())
         arguments = load_slot(lb, workspace, lb.add(row, 1), PTR)

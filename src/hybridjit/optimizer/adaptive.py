@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -42,9 +41,10 @@ class Adam(WithMoments, ByOperator):
         betas = {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon}
         return {**betas, **self._scales()}
 
-    def rate(self, lr: float, count: int) -> float:
-        """The rate with the means' bias corrected."""
-        return lr * (math.sqrt(1.0 - self.beta2**count) / (1.0 - self.beta1**count))
+    @property
+    def unbiased(self) -> tuple[float, float]:
+        """Mean and variance begin at 0."""
+        return self.beta1, self.beta2
 
 
 @register

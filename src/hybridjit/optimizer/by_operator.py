@@ -6,6 +6,7 @@ that it is told. :mod:`.one_call` makes one call of all of them.
 
 from __future__ import annotations
 
+import math
 from typing import Any, TypeVar
 
 from ..nd import NDArray
@@ -39,7 +40,15 @@ class ByOperator(PerWeight):
 
     def rate(self, lr: float, count: int) -> float:
         """The rate that the operator is told at the ``count``-th update of a weight."""
-        return lr
+        if self.unbiased is None:
+            return lr
+        first, second = self.unbiased
+        return lr * (math.sqrt(1.0 - second**count) / (1.0 - first**count))
+
+    @property
+    def unbiased(self) -> tuple[float, float] | None:
+        """To override: the factors of both running means, where the rate corrects their bias."""
+        return None
 
     def takes(self, weight: NDArray) -> bool:
         """Whether the operator does all that is done to a weight of this type."""

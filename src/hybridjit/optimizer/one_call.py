@@ -32,7 +32,7 @@ _HALF = np.dtype(np.float16)
 _RATES = ("lr", "wd")  # each weight's own
 
 
-class _Use(NamedTuple):
+class Use(NamedTuple):
     """One weight with all that its operator reads and writes.
 
     main    the weight that is computed on: itself, or its copy in float32
@@ -52,7 +52,7 @@ class _Use(NamedTuple):
         return own if self.weight is self.main else (*own, self.weight)
 
 
-class _Told(NamedTuple):
+class Told(NamedTuple):
     """What an operator is told beside the rates: what code is made for, and operands."""
 
     fixed: tuple[tuple[str, Any], ...]
@@ -69,8 +69,8 @@ class OneCall:
         weights: list[NDArray],
         grads: list[NDArray],
         states: list[State],
-        uses: list[_Use],
-        told: _Told,
+        uses: list[Use],
+        told: Told,
     ) -> None:
         self._optimizer = optimizer
         self._given = (tuple(weights), tuple(grads), tuple(states))
@@ -184,6 +184,20 @@ def gather(
     types than float32 and float64 (but float16 with a float32 copy), and for arrays that share
     memory.
     """
+    found = find_uses(optimizer, weights, grads, states)
+    if found is None:
+        return None
+    assert isinstance(optimizer, ByOperator)
+    return OneCall(optimizer, indices, weights, grads, states, *found)
+
+
+def find_uses(
+    optimizer: object,
+    weights: Iterable[NDArray],
+    grads: Iterable[NDArray],
+    states: Iterable[State],
+) -> tuple[list[Use], Told] | None:
+    """What :func:`gather` makes one call of; None as there."""
     if not isinstance(optimizer, ByOperator) or not optimizer.is_in_one_call:
         return None
     found = [_use(optimizer, *one) for one in zip(weights, grads, states)]
@@ -193,10 +207,10 @@ def gather(
     told = [_sorted_out(op, optimizer.told()) for op in {use.op for use in uses}]
     if told[0] is None or told.count(told[0]) < len(told):
         return None
-    return OneCall(optimizer, indices, weights, grads, states, uses, told[0])
+    return uses, told[0]
 
 
-def _use(optimizer: ByOperator, weight: NDArray, grad: NDArray, state: State) -> _Use | None:
+def _use(optimizer: ByOperator, weight: NDArray, grad: NDArray, state: State) -> Use | None:
     """What the optimizer does to one weight; None where a kernel could not."""
     own, main = state, weight
     has_copy = optimizer.multi_precision and weight.dtype == np.float16
@@ -207,11 +221,11 @@ def _use(optimizer: ByOperator, weight: NDArray, grad: NDArray, state: State) ->
     op, states = optimizer.operator(main, own)
     if has_copy and isinstance(optimizer, WithCopy):
         *states, main = states  # type: ignore[assignment]
-    use = _Use(op, main, grad, tuple(states), weight)
+    use = Use(op, main, grad, tuple(states), weight)
     return use if _has_kernel(use) else None
 
 
-def _has_kernel(use: _Use) -> bool:
+def _has_kernel(use: Use) -> bool:
     """Whether there is a rule to make a kernel of, for arrays of these types and sizes."""
     dtype = use.main._data.dtype
     kinds = [state._data.dtype for state in use.states]
@@ -222,14 +236,14 @@ def _has_kernel(use: _Use) -> bool:
     return fits and same and has_rule and use.weight.size > 0 and all(k == dtype for k in kinds)
 
 
-def _are_apart(uses: Sequence[_Use]) -> bool:
+def _are_apart(uses: Sequence[Use]) -> bool:
     """Whether no two arrays share a byte."""
     memory = [array._data for use in uses for array in use.arrays]
     places = sorted((address_of(array), array.nbytes) for array in memory)
     return all(start + nbytes <= following for (start, nbytes), (following, _) in pairwise(places))
 
 
-def _sorted_out(op: str, told: Mapping[str, Any]) -> _Told | None:
+def _sorted_out(op: str, told: Mapping[str, Any]) -> Told | None:
     """What the operator's rule is told; None for what is no number, which the operator refuses."""
     attrs = {attr.name: attr for attr in lookup(op).attrs}
     fixed, numbers = [], {}
@@ -245,12 +259,12 @@ def _sorted_out(op: str, told: Mapping[str, Any]) -> _Told | None:
             fixed.append((name, np.float32(value)))
         else:
             numbers[name] = float(value)
-    return _Told(tuple(fixed), numbers)
+    return Told(tuple(fixed), numbers)
 
 
-def _row(use: _Use, told: _Told) -> Row:
+def _row(use: Use, told: Told) -> Row:
     """The kernel for one weight, with its arrays."""
-    code = compile_update(_rule(use, told))
+    code = compile_update(rule_of(use, told))
     reads = (use.main, use.grad, *use.states)
     writes = [use.main, *use.states]
     if use.weight is not use.main:
@@ -258,7 +272,8 @@ def _row(use: _Use, told: _Told) -> Row:
     return Row(code, tuple(map(_MEMORY, reads)), tuple(map(_MEMORY, writes)))
 
 
-def _rule(use: _Use, told: _Told) -> UpdateRule:
+def rule_of(use: Use, told: Told) -> UpdateRule:
+    """The rule that a kernel for this weight is made of."""
     return UpdateRule(
         use.op,
         len(use.states),

@@ -149,15 +149,21 @@ class Table(Value):
 
 
 class Record(Value):
-    """Values of 64 bits, addresses among them, that lie beside the code: where the first is."""
+    """Values of 64 bits, addresses among them, that lie beside the code: where the first is.
+
+    LLVM does not reckon with the values of one that is ``hidden``, nor with what they point to.
+    """
 
     __slots__ = ("_text",)
 
-    def __init__(self, module: Module, values: Sequence[Value], name: str) -> None:
+    def __init__(
+        self, module: Module, values: Sequence[Value], name: str, hidden: bool = False
+    ) -> None:
         super().__init__(_PTR, f"@{name}")
+        kind = "internal externally_initialized constant" if hidden else "internal constant"
         kinds = ", ".join(v.type.text for v in values)
         fields = ", ".join(v.pair for v in values)
-        self._text = f"{self.ref} = internal constant {{ {kinds} }} {{ {fields} }}, align 64"
+        self._text = f"{self.ref} = {kind} {{ {kinds} }} {{ {fields} }}, align 64"
         module.globals[name] = self
 
     def __str__(self) -> str:

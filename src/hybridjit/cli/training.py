@@ -1,0 +1,132 @@
+"""``hybridjit compile --library DIR --train LOSS``: what is trained, from files and words.
+
+In: a model's files, a loss and an optimizer with their arguments. Out: a step of training in plain
+data, as ``hybridjit.train_step`` does it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import inspect
+from typing import Any
+
+import numpy as np
+
+from .. import nd
+from ..errors import MXNetError
+from ..gluon import loss as losses
+from ..gluon.step_library import training_of
+from ..gluon.train_step import train_step
+from ..gluon.trainer import Trainer
+from ..library.training import Training
+from ..loading import make_block
+from ..types import FLOAT32
+from .arguments import BATCH, UsageError, once
+from .model import listed, model_of
+
+_DEFAULT = "sgd"
+
+
+def add_training(parser: argparse.ArgumentParser) -> None:
+    """``--train`` and ``--optimizer``."""
+    parser.add_argument(
+        "--train",
+        metavar="LOSS[,NAME=VALUE...]",
+        type=_called,
+        help="a library that trains: a step for this loss of gluon.loss, with its arguments; its "
+        "labels have a shape too: --shape label=64",
+    )
+    parser.add_argument(
+        "--optimizer",
+        metavar="OPTIMIZER[,NAME=VALUE...]",
+        type=_called,
+        help="of --train, with its arguments: sgd,momentum=0.9 (default: sgd)",
+    )
+
+
+def training_of_files(args: argparse.Namespace) -> Training:
+    """The step, and what the library is called where nothing is said. Raises UsageError."""
+    loss = _made("loss", _loss_class(args.train[0]), args.train[1])
+    labels = _labels(args, loss)
+    _require_sizes([*args.shape, *labels.items()])
+    dtypes = once(args.dtype, "--dtype")
+    args.dtype = [(name, dtype) for name, dtype in args.dtype if name not in labels]
+    args.any_batch = False
+    model, input_types, _ = model_of(args)
+    args.name = args.name or model.name
+    if model.params is None:
+        raise UsageError("training begins from the network's parameters: give --params")
+    if model.roles.labels:
+        raise UsageError(
+            f"the graph ends in a loss of its own, which reads {listed(model.roles.labels)}: "
+            "--train takes a graph that ends before it"
+        )
+    net = make_block(model.outputs, model.roles, model.params)
+    name, words = args.optimizer or (_DEFAULT, {})
+    trainer = _made("optimizer", lambda **kw: Trainer(net.collect_params(), name, kw), words)
+    arrays = [np.zeros(input_types[n].dims, input_types[n].dtype) for n in model.inputs]
+    arrays += [np.zeros(shape, dtypes.get(name, FLOAT32)) for name, shape in labels.items()]
+    step = train_step(net, loss, trainer, labels=len(labels))
+    given = [nd.array(array, dtype=array.dtype) for array in arrays]
+    return training_of(step, given, [*model.inputs, *labels])
+
+
+def _called(text: str) -> tuple[str, dict[str, Any]]:
+    """A name, and arguments behind it: ``sgd,momentum=0.9``."""
+    name, *words = text.split(",")
+    found = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not key.isidentifier():
+            raise argparse.ArgumentTypeError(f"arguments are NAME=VALUE, got {word!r}")
+        found[key] = _value(value)
+    return name.strip(), found
+
+
+def _value(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def _loss_class(name: str) -> Any:
+    """A loss by its name, in any case, with or without "Loss" and "_"."""
+    known = {_plain(each): each for each in losses.__all__ if each != "Loss"}
+    if _plain(name) not in known:
+        raise UsageError(f"no loss is called {name!r}: {', '.join(sorted(known.values()))} are")
+    return getattr(losses, known[_plain(name)])
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "").removesuffix("loss")
+
+
+def _made(what: str, make: Any, words: dict[str, Any]) -> Any:
+    """A loss or an optimizer. Raises UsageError for arguments that it does not take."""
+    try:
+        return make(**words)
+    except (TypeError, ValueError, AssertionError, MXNetError) as error:
+        raise UsageError(f"the {what} with {words}: {error}") from None
+
+
+def _labels(args: argparse.Namespace, loss: Any) -> dict[str, tuple[int, ...]]:
+    """What the loss reads beside the prediction, with shapes, which leave those of the inputs."""
+    shapes = once(args.shape, "--shape")
+    _, _, *taken = inspect.signature(loss.hybrid_forward).parameters.values()
+    found = {p.name: shapes[p.name] for p in taken if p.name in shapes}
+    missing = [p.name for p in taken if p.default is p.empty and p.name not in found]
+    if missing:
+        options = " ".join(f"--shape {name}=..." for name in missing)
+        raise UsageError(f"the shape of {listed(missing)} is not known: give {options}")
+    if list(found) != [p.name for p in taken][: len(found)]:
+        raise UsageError(f"the loss takes {listed([p.name for p in taken])} in this order")
+    args.shape = [(name, shape) for name, shape in args.shape if name not in found]
+    return found
+
+
+def _require_sizes(shapes: list[tuple[str, tuple[int, ...]]]) -> None:
+    for name, shape in shapes:
+        if BATCH in shape:
+            raise UsageError(f"samples of a batch meet in training: give the size N of '{name}'")

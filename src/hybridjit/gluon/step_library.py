@@ -1,0 +1,177 @@
+"""A ``train_step`` as plain data, of which a C library is made: see :mod:`..library.training`.
+
+In: a step and arrays as it is called with. Out: its graph, the values that are trained, and the
+rule by which each follows its gradient. Nothing is trained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..errors import MXNetError
+from ..library.training import Training, Update
+from ..nd import NDArray
+from ..ops.registry import lookup
+from ..optimizer import Optimizer
+from ..optimizer.by_operator import ByOperator
+from ..optimizer.one_call import Told, Use, find_uses, rule_of
+from ..recording import FLAGS, recording_as
+from ..types import type_of
+from ..unwinding import restoring
+from .parameter import Parameter
+from .training import tape_variables
+
+if TYPE_CHECKING:
+    from .train_step import TrainStep
+
+
+@restoring(FLAGS)
+def training_of(
+    step: TrainStep, args: Sequence[NDArray], input_names: Sequence[str] | None = None
+) -> Training:
+    """The step for arrays like these, from the values that the parameters have now.
+
+    ``input_names`` are what callers call them by; what the graph calls them, unless given.
+    Raises MXNetError for what a library cannot do: global norms, gradients that are added up,
+    optimizers without a kernel.
+    """
+    step._check_arguments(args)
+    if step._bound is not None:
+        raise MXNetError("a library does not bound gradients together: leave clip_global_norm out")
+    cached = step._block._build(args)
+    graph = cached.graph
+    named = graph._named(args)
+    with recording_as(True, True):
+        wanted = tape_variables(named)
+    if not wanted:
+        raise MXNetError("a library that trains has to have something to train")
+    variables = {name: named[name] for name in named if name not in graph.input_names}
+    updates = _Updates(step, graph.params, wanted, args[0].shape[0])
+    outputs = len(cached.trace.outputs)
+    return Training(
+        outputs=cached.trace.outputs,
+        output_names=("loss",) if outputs == 1 else tuple(f"loss{i}" for i in range(outputs)),
+        inputs={name: type_of(named[name]._data) for name in graph.input_names},
+        input_names=tuple(input_names or graph.input_names),
+        kept=_together(_data_of(variables), updates.states),
+        variables={name: type_of(array._data) for name, array in variables.items()},
+        wanted=wanted,
+        updates=tuple(updates.rows),
+        numbers=tuple(updates.told.numbers.values()),
+        unbiased=updates.optimizer.unbiased,
+        count=updates.count,
+        options=graph.options,
+    )
+
+
+class _Updates:
+    """What the trainer does to every weight.
+
+    states  the optimizer's, by name: the weight's and the operator's for it
+    """
+
+    def __init__(
+        self, step: TrainStep, params: Mapping[str, Parameter], wanted: frozenset[str], size: int
+    ) -> None:
+        trainer = step._trainer
+        trainer._prepare()
+        if trainer._kvstore is not None:
+            raise MXNetError("a library is one process: a trainer for it has no kvstore")
+        self._names = {id(param): name for name, param in params.items()}
+        self._indices = [i for i, p in enumerate(trainer._params) if p.grad_req != "null"]
+        self._params = [trainer._params[i] for i in self._indices]
+        self._check_params(wanted)
+        self._optimizer, self._known = trainer._optimizer, trainer._updaters[0].states
+        with _scaled(self._optimizer, trainer._scale / size):
+            uses, self.told = self._uses()
+        assert isinstance(self._optimizer, ByOperator)
+        self.optimizer = self._optimizer
+        self.states: dict[str, np.ndarray] = {}
+        self.rows = [self._update(*one) for one in zip(self._indices, self._params, uses)]
+        self.count = self._count()
+
+    def _check_params(self, wanted: frozenset[str]) -> None:
+        for param in self._params:
+            if self._names.get(id(param)) not in wanted:
+                raise MXNetError(
+                    f"the trainer updates '{param.name}', which the network does not read: leave "
+                    "it out"
+                )
+            if param.grad_req != "write":
+                raise MXNetError(
+                    f"a library writes gradients anew, '{param.name}' has grad_req "
+                    f"'{param.grad_req}'"
+                )
+
+    def _uses(self) -> tuple[list[Use], Told]:
+        weights = [param.list_data()[0] for param in self._params]
+        states = [self._state(*one) for one in zip(self._indices, weights)]
+        grads = [param.list_grad()[0] for param in self._params]
+        found = find_uses(self._optimizer, weights, grads, states)
+        if found is None:
+            name = type(self._optimizer).__name__
+            types = ", ".join(sorted({np.dtype(weight.dtype).name for weight in weights}))
+            raise MXNetError(
+                f"{name} has no kernel that updates weights of {types}: SGD, NAG, Signum, Adam, "
+                "AdaGrad, RMSProp and Ftrl have, on float32"
+            )
+        return found
+
+    def _state(self, index: int, weight: NDArray) -> object:
+        if index in self._known:
+            return self._known[index]
+        return self._optimizer.create_state_multi_precision(index, weight)
+
+    def _update(self, index: int, param: Parameter, use: Use) -> Update:
+        variable = self._names[id(param)]
+        main = variable if use.main is use.weight else f"{variable}:weight32"
+        if use.main is not use.weight:
+            self.states[main] = use.main._data
+        kept = [main]
+        slots = lookup(use.op).input_names({"num_weights": 1})[2:]
+        for slot, state in zip(slots, use.states):
+            kept.append(f"{variable}:{slot.removesuffix('_0')}")  # of the only weight
+            self.states[kept[-1]] = state._data
+        return Update(
+            rule=rule_of(use, self.told),
+            variable=variable,
+            kept=tuple(kept),
+            stored="" if main == variable else variable,
+            lr_mult=float(param.lr_mult),
+            wd=float(self._optimizer._get_wd(index)),
+        )
+
+    def _count(self) -> int:
+        counts = self._optimizer._index_update_count
+        found = {counts.get(i, self._optimizer.begin_num_update) for i in self._indices}
+        if len(found) > 1:
+            raise MXNetError(f"all weights of a library were updated as often, got {found}")
+        return found.pop()
+
+
+@contextmanager
+def _scaled(optimizer: Optimizer, scale: float) -> Iterator[None]:
+    """The optimizer with this scale of gradients, and as it was afterwards."""
+    before = optimizer.rescale_grad
+    optimizer.rescale_grad = scale
+    try:
+        yield
+    finally:
+        optimizer.rescale_grad = before
+
+
+def _together(
+    variables: dict[str, np.ndarray], states: dict[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    both = [name for name in states if name in variables]
+    if both:
+        raise MXNetError(f"parameters are called as the optimizer's states: {', '.join(both)}")
+    return {**variables, **states}
+
+
+def _data_of(named: Mapping[str, NDArray]) -> dict[str, np.ndarray]:
+    return {name: array._data for name, array in named.items()}
