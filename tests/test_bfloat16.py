@@ -438,6 +438,49 @@ class TestAmp:
         net.hybridize()
         np.testing.assert_array_equal(net(x).asnumpy(), before)
 
+    @pytest.fixture
+    def model(self):
+        """A graph, its parameters, and inputs."""
+        random = np.random.default_rng(3)
+        hidden = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=40, name="hidden")
+        graph = mx.sym.FullyConnected(mx.sym.relu(hidden), num_hidden=7, name="out")
+        shapes = {"hidden_weight": (40, 30), "hidden_bias": (40,), "out_weight": (7, 40),
+                  "out_bias": (7,), "data": (5, 30)}  # fmt: skip
+        arrays = {n: nd.array(random.normal(0, 1, s).astype("f4")) for n, s in shapes.items()}
+        data = arrays.pop("data")
+        return graph, arrays, data
+
+    def test_a_converted_model_multiplies_bfloat16(self, model):
+        graph, arrays, data = model
+        converted, args, auxs = amp.convert_model(graph, arrays, {}, target_dtype="bfloat16")
+        assert args is arrays and auxs == {}
+        plain = graph.bind(mx.cpu(), {**args, "data": data}).forward()[0].asnumpy()
+        found = converted.bind(mx.cpu(), {**args, "data": data}).forward()[0].asnumpy()
+        assert 1e-4 < np.abs(found - plain).max() / plain.std() <= 3e-2
+        again = graph.bind(mx.cpu(), {**args, "data": data}).forward()[0].asnumpy()
+        np.testing.assert_array_equal(again, plain)
+        behind = mx.sym.softmax(converted)
+        result = behind.bind(mx.cpu(), {**args, "data": data}).forward()[0].asnumpy()
+        np.testing.assert_allclose(result, nd.softmax(nd.array(found)).asnumpy(), atol=1e-6)
+
+    def test_a_converted_graph_keeps_it_in_files_where_casts_are_kept(self, model, tmp_path):
+        graph, arrays, data = model
+        converted = amp.convert_symbol(graph, "bfloat16")
+        wanted = converted.bind(mx.cpu(), {**arrays, "data": data}).forward()[0].asnumpy()
+        converted.save(str(tmp_path / "a.json"), remove_amp_cast=False)
+        loaded = mx.sym.load(str(tmp_path / "a.json"))
+        found = loaded.bind(mx.cpu(), {**arrays, "data": data}).forward()[0].asnumpy()
+        np.testing.assert_array_equal(found, wanted)
+        assert converted.tojson() == graph.tojson()
+
+    def test_a_block_of_a_converted_graph_is_verified_as_bfloat16(self, model):
+        graph, arrays, data = model
+        block = gluon.SymbolBlock(amp.convert_symbol(graph, "bfloat16"), mx.sym.var("data"))
+        block.collect_params().load_dict(arrays, mx.cpu(), cast_dtype=True)
+        block.hybridize()
+        assert block.verify(data).agrees
+        assert not block.verify(data, tolerance=1e-5).agrees
+
     def test_training_goes_on_in_float32(self, default):
         amp.init("bfloat16")
         net = nn.Dense(1, in_units=4)
@@ -458,8 +501,9 @@ class TestAmp:
             lambda: amp.init(),
             lambda: amp.init("bfloat16", fp32_ops=["relu"]),
             lambda: amp.convert_hybrid_block(nn.Dense(1), "float16"),
-            lambda: amp.convert_model(None, {}, {}, "bfloat16"),
-            lambda: amp.convert_symbol(None),
+            lambda: amp.convert_model(mx.sym.var("x"), {}, {}, "float16"),
+            lambda: amp.convert_symbol(mx.sym.var("x"), "bfloat16", fp32_ops=["softmax"]),
+            lambda: amp.convert_symbol(mx.sym.var("x"), "bfloat16", excluded_sym_names=["fc"]),
             lambda: amp.list_lp16_ops("float16"),
             lambda: nn.Dense(1).cast("bfloat16"),
         ):

@@ -16,7 +16,7 @@ from .control import unrolled
 from .errors import DTypeError, ShapeError
 from .forks import Rank, held_at_fork
 from .ir.graph import Graph, Value, from_symbol
-from .ir.node import Output
+from .ir.node import Output, precision_of
 from .ir.plan import Plan
 from .ir.print import graph_text, node_text, pass_text, plan_text, purpose_lines
 from .ir.purpose import INFERENCE, Purpose
@@ -295,7 +295,13 @@ def plan_graph(
     name: str = "graph",
     purpose: Purpose = INFERENCE,
 ) -> Plan:
-    """The part of the compiler that knows no LLVM: from Symbol to Plan."""
+    """The part of the compiler that knows no LLVM: from Symbol to Plan.
+
+    Products are of the purpose's precision, or of the one that the graph asks for.
+    """
+    outputs = tuple(outputs)
+    if asked := precision_of(outputs):
+        purpose = replace(purpose, precision=asked)
     graph = typed_graph(outputs, input_types, param_types, log, name, purpose)
     return plan_typed(graph, log)
 

@@ -19,6 +19,7 @@ from ..context import STACK as CONTEXTS
 from ..context import Context
 from ..errors import DeferredInitializationError, DTypeError, MXNetError, ShapeError
 from ..forks import Rank, held_at_fork
+from ..ir.node import precision_of
 from ..late import Late
 from ..name import STACK as NAMES
 from ..nd import NDArray
@@ -212,7 +213,8 @@ class HybridBlock(Block):
         given = dict(zip(traced.input_names, arrays))
         fixed = {name: param.data(ctx) for name, param in params.items()}
         options = options_of(self)
-        usual = verification.TOLERANCES["float32" if train else options.precision]
+        precision = precision_of(traced.outputs) or options.precision
+        usual = verification.TOLERANCES["float32" if train else precision]
         how = (options, usual if tolerance is None else tolerance, self.name or "graph")
         if train:
             named = {**given, **fixed}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import NamedTuple
 
 from ..errors import MXNetError, located
@@ -22,6 +22,8 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
 # Attributes that MXNet keeps between underscores, however they were given.
 HIDDEN_KEYS = frozenset({"ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage"})
+# Where a graph asks for products in another element type than float32: the name of that type.
+PRECISION_KEY = "__precision__"
 
 
 class Output(NamedTuple):
@@ -112,6 +114,30 @@ def checked_attributes(
         return attrs
     except MXNetError as error:
         raise located(error, f"{op.name} '{name}'", (), source) from None
+
+
+def with_precision(outputs: Iterable[Output], precision: str) -> tuple[Output, ...]:
+    """Copies of all nodes with operators, which ask for products in this element type; "" in none.
+
+    The variables are the same ones. :func:`precision_of` reads it.
+    """
+    outputs, made = tuple(outputs), dict[Node, Node]()
+    for node in topological(outputs):
+        if node.is_variable:
+            made[node] = node
+            continue
+        text = {key: value for key, value in node.text.items() if key != PRECISION_KEY}
+        if precision:
+            text[PRECISION_KEY] = precision
+        inputs = tuple(Output(made[use.node], use.index) for use in node.inputs)
+        made[node] = replace(node, inputs=inputs, text=text)
+    return tuple(Output(made[use.node], use.index) for use in outputs)
+
+
+def precision_of(outputs: Iterable[Output]) -> str:
+    """The element type of products that a node of the graph asks for; "" if none does."""
+    asking = (node.text.get(PRECISION_KEY, "") for node in topological(outputs))
+    return next(filter(None, asking), "")
 
 
 def topological(outputs: Iterable[Output]) -> list[Node]:

@@ -1,8 +1,8 @@
 """Automatic mixed precision: what ``hybridize(precision="bfloat16")`` does, by MXNet's functions.
 
-In: blocks. Out: blocks, or the precision of all that are hybridized from then on. The compiler
-decides which operators multiply bfloat16; training computes in float32, so that losses need no
-scale.
+In: blocks and graphs. Out: the same, or the precision of all that are hybridized from then on. The
+compiler decides which operators multiply bfloat16; training computes in float32, so that losses
+need no scale.
 """
 
 from __future__ import annotations
@@ -10,22 +10,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from ...context import Context
 from ...errors import MXNetError
 from ...gluon import HybridBlock, SymbolBlock, Trainer
 from ...gluon.precision import DEFAULT
+from ...ir.node import with_precision
+from ...nd import NDArray
+from ...sym import Symbol
 
 T = TypeVar("T")
+Arrays = dict[str, NDArray]
 Names = Sequence[Any] | None
 
 _amp_initialized = False
-
-_NO_GRAPH = (
-    "writes casts into a graph, which hybridjit does not: convert_hybrid_block, or "
-    'hybridize(precision="bfloat16"), leaves them to the compiler'
-)
 
 
 def init(
@@ -90,14 +89,47 @@ def convert_hybrid_block(
     return converted
 
 
-def convert_model(*args: object, **kwargs: object) -> NoReturn:
-    """Raises MXNetError: a graph says nothing of precision here."""
-    raise MXNetError(f"mxnet.contrib.amp.convert_model {_NO_GRAPH}")
+def convert_symbol(
+    sym: Symbol,
+    target_dtype: object = "float16",
+    target_dtype_ops: Names = None,
+    fp32_ops: Names = None,
+    conditional_fp32_ops: Names = None,
+    excluded_sym_names: Names = None,
+    data_names: Names = None,
+    cast_optional_params: bool = False,
+) -> Symbol:
+    """A copy of a graph whose products are of bfloat16 wherever it is compiled for inference.
+
+    Its nodes say so in an attribute, without casts; ``save`` keeps that with
+    ``remove_amp_cast=False``. ``data_names`` and ``cast_optional_params`` change nothing. Raises
+    MXNetError for another ``target_dtype`` and for lists of operators.
+    """
+    assert isinstance(sym, Symbol), "First argument to convert_symbol should be Symbol"
+    _require_bfloat16(target_dtype)
+    _require_no_lists(
+        target_dtype_ops=target_dtype_ops,
+        fp32_ops=fp32_ops,
+        conditional_fp32_ops=conditional_fp32_ops,
+        excluded_sym_names=excluded_sym_names,
+    )
+    return Symbol(with_precision(sym.outputs, "bfloat16"))
 
 
-def convert_symbol(*args: object, **kwargs: object) -> NoReturn:
-    """Raises MXNetError: a graph says nothing of precision here."""
-    raise MXNetError(f"mxnet.contrib.amp.convert_symbol {_NO_GRAPH}")
+def convert_model(
+    sym: Symbol,
+    arg_params: Arrays,
+    aux_params: Arrays,
+    target_dtype: object = "float16",
+    target_dtype_ops: Names = None,
+    fp32_ops: Names = None,
+    conditional_fp32_ops: Names = None,
+    excluded_sym_names: Names = None,
+    cast_optional_params: bool = False,
+) -> tuple[Symbol, Arrays, Arrays]:
+    """:func:`convert_symbol` of the graph, and the parameters, which stay float32."""
+    lists = (target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names)
+    return convert_symbol(sym, target_dtype, *lists), arg_params, aux_params
 
 
 def init_trainer(optimizer_or_trainer: Trainer) -> None:
@@ -120,7 +152,7 @@ def unscale(optimizer_or_trainer: Trainer) -> None:
 def list_lp16_ops(target_dtype: object = "bfloat16") -> list[str]:
     """The operators that multiply bfloat16. Raises MXNetError for another ``target_dtype``."""
     _require_bfloat16(target_dtype)
-    return ["Convolution", "FullyConnected", "batch_dot"]
+    return ["Convolution", "FullyConnected", "RNN", "batch_dot"]
 
 
 def _require_bfloat16(target_dtype: object) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from textwrap import indent
 
-from ...ir.node import Node, Output, topological
+from ...ir.node import Node, Output, precision_of, topological, with_precision
 from ...opening import open_file
 from ...ops.elementwise.element_type import AMP_CAST, AMP_MULTICAST
 from ...shapes import is_np_shape
@@ -62,10 +62,11 @@ def save(path: Path, outputs: Iterable[Output], remove_amp_cast: bool = True) ->
 
 
 def dumps(outputs: Iterable[Output], remove_amp_cast: bool = True) -> str:
-    """The graph as JSON text; casts that mixed precision put in are left out unless asked for."""
+    """The graph as JSON text; what mixed precision put in is left out unless asked for."""
     heads = tuple(outputs)
     if remove_amp_cast:
         heads = without_amp_casts(heads)
+        heads = with_precision(heads, "") if precision_of(heads) else heads
     return _graph_text(heads, f'"attrs": {_graph_attrs_text()}')
 
 
