@@ -22,7 +22,7 @@ from hybridjit.codegen.call import Setting
 from hybridjit.codegen.kinds import KERNELS, choose
 from hybridjit.codegen.kinds.conv.spec import ConvSpec
 from hybridjit.codegen.kinds.dense.spec import DenseSpec
-from hybridjit.codegen.llvm.jit import assembly, find_target
+from hybridjit.codegen.llvm.jit import assembly, find_target, optimised
 from hybridjit.codegen.spec import KernelSpec
 from hybridjit.ir.node import Output, apply
 from hybridjit.ops import all_ops, lookup
@@ -253,6 +253,20 @@ def test_registers_are_those_of_the_target(target: str):
 def test_no_mask_registers_below_avx512(target: str):
     for spec in all_specs(target):
         assert not re.search(r"%k[0-7]\b", listing(spec, TARGETS[target])), spec
+
+
+def test_what_others_compile_here_is_as_before():
+    """LLVM's switches, which kernels are compiled with, are the process's."""
+    target = find_target()
+    text = str(emit_kernel(conv_spec(MULTIPLICATIONS["conv3x3"], target), target))
+
+    def of_others() -> str:
+        module, machine = optimised(text, target)
+        return str(machine.emit_assembly(module))
+
+    before = of_others()
+    assert assembly(text, target) != before, "the switches change nothing"
+    assert of_others() == before
 
 
 def test_no_kernel_calls_anything():

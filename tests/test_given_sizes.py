@@ -46,6 +46,21 @@ def three_by_three(filters: int) -> Output:
     )  # fmt: skip
 
 
+def strided(filters: int) -> Output:
+    moved = call("transpose", call("_mul_scalar", var("w"), scalar="2"), axes="(0,2,3,1)")
+    return call(
+        "Convolution", var("x"), moved, kernel="(3,3)", stride="(2,2)", pad="(1,1)",
+        num_filter=str(filters), no_bias="1", layout="NHWC",
+    )  # fmt: skip
+
+
+def back(size: int, filters: int) -> Output:
+    return call(
+        "Deconvolution", var("x"), call("_mul_scalar", var("w"), scalar="2"), stride="(2,2)",
+        kernel=f"({size},{size})", num_filter=str(filters), no_bias="1", layout="NHWC",
+    )  # fmt: skip
+
+
 def weight(filters: int) -> Output:
     return call(
         "_convolution_by_weight", var("x"), var("d"), kernel="(1,1)", stride="(1,1)", layout="NHWC"
@@ -68,6 +83,14 @@ CASES: dict[str, tuple[Callable[..., Output], list[tuple[Shapes, tuple[int, ...]
         [
             ({"x": (1, 4, 4, 64), "w": (64, 1, 1, 64)}, (64,)),
             ({"x": (1, 4, 4, 128), "w": (256, 1, 1, 128)}, (256,)),
+        ],
+    ),
+    "taps": (
+        strided,
+        [
+            ({"x": (1, 28, 28, 32), "w": (64, 32, 3, 3)}, (64,)),
+            ({"x": (1, 26, 26, 64), "w": (32, 64, 3, 3)}, (32,)),
+            ({"x": (2, 28, 28, 16), "w": (1024, 16, 3, 3)}, (1024,)),
         ],
     ),
     "filters": (
@@ -100,7 +123,7 @@ def drawn(shapes: Shapes) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("kind", CASES)
 def test_layers_of_other_sizes_share_a_kernel(kind: str) -> None:
     make, rows = CASES[kind]
-    kind = {"copy": "pointwise"}.get(kind, kind)
+    kind = {"copy": "pointwise", "taps": "pack"}.get(kind, kind)
     found = [specs_of(make(*rest), drawn(shapes)) for shapes, rest in rows]
     mine = {next(spec for spec in specs if spec.kind == kind) for specs in found}
     assert len(mine) == 1, f"kernels of {kind}: {sorted(map(str, mine))}"
@@ -126,6 +149,19 @@ def test_phases_without_taps_share_a_kernel() -> None:
     assert len(kernels) == 4
     assert len(set(kernels)) == 2
     assert_near(run_compiled([output], arrays), run_reference([output], arrays))
+
+
+@pytest.mark.parametrize("size", [3, 5])
+def test_weights_of_phases_share_kernels(size: int) -> None:
+    """Those with as many taps do, whatever the layer's channels."""
+    found = []
+    for channels, filters in ((24, 64), (64, 32), (200, 128)):
+        output = back(size, filters)
+        arrays = drawn({"x": (2, 5, 5, channels), "w": (channels, size, size, filters)})
+        found.append({str(s) for s in specs_of(output, arrays) if s.kind == "pack"})
+        assert_near(run_compiled([output], arrays), run_reference([output], arrays), 3e-5)
+    assert found[0] == found[1] == found[2]
+    assert len(found[0]) == (3 if size == 3 else 4)
 
 
 def test_steps_back_through_a_recurrent_layer_share_kernels() -> None:

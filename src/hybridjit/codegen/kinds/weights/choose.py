@@ -34,7 +34,7 @@ from ...packing import (
     RecurrentPacking,
     WinogradPacking,
 )
-from ...spec import Ints
+from ...spec import Ints, Sizes
 from .spec import FiltersSpec, PackSpec
 
 # Floats from which packing is worth sharing out, and into how many units of work.
@@ -242,16 +242,37 @@ def _packed(weights: _Filters, nv: int, target: Target, is_interleaved: bool = F
         return _Kernel(spec, (), floats)
     numbers = GivenNumbers()
     given = replace(
-        spec, filters=numbers.one(weights.filters), nv=numbers.one(nv), parts=numbers.one(parts)
+        spec, filters=numbers.one(weights.filters), nv=numbers.one(nv), parts=numbers.any(parts)
     )
-    if _is_one_run(weights, lanes):
-        strides = numbers.each((0, *weights.strides[1:]))
-        given = replace(given, sizes=numbers.each(weights.sizes), strides=strides)
+    if _can_be_given(weights, lanes):
+        sizes = (*weights.sizes[:-1], *map(numbers.one, weights.sizes[-1:]))
+        given = replace(given, sizes=sizes, strides=_given_strides(weights, numbers))
     return _Kernel(given, numbers.values, floats)
 
 
-def _is_one_run(weights: _Filters, lanes: int) -> bool:
-    """Whether filters are one axis at most, which fills vectors, or lie next to each other."""
+def _can_be_given(weights: _Filters, lanes: int) -> bool:
+    """Whether the last size may be given: it fills vectors, or is not what vectors run along.
+
+    Axes before it are taps, few as they are: each is divided by where a row is found.
+    """
     _, filter_, *steps = weights.strides
-    is_run = steps == [1] and weights.sizes[0] % lanes == 0
-    return len(weights.sizes) <= 1 and (filter_ == 1 or is_run)
+    *taps, last = weights.sizes or (1,)
+    if product(tuple(taps)) > _TAPS:
+        return False
+    if filter_ == 1 or _is_scattered(steps):
+        return True
+    is_run = steps == [1] or (len(taps) == 1 and steps == [1, taps[0]])
+    return is_run and last % lanes == 0
+
+
+def _given_strides(weights: _Filters, numbers: GivenNumbers) -> Sizes:
+    """Code follows from how far filters behind taps are apart, and from steps that make runs."""
+    _, *strides = weights.strides
+    named = 1 if _is_scattered(strides[1:]) else len(strides)
+    few = [at < named and abs(stride) <= _TAPS for at, stride in enumerate(strides)]
+    return (0, *(s if is_few else numbers.one(s) for s, is_few in zip(strides, few)))
+
+
+def _is_scattered(steps: Sequence[int]) -> bool:
+    """Whether no two of a filter's numbers follow each other in memory."""
+    return 1 not in steps

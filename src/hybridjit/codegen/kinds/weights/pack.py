@@ -102,7 +102,7 @@ def run_of(b: LoopBuilder, spec: PackSpec, layout: _Layout) -> Run | None:
         tuple(n for n in each if isinstance(n, int)) for each in (layout.sizes, layout.strides[2:])
     )
     if len(sizes) < len(layout.sizes):
-        return Run(layout.sizes[0], Digits(1), ())
+        return _given_run(b, layout)
     axes = [*zip(sizes, strides, contiguous_strides(sizes))]
     axes = sorted((axis for axis in axes if axis[0] > 1), key=lambda axis: -axis[1])
     inner: list[Ints] = []
@@ -117,6 +117,16 @@ def run_of(b: LoopBuilder, spec: PackSpec, layout: _Layout) -> Run | None:
     (minor, _, k_minor), *major = reversed(inner)
     digits = Digits(k_minor, minor, major[0][2]) if major else Digits(k_minor)
     return Run(size, digits, tuple(axes))
+
+
+def _given_run(b: LoopBuilder, layout: _Layout) -> Run | None:
+    """The one run of a filter whose channels are given, and taps behind them, if any."""
+    if 1 not in layout.strides[2:]:
+        return None
+    *taps, channels = layout.sizes
+    if not taps:
+        return Run(channels, Digits(1), ())
+    return Run(b.mul(taps[0], channels), Digits(channels, taps[0], 1), ())
 
 
 def _joined(axis: Ints, inner: list[Ints]) -> list[Ints]:
