@@ -568,3 +568,30 @@ class TestRefusals:
         with pytest.raises(MXNetError, match="has grad_req 'add'"):
             step.export_library(str(tmp_path), *batch)
         assert list(tmp_path.iterdir()) == []
+
+
+class TestChance:
+    @pytest.mark.parametrize("seed", [0, 1, 12345, 2**31, 2**32 + 7, 2**64 - 1])
+    def test_dropout_is_pythons(self, dropping, seed):
+        """Every word that is drawn, in every step, behind the same seed."""
+        made, stem = dropping
+        loaded = mx.library.load(f"{stem}.so")
+        loaded.seed(seed)
+        for name, param in made.net.collect_params().items():
+            loaded.set(name, param.data().asnumpy())
+        mx.random.seed(seed)
+        assert_bits(made, loaded, batches(NETS["states"], STEPS))
+
+
+@pytest.fixture(scope="module")
+def dropping(tmp_path_factory: pytest.TempPathFactory) -> tuple[Made, Path]:
+    """A network with two Dropouts and BatchNorm, and its library."""
+    case = (dropped, *NETS["states"][1:])
+    made = Made(case, "nag", {"wd": 0.01})
+    return made, exported(made, batches(case, 1)[0], tmp_path_factory.mktemp("dropping"))
+
+
+def dropped() -> gluon.HybridBlock:
+    net = NETS["states"][0]()
+    net.add(nn.Dropout(0.5, axes=(0,)), nn.Dense(2))
+    return net

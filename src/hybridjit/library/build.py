@@ -122,9 +122,9 @@ def build_training(training: Training, request: Request, log: CompileLog) -> Bui
 
     Raises MXNetError for one that a library cannot compute, and as the compiler does.
     """
-    memory, weights = Memory(training), Weights()
+    weights = Weights()
+    plan, memory = plan_step(training, weights, log, request.name)
     first_place = weights.place(memory.first)
-    plan = plan_step(training, memory, weights, log, request.name)
     interface = _step_interface(training, memory, plan, request)
     variants = [
         make_step_variant(plan, training, memory, weights, target, log)

@@ -25,9 +25,8 @@ _TYPES = {
 def header_text(interface: Interface, version: str) -> str:
     """The whole header; ``version`` is the compiler's."""
     name, macro = interface.name, interface.name.upper()
-    calls = (_STEP if interface.trains else _RUN).format(
-        name=name, macro=macro, alignment=ALIGNMENT, batch=_batch_text(interface)
-    )
+    text = (_STEP if interface.trains else _RUN) + (_SEED if interface.draws else "")
+    calls = text.format(name=name, macro=macro, alignment=ALIGNMENT, batch=_batch_text(interface))
     return _HEADER.format(
         name=name,
         macro=macro,
@@ -251,5 +250,13 @@ size_t {name}_state_bytes(size_t number);
  */
 int {name}_get({name}_context *context, const char *name, void *data, size_t bytes);
 int {name}_set({name}_context *context, const char *name, const void *data, size_t bytes);
+
+"""
+
+_SEED = """\
+/* What Dropout draws in the steps from now on follows from the seed: the same as in Python behind
+ * hybridjit.random.seed(seed). A new context has the seed 0; random_state is where it is.
+ */
+int {name}_seed({name}_context *context, uint64_t seed);
 
 """

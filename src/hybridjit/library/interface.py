@@ -16,6 +16,8 @@ from ..records import dataclass
 from ..types import Shape, product
 
 ABI_VERSION = 1
+# States that are no weight's: how many updates there were, and where the generator is.
+COUNT, CHANCE = "num_update", "random_state"
 # Room that a caller gives starts on a line of the cache, as the compiler's own does.
 ALIGNMENT = 64
 MAX_THREADS = 1024
@@ -88,6 +90,11 @@ class Interface:
     def trains(self) -> bool:
         """Whether a call is a step of training."""
         return bool(self.states)
+
+    @property
+    def draws(self) -> bool:
+        """Whether a step draws numbers."""
+        return any(array.name == CHANCE for array in self.states)
 
     @property
     def kind_names(self) -> dict[int, str]:

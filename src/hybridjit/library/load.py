@@ -77,11 +77,11 @@ class _Opened:
             self._library = ctypes.CDLL(self.path)
         except OSError as error:
             raise MXNetError(f"{path}: {error}") from None
-        self._declare(_FUNCTIONS)
+        self.declare(_FUNCTIONS)
         if (version := self.call("abi_version")) != _ABI_VERSION:
             raise MXNetError(f"{self.path} has ABI version {version}, not {_ABI_VERSION}")
         self.facts: dict[str, Any] = json.loads(self.call("description"))
-        self._declare(_TRAINING_FUNCTIONS if self.facts.get("states") else _CALLS)
+        self.declare(_TRAINING_FUNCTIONS if self.facts.get("states") else _CALLS)
 
     def function(self, name: str) -> Any:
         """One of its functions."""
@@ -97,7 +97,7 @@ class _Opened:
             text = self.call("error_text", code).decode()
             raise MXNetError(f"{os.path.basename(self.path)}: {text}")
 
-    def _declare(self, kinds: dict[str, tuple[Any, list[Any]]]) -> None:
+    def declare(self, kinds: dict[str, tuple[Any, list[Any]]]) -> None:
         """Say what the functions take. Raises MXNetError for a library that has other ones."""
         for name, (result, arguments) in kinds.items():
             try:
@@ -221,6 +221,18 @@ class TrainingLibrary(Library):
         words = self._idle[0].address, _rows(given), _rows(made), rate, None, 0
         self._opened.require(self._opened.call("step", *words))
         return made[0] if len(made) == 1 else made
+
+    def seed(self, seed: int) -> None:
+        """Let what is drawn from now on be what follows ``hybridjit.random.seed(seed)``.
+
+        Raises ValueError for a number of other than 64 bits; a library that draws nothing takes
+        any.
+        """
+        if not 0 <= seed < 1 << 64:
+            raise ValueError(f"a seed is between 0 and 2 ** 64 - 1, got {seed}")
+        if "random_state" in self._states:
+            self._opened.declare({"seed": (_INT, [_PTR, ctypes.c_uint64])})
+            self._opened.require(self._opened.call("seed", self._idle[0].address, seed))
 
     def get(self, name: str) -> np.ndarray:
         """A copy of what is learned under this name. Raises MXNetError for a name of nothing."""

@@ -10,11 +10,12 @@ from ..codegen.build.pool_memory import load_slot
 from ..codegen.llvm import ir
 from ..codegen.llvm.builder import LoopBuilder
 from ..codegen.llvm.types import F32, F64, I8, I32, I64, PTR, VOID, Value
+from .chance import emit_draw, emit_start
 from .entries import emit_common, emit_new_memory
 from .functions import Emitter, address, code, is_null, number_of, put, return_failure, return_when
-from .interface import DATA, MEMORY, NO_STATE, NULL, RATE, STATE_SIZE, Interface
+from .interface import CHANCE, COUNT, DATA, MEMORY, NO_STATE, NULL, RATE, STATE_SIZE, Interface
 from .layout import CALLS, FLAG, LEARNED, OWN, STATE, VARIANT, WEIGHTS
-from .training import COUNT, Memory, Training
+from .training import Memory, Training
 
 _STATE_ROW = 3  # name, place, bytes
 
@@ -33,6 +34,10 @@ def emit_step_entries(
     emit_common(emitter, interface, variants, ("make_state", "drop_state"))
     _emit_rate(emitter, training)
     _emit_count_up(emitter, training, memory)
+    if CHANCE in memory.arrays:
+        emit_draw(emitter)
+        emit_start(emitter)
+        _emit_seed(emitter, memory)
     _emit_learn(emitter)
     _emit_step(emitter)
     _emit_find_state(emitter, interface, memory)
@@ -92,6 +97,17 @@ def _emit_count_up(emitter: Emitter, training: Training, memory: Memory) -> None
         own = b.fmul(b.fmul(rate, _double(update.lr_mult)), correction)
         b.store(b.fptrunc(own, F32), _at(lb, state, memory.number(row, 0)))
     b.ret_void()
+
+
+def _emit_seed(emitter: Emitter, memory: Memory) -> None:
+    """int seed(context, seed): what is drawn follows from it."""
+    lb, (context, seed) = emitter.entry("seed", I32, [PTR, I64])
+    return_when(lb, is_null(lb, context), NULL)
+    return_failure(lb, lb.b.call(emitter.known("take"), [context]))
+    state = _at(lb, load_slot(lb, context, STATE, PTR), memory.place(CHANCE))
+    lb.b.call(emitter.known("start_chance"), [state, seed])
+    lb.b.call(emitter.known("give"), [context])
+    lb.b.ret(code(0))
 
 
 def _emit_learn(emitter: Emitter) -> None:

@@ -28,12 +28,14 @@ from ..passes.partition import Parts
 from ..records import dataclass
 from ..runtime.binding import Binding, PackedStore
 from ..target import Target
-from .interface import ALIGNMENT
+from .chance import DRAW, DrawSpec, draw_of, draws
+from .interface import ALIGNMENT, CHANCE
 from .layout import IN_ARENA, IN_STATE, IN_WEIGHTS
 from .training import Memory, Training
 from .variants import Row, Tables, Variant, relocated, require_kernels, specs_of
 from .weights_file import Weights
 
+_DRAWN = kernel_name(DrawSpec())
 _OF_CALL = -1  # stands for a base: the number of an array of the call follows
 
 
@@ -62,14 +64,15 @@ class StepPlan:
 
 
 def plan_step(
-    training: Training, memory: Memory, weights: Weights, log: CompileLog, name: str
-) -> StepPlan:
+    training: Training, weights: Weights, log: CompileLog, name: str
+) -> tuple[StepPlan, Memory]:
     """The plans, and a place for every array. Raises as the compiler does."""
     joint, parts = training_parts(
         training.outputs, training.types, training.wanted, True, training.options, log, name
     )
     plans = plan_typed(parts.forward, new_log()), plan_typed(parts.backward, new_log())
-    return _Laid(training, memory, weights, joint, parts).plan(*plans)
+    memory = Memory(training, any(map(draws, plans)))
+    return _Laid(training, memory, weights, joint, parts).plan(*plans), memory
 
 
 class _Laid:
@@ -131,11 +134,15 @@ def make_step_variant(
     log: CompileLog,
 ) -> Variant:
     """The kernels of a step. Raises MXNetError, with all nodes, where something has none."""
-    chosen = [choose_calls(part, target, training.options.winograd, log) for part in plan.plans]
+    chosen = [
+        [row or draw_of(step) for step, row in zip(part.steps, calls)]
+        for part in plan.plans
+        for calls in [choose_calls(part, target, training.options.winograd, log)]
+    ]
     for part, calls in zip(plan.plans, chosen):
         require_kernels(part, calls, target)
     images = [link(part, calls) for part, calls in zip(plan.plans, chosen)]
-    rows = _Rows()
+    rows = _Rows(memory)
     for part, image, inputs, outputs in zip(plan.plans, images, plan.inputs, plan.outputs):
         rows.add_image(part, image, weights, (inputs, outputs))
     learned = len(rows.calls)
@@ -154,13 +161,21 @@ def make_step_variant(
         work=sum(image.work for image in images),
     )
     of_updates: list[tuple[Call, ...]] = [(Call(spec, ()),) for spec, _ in updates]
-    return Variant(target, specs_of([*chosen[0], *chosen[1], *of_updates]), tables)
+    return Variant(target, specs_of([*_of_kinds(chosen), *of_updates]), tables)
+
+
+def _of_kinds(chosen: Sequence[Sequence[tuple[Call, ...]]]) -> Iterator[tuple[Call, ...]]:
+    """The calls of both plans whose kernels are emitted by themselves."""
+    for rows in chosen:
+        for row in rows:
+            yield tuple(call for call in row if not isinstance(call.spec, DrawSpec))
 
 
 class _Rows:
     """Tables as they grow."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
         self.slots: list[int] = []
         self.relocations: list[Row] = []
         self.patches: list[Row] = []
@@ -180,7 +195,11 @@ class _Rows:
         for patches, side in zip((image.inputs, image.outputs), places):
             for slot, index, offset in patches:
                 self._put(first + slot, side[index], offset)
-        self.calls += [(name, first + slot) for name, slot in image.calls]
+        for name, slot in image.calls:
+            is_drawn = name == _DRAWN
+            self.calls.append((DRAW if is_drawn else name, first + slot))
+            if is_drawn:
+                self._put(first + slot, Place(IN_STATE, self._memory.place(CHANCE)), 0)
 
     def add_call(self, spec: KernelSpec, arguments: Sequence[Place | int]) -> None:
         """One call; numbers are as they are."""

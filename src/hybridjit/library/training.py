@@ -16,10 +16,8 @@ from ..ir.update import UpdateRule
 from ..options import Options
 from ..records import dataclass
 from ..types import TensorType
-from .interface import ALIGNMENT, Array
-
-# What is kept beside weights and states.
-COUNT = "num_update"
+from .chance import seeded
+from .interface import ALIGNMENT, CHANCE, COUNT, Array
 
 
 @dataclass(frozen=True)
@@ -78,16 +76,19 @@ class Training:
 class Memory:
     """What a context keeps: named arrays, then the numbers that updates are told.
 
-    arrays  what callers read and write by name, with its first value
+    arrays  what callers read and write by name, with its first value; the state of chance is there
+            where something is drawn
     nbytes  of all
     first   the bytes that are not all 0 at the start: so many of them, from the beginning
     """
 
-    def __init__(self, training: Training) -> None:
-        count = np.array(training.count, np.int64)
-        self.arrays = {**training.kept, COUNT: count}
-        if COUNT in training.kept:
-            raise MXNetError(f"a library keeps the count of updates as '{COUNT}': rename what is")
+    def __init__(self, training: Training, draws: bool) -> None:
+        own = {COUNT: np.array(training.count, np.int64)}
+        if draws:
+            own[CHANCE] = seeded(0)
+        self.arrays = {**training.kept, **own}
+        if both := [name for name in own if name in training.kept]:
+            raise MXNetError(f"a library has something of its own that it calls '{both[0]}'")
         self._own = [(0.0, update.wd) for update in training.updates]
         self._shared = training.numbers
         self._places: dict[str, int] = {}

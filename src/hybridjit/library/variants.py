@@ -25,6 +25,7 @@ from ..records import dataclass
 from ..runtime.binding import Binding
 from ..runtime.executable import WORTH_SHARING
 from ..target import Target
+from .chance import DRAW
 from .cpu import needed
 from .functions import Emitter
 from .interface import Interface
@@ -187,7 +188,7 @@ def _patches(image: Image, interface: Interface) -> Iterator[tuple[int, int, int
 
 def _calls(emitter: Emitter, variant: Variant) -> Iterator[Value]:
     for kernel, slot in variant.tables.calls:
-        name = variant.kernel(kernel)
+        name = kernel if kernel == DRAW else variant.kernel(kernel)
         known = emitter.module.globals.get(name)
         yield known or ir.Function(emitter.module, KERNEL, name)
         yield _number(slot)
