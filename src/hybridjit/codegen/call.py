@@ -5,8 +5,6 @@ The choosers of ``kinds`` make calls; ``build/link.py`` turns their arguments in
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..ir.graph import Use, Value
@@ -155,7 +153,7 @@ def off_default(types: tuple[str, ...]) -> tuple[str, ...]:
     return () if set(types) <= {"float32"} else types
 
 
-def _attrs_off_default(value: Value) -> tuple[tuple[str, Any], ...]:
+def _attrs_off_default(value: Value) -> tuple[tuple[str, object], ...]:
     assert value.op is not None
     defaults = {a.name: a.default for a in value.op.attrs}
     pairs = sorted((k, v) for k, v in value.attrs.items() if v != defaults[k])

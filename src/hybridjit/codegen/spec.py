@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from ..records import dataclass
 from ..target import SINGLE
@@ -56,7 +56,7 @@ class Instr:
 
     op: str
     args: Ints
-    attrs: tuple[tuple[str, Any], ...] = ()
+    attrs: tuple[tuple[str, object], ...] = ()
     dtype: str = "float32"
 
     def __str__(self) -> str:

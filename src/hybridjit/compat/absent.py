@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from .modules import part_of
 
@@ -121,7 +121,7 @@ def _nothing(module: ModuleType) -> Callable[[str], NoReturn]:
 
 def _explaining(
     module: ModuleType, path: str, known: Callable[[str], object]
-) -> Callable[[str], Any]:
+) -> Callable[[str], object]:
     """``known``, whose error is replaced where there is a reason."""
 
     def __getattr__(name: str) -> object:

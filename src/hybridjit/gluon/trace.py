@@ -8,7 +8,7 @@ serves them all.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .. import sym
 from ..ir.node import Output
@@ -39,7 +39,7 @@ class Trace:
         """Names of the inputs, in their order."""
         return [str(symbol.name) for symbol in self.inputs]
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _restored, (self.inputs, self.symbol, self.in_format, self.out_format)
 
     @property

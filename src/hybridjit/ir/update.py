@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..records import dataclass
 
 
@@ -23,7 +21,7 @@ class UpdateRule:
     states: int
     dtype: str
     stored: str
-    fixed: tuple[tuple[str, Any], ...]
+    fixed: tuple[tuple[str, object], ...]
     numbers: tuple[str, ...]
 
     @property

@@ -8,7 +8,7 @@ Operators behave as the graph's do (strict shapes), and training forms apply und
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,7 +29,7 @@ class Monitor(NamedTuple):
     variables  of variables too, where an operator reads them
     """
 
-    callback: Callable[..., Any]
+    callback: Callable[..., object]
     operands: bool
     variables: bool = False
 

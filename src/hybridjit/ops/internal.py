@@ -6,7 +6,6 @@ They say in NumPy what a pass means, so that a rewritten graph can still be inte
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import numpy as np
 
@@ -63,7 +62,7 @@ def _of_shape(*, op: str, sizes: Shape, dtype: np.dtype, given: str) -> np.ndarr
     return run_ref(source, [blank], _given(source, given))[0]
 
 
-def _given(op: OpDef, text: str) -> dict[str, Any]:
+def _given(op: OpDef, text: str) -> dict[str, object]:
     return op.parse(json.loads(text))
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from .. import nd
 from ..nd import NDArray, zeros
 from ..types import Unpack
@@ -31,5 +29,5 @@ class GroupAdaGrad(PerWeight):
         """One step. Raises AssertionError for a weight decay."""
         assert wd == 0, "Weight decay is not supported for GroupAdaGrad"
         g = self._bounded(grad * self.rescale_grad)
-        given: dict[str, Any] = {"lr": lr, "epsilon": self.float_stable_eps}
+        given: dict[str, object] = {"lr": lr, "epsilon": self.float_stable_eps}
         nd.contrib.group_adagrad_update(weight, g, state, out=weight, **given)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -62,7 +61,7 @@ class SavedMemory:
 
     def __init__(self) -> None:
         self._blocks: weakref.WeakSet[_Block] = weakref.WeakSet()
-        self._most: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._most: weakref.WeakKeyDictionary[object, int] = weakref.WeakKeyDictionary()
         self._idle: dict[int, list[_Block]] = {}
         self._returned: deque[_Block] = deque()
 

@@ -7,7 +7,6 @@ compiled is stored at once, so that an interrupted compilation goes on where it 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from ...compile_log import CompileLog
 from ...records import dataclass
@@ -22,7 +21,7 @@ class Wanted:
     """A module: the text that its code follows from, how to emit it, whether LLVM's passes run."""
 
     text: str
-    emit: Callable[[], Any]
+    emit: Callable[[], object]
     with_passes: bool = True
 
 

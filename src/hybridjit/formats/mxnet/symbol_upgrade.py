@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from ...errors import AttributeValueError, ModelFormatError, MXNetError, located
 from ...ir.node import HIDDEN_KEYS
@@ -204,7 +203,7 @@ def _input_names(node: RawNode, op: OpDef) -> Sequence[str]:
     return op.input_names(_parsed(node, op))
 
 
-def _parsed(node: RawNode, op: OpDef) -> dict[str, Any]:
+def _parsed(node: RawNode, op: OpDef) -> dict[str, object]:
     try:
         return op.parse(node.text)
     except MXNetError as error:

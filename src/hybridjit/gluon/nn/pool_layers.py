@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any
 
 from ..hybrid_block import HybridBlock
 from ..types import BlockArgs, Tensor, Unpack
@@ -36,7 +35,7 @@ class _AnyPool(HybridBlock):
         )
         kernel = per_axis(pool_size, count)
         assert len(kernel) == count, f"pool_size must be a number or a list of {count} ints"
-        self._kwargs: dict[str, Any] = {
+        self._kwargs: dict[str, object] = {
             "kernel": kernel,
             "stride": kernel if strides is None else per_axis(strides, count),
             "pad": per_axis(padding, count),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 from types import ModuleType
-from typing import Any
 
 from ..parameter import Parameter, ParameterDict
 from ..types import Init, Tensor
@@ -48,7 +47,7 @@ class _DenseCell(GatedCell):
     def _activation_text(self) -> str:
         return ""
 
-    def _product(self, step: Step, name: str, x: Tensor, weight: Tensor, bias: Tensor) -> Any:
+    def _product(self, step: Step, name: str, x: Tensor, weight: Tensor, bias: Tensor) -> object:
         rows = self.gates * self._hidden_size
         return step.F.FullyConnected(x, weight, bias, num_hidden=rows, name=step.called(name))
 

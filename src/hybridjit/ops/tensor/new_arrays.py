@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -49,7 +48,7 @@ def creation_types(
     return ins, merged(outs, (TensorType(wanted_shape(shape), dtype or FLOAT32),))
 
 
-def resolved(op: OpDef, attrs: Attrs, out: TensorType) -> dict[str, Any]:
+def resolved(op: OpDef, attrs: Attrs, out: TensorType) -> dict[str, object]:
     """The attributes with which an input-less ``op`` makes an output of exactly this type.
 
     ``out`` is known: it is what inference found. Attributes of other operators stay.

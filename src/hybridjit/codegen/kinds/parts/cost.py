@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 from ....ops.registry import lookup
 from ...spec import Instr, Program
@@ -51,6 +50,6 @@ class _Asked:
     def __init__(self) -> None:
         self.names: set[str] = set()
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         self.names.add(name)
         return lambda *_, **__: self
