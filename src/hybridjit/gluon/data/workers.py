@@ -34,7 +34,7 @@ from ...ops.random.draws import seed as seed_generator
 _ALIGNMENT = 64
 _GRACE = 2.0  # seconds that a worker has to end by itself
 
-Make = Callable[[Sequence[int]], Any]
+Make = Callable[[Sequence[int]], object]
 
 
 class WorkerTraceback(Exception):
@@ -60,7 +60,7 @@ class Threads:
     def __init__(self, make: Make, count: int) -> None:
         self._make = make
         self._pool = futures.ThreadPoolExecutor(count, "data-loader")
-        self._pending: dict[int, futures.Future[Any]] = {}
+        self._pending: dict[int, futures.Future[object]] = {}
         self._tickets = 0
 
     def submit(self, indices: Sequence[int]) -> int:
@@ -69,7 +69,7 @@ class Threads:
         self._pending[self._tickets] = self._pool.submit(self._make, indices)
         return self._tickets
 
-    def result(self, ticket: int, timeout: float) -> Any:
+    def result(self, ticket: int, timeout: float) -> object:
         """The batch of a ticket. Raises what made it impossible, TimeoutError after ``timeout``."""
         future = self._pending.pop(ticket)
         if not futures.wait([future], timeout).done:
@@ -123,7 +123,7 @@ class Processes:
             raise self._died(self._tickets) from None
         return self._tickets
 
-    def result(self, ticket: int, timeout: float) -> Any:
+    def result(self, ticket: int, timeout: float) -> object:
         """The batch of a ticket. Raises what the worker raised, with the worker's traceback.
 
         Raises MXNetError when the worker died, TimeoutError after ``timeout`` seconds.
