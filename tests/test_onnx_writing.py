@@ -294,3 +294,20 @@ def test_the_numbers_of_a_row(tmp_path):
         found = mx.onnx.load(path)(nd.arange(count))
         found = [found] if count == 1 else found
         assert [y.asnumpy().tolist() for y in found] == [[2.0 * i] for i in range(count)]
+
+
+@pytest.mark.parametrize("topk", [-1, 20])
+def test_boxes_of_each_class_are_compared_as_they_are(topk, tmp_path):
+    """A box that reaches far takes nothing from what others overlap by."""
+    rng = np.random.default_rng(0)
+    corner = rng.random((2, 40, 2))
+    boxes = np.concatenate([corner, corner + rng.uniform(0.2, 0.6, (2, 40, 2))], axis=2)
+    boxes[0, 0, 2:] = 1e8
+    ids = rng.integers(0, 3, (2, 40, 1))
+    rows = np.concatenate([ids, rng.permutation(80).reshape(2, 40, 1) / 80, boxes], axis=2)
+    made = sym.contrib.box_nms(sym.var("x"), id_index=0, overlap_thresh=0.2, topk=topk)
+    net = gluon.SymbolBlock(made, [sym.var("x")])
+    path = net.export_onnx(str(tmp_path / "boxes.onnx"), nd.array(rows))  # which checks the numbers
+    assert any(
+        n.op_type == "NonMaxSuppression" for n in read_model(Path(path).read_bytes()).graph.node
+    )

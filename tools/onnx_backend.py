@@ -111,15 +111,20 @@ def outputs_of(imported: Imported, arrays: list[np.ndarray], eager: bool) -> lis
     return [y.asnumpy() for y in (made if isinstance(made, (list, tuple)) else [made])]
 
 
+def read_case(case: object) -> tuple[list[np.ndarray], Imported]:
+    """A case's graph, and the arrays of its inputs that are no constants there."""
+    model, inputs = with_files(case).model, case.data_sets[0][0]
+    held = {tensor.name for tensor in model.graph.initializer} if case.kind == "real" else ()
+    names = [info.name for info in model.graph.input if info.name not in held]
+    given = dict(zip(names, map(as_array, inputs)))
+    imported = graph_of(model, given, dict(zip(names, map(raw_array, inputs))))
+    return [a for name, a in given.items() if name in imported.inputs], imported
+
+
 def run(case: object, eager: bool) -> None:
     """Raises whatever goes wrong, an AssertionError for other numbers, types or shapes."""
-    inputs, outputs = case.data_sets[0]
-    held = {tensor.name for tensor in case.model.graph.initializer} if case.kind == "real" else ()
-    names = [info.name for info in case.model.graph.input if info.name not in held]
-    given = dict(zip(names, map(as_array, inputs)))
-    imported = graph_of(case.model, given, dict(zip(names, map(raw_array, inputs))))
-    arrays = [a for name, a in given.items() if name in imported.inputs]
-    found = outputs_of(imported, arrays, eager)
+    arrays, imported = read_case(case)
+    found, outputs = outputs_of(imported, arrays, eager), case.data_sets[0][1]
     for y, value in zip(found, outputs, strict=True):
         right = as_array(value)
         if raw_array(value).dtype.name == BFLOAT16 and y.dtype == np.float32:
@@ -217,7 +222,7 @@ def results(words: Sequence[str], eager: bool, kinds: Sequence[str]) -> Iterator
         if words and not any(word in case.name for word in words):
             continue
         try:
-            run(with_files(case), eager)
+            run(case, eager)
         except Exception as error:
             yield case.name, f"{type(error).__name__}: {reason_of(str(error))}"
         else:

@@ -4,12 +4,16 @@
     python tools/onnx_roundtrip.py --recorded       all but the model zoo
     python tools/onnx_roundtrip.py resnet           those with one of these words in their name
     python tools/onnx_roundtrip.py --graphs a/b c   files a/b-symbol.json, a/b-0000.params, ...
+    python tools/onnx_roundtrip.py --gluoncv DIR    each family of gluon-cv, a checkout in DIR
+    python tools/onnx_roundtrip.py --gluoncv DIR ssd yolo     all of its networks with such names
+    python tools/onnx_roundtrip.py --wheel          models of the package onnx: read, then written
 
 Needs the packages onnx and onnxruntime. Every file passes onnx's checker with its inference of
 shapes. Prints a line for each that is refused, or whose outputs are further than 1e-4 of their
 deviation from hybridjit's; for graphs with recorded arrays, from MXNet's: ``-io.npz`` holds the
 inputs by their names and the outputs as y0, y1, ..., or x and y. Exit code: 1 where a written file
-does not agree, else 0.
+does not agree, else 0. gluon-cv imports packages of its own (matplotlib, pillow, requests, tqdm,
+scipy, pandas, yacs, autocfg, portalocker); networks of whole numbers are left out.
 """
 
 from __future__ import annotations
@@ -27,19 +31,23 @@ import numpy as np
 import onnx
 import onnxruntime
 
+import gluoncv_networks
 import hybridjit as mx
+import onnx_backend
 from hybridjit import nd
 from hybridjit.errors import MXNetError
 from hybridjit.gluon.model_zoo import vision
+from hybridjit.onnx.load import make_block
 
 TOLERANCE = 1e-4
 FIXTURES = Path(__file__).parent.parent / "tests" / "fixtures"
 RECORDED, PYTORCH = FIXTURES / "recorded", FIXTURES / "pytorch"
-Writer = Callable[[str], tuple[dict[str, np.ndarray], list[np.ndarray]]]
+Example = tuple[dict[str, np.ndarray], list[np.ndarray]]  # inputs by name, outputs
+Writer = Callable[[str], Example]
 _SIDES = {"inceptionv3": 299}
 
 
-def recorded(stem: str, path: str) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
+def recorded(stem: str, path: str) -> Example:
     """Write a graph of MXNet's files; inputs and MXNet's outputs."""
     arrays = dict(np.load(f"{stem}-io.npz"))
     names = [n for n in arrays if n[0] == "y" and n[1:].isdigit()]
@@ -56,7 +64,7 @@ def recorded(stem: str, path: str) -> tuple[dict[str, np.ndarray], list[np.ndarr
     return inputs, outputs
 
 
-def of_zoo(name: str, path: str) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
+def of_zoo(name: str, path: str) -> Example:
     """Write a network of the zoo with drawn weights and statistics."""
     mx.random.seed(1)
     net = vision.get_model(name)
@@ -72,7 +80,7 @@ def of_zoo(name: str, path: str) -> tuple[dict[str, np.ndarray], list[np.ndarray
     return {"data": x.asnumpy()}, [net(x).asnumpy()]
 
 
-def of_pytorch(file: Path, path: str) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
+def of_pytorch(file: Path, path: str) -> Example:
     """Load a file that PyTorch's exporter wrote and write it again; PyTorch's outputs."""
     arrays = np.load(file.with_suffix(".npz"))
     x = arrays["x"]
@@ -80,8 +88,52 @@ def of_pytorch(file: Path, path: str) -> tuple[dict[str, np.ndarray], list[np.nd
     return {"x": x}, [arrays["y"]]
 
 
+def of_gluoncv(zoo: object, name: str, path: str) -> Example:
+    """Write a network of gluon-cv with drawn weights and statistics."""
+    block, inputs = gluoncv_networks.make(zoo, name)
+    made = block(*inputs)
+    block.export_onnx(path, *inputs)
+    outputs = [y.asnumpy() for y in (made if isinstance(made, (list, tuple)) else [made])]
+    return by_place([x.asnumpy() for x in inputs], path), outputs
+
+
+def by_place(arrays: Sequence[np.ndarray], path: str) -> dict[str, np.ndarray]:
+    """Arrays by the names that a file's inputs have, in the file's order."""
+    return dict(zip((info.name for info in onnx.load(path).graph.input), arrays, strict=True))
+
+
+def of_wheel(case: object, path: str) -> Example:
+    """Read a model of the package onnx and write it; the outputs that it has here."""
+    arrays, imported = onnx_backend.read_case(case)
+    if not imported.inputs:
+        raise MXNetError("follows from constants alone: nothing is left to write")
+    block = make_block(imported)
+    inputs = [nd.array(a, dtype=a.dtype) for a in arrays]
+    made = block(*inputs)
+    block.export_onnx(path, *inputs)
+    outputs = [y.asnumpy() for y in (made if isinstance(made, (list, tuple)) else [made])]
+    return by_place(arrays, path), outputs
+
+
+def of_package(options: argparse.Namespace) -> Iterator[tuple[str, Writer]]:
+    """What is there of gluon-cv, or in the package onnx."""
+    if options.gluoncv:
+        zoo = gluoncv_networks.import_zoo(options.gluoncv)
+        for name in gluoncv_networks.names(zoo, options.words):
+            yield name, partial(of_gluoncv, zoo, name)
+        return
+    passing = set(onnx_backend.PASSING.read_text().split())
+    for kind in onnx_backend.KINDS:
+        for case in onnx_backend.load_model_tests(kind=kind):
+            if case.name in passing:
+                yield case.name, partial(of_wheel, case)
+
+
 def cases(options: argparse.Namespace) -> Iterator[tuple[str, Writer]]:
     """Names and what writes them."""
+    if options.gluoncv or options.wheel:
+        yield from of_package(options)
+        return
     for stem in options.graphs or ():
         yield Path(stem).name, partial(recorded, stem)
     if options.graphs:
@@ -102,10 +154,17 @@ def gap(found: Sequence[np.ndarray], right: Sequence[np.ndarray]) -> float:
     for a, b in zip(found, right, strict=True):
         if (a.shape, a.dtype) != (b.shape, b.dtype):
             return float("inf")
-        if a.size and not np.array_equal(a, b):
-            wide = b.astype(np.float64)
-            worst = max(worst, float(np.abs(a - wide).max() / (wide.std() or 1.0)))
+        worst = max(worst, _farthest(a, b.astype(np.float64)))
     return worst
+
+
+def _farthest(a: np.ndarray, right: np.ndarray) -> float:
+    """The same of one output; elements that are alike, infinite or no number, are not apart."""
+    others = ~((a == right) | (np.isnan(a) & np.isnan(right)))
+    if not others.any():
+        return 0.0
+    found = np.abs(a - right)[others].max() / (right[np.isfinite(right)].std() or 1.0)
+    return float(found) if np.isfinite(found) else float("inf")
 
 
 def run(path: str, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
@@ -123,6 +182,8 @@ def main() -> int:
     parser.add_argument("words", nargs="*")
     parser.add_argument("--recorded", action="store_true")
     parser.add_argument("--graphs", nargs="+")
+    parser.add_argument("--gluoncv", type=Path, metavar="DIR")
+    parser.add_argument("--wheel", action="store_true")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     onnxruntime.set_default_logger_severity(4)

@@ -57,7 +57,7 @@ _CORNER = 4
 
 @writes("_contrib_box_nms")
 def box_nms(g: Exporter, use: Use, x: Value) -> Value:
-    """Survivors first and rows of -1 below, of NonMaxSuppression on boxes moved by their class.
+    """Survivors first and rows of -1 below, of NonMaxSuppression with scores for each class.
 
     Which boxes survive depends on values, their number too: ones are put at their places, and the
     rows are sorted by what is left of their scores.
@@ -69,17 +69,16 @@ def box_nms(g: Exporter, use: Use, x: Value) -> Value:
         raise MXNetError("gives boxes in another format, or leaves them as they are (topk 0)")
     rows = g.op("Reshape", x, shape=(-1, count, width), at="rows")
     scores = _valid_scores(g, use, rows)
-    scores, rows = _ordered(g, scores, rows, count, width, "before")
     top = attrs["topk"] if 0 < attrs["topk"] < count else count
-    if top < count:
-        beyond = g.constant((np.arange(count) >= top).reshape(1, count))
-        scores = g.emit("Where", beyond, _lowest(g, x), scores, at="best", type=scores.type)
-    kept = _kept(g, use, rows, scores, count)
+    scores, rows = _ordered(g, scores, rows, top, width, "before")
+    kept = _kept(g, use, rows, scores, top)
     left = g.emit("Where", kept, scores, _lowest(g, x), at="left", type=scores.type)
-    found, sorted_rows = _ordered(g, left, rows, count, width, "behind")
+    found, sorted_rows = _ordered(g, left, rows, top, width, "behind")
     is_there = g.emit("Greater", found, _lowest(g, x), at="there")
     column = g.emit("Unsqueeze", is_there, g.ints(2), at="survivors")
     made = g.emit("Where", column, sorted_rows, g.like(x, -1.0), at="kept_rows")
+    if top < count:
+        made = g.emit("Pad", made, g.ints(0, 0, 0, 0, count - top, 0), g.like(x, -1.0), at="rest")
     return g.emit("Reshape", made, g.ints(*shape))
 
 
@@ -109,13 +108,14 @@ def _valid_scores(g: Exporter, use: Use, rows: Value) -> Value:
 def _ordered(
     g: Exporter, scores: Value, rows: Value, count: int, width: int, at: str
 ) -> tuple[Value, Value]:
-    """Scores and rows, the highest first; of equals the first."""
-    types = (scores.type, scores.type.with_dtype(np.dtype("int64")))
+    """So many of the highest scores and their rows in order; of equals the first."""
+    best_type = scores.type.with_shape((g.shape(scores)[0], count))
+    types = (best_type, best_type.with_dtype(np.dtype("int64")))
     best, order = g.emits("TopK", scores, g.ints(count), at=at, types=types, axis=1)
     index = g.emit("Unsqueeze", order, g.ints(2), at=f"{at}_index")
     places = g.emit("Expand", index, g.ints(1, 1, width), at=f"{at}_places")
-    moved = g.emit("GatherElements", rows, places, at=f"{at}_rows", type=rows.type, axis=1)
-    return best, moved
+    type = rows.type.with_shape((g.shape(rows)[0], count, width))
+    return best, g.emit("GatherElements", rows, places, at=f"{at}_rows", type=type, axis=1)
 
 
 def _kept(g: Exporter, use: Use, rows: Value, scores: Value, count: int) -> Value:
@@ -127,17 +127,16 @@ def _kept(g: Exporter, use: Use, rows: Value, scores: Value, count: int) -> Valu
         at="boxes",
         type=rows.type.with_shape((*g.shape(rows)[:2], _CORNER)),
     )
-    is_corner = attrs["in_format"] == "corner"
-    if attrs["id_index"] >= 0 and not attrs["force_suppress"]:
-        boxes = _apart(g, use, rows, boxes, is_corner)
     classes = g.emit("Unsqueeze", scores, g.ints(1), at="class_scores")
+    if attrs["id_index"] >= 0 and not attrs["force_suppress"]:
+        classes = _apart(g, use, rows, classes)
     chosen = g.emit(
         "NonMaxSuppression",
         *(boxes, classes, g.ints(count)),
         g.constant(np.array([attrs["overlap_thresh"]], np.float32)),
         g.constant(np.array([np.nextafter(np.finfo(np.float32).min, np.float32(0))], np.float32)),
         at="chosen",
-        center_point_box=int(not is_corner),
+        center_point_box=int(attrs["in_format"] != "corner"),
     )
     places = g.emit("Gather", chosen, g.ints(0, 2), at="chosen_rows", axis=1)
     ones = g.emit("Gather", chosen, g.constant(np.array(1, np.int64)), at="zeros", axis=1)
@@ -152,19 +151,9 @@ def _kept(g: Exporter, use: Use, rows: Value, scores: Value, count: int) -> Valu
     return g.emit("Cast", marked, at="survives", to=9)
 
 
-def _apart(g: Exporter, use: Use, rows: Value, boxes: Value, is_corner: bool) -> Value:
-    """Boxes of each class far from those of all others: moved by the class times their reach."""
+def _apart(g: Exporter, use: Use, rows: Value, scores: Value) -> Value:
+    """Scores (batch, classes, boxes) of those classes that boxes have, the lowest for others."""
     ids = _column(g, rows, use.attrs["id_index"], "class")
-    size = g.emit("Abs", boxes, at="reach", type=boxes.type)
-    reach = g.emit("ReduceMax", size, at="farthest", keepdims=0)
-    step = g.emit(
-        "Add", g.emit("Mul", reach, g.like(rows, 4.0), at="far"), g.like(rows, 1.0), at="step"
-    )
-    moved = g.emit("Mul", ids, step, at="moved", type=ids.type)
-    by = g.emit("Unsqueeze", moved, g.ints(2), at="by")
-    if is_corner:
-        return g.emit("Add", boxes, by, at="apart", type=boxes.type)
-    centre = g.constant(np.array([1, 1, 0, 0]).astype(g.dtype(rows)))
-    return g.emit(
-        "Add", boxes, g.emit("Mul", by, centre, at="centres"), at="apart", type=boxes.type
-    )
+    classes = g.emit("Unsqueeze", g.emit("Unique", ids, at="classes"), g.ints(0, 2), at="each")
+    is_own = g.emit("Equal", g.emit("Unsqueeze", ids, g.ints(1), at="ids"), classes, at="own")
+    return g.emit("Where", is_own, scores, _lowest(g, rows), at="scores_of_classes")
