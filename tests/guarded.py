@@ -245,6 +245,9 @@ def in_16_bits() -> Iterator[tuple[str, Network]]:
     ):
         make, shape = LAYERS[name]
         yield f"{name} bfloat16", in_bfloat16(network(make, shape, "residual-relu"))
+    for pad in ((0, 0), (1, 1)):
+        first = inside(conv(65, pad=pad))
+        yield f"few channels {pad} bfloat16", in_bfloat16(network(first, (1, 3, 9, 16)))
     for name in ("lstm", "gru", "rnn"):
         make, shape = LAYERS[name]
         yield f"{name} bfloat16", in_bfloat16(network(make, shape))

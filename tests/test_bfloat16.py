@@ -98,6 +98,26 @@ def test_products_are_those_of_rounded_numbers_in_float32(name, target):
 
 
 @pytest.mark.parametrize("target", AVAILABLE)
+@pytest.mark.parametrize(
+    ("channels", "filters", "is_short"),
+    [(3, 64, True), (5, 70, True), (3, 63, False), (2, 64, False)],
+)
+def test_few_channels_are_rounded_where_many_filters_read_them(channels, filters, is_short, target):
+    random = np.random.default_rng(7)
+    shapes = {"x": (2, channels, 11, 19), "w": (filters, channels, 5, 5)}
+    arrays = {n: rounded(random.normal(0, 1, s).astype(np.float32)) for n, s in shapes.items()}
+    output = call("Convolution", var("x"), var("w"), no_bias=True, kernel=(5, 5), pad=(2, 2),
+                  stride=(2, 2), num_filter=filters)  # fmt: skip
+    with override(target=target):
+        executable = compiled([output], arrays, ["w"], options=SHORT)
+        (found,) = executable([arrays["x"]])
+    specs = [str(c.spec) for row in executable.code.calls for c in row]
+    assert any("bfloat16" in spec for spec in specs) == is_short
+    (wanted,) = run_reference([output], arrays)
+    assert np.abs(found - wanted).max() <= 1e-5 * wanted.std()
+
+
+@pytest.mark.parametrize("target", AVAILABLE)
 @pytest.mark.parametrize("size", [1, 2, 7, 40, 2049, 4100])
 def test_sums_of_any_length_are_carried_in_float32(size, target):
     random = np.random.default_rng(size)

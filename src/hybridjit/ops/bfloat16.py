@@ -14,6 +14,18 @@ from .record import Samples, Traits
 from .registry import register
 from .rules import forward
 
+_MANY_FILTERS = 64
+
+
+def multiplies_rounded(channels: int, filters: int, groups: int) -> bool:
+    """Whether a convolution's sums are worth pairs, by the channels and filters of a group.
+
+    Few channels are worth a rounded copy of what is read where many filters read it: 7x7/2 of 3
+    channels, 64 filters, takes 0.70 ms with it for 0.96; 3x3/2, 32 filters, 1 % longer.
+    """
+    return channels >= 8 or (channels >= 3 and groups == 1 and filters >= _MANY_FILTERS)
+
+
 _SAMPLES = Traits(samples=Samples.FIRST)
 
 

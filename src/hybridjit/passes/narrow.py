@@ -16,7 +16,7 @@ from ..ir.building import ValueBuilder, building
 from ..ir.graph import Graph, Use, Value, uses_of
 from ..ir.kinds import is_in, kind_of
 from ..ir.rewrite import Match, Replacement, replace_values
-from ..ops.bfloat16 import FROM_BFLOAT16, ROUNDED, TO_BFLOAT16
+from ..ops.bfloat16 import FROM_BFLOAT16, ROUNDED, TO_BFLOAT16, multiplies_rounded
 from ..ops.nn.convolution import CONVOLUTION
 from ..ops.nn.matrix_products import BATCH_DOT, FULLY_CONNECTED
 from ..ops.nn.pooling import POOLING
@@ -26,8 +26,6 @@ from ..ops.tensor.primitives import BROADCAST_TO, RESHAPE_TO, SLICE, TRANSPOSE
 from ..types import FLOAT32
 
 _MOVES = (RESHAPE_TO, TRANSPOSE, SLICE, BROADCAST_TO)
-# Channels from which on a convolution's sums are worth pairs: fewer are summed tap by tap.
-_FEWEST_CHANNELS = 8
 
 
 def narrow(graph: Graph, fired: list[str] | None = None) -> Graph:
@@ -149,4 +147,7 @@ def _is_product(value: Value, graph: Graph) -> bool:
         return False
     if not kind_of(value, graph).has_kernel or not is_in(FLOAT32, value):
         return False
-    return value.op is not CONVOLUTION or value.inputs[1].type.dims[-1] >= _FEWEST_CHANNELS
+    if value.op is not CONVOLUTION:
+        return True
+    weight, groups = value.inputs[1].type.dims, value.attrs["num_group"]
+    return multiplies_rounded(weight[-1], weight[0] // groups, groups)

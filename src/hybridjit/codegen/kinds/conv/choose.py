@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from ....ir.image import Packed
 from ....ir.plan import Step
+from ....ops.bfloat16 import multiplies_rounded
 from ....target import Target
 from ...call import (
     Address,
@@ -27,7 +28,7 @@ from ...call import (
 from ...packing import ChannelPacking, DepthwisePacking, Packing, WinogradPacking
 from ..weights.choose import in_pairs, is_fixed, pack_weights, packing_for
 from .choose_depthwise import depthwise_spec
-from .choose_direct import FEWEST_CHANNELS, direct_spec
+from .choose_direct import direct_spec
 from .choose_winograd import suits_winograd, winograd_spec
 from .cost import cost
 from .layer import Layer
@@ -75,7 +76,8 @@ def calls_of(
     the packing of a plain convolution's weights that of the anchor's.
     """
     weight, *biases = step.group.anchor.inputs[1:]
-    if not layer.has_small_groups(setting.target.lanes) and layer.ic >= FEWEST_CHANNELS:
+    is_small = layer.has_small_groups(setting.target.lanes)
+    if not is_small and multiplies_rounded(layer.ic, layer.oc, layer.groups):
         setting = in_pairs(setting, layer.xs[4], weight)
     target, work = setting.target, layer.operations // 2 * batch
     if not is_fixed(weight, setting):

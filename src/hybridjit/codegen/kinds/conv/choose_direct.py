@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ....target import Target
+from ....target import PAIRS, Target
 from ....types import product
 from ...spec import Ints
 from .layer import Layer
@@ -12,7 +12,7 @@ from .spec import ConvSpec
 from .tile import register_tile, rows_share_sets
 
 # Channels from which on they are the inner loop: fewer are summed tap by tap.
-FEWEST_CHANNELS = 8
+_FEWEST_CHANNELS = 8
 
 
 def direct_spec(layer: Layer, target: Target) -> ConvSpec:
@@ -20,7 +20,7 @@ def direct_spec(layer: Layer, target: Target) -> ConvSpec:
     flat = _flattened(layer)
     mr, nv = register_tile(flat.out[2], -(-flat.oc // target.lanes), target)
     mr = min(mr, _rows_in_a_set(flat, target))
-    few = flat.xs[4] != 1 or flat.ic < FEWEST_CHANNELS
+    few = flat.xs[4] != 1 or (flat.ic < _FEWEST_CHANNELS and target.element != PAIRS)
     taps = few and flat.kernel[2] <= 16 and product(flat.kernel) > 1
     return ConvSpec(
         **flat.geometry, groups=flat.groups, ic=flat.ic, oc=flat.oc, mr=mr, nv=nv,
