@@ -8,6 +8,7 @@ import pytest
 import hybridjit as mx
 from hybridjit import autograd, gluon, nd, sym
 from hybridjit.errors import MXNetError, UnknownOpError
+from hybridjit.name import NameManager
 
 
 class _Scale(mx.operator.CustomOp):
@@ -281,3 +282,55 @@ def test_backward_reads_the_state_that_forward_left():
         y = nd.Custom(x, state, op_type="test_mean")
     y.backward()
     assert (x.grad.asnumpy() == 7).all() and state.asscalar() == 7
+
+
+class _Softmax(mx.operator.NumpyOp):
+    def __init__(self):
+        super().__init__(need_top_grad=False)
+
+    def list_arguments(self):
+        return ["data", "label"]
+
+    def infer_shape(self, in_shape):
+        return [in_shape[0], in_shape[0][:1]], [in_shape[0]]
+
+    def forward(self, in_data, out_data):
+        out_data[0][:] = np.exp(in_data[0])
+        out_data[0] /= out_data[0].sum(1, keepdims=True)
+
+    def backward(self, out_grad, in_data, out_data, in_grad):
+        in_grad[0][:] = out_data[0] - np.eye(3)[in_data[1].astype(int)]
+
+
+class _Square(mx.operator.NDArrayOp):
+    def forward(self, in_data, out_data):
+        out_data[0][:] = in_data[0] * in_data[0]
+
+    def backward(self, out_grad, in_data, out_data, in_grad):
+        in_grad[0][:] = 2 * in_data[0] * out_grad[0]
+
+
+@pytest.mark.filterwarnings("ignore:.*has been deprecated")
+def test_operators_of_the_older_way():
+    with NameManager():
+        graph = _Softmax()(data=_Square()(sym.var("x")), name="softmax")
+        assert graph.get_internals().list_outputs()[1] == "_ndarray0_output"
+        assert _Softmax()(sym.var("x")).list_arguments() == ["x", "_native0_label"]
+    assert graph.list_arguments() == ["x", "softmax_label"]
+    executor = graph.simple_bind(mx.cpu(), x=(2, 3))
+    x, label = np.array([[1, 2, 3], [1, 0.5, 0]], np.float32), np.array([0, 2], np.float32)
+    (y,) = executor.forward(is_train=True, x=x, softmax_label=label)
+    right = np.exp(x * x) / np.exp(x * x).sum(1, keepdims=True)
+    np.testing.assert_allclose(y.asnumpy(), right, rtol=1e-5)
+    executor.backward()
+    expected = 2 * x * (right - np.eye(3)[[0, 2]])
+    np.testing.assert_allclose(executor.grad_dict["x"].asnumpy(), expected, rtol=1e-5)
+
+
+def test_an_operator_of_the_older_way_copies_by_default():
+    with pytest.warns(UserWarning, match="NumpyOp has been deprecated. Please use CustomOp"):
+        graph = mx.operator.NumpyOp().get_symbol(sym.var("x"))
+    executor = graph.simple_bind(mx.cpu(), x=(3,))
+    assert executor.forward(is_train=True, x=nd.array([1, 2, 3]))[0].asnumpy().tolist() == [1, 2, 3]
+    executor.backward(nd.zeros((3,)))
+    assert executor.grad_dict["x"].asnumpy().tolist() == [1, 1, 1]

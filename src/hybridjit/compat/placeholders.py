@@ -15,10 +15,6 @@ from .modules import module_at, part_of
 _TRAINS = (
     "is a part of training that hybridjit does not have: train with gluon.Trainer or Module.fit"
 )
-_CUSTOM = (
-    "is an older way to make operators in Python, which hybridjit does not have: derive from "
-    "CustomOp and CustomOpProp"
-)
 _WORKERS = (
     "is of MXNet's own worker processes, and hybridjit's DataLoader has others: use DataLoader"
 )
@@ -38,7 +34,6 @@ PLACEHOLDERS: dict[str, tuple[list[str], str]] = {
     "executor_manager": (_MANAGER_NAMES, _TRAINS),
     "gluon.data.dataloader": (["ForkingPickler", "_MultiWorkerIter"], _WORKERS),
     "mod.executor_group": (["DataParallelExecutorGroup"], _DEVICES),
-    "operator": (["NDArrayOp", "NumpyOp", "PythonOp"], _CUSTOM),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..ops.attrs import attr_text
@@ -17,6 +18,11 @@ def Custom(*args: Symbol, **kwargs: Any) -> Symbol:
     Operands left out become variables. All other keywords reach the class as texts. Raises
     MXNetError for a type that is not registered, AssertionError for an operand that is no Symbol.
     """
+    return custom_call("Custom", args, kwargs)
+
+
+def custom_call(called: str, args: Sequence[Symbol], kwargs: dict[str, Any]) -> Symbol:
+    """The same under another name, which automatic names begin with."""
     options = {key: kwargs.pop(key) for key in _OPTIONS if key in kwargs}
     named = {key: kwargs.pop(key) for key in [k for k in kwargs if _is_symbol(kwargs[k])]}
     texts = keyword_texts(kwargs, attr_text)
@@ -25,7 +31,7 @@ def Custom(*args: Symbol, **kwargs: Any) -> Symbol:
         if not _is_symbol(symbol):
             raise AssertionError(f"Positional arguments must be Symbol instances, but got {symbol}")
     tensors = {**dict(zip(op.input_names({}), args)), **named}
-    return call(op, "Custom", tensors, {**texts, **options})
+    return call(op, called, tensors, {**texts, **options})
 
 
 def _is_symbol(value: object) -> bool:
