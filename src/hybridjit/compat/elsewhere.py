@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from . import older_operators as older_operators  # loaded by then, as all that the tables name
-from . import private_names as private_names
+from . import private_names as private_names  # loaded by then, as all that the tables name
 from .modules import module_at, part_of
 
 _NORMS = ["BatchNorm", "BatchNormReLU", "GroupNorm", "InstanceNorm", "LayerNorm"]
@@ -48,7 +47,6 @@ ELSEWHERE: dict[str, tuple[str, list[str]]] = {
     "io.io": ("io", _ITERATORS),
     "nd.utils": ("nd", ["array", "empty", "load", "load_frombuffer", "save", "zeros"]),
     "nd.ndarray": ("nd", [*_CREATION, *_ARRAYS]),
-    "operator": ("compat.older_operators", ["NDArrayOp", "NumpyOp", "PythonOp"]),
     "sym.symbol": ("sym", [*_CREATION, *_SYMBOLS]),
 }
 

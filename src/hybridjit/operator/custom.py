@@ -1,4 +1,4 @@
-"""``mx.operator``: operators written in Python, in arrays, symbols and hybridized networks.
+"""Operators written in Python, in arrays, symbols and hybridized networks.
 
 In: a :class:`CustomOpProp` class, registered under a name. Out: ``nd.Custom`` and ``sym.Custom``
 with that ``op_type``; in a compiled graph the operator is a step that runs in Python.
@@ -13,21 +13,20 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from .context import cpu
-from .errors import MXNetError, ShapeError
-from .late import arrived as _arrived
-from .nd import NDArray
-from .ops.attrs import Attrs
-from .ops.building import Builder, Many, X
-from .ops.custom import NAME, provide
-from .ops.gradient import given as given_or_zeros
-from .ops.record import OpDef, Traits
-from .ops.registry import all_names
-from .ops.rules import Types, merged
-from .recording import recording_as
-from .shapes import partial_shape
-from .timeline import TIMELINE
-from .types import DType, PartialShape, TensorType, is_known_shape
+from ..context import cpu
+from ..errors import MXNetError, ShapeError
+from ..nd import NDArray
+from ..ops.attrs import Attrs
+from ..ops.building import Builder, Many, X
+from ..ops.custom import NAME, provide
+from ..ops.gradient import given as given_or_zeros
+from ..ops.record import OpDef, Traits
+from ..ops.registry import all_names
+from ..ops.rules import Types, merged
+from ..recording import recording_as
+from ..shapes import partial_shape
+from ..timeline import TIMELINE
+from ..types import DType, PartialShape, TensorType, is_known_shape
 
 __all__ = ["CustomOp", "CustomOpProp", "get_all_registered_operators", "register"]
 
@@ -340,6 +339,3 @@ def _sizes(shape: Sequence[int], is_exact: bool, who: str) -> tuple[int | None, 
 
 def _with_shapes(types: Types, shapes: Sequence[PartialShape | None]) -> list[TensorType]:
     return [t.with_shape(s) for t, s in zip(types, shapes)]
-
-
-_arrived(__name__)

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from ..nd import NDArray, array
-from ..operator import CustomOp, CustomOpProp, register
 from ..sym import Symbol
 from ..sym.custom import custom_call
+from .custom import CustomOp, CustomOpProp, register
 
 Shapes = list[list[int]]
 
