@@ -227,6 +227,14 @@ EXPANSIONS: dict[str, tuple[Case, Case]] = {
              {"x": (2, 4), "w": (5, 3)}),
         Case(one("take", "w", "x"), {"x": (2, 4), "w": (5, 3)}),
     ),
+    "cast_storage": (
+        Case(one("cast_storage", "x", stype="csr"), {"x": (2, 3)}),
+        Case(one("square", "x"), {"x": (2, 3)}),
+    ),
+    "_square_sum": (
+        Case(one("_square_sum", "x", axis=1), {"x": (2, 3)}),
+        Case(one("sum", "x", axis=1), {"x": (2, 3)}),
+    ),
     "_rnn_param_concat": (
         Case(one("_rnn_param_concat", "x", "y", num_args=2, dim=0), {"x": (4,), "y": (3,)}),
         Case(one("Concat", "x", "y", num_args=2, dim=0), {"x": (4,), "y": (3,)}),

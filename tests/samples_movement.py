@@ -30,6 +30,7 @@ ELEMENTWISE: dict[str, list[dict[str, str]]] = {
     "smooth_l1": [{}, {"scalar": "2"}],
     "_contrib_quadratic": [{"a": "1", "b": "-2", "c": "0.5"}],
     "Cast": [{"dtype": "float64"}],
+    "cast_storage": [{"stype": "csr"}],
     "amp_cast": [{"dtype": "float16"}],
     "add_n": [{"num_args": "1"}, {"num_args": "3"}],
     **{f"_{name}_scalar": [{"scalar": "2"}, {"scalar": "1.5"}] for name in SCALAR_FORMS},
@@ -275,6 +276,9 @@ def selections() -> None:
     add("one_hot", ints([0], [1]), depth=3, on_value=5, off_value=-1, dtype_="int32")
     add("gather_nd", (4, 3), ints([0, 1, -1], [2, 0, -3]))
     add("gather_nd", (4, 3), ints([[0, 3]]))
+    add("_sparse_retain", (4, 3), ints(3, 0))
+    add("_square_sum", (4, 3), axis=1)
+    add("_square_sum", (2, 3, 4), axis=(0, 2), keepdims=True)
     add("scatter_nd", (3,), ints([0, 1, 0], [1, 2, 0]), shape=(2, 3))
     add("_add_at", (3,), ints([0, 1, 0], [1, 2, 1]), shape=(2, 3))
     add("_add_at", (4, 2), ints([2, 0, 2, -1]), shape=(3, 2))

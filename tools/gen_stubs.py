@@ -9,6 +9,7 @@ and those of the sub-modules that hold nothing else. A test compares the files w
 from __future__ import annotations
 
 import ast
+import itertools
 import keyword
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -70,7 +71,8 @@ def stubs() -> dict[Path, str]:
             lines = _header(heading, tensor, module) if defined else [_TITLE.format(heading), ""]
             own = [f"from {m} import {n} as {n}" for m, n in _own_imports(folder / f"{room}.py")]
             if own:
-                lines[-1:-1] = own  # before the class of arrays, in the order of modules
+                at = next(i for i, line in enumerate(lines) if line.startswith("from ."))
+                lines[at : at + 1] = sorted([*own, lines[at]])  # as ruff has them
             if any(" = _whole." in line for line in names):
                 at = lines.index("from typing import Any") + 2 if defined else 2
                 lines[at:at] = [f"import hybridjit.{namespace} as _whole", ""]
@@ -115,9 +117,12 @@ def _header(heading: str, tensor: str, module: str | None) -> list[str]:
 def _own_imports(path: Path) -> list[tuple[str, str]]:
     """(module, name) of everything that a namespace imports from its own folder."""
     imports = []
-    for node in ast.parse(path.read_text()).body:
+    body = ast.parse(path.read_text()).body
+    guarded = [node.body for node in body if isinstance(node, ast.If)]  # for type checkers alone
+    for node in itertools.chain(body, *guarded):
         if isinstance(node, ast.ImportFrom) and node.level == 1:
-            imports += [(f".{node.module or ''}", alias.name) for alias in node.names]
+            shown = [alias for alias in node.names if not (alias.asname or "").startswith("_")]
+            imports += [(f".{node.module or ''}", alias.name) for alias in shown]
     return imports
 
 

@@ -40,7 +40,7 @@ def _as_list(value: _Item | list[_Item] | tuple[_Item, ...]) -> list[_Item] | tu
 
 
 class NotSupportedForSparseNDArray(MXNetError):
-    """MXNet's error for sparse arrays, which do not exist here."""
+    """What sparse arrays cannot do: ``reshape`` and views."""
 
 
 __all__ = [

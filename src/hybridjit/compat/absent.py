@@ -26,8 +26,7 @@ _TRAINS = (
 )
 _INTEGER = "is of int8 networks, which hybridjit does not run: use the float32 network"
 _ONNX = "is the inside of MXNet's exporter: call onnx.export_model"
-_SPARSE = "makes or takes sparse arrays, and hybridjit's arrays are dense: use the dense function"
-_GRAPHS = "works on graphs stored as sparse arrays, and hybridjit's arrays are dense"
+_GRAPHS = "works on graphs stored as sparse arrays, and hybridjit has no operators on graphs"
 _RANDOM = "changes pictures at random in a symbol: use the function of nd.image"
 _DECODES = "is not there: use mx.image.imdecode"
 _LIBRARY = "calls MXNet's C library, which is not there: use the functions of nd, sym and gluon"
@@ -57,7 +56,6 @@ ABSENT: list[tuple[list[str], list[str], str]] = [
     (["model"], ["DataParallelExecutorManager"], _TRAINS),
     (["metric"], ["Caffe", "Torch"], _TRAINS),
     (["test_utils"], ["download_model"], _DATASETS),
-    (["test_utils"], ["create_sparse_array*", "rand_sparse_*", "shuffle_csr_*"], _SPARSE),
     (["test_utils"], ["new_*_matrix_*"], _TESTS),
     (
         ["nd.contrib", "sym.contrib"],
@@ -69,10 +67,6 @@ ABSENT: list[tuple[list[str], list[str], str]] = [
     (["nd.contrib", "sym.contrib"], ["count_sketch", "hawkesll"], _OTHER),
     (["nd"], ["imdecode"], _DECODES),
     (["sym.image"], ["random_*", "adjust_lighting"], _RANDOM),
-    (["nd", "nd.op", "sym", "sym.op"], ["cast_storage"], _SPARSE),
-    (["nd.sparse", "sym.sparse"], ["cast_storage", "retain"], _SPARSE),
-    (["nd.sparse"], ["*SparseNDArray", "CSRNDArray", "csr_matrix", "row_sparse_array"], _SPARSE),
-    (["nd.sparse"], ["array", "empty", "zeros"], _SPARSE),
     (["nd.contrib", "sym.contrib"], ["dgl_*", "edge_id", "getnnz"], _GRAPHS),
     (["contrib"], ["tensorboard"], _TRAINS),
     (

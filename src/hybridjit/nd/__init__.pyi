@@ -782,6 +782,13 @@ def broadcast_to(
     name: str | None = ...,
     **kwargs: Any,
 ) -> NDArray: ...
+def cast_storage(
+    data: NDArray | None = ...,
+    stype: str = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
 def cbrt(
     data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
 ) -> NDArray: ...

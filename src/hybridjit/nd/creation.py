@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..context import Context, current_context
-from ..errors import MXNetError, ShapeError
+from ..errors import ShapeError
 from ..ops.casting import convert
 from ..ops.registry import lookup
 from ..quiet import quiet
@@ -22,6 +22,7 @@ from ..types import FLOAT32, DType, Sizes, require_dims, shape_text
 from .calls import require_sizes
 from .memory import converted, dtype_of
 from .ndarray import NDArray, invoke
+from .stypes import is_dense, sparse_arrays
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -32,8 +33,11 @@ def array(
 ) -> NDArray:
     """A copy of ``source_array`` (anything that NumPy reads as numbers, also from texts).
 
+    Of a sparse array, or SciPy's csr matrix, a sparse one.
     Raises TypeError for what is not an array of numbers.
     """
+    if _is_sparse(source_array):
+        return sparse_arrays().array(source_array, ctx, dtype)
     default = source_array._data.dtype if isinstance(source_array, NDArray) else FLOAT32
     wanted = default if dtype is None else dtype_of(dtype)
     if isinstance(source_array, NDArray):
@@ -50,7 +54,8 @@ def empty(
 
     Sizes of 0 are sizes here, whatever they mean elsewhere, and () is the shape of a number.
     """
-    _require_dense(stype)
+    if not is_dense(stype):
+        return sparse_arrays().empty(stype, shape, ctx, dtype)
     return _filled(_sizes(shape), 0, ctx, dtype)
 
 
@@ -63,7 +68,8 @@ def zeros(
     **kwargs: object,
 ) -> NDArray:
     """Zeros. Raises ShapeError for a shape with 0 in it, or (), outside of ``np_shape``."""
-    _require_dense(stype)
+    if not is_dense(stype):
+        return sparse_arrays().zeros(stype, shape, ctx, dtype)
     return _constant(shape, 0, ctx, dtype, out)
 
 
@@ -251,9 +257,11 @@ def _sizes(shape: Sizes) -> tuple[int, ...]:
     return sizes
 
 
-def _require_dense(stype: str | None) -> None:
-    if stype not in (None, "default"):
-        raise MXNetError(f"storage type {stype!r}: hybridjit has dense arrays only")
+def _is_sparse(source: object) -> bool:
+    """Whether this is a sparse array, ours or SciPy's."""
+    if isinstance(source, NDArray):
+        return source.stype != "default"
+    return type(source).__module__.startswith("scipy.sparse")
 
 
 def _axes(given: Sizes, ndim: int, name: str) -> list[int]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import numpy as np
-
 from ..context import cpu
 from ..formats.mxnet import params
+from ..formats.stored import Stored
 from .ndarray import NDArray
+from .stypes import sparse_arrays
 
 Loaded = dict[str, NDArray] | list[NDArray]
 
@@ -25,15 +25,15 @@ def save(fname: str, data: NDArray | list[NDArray] | dict[str, NDArray]) -> None
     """
     _require_name(fname)
     if isinstance(data, NDArray):
-        params.save(fname, [data._data])
+        params.save(fname, [data._on_file()])
     elif isinstance(data, dict):
         _require_arrays(data.values())
         if any(not isinstance(name, str) for name in data):
             raise TypeError("save only accept dict str->NDArray or list of NDArray")
-        params.save(fname, {name: array._data for name, array in data.items()})
+        params.save(fname, {name: array._on_file() for name, array in data.items()})
     elif isinstance(data, list):
         _require_arrays(data)
-        params.save(fname, [array._data for array in data])
+        params.save(fname, [array._on_file() for array in data])
     else:
         raise ValueError(
             "data needs to either be a NDArray, dict of str, NDArray pairs or a list of NDarrays."
@@ -47,20 +47,26 @@ def load(fname: str) -> Loaded:
     ModelFormatError when it is not such a file.
     """
     _require_name(fname)
-    return _wrapped(params.load(fname))
+    return _wrapped(params.load_any(fname))
 
 
 def load_frombuffer(buf: bytes | str) -> Loaded:
     """The same for a file's content. Raises TypeError when it is neither bytes nor a string."""
     if not isinstance(buf, (bytes, str)):
         raise TypeError("buf required to be a string or bytes")
-    return _wrapped(params.loads(buf if isinstance(buf, bytes) else buf.encode("utf-8")))
+    return _wrapped(params.loads_any(buf if isinstance(buf, bytes) else buf.encode("utf-8")))
 
 
-def _wrapped(arrays: dict[str, np.ndarray] | list[np.ndarray]) -> Loaded:
+def _wrapped(arrays: params.AnyArrays) -> Loaded:
     if isinstance(arrays, dict):
-        return {name: NDArray(array, cpu()) for name, array in arrays.items()}
-    return [NDArray(array, cpu()) for array in arrays]
+        return {name: _as_array(array) for name, array in arrays.items()}
+    return [_as_array(array) for array in arrays]
+
+
+def _as_array(found: params.AnyArray) -> NDArray:
+    if isinstance(found, Stored):
+        return sparse_arrays().wrapped(found, cpu())
+    return NDArray(found, cpu())
 
 
 def _require_name(fname: object) -> None:

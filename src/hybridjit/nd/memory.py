@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 Self = TypeVar("Self", bound="DenseArray")
 
-_ON_TAPE = (
+ON_TAPE = (
     "Assigning to NDArrays that are already in a computational graph will cause undefined "
     "behavior when evaluating gradients. Please call backward first to clear the graph or do this "
     "out side of a record section. Also note that you cannot use inplace operations like +=, *=, "
@@ -192,6 +192,24 @@ class DenseArray:
         """
         self.__init__(params.read_record(state["handle"]))  # type: ignore[misc]
 
+    def _dense(self: Self, data: np.ndarray) -> Self:
+        """A dense array of these values where this one is."""
+        return type(self)(data, self._ctx)
+
+    def _same_memory(self: Self, entry: Entry | None = None) -> Self:
+        """Another array object of the same memory, at this place on the tape."""
+        found = type(self)(self._data, self._ctx, self._storage)
+        found._entry = entry
+        return found
+
+    def _on_file(self) -> params.AnyArray:
+        """What files keep of this array."""
+        return self._data
+
+    def _receive(self, d: DenseArray) -> None:
+        """Write what ``d`` holds."""
+        self._write(d._data)
+
     def __deepcopy__(self: Self, memo: object) -> Self:
         return self.copy()
 
@@ -228,7 +246,7 @@ class DenseArray:
 
     def detach(self: Self) -> Self:
         """The same memory."""
-        return type(self)(self._data, self._ctx, self._storage)
+        return self._same_memory()
 
     def as_in_context(self: Self, context: Context) -> Self:
         """Itself if it is there already, else a copy. Raises MXNetError for a GPU."""
@@ -268,7 +286,7 @@ class DenseArray:
         if other.shape != self.shape:
             mine, theirs = shape_text(self.shape), shape_text(other.shape)
             raise ShapeError(f"copyto: this array has shape {mine}, the other {theirs}")
-        other._write(self._data)
+        other._receive(self)
         return other
 
     @quiet(over="ignore", invalid="ignore")
@@ -278,7 +296,7 @@ class DenseArray:
         Raises MXNetError while an array that stands on the tape is recorded.
         """
         if self._entry is not None and FLAGS.recording:
-            raise MXNetError(_ON_TAPE)
+            raise MXNetError(ON_TAPE)
         held = self._data  # until the write is noted: what somebody holds is not evicted
         try:
             self._data[key] = values

@@ -24,6 +24,7 @@ from ..timeline import PLACE, TIMELINE
 from ..types import UNKNOWN, DType, Number, Sizes, TensorType, product, type_of
 from .calls import check_out, checked_attrs
 from .memory import dtype_of
+from .stypes import HOOK, sparse_arrays
 from .tape import Entry, Some, Step, record
 from .taped import TapedArray, alias, record_same
 from .traced_rule import RuleUse, kind_of, trace_for
@@ -49,10 +50,14 @@ class NDArray(TapedArray):
         return invoke(lookup("Cast"), [self], {"dtype": wanted})
 
     def tostype(self, stype: str) -> NDArray:
-        """A copy. Raises MXNetError for a storage type other than "default"."""
-        if stype != "default":
-            raise MXNetError(f"storage type {stype!r}: hybridjit has dense arrays only")
-        return self.copy()
+        """A copy of this storage type: "default", "row_sparse" or, of two axes, "csr".
+
+        Raises ValueError for a csr array of other axes, MXNetError for what is no storage type.
+        """
+        if stype == "default":
+            return self.copy()
+        sparse_arrays()
+        return invoke(lookup("cast_storage"), [self], {"stype": stype})
 
     # Shapes
 
@@ -264,6 +269,11 @@ def invoke(
     ``given`` are attribute values, or their texts. With ``out`` the results are written there.
     Raises MXNetError naming the operator, its operands and the user's line.
     """
+    if (
+        HOOK.run is not None
+        and (found := HOOK.run(op, inputs, given, out, ctx)) is not NotImplemented
+    ):
+        return found
     texts = attr_texts(op, given)
     arrays = [array._data for array in inputs]
     attrs = checked_attrs(op, texts, arrays)

@@ -6,6 +6,18 @@ from typing import Any
 import hybridjit.nd as _whole
 
 from .ndarray import NDArray
+from .sparse_arrays import BaseSparseNDArray as BaseSparseNDArray
+from .sparse_arrays import CSRNDArray as CSRNDArray
+from .sparse_arrays import RowSparseNDArray as RowSparseNDArray
+from .sparse_arrays import add as add
+from .sparse_arrays import array as array
+from .sparse_arrays import csr_matrix as csr_matrix
+from .sparse_arrays import divide as divide
+from .sparse_arrays import empty as empty
+from .sparse_arrays import multiply as multiply
+from .sparse_arrays import row_sparse_array as row_sparse_array
+from .sparse_arrays import subtract as subtract
+from .sparse_arrays import zeros as zeros
 
 _Sizes = int | Sequence[Any]
 
@@ -24,6 +36,13 @@ def adagrad_update(
     wd: float = 0.0,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def retain(
+    data: NDArray | None = ...,
+    indices: NDArray | None = ...,
     out: Any = ...,
     name: str | None = ...,
     **kwargs: Any,
@@ -50,6 +69,7 @@ broadcast_minus = _whole.broadcast_sub
 broadcast_mul = _whole.broadcast_mul
 broadcast_plus = _whole.broadcast_add
 broadcast_sub = _whole.broadcast_sub
+cast_storage = _whole.cast_storage
 cbrt = _whole.cbrt
 ceil = _whole.ceil
 clip = _whole.clip

@@ -159,6 +159,7 @@ def _places(step: Step, reached: Gradients) -> dict[int, NDArray]:
         if entry is not None
         and isinstance(entry.owner, Leaf)
         and entry.owner.request == "write"
+        and entry.owner.grad.stype == "default"
         and counts[entry] == 1
         and entry not in reached
     }

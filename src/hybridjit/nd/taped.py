@@ -20,6 +20,7 @@ from ..runtime.arena import address_of
 from ..types import shape_text
 from ..unwinding import restoring
 from .memory import DenseArray
+from .stypes import is_dense, sparse_arrays
 from .tape import REQUESTS, Entry, Gradients, Leaf, Some, What, record, run_back
 
 if TYPE_CHECKING:
@@ -38,14 +39,23 @@ class TapedArray(DenseArray):
     def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:
         """Make this a variable with a gradient of zeros, which forgets how it was computed.
 
-        Raises KeyError unless ``grad_req`` is "write", "add" or "null", MXNetError for a storage
-        type other than "default".
+        ``stype`` says how the gradient is stored: as the array itself where it is left out.
+        Raises KeyError unless ``grad_req`` is "write", "add" or "null", ValueError for what is no
+        storage type.
         """
-        if stype not in (None, "default"):
-            raise MXNetError(f"attach_grad: storage type {stype!r}: gradients are dense here")
         if grad_req not in REQUESTS:
             raise KeyError(grad_req)
-        self._mark(untouched_zeros(self), grad_req)
+        self._mark(self._untouched_zeros(stype), grad_req)
+
+    def _untouched_zeros(self, stype: str | None) -> NDArray:
+        """Zeros of this shape and type, stored as ``stype`` says.
+
+        Until somebody writes there dense ones take no memory and no time: the system gives both
+        page by page. ``np.zeros_like`` writes every zero.
+        """
+        if is_dense(stype):
+            return self._dense(np.zeros(self._data.shape, self._data.dtype))  # type: ignore[return-value]
+        return sparse_arrays().zeros(stype, self.shape, self._ctx, self.dtype)
 
     def _mark(self, grad: Any, request: str) -> None:
         self._entry = None if request == "null" else Entry(Leaf(grad, request))
@@ -127,20 +137,14 @@ def _is_whole(key: object) -> bool:
     return key is Ellipsis or key is None or (isinstance(key, slice) and key == slice(None))
 
 
-def untouched_zeros(x: Self) -> Self:
-    """Zeros of the shape and type of ``x``.
-
-    Until somebody writes there they take no memory and no time: the system gives both page by
-    page. ``np.zeros_like`` writes every zero.
-    """
-    return type(x)(np.zeros(x._data.shape, x._data.dtype), x._ctx)
+def untouched_zeros(x: TapedArray) -> NDArray:
+    """Dense zeros of the shape and type of ``x``, which take no memory until they are written."""
+    return x._untouched_zeros("default")
 
 
 def alias(x: Self, entry: Entry | None = None) -> Self:
     """Another array object of the same memory, at this place on the tape."""
-    found = type(x)(x._data, x._ctx, x._storage)
-    found._entry = entry
-    return found
+    return x._same_memory(entry)
 
 
 def record_same(x: Self, copied: Self) -> Self:
@@ -193,7 +197,7 @@ def _put(d: NDArray, key: tuple[Any, ...], shape: tuple[int, ...]) -> NDArray:
     """Zeros of ``shape`` with ``d`` added at ``key``: the way back from a part."""
     whole = np.zeros(shape, d.dtype)
     np.add.at(whole, key, d._data.reshape(whole[key].shape))
-    result = type(d)(whole, d._ctx)
+    result = d._dense(whole)
     if FLAGS.recording:
         own = d.shape
         record([], [d], [result], lambda step, douts, wanted: [_part(_only(douts), key, own)])
@@ -269,13 +273,13 @@ def _arrived(number: int, x: NDArray, reached: Gradients, leaves: list[Leaf]) ->
             "unreachable from the outputs."
         )
     found = reached.get(Entry(x._leaf))
-    return type(x)(np.zeros_like(x._data), x._ctx) if found is None else found
+    return x._dense(np.zeros_like(x._data)) if found is None else found
 
 
 def _head_gradient(head: TapedArray, given: NDArray | None) -> Any:
     """A head's own gradient: ones, or the one given, which has its shape and type."""
     if given is None:
-        return type(head)(np.ones_like(head._data), head._ctx)
+        return head._dense(np.ones_like(head._data))
     if not isinstance(given, DenseArray):
         raise TypeError(f"a head gradient is an NDArray, got {type(given)}")
     if given.shape != head.shape:
@@ -292,6 +296,8 @@ def _store(leaf: Leaf, d: NDArray | None) -> None:
     leaf.fresh = True
     if leaf.request == "add":
         if d is not None:
-            leaf.grad._write(leaf.grad._data + d._data)
-    elif d is None or d._data is not leaf.grad._data:  # else it was written there
-        leaf.grad._write(0 if d is None else d._data)
+            leaf.grad._receive(leaf.grad + d)
+    elif d is None:
+        leaf.grad._write(0)
+    elif d.stype != "default" or d._data is not leaf.grad._data:  # else it was written there
+        leaf.grad._receive(d)

@@ -37,6 +37,7 @@ from .tensor import (
     reshape,
     selection,
     slicing,
+    stored_rows,
 )
 from .vision import (
     boxes,

@@ -122,11 +122,17 @@ _names_of = vars(ModuleType)["__dict__"].__get__  # a module's dictionary, whate
 
 
 def attach(module: ModuleType, functions: Functions) -> None:
-    """Give ``module`` these functions, except where it defines its own."""
+    """Give ``module`` these functions, except where it defines its own.
+
+    A ``__getattr__`` of its own is asked for the rest.
+    """
     functions.module = module.__name__
+    own = _names_of(module).get("__getattr__")
 
     def __getattr__(name: str) -> Function:
         if name not in functions:
+            if own is not None:
+                return own(name)
             usual = f"module {module.__name__!r} has no attribute {name!r}"
             raise AttributeError(usual, name=name, obj=module)
         setattr(module, name, functions[name])

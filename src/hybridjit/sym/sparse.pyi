@@ -27,6 +27,9 @@ def adagrad_update(
     name: str | None = ...,
     **kwargs: Any,
 ) -> Symbol: ...
+def retain(
+    data: Symbol | None = ..., indices: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
 
 ElementWiseSum = _whole.add_n
 Embedding = _whole.Embedding
@@ -49,6 +52,7 @@ broadcast_minus = _whole.broadcast_sub
 broadcast_mul = _whole.broadcast_mul
 broadcast_plus = _whole.broadcast_add
 broadcast_sub = _whole.broadcast_sub
+cast_storage = _whole.cast_storage
 cbrt = _whole.cbrt
 ceil = _whole.ceil
 clip = _whole.clip

@@ -1,5 +1,7 @@
 """``mx.test_utils``: what tests of programs compare arrays and make examples with."""
 
+from importlib import import_module as _import_module
+
 import numpy as np
 
 from ..context import Context, current_context, set_default_context
@@ -102,6 +104,8 @@ __all__ = [
     "compare_ndarray_tuple",
     "compare_optimizer",
     "create_2d_tensor",
+    "create_sparse_array",
+    "create_sparse_array_zd",
     "create_vector",
     "current_context",
     "default_atols",
@@ -131,6 +135,7 @@ __all__ = [
     "numeric_grad",
     "rand_coord_2d",
     "rand_ndarray",
+    "rand_sparse_ndarray",
     "rand_shape_2d",
     "rand_shape_3d",
     "rand_shape_nd",
@@ -143,14 +148,23 @@ __all__ = [
     "same_array",
     "same_symbol_structure",
     "set_default_context",
+    "shuffle_csr_column_indices",
     "simple_forward",
     "var_check",
     "verify_generator",
 ]
 
 
+_SPARSE = (
+    *("create_sparse_array", "create_sparse_array_zd", "rand_sparse_ndarray"),
+    "shuffle_csr_column_indices",
+)
+
+
 def __getattr__(name: str) -> object:
-    """``rnd`` is numpy.random, which takes 10 ms to load."""
+    """``rnd`` is numpy.random, which takes 10 ms to load; sparse arrays are loaded late too."""
+    if name in _SPARSE:
+        return getattr(_import_module(".sparse_examples", __name__), name)
     if name == "rnd":
         return np.random
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

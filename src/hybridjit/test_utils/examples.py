@@ -6,13 +6,13 @@ In: shapes, bounds, functions. Out: arrays, drawn from NumPy's global generator 
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import TypeVar
 
 import numpy as np
 
 from .. import nd
 from ..context import Context, current_context
-from ..errors import MXNetError
 from ..io import DataBatch, DataIter
 from ..nd import NDArray
 from ..types import DType, Sizes
@@ -61,9 +61,18 @@ def rand_ndarray(
     distribution: str | None = None,
     ctx: Context | None = None,
 ) -> NDArray:
-    """A uniformly distributed array in [-1, 1). MXNetError for sparse storage."""
+    """A uniformly distributed array in [-1, 1), or a sparse one in [0, 1)."""
     if stype != "default":
-        raise MXNetError(f"storage type {stype!r}: hybridjit has dense arrays only")
+        return import_module(".sparse_examples", __package__).rand_sparse_ndarray(
+            shape,
+            stype,
+            density,
+            dtype,
+            distribution,
+            modifier_func=modifier_func,
+            shuffle_csr_indices=shuffle_csr_indices,
+            ctx=ctx,
+        )[0]
     return nd.array(np.random.uniform(-1, 1, shape), ctx, dtype or np.float32)
 
 

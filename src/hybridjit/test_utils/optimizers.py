@@ -40,8 +40,7 @@ def compare_optimizer(
     """One step of each from the same random weights, gradients and first states.
 
     ``shapes`` is the shape of a weight, or a list of shapes of ``ntensors`` weights that one call
-    updates. Raises AssertionError where weights or states differ, MXNetError for a storage type
-    other than "default".
+    updates. Raises AssertionError where weights or states differ.
     """
     several = isinstance(shapes, list)
     sizes: list[Any] = list(shapes)[:ntensors] if several else [shapes]

@@ -1,9 +1,9 @@
 """MXNet's binary array files: ``.params``, and whatever ``nd.save`` writes.
 
 In: a file, of any version MXNet ever wrote. Out: NumPy arrays in the host's memory, by name or in
-order. Sparse records become dense and bfloat16 becomes float32. Writing is always the current
-dense layout. Nothing here trusts the file: each count and size is held against the bytes that
-are left before anything is allocated for it.
+order. Sparse records become dense unless the caller asks for them, and bfloat16 becomes float32.
+Writing is always the current layout. Nothing here trusts the file: each count and size is held
+against the bytes that are left before anything is allocated for it.
 
 Layout (little-endian): u64 0x112, u64 reserved, u64 count, the records back to back, u64 number
 of names (the count, or 0), each name as u64 length and bytes. Records are described at
@@ -25,14 +25,19 @@ from ...opening import open_file
 from ...shapes import is_np_shape
 from ...types import CODE_OF_DTYPE, DTYPE_CODES, FLOAT32, MAX_DIMS, product
 from ..atomic import Path, system_errors, write_atomically
+from ..stored import CSR, INDEX, ROW_SPARSE, Stored
 from .bulk import CAN_READ, WORTH_IT, Bulk
 
 Arrays = dict[str, np.ndarray] | list[np.ndarray]
+AnyArray = np.ndarray | Stored
+AnyArrays = dict[str, AnyArray] | list[AnyArray]
 
 _MAGIC = 0x112
 _V1, _V2, _V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
 _DENSE, _ROW_SPARSE, _CSR = 0, 1, 2
 _AUX_COUNT = {_DENSE: 0, _ROW_SPARSE: 1, _CSR: 2}
+_KINDS = {_ROW_SPARSE: ROW_SPARSE, _CSR: CSR}
+_CODES = {kind: code for code, kind in _KINDS.items()}
 _BFLOAT16 = 12
 _INDEX_CODES = (4, 6)  # int32, int64
 _CPU = (1, 0)
@@ -49,27 +54,37 @@ def load(path: Path) -> Arrays:
     Arrays are fresh, aligned and writable. Raises MXNetError when the file cannot be opened and
     ModelFormatError when it is not what the format says.
     """
+    return load_any(path, sparse=False)  # type: ignore[return-value]
+
+
+def load_any(path: Path, sparse: bool = True) -> AnyArrays:
+    """The same as :func:`load`; ``sparse`` leaves sparse arrays as the file stores them."""
     with system_errors(path), open_file(path, _PIPE_BYTES) as file:
-        return _read_container(_Reader(file, os.fspath(path)))
+        return _read_container(_Reader(file, os.fspath(path), sparse))
 
 
 def loads(data: bytes | bytearray | memoryview) -> Arrays:
     """The same as :func:`load` for a file's content."""
-    return _read_container(_Reader(io.BytesIO(data), "buffer"))
+    return loads_any(data, sparse=False)  # type: ignore[return-value]
 
 
-def read_record(data: bytes | bytearray | memoryview) -> np.ndarray:
+def loads_any(data: bytes | bytearray | memoryview, sparse: bool = True) -> AnyArrays:
+    """The same as :func:`load_any` for a file's content."""
+    return _read_container(_Reader(io.BytesIO(data), "buffer", sparse))
+
+
+def read_record(data: bytes | bytearray | memoryview, sparse: bool = False) -> AnyArray:
     """One array without the container, as MXNet puts it into pickles. Raises ModelFormatError."""
-    return _read_record(_Reader(io.BytesIO(data), "buffer"))
+    return _read_record(_Reader(io.BytesIO(data), "buffer", sparse))
 
 
-def dump_record(array: np.ndarray) -> bytes:
+def dump_record(array: AnyArray) -> bytes:
     """One array as :func:`read_record` reads it. Raises DTypeError as :func:`save` does."""
     _check_dtypes([array])
     return b"".join(_record_pieces(array))
 
 
-def save(path: Path, arrays: Mapping[str, np.ndarray] | Sequence[np.ndarray]) -> None:
+def save(path: Path, arrays: Mapping[str, AnyArray] | Sequence[AnyArray]) -> None:
     """Write arrays as MXNet 1.9.1 does, byte for byte; the old file is replaced only when done.
 
     Raises DTypeError for an element type that the format lacks, MXNetError when the disk refuses.
@@ -78,7 +93,7 @@ def save(path: Path, arrays: Mapping[str, np.ndarray] | Sequence[np.ndarray]) ->
     write_atomically(path, _pieces(arrays))
 
 
-def dumps(arrays: Mapping[str, np.ndarray] | Sequence[np.ndarray]) -> bytes:
+def dumps(arrays: Mapping[str, AnyArray] | Sequence[AnyArray]) -> bytes:
     """The bytes that :func:`save` writes."""
     _check_dtypes(arrays)
     return b"".join(_pieces(arrays))
@@ -91,9 +106,11 @@ class _Reader:
     """A bounded stream: knows how much is left, where it is, and which array it is in.
 
     A pipe may be as long as the most that is read of it; what is in it is seen when it comes.
+    With ``sparse`` sparse records stay what they are.
     """
 
-    def __init__(self, file: BinaryIO, name: str) -> None:
+    def __init__(self, file: BinaryIO, name: str, sparse: bool) -> None:
+        self.sparse = sparse
         self.file = file
         self.name = name
         self.is_pipe = not file.seekable()
@@ -198,7 +215,7 @@ class _Reader:
         return data
 
 
-def _read_container(reader: _Reader) -> Arrays:
+def _read_container(reader: _Reader) -> AnyArrays:
     magic, _, count = reader.unpack("<QQQ", "header")
     if magic != _MAGIC:
         reader.fail(f"magic number is {magic:#x}, not {_MAGIC:#x}", 0)
@@ -226,7 +243,7 @@ def _read_names(reader: _Reader, arrays: int) -> list[str]:
     return names
 
 
-def _read_record(reader: _Reader) -> np.ndarray:
+def _read_record(reader: _Reader) -> AnyArray:
     """One array of any version.
 
     V2, V3: u32 magic, i32 storage type, [i32 ndim + i64 dims of the stored values,] i32 ndim,
@@ -251,7 +268,9 @@ def _read_record(reader: _Reader) -> np.ndarray:
         return _read_values(reader, shape, code, later=True)
     if not stored:
         reader.fail("stored values of a sparse array have no shape")
-    return _read_sparse(reader, storage, stored, shape, code)
+    start = reader.offset
+    found = _read_sparse(reader, storage, stored, shape, code)
+    return found if reader.sparse else _made_dense(reader, found, start)
 
 
 def _read_storage_type(reader: _Reader) -> int:
@@ -316,22 +335,27 @@ def _read_bfloat16(reader: _Reader, shape: tuple[int, ...]) -> np.ndarray:
 
 def _read_sparse(
     reader: _Reader, storage: int, stored: tuple[int, ...], shape: tuple[int, ...], code: int
-) -> np.ndarray:
+) -> Stored:
     start = reader.offset
     heads = [_read_index_head(reader) for _ in range(_AUX_COUNT[storage])]
     # MXNet may write 0 for the number of stored values; the index array's length is what counts.
     values = _read_values(reader, (heads[-1][1], *stored[1:]), code)
     indices = [_read_values(reader, (count,), index_code) for index_code, count in heads]
     (_check_csr if storage == _CSR else _check_rows)(reader, values, indices, shape, start)
-    dense = _zeros(reader, shape, values.dtype, start)
-    for first in range(0, len(values), _PIECE):  # positions take 8 bytes, whatever the file has
+    places = tuple(part.astype(INDEX) if reader.sparse else part for part in indices)
+    return Stored(_KINDS[storage], shape, values, places)
+
+
+def _made_dense(reader: _Reader, x: Stored, start: int) -> np.ndarray:
+    dense = _zeros(reader, x.shape, x.values.dtype, start)
+    for first in range(0, len(x.values), _PIECE):  # positions take 8 bytes, whatever the file has
         piece = slice(first, first + _PIECE)
-        at = indices[-1][piece]
-        if storage == _CSR:
+        at = x.places[-1][piece]
+        if x.stype == CSR:
             stored_at = np.arange(first, first + len(at))
-            dense[np.searchsorted(indices[0], stored_at, "right") - 1, at] = values[piece]
+            dense[np.searchsorted(x.places[0], stored_at, "right") - 1, at] = x.values[piece]
         else:
-            dense[at] = values[piece]
+            dense[at] = x.values[piece]
     return dense
 
 
@@ -398,17 +422,18 @@ def _zeros(reader: _Reader, shape: tuple[int, ...], dtype: np.dtype, start: int)
 # Writing
 
 
-def _check_dtypes(arrays: Mapping[str, np.ndarray] | Sequence[np.ndarray]) -> None:
+def _check_dtypes(arrays: Mapping[str, AnyArray] | Sequence[AnyArray]) -> None:
     """Before the first byte is written: a refusal must not cost the old file."""
     items = arrays.items() if isinstance(arrays, Mapping) else enumerate(arrays)
-    for name, array in items:
+    for name, given in items:
+        array = given.values if isinstance(given, Stored) else given
         if array.dtype.newbyteorder("=") not in CODE_OF_DTYPE:
             known = ", ".join(dtype.name for dtype in CODE_OF_DTYPE)
             raise DTypeError(f"array {name!r} is {array.dtype}; the file format has {known}")
 
 
 def _pieces(
-    arrays: Mapping[str, np.ndarray] | Sequence[np.ndarray],
+    arrays: Mapping[str, AnyArray] | Sequence[AnyArray],
 ) -> Iterator[bytes | memoryview]:
     names = list(arrays) if isinstance(arrays, Mapping) else []
     values = list(arrays.values()) if isinstance(arrays, Mapping) else arrays
@@ -422,12 +447,30 @@ def _pieces(
         yield data
 
 
-def _record_pieces(array: np.ndarray) -> Iterator[bytes | memoryview]:
+def _record_pieces(array: AnyArray) -> Iterator[bytes | memoryview]:
     """The record of one array: V2; V3 with ``np_shape`` and for a scalar, which V2 cannot hold."""
+    if isinstance(array, Stored):
+        yield from _sparse_pieces(array)
+        return
     magic = _V2 if array.ndim and not is_np_shape() else _V3
     code = CODE_OF_DTYPE[array.dtype.newbyteorder("=")]
     yield struct.pack("<Iii", magic, _DENSE, array.ndim)
     yield struct.pack(f"<{array.ndim}q", *array.shape)
     yield struct.pack("<iii", *_CPU, code)
+    yield _bytes_of(array)
+
+
+def _sparse_pieces(x: Stored) -> Iterator[bytes | memoryview]:
+    """The record of a sparse array: the stored values' shape and each index array's type too."""
+    yield struct.pack("<Ii", _V3 if is_np_shape() else _V2, _CODES[x.stype])
+    for shape in (x.values.shape, x.shape):
+        yield struct.pack(f"<i{len(shape)}q", len(shape), *shape)
+    yield struct.pack("<iii", *_CPU, CODE_OF_DTYPE[x.values.dtype.newbyteorder("=")])
+    for place in x.places:
+        yield struct.pack("<iiq", CODE_OF_DTYPE[place.dtype], 1, len(place))
+    yield from map(_bytes_of, (x.values, *x.places))
+
+
+def _bytes_of(array: np.ndarray) -> memoryview:
     flat = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(-1)
-    yield flat.view(np.uint8).data
+    return flat.view(np.uint8).data

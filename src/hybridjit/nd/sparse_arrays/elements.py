@@ -1,0 +1,114 @@
+"""Element by element on what is stored: NumPy in, NumPy out.
+
+Two arrays are brought to the union of their places first; a missing value is 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ...formats.stored import CSR, ROW_SPARSE, Stored, starts_of
+
+Function = Callable[..., np.ndarray]
+
+
+def on_values(x: Stored, function: Function) -> Stored:
+    """``function`` of every stored value; it gives 0 for 0."""
+    return _copy_of(x, function(x.values))
+
+
+def on_union(xs: Sequence[Stored], function: Function, in_both: bool = False) -> Stored:
+    """``function`` of the arrays' values at every place that one of them stores.
+
+    Rows stay also where they become zero; values of csr arrays do not. ``in_both`` takes a csr
+    array's values only where all have one.
+    """
+    kind, shape = xs[0].stype, xs[0].shape
+    keys = [_keys(x) for x in xs]
+    places = np.unique(np.concatenate(keys))
+    width = () if kind == CSR else shape[1:]
+    parts, stored_by = [], np.zeros(len(places), np.int64)
+    for x, key in zip(xs, keys):
+        at = np.searchsorted(places, key)
+        part = np.zeros((len(places), *width), x.values.dtype)
+        part[at] = x.values
+        stored_by[at] += 1
+        parts.append(part)
+    values = function(*parts)
+    if kind == ROW_SPARSE:
+        return Stored(kind, shape, values, (places,))
+    kept = (stored_by == len(xs)) if in_both else (values != 0)
+    return _csr_at(places[kept], values[kept], shape)
+
+
+def with_dense(x: Stored, dense: np.ndarray, function: Function) -> Stored:
+    """``function(values, dense's values there)``; ``dense`` is broadcast to the shape."""
+    whole = np.broadcast_to(dense, x.shape)
+    there = whole[x.rows] if x.stype == ROW_SPARSE else whole[x.rows, x.places[1]]
+    return _copy_of(x, function(x.values, there))
+
+
+def part(x: Stored, begin: Sequence[int], end: Sequence[int]) -> Stored:
+    """The rows, and maybe columns, of a csr array from ``begin`` to ``end``."""
+    starts, columns = x.places
+    first, last = int(starts[begin[0]]), int(starts[end[0]])
+    values, columns = x.values[first:last].copy(), columns[first:last].copy()
+    starts = starts[begin[0] : end[0] + 1] - first
+    shape = (end[0] - begin[0], x.shape[1])
+    found = Stored(CSR, shape, values, (starts, columns))
+    if len(begin) == 1:
+        return found
+    kept = (columns >= begin[1]) & (columns < end[1])
+    rows = found.rows[kept]
+    places = (starts_of(rows, shape[0]), columns[kept] - begin[1])
+    return Stored(CSR, (shape[0], end[1] - begin[1]), values[kept], places)
+
+
+def taken(x: Stored, rows: np.ndarray) -> Stored:
+    """These rows of a csr array, in this order."""
+    starts, columns = x.places
+    counts = np.diff(starts)[rows]
+    ends = np.cumsum(counts)
+    at = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts[rows] - (ends - counts), counts)
+    return Stored(
+        CSR,
+        (len(rows), x.shape[1]),
+        x.values[at],
+        (np.concatenate([[0], ends]).astype(np.int64), columns[at]),
+    )
+
+
+def rows_at(x: Stored, wanted: np.ndarray) -> np.ndarray:
+    """These rows of a row_sparse array as a dense one; zeros for those that are not stored."""
+    (rows,) = x.places
+    found = np.zeros((len(wanted), *x.shape[1:]), x.values.dtype)
+    at = np.minimum(np.searchsorted(rows, wanted), max(len(rows) - 1, 0))
+    hit = (rows[at] == wanted) if len(rows) else np.zeros(len(wanted), bool)
+    found[hit] = x.values[at[hit]]
+    return found
+
+
+def sum_rows(shape: tuple[int, ...], rows: np.ndarray, values: np.ndarray) -> Stored:
+    """The row_sparse array of rows in any order, those of one number added."""
+    order = np.argsort(rows, kind="stable")
+    numbers = rows[order]
+    firsts = np.flatnonzero(np.diff(numbers, prepend=-1))
+    sums = np.add.reduceat(values[order], firsts, axis=0) if len(firsts) else values[:0]
+    kept = numbers[firsts].astype(np.int64)
+    return Stored(ROW_SPARSE, shape, sums.astype(values.dtype, copy=False), (kept,))
+
+
+def _keys(x: Stored) -> np.ndarray:
+    """A number for each place, ascending as places do."""
+    return x.rows if x.stype == ROW_SPARSE else x.rows * x.shape[1] + x.places[1]
+
+
+def _csr_at(places: np.ndarray, values: np.ndarray, shape: tuple[int, ...]) -> Stored:
+    rows, columns = np.divmod(places, max(shape[1], 1))
+    return Stored(CSR, shape, values, (starts_of(rows, shape[0]), columns))
+
+
+def _copy_of(x: Stored, values: np.ndarray) -> Stored:
+    return x._replace(values=values, places=tuple(place.copy() for place in x.places))

@@ -1,0 +1,68 @@
+"""Optimizers' steps by row_sparse gradients: only the rows that the gradient has are touched.
+
+In: an update operator, its operands and attributes. Out: the weight and the states, written. The
+operator itself computes, on those rows alone; decay of weights and momenta waits for a row's next
+gradient, which is what MXNet calls lazy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...formats.stored import ROW_SPARSE, Stored
+from ...ops.attrs import Attrs
+from ...ops.record import OpDef
+from ...ops.registry import run_ref, run_step
+from ..ndarray import NDArray
+from .array import BaseSparseNDArray
+from .elements import rows_at
+
+# Of these, operators with ``lazy_update`` obey it; the others have no other way.
+OPERATORS = (
+    *("sgd_update", "sgd_mom_update", "adam_update", "ftrl_update"),
+    *("_sparse_adagrad_update", "_contrib_group_adagrad_update"),
+)
+
+
+def update(op: OpDef, inputs: Sequence[NDArray], attrs: Attrs) -> bool:
+    """Whether the rows of the gradient were updated; False, with nothing done, for other calls."""
+    weight, grad, *states = inputs
+    if not isinstance(grad, BaseSparseNDArray) or grad.stype != ROW_SPARSE:
+        return False
+    if not attrs.get("lazy_update", True):
+        return False
+    rows = grad._stored.rows
+    if not len(rows):
+        return True
+    parts = [_rows(x, rows) for x in (weight, *states)]
+    arrays = [parts[0], grad._stored.values, *parts[1:]]
+    if op.traits.step is None:
+        new = run_ref(op, arrays, attrs)
+    else:
+        new = run_step(op, arrays, attrs)
+    for x, values in zip((weight, *states), new):
+        _put(x, rows, values)
+    return True
+
+
+def _rows(x: NDArray, rows: np.ndarray) -> np.ndarray:
+    if isinstance(x, BaseSparseNDArray):
+        return rows_at(x._stored, rows)
+    return x._data[rows]
+
+
+def _put(x: NDArray, rows: np.ndarray, values: np.ndarray) -> None:
+    """Write rows; a row_sparse array stores those from then on."""
+    if not isinstance(x, BaseSparseNDArray):
+        x._write(values, (rows,))
+        return
+    held = x._stored
+    places = np.union1d(held.rows, rows)
+    if len(places) != len(held.rows):
+        held = Stored(ROW_SPARSE, held.shape, rows_at(held, places), (places,))
+    else:
+        held = held._replace(values=held.values.copy())
+    held.values[np.searchsorted(places, rows)] = values
+    x._store(held)

@@ -1,0 +1,223 @@
+"""``csr_matrix``, ``row_sparse_array``, ``zeros``, ``empty`` and ``array`` of ``nd.sparse``.
+
+In: shapes, values with their places, dense or sparse arrays, SciPy's matrices. Out: sparse arrays.
+The element type is the source's own, float32 for Python's numbers.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from ...context import Context
+from ...formats.stored import CSR, INDEX, ROW_SPARSE, Stored, nothing, starts_of, stored
+from ...types import FLOAT32, DType
+from .. import creation
+from ..memory import converted, dtype_of
+from ..ndarray import NDArray
+from .array import BaseSparseNDArray, CSRNDArray, RowSparseNDArray, wrapped
+
+_WHOLE = (int, np.integer)
+
+
+def csr_matrix(
+    arg1: Any, shape: Any = None, ctx: Context | None = None, dtype: DType | None = None
+) -> CSRNDArray:
+    """A csr array from a shape, ``(data, indices, indptr)``, ``(data, (row, col))``, or an array.
+
+    Raises ValueError for shapes that disagree, sources of another kind and shapes that cannot be
+    found.
+    """
+    if isinstance(arg1, tuple) and len(arg1) == 2 and not isinstance(arg1[1], tuple):
+        held = _empty_of(CSR, arg1, shape, dtype)
+    elif isinstance(arg1, tuple) and len(arg1) == 2:
+        held = _from_coordinates(arg1[0], arg1[1], shape, dtype)
+    elif isinstance(arg1, tuple) and len(arg1) == 3:
+        held = _from_definition(arg1, shape, dtype)
+    elif isinstance(arg1, tuple):
+        raise ValueError(f"Unexpected length of input tuple: {len(arg1)}")
+    else:
+        held = _from_array(CSR, arg1, shape, dtype)
+    return wrapped(held, _place(ctx))  # type: ignore[return-value]
+
+
+def row_sparse_array(
+    arg1: Any, shape: Any = None, ctx: Context | None = None, dtype: DType | None = None
+) -> RowSparseNDArray:
+    """A row_sparse array from a shape, ``(data, indices)`` or an array.
+
+    Raises ValueError for shapes that disagree and sources of another kind.
+    """
+    if isinstance(arg1, tuple) and len(arg1) < 2:
+        raise ValueError(f"Unexpected length of input tuple: {len(arg1)}")
+    if isinstance(arg1, tuple) and (len(arg1) > 2 or isinstance(arg1[0], _WHOLE)):
+        held = _empty_of(ROW_SPARSE, arg1, shape, dtype)
+    elif isinstance(arg1, tuple):
+        held = _from_rows(arg1, shape, dtype)
+    else:
+        held = _from_array(ROW_SPARSE, arg1, shape, dtype)
+    return wrapped(held, _place(ctx))  # type: ignore[return-value]
+
+
+def zeros(
+    stype: str, shape: Any, ctx: Context | None = None, dtype: DType | None = None, **_: object
+) -> NDArray:
+    """Zeros of a storage type. Raises ValueError for what is none."""
+    if stype == "default":
+        return creation.zeros(shape, ctx, dtype)
+    if stype not in (CSR, ROW_SPARSE):
+        raise ValueError(f"unknown storage type{stype}")
+    sizes = _sizes(shape)
+    if stype == CSR:
+        _require_matrix(sizes)
+    return wrapped(nothing(stype, sizes, _dtype(None, dtype)), _place(ctx))
+
+
+def empty(
+    stype: str, shape: Any, ctx: Context | None = None, dtype: DType | None = None
+) -> NDArray:
+    """The same as :func:`zeros`."""
+    return zeros(stype, shape, ctx, dtype)
+
+
+def array(
+    source_array: Any, ctx: Context | None = None, dtype: DType | None = None
+) -> BaseSparseNDArray:
+    """A copy of a sparse array or of SciPy's. Raises ValueError for a dense one."""
+    if isinstance(source_array, RowSparseNDArray):
+        return row_sparse_array(source_array, None, ctx, dtype)
+    if isinstance(source_array, CSRNDArray) or is_scipys(source_array):
+        return csr_matrix(source_array, None, ctx, dtype)
+    raise ValueError(
+        "Please use mx.nd.array to create an NDArray with source_array of type "
+        f"{type(source_array)}"
+    )
+
+
+def is_scipys(source: object) -> bool:
+    """Whether this is one of SciPy's sparse matrices; SciPy is not loaded to find out."""
+    scipy_sparse = sys.modules.get("scipy.sparse")
+    return scipy_sparse is not None and bool(scipy_sparse.issparse(source))
+
+
+def _from_definition(parts: tuple[Any, ...], shape: Any, dtype: DType | None) -> Stored:
+    values = _values(parts[0], dtype)
+    columns, starts = (_raw(part).astype(INDEX) for part in parts[1:])
+    if shape is None:
+        if not len(columns):
+            raise ValueError("invalid shape")
+        shape = (len(starts) - 1, int(columns.max()) + 1)
+    sizes = _sizes(shape)
+    _require_matrix(sizes)
+    return Stored(CSR, sizes, values, (starts, columns))
+
+
+def _from_coordinates(
+    data: Any, places: tuple[Any, ...], shape: Any, dtype: DType | None
+) -> Stored:
+    """Sorted by place; the values of one place are added."""
+    values = _values(data, dtype)
+    rows, columns = map(_raw, places)
+    if shape is None:
+        if not len(rows):
+            raise ValueError("invalid shape")
+        shape = (int(rows.max()) + 1, int(columns.max()) + 1)
+    sizes = _sizes(shape)
+    _require_matrix(sizes)
+    return summed(sizes, values, rows.astype(INDEX), columns.astype(INDEX))
+
+
+def summed(
+    shape: tuple[int, ...], values: np.ndarray, rows: np.ndarray, columns: np.ndarray
+) -> Stored:
+    """The csr array of values at places in any order, those of one place added."""
+    order = np.lexsort((columns, rows))
+    values, rows, columns = values[order], rows[order], columns[order]
+    is_new = np.ones(len(rows), bool)
+    is_new[1:] = (np.diff(rows) != 0) | (np.diff(columns) != 0)
+    firsts = np.flatnonzero(is_new)
+    sums = np.add.reduceat(values, firsts) if len(firsts) else values
+    rows, columns = rows[firsts], columns[firsts]
+    return Stored(CSR, shape, sums.astype(values.dtype), (starts_of(rows, shape[0]), columns))
+
+
+def _from_rows(parts: tuple[Any, ...], shape: Any, dtype: DType | None) -> Stored:
+    data, indices = parts
+    values, rows = _values(data, dtype), _raw(indices).astype(INDEX)
+    if shape is None:
+        if not len(rows):
+            raise ValueError("invalid shape")
+        shape = (int(rows.max()) + 1, *values.shape[1:])
+    sizes = _sizes(shape)
+    if values.ndim != len(sizes):
+        raise ValueError(f"rows of {values.ndim - 1} axes in an array of {len(sizes)}")
+    return Stored(ROW_SPARSE, sizes, values, (rows,))
+
+
+def _from_array(kind: str, source: Any, shape: Any, dtype: DType | None) -> Stored:
+    if isinstance(source, BaseSparseNDArray):
+        if source.stype != kind:
+            raise ValueError(f"Unexpected input type: {type(source).__name__}")
+        held = source._stored
+        values, places = _values(source.data, dtype), tuple(p.copy() for p in held.places)
+        held = held._replace(values=values, places=places)
+    elif is_scipys(source):
+        found = source.tocsr().copy()
+        if kind != CSR:
+            raise ValueError(f"Unexpected input type: {type(source).__name__}")
+        found.sum_duplicates()
+        places = (found.indptr.astype(INDEX), found.indices.astype(INDEX))
+        held = Stored(CSR, tuple(found.shape), _values(found.data, dtype), places)
+    else:
+        dense = _values(source, dtype)
+        if kind == CSR:
+            _require_matrix(dense.shape)
+        held = stored(kind, dense)
+    _require_equal(held.shape, shape)
+    return held
+
+
+def _empty_of(kind: str, sizes: Any, shape: Any, dtype: DType | None) -> Stored:
+    found = _sizes(sizes)
+    _require_equal(found, shape)
+    return nothing(kind, found, _dtype(None, dtype))
+
+
+def _require_equal(found: tuple[int, ...], shape: Any) -> None:
+    if shape is not None and _sizes(shape) != found:
+        raise ValueError(f"Shape mismatch detected. {found} v.s. {_sizes(shape)}")
+
+
+def _require_matrix(shape: tuple[int, ...]) -> None:
+    if len(shape) != 2:
+        raise ValueError(
+            f"To convert to a CSR, the NDArray should be 2 Dimensional. Current shape is {shape}"
+        )
+
+
+def _values(source: Any, dtype: DType | None) -> np.ndarray:
+    """A copy of these numbers, of the type that is asked for or their own."""
+    raw = _raw(source)
+    return converted(raw, _dtype(source, dtype))
+
+
+def _raw(source: Any) -> np.ndarray:
+    return source._data if isinstance(source, NDArray) else np.asarray(source)
+
+
+def _dtype(source: Any, dtype: DType | None) -> np.dtype:
+    if dtype is not None:
+        return dtype_of(dtype)
+    return dtype_of(source.dtype) if hasattr(source, "dtype") else FLOAT32
+
+
+def _sizes(shape: Any) -> tuple[int, ...]:
+    return tuple(int(size) for size in (shape if isinstance(shape, (tuple, list)) else (shape,)))
+
+
+def _place(ctx: Context | None) -> Context | None:
+    if ctx is not None:
+        Context(ctx).require_host("sparse array")
+    return ctx

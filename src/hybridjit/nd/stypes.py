@@ -1,0 +1,36 @@
+"""The way from dense arrays to the sparse ones, which are loaded when a program asks for one.
+
+In: a storage type. Out: :mod:`.sparse_arrays`. Once it is loaded, eager calls ask ``HOOK`` first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+STYPES = ("default", "row_sparse", "csr")
+
+
+class Hook:
+    """What eager calls ask before they compute on dense values; None until sparse arrays exist."""
+
+    __slots__ = ("run",)
+
+    def __init__(self) -> None:
+        self.run: Callable[..., Any] | None = None
+
+
+HOOK = Hook()
+
+
+def sparse_arrays() -> Any:
+    """The package of sparse arrays, which takes time to load."""
+    return import_module(".sparse_arrays", __package__)
+
+
+def is_dense(stype: str | None) -> bool:
+    """Whether this is the type of dense arrays. Raises ValueError for what is no storage type."""
+    if stype is not None and stype not in STYPES:
+        raise ValueError(f"unknown storage type{stype}")
+    return stype in (None, "default")
