@@ -330,3 +330,29 @@ def test_nothing_reads_the_gradient_of_what_follows_from_a_shape(name):
     executor.backward()  # it leads nowhere, so none is asked for
     executor.backward(nd.ones((5,)))  # and one of any shape may be given
     assert executor.grad_dict["x"].asnumpy().tolist() == [[0] * 3] * 2
+
+
+def test_what_has_no_gradient_is_refused_when_it_is_bound():
+    x, index = sym.var("x"), sym.var("i")
+    taken = sym.batch_take(x, index)
+    shapes = {"x": (2, 3), "i": (2,)}
+    with pytest.raises(mx.MXNetError, match="batch_take is non-differentiable"):
+        taken.simple_bind(mx.cpu(), **shapes)
+    with pytest.raises(mx.MXNetError, match="batch_take is non-differentiable"):
+        (taken + 1).bind(mx.cpu(), *({n: nd.zeros(s) for n, s in shapes.items()} for _ in "ab"))
+    allowed = [
+        taken.simple_bind(mx.cpu(), grad_req="null", **shapes),
+        sym.BlockGrad(taken).simple_bind(mx.cpu(), **shapes),
+        (sym.batch_take(sym.var("y"), index) + x).simple_bind(
+            mx.cpu(), grad_req={"x": "write"}, y=(2, 3), i=(2,), x=(2,)
+        ),
+    ]
+    for executor in allowed:
+        assert executor.forward(is_train=True)[0].asnumpy().tolist() == [0, 0]
+
+
+def test_resizing_may_be_bound_with_gradients_and_says_that_it_has_none():
+    executor = sym.image.resize(sym.var("x"), size=(2, 2)).simple_bind(mx.cpu(), x=(4, 4, 3))
+    assert executor.forward(is_train=True)[0].shape == (2, 2, 3)
+    with pytest.raises(mx.MXNetError, match="image.resize has no gradient here"):
+        executor.backward(nd.ones((2, 2, 3)))

@@ -18,7 +18,7 @@ from .context import Context, current_context
 from .errors import MXNetError
 from .gluon.hybrid import CachedGraph
 from .gluon.parameter import Parameter
-from .gluon.training import Heads, head_gradients
+from .gluon.training import Heads, head_gradients, require_gradients
 from .ir.node import topological
 from .ir.roles import sort_variables
 from .late import arrived
@@ -65,6 +65,7 @@ class Executor:
         self._recorded: list[NDArray] | None = None
         self._is_train: bool | None = None  # the mode of the latest forward
         self._draws = _draws(symbol)
+        require_gradients(symbol.outputs, self._wanted())
         self._types: NodeTypes = infer_node_types(symbol.outputs, types_of(self._arrays))
         shown = [self._types[output.node][output.index] for output in symbol.outputs]
         self.outputs = [empty(t.dims, ctx, t.dtype) for t in shown if t.is_known]

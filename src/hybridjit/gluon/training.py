@@ -7,7 +7,7 @@ every call.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from ..ir.node import Node, Output, topological
 from ..nd import NDArray
 from ..nd.replay import is_drawn, replay
 from ..nd.tape import Some, Step, record
-from ..ops.gradient import NoGradientError, stops_heads
+from ..ops.gradient import NoGradientError, require_gradient, stops_heads
 from ..options import Options
 from ..recording import FLAGS, recording_as
 from ..runtime.executable import Executable
@@ -60,6 +60,23 @@ def head_gradients(outputs: Sequence[Output], given: Heads) -> list[NDArray | No
             f"backward takes a gradient for each of {len(outputs)} outputs, got {len(heads)}"
         )
     return [head if is_used else None for head, is_used in zip(heads, used)]
+
+
+def require_gradients(outputs: Sequence[Output], wanted: Collection[str]) -> None:
+    """Raises NoGradientError for an operator between these variables and outputs that has none."""
+    above: set[Node] = set()
+    for node in topological(outputs):
+        if any(x.node in above for x in node.inputs) or node.op is None and node.name in wanted:
+            above.add(node)
+    pending, seen = [output.node for output in outputs], set[Node]()
+    while pending:
+        node = pending.pop()
+        if node.op is None or node not in above or node in seen:
+            continue
+        seen.add(node)
+        require_gradient(node.op)
+        if not stops_heads(node.op, len(node.inputs), node.attrs):
+            pending += [x.node for x in node.inputs]
 
 
 def _lead_back(outputs: Sequence[Output]) -> list[bool]:

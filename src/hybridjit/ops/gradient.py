@@ -135,6 +135,12 @@ def _by_formula(
     return lambda: g.op(derivative(op, position), dout, *operands, at=f"d{position}", **attrs)
 
 
+def require_gradient(op: OpDef) -> None:
+    """Raises NoGradientError for an operator that has no gradient, whatever it is called with."""
+    if op.grad is None and op.expand is None and op.scalar is None:
+        _refuse(op)
+
+
 def _refuse(op: OpDef) -> NoReturn:
     raise NoGradientError(
         f"Operator {op.name} is non-differentiable because it didn't register FGradient attribute."

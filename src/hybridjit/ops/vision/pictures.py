@@ -5,6 +5,8 @@ In: one image (three axes) or a batch (four). Out: the same number of axes.
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import numpy as np
 
 from ...errors import AttributeValueError, ShapeError
@@ -13,6 +15,7 @@ from ..building import Builder, X
 from ..casting import widened
 from ..elementwise.binary import DIVIDE, SUBTRACT
 from ..elementwise.element_type import cast
+from ..gradient import NoGradientError
 from ..record import Traits
 from ..registry import register
 from ..rules import forward, require_float
@@ -189,12 +192,18 @@ def _resize(data: np.ndarray, *, size: Shape, keep_ratio: bool, interp: int) -> 
     return resample(data, height, width, interp)
 
 
+def _no_way_back(*args: object, **attrs: object) -> NoReturn:
+    """Said when a gradient is computed: MXNet binds gradients of this operator."""
+    raise NoGradientError("image.resize has no gradient here: use contrib.BilinearResize2D")
+
+
 register(
     "_image_resize",
     "data",
     "size:shape=() keep_ratio:bool=False interp:int=1",
     infer=_infer_resize,
     ref=_resize,
+    grad=_no_way_back,
     doc="An HWC image in another size.",
 )
 
