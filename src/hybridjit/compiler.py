@@ -15,13 +15,13 @@ from .config import config
 from .control import unrolled
 from .errors import DTypeError, ShapeError
 from .forks import Rank, held_at_fork
-from .ir.graph import Graph, Value, from_symbol
+from .ir.graph import Graph, from_symbol
 from .ir.node import Output, precision_of
 from .ir.plan import Plan
 from .ir.print import graph_text, node_text, pass_text, plan_text, purpose_lines
 from .ir.purpose import INFERENCE, Purpose
 from .ir.update import UpdateRule
-from .ir.verify import verify
+from .ir.verify import Verified, verify
 from .options import Options
 from .passes.cse import share_equal
 from .passes.differentiate import Joint, differentiate
@@ -118,11 +118,11 @@ def new_log(
 
 
 class Checked:
-    """What is known of a graph on its way: facts, and values whose types were found right."""
+    """What is known of a graph on its way: facts, and values that were found right."""
 
     def __init__(self) -> None:
         self.facts = {"typed"}
-        self.typed: set[Value] = set()
+        self.verified = Verified()
 
 
 _LOCK = held_at_fork(Rank.COMPILING)
@@ -363,7 +363,7 @@ def run_pass(row: Pass, graph: Graph, state: Checked, log: CompileLog) -> Graph:
 
 def _check(graph: Graph, state: Checked, stage: str) -> None:
     if config.verify:
-        verify(graph, frozenset(state.facts), stage, state.typed)
+        verify(graph, frozenset(state.facts), stage, state.verified)
 
 
 def generate(plan: Plan, options: Options, log: CompileLog) -> Executable:

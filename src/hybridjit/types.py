@@ -75,6 +75,8 @@ class TensorType:
     dtype: np.dtype | None
 
     def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
         if not isinstance(other, TensorType):
             return NotImplemented
         # NumPy reads None as float64: np.dtype("float64") == None is True.

@@ -139,8 +139,11 @@ class Graph:
         """The same inputs and parameters with other outputs; unused parameters are dropped."""
         outputs = tuple(outputs)
         given = set(self.inputs)
-        params = tuple(v for v in walk(outputs) if v.op is None and v not in given)
-        return replace(self, params=params, outputs=outputs, groups=())
+        values = tuple(walk([*(Use(v) for v in self.inputs), *outputs]))
+        params = tuple(v for v in values if v.op is None and v not in given)
+        graph = replace(self, params=params, outputs=outputs, groups=())
+        graph.__dict__["values"] = values  # a walk less: what the property would find
+        return graph
 
 
 def walk(uses: Iterable[Use]) -> list[Value]:
@@ -148,15 +151,17 @@ def walk(uses: Iterable[Use]) -> list[Value]:
     order: list[Value] = []
     done: set[Value] = set()
     for use in uses:
-        stack: list[tuple[Value, int]] = [(use.value, 0)]
+        if use.value in done:
+            continue
+        stack = [(use.value, iter(use.value.inputs))]
         while stack:
-            value, position = stack.pop()
-            if value in done:
-                continue
-            if position < len(value.inputs):
-                stack.append((value, position + 1))
-                stack.append((value.inputs[position].value, 0))
+            value, rest = stack[-1]
+            for source, _ in rest:
+                if source not in done:
+                    stack.append((source, iter(source.inputs)))
+                    break
             else:
+                stack.pop()
                 done.add(value)
                 order.append(value)
     return order

@@ -51,12 +51,13 @@ def rule(title: str) -> Callable[[Callable[[Value, Match], Replacement]], Rule]:
 
 def rebuild(value: Value, inputs: tuple[Use, ...]) -> Value:
     """``value`` with other inputs: itself when they are the same, retyped by its rule if not."""
-    if all(a == b for a, b in zip(inputs, value.inputs)):
+    if inputs == value.inputs:
         return value
-    if value.op is None or all(a.type == b.type for a, b in zip(inputs, value.inputs)):
-        return replace(value, inputs=inputs)
-    types = infer_types(value.op, [use.type for use in inputs], value.attrs)
-    return replace(value, inputs=inputs, types=types)
+    old, new = ([use.type for use in each] for each in (value.inputs, inputs))
+    types = value.types
+    if value.op is not None and old != new:
+        types = infer_types(value.op, new, value.attrs)
+    return Value(value.op, value.name, value.attrs, inputs, types, value.source)
 
 
 def uniquely_named(graph: Graph) -> Graph:

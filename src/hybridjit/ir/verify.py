@@ -1,4 +1,4 @@
-"""Invariants of graphs, checked after every pass.
+"""Invariants of graphs, verified after every pass.
 
 Always
   A1  every value is defined before it is used, and the graph has no cycle
@@ -20,7 +20,7 @@ All violations are collected; one InternalError carries the listing with a mark 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from ..errors import InternalError, MXNetError
 from ..ops.building import infer_types
@@ -30,19 +30,44 @@ from .print import graph_text
 Violation = tuple["Value | None", str]
 
 
+class Verified:
+    """What was found right before, so that it is not looked at once more: values are frozen.
+
+    typed   values whose operands' number and whose types are right
+    ruled   a value by each of its tuples of types, which copies with other operands share
+    """
+
+    def __init__(self) -> None:
+        self.typed: set[Value] = set()
+        self.ruled: dict[int, Value] = {}
+
+    def has_same_rule(self, value: Value) -> bool:
+        """Whether a value was found right that applies the same rule to the same types."""
+        known = self.ruled.get(id(value.types))
+        return (
+            known is not None
+            and known.op is value.op
+            and known.attrs is value.attrs
+            and [use.type for use in known.inputs] == [use.type for use in value.inputs]
+        )
+
+    def add(self, value: Value) -> None:
+        self.typed.add(value)
+        self.ruled[id(value.types)] = value
+
+
 def verify(
-    graph: Graph, facts: frozenset[str], stage: str, typed: set[Value] | None = None
+    graph: Graph, facts: frozenset[str], stage: str, verified: Verified | None = None
 ) -> None:
     """Raise InternalError, naming ``stage``, if the graph breaks an invariant.
 
-    ``facts`` are those that hold at this point: ``typed``, ``hoisted``, ``grouped``. The types of
-    values that are among ``typed`` were found right before; those that are now are added.
+    ``facts`` are those that hold at this point: ``typed``, ``hoisted``, ``grouped``. What is found
+    right is added to ``verified``.
     """
-    typed = set() if typed is None else typed
-    found = list(_always(graph))
+    verified = verified or Verified()
+    found = list(_always(graph, verified))
     if "typed" in facts and not found:
-        found += _typed(value for value in graph.values if value not in typed)
-        typed.update(graph.values)
+        found += _typed(graph, verified)
     if "hoisted" in facts and not found:
         found += _hoisted(graph)
     if "grouped" in facts and not found:
@@ -63,18 +88,18 @@ def _report(graph: Graph, found: list[Violation], stage: str) -> str:
     return "\n".join(lines + loose)
 
 
-def _always(graph: Graph) -> Iterator[Violation]:
+def _always(graph: Graph, verified: Verified) -> Iterator[Violation]:
     seen: set[Value] = set()
     names: set[str] = set()
     sources = set(graph.inputs) | set(graph.params)
     for value in graph.values:
-        if any(use.value not in seen for use in value.inputs):
+        if not seen.issuperset([source for source, _ in value.inputs]):
             yield value, "A1 reads a value that is not defined before it"
         if value.name in names:
             yield value, "A2 the name is taken"
         if (value.op is None) != (value in sources):
             yield value, "A3 neither input, parameter nor operator"
-        if value.op is not None and len(value.op.input_names(value.attrs)) != len(value.inputs):
+        if value not in verified.typed and _has_wrong_count(value):
             yield value, f"A5 has {len(value.inputs)} inputs"
         seen.add(value)
         names.add(value.name)
@@ -83,18 +108,33 @@ def _always(graph: Graph) -> Iterator[Violation]:
             yield None, f"A4 output {use.index} of {use.value.name} does not exist"
 
 
-def _typed(values: Iterable[Value]) -> Iterator[Violation]:
-    for value in values:
-        if not all(t.is_known for t in value.types):
-            yield value, "T1 not fully typed"
-        elif value.op is not None:
-            try:
-                types = infer_types(value.op, [u.type for u in value.inputs], value.attrs)
-            except MXNetError as error:
-                yield value, f"T2 the rule refuses: {error}"
-                continue
-            if any(t.is_known and t != mine for t, mine in zip(types, value.types)):
-                yield value, f"T2 the rule gives {' '.join(map(str, types))}"
+def _has_wrong_count(value: Value) -> bool:
+    return value.op is not None and len(value.op.input_names(value.attrs)) != len(value.inputs)
+
+
+def _typed(graph: Graph, verified: Verified) -> Iterator[Violation]:
+    for value in graph.values:
+        if value in verified.typed:
+            continue
+        problem = "" if verified.has_same_rule(value) else _problem_of_types(value)
+        if problem:
+            yield value, problem
+        else:
+            verified.add(value)
+
+
+def _problem_of_types(value: Value) -> str:
+    if not all(t.is_known for t in value.types):
+        return "T1 not fully typed"
+    if value.op is None:
+        return ""
+    try:
+        types = infer_types(value.op, [u.type for u in value.inputs], value.attrs)
+    except MXNetError as error:
+        return f"T2 the rule refuses: {error}"
+    if any(t.is_known and t != mine for t, mine in zip(types, value.types)):
+        return f"T2 the rule gives {' '.join(map(str, types))}"
+    return ""
 
 
 def _hoisted(graph: Graph) -> Iterator[Violation]:
