@@ -5,6 +5,7 @@ Each case is also run by the interpreter before and after: a rewrite may not cha
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
@@ -29,6 +30,7 @@ from hybridjit.passes.fuse import fuse
 from hybridjit.passes.hoist import hoist
 from hybridjit.passes.infer import infer_node_types
 from hybridjit.types import type_of
+from hybridjit.unwinding import uncollected
 
 
 def arrays_for(shapes: dict[str, Shape], dtype: str = "float32") -> dict[str, np.ndarray]:
@@ -402,3 +404,25 @@ def test_merged_layers_have_the_bits_that_they_have_apart(rows):
             assert len(executable.plan.steps) == (6 if skip else 4)
     for merged, apart in zip(*found):
         np.testing.assert_array_equal(merged, apart)
+
+
+def test_garbage_is_looked_for_again_after_passes():
+    """What a program chose holds, and so does what was before where a pass raises."""
+
+    @uncollected
+    def collects(fails: bool = False) -> bool:
+        if fails:
+            raise ValueError
+        return gc.isenabled()
+
+    assert not collects()
+    assert gc.isenabled()
+    with pytest.raises(ValueError):
+        collects(fails=True)
+    assert gc.isenabled()
+    try:
+        gc.disable()
+        assert not collects()
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -154,6 +155,18 @@ def test_verifier_finds(what: str):
     assert message.startswith("bug in hybridjit: the graph is invalid after the planted pass")
     assert code in message
     assert "<-- " in message or code == "A4"
+
+
+@pytest.mark.parametrize("changes", [{"types": WRONG_TYPE}, {"attrs": {"keepdims": True}}], ids=str)
+def test_what_was_found_right_excuses_no_copy(changes: dict[str, Any]):
+    """A copy that says the same of the same types is right; any other is looked at."""
+    graph, verified = small(), verifier.Verified()
+    verifier.verify(graph, frozenset({"typed"}), "infer", verified)
+    verifier.verify(with_value(graph, "relu", name="other"), frozenset({"typed"}), "x", verified)
+    attrs = {**value_of(graph, "sum").attrs, **changes.get("attrs", {})}
+    planted = with_value(graph, "sum", **{**changes, "attrs": attrs})
+    with pytest.raises(InternalError, match="T2"):
+        verifier.verify(planted, frozenset({"typed"}), "the planted pass", verified)
 
 
 def test_every_listed_invariant_is_planted():

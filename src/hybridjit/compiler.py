@@ -47,7 +47,7 @@ from .runtime.split_batch import SplitBatch
 from .runtime.threads import THREADS
 from .runtime.workspace import release_freed
 from .types import TensorType
-from .unwinding import holding
+from .unwinding import holding, uncollected
 
 if TYPE_CHECKING:
     from .target import Target
@@ -218,6 +218,7 @@ def compile_training(
     return Trained(joint, parts, forward, backward)
 
 
+@uncollected
 def training_parts(
     outputs: Iterable[Output],
     types: Mapping[str, TensorType],
@@ -287,6 +288,7 @@ def plan_one_sample(
     return one
 
 
+@uncollected
 def plan_graph(
     outputs: Iterable[Output],
     input_types: Mapping[str, TensorType],
@@ -329,6 +331,7 @@ def typed_graph(
     return graph
 
 
+@uncollected
 def plan_typed(graph: Graph, log: CompileLog) -> Plan:
     """All of PIPELINE, and the memory plan."""
     state = Checked()
