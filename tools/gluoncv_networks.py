@@ -45,6 +45,11 @@ _RULES: list[tuple[str, tuple[int, ...], dict[str, Any]]] = [
 # Blocks whose results are added to what they read, many times over.
 _SUMS = re.compile(r"resnet|resnext|resnest|darknet|senet|basicblock|bottleneck|hrnet|highres")
 
+# The last layers of detectors, and what brings exponents and logits near 1: scores that all are
+# alike or saturated are sorted by their rounding.
+_HEAD = re.compile(r"predictor|yolooutput|centernet\d+_conv[135]_")
+_GAINS = [("ssd|yolo3_mobile|center_net_mobile", 0.1), ("center_net_resnet", 300.0)]
+
 _EACH = """
     resnet18_v1 resnet50_v1 resnet18_v2 resnet50_v2 resnest14 resnest50 se_resnet18_v1
     se_resnet50_v1 se_resnet18_v2 vgg11 vgg11_bn alexnet densenet121 shufflenet_v1 shufflenet_v2
@@ -95,7 +100,8 @@ def import_zoo(checkout: Path) -> Any:
 def names(zoo: Any, words: list[str]) -> Iterator[str]:
     """A network of each family; or all of the zoo with one of these words in their name."""
     if words:
-        yield from (n for n in zoo.get_model_list() if any(word in n for word in words))
+        floats = (n for n in zoo.get_model_list() if not n.endswith("_int8"))
+        yield from (n for n in floats if any(word in n for word in words))
     else:
         yield from FAMILIES
 
@@ -111,7 +117,7 @@ def make(zoo: Any, name: str) -> Network:
     block.initialize()
     inputs = [nd.random.normal(shape=shape) for shape in shapes]
     block(*inputs)  # so that all shapes are known
-    _draw(block)
+    _draw(block, name)
     return Network(block, inputs)
 
 
@@ -122,8 +128,9 @@ def _without_download(zoo: Any, name: str) -> dict[str, bool]:
     return {"pretrained_base": False} if is_handed_on or "pretrained_base" in told else {}
 
 
-def _draw(block: Any) -> None:
+def _draw(block: Any, name: str) -> None:
     """Weights that keep the size of activations, statistics as after training."""
+    gain = next((g for pattern, g in _GAINS if re.match(pattern, name)), 1.0)
     for key, param in block.collect_params().items():
         if key.endswith("init_scale"):  # of pixels up to 255
             param.set_data(nd.ones(param.shape))
@@ -134,5 +141,5 @@ def _draw(block: Any) -> None:
             param.set_data(nd.random.uniform(0.8, 1.4, shape=param.shape))
         elif key.endswith("weight") and len(param.shape) > 1:
             reach = (2.0 / np.prod(param.shape[1:])) ** 0.5
-            reach *= 0.1 if "predictor" in key else 1.0  # of exponents and logits
+            reach *= gain if _HEAD.search(key) else 1.0
             param.set_data(nd.random.normal(0, reach, shape=param.shape))
