@@ -140,9 +140,15 @@ class VectorBuilder(IndexBuilder):
         return result
 
     def _with_piece(self, vector: Value, piece: Value, first: int) -> Value:
-        """The vector with the piece in its lanes from ``first`` on."""
+        """The vector with the piece in its lanes from ``first`` on.
+
+        Behind a piece are zeros: where a lane of it is repeated instead, LLVM 22 loses the second
+        of two float64 if a ``select`` follows.
+        """
         size, lanes = piece.type.count, range(self.lanes)
-        wide = self.shuffle(piece, [min(lane, size - 1) for lane in lanes])
+        behind = constant_of(piece.type, 0)
+        filled = ir.Constant(ir.VectorType(I32, self.lanes), [min(lane, size) for lane in lanes])
+        wide = self.b.shuffle_vector(piece, behind, filled)
         chosen = [
             self.lanes + lane - first if first <= lane < first + size else lane for lane in lanes
         ]
