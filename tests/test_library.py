@@ -227,6 +227,18 @@ class TestBits:
         stem = library(tmp_path, model=tmp_path / "shot", shape="data=2,3,32,32")
         np.testing.assert_array_equal(hybridjit.library.load(f"{stem}.so")(x), wanted)
 
+    @pytest.mark.parametrize("made", ["Detector", "SingleShot"])
+    def test_of_detectors_for_any_batch(self, tmp_path, made):
+        """Anchors are one for all samples; the others' boxes are compared apart."""
+        net, x = detector(globals()[made]())
+        net(nd.array(x))
+        net.export(str(tmp_path / "any"))
+        stem = library(tmp_path, model=tmp_path / "any", shape="data=N,3,32,32")
+        loaded = hybridjit.library.load(f"{stem}.so")
+        for batch in (1, 2, 5):
+            x = np.random.default_rng(batch).random((batch, 3, 32, 32), dtype=np.float32)
+            np.testing.assert_array_equal(loaded(x), net(nd.array(x)).asnumpy())
+
 
 class Detector(gluon.HybridBlock):
     """Scores and boxes of three classes at every place of two maps."""
@@ -662,6 +674,40 @@ class TestTargets:
         np.testing.assert_array_equal(loaded(x), scores(x, target))
 
 
+class TestBfloat16:
+    @pytest.mark.parametrize("target", ["", "avx2"])
+    def test_bits_are_those_of_the_network(self, tmp_path, target):
+        if target and not IS_X86:
+            pytest.skip("other CPUs have no vectors to choose from")
+        words = ["--precision", "bfloat16", *(["--target", target] if target else [])]
+        stem, x = library(tmp_path, *words), pictures()
+        with override(target=target):
+            net = hybridjit.load(str(DIGITS))
+            net.hybridize(precision="bfloat16")
+            wanted = net(nd.array(x)).asnumpy()
+        assert (wanted != scores(x, target)).any()
+        np.testing.assert_array_equal(hybridjit.library.load(f"{stem}.so")(x), wanted)
+
+    @pytest.mark.skipif(not IS_X86, reason="an instruction of one kind of CPU")
+    def test_a_cpu_without_the_instruction_is_refused(self, recorded, tmp_path):
+        """One that has it takes it before the next."""
+        words = ["--precision", "bfloat16", "--target"]
+        stem = library(tmp_path / "one", *words, "avx512bf16")
+        program = compiled("classify.c", stem, tmp_path, "o")
+        said = ran(tool("qemu-x86_64"), "-cpu", "max", program, recorded[0], status=1)
+        assert "lacks what the library was compiled for: avx512bf16" in said
+        both = library(tmp_path / "two", *words, "sse2,avx512,avx512bf16")
+        found = hybridjit.library.load(f"{both}.so").target
+        has_it = hybridjit.compiler.find_target().has_bfloat16
+        assert (found == "avx512bf16") is has_it
+
+    def test_training_in_it_is_refused(self, capsys, tmp_path):
+        words = ["compile", str(DIGITS), "--library", str(tmp_path), "--precision", "bfloat16"]
+        words += ["--train", "l2", "--shape", "data=4,1,28,28", "--shape", "label=4,10"]
+        assert main(words) == 2
+        assert "computes in float32" in capsys.readouterr().err
+
+
 class TestRefusals:
     def said(self, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
         code = main(["compile", *words])
@@ -690,10 +736,20 @@ class TestRefusals:
         code, said = self.said(capsys, str(DIGITS), "--shape", "data=N,1,28,28")
         assert code == 2 and "is for --library" in said
 
-    def test_samples_that_meet(self, capsys, tmp_path):
-        x = sym.var("data")
-        write(tmp_path / "mixed", sym.sum(x, axis=0))
-        words = [str(tmp_path / "mixed"), "--shape", "data=N,4", "--library", str(tmp_path / "out")]
+    @pytest.mark.parametrize(
+        "mixed",
+        [
+            lambda x: sym.sum(x, axis=0),
+            lambda x: sym.reverse(x, axis=0),
+            lambda x: sym.slice(x, begin=(None,), end=(None,), step=(-1,)),
+            lambda x: sym.broadcast_add(x, sym.argmax(x, axis=0, keepdims=True)),
+            lambda x: sym.contrib.box_nms(x),
+        ],
+        ids=["sum", "reverse", "slice", "argmax", "box_nms"],
+    )
+    def test_samples_that_meet(self, capsys, tmp_path, mixed):
+        write(tmp_path / "mixed", mixed(sym.var("data")))
+        words = [str(tmp_path / "mixed"), "--shape", "data=N,6", "--library", str(tmp_path / "out")]
         code, said = self.said(capsys, *words)
         assert code == 1 and "samples of a batch meet" in said
 

@@ -14,10 +14,12 @@ import warnings
 from ..compiler import compile_graph, new_log
 from ..config import config, override
 from ..errors import MXNetError
+from ..options import Options
 from .arguments import (
     BATCH,
     UsageError,
     add_model,
+    add_precision,
     add_shapes,
     add_target,
     chosen_target,
@@ -36,7 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=folder,
         help="folder to fill (default: HYBRIDJIT_CACHE_DIR, or the user's)",
     )
-    add_target(parser, " (with --library several, separated by commas)")
+    add_target(parser, " (with --library several, separated by commas, avx512bf16 among them)")
+    add_precision(parser)
     add_library(parser)
 
 
@@ -59,7 +62,8 @@ def _fill_cache(args: argparse.Namespace) -> int:
         try:
             with warnings.catch_warnings():
                 warnings.filterwarnings("error", "hybridjit's cache", RuntimeWarning)
-                compile_graph(model.outputs, input_types, param_types, log=log)
+                options = Options(precision=args.precision)
+                compile_graph(model.outputs, input_types, param_types, options, log)
         except RuntimeWarning as unusable:
             raise MXNetError(str(unusable)) from None
     kinds = [kind for kind, _, _ in log.details]

@@ -15,6 +15,7 @@ from ..config import config
 from ..library.build import Built, Network, Request, build, build_training
 from ..library.files import write_files
 from ..library.targets import find_targets
+from ..options import Options
 from ..sym import Symbol
 from ..target import Target
 from .arguments import BATCH, UsageError, folder
@@ -66,6 +67,8 @@ def _built(args: argparse.Namespace) -> Built:
             raise UsageError("--optimizer is for --train: name a loss")
         network = _network(args)  # which settles the library's name
         return build(network, _request(args), log)
+    if args.precision != Options.precision:
+        raise UsageError("a step of training computes in float32: leave --precision out")
     training = training_of_files(args)
     return build_training(training, _request(args), log)
 
@@ -102,12 +105,13 @@ def _request(args: argparse.Namespace) -> Request:
         targets=_targets(args),
         threads=args.threads,
         mapped=args.weights == "file",
+        options=Options(precision=args.precision),
     )
 
 
 def _targets(args: argparse.Namespace) -> tuple[Target, ...]:
     """The CPUs that are asked for, the widest vectors first; by default what this host is."""
     try:
-        return find_targets(args.target or "")
+        return find_targets(args.target or "", args.precision)
     except ValueError as error:
         raise UsageError(str(error)) from None

@@ -7,6 +7,7 @@ are wanted in a file of their own, the weights. Nothing of Python or LLVM is in 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from ..compiler import new_log, plan_graph, plan_one_sample
 from ..errors import MXNetError
 from ..ir.node import Output
 from ..ir.plan import Plan
+from ..ir.purpose import INFERENCE, Purpose
+from ..options import Options
 from ..passes.split_batch import batch_of, is_sample_of
 from ..records import dataclass
 from ..runtime.binding import Binding, PackedStore
@@ -49,6 +52,7 @@ class Request:
     targets    CPUs of one kind; the one with the widest vectors first
     threads    whether contexts may have more than one
     mapped     whether the weights are in a file of their own
+    options    what the compiler is told
     """
 
     name: str
@@ -56,7 +60,7 @@ class Request:
     targets: tuple[Target, ...]
     threads: bool
     mapped: bool
-    winograd: bool | str = True
+    options: Options = Options()  # noqa: RUF009 (frozen)
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,7 @@ def build(network: Network, request: Request, log: CompileLog) -> Built:
     interface = _interface(plan, network.output_names, rounds, request)
     binding, weights = Binding(plan, pack, network.params, PackedStore()), Weights()
     variants = [
-        make_variant(plan, t, request.winograd, log, interface, binding, weights)
+        make_variant(plan, t, request.options.winograd, log, interface, binding, weights)
         for t in request.targets
     ]
     return _built(interface, request, variants, weights, emit_entries, log)
@@ -207,19 +211,21 @@ def _emit_weights(emitter: Emitter, weights: Weights, request: Request) -> bytes
 def _plan(network: Network, request: Request, log: CompileLog) -> tuple[Plan, int]:
     """The plan of one round, and how many rounds make a call, or a sample of one."""
     types = network.input_types, network.param_types
-    plan = plan_graph(network.outputs, *types, log, request.name)
+    purpose = replace(INFERENCE, precision=request.options.precision)
+    plan = plan_graph(network.outputs, *types, log, request.name, purpose)
     if request.any_batch:
-        _require_separable(plan, network)
+        _require_separable(plan, network, purpose)
         return plan, 1
     one = plan_one_sample(plan, network.outputs, *types, log)
     return (plan, 1) if one is None else (one, batch_of(plan.graph))
 
 
-def _require_separable(one: Plan, network: Network) -> None:
+def _require_separable(one: Plan, network: Network, purpose: Purpose) -> None:
     """Raises MXNetError where samples of a batch are not apart from each other."""
     two = {n: t.with_shape((2, *t.dims[1:])) for n, t in network.input_types.items()}
     try:
-        whole = plan_graph(network.outputs, two, network.param_types, new_log()).graph
+        types = two, network.param_types
+        whole = plan_graph(network.outputs, *types, new_log(), purpose=purpose).graph
     except MXNetError as error:
         raise MXNetError(
             f"N in a shape stands for any batch, which the graph has not: {error}"

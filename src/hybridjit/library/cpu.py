@@ -1,7 +1,8 @@
 """What a CPU has to have for a variant, and asking it.
 
 Four words of bits: what ``cpuid`` says of leaf 1 (ECX), of leaf 7 (EBX) and of leaf 0x80000001
-(ECX), and which registers the system saves (``xgetbv``). AArch64 always has what its code needs.
+(ECX), and which registers the system saves (``xgetbv``), with leaf 7's second part (EAX) in the
+fourth word's upper half. AArch64 always has what its code needs.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ _V4 = (
     _V3[2],
     _V3[3] | _bits(5, 6, 7),  # masks, ZMM
 )
-_NEEDED = {"avx512": _V4, "avx2": _V3}
+_UPPER = 32
+_BF16 = (*_V4[:3], _V4[3] | _bits(_UPPER + 5))  # AVX512_BF16
+_NEEDED = {"avx512bf16": _BF16, "avx512": _V4, "avx2": _V3}
 
 
 def needed(target: Target) -> tuple[int, ...]:
@@ -67,7 +70,9 @@ def emit_cpu_words(emitter: Emitter) -> None:
         put(lb, words, 2, b.zext(_cpuid(lb, 0x80000001)[2], I64))
     saves = b.and_(load_slot(lb, words, 0), lb.i64(1 << _OSXSAVE))
     with lb.when(b.icmp_signed("!=", saves, lb.i64(0))):
-        put(lb, words, 3, b.zext(b.assembly("xgetbv", _XGETBV, [_word(0)])[0], I64))
+        saved = b.zext(b.assembly("xgetbv", _XGETBV, [_word(0)])[0], I64)
+        second = b.zext(_cpuid(lb, 7, 1)[0], I64)
+        put(lb, words, 3, b.or_(saved, b.shl(second, lb.i64(_UPPER))))
     b.ret_void()
 
 
@@ -75,8 +80,8 @@ def _word(number: int) -> Value:
     return ir.Constant(I32, number)
 
 
-def _cpuid(lb: LoopBuilder, leaf: int) -> list[Value]:
-    return lb.b.assembly("cpuid", _CPUID, [_word(leaf), _word(0)])
+def _cpuid(lb: LoopBuilder, leaf: int, part: int = 0) -> list[Value]:
+    return lb.b.assembly("cpuid", _CPUID, [_word(leaf), _word(part)])
 
 
 def emit_find_variant(emitter: Emitter, variants: Value, count: int) -> None:

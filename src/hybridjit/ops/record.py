@@ -34,7 +34,10 @@ class Samples(Enum):
     AXIS = "as FIRST, unless the attribute axis is the batch"
     JOINED = "its own of every operand, unless the attribute dim is the batch"
     REDUCED = "as FIRST, unless the batch is among the axes that are reduced"
+    PICKED = "its own of every operand, unless the attribute axis is the batch"
     REORDERED = "as FIRST, unless the batch moves to another axis"
+    CUT = "as FIRST, unless the attributes begin and step take other samples than all in order"
+    ROWS = "as FIRST, unless the batch is one of the last two axes"
 
 
 @dataclass(frozen=True)

@@ -96,6 +96,8 @@ def _is_first_axis(value: Value, axis: int) -> bool:
 
 
 def _along_another(value: Value, batched: set[Value]) -> bool:
+    if value.attrs["axis"] is None:  # all elements as one axis
+        return False
     return not _is_first_axis(value, value.attrs["axis"]) and _first_only(value, batched)
 
 
@@ -115,6 +117,23 @@ def _turns_others(value: Value, batched: set[Value]) -> bool:
     return bool(axes) and axes[0] == 0 and _first_only(value, batched)
 
 
+def _picks_along_another(value: Value, batched: set[Value]) -> bool:
+    axis = value.attrs["axis"]
+    apart = axis is not None and not _is_first_axis(value, axis)
+    return apart and all(use.value in batched for use in value.inputs)
+
+
+def _cuts_others(value: Value, batched: set[Value]) -> bool:
+    """The result has all samples: it begins with the first, and none is passed over."""
+    begin, step = value.attrs["begin"], value.attrs["step"]
+    starts = not begin or begin[0] in (None, 0)
+    return starts and (not step or step[0] in (None, 1)) and _first_only(value, batched)
+
+
+def _within_rows(value: Value, batched: set[Value]) -> bool:
+    return len(value.shape) > 2 and _first_only(value, batched)
+
+
 _RULES: dict[Samples, Callable[[Value, set[Value]], bool]] = {
     Samples.FIRST: _first_only,
     Samples.ALIGNED: _all_aligned,
@@ -122,6 +141,9 @@ _RULES: dict[Samples, Callable[[Value, set[Value]], bool]] = {
     Samples.JOINED: _joins_another,
     Samples.REDUCED: _reduces_others,
     Samples.REORDERED: _turns_others,
+    Samples.PICKED: _picks_along_another,
+    Samples.CUT: _cuts_others,
+    Samples.ROWS: _within_rows,
 }
 
 

@@ -67,8 +67,11 @@ _NARROWER = {
 }
 _PORTABLE = {
     **{name: ("x86_64-unknown-linux-gnu", *row) for name, row in _NARROWER.items()},
+    "avx512bf16": ("x86_64-unknown-linux-gnu", *_NARROWER["avx512"]),
     "neon": ("aarch64-unknown-linux-gnu", "generic", 16, 32, True),
 }
+# Beside what the CPU in LLVM's words has.
+_MORE_FEATURES = {"avx512bf16": "+avx512bf16"}
 _ALIASES = {"x86-64-v4": "avx512", "x86-64-v3": "avx2", "x86-64": "sse2", "x86-64-v2": "sse2"}
 
 
@@ -130,7 +133,9 @@ def portable_target(name: str) -> Target:
     if row is None:
         raise ValueError(f"no target is called {name!r}: {', '.join(_PORTABLE)} are")
     triple, cpu, width, registers, has_fma = row
-    return Target(_ALIASES.get(name, name), triple, cpu, "", width, registers, has_fma)
+    known = _ALIASES.get(name, name)
+    features = _MORE_FEATURES.get(known, "")
+    return Target(known, triple, cpu, features, width, registers, has_fma)
 
 
 @calling_llvm

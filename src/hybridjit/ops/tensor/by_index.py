@@ -14,7 +14,7 @@ from ..algebra import add, as_shape, zeros_like
 from ..building import Builder, Many, Reached, X
 from ..casting import convert, fresh, scalar_of, widened
 from ..gradient import none_at_all
-from ..record import Traits
+from ..record import Samples, Traits
 from ..registry import lookup, register
 from ..rules import Types, forward, merged, normalized_axis
 from .primitives import broadcast, transpose
@@ -174,6 +174,7 @@ PICK = register(
     ref=pick,
     grad=_grad_pick,
     aliases="choose_element_0index",
+    traits=Traits(samples=Samples.PICKED),
     doc="One element of each row along an axis.",
 )
 

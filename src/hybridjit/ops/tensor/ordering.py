@@ -20,7 +20,7 @@ from ..building import Builder, Many, X
 from ..casting import convert
 from ..elementwise.element_type import CAST
 from ..gradient import none_at_all
-from ..record import OpDef, Traits
+from ..record import OpDef, Samples, Traits
 from ..registry import register
 from ..rules import Types, forward, normalized_axis, refuse_bool
 from ..signatures import Arrays, Computation, Reference
@@ -79,6 +79,7 @@ def _place(name: str, find: Computation, doc: str) -> OpDef:
         ref=_arg(find),
         expand=expand,
         grad=none_at_all,
+        traits=Traits(samples=Samples.AXIS),
         doc=doc,
     )
     return op

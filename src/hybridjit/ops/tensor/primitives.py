@@ -298,6 +298,7 @@ SLICE: OpDef = moving(
     axiswise=True,
     kernel="view",
     grad=_grad_slice,
+    traits=Traits(samples=Samples.CUT),
 )
 
 

@@ -19,7 +19,7 @@ from ..casting import widened
 from ..elementwise.binary import ADD, MINIMUM, MULTIPLY, SUBTRACT
 from ..elementwise.unary import EXP
 from ..gradient import none_at_all
-from ..record import Traits
+from ..record import Samples, Traits
 from ..registry import register
 from ..rules import forward, require_float, same_dtype
 from ..tensor.joining import CONCAT
@@ -207,7 +207,7 @@ register(
     ref=_box_nms,
     grad=_grad_nms,
     kernel="suppress",
-    traits=Traits(total_outputs=2),
+    traits=Traits(total_outputs=2, samples=Samples.ROWS),
     outputs=("output0",),
     aliases="_contrib_box_non_maximum_suppression",
     doc="Greedy non-maximum suppression: survivors first, the other rows -1.",

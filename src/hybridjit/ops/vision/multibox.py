@@ -12,13 +12,12 @@ import numpy as np
 
 from ...errors import AttributeValueError, ShapeError
 from ...types import TensorType, shape_text
-from ..algebra import ones_like
 from ..attrs import AttrValue
 from ..building import Builder, X
 from ..elementwise.binary import MAXIMUM
 from ..gradient import none_at_all
 from ..internal import constant_of_shape
-from ..record import Traits
+from ..record import Samples, Traits
 from ..registry import lookup, register
 from ..rules import forward, require_float, same_dtype
 from ..tensor.by_index import PICK
@@ -29,6 +28,7 @@ from ..tensor.selection import WHERE
 from .boxes import BOX_DECODE, suppress, to_centres
 
 LESSER_THAN = lookup("_lesser_scalar")
+NOT_BELOW = lookup("_greater_equal_scalar")
 
 
 @forward
@@ -183,6 +183,7 @@ DETECTIONS = register(
     ref=_detections,
     grad=none_at_all,
     kernel="detect",
+    traits=Traits(samples=Samples.FIRST),
     doc="Rows of id, score and box: those that show something, after suppression per class.",
 )
 
@@ -245,7 +246,7 @@ def _detection_parts(
     boxes = g.op(BOX_DECODE, offsets, anchor, at="boxes", format="corner", **stds)
     if clip:
         below = g.op(LESSER_THAN, boxes, at="below", scalar=1.0)
-        ones = ones_like(g, boxes)
+        ones = g.op(NOT_BELOW, below, at="ones", scalar=0.0)  # of each sample's own
         inside = g.op(WHERE, below, boxes, ones, at="inside")  # NaN becomes 1
         boxes = g.op(MAXIMUM.scalar, inside, at="clipped", scalar=0.0)
     ids = reshape(g, place, (batch, count, 1), at="ids")
