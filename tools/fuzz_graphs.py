@@ -59,10 +59,12 @@ class Shelf:
 SHELF = Shelf()
 
 
-def compile_mostly_quickly(text: str, target: Any, with_passes: bool = True) -> bytes:
+def compile_mostly_quickly(
+    text: str, target: Any, with_passes: bool = True, level: int = 3
+) -> bytes:
     """One kernel of a few with LLVM's optimiser; always the same ones."""
     is_optimised = zlib.crc32(text.encode()) % OPTIMISED == 0
-    return compile_object(text, target, with_passes and is_optimised, 3 if is_optimised else 0)
+    return compile_object(text, target, with_passes and is_optimised, level if is_optimised else 0)
 
 
 def verdict(case: RandomGraph, gradients: bool = False) -> str:

@@ -52,6 +52,7 @@ class Job:
     label: str
     text: str
     with_passes: bool
+    level: int = 3
     code: bytes = b""
     seconds: float = 0.0
 
@@ -118,7 +119,7 @@ class _CompilePool:
         """Work here too, until all is done."""
         while (job := self._next_here()) is not None:
             start = time.perf_counter()
-            code = compile_object(job.text, self._target, job.with_passes)
+            code = compile_object(job.text, self._target, job.with_passes, job.level)
             self._note(job, code, time.perf_counter() - start)
 
     def close(self) -> None:
@@ -218,7 +219,7 @@ class _CompilePool:
         while (job := self._next_for_worker()) is not None:
             start, code = time.perf_counter(), b""
             try:
-                write_frame(sink, job_frame(job.text, job.with_passes))
+                write_frame(sink, job_frame(job.text, job.with_passes, job.level))
                 code = read_frame(source)
             finally:
                 if code:

@@ -3,8 +3,8 @@
 It is started by :mod:`.compile_pool` with its standard input and output as pipes, ends when its
 input does, and imports LLVM's binding and nothing else. First comes a greeting from here. Then
 follow frames, each its length as eight bytes and the bytes: from there the target as JSON, and for
-each job its text, whose first byte says whether LLVM's passes run; from here the object for each
-job, empty when LLVM refuses.
+each job its text, whose first two bytes say whether LLVM's passes run and at which level it
+generates code; from here the object for each job, empty when LLVM refuses.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def target_of(frame: bytes) -> Target:
     return Target(**{**values, "element": ElementTypes(**values["element"])})
 
 
-def job_frame(text: str, with_passes: bool) -> bytes:
+def job_frame(text: str, with_passes: bool, level: int) -> bytes:
     """A kernel's text as data."""
-    return bytes([with_passes]) + text.encode()
+    return bytes([with_passes, level]) + text.encode()
 
 
 def serve() -> None:
@@ -75,6 +75,6 @@ def serve() -> None:
 def _compiled(job: bytes, target: Target) -> bytes:
     """The object; empty when there is none, so that the error is raised where it is seen."""
     try:
-        return compile_object(job[1:].decode(), target, bool(job[0]))
+        return compile_object(job[2:].decode(), target, bool(job[0]), job[1])
     except Exception:  # noqa: BLE001
         return b""

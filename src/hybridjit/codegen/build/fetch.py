@@ -18,11 +18,15 @@ from .progress import Progress
 
 @dataclass(frozen=True)
 class Wanted:
-    """A module: the text that its code follows from, how to emit it, whether LLVM's passes run."""
+    """A module: the text that its code follows from, how to emit it, and how LLVM compiles it.
+
+    ``with_passes`` and ``level`` are those of :func:`compile_object`.
+    """
 
     text: str
     emit: Callable[[], object]
     with_passes: bool = True
+    level: int = 3
 
 
 def fetch_objects(
@@ -42,7 +46,7 @@ def fetch_objects(
             log.details.append(("kernel", job.label, job.seconds))
             progress.step()
 
-        jobs = (Job(w.text, str(w.emit()), w.with_passes) for w in missing)
+        jobs = (Job(w.text, str(w.emit()), w.with_passes, w.level) for w in missing)
         try:
             compile_jobs(jobs, target, processes, done)
             progress.end()

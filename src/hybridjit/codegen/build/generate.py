@@ -134,7 +134,8 @@ def _loaded(
     new = [s for s in specs if s not in kernels]
     wanted = [Wanted(str(s), partial(emit_kernel, s, target), s.needs_passes) for s in new]
     if target not in _DRIVERS:
-        wanted.append(Wanted("driver", partial(emit_driver, target)))
+        # 5 ms of LLVM instead of 70, and calls take as long: it has a few dozen loads for each step
+        wanted.append(Wanted("driver", partial(emit_driver, target), with_passes=False, level=0))
     if packs and target not in _PACKERS:
         wanted.append(Wanted(PACKERS, partial(emit_packers, target), with_passes=False))
     objects = fetch_objects(wanted, target, processes, log)
