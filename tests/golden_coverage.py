@@ -13,7 +13,7 @@ import pkgutil
 from collections.abc import Iterable, Mapping
 
 from hybridjit import passes
-from hybridjit.codegen.kinds import KERNELS
+from hybridjit.codegen.kinds import all_emitters
 from hybridjit.compiler import PIPELINE, TRAINING
 from hybridjit.ir.kinds import KINDS
 from hybridjit.ir.rewrite import Rule
@@ -66,11 +66,14 @@ RULES = all_rules()
 EXPANDED = expanded_operators()
 # Every subject, and in words when it is at work.
 SUBJECTS = {
-    **{f"kernel {kind}": f"a step's kernel is of the kind {kind}" for kind in sorted(KERNELS)},
+    **{
+        f"kernel {kind}": f"a step's kernel is of the kind {kind}"
+        for kind in sorted(all_emitters())
+    },
     **{
         f"group {kind.name}": f"a group or a step is of the kind {kind.name}"
         for kind in KINDS
-        if kind.name not in KERNELS
+        if kind.name not in all_emitters()
     },
     **{f"pass {row.name}": row.description for row in (TRAINING, *PIPELINE)},
     **PLAN,

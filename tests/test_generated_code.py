@@ -19,7 +19,7 @@ from guarded import networks
 from hybridjit.codegen.build.driver import emit_driver
 from hybridjit.codegen.build.module import emit_kernel, kernel_name
 from hybridjit.codegen.call import Setting
-from hybridjit.codegen.kinds import KERNELS, choose
+from hybridjit.codegen.kinds import all_emitters, choose
 from hybridjit.codegen.kinds.conv.spec import ConvSpec
 from hybridjit.codegen.kinds.dense.spec import DenseSpec
 from hybridjit.codegen.llvm.jit import assembly, find_target, optimised
@@ -233,7 +233,7 @@ def one_of_each_kind(target: Target) -> dict[str, KernelSpec]:
     for _, net in networks():
         for spec in specs_of(net, target):
             found.setdefault(spec.kind, spec)
-        if set(found) == set(KERNELS):
+        if set(found) == set(all_emitters()):
             break
     return found
 
@@ -275,7 +275,7 @@ def test_no_kernel_calls_anything():
     Loops that a file, data or a batch can make long poll, by an address.
     """
     others = one_of_each_kind(TARGETS["avx2"])
-    assert set(others) == set(KERNELS)
+    assert set(others) == set(all_emitters())
     for spec in (*all_specs("avx2"), *others.values()):
         calls = re.findall(r"\bcall\w*\s+(\S+)", listing(spec, TARGETS["avx2"]))
         polls = [name for name in calls if name.startswith("*")]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from hybridjit.codegen.kinds import KERNELS
+from hybridjit.codegen.kinds import all_emitters
 
 PROGRAM = Path(__file__).parent / "guarded.py"
 # Kinds whose vectors hold float64 where the data are that.
@@ -45,7 +45,7 @@ def test_nothing_outside_a_buffer_is_touched(place: str, run_guarded):
     lines = done.stdout.splitlines()
     assert done.returncode == 0, f"it ended at: {lines[-1:]}\n{done.stderr[-2000:]}"
     ran = lines[-1].split()
-    assert [kind for kind in ran if ":" not in kind] == sorted(KERNELS)
+    assert [kind for kind in ran if ":" not in kind] == sorted(all_emitters())
     assert {f"{kind}:float64" for kind in IN_DOUBLE} <= set(ran)
     assert set(IN_BFLOAT16) <= {kind for kind, *_ in (n.partition(":bfloat16") for n in ran)}
 

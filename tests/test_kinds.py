@@ -7,19 +7,23 @@ import pytest
 
 from compiling import plan_of
 from hybridjit import sym
-from hybridjit.codegen.kinds import KERNELS, all_codes
+from hybridjit.codegen.kinds import PLACES, all_codes, all_emitters
 from hybridjit.ir.kinds import KINDS
 
 
 def test_each_kind_with_a_kernel_says_how_it_is_computed():
-    assert {code.name for code in all_codes()} == {k.name for k in KINDS if k.has_kernel}
+    codes = all_codes()
+    assert all(code.name == name for name, code in codes.items())
+    assert codes.keys() == PLACES.keys() == {k.name for k in KINDS if k.has_kernel}
 
 
 def test_names_are_unique_and_each_spec_has_one_emitter():
     assert len({kind.name for kind in KINDS}) == len(KINDS)
-    pairs = [(spec.kind, emit) for code in all_codes() for spec, emit in code.emitters.items()]
-    assert {name for name, _ in pairs} == set(KERNELS)
-    assert all(KERNELS[name] is emit for name, emit in pairs)
+    pairs = [
+        (spec.kind, emit) for code in all_codes().values() for spec, emit in code.emitters.items()
+    ]
+    assert {name for name, _ in pairs} == set(all_emitters())
+    assert all(all_emitters()[name] is emit for name, emit in pairs)
 
 
 @pytest.mark.parametrize("stride, kind", [((32, 32), "deconv"), ((40, 32), "host")])

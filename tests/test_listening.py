@@ -18,7 +18,7 @@ import pytest
 from compiling import compiled, var
 from guarded import KERNEL, at_places, by_index, of_type, strided
 from hybridjit.codegen.build import generate
-from hybridjit.codegen.kinds import KERNELS
+from hybridjit.codegen.kinds import all_emitters
 from hybridjit.codegen.llvm import builder
 from hybridjit.config import override
 from hybridjit.ir.node import Output
@@ -269,7 +269,9 @@ def test_kernels_that_poll_everywhere_give_the_same_bits(polling):
             polled[made.spec.kind] += count
             for last in {n for n in (1, count // 2, count) if 0 < n <= count}:
                 assert polls_of(bound, number, last) == last, made.spec
-    assert set(polled) == set(KERNELS) and all(count > 3 for count in polled.values()), polled
+    assert set(polled) == set(all_emitters()) and all(count > 3 for count in polled.values()), (
+        polled
+    )
 
 
 def polls_of(bound: Bound, number: int, last: int = 0) -> int:

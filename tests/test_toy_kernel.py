@@ -76,7 +76,7 @@ RECORD = '    KernelKind("running", reads=Reads.PACKED),\n'
 # the end of the file.
 FILES = {
     "codegen/kinds/running.py": ("", KERNEL),
-    "codegen/kinds/__init__.py": ("from .conv import", "from . import running\n"),
+    "codegen/kinds/__init__.py": ('    "scatter": "gather.kind",', '    "running": "running",\n'),
     "ir/kinds.py": (")\nKIND_NAMED = {", RECORD),
     "ops/tensor/identity.py": ("", OPERATOR),
 }

@@ -11,7 +11,7 @@ import pytest
 
 from compiling import compiled, plan_of, var
 from hybridjit.codegen.call import Call, Setting
-from hybridjit.codegen.kinds import KERNELS, choose
+from hybridjit.codegen.kinds import all_emitters, choose
 from hybridjit.codegen.kinds.parts.arguments import Arguments
 from hybridjit.codegen.llvm import ir
 from hybridjit.codegen.llvm.builder import LoopBuilder
@@ -60,7 +60,7 @@ def units_of(call: Call, target: Target) -> int:
     module.triple = target.triple
     function = ir.Function(module, ir.FunctionType(I64, [PTR, I64, I64]), "part")
     builder = Counting(function, target.of(call.spec.element))
-    KERNELS[call.spec.kind](builder, call.spec, Known(builder, function.args, call))
+    all_emitters()[call.spec.kind](builder, call.spec, Known(builder, function.args, call))
     assert isinstance(builder.units, int)
     return builder.units
 

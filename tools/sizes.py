@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hybridjit.codegen.kinds import KERNELS
+from hybridjit.codegen.kinds import all_emitters
 from hybridjit.compiler import PIPELINE
 from hybridjit.config import SWITCHES
 from hybridjit.ops import all_names, all_ops
@@ -163,7 +163,7 @@ def counts() -> str:
         (str(len(all_ops())), f"operators, with {len(all_names())} names"),
         (str(len(PIPELINE)), "passes"),
         (str(len(SWITCHES)), "switches"),
-        (str(len(KERNELS)), f"kernel kinds: {', '.join(sorted(KERNELS))}"),
+        (str(len(all_emitters())), f"kernel kinds: {', '.join(sorted(all_emitters()))}"),
     ]
     return "counts\n" + indented(table(rows, right={0}))
 

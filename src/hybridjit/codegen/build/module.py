@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 
 from ...target import Target
-from ..kinds import KERNELS
+from ..kinds import emitter_of
 from ..kinds.parts.arguments import Arguments
 from ..llvm import ir
 from ..llvm.builder import LoopBuilder, Part
@@ -34,7 +34,7 @@ def emit_kernel(spec: KernelSpec, target: Target, name: str = "") -> ir.Module:
     for argument, word in zip(part.args, ("args", "tid", "threads", "poll", "start", "count")):
         argument.name = word
     builder = LoopBuilder(part, target.of(spec.element), Part(*given))
-    KERNELS[spec.kind](builder, spec, Arguments(builder, slots, tid, threads))
+    emitter_of(spec.kind)(builder, spec, Arguments(builder, slots, tid, threads))
     _emit_parts(module, target, part, builder.end_part())
     return module
 

@@ -5,30 +5,77 @@ the derivation or the measurement beside them. Nothing that changes the order of
 the batch, the thread count or an address.
 """
 
-from . import (
-    detect,
-    lrn,
-    norm,
-    order,
-    pad,
-    pointwise,
-    pool,
-    recurrent,
-    recurrent_back,
-    softmax,
-    suppress,
-    unpool,
-)
-from .conv import kind as conv
-from .conv_weight import kind as conv_weight
-from .dense import kind as dense
-from .gather import kind as gather
-from .image import region, resize, sample
-from .record import KERNELS, KernelCode, all_codes, choose, register
-from .reduction import kind as reduction
+from __future__ import annotations
 
-__all__ = [
-    "KERNELS", "KernelCode", "all_codes", "choose", "conv", "conv_weight", "dense", "detect",
-    "gather", "lrn", "norm", "order", "pad", "pointwise", "pool", "recurrent", "recurrent_back",
-    "reduction", "region", "register", "resize", "sample", "softmax", "suppress", "unpool",
-]  # fmt: skip
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib import import_module
+
+from ...ir.plan import Step
+from ...target import TYPES_OF
+from ..call import Call, Setting, dtype_name, stored_type
+from .record import CODES, KERNELS, Emitter, KernelCode
+
+# Where each kind is. A plan loads those that it has: a convolutional network a third of them.
+PLACES = {
+    "conv": "conv.kind",
+    "conv_weight": "conv_weight.kind",
+    "copy": "pointwise",
+    "deconv": "conv.kind",
+    "detect": "detect",
+    "gather": "gather.kind",
+    "gemm": "dense.kind",
+    "lrn": "lrn",
+    "norm": "norm",
+    "one_hot": "gather.kind",
+    "order": "order",
+    "pad": "pad",
+    "pointwise": "pointwise",
+    "pool": "pool",
+    "recurrent": "recurrent",
+    "recurrent_back": "recurrent_back",
+    "reduce": "reduction.kind",
+    "region": "image.region",
+    "resize": "image.resize",
+    "sample": "image.sample",
+    "scatter": "gather.kind",
+    "softmax": "softmax",
+    "suppress": "suppress",
+    "unpool": "unpool",
+}
+
+
+def code_of(kind: str) -> KernelCode | None:
+    """How this kind is computed; None for one that has no machine code."""
+    if kind not in CODES and kind in PLACES:
+        import_module(f".{PLACES[kind]}", __name__)
+    return CODES.get(kind)
+
+
+def all_codes() -> Mapping[str, KernelCode]:
+    """Every kind that has machine code, by name."""
+    for kind in PLACES:
+        code_of(kind)
+    return CODES
+
+
+def emitter_of(spec_kind: str) -> Emitter:
+    """The code of a kind of spec, mostly one of a kernel kind that is loaded by then."""
+    return KERNELS[spec_kind] if spec_kind in KERNELS else all_emitters()[spec_kind]
+
+
+def all_emitters() -> Mapping[str, Emitter]:
+    """The code of every kind of spec, by its ``kind``."""
+    all_codes()
+    return KERNELS
+
+
+def choose(step: Step, setting: Setting) -> tuple[Call, ...]:
+    """The kernel calls of a step; none for a host step."""
+    code = code_of(step.kind)
+    if code is None:
+        return ()
+    if code.in_one_type:
+        dtype = dtype_name(stored_type(step))
+        setting = replace(setting, target=setting.target.of(TYPES_OF[dtype]))
+    return code.choose(step, setting)

@@ -7,12 +7,10 @@ takes, is the record of the same name in ``ir/kinds.py``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from ...ir.plan import Step
 from ...records import dataclass
-from ...target import TYPES_OF
-from ..call import Call, Setting, dtype_name, stored_type
+from ..call import Call, Setting
 from ..spec import KernelSpec
 
 Chooser = Callable[[Step, Setting], tuple[Call, ...]]
@@ -35,8 +33,9 @@ class KernelCode:
     in_one_type: bool
 
 
-_CODES: dict[str, KernelCode] = {}
-# The emitter of every spec, by the spec's ``kind``.
+# Of the kinds that are loaded.
+CODES: dict[str, KernelCode] = {}
+# The emitter of every spec that one of them gives, by the spec's ``kind``.
 KERNELS: dict[str, Emitter] = {}
 
 
@@ -47,24 +46,8 @@ def register(
     in_one_type: bool = False,
 ) -> KernelCode:
     """Add a kind; its name is that of its record in ``ir/kinds.py``."""
-    if name in _CODES:
+    if name in CODES:
         raise RuntimeError(f"kernel kind {name!r} is registered twice")
-    _CODES[name] = code = KernelCode(name, choose, emitters, in_one_type)
+    CODES[name] = code = KernelCode(name, choose, emitters, in_one_type)
     KERNELS.update({spec.kind: emit for spec, emit in emitters.items()})
     return code
-
-
-def all_codes() -> tuple[KernelCode, ...]:
-    """Every kind that has machine code, in order of registration."""
-    return tuple(_CODES.values())
-
-
-def choose(step: Step, setting: Setting) -> tuple[Call, ...]:
-    """The kernel calls of a step; none for a host step."""
-    code = _CODES.get(step.kind)
-    if code is None:
-        return ()
-    if code.in_one_type:
-        dtype = dtype_name(stored_type(step))
-        setting = replace(setting, target=setting.target.of(TYPES_OF[dtype]))
-    return code.choose(step, setting)
