@@ -366,6 +366,12 @@ def draws() -> None:
     add("_sample_multinomial", odds)
     add("_sample_multinomial", odds, shape=(2, 2), get_prob=True)
     add("_shuffle", (5, 2))
+    add("_sample_unique_zipfian", range_max=9, shape=(2, 5))
+    add("_sample_unique_zipfian", range_max=1, shape=(3, 1))
+    add("_sample_unique_zipfian", range_max=1, shape=(2, 0))
+    zipfian = "_sample_unique_zipfian"
+    bad(zipfian, error=ShapeError, says="got (4)", range_max=9, shape=(4,))
+    bad(zipfian, error=AttributeValueError, says="classes, 9", range_max=9, shape=(1, 10))
     bad("_random_uniform", error=AttributeValueError, says="low is at most high", low=2, shape=3)
     bad("_random_normal", error=AttributeValueError, says="above 0, got -1", scale=-1, shape=3)
     bad("_random_normal", error=DTypeError, says="got int32", dtype="int32", shape=3)

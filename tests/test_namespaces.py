@@ -285,3 +285,18 @@ def test_no_element_type_said_out_loud_is_float64(call):
     }
     assert nd.softmax(x).dtype == np.float32 and x.softmax(dtype=None).dtype == np.float64
     assert x.astype("int32").astype(None).dtype == np.float32
+
+
+def test_candidates_are_distinct_and_follow_the_law():
+    mx.random.seed(1)
+    draw = mx.nd._internal._sample_unique_zipfian
+    classes, tries = draw(793472, shape=(4, 8192))
+    for row in classes.asnumpy():
+        assert np.unique(row).size == 8192 and row.min() >= 0 and row.max() < 793472
+    assert ((tries.asnumpy() > 14500) & (tries.asnumpy() < 17000)).all()
+    first = draw(20, shape=(20000, 1))[0].asnumpy().ravel()
+    expected = np.log(np.arange(1.5, 21)) - np.log(np.maximum(np.arange(0.5, 20), 1))
+    expected[-1] += np.log(20) - np.log(20.5)
+    shares = np.bincount(first, minlength=20) / 20000
+    np.testing.assert_allclose(shares, expected / np.log(20), atol=0.012)
+    assert np.sort(draw(7, shape=(3, 7))[0].asnumpy(), 1).tolist() == [list(range(7))] * 3

@@ -21,7 +21,7 @@ from .nn import (
     softmax,
     softmax_loss,
 )
-from .random import density, draws
+from .random import density, draws, unique
 from .record import OpDef
 from .registry import all_names, all_ops, close, lookup, run_ref
 from .sequence import attention, ctc, fused_rnn, padded

@@ -1,0 +1,62 @@
+"""Distinct classes by a logarithmic law: candidates for a softmax over many classes.
+
+In: the number of classes, and how many rows of how many candidates. Out: the candidates, and for
+each row how many draws it took. Class k is drawn with a probability near 1 / ((k + 1) ln(classes)).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...errors import AttributeValueError, ShapeError
+from ...types import INT64, Shape, TensorType, shape_text
+from ..record import Traits
+from ..registry import register
+from ..rules import Types, merged
+from .draws import generator
+
+_BLOCK = 1024  # draws at once, at least
+
+
+def _types(ins: Types, outs: Types, *, range_max: int, shape: Shape) -> tuple[Types, Types]:
+    if len(shape) != 2 or shape[0] < 1:
+        raise ShapeError(f"shape is (rows, candidates), got {shape_text(shape)}")
+    if shape[1] > range_max:
+        raise AttributeValueError(
+            f"a row has as many candidates as there are classes, {range_max}, or fewer, got "
+            f"{shape[1]}"
+        )
+    return ins, merged(outs, (TensorType(shape, INT64), TensorType(shape[:1], INT64)))
+
+
+def _row(classes: int, count: int) -> tuple[np.ndarray, int]:
+    """So many distinct classes in the order in which they came, and the draws that it took."""
+    found, tries = np.empty(0, np.int64), 0
+    while found.size < count:
+        size = max(count, _BLOCK)
+        drawn = np.floor(np.exp(generator().random(size) * math.log(classes)) + 0.5)
+        block = drawn.astype(np.int64) - 1
+        values, places = np.unique(block, return_index=True)
+        fresh = np.sort(places[~np.isin(values, found)])[: count - found.size]
+        found = np.concatenate([found, block[fresh]])
+        tries += size if found.size < count else int(fresh[-1]) + 1
+    return found, tries
+
+
+def unique_zipfian(*, range_max: int, shape: Shape) -> tuple[np.ndarray, np.ndarray]:
+    rows = [_row(range_max, shape[1]) for _ in range(shape[0])]
+    return np.stack([row for row, _ in rows]), np.array([tries for _, tries in rows], np.int64)
+
+
+register(
+    "_sample_unique_zipfian",
+    "",
+    "range_max:int! shape:shape=()",
+    traits=Traits(random=True),
+    infer=_types,
+    ref=unique_zipfian,
+    outputs=("output0", "output1"),
+    doc="Draws: rows of distinct classes, and how many draws each row took.",
+)
