@@ -52,6 +52,7 @@ class CachedGraph:
     compiled  False runs every operator by its NumPy meaning instead, as it has to be where a
               shape depends on values
     monitor   told of every operator that runs
+    by_rows   gradients of parameters are sparse: training runs as if not compiled
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class CachedGraph:
         self.outputs = outputs
         self.input_names = input_names
         self.params = dict(params)
+        self.by_rows = any(param.grad_stype != "default" for param in params.values())
         self.options = Options.of(flags)
         self.name = name
         self.compiled = not self._is_sized_by_values()
@@ -102,6 +104,8 @@ class CachedGraph:
         if self.monitor is not None or not self.compiled:
             return self._interpret(arrays)
         if FLAGS.training or FLAGS.recording:
+            if self.by_rows or any(array.stype != "default" for array in arrays):
+                return self._interpret(arrays)  # compiled code makes dense gradients
             return self.training(self._named(arrays), arrays[0].context)
         entry = self._latest if self.seen_writes == WRITES.count else None  # in this order
         inputs = [array._data for array in arrays]

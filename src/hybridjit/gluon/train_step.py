@@ -205,6 +205,11 @@ class TrainStep:
                 raise MXNetError(
                     "a step has nothing to train: no parameter of the network has a gradient"
                 )
+            if cached.graph.by_rows:
+                raise MXNetError(
+                    "a step computes dense gradients, and a parameter's are row_sparse: leave out "
+                    "sparse_grad and grad_stype, or write the loop"
+                )
             trained = cached.graph.training.compiled_for(named, wanted)
         return _Ready(key, trained, named, cached.graph, cached.trace.out_format)
 

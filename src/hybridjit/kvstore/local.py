@@ -13,8 +13,9 @@ import numpy as np
 
 from ..errors import MXNetError
 from ..formats.atomic import system_errors, write_atomically
-from ..nd import NDArray
+from ..nd import NDArray, invoke
 from ..opening import open_file
+from ..ops.registry import lookup
 from ..optimizer import Optimizer, Updater, get_updater
 from .base import KVStoreBase, as_list, require_capability, summed
 
@@ -70,12 +71,17 @@ class KVStore(KVStoreBase):
     def pull(
         self, key: object, out: object = None, priority: int = 0, ignore_sparse: bool = True
     ) -> None:
-        """Write what is kept under a key to the arrays of ``out``."""
+        """Write what is kept under a key to the arrays of ``out``.
+
+        What is sparse, kept or to be written, is passed over unless ``ignore_sparse`` is False.
+        """
         assert out is not None
         for name, arrays in self._pairs(key, out):
             self._require(name)
+            kept = self._values[name]
             for array in arrays:
-                array[:] = self._values[name]
+                if not ignore_sparse or kept.stype == array.stype == "default":
+                    array[:] = kept
 
     def pushpull(self, key: object, value: object, out: object = None, priority: int = 0) -> None:
         """Push ``value``, then pull to ``out``, or else back to ``value``."""
@@ -90,8 +96,26 @@ class KVStore(KVStoreBase):
     def row_sparse_pull(
         self, key: object, out: object = None, priority: int = 0, row_ids: object = None
     ) -> None:
-        """Raises MXNetError: what is kept is dense."""
-        raise MXNetError("row_sparse_pull: hybridjit's arrays are dense; use pull")
+        """Write these rows of what is kept to the row_sparse arrays of ``out``, and no others.
+
+        ``row_ids`` is one array of row numbers for all, or one for each; a number may repeat.
+        Raises MXNetError for dense arrays.
+        """
+        assert out is not None and row_ids is not None
+        for (name, arrays), (_, rows) in zip(self._pairs(key, out), self._pairs(key, row_ids)):
+            self._require(name)
+            for array, wanted in zip(arrays, rows if len(rows) > 1 else rows * len(arrays)):
+                self._pull_rows(name, array, wanted)
+
+    def _pull_rows(self, key: Key, array: NDArray, wanted: NDArray) -> None:
+        kept = self._values[key]
+        if {kept.stype, array.stype} != {"row_sparse"}:
+            raise MXNetError(
+                f"row_sparse_pull takes row_sparse arrays: key {key} is {kept.stype}, out is "
+                f"{array.stype}"
+            )
+        rows = NDArray(np.unique(wanted._data.astype(np.int64)), kept.context)
+        invoke(lookup("_sparse_retain"), [kept, rows], {}).copyto(array)
 
     def _pairs(self, key: Any, value: Any) -> Iterator[tuple[Key, list[NDArray]]]:
         """Keys with their arrays, one for each device. Raises AssertionError for other keys."""

@@ -137,9 +137,9 @@ def _is_whole(key: object) -> bool:
     return key is Ellipsis or key is None or (isinstance(key, slice) and key == slice(None))
 
 
-def untouched_zeros(x: TapedArray) -> NDArray:
-    """Dense zeros of the shape and type of ``x``, which take no memory until they are written."""
-    return x._untouched_zeros("default")
+def untouched_zeros(x: TapedArray, stype: str = "default") -> NDArray:
+    """Zeros of the shape and type of ``x``; dense ones take no memory until they are written."""
+    return x._untouched_zeros(stype)
 
 
 def alias(x: Self, entry: Entry | None = None) -> Self:

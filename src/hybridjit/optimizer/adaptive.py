@@ -39,7 +39,7 @@ class Adam(WithMoments, ByOperator):
     def told(self) -> dict[str, Any]:
         """Both means' factors, the term below the line, scale and bound."""
         betas = {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon}
-        return {**betas, **self._scales()}
+        return {**betas, "lazy_update": self.lazy_update, **self._scales()}
 
     @property
     def unbiased(self) -> tuple[float, float]:

@@ -303,7 +303,7 @@ class PerWeight(Optimizer):
 
 def zeros_like(weight: NDArray) -> NDArray:
     """Zeros of a weight's shape and type where it is."""
-    return zeros(weight.shape, weight.context, weight.dtype)
+    return zeros(weight.shape, weight.context, weight.dtype, weight.stype)
 
 
 class WithMomentum(PerWeight):

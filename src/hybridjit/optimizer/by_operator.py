@@ -59,6 +59,8 @@ class ByOperator(PerWeight):
     ) -> None:
         """One step."""
         name, states = self.operator(weight, state)
+        if grad.stype != "default":  # operators of several weights know no rows
+            name = name.removeprefix("multi_")
         op = lookup(name)
         known = {attr.name for attr in op.attrs}
         told = {key: value for key, value in self.told().items() if key in known}

@@ -57,7 +57,10 @@ def descend_in_many(
 @in_one_call
 @register
 class SGD(WithMomentum, WithCopy, ByOperator):
-    """w -= lr (g + wd w), with ``momentum`` along a running sum. Gradients are dense."""
+    """w -= lr (g + wd w), with ``momentum`` along a running sum.
+
+    With ``lazy_update`` a row_sparse gradient leaves the rows that it does not have as they are.
+    """
 
     def __init__(
         self, momentum: float = 0.0, lazy_update: bool = True, **kwargs: Unpack[RatedArgs]
@@ -76,8 +79,9 @@ class SGD(WithMomentum, WithCopy, ByOperator):
         return f"{mixed}sgd_mom_update", (mom, *copy)
 
     def told(self) -> dict[str, Any]:
-        """Momentum, scale and bound."""
-        return {"momentum": self.momentum, **self._scales()}
+        """Momentum, scale and bound, and whether rows without a gradient wait."""
+        lazy = {"lazy_update": self.lazy_update}
+        return {"momentum": self.momentum, **lazy, **self._scales()}
 
 
 @in_one_call

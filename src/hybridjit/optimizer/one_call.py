@@ -181,8 +181,8 @@ def gather(
     """One call for these; None where the operators have to be called one by one.
 
     So it is for optimizers that are no operator or have code of the user's own, for other element
-    types than float32 and float64 (but float16 with a float32 copy), and for arrays that share
-    memory.
+    types than float32 and float64 (but float16 with a float32 copy), for sparse arrays, and for
+    arrays that share memory.
     """
     found = find_uses(optimizer, weights, grads, states)
     if found is None:
@@ -199,6 +199,8 @@ def find_uses(
 ) -> tuple[list[Use], Told] | None:
     """What :func:`gather` makes one call of; None as there."""
     if not isinstance(optimizer, ByOperator) or not optimizer.is_in_one_call:
+        return None
+    if any(array.stype != "default" for array in (*weights, *grads)):
         return None
     found = [_use(optimizer, *one) for one in zip(weights, grads, states)]
     uses = [use for use in found if use is not None]

@@ -15,7 +15,7 @@ import numpy as np
 
 from ... import autograd, initializer, nd, sym
 from ...context import Context, current_context
-from ...errors import DeferredInitializationError, MXNetError
+from ...errors import DeferredInitializationError
 from ...forks import Rank, held_at_fork
 from ...initializer import InitDesc
 from ...nd import NDArray
@@ -173,7 +173,7 @@ class Parameter:
 
     @property
     def grad_stype(self) -> str:
-        """How its gradient would be stored."""
+        """How its gradient is stored."""
         return self._grad_stype
 
     @property
@@ -388,16 +388,9 @@ class Parameter:
                 autograd.mark_variables(arrays, arrays, "null")
             self._grad = None
         elif arrays:
-            self._refuse_sparse()
-            self._grad = grads or [untouched_zeros(array) for array in arrays]
+            kind = self._grad_stype
+            self._grad = grads or [untouched_zeros(array, kind) for array in arrays]
             autograd.mark_variables(arrays, self._grad, self.grad_req)
-
-    def _refuse_sparse(self) -> None:
-        if self._grad_stype != "default":
-            raise MXNetError(
-                f"the gradient of Parameter '{self.name}' is {self._grad_stype}, and hybridjit's "
-                "arrays are dense"
-            )
 
     @property
     def array_dtype(self) -> np.dtype:
@@ -432,7 +425,7 @@ class Parameter:
     def zero_grad(self) -> None:
         """Set the gradient to 0 on every context, where there is one."""
         for array in self._grad or ():
-            array[:] = 0
+            array._write(0)
 
     def list_row_sparse_data(self, row_id: NDArray) -> NoReturn:
         """Raises RuntimeError: all parameters are dense."""

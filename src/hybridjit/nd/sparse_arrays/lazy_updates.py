@@ -24,6 +24,8 @@ OPERATORS = (
     *("sgd_update", "sgd_mom_update", "adam_update", "ftrl_update"),
     *("_sparse_adagrad_update", "_contrib_group_adagrad_update"),
 )
+# Of a dense weight MXNet computes every row of these.
+_OF_ROWS = frozenset({"ftrl_update"})
 
 
 def update(op: OpDef, inputs: Sequence[NDArray], attrs: Attrs) -> bool:
@@ -31,7 +33,7 @@ def update(op: OpDef, inputs: Sequence[NDArray], attrs: Attrs) -> bool:
     weight, grad, *states = inputs
     if not isinstance(grad, BaseSparseNDArray) or grad.stype != ROW_SPARSE:
         return False
-    if not attrs.get("lazy_update", True):
+    if not attrs.get("lazy_update", True) or (op.name in _OF_ROWS and weight.stype == "default"):
         return False
     rows = grad._stored.rows
     if not len(rows):
