@@ -9,7 +9,7 @@ import pytest
 
 import hybridjit as mx
 from compiling import AVAILABLE, call, compiled, run_reference, var
-from hybridjit import autograd, gluon, nd
+from hybridjit import gluon, nd
 from hybridjit.cli import main
 from hybridjit.config import override
 from hybridjit.contrib import amp
@@ -341,21 +341,6 @@ def test_large_weights_are_kept_as_they_are():
         np.testing.assert_array_equal(net.weight.data().asnumpy(), before)
 
 
-def test_gradients_are_float32s():
-    grads = []
-    for flags in ({}, {"precision": "bfloat16"}):
-        net, x = small_network(), nd.ones((2, 3, 30, 30))
-        net.hybridize(**flags)
-        with autograd.record():
-            loss = net(x).sum()
-        loss.backward()
-        grads.append(
-            [p.grad().asnumpy() for p in net.collect_params().values() if p.grad_req != "null"]
-        )
-    for mine, right in zip(*grads):
-        np.testing.assert_array_equal(mine, right)
-
-
 def test_unknown_precisions_are_refused():
     net = nn.Dense(3)
     with pytest.raises(ValueError, match="precision is 'float32' or 'bfloat16', got 'int8'"):
@@ -394,8 +379,9 @@ def test_commands_take_a_precision(tmp_path, capsys):
     assert "_to_bfloat16" in out and "element=bfloat16:" in out
     assert main(["profile", *words, *shape, "--seconds", "0.01"]) == 0
     assert main(["bench", *words, *shape, "--seconds", "0.01"]) == 0
-    assert main(["profile", *words, *shape, "--train"]) == 2
-    assert "--train computes in float32" in capsys.readouterr().err
+    capsys.readouterr()
+    assert main(["profile", *words, *shape, "--train", "--seconds", "0.01"]) == 0
+    assert "_to_bfloat16" in capsys.readouterr().out
 
 
 def test_a_profile_is_that_of_the_networks_precision():
@@ -501,21 +487,6 @@ class TestAmp:
         assert block.verify(data).agrees
         assert not block.verify(data, tolerance=1e-5).agrees
 
-    def test_training_goes_on_in_float32(self, default):
-        amp.init("bfloat16")
-        net = nn.Dense(1, in_units=4)
-        net.initialize()
-        trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
-        amp.init_trainer(trainer)
-        net.hybridize()
-        with autograd.record():
-            loss = net(nd.ones((2, 4))).sum()
-            with amp.scale_loss(loss, trainer) as scaled:
-                scaled.backward()
-        amp.unscale(trainer)
-        trainer.step(2)
-        np.testing.assert_array_equal(net.weight.grad().asnumpy(), np.full((1, 4), 2))
-
     def test_what_is_not_there_is_refused(self, default):
         for refused in (
             lambda: amp.init(),
@@ -532,3 +503,5 @@ class TestAmp:
         assert DEFAULT.precision == "float32"
         with pytest.raises(AssertionError, match="AMP not initialized"):
             amp.init_trainer(None)
+        with pytest.raises(TypeError, match="compatible with Gluon Trainer"):
+            amp.unscale(None)

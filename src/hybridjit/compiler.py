@@ -34,7 +34,7 @@ from .passes.hoist import hoist
 from .passes.infer import infer_node_types, require_known
 from .passes.layout import choose_layouts, move_columns
 from .passes.merge_dense import merge_dense
-from .passes.narrow import narrow
+from .passes.narrow import narrow, narrow_trained
 from .passes.on_rows import move_to_rows
 from .passes.partition import Parts, partition
 from .passes.plan_memory import plan_memory
@@ -88,7 +88,11 @@ DIFFERENTIATED = replace(TRAINING, run=as_differentiated)
 # What a graph that is trained goes through before it is cut in two, for what forward and backward
 # have in common, and so that what is saved lies as its reader wants it: each part then goes through
 # all of PIPELINE.
-JOINT = tuple(row for row in PIPELINE if row.name in ("expand", "cse", "layout"))
+JOINT = tuple(
+    replace(row, run=narrow_trained) if row.run is narrow else row
+    for row in PIPELINE
+    if row.name in ("expand", "cse", "layout", "narrow")
+)
 STAGES = (
     *("trace", "infer", TRAINING.name),
     *(row.name for row in PIPELINE),
@@ -229,8 +233,10 @@ def training_parts(
     name: str = "graph",
 ) -> tuple[Joint, Parts]:
     """The graphs of forward and backward: arguments and errors as :func:`compile_training`."""
+    outputs = tuple(outputs)
     graph = typed_graph(outputs, types, {}, log, name, Purpose(training=training))
-    joint = differentiate_graph(graph, wanted, log)
+    precision = precision_of(outputs) or options.precision
+    joint = differentiate_graph(graph, wanted, log, precision)
     is_small = options.memory == "small"
     parts = log.timed("partition", "forward and backward apart", lambda: partition(joint, is_small))
     log.made("partition", parts, lambda: "\n".join([graph_text(parts.backward), *parts.reasons]))
@@ -246,15 +252,22 @@ def _compile_typed(graph: Graph, options: Options, log: CompileLog) -> Executabl
     return executable
 
 
-def differentiate_graph(graph: Graph, wanted: Collection[str], log: CompileLog) -> Joint:
-    """Forward and backward as one graph, in the mode that the graph's purpose says."""
+def differentiate_graph(
+    graph: Graph, wanted: Collection[str], log: CompileLog, precision: str = "float32"
+) -> Joint:
+    """Forward and backward as one graph, in the mode that the graph's purpose says.
+
+    What is rounded to bfloat16 is so here, once for all of its readers: an operator's rule may ask
+    whether what it read is what it gave, as that of a maximum does.
+    """
     state = Checked()
     graph = run_pass(DIFFERENTIATED, graph, state, log)
     joint = log.timed(
         "differentiate", "what reaches each variable", lambda: differentiate(graph, wanted)
     )
     log.made("differentiate", joint, lambda: graph_text(joint.graph))
-    together = joint.graph
+    purpose = replace(joint.graph.purpose, precision=precision)
+    together = replace(joint.graph, purpose=purpose)
     for row in JOINT:
         together = run_pass(row, together, state, log)
     return joint.with_graph(together)

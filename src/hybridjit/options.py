@@ -15,8 +15,7 @@ class Options:
     """What a caller may choose for one network.
 
     winograd   True where it pays, False never, "always" wherever it is possible
-    precision  the element type of what products multiply: ``float32`` or ``bfloat16``. Gradients
-               are float32's
+    precision  the element type of what products multiply: ``float32`` or ``bfloat16``
     memory     ``small`` saves less for the way back and computes more again; ``default`` what is
                cheap alone
     """

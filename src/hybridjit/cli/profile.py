@@ -14,7 +14,6 @@ from ..options import Options
 from ..profiling import Report, TrainingReport, measure, profile_training
 from ..runtime.threads import get_num_threads, threads
 from .arguments import (
-    UsageError,
     add_model,
     add_precision,
     add_shapes,
@@ -47,8 +46,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.train and args.precision != "float32":
-        raise UsageError("--train computes in float32: --precision is of inference")
     model, input_types, param_types = model_of(args)
     with chosen_target(args.target), threads(args.threads or get_num_threads()):
         report = (_training if args.train else _inference)(args, model, input_types, param_types)
@@ -74,5 +71,12 @@ def _training(
     inputs = {name: stand_in(name, wanted) for name, wanted in input_types.items()}
     arrays, wanted = learned(model, inputs, parameters(model, param_types))
     return profile_training(
-        model.outputs, arrays, wanted, args.seconds, args.optimizer, model.name, tuple(inputs)
+        model.outputs,
+        arrays,
+        wanted,
+        args.seconds,
+        args.optimizer,
+        model.name,
+        tuple(inputs),
+        Options(precision=args.precision),
     )

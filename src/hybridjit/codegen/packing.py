@@ -250,7 +250,7 @@ class PhasePacking:
     is zero.
     """
 
-    inner: ConvPacking | DepthwisePacking | WinogradPacking
+    inner: ConvPacking | PairPacking | DepthwisePacking | WinogradPacking
     groups: int
     first: tuple[int, ...]
     step: tuple[int, ...]

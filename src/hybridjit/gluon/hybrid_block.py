@@ -214,7 +214,7 @@ class HybridBlock(Block):
         fixed = {name: param.data(ctx) for name, param in params.items()}
         options = options_of(self)
         precision = precision_of(traced.outputs) or options.precision
-        usual = verification.TOLERANCES["float32" if train else precision]
+        usual = verification.TOLERANCES[precision]
         how = (options, usual if tolerance is None else tolerance, self.name or "graph")
         if train:
             named = {**given, **fixed}

@@ -43,6 +43,7 @@ class KernelKind:
     of_floats  whether all operands are, and results of any type
     reads     how the anchor's operands may lie in memory
     reads_narrow  whether what the anchor reads as float32 may be stored as bfloat16
+    reads_alike   then, whether its first two operands have to be stored in the same type
     has_epilogue  whether its kernel ends in a store that can compute pointwise values first
     is_in_place   whether a result may take the place of an operand of the epilogue that dies there
     has_kernel    False for what is no step of machine code
@@ -54,6 +55,7 @@ class KernelKind:
     of_floats: bool = False
     reads: Reads = Reads.FORWARD
     reads_narrow: bool = False
+    reads_alike: bool = False
     has_epilogue: bool = False
     is_in_place: bool = False
     has_kernel: bool = True
@@ -149,9 +151,15 @@ KINDS = (
     COPY,
     POINTWISE,
     KernelKind("conv", _is_channels_last, reads_narrow=True, has_epilogue=True, is_in_place=True),
-    KernelKind("deconv", _has_few_phases, has_epilogue=True, is_in_place=True),
-    KernelKind("conv_weight", _is_channels_last, reads=Reads.CHANNELS),
-    KernelKind("gemm", reads_narrow=True, has_epilogue=True, is_in_place=True),
+    KernelKind("deconv", _has_few_phases, reads_narrow=True, has_epilogue=True, is_in_place=True),
+    KernelKind(
+        "conv_weight",
+        _is_channels_last,
+        reads=Reads.CHANNELS,
+        reads_narrow=True,
+        reads_alike=True,
+    ),
+    KernelKind("gemm", reads_narrow=True, reads_alike=True, has_epilogue=True, is_in_place=True),
     KernelKind(
         "pool", _is_channels_last, reads=Reads.CHANNELS, reads_narrow=True, has_epilogue=True
     ),

@@ -10,21 +10,25 @@ else computes in float32: what it reads in 16 bits is widened as it is loaded.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from ..ir.building import ValueBuilder, building
 from ..ir.graph import Graph, Use, Value, uses_of
 from ..ir.kinds import is_in, kind_of
-from ..ir.rewrite import Match, Replacement, replace_values
+from ..ir.rewrite import Match, Replacement, replace_values, uniquely_named
 from ..ops.bfloat16 import FROM_BFLOAT16, ROUNDED, TO_BFLOAT16, multiplies_rounded
-from ..ops.nn.convolution import CONVOLUTION
+from ..ops.nn.convolution import CONVOLUTION, CONVOLUTION_BY_WEIGHT
+from ..ops.nn.deconvolution import DECONVOLUTION
 from ..ops.nn.matrix_products import BATCH_DOT, FULLY_CONNECTED
 from ..ops.nn.pooling import POOLING
+from ..ops.record import OpDef
 from ..ops.sequence.rnn_steps import RNN_ROUNDED_STEPS, RNN_STEPS
 from ..ops.tensor.joining import CONCAT
-from ..ops.tensor.primitives import BROADCAST_TO, RESHAPE_TO, SLICE, TRANSPOSE
+from ..ops.tensor.primitives import BROADCAST_TO, RESHAPE_TO, SLICE, TRANSPOSE, transpose
 from ..types import FLOAT32
 
+_PRODUCTS = (FULLY_CONNECTED, CONVOLUTION, BATCH_DOT)
+_TRAINED_PRODUCTS = (*_PRODUCTS, DECONVOLUTION, CONVOLUTION_BY_WEIGHT)
 _MOVES = (RESHAPE_TO, TRANSPOSE, SLICE, BROADCAST_TO)
 
 
@@ -32,25 +36,48 @@ def narrow(graph: Graph, fired: list[str] | None = None) -> Graph:
     """The graph with the operands of products in bfloat16, if that is its precision."""
     if graph.purpose.precision != "bfloat16":
         return graph
-    return replace_values(graph, _Narrowing(graph).change, fired)
+    products = {value for value in graph.values if _is_product(value, graph, _PRODUCTS)}
+    windowed = (value for value in graph.values if _reads_windows(value, graph))
+    read = [value.inputs[0] for value in windowed] if products else []
+    return replace_values(graph, _Narrowing(graph, products, read).change, fired)
+
+
+def narrow_trained(graph: Graph, fired: list[str] | None = None) -> Graph:
+    """The same of forward and backward together: gradients are products of 16 bits, too.
+
+    What a maximum is picked from is not rounded, nor is the maximum: its gradient reaches the first
+    number that equals it.
+    """
+    if graph.purpose.precision != "bfloat16":
+        return graph
+    products = {value for value in graph.values if _is_product(value, graph, _TRAINED_PRODUCTS)}
+    pooled = [value for value in graph.values if value.op is POOLING]
+    kept = {*pooled, *(_before_moves(value.inputs[0]).value for value in pooled)}
+    after = replace_values(graph, _Narrowing(graph, products, (), kept).change, fired)
+    return after if after is graph else uniquely_named(after)  # one value may be read in two ways
 
 
 class _Narrowing:
     """stored  the values whose results are rounded for all readers
     joined  the concatenations of such values
+    kept    values that are not rounded but for products
     """
 
-    def __init__(self, graph: Graph) -> None:
-        self._graph = graph
-        self._products = {value for value in graph.values if _is_product(value, graph)}
-        self._returned = {_before_moves(use).value for use in graph.outputs}
+    def __init__(
+        self,
+        graph: Graph,
+        products: Collection[Value],
+        others: Iterable[Use],
+        kept: Collection[Value] = (),
+    ) -> None:
+        """``others`` are stored as what ``products`` multiply is."""
+        self._products = products
+        self._kept = {*kept, *(_before_moves(use).value for use in graph.outputs)}
         self._stored: set[Value] = set()
         self._joined: set[Value] = set()
         self._rounded: dict[Use, Use] = {}
-        self._collect(use for value in self._products for use in value.inputs[:2])
-        if self._products:
-            windowed = (value for value in graph.values if _reads_windows(value, graph))
-            self._collect(value.inputs[0] for value in windowed)
+        self._collect(use for value in products for use in value.inputs[:2])
+        self._collect(others)
 
     def _collect(self, uses: Iterable[Use]) -> None:
         """Note where what is read was computed, before it was moved and joined."""
@@ -59,7 +86,7 @@ class _Narrowing:
             value = _before_moves(waiting.pop()).value
             if value.op is None or len(value.types) > 1 or value.type.dtype != FLOAT32:
                 continue
-            if value in self._stored or value in self._joined or value in self._returned:
+            if value in self._stored or value in self._joined or value in self._kept:
                 continue
             if value.op is CONCAT:
                 self._joined.add(value)
@@ -87,6 +114,10 @@ class _Narrowing:
         old = match.old.inputs
         both = [self._operand(u, match.is_fixed(o)) for u, o in zip((first, second), old)]
         assert value.op is not None
+        if value.op in (FULLY_CONNECTED, BATCH_DOT):
+            both[0] = _in_a_row(both[0], both[0].type.ndim - 1)
+        if value.op is DECONVOLUTION:
+            both[1] = _in_a_row(both[1], 0)
         return building(value).op(value.op, *both, *rest, **value.attrs).value
 
     def _steps(self, value: Value) -> Value:
@@ -118,6 +149,25 @@ class _Narrowing:
         return ValueBuilder(use.value.name, use.value.source).op(TO_BFLOAT16, use, at="short")
 
 
+def _in_a_row(use: Use, axis: int) -> Use:
+    """An operand whose numbers along ``axis``, which meet in a sum, follow each other in memory.
+
+    Pairs of them are multiplied together. One that lies otherwise is moved, in 16 bits.
+    """
+    axes = tuple(i for i in range(use.type.ndim) if i != axis) + (axis,)
+    before = use.value
+    if before.op is TRANSPOSE:
+        is_last = before.attrs["axes"][axis] == use.type.ndim - 1
+    else:
+        is_last = axis == use.type.ndim - 1
+    if is_last or before.op is FROM_BFLOAT16 and before.inputs[0].value.op is None:
+        return use
+    g = building(before)
+    moved = g.op(TO_BFLOAT16, transpose(g, use, axes, at="turned"), at="row")
+    back = tuple(axes.index(i) for i in range(use.type.ndim))
+    return transpose(g, _long(g, moved), back, at="back")
+
+
 def _long(g: ValueBuilder, short: Use) -> Use:
     return g.op(FROM_BFLOAT16, short, at="long")
 
@@ -141,13 +191,15 @@ def _is_recurrent(value: Value, match: Match) -> bool:
     return is_fixed and is_in(FLOAT32, value)
 
 
-def _is_product(value: Value, graph: Graph) -> bool:
+def _is_product(value: Value, graph: Graph, products: Collection[OpDef]) -> bool:
     """Whether a kernel multiplies the value's first two operands, which are float32."""
-    if value.op not in (FULLY_CONNECTED, CONVOLUTION, BATCH_DOT):
+    if value.op not in products:
         return False
     if not kind_of(value, graph).has_kernel or not is_in(FLOAT32, value):
         return False
+    weight, groups = value.inputs[1].type.dims, value.attrs.get("num_group", 1)
+    if value.op is DECONVOLUTION:
+        return multiplies_rounded(weight[0] // groups, weight[-1], groups)
     if value.op is not CONVOLUTION:
         return True
-    weight, groups = value.inputs[1].type.dims, value.attrs["num_group"]
     return multiplies_rounded(weight[-1], weight[0] // groups, groups)

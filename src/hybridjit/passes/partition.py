@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from ..ir.graph import Graph, Use, Value, uses_of, walk
 from ..ir.rewrite import rebuild
+from ..ops.bfloat16 import FROM_BFLOAT16, TO_BFLOAT16
 from ..records import dataclass
 from .checkpoint import Checkpoints, checkpoint
 from .differentiate import Joint
@@ -56,7 +57,7 @@ def partition(joint: Joint, is_small: bool = False) -> Parts:
     frontier = _frontier(wanted, forward)
     usual = _with_chance(_choose(frontier, forward), wanted, forward)
     chosen = checkpoint(walk(joint.forward.outputs), usual) if is_small else Checkpoints(usual, ())
-    saved = chosen.saved
+    saved = tuple(dict.fromkeys(map(_as_stored, chosen.saved)))
     stand_ins = {
         use: Use(Value(None, f"saved{i}", {}, (), (use.type,))) for i, use in enumerate(saved)
     }
@@ -97,7 +98,12 @@ def _frontier(wanted: Iterable[Use], forward: set[Value]) -> list[Use]:
     for value in walk(wanted):
         if value not in forward:
             found.update((use, None) for use in value.inputs if use.value in forward)
-    return [use for use in found if use.value.op is not None]
+    return list(dict.fromkeys(_as_stored(use) for use in found if use.value.op is not None))
+
+
+def _as_stored(use: Use) -> Use:
+    """What is saved for a value: of one that stands for numbers of 16 bits these."""
+    return use.value.inputs[0] if use.value.op is FROM_BFLOAT16 else use
 
 
 def _choose(frontier: list[Use], forward: set[Value]) -> tuple[Use, ...]:
@@ -148,6 +154,8 @@ def _sources(use: Use) -> list[Use] | None:
 def is_cheap(value: Value) -> bool:
     """Whether computing a value again costs less than keeping it: views and pointwise ones."""
     op = value.op
+    if op is TO_BFLOAT16:
+        return is_cheap(value.inputs[0].value)  # or it is what is saved: half as many bytes
     return op is not None and not op.is_random and (op.is_pointwise or op.kernel == "view")
 
 

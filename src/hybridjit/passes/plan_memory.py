@@ -52,6 +52,7 @@ class _Planner:
         self.busy: dict[int, float] = {}  # by buffer: the last group that reads what is in it
         self.starts: dict[Value, list[int]] = {}  # of concatenations, along their axis
         self.outputs = frozenset(graph.outputs)
+        self.fixed = frozenset(graph.params)
         self.shares = "plan" not in config.skip
 
     def run(self) -> Plan:
@@ -199,7 +200,7 @@ class _Planner:
         """The view that the group reads; a packed copy where its kernel needs one."""
         view, kind = self.views[use], KIND_NAMED[group.kind]
         reads = kind.reads
-        if by_anchor and view.dtype != use.type.dtype and not kind.reads_narrow:
+        if by_anchor and view.dtype != use.type.dtype and not self._reads_narrow(group):
             return self._copied(use, f"the {group.kind} kernel reads {use.type.dtype}", True)
         if not by_anchor or reads is Reads.STRIDED:
             return view
@@ -210,6 +211,13 @@ class _Planner:
         if reads is Reads.CHANNELS and view.strides[-1] != 1 and view.shape[-1] != 1:
             return self._copied(use, f"the {group.kind} kernel reads contiguous channels")
         return view
+
+    def _reads_narrow(self, group: Group) -> bool:
+        """Whether the anchor's operands may stay in 16 bits; of some kinds all or none may."""
+        kind = KIND_NAMED[group.kind]
+        live = (use for use in group.anchor.inputs[:2] if use.value not in self.fixed)
+        both = {self.views[use].dtype for use in live}
+        return kind.reads_narrow and (len(both) == 1 or not kind.reads_alike)
 
     def _results(self, group: Group, reads: tuple[View, ...], position: int) -> tuple[View, ...]:
         for use in group.results:

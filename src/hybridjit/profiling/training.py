@@ -19,6 +19,7 @@ from ..context import cpu
 from ..ir.node import Output
 from ..nd import NDArray
 from ..optimizer import Optimizer, create
+from ..options import Options
 from ..runtime.profiling import faster_means
 from ..table import milliseconds, table
 from ..types import type_of
@@ -112,6 +113,7 @@ def profile_training(
     optimizer: str | Optimizer = "sgd",
     name: str = "graph",
     inputs: Collection[str] = (),
+    options: Options = Options(),  # noqa: B008 (frozen)
 ) -> TrainingReport:
     """Measure a step of training for about ``seconds``. The way back starts from ones.
 
@@ -121,7 +123,7 @@ def profile_training(
     """
     rule = create(optimizer) if isinstance(optimizer, str) else copy.deepcopy(optimizer)
     types = {n: type_of(array) for n, array in arrays.items()}
-    trained = compile_training(outputs, types, wanted, True, name=name)
+    trained = compile_training(outputs, types, wanted, True, options, name)
     return measure_training(trained, arrays, seconds, rule, inputs)
 
 

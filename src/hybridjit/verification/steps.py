@@ -20,6 +20,9 @@ Arrays = Mapping[str, np.ndarray]
 Key = tuple[str, int]  # a value by name, and which of its results
 Results = Mapping[Key, np.ndarray]
 
+# How often what float32 loses, by the precision of products: bfloat16 has 16 digits fewer.
+_LOSES = {"float32": 1.0, "bfloat16": 2.0**16}
+
 
 class Reference:
     """All values of a graph, computed by NumPy operator by operator.
@@ -56,9 +59,10 @@ class Reference:
         right = self.values.get(key)
         return None if right is None else _gap_in_some_layout(found, right)
 
-    def with_rounding(self, gap: Gap, use: Use) -> Gap:
-        """The gap of an output, that knows what float32 itself loses there."""
-        return replace(gap, coarse=max(gap.coarse, lost_by(self._results[use], self._wide[use])))
+    def with_rounding(self, gap: Gap, use: Use, precision: str = "float32") -> Gap:
+        """The gap of an output, that knows what float32 itself loses there; bfloat16 loses more."""
+        lost = _LOSES[precision] * lost_by(self._results[use], self._wide[use])
+        return replace(gap, coarse=max(gap.coarse, lost))
 
     @cached_property
     def _wide(self) -> dict[Use, np.ndarray]:

@@ -93,7 +93,11 @@ class _Check:
         drawn = forward.drawn
         eager = Reference(self._graph, self._given, drawn) if self._has_chance else self._eager
         saved = zip(trained.parts.saved, forward.outputs[self._visible :])
-        taken = {(use.value.name, use.index): a for use, a in saved if _is_product(use)}
+        taken = {
+            (use.value.name, use.index): self._as_written(use, a)
+            for use, a in saved
+            if _is_product(use)
+        }
         again = Reference(self._graph, self._given, {**taken, **drawn})
         found = self._called(trained) if not self._has_chance else _outcome(forward, backward)
         steps = list(forward.checked(eager, self._tolerance))
@@ -151,6 +155,16 @@ class _Check:
     @property
     def _graph(self) -> Graph:
         return self._joint.graph
+
+    def _as_written(self, use: Use, found: np.ndarray) -> np.ndarray:
+        """What was saved of a product in the order of axes that the graph has as it was written."""
+        layout = self._layouts.get(use.value.name)
+        is_moved = layout != use.value.attrs.get("layout")
+        return np.moveaxis(found, -1, 1) if is_moved else found
+
+    @cached_property
+    def _layouts(self) -> dict[str, object]:
+        return {value.name: value.attrs.get("layout") for value in self._graph.values}
 
     @cached_property
     def _given(self) -> Arrays:
@@ -216,7 +230,7 @@ class _Check:
             if right is not None:
                 gap = gap_between(array, right)
                 if gap.exceeds(self._tolerance):
-                    gap = reference.with_rounding(gap, use)
+                    gap = reference.with_rounding(gap, use, self._options.precision)
                 yield name, gap
 
 

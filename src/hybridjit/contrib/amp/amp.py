@@ -1,8 +1,8 @@
 """Automatic mixed precision: what ``hybridize(precision="bfloat16")`` does, by MXNet's functions.
 
 In: blocks and graphs. Out: the same, or the precision of all that are hybridized from then on. The
-compiler decides which operators multiply bfloat16; training computes in float32, so that losses
-need no scale.
+compiler decides which operators multiply bfloat16, ahead and on the way back. Parameters and
+gradients are float32, whose exponents bfloat16 has: losses are scaled by 1.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from ...context import Context
 from ...errors import MXNetError
@@ -25,6 +26,10 @@ Arrays = dict[str, NDArray]
 Names = Sequence[Any] | None
 
 _amp_initialized = False
+
+
+# What gradients are multiplied by in each trainer that was prepared, ``rescale_grad``.
+_ORIGINAL_SCALES: WeakKeyDictionary[Trainer, float] = WeakKeyDictionary()
 
 
 def init(
@@ -133,20 +138,43 @@ def convert_model(
 
 
 def init_trainer(optimizer_or_trainer: Trainer) -> None:
-    """Does nothing, after ``init``: gradients are float32's. TypeError for what is no Trainer."""
+    """Prepare a trainer for ``scale_loss``. AssertionError before ``init``, TypeError for what is
+    no Trainer."""
     assert _amp_initialized, "AMP not initialized, did you forget to call amp.init()?"
-    if not isinstance(optimizer_or_trainer, Trainer):
-        raise TypeError("AMP is currently only compatible with Gluon Trainer")
+    trainer = _as_trainer(optimizer_or_trainer)
+    _ORIGINAL_SCALES[trainer] = trainer._scale
 
 
 @contextmanager
 def scale_loss(loss: T, optimizer_or_trainer: Trainer) -> Iterator[T]:
-    """Gives the loss as it is."""
+    """Gives the loss as it is, for its scale is 1.
+
+    Raises AssertionError for a trainer that ``init_trainer`` has not seen.
+    """
+    assert optimizer_or_trainer in _ORIGINAL_SCALES, (
+        "Loss scaler is not initialized, did you forget to call amp.init_trainer()?"
+    )
+    optimizer_or_trainer._scale = _ORIGINAL_SCALES[optimizer_or_trainer]
     yield loss
 
 
 def unscale(optimizer_or_trainer: Trainer) -> None:
-    """Leaves gradients as they are: they were not scaled."""
+    """Multiply all gradients by the trainer's ``rescale_grad``, and not in the next step again.
+
+    For those who clip them, say. Raises TypeError for what is no Trainer.
+    """
+    trainer = _as_trainer(optimizer_or_trainer)
+    for param in trainer._params:
+        if param.grad_req != "null" and trainer._scale != 1.0:
+            for grad in param.list_grad():
+                grad *= trainer._scale
+    trainer._scale = 1.0
+
+
+def _as_trainer(found: object) -> Trainer:
+    if not isinstance(found, Trainer):
+        raise TypeError(f"AMP is currently only compatible with Gluon Trainer, got {type(found)}")
+    return found
 
 
 def list_lp16_ops(target_dtype: object = "bfloat16") -> list[str]:

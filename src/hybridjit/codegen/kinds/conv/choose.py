@@ -78,7 +78,7 @@ def calls_of(
     weight, *biases = step.group.anchor.inputs[1:]
     is_small = layer.has_small_groups(setting.target.lanes)
     if not is_small and multiplies_rounded(layer.ic, layer.oc, layer.groups):
-        setting = in_pairs(setting, layer.xs[4], weight)
+        setting = in_pairs(setting, layer.xs[4], step)
     target, work = setting.target, layer.operations // 2 * batch
     if not is_fixed(weight, setting):
         layer = replace(layer, images=batch if setting.is_training else 1)

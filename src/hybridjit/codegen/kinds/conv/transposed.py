@@ -25,7 +25,14 @@ from ...call import (
     three,
     views_of,
 )
-from ...packing import ConvPacking, DepthwisePacking, Packing, PhasePacking, WinogradPacking
+from ...packing import (
+    ConvPacking,
+    DepthwisePacking,
+    Packing,
+    PairPacking,
+    PhasePacking,
+    WinogradPacking,
+)
 from ...spec import Ints
 from ..weights.choose import is_fixed
 from .choose import calls_of
@@ -135,7 +142,8 @@ def _phase(
     )
 
     def of_phase(packing: Packing) -> Packing:
-        assert isinstance(packing, ConvPacking | DepthwisePacking | WinogradPacking)
+        kinds = ConvPacking | PairPacking | DepthwisePacking | WinogradPacking
+        assert isinstance(packing, kinds)
         return PhasePacking(packing, groups, first, taps, counts)
 
     return calls_of(step, layer, Address(x), extra, x.shape[0], setting, of_phase)

@@ -8,7 +8,7 @@ from typing import Any
 from ....ir.plan import Step
 from ....ops.nn.window_geometry import window_of
 from ....records import dataclass
-from ....target import Target
+from ....target import TYPES_OF, Target
 from ....types import product
 from ...call import (
     Address,
@@ -18,6 +18,7 @@ from ...call import (
     Scratch,
     Setting,
     Shared,
+    dtype_name,
     five,
     three,
     views_of,
@@ -112,8 +113,9 @@ def _units(spec: ByWeightSpec, target: Target) -> int:
 
 def _join(step: Step, layer: _Layer, nv: int, buffers: Shared, parts: int, target: Target) -> Call:
     written, numbers = step.writes[0], GivenNumbers()
+    element = TYPES_OF[dtype_name(written.dtype)]
     spec = JoinPartsSpec(
-        layer.groups, layer.ic, layer.oc, layer.geometry["kernel"], layer.ws, nv, target.element
+        layer.groups, layer.ic, layer.oc, layer.geometry["kernel"], layer.ws, nv, element
     )
     if layer.oc % (nv * target.lanes) == 0:
         spec = replace(spec, oc=numbers.one(layer.oc), ws=numbers.each(layer.ws))

@@ -40,7 +40,7 @@ def choose_dense(step: Step, setting: Setting) -> tuple[Call, ...]:
         return _choose_matmul(step, setting.target)
     if x.shape[0] == 1:
         return _choose_as_convolution(step, setting)
-    setting = in_pairs(setting, x.strides[1], anchor.inputs[1])
+    setting = in_pairs(setting, x.strides[1], step)
     target, (inputs, outputs) = setting.target, (x.shape[1], anchor.shape[1])
     program, operands = build_program(step, anchored=True)
     others = views_of(step, operands)

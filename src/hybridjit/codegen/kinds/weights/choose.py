@@ -10,9 +10,10 @@ from dataclasses import replace
 from ....ir.graph import Use
 from ....ir.image import Packed
 from ....ir.plan import Step, View
+from ....ops.nn.deconvolution import DECONVOLUTION
 from ....records import dataclass
 from ....target import PAIRS, TYPES_OF, ElementTypes, Target
-from ....types import product
+from ....types import BFLOAT16, FLOAT32, product
 from ...call import (
     Address,
     Argument,
@@ -55,7 +56,7 @@ def pack_weights(
 ) -> tuple[tuple[Call, ...], tuple[Argument, ...]]:
     """The calls that pack those that are no parameters, and where each one lies, packed."""
     live = [use for use, _ in wanted if not is_fixed(use, setting)]
-    filters = {use: _filters_of(views_of(step, (use,))[0], p) for use, p in wanted if use in live}
+    filters = {use: _read_by(views_of(step, (use,))[0], p) for use, p in wanted if use in live}
     element = setting.target.element
     kernels = {
         use: _kernel(filters[use], p, _computing(filters[use].view, setting.target))
@@ -103,14 +104,45 @@ def multiplies_pairs(target: Target) -> bool:
     return target.element == TYPES_OF["bfloat16"] and target.has_bfloat16
 
 
-def in_pairs(setting: Setting, step_of_k: int, weight: Use) -> Setting:
-    """For products that are stored in bfloat16: two at a time, where the CPU multiplies pairs."""
-    target = setting.target
-    if not multiplies_pairs(target):
+def in_pairs(setting: Setting, step_of_k: int, step: Step) -> Setting:
+    """For products that are stored in bfloat16: two at a time, where the CPU multiplies pairs.
+
+    Weights that are no parameters have to lie in pairs already, for kernels pack them as words.
+    """
+    target, anchor = setting.target, step.group.anchor
+    if not multiplies_pairs(target) or step_of_k != 1:
         return setting
-    if step_of_k != 1 or not is_fixed(weight, setting):
-        return setting
-    return replace(setting, target=target.of(PAIRS))
+    weight, axis = anchor.inputs[1], 0 if anchor.op is DECONVOLUTION else -1
+    if is_fixed(weight, setting):
+        suits = axis == -1
+    else:
+        suits = _is_in_words(views_of(step, (weight,))[0], axis)
+    return replace(setting, target=target.of(PAIRS)) if suits else setting
+
+
+def _is_in_words(view: View, axis: int) -> bool:
+    """Whether numbers of bfloat16 that follow each other along an axis are whole words."""
+    others = [s for i, s in enumerate(view.strides) if i != axis % len(view.shape)]
+    is_short = view.dtype == BFLOAT16 and view.strides[axis] == 1
+    return is_short and not any(n % 2 for n in (view.offset, view.shape[axis], *others))
+
+
+def _in_words(view: View, axis: int) -> View:
+    """The same bits as words of two numbers, which are moved as single precision is."""
+    shape, strides = list(view.shape), [s // 2 for s in view.strides]
+    shape[axis], strides[axis] = shape[axis] // 2, 1
+    return View(view.buffer, view.offset // 2, tuple(shape), tuple(strides), FLOAT32)
+
+
+def _read_by(view: View, packing: Packing) -> _Filters:
+    """Weights that are no parameters as a kernel reads them to pack them."""
+    if isinstance(packing, PairPacking):
+        return _filters_of(_in_words(view, -1), packing.inner)
+    if isinstance(packing, PhasePacking) and isinstance(packing.inner, PairPacking):
+        inner = packing.inner.inner
+        assert isinstance(inner, ConvPacking), "transposed convolutions have no gates"
+        return _filters_of(_in_words(view, 0), replace(packing, inner=inner))
+    return _filters_of(view, packing)
 
 
 @dataclass(frozen=True)
@@ -173,6 +205,8 @@ def _kernel(weights: _Filters, packing: Packing, target: Target) -> _Kernel:
     """The kernel that does what ``packing`` does."""
     if isinstance(packing, PhasePacking):
         packing = packing.inner
+    if isinstance(packing, PairPacking):
+        packing = packing.inner
     if isinstance(packing, WinogradPacking):
         return _winograd(weights, packing, target)
     sizes, (group, filter_, *steps) = weights.sizes, weights.strides
@@ -198,6 +232,7 @@ def _winograd(weights: _Filters, packing: WinogradPacking, target: Target) -> _K
         # Code follows from strides of taps, and of what lies behind taps.
         strides=tuple(s if abs(s) <= _TAPS else numbers.one(s) for s in (filter_, *rest[-3:])),
         lanes=lanes,
+        element=target.element,
     )
     blocks = -(-weights.filters // spec.width)
     return _Kernel(spec, numbers.values, blocks * spec.points * channels * spec.width)

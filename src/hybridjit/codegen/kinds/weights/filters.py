@@ -17,6 +17,7 @@ from ...llvm.indices import Index
 from ...llvm.types import F32, F64, I32, Value
 from ...packing import filter_matrix
 from ..parts.arguments import Arguments
+from ..parts.partial import dtype_at, read_scalar
 from ..parts.transpose import Digits, transpose_rows
 from .spec import PLANE, RUN, FiltersSpec
 
@@ -109,11 +110,11 @@ class _Turn:
     def _across(self, at: Index) -> Value:
         """One number of each filter."""
         b = self.b
-        if self.layout.strides[0] == 1:
+        if self.layout.strides[0] == 1 and dtype_at(b, self.start) == b.dtype:
             return b.load_masked(self.start, at, self.mask)
         value = b.splat(0.0)
         for lane, (row, known) in enumerate(zip(self.rows, self.known)):
-            number = b.b.select(known, b.load_scalar(row, at), b.number(0.0))
+            number = b.b.select(known, read_scalar(b, row, at), b.number(0.0))
             value = b.b.insert_element(value, number, ir.Constant(I32, lane))
         return value
 

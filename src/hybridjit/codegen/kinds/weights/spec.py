@@ -59,6 +59,7 @@ class FiltersSpec(KernelSpec):
     nv: int
     strides: Sizes
     lanes: int
+    element: ElementTypes = SINGLE
     kind = "filters"
     needs_passes = False
 
