@@ -311,3 +311,18 @@ def test_boxes_of_each_class_are_compared_as_they_are(topk, tmp_path):
     assert any(
         n.op_type == "NonMaxSuppression" for n in read_model(Path(path).read_bytes()).graph.node
     )
+
+
+def test_regions_of_no_sample_are_asked_of_one_that_is_there(tmp_path):
+    """A number below 0 gives zeros; ONNX's operator takes those of samples alone."""
+    x, rois = numbers(2, 3, 9, 9), nd.array([[0, 1, 1, 6, 6], [-1, 1, 1, 6, 6], [1, 0, 2, 7, 5]])
+    size = {"pooled_size": (2, 2), "spatial_scale": 0.5, "sample_ratio": 2}
+    made = sym.contrib.ROIAlign(sym.var("x"), sym.var("rois"), **size)
+    net = gluon.SymbolBlock(made, [sym.var("x"), sym.var("rois")])
+    right, found = written(tmp_path, net, x, rois)
+    assert not right[0][1].any()
+    require_close(found, right)
+    nodes = read_model((tmp_path / "net.onnx").read_bytes()).graph.node
+    by_output = {n.output[0]: n for n in nodes}
+    (align,) = (n for n in by_output.values() if n.op_type == "RoiAlign")
+    assert by_output[align.input[2]].op_type == "Max"

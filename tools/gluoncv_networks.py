@@ -79,6 +79,11 @@ _EACH = """
 FAMILIES = _EACH.split()
 
 
+# What gluon-cv's constructors raise: for weights that cannot be fetched or are not there, and for
+# code that symbols do not run.
+ERRORS = (OSError, AttributeError, ValueError)
+
+
 class Network(NamedTuple):
     """A network of gluon-cv with drawn weights and statistics, and inputs for it."""
 

@@ -234,7 +234,7 @@ def main() -> int:
                 continue
             try:
                 inputs, right = write(path)
-            except (MXNetError, OSError, AttributeError) as error:  # the last of gluon-cv's own
+            except (MXNetError, *gluoncv_networks.ERRORS) as error:
                 refused += 1
                 print(f"{name}: {error}", flush=True)
                 continue

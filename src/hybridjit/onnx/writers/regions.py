@@ -11,21 +11,30 @@ from .table import writes
 
 @writes("_contrib_ROIAlign")
 def roi_align(g: Exporter, use: Use, x: Value, rois: Value) -> Value:
-    """Means of samples in the bins of regions, whose first column numbers the samples."""
+    """Means of samples in the bins of regions, whose first column numbers the samples.
+
+    A number below 0 is of a region that is left out: zeros here, an error of ONNX's operator.
+    """
     attrs = use.attrs
     if attrs["position_sensitive"]:
         raise MXNetError("is position sensitive, which ONNX's RoiAlign is not")
     height, width = attrs["pooled_size"]
     boxes = _columns(g, rois, 1, 5, "boxes")
-    number = g.emit("Squeeze", _columns(g, rois, 0, 1, "column"), g.ints(1), at="number")
-    return g.emit(
+    column = g.emit("Squeeze", _columns(g, rois, 0, 1, "column"), g.ints(1), at="number")
+    number, zero = g.emit("Cast", column, at="batch", to=7), g.constant(np.array(0, np.int64))
+    found = g.emit(
         "RoiAlign",
-        *(x, boxes, g.emit("Cast", number, at="batch", to=7)),
+        *(x, boxes, g.emit("Max", number, zero, at="sample")),
+        at="means",
         output_height=height,
         output_width=width,
         sampling_ratio=max(attrs["sample_ratio"], 0),
         spatial_scale=attrs["spatial_scale"],
         coordinate_transformation_mode="half_pixel" if attrs["aligned"] else "output_half_pixel",
+    )
+    is_out = g.emit("Less", number, zero, at="out")
+    return g.emit(
+        "Where", g.emit("Unsqueeze", is_out, g.ints(1, 2, 3), at="outs"), g.like(x, 0.0), found
     )
 
 
