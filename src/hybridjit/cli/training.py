@@ -72,7 +72,7 @@ def training_of_files(args: argparse.Namespace) -> Training:
     return training_of(step, given, [*model.inputs, *labels])
 
 
-def _called(text: str) -> tuple[str, dict[str, Any]]:
+def _called(text: str) -> tuple[str, dict[str, object]]:
     """A name, and arguments behind it: ``sgd,momentum=0.9``."""
     name, *words = text.split(",")
     found = {}
@@ -84,14 +84,14 @@ def _called(text: str) -> tuple[str, dict[str, Any]]:
     return name.strip(), found
 
 
-def _value(text: str) -> Any:
+def _value(text: str) -> object:
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return text
 
 
-def _loss_class(name: str) -> Any:
+def _loss_class(name: str) -> object:
     """A loss by its name, in any case, with or without "Loss" and "_"."""
     known = {_plain(each): each for each in losses.__all__ if each != "Loss"}
     if _plain(name) not in known:
@@ -103,7 +103,7 @@ def _plain(name: str) -> str:
     return name.lower().replace("_", "").removesuffix("loss")
 
 
-def _made(what: str, make: Any, words: dict[str, Any]) -> Any:
+def _made(what: str, make: Any, words: dict[str, object]) -> Any:
     """A loss or an optimizer. Raises UsageError for arguments that it does not take."""
     try:
         return make(**words)

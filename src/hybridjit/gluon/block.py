@@ -270,7 +270,7 @@ def rows_text(block: Block, children: Iterable[tuple[str, Block]]) -> str:
     return f"{type(block).__name__}(\n" + "\n".join(rows) + "\n)"
 
 
-def _contents(container: Any) -> Iterator[Any]:
+def _contents(container: Any) -> Iterator[object]:
     """All values in nested lists, tuples and dicts."""
     items = container.values() if isinstance(container, dict) else container
     for item in items:

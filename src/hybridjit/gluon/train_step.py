@@ -81,7 +81,7 @@ class _Joined(HybridBlock):
         self._clear_cached_op()
         self._flags = dict(self.net._flags)
 
-    def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+    def hybrid_forward(self, F: object, x: object, *args: object, **kwargs: object) -> object:
         arguments = (x, *args)
         first = len(arguments) - self._labels
         return self.loss(self.net(*arguments[:first]), *arguments[first:])
@@ -223,7 +223,7 @@ class _Ready:
         trained: Trained,
         named: Mapping[str, NDArray],
         graph: CachedGraph,
-        out_format: Any,
+        out_format: object,
     ) -> None:
         assert trained.backward is not None
         self.key = key

@@ -29,7 +29,7 @@ _LISTS = {
     "crop_object_coverages": (0.0, 1.0),
 }
 _COLOURS = ("hue", "illumination", "saturation")
-_ARGUMENTS: dict[str, Any] = {
+_ARGUMENTS: dict[str, object] = {
     "resize": -1,
     "rand_crop_prob": 0.0,
     "num_crop_sampler": 1,
@@ -56,7 +56,7 @@ _IGNORED = frozenset(
         *("shuffle_chunk_size", "shuffle_chunk_seed", "mean_a", "std_a"),
     ]
 )
-_UNCHANGED: dict[str, Any] = {
+_UNCHANGED: dict[str, object] = {
     "aug_seq": "det_aug_default",
     "path_imglist": "",
     "mean_img": "",
@@ -252,7 +252,7 @@ class ImageDetRecordIter(PictureRecords):
         return min(max(rows, 1), self._height), min(max(columns, 1), self._width)
 
 
-def _options(given: Mapping[str, Any]) -> dict[str, Any]:
+def _options(given: Mapping[str, object]) -> dict[str, Any]:
     """All arguments. Raises MXNetError for one that is not there, or has a value that is not."""
     for name, value in given.items():
         if name in _ARGUMENTS or name in _IGNORED:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import SupportsIndex
 
 
-def normal_key(key: object, shape: tuple[int, ...]) -> tuple[Any, ...]:
+def normal_key(key: object, shape: tuple[int, ...]) -> tuple[object, ...]:
     """``key`` as a tuple of ints, slices, None, Ellipsis and integer arrays.
 
     Raises IndexError for an index out of range or too many of them, ValueError for a key that is
@@ -54,7 +54,7 @@ def slice_is_contiguous(key: Sequence[slice], shape: Sequence[int]) -> bool:
     return True
 
 
-def _normal_part(part: Any) -> Any:
+def _normal_part(part: Any) -> object:
     if part is None or part is Ellipsis:
         return part
     if isinstance(part, slice):

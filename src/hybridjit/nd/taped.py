@@ -116,7 +116,7 @@ class TapedArray(DenseArray):
         found = super().copyto(other)
         return record_same(self, found) if isinstance(found, DenseArray) else found
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: object, value: Any) -> None:
         """Broadcasts ``value`` into the place. Raises ValueError when the shapes forbid it.
 
         Under ``record`` a computed array may only replace the whole of a plain one.

@@ -163,7 +163,7 @@ def _machine(target: Target, level: int = 3) -> Any:
 
 
 @lru_cache(maxsize=16)
-def _compiling_machine(target: Target, level: int) -> Any:
+def _compiling_machine(target: Target, level: int) -> object:
     """A machine that emits one module after the other, for as long as the process lives.
 
     Making it takes 0.7 ms, a tenth of what a small kernel takes.
@@ -175,7 +175,7 @@ def _compiling_machine(target: Target, level: int) -> Any:
 
 def optimised(
     text: str, target: Target, with_passes: bool = True, level: int = 3
-) -> tuple[Any, Any]:
+) -> tuple[Any, object]:
     """LLVM's module and machine for IR text, verified and optimised. Raises InternalError.
 
     ``with_passes`` False leaves the IR as it was emitted: unrolled kernels that keep everything in
@@ -233,13 +233,13 @@ def _in_our_order(target: Target) -> Iterator[None]:
             llvm.set_option("hybridjit", usual)
 
 
-def _object_of(module: Any, machine: Any, target: Target) -> bytes:
+def _object_of(module: object, machine: Any, target: Target) -> bytes:
     with _in_our_order(target):
         code: bytes = machine.emit_object(module)
     return code
 
 
-def _assembly_of(module: Any, machine: Any, target: Target) -> str:
+def _assembly_of(module: object, machine: Any, target: Target) -> str:
     with _in_our_order(target):
         return str(machine.emit_assembly(module))
 

@@ -136,7 +136,7 @@ class _TokenEmbedding(vocab.Vocabulary):
             raise MXNetError(f"{path} holds no vector")
         self._take(rows, init_unknown_vec)
 
-    def _take(self, rows: dict[Any, list[float]], init_unknown_vec: _Init) -> None:
+    def _take(self, rows: dict[object, list[float]], init_unknown_vec: _Init) -> None:
         unknown = rows.pop(self.unknown_token, None)
         self._vec_len = len(unknown if unknown is not None else next(iter(rows.values())))
         first = init_unknown_vec(shape=self._vec_len) if unknown is None else nd.array(unknown)
@@ -205,7 +205,7 @@ def _table(source: _TokenEmbedding, tokens: Sequence[object]) -> np.ndarray:
     return source._vectors().asnumpy()[numbers]
 
 
-def _add_line(rows: dict[Any, list[float]], line: str, delimiter: str, place: str) -> None:
+def _add_line(rows: dict[object, list[float]], line: str, delimiter: str, place: str) -> None:
     token, *texts = line.rstrip().split(delimiter)
     assert texts, f"{place}: a token and numbers are expected, got {line[:80]!r}"
     try:
@@ -240,7 +240,7 @@ def create(embedding_name: str, **kwargs: object) -> _TokenEmbedding:
     return _create(embedding_name, **kwargs)
 
 
-def get_pretrained_file_names(embedding_name: str | None = None) -> Any:
+def get_pretrained_file_names(embedding_name: str | None = None) -> object:
     """Names of files that an embedding knows, or of those of all. Raises KeyError."""
     classes: dict[str, Any] = dict(registry.get_registry(_TokenEmbedding))
     known = {name: list(each.pretrained_file_name_sha1) for name, each in classes.items()}

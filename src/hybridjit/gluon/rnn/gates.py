@@ -131,7 +131,7 @@ def gru(step: Step, i2h: T, h2h: T, states: list[T]) -> tuple[T, list[T]]:
     return output, [output]
 
 
-def activated(F: ModuleType, x: Tensor, activation: Any, **kwargs: Any) -> Any:
+def activated(F: ModuleType, x: Tensor, activation: Any, **kwargs: object) -> object:
     """``activation`` of x: a name, a LeakyReLU, or a function."""
     functions = {"tanh": F.tanh, "relu": F.relu, "sigmoid": F.sigmoid, "softsign": F.softsign}
     if isinstance(activation, str):
