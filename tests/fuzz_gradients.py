@@ -26,7 +26,7 @@ from gradient_cases import CONSTANTS, NO_SLOPE
 from hybridjit.compiler import Trained, compile_training
 from hybridjit.context import cpu
 from hybridjit.errors import DTypeError
-from hybridjit.ir.graph import Use, from_symbol, uses_of
+from hybridjit.ir.graph import Use, Value, from_symbol, uses_of
 from hybridjit.ir.interpret import run_in_order, run_value
 from hybridjit.ir.node import Output
 from hybridjit.ir.purpose import Purpose
@@ -217,12 +217,19 @@ def _off_tape(training: Training, joint: Joint, near: Results, heads: Arrays) ->
     unit = max(_UNITS.get(dtype.name, 0.0) for dtype in types if dtype is not None)
     on_tape = _on_tape(training, joint, heads)
     for name, use, right in zip(joint.gradients, _gradients(joint), on_tape):
-        scale = max(largest_of(right), *(largest_of(near[each]) for each in use.value.inputs), 0.0)
+        scale = max(largest_of(right), *(largest_of(near[each]) for each in _terms(use)), 0.0)
         allowed = unit * scale
         worst = largest_of(near[use].astype(np.float64) - right)
         if not worst <= allowed:
             return f"the gradient of {name} is off the tape's by {worst:.3g}, not {allowed:.3g}"
     return ""
+
+
+def _terms(use: Use) -> Iterator[Use]:
+    """What a value is made of: of what has one operand, what that is made of too."""
+    yield from use.value.inputs
+    if len(use.value.inputs) == 1:
+        yield from _terms(use.value.inputs[0])
 
 
 def _gradients(joint: Joint) -> tuple[Use, ...]:
@@ -298,12 +305,22 @@ def _has_no_slope(joint: Joint) -> bool:
 def _has_ties(joint: Joint, exact: Results) -> bool:
     """Whether several numbers are the largest or smallest: as in MXNet each gets all there is."""
     for value in joint.graph.values:
-        if value.op is not None and value.op.name in ("max", "min"):
+        if value.op is not None and value.op.name == "Pooling":
+            if value.attrs["pool_type"] == "max" and _chooses(exact, value):
+                return True
+        elif value.op is not None and value.op.name in ("max", "min"):
             (x,) = (exact[use] for use in value.inputs)
             (found,) = run_ref(value.op, [x], {**value.attrs, "keepdims": True})
             if (x == found).sum() > found.size:
                 return True
     return False
+
+
+def _chooses(exact: Results, value: Value) -> bool:
+    """Whether a largest number of a window may be in it twice: the first one gets the gradient."""
+    x, y = exact[value.inputs[0]], exact[Use(value, 0)]
+    _, counts = np.unique(x[np.isin(x, y)], return_counts=True)
+    return bool((counts > 1).any())
 
 
 def _is_whole(array: np.ndarray) -> bool:
