@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hybridjit.errors import AttributeValueError, DTypeError, ShapeError
+from hybridjit.ops.bfloat16 import rounded
 from hybridjit.types import TensorType
 from sampling import add, bad, ints
 
@@ -318,7 +319,8 @@ def made_by_passes() -> None:
             states = (state, state) if mode == "lstm" else (state,)
             add("_rnn_steps", (3, batch, rows), (rows, hidden), (rows,), *states, mode=mode,
                 backward=batch == 2)  # fmt: skip
-            add("_rnn_rounded_steps", (3, batch, rows), (rows, hidden), (rows,), *states,
+            short = rounded(np.random.RandomState(rows).randn(rows, hidden).astype(np.float32))
+            add("_rnn_rounded_steps", (3, batch, rows), short, (rows,), *states,
                 mode=mode, backward=batch == 2)  # fmt: skip
             # Small weights: what comes back grows with them from step to step.
             weight = np.linspace(-0.3, 0.2, hidden * rows, dtype=np.float32).reshape(hidden, rows)

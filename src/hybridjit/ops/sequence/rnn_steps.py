@@ -143,8 +143,7 @@ def _rounded_steps(
     backward: bool,
 ) -> Arrays:
     order = -1 if backward else 1
-    recurrent = (rounded(h2h), bias)
-    y, _, c = run_steps(mode, projected[::order], recurrent, state, cell, as_read=rounded)
+    y, _, c = run_steps(mode, projected[::order], (h2h, bias), state, cell, as_read=rounded)
     y = np.ascontiguousarray(y[::order])
     return y if c is None else (y, c)
 
@@ -164,7 +163,7 @@ RNN_ROUNDED_STEPS = register(
     infer=forward(_infer_rounded_steps),
     ref=_rounded_steps,
     outputs=lambda mode, **attrs: ("output", "cell") if mode == "lstm" else ("output",),
-    doc="The steps, with products of states and weights that are rounded to bfloat16.",
+    doc="The steps, with products of states rounded to bfloat16 and weights that it can write.",
 )
 
 
