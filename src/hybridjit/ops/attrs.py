@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -25,8 +25,10 @@ from ..types import DTYPE_NAMES
 
 # What an attribute's text can say.
 AttrValue = bool | int | float | str | tuple[int | None, ...] | tuple[float, ...] | np.dtype | None
+# One of these, where it is handed on by its name: which it is says the operator's declaration.
+Declared: TypeAlias = Any
 # The values by name: which of these each is says the operator's declaration alone.
-Attrs = Mapping[str, Any]
+Attrs = Mapping[str, Declared]
 
 # Accepted on every operator and without meaning here.
 IGNORED = frozenset({"workspace", "cudnn_tune", "cudnn_off", "ctx", "name"})

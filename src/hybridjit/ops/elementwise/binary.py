@@ -16,7 +16,7 @@ import numpy as np
 
 from ...errors import ShapeError
 from ...types import FLOAT32, FLOAT64, INT64, TensorType, merge_dtypes, merge_shapes
-from ..attrs import AttrValue
+from ..attrs import AttrValue, Declared
 from ..building import Builder, X
 from ..casting import exactly, in_floating, on_integers, scalar_of
 from ..record import OpDef
@@ -32,7 +32,7 @@ def broadcast_number(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types
     return broadcast(ins, outs)
 
 
-def with_scalar_type(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+def with_scalar_type(ins: Types, outs: Types, **attrs: Declared) -> tuple[Types, Types]:
     """The result has the operand's type, changed as by :func:`_number_type`."""
     (data,), out = ins, outs[0] if outs else TensorType(None, None)
     shape = merge_shapes(data.shape, out.shape)
@@ -79,7 +79,7 @@ class Forms(NamedTuple):
     reversed_scalar: OpDef
 
 
-def _register(names: str, inputs: str, attrs: str, **fields: Any) -> OpDef:
+def _register(names: str, inputs: str, attrs: str, **fields: Declared) -> OpDef:
     name, _, aliases = names.partition(" ")
     return register(name, inputs, attrs, aliases=aliases, **fields)
 

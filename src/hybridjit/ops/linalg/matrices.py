@@ -6,13 +6,12 @@ In: (..., rows, columns). Out: products, factors, solutions and determinants in 
 from __future__ import annotations
 
 from functools import wraps
-from typing import Any
 
 import numpy as np
 
 from ...errors import DTypeError, MXNetError, ShapeError
 from ...types import UNKNOWN, PartialShape, Shape, TensorType, merge, shape_text
-from ..attrs import AttrValue
+from ..attrs import AttrValue, Declared
 from ..building import Builder, X
 from ..elementwise.binary import ADD, MULTIPLY
 from ..nn.matrix_products import BATCH_DOT, DOT, batched_cost, batched_product, multiply
@@ -82,7 +81,7 @@ def _infer_product(
     return A.with_shape(_rows_back(product, axis))
 
 
-def _infer_gemm(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+def _infer_gemm(ins: Types, outs: Types, **attrs: Declared) -> tuple[Types, Types]:
     """C and the result have the type of the product; all four have one element type."""
     dtype = same_dtype(*ins, *outs)
     A, B, C = (t.with_dtype(dtype) for t in ins)
@@ -121,7 +120,9 @@ def _gemm2(
     return _scaled_product(A, B, transpose_a, transpose_b, alpha, axis)
 
 
-def _gemm(A: np.ndarray, B: np.ndarray, C: np.ndarray, *, beta: float, **attrs: Any) -> np.ndarray:
+def _gemm(
+    A: np.ndarray, B: np.ndarray, C: np.ndarray, *, beta: float, **attrs: Declared
+) -> np.ndarray:
     """alpha op(A) op(B) + beta C."""
     return _gemm2(A, B, **attrs) + C * C.dtype.type(beta)
 

@@ -6,12 +6,11 @@ neither direction divides by n.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...errors import ShapeError
 from ...types import TensorType, shape_text
+from ..attrs import Declared
 from ..building import Builder, Many, X
 from ..casting import convert
 from ..registry import lookup, register
@@ -61,7 +60,7 @@ def _ifft(data: np.ndarray, *, compute_size: int) -> np.ndarray:
 def _grad_by(twin: str) -> Gradient:
     """The rule of a transform whose transpose is ``twin``: neither divides by n."""
 
-    def grad(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any) -> X:
+    def grad(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Declared) -> X:
         return g.op(lookup(twin), douts[0], **attrs)
 
     return grad

@@ -5,13 +5,11 @@ In: matrices in the last two axes, or vectors in the last. Out: the other of the
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...errors import ShapeError
 from ...types import TensorType, shape_text
-from ..attrs import AttrValue
+from ..attrs import AttrValue, Declared
 from ..building import Builder, Many, X
 from ..registry import lookup, register
 from ..rules import forward, require_float
@@ -102,7 +100,7 @@ def _maketrian(A: np.ndarray, *, offset: int, lower: bool) -> np.ndarray:
 def _grad_by(twin: str) -> Gradient:
     """The rule of an operator whose transpose is ``twin``, under the same attributes."""
 
-    def grad(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any) -> X:
+    def grad(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Declared) -> X:
         return g.op(lookup(f"_linalg_{twin}"), douts[0], **attrs)
 
     return grad

@@ -15,7 +15,7 @@ import numpy as np
 from ...errors import ShapeError
 from ...types import FLOAT32, PartialShape, TensorType, merge, product, shape_text
 from ..algebra import add, scaled
-from ..attrs import Attrs, AttrValue
+from ..attrs import Attrs, AttrValue, Declared
 from ..building import Builder, Made, Many, Reached, X, as_results
 from ..casting import widened
 from ..derivative import derivative
@@ -88,14 +88,14 @@ def _batchnorm(
     return (y, moving_mean.copy(), inverse) if output_mean_var else y
 
 
-def _batchnorm_relu(*arrays: np.ndarray, **attrs: Any) -> Arrays:
+def _batchnorm_relu(*arrays: np.ndarray, **attrs: Declared) -> Arrays:
     y = _batchnorm(*arrays, **attrs)
     if isinstance(y, tuple):
         return (np.maximum(y[0], 0), *y[1:])
     return np.maximum(y, 0)
 
 
-def _batchnorm_v1(*arrays: np.ndarray, **attrs: Any) -> Arrays:
+def _batchnorm_v1(*arrays: np.ndarray, **attrs: Declared) -> Arrays:
     """As BatchNorm, but ``var`` is the variance as given."""
     y = _batchnorm(*arrays, **attrs)
     return (*y[:2], arrays[4].copy()) if isinstance(y, tuple) else y
@@ -124,7 +124,7 @@ def _single_output(
     eps: float,
     output_mean_var: bool,
     axis: int = 1,
-    **attrs: Any,
+    **attrs: Declared,
 ) -> X | tuple[X, ...]:
     """BatchNorm with statistics as outputs  =>  BatchNorm, mean, 1 / sqrt(variance + eps)"""
     kept = {key: attrs[key] for key in ("fix_gamma", "momentum", "use_global_stats")}
@@ -136,14 +136,14 @@ def _single_output(
     return plain, mean, inverse
 
 
-def _unless_single(g: Builder[X], *inputs: X, output_mean_var: bool, **attrs: Any) -> Made[X]:
+def _unless_single(g: Builder[X], *inputs: X, output_mean_var: bool, **attrs: Declared) -> Made[X]:
     """BatchNorm with statistics as outputs  =>  BatchNorm, mean, 1 / sqrt(variance + eps)"""
     if not output_mean_var:
         return None
     return _single_output(g, *inputs, output_mean_var=True, **attrs)
 
 
-def _newer(g: Builder[X], *inputs: X, **attrs: Any) -> Made[X]:
+def _newer(g: Builder[X], *inputs: X, **attrs: Declared) -> Made[X]:
     """BatchNorm_v1(x)  =>  BatchNorm(x), mean, variance"""
     made = _single_output(g, *inputs, **{**attrs, "output_mean_var": False})
     (plain,) = as_results(made)
@@ -170,7 +170,7 @@ def _statistics(data: np.ndarray, axis: int, dtype: np.dtype) -> tuple[np.ndarra
     return mean, np.square(centred).sum(others, dtype=dtype) / count
 
 
-def _trained(*arrays: np.ndarray, axis: int = 1, **attrs: Any) -> tuple[np.ndarray, ...]:
+def _trained(*arrays: np.ndarray, axis: int = 1, **attrs: Declared) -> tuple[np.ndarray, ...]:
     """Normalised by the batch's own statistics, which are further results."""
     data, gamma, beta, moving_mean, moving_var = arrays
     mean, var = _statistics(data, axis, moving_mean.dtype)
@@ -212,19 +212,19 @@ def _from_reductions(
     return y, *(reshape(g, each, (dims[axis],), at=at) for at, each in flat.items())
 
 
-def _from_reductions_relu(g: Builder[X], *inputs: X, **attrs: Any) -> Made[X]:
+def _from_reductions_relu(g: Builder[X], *inputs: X, **attrs: Declared) -> Made[X]:
     """BatchNormWithReLU in training(x)  =>  relu((x - mean) * scale + beta), by its own"""
     made = _from_reductions(g, *inputs, **attrs)
     return made and (g.op(RELU, made[0], at="relu"), *made[1:])
 
 
-def _trained_relu(*arrays: np.ndarray, **attrs: Any) -> tuple[np.ndarray, ...]:
+def _trained_relu(*arrays: np.ndarray, **attrs: Declared) -> tuple[np.ndarray, ...]:
     y, *rest = _trained(*arrays, **attrs)
     return np.maximum(y, 0), *rest
 
 
 def _grad_trained_relu(
-    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X | None], **attrs: Any
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X | None], **attrs: Declared
 ) -> tuple[Reached[X], ...]:
     """As without relu, from what comes back where the result is positive."""
     d = douts[0]
@@ -233,7 +233,7 @@ def _grad_trained_relu(
     return grad_trained(g, ins, outs, (d, *douts[1:]), **attrs)
 
 
-def _infer_trained(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+def _infer_trained(ins: Types, outs: Types, **attrs: Declared) -> tuple[Types, Types]:
     ins, found = _infer_batchnorm(ins, outs[:3], **{**attrs, "output_mean_var": True})
     return ins, merged(outs, (*found, found[2]))
 
@@ -249,21 +249,21 @@ def _moved(
     return {3: moved(ins[3], outs[1]), 4: moved(ins[4], outs[3])}
 
 
-def _trained_v1(*arrays: np.ndarray, **attrs: Any) -> tuple[np.ndarray, ...]:
+def _trained_v1(*arrays: np.ndarray, **attrs: Declared) -> tuple[np.ndarray, ...]:
     """As BatchNorm; the third result is the variance."""
     y, mean, inverse, var = _trained(*arrays, **attrs)
     return y, mean, var, inverse
 
 
 def _grad_trained_v1(
-    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Declared
 ) -> tuple[Reached[X], ...]:
     y, mean, var, inverse = outs
     dy, dmean, dvar, dinverse = (*douts, None, None, None)[:4]
     return grad_trained(g, ins, (y, mean, inverse, var), (dy, dmean, dinverse, dvar), **attrs)
 
 
-def _moved_v1(g: Builder[X], ins: Many[X], outs: Many[X], **attrs: Any) -> dict[int, X]:
+def _moved_v1(g: Builder[X], ins: Many[X], outs: Many[X], **attrs: Declared) -> dict[int, X]:
     y, mean, var, inverse = outs
     return _moved(g, ins, (y, mean, inverse, var), **attrs)
 
@@ -284,7 +284,7 @@ _TRAITS = Traits(
 )
 
 
-def _from_reductions_v1(g: Builder[X], *inputs: X, **attrs: Any) -> Made[X]:
+def _from_reductions_v1(g: Builder[X], *inputs: X, **attrs: Declared) -> Made[X]:
     """BatchNorm_v1 in training(x)  =>  (x - mean) * scale + beta, by its own"""
     made = _from_reductions(g, *inputs, **attrs)
     return made and (*made[:2], made[3], made[2])

@@ -13,7 +13,7 @@ import numpy as np
 from ...errors import AttributeValueError, ShapeError
 from ...types import PartialShape, Shape, TensorType, product, shape_text
 from ..algebra import total
-from ..attrs import AttrValue
+from ..attrs import AttrValue, Declared
 from ..building import Builder, Many, Reached, X
 from ..casting import widened
 from ..record import Samples, Traits
@@ -203,7 +203,7 @@ def _infer_by_weight(
     *,
     num_group: int,
     layout: str | None,
-    **attrs: Any,
+    **attrs: Declared,
 ) -> TensorType:
     """The weight of the convolution that took ``data`` to a result like ``head``."""
     window = window_of(**attrs)
@@ -221,7 +221,7 @@ def _infer_by_weight(
 
 
 def _grad_by_weight(
-    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Declared
 ) -> tuple[Reached[X], ...]:
     """It is linear in both: what reaches them are convolutions with the result's gradient."""
     (data, head), (d,) = ins, douts
@@ -300,7 +300,7 @@ def _grad_convolution(
     *,
     num_filter: int,
     no_bias: bool,
-    **attrs: Any,
+    **attrs: Declared,
 ) -> tuple[Reached[X], ...]:
     (data, weight, *_), (d,) = ins, douts
     found = (
@@ -324,7 +324,7 @@ CONVOLUTION = register(
 )
 
 
-def _newer(g: Builder[X], *inputs: X, **attrs: Any) -> X:
+def _newer(g: Builder[X], *inputs: X, **attrs: Declared) -> X:
     """Convolution_v1(x, w)  =>  Convolution(x, w)"""
     return g.op(CONVOLUTION, *inputs, **attrs)
 

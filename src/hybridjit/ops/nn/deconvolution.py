@@ -6,13 +6,11 @@ cell adds its multiple of the kernel to the output.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...errors import AttributeValueError, ShapeError
 from ...types import PartialShape, Shape, TensorType, product, require_possible, shape_text
-from ..attrs import AttrValue
+from ..attrs import AttrValue, Declared
 from ..building import Builder, Many, Reached, X
 from ..casting import widened
 from ..record import Samples, Traits
@@ -173,7 +171,7 @@ def _grad_deconvolution(
     target_shape: Shape,
     num_filter: int,
     no_bias: bool,
-    **attrs: Any,
+    **attrs: Declared,
 ) -> tuple[Reached[X], ...]:
     """Convolution by the same weight; to the weight as in convolution, the operands swapped."""
     (data, weight, *_), (d,) = ins, douts
@@ -211,7 +209,7 @@ DECONVOLUTION = register(
 
 
 @forward
-def _infer_im2col(data: TensorType, **attrs: Any) -> TensorType:
+def _infer_im2col(data: TensorType, **attrs: Declared) -> TensorType:
     """(N, C * taps, windows)."""
     window = window_of(**attrs)
     check_rank(data.dims, window.rank)
@@ -219,7 +217,7 @@ def _infer_im2col(data: TensorType, **attrs: Any) -> TensorType:
     return data.with_shape((data.dims[0], data.dims[1] * product(window.kernel), count))
 
 
-def _im2col(data: np.ndarray, **attrs: Any) -> np.ndarray:
+def _im2col(data: np.ndarray, **attrs: Declared) -> np.ndarray:
     window = window_of(**attrs)
     x = padded(data, window.pad, window.pad, 0)
     count = product(window.out_sizes(data.shape[2:]))  # type: ignore[arg-type]
@@ -230,7 +228,7 @@ def _im2col(data: np.ndarray, **attrs: Any) -> np.ndarray:
 
 
 @forward
-def _infer_col2im(data: TensorType, *, output_size: Shape, **attrs: Any) -> TensorType:
+def _infer_col2im(data: TensorType, *, output_size: Shape, **attrs: Declared) -> TensorType:
     """(N, C * taps, windows) -> (N, C, *output_size)."""
     window = window_of(**attrs)
     taps, count = product(window.kernel), _window_count(window, output_size)
@@ -250,7 +248,7 @@ def _window_count(window: Window, output_size: Shape) -> int:
     return product(window.out_sizes(output_size))  # type: ignore[arg-type]
 
 
-def _col2im(data: np.ndarray, *, output_size: Shape, **attrs: Any) -> np.ndarray:
+def _col2im(data: np.ndarray, *, output_size: Shape, **attrs: Declared) -> np.ndarray:
     window = window_of(**attrs)
     sizes: Shape = window.out_sizes(output_size)  # type: ignore[assignment]
     channels = data.shape[1] // product(window.kernel)

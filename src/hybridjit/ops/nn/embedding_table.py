@@ -5,14 +5,14 @@ In: indices of any type, truncated and clipped to the table. Out: the table's dt
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
 from ...errors import AttributeValueError, MXNetError, ShapeError
 from ...types import PartialShape, TensorType, merge_dtypes, shape_text
 from ..algebra import as_shape
-from ..attrs import AttrValue
+from ..attrs import AttrValue, Declared
 from ..building import Builder, Many, Reached, X
 from ..casting import convert
 from ..registry import register
@@ -94,7 +94,7 @@ EMBEDDING = register(
 )
 
 
-def _plain(g: Builder[X], data: X, weight: X, *, deterministic: bool, **attrs: Any) -> X:
+def _plain(g: Builder[X], data: X, weight: X, *, deterministic: bool, **attrs: Declared) -> X:
     """SparseEmbedding(i, w)  =>  Embedding(i, w)"""
     return g.op(EMBEDDING, data, weight, **attrs)
 

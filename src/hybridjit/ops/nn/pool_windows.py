@@ -6,13 +6,11 @@ kernel); 'full' rounds the number of windows up.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...errors import AttributeValueError, ShapeError
 from ...types import PartialShape, Shape, TensorType, shape_text
-from ..attrs import AttrValue
+from ..attrs import AttrValue, Declared
 from ..rules import Types, merged, require_float, same_dtype
 from .window_geometry import (
     Window,
@@ -92,7 +90,7 @@ def infer_pooling(
     pooling_convention: str,
     p_value: int | None = None,
     layout: str | None = None,
-    **attrs: Any,
+    **attrs: Declared,
 ) -> tuple[Types, Types]:
     """Spatial sizes by :func:`pooled_sizes`, or 1 each for global_pool."""
     if pool_type == "lp" and p_value not in (1, 2, 3):

@@ -6,12 +6,11 @@ In: (N, C, spatial...) or its channel-last form. Out: the same with other spatia
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from ...types import Shape, product
-from ..attrs import Attrs, AttrValue
+from ..attrs import Attrs, AttrValue, Declared
 from ..building import Builder, X
 from ..casting import widened
 from ..record import Samples, Traits
@@ -80,7 +79,7 @@ def _pool_all(x: np.ndarray, pool_type: str, p_value: int | None) -> np.ndarray:
     return total.astype(x.dtype, copy=False)
 
 
-def _pooling(data: np.ndarray, **attrs: Any) -> np.ndarray:
+def _pooling(data: np.ndarray, **attrs: Declared) -> np.ndarray:
     """max, avg, sum or lp of each window."""
     rank = data.ndim - 2
     last = is_channel_last(attrs.get("layout"), rank)
@@ -121,7 +120,7 @@ def _pooling_v1(
     pool_type: str,
     global_pool: bool,
     pooling_convention: str,
-    **attrs: Any,
+    **attrs: Declared,
 ) -> np.ndarray:
     """Pooling with zeros as real cells: they take part in max, and avg divides by all taps."""
     x = data
@@ -146,7 +145,7 @@ def _newer(
     global_pool: bool,
     pad: Shape,
     pooling_convention: str,
-    **attrs: Any,
+    **attrs: Declared,
 ) -> X | None:
     """Pooling_v1(x) without padding  =>  Pooling(x)"""
     if not global_pool and (any(pad) or pooling_convention == "full"):

@@ -13,7 +13,7 @@ import numpy as np
 from ...errors import ShapeError
 from ...types import Shape, TensorType, product
 from ..algebra import div, mul, scaled, zeros_like
-from ..attrs import Attrs, AttrValue
+from ..attrs import Attrs, AttrValue, Declared
 from ..building import Builder, Many, X
 from ..casting import widened
 from ..internal import PAD_AXES
@@ -90,7 +90,7 @@ def _back_from_max(
     return _laid_out(_spread_to_largest(x, y, widened(d), window, to_all), attrs, data.dtype)
 
 
-def _back_from_average(head: np.ndarray, *, shape: Shape, **attrs: Any) -> np.ndarray:
+def _back_from_average(head: np.ndarray, *, shape: Shape, **attrs: Declared) -> np.ndarray:
     """To each cell the windows over it, each divided by what it was divided by."""
     (d,) = _channels_first(attrs, widened(head))
     _, sizes = split_axes(shape, is_channel_last(attrs["layout"], len(shape) - 2))
@@ -162,7 +162,7 @@ def grad_pooling(
     douts: Many[X],
     *,
     pool_type: str,
-    **attrs: Any,
+    **attrs: Declared,
 ) -> X:
     """To the first maximum, or to all cells; p-norms pass x^(p-1) / y^(p-1), 0 where y is 0."""
     (x,), (y, *_), (d, *_) = ins, outs, douts

@@ -7,14 +7,13 @@ Out: exponentials that sum to 1 along an axis, or their logarithms.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
 from ...types import FLOAT32, FLOAT64, PartialShape, TensorType, merge, shape_text
 from ..algebra import in_single, mul, negated, sub, total
-from ..attrs import AttrValue
+from ..attrs import AttrValue, Declared
 from ..building import Builder, Many, X
 from ..casting import widened
 from ..elementwise.binary import DIVIDE
@@ -108,7 +107,7 @@ def _softmax(
     return y.astype(data.dtype if dtype is None else dtype, copy=False)
 
 
-def _softmin(data: np.ndarray, *rest: np.ndarray, **attrs: Any) -> np.ndarray:
+def _softmin(data: np.ndarray, *rest: np.ndarray, **attrs: Declared) -> np.ndarray:
     return _softmax(-data, *rest, **attrs)
 
 
@@ -151,7 +150,7 @@ def _grad_softmax(
 
 
 def _grad_softmin(
-    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Declared
 ) -> tuple[X | None, ...]:
     (found,) = _grad_softmax(g, ins, outs, douts, **attrs)
     return (None if found is None else negated(g, found),)

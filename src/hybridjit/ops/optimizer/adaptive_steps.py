@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from ...errors import ShapeError
 from ...types import TensorType
-from ..attrs import AttrValue
+from ..attrs import AttrValue, Declared
 from ..rules import Types, merged
 from .update_step import (
     SCALES,
@@ -220,7 +219,7 @@ def _infer_group_adagrad(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[T
 
 
 def _mixed_adamw(
-    weight: np.ndarray, grad: np.ndarray, *rest: np.ndarray, **attrs: Any
+    weight: np.ndarray, grad: np.ndarray, *rest: np.ndarray, **attrs: Declared
 ) -> tuple[np.ndarray, ...]:
     mean, var, weight32, scale = rest
     new, mean, var = adamw(weight32, grad.astype(SINGLE), mean, var, scale, **attrs)

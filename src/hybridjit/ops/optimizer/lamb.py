@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...types import TensorType
-from ..attrs import AttrValue
+from ..attrs import AttrValue, Declared
 from ..rules import Types, merged
 from .adaptive_steps import moments
 from .update_step import (
@@ -67,20 +65,22 @@ def stepped(
 
 
 def _mixed_direction(
-    weight: np.ndarray, grad: np.ndarray, *rest: np.ndarray, **attrs: Any
+    weight: np.ndarray, grad: np.ndarray, *rest: np.ndarray, **attrs: Declared
 ) -> tuple[np.ndarray, ...]:
     mean, var, weight32 = rest
     u, mean, var = direction(weight32, grad.astype(SINGLE), mean, var, **attrs)
     return u, mean, var, weight32
 
 
-def _stepped(*arrays: np.ndarray, **attrs: Any) -> tuple[np.ndarray, ...]:
+def _stepped(*arrays: np.ndarray, **attrs: Declared) -> tuple[np.ndarray, ...]:
     weight = arrays[0]
     wide = (x.astype(SINGLE) if x.dtype.itemsize < 4 else x for x in arrays)
     return (stepped(*wide, **attrs).astype(weight.dtype, copy=False),)
 
 
-def _mixed_stepped(weight: np.ndarray, *rest: np.ndarray, **attrs: Any) -> tuple[np.ndarray, ...]:
+def _mixed_stepped(
+    weight: np.ndarray, *rest: np.ndarray, **attrs: Declared
+) -> tuple[np.ndarray, ...]:
     *given, weight32 = rest
     new = stepped(weight32, *given, **attrs)
     return new.astype(weight.dtype), new

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...errors import AttributeValueError
 from ...types import TensorType
-from ..attrs import AttrValue
+from ..attrs import AttrValue, Declared
 from ..rules import Types, merged
 from .adaptive_steps import adamw
 from .lamb import direction, stepped
@@ -49,7 +49,7 @@ def _rule(own: Names, extra: int, count: str, listed: Listed) -> Callable[..., t
     """Each weight's operands are alike; the shared ones are float32."""
     is_mixed = own[-1] == "*weight32"
 
-    def infer(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+    def infer(ins: Types, outs: Types, **attrs: Declared) -> tuple[Types, Types]:
         number = attrs[count]
         for name in listed:
             if len(attrs[name]) != number:
@@ -87,7 +87,7 @@ def _groups(arrays: tuple[np.ndarray, ...], size: int, number: int) -> Iterator[
 def _each(step: Step, own: Names, count: str, listed: Listed) -> Step:
     """The step on each weight in turn: all new weights, then all new states in order."""
 
-    def steps(*arrays: np.ndarray, **attrs: Any) -> tuple[np.ndarray, ...]:
+    def steps(*arrays: np.ndarray, **attrs: Declared) -> tuple[np.ndarray, ...]:
         number = attrs.pop(count)
         lists = {name: attrs.pop(key) for key, name in listed.items()}
         shared = arrays[number * len(own) :]
@@ -123,7 +123,7 @@ def lamb(
     lr: float,
     lower_bound: float,
     upper_bound: float,
-    **attrs: Any,
+    **attrs: Declared,
 ) -> tuple[np.ndarray, ...]:
     """Both phases of LAMB."""
     u, mean, var = direction(weight, grad, mean, var, **attrs)
@@ -132,7 +132,7 @@ def lamb(
     return stepped(weight, u, *norms, lr=lr, **bounds), mean, var
 
 
-def _mixed_adamw(*arrays: np.ndarray, **attrs: Any) -> tuple[np.ndarray, ...]:
+def _mixed_adamw(*arrays: np.ndarray, **attrs: Declared) -> tuple[np.ndarray, ...]:
     _, grad, mean, var, weight32, scale = arrays
     new, mean, var = adamw(weight32, grad, mean, var, scale, **attrs)
     return new, mean, var, new

@@ -8,13 +8,13 @@ A. Graves et al. 2006, "Connectionist temporal classification".
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ...errors import MXNetError, ShapeError
 from ...types import TensorType, shape_text
-from ..attrs import AttrValue
+from ..attrs import AttrValue, Declared
 from ..building import Builder, Many, X
 from ..casting import convert
 from ..record import Traits
@@ -185,7 +185,7 @@ def _back_from_ctc(
     return convert(found, data.dtype)
 
 
-def _back_names(**attrs: Any) -> tuple[str, ...]:
+def _back_names(**attrs: Declared) -> tuple[str, ...]:
     return ("head", *_input_names(**attrs))
 
 

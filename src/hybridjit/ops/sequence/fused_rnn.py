@@ -11,14 +11,14 @@ MXNET_USE_MKLDNN_RNN=0.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Generic
+from typing import Generic
 
 import numpy as np
 
 from ...errors import ShapeError
 from ...types import PartialShape, TensorType, product, shape_text
 from ..algebra import mul
-from ..attrs import Attrs, AttrValue
+from ..attrs import Attrs, AttrValue, Declared
 from ..building import Builder, Many, X, as_results
 from ..casting import widened
 from ..gradient import Traced, Tracer, backpropagate
@@ -63,7 +63,7 @@ def _check_parameters(found: PartialShape | None, count: int | None) -> None:
         )
 
 
-def _infer_rnn(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+def _infer_rnn(ins: Types, outs: Types, **attrs: Declared) -> tuple[Types, Types]:
     """The number of parameters follows from C, states and outputs from N and the attributes."""
     sizes = sizes_of(**attrs)
     cells = 1 + (attrs["mode"] == "lstm")
@@ -108,7 +108,7 @@ def _rnn(
     parameters: np.ndarray,
     state: np.ndarray,
     *rest: np.ndarray,
-    **attrs: Any,
+    **attrs: Declared,
 ) -> Arrays:
     """Layer on layer; the backward direction reads and writes its steps in reverse."""
     sizes, mode = sizes_of(**attrs), attrs["mode"]
@@ -134,7 +134,7 @@ def _rnn(
     return typed if attrs["state_outputs"] else typed[0]
 
 
-def _recurrent_layers(g: Builder[X], *inputs: X, **attrs: Any) -> X | tuple[X, ...]:
+def _recurrent_layers(g: Builder[X], *inputs: X, **attrs: Declared) -> X | tuple[X, ...]:
     """RNN(x, parameters, state)  =>  per layer and direction: dense on all steps, _rnn_steps"""
     return _Layers(g, inputs, sizes_of(**attrs), attrs["mode"]).run(attrs["state_outputs"])
 
@@ -230,7 +230,7 @@ class _Layers(Generic[X]):
         return self.g.op(CONCAT, *parts, at=at, dim=axis, num_args=len(parts))
 
 
-def _cost(ins: Types, outs: Types, *, mode: str, **attrs: Any) -> int:
+def _cost(ins: Types, outs: Types, *, mode: str, **attrs: Declared) -> int:
     """Every weight is used once per step and sample; biases are added only."""
     sizes = sizes_of(mode=mode, **attrs)
     biases = 2 * sizes.gates * sizes.hidden * sizes.directions * sizes.layers
@@ -246,11 +246,11 @@ _ATTRS = (
 )
 
 
-def _training_outputs(**attrs: Any) -> tuple[str, ...]:
+def _training_outputs(**attrs: Declared) -> tuple[str, ...]:
     return (*_rnn_outputs(**attrs), "masks")
 
 
-def _infer_training(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+def _infer_training(ins: Types, outs: Types, **attrs: Declared) -> tuple[Types, Types]:
     """As RNN; and a mask (T, N, features) for each layer but the first."""
     ins, found = _infer_rnn(ins, outs[:-1], **attrs)
     if not found or found[0].shape is None:
@@ -259,7 +259,7 @@ def _infer_training(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types
     return ins, merged(outs, (*found, masks))
 
 
-def _dropping_layers(g: Builder[X], *inputs: X, p: float, **attrs: Any) -> tuple[X, ...]:
+def _dropping_layers(g: Builder[X], *inputs: X, p: float, **attrs: Declared) -> tuple[X, ...]:
     """RNN in training  =>  its layers with dropout between them, and the masks"""
     masks: list[X] = []
 
@@ -277,7 +277,7 @@ def _dropping_layers(g: Builder[X], *inputs: X, p: float, **attrs: Any) -> tuple
 
 
 def _grad_training(
-    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Declared
 ) -> tuple[X | None, ...]:
     """That of the layers, with the forward's own masks between them."""
     tracer, traced = Tracer(g), [Traced(x) for x in ins]
@@ -308,7 +308,7 @@ RNN_TRAINING = register(
 )
 
 
-def _keeping_layers(g: Builder[X], *inputs: X, **attrs: Any) -> X | tuple[X, ...]:
+def _keeping_layers(g: Builder[X], *inputs: X, **attrs: Declared) -> X | tuple[X, ...]:
     """RNN in training  =>  its layers, whose steps keep what their gradients are made of"""
     layers = _Layers(g, inputs, sizes_of(**attrs), attrs["mode"], keeps=True)
     return layers.run(attrs["state_outputs"])

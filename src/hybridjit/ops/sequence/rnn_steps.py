@@ -7,13 +7,12 @@ outputs (T, N, H) and, for lstm, the last cell state. Passes make these operator
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from ...errors import DTypeError
 from ...types import FLOAT32, TensorType
-from ..attrs import AttrValue
+from ..attrs import AttrValue, Declared
 from ..bfloat16 import rounded
 from ..building import Builder, Many, X
 from ..registry import register
@@ -108,7 +107,7 @@ def _steps(
 
 
 def _grad_steps(
-    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Declared
 ) -> tuple[X, ...]:
     """The rule of the steps, run again where they did not keep what it is made of."""
     kept = outs
@@ -148,7 +147,7 @@ def _rounded_steps(
     return y if c is None else (y, c)
 
 
-def _infer_rounded_steps(projected: TensorType, *rest: TensorType, **attrs: Any) -> Types:
+def _infer_rounded_steps(projected: TensorType, *rest: TensorType, **attrs: Declared) -> Types:
     if projected.dtype != FLOAT32:
         raise DTypeError(f"steps with rounded states are in float32, got {projected.dtype}")
     return _infer_steps(projected, *rest, **attrs)

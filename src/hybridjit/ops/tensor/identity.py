@@ -28,7 +28,7 @@ from ..algebra import (
     sub,
     total,
 )
-from ..attrs import AttrValue
+from ..attrs import AttrValue, Declared
 from ..building import Builder, Many, Reached, X
 from ..casting import fresh
 from ..elementwise.unary import SIGMOID, same_float
@@ -380,7 +380,7 @@ def _moved_average(
 
 def _grad_sparse(
     g: Builder[X], ins: Many[X], outs: object, douts: Many[X], *, sparseness_target: float,
-    penalty: float, **attrs: Any,
+    penalty: float, **attrs: Declared,
 ) -> tuple[X, None]:  # fmt: skip
     """d + penalty ((1 - t) / (1 - average) - t / average), with the average after this batch."""
     t, moving = sparseness_target, _moved_average(g, ins, outs, **attrs)[1]

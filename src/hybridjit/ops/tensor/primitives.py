@@ -9,13 +9,12 @@ nothing moves.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from ...errors import AttributeValueError, ShapeError
 from ...types import UNKNOWN, PartialShape, Shape, TensorType, merge_shapes, product, shape_text
-from ..attrs import AttrValue
+from ..attrs import AttrValue, Declared
 from ..building import Builder, Many, X
 from ..casting import fresh
 from ..record import PLAIN, OpDef, Samples, Traits
@@ -138,7 +137,7 @@ def reordering(
     order_of: Callable[..., Shape],
     doc: str,
     aliases: str = "",
-    **fields: Any,
+    **fields: Declared,
 ) -> OpDef:
     """Register a change of the axes' order, whose shapes follow from each other both ways."""
 
@@ -247,7 +246,7 @@ def _placed_shape(
 
 
 def _grad_place(
-    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, shape: Shape, **marks: Any
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, shape: Shape, **marks: Declared
 ) -> X:
     return g.op(SLICE, douts[0], **marks)
 
@@ -283,7 +282,7 @@ PLACE = moving(
 )
 
 
-def _grad_slice(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **marks: Any) -> X:
+def _grad_slice(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **marks: Declared) -> X:
     return g.op(PLACE, douts[0], shape=g.type(ins[0]).dims, **marks)
 
 

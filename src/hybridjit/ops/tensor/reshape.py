@@ -7,13 +7,12 @@ In: one array (``reshape_like`` looks at a second one's shape). Out: a copy with
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from ...errors import ShapeError
 from ...types import INT64, Shape, TensorType, is_known_shape, product, require_dims, shape_text
-from ..attrs import AttrValue
+from ..attrs import AttrValue, Declared
 from ..building import Builder, X
 from ..gradient import none_at_all
 from ..internal import constant_of_shape
@@ -127,7 +126,7 @@ def reshape_shape(
     raise ShapeError(f"Reshape of {shape_text(data)} needs a shape, got ()")
 
 
-def _reshape_types(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+def _reshape_types(ins: Types, outs: Types, **attrs: Declared) -> tuple[Types, Types]:
     """Forward; backward, one unknown size of the data follows from a known output."""
     (data,), out = ins, outs[0] if outs else TensorType(None, None)
     data = data.with_dtype(same_dtype(data, out))
@@ -166,12 +165,12 @@ def _literal(shape_of: ShapeRule) -> Expansion:
     return expand
 
 
-def _first_elements(data: np.ndarray, **attrs: Any) -> np.ndarray:
+def _first_elements(data: np.ndarray, **attrs: Declared) -> np.ndarray:
     shape = reshape_shape(data.shape, **attrs)
     return data.reshape(-1)[: product(shape)].reshape(shape).copy()
 
 
-def _cut_and_reshaped(g: Builder[X], data: X, **attrs: Any) -> X:
+def _cut_and_reshaped(g: Builder[X], data: X, **attrs: Declared) -> X:
     """Reshape(x)  =>  _reshape_to(x, sizes), of a slice where they are fewer elements"""
     dims = g.type(data).dims
     shape = reshape_shape(dims, **attrs)
@@ -268,7 +267,7 @@ _simple(
 )
 
 
-def _like_types(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+def _like_types(ins: Types, outs: Types, **attrs: Declared) -> tuple[Types, Types]:
     """rhs gives its shape only: it may have any dtype."""
     lhs, rhs = ins
     if is_known_shape(lhs.shape) and is_known_shape(rhs.shape):

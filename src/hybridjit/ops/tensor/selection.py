@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from ...errors import AttributeValueError, MXNetError, ShapeError
 from ...shapes import is_np_shape
 from ...types import INT64, UNKNOWN, TensorType, merge, shape_text
 from ..algebra import as_shape, zeros_like
-from ..attrs import Attrs, AttrValue
+from ..attrs import Attrs, AttrValue, Declared
 from ..building import Builder, Many, Reached, X
 from ..casting import convert, fresh, scalar_of
 from ..elementwise.element_type import cast
@@ -175,7 +174,7 @@ INDEX_COPY = register(
 )
 
 
-def _assign_types(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+def _assign_types(ins: Types, outs: Types, **attrs: Declared) -> tuple[Types, Types]:
     """The result is like the first input; what is written has the shape of the slice."""
     attrs.pop("scalar", None)
     dtype = same_dtype(*ins, *outs)
@@ -228,7 +227,7 @@ _assigning(
 # Counting
 
 
-def _histogram_types(data: TensorType, *bins: TensorType, **attrs: Any) -> Types:
+def _histogram_types(data: TensorType, *bins: TensorType, **attrs: Declared) -> Types:
     count = attrs["bin_cnt"]
     refuse_bool(data)
     if bins:
@@ -251,7 +250,9 @@ def _is_range(range_: tuple[float, ...] | None) -> bool:
     return range_[0] <= range_[1] and math.isfinite(range_[1] - range_[0])
 
 
-def histogram(data: np.ndarray, *bins: np.ndarray, **attrs: Any) -> tuple[np.ndarray, np.ndarray]:
+def histogram(
+    data: np.ndarray, *bins: np.ndarray, **attrs: Declared
+) -> tuple[np.ndarray, np.ndarray]:
     """Counts and edges in the data's type; the last bin includes its right edge."""
     values = data.ravel()
     if bins:

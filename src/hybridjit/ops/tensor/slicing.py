@@ -5,13 +5,11 @@ In: one array (``slice_like`` and ``Crop`` look at a second one's shape). Out: c
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...errors import AttributeValueError, ShapeError
 from ...types import UNKNOWN, PartialShape, Shape, TensorType, merge, product, shape_text
-from ..attrs import AttrValue
+from ..attrs import AttrValue, Declared
 from ..building import Builder, Many, X
 from ..gradient import given
 from ..numbered import Numbered
@@ -86,7 +84,7 @@ def _front(data: np.ndarray, shape: Shape) -> np.ndarray:
     return data[tuple(slice(size) for size in shape)]
 
 
-def _like_types(ins: Types, outs: Types, **attrs: Any) -> tuple[Types, Types]:
+def _like_types(ins: Types, outs: Types, **attrs: Declared) -> tuple[Types, Types]:
     """The second input gives its shape only: it may have any dtype."""
     if not all(t.is_known for t in ins):
         return ins, outs

@@ -7,13 +7,12 @@ again, or overlaps. Box arithmetic stays in the data's own precision.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
 from ...errors import AttributeValueError, ShapeError
 from ...types import TensorType, product, shape_text
-from ..attrs import AttrValue
+from ..attrs import AttrValue, Declared
 from ..building import Builder, Many, X
 from ..casting import widened
 from ..elementwise.binary import ADD, MINIMUM, MULTIPLY, SUBTRACT
@@ -148,7 +147,7 @@ def _kept_rows(
 
 
 def _nms_rows(
-    rows: np.ndarray, *, in_format: str, out_format: str, coord_start: int, **attrs: Any
+    rows: np.ndarray, *, in_format: str, out_format: str, coord_start: int, **attrs: Declared
 ) -> np.ndarray:
     """Survivors of one batch at the top, best first, and rows of -1 below."""
     kept = rows[_kept_rows(rows, in_format=in_format, coord_start=coord_start, **attrs)]
@@ -161,7 +160,7 @@ def _nms_rows(
     return out
 
 
-def _box_nms(data: np.ndarray, **attrs: Any) -> np.ndarray:
+def _box_nms(data: np.ndarray, **attrs: Declared) -> np.ndarray:
     """Non-maximum suppression in each (rows, width) of the data; topk 0 leaves it as it is."""
     if attrs["topk"] == 0 or data.size == 0:
         return data.copy()
@@ -169,7 +168,7 @@ def _box_nms(data: np.ndarray, **attrs: Any) -> np.ndarray:
     return np.stack([_nms_rows(rows, **attrs) for rows in batches]).reshape(data.shape)
 
 
-def _box_nms_back(head: np.ndarray, data: np.ndarray, **attrs: Any) -> np.ndarray:
+def _box_nms_back(head: np.ndarray, data: np.ndarray, **attrs: Declared) -> np.ndarray:
     """What comes back to the survivors, in the rows where they stand in the data."""
     if attrs["topk"] == 0 or data.size == 0:
         return head.copy()
@@ -181,7 +180,7 @@ def _box_nms_back(head: np.ndarray, data: np.ndarray, **attrs: Any) -> np.ndarra
     return back
 
 
-def _grad_nms(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any) -> X:
+def _grad_nms(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Declared) -> X:
     return g.op(BOX_NMS_BACK, douts[0], ins[0], **attrs)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...errors import AttributeValueError, ShapeError
 from ...types import TensorType, shape_text
+from ..attrs import AttrValue
 from ..building import Builder, Many, X
 from ..casting import widened
 from ..nn.window_geometry import padded, require_cells, tap_cells
@@ -183,7 +184,7 @@ BACK_FROM_CORRELATION = register(
 
 
 def _grad_correlation(
-    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: AttrValue
 ) -> tuple[X, ...]:
     return g.outputs(BACK_FROM_CORRELATION, douts[0], *ins, at="dmaps", **attrs)
 

@@ -7,13 +7,13 @@ form mask (N, groups * taps, oh, ow), weight (F, C/g, kh, kw), bias. Out: (N, F,
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic
+from typing import Generic
 
 import numpy as np
 
 from ...errors import AttributeValueError, ShapeError
 from ...types import PartialShape, Shape, TensorType, merge_shapes, product, shape_text
-from ..attrs import Attrs, AttrValue
+from ..attrs import Attrs, AttrValue, Declared
 from ..building import Builder, Many, X
 from ..casting import widened
 from ..elementwise.binary import ADD
@@ -41,7 +41,7 @@ def _inputs(*, no_bias: bool, **attrs: AttrValue) -> tuple[str, ...]:
     return ("data", "offset", "weight") if no_bias else ("data", "offset", "weight", "bias")
 
 
-def _modulated_inputs(**attrs: Any) -> tuple[str, ...]:
+def _modulated_inputs(**attrs: Declared) -> tuple[str, ...]:
     data, offset, *rest = _inputs(**attrs)
     return (data, offset, "mask", *rest)
 
@@ -194,7 +194,7 @@ def _deformable(
     offset: np.ndarray,
     weight: np.ndarray,
     bias: np.ndarray | None = None,
-    **attrs: Any,
+    **attrs: Declared,
 ) -> np.ndarray:
     return _convolve(data, offset, None, weight, bias, _sample_clamped, **attrs)
 
@@ -205,7 +205,7 @@ def _modulated(
     mask: np.ndarray,
     weight: np.ndarray,
     bias: np.ndarray | None = None,
-    **attrs: Any,
+    **attrs: Declared,
 ) -> np.ndarray:
     return _convolve(data, offset, mask, weight, bias, _sample_padded, **attrs)
 
@@ -401,11 +401,11 @@ def _back_from_samples(
     return (of_data, of_places, *([(head * samples).sum(-1)] if mask else []))
 
 
-def _back_inputs(**attrs: Any) -> tuple[str, ...]:
+def _back_inputs(**attrs: Declared) -> tuple[str, ...]:
     return ("head", *_sampled_inputs(**attrs))
 
 
-def _back_outputs(**attrs: Any) -> tuple[str, ...]:
+def _back_outputs(**attrs: Declared) -> tuple[str, ...]:
     return tuple(f"d_{name}" for name in _sampled_inputs(**attrs))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...errors import AttributeValueError, ShapeError
 from ...types import TensorType, shape_text
-from ..attrs import AttrValue
+from ..attrs import AttrValue, Declared
 from ..building import Builder, X
 from ..elementwise.binary import MAXIMUM
 from ..gradient import none_at_all
@@ -170,7 +170,7 @@ def _best_rows(
     return out
 
 
-def _detections(rows: np.ndarray, **attrs: Any) -> np.ndarray:
+def _detections(rows: np.ndarray, **attrs: Declared) -> np.ndarray:
     return np.stack([_best_rows(batch, **attrs) for batch in rows]) if len(rows) else rows.copy()
 
 
@@ -213,7 +213,7 @@ def _detection(
     clip: bool,
     variances: tuple[float, ...],
     background_id: int,
-    **attrs: Any,
+    **attrs: AttrValue,
 ) -> np.ndarray:
     """Class 0 is the background, whatever background_id says, as MXNet has it."""
     if not cls_prob.shape[0]:
@@ -232,7 +232,7 @@ def _detection_parts(
     clip: bool,
     variances: tuple[float, ...],
     background_id: int,
-    **attrs: Any,
+    **attrs: Declared,
 ) -> X | None:
     """MultiBoxDetection(p, o, a)  =>  the best of rows of classes, scores and decoded boxes"""
     batch, classes, count = g.type(cls_prob).dims

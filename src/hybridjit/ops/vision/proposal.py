@@ -7,13 +7,11 @@ batch index and corners in whole pixels (a box one pixel wide has x1 = x2), and 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...errors import AttributeValueError, ShapeError
 from ...types import TensorType, shape_text
-from ..attrs import AttrValue
+from ..attrs import AttrValue, Declared
 from ..casting import bounded
 from ..gradient import none_at_all
 from ..record import Traits
@@ -172,7 +170,7 @@ def _proposals(
     im_info: np.ndarray,
     *,
     output_score: bool,
-    **attrs: Any,
+    **attrs: Declared,
 ) -> Arrays:
     """Proposals of every image, one below the other."""
     foreground = cls_prob[:, cls_prob.shape[1] // 2 :]

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...errors import AttributeValueError, ShapeError
 from ...types import Shape, TensorType, shape_text
-from ..attrs import AttrValue
+from ..attrs import AttrValue, Declared
 from ..building import Builder, Many, X
 from ..casting import bounded, widened
 from ..registry import lookup
@@ -55,7 +55,7 @@ def by_regions(back: str) -> Gradient:
     """The rule of pooling that is linear in the data: regions are taken as given."""
 
     def grad(
-        g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any
+        g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Declared
     ) -> tuple[X, None]:
         shape = g.type(ins[0]).dims
         return g.op(lookup(back), douts[0], ins[1], shape=shape, **attrs), None
@@ -67,7 +67,13 @@ def back_again(forth: str) -> Gradient:
     """The rule of what :func:`by_regions` makes: the pooling of what comes back."""
 
     def grad(
-        g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, shape: Shape, **attrs: Any
+        g: Builder[X],
+        ins: Many[X],
+        outs: Many[X],
+        douts: Many[X],
+        *,
+        shape: Shape,
+        **attrs: Declared,
     ) -> tuple[X, None]:
         return g.op(lookup(forth), douts[0], ins[1], **attrs), None
 

@@ -14,7 +14,7 @@ import numpy as np
 from ...errors import AttributeValueError, MXNetError, ShapeError
 from ...types import FLOAT32, FLOAT64, FLOATS, Shape, TensorType, shape_text
 from ..algebra import total
-from ..attrs import Attrs, AttrValue
+from ..attrs import Attrs, AttrValue, Declared
 from ..building import Builder, Many, X
 from ..casting import widened
 from ..elementwise.element_type import cast
@@ -223,7 +223,7 @@ def _resized(
 
 
 def _infer_resize(
-    ins: Types, outs: Types, *, align_corners: bool, **attrs: Any
+    ins: Types, outs: Types, *, align_corners: bool, **attrs: Declared
 ) -> tuple[Types, Types]:
     """Data's batch and channels with sizes by :func:`_resized`."""
     for t in ins:
@@ -265,7 +265,7 @@ def bilinear_resize(x: np.ndarray, height: int, width: int, align: bool) -> np.n
 
 
 def _resize(
-    data: np.ndarray, like: np.ndarray | None = None, *, align_corners: bool, **attrs: Any
+    data: np.ndarray, like: np.ndarray | None = None, *, align_corners: bool, **attrs: Declared
 ) -> np.ndarray:
     """Bilinear interpolation; weights in float32 as MXNet has them."""
     height, width = _resized(data.shape[2:], None if like is None else like.shape[2:], **attrs)

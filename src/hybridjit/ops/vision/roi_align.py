@@ -15,7 +15,7 @@ import numpy as np
 
 from ...errors import ShapeError
 from ...types import Shape, TensorType, product
-from ..attrs import AttrValue
+from ..attrs import AttrValue, Declared
 from ..casting import bounded, widened
 from ..registry import register
 from ..rules import forward
@@ -163,7 +163,7 @@ def _align(
     *,
     pooled_size: Shape,
     position_sensitive: bool,
-    **attrs: Any,
+    **attrs: Declared,
 ) -> np.ndarray:
     """Average of bilinear samples of each bin; a negative batch index gives zeros."""
     x = widened(data)
@@ -189,7 +189,7 @@ def _align_back(
     shape: Shape,
     pooled_size: Shape,
     position_sensitive: bool,
-    **attrs: Any,
+    **attrs: Declared,
 ) -> np.ndarray:
     """What comes back to the bins, at the cells by their weights."""
     d = widened(head)

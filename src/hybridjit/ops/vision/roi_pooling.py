@@ -7,12 +7,11 @@ In: data (N, C, H, W), regions (R, 5) as [batch, x1, y1, x2, y2] in image coordi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from ...types import Shape, TensorType
-from ..attrs import AttrValue
+from ..attrs import AttrValue, Declared
 from ..building import Builder, Many, X
 from ..casting import widened
 from ..record import Traits
@@ -83,7 +82,7 @@ def _roi_pooling_back(
 
 
 def _grad_roi_pooling(
-    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Declared
 ) -> tuple[X, None]:
     return g.op(ROI_POOLING_BACK, douts[0], *ins, **attrs), None
 

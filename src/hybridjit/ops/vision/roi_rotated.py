@@ -14,7 +14,7 @@ import numpy as np
 
 from ...errors import AttributeValueError, ShapeError
 from ...types import Shape, TensorType, shape_text
-from ..attrs import AttrValue
+from ..attrs import AttrValue, Declared
 from ..building import Builder, Many, X
 from ..casting import bounded, widened
 from ..record import Traits
@@ -239,7 +239,9 @@ def _offsets(rois: np.ndarray, trans: tuple[np.ndarray, ...], kind: np.dtype) ->
     return widened(trans[0]).reshape(count, channels // 2, 2, *parts)
 
 
-def _deformable(data: np.ndarray, rois: np.ndarray, *trans: np.ndarray, **attrs: Any) -> np.ndarray:
+def _deformable(
+    data: np.ndarray, rois: np.ndarray, *trans: np.ndarray, **attrs: Declared
+) -> np.ndarray:
     """Position-sensitive pooling whose bins move by ``trans`` times ``trans_std`` of the region.
 
     A bin is the mean over its samples that lie inside, 0 where none does.
@@ -257,7 +259,7 @@ def _deformable(data: np.ndarray, rois: np.ndarray, *trans: np.ndarray, **attrs:
 
 
 def _deformable_back(
-    head: np.ndarray, data: np.ndarray, rois: np.ndarray, *trans: np.ndarray, **attrs: Any
+    head: np.ndarray, data: np.ndarray, rois: np.ndarray, *trans: np.ndarray, **attrs: Declared
 ) -> Arrays:
     """What comes back to the bins, for the data by the samples' weights and for the offsets."""
     layout, images, d = _Layout(**attrs), widened(data), widened(head)
@@ -301,7 +303,7 @@ def _deformable_inputs(*, no_trans: bool, **attrs: AttrValue) -> tuple[str, ...]
 
 
 def _grad_deformable(
-    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Declared
 ) -> tuple[X | None, ...]:
     by_data, *by_offset = g.outputs(DEFORMABLE_BACK, douts[0], *ins, **attrs)
     return by_data, None, *by_offset

@@ -6,13 +6,11 @@ first class of -1. Out: for each row its partner, offsets to reach it, masks of 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...errors import AttributeValueError, MXNetError, ShapeError
 from ...types import TensorType, merge, shape_text
-from ..attrs import AttrValue
+from ..attrs import AttrValue, Declared
 from ..casting import convert
 from ..gradient import none_at_all
 from ..registry import register
@@ -52,7 +50,7 @@ def _match(
     return rows, columns
 
 
-def _matching(data: np.ndarray, **attrs: Any) -> tuple[np.ndarray, np.ndarray]:
+def _matching(data: np.ndarray, **attrs: Declared) -> tuple[np.ndarray, np.ndarray]:
     """The partner of each row and of each column of (..., N, M) scores; -1 for none."""
     lead, (rows, columns) = data.shape[:-2], data.shape[-2:]
     if data.size == 0:
@@ -233,7 +231,7 @@ def _targets_of(
 
 
 def _target(
-    anchor: np.ndarray, label: np.ndarray, cls_pred: np.ndarray, **attrs: Any
+    anchor: np.ndarray, label: np.ndarray, cls_pred: np.ndarray, **attrs: Declared
 ) -> tuple[np.ndarray, ...]:
     """For each anchor the offsets to its label, whether it has one, and the class, 0 for none."""
     batch, count = len(label), anchor.shape[1]
