@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from .. import nd
 from ..nd import NDArray
+from ..ops.attrs import Attrs, Declared
 from ..types import Unpack
 from .base import Index, OptimizerArgs, PerWeight, RatedArgs, WithMoments, register, zeros_like
 from .by_operator import ByOperator, in_one_call
@@ -36,7 +35,7 @@ class Adam(WithMoments, ByOperator):
         """With mean and variance."""
         return "adam_update", state
 
-    def told(self) -> dict[str, Any]:
+    def told(self) -> Attrs:
         """Both means' factors, the term below the line, scale and bound."""
         betas = {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon}
         return {**betas, "lazy_update": self.lazy_update, **self._scales()}
@@ -135,7 +134,7 @@ class AdaGrad(ByOperator):
         """With the sum of squares."""
         return "_sparse_adagrad_update", (state,)
 
-    def told(self) -> dict[str, Any]:
+    def told(self) -> Attrs:
         """The term below the line, scale and bound; a bound of 0 is one."""
         scales = {"rescale_grad": self.rescale_grad, "clip_gradient": self.clip_gradient}
         if self.clip_gradient is None:
@@ -154,7 +153,7 @@ class AdaGrad(ByOperator):
             super().step(index, weight, grad, state, lr, wd)
             return
         g = self._bounded(grad * self.rescale_grad)
-        given: dict[str, Any] = {"lr": lr, "wd": wd, "epsilon": self.float_stable_eps}
+        given: Attrs = {"lr": lr, "wd": wd, "epsilon": self.float_stable_eps}
         nd.sparse.adagrad_update(weight, g, state, out=weight, **given)
 
 
@@ -192,9 +191,9 @@ class RMSProp(ByOperator):
         """By the variance where it is centered."""
         return "rmspropalex_update" if self.centered else "rmsprop_update", state
 
-    def told(self) -> dict[str, Any]:
+    def told(self) -> Attrs:
         """Both factors, the term below the line, scale and bounds."""
-        given: dict[str, Any] = {"gamma1": self.gamma1, "gamma2": self.gamma2}
+        given: dict[str, Declared] = {"gamma1": self.gamma1, "gamma2": self.gamma2}
         if self.clip_weights:
             given["clip_weights"] = self.clip_weights
         return {**given, "epsilon": self.epsilon, **self._scales()}
@@ -251,7 +250,7 @@ class Ftrl(ByOperator):
         """With z and n."""
         return "ftrl_update", state
 
-    def told(self) -> dict[str, Any]:
+    def told(self) -> Attrs:
         """Its own two numbers, scale and bound."""
         return {"lamda1": self.lamda1, "beta": self.beta, **self._scales()}
 
@@ -280,7 +279,11 @@ class FTML(PerWeight):
         self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
     ) -> None:
         """One step."""
-        given: dict[str, Any] = {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon}
+        given: dict[str, Declared] = {
+            "beta1": self.beta1,
+            "beta2": self.beta2,
+            "epsilon": self.epsilon,
+        }
         given["rescale_grad"] = self.rescale_grad
         if self.clip_gradient:
             given["clip_grad"] = self.clip_gradient

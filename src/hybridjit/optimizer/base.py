@@ -15,11 +15,15 @@ import numpy as np
 
 from ..lr_scheduler import LRScheduler
 from ..nd import NDArray, zeros
+from ..ops.attrs import Attrs
 from ..sym import Symbol
 from ..types import Unpack
 
 Index = int | str
 State: TypeAlias = Any  # what create_state makes: arrays in tuples of any depth, or None
+# An Index with its weight or gradient, an NDArray, or lists of each for several at once.
+Indices: TypeAlias = Any
+Weights: TypeAlias = Any
 _Class = TypeVar("_Class", bound="type[Optimizer]")
 
 _OVERWRITTEN = (
@@ -142,11 +146,13 @@ class Optimizer:
             _warn_of_half("the optimizer")
         return self.create_state(index, weight)
 
-    def update(self, index: Any, weight: Any, grad: Any, state: State) -> None:
+    def update(self, index: Indices, weight: Weights, grad: Weights, state: State) -> None:
         """Change a weight and its state, or those of a list of indices, in place."""
         raise NotImplementedError
 
-    def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: State) -> None:
+    def update_multi_precision(
+        self, index: Indices, weight: Weights, grad: Weights, state: State
+    ) -> None:
         """:meth:`update` on the float32 copy that a float16 weight has."""
         if not isinstance(index, (list, tuple)):
             self._update_one(index, weight, grad, state)
@@ -195,7 +201,7 @@ class Optimizer:
 
         A named parameter that is neither a weight nor a gamma has none unless told otherwise.
         """
-        exempt: dict[Any, float] = {
+        exempt: dict[Index, float] = {
             name: 0.0 for name in self.idx2name.values() if not self._decays(name)
         }
         self.wd_mult = {**exempt, **self._multipliers("__wd_mult__"), **args_wd_mult}
@@ -203,7 +209,7 @@ class Optimizer:
     def _decays(self, name: str) -> bool:
         return name.endswith(("_weight", "_gamma"))
 
-    def _multipliers(self, attribute: str) -> dict[Any, float]:
+    def _multipliers(self, attribute: str) -> dict[Index, float]:
         """What the arguments of the symbol say of themselves."""
         if not self.sym_info:
             return {}
@@ -244,7 +250,7 @@ class Optimizer:
         """Count in this device's table: an index is updated once on every device."""
         self._index_update_count = self._all_index_update_counts.setdefault(device_id, {})
 
-    def _update_count(self, index: Any) -> None:
+    def _update_count(self, index: Indices) -> None:
         counts = self._index_update_count
         for i in index if isinstance(index, (list, tuple)) else [index]:
             counts[i] = counts.get(i, self.begin_num_update) + 1
@@ -263,7 +269,7 @@ class Optimizer:
 
     # ---- for the optimizers here --------------------------------------------------------------
 
-    def _scales(self) -> dict[str, Any]:
+    def _scales(self) -> Attrs:
         """How update operators are told of the gradient's scale and bound; a bound of 0 is none."""
         scales: dict[str, object] = {"rescale_grad": self.rescale_grad}
         if self.clip_gradient:
@@ -284,7 +290,7 @@ create: Callable[..., Optimizer] = Optimizer.create_optimizer
 class PerWeight(Optimizer):
     """An optimizer whose rule sees one weight at a time: it overrides ``step``."""
 
-    def update(self, index: Any, weight: Any, grad: Any, state: State) -> None:
+    def update(self, index: Indices, weight: Weights, grad: Weights, state: State) -> None:
         """Count the update, then change the weight and its state, or those of a list."""
         one = not isinstance(index, (list, tuple))
         indices = [index] if one else list(index)
@@ -360,7 +366,9 @@ class WithCopy(PerWeight):
             _warn_of_half(f"the {type(self).__name__} optimizer")
         return self.create_state(index, weight)
 
-    def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: State) -> None:
+    def update_multi_precision(
+        self, index: Indices, weight: Weights, grad: Weights, state: State
+    ) -> None:
         """The same as :meth:`update`, which sees by the state what it is."""
         self.update(index, weight, grad, state)
 

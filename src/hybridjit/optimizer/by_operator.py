@@ -7,10 +7,11 @@ that it is told. :mod:`.one_call` makes one call of all of them.
 from __future__ import annotations
 
 import math
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ..nd import NDArray
 from ..nd.ndarray import invoke
+from ..ops.attrs import Attrs
 from ..ops.registry import lookup
 from .base import Index, PerWeight, State
 
@@ -34,7 +35,7 @@ class ByOperator(PerWeight):
         """To override: the operator's name for this weight, and its states in their order."""
         raise NotImplementedError
 
-    def told(self) -> dict[str, Any]:
+    def told(self) -> Attrs:
         """To override: attributes beside rate and decay; operators without one are not told it."""
         return self._scales()
 
@@ -65,7 +66,7 @@ class ByOperator(PerWeight):
         known = {attr.name for attr in op.attrs}
         told = {key: value for key, value in self.told().items() if key in known}
         lr = self.rate(lr, self._index_update_count[index])
-        rates: dict[str, Any] = {"lr": lr, "wd": wd}
+        rates: Attrs = {"lr": lr, "wd": wd}
         if "lr" not in known:  # of several weights
             rates = {"lrs": [lr], "wds": [wd], "num_weights": 1}
         invoke(op, (weight, grad, *states), {**rates, **told}, weight)

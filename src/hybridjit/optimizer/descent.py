@@ -8,6 +8,7 @@ from typing import Any
 from .. import nd
 from ..nd import NDArray
 from ..nd.random import normal
+from ..ops.attrs import Attrs
 from ..types import Unpack
 from .base import (
     Index,
@@ -78,7 +79,7 @@ class SGD(WithMomentum, WithCopy, ByOperator):
             return f"multi_{mixed}sgd_update", tuple(copy)
         return f"{mixed}sgd_mom_update", (mom, *copy)
 
-    def told(self) -> dict[str, Any]:
+    def told(self) -> Attrs:
         """Momentum, scale and bound, and whether rows without a gradient wait."""
         lazy = {"lazy_update": self.lazy_update}
         return {"momentum": self.momentum, **lazy, **self._scales()}
@@ -107,7 +108,7 @@ class NAG(WithMomentum, WithCopy, ByOperator):
             return f"{mixed}sgd_update", tuple(copy)
         return f"{mixed}nag_mom_update", (mom, *copy)
 
-    def told(self) -> dict[str, Any]:
+    def told(self) -> Attrs:
         """Momentum, scale and bound."""
         return {"momentum": self.momentum, **self._scales()}
 
@@ -137,7 +138,7 @@ class Signum(WithMomentum, ByOperator):
             return "signsgd_update", ()
         return "signum_update", (state,)
 
-    def told(self) -> dict[str, Any]:
+    def told(self) -> Attrs:
         """Momentum, decay beside the gradient, scale and bound."""
         return {"momentum": self.momentum, "wd_lh": self.wd_lh, **self._scales()}
 
@@ -150,7 +151,7 @@ class Signum(WithMomentum, ByOperator):
     ) -> None:
         """One step. Raises MXNetError for ``wd_lh`` without momentum."""
         if state is None and self.wd_lh:
-            given: dict[str, Any] = {"lr": lr, "wd": wd, "wd_lh": self.wd_lh, **self._scales()}
+            given: Attrs = {"lr": lr, "wd": wd, "wd_lh": self.wd_lh, **self._scales()}
             nd.signsgd_update(weight, grad, out=weight, **given)
         super().step(index, weight, grad, state, lr, wd)
 

@@ -11,12 +11,15 @@ import numpy as np
 
 from .. import nd
 from ..nd import NDArray
+from ..ops.attrs import Attrs
 from ..types import Unpack
 from .base import (
     Index,
+    Indices,
     OptimizerArgs,
     RatedArgs,
     State,
+    Weights,
     WithCopy,
     WithMoments,
     WithMomentum,
@@ -65,11 +68,13 @@ class LAMB(WithMoments):
             **self._scales(),
         )
         bounds = {"lower_bound": self.lower_bound, "upper_bound": self.upper_bound}
-        given: dict[str, Any] = {name: bound for name, bound in bounds.items() if bound}
+        given: Attrs = {name: bound for name, bound in bounds.items() if bound}
         r1, r2 = weight.norm(), direction.norm()
         nd.lamb_update_phase2(weight, direction, r1, r2, lr=lr, out=weight, **given)
 
-    def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: State) -> None:
+    def update_multi_precision(
+        self, index: Indices, weight: Weights, grad: Weights, state: State
+    ) -> None:
         """:meth:`update`, or on the float32 copies that float16 weights have."""
         weights = weight if isinstance(index, (list, tuple)) else [weight]
         if self.multi_precision and weights[0].dtype == np.float16:
@@ -111,7 +116,7 @@ class LARS(WithMomentum, WithCopy):
         """One step."""
         if self._is_scaled(index):
             lr = self._scaled(weight, grad, lr, wd)
-        given: dict[str, Any] = {"lr": lr, "wd": wd, **self._scales()}
+        given: Attrs = {"lr": lr, "wd": wd, **self._scales()}
         descend_in_many(weight, grad, state, self._has_copy(weight), self._momentum(), **given)
 
     def _decays(self, name: str) -> bool:
@@ -188,7 +193,7 @@ class LBSGD(WithMomentum, WithCopy):
         self.adaptive = False
         self.admult = 1
 
-    def update(self, index: Any, weight: Any, grad: Any, state: State) -> None:
+    def update(self, index: Indices, weight: Weights, grad: Weights, state: State) -> None:
         """One step, or another gradient towards it; the rate is that of before the count."""
         lr, wd = self._get_lr(index), self._get_wd(index)
         self._update_count(index)
@@ -196,7 +201,7 @@ class LBSGD(WithMomentum, WithCopy):
         if number % self.batch_scale == 0:
             mean = total / self.batch_scale
             lr *= self._warmed(weight, mean, wd, number)
-            given: dict[str, Any] = {"lr": lr, "wd": wd, **self._scales()}
+            given: Attrs = {"lr": lr, "wd": wd, **self._scales()}
             descend(weight, mean, state, self._has_copy(weight), self.momentum, **given)
             self.cumgrads[index]["cum_grad"] = 0
 

@@ -7,10 +7,10 @@ gathered once; later calls look whether all arrays are where they were, and whet
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise, repeat
 from operator import attrgetter, is_
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from ..compiler import compile_update
 from ..ir.update import UpdateRule
 from ..nd import NDArray
 from ..nd.places import Places
+from ..ops.attrs import Attrs, Declared
 from ..ops.registry import lookup
 from ..quiet import quiet
 from ..recording import FLAGS
@@ -55,7 +56,7 @@ class Use(NamedTuple):
 class Told(NamedTuple):
     """What an operator is told beside the rates: what code is made for, and operands."""
 
-    fixed: tuple[tuple[str, Any], ...]
+    fixed: tuple[tuple[str, Declared], ...]
     numbers: dict[str, float]
 
 
@@ -82,7 +83,7 @@ class OneCall:
         self._storages = [x._storage for use in uses for x in use.arrays if x is not use.grad]
         self._rates: object = None
         self._op, self._told = uses[0].op, told
-        self._last_told: Mapping[str, Any] = {}
+        self._last_told: Attrs = {}
         rows = [_row(use, told) for use in uses]
         self._table = UpdateTable(rows, len(_RATES), len(told.numbers))
 
@@ -245,7 +246,7 @@ def _are_apart(uses: Sequence[Use]) -> bool:
     return all(start + nbytes <= following for (start, nbytes), (following, _) in pairwise(places))
 
 
-def _sorted_out(op: str, told: Mapping[str, Any]) -> Told | None:
+def _sorted_out(op: str, told: Attrs) -> Told | None:
     """What the operator's rule is told; None for what is no number, which the operator refuses."""
     attrs = {attr.name: attr for attr in lookup(op).attrs}
     fixed, numbers = [], {}

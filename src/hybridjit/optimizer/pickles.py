@@ -21,7 +21,7 @@ from ..formats.mxnet import params
 from ..formats.mxnet.pickles import Names, read_pickle
 from ..lr_scheduler import LRScheduler
 from ..nd import NDArray
-from .base import Optimizer, State
+from .base import Index, Optimizer, State
 
 _PACKAGE = __name__.partition(".")[0]
 _ARRAY = ("mxnet.ndarray.ndarray", "NDArray")
@@ -46,14 +46,14 @@ class _Pickler(pickle._Pickler):  # the one that Python is written in: names can
         return NDArray, (None,), {"handle": bytearray(params.dump_record(obj._data))}
 
 
-def dump_states(states: Mapping[Any, State], optimizer: Optimizer | None) -> bytes:
+def dump_states(states: Mapping[Index, State], optimizer: Optimizer | None) -> bytes:
     """The states, or the pair of states and optimizer."""
     out = io.BytesIO()
     _Pickler(out, 4).dump(states if optimizer is None else (states, optimizer))
     return out.getvalue()
 
 
-def load_states(data: bytes | bytearray) -> tuple[dict[Any, State], Optimizer | None]:
+def load_states(data: bytes | bytearray) -> tuple[dict[Index, State], Optimizer | None]:
     """What :func:`dump_states` or MXNet wrote. Raises ModelFormatError for anything else."""
     found = read_pickle(bytes(data), Names(_known, _Builder(len(data)).build))
     optimizer = None

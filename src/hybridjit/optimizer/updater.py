@@ -7,7 +7,6 @@ does, with or without the optimizer.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from ..config import config
 from ..context import Context
 from ..nd import NDArray
 from ..runtime.holders import STATES
-from .base import Index, Optimizer, State
+from .base import Index, Indices, Optimizer, State, Weights
 from .one_call import OneCall, gather
 from .pickles import dump_states, load_states
 
@@ -25,7 +24,7 @@ class Updater:
 
     def __init__(self, optimizer: Optimizer) -> None:
         self.optimizer = optimizer
-        self.states: dict[Index, Any] = {}
+        self.states: dict[Index, State] = {}
         self.states_synced: dict[Index, bool] = {}
         self.aggregate_updates = optimizer.aggregate_num > 0
         self._one_call: OneCall | None = None
@@ -40,7 +39,7 @@ class Updater:
         for state in [*self.states.values()]:
             yield from _arrays_in(state)
 
-    def __call__(self, index: Any, grad: Any, weight: Any) -> None:
+    def __call__(self, index: Indices, grad: Weights, weight: Weights) -> None:
         """Update one weight, or those of a list of indices."""
         is_list = isinstance(index, (list, tuple))
         if is_list and self._updated_again(index, grad, weight):
@@ -101,7 +100,7 @@ class Updater:
             self.states[index] = self.sync_state_context(self.states[index], weight.context)
         self.states_synced[index] = True
 
-    def sync_state_context(self, state: State, context: Context) -> Any:
+    def sync_state_context(self, state: State, context: Context) -> State:
         """The state with its arrays on this context."""
         if isinstance(state, NDArray):
             return state.as_in_context(context)
@@ -129,7 +128,7 @@ def get_updater(optimizer: Optimizer) -> Updater:
     return Updater(optimizer)
 
 
-def _arrays_in(state: Any) -> Iterator[np.ndarray]:
+def _arrays_in(state: State) -> Iterator[np.ndarray]:
     """The arrays of a state: one, nested tuples of them, or none."""
     if isinstance(state, NDArray):
         yield state._data

@@ -11,6 +11,7 @@ from typing import Any
 from ... import optimizer
 from ...nd import NDArray
 from ...optimizer import Optimizer
+from ...optimizer.base import Indices, State
 
 _SHARED = (
     *("rescale_grad", "param_idx2name", "wd", "clip_gradient", "learning_rate", "lr_scheduler"),
@@ -22,7 +23,7 @@ _SHARED = (
 class _AssignmentOptimizer(Optimizer):
     """Makes a weight of its gradient."""
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
+    def update(self, index: Indices, weight: NDArray, grad: NDArray, state: State) -> None:
         weight[:] = grad
 
 
@@ -40,13 +41,13 @@ class _SVRGOptimizer(Optimizer):
         self.default_opt = default_optimizer
         self.aux_opt = _AssignmentOptimizer()
 
-    def create_state(self, index: Any, weight: NDArray) -> Any:
+    def create_state(self, index: Indices, weight: NDArray) -> State:
         return self._responsible(index).create_state(index, weight)
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
+    def update(self, index: Indices, weight: NDArray, grad: NDArray, state: State) -> None:
         self._responsible(index).update(index, weight, grad, state)
 
-    def _responsible(self, index: Any) -> Optimizer:
+    def _responsible(self, index: Indices) -> Optimizer:
         """Indices are names, or numbers that ``param_idx2name`` has names for."""
         name = index if index in self.idx2name.values() else self.idx2name[index]
         return self.aux_opt if name.endswith("_full") else self.default_opt
