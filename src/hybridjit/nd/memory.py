@@ -161,7 +161,7 @@ class DenseArray:
         return np.array(view, dtype) if copy or changes else view
 
     @property
-    def __array_interface__(self) -> dict[str, Any]:
+    def __array_interface__(self) -> dict[str, object]:
         """NumPy's description of this memory, which it may read but not write."""
         interface = dict(self._data.__array_interface__)
         return {**interface, "data": (interface["data"][0], True)}
@@ -182,7 +182,7 @@ class DenseArray:
         """A DLPack capsule of this memory, for a library that may write there."""
         return self.__dlpack__()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _restored, (type(self), self._data, self._ctx.device_type, self._ctx.device_id)
 
     def __setstate__(self, state: dict[str, bytearray]) -> None:
@@ -290,7 +290,7 @@ class DenseArray:
         return other
 
     @quiet(over="ignore", invalid="ignore")
-    def _write(self, values: Any, key: Any = ...) -> None:
+    def _write(self, values: ArrayLike, key: Any = ...) -> None:
         """Put ``values`` into this memory: the only way in which it changes.
 
         Raises MXNetError while an array that stands on the tape is recorded.

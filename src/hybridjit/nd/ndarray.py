@@ -14,7 +14,7 @@ import numpy as np
 
 from ..context import Context, current_context
 from ..errors import MXNetError, ShapeError
-from ..ops.attrs import Attrs
+from ..ops.attrs import Attrs, Declared
 from ..ops.gradient import gradients
 from ..ops.namespace import FLUENT, Method, attr_texts, is_variadic, namespace
 from ..ops.record import OpDef
@@ -146,7 +146,7 @@ class NDArray(TapedArray):
         """The ``k``-th diagonal, or a matrix with this one."""
         return invoke(lookup("diag"), [self], {"k": k, **kwargs})
 
-    def split_v2(self, *args: Any, **kwargs: Any) -> NDArray | list[NDArray]:
+    def split_v2(self, *args: Declared, **kwargs: Declared) -> NDArray | list[NDArray]:
         """Split along an axis, as ``nd.split_v2``."""
         return split_v2(self, *args, **kwargs)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 STYPES = ("default", "row_sparse", "csr")
@@ -24,7 +25,7 @@ class Hook:
 HOOK = Hook()
 
 
-def sparse_arrays() -> Any:
+def sparse_arrays() -> ModuleType:
     """The package of sparse arrays, which takes time to load."""
     return import_module(".sparse_arrays", __package__)
 

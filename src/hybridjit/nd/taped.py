@@ -57,7 +57,7 @@ class TapedArray(DenseArray):
             return self._dense(np.zeros(self._data.shape, self._data.dtype))  # type: ignore[return-value]
         return sparse_arrays().zeros(stype, self.shape, self._ctx, self.dtype)
 
-    def _mark(self, grad: Any, request: str) -> None:
+    def _mark(self, grad: NDArray, request: str) -> None:
         self._entry = None if request == "null" else Entry(Leaf(grad, request))
 
     @property
@@ -111,7 +111,7 @@ class TapedArray(DenseArray):
         found = super().as_in_context(context)
         return found if found is self else record_same(self, found)
 
-    def copyto(self: Self, other: Any) -> Self | bool:
+    def copyto(self: Self, other: Self | Context) -> Self | bool:
         """Write these values into ``other``, or copy them to another context."""
         found = super().copyto(other)
         return record_same(self, found) if isinstance(found, DenseArray) else found

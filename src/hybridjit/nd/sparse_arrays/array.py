@@ -19,7 +19,7 @@ from ...formats.mxnet import params
 from ...formats.stored import CSR, ROW_SPARSE, Stored, nothing, starts_of, stored
 from ...ops.registry import lookup
 from ...recording import FLAGS
-from ...types import DType, product, shape_text
+from ...types import DType, Sizes, product, shape_text
 from ..creation import array as dense_array
 from ..memory import ON_TAPE, DenseArray, converted, dtype_of
 from ..ndarray import NDArray, invoke
@@ -30,6 +30,8 @@ from . import operators
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike
 
 Self = TypeVar("Self", bound="BaseSparseNDArray")
 
@@ -143,7 +145,7 @@ class BaseSparseNDArray(NDArray):
         sizes = "x".join(map(str, self.shape))
         return f"\n<{type(self).__name__} {sizes} @{self._ctx}>"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         place = (self._ctx.device_type, self._ctx.device_id)
         return _restored, (*self._stored, *place)
 
@@ -189,7 +191,7 @@ class BaseSparseNDArray(NDArray):
         context.require_host("_copyto")
         return record_same(self, type(self)(_copied(self._stored), context))
 
-    def copyto(self, other: Any) -> Any:
+    def copyto(self, other: NDArray | Context) -> Any:
         """Write these values into ``other``, or copy them to another context.
 
         Raises TypeError for what is neither, ShapeError when the shapes differ.
@@ -220,7 +222,7 @@ class BaseSparseNDArray(NDArray):
         else:
             self._write(d._data)
 
-    def _write(self, values: Any, key: Any = ...) -> None:
+    def _write(self, values: ArrayLike, key: object = ...) -> None:
         """Replace what is stored by ``values``, broadcast, without their zeros."""
         if key is not ... and key != (slice(None),):
             raise MXNetError(f"{type(self).__name__} is written as a whole: x[:] = values")
@@ -286,7 +288,7 @@ class BaseSparseNDArray(NDArray):
 
     # What there is not
 
-    def reshape(self, *shape: Any, **kwargs: Any) -> NoReturn:
+    def reshape(self, *shape: object, **kwargs: object) -> NoReturn:
         """Raises NotSupportedForSparseNDArray."""
         raise _unsupported("reshape", shape)
 
@@ -296,7 +298,7 @@ class BaseSparseNDArray(NDArray):
     def _at(self, *index: object) -> NoReturn:
         raise _unsupported("_at", index)
 
-    def broadcast_to(self, shape: Any) -> NDArray:
+    def broadcast_to(self, shape: Sizes) -> NDArray:
         """Repeated along axes of size 1, as a dense array."""
         return self.tostype("default").broadcast_to(shape)
 
@@ -312,7 +314,7 @@ class CSRNDArray(BaseSparseNDArray):
         """Where each row starts among the values, and where the last one ends; int64."""
         return NDArray(self._stored.places[0], self._ctx)
 
-    def __getitem__(self, key: Any) -> CSRNDArray:
+    def __getitem__(self, key: object) -> CSRNDArray:
         """Rows: one by its number, or a slice of them without a step.
 
         Raises IndexError for a row that is not there, ValueError for other keys.
@@ -333,7 +335,7 @@ class CSRNDArray(BaseSparseNDArray):
         begin, end, _ = key.indices(self.shape[0])
         return invoke(lookup("slice"), [self], {"begin": (begin,), "end": (max(begin, end),)})
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: object, value: object) -> None:
         """Replaces all values: ``x[:] = array``. Raises ValueError and TypeError for the rest."""
         if not isinstance(key, slice):
             raise TypeError("CSRNDArray only supports [:] for assignment")
@@ -357,7 +359,7 @@ class RowSparseNDArray(BaseSparseNDArray):
     __slots__ = ()
     _stype = ROW_SPARSE
 
-    def __getitem__(self, key: Any) -> RowSparseNDArray:
+    def __getitem__(self, key: object) -> RowSparseNDArray:
         """Itself for ``x[:]``. Raises ValueError for all other keys."""
         if isinstance(key, tuple):
             raise ValueError("Multi-dimension indexing is not supported")
@@ -365,7 +367,7 @@ class RowSparseNDArray(BaseSparseNDArray):
             raise ValueError(f"RowSparseNDArray only supports [:] for __getitem__, got {key}")
         return self
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: object, value: object) -> None:
         """Replaces all values: ``x[:] = array`` or a number, which stores every row.
 
         Raises ValueError and TypeError for the rest.
@@ -380,7 +382,7 @@ class RowSparseNDArray(BaseSparseNDArray):
         else:
             self._set_all(value)
 
-    def retain(self, row_ids: Any) -> RowSparseNDArray:
+    def retain(self, row_ids: ArrayLike) -> RowSparseNDArray:
         """These rows; those that are not stored as zeros."""
         ids = row_ids if isinstance(row_ids, NDArray) else dense_array(row_ids, dtype="int64")
         return invoke(lookup("_sparse_retain"), [self, ids], {})

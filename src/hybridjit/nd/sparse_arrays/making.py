@@ -7,7 +7,7 @@ The element type is the source's own, float32 for Python's numbers.
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -19,11 +19,22 @@ from ..memory import converted, dtype_of
 from ..ndarray import NDArray
 from .array import BaseSparseNDArray, CSRNDArray, RowSparseNDArray, wrapped
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+Shaped: TypeAlias = int | tuple[int, ...] | list[int]
+Numbers: TypeAlias = "ArrayLike | NDArray"
+# A shape, a tuple of values and their places, an array, or a matrix of SciPy's.
+Source: TypeAlias = Any
+
 _WHOLE = (int, np.integer)
 
 
 def csr_matrix(
-    arg1: Any, shape: Any = None, ctx: Context | None = None, dtype: DType | None = None
+    arg1: Source,
+    shape: Shaped | None = None,
+    ctx: Context | None = None,
+    dtype: DType | None = None,
 ) -> CSRNDArray:
     """A csr array from a shape, ``(data, indices, indptr)``, ``(data, (row, col))``, or an array.
 
@@ -44,7 +55,10 @@ def csr_matrix(
 
 
 def row_sparse_array(
-    arg1: Any, shape: Any = None, ctx: Context | None = None, dtype: DType | None = None
+    arg1: Source,
+    shape: Shaped | None = None,
+    ctx: Context | None = None,
+    dtype: DType | None = None,
 ) -> RowSparseNDArray:
     """A row_sparse array from a shape, ``(data, indices)`` or an array.
 
@@ -62,7 +76,7 @@ def row_sparse_array(
 
 
 def zeros(
-    stype: str, shape: Any, ctx: Context | None = None, dtype: DType | None = None, **_: object
+    stype: str, shape: Shaped, ctx: Context | None = None, dtype: DType | None = None, **_: object
 ) -> NDArray:
     """Zeros of a storage type. Raises ValueError for what is none."""
     if stype == "default":
@@ -76,14 +90,14 @@ def zeros(
 
 
 def empty(
-    stype: str, shape: Any, ctx: Context | None = None, dtype: DType | None = None
+    stype: str, shape: Shaped, ctx: Context | None = None, dtype: DType | None = None
 ) -> NDArray:
     """The same as :func:`zeros`."""
     return zeros(stype, shape, ctx, dtype)
 
 
 def array(
-    source_array: Any, ctx: Context | None = None, dtype: DType | None = None
+    source_array: Source, ctx: Context | None = None, dtype: DType | None = None
 ) -> BaseSparseNDArray:
     """A copy of a sparse array or of SciPy's. Raises ValueError for a dense one."""
     if isinstance(source_array, RowSparseNDArray):
@@ -102,7 +116,9 @@ def is_scipys(source: object) -> bool:
     return scipy_sparse is not None and bool(scipy_sparse.issparse(source))
 
 
-def _from_definition(parts: tuple[Any, ...], shape: Any, dtype: DType | None) -> Stored:
+def _from_definition(
+    parts: tuple[Numbers, ...], shape: Shaped | None, dtype: DType | None
+) -> Stored:
     values = _values(parts[0], dtype)
     columns, starts = (_raw(part).astype(INDEX) for part in parts[1:])
     if shape is None:
@@ -115,7 +131,7 @@ def _from_definition(parts: tuple[Any, ...], shape: Any, dtype: DType | None) ->
 
 
 def _from_coordinates(
-    data: Any, places: tuple[Any, ...], shape: Any, dtype: DType | None
+    data: Numbers, places: tuple[Numbers, ...], shape: Shaped | None, dtype: DType | None
 ) -> Stored:
     """Sorted by place; the values of one place are added."""
     values = _values(data, dtype)
@@ -143,7 +159,7 @@ def summed(
     return Stored(CSR, shape, sums.astype(values.dtype), (starts_of(rows, shape[0]), columns))
 
 
-def _from_rows(parts: tuple[Any, ...], shape: Any, dtype: DType | None) -> Stored:
+def _from_rows(parts: tuple[Numbers, ...], shape: Shaped | None, dtype: DType | None) -> Stored:
     data, indices = parts
     values, rows = _values(data, dtype), _raw(indices).astype(INDEX)
     if shape is None:
@@ -156,7 +172,7 @@ def _from_rows(parts: tuple[Any, ...], shape: Any, dtype: DType | None) -> Store
     return Stored(ROW_SPARSE, sizes, values, (rows,))
 
 
-def _from_array(kind: str, source: Any, shape: Any, dtype: DType | None) -> Stored:
+def _from_array(kind: str, source: Source, shape: Shaped | None, dtype: DType | None) -> Stored:
     if isinstance(source, BaseSparseNDArray):
         if source.stype != kind:
             raise ValueError(f"Unexpected input type: {type(source).__name__}")
@@ -179,13 +195,13 @@ def _from_array(kind: str, source: Any, shape: Any, dtype: DType | None) -> Stor
     return held
 
 
-def _empty_of(kind: str, sizes: Any, shape: Any, dtype: DType | None) -> Stored:
+def _empty_of(kind: str, sizes: Shaped, shape: Shaped | None, dtype: DType | None) -> Stored:
     found = _sizes(sizes)
     _require_equal(found, shape)
     return nothing(kind, found, _dtype(None, dtype))
 
 
-def _require_equal(found: tuple[int, ...], shape: Any) -> None:
+def _require_equal(found: tuple[int, ...], shape: Shaped | None) -> None:
     if shape is not None and _sizes(shape) != found:
         raise ValueError(f"Shape mismatch detected. {found} v.s. {_sizes(shape)}")
 
@@ -197,23 +213,23 @@ def _require_matrix(shape: tuple[int, ...]) -> None:
         )
 
 
-def _values(source: Any, dtype: DType | None) -> np.ndarray:
+def _values(source: Numbers, dtype: DType | None) -> np.ndarray:
     """A copy of these numbers, of the type that is asked for or their own."""
     raw = _raw(source)
     return converted(raw, _dtype(source, dtype))
 
 
-def _raw(source: Any) -> np.ndarray:
+def _raw(source: Numbers) -> np.ndarray:
     return source._data if isinstance(source, NDArray) else np.asarray(source)
 
 
-def _dtype(source: Any, dtype: DType | None) -> np.dtype:
+def _dtype(source: object, dtype: DType | None) -> np.dtype:
     if dtype is not None:
         return dtype_of(dtype)
     return dtype_of(source.dtype) if hasattr(source, "dtype") else FLOAT32
 
 
-def _sizes(shape: Any) -> tuple[int, ...]:
+def _sizes(shape: Shaped) -> tuple[int, ...]:
     return tuple(int(size) for size in (shape if isinstance(shape, (tuple, list)) else (shape,)))
 
 

@@ -81,7 +81,7 @@ def run(
     op: OpDef,
     inputs: Sequence[NDArray],
     given: Mapping[str, object],
-    out: Any = None,
+    out: object = None,
     ctx: Context | None = None,
 ) -> Any:
     """What the call gives, NotImplemented where dense values are to be computed on."""
@@ -110,7 +110,7 @@ def _outline(x: NDArray) -> np.ndarray:
     return x._data
 
 
-def _given(result: NDArray, out: Any) -> Any:
+def _given(result: NDArray, out: object) -> object:
     target = out[0] if isinstance(out, (list, tuple)) else out
     if not isinstance(target, NDArray):
         raise TypeError(f"out is an NDArray or a list of them, got {type(target)}")
