@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from inspect import Parameter, Signature
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from .nd import NDArray, array
 from .onnx.load import load as load_onnx
 from .runtime.threads import set_num_threads
 from .types import Shape
+
+Frame: TypeAlias = Any  # of pandas, which is not loaded for its types
+Column: TypeAlias = Any  # an array, or a list of records
 
 KEPT = 4  # networks of a process: the one that was not used for longest goes
 _Files = tuple[tuple[str, int, int], ...]
@@ -87,7 +90,7 @@ class Predictor:
         results = self._results(network, self._by_name(names, (batch, *more)))
         return _alone(tuple(results.values()))
 
-    def frame(self, frame: Any) -> Any:
+    def frame(self, frame: Frame) -> Frame:
         """The same for a pandas data frame: the columns of the inputs make place for results.
 
         A result of more than one number is a flat list in its row.
@@ -98,7 +101,7 @@ class Predictor:
         kept = frame.drop(columns=[name for name in network.input_names if name in columns])
         return kept.assign(**{name: _cells(rows) for name, rows in results.items()})
 
-    def frames(self, frames: Iterable[Any]) -> Iterator[Any]:
+    def frames(self, frames: Iterable[Frame]) -> Iterator[Frame]:
         """The same for data frames one after the other, as Spark's ``mapInPandas`` has them."""
         return map(self.frame, frames)
 
@@ -131,7 +134,9 @@ class Predictor:
             )
         return dict(zip(names, columns))
 
-    def _results(self, network: SymbolBlock, columns: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    def _results(
+        self, network: SymbolBlock, columns: Mapping[str, Column]
+    ) -> dict[str, np.ndarray]:
         """A column of results for each output."""
         keys = None if self.key is None else columns.get(self.key)
         rows = [self._rows(name, columns, keys) for name in network.input_names]
@@ -141,7 +146,7 @@ class Predictor:
         names = self._names(len(parts[0]))
         return {name: np.concatenate(column) for name, column in zip(names, zip(*parts))}
 
-    def _rows(self, name: str, columns: Mapping[str, Any], keys: object) -> np.ndarray:
+    def _rows(self, name: str, columns: Mapping[str, Column], keys: Column | None) -> np.ndarray:
         """An input's records as one array. Raises MXNetError naming the one that does not fit."""
         if name not in columns:
             raise MXNetError(
@@ -162,7 +167,7 @@ class Predictor:
         return np.array(records, self.dtype).reshape(len(records), *_shape(records, wanted))
 
     def _record(
-        self, row: object, wanted: Shape | None, name: str, i: int, keys: object
+        self, row: object, wanted: Shape | None, name: str, i: int, keys: Column | None
     ) -> np.ndarray:
         if row is None:
             raise MXNetError(f"{_name(i, keys)} of '{name}' is missing")
@@ -252,19 +257,19 @@ def _shape(records: Sequence[np.ndarray], wanted: Shape | None) -> Shape:
     return records[0].shape if records else wanted or ()
 
 
-def _misfit(name: str, i: int, keys: object, shape: Shape, wanted: Shape) -> MXNetError:
+def _misfit(name: str, i: int, keys: Column | None, shape: Shape, wanted: Shape) -> MXNetError:
     return MXNetError(f"{_name(i, keys)} of '{name}' has shape {shape}; it takes {wanted}")
 
 
-def _name(i: int, keys: Any) -> str:
+def _name(i: int, keys: Column | None) -> str:
     return f"record {i}" if keys is None else f"record {i} ({keys[i]!r})"
 
 
-def _alone(results: tuple[np.ndarray, ...]) -> Any:
+def _alone(results: tuple[np.ndarray, ...]) -> np.ndarray | tuple[np.ndarray, ...]:
     return results[0] if len(results) == 1 else results
 
 
-def _cells(rows: np.ndarray) -> Any:
+def _cells(rows: np.ndarray) -> np.ndarray | list[np.ndarray]:
     """A column of a data frame: numbers, or a flat list in each row."""
     flat = rows.reshape(len(rows), prod(rows.shape[1:]))
     return flat[:, 0] if flat.shape[1] == 1 else list(flat)

@@ -14,7 +14,7 @@ import os
 import struct
 from collections import namedtuple
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -32,6 +32,9 @@ __all__ = [
     "unpack",
     "unpack_img",
 ]
+
+Header: TypeAlias = Any  # an IRHeader, or a tuple of its four values
+Key: TypeAlias = Any  # what ``key_type`` makes of a text in the index
 
 _MAGIC = struct.pack("<I", 0xCED7230A)
 _HEAD = struct.Struct("<4sI")
@@ -207,11 +210,11 @@ class MXIndexedRecordIO(MXRecordIO):
         idx_path: str | os.PathLike[str],
         uri: str | os.PathLike[str],
         flag: str,
-        key_type: Callable[[Any], object] = int,
+        key_type: Callable[[Any], Key] = int,
     ) -> None:
         self.idx_path = os.fspath(idx_path)
-        self.idx: dict[Any, int] = {}
-        self.keys: list[Any] = []
+        self.idx: dict[Key, int] = {}
+        self.keys: list[Key] = []
         self.key_type = key_type
         self.fidx: Any = None
         super().__init__(uri, flag)
@@ -285,7 +288,7 @@ class MXIndexedRecordIO(MXRecordIO):
 # Headers
 
 
-def pack(header: Any, s: bytes) -> bytes:
+def pack(header: Header, s: bytes) -> bytes:
     """A record of a header and bytes; several labels stand between the two as float32."""
     flag, label, number, second = header
     if isinstance(label, numbers.Number):
@@ -294,7 +297,7 @@ def pack(header: Any, s: bytes) -> bytes:
     return _IR.pack(labels.size, 0, number, second) + labels.tobytes() + s
 
 
-def unpack(s: bytes) -> tuple[Any, bytes]:
+def unpack(s: bytes) -> tuple[IRHeader, bytes]:
     """Header and bytes of a record. Raises MXNetError when it is too short for its labels."""
     if len(s) < _IR.size:
         raise MXNetError(f"a record's header has {_IR.size} bytes, the record {len(s)}")
@@ -307,7 +310,7 @@ def unpack(s: bytes) -> tuple[Any, bytes]:
     return header._replace(label=np.frombuffer(rest[:size], "<f4")), rest[size:]
 
 
-def pack_img(header: object, img: np.ndarray, quality: int = 95, img_fmt: str = ".jpg") -> bytes:
+def pack_img(header: Header, img: np.ndarray, quality: int = 95, img_fmt: str = ".jpg") -> bytes:
     """A record of a header and a picture (H, W, 3), blue first, or (H, W) in grey.
 
     Raises AssertionError for another format than JPEG and PNG, MXNetError without OpenCV and
@@ -319,7 +322,7 @@ def pack_img(header: object, img: np.ndarray, quality: int = 95, img_fmt: str = 
     return pack(header, encoded(pixels, ".jpg" if kind == ".jpeg" else kind, quality))
 
 
-def unpack_img(s: bytes, iscolor: int = -1) -> tuple[Any, np.ndarray]:
+def unpack_img(s: bytes, iscolor: int = -1) -> tuple[IRHeader, np.ndarray]:
     """Header and picture (H, W, 3), blue first; (H, W) in grey for ``iscolor`` 0.
 
     Raises MXNetError for what is no picture, and without OpenCV and Pillow.

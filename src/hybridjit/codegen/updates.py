@@ -12,7 +12,7 @@ is of another type, the weight as it is stored; then the number of elements.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -85,6 +85,10 @@ def copy_spec(itemsize: int) -> PointwiseSpec:
     return PointwiseSpec((), ((1,),), ((1,),), program, _BLOCK)
 
 
+Operand: TypeAlias = Any  # an _Array, or a number of Python or NumPy
+Function = Callable[..., Any]  # one of NumPy
+
+
 class _Noted:
     """The operations of a program so far."""
 
@@ -107,7 +111,7 @@ class _Array(np.lib.mixins.NDArrayOperatorsMixin):
         self.number = number
         self.dtype = np.dtype(dtype)
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Operand) -> Any:
         if method != "__call__":
             return NotImplemented
         if ufunc in _UNARY:
@@ -118,10 +122,12 @@ class _Array(np.lib.mixins.NDArrayOperatorsMixin):
             return _COMPOSED[ufunc](*inputs)
         return NotImplemented
 
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def __array_function__(
+        self, function: Function, types: object, args: tuple[Operand, ...], kwargs: object
+    ) -> Any:
         return _FUNCTIONS[function](*args) if function in _FUNCTIONS else NotImplemented
 
-    def _binary(self, both: OpDef, right: OpDef, left: OpDef, x: Any, y: Any) -> _Array:
+    def _binary(self, both: OpDef, right: OpDef, left: OpDef, x: Operand, y: Operand) -> _Array:
         dtype = np.result_type(*(z.dtype if isinstance(z, _Array) else z for z in (x, y))).name
         if isinstance(x, _Array) and isinstance(y, _Array):
             return self._program.note(both, (x, y), dtype)
@@ -129,7 +135,7 @@ class _Array(np.lib.mixins.NDArrayOperatorsMixin):
             return self._program.note(right, (x,), dtype, scalar=float(y))
         return self._program.note(left, (y,), dtype, scalar=float(x))
 
-    def chosen(self, x: _Array, y: Any) -> _Array:
+    def chosen(self, x: _Array, y: Operand) -> _Array:
         """``x`` where this is not 0, else ``y``."""
         if not isinstance(y, _Array):  # of 0 and 1 times 0 nothing is left
             y = self * np.float32(0) + y
@@ -144,8 +150,8 @@ def _sign(x: _Array) -> _Array:
     return is_number.chosen(program.note(SIGN, (x,), dtype), x)
 
 
-_COMPOSED: dict[Any, Callable[..., _Array]] = {np.square: lambda x: x * x, np.sign: _sign}
-_FUNCTIONS: dict[Any, Callable[..., Any]] = {
+_COMPOSED: dict[np.ufunc, Callable[..., _Array]] = {np.square: lambda x: x * x, np.sign: _sign}
+_FUNCTIONS: dict[Function, Callable[..., _Array]] = {
     np.clip: lambda x, low, high: np.minimum(np.maximum(x, low), high),
     np.where: lambda condition, x, y: condition.chosen(x, y),
 }

@@ -12,10 +12,12 @@ from typing import Any
 from .. import autograd
 from ..errors import DeferredInitializationError, MXNetError
 from ..gluon.parameter import Parameter, ParameterDict
+from ..gluon.parameter.single import _Deferred
 from ..gluon.trainer import Trainer
 from ..kvstore.job import Job, current_job
 from ..nd import NDArray
 from ..optimizer import Optimizer
+from ..optimizer.base import Index, Indices, State, Weights
 
 __all__ = [
     "DistributedOptimizer",
@@ -164,7 +166,9 @@ def broadcast_(
 
 
 def broadcast_parameters(
-    params: Mapping[str, Any] | ParameterDict, root_rank: int = 0, prefix: str | None = None
+    params: Mapping[str, Parameter | NDArray] | ParameterDict,
+    root_rank: int = 0,
+    prefix: str | None = None,
 ) -> None:
     """Give all processes the values of ``root_rank``'s parameters or arrays, by their names.
 
@@ -187,7 +191,7 @@ def _broadcast_parameter(param: Parameter, root: int, name: str) -> None:
     except DeferredInitializationError:
         fill = param._fill
 
-        def fill_and_broadcast(waiting: Any) -> None:
+        def fill_and_broadcast(waiting: _Deferred) -> None:
             fill(waiting)
             with autograd.pause():
                 param.set_data(broadcast(param.data(), root, name))
@@ -211,21 +215,21 @@ class DistributedOptimizer(Optimizer):
     def __getattr__(self, item: str) -> Any:
         return getattr(self._optimizer, item)
 
-    def create_state_multi_precision(self, index: Any, weight: Any) -> Any:
+    def create_state_multi_precision(self, index: Index, weight: NDArray) -> State:
         """The optimizer's own."""
         return self._optimizer.create_state_multi_precision(index, weight)
 
-    def create_state(self, index: Any, weight: Any) -> Any:
+    def create_state(self, index: Index, weight: NDArray) -> State:
         """The optimizer's own."""
         return self._optimizer.create_state(index, weight)
 
-    def update(self, index: object, weight: object, grad: object, state: object) -> None:
+    def update(self, index: Indices, weight: Weights, grad: Weights, state: State) -> None:
         """Add up the gradient, or each of several, and let the optimizer use it."""
         self._add_up(index, grad)
         self._optimizer.update(index, weight, grad, state)
 
     def update_multi_precision(
-        self, index: object, weight: object, grad: object, state: object
+        self, index: Indices, weight: Weights, grad: Weights, state: State
     ) -> None:
         """The same, where weights have a copy in float32."""
         self._add_up(index, grad)
@@ -243,7 +247,7 @@ class DistributedOptimizer(Optimizer):
         """The optimizer's own."""
         self._optimizer.set_wd_mult(args_wd_mult)
 
-    def _add_up(self, index: Any, grad: Any) -> None:
+    def _add_up(self, index: Indices, grad: Weights) -> None:
         pairs = zip(index, grad) if isinstance(index, (list, tuple)) else [(index, grad)]
         for one, array in pairs:
             allreduce_(array, False, str(one), prescale_factor=1.0 / self._predivide)
@@ -254,9 +258,9 @@ class DistributedTrainer(Trainer):
 
     def __init__(
         self,
-        params: Any,
-        optimizer: Any,
-        optimizer_params: Mapping[str, Any] | None = None,
+        params: object,
+        optimizer: str | Optimizer,
+        optimizer_params: Mapping[str, Parameter | NDArray] | None = None,
         gradient_predivide_factor: float = 1.0,
         prefix: str | None = None,
         num_groups: int = 0,

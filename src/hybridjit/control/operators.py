@@ -7,22 +7,24 @@ node. They run in NumPy, step by step; the way back computes the steps once more
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..errors import AttributeValueError, MXNetError, ShapeError
 from ..ir.node import Output
-from ..ops.building import ON_ARRAYS
+from ..ops.building import ON_ARRAYS, Many, X
 from ..ops.gradient import NoGradientError, given
 from ..ops.record import OpDef, Traits
 from ..ops.rules import Types, merged
+from ..ops.signatures import Gradient
 from ..types import UNKNOWN, TensorType, type_of
 from .body import Body, require_nesting, steps_left
 
 Arrays = Sequence[np.ndarray]
 Made = tuple[np.ndarray, ...]
+Step = tuple[list[np.ndarray], list[np.ndarray]]  # its operands, its results
 _LOCATIONS = re.compile(r"\s*[\[(]\s*((?:\d+\s*(?:,\s*\d+\s*)*,?)?)\s*[\])]\s*")
 _MOST_DIGITS = 9
 _MOST_OPERANDS = 1 << 14  # as of any operator
@@ -61,7 +63,7 @@ class _Operator:
     def _record_of(self, training: bool, other: Callable[..., OpDef | None] | None) -> OpDef:
         is_random = any(body.is_random(training) for body in self.bodies)
 
-        def ref(*arrays: np.ndarray, **attrs: object) -> Any:
+        def ref(*arrays: np.ndarray, **attrs: object) -> Made | np.ndarray:
             made = self.forward(training, arrays)
             return made if len(made) > 1 else made[0]
 
@@ -78,8 +80,8 @@ class _Operator:
             doc="An operator around graphs.",
         )
 
-    def _gradient_of(self, training: bool, is_random: bool) -> Callable[..., Any]:
-        def back(*arrays: np.ndarray, **attrs: object) -> Any:
+    def _gradient_of(self, training: bool, is_random: bool) -> Gradient:
+        def back(*arrays: np.ndarray, **attrs: object) -> Made | np.ndarray:
             count = self.operands
             made = tuple(self.backward(training, arrays[:count], arrays[count:]))
             return made if len(made) > 1 else made[0]
@@ -95,7 +97,9 @@ class _Operator:
             doc="The gradient of an operator around graphs.",
         )
 
-        def rule(g: Any, ins: Any, outs: Any, douts: Any, **attrs: object) -> tuple[Any, ...]:
+        def rule(
+            g: Any, ins: Many[X], outs: Many[X], douts: Many[X | None], **attrs: object
+        ) -> tuple[X | None, ...]:
             if is_random:
                 raise NoGradientError(
                     f"Operator {self.name} has no gradient where its graph draws random numbers "
@@ -136,7 +140,7 @@ class _Each(_Operator):
             raise MXNetError(f"{self.name}: without data the number of steps is not known")
         super().__init__([body], len(self.places), len(body.outputs))
 
-    def _arranged(self, operands: Sequence[Any]) -> list[Any]:
+    def _arranged(self, operands: Sequence[X]) -> list[X]:
         """Operands in the order of the graph's variables."""
         found = list(operands)
         for operand, place in zip(operands, self.places):
@@ -178,7 +182,7 @@ class _Each(_Operator):
     def _states_of(self, arrays: Arrays) -> Arrays:
         return arrays[self.data : self.data + self.count]
 
-    def _steps(self, training: bool, arrays: Arrays) -> list[tuple[list[Any], list[Any]]]:
+    def _steps(self, training: bool, arrays: Arrays) -> list[Step]:
         """The operands and the results of each step."""
         states, rest = self._states_of(arrays), arrays[self.data + self.count :]
         found = []
@@ -271,12 +275,10 @@ class _Repeat(_Operator):
                 whole[number] = row
         return (*rows, *states)
 
-    def _steps(
-        self, training: bool, arrays: Arrays
-    ) -> tuple[list[tuple[list[Any], list[Any]]], list[Any]]:
+    def _steps(self, training: bool, arrays: Arrays) -> tuple[list[Step], list[np.ndarray]]:
         """The operands and results of each step, and what the variables are in the end."""
         values = list(arrays)
-        found: list[tuple[list[Any], list[Any]]] = []
+        found: list[Step] = []
         operands = [values[i] for i in self.reads[1]]
         with steps_left() as step:
             while len(found) < self.most and self._goes_on(values, training):
@@ -474,7 +476,7 @@ def _learn(found: list[TensorType], places: Sequence[int], new: Sequence[TensorT
         found[place] = merged((found[place],), (t,))[0]
 
 
-def _collect(found: Arrays, reached: Any) -> None:
+def _collect(found: Arrays, reached: Iterable[tuple[int, np.ndarray | None]]) -> None:
     """Add what reaches each operand."""
     for i, d in reached:
         if d is not None:

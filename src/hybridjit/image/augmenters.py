@@ -64,7 +64,7 @@ Channels = NDArray | np.ndarray | Sequence[float] | None  # a number for each co
 Statistic = NDArray | np.ndarray | bool | None  # the same, or True for the usual ones
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> object:
     """A keyword for JSON: arrays as lists."""
     if isinstance(value, NDArray):
         value = value.asnumpy()
@@ -74,7 +74,7 @@ def plain(value: Any) -> Any:
 class Augmenter:
     """Base: a subclass overrides ``__call__``; ``kwargs`` are what :meth:`dumps` writes."""
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, **kwargs: object) -> None:
         self._kwargs = {key: plain(value) for key, value in kwargs.items()}
 
     def dumps(self) -> str | list[Sequence[object]]:
@@ -150,7 +150,13 @@ class CenterCropAug(_Sized):
 class RandomSizedCropAug(Augmenter):
     """A part of random area and proportions, resized to (width, height)."""
 
-    def __init__(self, size: Size, area: Any, ratio: tuple[float, float], interp: int = 2) -> None:
+    def __init__(
+        self,
+        size: Size,
+        area: float | tuple[float, float],
+        ratio: tuple[float, float],
+        interp: int = 2,
+    ) -> None:
         super().__init__(size=size, area=area, ratio=ratio, interp=interp)
         self._args = (size, area, ratio, interp)
 

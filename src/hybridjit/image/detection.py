@@ -63,7 +63,7 @@ class DetAugmenter:
     def __init__(self, **kwargs: object) -> None:
         self._kwargs = {key: plain(value) for key, value in kwargs.items()}
 
-    def dumps(self) -> Any:
+    def dumps(self) -> str | list[object]:
         """Name and keywords as JSON; of augmenters around others, lists."""
         return json.dumps([type(self).__name__.lower(), self._kwargs])
 
@@ -80,7 +80,7 @@ class DetBorrowAug(DetAugmenter):
         super().__init__(augmenter=augmenter.dumps())
         self.augmenter = augmenter
 
-    def dumps(self) -> Any:
+    def dumps(self) -> str | list[object]:
         return [type(self).__name__.lower(), self.augmenter.dumps()]
 
     def __call__(self, src: NDArray, label: Label) -> tuple[NDArray, Label]:
@@ -103,7 +103,7 @@ class DetRandomSelectAug(DetAugmenter):
         self.aug_list: list[Any] = listed
         self.skip_prob = skip_prob if listed else 1
 
-    def dumps(self) -> Any:
+    def dumps(self) -> str | list[object]:
         return [type(self).__name__.lower(), [each.dumps() for each in self.aug_list]]
 
     def __call__(self, src: NDArray, label: Label) -> tuple[NDArray, Label]:
@@ -342,8 +342,8 @@ def _exact(given: object, usual: tuple[float, ...]) -> Any:
 
 def CreateMultiRandCropAugmenter(
     min_object_covered: float | Sequence[float] = 0.1,
-    aspect_ratio_range: Sequence[Any] = (0.75, 1.33),
-    area_range: Sequence[Any] = (0.05, 1.0),
+    aspect_ratio_range: Sequence[float | Sequence[float]] = (0.75, 1.33),
+    area_range: Sequence[float | Sequence[float]] = (0.05, 1.0),
     min_eject_coverage: float | Sequence[float] = 0.3,
     max_attempts: int | Sequence[int] = 50,
     skip_prob: float = 0,

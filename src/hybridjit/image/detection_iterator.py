@@ -8,7 +8,7 @@ labels (N, objects, row width), where rows of -1 fill up.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from ..io import DataBatch, DataDesc
 from ..nd import NDArray
 from .augmenters import DEVIATION, MEAN
 from .detection import CreateDetAugmenter, _is_box
-from .iterator import ImageIter
+from .iterator import ImageIter, Labels, Listed, Step
 
 __all__ = ["ImageDetIter"]
 
@@ -52,8 +52,8 @@ class ImageDetIter(ImageIter):
         shuffle: bool = False,
         part_index: int = 0,
         num_parts: int = 1,
-        aug_list: list[Any] | None = None,
-        imglist: list[Any] | None = None,
+        aug_list: Sequence[Step] | None = None,
+        imglist: list[Listed] | None = None,
         data_name: str = "data",
         label_name: str = "label",
         last_batch_handle: str = "pad",
@@ -98,7 +98,7 @@ class ImageDetIter(ImageIter):
             raise MXNetError(f"ImageDetIter: rows of labels have one width, found {sorted(widths)}")
         return max(count for count, _ in shapes), widths.pop()
 
-    def _samples(self) -> Iterator[tuple[Any, bytes]]:
+    def _samples(self) -> Iterator[tuple[Labels, bytes]]:
         """What is left of the epoch."""
         while True:
             try:
@@ -124,7 +124,7 @@ class ImageDetIter(ImageIter):
             raise MXNetError("Encounter sample with no valid label.")
         return rows
 
-    def _check_valid_label(self, label: Any) -> None:
+    def _check_valid_label(self, label: np.ndarray) -> None:
         """Raises MXNetError for a label without a box of a class."""
         if label.ndim != 2 or label.shape[1] < _ROW:
             raise MXNetError(f"Label with shape (1+, 5+) required, {label.shape} received.")

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import random
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -22,6 +23,11 @@ from .augmenters import CreateAugmenter
 from .decoding import imdecode
 
 __all__ = ["ImageIter"]
+
+Step = Callable[..., Any]  # an augmenter: of a picture, or of a picture and its boxes
+Listed: TypeAlias = Any  # labels one after the other or in one array, then a picture's path
+Labels: TypeAlias = "float | np.ndarray"
+Key: TypeAlias = Any  # of a picture, as its list or its index has it: mostly a number
 
 _LISTED = 1 << 30  # bytes of a list from a pipe
 
@@ -49,8 +55,8 @@ class ImageIter(DataIter):
         shuffle: bool = False,
         part_index: int = 0,
         num_parts: int = 1,
-        aug_list: list[Any] | None = None,
-        imglist: list[Any] | None = None,
+        aug_list: Sequence[Step] | None = None,
+        imglist: list[Listed] | None = None,
         data_name: str = "data",
         label_name: str = "softmax_label",
         dtype: str = "float32",
@@ -70,11 +76,11 @@ class ImageIter(DataIter):
         self.label_width = label_width
         self.dtype = dtype
         self.path_root = path_root
-        self.seq: list[Any] = []
+        self.seq: list[Key] = []
         self.shuffle = shuffle
         self.last_batch_handle = last_batch_handle
         self.imgrec: MXIndexedRecordIO | MXRecordIO | None = None
-        self.imglist: dict[Any, tuple[np.ndarray, str]] = {}
+        self.imglist: dict[Key, tuple[np.ndarray, str]] = {}
         self._open(path_imgrec, path_imgidx, path_imglist, imglist)
         count = len(self.seq)
         assert 0 <= part_index < num_parts, f"part_index {part_index} of {num_parts}"
@@ -84,7 +90,7 @@ class ImageIter(DataIter):
         shape = (batch_size,) if label_width == 1 else (batch_size, label_width)
         self.provide_data = [DataDesc(data_name, (batch_size, *data_shape), dtype)]
         self.provide_label = [DataDesc(label_name, shape, dtype)]
-        self._left: list[Any] = []
+        self._left: list[Key] = []
         self.cur = 0
         self.reset()
 
@@ -93,7 +99,7 @@ class ImageIter(DataIter):
         path_imgrec: str | None,
         path_imgidx: str | None,
         path_imglist: str | None,
-        imglist: list[Any] | None,
+        imglist: list[Listed] | None,
     ) -> None:
         if path_imglist:
             self._read_list(path_imglist)
@@ -110,7 +116,7 @@ class ImageIter(DataIter):
         else:
             self.imgrec = MXRecordIO(path_imgrec, "r")
             places = dict(enumerate(record_places(self.imgrec)))
-        self._places: dict[Any, int] = places
+        self._places: dict[Key, int] = places
         self.seq = self.seq or list(places)
 
     def _read_list(self, path: str) -> None:
@@ -138,14 +144,14 @@ class ImageIter(DataIter):
         self._left = []
         self.reset()
 
-    def next_sample(self) -> tuple[Any, bytes]:
+    def next_sample(self) -> tuple[Labels, bytes]:
         """Labels and encoded bytes of the next picture. Raises StopIteration at the end."""
         if self.cur >= len(self._order):
             raise StopIteration
         self.cur += 1
         return self._sample(self._order[self.cur - 1])
 
-    def _sample(self, key: object) -> tuple[Any, bytes]:
+    def _sample(self, key: Key) -> tuple[Labels, bytes]:
         if self.imgrec is None:
             labels, name = self.imglist[key]
             return labels, self.read_image(name)
@@ -213,7 +219,7 @@ class ImageIter(DataIter):
         data = nd.array(np.stack(pictures), dtype=self.dtype)
         return DataBatch([data], [nd.array(label_array, dtype=self.dtype)], pad)
 
-    def _taken(self) -> list[Any]:
+    def _taken(self) -> list[Key]:
         """The keys of the next batch. Raises StopIteration when there are none, or too few."""
         keys = self._order[self.cur : self.cur + self.batch_size]
         self.cur += len(keys)

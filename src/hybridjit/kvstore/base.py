@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 from ..nd import NDArray
+
+if TYPE_CHECKING:
+    from ..optimizer import Optimizer
 
 _Class = TypeVar("_Class", bound="type[KVStoreBase]")
 
 Value = NDArray | Sequence[NDArray]
+# A key, a number or a string, with its array or those of all devices, or lists of each.
+Keys: TypeAlias = Any
+Values: TypeAlias = Any
 
 
 class KVStoreBase:
@@ -27,7 +33,7 @@ class KVStoreBase:
     kv_registry: ClassVar[dict[str, type[KVStoreBase]]] = {}
     OPTIMIZER = "optimizer"
 
-    def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
+    def broadcast(self, key: Keys, value: Values, out: Values, priority: int = 0) -> None:
         """Keep ``value`` under a key, and write it to all arrays of ``out``."""
         raise _undefined(
             type(self),
@@ -35,7 +41,7 @@ class KVStoreBase:
             "keep `value` under `key` and write it to every array of `out`",
         )
 
-    def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
+    def pushpull(self, key: Keys, value: Values, out: Values = None, priority: int = 0) -> None:
         """Add up ``value``, and write the sum to ``out``, or else to ``value``."""
         raise _undefined(
             type(self),
@@ -44,7 +50,7 @@ class KVStoreBase:
             "every array of `out`, or else of `value`",
         )
 
-    def set_optimizer(self, optimizer: Any) -> None:
+    def set_optimizer(self, optimizer: Optimizer) -> None:
         """Update what is kept by this optimizer."""
         raise _undefined(
             type(self), "set_optimizer(optimizer)", "update what it keeps by `optimizer`"
@@ -104,12 +110,12 @@ class KVStoreBase:
 class TestStore(KVStoreBase):
     """Adds up over the devices of one process, and updates nothing."""
 
-    def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
+    def broadcast(self, key: Keys, value: Values, out: Values, priority: int = 0) -> None:
         """Write ``value`` to all arrays of ``out``."""
         for array in as_list(out):
             array[:] = value
 
-    def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
+    def pushpull(self, key: Keys, value: Values, out: Values = None, priority: int = 0) -> None:
         """Write the sum of ``value`` to ``out``, or else to ``value``."""
         total = summed(as_list(value))
         for array in as_list(value if out is None else out):
@@ -149,7 +155,7 @@ def require_capability(capability: str) -> None:
         raise ValueError(f"Unknown capability: {capability}")
 
 
-def as_list(value: object) -> list[Any]:
+def as_list(value: Values) -> list[NDArray]:
     """Several arrays as they are, one as a list."""
     return list(value) if isinstance(value, (list, tuple)) else [value]
 

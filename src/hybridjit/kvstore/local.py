@@ -7,7 +7,6 @@ the last sum, or with an optimizer what it made of the sums.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -17,10 +16,10 @@ from ..nd import NDArray, invoke
 from ..opening import open_file
 from ..ops.registry import lookup
 from ..optimizer import Optimizer, Updater, get_updater
-from .base import KVStoreBase, as_list, require_capability, summed
+from .base import Keys, KVStoreBase, Values, as_list, require_capability, summed
 
 Key = int | str
-Update = Callable[[Any, NDArray, NDArray], object]
+Update = Callable[[Key | bytes, NDArray, NDArray], object]
 
 
 class KVStore(KVStoreBase):
@@ -117,7 +116,7 @@ class KVStore(KVStoreBase):
         rows = NDArray(np.unique(wanted._data.astype(np.int64)), kept.context)
         invoke(lookup("_sparse_retain"), [kept, rows], {}).copyto(array)
 
-    def _pairs(self, key: Any, value: Any) -> Iterator[tuple[Key, list[NDArray]]]:
+    def _pairs(self, key: Keys, value: Values) -> Iterator[tuple[Key, list[NDArray]]]:
         """Keys with their arrays, one for each device. Raises AssertionError for other keys."""
         if not isinstance(key, (list, tuple)):
             yield self._checked(key), as_list(value)

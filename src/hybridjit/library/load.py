@@ -12,11 +12,18 @@ import os
 import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from ..errors import DTypeError, MXNetError, ShapeError
+
+if TYPE_CHECKING:
+    from ctypes import _CDataType, _NamedFuncPointer
+
+# What a function of a library returns, None for nothing, and what it takes.
+Prototype: TypeAlias = "tuple[type[_CDataType] | None, list[type[_CDataType]]]"
+Fact: TypeAlias = Any  # a part of the library's description, as JSON has it
 
 _ABI_VERSION = 1
 _MAX_IDLE = 8
@@ -29,7 +36,7 @@ class _Array(ctypes.Structure):
 _PTR, _TEXT, _INT, _SIZE = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_size_t
 _ROWS = ctypes.POINTER(_Array)
 # Functions by name: what each returns and takes.
-_FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
+_FUNCTIONS: dict[str, Prototype] = {
     "abi_version": (_INT, []),
     "description": (_TEXT, []),
     "error_text": (_TEXT, [_INT]),
@@ -37,10 +44,10 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "target": (_TEXT, [_PTR]),
     "free": (None, [_PTR]),
 }
-_CALLS: dict[str, tuple[Any, list[Any]]] = {
+_CALLS: dict[str, Prototype] = {
     "run": (_INT, [_PTR, _ROWS, _ROWS, ctypes.c_int64, _PTR, _SIZE]),
 }
-_TRAINING_FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
+_TRAINING_FUNCTIONS: dict[str, Prototype] = {
     "step": (_INT, [_PTR, _ROWS, _ROWS, ctypes.c_double, _PTR, _SIZE]),
     "get": (_INT, [_PTR, _TEXT, _PTR, _SIZE]),
     "set": (_INT, [_PTR, _TEXT, _PTR, _SIZE]),
@@ -80,10 +87,10 @@ class _Opened:
         self.declare(_FUNCTIONS)
         if (version := self.call("abi_version")) != _ABI_VERSION:
             raise MXNetError(f"{self.path} has ABI version {version}, not {_ABI_VERSION}")
-        self.facts: dict[str, Any] = json.loads(self.call("description"))
+        self.facts: dict[str, Fact] = json.loads(self.call("description"))
         self.declare(_TRAINING_FUNCTIONS if self.facts.get("states") else _CALLS)
 
-    def function(self, name: str) -> Any:
+    def function(self, name: str) -> _NamedFuncPointer:
         """One of its functions."""
         return getattr(self._library, f"{self.prefix}_{name}")
 
@@ -97,7 +104,7 @@ class _Opened:
             text = self.call("error_text", code).decode()
             raise MXNetError(f"{os.path.basename(self.path)}: {text}")
 
-    def declare(self, kinds: dict[str, tuple[Any, list[Any]]]) -> None:
+    def declare(self, kinds: dict[str, Prototype]) -> None:
         """Say what the functions take. Raises MXNetError for a library that has other ones."""
         for name, (result, arguments) in kinds.items():
             try:
@@ -265,13 +272,13 @@ class TrainingLibrary(Library):
 class _Context:
     """A context of the library's, which ends with this."""
 
-    def __init__(self, address: int, free: Any) -> None:
+    def __init__(self, address: int, free: Callable[[int], object]) -> None:
         self.address = address
         self._end = weakref.finalize(self, free, address)
 
 
 def _checked(
-    array: np.ndarray, fact: dict[str, Any], batch: int, what: str = "input"
+    array: np.ndarray, fact: dict[str, Fact], batch: int, what: str = "input"
 ) -> np.ndarray:
     name, wanted = fact["name"], tuple(batch if n == "N" else n for n in fact["shape"])
     found = np.asarray(array)

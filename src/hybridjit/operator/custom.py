@@ -196,7 +196,7 @@ class _Use:
         )
 
     def _grad(
-        self, g: Any, ins: Any, outs: Any, douts: Any, **attrs: object
+        self, g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: object
     ) -> tuple[X | None, ...]:
         shown = range(len(self.outputs))
         heads = [given_or_zeros(g, douts[i], outs[i]) for i in shown]

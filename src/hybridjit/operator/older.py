@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from ..sym.custom import custom_call
 from .custom import CustomOp, CustomOpProp, register
 
 Shapes = list[list[int]]
+Array: TypeAlias = Any  # of NumPy for a NumpyOp, an NDArray for an NDArrayOp
 
 _numbers = itertools.count()
 
@@ -37,21 +38,25 @@ class PythonOp:
         self.need_top_grad_ = need_top_grad
         warnings.warn(f"{type(self).__name__} has been deprecated. Please use CustomOp")
 
-    def __call__(self, *args: Symbol, **kwargs: Any) -> Symbol:
+    def __call__(self, *args: Symbol, **kwargs: object) -> Symbol:
         return self.get_symbol(*args, **kwargs)
 
-    def get_symbol(self, *args: Symbol, **kwargs: Any) -> Symbol:
+    def get_symbol(self, *args: Symbol, **kwargs: object) -> Symbol:
         """The operator on these symbols, by place or by name; operands left out are variables."""
         op_type = f"{self._hint}_{next(_numbers)}"
         register(op_type)(_property_of(self))
         return custom_call(self._hint, args, {"op_type": op_type, **kwargs})
 
-    def forward(self, in_data: list[Any], out_data: list[Any]) -> None:
+    def forward(self, in_data: list[Array], out_data: list[Array]) -> None:
         """To override: write the results into ``out_data``. The first operand, here."""
         out_data[0][:] = in_data[0]
 
     def backward(
-        self, out_grad: list[Any], in_data: list[Any], out_data: list[Any], in_grad: list[Any]
+        self,
+        out_grad: list[Array],
+        in_data: list[Array],
+        out_data: list[Array],
+        in_grad: list[Array],
     ) -> None:
         """To override: write the gradients of the operands into ``in_grad``. Ones, here."""
         in_grad[0][:] = 1.0
@@ -119,11 +124,24 @@ class _ByNumPy(CustomOp):
 class _ByArrays(_ByNumPy):
     """The same with NDArrays."""
 
-    def forward(self, is_train: bool, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
+    def forward(
+        self,
+        is_train: bool,
+        req: Sequence[str],
+        in_data: Sequence[NDArray],
+        out_data: Sequence[NDArray],
+        aux: Sequence[NDArray],
+    ) -> None:
         self._op.forward(in_data=list(in_data), out_data=list(out_data))
 
     def backward(
-        self, req: Any, out_grad: Any, in_data: Any, out_data: Any, in_grad: Any, aux: Any
+        self,
+        req: Sequence[str],
+        out_grad: Sequence[NDArray],
+        in_data: Sequence[NDArray],
+        out_data: Sequence[NDArray],
+        in_grad: Sequence[NDArray],
+        aux: Sequence[NDArray],
     ) -> None:
         given = (list(arrays) for arrays in (out_grad, in_data, out_data, in_grad))
         self._op.backward(**dict(zip(("out_grad", "in_data", "out_data", "in_grad"), given)))

@@ -12,7 +12,7 @@ from .symbol import Symbol, call
 _OPTIONS = ("name", "attr")
 
 
-def Custom(*args: Symbol, **kwargs: Any) -> Symbol:
+def Custom(*args: Symbol, **kwargs: object) -> Symbol:
     """What the class registered as ``op_type`` makes of these symbols, by place or by name.
 
     Operands left out become variables. All other keywords reach the class as texts. Raises

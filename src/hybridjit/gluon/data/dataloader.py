@@ -11,17 +11,20 @@ import os
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from ... import nd
 from ...context import Context, cpu_pinned
 from ...nd import NDArray
-from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
+from .dataset import Dataset
+from .sampler import BatchSampler, RandomSampler, Sample, Sampler, SequentialSampler
+
+Batch: TypeAlias = Any  # what is made of samples: an NDArray, or lists of them of any depth
 
 
-def default_batchify_fn(data: Sequence[Any]) -> Any:
+def default_batchify_fn(data: Sequence[Sample]) -> Batch:
     """One array of the elements along a new first axis; for tuples, a list with one per part.
 
     NumPy arrays and numbers keep their dtype.
@@ -37,7 +40,7 @@ def default_batchify_fn(data: Sequence[Any]) -> Any:
 default_mp_batchify_fn = default_batchify_fn
 
 
-def _as_in_context(data: object, ctx: Context) -> Any:
+def _as_in_context(data: Batch, ctx: Context) -> Batch:
     """NDArrays in nested lists, on ``ctx``; loaders of other packages call it too."""
     if isinstance(data, NDArray):
         return data.as_in_context(ctx)
@@ -51,7 +54,7 @@ class _Workers(Protocol):
 
     def submit(self, indices: Sequence[int]) -> int: ...
 
-    def result(self, ticket: int, timeout: float) -> Any: ...
+    def result(self, ticket: int, timeout: float) -> Batch: ...
 
     def forget(self, ticket: int) -> None: ...
 
@@ -75,13 +78,13 @@ class DataLoader:
 
     def __init__(
         self,
-        dataset: Sequence[object],
+        dataset: Dataset | Sequence[Sample],
         batch_size: int | None = None,
         shuffle: bool = False,
         sampler: Sampler | None = None,
         last_batch: str | None = None,
         batch_sampler: Sampler | None = None,
-        batchify_fn: Callable[[Sequence[Any]], object] | None = None,
+        batchify_fn: Callable[[Sequence[Sample]], Batch] | None = None,
         num_workers: int = 0,
         pin_memory: bool = False,
         pin_device_id: int = 0,
@@ -120,16 +123,16 @@ class DataLoader:
         weakref.finalize(self, workers.close)
         return workers
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Batch]:
         if self._workers is None:
             make = _Make(self._dataset, self._batchify_fn)
-            batches: Iterator[Any] = (make(indices) for indices in self._batch_sampler)
+            batches: Iterator[Batch] = (make(indices) for indices in self._batch_sampler)
         else:
             batches = self._ahead(self._workers)
         pinned = self._pinned
         return batches if pinned is None else (_as_in_context(batch, pinned) for batch in batches)
 
-    def _ahead(self, workers: _Workers) -> Iterator[Any]:
+    def _ahead(self, workers: _Workers) -> Iterator[Batch]:
         current, self._ready = self._ready or self._round(workers), None
         try:
             yield from current.batches(self._timeout)
@@ -153,19 +156,19 @@ class _Make:
     """The batch of some indices."""
 
     def __init__(
-        self, dataset: Sequence[object], batchify: Callable[[Sequence[Any]], object]
+        self, dataset: Dataset | Sequence[Sample], batchify: Callable[[Sequence[Sample]], Batch]
     ) -> None:
         self._dataset = dataset
         self._batchify = batchify
 
-    def __call__(self, indices: Sequence[int]) -> Any:
+    def __call__(self, indices: Sequence[int]) -> Batch:
         return self._batchify([self._dataset[i] for i in indices])
 
 
 class _Round:
     """One pass over the batches, some of them on their way."""
 
-    def __init__(self, workers: _Workers, order: Iterator[Any], ahead: int) -> None:
+    def __init__(self, workers: _Workers, order: Iterator[Sequence[int]], ahead: int) -> None:
         self._workers = workers
         self._order = order
         self._tickets: deque[int] = deque()
@@ -177,7 +180,7 @@ class _Round:
         if indices is not None:
             self._tickets.append(self._workers.submit(indices))
 
-    def batches(self, timeout: float) -> Iterator[Any]:
+    def batches(self, timeout: float) -> Iterator[Batch]:
         """All batches in their order."""
         self._submit()
         while self._tickets:
@@ -193,7 +196,7 @@ class _Round:
 
 
 def _batches(
-    dataset: Sequence[object],
+    dataset: Dataset | Sequence[Sample],
     batch_size: int | None,
     shuffle: bool,
     sampler: Sampler | None,

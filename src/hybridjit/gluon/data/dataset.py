@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from ...nd import NDArray
 from ...recordio import MXIndexedRecordIO
 from . import sampler
+from .sampler import Sample
 
 
 class Dataset:
     """Base: ``dataset[i]`` and ``len(dataset)`` are for the subclass to define."""
 
-    def __getitem__(self, idx: int) -> Any:
+    def __getitem__(self, idx: int) -> Sample:
         raise NotImplementedError(f"{type(self).__name__} has no __getitem__ of its own")
 
     def __len__(self) -> int:
         raise NotImplementedError(f"{type(self).__name__} has no __len__ of its own")
 
-    def filter(self, fn: Callable[[Any], object]) -> Dataset:
+    def filter(self, fn: Callable[[Sample], object]) -> Dataset:
         """The elements of which ``fn`` is true; asked now, for all."""
         return _SampledDataset(self, sampler.FilterSampler(fn, self))
 
@@ -44,17 +44,17 @@ class Dataset:
         """The elements at the sampler's indices. Raises TypeError for anything but a Sampler."""
         return _SampledDataset(self, sampler)
 
-    def transform(self, fn: Callable[..., Any], lazy: bool = True) -> Dataset:
+    def transform(self, fn: Callable[..., Sample], lazy: bool = True) -> Dataset:
         """``fn`` of each element, of a tuple's parts as arguments; at once when not ``lazy``."""
         transformed = _LazyTransformDataset(self, fn)
         return transformed if lazy else SimpleDataset(list(_elements(transformed)))
 
-    def transform_first(self, fn: Callable[[Any], object], lazy: bool = True) -> Dataset:
+    def transform_first(self, fn: Callable[[Sample], object], lazy: bool = True) -> Dataset:
         """``fn`` of the first part of each element, the other parts as they are."""
         return self.transform(_TransformFirst(fn), lazy)
 
 
-def _elements(dataset: Dataset) -> list[Any]:
+def _elements(dataset: Dataset) -> list[Sample]:
     return [dataset[i] for i in range(len(dataset))]
 
 
@@ -67,7 +67,7 @@ class SimpleDataset(Dataset):
     def __len__(self) -> int:
         return len(self._data)
 
-    def __getitem__(self, idx: int) -> Any:
+    def __getitem__(self, idx: int) -> Sample:
         return self._data[idx]
 
 
@@ -78,7 +78,7 @@ class ArrayDataset(Dataset):
     arrays and for arrays of different lengths.
     """
 
-    def __init__(self, *args: Any) -> None:
+    def __init__(self, *args: Sequence[Sample] | NDArray) -> None:
         assert args, "Needs at least 1 arrays"
         self._length = len(args[0])
         for i, data in enumerate(args):
@@ -91,7 +91,7 @@ class ArrayDataset(Dataset):
             for data in args
         ]
 
-    def __getitem__(self, idx: int) -> tuple[Any, ...]:
+    def __getitem__(self, idx: int) -> Sample:
         if len(self._data) == 1:
             return self._data[0][idx]
         return tuple(data[idx] for data in self._data)
@@ -114,7 +114,7 @@ class _SampledDataset(Dataset):
     def __len__(self) -> int:
         return len(self._indices)
 
-    def __getitem__(self, idx: int) -> Any:
+    def __getitem__(self, idx: int) -> Sample:
         return self._dataset[self._indices[idx]]
 
 
@@ -128,7 +128,7 @@ class _LazyTransformDataset(Dataset):
     def __len__(self) -> int:
         return len(self._data)
 
-    def __getitem__(self, idx: int) -> Any:
+    def __getitem__(self, idx: int) -> Sample:
         item = self._data[idx]
         return self._fn(*item) if isinstance(item, tuple) else self._fn(item)
 
@@ -136,10 +136,10 @@ class _LazyTransformDataset(Dataset):
 class _TransformFirst:
     """``fn`` of the first argument; a class, so that it can be pickled."""
 
-    def __init__(self, fn: Callable[[Any], object]) -> None:
+    def __init__(self, fn: Callable[[Sample], object]) -> None:
         self._fn = fn
 
-    def __call__(self, first: object, *rest: object) -> Any:
+    def __call__(self, first: Sample, *rest: Sample) -> Sample:
         return (self._fn(first), *rest) if rest else self._fn(first)
 
 
@@ -154,7 +154,7 @@ class RecordFileDataset(Dataset):
         self.filename = filename
         self._record = MXIndexedRecordIO(self.idx_file, self.filename, "r")
 
-    def __getitem__(self, idx: int) -> Any:
+    def __getitem__(self, idx: int) -> Sample:
         return self._record.read_idx(self._record.keys[idx])
 
     def __len__(self) -> int:

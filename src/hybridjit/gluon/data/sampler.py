@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from .dataset import Dataset
+
+Sample: TypeAlias = Any  # what a dataset gives for an index, of which its user alone knows more
+Drawn: TypeAlias = Any  # what a sampler yields: an index, or a list of those for a batch
 
 _LAST_BATCH = ("keep", "discard", "rollover")
 
@@ -13,7 +19,7 @@ _LAST_BATCH = ("keep", "discard", "rollover")
 class Sampler:
     """Base: yields indices of a dataset's elements."""
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Drawn]:
         raise NotImplementedError(f"{type(self).__name__} has no __iter__ of its own")
 
     def __len__(self) -> int:
@@ -55,7 +61,7 @@ class RandomSampler(Sampler):
 class FilterSampler(Sampler):
     """The indices of the elements of which ``fn`` is true."""
 
-    def __init__(self, fn: Callable[[Any], object], dataset: Any) -> None:
+    def __init__(self, fn: Callable[[Sample], object], dataset: Dataset | Sequence[Sample]) -> None:
         self._indices = [i for i in range(len(dataset)) if fn(dataset[i])]
 
     def __iter__(self) -> Iterator[int]:
@@ -80,9 +86,9 @@ class BatchSampler(Sampler):
         self._sampler = sampler
         self._batch_size = batch_size
         self._last_batch = last_batch
-        self._left_over: list[Any] = []
+        self._left_over: list[Drawn] = []
 
-    def __iter__(self) -> Iterator[list[Any]]:
+    def __iter__(self) -> Iterator[list[Drawn]]:
         batch, self._left_over = self._left_over, []
         for index in self._sampler:
             batch.append(index)

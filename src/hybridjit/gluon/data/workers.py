@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from concurrent import futures
 from contextlib import suppress
 from multiprocessing import connection, reduction
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from ...errors import MXNetError
 from ...nd import NDArray
 from ...ops.random.draws import generator
 from ...ops.random.draws import seed as seed_generator
+
+if TYPE_CHECKING:
+    from multiprocessing.process import BaseProcess
 
 _ALIGNMENT = 64
 _GRACE = 2.0  # seconds that a worker has to end by itself
@@ -99,10 +102,10 @@ class Processes:
     def __init__(self, make: Make, count: int) -> None:
         context = multiprocessing.get_context("fork")
         self._pid = os.getpid()
-        self._pipes: list[Any] = []
-        self._workers: list[Any] = []
+        self._pipes: list[connection.Connection] = []
+        self._workers: list[BaseProcess] = []
         self._tickets = 0
-        self._arrived: dict[int, Any] = {}
+        self._arrived: dict[int, tuple[bool, Any]] = {}
         self._forgotten: set[int] = set()
         seeds = _seeds(count)
         for number in range(count):
@@ -197,7 +200,12 @@ def _seeds(count: int) -> list[list[int]]:
 # In the worker
 
 
-def _serve(make: Make, pipe: Any, others: Sequence[Any], seeds: Sequence[int]) -> None:
+def _serve(
+    make: Make,
+    pipe: connection.Connection,
+    others: Sequence[connection.Connection],
+    seeds: Sequence[int],
+) -> None:
     """Make batches until the program closes the pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the program's affair
     for other in others:
@@ -211,7 +219,7 @@ def _serve(make: Make, pipe: Any, others: Sequence[Any], seeds: Sequence[int]) -
             _answer(pipe, ticket, make, indices)
 
 
-def _answer(pipe: Any, ticket: int, make: Make, indices: Sequence[int]) -> None:
+def _answer(pipe: connection.Connection, ticket: int, make: Make, indices: Sequence[int]) -> None:
     """Send a small message and the file. A message never waits for the program to read it."""
     is_made = True
     try:

@@ -10,7 +10,6 @@ import io
 import os
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from ....nd import NDArray
 from ....opening import open_file
 from ....recordio import unpack
 from ..dataset import Dataset, RecordFileDataset
+from ..sampler import Sample
 
 __all__ = [
     "CIFAR10",
@@ -36,7 +36,7 @@ __all__ = [
 
 _EXTENSIONS = (".jpg", ".jpeg", ".png")
 
-Transform = Callable[[NDArray, Any], Any]
+Transform = Callable[[NDArray, Sample], Sample]  # of a picture and its label
 
 
 class _Pictures(Dataset):
@@ -73,7 +73,7 @@ class _Pictures(Dataset):
             f"downloads nothing: fetch it from {self.source} and put it there"
         )
 
-    def __getitem__(self, idx: Any) -> Any:
+    def __getitem__(self, idx: int) -> Sample:
         picture, label = self._data[idx], self._label[idx]
         return (picture, label) if self._transform is None else self._transform(picture, label)
 
@@ -179,7 +179,7 @@ class ImageFolderDataset(Dataset):
             self.synsets.append(folder)
             self.items.extend((picture, label) for picture in _pictures(path))
 
-    def __getitem__(self, idx: int) -> Any:
+    def __getitem__(self, idx: int) -> Sample:
         filename, label = self.items[idx]
         picture = image.imread(filename, self._flag)
         return (picture, label) if self._transform is None else self._transform(picture, label)
@@ -213,7 +213,7 @@ class ImageRecordDataset(RecordFileDataset):
         self._flag = flag
         self._transform = transform
 
-    def __getitem__(self, idx: int) -> Any:
+    def __getitem__(self, idx: int) -> Sample:
         header, data = unpack(super().__getitem__(idx))
         picture, label = image.imdecode(data, self._flag), header.label
         return (picture, label) if self._transform is None else self._transform(picture, label)
@@ -251,7 +251,7 @@ class ImageListDataset(Dataset):
                     ) from None
                 self._imglist[len(self._imglist)] = values, name
 
-    def __getitem__(self, idx: int) -> Any:
+    def __getitem__(self, idx: int) -> Sample:
         labels, name = self._imglist[idx]
         return image.imread(os.path.join(self._root, name), self._flag), labels
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from ...block import Block
 from ...hybrid_block import HybridBlock
 from ...nn import HybridSequential, Sequential
 from ...types import DType, Tensor
+from ..sampler import Sample
 
 __all__ = [
     "Cast",
@@ -46,16 +46,18 @@ __all__ = [
     "ToTensor",
 ]
 
+Step = Callable[[Sample], Sample]  # a transform
+
 
 class Compose(Sequential):
     """Transforms (blocks, or other functions of one array) one after the other."""
 
-    def __init__(self, transforms: Sequence[Callable[[Any], object]]) -> None:
+    def __init__(self, transforms: Sequence[Step]) -> None:
         super().__init__()
         self._transforms = list(transforms)
         self.add(*(step for step in self._transforms if isinstance(step, Block)))
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Sample) -> Sample:
         for step in self._transforms:
             x = step(x)
         return x
@@ -146,12 +148,12 @@ class CenterCrop(Block):
 class RandomApply(Sequential):
     """A transform, or several in order, applied with probability ``p``."""
 
-    def __init__(self, transforms: Any, p: float = 0.5) -> None:
+    def __init__(self, transforms: Step | list[Step] | tuple[Step, ...], p: float = 0.5) -> None:
         super().__init__()
         self.transforms = transforms
         self.p = p
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Sample) -> Sample:
         if self.p < random.random():
             return x
         steps = self.transforms if isinstance(self.transforms, (list, tuple)) else [self.transforms]
@@ -264,7 +266,10 @@ class RandomCrop(Block):
     """A part of this size at a random place; ``pad`` puts a border of zeros around it first."""
 
     def __init__(
-        self, size: int | tuple[int, int], pad: Any = None, interpolation: int = 1
+        self,
+        size: int | tuple[int, int],
+        pad: int | Sequence[Sequence[int]] | None = None,
+        interpolation: int = 1,
     ) -> None:
         super().__init__()
         self._size = (size, size) if isinstance(size, int) else size
@@ -294,13 +299,13 @@ class RandomFlipTopBottom(Block):
 class _Factor(Block):
     """A function of a factor between 1 - ``width`` (at least 0) and 1 + ``width``."""
 
-    _function: Callable[..., Any]
+    _function: Callable[..., NDArray]
 
     def __init__(self, width: float) -> None:
         super().__init__()
         self._limits = (max(0.0, 1 - width), 1 + width)
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: NDArray) -> NDArray:
         return type(self)._function(x, *self._limits)
 
 
