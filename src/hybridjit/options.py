@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeAlias
 
 from .ir.purpose import PRECISIONS
 from .records import dataclass
+
+Flag: TypeAlias = Any  # of ``hybridize``: its name decides what it may be
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Options:
     memory: str = "default"
 
     @staticmethod
-    def of(flags: Mapping[str, Any]) -> Options:
+    def of(flags: Mapping[str, Flag]) -> Options:
         """What ``hybridize`` was given; names that are no options are left alone."""
         return Options(**{f.name: flags[f.name] for f in fields(Options) if f.name in flags})
 

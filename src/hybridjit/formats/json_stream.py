@@ -12,9 +12,12 @@ import json
 import re
 from collections.abc import Iterator
 from copy import copy
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 from ..errors import ModelFormatError
+
+# A dictionary, a list, a text, a number, a truth value or None, as the text has it.
+JSON: TypeAlias = Any
 
 SLACK = 64 << 20  # what reading may take beyond twice the length of what is read
 
@@ -78,7 +81,7 @@ class JsonStream:
                 return self._text[self._at : self._at + 1]
             self._decode(_WINDOW)
 
-    def value(self) -> Any:
+    def value(self) -> JSON:
         """The next value, whole."""
         self.peek()
         size = _WINDOW
@@ -110,7 +113,7 @@ class JsonStream:
             yield name
             sign = self._sign(",}")
 
-    def elements(self) -> Iterator[Any]:
+    def elements(self) -> Iterator[JSON]:
         """The values in a list."""
         self._sign("[")
         sign = "," if self.peek() != "]" else self._sign("]")
@@ -119,7 +122,7 @@ class JsonStream:
             yield self.value()
             sign = self._sign(",]")
 
-    def _run(self) -> list[Any]:
+    def _run(self) -> list[JSON]:
         """The elements from here on that are flat and followed by another, some of them."""
         self.peek()
         run = _FLAT.match(self._text, self._at)
@@ -218,7 +221,7 @@ def _bounded_int(digits: str) -> int:
     return int(digits)
 
 
-def parse(data: bytes) -> Any:
+def parse(data: bytes) -> JSON:
     """The one value that ``data`` holds. Raises ModelFormatError as :class:`JsonStream`."""
     stream = JsonStream(data, Budget(len(data)))
     value = stream.value()

@@ -19,6 +19,7 @@ from . import model_file, saving
 from .hooks import HookHandle
 from .naming import BlockScope, name_block
 from .parameter import Parameter, ParameterDict
+from .structure import Nested
 from .summary import print_summary
 from .types import Init
 
@@ -245,7 +246,7 @@ class Block:
 
     # ---- running ------------------------------------------------------------------------------
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Nested) -> Nested:
         if self._forward_pre_hooks:
             for hook in list(self._forward_pre_hooks.values()):
                 hook(self, args)
@@ -255,7 +256,7 @@ class Block:
                 hook(self, args, output)
         return output
 
-    def forward(self, *args: Any) -> Any:
+    def forward(self, *args: Nested) -> Nested:
         """To override: what the block computes."""
         raise NotImplementedError(f"{type(self).__name__} does not define forward")
 
@@ -270,7 +271,7 @@ def rows_text(block: Block, children: Iterable[tuple[str, Block]]) -> str:
     return f"{type(block).__name__}(\n" + "\n".join(rows) + "\n)"
 
 
-def _contents(container: Any) -> Iterator[object]:
+def _contents(container: dict[object, object] | Iterable[object]) -> Iterator[object]:
     """All values in nested lists, tuples and dicts."""
     items = container.values() if isinstance(container, dict) else container
     for item in items:

@@ -6,12 +6,10 @@ the addresses stand in the kernels' arguments already. Changed weights are notic
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..nd import NDArray
 from ..nd.storage import WRITES
 from .hybrid import CachedGraph
-from .structure import Format, regroup
+from .structure import Format, Nested, regroup
 
 
 class BoundCall:
@@ -39,7 +37,7 @@ class BoundCall:
         self._run = executable.connected(self._arrays, self._results)
         self._writes = writes
 
-    def __call__(self) -> Any:
+    def __call__(self) -> Nested:
         """Run, and return the outputs that :meth:`HybridBlock.bind` was given or made."""
         if self._writes != WRITES.count:
             self._connect()

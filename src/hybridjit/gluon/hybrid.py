@@ -11,8 +11,7 @@ weights are packed again when it moved.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -26,7 +25,7 @@ from ..nd import NDArray
 from ..nd.eviction import evict, type_of_array
 from ..nd.interpreter import Monitor, interpret_nodes
 from ..nd.storage import NEVER, WRITES, Storage
-from ..options import Options
+from ..options import Flag, Options
 from ..passes.infer import NodeTypes, infer_node_types
 from ..recording import FLAGS
 from ..runtime.binding import Evictable, PackedStore
@@ -60,7 +59,7 @@ class CachedGraph:
         outputs: tuple[Output, ...],
         input_names: list[str],
         params: Mapping[str, Parameter],
-        flags: Mapping[str, Any],
+        flags: Mapping[str, Flag],
         name: str = "graph",
     ) -> None:
         if flags.get("static_shape") and not flags.get("static_alloc"):
@@ -81,7 +80,7 @@ class CachedGraph:
         self._versions: list[tuple[Storage, int]] = []
         self._param_types: list[TensorType] = []
         self._packed = PackedStore()
-        self._types: dict[tuple[Any, ...], NodeTypes] = {}
+        self._types: dict[tuple[object, ...], NodeTypes] = {}
 
     def _is_sized_by_values(self) -> bool:
         """Whether a compiled graph is out of the question: it needs every shape before it runs."""
@@ -244,5 +243,5 @@ class _Arrays(Evictable):
         evict(self._params[name], restore, self._versions[name])
 
 
-def _types(names: Any, arrays: Any) -> dict[str, TensorType]:
+def _types(names: Iterable[str], arrays: Iterable[NDArray]) -> dict[str, TensorType]:
     return {name: type_of(array._data) for name, array in zip(names, arrays)}

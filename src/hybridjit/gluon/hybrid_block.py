@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import ModuleType
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -24,10 +25,10 @@ from ..late import Late
 from ..name import STACK as NAMES
 from ..nd import NDArray
 from ..nd.interpreter import Monitor
-from ..options import Options
+from ..options import Flag, Options
 from ..recording import FLAGS
 from ..sym import Symbol
-from ..types import TensorType, type_of
+from ..types import DType, TensorType, type_of
 from ..unwinding import holding, restoring
 from .block import Block
 from .inference import finish_deferred, set_shapes, variable_types
@@ -36,7 +37,7 @@ from .naming import OPEN
 from .parameter import Parameter, ParameterDict
 from .precision import DEFAULT
 from .saving import export_graph
-from .structure import Format, flatten, regroup, same_arguments, tensors_in
+from .structure import Format, Nested, flatten, regroup, same_arguments, tensors_in
 from .trace import Trace, trace
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class HybridBlock(Block):
     def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
         super().__init__(prefix, params)
         self._active = False
-        self._flags: dict[str, Any] = {}
+        self._flags: dict[str, object] = {}
         self._trace: Trace | None = None
         self._cached: _Cached | None = None
         self._monitor: Monitor | None = None
@@ -98,7 +99,7 @@ class HybridBlock(Block):
         self._trace = None
 
     def hybridize(
-        self, active: bool = True, backend: str | None = None, clear: bool = True, **flags: Any
+        self, active: bool = True, backend: str | None = None, clear: bool = True, **flags: Flag
     ) -> None:
         """Run as a graph from the next call on (or no longer, with ``active=False``).
 
@@ -135,7 +136,7 @@ class HybridBlock(Block):
             )
         super().hybridize(active, backend=backend, clear=clear, **flags)
 
-    def cast(self, dtype: Any) -> None:
+    def cast(self, dtype: DType) -> None:
         if dtype == "bfloat16":
             raise MXNetError(
                 "parameters are float16, float32 or float64, got bfloat16: "
@@ -156,7 +157,7 @@ class HybridBlock(Block):
 
     # ---- calling: the hot path ----------------------------------------------------------------
 
-    def forward(self, x: Any, *args: Any) -> Any:
+    def forward(self, x: Nested, *args: Nested) -> Nested:
         """Eagerly with F = nd, as a graph when hybridized, or with F = sym for symbols.
 
         Raises ValueError for arguments without a tensor, or with both kinds.
@@ -171,7 +172,9 @@ class HybridBlock(Block):
             return results[0] if out_format == 0 else regroup(results, out_format)
         return self._forward_any(arrays)
 
-    def bind(self, *args: Any, out: Any = None) -> bound.BoundCall:
+    def bind(
+        self, *args: Nested, out: NDArray | Sequence[NDArray] | None = None
+    ) -> bound.BoundCall:
         """A callable on fixed arrays: it reads ``args`` and writes ``out`` at every call.
 
         ``out`` is an array, or a list of them for several outputs; made here when left out. The
@@ -222,7 +225,7 @@ class HybridBlock(Block):
             return verification.verify_training(traced.outputs, _data_of(named), wanted, *how)
         return verification.verify_graph(traced.outputs, _data_of(given), _data_of(fixed), *how)
 
-    def _forward_any(self, args: tuple[object, ...]) -> Any:
+    def _forward_any(self, args: tuple[object, ...]) -> Nested:
         tensors = list(tensors_in(args))
         symbols = [t for t in tensors if isinstance(t, Symbol)]
         if not tensors:
@@ -241,7 +244,7 @@ class HybridBlock(Block):
             )
         return self.forward_symbols(*args)
 
-    def _call_graph(self, tensors: list[NDArray], args: tuple[object, ...]) -> Any:
+    def _call_graph(self, tensors: list[NDArray], args: tuple[object, ...]) -> Nested:
         flat, form = flatten(args, "input")
         cached = self._cached or self._build(args)
         _check_arguments(cached.trace, form)
@@ -250,7 +253,7 @@ class HybridBlock(Block):
         return regroup(cached.graph(arrays), cached.trace.out_format)
 
     @restoring(CONTEXTS)
-    def _call_eagerly(self, ctx: Context, args: tuple[object, ...]) -> Any:
+    def _call_eagerly(self, ctx: Context, args: tuple[object, ...]) -> Nested:
         with ctx:
             try:
                 params = {name: p.data(ctx) for name, p in self._reg_params.items()}
@@ -260,13 +263,13 @@ class HybridBlock(Block):
             return self.hybrid_forward(nd, *args, **params)
 
     @restoring(OPEN, NAMES)
-    def forward_symbols(self, *args: object) -> Any:
+    def forward_symbols(self, *args: object) -> Nested:
         """``hybrid_forward`` with F = sym, its operators named in this block's scope."""
         params = {name: p.var() for name, p in self._reg_params.items()}
         with self.name_scope():
             return self.hybrid_forward(sym, *args, **params)
 
-    def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+    def hybrid_forward(self, F: ModuleType, x: Nested, *args: Nested, **kwargs: Nested) -> Nested:
         """To override: what the block computes, with functions of ``F`` (``nd`` or ``sym``)."""
         raise NotImplementedError(f"{type(self).__name__} does not define hybrid_forward")
 
@@ -312,7 +315,7 @@ class HybridBlock(Block):
         for param in own:
             param._finish_deferred_init()
 
-    def infer_shape(self, *args: Any) -> None:
+    def infer_shape(self, *args: Nested) -> None:
         """Set the shape of every parameter in the graph from the arguments' shapes.
 
         Raises ValueError when one does not follow from them.
@@ -324,7 +327,7 @@ class HybridBlock(Block):
         params = _params_in(traced, self.collect_params())
         set_shapes(traced.outputs, _input_types(traced, args), params, needed)
 
-    def infer_type(self, *args: Any) -> None:
+    def infer_type(self, *args: Nested) -> None:
         """Set the dtype of every parameter in the graph from the arguments' dtypes."""
         traced = self._traced(args)
         params = _params_in(traced, self.collect_params())
@@ -382,7 +385,7 @@ class HybridBlock(Block):
         """The graph that export writes: not one that was only traced to infer shapes."""
         return None if self._cached is None else self._cached.trace
 
-    def _described_graph(self) -> dict[str, Any]:
+    def _described_graph(self) -> dict[str, object]:
         return described_graph(self._exportable())
 
     def _forget_graph(self, activate: bool) -> None:
@@ -491,6 +494,6 @@ def options_of(block: HybridBlock) -> Options:
     return Options.of(flags_of(block))
 
 
-def flags_of(block: HybridBlock) -> dict[str, Any]:
+def flags_of(block: HybridBlock) -> dict[str, Flag]:
     """What the block was hybridized with, and its precision."""
     return {"precision": block._precision or DEFAULT.precision, **block._flags}

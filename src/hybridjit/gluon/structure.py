@@ -7,12 +7,13 @@ It is what a cached graph remembers of its caller's arguments and results.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..nd import NDArray
 from ..sym import Symbol
 
-Format = Any  # int | list[Format], which an alias cannot say in Python 3.10
+Format: TypeAlias = "int | list[Format]"
+Nested: TypeAlias = Any  # a tensor, or lists of them of any depth
 
 NONE: int = -1
 tensor_types = (Symbol, NDArray)
@@ -44,12 +45,12 @@ def flatten(value: object, what: str) -> tuple[list[Any], Format]:
     return flat, formats
 
 
-def regroup(flat: Sequence[object], form: Format) -> Any:
+def regroup(flat: Sequence[object], form: Format) -> Nested:
     """The inverse of :func:`flatten`, with lists for all nesting; ``flat`` has no Nones."""
     return _take(iter(flat), form)
 
 
-def _take(items: Iterator[object], form: Format) -> Any:
+def _take(items: Iterator[object], form: Format) -> Nested:
     if isinstance(form, list):
         return [_take(items, part) for part in form]
     if form == NONE:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from os.path import commonprefix
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from ..sym import Symbol
 from ..types import DType
 from .hybrid_block import HybridBlock
 from .parameter import ParameterDict
-from .structure import regroup
+from .structure import Nested, regroup
 from .trace import Trace, of_symbols
 from .types import Tensor
 
@@ -125,7 +124,7 @@ class SymbolBlock(HybridBlock):
             if param is not None:
                 param.cast("float32")
 
-    def _forward_any(self, args: tuple[object, ...]) -> Any:
+    def _forward_any(self, args: tuple[object, ...]) -> Nested:
         first = args[0]
         assert isinstance(first, (NDArray, Symbol)), (
             "HybridBlock requires the first argument to forward be either Symbol or NDArray, but "
@@ -135,12 +134,12 @@ class SymbolBlock(HybridBlock):
             return self._call_graph([a for a in args if isinstance(a, NDArray)], args)
         return self.forward_symbols(*args)
 
-    def forward_symbols(self, *args: Any) -> Any:
+    def forward_symbols(self, *args: Nested) -> Nested:
         """The graph with its inputs replaced by ``args``."""
         spliced = self._trace.symbol(**dict(zip(self._trace.input_names, args)))
         return regroup(list(spliced), self._trace.out_format)
 
-    def hybrid_forward(self, F: ModuleType, x: Tensor, *args: Any, **kwargs: Any) -> Any:
+    def hybrid_forward(self, F: ModuleType, x: Tensor, *args: Nested, **kwargs: Nested) -> Nested:
         """Not used: the graph is given."""
         raise NotImplementedError("a SymbolBlock has no hybrid_forward")
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from operator import attrgetter, is_
-from typing import Any
 
 import numpy as np
 
@@ -29,7 +28,7 @@ from ..unwinding import restoring
 from .hybrid import CachedGraph
 from .hybrid_block import HybridBlock
 from .step_library import training_of
-from .structure import regroup
+from .structure import Format, Nested, regroup
 from .trainer import Trainer, is_plain
 from .training import tape_variables
 from .utils import clip_global_norm as clip_together
@@ -118,7 +117,7 @@ class TrainStep:
         self._block.forget()
         self._ready: dict[object, _Ready] = {}
 
-    def __call__(self, *args: NDArray, batch_size: float | None = None) -> Any:
+    def __call__(self, *args: NDArray, batch_size: float | None = None) -> Nested:
         """The loss for this batch, after the parameters were updated.
 
         ``batch_size``, what gradients are divided by, is the length of the first argument unless it
@@ -223,7 +222,7 @@ class _Ready:
         trained: Trained,
         named: Mapping[str, NDArray],
         graph: CachedGraph,
-        out_format: object,
+        out_format: Format,
     ) -> None:
         assert trained.backward is not None
         self.key = key

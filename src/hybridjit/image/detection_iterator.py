@@ -8,7 +8,7 @@ labels (N, objects, row width), where rows of -1 fill up.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,7 +52,7 @@ class ImageDetIter(ImageIter):
         shuffle: bool = False,
         part_index: int = 0,
         num_parts: int = 1,
-        aug_list: Sequence[Step] | None = None,
+        aug_list: list[Step] | None = None,
         imglist: list[Listed] | None = None,
         data_name: str = "data",
         label_name: str = "label",

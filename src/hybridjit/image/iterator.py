@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,7 +23,7 @@ from .decoding import imdecode
 
 __all__ = ["ImageIter"]
 
-Step = Callable[..., Any]  # an augmenter: of a picture, or of a picture and its boxes
+Step: TypeAlias = Any  # an augmenter: called with a picture, or with a picture and its boxes
 Listed: TypeAlias = Any  # labels one after the other or in one array, then a picture's path
 Labels: TypeAlias = "float | np.ndarray"
 Key: TypeAlias = Any  # of a picture, as its list or its index has it: mostly a number
@@ -55,7 +54,7 @@ class ImageIter(DataIter):
         shuffle: bool = False,
         part_index: int = 0,
         num_parts: int = 1,
-        aug_list: Sequence[Step] | None = None,
+        aug_list: list[Step] | None = None,
         imglist: list[Listed] | None = None,
         data_name: str = "data",
         label_name: str = "softmax_label",
@@ -85,8 +84,8 @@ class ImageIter(DataIter):
         count = len(self.seq)
         assert 0 <= part_index < num_parts, f"part_index {part_index} of {num_parts}"
         self.seq = self.seq[count * part_index // num_parts : count * (part_index + 1) // num_parts]
-        given = CreateAugmenter(data_shape, **kwargs) if aug_list is None else aug_list
-        self.auglist: list[Any] = given
+        given: list[Step] = CreateAugmenter(data_shape, **kwargs) if aug_list is None else aug_list
+        self.auglist = given
         shape = (batch_size,) if label_width == 1 else (batch_size, label_width)
         self.provide_data = [DataDesc(data_name, (batch_size, *data_shape), dtype)]
         self.provide_label = [DataDesc(label_name, shape, dtype)]

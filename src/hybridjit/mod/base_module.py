@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 Arrays = dict[str, NDArray]
 Shapes = Sequence[tuple[str, Shape]]  # DataDescs, or tuples of what makes them
 
+Merged: TypeAlias = Any  # an NDArray; unmerged, a list of one for each context
+OutGrads: TypeAlias = NDArray | Sequence[NDArray] | None
 State: TypeAlias = NDArray | list[NDArray] | tuple[NDArray, ...]  # whole, or in parts
 Logger: TypeAlias = ModuleType | logging.Logger
 
@@ -115,7 +117,7 @@ class BaseModule:
         """To override: compute the outputs of a batch."""
         raise _undefined(self, "forward")
 
-    def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
+    def get_outputs(self, merge_multi_context: bool = True) -> list[Merged]:
         """To override: the outputs of the last batch."""
         raise _undefined(self, "get_outputs")
 
@@ -261,7 +263,7 @@ class BaseModule:
 
     # ---- training -------------------------------------------------------------------------------
 
-    def backward(self, out_grads: Any = None) -> None:
+    def backward(self, out_grads: OutGrads = None) -> None:
         """To override: the gradients of the last batch."""
         raise _undefined(self, "backward")
 
@@ -279,7 +281,7 @@ class BaseModule:
         """To override: take an optimizer."""
         raise _undefined(self, "init_optimizer")
 
-    def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
+    def get_input_grads(self, merge_multi_context: bool = True) -> list[Merged]:
         """To override: the gradients of the data."""
         raise _undefined(self, "get_input_grads")
 

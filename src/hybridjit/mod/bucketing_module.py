@@ -25,7 +25,8 @@ from ..nd import NDArray
 from ..nd import files as nd_files
 from ..sym import Symbol
 from ..unwinding import restoring
-from .base_module import Arrays, BaseModule, Logger, Shapes, State
+from .base_module import Arrays, BaseModule, Logger, Merged, OutGrads, Shapes, State
+from .binding import GradReq
 from .module import Module
 from .updates import Options, Rule, Store
 
@@ -50,7 +51,7 @@ class BucketingModule(BaseModule):
         self._sym_gen = sym_gen
         self._options = {"context": context, "logger": logger, **options}
         self._watcher: Monitor | None = None
-        self._grad_req: Any = "write"
+        self._grad_req: GradReq = "write"
         self._buckets: dict[Hashable, Module] = {}
         self._current = self._module_of(default_bucket_key)
 
@@ -108,7 +109,7 @@ class BucketingModule(BaseModule):
         inputs_need_grad: bool = False,
         force_rebind: bool = False,
         shared_module: object = None,
-        grad_req: str = "write",
+        grad_req: GradReq = "write",
     ) -> None:
         """Bind the default bucket; the others follow when they are switched to."""
         assert shared_module is None, "shared_module for BucketingModule is not supported"
@@ -177,10 +178,10 @@ class BucketingModule(BaseModule):
         self.switch_bucket(data_batch.bucket_key, data_batch.provide_data, data_batch.provide_label)
         self._current.forward(data_batch, is_train)
 
-    def backward(self, out_grads: Any = None) -> None:
+    def backward(self, out_grads: OutGrads = None) -> None:
         self._current.backward(out_grads)
 
-    def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
+    def get_input_grads(self, merge_multi_context: bool = True) -> list[Merged]:
         return self._current.get_input_grads(merge_multi_context)
 
     def init_optimizer(
@@ -205,7 +206,7 @@ class BucketingModule(BaseModule):
     def update(self) -> None:
         self._current.update()
 
-    def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
+    def get_outputs(self, merge_multi_context: bool = True) -> list[Merged]:
         return self._current.get_outputs(merge_multi_context)
 
     def update_metric(

@@ -7,11 +7,12 @@ contexts. It keeps nothing of its own: each look finds what the module holds at 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .. import nd
 from ..io import DataDesc
 from ..nd import NDArray
+from .base_module import Merged
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -153,7 +154,7 @@ class ExecutorGroup:
         gradients = self.execs[0].grad_dict
         return [[gradients[name]] for name in self.param_names] if self.for_training else None
 
-    def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
+    def get_outputs(self, merge_multi_context: bool = True) -> list[Merged]:
         """The outputs of the last batch."""
         return self._module.get_outputs(merge_multi_context)
 

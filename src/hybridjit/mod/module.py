@@ -21,7 +21,9 @@ from ..metric import EvalMetric
 from ..nd import NDArray
 from ..nd.interpreter import Monitor
 from ..nd.taped import alias
+from ..optimizer import Updater
 from ..unwinding import restoring
+from .base_module import Merged
 from .binding import BoundModule
 from .executor_group import ExecutorGroup
 from .updates import (
@@ -129,14 +131,14 @@ class Module(BoundModule):
         return None if self._updates is None else self._updates.optimizer
 
     @property
-    def _updater(self) -> Any:
+    def _updater(self) -> Updater | None:
         return None if self._updates is None else self._updates.updater
 
     @property
     def _kvstore(self) -> Any:
         return None if self._updates is None else self._updates.store
 
-    def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
+    def get_input_grads(self, merge_multi_context: bool = True) -> list[Merged]:
         """The gradients of the data, in the order of ``data_names``; None where none is wanted."""
         assert self.binded and self.params_initialized and self.inputs_need_grad, (
             "call bind with inputs_need_grad=True, and init_params, first"
@@ -239,7 +241,7 @@ class Module(BoundModule):
         yield from zip(self._data_shapes, self._arrays_of(batch))
         yield from zip(self._label_shapes or [], getattr(batch, "label", None) or [])
 
-    def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
+    def get_outputs(self, merge_multi_context: bool = True) -> list[Merged]:
         """The outputs of the last batch; unmerged, each as a list with a part for every context.
 
         One computation serves all contexts of the module.

@@ -12,7 +12,7 @@ from ..io import DataBatch, DataDesc
 from ..metric import EvalMetric
 from ..monitor import Monitor
 from ..nd import NDArray
-from .base_module import Arrays, BaseModule, Logger, Shapes, described
+from .base_module import Arrays, BaseModule, Logger, Merged, OutGrads, Shapes, described
 from .updates import Options, Rule, Store
 
 
@@ -153,12 +153,12 @@ class PythonLossModule(PythonModule):
         if self.for_training if is_train is None else is_train:
             self._labels = data_batch.label[0] if data_batch.label else None
 
-    def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
+    def get_outputs(self, merge_multi_context: bool = True) -> list[Merged]:
         """The data itself."""
         assert merge_multi_context, "there is one part only"
         return [self._scores]
 
-    def backward(self, out_grads: Any = None) -> None:
+    def backward(self, out_grads: OutGrads = None) -> None:
         """The gradient by ``grad_func``. Raises NotImplementedError where there is none."""
         assert out_grads is None, "For a loss module, out_grads should be None"
         assert self.for_training, "call bind with for_training=True first"
@@ -171,7 +171,7 @@ class PythonLossModule(PythonModule):
         found = self._grad_func(self._scores, self._labels)
         self._scores_grad = found if isinstance(found, NDArray) else nd.array(found)
 
-    def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
+    def get_input_grads(self, merge_multi_context: bool = True) -> list[Merged]:
         """The gradient of the data."""
         assert merge_multi_context, "there is one part only"
         return [self._scores_grad]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ..initializer import Initializer, Uniform
 from ..io import DataBatch, DataDesc
 from ..metric import EvalMetric
 from ..monitor import Monitor
 from ..nd import NDArray
-from .base_module import Arrays, BaseModule, Logger, Shapes, described
+from .base_module import Arrays, BaseModule, Logger, Merged, OutGrads, Shapes, described
 from .updates import Options, Rule, Store
 
 
@@ -127,14 +126,14 @@ class SequentialModule(BaseModule):
             module.forward(DataBatch(data, data_batch.label), is_train)
             data = module.get_outputs()
 
-    def backward(self, out_grads: Any = None) -> None:
+    def backward(self, out_grads: OutGrads = None) -> None:
         """Each module's gradients from those of the data of the next."""
         for position, module in reversed(list(enumerate(self._modules))):
             module.backward(out_grads)
             if position:
                 out_grads = module.get_input_grads()
 
-    def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
+    def get_input_grads(self, merge_multi_context: bool = True) -> list[Merged]:
         return self._modules[0].get_input_grads(merge_multi_context)
 
     def init_optimizer(
@@ -157,7 +156,7 @@ class SequentialModule(BaseModule):
         for module in self._modules:
             module.update()
 
-    def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
+    def get_outputs(self, merge_multi_context: bool = True) -> list[Merged]:
         return self._modules[-1].get_outputs(merge_multi_context)
 
     def install_monitor(self, mon: Monitor) -> None:

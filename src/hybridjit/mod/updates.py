@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .. import optimizer
     from ..kvstore import KVStoreBase
 
-Options = Mapping[str, Any] | Sequence[tuple[str, Any]]
+Options = Mapping[str, object] | Sequence[tuple[str, object]]
 Rule: TypeAlias = "str | optimizer.Optimizer"  # by name, or as it is
 Store: TypeAlias = "str | KVStoreBase | None"
 

@@ -23,11 +23,13 @@ from .updates import multi_mp_adamw_update as multi_mp_adamw_update
 from .updates import multi_mp_lamb_update as multi_mp_lamb_update
 
 if TYPE_CHECKING:
+    from typing import SupportsInt
 
     def __getattr__(name: str) -> Any: ...
 
 
 Nested: TypeAlias = Any  # an NDArray, or lists of lists of them
+Nesting: TypeAlias = "list[tuple[int, Nesting]] | None"  # None for an array
 
 
 def foreach(
@@ -74,7 +76,7 @@ def while_loop(
     return _stacked(steps, most) if steps else [], list(variables) if is_list else variables[0]
 
 
-def _whole(max_iterations: Any) -> int:
+def _whole(max_iterations: SupportsInt) -> int:
     try:
         return int(max_iterations)
     except (TypeError, ValueError):
@@ -120,7 +122,7 @@ def rand_zipfian(
     return sampled, counts[0], counts[1]
 
 
-def _flattened(nested: Nested) -> tuple[list[NDArray], Any]:
+def _flattened(nested: Nested) -> tuple[list[NDArray], Nesting]:
     """All arrays in order, and the nesting (None for an array)."""
     if not isinstance(nested, (list, tuple)):
         return [nested], None
@@ -133,7 +135,7 @@ def _flattened(nested: Nested) -> tuple[list[NDArray], Any]:
     return arrays, shapes
 
 
-def _rebuilt(shape: Any, arrays: list[NDArray]) -> Nested:
+def _rebuilt(shape: Nesting, arrays: list[NDArray]) -> Nested:
     """The nesting that :func:`_flattened` took apart."""
     if shape is None:
         return arrays[0]

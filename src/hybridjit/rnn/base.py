@@ -12,6 +12,7 @@ from typing import Any, Literal, overload
 from .. import nd, sym
 from ..gluon.rnn.gates import StateInfo
 from ..nd import NDArray
+from ..ops.attrs import Declared
 from ..sym import Symbol
 
 States = list[Any]  # symbols; a bidirectional cell's are two lists of them
@@ -28,7 +29,7 @@ class RNNParams:
         self._prefix = prefix
         self._params: dict[str, Symbol] = {}
 
-    def get(self, name: str, **kwargs: Any) -> Symbol:
+    def get(self, name: str, **kwargs: Declared) -> Symbol:
         """The variable ``<prefix><name>``; ``kwargs`` are what ``sym.var`` takes for a new one."""
         full = self._prefix + name
         if full not in self._params:
@@ -115,7 +116,7 @@ class BaseRNNCell:
                 args[f"{start}_{kind}"] = nd.concatenate(parts)
         return args
 
-    def _get_activation(self, inputs: Symbol, activation: object, **kwargs: Any) -> Symbol:
+    def _get_activation(self, inputs: Symbol, activation: object, **kwargs: Declared) -> Symbol:
         """For cells of a program's own: the activation of that name, or that function."""
         if isinstance(activation, str):
             return sym.Activation(inputs, act_type=activation, **kwargs)

@@ -7,11 +7,11 @@ the states, of the sizes that follow from the input's.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from .. import sym
 from ..gluon.rnn.gates import StateInfo, Step, gru, lstm
 from ..gluon.types import Init
+from ..ops.attrs import Attrs
 from ..sym import Symbol
 from .base import RNNParams
 from .cells import GatedCell, GRUCell, GRUStep, LSTMCell, activation_of
@@ -54,7 +54,7 @@ class BaseConvRNNCell(GatedCell):
         self._conv_layout = conv_layout
         self._activation = activation
         common = {"num_filter": len(self.gates) * num_hidden, "layout": conv_layout}
-        self._windows: dict[str, dict[str, Any]] = {
+        self._windows: dict[str, Attrs] = {
             "i2h": {
                 **{"kernel": i2h_kernel, "stride": i2h_stride, "pad": i2h_pad},
                 **{"dilate": i2h_dilate, **common},

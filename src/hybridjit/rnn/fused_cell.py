@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from .. import nd, sym
 from ..gluon.rnn.gates import StateInfo
 from ..initializer import FusedRNN
 from ..nd import NDArray
+from ..ops.attrs import Attrs
 from ..sym import Symbol
 from ..types import product
 from .base import KINDS, PRODUCTS, BaseRNNCell, RNNParams, States, Steps, Weights, formed
@@ -90,7 +90,7 @@ class FusedRNNCell(BaseRNNCell):
         return formed(length, outputs, layout, merge_outputs), states
 
     def _operator(self, inputs: Symbol, begin_state: States) -> Symbol:
-        cell: dict[str, Any] = {"state_cell": begin_state[1]} if self._mode == "lstm" else {}
+        cell: Attrs = {"state_cell": begin_state[1]} if self._mode == "lstm" else {}
         return sym.RNN(
             inputs,
             self._parameter,

@@ -9,15 +9,15 @@ from __future__ import annotations
 import bisect
 import random
 from collections.abc import Hashable, Sequence
-from typing import Any
 
 import numpy as np
 
 from .. import nd
 from ..io import DataBatch, DataDesc, DataIter
 from ..nd import NDArray
+from ..types import DType
 
-Sentences = Sequence[Sequence[Any]]
+Sentences = Sequence[Sequence[Hashable]]
 
 
 def encode_sentences(
@@ -69,7 +69,7 @@ class BucketSentenceIter(DataIter):
         invalid_label: int = -1,
         data_name: str = "data",
         label_name: str = "softmax_label",
-        dtype: Any = "float32",
+        dtype: DType = "float32",
         layout: str = "NT",
     ) -> None:
         super().__init__(batch_size)
@@ -145,9 +145,9 @@ class BucketSentenceIter(DataIter):
         )
 
 
-def _by_bucket(sentences: Sentences, buckets: list[int]) -> dict[int, list[Sequence[Any]]]:
+def _by_bucket(sentences: Sentences, buckets: list[int]) -> dict[int, list[Sequence[Hashable]]]:
     """The sentences of each bucket that gets any, by its length; ``buckets`` ascend."""
-    found: dict[int, list[Sequence[Any]]] = {length: [] for length in buckets}
+    found: dict[int, list[Sequence[Hashable]]] = {length: [] for length in buckets}
     left_out = 0
     for sentence in sentences:
         place = bisect.bisect_left(buckets, len(sentence))

@@ -15,6 +15,7 @@ from ..attribute import AttrScope
 from ..control import Body, branch, each, repeat
 from ..ir.node import Node, Output, topological, user_line, variable
 from ..name import NameManager
+from ..ops.attrs import Attrs
 from ..ops.record import OpDef
 from ..ops.registry import lookup
 from .compose import compose, user_texts
@@ -96,7 +97,7 @@ def while_loop(
     if not isinstance(asking.results[0], Symbol):
         raise ValueError("Return of cond must be a Symbol")
 
-    def step(xs: list[Symbol]) -> tuple[list[Symbol], Any]:
+    def step(xs: list[Symbol]) -> tuple[list[Symbol], Nested]:
         made, after = (
             [] if part is None else list(part) if isinstance(part, tuple) else part
             for part in func(*_arguments(loop_vars, xs))
@@ -143,7 +144,9 @@ def cond(
     parts = [asking]
     for function, what in ((then_func, "then"), (else_func, "else")):
 
-        def made(xs: list[Symbol], function: Callable[[], Nested] = function) -> Any:
+        def made(
+            xs: list[Symbol], function: Callable[[], Nested] = function
+        ) -> tuple[list[Symbol], Nested]:
             found = function()
             return _flat(found, "cond outputs"), found
 
@@ -170,7 +173,7 @@ class Traced(NamedTuple):
     own: list[Node]
     given: list[Output]
     results: list[Symbol]
-    more: Any
+    more: Nested
 
     def places(self) -> list[int | None]:
         """Of each of its own variables the place among the graph's, None where it is not read."""
@@ -184,7 +187,11 @@ class Traced(NamedTuple):
         return self.cut.operand(node)
 
 
-def _traced(flat: Sequence[Symbol], function: Callable[[list[Symbol]], Any], name: str) -> Traced:
+def _traced(
+    flat: Sequence[Symbol],
+    function: Callable[[list[Symbol]], tuple[list[Symbol], Nested]],
+    name: str,
+) -> Traced:
     name = _unique(name)
     with AttrScope(**{_KEY: name}):
         own = [_variable(x) for x in flat]
@@ -258,7 +265,7 @@ def _inside(outputs: Sequence[Output], name: str) -> Iterator[Node]:
             yield node
 
 
-def _node(op: OpDef, operands: Sequence[Output], numbers: dict[str, Any]) -> Iterator[Symbol]:
+def _node(op: OpDef, operands: Sequence[Output], numbers: Attrs) -> Iterator[Symbol]:
     """The results of a node, as symbols."""
     counts = {
         "num_args": len(operands) + len(op.subgraphs),
@@ -291,7 +298,7 @@ def _flat(nested: Nested, what: str) -> list[Symbol]:
     return [x for item in nested for x in _flat(item, what)]
 
 
-def _shape(nested: Nested) -> Any:
+def _shape(nested: Nested) -> object:
     """The nesting alone."""
     return None if isinstance(nested, Symbol) else [_shape(item) for item in nested]
 
@@ -304,7 +311,7 @@ def _like(nested: Nested, found: Iterator[Symbol]) -> Nested:
     return [_like(item, found) for item in nested]
 
 
-def _arguments(nested: Nested, own: Sequence[Symbol]) -> Sequence[Any]:
+def _arguments(nested: Nested, own: Sequence[Symbol]) -> Sequence[Nested]:
     """What a function of the variables is called with."""
     found = _like(nested, iter(own))
     return [found] if isinstance(nested, Symbol) else found

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from ..errors import ModelFormatError
+from ..formats.json_stream import JSON
 
 FORMAT = "hybridjit-view"
 VERSION = 1
@@ -377,7 +378,7 @@ class _Wrong(Exception):
     """What is wrong with a document, and where."""
 
 
-def _require(found: Any, wanted: Any, place: str) -> None:
+def _require(found: JSON, wanted: Any, place: str) -> None:
     """Raises _Wrong unless ``found`` is of the type ``wanted``, all the way down."""
     kind, inner = typing.get_origin(wanted), typing.get_args(wanted)
     if typing.is_typeddict(wanted):
@@ -403,7 +404,7 @@ def _require(found: Any, wanted: Any, place: str) -> None:
         _require_plain(found, wanted, place)
 
 
-def _require_keys(found: Any, wanted: Mapping[str, Any], place: str) -> None:
+def _require_keys(found: JSON, wanted: Mapping[str, Any], place: str) -> None:
     _require_kind(found, dict, place)
     if missing := sorted(wanted.keys() - found.keys()):
         raise _Wrong(f"{place} lacks {', '.join(missing)}")
@@ -411,14 +412,14 @@ def _require_keys(found: Any, wanted: Mapping[str, Any], place: str) -> None:
         _require(found[key], one, f"{place}.{key}")
 
 
-def _require_plain(found: Any, wanted: type, place: str) -> None:
+def _require_plain(found: JSON, wanted: type, place: str) -> None:
     """A text, a whole number, or a number that is finite."""
     _require_kind(found, (float, int) if wanted is float else wanted, place)
     if isinstance(found, bool) or (wanted is float and not math.isfinite(found)):
         raise _Wrong(f"{place} is a {wanted.__name__}, got {found}")
 
 
-def _require_kind(found: Any, wanted: Any, place: str) -> None:
+def _require_kind(found: JSON, wanted: Any, place: str) -> None:
     if not isinstance(found, wanted):
         first = wanted[0] if isinstance(wanted, tuple) else wanted
         raise _Wrong(f"{place} is a {first.__name__}, got {type(found).__name__}")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any
 
 from ... import nd
 from ...context import Context
@@ -17,8 +16,8 @@ from ...gluon.training import Heads
 from ...io import DataBatch, DataIter
 from ...mod import Module
 from ...mod.base_module import Arrays, Logger, Shapes
-from ...mod.binding import BoundModule, Groups
-from ...mod.updates import Options
+from ...mod.binding import BoundModule, GradReq, Groups
+from ...mod.updates import Options, Store
 from ...nd import NDArray
 from ...optimizer import Optimizer
 from ...sym import Symbol
@@ -76,7 +75,7 @@ class SVRGModule(Module):
         inputs_need_grad: bool = False,
         force_rebind: bool = False,
         shared_module: BoundModule | None = None,
-        grad_req: Any = "write",
+        grad_req: GradReq = "write",
     ) -> None:
         """As :meth:`Module.bind`, for training with the older weights beside."""
         given = (data_shapes, label_shapes, for_training, inputs_need_grad, force_rebind)
@@ -108,7 +107,7 @@ class SVRGModule(Module):
 
     def init_optimizer(
         self,
-        kvstore: Any = "local",
+        kvstore: Store = "local",
         optimizer: str | Optimizer = "sgd",
         optimizer_params: Options = (("learning_rate", 0.01),),
         force_init: bool = False,

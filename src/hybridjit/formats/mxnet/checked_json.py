@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 import reprlib
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from ...errors import ModelFormatError
+from ..json_stream import JSON
 
 INVALID = "Invalid symbol file: "
 
@@ -25,14 +26,14 @@ def fail(what: str) -> NoReturn:
     raise ModelFormatError(f"{INVALID}{what}")
 
 
-def required(mapping: Mapping[str, object], key: str, what: str) -> Any:
+def required(mapping: Mapping[str, object], key: str, what: str) -> JSON:
     """What stands under a key that has to be there."""
     if key not in mapping:
         fail(f"{what} has no {key}")
     return mapping[key]
 
 
-def object_of(value: object, what: str, keys: frozenset[str] | None = None) -> dict[str, Any]:
+def object_of(value: object, what: str, keys: frozenset[str] | None = None) -> dict[str, JSON]:
     """The value as an object, whose keys are among ``keys`` where they are given."""
     if not isinstance(value, dict):
         fail(f"{what} is an object, got {shown(value)}")
@@ -47,7 +48,7 @@ def unknown_field(key: str, what: str, keys: frozenset[str]) -> NoReturn:
     fail(f"Unknown field {shown(key)} in {what}; known are {', '.join(sorted(keys))}")
 
 
-def list_of(value: object, what: str) -> list[Any]:
+def list_of(value: object, what: str) -> list[JSON]:
     """The value as a list."""
     if not isinstance(value, list):
         fail(f"{what} is a list, got {shown(value)}")

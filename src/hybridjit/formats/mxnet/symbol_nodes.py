@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import Any
 
 from ...errors import AttributeValueError, MXNetError
 from ...ir.node import Node, Output, checked_attributes
-from ...ops.attrs import Attrs
+from ...ops.attrs import Attrs, AttrValue
 from ..json_stream import Budget
 from .checked_json import fail
 from .symbol_upgrade import RawEntry, RawNode
@@ -32,12 +31,12 @@ def built_nodes(raw: list[RawNode], budget: Budget) -> dict[RawNode, Node]:
     return nodes
 
 
-def _meanings(raw: list[RawNode], budget: Budget) -> dict[RawNode, dict[str, Any]]:
+def _meanings(raw: list[RawNode], budget: Budget) -> dict[RawNode, dict[str, AttrValue]]:
     """What each node's attributes mean. Of a state, the first version under which it is written.
 
     The version is there to be saved again.
     """
-    meanings: dict[RawNode, dict[str, object]] = {}
+    meanings: dict[RawNode, dict[str, AttrValue]] = {}
     outputs = 0
     for record in raw:
         attrs = meanings[record] = _meaning(record)
@@ -53,7 +52,7 @@ def _meanings(raw: list[RawNode], budget: Budget) -> dict[RawNode, dict[str, Any
     return meanings
 
 
-def _meaning(record: RawNode) -> dict[str, Any]:
+def _meaning(record: RawNode) -> dict[str, AttrValue]:
     if record.op is None:
         return {}
     try:

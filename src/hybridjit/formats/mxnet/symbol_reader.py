@@ -14,7 +14,7 @@ import sys
 import warnings
 from array import array
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...errors import ModelFormatError, MXNetError, UnknownOpError
 from ...ir.node import Output
@@ -22,7 +22,7 @@ from ...ops import custom, subgraphs
 from ...ops.record import OpDef
 from ...ops.registry import find, lookup
 from ...shapes import is_np_shape
-from ..json_stream import SLACK, Budget, JsonStream
+from ..json_stream import JSON, SLACK, Budget, JsonStream
 from .checked_json import INVALID, fail, list_of, object_of, required, shown, text_of, unknown_field
 from .symbol_nodes import MAX_INPUTS, MAX_OUTPUTS, built_nodes, check_counts, output_of
 from .symbol_upgrade import (
@@ -148,7 +148,7 @@ class _Collector:
         return self.known.setdefault(name, name)
 
 
-def _read(data: str | bytes, collector: _Collector) -> dict[str, Any]:
+def _read(data: str | bytes, collector: _Collector) -> dict[str, JSON]:
     """Hand every node to ``collector``; the rest of the document, its heads as flat numbers."""
     try:
         text = data.encode("utf-8") if isinstance(data, str) else bytes(data)
@@ -169,7 +169,7 @@ def _read(data: str | bytes, collector: _Collector) -> dict[str, Any]:
     return top
 
 
-def _part(key: str, stream: JsonStream, collector: _Collector) -> Any:
+def _part(key: str, stream: JsonStream, collector: _Collector) -> JSON:
     if key not in _TOP_KEYS:
         unknown_field(key, "the document", _TOP_KEYS)
     if key == "nodes":
@@ -185,7 +185,7 @@ def _part(key: str, stream: JsonStream, collector: _Collector) -> Any:
     return stream.value()
 
 
-def _elements(stream: JsonStream, what: str) -> Iterator[Any]:
+def _elements(stream: JsonStream, what: str) -> Iterator[JSON]:
     if stream.peek() != "[":
         list_of(stream.value(), what)
     return stream.elements()
@@ -288,7 +288,7 @@ class _Nodes(_Collector):
             self._refused.setdefault(str(error), []).append(place)
             return False
 
-    def _control(self, name: str, node: Mapping[str, Any], place: str) -> OpDef:
+    def _control(self, name: str, node: Mapping[str, JSON], place: str) -> OpDef:
         """An operator around graphs, which stand in the node."""
         if self._depth >= subgraphs.MOST_NESTED:
             fail(f"{place}: more than {subgraphs.MOST_NESTED} graphs stand in each other")
@@ -388,7 +388,7 @@ def _some(places: list[str]) -> str:
     return ", ".join(places[:_MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _inputs(items: list[Any], record: RawNode, earlier: list[RawNode]) -> list[RawEntry]:
+def _inputs(items: list[JSON], record: RawNode, earlier: list[RawNode]) -> list[RawEntry]:
     place = record.place
     if len(items) > MAX_INPUTS:
         fail(f"{place} has {len(items)} inputs, possible are {MAX_INPUTS}")

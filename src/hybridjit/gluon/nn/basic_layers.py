@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
 
 from ... import nd, sym
 from ..block import Block
 from ..hybrid_block import HybridBlock
+from ..structure import Nested
 from ..types import BlockArgs, DType, Init, Tensor, Unpack
 from .activations import Activation
+
+Function = Callable[..., Nested]  # a layer of arrays, or of F and tensors
 
 
 class Dense(HybridBlock):
@@ -83,7 +85,9 @@ class Dropout(HybridBlock):
     Along ``axes`` one draw serves all.
     """
 
-    def __init__(self, rate: float, axes: tuple[int, ...] = (), **kwargs: Any) -> None:
+    def __init__(
+        self, rate: float, axes: tuple[int, ...] = (), **kwargs: Unpack[BlockArgs]
+    ) -> None:
         super().__init__(**kwargs)
         self._rate = rate
         self._axes = axes
@@ -152,11 +156,11 @@ class Flatten(HybridBlock):
 class Lambda(Block):
     """A function as a layer: a name in ``nd``, or a callable on the inputs."""
 
-    def __init__(self, function: str | Callable[..., Any], prefix: str | None = None) -> None:
+    def __init__(self, function: str | Function, prefix: str | None = None) -> None:
         super().__init__(prefix=prefix)
         self._func_impl = _function(function, "ndarray", nd)
 
-    def forward(self, *args: object) -> Any:
+    def forward(self, *args: Nested) -> Nested:
         return self._func_impl(*args)
 
     def __repr__(self) -> str:
@@ -166,7 +170,7 @@ class Lambda(Block):
 class HybridLambda(HybridBlock):
     """A function as a layer: a name in ``nd`` and ``sym``, or a callable on F and the inputs."""
 
-    def __init__(self, function: str | Callable[..., Any], prefix: str | None = None) -> None:
+    def __init__(self, function: str | Function, prefix: str | None = None) -> None:
         super().__init__(prefix=prefix)
         self._func = function
         self._func_name = _function(function, "symbol/ndarray", nd, sym).__name__
@@ -182,9 +186,7 @@ class HybridLambda(HybridBlock):
         return f"{type(self).__name__}({self._func_name})"
 
 
-def _function(
-    function: str | Callable[..., Any], where: str, *modules: ModuleType
-) -> Callable[..., Any]:
+def _function(function: str | Function, where: str, *modules: ModuleType) -> Function:
     """The callable, or the function of that name in the first module.
 
     Raises AssertionError when a module has none of that name, ValueError for anything else.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from ..types import Init
 from .constant import Constant
 from .loading import load_value
 from .single import Fresh, Parameter
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 _SAME_PREFIX = "Please make sure source and target networks have the same prefix."
 
@@ -82,7 +85,7 @@ class ParameterDict:
             _agree(param, key, desired)
         return param
 
-    def get_constant(self, name: str, value: object = None) -> Constant:
+    def get_constant(self, name: str, value: ArrayLike | NDArray | None = None) -> Constant:
         """The constant ``prefix + name``, made from ``value`` if there is none.
 
         Raises KeyError when there is neither, AssertionError when the existing parameter is no

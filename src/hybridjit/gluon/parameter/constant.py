@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ... import nd
 from ...initializer import Initializer
 from ...nd import NDArray
 from .single import Parameter
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
 
 class Constant(Parameter):
     """A parameter that is never trained and starts from ``value`` (dtype and shape are its own)."""
 
-    def __init__(self, name: str, value: Any) -> None:
+    def __init__(self, name: str, value: ArrayLike | NDArray) -> None:
         array = value if isinstance(value, NDArray) else nd.array(value)
         self.value = array
         super().__init__(

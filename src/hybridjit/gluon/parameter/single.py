@@ -39,7 +39,7 @@ class _Deferred(NamedTuple):
     init: Init
     ctx: list[Context]
     default_init: Init
-    data: Any = None
+    data: NDArray | None = None
 
 
 class Fresh(NamedTuple):

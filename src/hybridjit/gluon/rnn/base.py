@@ -8,10 +8,12 @@ from typing import Any
 
 from ... import nd
 from ...context import STACK as CONTEXTS
+from ...ops.attrs import Declared
 from ...unwinding import restoring
 from ..block import Block
 from ..hybrid_block import HybridBlock
 from ..parameter import ParameterDict
+from ..structure import Nested
 from ..types import Tensor
 from .gates import StateInfo, States, Step, Steps, activated, plain
 from .sequences import formed, last_states, masked
@@ -38,7 +40,7 @@ class RecurrentCell(Block):
         raise NotImplementedError(f"{type(self).__name__} does not say what its states are")
 
     def begin_state(
-        self, batch_size: int = 0, func: Callable[..., Any] = nd.zeros, **kwargs: Any
+        self, batch_size: int = 0, func: Callable[..., Tensor] = nd.zeros, **kwargs: Declared
     ) -> States:
         """The initial states, made by ``func(name=..., shape=..., **kwargs)``."""
         self._require_unmodified()
@@ -84,7 +86,7 @@ class RecurrentCell(Block):
             outputs = masked(F, outputs, length, valid_length, axis, True)
         return formed(length, outputs, layout, merge_outputs).steps, states
 
-    def forward(self, inputs: Tensor, states: States) -> Any:  # type: ignore[override]
+    def forward(self, inputs: Tensor, states: States) -> Nested:  # type: ignore[override]
         self._counter += 1
         return super().forward(inputs, states)
 

@@ -167,7 +167,7 @@ class ModifierCell(HybridRecurrentCell):
         return self.base_cell.state_info(batch_size)
 
     def begin_state(
-        self, batch_size: int = 0, func: Callable[..., object] = nd.zeros, **kwargs: object
+        self, batch_size: int = 0, func: Callable[..., Tensor] = nd.zeros, **kwargs: object
     ) -> States:
         self._require_unmodified()
         with unmodified(self.base_cell):
@@ -314,7 +314,7 @@ class BidirectionalCell(HybridRecurrentCell):
 
     def _joined(
         self, F: ModuleType, forward: Steps, backward: Steps, layout: str, merge: bool
-    ) -> list[Any]:
+    ) -> Steps:
         forward = formed(None, forward, layout, merge).steps
         backward = formed(None, backward, layout, merge).steps
         if merge:

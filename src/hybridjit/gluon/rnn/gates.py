@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from ...nd import NDArray
+from ...ops.attrs import Declared
 from ...sym import Symbol
 from ..nn import LeakyReLU
 from ..types import Tensor
@@ -20,7 +21,7 @@ from ..types import Tensor
 T = TypeVar("T", NDArray, Symbol)
 States = list[Tensor]
 Steps = Tensor | list[Tensor]  # as one tensor, or one by one
-StateInfo = dict[str, Any]  # what of a state: "shape" and "__layout__"
+StateInfo = dict[str, Declared]  # what of a state: "shape" and "__layout__"
 Activation = Callable[..., Any]  # of a tensor, and of the node's name where it gets one
 
 
@@ -131,7 +132,7 @@ def gru(step: Step, i2h: T, h2h: T, states: list[T]) -> tuple[T, list[T]]:
     return output, [output]
 
 
-def activated(F: ModuleType, x: Tensor, activation: Any, **kwargs: object) -> object:
+def activated(F: ModuleType, x: Tensor, activation: Any, **kwargs: object) -> Any:
     """``activation`` of x: a name, a LeakyReLU, or a function."""
     functions = {"tanh": F.tanh, "relu": F.relu, "sigmoid": F.sigmoid, "softsign": F.softsign}
     if isinstance(activation, str):

@@ -9,9 +9,11 @@ from typing import Any
 
 from ... import nd, sym
 from ...nd import NDArray
+from ...ops.attrs import Declared
 from ...sym import Symbol
 from ..hybrid_block import HybridBlock
 from ..parameter import Parameter
+from ..structure import Nested
 from ..types import BlockArgs, DType, Init, Tensor, Unpack
 from .cells import GRUCell, LSTMCell, RNNCell
 from .composed_cells import BidirectionalCell, DropoutCell, HybridSequentialRNNCell
@@ -116,7 +118,7 @@ class _RNNLayer(HybridBlock):
         self._dtype = dtype
 
     def begin_state(
-        self, batch_size: int = 0, func: Callable[..., Tensor] = nd.zeros, **kwargs: Any
+        self, batch_size: int = 0, func: Callable[..., Tensor] = nd.zeros, **kwargs: object
     ) -> States:
         """The initial states, made by ``func(name=..., shape=..., **kwargs)``."""
         return [
@@ -129,8 +131,8 @@ class _RNNLayer(HybridBlock):
         inputs: Tensor,
         states: Tensor | States | None = None,
         sequence_length: Tensor | None = None,
-        **kwargs: Any,
-    ) -> Any:
+        **kwargs: object,
+    ) -> Nested:
         """The outputs; with ``states`` given, the outputs and the list of last states."""
         if (states is None) is not self._skip_states:
             self._skip_states = states is None
@@ -166,7 +168,7 @@ class _RNNLayer(HybridBlock):
         states: Tensor | States,
         sequence_length: Tensor | None = None,
         **params: Tensor,
-    ) -> Any:
+    ) -> Nested:
         if F is nd:
             self._check_states(inputs.shape[self._layout.find("N")], states)
         if self._layout == "NTC":
@@ -228,7 +230,7 @@ class _RNNLayer(HybridBlock):
                 inputs = self._hidden_size * self._dir
         return stack
 
-    def _cell(self, **kwargs: object) -> Any:
+    def _cell(self, **kwargs: Declared) -> Any:
         raise NotImplementedError(f"{type(self).__name__} does not say what its cells are")
 
 
@@ -277,7 +279,7 @@ class RNN(_RNNLayer):
             use_sequence_length,
         )
 
-    def _cell(self, **kwargs: Any) -> RNNCell:
+    def _cell(self, **kwargs: Declared) -> RNNCell:
         return RNNCell(self._hidden_size, self._activation, **kwargs)
 
 
@@ -344,7 +346,7 @@ class LSTM(_RNNLayer):
         layers, batch, hidden = cell["shape"]
         return [{**cell, "shape": (layers, batch, self._projection_size or hidden)}, cell]
 
-    def _cell(self, **kwargs: Any) -> LSTMCell:
+    def _cell(self, **kwargs: Declared) -> LSTMCell:
         return LSTMCell(self._hidden_size, **kwargs)
 
 
@@ -390,7 +392,7 @@ class GRU(_RNNLayer):
             use_sequence_length,
         )
 
-    def _cell(self, **kwargs: Any) -> GRUCell:
+    def _cell(self, **kwargs: Declared) -> GRUCell:
         return GRUCell(self._hidden_size, **kwargs)
 
 

@@ -83,7 +83,7 @@ def _split(F: ModuleType, length: int | None, steps: Tensor, axis: int) -> list[
 
 def masked(
     F: ModuleType, steps: Steps, length: int, valid_length: Tensor, axis: int, merge: bool
-) -> Any:
+) -> Steps:
     """Steps at and after ``valid_length`` (one number per sample) become zeros."""
     if isinstance(steps, (list, tuple)):
         steps = F.stack(*steps, axis=axis)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from operator import index
 from types import ModuleType
-from typing import Any
 
 from .... import nd
+from ....nd import NDArray
+from ....ops.attrs import Attrs
 from ....types import Sizes
 from ...block import Block
 from ...hybrid_block import HybridBlock
@@ -24,7 +25,7 @@ class Concurrent(Sequential):
         super().__init__(prefix, params)
         self.axis = axis
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> NDArray:
         return nd.concat(*[child(x) for child in self._children.values()], dim=self.axis)
 
 
@@ -60,7 +61,7 @@ class SparseEmbedding(Block):
         **kwargs: Unpack[BlockArgs],
     ) -> None:
         super().__init__(**kwargs)
-        self._kwargs: dict[str, Any] = {
+        self._kwargs: Attrs = {
             "input_dim": input_dim,
             "output_dim": output_dim,
             "dtype": dtype,
@@ -70,7 +71,7 @@ class SparseEmbedding(Block):
             "weight", shape=(input_dim, output_dim), init=weight_initializer, dtype=dtype
         )
 
-    def forward(self, x: Any) -> Any:  # type: ignore[override]
+    def forward(self, x: NDArray) -> NDArray:  # type: ignore[override]
         return nd.Embedding(x, self.weight.data(x.context), name="fwd", **self._kwargs)
 
     def __repr__(self) -> str:

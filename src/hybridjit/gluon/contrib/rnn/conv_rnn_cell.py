@@ -6,9 +6,11 @@ and states. The sizes of the states follow from ``input_shape``, given without t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
+from ....ops.attrs import Attrs
 from ...nn.conv_layers import Size, per_axis
 from ...parameter import ParameterDict
 from ...rnn.base import GatedCell
@@ -68,7 +70,7 @@ class _ConvCell(GatedCell):
         }
         self._add_params(inits)
 
-    def _window(self, kernel: Size, dilate: Size, pad: Size | None) -> dict[str, Any]:
+    def _window(self, kernel: Size, dilate: Size, pad: Size | None) -> Attrs:
         """The attributes of one convolution; without ``pad`` it keeps the size."""
         count = len(self.default_layout) - 2
         sizes = [per_axis(size, count) for size in (kernel, dilate)]
@@ -90,7 +92,7 @@ class _ConvCell(GatedCell):
             "layout": self._conv_layout,
         }
 
-    def _add_params(self, inits: dict[str, Any]) -> None:
+    def _add_params(self, inits: Mapping[str, Init]) -> None:
         in_channels = self._input_shape[self._channel_axis - 1]
         rows = self.gates * self._hidden_channels
         shapes = {

@@ -43,7 +43,7 @@ class VariationalDropoutCell(ModifierCell):
 
     def reset(self) -> None:
         super().reset()
-        self._masks: dict[str, Any] = {}
+        self._masks: dict[str, Tensor] = {}
 
     def __repr__(self) -> str:
         rates = f"p_out = {self.drop_outputs}, p_state = {self.drop_states}"
@@ -171,7 +171,7 @@ def dynamic_unroll(
 
     Of symbols it makes a loop, whose number of steps the arrays decide.
     """
-    F: Any = nd if isinstance(inputs, NDArray) else sym
+    F: ModuleType = nd if isinstance(inputs, NDArray) else sym
     axis = layout.find("T")
     if drop_inputs:
         inputs = F.Dropout(inputs, p=drop_inputs, axes=(axis,))
@@ -188,12 +188,12 @@ def dynamic_unroll(
 
 
 def _looped(
-    cell: RecurrentCell, inputs: Any, begin_state: Any, axis: int, valid_length: Any
-) -> tuple[Any, Any]:
+    cell: RecurrentCell, inputs: Symbol, begin_state: States, axis: int, valid_length: Tensor | None
+) -> tuple[Symbol, States]:
     """A loop over symbols; a sample's states stay as they were after its last step."""
-    F: Any = sym
+    F: ModuleType = sym
 
-    def step(x: Any, held: Any) -> tuple[Any, Any]:
+    def step(x: Symbol, held: list[Symbol]) -> tuple[Tensor, States]:
         count, *states = held
         output, after = cell(x, states)
         is_on = F.broadcast_greater(valid_length, count)
