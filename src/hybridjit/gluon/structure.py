@@ -13,7 +13,8 @@ from ..nd import NDArray
 from ..sym import Symbol
 
 Format: TypeAlias = "int | list[Format]"
-Nested: TypeAlias = Any  # a tensor, or lists of them of any depth
+# What blocks take and give: a tensor, or lists of them; a plain Block whatever it likes.
+Nested: TypeAlias = Any
 
 NONE: int = -1
 tensor_types = (Symbol, NDArray)

@@ -29,7 +29,7 @@ class RNNParams:
         self._prefix = prefix
         self._params: dict[str, Symbol] = {}
 
-    def get(self, name: str, **kwargs: Declared) -> Symbol:
+    def get(self, name: str, **kwargs: Any) -> Symbol:
         """The variable ``<prefix><name>``; ``kwargs`` are what ``sym.var`` takes for a new one."""
         full = self._prefix + name
         if full not in self._params:

@@ -18,8 +18,7 @@ import numpy as np
 from ... import nd
 from ...context import Context, cpu_pinned
 from ...nd import NDArray
-from .dataset import Dataset
-from .sampler import BatchSampler, RandomSampler, Sample, Sampler, SequentialSampler
+from .sampler import BatchSampler, Elements, RandomSampler, Sample, Sampler, SequentialSampler
 
 Batch: TypeAlias = Any  # what is made of samples: an NDArray, or lists of them of any depth
 
@@ -78,7 +77,7 @@ class DataLoader:
 
     def __init__(
         self,
-        dataset: Dataset | Sequence[Sample],
+        dataset: Elements,
         batch_size: int | None = None,
         shuffle: bool = False,
         sampler: Sampler | None = None,
@@ -155,9 +154,7 @@ class DataLoader:
 class _Make:
     """The batch of some indices."""
 
-    def __init__(
-        self, dataset: Dataset | Sequence[Sample], batchify: Callable[[Sequence[Sample]], Batch]
-    ) -> None:
+    def __init__(self, dataset: Elements, batchify: Callable[[Sequence[Sample]], Batch]) -> None:
         self._dataset = dataset
         self._batchify = batchify
 
@@ -196,7 +193,7 @@ class _Round:
 
 
 def _batches(
-    dataset: Dataset | Sequence[Sample],
+    dataset: Elements,
     batch_size: int | None,
     shuffle: bool,
     sampler: Sampler | None,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from ...nd import NDArray
 from ...recordio import MXIndexedRecordIO
 from . import sampler
-from .sampler import Sample
+from .sampler import Elements, Sample
 
 
 class Dataset:
@@ -61,7 +61,7 @@ def _elements(dataset: Dataset) -> list[Sample]:
 class SimpleDataset(Dataset):
     """A list, or anything like it, as a dataset."""
 
-    def __init__(self, data: Sequence[object]) -> None:
+    def __init__(self, data: Elements) -> None:
         self._data = data
 
     def __len__(self) -> int:
@@ -78,7 +78,7 @@ class ArrayDataset(Dataset):
     arrays and for arrays of different lengths.
     """
 
-    def __init__(self, *args: Sequence[Sample] | NDArray) -> None:
+    def __init__(self, *args: Elements) -> None:
         assert args, "Needs at least 1 arrays"
         self._length = len(args[0])
         for i, data in enumerate(args):

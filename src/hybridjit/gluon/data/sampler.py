@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from .dataset import Dataset
 
 Sample: TypeAlias = Any  # what a dataset gives for an index, of which its user alone knows more
 Drawn: TypeAlias = Any  # what a sampler yields: an index, or a list of those for a batch
 
 _LAST_BATCH = ("keep", "discard", "rollover")
+
+
+class Elements(Protocol):
+    """A dataset, a list, an array: what has a length, and elements by their numbers."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, idx: int, /) -> Sample: ...
 
 
 class Sampler:
@@ -61,7 +66,7 @@ class RandomSampler(Sampler):
 class FilterSampler(Sampler):
     """The indices of the elements of which ``fn`` is true."""
 
-    def __init__(self, fn: Callable[[Sample], object], dataset: Dataset | Sequence[Sample]) -> None:
+    def __init__(self, fn: Callable[[Sample], object], dataset: Elements) -> None:
         self._indices = [i for i in range(len(dataset)) if fn(dataset[i])]
 
     def __iter__(self) -> Iterator[int]:

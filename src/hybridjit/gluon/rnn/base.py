@@ -8,7 +8,6 @@ from typing import Any
 
 from ... import nd
 from ...context import STACK as CONTEXTS
-from ...ops.attrs import Declared
 from ...unwinding import restoring
 from ..block import Block
 from ..hybrid_block import HybridBlock
@@ -40,7 +39,7 @@ class RecurrentCell(Block):
         raise NotImplementedError(f"{type(self).__name__} does not say what its states are")
 
     def begin_state(
-        self, batch_size: int = 0, func: Callable[..., Tensor] = nd.zeros, **kwargs: Declared
+        self, batch_size: int = 0, func: Callable[..., Tensor] = nd.zeros, **kwargs: object
     ) -> States:
         """The initial states, made by ``func(name=..., shape=..., **kwargs)``."""
         self._require_unmodified()

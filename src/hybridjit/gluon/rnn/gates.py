@@ -13,7 +13,6 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from ...nd import NDArray
-from ...ops.attrs import Declared
 from ...sym import Symbol
 from ..nn import LeakyReLU
 from ..types import Tensor
@@ -21,7 +20,7 @@ from ..types import Tensor
 T = TypeVar("T", NDArray, Symbol)
 States = list[Tensor]
 Steps = Tensor | list[Tensor]  # as one tensor, or one by one
-StateInfo = dict[str, Declared]  # what of a state: "shape" and "__layout__"
+StateInfo = dict[str, Any]  # what of a state: "shape" and "__layout__"
 Activation = Callable[..., Any]  # of a tensor, and of the node's name where it gets one
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from ... import nd, sym
 from ...nd import NDArray
-from ...ops.attrs import Declared
 from ...sym import Symbol
 from ..hybrid_block import HybridBlock
 from ..parameter import Parameter
@@ -230,7 +229,7 @@ class _RNNLayer(HybridBlock):
                 inputs = self._hidden_size * self._dir
         return stack
 
-    def _cell(self, **kwargs: Declared) -> Any:
+    def _cell(self, **kwargs: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} does not say what its cells are")
 
 
@@ -279,7 +278,7 @@ class RNN(_RNNLayer):
             use_sequence_length,
         )
 
-    def _cell(self, **kwargs: Declared) -> RNNCell:
+    def _cell(self, **kwargs: Any) -> RNNCell:
         return RNNCell(self._hidden_size, self._activation, **kwargs)
 
 
@@ -346,7 +345,7 @@ class LSTM(_RNNLayer):
         layers, batch, hidden = cell["shape"]
         return [{**cell, "shape": (layers, batch, self._projection_size or hidden)}, cell]
 
-    def _cell(self, **kwargs: Declared) -> LSTMCell:
+    def _cell(self, **kwargs: Any) -> LSTMCell:
         return LSTMCell(self._hidden_size, **kwargs)
 
 
@@ -392,7 +391,7 @@ class GRU(_RNNLayer):
             use_sequence_length,
         )
 
-    def _cell(self, **kwargs: Declared) -> GRUCell:
+    def _cell(self, **kwargs: Any) -> GRUCell:
         return GRUCell(self._hidden_size, **kwargs)
 
 
