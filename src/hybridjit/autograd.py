@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .context import Context
 from .errors import MXNetError
 from .ir.node import Node, Output, variable
 from .nd import NDArray, zeros
@@ -28,6 +29,7 @@ from .recording import (
     train_mode,
 )
 from .sym import Symbol
+from .types import DType
 from .unwinding import restoring
 
 __all__ = [
@@ -52,7 +54,7 @@ Arrays = NDArray | Sequence[NDArray]
 
 def backward(
     heads: Arrays,
-    head_grads: NDArray | Sequence[NDArray | None] | None = None,
+    head_grads: Any = None,
     retain_graph: bool = False,
     train_mode: bool = True,
 ) -> None:
@@ -68,7 +70,7 @@ def backward(
 def grad(
     heads: Arrays,
     variables: Arrays,
-    head_grads: NDArray | Sequence[NDArray | None] | None = None,
+    head_grads: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
     train_mode: bool = True,
@@ -121,11 +123,11 @@ class Function:
     _is_used = False
     _saved: tuple[Any, ...] = ()
 
-    def forward(self, *inputs: Any) -> Any:
+    def forward(self, *inputs: NDArray) -> Any:
         """To override: the outputs for these arrays."""
         raise NotImplementedError(f"{type(self).__name__} does not define forward")
 
-    def backward(self, *output_grads: Any) -> Any:
+    def backward(self, *output_grads: NDArray) -> Any:
         """To override: the gradients of the inputs, given those of the outputs."""
         raise NotImplementedError(f"{type(self).__name__} does not define backward")
 
@@ -178,7 +180,7 @@ class Function:
         return [d.astype(x.dtype, copy=False) for d, x in zip(found, inputs)]
 
 
-def _zeros(shape: tuple[int, ...], dtype: Any, ctx: Any) -> NDArray:
+def _zeros(shape: tuple[int, ...], dtype: DType, ctx: Context | None) -> NDArray:
     return zeros(shape, ctx, dtype)
 
 

@@ -96,7 +96,7 @@ def set_config(**kwargs: object) -> None:
     _PROFILER.switch()
 
 
-def _parsed(name: str, text: str) -> Any:
+def _parsed(name: str, text: str) -> bool | str | float:
     kind = type(_SETTINGS[name])
     if kind is bool:
         if text not in (*_YES, *_NO):
@@ -221,8 +221,8 @@ def _write() -> None:
     write_atomically(path, [json.dumps(document).encode()])
 
 
-def _as_trace(event: timeline.Event, process: int) -> dict[str, Any]:
-    found: dict[str, Any] = {
+def _as_trace(event: timeline.Event, process: int) -> dict[str, object]:
+    found: dict[str, object] = {
         "name": event.name,
         "cat": event.category,
         "pid": process,
@@ -297,7 +297,7 @@ def _sorted(names: Mapping[str, Sum], by: str, ascending: bool) -> list[tuple[st
 
 
 def _as_json(parts: _Parts) -> str:
-    found: dict[str, Any] = {"Time": {}, "Memory": {}, "Counter": {}}
+    found: dict[str, dict[str, object]] = {"Time": {}, "Memory": {}, "Counter": {}}
     for part, category, items in parts:
         found[part][category] = {name: _figures(part, total) for name, total in items}
     return json.dumps({**found, "Unit": {"Time": "ms", "Memory": "kB"}}, indent=4)

@@ -6,6 +6,7 @@ pixel (x - mean) / std * scale. Pictures are decoded by OpenCV or Pillow.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -20,7 +21,7 @@ from .picture_records import PictureRecords, resized
 
 _AUGMENTATIONS = frozenset(field.name for field in fields(Augmentation))
 # What is left at what changes nothing.
-_UNCHANGED: dict[str, Any] = {
+_UNCHANGED: dict[str, object] = {
     "max_rotate_angle": 0,
     "max_shear_ratio": 0.0,
     "rotate": -1,
@@ -140,7 +141,7 @@ class ImageRecordIter(PictureRecords):
         return cut(resized(pixels, h, w), self._height, self._width, random)
 
 
-def _require_known(given: dict[str, Any]) -> None:
+def _require_known(given: Mapping[str, object]) -> None:
     for name, value in given.items():
         if name in _IGNORED or name in _AUGMENTATIONS:
             continue

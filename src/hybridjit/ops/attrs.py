@@ -141,7 +141,7 @@ class Attr:
 
     name: str
     type: str
-    default: Any = None
+    default: Declared = None
     required: bool = False
     bounds: tuple[float, float] | None = None  # both included
 
@@ -153,7 +153,7 @@ class Attr:
     def base(self) -> str:
         return self.type.rstrip("?~")
 
-    def parse(self, text: str) -> Any:
+    def parse(self, text: str) -> Declared:
         """The value that ``text`` spells. Raises AttributeValueError."""
         if self.type.endswith(("?", "~")) and text.strip() == "None":
             return None if self.type.endswith("?") else ()
@@ -218,7 +218,7 @@ def attr_text(value: object) -> str:
     return str(value)
 
 
-def parse_attrs(declared: tuple[Attr, ...], text: Mapping[str, str]) -> dict[str, Any]:
+def parse_attrs(declared: tuple[Attr, ...], text: Mapping[str, str]) -> dict[str, Declared]:
     """Values of all declared attributes from their texts.
 
     Keys of the form ``__x__`` and those in IGNORED are passed over.

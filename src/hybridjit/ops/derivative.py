@@ -17,7 +17,7 @@ import numpy as np
 from ..types import TensorType
 from .attrs import Attrs, AttrValue
 from .casting import convert, widened
-from .dual import Dual, DualScalars
+from .dual import Dual, DualScalars, Value
 from .record import OpDef
 from .rules import Types, broadcast_shapes, forward
 from .scalars import Scalars
@@ -114,7 +114,9 @@ def _tangent(op: OpDef, position: int) -> Callable[..., Any]:
     scalar = op.scalar
     assert scalar is not None
 
-    def tangent(b: object, head: object, /, *values: object, **attrs: AttrValue) -> Any:
+    def tangent(
+        b: ScalarBuilder[Value], head: object, /, *values: object, **attrs: AttrValue
+    ) -> Any:
         if op.slope is not None:
             return op.slope(b, head, *values, **attrs)[position]
         duals = [Dual(x, head if i == position else None) for i, x in enumerate(values)]

@@ -11,6 +11,8 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from .signatures import ScalarBuilder
+
 Value = Any  # what the builder below computes with
 Tangent = Any  # the same, or None
 
@@ -25,7 +27,7 @@ class Dual(NamedTuple):
 class DualScalars:
     """The scalar builder's methods on :class:`Dual`, over those of ``b``."""
 
-    def __init__(self, b: Any) -> None:
+    def __init__(self, b: ScalarBuilder[Value]) -> None:
         self.b = b
 
     def const(self, value: float) -> Dual:
@@ -166,16 +168,16 @@ def _over(factor: float) -> Callable[..., Value]:
     return lambda b, t, x, y: b.div(t, b.mul(x, b.const(factor)))
 
 
-def _over_square(b: Any, t: Value, x: Value) -> Value:
+def _over_square(b: ScalarBuilder[Value], t: Value, x: Value) -> Value:
     """t / (1 + x x)"""
     return b.div(t, b.add(b.const(1.0), b.mul(x, x)))
 
 
-def _over_root(b: Any, t: Value, square: Value) -> Value:
+def _over_root(b: ScalarBuilder[Value], t: Value, square: Value) -> Value:
     return b.div(t, b.sqrt(square))
 
 
-def _one_minus(b: Any, x: Value) -> Value:
+def _one_minus(b: ScalarBuilder[Value], x: Value) -> Value:
     return b.sub(b.const(1.0), b.mul(x, x))
 
 
@@ -184,7 +186,7 @@ _SERIES = (-691 / 32760, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12)
 _SHIFT = 6  # from here on the series is good for double precision
 
 
-def digamma(b: Any, x: Value) -> Value:
+def digamma(b: ScalarBuilder[Value], x: Value) -> Value:
     """The derivative of log gamma, as a formula; infinite at 0, -1, -2, ..., -inf.
 
     psi(x) = psi(x + 1) - 1/x up to where the series holds, and below zero the reflection
@@ -209,7 +211,7 @@ def digamma(b: Any, x: Value) -> Value:
 
 
 # name: (builder, tangent, operand, result) -> the result's tangent
-_SLOPES: dict[str, Callable[[Any, Value, Value, Value], Value]] = {
+_SLOPES: dict[str, Callable[[ScalarBuilder[Value], Value, Value, Value], Value]] = {
     "sqrt": lambda b, t, x, y: b.div(b.mul(t, b.const(0.5)), y),
     "cbrt": lambda b, t, x, y: b.div(t, b.mul(b.const(3.0), b.mul(y, y))),
     "exp": lambda b, t, x, y: b.mul(t, y),

@@ -19,6 +19,7 @@ from .attrs import Attrs, AttrValue
 from .building import Builder, Reached, X, as_results, parts_of
 from .derivative import derivative, read_by_slope, vanishes
 from .record import OpDef
+from .signatures import Gradient
 
 
 class NoGradientError(MXNetError):
@@ -87,7 +88,7 @@ def head(
 
 def _implied(
     op: OpDef, g: Builder[X], ins: Sequence[X], attrs: Attrs, wanted: Sequence[bool]
-) -> Callable[..., Any]:
+) -> Gradient:
     """The rule that ``expand`` or ``scalar`` implies. Raises NoGradientError."""
     if op.traits.parts_in_floats:
         ins = [in_single(g, x) for x in ins]

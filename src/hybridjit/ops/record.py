@@ -12,7 +12,7 @@ from typing import Any
 
 from ..errors import MXNetError
 from ..records import dataclass
-from .attrs import Attr, Attrs, parse_attrs
+from .attrs import Attr, Attrs, Declared, parse_attrs
 from .numbered import Numbered
 from .rules import Types
 from .signatures import Expansion, Formula, Gradient, Reference
@@ -155,11 +155,11 @@ class OpDef:
     def __repr__(self) -> str:
         return f"<op {self.name}>"
 
-    def parse(self, text: Mapping[str, str]) -> dict[str, Any]:
+    def parse(self, text: Mapping[str, str]) -> dict[str, Declared]:
         """Attribute values from their texts. Operators that declare none ignore all texts."""
         return parse_attrs(self.attrs, text) if self.attrs else {}
 
-    def with_defaults(self, attrs: Attrs) -> dict[str, Any]:
+    def with_defaults(self, attrs: Attrs) -> dict[str, Declared]:
         """Values of all declared attributes: those given, defaults for the others."""
         return {attr.name: attr.default for attr in self.attrs} | dict(attrs)
 

@@ -93,7 +93,7 @@ def _mxnets_name(obj: Any) -> tuple[str, str]:
     return module, name
 
 
-def _known(module: str, name: str) -> Callable[..., Any] | None:
+def _known(module: str, name: str) -> Callable[..., object] | None:
     """What a pickle may name; None for everything else."""
     if (module, name) in _CALLED:
         return _CALLED[module, name]
@@ -156,7 +156,7 @@ def _dtype(text: str, *flags: object) -> np.dtype:
     return np.dtype(text)
 
 
-def _number(dtype: np.dtype, data: bytes) -> Any:
+def _number(dtype: np.dtype, data: bytes) -> np.generic:
     if not isinstance(dtype, np.dtype) or not isinstance(data, bytes):
         raise ModelFormatError("a number of NumPy is a type and its bytes")
     if len(data) != dtype.itemsize:
@@ -164,7 +164,7 @@ def _number(dtype: np.dtype, data: bytes) -> Any:
     return np.frombuffer(data, dtype)[0]
 
 
-_CALLED: dict[tuple[str, str], Callable[..., Any]] = {
+_CALLED: dict[tuple[str, str], Callable[..., object]] = {
     _ARRAY: _no_array,
     ("builtins", "bytearray"): _bytes,
     ("numpy", "dtype"): _dtype,

@@ -6,7 +6,7 @@ In: a Symbol and what it is bound with. Out: the arrays that the others were hel
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,14 +17,17 @@ from ..sym import Symbol
 from ..types import DType
 from .comparing import Tolerance, assert_almost_equal, get_tols
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
 
 def check_consistency(
     sym: Symbol | Sequence[Symbol],
     ctx_list: Sequence[Mapping[str, Any]],
     scale: float = 1.0,
     grad_req: Requests = "write",
-    arg_params: dict[str, Any] | None = None,
-    aux_params: dict[str, Any] | None = None,
+    arg_params: dict[str, ArrayLike] | None = None,
+    aux_params: dict[str, ArrayLike] | None = None,
     rtol: Tolerance = None,
     atol: Tolerance = None,
     raise_on_err: bool = True,
@@ -72,7 +75,7 @@ def check_consistency(
 
 
 def _draw_missing(
-    args: dict[str, Any], executor: Executor, scale: float, is_uniform: bool, dtype: np.dtype
+    args: dict[str, ArrayLike], executor: Executor, scale: float, is_uniform: bool, dtype: np.dtype
 ) -> None:
     """Random numbers for the arguments that have none, in the order of their names."""
     for name, array in sorted(executor.arg_dict.items()):
@@ -86,7 +89,7 @@ def _draw_missing(
             args[name] = drawn.astype(dtype)
 
 
-def _fill(executor: Executor, args: Mapping[str, Any], aux: Mapping[str, Any]) -> None:
+def _fill(executor: Executor, args: Mapping[str, ArrayLike], aux: Mapping[str, ArrayLike]) -> None:
     for name, array in executor.arg_dict.items():
         array[:] = args[name]
     for name, array in executor.aux_dict.items():
@@ -132,5 +135,5 @@ def _compare_all(
             print(error)
 
 
-def _bytes(dtype: Any) -> int:
+def _bytes(dtype: DType) -> int:
     return np.dtype(dtype).itemsize

@@ -7,7 +7,7 @@ differ.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from ..sym import Symbol
 from ..types import DType
 from .comparing import Tolerance, assert_almost_equal
 from .running import Located, located
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 # How far an element is moved to either side, by element type: powers of two near the cube root of
 # the type's precision.
@@ -181,7 +184,7 @@ def _heads(
     return [_array(value, ctx, dtype) for value in given]
 
 
-def _array(value: Any, ctx: Context | None, dtype: DType) -> NDArray:
+def _array(value: ArrayLike, ctx: Context | None, dtype: DType) -> NDArray:
     if isinstance(value, NDArray):
         return value
     keeps = isinstance(dtype, str)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import nd
 from ..nd import NDArray
+from ..optimizer.base import State
 from ..types import DType, Shape
 from .comparing import Tolerance, assert_almost_equal
 
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
     from ..optimizer import Optimizer
 
 
-def compare_ndarray_tuple(t1: Any, t2: Any, rtol: Tolerance = None, atol: Tolerance = None) -> None:
+def compare_ndarray_tuple(
+    t1: State, t2: State, rtol: Tolerance = None, atol: Tolerance = None
+) -> None:
     """Compare arrays, or equally nested tuples of them. Raises AssertionError."""
     if t1 is None or t2 is None:
         return
@@ -64,7 +67,7 @@ def _step(
     optimizer: Optimizer,
     weights: list[NDArray],
     grads: list[NDArray],
-    states: list[Any],
+    states: list[State],
     several: bool,
 ) -> None:
     if several:

@@ -7,7 +7,7 @@ arrays that they store.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from ..context import Context
 from ..nd import NDArray
 from ..types import DType
 from .examples import assign_each
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 Modifier = Callable[[float], float] | None
 
@@ -27,7 +30,7 @@ def rand_sparse_ndarray(
     dtype: DType | None = None,
     distribution: str | None = None,
     data_init: float | None = None,
-    rsp_indices: Any = None,
+    rsp_indices: ArrayLike | None = None,
     modifier_func: Modifier = None,
     shuffle_csr_indices: bool = False,
     ctx: Context | None = None,
@@ -63,7 +66,7 @@ def create_sparse_array(
     shape: tuple[int, ...],
     stype: str,
     data_init: float | None = None,
-    rsp_indices: Any = None,
+    rsp_indices: ArrayLike | None = None,
     dtype: DType | None = None,
     modifier_func: Modifier = None,
     density: float = 0.5,
@@ -82,7 +85,7 @@ def create_sparse_array_zd(
     stype: str,
     density: float,
     data_init: float | None = None,
-    rsp_indices: Any = None,
+    rsp_indices: ArrayLike | None = None,
     dtype: DType | None = None,
     modifier_func: Modifier = None,
     shuffle_csr_indices: bool = False,

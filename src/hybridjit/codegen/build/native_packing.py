@@ -7,7 +7,8 @@ the machine code does not know is left to NumPy.
 from __future__ import annotations
 
 import ctypes
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -94,7 +95,7 @@ class NativePacking:
         return None
 
 
-def _is_contiguous(shape: Any, steps: Any) -> bool:
+def _is_contiguous(shape: Sequence[int], steps: Sequence[int]) -> bool:
     expected = 1
     for size, step in zip(reversed(shape), reversed(steps)):
         if size > 1 and step != expected:

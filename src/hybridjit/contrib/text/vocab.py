@@ -79,7 +79,7 @@ class Vocabulary:
             return [self._token_to_idx.get(token, UNKNOWN_INDEX) for token in tokens]
         return self._token_to_idx.get(tokens, UNKNOWN_INDEX)
 
-    def to_tokens(self, indices: Any) -> Any:
+    def to_tokens(self, indices: int | list[int]) -> Any:
         """The token of a number, or of each in a list. Raises ValueError beyond the last one."""
         if isinstance(indices, list):
             return [self._token(index) for index in indices]

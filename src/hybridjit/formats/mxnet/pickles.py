@@ -22,14 +22,14 @@ class Names(NamedTuple):
     build  ``build(target, state)``
     """
 
-    find: Callable[[str, str], Callable[..., Any] | None]
+    find: Callable[[str, str], Callable[..., object] | None]
     build: Callable[[object, object], None]
 
 
 class _Named(NamedTuple):
     """A class or function on the stack, which may be called but kept nowhere."""
 
-    called: Callable[..., Any]
+    called: Callable[..., object]
 
 
 _MARK = object()

@@ -6,9 +6,8 @@ comes back to a result; a triangle's gradient is a triangle, that of a symmetric
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..algebra import add, as_shape, div, mul, negated, scaled, sub, zeros_like
+from ..attrs import Attrs
 from ..building import Builder, Many, Reached, X
 from ..gradient import given
 from ..registry import lookup
@@ -87,7 +86,7 @@ def _grad_trmm(
     (a, b), (d,) = ins, douts
 
     def by_other() -> X:
-        sides: dict[str, Any] = {"transpose": not transpose, "rightside": rightside}
+        sides: Attrs = {"transpose": not transpose, "rightside": rightside}
         return g.op(lookup("_linalg_trmm"), a, d, lower=lower, alpha=alpha, **sides)
 
     return lambda: scaled(g, _by_triangle(g, b, d, transpose, rightside, lower), alpha), by_other

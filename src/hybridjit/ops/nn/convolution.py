@@ -6,8 +6,6 @@ The references unfold windows and multiply matrices; they choose no algorithm by
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...errors import AttributeValueError, ShapeError
@@ -274,7 +272,7 @@ def back_to_data(
     counts = window.out_sizes(sizes)
     reach = zip(sizes, counts, window.stride, window.spans, window.pad)
     adj = tuple(n + 2 * p - span - (m - 1) * s for n, m, s, span, p in reach)  # type: ignore
-    attrs: dict[str, Any] = {
+    attrs: dict[str, Declared] = {
         "kernel": kernel,
         "stride": stride,
         "dilate": dilate,

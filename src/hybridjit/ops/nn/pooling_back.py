@@ -6,8 +6,6 @@ and the result. Out: the data's type.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...errors import ShapeError
@@ -199,7 +197,7 @@ def grad_pooling_v1(
     window = _window_over(sizes, attrs | {"global_pool": global_pool, "pooling_convention": ""})
     border = (0, 0, *window.pad)
     convention = "valid" if global_pool else pooling_convention
-    flags: dict[str, Any] = {"kernel": window.kernel, "stride": window.stride}
+    flags: dict[str, Declared] = {"kernel": window.kernel, "stride": window.stride}
     flags["pooling_convention"] = convention
     shape = tuple(n + 2 * b for n, b in zip(g.type(x).dims, border))
     if pool_type == "max":

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 
 from ...errors import AttributeValueError
 from ...types import TensorType
-from ..attrs import AttrValue, Declared
+from ..attrs import Attrs, AttrValue, Declared
 from ..rules import Types, merged
 from .adaptive_steps import adamw
 from .lamb import direction, stepped
@@ -80,7 +79,9 @@ def _preloaded_rule(own: Names) -> Callable[..., tuple[Types, Types]]:
     return infer
 
 
-def _groups(arrays: tuple[np.ndarray, ...], size: int, number: int) -> Iterator[Any]:
+def _groups(
+    arrays: tuple[np.ndarray, ...], size: int, number: int
+) -> Iterator[tuple[np.ndarray, ...]]:
     return (arrays[i * size : (i + 1) * size] for i in range(number))
 
 
@@ -128,7 +129,7 @@ def lamb(
     """Both phases of LAMB."""
     u, mean, var = direction(weight, grad, mean, var, **attrs)
     norms = (np.sqrt(np.square(x).sum(keepdims=True)).reshape(1) for x in (weight, u))
-    bounds: dict[str, Any] = {"lower_bound": lower_bound, "upper_bound": upper_bound}
+    bounds: Attrs = {"lower_bound": lower_bound, "upper_bound": upper_bound}
     return stepped(weight, u, *norms, lr=lr, **bounds), mean, var
 
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from ...types import PartialShape, TensorType, merge
 from ..attrs import AttrValue
-from ..record import OpDef, Traits
+from ..record import InferRule, OpDef, Traits
 from ..registry import register
 from ..rules import Types, merged, refuse_bool, require_float, same_dtype
-from ..signatures import Arrays
+from ..signatures import Arrays, Reference
 
 Step = Callable[..., tuple[np.ndarray, ...]]
 
@@ -37,7 +37,7 @@ def agreed(t: TensorType, shape: PartialShape | None, dtype: np.dtype | None) ->
     return merge(t, TensorType(shape, dtype))
 
 
-def power(base: float, exponent: int, dtype: np.dtype = SINGLE) -> Any:
+def power(base: float, exponent: int, dtype: np.dtype = SINGLE) -> np.floating:
     """``base ** exponent`` computed in double precision, as a number of ``dtype``.
 
     Infinite where it is larger than ``dtype`` holds, as in C.
@@ -108,7 +108,7 @@ def register_update(
     doc: str,
     *,
     mixed: bool = False,
-    infer: Callable[..., Any] | None = None,
+    infer: InferRule | None = None,
     outputs: tuple[str, ...] | Callable[..., tuple[str, ...]] = ("output",),
     aliases: str = "",
     rule: Step | None = None,
@@ -148,7 +148,7 @@ def _single(value: object) -> Any:
     return value
 
 
-def _visible(step: Step, outputs: Any) -> Callable[..., Any]:
+def _visible(step: Step, outputs: tuple[str, ...] | Callable[..., tuple[str, ...]]) -> Reference:
     """The reference: what a step gives without the states."""
 
     def ref(*arrays: np.ndarray, **attrs: AttrValue) -> Arrays:

@@ -37,6 +37,7 @@ from ..random.dropping import dropout_factors, dropout_mask
 from ..record import Traits
 from ..registry import lookup, register
 from ..rules import Types, merged, same_type
+from ..signatures import Gradient
 
 
 def itself(g: Builder[X], data: X, *others: X, **attrs: AttrValue) -> X:
@@ -268,7 +269,7 @@ def _with_label(label: Label) -> Callable[..., tuple[Types, Types]]:
     return infer
 
 
-def _grad_regression(slope: Callable[..., Any]) -> Callable[..., Any]:
+def _grad_regression(slope: Callable[..., Any]) -> Gradient:
     """slope(prediction - label) grad_scale / (labels for each sample), whatever comes back."""
 
     def grad(

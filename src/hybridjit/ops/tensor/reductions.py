@@ -29,6 +29,7 @@ from ..rules import (
     require_float,
     same_dtype,
 )
+from ..signatures import Gradient
 from .primitives import broadcast
 
 Shape = tuple[int, ...]
@@ -78,7 +79,7 @@ def _without_nan(data: np.ndarray, value: float) -> np.ndarray:
 Slope = Callable[..., Any]
 
 
-def _back(slope: Slope) -> Callable[..., Any]:
+def _back(slope: Slope) -> Gradient:
     """The rule of a reduction: ``slope(g, x, y, d, count)`` with y and d as keepdims has them,
     and how many elements each of them stands for."""
 

@@ -5,13 +5,13 @@ In: data1 and data2 (N, C, H, W). Out: (N, D * D, h, w), one channel per displac
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ...errors import AttributeValueError, ShapeError
 from ...types import TensorType, shape_text
-from ..attrs import AttrValue
+from ..attrs import Attrs, AttrValue
 from ..building import Builder, Many, X
 from ..casting import widened
 from ..nn.window_geometry import padded, require_cells, tap_cells
@@ -98,7 +98,7 @@ class _Pairs(NamedTuple):
     moved: list[tuple[slice, ...]]
 
 
-def _pairs(data1: np.ndarray, data2: np.ndarray, geometry: _Geometry, attrs: Any) -> _Pairs:
+def _pairs(data1: np.ndarray, data2: np.ndarray, geometry: _Geometry, attrs: Attrs) -> _Pairs:
     pad, low, stride = attrs["pad_size"], attrs["max_displacement"], attrs["stride2"]
     a, b = (padded(widened(x), (pad, pad), (pad, pad), 0) for x in (data1, data2))
     height, width = (n - 2 * low for n in a.shape[2:])

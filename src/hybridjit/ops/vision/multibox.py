@@ -6,13 +6,11 @@ In: feature maps, or class scores, box offsets and anchors. Out: normalised corn
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...errors import AttributeValueError, ShapeError
 from ...types import TensorType, shape_text
-from ..attrs import AttrValue, Declared
+from ..attrs import Attrs, AttrValue, Declared
 from ..building import Builder, X
 from ..elementwise.binary import MAXIMUM
 from ..gradient import none_at_all
@@ -242,7 +240,7 @@ def _detection_parts(
     place = g.op(ARGMAX, scores, at="best", axis=1, keepdims=False)
     score = g.op(PICK, scores, place, at="score", axis=1)
     offsets = reshape(g, loc_pred, (batch, count, 4), at="offsets")
-    stds: dict[str, Any] = {f"std{i}": number for i, number in enumerate(variances)}
+    stds: Attrs = {f"std{i}": number for i, number in enumerate(variances)}
     boxes = g.op(BOX_DECODE, offsets, anchor, at="boxes", format="corner", **stds)
     if clip:
         below = g.op(LESSER_THAN, boxes, at="below", scalar=1.0)

@@ -7,7 +7,7 @@ Numbers farther than 2^30 from 0 count as 2^30, NaN as what lies outside.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -90,7 +90,7 @@ def rounded(x: np.ndarray) -> np.ndarray:
 class Bin(NamedTuple):
     """A bin with cells: its place in the result, and the cells in the data."""
 
-    place: tuple[Any, ...]
+    place: tuple[int | slice, ...]
     image: int
     rows: slice
     columns: slice

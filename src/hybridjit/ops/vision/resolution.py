@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import reduce
-from typing import Any
 
 import numpy as np
 
@@ -42,7 +41,7 @@ def _upsampling_inputs(*, sample_type: str, num_args: int, **attrs: AttrValue) -
     return Numbered("arg", num_args)
 
 
-def bilinear_attrs(scale: int, num_filter: int) -> dict[str, Any]:
+def bilinear_attrs(scale: int, num_filter: int) -> dict[str, Declared]:
     """Attributes of the Deconvolution that a bilinear UpSampling is."""
     k, p = 2 * scale - scale % 2, scale // 2
     text = {
@@ -287,7 +286,7 @@ def _grad_resize(
 ) -> tuple[X | None, ...]:
     """The transposed weights; the input that gives a size has none."""
     _, _, height, width = g.type(ins[0]).dims
-    sizes: dict[str, Any] = {"height": height, "width": width}
+    sizes: Attrs = {"height": height, "width": width}
     back = g.op(RESIZE_BACK, douts[0], how="bilinear", align=align_corners, **sizes)
     return back, *[None] * (len(ins) - 1)
 

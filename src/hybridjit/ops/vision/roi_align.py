@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -79,7 +79,11 @@ def samples_near(
 
 
 def samples_along(
-    start: np.floating, step: np.floating, bins: int, count: int, near: Callable[..., Any] | None
+    start: np.floating,
+    step: np.floating,
+    bins: int,
+    count: int,
+    near: Callable[..., tuple[np.ndarray, np.ndarray]] | None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Places of the samples of all bins along one axis, and the bin of each.
 

@@ -166,8 +166,8 @@ class _MovedBin(NamedTuple):
     extent  the region's size, in which offsets count
     """
 
-    place: tuple[Any, ...]
-    channels: tuple[Any, ...]
+    place: tuple[int | slice, ...]
+    channels: tuple[int | slice, ...]
     part: tuple[int, ...]
     start: np.ndarray
     step: np.ndarray
