@@ -177,6 +177,13 @@ class TestBits:
                 np.testing.assert_array_equal(mine, right)
         assert_bits(made, mx.library.load(f"{stem}.so", threads=2), given)
 
+    def test_of_products_in_bfloat16(self, tmp_path):
+        """The default CPU is this one, with the instructions that Python's step has."""
+        made, given = Made(CASES["lenet"], "sgd", dict(SGD)), batches(CASES["lenet"], STEPS)
+        made.net.hybridize(precision="bfloat16")
+        loaded = mx.library.load(f"{exported(made, given[0], tmp_path)}.so")
+        assert_bits(made, loaded, given)
+
     @pytest.mark.skipif(not IS_X86, reason="other CPUs have no vectors to choose from")
     def test_of_a_narrower_cpu(self, tmp_path):
         made, given = Made(CASES["normed"], "sgd", dict(SGD)), batches(CASES["normed"], STEPS)

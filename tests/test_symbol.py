@@ -109,7 +109,7 @@ def test_manager_restored_after_an_error():
 
 
 def test_sparse_variables_are_refused():
-    with pytest.raises(mx.MXNetError, match="variable x .*'csr'.* dense arrays only"):
+    with pytest.raises(mx.MXNetError, match="variable x .*'csr'.* what graphs take is dense"):
         sym.var("x", stype="csr")
     with pytest.raises(KeyError):
         sym.var("x", stype="sparse")

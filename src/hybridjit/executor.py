@@ -398,7 +398,8 @@ def _require_dense(symbol: Symbol, stypes: Mapping[str, object]) -> None:
     sparse += [name for name, stype in stypes.items() if stype != "default"]
     if sparse:
         raise MXNetError(
-            f"simple_bind: {', '.join(sparse)} would be sparse, and hybridjit has dense arrays only"
+            f"simple_bind: {', '.join(sparse)} would be sparse, and what graphs take is dense: "
+            "leave the storage type out, and give the arrays' tostype('default')"
         )
 
 

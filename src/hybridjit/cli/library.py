@@ -68,7 +68,7 @@ def _built(args: argparse.Namespace) -> Built:
         network = _network(args)  # which settles the library's name
         return build(network, _request(args), log)
     if args.precision != Options.precision:
-        raise UsageError("a step of training computes in float32: leave --precision out")
+        raise UsageError("libraries that train compute in float32: leave --precision out")
     training = training_of_files(args)
     return build_training(training, _request(args), log)
 

@@ -26,7 +26,7 @@ def export_training(
     training: Training, folder: str, name: str, target: str, threads: bool, mapped: bool
 ) -> list[str]:
     """Compile a step of training and write its files. Raises as both do."""
-    targets = find_targets(target)
+    targets = find_targets(target, training.options.precision)
     request = Request(name, False, targets, threads, mapped)
     built = build_training(training, request, new_log(config.dump))
     return write_files(built, folder, targets[0])

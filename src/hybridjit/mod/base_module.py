@@ -176,7 +176,7 @@ class BaseModule:
     def prepare(self, data_batch: DataBatch, sparse_row_id_fn: object = None) -> None:
         """Get ready for a batch; there is nothing to do, as all parameters are dense."""
         if sparse_row_id_fn is not None:
-            warnings.warn("sparse_row_id_fn is not invoked: all parameters are dense", stacklevel=2)
+            warnings.warn("sparse_row_id_fn is not invoked: a module's parameters are dense", stacklevel=2)
 
     def _batches(
         self, eval_data: DataIter, num_batch: int | None, reset: bool

@@ -39,7 +39,8 @@ def var(
         raise TypeError(f"Expect a string for variable `name`, got {type(name)}")
     if stype == "csr":
         raise MXNetError(
-            f"variable {name} is to be stored as 'csr': hybridjit has dense arrays only"
+            f"variable {name} is to be stored as 'csr', and what graphs take is dense: leave "
+            "stype out, and give the array's tostype('default')"
         )
     facts = {
         "__shape__": None if shape is None else attr_text(shape),
