@@ -174,9 +174,10 @@ class BaseModule:
     # ---- running over iterators -----------------------------------------------------------------
 
     def prepare(self, data_batch: DataBatch, sparse_row_id_fn: object = None) -> None:
-        """Get ready for a batch; there is nothing to do, as all parameters are dense."""
+        """Get ready for a batch; there is nothing to do, as a module's parameters are dense."""
         if sparse_row_id_fn is not None:
-            warnings.warn("sparse_row_id_fn is not invoked: a module's parameters are dense", stacklevel=2)
+            message = "sparse_row_id_fn is not invoked: a module's parameters are dense"
+            warnings.warn(message, stacklevel=2)
 
     def _batches(
         self, eval_data: DataIter, num_batch: int | None, reset: bool
