@@ -219,6 +219,21 @@ def test_optimizers_are_compared():
     test_utils.compare_optimizer(sgd, same, (3, 4), np.float32, g_stype="row_sparse")
 
 
+class Noting(mx.optimizer.Optimizer):
+    """Changes nothing; says how what it is given is stored."""
+
+    def update(self, index, weight, grad, state):
+        self.stored = weight.stype, grad.stype
+
+
+def test_the_first_optimizer_has_dense_arrays():
+    first, second = Noting(), Noting()
+    stored = {"w_stype": "row_sparse", "g_stype": "row_sparse"}
+    test_utils.compare_optimizer(first, second, (3, 4), np.float32, **stored)
+    assert first.stored == ("default", "default")
+    assert second.stored == ("row_sparse", "row_sparse")
+
+
 def test_examples_are_of_the_asked_kind():
     np.random.seed(0)
     assert test_utils.rand_ndarray((2, 3), dtype="float64").dtype == np.float64

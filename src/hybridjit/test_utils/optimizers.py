@@ -10,6 +10,7 @@ from ..nd import NDArray
 from ..optimizer.base import State
 from ..types import DType, Shape
 from .comparing import Tolerance, assert_almost_equal
+from .examples import rand_ndarray
 
 if TYPE_CHECKING:
     from ..optimizer import Optimizer
@@ -42,17 +43,18 @@ def compare_optimizer(
 ) -> None:
     """One step of each from the same random weights, gradients and first states.
 
+    The first has dense arrays; those of the second are stored as ``w_stype`` and ``g_stype`` say.
     ``shapes`` is the shape of a weight, or a list of shapes of ``ntensors`` weights that one call
     updates. Raises AssertionError where weights or states differ.
     """
     several = isinstance(shapes, list)
     sizes: list[Any] = list(shapes)[:ntensors] if several else [shapes]
     weights = [nd.random.uniform(-1, 1, shape=size, dtype=dtype) for size in sizes]
-    slopes = [nd.random.uniform(-1, 1, shape=size, dtype=dtype) for size in sizes]
+    slopes = [rand_ndarray(size, g_stype, dtype=dtype) for size in sizes]
     found = []
-    for optimizer in (opt1, opt2):
-        own = [weight.tostype(w_stype) for weight in weights]
-        grads = [slope.tostype(g_stype) for slope in slopes]
+    for optimizer, stored, given in ((opt1, "default", "default"), (opt2, w_stype, g_stype)):
+        own = [weight.tostype(stored) for weight in weights]
+        grads = [slope.tostype(given) for slope in slopes]
         states = [optimizer.create_state_multi_precision(i, w) for i, w in enumerate(own)]
         found.append((own, states))
         _step(optimizer, own, grads, states, several)
