@@ -281,3 +281,16 @@ def test_softmax_output_is_its_own_loss(shape, label, divisor, attrs):
     wanted = lines.reshape(2, 3, 4).swapaxes(1, 2) if is_many else lines.reshape(shape)
     wanted = wanted * attrs.get("grad_scale", 1.0) / divisor
     np.testing.assert_allclose(x.grad.asnumpy(), wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["int32", "int64", "int8", "uint8"])
+def test_remainders_of_whole_numbers_are_flat(name):
+    """As in MXNet 1.9.1, a divisor of 0 among them; floats have slopes."""
+    x, y = (nd.array(values, dtype=name) for values in ([7, 8, 9, 5], [3, 0, 2, 7]))
+    for each in (x, y):
+        each.attach_grad()
+    for made in (lambda: nd.broadcast_mod(x, y), lambda: x % 2, lambda: 20 % y):
+        with autograd.record():
+            z = made()
+        z.backward(nd.array([5] * 4, dtype=name))
+        assert not x.grad.asnumpy().any() and not y.grad.asnumpy().any()

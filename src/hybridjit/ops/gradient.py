@@ -26,6 +26,10 @@ class NoGradientError(MXNetError):
     """The operator has no gradient, in MXNet either."""
 
 
+def _is_float(t: TensorType) -> bool:
+    return t.dtype is not None and t.dtype.kind == "f"
+
+
 def gradients(
     op: OpDef,
     g: Builder[X],
@@ -43,6 +47,8 @@ def gradients(
     wanted = [True] * len(ins) if wanted is None else wanted
     wanted = [is_wanted and g.type(x).size > 0 for is_wanted, x in zip(wanted, ins)]
     if not any(wanted) or all(dout is None or g.type(dout).size == 0 for dout in douts):
+        return [None] * len(ins)
+    if op.traits.flat_in_integers and not any(_is_float(g.type(x)) for x in ins):
         return [None] * len(ins)
     rule = op.grad or _implied(op, g, ins, attrs, wanted)
     found = as_results(rule(g, tuple(ins), tuple(outs), tuple(douts), **attrs))

@@ -61,6 +61,7 @@ class Traits:
                     with the same operands and attributes and maybe further results; None: itself
     keeps_training  ``keeps_training(attrs)``: whether that operator stands for it outside of
                     training mode too, where gradients are wanted
+    flat_in_integers  of whole numbers the gradient is 0, as in MXNet
     keeps_sign      ``keeps_sign(attrs)``: of a function of one element whose slope takes its result
                     for its operand: then the way back reads that, and the operand is not saved
     updates         of an operator of training mode: ``updates(g, ins, outs, **attrs)``, by the
@@ -84,6 +85,7 @@ class Traits:
     reads_shape: bool = False
     in_single: bool = False
     parts_in_floats: bool = False
+    flat_in_integers: bool = False
     samples: Samples = Samples.MIXED
     names_data: bool = False
     total_outputs: int | Callable[..., int] = 0

@@ -19,7 +19,7 @@ from ...types import FLOAT32, FLOAT64, INT64, TensorType, merge_dtypes, merge_sh
 from ..attrs import AttrValue, Declared
 from ..building import Builder, X
 from ..casting import exactly, in_floating, on_integers, scalar_of
-from ..record import OpDef
+from ..record import PLAIN, OpDef, Traits
 from ..registry import register
 from ..rules import Types, broadcast, refuse_bool
 from ..signatures import Formula, ScalarBuilder, V
@@ -94,18 +94,19 @@ def operation(
     scalar: str,
     reversed_scalar: str = "",
     domain: tuple[float, float] = (-4.0, 4.0),
+    traits: Traits = PLAIN,
 ) -> Forms:
     """Register the forms of one function: each text is a main name followed by its aliases.
 
     Without ``reversed_scalar`` the order of the operands does not matter.
     """
-    pair: dict[str, Any] = {"ref": ref, "scalar": code, "domain": domain}
+    pair: dict[str, Any] = {"ref": ref, "scalar": code, "domain": domain, "traits": traits}
     alike = _register(strict, "lhs rhs", "", infer=same_number, doc=f"{doc} Equal shapes.", **pair)
     wide = _register(twin, "lhs rhs", "", infer=broadcast_number, doc=f"{doc} Broadcasts.", **pair)
-    second = for_scalars(scalar, doc, ref, code, domain, swapped=False)
+    second = for_scalars(scalar, doc, ref, code, domain, swapped=False, traits=traits)
     first = second
     if reversed_scalar:
-        first = for_scalars(reversed_scalar, doc, ref, code, domain, swapped=True)
+        first = for_scalars(reversed_scalar, doc, ref, code, domain, swapped=True, traits=traits)
     return Forms(alike, wide, second, first)
 
 
@@ -116,6 +117,7 @@ def for_scalars(
     code: Formula,
     domain: tuple[float, float],
     swapped: bool,
+    traits: Traits = PLAIN,
 ) -> OpDef:
     """Register the form whose second operand, or if ``swapped`` the first, is an attribute."""
     return _register(
@@ -126,6 +128,7 @@ def for_scalars(
         ref=_scalar_form(ref, swapped),
         scalar=_scalar_code(code, swapped),
         domain=domain,
+        traits=traits,
         doc=f"{doc} The {'first' if swapped else 'second'} operand is an attribute.",
     )
 
@@ -216,6 +219,7 @@ operation(
     twin="broadcast_mod",
     scalar="_mod_scalar _ModScalar",
     reversed_scalar="_rmod_scalar _RModScalar",
+    traits=Traits(flat_in_integers=True),
 )
 operation(
     "Power.",
