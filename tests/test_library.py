@@ -705,7 +705,7 @@ class TestBfloat16:
         words = ["compile", str(DIGITS), "--library", str(tmp_path), "--precision", "bfloat16"]
         words += ["--train", "l2", "--shape", "data=4,1,28,28", "--shape", "label=4,10"]
         assert main(words) == 2
-        assert "computes in float32" in capsys.readouterr().err
+        assert "compute in float32" in capsys.readouterr().err
 
 
 class TestRefusals:
