@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
-
-import numpy as np
 
 from ..nd import NDArray, array
 from ..sym import Symbol
@@ -31,7 +29,6 @@ class PythonOp:
     back.
     """
 
-    _arrays: type[CustomOp]  # computes on arrays of the kind that the methods take
     _hint = "_Python"  # what automatic names begin with
 
     def __init__(self, need_top_grad: bool = True) -> None:
@@ -77,9 +74,13 @@ class PythonOp:
         """Whether ``backward`` looks at the gradients of the results."""
         return self.need_top_grad_
 
+    def _take(self, arrays: Sequence[NDArray]) -> list[Array]:
+        """The arrays as the methods take them."""
+        raise NotImplementedError
 
-class _ByNumPy(CustomOp):
-    """Calls an operator's methods with NumPy arrays, and writes back what they wrote."""
+
+class _Computation(CustomOp):
+    """Calls an instance's methods; of NumPy arrays what they wrote is written back."""
 
     def __init__(self, op: PythonOp) -> None:
         self._op = op
@@ -92,9 +93,7 @@ class _ByNumPy(CustomOp):
         out_data: Sequence[NDArray],
         aux: Sequence[NDArray],
     ) -> None:
-        found = _copies(out_data)
-        self._op.forward(in_data=_copies(in_data), out_data=found)
-        self._write(req, out_data, found)
+        self._call(self._op.forward, req, out_data, "out_data", in_data=in_data)
 
     def backward(
         self,
@@ -105,70 +104,47 @@ class _ByNumPy(CustomOp):
         in_grad: Sequence[NDArray],
         aux: Sequence[NDArray],
     ) -> None:
-        found = _copies(in_grad)
-        self._op.backward(
-            out_grad=_copies(out_grad),
-            in_data=_copies(in_data),
-            out_data=_copies(out_data),
-            in_grad=found,
-        )
-        self._write(req, in_grad, found)
+        read = {"out_grad": out_grad, "in_data": in_data, "out_data": out_data}
+        self._call(self._op.backward, req, in_grad, "in_grad", **read)
 
-    def _write(
-        self, req: Sequence[str], arrays: Sequence[NDArray], found: Sequence[np.ndarray]
-    ) -> None:
-        for request, target, values in zip(req, arrays, found):
-            self.assign(target, request, array(values, dtype=target.dtype))
-
-
-class _ByArrays(_ByNumPy):
-    """The same with NDArrays."""
-
-    def forward(
+    def _call(
         self,
-        is_train: bool,
+        method: Callable[..., None],
         req: Sequence[str],
-        in_data: Sequence[NDArray],
-        out_data: Sequence[NDArray],
-        aux: Sequence[NDArray],
+        written: Sequence[NDArray],
+        name: str,
+        **read: Sequence[NDArray],
     ) -> None:
-        self._op.forward(in_data=list(in_data), out_data=list(out_data))
-
-    def backward(
-        self,
-        req: Sequence[str],
-        out_grad: Sequence[NDArray],
-        in_data: Sequence[NDArray],
-        out_data: Sequence[NDArray],
-        in_grad: Sequence[NDArray],
-        aux: Sequence[NDArray],
-    ) -> None:
-        given = (list(arrays) for arrays in (out_grad, in_data, out_data, in_grad))
-        self._op.backward(**dict(zip(("out_grad", "in_data", "out_data", "in_grad"), given)))
+        take = self._op._take
+        found = take(written)
+        method(**{key: take(arrays) for key, arrays in read.items()}, **{name: found})
+        for request, target, values in zip(req, written, found):
+            if values is not target:
+                self.assign(target, request, array(values, dtype=target.dtype))
 
 
 class NumpyOp(PythonOp):
     """An operator whose methods take NumPy arrays."""
 
-    _arrays = _ByNumPy
     _hint = "_Native"
+
+    def _take(self, arrays: Sequence[NDArray]) -> list[Array]:
+        return [x.asnumpy() for x in arrays]
 
 
 class NDArrayOp(PythonOp):
     """An operator whose methods take NDArrays."""
 
-    _arrays = _ByArrays
     _hint = "_NDArray"
+
+    def _take(self, arrays: Sequence[NDArray]) -> list[Array]:
+        return list(arrays)
 
     def declare_backward_dependency(
         self, out_grad: list[int], in_data: list[int], out_data: list[int]
     ) -> list[int]:
         """What ``backward`` reads. It gets everything, whatever this says."""
         return [*(out_grad if self.need_top_grad() else []), *in_data, *out_data]
-
-
-def _copies(arrays: Sequence[NDArray]) -> list[np.ndarray]:
-    return [x.asnumpy() for x in arrays]
 
 
 def _property_of(op: PythonOp) -> type[CustomOpProp]:
@@ -189,6 +165,6 @@ def _property_of(op: PythonOp) -> type[CustomOpProp]:
             return read, made, []
 
         def create_operator(self, ctx: str, in_shapes: Shapes, in_dtypes: list[type]) -> CustomOp:
-            return op._arrays(op)  # type: ignore[call-arg]
+            return _Computation(op)
 
     return _Property

@@ -7,6 +7,7 @@ outputs (T, N, H) and, for lstm, the last cell state. Passes make these operator
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -20,6 +21,10 @@ from ..rules import Types, forward
 from ..signatures import Arrays
 from .rnn_sizes import GATES
 from .rnn_steps_back import KEPT, grad_kept_steps, grad_projected_steps, sigmoid
+
+
+def _as_it_is(state: np.ndarray) -> np.ndarray:
+    return state
 
 
 def _lstm_step(
@@ -49,7 +54,7 @@ def run_steps(
     h: np.ndarray,
     c: np.ndarray | None,
     kept: np.ndarray | None = None,
-    as_read: Callable[[np.ndarray], np.ndarray] = lambda h: h,
+    as_read: Callable[[np.ndarray], np.ndarray] = _as_it_is,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """All steps of one direction on projected data (T, N, gates * H); ``recurrent`` is the h2h
     weight, its bias and, with a projection, h2r. Outputs (T, N, width), last h, last c.
@@ -99,9 +104,11 @@ def _steps(
     *h2r: np.ndarray,
     mode: str,
     backward: bool,
+    as_read: Callable[[np.ndarray], np.ndarray] = _as_it_is,
 ) -> Arrays:
     order = -1 if backward else 1
-    y, _, c = run_steps(mode, projected[::order], (h2h, bias, *h2r), state, cell)
+    recurrent = (h2h, bias, *h2r)
+    y, _, c = run_steps(mode, projected[::order], recurrent, state, cell, as_read=as_read)
     y = np.ascontiguousarray(y[::order])
     return y if c is None else (y, c)
 
@@ -131,22 +138,6 @@ RNN_STEPS = register(
 )
 
 
-def _rounded_steps(
-    projected: np.ndarray,
-    h2h: np.ndarray,
-    bias: np.ndarray,
-    state: np.ndarray,
-    cell: np.ndarray | None = None,
-    *,
-    mode: str,
-    backward: bool,
-) -> Arrays:
-    order = -1 if backward else 1
-    y, _, c = run_steps(mode, projected[::order], (h2h, bias), state, cell, as_read=rounded)
-    y = np.ascontiguousarray(y[::order])
-    return y if c is None else (y, c)
-
-
 def _infer_rounded_steps(projected: TensorType, *rest: TensorType, **attrs: Declared) -> Types:
     if projected.dtype != FLOAT32:
         raise DTypeError(f"steps with rounded states are in float32, got {projected.dtype}")
@@ -160,7 +151,7 @@ RNN_ROUNDED_STEPS = register(
     internal=True,
     kernel="recurrent",
     infer=forward(_infer_rounded_steps),
-    ref=_rounded_steps,
+    ref=partial(_steps, as_read=rounded),
     outputs=lambda mode, **attrs: ("output", "cell") if mode == "lstm" else ("output",),
     doc="The steps, with products of states rounded to bfloat16 and weights that it can write.",
 )
