@@ -40,6 +40,33 @@ class Samples(Enum):
     ROWS = "as FIRST, unless the batch is one of the last two axes"
 
 
+class OnStored(Enum):
+    """How eager calls compute on what sparse operands store.
+
+    Which operators do, and on which storage, is MXNet's; where the operands are stored otherwise
+    than said here, calls compute on dense values.
+    """
+
+    NOT = "on dense values"
+    EACH = "on each number that the only operand stores"
+    EACH_OF_ZERO = "as EACH, where the result at 0 is 0"
+    UNION = "on what either of two arrays of one storage stores"
+    PRODUCT = "as UNION, and on what one operand stores beside a dense one"
+    SCALED = "on what a csr array stores beside a dense one that is broadcast to its shape"
+    SUM = "on what any of several row_sparse arrays stores"
+    SQUARES = "on rows of row_sparse arrays, summed along them"
+    ZEROS = "stores nothing"
+    JOINED = "on rows of csr arrays, one behind another"
+    CUT = "on what a csr array stores within limits"
+    TAKEN = "on the rows of a csr array that a list names"
+    RETAINED = "on the rows of a row_sparse array that a list names"
+    CAST = "on any storage, to the one that the attribute stype names"
+    DOT = "on csr matrices, and on dense ones where the attribute forward_stype asks for others"
+    LOOKUP = "on rows of a weight; the gradient stores the rows that occur"
+    UPDATE = "on the rows that a row_sparse gradient stores"
+    SPARSE_UPDATE = "as UPDATE, of row_sparse weights alone"
+
+
 @dataclass(frozen=True)
 class Traits:
     """What holds for some operators only; the defaults are what holds for all others.
@@ -53,6 +80,7 @@ class Traits:
     parts_in_floats  ``expand`` stands for the operator in float32 and float64 alone: in float16
                     the parts would round at every step, the operator rounds once
     samples         what a sample of the result depends on
+    on_stored       how eager calls compute on what sparse operands store
     names_data      hooks call the only operand ``data``; MXNet numbers it otherwise: ``input0``
     total_outputs   the number of outputs that MXNet counts in files, hidden ones included, or a
                     function of the attributes; 0 is the visible ones
@@ -87,6 +115,7 @@ class Traits:
     parts_in_floats: bool = False
     flat_in_integers: bool = False
     samples: Samples = Samples.MIXED
+    on_stored: OnStored = OnStored.NOT
     names_data: bool = False
     total_outputs: int | Callable[..., int] = 0
     initial: Mapping[str, str] | None = None

@@ -19,21 +19,13 @@ from ..ndarray import NDArray
 from .array import BaseSparseNDArray
 from .elements import rows_at
 
-# Of these, operators with ``lazy_update`` obey it; the others have no other way.
-OPERATORS = (
-    *("sgd_update", "sgd_mom_update", "adam_update", "ftrl_update"),
-    *("_sparse_adagrad_update", "_contrib_group_adagrad_update"),
-)
-# Of a dense weight MXNet computes every row of these.
-_OF_ROWS = frozenset({"ftrl_update"})
-
 
 def update(op: OpDef, inputs: Sequence[NDArray], attrs: Attrs) -> bool:
     """Whether the rows of the gradient were updated; False, with nothing done, for other calls."""
     weight, grad, *states = inputs
     if not isinstance(grad, BaseSparseNDArray) or grad.stype != ROW_SPARSE:
         return False
-    if not attrs.get("lazy_update", True) or (op.name in _OF_ROWS and weight.stype == "default"):
+    if not attrs.get("lazy_update", True):
         return False
     rows = grad._stored.rows
     if not len(rows):

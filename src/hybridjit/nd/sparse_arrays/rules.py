@@ -1,4 +1,4 @@
-"""Which operators compute on what is stored, and which storage type comes out: the one table.
+"""Calls that compute on what is stored, and the storage type that comes out.
 
 In: a call of which an operand is sparse. Out: its results, recorded as other calls are; or
 NotImplemented, and the operator computes on dense values. Storage types are those of MXNet.
@@ -16,7 +16,7 @@ from ...errors import MXNetError
 from ...formats.stored import CSR, ROW_SPARSE, Stored, nothing, stored
 from ...ops.attrs import Attrs
 from ...ops.namespace import attr_texts
-from ...ops.record import OpDef
+from ...ops.record import OnStored, OpDef
 from ...ops.registry import run_ref
 from ...recording import FLAGS
 from ..calls import checked_attrs
@@ -24,19 +24,6 @@ from ..ndarray import NDArray, record_made
 from ..tape import Pull, Some, Step, record
 from . import elements, lazy_updates, products
 from .array import BaseSparseNDArray, join_rows, wrapped
-
-# 0 for 0, so that only what is stored is looked at.
-_KEEPS_ZERO = (
-    *("_copy", "BlockGrad", "make_loss", "negative", "abs", "sign", "round", "rint", "ceil"),
-    *("floor", "trunc", "fix", "square", "sqrt", "cbrt", "relu", "expm1", "log1p", "sin", "tan"),
-    *("arcsin", "arctan", "sinh", "tanh", "arcsinh", "arctanh", "degrees", "radians"),
-    *("_mul_scalar", "_div_scalar", "_contrib_round_ste", "_contrib_sign_ste"),
-)
-_ZERO_BY_SCALAR = (
-    *("_plus_scalar", "_minus_scalar", "_equal_scalar", "_not_equal_scalar", "_greater_scalar"),
-    *("_greater_equal_scalar", "_lesser_scalar", "_lesser_equal_scalar"),
-)
-_OF_EQUALS = (*("elemwise_add", "elemwise_sub", "elemwise_mul", "_maximum", "_minimum", "_hypot"),)
 
 
 class Call(NamedTuple):
@@ -85,10 +72,11 @@ def run(
     ctx: Context | None = None,
 ) -> Any:
     """What the call gives, NotImplemented where dense values are to be computed on."""
-    rule = _RULES.get(op.name)
+    how = op.traits.on_stored
+    rule = _RULES.get(how)
     if rule is None:
         return NotImplemented
-    if op.name not in _OF_DENSE and not any(isinstance(x, BaseSparseNDArray) for x in inputs):
+    if how not in _OF_DENSE and not any(isinstance(x, BaseSparseNDArray) for x in inputs):
         return NotImplemented
     attrs = checked_attrs(op, attr_texts(op, given), [_outline(x) for x in inputs])
     call = Call(op, inputs, attrs)
@@ -121,39 +109,39 @@ def _given(result: NDArray, out: object) -> object:
     return out
 
 
-def _zero_kept(call: Call) -> Found | None:
+def _each(call: Call) -> Found | None:
     return Found(call.made(elements.on_values(call.stored(0), call.ref)))
 
 
-def _zero_kept_by_scalar(call: Call) -> Found | None:
+def _each_of_zero(call: Call) -> Found | None:
     at_zero = call.ref(np.zeros(1, np.float32))
-    return None if at_zero[0] != 0 else _zero_kept(call)
+    return None if at_zero[0] != 0 else _each(call)
 
 
-def _clip(call: Call) -> Found | None:
-    return _zero_kept(call) if call.attrs["a_min"] <= 0 <= call.attrs["a_max"] else None
-
-
-def _zeros_like(call: Call) -> Found | None:
+def _zeros(call: Call) -> Found | None:
     x = call.stored(0)
     return Found(call.made(nothing(x.stype, x.shape, x.values.dtype)))
 
 
-def _of_equals(call: Call) -> Found | None:
-    """Two arrays of equal storage types, or a product with a dense one."""
+def _union(call: Call) -> Found | None:
+    if call.stypes[0] != call.stypes[1]:
+        return None
+    return Found(call.made(elements.on_union([call.stored(0), call.stored(1)], call.ref)))
+
+
+def _product(call: Call) -> Found | None:
     left, right = call.stypes
-    product = call.op.name == "elemwise_mul"
     if left == right:
         both = [call.stored(0), call.stored(1)]
-        return Found(call.made(elements.on_union(both, call.ref, product)))
-    if product and "default" in (left, right):
-        at = 0 if right == "default" else 1
-        dense = call.inputs[1 - at]._data
-        return Found(call.made(elements.with_dense(call.stored(at), dense, call.ref)))
-    return None
+        return Found(call.made(elements.on_union(both, call.ref, True)))
+    if "default" not in (left, right):
+        return None
+    at = 0 if right == "default" else 1
+    dense = call.inputs[1 - at]._data
+    return Found(call.made(elements.with_dense(call.stored(at), dense, call.ref)))
 
 
-def _csr_by_dense(call: Call) -> Found | None:
+def _scaled(call: Call) -> Found | None:
     if call.stypes != (CSR, "default") or call.inputs[1].ndim > 2:
         return None
     x, dense = call.stored(0), call.inputs[1]._data
@@ -162,20 +150,20 @@ def _csr_by_dense(call: Call) -> Found | None:
     return Found(call.made(elements.with_dense(x, dense, call.ref)))
 
 
-def _add_n(call: Call) -> Found | None:
+def _sum(call: Call) -> Found | None:
     if set(call.stypes) != {ROW_SPARSE}:
         return None
     held = [call.stored(i) for i in range(len(call.inputs))]
     return Found(call.made(elements.on_union(held, call.ref)))
 
 
-def _concat(call: Call) -> Found | None:
+def _joined(call: Call) -> Found | None:
     if set(call.stypes) != {CSR} or call.attrs["dim"] != 0:
         return None
     return Found(call.made(join_rows(CSR, [call.stored(i) for i in range(len(call.inputs))])))
 
 
-def _slice(call: Call) -> Found | None:
+def _cut(call: Call) -> Found | None:
     steps = call.attrs["step"] or ()
     if call.stypes != (CSR,) or any(step not in (None, 1) for step in steps):
         return None
@@ -188,7 +176,7 @@ def _slice(call: Call) -> Found | None:
     return Found(call.made(elements.part(x, begins, ends)))
 
 
-def _take(call: Call) -> Found | None:
+def _taken(call: Call) -> Found | None:
     data, indices = call.inputs
     mode, axis = call.attrs["mode"], call.attrs["axis"]
     is_here = call.stypes == (CSR, "default") and axis in (0, -2) and indices.ndim == 1
@@ -199,7 +187,7 @@ def _take(call: Call) -> Found | None:
     return Found(call.made(elements.taken(call.stored(0), rows)))
 
 
-def _retain(call: Call) -> Found | None:
+def _retained(call: Call) -> Found | None:
     if call.stypes[0] != ROW_SPARSE:
         return None
     x, wanted = call.stored(0), call.inputs[1]._data.astype(np.int64)
@@ -209,7 +197,7 @@ def _retain(call: Call) -> Found | None:
     return Found(call.made(held))
 
 
-def _square_sum(call: Call) -> Found | None:
+def _squares(call: Call) -> Found | None:
     """Along rows of row_sparse arrays; kept as rows where the axis is kept."""
     axes = call.attrs["axis"]
     if call.stypes != (ROW_SPARSE,) or axes not in ((1,), (-1,)) or call.inputs[0].ndim != 2:
@@ -229,7 +217,7 @@ def _square_sum(call: Call) -> Found | None:
     return Found(call.made(result), pull)
 
 
-def _cast_storage(call: Call) -> Found | None:
+def _cast(call: Call) -> Found | None:
     x, wanted = call.inputs[0], call.attrs["stype"]
     if x.stype == wanted:
         return Found(x.copy() if wanted != "default" else NDArray(x._data.copy(), x.context))
@@ -288,7 +276,7 @@ def _back_from_dot(call: Call) -> Pull | None:
     return pull
 
 
-def _embedding(call: Call) -> Found | None:
+def _lookup(call: Call) -> Found | None:
     """Rows of the weight; the way back gives the rows that occur, each once."""
     is_sparse = call.attrs.get("sparse_grad", True)
     data, weight = call.inputs
@@ -318,23 +306,28 @@ def _update(call: Call) -> Found | None:
     return Found(call.inputs[0]) if updated else None
 
 
-_RULES: dict[str, Rule] = {
-    **dict.fromkeys(_KEEPS_ZERO, _zero_kept),
-    **dict.fromkeys(_ZERO_BY_SCALAR, _zero_kept_by_scalar),
-    **dict.fromkeys(_OF_EQUALS, _of_equals),
-    **dict.fromkeys(("broadcast_mul", "broadcast_div"), _csr_by_dense),
-    **dict.fromkeys(("Embedding", "_contrib_SparseEmbedding"), _embedding),
-    **dict.fromkeys(lazy_updates.OPERATORS, _update),
-    "clip": _clip,
-    "zeros_like": _zeros_like,
-    "add_n": _add_n,
-    "Concat": _concat,
-    "slice": _slice,
-    "take": _take,
-    "_sparse_retain": _retain,
-    "_square_sum": _square_sum,
-    "cast_storage": _cast_storage,
-    "dot": _dot,
+def _sparse_update(call: Call) -> Found | None:
+    return None if call.stypes[0] == "default" else _update(call)
+
+
+_RULES: dict[OnStored, Rule] = {
+    OnStored.EACH: _each,
+    OnStored.EACH_OF_ZERO: _each_of_zero,
+    OnStored.UNION: _union,
+    OnStored.PRODUCT: _product,
+    OnStored.SCALED: _scaled,
+    OnStored.SUM: _sum,
+    OnStored.SQUARES: _squares,
+    OnStored.ZEROS: _zeros,
+    OnStored.JOINED: _joined,
+    OnStored.CUT: _cut,
+    OnStored.TAKEN: _taken,
+    OnStored.RETAINED: _retained,
+    OnStored.CAST: _cast,
+    OnStored.DOT: _dot,
+    OnStored.LOOKUP: _lookup,
+    OnStored.UPDATE: _update,
+    OnStored.SPARSE_UPDATE: _sparse_update,
 }
 # Also where every operand is dense.
-_OF_DENSE = frozenset({"cast_storage", "dot", "Embedding", "_contrib_SparseEmbedding"})
+_OF_DENSE = frozenset({OnStored.CAST, OnStored.DOT, OnStored.LOOKUP})

@@ -22,7 +22,7 @@ from ..building import Builder, X
 from ..casting import exactly, in_floating, scalar_of
 from ..dual import Dual, DualScalars
 from ..internal import PRELU
-from ..record import Traits
+from ..record import OnStored, Traits
 from ..registry import register
 from ..rules import Types, same_dtype
 from ..signatures import Formula, ScalarBuilder, V
@@ -290,6 +290,7 @@ register(
     ref=clip,
     scalar=_scalar_clip,
     aliases="_sparse_clip",
+    traits=Traits(on_stored=OnStored.EACH_OF_ZERO),
     doc="x between a_min and a_max; NaN stays.",
 )
 

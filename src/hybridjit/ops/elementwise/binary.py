@@ -9,6 +9,7 @@ integers and bools count as float64, and the scalar keeps its fraction.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce, wraps
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from ...types import FLOAT32, FLOAT64, INT64, TensorType, merge_dtypes, merge_sh
 from ..attrs import AttrValue, Declared
 from ..building import Builder, X
 from ..casting import exactly, in_floating, on_integers, scalar_of
-from ..record import PLAIN, OpDef, Traits
+from ..record import PLAIN, OnStored, OpDef, Traits
 from ..registry import register
 from ..rules import Types, broadcast, refuse_bool
 from ..signatures import Formula, ScalarBuilder, V
@@ -79,6 +80,22 @@ class Forms(NamedTuple):
     reversed_scalar: OpDef
 
 
+class OfForms(NamedTuple):
+    """How the forms compute on what sparse operands store."""
+
+    strict: OnStored = OnStored.NOT
+    broadcasting: OnStored = OnStored.NOT
+    scalar: OnStored = OnStored.NOT
+
+
+_DENSE = OfForms()
+_OF_UNION = OfForms(OnStored.UNION)
+_OF_SUM = OfForms(OnStored.UNION, scalar=OnStored.EACH_OF_ZERO)
+_OF_COMPARISON = OfForms(scalar=OnStored.EACH_OF_ZERO)
+_OF_PRODUCT = OfForms(OnStored.PRODUCT, OnStored.SCALED, OnStored.EACH)
+_OF_QUOTIENT = OfForms(OnStored.NOT, OnStored.SCALED, OnStored.EACH)
+
+
 def _register(names: str, inputs: str, attrs: str, **fields: Declared) -> OpDef:
     name, _, aliases = names.partition(" ")
     return register(name, inputs, attrs, aliases=aliases, **fields)
@@ -95,15 +112,19 @@ def operation(
     reversed_scalar: str = "",
     domain: tuple[float, float] = (-4.0, 4.0),
     traits: Traits = PLAIN,
+    on_stored: OfForms = _DENSE,
 ) -> Forms:
     """Register the forms of one function: each text is a main name followed by its aliases.
 
     Without ``reversed_scalar`` the order of the operands does not matter.
     """
-    pair: dict[str, Any] = {"ref": ref, "scalar": code, "domain": domain, "traits": traits}
-    alike = _register(strict, "lhs rhs", "", infer=same_number, doc=f"{doc} Equal shapes.", **pair)
-    wide = _register(twin, "lhs rhs", "", infer=broadcast_number, doc=f"{doc} Broadcasts.", **pair)
-    second = for_scalars(scalar, doc, ref, code, domain, swapped=False, traits=traits)
+    of_equals, of_any, of_one = (replace(traits, on_stored=how) for how in on_stored)
+    both: dict[str, Any] = {"ref": ref, "scalar": code, "domain": domain}
+    both_equal = {"infer": same_number, "traits": of_equals, "doc": f"{doc} Equal shapes."}
+    both_any = {"infer": broadcast_number, "traits": of_any, "doc": f"{doc} Broadcasts."}
+    alike = _register(strict, "lhs rhs", "", **both, **both_equal)
+    wide = _register(twin, "lhs rhs", "", **both, **both_any)
+    second = for_scalars(scalar, doc, ref, code, domain, swapped=False, traits=of_one)
     first = second
     if reversed_scalar:
         first = for_scalars(reversed_scalar, doc, ref, code, domain, swapped=True, traits=traits)
@@ -175,6 +196,7 @@ ADD = operation(
     strict="elemwise_add _Plus _plus _add _sparse_elemwise_add",
     twin="broadcast_add broadcast_plus _sparse_broadcast_add _sparse_broadcast_plus",
     scalar="_plus_scalar _PlusScalar",
+    on_stored=_OF_SUM,
 )
 SUBTRACT = operation(
     "Difference.",
@@ -184,6 +206,7 @@ SUBTRACT = operation(
     twin="broadcast_sub broadcast_minus _sparse_broadcast_sub _sparse_broadcast_minus",
     scalar="_minus_scalar _MinusScalar",
     reversed_scalar="_rminus_scalar _RMinusScalar",
+    on_stored=_OF_SUM,
 )
 MULTIPLY = operation(
     "Product.",
@@ -192,6 +215,7 @@ MULTIPLY = operation(
     strict="elemwise_mul _Mul _mul _sparse_elemwise_mul",
     twin="broadcast_mul _sparse_broadcast_mul",
     scalar="_mul_scalar _MulScalar",
+    on_stored=_OF_PRODUCT,
 )
 DIVIDE = operation(
     "Quotient; of integers towards zero.",
@@ -201,6 +225,7 @@ DIVIDE = operation(
     strict="elemwise_div _Div _div _sparse_elemwise_div",
     twin="broadcast_div _sparse_broadcast_div",
     scalar="_div_scalar _DivScalar",
+    on_stored=_OF_QUOTIENT,
 )
 DIVIDED_BY = for_scalars(
     "_rdiv_scalar _RDivScalar",
@@ -238,6 +263,7 @@ MAXIMUM = operation(
     strict="_maximum _Maximum",
     twin="broadcast_maximum",
     scalar="_maximum_scalar _MaximumScalar",
+    on_stored=_OF_UNION,
 )
 MINIMUM = operation(
     "The smaller; NaN if either is.",
@@ -246,6 +272,7 @@ MINIMUM = operation(
     strict="_minimum _Minimum",
     twin="broadcast_minimum",
     scalar="_minimum_scalar _MinimumScalar",
+    on_stored=_OF_UNION,
 )
 operation(
     "sqrt(a^2 + b^2).",
@@ -254,6 +281,7 @@ operation(
     strict="_hypot _Hypot",
     twin="broadcast_hypot",
     scalar="_hypot_scalar _HypotScalar",
+    on_stored=_OF_UNION,
 )
 
 
@@ -265,6 +293,7 @@ def _comparison(name: str, old: str, ref: Formula, method: str, doc: str) -> For
         strict=f"_{name} _{old}",
         twin=f"broadcast_{name}",
         scalar=f"_{name}_scalar _{old.replace('_', '')}Scalar",
+        on_stored=_OF_COMPARISON,
     )
 
 
@@ -334,5 +363,6 @@ ADD_N = register(
     scalar=lambda b, *values, num_args: reduce(b.add, values),
     expand=_only,
     aliases="ElementWiseSum _sparse_add_n _sparse_ElementWiseSum",
+    traits=Traits(on_stored=OnStored.SUM),
     doc="Sum of any number of equal shapes.",
 )

@@ -8,13 +8,14 @@ the operand's type: float16 is computed in single precision, integers in double,
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
 from .. import special
 from ..attrs import AttrValue
 from ..casting import exactly, in_floating, on_integers
-from ..record import PLAIN, OpDef, Traits
+from ..record import PLAIN, OnStored, OpDef, Traits
 from ..registry import register
 from ..rules import Types, refuse_bool, require_float, same_type
 from ..signatures import Formula, Reference, ScalarBuilder, V
@@ -114,7 +115,11 @@ def unary(
     slope: Formula | None = None,
     traits: Traits = PLAIN,
 ) -> OpDef:
-    """Register one function of one number. ``aliases="sparse"`` is MXNet's ``_sparse_<name>``."""
+    """Register one function of one number. ``aliases="sparse"`` is MXNet's ``_sparse_<name>``.
+
+    MXNet has such a name where it computes on what sparse arrays store.
+    """
+    is_sparse = aliases == "sparse" or aliases.startswith("_sparse_")
     return register(
         name,
         "data",
@@ -124,7 +129,7 @@ def unary(
         slope=slope,
         domain=domain,
         aliases=f"_sparse_{name}" if aliases == "sparse" else aliases,
-        traits=traits,
+        traits=replace(traits, on_stored=OnStored.EACH_OF_ZERO) if is_sparse else traits,
         doc=doc,
     )
 

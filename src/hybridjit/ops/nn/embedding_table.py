@@ -15,6 +15,7 @@ from ..algebra import as_shape
 from ..attrs import AttrValue, Declared
 from ..building import Builder, Many, Reached, X
 from ..casting import convert
+from ..record import OnStored, Traits
 from ..registry import register
 from ..rules import Types, fill, merged
 from ..tensor.by_index import ADD_AT, within
@@ -90,6 +91,7 @@ EMBEDDING = register(
     ref=_embedding,
     grad=_grad_embedding,
     aliases="_sparse_Embedding",
+    traits=Traits(on_stored=OnStored.LOOKUP),
     doc="Rows of weight by index; indices are truncated towards zero and clipped.",
 )
 
@@ -105,5 +107,6 @@ register(
     "input_dim:int! output_dim:int! dtype:dtype=float32 deterministic:bool=False",
     infer=_infer_embedding,
     expand=_plain,
+    traits=Traits(on_stored=OnStored.LOOKUP),
     doc="Embedding, by the name that it had with a sparse gradient.",
 )

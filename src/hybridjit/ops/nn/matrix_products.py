@@ -22,7 +22,7 @@ from ..algebra import total
 from ..attrs import AttrValue
 from ..building import Builder, Many, Reached, X
 from ..casting import widened
-from ..record import Samples, Traits
+from ..record import OnStored, Samples, Traits
 from ..registry import register
 from ..rules import Types, fill, forward, merged, require_float, same_dtype
 from ..tensor.primitives import reshape, transpose
@@ -244,7 +244,7 @@ DOT = register(
     infer=_infer_dot,
     ref=_dot,
     expand=_dot_as_dense,
-    traits=Traits(in_single=True, multiply_adds=dot_cost),
+    traits=Traits(in_single=True, multiply_adds=dot_cost, on_stored=OnStored.DOT),
     aliases="_sparse_dot",
     doc="Product over the last axis of lhs and the first of rhs.",
 )

@@ -9,6 +9,7 @@ import numpy as np
 from ...errors import ShapeError
 from ...types import TensorType
 from ..attrs import AttrValue, Declared
+from ..record import OnStored
 from ..rules import Types, merged
 from .update_step import (
     SCALES,
@@ -236,6 +237,7 @@ register_update(
     in_single(adam),
     "A step of Adam, without the correction of the bias.",
     aliases="_sparse_adam_update",
+    on_stored=OnStored.UPDATE,
     rule=adam,
 )
 register_update(
@@ -269,6 +271,7 @@ register_update(
     in_single(ftrl),
     "A step of FTRL, follow the regularized leader.",
     aliases="_sparse_ftrl_update",
+    on_stored=OnStored.SPARSE_UPDATE,
     rule=ftrl,
 )
 register_update(
@@ -294,6 +297,7 @@ register_update(
     f"lr:float! epsilon:float=1e-07 wd:float=0 {SCALES}",
     in_single(adagrad),
     "A step of AdaGrad.",
+    on_stored=OnStored.UPDATE,
     rule=adagrad,
 )
 register_update(
@@ -303,4 +307,5 @@ register_update(
     in_single(group_adagrad),
     "A step of AdaGrad with one history for a row.",
     infer=_infer_group_adagrad,
+    on_stored=OnStored.UPDATE,
 )

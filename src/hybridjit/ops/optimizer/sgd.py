@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..record import OnStored
 from .update_step import RATES, SCALES, clipped, in_single, mixed, register_update
 
 
@@ -116,6 +117,7 @@ register_update(
     in_single(sgd),
     "A step of gradient descent.",
     aliases="_sparse_sgd_update",
+    on_stored=OnStored.UPDATE,
     rule=sgd,
 )
 register_update(
@@ -125,6 +127,7 @@ register_update(
     in_single(sgd_mom),
     "A step of gradient descent with momentum.",
     aliases="_sparse_sgd_mom_update",
+    on_stored=OnStored.UPDATE,
     rule=sgd_mom,
 )
 register_update(

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...types import PartialShape, TensorType, merge
 from ..attrs import AttrValue
-from ..record import InferRule, OpDef, Traits
+from ..record import InferRule, OnStored, OpDef, Traits
 from ..registry import register
 from ..rules import Types, merged, refuse_bool, require_float, same_dtype
 from ..signatures import Arrays, Reference
@@ -112,6 +112,7 @@ def register_update(
     outputs: tuple[str, ...] | Callable[..., tuple[str, ...]] = ("output",),
     aliases: str = "",
     rule: Step | None = None,
+    on_stored: OnStored = OnStored.NOT,
 ) -> OpDef:
     """Add an update rule to the table; ``*name`` among ``inputs`` are the states.
 
@@ -126,7 +127,7 @@ def register_update(
         ref=_visible(step, outputs),
         outputs=outputs,
         aliases=aliases,
-        traits=Traits(step=step, rule=rule),
+        traits=Traits(step=step, rule=rule, on_stored=on_stored),
         doc=doc,
     )
 

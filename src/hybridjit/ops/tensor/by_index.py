@@ -14,7 +14,7 @@ from ..algebra import add, as_shape, zeros_like
 from ..building import Builder, Many, Reached, X
 from ..casting import convert, fresh, scalar_of, widened
 from ..gradient import none_at_all
-from ..record import Samples, Traits
+from ..record import OnStored, Samples, Traits
 from ..registry import lookup, register
 from ..rules import Types, forward, merged, normalized_axis
 from .primitives import broadcast, transpose
@@ -93,6 +93,7 @@ TAKE = register(
     infer=forward(_take_type),
     ref=take,
     grad=_grad_take,
+    traits=Traits(on_stored=OnStored.TAKEN),
     doc="Rows along an axis by index.",
 )
 

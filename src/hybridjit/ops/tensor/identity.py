@@ -34,7 +34,7 @@ from ..casting import fresh
 from ..elementwise.unary import SIGMOID, same_float
 from ..gradient import head, none_at_all
 from ..random.dropping import dropout_factors, dropout_mask
-from ..record import Traits
+from ..record import PLAIN, OnStored, Traits
 from ..registry import lookup, register
 from ..rules import Types, merged, same_type
 from ..signatures import Gradient
@@ -52,6 +52,7 @@ def _identity(
     aliases: str = "",
     output: str = "output",
     grad: Callable[..., object] | None = None,
+    traits: Traits = PLAIN,
 ) -> None:
     register(
         name,
@@ -62,19 +63,18 @@ def _identity(
         grad=grad,
         outputs=(output,),
         aliases=aliases,
-        traits=Traits(
-            names_data=name == "MakeLoss", ignores_head=name in ("MakeLoss", "make_loss")
-        ),
+        traits=traits,
         doc=doc,
     )
 
 
-_identity("_copy", "The data.", aliases="identity")
+_identity("_copy", "The data.", aliases="identity", traits=Traits(on_stored=OnStored.EACH))
 _identity(
     "BlockGrad",
     "The data; stops gradients.",
     aliases="stop_gradient _sparse_stop_gradient",
     grad=none_at_all,
+    traits=Traits(on_stored=OnStored.EACH),
 )
 
 
@@ -89,6 +89,7 @@ _identity(
     aliases="_sparse_make_loss",
     output="loss",
     grad=_grad_make_loss,
+    traits=Traits(ignores_head=True, on_stored=OnStored.EACH),
 )
 
 
@@ -120,6 +121,7 @@ _identity(
     "The data; a loss in training.",
     "grad_scale:float=1 valid_thresh:float=0 normalization:batch|null|valid=null",
     grad=_grad_scaled_loss,
+    traits=Traits(names_data=True, ignores_head=True),
 )
 _identity(
     "_contrib_gradientmultiplier",

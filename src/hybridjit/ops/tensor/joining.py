@@ -22,7 +22,7 @@ from ...types import (
     shape_text,
 )
 from ..building import Builder, Many, Reached, X
-from ..record import Samples, Traits
+from ..record import OnStored, Samples, Traits
 from ..registry import register
 from ..rules import Types, merged, normalized_axis, same_dtype
 from .primitives import broadcast, broadcast_shape, in_range, moving, narrow, reshape
@@ -103,7 +103,7 @@ CONCAT = register(
     ref=_concat,
     expand=_only,
     grad=_grad_concat,
-    traits=Traits(samples=Samples.JOINED),
+    traits=Traits(samples=Samples.JOINED, on_stored=OnStored.JOINED),
     aliases="concat _sparse_concat",
     doc="Arrays one after the other along axis dim.",
 )

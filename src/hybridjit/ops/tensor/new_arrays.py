@@ -19,7 +19,7 @@ from ..attrs import Attrs, AttrValue
 from ..building import Builder, X
 from ..casting import convert, scalar_of, working_dtype
 from ..internal import constant_of_shape
-from ..record import OpDef, Traits
+from ..record import PLAIN, OnStored, OpDef, Traits
 from ..registry import register
 from ..rules import Types, forward, merged, normalized_axis, same_type
 from ..signatures import Reference
@@ -83,7 +83,14 @@ ONES = _filled("_ones", "Ones.", value=1.0)
 FULL = _filled("_full", "One value everywhere.", "value:double!")
 
 
-def _like(name: str, value: float, constant: OpDef, doc: str, aliases: str = "") -> None:
+def _like(
+    name: str,
+    value: float,
+    constant: OpDef,
+    doc: str,
+    aliases: str = "",
+    traits: Traits = PLAIN,
+) -> None:
     def as_constant(g: Builder[X], data: X) -> X | None:
         """zeros_like(x), ones_like(x)  =>  a constant"""
         t = g.type(data)  # an empty shape attribute stands for an unknown shape
@@ -97,11 +104,19 @@ def _like(name: str, value: float, constant: OpDef, doc: str, aliases: str = "")
         scalar=lambda b, x: b.const(value),
         expand=as_constant,
         aliases=aliases,
+        traits=traits,
         doc=doc,
     )
 
 
-_like("zeros_like", 0.0, ZEROS, "Zeros of the data's type.", "_sparse_zeros_like")
+_like(
+    "zeros_like",
+    0.0,
+    ZEROS,
+    "Zeros of the data's type.",
+    "_sparse_zeros_like",
+    Traits(on_stored=OnStored.ZEROS),
+)
 _like("ones_like", 1.0, ONES, "Ones of the data's type.")
 
 

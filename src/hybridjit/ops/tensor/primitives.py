@@ -17,7 +17,7 @@ from ...types import UNKNOWN, PartialShape, Shape, TensorType, merge_shapes, pro
 from ..attrs import AttrValue, Declared
 from ..building import Builder, Many, X
 from ..casting import fresh
-from ..record import PLAIN, OpDef, Samples, Traits
+from ..record import PLAIN, OnStored, OpDef, Samples, Traits
 from ..registry import lookup, register
 from ..rules import Types, forward, merged, same_dtype
 from ..signatures import Expansion, Gradient
@@ -297,7 +297,7 @@ SLICE: OpDef = moving(
     axiswise=True,
     kernel="view",
     grad=_grad_slice,
-    traits=Traits(samples=Samples.CUT),
+    traits=Traits(samples=Samples.CUT, on_stored=OnStored.CUT),
 )
 
 

@@ -10,6 +10,7 @@ from ...types import Shape
 from ..algebra import as_shape, total
 from ..building import Builder, X
 from ..elementwise.unary import SQUARE
+from ..record import OnStored, Traits
 from ..registry import register
 from ..rules import reduced_axes, reduced_shape, same_type
 from .by_index import GATHER_ND, SCATTER_ND
@@ -22,6 +23,7 @@ CAST_STORAGE = register(
     infer=same_type,
     expand=itself,
     aliases="_sparse_cast_storage",
+    traits=Traits(on_stored=OnStored.CAST),
     doc="The data, stored as a csr, row_sparse or dense array.",
 )
 
@@ -40,6 +42,7 @@ RETAIN = register(
     "_sparse_retain",
     "data indices",
     expand=_retained,
+    traits=Traits(on_stored=OnStored.RETAINED),
     doc="Zeros with these rows of the data.",
 )
 
@@ -57,5 +60,6 @@ SQUARE_SUM = register(
     "data",
     "axis:shape?=None keepdims:bool=False exclude:bool=False",
     expand=_squares,
+    traits=Traits(on_stored=OnStored.SQUARES),
     doc="Sum of squares over axes.",
 )
