@@ -46,7 +46,7 @@ def emit_common(
     _emit_facts(emitter, interface)
     _emit_free(emitter, memory[1:])
     _emit_init(emitter, memory[:1])
-    _emit_take(emitter)
+    _emit_begin_run(emitter)
     _emit_make_own(emitter)
 
 
@@ -145,13 +145,13 @@ def _emit_rounds(emitter: Emitter, interface: Interface) -> None:
     b.ret(code(0))
 
 
-def _emit_take(emitter: Emitter) -> None:
+def _emit_begin_run(emitter: Emitter) -> None:
     """int take(context): what one call at a time may have. void give(context): it is done."""
-    lb, (context,) = emitter.function("take", I32, [PTR])
+    lb, (context,) = emitter.function("begin_run", I32, [PTR])
     taken = lb.b.atomic_rmw("xchg", slot_at(lb, context, IS_BUSY), lb.i64(1), "acquire")
     return_when(lb, lb.b.icmp_signed("!=", taken, lb.i64(0)), BUSY)
     lb.b.ret(code(0))
-    lb, (context,) = emitter.function("give", VOID, [PTR])
+    lb, (context,) = emitter.function("end_run", VOID, [PTR])
     lb.b.atomic_rmw("xchg", slot_at(lb, context, IS_BUSY), lb.i64(0), "release")
     lb.b.ret_void()
 
@@ -180,12 +180,12 @@ def _emit_run(emitter: Emitter) -> None:
     with lb.when(b.not_(is_null(lb, workspace))):
         b.call(emitter.known("prepare"), [context, workspace])
         b.ret(b.call(rounds, [context, inputs, outputs, batch, workspace]))
-    return_failure(lb, b.call(emitter.known("take"), [context]))
+    return_failure(lb, b.call(emitter.known("begin_run"), [context]))
     failure = b.call(emitter.known("make_own"), [context])
     with lb.when(b.icmp_signed("!=", failure, code(0))):
-        b.call(emitter.known("give"), [context])
+        b.call(emitter.known("end_run"), [context])
         b.ret(failure)
     own = load_slot(lb, context, OWN, PTR)
     result = b.call(rounds, [context, inputs, outputs, batch, own])
-    b.call(emitter.known("give"), [context])
+    b.call(emitter.known("end_run"), [context])
     b.ret(result)

@@ -103,10 +103,10 @@ def _emit_seed(emitter: Emitter, memory: Memory) -> None:
     """int seed(context, seed): what is drawn follows from it."""
     lb, (context, seed) = emitter.entry("seed", I32, [PTR, I64])
     return_when(lb, is_null(lb, context), NULL)
-    return_failure(lb, lb.b.call(emitter.known("take"), [context]))
+    return_failure(lb, lb.b.call(emitter.known("begin_run"), [context]))
     state = _at(lb, load_slot(lb, context, STATE, PTR), memory.place(CHANCE))
     lb.b.call(emitter.known("start_chance"), [state, seed])
-    lb.b.call(emitter.known("give"), [context])
+    lb.b.call(emitter.known("end_run"), [context])
     lb.b.ret(code(0))
 
 
@@ -138,21 +138,21 @@ def _emit_step(emitter: Emitter) -> None:
     return_failure(lb, b.call(emitter.known("check"), checked))
     is_finite = b.fcmp_ordered("==", b.fsub(rate, rate), _double(0.0))
     return_when(lb, b.not_(is_finite), RATE)
-    return_failure(lb, b.call(emitter.known("take"), [context]))
+    return_failure(lb, b.call(emitter.known("begin_run"), [context]))
     with b.if_else(is_null(lb, workspace)) as (own, given):
         with own:
             failure = b.call(emitter.known("make_own"), [context])
             with lb.when(b.icmp_signed("!=", failure, code(0))):
-                b.call(emitter.known("give"), [context])
+                b.call(emitter.known("end_run"), [context])
                 b.ret(failure)
             kept = load_slot(lb, context, OWN, PTR)
             mine = b.call(learn, [context, inputs, outputs, rate, kept])
-            b.call(emitter.known("give"), [context])
+            b.call(emitter.known("end_run"), [context])
             b.ret(mine)
         with given:
             b.call(emitter.known("prepare"), [context, workspace])
     result = b.call(learn, [context, inputs, outputs, rate, workspace])
-    b.call(emitter.known("give"), [context])
+    b.call(emitter.known("end_run"), [context])
     b.ret(result)
 
 
@@ -199,9 +199,9 @@ def _emit_access(emitter: Emitter, name: str, is_read: bool) -> None:
     with lb.when(b.icmp_signed("!=", nbytes, wanted)):
         found = b.or_(b.shl(number, lb.i64(8)), lb.i64(STATE_SIZE))
         b.ret(b.trunc(found, I32))
-    return_failure(lb, b.call(emitter.known("take"), [context]))
+    return_failure(lb, b.call(emitter.known("begin_run"), [context]))
     kept = address(lb, lb.add(number_of(lb, load_slot(lb, context, STATE, PTR)), place))
     ends = (data, kept) if is_read else (kept, data)
     b.call(lb.declare("memmove", PTR, [PTR, PTR, I64]), [*ends, wanted])
-    b.call(emitter.known("give"), [context])
+    b.call(emitter.known("end_run"), [context])
     b.ret(code(0))

@@ -267,6 +267,14 @@ class VectorBuilder(IndexBuilder):
         )
         return self.b.call(function, args)
 
+    def floor(self, x: Value) -> Value:
+        """The largest whole number not above each."""
+        return self.intrinsic("floor", x)
+
+    def ceil(self, x: Value) -> Value:
+        """The smallest whole number not below each."""
+        return self.intrinsic("ceil", x)
+
     def declare(self, name: str, result: Type, arguments: Sequence[Type]) -> Value:
         known = self.module.globals.get(name)
         return known or ir.Function(self.module, ir.FunctionType(result, arguments), name)

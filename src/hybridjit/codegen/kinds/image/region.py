@@ -172,7 +172,7 @@ def _aligned_axes(
         step = b.b.fdiv(size, b.number(float(bins)))
         count: Value = b.i64(spec.ratio)
         if spec.ratio <= 0:
-            count = _bounded_integer(b, b.intrinsic("ceil", step), 0, b.number(float(FAR)))
+            count = _bounded_integer(b, b.ceil(step), 0, b.number(float(FAR)))
         axes.append(Axis(start, step, count, cells))
     return axes
 
@@ -205,8 +205,8 @@ def _near(b: LoopBuilder, spec: RegionSpec, axis: Axis, bin_: Index) -> tuple[In
         f.fdiv(f.fsub(b.number(edge), _base(b, axis, bin_)), distance)
         for edge in (-1.0, float(axis.cells))
     )
-    first = f.fsub(b.intrinsic("floor", f.fsub(low, half)), margin)
-    last = f.fadd(b.intrinsic("ceil", f.fadd(high, half)), margin)
+    first = f.fsub(b.floor(f.fsub(low, half)), margin)
+    last = f.fadd(b.ceil(f.fadd(high, half)), margin)
     first, last = (_bounded_integer(b, edge, 0, count) for edge in (first, last))
     return first, b.min(last, b.add(first, _most_near(axis)))
 
@@ -290,9 +290,9 @@ def _whole_axes(
 def _range(b: LoopBuilder, spec: RegionSpec, axis: Axis, bin_: Index) -> tuple[Index, Index]:
     """First and last-plus-one cell of a bin, clipped to the image."""
     edges = []
-    for how, number in (("floor", bin_), ("ceil", b.add(bin_, 1))):
+    for whole_of, number in ((b.floor, bin_), (b.ceil, b.add(bin_, 1))):
         edge = b.b.fmul(b.b.sitofp(b.i64(number), b.element), axis.step)
-        whole = converted(b, b.intrinsic(how, edge), b.dtype, "int64")
+        whole = converted(b, whole_of(edge), b.dtype, "int64")
         edges.append(b.max(b.min(b.b.add(whole, axis.start), axis.cells), 0))
     return edges[0], edges[1]
 

@@ -132,7 +132,7 @@ class _Corner:
         if lowest == 0:
             end = b.number(max(size - 1.0, 0.0))
             at = b.b.select(b.b.fcmp_ordered("<", at, end), at, end)
-        floor = b.intrinsic("floor", at)
+        floor = b.floor(at)
         first = converted(b, floor, b.dtype, "int64")
         part = b.b.fsub(at, floor)
         weights = [b.b.fsub(one, part), part]
