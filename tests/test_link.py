@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
 
 import numpy as np
+import pytest
 
 from compiling import Arrays, call, compiled, plan_of, var
 from hybridjit.codegen.build.generate import choose_calls
@@ -117,6 +119,40 @@ def test_an_instance_puts_addresses_where_the_image_says():
         assert instance.slots[slot] == given[number].ctypes.data + offset
     for slot, number, offset in image.outputs:
         assert instance.slots[slot] == made[number].ctypes.data + offset
+
+
+def test_an_instance_follows_arrays_that_move(monkeypatch):
+    """Also those that an exception kept it from following."""
+    outputs, arrays, params = network()
+    executable = compiled(outputs, arrays, params)
+    assert isinstance(executable, Executable) and executable.binding is not None
+    instance = Instance(executable, executable.binding, 1)
+    made = [np.empty(shape, dtype) for shape, dtype in executable.output_types]
+    here, there = ([arrays["x"].copy(), arrays["at"].copy()] for _ in range(2))
+
+    def stands(given: list[np.ndarray]) -> bool:
+        places = {(slot, given[n].ctypes.data + offset) for slot, n, offset in inputs}
+        return all(instance.slots[slot] == address for slot, address in places)
+
+    inputs = executable.code.image.inputs
+    for given in (here, there, here):
+        instance.connect(given, made)
+        assert stands(given)
+    places = instance._places
+    monkeypatch.setattr(instance, "_places", [_Breaking(rows) for rows in places])
+    with pytest.raises(KeyboardInterrupt):
+        instance.connect(there, made)
+    monkeypatch.setattr(instance, "_places", places)
+    instance.connect(here, made)
+    assert stands(here)
+
+
+class _Breaking(list):
+    """Rows of which an exception comes behind the last."""
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        yield from super().__iter__()
+        raise KeyboardInterrupt
 
 
 def test_what_updates_an_input_is_written_by_way_of_the_input():

@@ -22,7 +22,7 @@ from ..nd.tape import Leaf
 from ..recording import FLAGS, recording_as
 from ..runtime.arena import address_of
 from ..runtime.executable import Executable, Instance
-from ..runtime.saved import SAVED
+from ..runtime.saved import SAVED, Layout
 from ..types import type_of
 from ..unwinding import restoring
 from .hybrid import CachedGraph
@@ -247,7 +247,7 @@ class _Ready:
         fixed = {name: array._data for name, array in named.items()}
         visible = len(joint.forward.outputs)
         types = trained.forward.output_types
-        saved = SAVED.take(types[visible:])
+        saved = SAVED.take(Layout(types[visible:]))
         heads = [np.ones(*types[number]) for number in parts.heads]
         self._added: list[tuple[Leaf, np.ndarray]] = []
         made = [self._target(name) for name in joint.gradients]
@@ -330,21 +330,16 @@ class _Run:
         self._inputs, self._outputs = list(inputs), list(outputs)
         self._instance = Instance(executable, executable.binding, executable.thread_count)
         self._instance.connect(self._inputs, self._outputs)
-        image = executable.code.image
-        self._input_slots = _by_number(image.inputs)
-        self._output_slots = _by_number(image.outputs)
 
     def put_input(self, number: int, array: np.ndarray) -> None:
         """Read this array from now on."""
         self._inputs[number] = array
-        for slot, offset in self._input_slots.get(number, ()):
-            self._instance.slots[slot] = address_of(array) + offset
+        self._instance.put(number, address_of(array))
 
     def put_output(self, number: int, array: np.ndarray) -> None:
         """Write this array from now on."""
         self._outputs[number] = array
-        for slot, offset in self._output_slots.get(number, ()):
-            self._instance.slots[slot] = address_of(array) + offset
+        self._instance.put(len(self._inputs) + number, address_of(array))
 
     def __call__(self) -> None:
         if config.check:
@@ -352,14 +347,6 @@ class _Run:
                 np.copyto(mine, checked)
             return
         self._executable.run_segments(self._instance, self._inputs, self._outputs)
-
-
-def _by_number(rows: Sequence[tuple[int, int, int]]) -> dict[int, list[tuple[int, int]]]:
-    """The slots of each array, with the offset that is added to its address."""
-    found: dict[int, list[tuple[int, int]]] = {}
-    for slot, number, offset in rows:
-        found.setdefault(number, []).append((slot, offset))
-    return found
 
 
 def _check_parts(net: object, loss: object, trainer: object) -> None:

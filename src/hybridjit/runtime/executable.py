@@ -114,7 +114,8 @@ class Instance:
             Base.SHARED: workspace.shared_at,
             Base.FLAG: ctypes.addressof(self.flag),
         }
-        self._inputs, self._outputs = image.inputs, image.outputs
+        self._places = executable.places
+        self._known: list[int | None] = [None] * len(self._places)  # addresses that stand there
         self.slots = (ctypes.c_int64 * max(1, len(image.slots)))(*image.slots)
         for relocation in image.relocations:
             self.slots[relocation.slot] = self._address(image, relocation)
@@ -123,11 +124,18 @@ class Instance:
 
     def connect(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
         """Put the addresses of one call's arrays where the kernels read them."""
-        slots = self.slots
-        for slot, index, offset in self._inputs:
-            slots[slot] = address_of(inputs[index]) + offset
-        for slot, index, offset in self._outputs:
-            slots[slot] = address_of(outputs[index]) + offset
+        known = self._known
+        for number, array in enumerate((*inputs, *outputs)):
+            address = address_of(array)
+            if address != known[number]:
+                self.put(number, address)
+
+    def put(self, number: int, address: int) -> None:
+        """Array ``number``, of inputs and then outputs, is at this address from now on."""
+        self._known[number] = None  # an exception that comes here leaves nothing half known
+        for slot, offset in self._places[number]:
+            self.slots[slot] = address + offset
+        self._known[number] = address
 
     def _address(self, image: Image, relocation: Relocation) -> int:
         """The address that belongs into a slot of this instance."""
@@ -157,6 +165,7 @@ class Executable:
         self.code = code
         self._bound: Bound | None = None
         self._turns: tuple[Turns, int] | None = None
+        self.places = places_of_arrays(plan, code.image)
         self.room = Room(plan.arena_bytes, code.image.scratch_bytes, code.image.shared_bytes)
         self.segments = _segments(plan, code.image)
         self.results = Results(plan)
@@ -355,6 +364,19 @@ def take_turns(executables: Sequence[Executable]) -> None:
     turns = Turns([executable.room for executable in executables])
     for number, executable in enumerate(executables):
         executable._turns = (turns, number)
+
+
+def places_of_arrays(plan: Plan, image: Image) -> list[list[tuple[int, int]]]:
+    """For each array of a call, inputs and then outputs: slots, and what is added to its address.
+
+    By array, for some have many slots: what all steps of a recurrent layer read is in each of them.
+    """
+    inputs = len(plan.graph.inputs)
+    places: list[list[tuple[int, int]]] = [[] for _ in range(inputs + len(plan.outputs))]
+    for first, patches in ((0, image.inputs), (inputs, image.outputs)):
+        for slot, number, offset in patches:
+            places[first + number].append((slot, offset))
+    return places
 
 
 def _segments(plan: Plan, image: Image) -> list[Segment]:

@@ -5,8 +5,7 @@ In: the arrays of a call. Out: an array for each output, or an error before anyt
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -14,18 +13,14 @@ from ..errors import DTypeError, MXNetError, ShapeError
 from ..ir.plan import Plan
 from ..types import shape_text
 from .arena import address_of
-from .saved import SAVED, Typed
+from .saved import SAVED, Layout, Typed
 
 Outs = Sequence["np.ndarray | None"]
 
 
-class _Place(NamedTuple):
-    """An array of a call, what to call it, and whether the call writes to it."""
-
-    start: int
-    stop: int
-    name: str
-    is_written: bool
+# An array of a call: where it starts and stops, its number, of inputs and then outputs, and whether
+# the call writes to it. A plain tuple: each call makes one for each array.
+_Place = tuple[int, int, int, bool]
 
 
 class Results:
@@ -41,11 +36,9 @@ class Results:
         self.is_plain = not self.updated and not purpose.saved
         self._visible = len(self.types) - purpose.saved
         self._inputs = [value.name for value in plan.graph.inputs]
+        self._saved = Layout(self.types[self._visible :])
         if purpose.saved:
-            sizes = (
-                v.dtype.itemsize * int(np.prod(v.shape)) for v in plan.outputs[self._visible :]
-            )
-            SAVED.serve(self, sum(sizes))
+            SAVED.serve(self, self._saved.nbytes)
 
     def arrays(self, inputs: Sequence[np.ndarray], outs: Outs | None = None) -> list[np.ndarray]:
         """An array for each output: of ``outs`` where it has one, else as the purpose says.
@@ -53,6 +46,8 @@ class Results:
         Raises MXNetError, ShapeError or DTypeError for an array that the call cannot write to:
         nothing is written then.
         """
+        if outs is None and not self.updated:
+            return self._filled([None] * len(self.types))
         given: Outs = (None,) * len(self.types) if outs is None else outs
         if len(given) != len(self.types):
             raise MXNetError(
@@ -69,30 +64,59 @@ class Results:
         for number, out in enumerate(given):
             if out is not None:
                 _require_writable(f"outs[{number}]", out, self.types[number])
-        _require_apart(self._places(inputs, given))
+        self._require_apart(self._places(inputs, given))
         return self._filled(found)
 
     def _filled(self, found: list[np.ndarray | None]) -> list[np.ndarray]:
         """The arrays that are there, and new ones."""
         saved = [i for i in range(self._visible, len(found)) if found[i] is None]
-        made = dict(zip(saved, SAVED.take([self.types[i] for i in saved]))) if saved else {}
+        if saved:
+            are_all = len(saved) == len(found) - self._visible
+            layout = self._saved if are_all else Layout([self.types[i] for i in saved])
+            for i, array in zip(saved, SAVED.take(layout)):
+                found[i] = array
         return [
-            made[i] if i in made else np.empty(*self.types[i]) if array is None else array
-            for i, array in enumerate(found)
+            np.empty(*self.types[i]) if array is None else array for i, array in enumerate(found)
         ]
 
-    def _places(self, inputs: Sequence[np.ndarray], outs: Outs) -> Iterator[_Place]:
+    def _places(self, inputs: Sequence[np.ndarray], outs: Outs) -> list[_Place]:
         written = set(self.updated.values())
-        for index, (name, array) in enumerate(zip(self._inputs, inputs)):
-            yield _place(f"input '{name}'", array, index in written)
-        for number, out in enumerate(outs):
-            if out is not None and number not in self.updated:
-                yield _place(f"outs[{number}]", out, True)
+        places = [_place(array, i, i in written) for i, array in enumerate(inputs)]
+        for number, out in enumerate(outs, len(inputs)):
+            if out is not None and number - len(inputs) not in self.updated:
+                places.append(_place(out, number, True))
+        return places
+
+    def _require_apart(self, places: Iterable[_Place]) -> None:
+        """Raises MXNetError if an array that is written shares a byte with another."""
+        read_end = written_end = 0  # where those that begin before a place end, and which they are
+        last_read = last_written = -1
+        for start, stop, number, is_written in sorted(places):
+            if start == stop:
+                continue
+            if start < written_end:
+                self._refuse(last_written, number)
+            if is_written and start < read_end:
+                self._refuse(last_read, number)
+            if is_written and stop > written_end:
+                written_end, last_written = stop, number
+            elif not is_written and stop > read_end:
+                read_end, last_read = stop, number
+
+    def _refuse(self, one: int, other: int) -> None:
+        raise MXNetError(
+            "what a call writes shares no memory with its other arrays: "
+            f"{self._name(one)} and {self._name(other)} do"
+        )
+
+    def _name(self, number: int) -> str:
+        count = len(self._inputs)
+        return f"input '{self._inputs[number]}'" if number < count else f"outs[{number - count}]"
 
 
-def _place(name: str, array: np.ndarray, is_written: bool) -> _Place:
+def _place(array: np.ndarray, number: int, is_written: bool) -> _Place:
     start = address_of(array)
-    return _Place(start, start + array.nbytes, name, is_written)
+    return start, start + array.nbytes, number, is_written
 
 
 def _require_writable(name: str, array: np.ndarray, kind: Typed) -> None:
@@ -107,17 +131,3 @@ def _require_writable(name: str, array: np.ndarray, kind: Typed) -> None:
     if not array.flags.c_contiguous or not array.flags.writeable:
         why = "read-only" if array.flags.c_contiguous else "not C-contiguous"
         raise MXNetError(f"{name} is written by the call, and the array is {why}")
-
-
-def _require_apart(places: Iterator[_Place]) -> None:
-    """Raises MXNetError if an array that is written shares a byte with another."""
-    last: dict[bool, _Place] = {}  # of those that are written and of the others, what ends last
-    for place in sorted(p for p in places if p.start < p.stop):
-        for is_written, other in last.items():
-            if (is_written or place.is_written) and place.start < other.stop:
-                raise MXNetError(
-                    f"what a call writes shares no memory with its other arrays: {other.name} and "
-                    f"{place.name} do"
-                )
-        other = last.get(place.is_written, place)
-        last[place.is_written] = max(other, place, key=lambda p: p.stop)
