@@ -162,6 +162,7 @@ class TestDump:
         "layout": "layout=NHWC",
         "columns": "columns reordered",
         "borders": "_reshape_to",
+        "strides": "strides: no change",
         "narrow": "narrow: no change",
         "merge": "merge: no change",
         "hoist": "bind",

@@ -406,6 +406,40 @@ def test_merged_layers_have_the_bits_that_they_have_apart(rows):
         np.testing.assert_array_equal(merged, apart)
 
 
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("size", [(9, 8), (1, 5), (7, 7)])
+@pytest.mark.parametrize("steps", [((2, 2), (1, 1)), ((1, 3), (2, 1))])
+def test_what_strided_layers_pass_over_is_not_computed(batch, size, steps):
+    """Two layers that read every so many places, through a residual sum whose data is read whole
+    by another: what is computed is the same, at fewer places.
+    """
+
+    def layer(data, name, kernel, stride=(1, 1)):
+        pad = tuple(k // 2 for k in kernel)
+        args = (data, var(f"{name}_w"), var(f"{name}_b"))
+        return call("Convolution", *args, kernel=kernel, stride=stride, pad=pad, num_filter=16)
+
+    x, (stride, inner) = var("x"), steps
+    wide = call("relu", layer(layer(x, "a", (3, 3)), "b", (1, 1), inner))
+    rest = layer(x, "r", (1, 1), inner)
+    total = call("relu", call("elemwise_add", call("broadcast_mul", wide, var("scale")), rest))
+    outputs = [layer(total, "c", (1, 1), stride), layer(total, "d", (1, 1), stride), rest]
+    random = np.random.default_rng(7)
+    arrays = {"x": random.normal(size=(batch, 16, *size)).astype(np.float32)}
+    for name in "abrcd":
+        shape = (16, 16, *((3, 3) if name == "a" else (1, 1)))
+        arrays[f"{name}_w"] = random.normal(size=shape).astype(np.float32) / 8
+        arrays[f"{name}_b"] = random.normal(size=16).astype(np.float32)
+    arrays["scale"] = random.normal(size=(1, 16, 1, 1)).astype(np.float32)
+    types = {name: type_of(array) for name, array in arrays.items()}
+    executable = compile_graph(outputs, {"x": types.pop("x")}, types)
+    executable.bind(arrays)
+    assert_near(executable([arrays["x"]]), run_reference(outputs, arrays))
+    plan = getattr(executable, "one", executable).plan
+    sums = [step.writes[0].shape[1:3] for step in plan.steps if len(step.group.members) > 2]
+    assert sums == [tuple(-(-d // (s * i)) for d, s, i in zip(size, stride, inner))]
+
+
 def test_garbage_is_looked_for_again_after_passes():
     """What a program chose holds, and so does what was before where a pass raises."""
 

@@ -255,7 +255,7 @@ class TestInABrowser:
             seen.append(title)
             browser.press("]")
         names = ["trace", "infer", "training", "half", "expand", "on-rows", "views", "cse"]
-        names += ["fold-bn", "layout", "columns", "borders", "narrow", "merge"]
+        names += ["fold-bn", "layout", "columns", "borders", "strides", "narrow", "merge"]
         names += ["hoist", "bind"]
         names += ["fuse", "plan"]
         assert seen == names

@@ -39,6 +39,7 @@ from .passes.on_rows import move_to_rows
 from .passes.partition import Parts, partition
 from .passes.plan_memory import plan_memory
 from .passes.split_batch import batch_of, is_sample_of, should_split_batch
+from .passes.strides import move_strides
 from .passes.verify_plan import verify_plan
 from .passes.views import merge_views
 from .records import dataclass
@@ -75,6 +76,7 @@ PIPELINE = (
     Pass("layout", choose_layouts, "channels last in convolution regions", "canonical"),
     Pass("columns", move_columns, "dense layers behind regions read them as they lie", "canonical"),
     Pass("borders", merge_views, "views once more: transposes of regions that meet", "canonical"),
+    Pass("strides", move_strides, "what strided layers pass over is not computed", "canonical"),
     Pass("narrow", narrow, "operands of products in 16 bits, where asked for", "canonical"),
     Pass("merge", merge_dense, "small dense layers on the same rows are one", "canonical"),
     Pass(
