@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,9 +21,9 @@ import pytest
 
 import dist_program
 import hybridjit as mx
-from hybridjit import gluon, nd
+from hybridjit import autograd, gluon, nd
 from hybridjit.errors import MXNetError
-from hybridjit.kvstore import job
+from hybridjit.kvstore import exchange, job
 from hybridjit.kvstore.dist import DistKVStore
 
 PROGRAM = Path(__file__).parent / "dist_program.py"
@@ -35,12 +36,13 @@ class Ranks:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.boxes: dict[tuple[int, int, int], queue.Queue[np.ndarray]] = {}
+        self.boxes: dict[tuple[int, ...], queue.Queue[np.ndarray]] = {}
         self.lock = threading.Lock()
 
-    def box(self, channel: int, source: int, target: int) -> queue.Queue[np.ndarray]:
+    def box(self, *place: int) -> queue.Queue[np.ndarray]:
+        """What is on its way on a channel from a source to a target under a tag."""
         with self.lock:
-            return self.boxes.setdefault((channel, source, target), queue.Queue())
+            return self.boxes.setdefault(place, queue.Queue())
 
     def of(self, rank: int) -> Any:
         ranks = self
@@ -64,17 +66,17 @@ class Ranks:
             def Get_size(self) -> int:
                 return ranks.size
 
-            def Isend(self, data: np.ndarray, target: int) -> Callable[[], bool]:
-                ranks.box(self.channel, rank, target).put(data.copy())
+            def Isend(self, data: np.ndarray, target: int, tag: int = 0) -> Callable[[], bool]:
+                ranks.box(self.channel, rank, target, tag).put(data.copy())
                 return lambda: True
 
             Send = Isend
 
-            def Irecv(self, place: np.ndarray, source: int) -> Callable[[], bool]:
+            def Irecv(self, place: np.ndarray, source: int, tag: int) -> Callable[[], bool]:
                 done = []
 
                 def is_there() -> bool:
-                    box = ranks.box(self.channel, source, rank)
+                    box = ranks.box(self.channel, source, rank, tag)
                     if not done and not box.empty():
                         place[...] = box.get()
                         done.append(True)
@@ -84,7 +86,7 @@ class Ranks:
 
             def Iprobe(self, status: dict[str, int]) -> bool:
                 for source in range(ranks.size):
-                    if not ranks.box(self.channel, source, rank).empty():
+                    if not ranks.box(self.channel, source, rank, 0).empty():
                         status["source"] = source
                         return True
                 return False
@@ -104,6 +106,11 @@ class Ranks:
 
         class Mpi:
             COMM_TYPE_SHARED = 0
+            THREAD_MULTIPLE = 3
+
+            @staticmethod
+            def Query_thread() -> int:
+                return 3
 
         Mpi.COMM_WORLD, Mpi.Status, Mpi.Request = Communicator(), Status, Request
         return Mpi
@@ -112,11 +119,11 @@ class Ranks:
 @pytest.fixture
 def together(monkeypatch):
     """Run a function of a job in as many threads as it has ranks; what each returns or raises."""
-    monkeypatch.setattr(job.atexit, "register", lambda function: None)
+    monkeypatch.setattr(job, "atexit", SimpleNamespace(register=lambda function: None))
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
 
     def run(size: int, work: Callable[[job.Job], Any]) -> list[Any]:
-        ranks, found = Ranks(size), [None] * size
+        ranks, found, failures = Ranks(size), [None] * size, []
         jobs = [job.Job(ranks.of(rank)) for rank in range(size)]
 
         def one(rank: int) -> None:
@@ -124,6 +131,8 @@ def together(monkeypatch):
                 found[rank] = work(jobs[rank])
             except MXNetError as error:
                 found[rank] = str(error)
+            except Exception as error:
+                failures.append(error)
 
         threads = [threading.Thread(target=one, args=(rank,), daemon=True) for rank in range(size)]
         for thread in threads:
@@ -131,6 +140,8 @@ def together(monkeypatch):
         for thread in threads:
             thread.join(30)
             assert not thread.is_alive()
+        for failure in failures:
+            raise failure
         return found
 
     return run
@@ -238,7 +249,7 @@ class TestMistakes:
             def interrupted(*args: object) -> None:
                 raise KeyboardInterrupt
 
-            j._require_all_there = interrupted
+            j._channel._require_all_there = interrupted
             with pytest.raises(KeyboardInterrupt):
                 j.wait_for_all()
             j.wait_for_all()
@@ -264,6 +275,177 @@ class TestMistakes:
         job.current_job.cache_clear()
         with pytest.raises(MXNetError, match="started by MXNet's launcher .*mpirun -n 4"):
             mx.kv.create("dist_device_sync")
+
+
+def small_network() -> gluon.nn.HybridSequential:
+    """Two layers whose weights are the same for all."""
+    net = gluon.nn.HybridSequential()
+    net.add(gluon.nn.Dense(8, activation="tanh", in_units=6), gluon.nn.Dense(3, in_units=8))
+    net.initialize()
+    for param in net.collect_params().values():
+        param.set_data(nd.array(values(1, param.data().size).reshape(param.shape)))
+    net.hybridize()
+    return net
+
+
+class Steps:
+    """Steps of one rank of a job, or without one of all ranks as devices."""
+
+    def __init__(self, job_of: job.Job | None, ranks: int = 2) -> None:
+        self.rank = None if job_of is None else job_of.rank
+        self.ranks = ranks
+        self.net = small_network()
+        self.store: Any = "device" if job_of is None else DistKVStore("dist_sync", job_of)
+        if job_of is None:
+            self.net.collect_params().reset_ctx([mx.cpu(i) for i in range(ranks)])
+        options = {"learning_rate": 0.1, "momentum": 0.9}
+        self.trainer = gluon.Trainer(self.net.collect_params(), "sgd", options, kvstore=self.store)
+
+    def backward(self, number: int) -> None:
+        """The gradients of a step's batch."""
+        mine = range(self.ranks) if self.rank is None else [self.rank]
+        contexts = [mx.cpu(i) for i in mine] if self.rank is None else [mx.cpu()]
+        with autograd.record():
+            made = [
+                (self.net(nd.array(values(10 * number + i, 24).reshape(4, 6), c)) ** 2).sum()
+                for i, c in zip(mine, contexts)
+            ]
+        autograd.backward(made)
+
+    def scale(self, rank: int, factor: float) -> None:
+        """Change the gradients of one rank before they are summed."""
+        if self.rank in (None, rank):
+            for param in self.net.collect_params().values():
+                param.list_grad()[rank if self.rank is None else 0][:] *= factor
+
+    def weights(self) -> np.ndarray:
+        found = [p.list_data()[0].asnumpy() for p in self.net.collect_params().values()]
+        return np.concatenate([w.reshape(-1) for w in found])
+
+    @property
+    def has_begun(self) -> bool:
+        return self.store._exchange is not None and self.store._exchange._round.has_begun
+
+
+class TestAhead:
+    """Gradients are exchanged while backward goes on."""
+
+    @pytest.fixture(autouse=True)
+    def small_buckets(self, monkeypatch):
+        monkeypatch.setattr(exchange, "_BUCKET", 64)
+
+    @staticmethod
+    def alone(ranks: int, changed: int | None = None) -> np.ndarray:
+        steps = Steps(None, ranks)
+        for number in range(5):
+            steps.backward(number)
+            if number == changed:
+                steps.scale(1, 0.5)
+            steps.trainer.step(1)
+        return steps.weights()
+
+    @pytest.mark.parametrize("ranks", [2, 4])
+    def test_bits_are_those_of_one_process(self, together, ranks):
+        def work(j: job.Job) -> tuple[list[bool], np.ndarray]:
+            steps, begun = Steps(j, ranks), []
+            for number in range(5):
+                steps.backward(number)
+                begun.append(steps.has_begun)
+                steps.trainer.step(1)
+            return begun, steps.weights()
+
+        want = self.alone(ranks)
+        for begun, weights in together(ranks, work):
+            assert begun == [False, False, True, True, True]
+            assert np.array_equal(weights, want)
+
+    def test_gradients_that_change_before_the_step(self, together):
+        def work(j: job.Job) -> tuple[list[bool], np.ndarray]:
+            steps, begun = Steps(j), []
+            for number in range(5):
+                steps.backward(number)
+                begun.append(steps.has_begun)
+                if number == 3:
+                    steps.scale(1, 0.5)
+                steps.trainer.step(1)
+            return begun, steps.weights()
+
+        want = self.alone(2, changed=3)
+        for begun, weights in together(2, work):
+            assert begun == [False, False, True, True, False]  # from then on in step
+            assert np.array_equal(weights, want)
+
+    def test_what_only_one_does_before_its_step(self, together):
+        def work(j: job.Job) -> np.ndarray:
+            steps = Steps(j)
+            for number in range(5):
+                if j.rank == 1 and number == 3:
+                    j.wait_for_all()
+                    steps.backward(7)
+                steps.backward(number)
+                if j.rank == 0 and number == 3:
+                    j.wait_for_all()
+                steps.trainer.step(1)
+            return steps.weights()
+
+        want = self.alone(2)
+        assert all(np.array_equal(weights, want) for weights in together(2, work))
+
+    def test_other_parameters_later(self, together):
+        def work(j: job.Job) -> np.ndarray:
+            steps = Steps(j)
+            for number in range(8):
+                if number == 4:
+                    steps.net[0].weight.grad_req = "null"
+                steps.backward(number)
+                steps.trainer.step(1)
+            return steps.weights()
+
+        first, second = together(2, work)
+        assert np.array_equal(first, second)
+
+    def test_a_rank_that_ends_in_the_middle(self, together):
+        def work(j: job.Job) -> None:
+            steps = Steps(j)
+            for number in range(5):
+                if j.rank == 1 and number == 3:
+                    j._say_that_it_ends()
+                    return
+                steps.backward(number)
+                steps.trainer.step(1)
+
+        assert "rank 1 came to its end, and rank 0 waits for it" in together(2, work)[0]
+
+    def test_what_fails_in_the_thread_is_raised_in_step(self, together, monkeypatch):
+        def work(j: job.Job) -> None:
+            steps = Steps(j)
+            for number in range(5):
+                if number == 3:
+                    j._data.Isend = None
+                    j.agree = lambda what, state: [state] * 2
+                steps.backward(number)
+                with pytest.raises(TypeError) if number >= 3 else nullcontext():
+                    steps.trainer.step(1)
+                if number >= 3:
+                    break
+            with pytest.raises(MXNetError, match="was interrupted"):
+                steps.trainer.step(1)
+
+        assert together(2, work) == [None, None]
+
+    def test_an_end_with_gradients_under_way(self, together):
+        def work(j: job.Job) -> bool:
+            steps = Steps(j)
+            for number in range(3):
+                steps.backward(number)
+                steps.trainer.step(1)
+            if j.rank == 0:
+                steps.backward(3)
+            thread = steps.store._exchange._round._thread
+            j._say_that_it_ends()
+            return thread is None or not thread.is_alive()
+
+        assert together(2, work) == [True, True]
 
 
 HAS_MPI = importlib.util.find_spec("mpi4py") and (

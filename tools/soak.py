@@ -2,14 +2,16 @@
 
     python tools/soak.py --signatures 5000 [--seed 0]
     python tools/soak.py --steps 1000 [--size 32] [--eager]
+    python tools/soak.py --steps 10000 --net lenet
 
 Prints how much memory and how many mappings the process has gained since the first signatures
 (which fill what is bounded), and fails when that is more than 30 MB, or any mapping. Objects are
 not kept on disk: everything is compiled.
 
-``--steps`` trains ResNet-18 on random images, forward, backward and update, and counts from the
-eleventh step on: bytes, Python's objects, and what ``memory_stats`` counts. More than 1 MB, 20
-objects or a byte that is counted is too much.
+``--steps`` trains ResNet-18, or LeNet on 32 images of 28x28, on random images, forward, backward
+and update, prints what is held now and then, and counts from the eleventh step on: bytes, Python's
+objects, and what ``memory_stats`` counts. More than 1 MB, 20 objects or a byte that is counted is
+too much.
 """
 
 from __future__ import annotations
@@ -123,16 +125,31 @@ def resnet() -> gluon.HybridBlock:
     return net
 
 
+def lenet() -> gluon.HybridBlock:
+    """LeNet for images of one channel and 28x28."""
+    net = gluon.nn.HybridSequential()
+    with net.name_scope():
+        for channels in (20, 50):
+            net.add(gluon.nn.Conv2D(channels, kernel_size=5, activation="tanh"))
+            net.add(gluon.nn.MaxPool2D(pool_size=2, strides=2))
+        net.add(gluon.nn.Dense(500, activation="tanh"), gluon.nn.Dense(10))
+    net.initialize()
+    return net
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--signatures", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, help="steps of training instead")
     parser.add_argument("--size", type=int, default=32, help="of its images (32)")
+    parser.add_argument("--net", choices=("resnet", "lenet"), default="resnet")
     parser.add_argument("--eager", action="store_true", help="train without compiling")
     args = parser.parse_args(arguments)
     if args.steps is not None:
-        grown = train(resnet, (2, 3, args.size, args.size), args.steps, not args.eager)
+        shape = (2, 3, args.size, args.size) if args.net == "resnet" else (32, 1, 28, 28)
+        make = resnet if args.net == "resnet" else lenet
+        grown = train(make, shape, args.steps, not args.eager, max(100, args.steps // 10))
         print(f"{args.steps} steps: {grown.bytes / 1e6:+.1f} MB, {grown.objects:+d} objects, "
               f"{grown.counted:+d} bytes counted")  # fmt: skip
         return 0 if grown.bytes <= 1 << 20 and grown.objects <= 20 and not grown.counted else 1

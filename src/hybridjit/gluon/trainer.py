@@ -15,6 +15,7 @@ from .. import optimizer as opt
 from ..context import Context
 from ..formats.atomic import system_errors, write_atomically
 from ..kvstore.base import KVStoreBase
+from ..kvstore.dist import DistKVStore
 from ..kvstore.kvstore import choose, updates_too
 from ..nd import NDArray
 from ..nd.tape import Leaf
@@ -277,7 +278,7 @@ class Trainer:
         self._optimizer.rescale_grad = scale
 
     def _allreduce_grads(self) -> None:
-        if self._kvstore is None:
+        if self._kvstore is None or self._exchanged():
             return
         for i, param in enumerate(self._params):
             if param.grad_req == "null":
@@ -287,6 +288,26 @@ class Trainer:
                 self._kvstore.pushpull(i, param.list_grad(), out=out, priority=-i)
             else:
                 self._kvstore.pushpull(i, param.list_grad(), priority=-i)
+
+    def _exchanged(self) -> bool:
+        """Add up all gradients over processes together; False where that is not possible.
+
+        So it is for stores of one process or of the user's own, and for several contexts.
+        """
+        if not isinstance(self._kvstore, DistKVStore) or len(self._contexts) > 1:
+            return False
+        lists = self._current_lists()
+        if lists is None:
+            return False
+        ((numbers, _, weights),) = lists.by_context
+        self._kvstore.exchange(numbers, lists.leaves, weights, bool(self._update_on_kvstore))
+        return True
+
+    def _current_lists(self) -> _Lists | None:
+        """The lists of the step before, or new ones where those are stale."""
+        if self._lists is None or not self._lists.hold():
+            self._lists = _lists(self._params)
+        return self._lists
 
     def _update(self, ignore_stale_grad: bool = False) -> None:
         scaler = getattr(self, "_amp_loss_scaler", None)
@@ -316,13 +337,12 @@ class Trainer:
 
         So that a step of many small parameters is not a walk over all of them.
         """
-        if self._lists is None or not self._lists.hold():
-            self._lists = _lists(self._params)
-        if self._lists is None or not all(map(_FRESH, self._lists.leaves)):
+        lists = self._current_lists()
+        if lists is None or not all(map(_FRESH, lists.leaves)):
             return False
-        for leaf in self._lists.leaves:
+        for leaf in lists.leaves:
             leaf.fresh = False
-        for updater, given in zip(self._updaters, self._lists.by_context):
+        for updater, given in zip(self._updaters, lists.by_context):
             updater(*given)
         return True
 

@@ -7,7 +7,9 @@ every call.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from operator import attrgetter
 
 import numpy as np
 
@@ -20,7 +22,8 @@ from ..ir.graph import Use
 from ..ir.node import Node, Output, topological
 from ..nd import NDArray
 from ..nd.replay import is_drawn, replay
-from ..nd.tape import Some, Step, record
+from ..nd.storage import Storage
+from ..nd.tape import Leaf, Some, Stage, Step, Watch, record
 from ..ops.gradient import NoGradientError, require_gradient, stops_heads
 from ..options import Options
 from ..recording import FLAGS, recording_as
@@ -160,6 +163,14 @@ def floating(named: Mapping[str, NDArray]) -> frozenset[str]:
     return frozenset(name for name, array in named.items() if array._data.dtype.kind == "f")
 
 
+def _begin(stage: Stage, written: dict[Storage, None]) -> None:
+    """Note that gradients are written, and say so."""
+    for leaf in stage.leaves:
+        leaf.grad._storage.bump()
+        written.pop(leaf.grad._storage, None)
+    stage.begin()
+
+
 class _Call:
     """One recorded call: what its way back reads."""
 
@@ -215,12 +226,32 @@ class _Call:
             outputs = run.results.arrays(given, outs)
         except MXNetError:
             return run(given)
+        written = dict.fromkeys(grad._storage for grad in step.places.values())
         try:
-            run.run_into(given, outputs)
+            run.run_into(given, outputs, self._stages(run, step, written))
         finally:
-            for grad in step.places.values():
-                grad._storage.bump()
+            for storage in written:
+                storage.bump()
         return outputs
+
+    def _stages(
+        self, run: Executable, step: Step, written: dict[Storage, None]
+    ) -> list[tuple[int, Callable[[], None]]]:
+        """What those who watch gradients have called before the way back is over.
+
+        Then ``written`` loses what has been noted by that time.
+        """
+        leaves = [step.inputs[i].owner for i in step.places]  # type: ignore[union-attr]
+        if all(leaf.watch is None for leaf in leaves):  # type: ignore[union-attr]
+            return []
+        finals = dict(zip(self._trained.joint.gradients, run.finals))
+        found: dict[Watch, dict[Leaf, int]] = {}
+        for i, leaf in zip(step.places, leaves):
+            if isinstance(leaf, Leaf) and leaf.watch is not None and self._names[i] in finals:
+                found.setdefault(leaf.watch, {})[leaf] = finals[self._names[i]]
+        stages = [stage for watch, known in found.items() for stage in watch.stages(known)]
+        stages.sort(key=attrgetter("after"))
+        return [(stage.after, partial(_begin, stage, written)) for stage in stages]
 
     def _sorted(self, made: Sequence[NDArray]) -> Some:
         """What the way back gives: by variable; states go where they are kept."""

@@ -6,8 +6,13 @@ optimizer makes of it: each process updates what it keeps by itself.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..nd import NDArray
+from ..nd.tape import Leaf
+from ..optimizer import Updater
 from .base import summed
+from .exchange import Exchange
 from .job import Job
 from .local import Key, KVStore
 
@@ -22,6 +27,48 @@ class DistKVStore(KVStore):
     def __init__(self, type: str, job: Job) -> None:
         super().__init__(type)
         self._job = job
+        self._exchange: Exchange | None = None
+
+    def exchange(
+        self, keys: Sequence[Key], leaves: Sequence[Leaf], weights: Sequence[NDArray], updates: bool
+    ) -> None:
+        """Push the gradients of all weights, and pull to these, or to the gradients.
+
+        It is ``pushpull`` of each, but that they travel together, and from the third call on while
+        backward computes. Sums of ``updates`` update what is kept.
+        """
+        for key in keys:
+            self._require(key)
+        outs = weights if updates else [leaf.grad for leaf in leaves]
+        if self._threshold is not None or any(leaf.grad.stype != "default" for leaf in leaves):
+            for key, leaf, out in zip(keys, leaves, outs):
+                self.pushpull(key, leaf.grad, out)
+            return
+        self._take(keys, self._sums(keys, leaves))
+        self.pull(keys, outs)
+
+    def _sums(self, keys: Sequence[Key], leaves: Sequence[Leaf]) -> list[NDArray]:
+        """The sums of all processes' gradients."""
+        if self._job.size == 1:
+            return [leaf.grad for leaf in leaves]
+        old = self._exchange
+        if old is None or not old.is_of(keys, leaves):
+            if old is not None:
+                old.leave()
+            self._exchange = old = Exchange(self._job, keys, leaves)
+        return old.finish()
+
+    def _take(self, keys: Sequence[Key], totals: Sequence[NDArray]) -> None:
+        """Update what is kept by the sums, or keep them."""
+        kept = [self._values[key] for key in keys]
+        if isinstance(self._updater, Updater):
+            self._updater(list(keys), totals, kept)
+            return
+        for key, total, value in zip(keys, totals, kept):
+            if self._updater is None:
+                value[:] = total
+            else:
+                self._updater(key.encode() if isinstance(key, str) else key, total.copy(), value)
 
     def _first(self, key: Key, arrays: list[NDArray]) -> NDArray:
         first = arrays[0]

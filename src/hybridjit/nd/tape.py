@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -44,20 +44,40 @@ class Leaf:
 
     fresh   whether a gradient arrived since somebody last cleared the flag
     number  in the order in which variables were made
+    watch   who wants to know of the gradient before backward is over
     """
 
-    __slots__ = ("grad", "request", "fresh", "number", "__weakref__")
+    __slots__ = ("grad", "request", "fresh", "number", "watch", "__weakref__")
 
     def __init__(self, grad: NDArray, request: str) -> None:
         self.grad = grad
         self.request = request
         self.fresh = False
         self.number = variable_number()
+        self.watch: Watch | None = None
         GRADIENTS.add(self)
 
     def _held(self) -> tuple[np.ndarray]:
         """The gradient's memory."""
         return (self.grad._data,)
+
+
+class Stage(NamedTuple):
+    """After ``after`` steps of a backward's plan ``leaves`` have their gradients: ``begin()``."""
+
+    after: int
+    leaves: Sequence[Leaf]
+    begin: Callable[[], None]
+
+
+class Watch(Protocol):
+    """What makes use of gradients while backward goes on."""
+
+    def stages(self, finals: Mapping[Leaf, int]) -> list[Stage]:
+        """The stages of a backward that writes these gradients in place, in their order.
+
+        ``finals`` says after how many steps of its plan each gradient is complete.
+        """
 
 
 class Step:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,6 +32,9 @@ from .results import Outs, Results
 from .threads import THREADS, main_thread
 from .timed import run_timed
 from .workspace import MAX_IDLE, Room, Turns, Workspace
+
+# After so many steps of the plan a function is called.
+Stage = tuple[int, Callable[[], None]]
 
 # Below this many multiplications a plan runs on the caller alone: waking a worker costs about as
 # much (5 us) as half of that work takes.
@@ -167,10 +171,12 @@ class Executable:
         self._turns: tuple[Turns, int] | None = None
         self.places = places_of_arrays(plan, code.image)
         self.room = Room(plan.arena_bytes, code.image.scratch_bytes, code.image.shared_bytes)
-        self.segments = _segments(plan, code.image)
+        self.segments = _segments(plan, code.image, 0, len(plan.steps))
         self.results = Results(plan)
         self.output_types = self.results.types
         self._is_plain = self.results.is_plain
+        self._finals: list[int] | None = None
+        self._cut: tuple[tuple[int, ...], list[list[Segment]]] | None = None
         self.is_small = code.image.work < WORTH_SHARING
         self._call = code.driver.call
         only = self.segments[0] if len(self.segments) == 1 else Segment(0, 0)
@@ -220,10 +226,16 @@ class Executable:
         bound.idle.append(instance)
         return outputs
 
-    def run_into(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+    def run_into(
+        self,
+        inputs: Sequence[np.ndarray],
+        outputs: Sequence[np.ndarray],
+        stages: Sequence[Stage] = (),
+    ) -> None:
         """Compute into ``outputs``: contiguous, of the compiled types, apart from the inputs.
 
-        One that updates an input is that input's array.
+        One that updates an input is that input's array. ``stages``, in their order, are called on
+        the way, or in the end.
         """
         bound = self._bound
         assert bound is not None, "bind() comes before the first call"
@@ -232,9 +244,11 @@ class Executable:
         if config.check:
             for mine, checked in zip(outputs, Checker(self, instance, inputs).run()):
                 np.copyto(mine, checked)
+            for _, call in stages:
+                call()
         else:
             instance.connect(inputs, outputs)
-            self.run_segments(instance, inputs, outputs)
+            self.run_segments(instance, inputs, outputs, stages)
         if self._turns and workspace:
             self._turns[0].give(workspace)
         elif len(bound.idle) < MAX_IDLE:
@@ -266,14 +280,58 @@ class Executable:
         return lambda: self.run_segments(instance, inputs, outputs)
 
     def run_segments(
-        self, instance: Instance, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
+        self,
+        instance: Instance,
+        inputs: Sequence[np.ndarray],
+        outputs: Sequence[np.ndarray],
+        stages: Sequence[Stage] = (),
     ) -> None:
-        """The whole plan on a connected instance."""
+        """The whole plan on a connected instance, and ``stages`` as :meth:`run_into`."""
         if TIMELINE.graphs:
             run_timed(self, instance, inputs, outputs)
+            for _, call in stages:
+                call()
             return
         instance.flag.value = 0  # an exception may have come after a kernel had raised it
-        for segment in self.segments:
+        if not stages:
+            self._run(self.segments, instance, inputs, outputs)
+            return
+        pieces = self._pieces(tuple(after for after, _ in stages))
+        for segments, (_, call) in zip(pieces, stages):
+            self._run(segments, instance, inputs, outputs)
+            call()
+        self._run(pieces[-1], instance, inputs, outputs)
+
+    def _pieces(self, cuts: tuple[int, ...]) -> list[list[Segment]]:
+        """The plan's segments, in pieces that end after these numbers of steps, and the rest."""
+        if self._cut is None or self._cut[0] != cuts:
+            bounds = [0, *cuts, len(self.plan.steps)]
+            pieces = [_segments(self.plan, self.code.image, *two) for two in pairwise(bounds)]
+            self._cut = (cuts, pieces)
+        return self._cut[1]
+
+    @property
+    def finals(self) -> list[int]:
+        """For each output after how many steps of the plan it is complete."""
+        if self._finals is None:
+            buffers, count = self.plan.buffers, len(self.plan.steps)
+            last = {
+                buffers[view.buffer].index: number
+                for number, step in enumerate(self.plan.steps, 1)
+                for view in step.writes
+                if buffers[view.buffer].kind == "output"
+            }
+            self._finals = [last.get(number, count) for number in range(len(self.plan.outputs))]
+        return self._finals
+
+    def _run(
+        self,
+        segments: Sequence[Segment],
+        instance: Instance,
+        inputs: Sequence[np.ndarray],
+        outputs: Sequence[np.ndarray],
+    ) -> None:
+        for segment in segments:
             if segment.host is not None:
                 self.run_host(segment.host, instance, inputs, outputs)
             else:
@@ -379,11 +437,11 @@ def places_of_arrays(plan: Plan, image: Image) -> list[list[tuple[int, int]]]:
     return places
 
 
-def _segments(plan: Plan, image: Image) -> list[Segment]:
-    """The plan's steps as runs of kernel calls, and host steps between them."""
+def _segments(plan: Plan, image: Image, begin: int, end: int) -> list[Segment]:
+    """The plan's steps [begin, end) as runs of kernel calls, and host steps between them."""
     segments: list[Segment] = []
-    position = 0
-    for step, count in zip(plan.steps, image.counts):
+    position = sum(image.counts[:begin])
+    for step, count in zip(plan.steps[begin:end], image.counts[begin:end]):
         if not count:
             segments.append(Segment(position, position, step))
         else:
