@@ -279,11 +279,12 @@ class TestMistakes:
 
 def small_network() -> gluon.nn.HybridSequential:
     """Two layers whose weights are the same for all."""
-    net = gluon.nn.HybridSequential()
-    net.add(gluon.nn.Dense(8, activation="tanh", in_units=6), gluon.nn.Dense(3, in_units=8))
+    net = gluon.nn.HybridSequential(prefix="net_")
+    with net.name_scope():  # the order of names is that of their numbers
+        net.add(gluon.nn.Dense(8, activation="tanh", in_units=6), gluon.nn.Dense(3, in_units=8))
     net.initialize()
     for param in net.collect_params().values():
-        param.set_data(nd.array(values(1, param.data().size).reshape(param.shape)))
+        param.set_data(nd.array(0.1 * values(1, param.data().size).reshape(param.shape)))
     net.hybridize()
     return net
 
@@ -298,7 +299,7 @@ class Steps:
         self.store: Any = "device" if job_of is None else DistKVStore("dist_sync", job_of)
         if job_of is None:
             self.net.collect_params().reset_ctx([mx.cpu(i) for i in range(ranks)])
-        options = {"learning_rate": 0.1, "momentum": 0.9}
+        options = {"learning_rate": 0.001, "momentum": 0.9}
         self.trainer = gluon.Trainer(self.net.collect_params(), "sgd", options, kvstore=self.store)
 
     def backward(self, number: int) -> None:

@@ -16,7 +16,8 @@ from ..errors import MXNetError
 
 _TEXT = 256  # bytes of what a process says that it is about to do
 _SPIN = 1e-3  # seconds: so long a wait asks without rest
-_PAUSE = 1e-4  # seconds between the questions of a longer one
+_PAUSES = 1e-4, 1e-3  # seconds between the questions of a longer one: a part of it, within these
+_PART = 0.05
 INTERRUPTED = (
     "an exchange between the processes was interrupted, and nobody knows what the others have: end "
     "the job, and start it again from a checkpoint"
@@ -79,10 +80,12 @@ class Channel:
         self._is_closed = True
 
     def _wait(self, requests: list[Any], what: str) -> None:
+        least, most = _PAUSES
         begin = time.monotonic()
         while not self._mpi.Request.Testall(requests):
             self._require_all_there(what)
-            time.sleep(_PAUSE if time.monotonic() - begin >= self._spin else 0)
+            waited = time.monotonic() - begin
+            time.sleep(0 if waited < self._spin else min(max(waited * _PART, least), most))
 
     def _require_all_there(self, what: str) -> None:
         """Raises MXNetError if another process has come to its end, or this one does."""
