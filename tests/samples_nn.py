@@ -43,6 +43,8 @@ def convolution() -> None:
 
     by_weight = "_convolution_by_weight"
     add(by_weight, (2, 3, 9, 9), (2, 4, 7, 7), kernel=(3, 3))
+    add(by_weight, (3, 40, 17, 18), (3, 35, 17, 16), kernel=(3, 3), pad=(1, 0))
+    add(by_weight, (2, 9, 9, 36), (2, 9, 9, 70), kernel=(3, 3), pad=(1, 1), layout="NHWC")
     add(by_weight, (2, 6, 9, 8), (2, 4, 5, 3), kernel=(3, 2), stride=(2, 3), pad=(1, 1),
         num_group=2)  # fmt: skip
     add(by_weight, (3, 17, 8), (3, 17, 4), kernel=(3,), dilate=(2,), num_group=17)

@@ -103,12 +103,13 @@ class HybridBlock(Block):
     ) -> None:
         """Run as a graph from the next call on (or no longer, with ``active=False``).
 
-        ``winograd`` False computes 3x3 convolutions by the definition's sums, "always" by Winograd
-        wherever that is possible; by default where it pays. ``cache_size`` is how many signatures
-        (shapes and dtypes of the inputs) are kept compiled, 16 unless given; the one that was not
-        used for longest goes first, with its code and memory. Other ``flags`` (static_alloc,
-        static_shape and the like) are hints that change nothing visible; names that are not
-        known are accepted. ``clear=False`` keeps a graph that was traced before.
+        ``winograd`` False computes 3x3 convolutions and their gradients by the definition's sums,
+        "always" by Winograd wherever that is possible; by default where it pays.
+        ``cache_size`` is how many signatures (shapes and dtypes of the inputs) are kept compiled,
+        16 unless given; the one that was not used for longest goes first, with its code and
+        memory. Other ``flags`` (static_alloc, static_shape and the like) are hints that change
+        nothing visible; names that are not known are accepted. ``clear=False`` keeps a graph that
+        was traced before.
 
         ``precision="bfloat16"`` stores what dense layers, convolutions and products of activations
         multiply in 16 bits, and adds in float32; all else stays float32, and so do parameters,

@@ -146,6 +146,8 @@ def algorithm(spec: Any) -> str:
     words = [spec.kind]
     if spec.kind == "winograd":
         words.append(f"F({spec.m}x{spec.m})")
+    if spec.kind == "winograd_weight":
+        words.append("F(3x3,4x4)")
     how = getattr(spec, "how", None)
     if isinstance(how, str):
         words.append(how)

@@ -15,8 +15,9 @@ from collections.abc import Callable, Sequence
 
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
-from ...llvm.types import PTR, Pointer, Value
+from ...llvm.types import Value
 from ...packing import interpolation_points
+from ..parts.addresses import Addresses
 from ..parts.arguments import Arguments
 from ..parts.gemm import Ahead, Rows, line_elements, multiply
 from ..parts.partial import read_vector
@@ -47,7 +48,7 @@ class _Winograd:
         self.side = spec.m + 2
         self.columns = -(-spec.oc // self.width)
         count = max(self.side**2, spec.m**2 * (len(self.reads) + len(self.writes)))
-        self.table = b.b.alloca(PTR, count)
+        self.places = Addresses(b, count)
 
     def emit(self) -> None:
         """Threads share (tile block, block of channels) pairs; a tile block's are one run of them.
@@ -100,26 +101,6 @@ class _Winograd:
         """Whether 0 <= value < size, as one unsigned comparison."""
         return self.b.b.icmp_unsigned("<", self.b.i64(value), self.b.i64(size))
 
-    def _note(self, slot: int, pointer: Value) -> None:
-        place = self.b.b.gep(self.table, [self.b.i64(slot)], True, source_etype=PTR)
-        self.b.b.store(pointer, place, align=8)
-
-    def _noted(self, slot: int, like: Value) -> Value:
-        """The address that was noted, of elements as ``like`` has them."""
-        place = self.b.b.gep(self.table, [self.b.i64(slot)], True, source_etype=PTR)
-        noted = self.b.b.load(place, typ=PTR, align=8)
-        return Pointer(noted.ref, like.dtype, like.stored) if isinstance(like, Pointer) else noted
-
-    def _note_square(
-        self, base: int, side: int, at: Callable[[int, int], tuple[Value, Value]], outside: Value
-    ) -> None:
-        """Addresses of side x side places; ``at`` gives whether one is inside, and its address."""
-        for r in range(side):
-            for q in range(side):
-                inside, pointer = at(r, q)
-                chosen = self.b.b.select(inside, pointer, outside)
-                self._note(base + r * side + q, chosen)
-
     # --- V = Bt d B ---
 
     def _transform_input(self, tile: Index, row: Index) -> None:
@@ -135,7 +116,7 @@ class _Winograd:
             offset = r * below * spec.xs[2] + q * beside * spec.xs[3]
             return b.b.and_(rows[r], columns[q]), b.at(corner, offset)
 
-        self._note_square(0, self.side, at, self.zeros)
+        self.places.note_square(0, self.side, at, self.zeros)
         target = b.at(self.v, b.mul(row, self.padded))
         whole = spec.ic - spec.ic % b.lanes
         if whole:
@@ -147,7 +128,10 @@ class _Winograd:
     def _transform_vector(self, target: Value, c: Index, lanes: int) -> None:
         b, side = self.b, self.side
         columns = [
-            [read_vector(b, self._noted(r * side + q, self.x), c, 1, lanes) for r in range(side)]
+            [
+                read_vector(b, self.places.noted(r * side + q, self.x), c, 1, lanes)
+                for r in range(side)
+            ]
             for q in range(side)
         ]
         half = [input_transform(b, column) for column in columns]
@@ -219,7 +203,7 @@ class _Winograd:
             outside = self.waste
             if number < len(self.reads):
                 outside = b.at(pointer, b.dot((image, *known, channel), (s[0], s[2], s[3], s[4])))
-            self._note_square(number * spec.m**2, spec.m, at, outside)
+            self.places.note_square(number * spec.m**2, spec.m, at, outside)
         source = b.at(self.m, b.mul(row, self.width * spec.blocks))
         bias = b.at(self.bias, channel)
         size = b.min(b.sub(spec.oc, channel), b.mul(b.sub(stop, start), self.width))
@@ -252,7 +236,7 @@ class _Winograd:
         b, spec, count = self.b, self.spec, self.spec.m**2
         tensors = [*zip(self.reads, spec.reads), *zip(self.writes, spec.writes)]
         noted = [
-            (self._noted(i * count + place, pointer), b.mul(c, s[4]), s[4])
+            (self.places.noted(i * count + place, pointer), b.mul(c, s[4]), s[4])
             for i, (pointer, s) in enumerate(tensors)
         ]
         split = len(spec.reads)
@@ -281,13 +265,19 @@ def input_transform(b: LoopBuilder, d: Sequence[Value]) -> list[Value]:
 
 
 def output_transform(b: LoopBuilder, m: Sequence[Value], size: int) -> list[Value]:
-    """At m for F(size, 3): powers of the points, +p and -p together; infinity adds to the last."""
+    """At m for F(size, r): powers of the points, +p and -p together; infinity adds to the last."""
     if size == 2:
         both, apart = b.b.fadd(m[1], m[2]), b.b.fsub(m[1], m[2])
         return [b.b.fadd(m[0], both), b.b.fadd(apart, m[3])]
     _, p, _, q, _ = interpolation_points(4)
     pe, po = b.b.fadd(m[1], m[2]), b.b.fsub(m[1], m[2])
     qe, qo = b.b.fadd(m[3], m[4]), b.b.fsub(m[3], m[4])
+    if size == 3:
+        return [
+            b.b.fadd(b.b.fadd(m[0], pe), qe),
+            b.fma(po, b.splat(p), b.b.fmul(qo, b.splat(q))),
+            b.fma(pe, b.splat(p * p), b.fma(qe, b.splat(q * q), m[5])),
+        ]
     return [
         b.b.fadd(b.b.fadd(m[0], pe), qe),
         b.fma(po, b.splat(p), b.b.fmul(qo, b.splat(q))),

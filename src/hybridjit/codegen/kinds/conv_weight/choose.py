@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from ....ir.plan import Step
 from ....ops.nn.window_geometry import window_of
-from ....records import dataclass
 from ....target import TYPES_OF, Target
 from ....types import product
 from ...call import (
@@ -23,8 +21,16 @@ from ...call import (
     three,
     views_of,
 )
-from ...spec import Ints
-from .spec import ByWeightSpec, DepthwiseByWeightSpec, JoinPartsSpec
+from .choose_winograd import (
+    cost_of_sums,
+    cost_of_winograd,
+    parts_of_tiles,
+    suits_winograd,
+    winograd_weight_spec,
+)
+from .layer import Layer
+from .spec import ByWeightSpec, DepthwiseByWeightSpec, JoinPartsSpec, WinogradByWeightSpec
+from .tile import most_rows
 
 # Units of work that keep several threads busy. A part of its own for each image would need more
 # memory, and more time to add the parts up.
@@ -35,41 +41,61 @@ _CHAINS = 8
 _MOST_IMAGES = 64
 
 
-@dataclass(frozen=True)
-class _Layer:
-    """The convolution; ``ic`` and ``oc`` are channels of a group."""
-
-    geometry: dict[str, Any]
-    groups: int
-    ic: int
-    oc: int
-    xs: Ints
-    ds: Ints
-    ws: Ints
-    batch: int
-
-
 def choose_conv_weight(step: Step, setting: Setting) -> tuple[Call, ...]:
     """The sums over parts of the images, and the call that adds up the parts."""
     layer, target = _layer_of(step), setting.target
     if layer.ic == layer.oc == 1 and layer.groups > 1:
         return _depthwise(step, layer, target)
+    tiled, reason = _choose_winograd(layer, setting)
+    if tiled is not None:
+        return _by_tiles(step, layer, tiled, target, reason)
     spec = by_weight_spec(layer, target)
     parts = _parts(spec, layer.batch, target)
     spec = replace(spec, is_split=spec.is_split or parts * _units(spec, target) < _FEW_UNITS)
     shared = Shared(target.element_bytes * parts * spec.buffer_floats(target.lanes))
     scratch = Scratch(target.element_bytes * sum(spec.scratch_floats(target.lanes)))
     x, d = (Address(view) for view in step.reads)
-    sums = Call(spec, (x, d, shared, scratch, layer.batch, parts), _work(step, layer))
+    sums = Call(spec, (x, d, shared, scratch, layer.batch, parts), _work(step, layer), reason)
     return (sums, _join(step, layer, spec.nv, shared, parts, target))
 
 
-def _layer_of(step: Step) -> _Layer:
+def _choose_winograd(layer: Layer, setting: Setting) -> tuple[WinogradByWeightSpec | None, str]:
+    """Its spec where it is allowed and costs less, and why where there was a choice."""
+    target, is_asked_for = setting.target, setting.winograd == "always"
+    if not (setting.winograd and suits_winograd(layer, target, is_asked_for)):
+        return None, ""
+    spec = winograd_weight_spec(layer, target)
+    if is_asked_for:
+        return spec, ""
+    costs = [
+        ("winograd F(3x3, 4x4)", cost_of_winograd(spec, layer, target)),
+        ("direct", cost_of_sums(layer)),
+    ]
+    costs.sort(key=lambda pair: pair[1])
+    first, second = (f"{name} {cost / 1e6:.1f}" for name, cost in costs)
+    reason = f"{first} million operations, against {second}"
+    return (spec if costs[0][0] != "direct" else None), reason
+
+
+def _by_tiles(
+    step: Step, layer: Layer, spec: WinogradByWeightSpec, target: Target, reason: str
+) -> tuple[Call, ...]:
+    """The sums of Winograd's tiles, and the call that adds up the parts."""
+    parts = parts_of_tiles(spec, layer.batch, target)
+    shared = Shared(target.element_bytes * parts * spec.buffer_floats(target.lanes))
+    scratch = Scratch(target.element_bytes * sum(spec.scratch_floats(target.lanes)))
+    x, d = (Address(view) for view in step.reads)
+    args = (x, d, shared, scratch, layer.batch, parts)
+    sums = Call(spec, args, _work(step, layer), reason)
+    return (sums, _join(step, layer, spec.nv, shared, parts, target))
+
+
+def _layer_of(step: Step) -> Layer:
     anchor = step.group.anchor
     x, d = views_of(step, anchor.inputs)
     (w,), rank, groups = step.writes, len(x.shape) - 2, anchor.attrs["num_group"]
     window = window_of(*(anchor.attrs[key] for key in ("kernel", "stride", "dilate", "pad")))
-    return _Layer(
+    return Layer(
         geometry={
             "inp": three(x.shape[1:-1], 1),
             "out": three(d.shape[1:-1], 1),
@@ -88,7 +114,7 @@ def _layer_of(step: Step) -> _Layer:
     )
 
 
-def _work(step: Step, layer: _Layer) -> int:
+def _work(step: Step, layer: Layer) -> int:
     return product(step.reads[1].shape) * product(layer.geometry["kernel"]) * layer.ic
 
 
@@ -111,7 +137,7 @@ def _units(spec: ByWeightSpec, target: Target) -> int:
     return blocks * (product(spec.tiled_places) if spec.is_split else 1)
 
 
-def _join(step: Step, layer: _Layer, nv: int, buffers: Shared, parts: int, target: Target) -> Call:
+def _join(step: Step, layer: Layer, nv: int, buffers: Shared, parts: int, target: Target) -> Call:
     written, numbers = step.writes[0], GivenNumbers()
     element = TYPES_OF[dtype_name(written.dtype)]
     spec = JoinPartsSpec(
@@ -125,12 +151,12 @@ def _join(step: Step, layer: _Layer, nv: int, buffers: Shared, parts: int, targe
     return Call(spec, args, parts * product(written.shape))
 
 
-def by_weight_spec(layer: _Layer, target: Target) -> ByWeightSpec:
+def by_weight_spec(layer: Layer, target: Target) -> ByWeightSpec:
     """The register tile from the registers, and chunks that fill half of the cache."""
     nv = _vectors(-(-layer.oc // target.lanes))
     spec = ByWeightSpec(
         **layer.geometry, groups=layer.groups, ic=layer.ic, oc=layer.oc, xs=layer.xs, ds=layer.ds,
-        mr=_most_rows(target)[nv], nv=nv, taps=1, lines=1, images=1, is_packed=False,
+        mr=most_rows(target)[nv], nv=nv, taps=1, lines=1, images=1, is_packed=False,
         element=target.element,
     )  # fmt: skip
     spec = replace(spec, taps=_taps_together(spec), is_packed=_needs_copy(spec))
@@ -142,17 +168,6 @@ def _vectors(count: int) -> int:
     if count == 1:
         return 1
     return 3 if count % 3 == 0 and count % 2 else 2
-
-
-def _most_rows(target: Target) -> dict[int, int]:
-    """Vectors of filters, and the most rows with which a tile stays in registers.
-
-    With one vector each number of the data is read by the one multiplication that it is for: 16
-    rows take 1.85 ms where 24 take 2.0 (64 images of 32x32, 16 to 16 channels).
-    """
-    if target.vector_registers >= 32:
-        return {1: 16, 2: 12, 3: 8}
-    return {1: 12, 2: 6, 3: 4} if target.has_fma else {1: 9, 2: 4, 3: 3}
 
 
 def _taps_together(spec: ByWeightSpec) -> int:
@@ -201,7 +216,7 @@ def _lines_of(spec: ByWeightSpec) -> int:
     return min(spec.copied_lines, spec.kernel[1] * spec.lines)
 
 
-def _depthwise(step: Step, layer: _Layer, target: Target) -> tuple[Call, ...]:
+def _depthwise(step: Step, layer: Layer, target: Target) -> tuple[Call, ...]:
     vectors = -(-layer.groups // target.lanes)
     kernel = layer.geometry["kernel"]
     # The sums of all taps of a line share half of the registers.

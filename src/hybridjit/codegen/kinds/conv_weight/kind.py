@@ -7,13 +7,15 @@ from .choose import choose_conv_weight
 from .depthwise import emit_depthwise_weight
 from .join import emit_join_parts
 from .products import emit_conv_weight
-from .spec import ByWeightSpec, DepthwiseByWeightSpec, JoinPartsSpec
+from .spec import ByWeightSpec, DepthwiseByWeightSpec, JoinPartsSpec, WinogradByWeightSpec
+from .winograd import emit_winograd_weight
 
 register(
     "conv_weight",
     choose_conv_weight,
     {
         ByWeightSpec: emit_conv_weight,
+        WinogradByWeightSpec: emit_winograd_weight,
         DepthwiseByWeightSpec: emit_depthwise_weight,
         JoinPartsSpec: emit_join_parts,
     },

@@ -236,7 +236,7 @@ class _Sums:
     def _add_taps(self, chunk: _Chunk, at: list[Index]) -> None:
         """Every register tile of a block of taps."""
         b, spec = self.b, self.spec
-        for height, members in groupby(_tiles(spec.rows, spec.mr), key=lambda tile: tile[1]):
+        for height, members in groupby(tiles_of_rows(spec.rows, spec.mr), key=lambda tile: tile[1]):
             run = [first for first, _ in members]
             with b.loop("row", run[0], run[-1] + 1, height) as row:
                 self._add_tile(chunk, at, row.index, height)
@@ -314,7 +314,7 @@ class _Sums:
         return result
 
 
-def _tiles(rows: int, most: int) -> list[tuple[int, int]]:
+def tiles_of_rows(rows: int, most: int) -> list[tuple[int, int]]:
     """Rows in nearly equal tiles of at most ``most``: (first, height), the high ones first."""
     count = -(-rows // most)
     small, high = divmod(rows, count)

@@ -116,6 +116,63 @@ class ByWeightSpec(KernelSpec):
 
 
 @dataclass(frozen=True)
+class WinogradByWeightSpec(KernelSpec):
+    """The same for 3x3 at stride 1 on pictures, by Winograd's F(3x3, 4x4); no groups.
+
+    rows     vectors of channels of a block
+    columns  register tiles across, of ``nv`` vectors of filters, of a block
+    tiles    that are transformed together: the sums over them are formed in registers
+    """
+
+    inp: Ints
+    out: Ints
+    pad: Ints
+    ic: int
+    oc: int
+    xs: Ints
+    ds: Ints
+    rows: int
+    columns: int
+    tiles: int
+    mr: int
+    nv: int
+    element: ElementTypes = SINGLE
+    kind = "winograd_weight"
+    needs_passes = False
+    points = 36
+    m = 4
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Tiles down and across one image."""
+        return -(-self.out[1] // self.m), -(-self.out[2] // self.m)
+
+    def blocks_of_rows(self, lanes: int) -> int:
+        return -(-self.ic // (lanes * self.rows))
+
+    def blocks_of_columns(self, lanes: int) -> int:
+        return -(-self.oc // (lanes * self.nv * self.columns))
+
+    def block_floats(self, lanes: int) -> int:
+        """Elements of the buffer of a block of ``nv`` vectors of filters."""
+        return 9 * self.ic * self.nv * lanes
+
+    def buffer_floats(self, lanes: int) -> int:
+        """Elements of the buffer of one part."""
+        return -(-self.oc // (lanes * self.nv)) * self.block_floats(lanes)
+
+    def scratch_floats(self, lanes: int) -> Ints:
+        """Elements of a thread's transformed data and gradients, of its sums, and of its zeros.
+
+        Points are a cache line more apart than they are long, so that those of one tile do not
+        fall into one set of the cache.
+        """
+        rows, columns = self.rows * lanes, self.columns * self.nv * lanes
+        sizes = (self.tiles * rows, self.tiles * columns, rows * columns)
+        return (*(self.points * (size + 16) for size in sizes), max(rows, columns))
+
+
+@dataclass(frozen=True)
 class DepthwiseByWeightSpec(KernelSpec):
     """The same where each group is one channel, in and out; vectors along channels.
 

@@ -1,0 +1,25 @@
+"""The convolution whose gradient by weight is chosen for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....records import dataclass
+from ...spec import Ints
+
+
+@dataclass(frozen=True)
+class Layer:
+    """``ic`` and ``oc`` are channels of a group; ``geometry`` are spatial triples by their names.
+
+    xs, ds, ws  strides of the data, of the result's gradient and of the weight
+    """
+
+    geometry: dict[str, Any]
+    groups: int
+    ic: int
+    oc: int
+    xs: Ints
+    ds: Ints
+    ws: Ints
+    batch: int

@@ -1,0 +1,261 @@
+"""The gradient by the weight of a 3x3 convolution by Winograd's F(3x3, 4x4).
+
+Per unit of work, which is a part of the images for a block of channels and one of filters: a chunk
+of tiles is transformed, 6x6 of the data and 4x4 of the result's gradient, to 36 points each; for
+every point the sums over the chunk's tiles are added to what is there for that point (a GEMM over
+tiles). At the end the 36 sums become 9 taps. That is a quarter of the definition's multiplications.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+
+from ....records import dataclass
+from ....types import product
+from ...llvm.builder import LoopBuilder
+from ...llvm.indices import Index
+from ...llvm.types import Value
+from ...packing import filter_matrix
+from ...spec import Ints
+from ..conv.winograd import input_transform, output_transform
+from ..parts.addresses import Addresses
+from ..parts.arguments import Arguments
+from ..parts.partial import read_scalar, read_vector
+from .products import tiles_of_rows
+from .spec import WinogradByWeightSpec
+
+_TILE = 4  # outputs of a tile, down and across
+_SIDE = 6  # inputs under them
+
+
+def emit_winograd_weight(b: LoopBuilder, spec: WinogradByWeightSpec, args: Arguments) -> None:
+    """buffer[part,f,tap,c] = sum over n in part and o of x[n,o+tap,c] * d[n,o,f], by tiles."""
+    x, d = args.pointer("x"), args.pointer("d")
+    buffers, scratch = args.working("buffers"), args.working("scratch")
+    batch, parts = args.integer("batch"), args.integer("parts")
+    scratch = b.at(scratch, b.mul(args.tid, sum(spec.scratch_floats(b.lanes))))
+    places = Addresses(b, _SIDE**2)
+    sizes = (0, spec.blocks_of_rows(b.lanes), spec.blocks_of_columns(b.lanes))
+    with b.each_unit(b.mul(parts, product(sizes[1:])), args.tid, args.threads) as unit:
+        part, rows, columns = b.split(unit.index, sizes)
+        images = b.share(batch, b.i64(part), parts)
+        target = b.at(buffers, b.mul(part, spec.buffer_floats(b.lanes)))
+        sums = _Sums(b, spec, (x, d), target, scratch, places)
+        sums.emit(images, b.mul(rows, spec.rows), b.mul(columns, spec.columns))
+
+
+@dataclass(frozen=True)
+class _Operand:
+    """The data or the gradients of a block of channels, and how they are transformed.
+
+    pointer   of the block's first channel
+    side      elements of a tile, down and across, the first of them ``pad`` before its place
+    channels  of all blocks
+    first     the block's first vector, of ``vectors``
+    target    its transformed tiles, with ``step`` elements between points
+    """
+
+    pointer: Value
+    strides: Ints
+    shape: Ints
+    side: int
+    pad: Ints
+    channels: int
+    first: Index
+    vectors: int
+    target: Value
+    step: int
+    transform: Callable[[LoopBuilder, Sequence[Value]], list[Value]]
+
+
+class _Sums:
+    """The sums of a block of channels x filters over the images of a part."""
+
+    def __init__(
+        self,
+        b: LoopBuilder,
+        spec: WinogradByWeightSpec,
+        operands: tuple[Value, Value],
+        target: Value,
+        scratch: Value,
+        places: Addresses,
+    ) -> None:
+        self.b, self.spec, self.target, self.places = b, spec, target, places
+        self.x, self.d = operands
+        data, gradients, sums, zeros = spec.scratch_floats(b.lanes)
+        self.data = scratch
+        self.gradients = b.at(scratch, data)
+        self.sums = b.at(self.gradients, gradients)
+        self.zeros = b.at(self.sums, sums)
+        self.zeros_size = zeros
+        self.data_step, self.gradient_step, self.sum_step = (
+            size // spec.points for size in (data, gradients, sums)
+        )
+        self.width = spec.nv * b.lanes
+
+    def emit(self, images: tuple[Value, Value], row: Index, column: Index) -> None:
+        """``row`` is the block's first vector of channels, ``column`` its first register tile."""
+        b, spec = self.b, self.spec
+        with b.loop("zero", 0, self.zeros_size, b.lanes) as c:
+            b.store(b.splat(0.0), self.zeros, c.index)
+        of_data = _Operand(
+            b.at(self.x, b.mul(row, b.lanes)), spec.xs, spec.inp[1:], _SIDE, spec.pad[1:],
+            spec.ic, row, spec.rows, self.data, self.data_step, input_transform,
+        )  # fmt: skip
+        of_gradients = _Operand(
+            b.at(self.d, b.mul(column, self.width)), spec.ds, spec.out[1:], _TILE, (0, 0),
+            spec.oc, b.mul(column, spec.nv), spec.columns * spec.nv, self.gradients,
+            self.gradient_step, _gradient_transform,
+        )  # fmt: skip
+        begin, end = (b.mul(image, product(spec.grid)) for image in images)
+        with b.loop("chunk", begin, end, spec.tiles) as chunk:
+            count = b.min(b.sub(end, chunk.index), spec.tiles)
+            for operand in (of_data, of_gradients):
+                with b.loop("tile", 0, count, most=spec.tiles) as tile:
+                    self._transform(operand, b.add(chunk.index, tile.index), tile.index)
+            is_first = b.equal(chunk.index, begin)
+            with b.loop("point", 0, spec.points) as point:
+                self._multiply(point.index, count, is_first)
+        self._finish(row, column)
+
+    # --- V = Bt d B, U = G e Gt ---
+
+    def _transform(self, operand: _Operand, tile: Index, number: Index) -> None:
+        b, spec, side = self.b, self.spec, operand.side
+        image, down, across = b.split(tile, (0, *spec.grid))
+        top, left = (b.sub(b.mul(at, _TILE), pad) for at, pad in zip((down, across), operand.pad))
+        rows = [self._is_inside(b.add(top, r), operand.shape[0]) for r in range(side)]
+        columns = [self._is_inside(b.add(left, q), operand.shape[1]) for q in range(side)]
+        strides = operand.strides
+        start = b.dot((image, top, left), (strides[0], strides[2], strides[3]))
+        corner = b.at(operand.pointer, start)
+
+        def at(r: int, q: int) -> tuple[Value, Value]:
+            offset = r * strides[2] + q * strides[3]
+            return b.b.and_(rows[r], columns[q]), b.at(corner, offset)
+
+        self.places.note_square(0, side, at, self.zeros)
+        target = b.at(operand.target, b.mul(number, operand.vectors * b.lanes))
+        self._each_vector(operand, target)
+
+    def _is_inside(self, at: Index, size: int) -> Value:
+        """Whether 0 <= at < size, as one unsigned comparison."""
+        return self.b.b.icmp_unsigned("<", self.b.i64(at), self.b.i64(size))
+
+    def _each_vector(self, operand: _Operand, target: Value) -> None:
+        """The block's vectors: whole ones, a partial one, and zeros where no channel is left."""
+        b, most = self.b, operand.vectors
+        full, last = divmod(operand.channels, b.lanes)
+        whole = b.min(b.sub(full, operand.first), most)
+        with b.loop("c", 0, b.mul(whole, b.lanes), b.lanes, most=most) as c:
+            self._transform_vector(operand, target, c.index, b.lanes)
+        if last:
+            with b.when(b.less(whole, most)):
+                self._transform_vector(operand, target, b.mul(whole, b.lanes), last)
+        if -(-operand.channels // b.lanes) % most:
+            filled = b.mul(b.add(whole, 1 if last else 0), b.lanes)
+            with b.loop("c", filled, most * b.lanes, b.lanes, most=most) as c:
+                for point in range(self.spec.points):
+                    b.store(b.splat(0.0), target, b.add(point * operand.step, c.index))
+
+    def _transform_vector(self, operand: _Operand, target: Value, c: Index, lanes: int) -> None:
+        b, side = self.b, operand.side
+
+        def read(r: int, q: int) -> Value:
+            return read_vector(b, self.places.noted(r * side + q, operand.pointer), c, 1, lanes)
+
+        half = [operand.transform(b, [read(r, q) for r in range(side)]) for q in range(side)]
+        for r in range(_SIDE):
+            for q, value in enumerate(operand.transform(b, [column[r] for column in half])):
+                b.store(value, target, b.add((r * _SIDE + q) * operand.step, c))
+
+    # --- M += V U ---
+
+    def _multiply(self, point: Index, count: Index, is_first: Value) -> None:
+        """The sums of a point, of all the block's channels and filters."""
+        b, spec = self.b, self.spec
+        data = b.at(self.data, b.mul(point, self.data_step))
+        gradients = b.at(self.gradients, b.mul(point, self.gradient_step))
+        sums = b.at(self.sums, b.mul(point, self.sum_step))
+        rows = spec.rows * b.lanes
+        with b.loop("column", 0, spec.columns) as column:
+            source = b.at(gradients, b.mul(column.index, self.width))
+            target = b.at(sums, b.mul(column.index, rows * self.width))
+            tiles = tiles_of_rows(rows, spec.mr)
+            for height, members in groupby(tiles, key=lambda tile: tile[1]):
+                run = [first for first, _ in members]
+                with b.loop("row", run[0], run[-1] + 1, height) as row:
+                    place = b.at(target, b.mul(row.index, self.width))
+                    found = self._tile(b.at(data, row.index), source, height, count)
+                    self._add(place, found, is_first)
+
+    def _tile(self, data: Value, gradients: Value, height: int, count: Index) -> list[Value]:
+        """sum[m, v] = the sum over tiles of data[tile, m] * gradients[tile, v]."""
+        b, spec = self.b, self.spec
+        steps = (spec.rows * b.lanes, spec.columns * self.width)
+        start = [b.splat(0.0)] * (height * spec.nv)
+        with b.loop("t", 0, count, carry=start, most=spec.tiles) as t:
+            x, d = (b.at(p, b.mul(t.index, s)) for p, s in zip((data, gradients), steps))
+            vectors = [b.load(d, j * b.lanes) for j in range(spec.nv)]
+            result: list[Value] = []
+            for m in range(height):
+                value = b.splat(read_scalar(b, x, m))
+                result += [
+                    b.fma(value, v, t.carried[len(result) + j]) for j, v in enumerate(vectors)
+                ]
+            t.yields(result)
+        return list(t.results)
+
+    def _add(self, place: Value, found: Sequence[Value], is_first: Value) -> None:
+        """Add to the sums of the chunks before this one, where there are any."""
+        b = self.b
+        with b.b.if_else(is_first) as (then, otherwise):
+            with then:
+                for i, value in enumerate(found):
+                    b.store(value, place, i * b.lanes)
+            with otherwise:
+                for i, value in enumerate(found):
+                    total = b.b.fadd(b.load(place, i * b.lanes), value)
+                    b.store(total, place, i * b.lanes)
+
+    # --- At M A ---
+
+    def _finish(self, row: Index, column: Index) -> None:
+        """The taps of every channel and filter there is, to the part's buffer."""
+        b, spec = self.b, self.spec
+        first = b.mul(row, b.lanes)
+        rows = b.min(b.sub(spec.ic, first), spec.rows * b.lanes)
+        total = -(-spec.oc // self.width)
+        columns = b.min(b.sub(total, column), spec.columns)
+        with b.loop("column", 0, columns, most=spec.columns) as c:
+            block = b.at(self.target, b.mul(b.add(column, c.index), spec.block_floats(b.lanes)))
+            source = b.at(self.sums, b.mul(c.index, spec.rows * b.lanes * self.width))
+            with b.loop(
+                "row", 0, b.mul(rows, self.width), b.lanes, most=spec.rows * self.width
+            ) as r:
+                place = b.at(block, b.add(b.mul(first, self.width), r.index))
+                self._finish_vector(b.at(source, r.index), place)
+
+    def _finish_vector(self, source: Value, target: Value) -> None:
+        b, spec = self.b, self.spec
+        columns = [
+            [b.load(source, (r * _SIDE + q) * self.sum_step) for r in range(_SIDE)]
+            for q in range(_SIDE)
+        ]
+        half = [output_transform(b, column, 3) for column in columns]
+        for r in range(3):
+            for q, value in enumerate(output_transform(b, [column[r] for column in half], 3)):
+                b.store(value, target, (3 * r + q) * spec.ic * self.width)
+
+
+def _gradient_transform(b: LoopBuilder, e: Sequence[Value]) -> list[Value]:
+    """G e for 4 numbers, with what the points p and -p share done once."""
+    g = filter_matrix(_TILE).tolist()
+    rows = [b.b.fmul(e[0], b.splat(g[0][0]))]
+    for one, p, square in g[1:-1:2]:
+        cube = square * p / one
+        even = b.fma(e[2], b.splat(square), b.b.fmul(e[0], b.splat(one)))
+        odd = b.fma(e[3], b.splat(cube), b.b.fmul(e[1], b.splat(p)))
+        rows += [b.b.fadd(even, odd), b.b.fsub(even, odd)]
+    return [*rows, e[3]]

@@ -1,0 +1,38 @@
+"""Addresses of a tile's places, kept in a table: places outside point to where it does no harm.
+
+So a tile that reaches over an edge goes the same way as all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...llvm.builder import LoopBuilder
+from ...llvm.types import PTR, Pointer, Value
+
+
+class Addresses:
+    """A table of ``count`` addresses on the stack of one function."""
+
+    def __init__(self, b: LoopBuilder, count: int) -> None:
+        self._b = b
+        self._table = b.b.alloca(PTR, count)
+
+    def noted(self, slot: int, like: Value) -> Value:
+        """The address that was noted, of elements as ``like`` has them."""
+        noted = self._b.b.load(self._place(slot), typ=PTR, align=8)
+        return Pointer(noted.ref, like.dtype, like.stored) if isinstance(like, Pointer) else noted
+
+    def note_square(
+        self, base: int, side: int, at: Callable[[int, int], tuple[Value, Value]], outside: Value
+    ) -> None:
+        """Addresses of side x side places; ``at`` gives whether one is inside, and its address."""
+        for r in range(side):
+            for q in range(side):
+                inside, pointer = at(r, q)
+                chosen = self._b.b.select(inside, pointer, outside)
+                self._b.b.store(chosen, self._place(base + r * side + q), align=8)
+
+    def _place(self, slot: int) -> Value:
+        b = self._b
+        return b.b.gep(self._table, [b.i64(slot)], True, source_etype=PTR)
