@@ -363,6 +363,18 @@ def refusal(model: Model, **shapes: tuple[int, ...]) -> str:
     return str(caught.value)
 
 
+@pytest.mark.parametrize("np_shape", [False, True])
+def test_constants_without_elements(tmp_path, np_shape):
+    nothing = np.zeros((2, 0), "float32")
+    model = model_of([node("Concat", "x nothing", axis=1)], {"x": (2, 3)}, {"nothing": nothing})
+    x = np.arange(6, dtype="float32").reshape(2, 3)
+    np.testing.assert_array_equal(computed(model, x)[0], x)
+    block = make_block(make_graph(model, KNOWN, None, {}))
+    with hybridjit.util.np_shape(np_shape):
+        path = block.export_onnx(str(tmp_path / "net.onnx"), nd.array(x))
+    np.testing.assert_array_equal(hybridjit.onnx.load(path)(nd.array(x)).asnumpy(), x)
+
+
 def test_every_unknown_operator_is_listed_with_its_nodes():
     nodes = [node("Foo", "x", "a"), node("Relu", "a", "b"), node("Bar", "b")]
     model = model_of(nodes, {"x": (1,)})

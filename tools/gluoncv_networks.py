@@ -23,6 +23,7 @@ _RULES: list[tuple[str, tuple[int, ...], dict[str, Any]]] = [
     (r"ssd_300", (300, 300), {}),
     (r"ssd_512", (512, 512), {}),
     (r"yolo3", (128, 128), {}),
+    (r".*rcnn_fpn", (64, 64), {}),
     (r".*(faster|mask|doublehead)_rcnn", (128, 160), {}),
     (r"(fcn|psp|deeplab|danet)_", (96, 96), {"crop_size": 96}),
     (r"icnet", (96, 96), {"crop_size": 96}),
@@ -46,9 +47,14 @@ _RULES: list[tuple[str, tuple[int, ...], dict[str, Any]]] = [
 _SUMS = re.compile(r"resnet|resnext|resnest|darknet|senet|basicblock|bottleneck|hrnet|highres")
 
 # The last layers of detectors, and what brings exponents and logits near 1: scores that all are
-# alike or saturated are sorted by their rounding.
-_HEAD = re.compile(r"predictor|yolooutput|centernet\d+_conv[135]_")
-_GAINS = [("ssd|yolo3_mobile|center_net_mobile", 0.1), ("center_net_resnet", 300.0)]
+# alike or saturated are sorted by their rounding. Regions that leave the picture are empty once
+# they are cut to it: none suppresses another, and their features are alike.
+_HEAD = re.compile(r"predictor|yolooutput|centernet\d+_conv[135]_|rpnhead\d+_conv2_")
+_GAINS = [
+    ("ssd|yolo3_mobile|center_net_mobile", 0.1),
+    ("center_net_resnet", 300.0),
+    (".*rcnn_fpn", 0.05),
+]
 
 _EACH = """
     resnet18_v1 resnet50_v1 resnet18_v2 resnet50_v2 resnest14 resnest50 se_resnet18_v1

@@ -44,7 +44,7 @@ def set_shapes(
     except ShapeError as error:
         raise ValueError(_failure(str(error), inputs)) from error
     shapes = {
-        name: param.shape if is_known(param.shape) else _known_dims(found.get(name))
+        name: param.shape if _is_decided(param) else _known_dims(found.get(name))
         for name, param in params.items()
     }
     unknown = [name for name, shape in shapes.items() if shape is None]
@@ -65,8 +65,15 @@ def variable_types(
     return {node.name: types[node][0] for node in types if node.is_variable}
 
 
+def _is_decided(param: Parameter) -> bool:
+    """Whether nothing else says its shape: an array that it holds may have no elements."""
+    return param.is_initialized or is_known(param.shape)
+
+
 def partial_type(param: Parameter) -> TensorType:
-    """What a parameter says of itself; sizes below 1 are unknown."""
+    """What a parameter says of itself; without an array, sizes below 1 are unknown."""
+    if param.is_initialized:
+        return TensorType(param.list_data()[0].shape, param.array_dtype)
     shape = param.shape
     if shape is None or not shape and not is_np_shape():
         return TensorType(None, param.array_dtype)
