@@ -384,11 +384,16 @@ def _check(graph: Graph, state: Checked, stage: str) -> None:
         verify(graph, frozenset(state.facts), stage, state.verified)
 
 
-def generate(plan: Plan, options: Options, log: CompileLog) -> Executable:
-    """From Plan to machine code. Imports the code generator on first use, and with it llvmlite."""
+def generate(
+    plan: Plan, options: Options, log: CompileLog, decide: Callable[..., Any] | None = None
+) -> Executable:
+    """From Plan to machine code. Imports the code generator on first use, and with it llvmlite.
+
+    ``decide`` chooses between candidates for a kernel, as ``codegen.call.Decide`` says.
+    """
     from .codegen.build.generate import generate_code  # noqa: PLC0415 (see tests/test_layers.py)
 
-    code = generate_code(plan, options.winograd, log, THREADS.count)
+    code = generate_code(plan, options.winograd, log, THREADS.count, decide)
     return Executable(plan, code)
 
 

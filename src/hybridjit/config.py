@@ -112,6 +112,7 @@ SWITCHES = (
     Switch(
         "TARGET", "", str, "compile for a narrower CPU: `avx512`, `avx2`, `sse2` or `neon`", True
     ),
+    Switch("TUNED", "", home_expanded, "a file of `hybridjit tune`, which chooses kernels", True),
     Switch(
         "NUM_THREADS",
         "",
@@ -134,6 +135,7 @@ class Config:
     timing: bool
     explain: bool
     target: str
+    tuned: str
     num_threads: int | None
     cache_dir: str
 

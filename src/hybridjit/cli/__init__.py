@@ -24,6 +24,7 @@ COMMANDS = {
     "compile": "fill the cache of compiled objects, for example while an image is built",
     "bench": "measure a model: compile time, first call, latency, memory",
     "profile": "time every step of a compiled model",
+    "tune": "measure kernels that the cost model only guesses, for one model on this machine",
     "view": "what the compiler made of a model and how it runs, as one HTML page",
     "ops": "table of the operators",
     "switches": "table of the HYBRIDJIT_... environment variables",

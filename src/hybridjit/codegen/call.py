@@ -5,6 +5,9 @@ The choosers of ``kinds`` make calls; ``build/link.py`` turns their arguments in
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, TypeVar
+
 import numpy as np
 
 from ..ir.graph import Use, Value
@@ -86,13 +89,19 @@ class Call:
     """One kernel and its arguments in order.
 
     ``work`` counts its multiplications, about; ``reason`` says why this kernel, where there was a
-    choice.
+    choice; ``cost`` is what the cost model thinks that it takes, in operations, where there is one.
     """
 
     spec: KernelSpec
     args: tuple[Argument, ...]
     work: int = 0
     reason: str = ""
+    cost: float = 0.0
+
+
+Spec = TypeVar("Spec", bound=KernelSpec)
+# Of candidates for a layer, of which the cost model takes the first, on a CPU, the one to take.
+Decide: TypeAlias = Callable[[Sequence[Any], Target], Any]
 
 
 @dataclass(frozen=True)
@@ -100,12 +109,25 @@ class Setting:
     """What a choice depends on besides the step: the weights' numbers, the CPU, the options.
 
     is_training  whether results depend on the batch anyway, so that choices may too
+    decide       who chooses instead of the cost model, if anybody does
     """
 
     params: dict[Value, int]
     target: Target
     winograd: bool | str = True
     is_training: bool = False
+    decide: Decide | None = None
+
+    def decided(self, first: Sequence[Spec], others: Callable[[], Sequence[Spec]]) -> Spec:
+        """Of candidates, the cost model's first; or of these and ``others`` what is decided.
+
+        All give the same results, but for how sums are rounded where algorithms differ.
+        """
+        if self.decide is None:
+            return first[0]
+        candidates = list(dict.fromkeys((*first, *others())))
+        chosen: Spec = self.decide(candidates, self.target)
+        return chosen
 
 
 def build_program(step: Step, anchored: bool) -> tuple[Program, tuple[Use, ...]]:

@@ -102,6 +102,21 @@ class Profiler:
             self.executable.plan, tuple(parts), start, together, self.threads, len(rounds)
         )
 
+    def least(self, seconds: float) -> list[float]:
+        """The least that each step of the plan took, of runs for about ``seconds``, two or more."""
+        deadline = time.perf_counter() + seconds
+        least = self.run_watched()
+        while True:
+            least = list(map(min, least, self.run_watched()))
+            if time.perf_counter() >= deadline:
+                return self._by_step(least)
+
+    def _by_step(self, parts: Sequence[float]) -> list[float]:
+        """Seconds of the calls of each step together."""
+        left = iter(parts)
+        rows = (row or (None,) for row in self.executable.code.calls)
+        return [sum(next(left) for _ in row) for row in rows]
+
     def run_whole(self) -> float:
         """Seconds of a run."""
         start = time.perf_counter()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,10 +14,11 @@ from ...config import config
 from ...forks import Rank, held_at_fork
 from ...ir.image import Image, Packed
 from ...ir.plan import Plan
+from ...late import Late
 from ...records import dataclass
 from ...target import Target
 from ...unwinding import holding
-from ..call import Call, Setting
+from ..call import Call, Decide, Setting
 from ..kinds import choose
 from ..llvm.jit import Library, assembly, find_target, optimised_text
 from ..packing import Packing, pack
@@ -28,6 +29,11 @@ from .link import link
 from .module import emit_kernel, kernel_name
 from .native_packing import NativePacking
 from .packers import PACKERS, emit_packers
+
+if TYPE_CHECKING:
+    from .. import tuned
+else:
+    tuned = Late("..tuned", __package__)  # for those who name a file
 
 
 class Kernel:
@@ -69,13 +75,19 @@ _DRIVERS: dict[Target, Any] = {}
 _PACKERS: dict[Target, NativePacking] = {}
 
 
-def generate_code(plan: Plan, winograd: bool | str, log: CompileLog, processes: int = 1) -> Code:
+def generate_code(
+    plan: Plan,
+    winograd: bool | str,
+    log: CompileLog,
+    processes: int = 1,
+    decide: Decide | None = None,
+) -> Code:
     """Choose a spec for every step, and load one kernel for every distinct spec.
 
-    ``processes`` may compile where there is enough to do.
+    ``processes`` may compile where there is enough to do; ``decide`` as in :func:`choose_calls`.
     """
     target = find_target(config.target)
-    calls = choose_calls(plan, target, winograd, log)
+    calls = choose_calls(plan, target, winograd, log, decide)
     log.dump("spec", lambda: spec_text(plan, calls, target))
     specs = tuple(dict.fromkeys(call.spec for row in calls for call in row))
     _dump_code(specs, target, log)
@@ -99,15 +111,23 @@ def load_kernel(spec: KernelSpec, log: CompileLog) -> tuple[Kernel, Any]:
 
 
 def choose_calls(
-    plan: Plan, target: Target, winograd: bool | str, log: CompileLog
+    plan: Plan,
+    target: Target,
+    winograd: bool | str,
+    log: CompileLog,
+    decide: Decide | None = None,
 ) -> tuple[tuple[Call, ...], ...]:
     """The kernel calls of every step on this CPU; the reasons of choices are noted.
 
     winograd  as in ``compiler.Options``
+    decide    who chooses between candidates; the file of HYBRIDJIT_TUNED if nobody is named, or
+              the cost model without one. Raises MXNetError for a file that cannot be used
     """
     params = {value: i for i, value in enumerate(plan.graph.params)}
     allowed = winograd if "winograd" not in config.skip else False
-    setting = Setting(params, target, allowed, plan.graph.purpose.training)
+    if decide is None and config.tuned:
+        decide = tuned.tuned_for(config.tuned, target)
+    setting = Setting(params, target, allowed, plan.graph.purpose.training, decide)
     calls = tuple(choose(step, setting) for step in plan.steps)
     log.notes += [
         f"chosen for {step.name}: {call.reason}"

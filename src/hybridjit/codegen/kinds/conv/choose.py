@@ -6,7 +6,7 @@ How each is tiled and blocked stands in the file of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ....ir.image import Packed
@@ -27,9 +27,9 @@ from ...call import (
 )
 from ...packing import ChannelPacking, DepthwisePacking, Packing, WinogradPacking
 from ..weights.choose import in_pairs, is_fixed, pack_weights, packing_for
-from .choose_depthwise import depthwise_spec
-from .choose_direct import direct_spec
-from .choose_winograd import suits_winograd, winograd_spec
+from .choose_depthwise import depthwise_spec, depthwise_tiles
+from .choose_direct import direct_spec, direct_tiles
+from .choose_winograd import suits_winograd, winograd_blocks, winograd_spec
 from .cost import cost
 from .layer import Layer
 from .spec import ConvSpec, DepthwiseSpec, WinogradSpec
@@ -84,7 +84,7 @@ def calls_of(
         layer = replace(layer, images=batch if setting.is_training else 1)
     winograd = setting.winograd if target.element.accumulated == "float32" else False
     candidates = algorithms(layer, target, winograd)
-    spec = candidates[0]
+    spec = setting.decided(candidates, lambda: _other_tiles(layer, candidates, target))
     after: tuple[Argument, ...] = (*extra, batch)
     if isinstance(spec, WinogradSpec):
         after = (*extra, Scratch(4 * sum(spec.scratch_floats(target.lanes))), batch)
@@ -94,7 +94,9 @@ def calls_of(
     if not biases:
         zeros = Packed(None, of_bias, layer.oc * layer.groups, target.element.accumulated)
         packed = (*packed, zeros)
-    call = Call(spec, (x, *packed, *after), work, _reason(layer, candidates, setting))
+    counted = 0.0 if isinstance(spec, DepthwiseSpec) else batch * cost(layer, spec, target)
+    reason = _reason(layer, spec, candidates, setting)
+    call = Call(spec, (x, *packed, *after), work, reason, counted)
     return (*before, call)
 
 
@@ -111,10 +113,30 @@ def _packings(
     return packing, ChannelPacking(spec.groups, target.lanes)
 
 
+def _other_tiles(
+    layer: Layer, candidates: Sequence[ConvSpec | DepthwiseSpec | WinogradSpec], target: Target
+) -> list[ConvSpec | DepthwiseSpec | WinogradSpec]:
+    """The same kernels with other tiles, which are taken where they were measured."""
+    kinds = set(map(type, candidates))
+    others: list[ConvSpec | DepthwiseSpec | WinogradSpec] = []
+    if DepthwiseSpec in kinds:
+        others += depthwise_tiles(layer, target)
+    if ConvSpec in kinds:
+        others += direct_tiles(layer, target)
+    for m in (4, 2) if WinogradSpec in kinds else ():
+        others += winograd_blocks(layer, target, m)
+    return others
+
+
 def _reason(
-    layer: Layer, candidates: list[ConvSpec | DepthwiseSpec | WinogradSpec], setting: Setting
+    layer: Layer,
+    taken: ConvSpec | DepthwiseSpec | WinogradSpec,
+    candidates: list[ConvSpec | DepthwiseSpec | WinogradSpec],
+    setting: Setting,
 ) -> str:
     """The candidates and their costs in operations; empty where there was no choice."""
+    if taken != candidates[0]:
+        return f"HYBRIDJIT_TUNED has {taken}, instead of {candidates[0]}"
     if len(candidates) == 1:
         return ""
     costs = [

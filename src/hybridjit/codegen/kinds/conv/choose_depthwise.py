@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ....target import Target
 from .layer import Layer
 from .spec import DepthwiseSpec
@@ -28,6 +30,15 @@ def depthwise_spec(layer: Layer, target: Target) -> DepthwiseSpec:
     most = (20, 12, 8) if layer.ic == 1 else (12, 8, 4)
     sums = most[0 if target.vector_registers >= 32 else 1 if target.has_fma else 2]
     return _of_tile(layer, channels, min(max(1, sums // nv), 8), nv, target)
+
+
+def depthwise_tiles(layer: Layer, target: Target) -> Iterator[DepthwiseSpec]:
+    """The same with each number of vectors, as many columns as have sums in registers."""
+    channels = layer.groups * layer.ic
+    vectors = -(-channels // target.lanes)
+    sums = 20 if target.vector_registers >= 32 else 12 if target.has_fma else 8
+    for nv in range(1, min(4, vectors) + 1):
+        yield _of_tile(layer, channels, min(sums // nv, 8), nv, target)
 
 
 def _of_tile(layer: Layer, channels: int, columns: int, nv: int, target: Target) -> DepthwiseSpec:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from ....target import PAIRS, Target
@@ -18,8 +19,18 @@ _FEWEST_CHANNELS = 8
 def direct_spec(layer: Layer, target: Target) -> ConvSpec:
     """Implicit GEMM with a register tile from the registers, and lines that stay in the cache."""
     flat = _flattened(layer)
-    mr, nv = _tile(flat, target)
-    mr = min(mr, _rows_in_a_set(flat, target))
+    return _of_tile(flat, *_tile(flat, target), target)
+
+
+def direct_tiles(layer: Layer, target: Target) -> Iterator[ConvSpec]:
+    """The same with each number of vectors, as many columns as stay in registers."""
+    flat, most = _flattened(layer), most_rows(target)
+    for nv in range(1, min(4, -(-flat.oc // target.lanes)) + 1):
+        yield _of_tile(flat, min(flat.out[2], most[nv]), nv, target)
+
+
+def _of_tile(flat: Layer, columns: int, nv: int, target: Target) -> ConvSpec:
+    mr = min(columns, _rows_in_a_set(flat, target))
     few = flat.xs[4] != 1 or (flat.ic < _FEWEST_CHANNELS and target.element != PAIRS)
     taps = few and flat.kernel[2] <= 16 and product(flat.kernel) > 1
     return ConvSpec(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ....target import TYPES_OF, Target
 from ....types import product
 from .layer import Layer
@@ -21,11 +23,18 @@ def suits_winograd(layer: Layer, target: Target | None) -> bool:
     return plain and flat and padded and wide and layer.groups == 1 and layer.xs[4] == 1
 
 
-def winograd_spec(layer: Layer, target: Target, m: int) -> WinogradSpec:
+def winograd_blocks(layer: Layer, target: Target, m: int) -> Iterator[WinogradSpec]:
+    """The same in blocks of half and of twice as many tiles."""
+    for factor in (0.5, 2):
+        yield winograd_spec(layer, target, m, factor)
+
+
+def winograd_spec(layer: Layer, target: Target, m: int, factor: float = 1) -> WinogradSpec:
     """F(m x m, 3x3): blocks of tiles whose transforms stay in the second-level cache.
 
     Filters that do not stay there are brought in once for every block, so blocks grow with them:
-    28 tiles are 14 operations a byte from the third level, 49 are 25 from memory.
+    28 tiles are 14 operations a byte from the third level, 49 are 25 from memory. ``factor`` makes
+    them larger or smaller.
     """
     vectors = -(-layer.oc // target.lanes)
     nv = 2 if vectors > 1 else 1
@@ -37,6 +46,7 @@ def winograd_spec(layer: Layer, target: Target, m: int) -> WinogradSpec:
         wished = max(12, target.l2_bytes // 2 // (4 * points * (layer.ic + layer.oc)))
     else:
         wished = 28 if filters <= 16 * target.l2_bytes else 49
+    wished = max(2, int(factor * wished))
     tiles, mr = _tile_block(total, wished, most_rows(target)[2])
     columns = -(-vectors // nv)
     fitting = target.l2_bytes // 2 // (4 * points * tiles * nv * target.lanes)

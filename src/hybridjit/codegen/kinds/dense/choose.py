@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ....ir.image import Packed
 from ....ir.plan import Step, View
@@ -47,7 +48,7 @@ def choose_dense(step: Step, setting: Setting) -> tuple[Call, ...]:
     steps = (x.strides[0], *(v.strides[0] for v in step.writes))
     share_sets = any(rows_share_sets(each, target) for each in steps)
     mr, least, nv = _dense_tile(x.shape[0], -(-outputs // target.lanes), share_sets, target)
-    spec = DenseSpec(
+    usual = DenseSpec(
         ic=inputs,
         oc=outputs,
         xs=_two(x.strides),
@@ -62,8 +63,9 @@ def choose_dense(step: Step, setting: Setting) -> tuple[Call, ...]:
         program=program,
         element=target.element,
     )
+    spec = setting.decided([usual], lambda: _other_tiles(usual, x.shape[0], target))
     weight, *biases = anchor.inputs[1:]
-    packing, of_bias = packing_for(target, 1, nv), ChannelPacking(1, target.lanes)
+    packing, of_bias = packing_for(target, 1, spec.nv), ChannelPacking(1, target.lanes)
     before, weights = pack_weights(
         step, [(weight, packing), *((bias, of_bias) for bias in biases)], setting
     )
@@ -71,7 +73,8 @@ def choose_dense(step: Step, setting: Setting) -> tuple[Call, ...]:
         weights = (*weights, Packed(None, of_bias, outputs, target.element.accumulated))
     extra: tuple[Argument, ...] = tuple(Address(v) for v in (*others, *step.writes))
     work = product(anchor.shape) * inputs
-    return (*before, Call(spec, (Address(x), *weights, *extra, x.shape[0]), work))
+    reason = f"HYBRIDJIT_TUNED has {spec}, instead of {usual}" if spec != usual else ""
+    return (*before, Call(spec, (Address(x), *weights, *extra, x.shape[0]), work, reason))
 
 
 # The most rows of a tile whose lines share sets of the first-level cache: two lines of each set are
@@ -92,6 +95,21 @@ def _dense_tile(rows: int, vectors: int, share_sets: bool, target: Target) -> tu
     if rows >= least:
         return mr, least, nv
     return least - 1, 2, min(4, vectors)
+
+
+def _other_tiles(spec: DenseSpec, rows: int, target: Target) -> list[DenseSpec]:
+    """The same with each number of vectors, and with near and far rows of :func:`_rows_together`.
+
+    Those are taken where they were measured.
+    """
+    most, found = most_rows(target), []
+    for nv in range(1, min(4, -(-spec.oc // target.lanes)) + 1):
+        mr, nbytes = most[nv], target.stored_bytes * spec.ic
+        for part in (1, 8):
+            chunk = max(1, part * target.l2_bytes // (2 * nbytes) // mr)
+            if rows >= (mr + 1) // 2:
+                found.append(replace(spec, mr=mr, least=(mr + 1) // 2, nv=nv, chunk=chunk))
+    return found
 
 
 def _rows_together(inputs: int, nv: int, target: Target) -> int:

@@ -1,0 +1,109 @@
+"""``hybridjit tune``: measure, for one model on this machine, what the cost model only guesses.
+
+In: a graph and shapes. Out: a file with the kernels that were faster than those which the cost
+model takes; every compilation takes them while HYBRIDJIT_TUNED names the file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..codegen.tuned import Choice, Tuned, read_tuned, write_tuned
+from ..compiler import new_log, plan_graph, plan_one_sample
+from ..ir.purpose import Purpose
+from ..options import Options
+from ..profiling import algorithm
+from ..profiling.tuning import Tried, tune, tuned_of
+from ..runtime.split_batch import take_sample
+from ..runtime.threads import get_num_threads, threads
+from ..table import milliseconds, table
+from .arguments import (
+    UsageError,
+    add_model,
+    add_precision,
+    add_shapes,
+    add_target,
+    chosen_target,
+    count,
+)
+from .model import model_of, parameters, stand_in
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_model(parser, " (without it, random ones)")
+    add_shapes(parser)
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", required=True, help="the file, which is added to"
+    )
+    parser.add_argument("--threads", metavar="N", type=count, help="default: what a call uses")
+    parser.add_argument(
+        "--seconds", metavar="S", type=float, default=20.0, help="time to take (20)"
+    )
+    parser.epilog = (
+        "HYBRIDJIT_TUNED=FILE has every later compilation take what is in the file, on this kind "
+        "of CPU. Results may differ in their last digits from those without it where an algorithm "
+        "is another one, and depend on nothing but the file."
+    )
+    add_precision(parser)
+    add_target(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    model, input_types, param_types = model_of(args)
+    options, log = Options(precision=args.precision), new_log()
+    purpose = Purpose(precision=args.precision)
+    plan = plan_graph(model.outputs, input_types, param_types, log, model.name, purpose)
+    one = plan_one_sample(plan, model.outputs, input_types, param_types, log)
+    inputs: Sequence[np.ndarray] = [stand_in(name, wanted) for name, wanted in input_types.items()]
+    inputs = inputs if one is None else take_sample(inputs, 0)
+    with chosen_target(args.target) as target, threads(args.threads or get_num_threads()):
+        before = _before(args.output, str(target))
+        params = parameters(model, param_types)
+        tried = tune(one or plan, params, inputs, options, args.seconds, log)
+    found = tuned_of(tried, str(target))
+    write_tuned(args.output, Tuned(found.cpu, {**before, **found.choices}))
+    print(_report(tried, found))
+    print(f"HYBRIDJIT_TUNED={args.output} has {model.name} take them on {target}")
+    return 0
+
+
+def _before(path: str, cpu: str) -> dict[str, Choice]:
+    """The choices of the file that is there; they stay."""
+    if not os.path.exists(path):
+        return {}
+    there = read_tuned(path)
+    if there.cpu != cpu:
+        raise UsageError(f"{path} was measured on {there.cpu}, and this is {cpu}: name another")
+    return dict(there.choices)
+
+
+def _report(tried: Sequence[Tried], found: Tuned) -> str:
+    rows = [_row(one) for one in tried]
+    heading = ("layer", "ms", "cost model's", "best", "of its time", "candidates")
+    total, gained = sum(one.seconds for one in tried), sum(map(_gained, tried))
+    return "\n".join(
+        [
+            table(rows, heading, right=(1, 4, 5)),
+            f"{len(found.choices)} of {len(tried)} choices changed, which gains "
+            f"{milliseconds(gained)} of {milliseconds(total)} ms",
+        ]
+    )
+
+
+def _gained(one: Tried) -> float:
+    return one.seconds * (1 - one.ratios[one.best])
+
+
+def _row(one: Tried) -> tuple[str, ...]:
+    return (
+        one.layer,
+        milliseconds(one.seconds),
+        algorithm(one.candidates[0]),
+        algorithm(one.candidates[one.best]) if one.best else "",
+        f"{100 * one.ratios[one.best]:.0f}%" if one.best else "",
+        str(len(one.candidates)),
+    )
