@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from compiling import call, var
-from hybridjit import sym
+from hybridjit import gluon, sym
 from hybridjit.compiler import compile_training
 from hybridjit.ir.graph import Graph, from_symbol
 from hybridjit.ir.interpret import interpret
@@ -22,6 +22,7 @@ from hybridjit.passes.enter_training import enter_training
 from hybridjit.passes.expand import expand
 from hybridjit.passes.infer import infer_node_types
 from hybridjit.passes.partition import Parts, partition
+from hybridjit.passes.parts import take_parts
 from hybridjit.types import FLOAT32, TensorType, type_of
 from recorded import CASES, FOLDER, block_of
 from test_recorded_gradients import NAMES, assert_near, heads_of
@@ -147,3 +148,65 @@ def test_what_is_saved_lies_as_its_readers_want_it():
     moved = [step.reads[0].shape for step in steps if step.kind == "copy"]
     assert [use.type.dims for use in trained.parts.saved] == [(2, 7, 7, 6), (2, 3, 3, 6)]
     assert moved and not any(7 in shape for shape in moved)
+
+
+def joint_of(outputs: list[Output], shapes: dict[str, tuple[int, ...]]) -> Graph:
+    """Canonical, with gradients of all variables."""
+    types = {name: TensorType(shape, FLOAT32) for name, shape in shapes.items()}
+    graph = from_symbol(outputs, types, infer_node_types(outputs, types))
+    return expand(enter_training(differentiate(graph, set(shapes)).graph))
+
+
+def joined_of(*parts: Output) -> Output:
+    return call("Concat", *parts, dim=0, num_args=len(parts))
+
+
+def cut(x: Output, begin: int, end: int) -> Output:
+    return call("slice", x, begin=(begin,), end=(end,))
+
+
+def assert_same_values(graph: Graph, other: Graph) -> None:
+    random = np.random.default_rng(3)
+    arrays = {v.name: random.normal(0, 1, v.shape).astype(np.float32) for v in graph.inputs}
+    found, wanted = (interpret(g, {v: arrays[v.name] for v in g.inputs}) for g in (other, graph))
+    for mine, theirs in zip(found, wanted):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def operators(graph: Graph) -> set[str]:
+    return {value.op.name for value in graph.values if value.op is not None}
+
+
+def test_pieces_of_joined_vectors_are_the_vectors():
+    """The way of a recurrent layer's weights, there and back."""
+    joined = joined_of(var("a"), var("b"), var("c"))
+    parts = [call("square", cut(joined, *ends)) for ends in ((0, 2), (2, 5), (5, 9))]
+    graph = joint_of([joined_of(*parts)], {"a": (2,), "b": (3,), "c": (4,)})
+    shorter = take_parts(graph)
+    assert "_pad_axes" in operators(graph) and "broadcast_add" in operators(graph)
+    assert not operators(shorter) & {"_pad_axes", "broadcast_add"}
+    assert_same_values(graph, shorter)
+
+
+@pytest.mark.parametrize("ends", [((0, 3), (3, 5)), ((0, 2), (1, 5)), ((0, 2), (0, 2))])
+def test_other_parts_of_joined_vectors_are_computed(ends):
+    """Across a border, over one another, twice the same: the gradient is a sum."""
+    joined = joined_of(var("a"), var("b"))
+    parts = [call("square", cut(joined, *one)) for one in ends]
+    graph = joint_of([joined_of(*parts)], {"a": (2,), "b": (3,)})
+    shorter = take_parts(graph)
+    assert "_pad_axes" in operators(shorter)
+    assert_same_values(graph, shorter)
+
+
+def test_weights_of_recurrent_layers_are_read_where_they_are():
+    layer = gluon.rnn.LSTM(3, 2, input_size=3)
+    layer.initialize()
+    arrays = {"data": np.ones((2, 1, 3), np.float32)}
+    arrays |= {name: p.data().asnumpy() for name, p in layer.collect_params().items()}
+    types = {name: type_of(array) for name, array in arrays.items()}
+    trained = compile_training(layer(sym.var("data")).outputs, types, set(types), True)
+    assert "_pad_axes" not in operators(trained.parts.backward)
+    assert not any(
+        "weight" in value.name for value in trained.forward.plan.graph.values if value.op
+    )

@@ -37,6 +37,7 @@ from .passes.merge_dense import merge_dense
 from .passes.narrow import narrow, narrow_trained
 from .passes.on_rows import move_to_rows
 from .passes.partition import Parts, partition
+from .passes.parts import take_parts
 from .passes.plan_memory import plan_memory
 from .passes.split_batch import batch_of, is_sample_of, should_split_batch
 from .passes.strides import move_strides
@@ -90,10 +91,13 @@ DIFFERENTIATED = replace(TRAINING, run=as_differentiated)
 # What a graph that is trained goes through before it is cut in two, for what forward and backward
 # have in common, and so that what is saved lies as its reader wants it: each part then goes through
 # all of PIPELINE.
-JOINT = tuple(
-    replace(row, run=narrow_trained) if row.run is narrow else row
-    for row in PIPELINE
-    if row.name in ("expand", "cse", "layout", "narrow")
+_SHARED = {row.name: row for row in PIPELINE}
+JOINT = (
+    _SHARED["expand"],
+    Pass("parts", take_parts, "pieces of vectors are what these were joined of", "canonical"),
+    _SHARED["cse"],
+    _SHARED["layout"],
+    replace(_SHARED["narrow"], run=narrow_trained),
 )
 STAGES = (
     *("trace", "infer", TRAINING.name),
