@@ -289,6 +289,13 @@ def small_network() -> gluon.nn.HybridSequential:
     return net
 
 
+class Squares(gluon.HybridBlock):
+    """A loss: the sum of squares."""
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        return (x**2).sum()
+
+
 class Steps:
     """Steps of one rank of a job, or without one of all ranks as devices."""
 
@@ -357,6 +364,26 @@ class TestAhead:
 
         want = self.alone(ranks)
         for begun, weights in together(ranks, work):
+            assert begun == [False, False, True, True, True]
+            assert np.array_equal(weights, want)
+
+    def test_one_call_a_step(self, together):
+        def work(j: job.Job) -> tuple[list[bool], np.ndarray]:
+            steps, begun = Steps(j), []
+            step = mx.train_step(steps.net, Squares(), steps.trainer, labels=0)
+            usual = steps.trainer.step
+
+            def watched(*args: object) -> None:
+                begun.append(steps.has_begun)
+                usual(*args)
+
+            steps.trainer.step = watched
+            for number in range(5):
+                step(nd.array(values(10 * number + j.rank, 24).reshape(4, 6)), batch_size=1)
+            return begun, steps.weights()
+
+        want = self.alone(2)
+        for begun, weights in together(2, work):
             assert begun == [False, False, True, True, True]
             assert np.array_equal(weights, want)
 

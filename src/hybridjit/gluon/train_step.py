@@ -8,7 +8,7 @@ step, without a tape, and gradients are written where parameters keep them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter, is_
 
 import numpy as np
@@ -18,10 +18,11 @@ from ..config import config
 from ..errors import MXNetError
 from ..nd import NDArray
 from ..nd.places import Places
+from ..nd.storage import Storage
 from ..nd.tape import Leaf
 from ..recording import FLAGS, recording_as
 from ..runtime.arena import address_of
-from ..runtime.executable import Executable, Instance
+from ..runtime.executable import Executable, Instance, Stage
 from ..runtime.saved import SAVED, Layout
 from ..types import type_of
 from ..unwinding import restoring
@@ -30,7 +31,7 @@ from .hybrid_block import HybridBlock
 from .step_library import training_of
 from .structure import Format, Nested, regroup
 from .trainer import Trainer, is_plain
-from .training import tape_variables
+from .training import stages_of, tape_variables
 from .utils import clip_global_norm as clip_together
 
 __all__ = ["TrainStep", "train_step"]
@@ -252,6 +253,10 @@ class _Ready:
         self._added: list[tuple[Leaf, np.ndarray]] = []
         made = [self._target(name) for name in joint.gradients]
         made += [np.empty(*kind) for kind in back.output_types[len(made) :]]
+        self._in_place = [
+            leaf if (leaf := self._leaves[name]).request == "write" else None
+            for name in joint.gradients
+        ]
         self._new_states = made[len(joint.gradients) :]
         self._unreached = [
             leaf for name, leaf in self._leaves.items() if name not in joint.gradients
@@ -297,20 +302,22 @@ class _Ready:
         for run, number, place in self._moving:
             run.put_input(place, arrays[number])
         self._forward()
-        self._backward()
-        self._store()
+        written = {leaf.grad._storage: None for leaf in self._leaves.values()}
+        self._backward(stages_of(self._backward.executable, self._in_place, written))
+        self._store(written)
         del held
         return losses
 
-    def _store(self) -> None:
+    def _store(self, written: Iterable[Storage]) -> None:
         """What a tape does in the end: gradients are there, and fresh; states move."""
         for leaf, d in self._added:
             leaf.grad._write(leaf.grad._data + d)
         for leaf in self._unreached:
             if leaf.request == "write":
                 leaf.grad._write(0)
+        for storage in written:
+            storage.bump()
         for leaf in self._leaves.values():
-            leaf.grad._storage.bump()
             leaf.fresh = True
         for state, new in zip(self._states, self._new_states):
             state._write(new)
@@ -326,7 +333,7 @@ class _Run:
         outputs: Sequence[np.ndarray],
     ) -> None:
         assert executable.binding is not None
-        self._executable = executable
+        self.executable = executable
         self._inputs, self._outputs = list(inputs), list(outputs)
         self._instance = Instance(executable, executable.binding, executable.thread_count)
         self._instance.connect(self._inputs, self._outputs)
@@ -341,12 +348,14 @@ class _Run:
         self._outputs[number] = array
         self._instance.put(len(self._inputs) + number, address_of(array))
 
-    def __call__(self) -> None:
+    def __call__(self, stages: Sequence[Stage] = ()) -> None:
         if config.check:
-            for mine, checked in zip(self._outputs, self._executable(self._inputs)):
+            for mine, checked in zip(self._outputs, self.executable(self._inputs)):
                 np.copyto(mine, checked)
+            for _, call in stages:
+                call()
             return
-        self._executable.run_segments(self._instance, self._inputs, self._outputs)
+        self.executable.run_segments(self._instance, self._inputs, self._outputs, stages)
 
 
 def _check_parts(net: object, loss: object, trainer: object) -> None:

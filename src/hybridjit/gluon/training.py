@@ -163,6 +163,23 @@ def floating(named: Mapping[str, NDArray]) -> frozenset[str]:
     return frozenset(name for name, array in named.items() if array._data.dtype.kind == "f")
 
 
+def stages_of(
+    run: Executable, outputs: Sequence[Leaf | None], written: dict[Storage, None]
+) -> list[tuple[int, Callable[[], None]]]:
+    """What those who watch gradients have called after which steps of a way back.
+
+    ``outputs`` are the leaves whose gradients its outputs write in place. ``written`` is what will
+    be noted as written in the end: it loses what has been noted by then.
+    """
+    found: dict[Watch, dict[Leaf, int]] = {}
+    for number, leaf in enumerate(outputs):
+        if leaf is not None and leaf.watch is not None:
+            found.setdefault(leaf.watch, {})[leaf] = run.finals[number]
+    stages = [stage for watch, known in found.items() for stage in watch.stages(known)]
+    stages.sort(key=attrgetter("after"))
+    return [(stage.after, partial(_begin, stage, written)) for stage in stages]
+
+
 def _begin(stage: Stage, written: dict[Storage, None]) -> None:
     """Note that gradients are written, and say so."""
     for leaf in stage.leaves:
@@ -237,21 +254,10 @@ class _Call:
     def _stages(
         self, run: Executable, step: Step, written: dict[Storage, None]
     ) -> list[tuple[int, Callable[[], None]]]:
-        """What those who watch gradients have called before the way back is over.
-
-        Then ``written`` loses what has been noted by that time.
-        """
-        leaves = [step.inputs[i].owner for i in step.places]  # type: ignore[union-attr]
-        if all(leaf.watch is None for leaf in leaves):  # type: ignore[union-attr]
-            return []
-        finals = dict(zip(self._trained.joint.gradients, run.finals))
-        found: dict[Watch, dict[Leaf, int]] = {}
-        for i, leaf in zip(step.places, leaves):
-            if isinstance(leaf, Leaf) and leaf.watch is not None and self._names[i] in finals:
-                found.setdefault(leaf.watch, {})[leaf] = finals[self._names[i]]
-        stages = [stage for watch, known in found.items() for stage in watch.stages(known)]
-        stages.sort(key=attrgetter("after"))
-        return [(stage.after, partial(_begin, stage, written)) for stage in stages]
+        """What those who watch gradients have called before the way back is over."""
+        owners = {self._names[i]: step.inputs[i].owner for i in step.places}  # type: ignore[union-attr]
+        outputs = [owners.get(name) for name in self._trained.joint.gradients]
+        return stages_of(run, [x if isinstance(x, Leaf) else None for x in outputs], written)
 
     def _sorted(self, made: Sequence[NDArray]) -> Some:
         """What the way back gives: by variable; states go where they are kept."""
