@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import gc
+import os
 import re
+import subprocess
+import sys
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -335,3 +339,47 @@ def test_checkpoints_of_equal_layers_are_about_their_square_root(count: int):
     places = sorted(order.index(use.value.name) for use in chosen.saved)
     segments = np.diff([-1, *places, count])
     assert max(segments) - 1 + len(places) <= 2 * count**0.5
+
+
+LLVMS_CODE = """
+import numpy as np
+from hybridjit import autograd, gluon, nd
+
+def resident():
+    "Megabytes of LLVM's code."
+    found = is_code = 0
+    for line in open("/proc/self/smaps"):
+        word, *rest = line.split()
+        if "-" in word and not word.endswith(":"):
+            is_code = "libllvmlite" in line and rest[0] == "r-xp"
+        elif word == "Rss:" and is_code:
+            found += int(rest[0]) / 1024
+    return found
+
+net = gluon.nn.HybridSequential()
+with net.name_scope():
+    net.add(gluon.nn.Dense(2048, "tanh", flatten=False), gluon.nn.Dense(4, flatten=False))
+net.initialize()
+net.hybridize()
+inference, x = net(nd.ones((1, 8))), nd.ones((8192, 8))
+before = resident()
+with autograd.record():
+    y = net(x)
+print(before, resident())
+y.backward()
+trainer = gluon.Trainer(net.collect_params(), "adam")
+trainer.step(1)
+print(resident())
+assert np.isfinite(net(x).asnumpy()).all()
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="nothing says what is resident")
+def test_llvms_code_goes_when_a_large_step_is_compiled():
+    """And comes again: a kernel of the optimizer is compiled after that."""
+    environment = {**os.environ, "HYBRIDJIT_CACHE_DIR": "off", "HYBRIDJIT_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", LLVMS_CODE]
+    said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    before, compiled, updated = map(float, said.stdout.split())
+    assert before > 15
+    assert compiled < 8 and updated < 8

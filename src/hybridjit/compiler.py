@@ -45,9 +45,9 @@ from .passes.verify_plan import verify_plan
 from .passes.views import merge_views
 from .records import dataclass
 from .runtime.executable import Executable, take_turns
+from .runtime.leftovers import release_leftovers
 from .runtime.split_batch import SplitBatch
 from .runtime.threads import THREADS
-from .runtime.workspace import release_freed
 from .types import TensorType
 from .unwinding import holding, uncollected
 
@@ -224,7 +224,7 @@ def compile_training(
     if backward is not None:
         take_turns((forward, backward))
     if parts.saved_bytes + forward.room.arena > _LARGE:
-        release_freed()
+        release_leftovers()
     return Trained(joint, parts, forward, backward)
 
 
@@ -415,7 +415,9 @@ def compile_update(rule: UpdateRule) -> UpdateCode:
     from .codegen.build.generate import load_kernel  # noqa: PLC0415 (see tests/test_layers.py)
     from .codegen.updates import update_spec  # noqa: PLC0415 (see tests/test_layers.py)
 
-    return UpdateCode(*load_kernel(update_spec(rule), new_log()))
+    code = UpdateCode(*load_kernel(update_spec(rule), new_log()))
+    release_leftovers()
+    return code
 
 
 def prepare() -> None:

@@ -6,16 +6,11 @@ before the next begins, as forward and backward of a training step, take turns i
 
 from __future__ import annotations
 
-import ctypes
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 from ..records import dataclass
 from .arena import Arena
-
-# glibc's: what was freed in the middle of a heap goes back to the system. Elsewhere there is none.
-_TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
 
 # Kept for later calls; a call that finds none makes its own and gives it back.
 MAX_IDLE = 8
@@ -71,9 +66,3 @@ class Turns:
         """Take it back from a call that has ended, unless enough wait."""
         if len(self._idle) < MAX_IDLE:
             self._idle.append(workspace)
-
-
-def release_freed() -> None:
-    """Give the system the memory that compiling has freed: 30 MB of ResNet-50's, in 3 ms."""
-    if _TRIM is not None:
-        _TRIM(0)
