@@ -51,6 +51,48 @@ def run_file(path: Path, program: str, *words: str) -> str:
     return done.stdout
 
 
+IN_PIECES = """
+import ctypes, mmap
+from hybridjit.codegen.llvm.jit import Library, compile_object, find_target
+
+CODE = '''
+@table = private unnamed_addr constant [2 x double] [double 1.5, double 2.5]
+define double @entry(i64 %i) {
+  %at = getelementptr [2 x double], ptr @table, i64 0, i64 %i
+  %x = load double, ptr %at
+  ret double %x
+}
+'''
+PAGE, FAR, NO_RESERVE = mmap.PAGESIZE, 3 << 30, 0x4000
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+
+def take(size):
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NO_RESERVE
+    return libc.mmap(None, size, 0, flags, -1, 0)
+
+target = find_target()
+code = compile_object(CODE, target)
+Library([code], target, ["entry"]).close()  # what comes with the first is there
+first, size = take(FAR), 1 << 30
+while size >= PAGE:  # no room above, but for one page; all other room is below
+    place = take(size)
+    if place < first:
+        libc.munmap(place, size)
+        size //= 2
+libc.munmap(first + FAR - 2 * PAGE, PAGE)
+library = Library([code], target, ["entry"])
+print(ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_int64)(library.address("entry"))(1))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="where mmap finds room is known of Linux")
+def test_code_is_near_its_constants_where_memory_is_in_pieces(tmp_path):
+    assert run_file(tmp_path / "pieces.py", IN_PIECES) == "2.5\n"
+
+
 POOL = """
 import multiprocessing, sys, warnings
 warnings.filterwarnings("ignore", message=".*fork")  # Python's own advice: there are threads

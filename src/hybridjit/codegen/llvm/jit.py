@@ -1,7 +1,10 @@
 """llvmlite's binding: find the host, optimise, emit objects, load them, disassemble.
 
 Facts about llvmlite that this file works around:
-- ``create_mcjit_compiler`` takes the target machine with it: each engine gets its own.
+- What MCJIT loads may end the process: it maps the sections of an object one by one, and where
+  memory is in pieces code comes to lie more than 2 GB from its constants, which it reaches by 32
+  bits. Its other memory manager (``use_lmm``) has no room for calls of functions outside. JITLink
+  maps all sections of an object at once.
 - ``ModulePassManager`` leaks about 75 KB a run: its real dispose is hidden by a no-op in the class
   order, and is called here by its name.
 - Every LLVM call holds one global lock; ours, :data:`LOCK`, is taken around it so that a fork can
@@ -327,10 +330,12 @@ def listings(text: str, target: Target, with_passes: bool = True) -> tuple[str, 
     return str(module), _assembly_of(module, machine, target)
 
 
-@calling_llvm
+_PROVIDED: dict[str, int] = {}
+
+
 def provide(name: str, address: int) -> None:
     """Let machine code that is loaded from now on call a function of the process by name."""
-    llvm.add_symbol(name, address)
+    _PROVIDED[name] = address
 
 
 class Library:
@@ -342,21 +347,32 @@ class Library:
     def __init__(self, objects: Iterable[bytes], target: Target, names: Sequence[str]) -> None:
         objects = tuple(objects)
         self.nbytes = sum(map(len, objects))
-        self._engine: Any = None
+        self._linked: tuple[Any, ...] = ()  # what ends first comes first
         self._addresses: dict[str, int] = {}
         self._load(objects, target, names)
 
     @calling_llvm
     def _load(self, objects: tuple[bytes, ...], target: Target, names: Sequence[str]) -> None:
         _initialize()
-        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine(target))
+        linker = llvm.JITLibraryBuilder().add_current_process()
         for code in objects:
-            self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-        self._engine.finalize_object()
+            linker.add_object_img(code)
+        for name, address in _PROVIDED.items():
+            linker.import_symbol(name, address)
         for name in names:
-            self._addresses[name] = self._engine.get_function_address(name)
-            if not self._addresses[name]:
-                raise InternalError(f"bug in hybridjit: no function {name} in the compiled code")
+            linker.export_symbol(name)
+        engine = llvm.create_lljit_compiler(
+            _machine(target), use_jit_link=True, suppress_errors=True
+        )
+        try:
+            code_of = linker.link(engine, "kernels")
+        except RuntimeError as error:
+            engine.close()
+            raise InternalError(
+                f"bug in hybridjit: the compiled code does not link: {error}"
+            ) from None
+        self._linked = code_of, engine
+        self._addresses = {name: code_of[name] for name in names}
 
     def address(self, name: str) -> int:
         """The address of a function."""
@@ -364,14 +380,15 @@ class Library:
 
     @calling_llvm
     def close(self) -> None:
-        engine, self._engine = self._engine, None
-        if engine is not None:
-            engine.close()
+        linked, self._linked = self._linked, ()
+        for part in linked:
+            part.close()
 
     def __del__(self) -> None:
-        if getattr(self, "_engine", None) is None:
+        if not getattr(self, "_linked", ()):
             return
         if sys.is_finalizing():
-            self._engine.detach()
+            for part in self._linked:
+                part.detach()
         else:
-            self.close()  # no name here holds the engine: it goes where it is closed
+            self.close()  # no name here holds the parts: they go where they are closed
