@@ -194,6 +194,10 @@ def networks() -> Iterator[tuple[str, Network]]:
         shown = network(best, (2, 3, size))
         yield f"detect {size}", shown
         yield f"detect {size} float64", in_double(shown)
+        limits = {"before": 4 * size - 1, "after": 3 * size, "threshold": 0.1}
+        proposed = network(layer("_proposals", **limits), (2, 4 * size, 5))
+        yield f"propose {size}", proposed
+        yield f"propose {size} float64", in_double(proposed)
         ordered = network(layer("topk", k=size - 1, ret_typ="both"), (3, 4 * size))
         yield f"order {size}", ordered
         yield f"order {size} float64", in_double(ordered)

@@ -115,6 +115,9 @@ def proposals() -> None:
             **small)  # fmt: skip
         bad(name, (2, 8, 3, 4), (2, 16, 3, 4), (1, 3), error=ShapeError,
             says="im_info should be (2,3)", **small)  # fmt: skip
+    rows = np.concatenate([scores.reshape(2, -1, 1)[:, :9], corners(2, 9, scale=6)], 2)
+    add("_proposals", rows.astype(np.float32), before=8, after=11, threshold=0.2)
+    add("_proposal_anchors", height=2, width=3, feature_stride=8, scales=(2, 4), ratios=(1,))
     rois = np.concatenate([[[0], [1], [-1], [1]], corners(4, scale=6)], 1).astype(np.float32)
     pooling = "_contrib_PSROIPooling"
     add(pooling, (2, 12, 7, 5), rois, spatial_scale=1, output_dim=3, pooled_size=2)

@@ -20,7 +20,7 @@ PROGRAM = Path(__file__).parent / "guarded.py"
 IN_DOUBLE = (
     *("conv", "dense", "depthwise", "matmul", "pack", "pool", "lrn", "norm", "recurrent"),
     *("region", "resize", "sample", "conv_weight", "depthwise_weight", "join_parts", "unpool"),
-    *("recurrent_back", "suppress", "detect", "order"),
+    *("recurrent_back", "suppress", "detect", "order", "propose"),
 )
 IN_BFLOAT16 = ("conv", "dense", "depthwise", "matmul", "pool", "winograd")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="mprotect is called as on Linux")

@@ -227,6 +227,18 @@ class TestBits:
         stem = library(tmp_path, model=tmp_path / "shot", shape="data=2,3,32,32")
         np.testing.assert_array_equal(hybridjit.library.load(f"{stem}.so")(x), wanted)
 
+    @pytest.mark.parametrize("pooling", ["ROIPooling", "ROIAlign"])
+    def test_of_a_detector_with_proposals(self, tmp_path, pooling):
+        """Regions are proposed, pooled, and classified; each class is suppressed on its own."""
+        net, x = detector(TwoStages(pooling))
+        info = np.array([[32, 32, 1], [30, 24, 1.5]], np.float32)
+        wanted = net(nd.array(x), nd.array(info)).asnumpy()
+        assert 3 < (wanted[..., 1] >= 0).sum() < wanted[..., 1].size
+        net.export(str(tmp_path / "stages"))
+        second = ("--shape", "data1=2,3")
+        stem = library(tmp_path, *second, model=tmp_path / "stages", shape="data0=2,3,32,32")
+        np.testing.assert_array_equal(hybridjit.library.load(f"{stem}.so")(x, info), wanted)
+
     @pytest.mark.parametrize("made", ["Detector", "SingleShot"])
     def test_of_detectors_for_any_batch(self, tmp_path, made):
         """Anchors are one for all samples; the others' boxes are compared apart."""
@@ -280,6 +292,42 @@ class SingleShot(Detector):
         offsets = F.flatten(F.slice_axis(rows, axis=-1, begin=3, end=7))
         scores = F.transpose(scores, axes=(0, 2, 1))
         return F.contrib.MultiBoxDetection(scores, offsets, anchors, nms_topk=100)
+
+
+class TwoStages(gluon.HybridBlock):
+    """Eight regions of each picture, and what they show of three classes: as Faster R-CNN does."""
+
+    def __init__(self, pooling: str) -> None:
+        super().__init__()
+        self._pooling = pooling
+        with self.name_scope():
+            self.features = gluon.nn.HybridSequential()
+            for channels in (8, 16):
+                self.features.add(gluon.nn.Conv2D(channels, 3, 2, 1, activation="relu"))
+            self.objects, self.offsets = gluon.nn.Conv2D(8, 1), gluon.nn.Conv2D(16, 1)
+            self.hidden = gluon.nn.Dense(20, activation="relu")
+            self.classes, self.boxes = gluon.nn.Dense(4), gluon.nn.Dense(4)
+
+    def hybrid_forward(self, F, x, info):
+        x = self.features(x)
+        found = F.softmax(F.reshape(self.objects(x), (2, 2, 4, 8, 8)), axis=1)
+        rois = F.contrib.MultiProposal(
+            F.reshape(found, (2, 8, 8, 8)), 0.1 * self.offsets(x), info, feature_stride=4,
+            scales=(2, 4), ratios=(0.5, 1), rpn_min_size=4, rpn_pre_nms_top_n=100,
+            rpn_post_nms_top_n=8, threshold=0.5,
+        )  # fmt: skip
+        size = {"pooled_size": (3, 3), "spatial_scale": 0.25}
+        if self._pooling == "ROIPooling":
+            pooled = F.ROIPooling(x, rois, **size)
+        else:
+            pooled = F.contrib.ROIAlign(x, rois, sample_ratio=2, **size)
+        hidden = self.hidden(pooled)
+        scores = F.softmax(self.classes(hidden))
+        label = F.expand_dims(F.argmax(scores, axis=1), 1)
+        corners = F.slice_axis(rois, axis=1, begin=1, end=5) + self.boxes(hidden)
+        rows = F.concat(label, F.max(scores, axis=1, keepdims=True), corners, dim=1)
+        rows = F.reshape(rows, (2, 8, 6))
+        return F.contrib.box_nms(rows, overlap_thresh=0.3, id_index=0, background_id=0)
 
 
 def detector(net: gluon.HybridBlock | None = None) -> tuple[gluon.HybridBlock, np.ndarray]:

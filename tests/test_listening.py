@@ -232,6 +232,8 @@ def some_networks() -> Iterator[Network]:
     yield network(border, (2, 5, 6, 7))
     yield network(layer("_contrib_box_nms", id_index=0, overlap_thresh=0.0), (2, 17, 6))
     yield network(layer("_detections", threshold=-9.0), (2, 17, 6))
+    limits = {"before": 16, "after": 20, "threshold": 0.0}
+    yield network(layer("_proposals", **limits), (2, 17, 5))
     yield network(layer("sort"), (2, 40))
     yield network(layer("sort"), (2, 60))
 

@@ -1,12 +1,15 @@
-"""The kernels of box_nms and detections beside their meaning in NumPy: the same rows, all bits."""
+"""The kernels of box_nms, detections and proposals beside their meaning in NumPy: the same rows,
+all bits.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from compiling import AVAILABLE, call, compiled, run_reference, var
+from compiling import AVAILABLE, call, compiled, node, run_reference, var
 from hybridjit import override
+from hybridjit.ir.node import Output
 
 NMS = "_contrib_box_nms"
 # Numbers that ordering and comparing have to get right.
@@ -92,3 +95,50 @@ def test_detections_are_numpys(dtype: str, target: str):
         with np.errstate(all="ignore"):
             (wanted,) = run_reference(graph, given)
         np.testing.assert_array_equal(found, wanted, err_msg=f"seed {seed}: {attrs}")
+
+
+def pictured(seed: int, dtype: str) -> tuple[dict[str, np.ndarray], dict[str, object]]:
+    """Scores, offsets and sizes of pictures, and attributes; scores repeat, some numbers are odd.
+    Offsets that go through the exponential, whose last bit is nobody's, are 0 or NaN."""
+    random = np.random.default_rng(seed)
+    batch, height, width = (int(random.integers(1, n)) for n in (4, 9, 12))
+    scales = tuple(random.choice([1.0, 2.0, 4.0, 8.0], random.integers(1, 4), replace=False))
+    ratios = (0.5, 1.0, 2.0)[: random.integers(1, 4)]
+    count, adds = len(scales) * len(ratios), bool(random.integers(2))
+    scores = random.integers(0, 12, (batch, 2 * count, height, width)) / 10
+    moves = random.normal(0, 6, (batch, 4 * count, height, width)).round(2) * adds
+    share = random.choice([0, 0, 0.02])
+    for x, numbers in ((scores, ODD), (moves, ODD if adds else [np.nan])):
+        odd = random.random(x.shape) < share
+        x[odd] = random.choice(numbers, odd.sum())
+    sizes = (8 * random.integers(0, n + 2, batch) for n in (height, width))
+    info = np.stack([*sizes, random.choice([0.5, 1, 1.7], batch)], 1)
+    if seed % 4 == 3:
+        info[0, random.integers(3)] = random.choice(ODD)
+    attrs = {
+        "scales": scales,
+        "ratios": ratios,
+        "feature_stride": 8,
+        "iou_loss": adds,
+        "rpn_min_size": int(random.choice([0, 4, 16])),
+        "threshold": float(random.choice([0.7, 0.3, 0, 1])),
+        "rpn_pre_nms_top_n": int(random.choice([-1, 7, 6000])),
+        "rpn_post_nms_top_n": int(random.choice([1, 5, 40])),
+    }
+    arrays = {"p": scores, "o": moves, "i": info}
+    return {name: x.astype(dtype) for name, x in arrays.items()}, attrs
+
+
+@pytest.mark.parametrize("target", AVAILABLE)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_proposals_are_numpys(dtype: str, target: str):
+    for seed in range(8):
+        given, attrs = pictured(seed, dtype)
+        made = node("_contrib_Proposal", *map(var, given), output_score=True, **attrs)
+        graph = [Output(made, 0), Output(made, 1)]
+        with override(target=target), np.errstate(all="ignore"):
+            executable = compiled(graph, given)
+            assert all(executable.code.calls), "the kernel is meant"
+            pairs = zip(executable([*given.values()]), run_reference(graph, given), strict=True)
+        for found, wanted in pairs:
+            np.testing.assert_array_equal(found, wanted, err_msg=f"seed {seed}: {attrs}")

@@ -170,6 +170,7 @@ KINDS = (
     KernelKind("suppress", _suppresses, reads=Reads.PACKED),
     KernelKind("order", in_floats=False, of_floats=True, reads=Reads.PACKED),
     KernelKind("detect", reads=Reads.PACKED),
+    KernelKind("propose", reads=Reads.PACKED),
     KernelKind("recurrent", _multiplies_parameters),
     KernelKind("recurrent_back"),
     KernelKind("resize", reads=Reads.CHANNELS, has_epilogue=True),

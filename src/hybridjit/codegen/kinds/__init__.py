@@ -32,6 +32,7 @@ PLACES = {
     "pad": "pad",
     "pointwise": "pointwise",
     "pool": "pool",
+    "propose": "propose",
     "recurrent": "recurrent",
     "recurrent_back": "recurrent_back",
     "reduce": "reduction.kind",

@@ -11,11 +11,11 @@ from ...records import dataclass
 from ...target import SINGLE, ElementTypes
 from ..call import Address, Argument, Call, Scratch, Setting
 from ..llvm.builder import LoopBuilder
-from ..llvm.types import I8, I32, I64, Value, constant_of
+from ..llvm.types import I8, I64, Value
 from ..math.numbers import float_numbers_of
 from ..spec import KernelSpec
 from .parts.arguments import Arguments
-from .parts.digits import DIGITS, digit_sort
+from .parts.digits import DIGITS, digit_sort, key_of
 from .parts.merging import load_place, merge_sort
 from .record import register
 
@@ -83,8 +83,11 @@ def _emit_row(
         is_number = b.b.and_(numbers.ne(other, other), numbers.eq(one, one))
         return b.b.or_(is_before, is_number)
 
+    def key(place: Value) -> Value:
+        return key_of(b, b.load_scalar(x, place), spec.element.computed, spec.ascending)
+
     if spec.by_digits:
-        order = digit_sort(b, orders, spec.count, lambda i: _key(b, spec, b.load_scalar(x, i)))
+        order = digit_sort(b, orders, spec.count, key)
     else:
         with b.loop("place", 0, spec.count) as place:
             b.b.store(place.index, b.at(orders[0], place.index, I64), align=8)
@@ -95,20 +98,6 @@ def _emit_row(
         found = load_place(b, order, first.index)
         b.store(b.load_scalar(x, found), y, first.index)
         b.b.store(found, b.at(places, first.index, I64), align=8)
-
-
-def _key(b: LoopBuilder, spec: OrderSpec, x: Value) -> Value:
-    """A whole number for a float; zeros of either sign are equal, NaN is the largest."""
-    is_double = spec.element.computed == "float64"
-    kind, bits = (I64, 64) if is_double else (I32, 32)
-    numbers = float_numbers_of(b, b.number(0), spec.element.computed)
-    zero = b.number(0)
-    raw = b.b.bitcast(b.b.select(numbers.eq(x, zero), zero, x), kind)
-    sign = b.b.ashr(raw, constant_of(kind, bits - 1))
-    key = b.b.xor(raw, b.b.or_(sign, constant_of(kind, 1 << (bits - 1))))
-    key = key if spec.ascending else b.b.not_(key)
-    key = b.b.select(numbers.ne(x, x), constant_of(kind, -1), key)
-    return key if is_double else b.b.zext(key, I64)
 
 
 register("order", choose_order, {OrderSpec: emit_order}, in_one_type=True)

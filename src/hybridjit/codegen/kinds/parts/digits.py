@@ -5,9 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...llvm.builder import LoopBuilder
-from ...llvm.types import I64, Value
+from ...llvm.types import I32, I64, Value, constant_of
+from ...math.numbers import float_numbers_of
 
 DIGITS = 256  # of eight bits, 2**3
+
+
+def key_of(b: LoopBuilder, x: Value, dtype: str, ascending: bool) -> Value:
+    """A whole number for a float; zeros of either sign are equal, NaN is the largest."""
+    is_double = dtype == "float64"
+    kind, bits = (I64, 64) if is_double else (I32, 32)
+    numbers = float_numbers_of(b, b.number(0), dtype)
+    zero = b.number(0)
+    raw = b.b.bitcast(b.b.select(numbers.eq(x, zero), zero, x), kind)
+    sign = b.b.ashr(raw, constant_of(kind, bits - 1))
+    key = b.b.xor(raw, b.b.or_(sign, constant_of(kind, 1 << (bits - 1))))
+    key = key if ascending else b.b.not_(key)
+    key = b.b.select(numbers.ne(x, x), constant_of(kind, -1), key)
+    return key if is_double else b.b.zext(key, I64)
 
 
 def digit_sort(
