@@ -29,7 +29,8 @@ def emit_kernel(spec: KernelSpec, target: Target, name: str = "") -> ir.Module:
     module = ir.Module(name or kernel_name(spec))
     module.triple = target.triple
     part = ir.Function(module, ir.FunctionType(I64, [PTR, I64, I64, PTR, I64, I64]), "part")
-    part.linkage, part.attributes = "internal", "noinline"
+    # LLVM makes no calls of memset of its own: kernels need no library.
+    part.linkage, part.attributes = "internal", 'noinline "no-builtins"'
     slots, tid, threads, *given = part.args
     for argument, word in zip(part.args, ("args", "tid", "threads", "poll", "start", "count")):
         argument.name = word
