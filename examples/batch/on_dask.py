@@ -19,7 +19,7 @@ from distributed import Client, LocalCluster, Worker, WorkerPlugin
 
 from hybridjit.batch import Predictor
 
-ROWS = 64  # of a partition
+ROWS = 32  # of a partition: few, so that workers end at about the same time
 
 
 class Loaded(WorkerPlugin):

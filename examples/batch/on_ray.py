@@ -15,6 +15,8 @@ import ray
 
 from hybridjit.batch import Predictor
 
+ROWS = 32  # of a task: few, so that workers end at about the same time
+
 
 def read(batch: dict[str, np.ndarray], images: str) -> dict[str, np.ndarray]:
     """The records of these numbers."""
@@ -24,7 +26,7 @@ def read(batch: dict[str, np.ndarray], images: str) -> dict[str, np.ndarray]:
 def predict(model: str, images: str, workers: int) -> ray.data.Dataset:
     """Columns ``id`` and ``output``; rows come as they are ready."""
     count = len(np.load(images, mmap_mode="r"))
-    numbers = ray.data.range(count, override_num_blocks=4 * workers)
+    numbers = ray.data.range(count, override_num_blocks=-(-count // ROWS))
     return numbers.map_batches(read, fn_kwargs={"images": images}).map_batches(
         Predictor,
         fn_constructor_args=(model,),
@@ -42,7 +44,8 @@ def main() -> None:
     parser.add_argument("results")
     parser.add_argument("--workers", type=int, default=2)
     args = parser.parse_args()
-    ray.init(num_cpus=args.workers + 1)  # one more than there are actors: reading takes one
+    # One more than there are actors: reading takes one.
+    ray.init(num_cpus=args.workers + 1, include_dashboard=False)
     parts = list(predict(args.model, args.images, args.workers).iter_batches(batch_size=None))
     order = np.argsort(np.concatenate([part["id"] for part in parts]))
     np.save(args.results, np.concatenate([part["output"] for part in parts])[order])

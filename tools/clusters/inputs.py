@@ -14,7 +14,7 @@ from hybridjit.gluon.model_zoo import vision
 def main(folder: Path) -> None:
     generator = np.random.default_rng(0)
     np.save(folder / "digits.npy", generator.random((10_000, 1, 28, 28), "float32"))
-    for count in (100, 500):
+    for count in (128, 640):
         np.save(folder / f"pictures{count}.npy", generator.random((count, 3, 224, 224), "float32"))
     network = vision.resnet50_v1()
     network.initialize()
