@@ -198,8 +198,8 @@ def test_a_mistake_in_how_threads_share(net, monkeypatch):
     """A usual call differs, the steps one by one on one thread do not."""
     from_threads = hybridjit.runtime.executable.Executable.run_segments
 
-    def run_segments(self, instance, inputs, outputs):
-        from_threads(self, instance, inputs, outputs)
+    def run_segments(self, instance, inputs, outputs, stages=()):
+        from_threads(self, instance, inputs, outputs, stages)
         if self.thread_count > 1:
             outputs[0][...] += 1
 
