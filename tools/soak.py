@@ -60,6 +60,18 @@ def mappings() -> int:
         return 0
 
 
+def own_bytes() -> int:
+    """What the process holds without pages of files, which come and go as they are needed."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) << 10
+    return memory_stats()["resident_bytes"]
+
+
 def soak(signatures: int, seed: int = 0) -> tuple[int, int]:
     """Bytes and mappings that the process gained after its warm-up."""
     net = make_net()
@@ -68,12 +80,12 @@ def soak(signatures: int, seed: int = 0) -> tuple[int, int]:
     for number, shape in enumerate(shapes(seed)[: signatures + _WARM_UP]):
         if number == _WARM_UP:
             gc.collect()
-            start = (memory_stats()["resident_bytes"], mappings())
+            start = (own_bytes(), mappings())
         net(nd.ones(shape))
         if number % 500 == 0:
             print(number, memory_stats(), "mappings", mappings(), flush=True)
     gc.collect()
-    return memory_stats()["resident_bytes"] - start[0], mappings() - start[1]
+    return own_bytes() - start[0], mappings() - start[1]
 
 
 class Growth(NamedTuple):
@@ -115,7 +127,7 @@ def _held() -> Growth:
     stats = memory_stats()
     kinds = ("arena_bytes", "packed_bytes", "saved_bytes", "gradient_bytes", "state_bytes")
     counted = sum(stats[kind] for kind in kinds)
-    return Growth(stats["resident_bytes"], len(gc.get_objects()), counted)
+    return Growth(own_bytes(), len(gc.get_objects()), counted)
 
 
 def resnet() -> gluon.HybridBlock:
