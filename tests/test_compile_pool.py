@@ -10,16 +10,19 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from hybridjit import gluon, nd, tasks, threads
-from hybridjit.codegen.build import compile_pool, generate
+from hybridjit import autograd, gluon, nd, tasks, threads
+from hybridjit.codegen.build import compile_pool, fetch, generate
 from hybridjit.codegen.build.compile_pool import Job, compile_jobs
 from hybridjit.codegen.build.compile_worker import target_frame, target_of
 from hybridjit.codegen.llvm.jit import compile_object, find_target
+from hybridjit.compiler import new_log
+from hybridjit.config import override
 from hybridjit.errors import InternalError
 
 TARGET = find_target()
@@ -239,6 +242,38 @@ def test_a_network(started, monkeypatch):
             results.append(net(x).asnumpy())
     assert len(started) == 1
     np.testing.assert_array_equal(*results)
+
+
+def test_a_network_that_is_trained(started, monkeypatch):
+    """Forward and backward are compiled by the same workers, and give the same bits."""
+    net, x = Chain(), nd.random.uniform(shape=(2, 19))
+    net.initialize()
+    monkeypatch.setattr(generate, "_KERNELS", {})
+    results = []
+    for processes in (1, 2):
+        generate._KERNELS.clear()
+        net.hybridize()
+        with override(cache_dir="off"), threads(processes), autograd.record():
+            y = net(x)
+        y.backward()
+        results.append(net[0].weight.grad().asnumpy())
+    assert len(started) == 1
+    np.testing.assert_array_equal(*results)
+
+
+def test_a_part_is_compiled_while_the_next_is_made(started):
+    """Workers have begun with forward when backward is planned."""
+    waiting = [fetch.Wanted(f"{i}", partial(text, i), False) for i in range(12)]
+
+    def parts() -> Iterator[fetch.Part]:
+        log = new_log()
+        yield fetch.Part(waiting[:6], log)
+        wait_until(lambda: len(log.details) == 6)
+        yield fetch.Part(waiting[6:], new_log())
+
+    with override(cache_dir="off"):
+        codes = fetch.fetch_objects(parts(), TARGET, 2)
+    assert codes == {w.text: compile_object(text(int(w.text)), TARGET, False) for w in waiting}
 
 
 IN_CHILD = """

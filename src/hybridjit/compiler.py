@@ -218,9 +218,14 @@ def compile_training(
     """
     logs = logs or TrainingLogs.new(config.dump)
     joint, parts = training_parts(outputs, types, wanted, training, options, logs.joint, name)
-    forward = _compile_typed(parts.forward, options, logs.forward)
-    has_back = bool(parts.backward.outputs)
-    backward = _compile_typed(parts.backward, options, logs.backward) if has_back else None
+    both = [(parts.forward, logs.forward)]
+    if parts.backward.outputs:
+        both.append((parts.backward, logs.backward))
+    executables = generate_all((_planned(*one) for one in both), options)
+    for _, log in both:
+        log.report()
+    forward = executables[0]
+    backward = executables[1] if len(executables) > 1 else None
     if backward is not None:
         take_turns((forward, backward))
     if parts.saved_bytes + forward.room.arena > _LARGE:
@@ -251,11 +256,9 @@ def training_parts(
     return joint, parts
 
 
-def _compile_typed(graph: Graph, options: Options, log: CompileLog) -> Executable:
+def _planned(graph: Graph, log: CompileLog) -> tuple[Plan, CompileLog]:
     log.name = graph.name
-    executable = generate(plan_typed(graph, log), options, log)
-    log.report()
-    return executable
+    return plan_typed(graph, log), log
 
 
 def differentiate_graph(
@@ -395,10 +398,19 @@ def generate(
 
     ``decide`` chooses between candidates for a kernel, as ``codegen.call.Decide`` says.
     """
-    from .codegen.build.generate import generate_code  # noqa: PLC0415 (see tests/test_layers.py)
+    return generate_all([(plan, log)], options, decide)[0]
 
-    code = generate_code(plan, options.winograd, log, THREADS.count, decide)
-    return Executable(plan, code)
+
+def generate_all(
+    plans: Iterable[tuple[Plan, CompileLog]],
+    options: Options,
+    decide: Callable[..., Any] | None = None,
+) -> list[Executable]:
+    """:func:`generate` for each plan: one is being compiled while the next is made."""
+    from .codegen.build.generate import generate_codes  # noqa: PLC0415 (see tests/test_layers.py)
+
+    codes = generate_codes(plans, options.winograd, THREADS.count, decide)
+    return [Executable(plan, code) for plan, code in codes]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ compiled is stored at once, so that an interrupted compilation goes on where it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ...compile_log import CompileLog
 from ...records import dataclass
@@ -29,30 +29,49 @@ class Wanted:
     level: int = 3
 
 
-def fetch_objects(
-    wanted: Sequence[Wanted], target: Target, processes: int, log: CompileLog
-) -> list[bytes]:
-    """The object of each, in order; compiled by up to ``processes`` processes."""
-    keys = {w.text: object_key(w.text, target) for w in wanted}
-    found = {w.text: code for w in wanted if (code := load_object(keys[w.text])) is not None}
-    missing = [w for w in wanted if w.text not in found]
-    log.details += [("cached", text, 0.0) for text in found]
-    if missing:
-        progress = Progress(log.name, len(missing))
+@dataclass(frozen=True)
+class Part:
+    """Modules that are wanted together, and the log of the compilation that wants them."""
 
-        def done(job: Job) -> None:
-            found[job.label] = job.code
-            store_object(keys[job.label], job.code)
-            log.details.append(("kernel", job.label, job.seconds))
-            progress.step()
+    wanted: Sequence[Wanted]
+    log: CompileLog
 
-        jobs = (Job(w.text, str(w.emit()), w.with_passes, w.level) for w in missing)
-        try:
-            compile_jobs(jobs, target, processes, done)
-            progress.end()
-        except BaseException:
-            progress.end()
-            raise
+
+def fetch_objects(parts: Iterable[Part], target: Target, processes: int) -> dict[str, bytes]:
+    """The object of each module by its text; compiled by up to ``processes`` processes.
+
+    Workers compile one part while the next is being made by whoever gives ``parts``.
+    """
+    found: dict[str, bytes] = {}
+    origins: dict[str, tuple[str, CompileLog]] = {}
+    progress = Progress()
+
+    def done(job: Job) -> None:
+        key, log = origins[job.label]
+        found[job.label] = job.code
+        store_object(key, job.code)
+        log.details.append(("kernel", job.label, job.seconds))
+        progress.step()
+
+    def missing() -> Iterator[Job]:
+        for part in parts:
+            keys = {w.text: object_key(w.text, target) for w in part.wanted}
+            objects = {text: load_object(key) for text, key in keys.items()}
+            cached = {text: code for text, code in objects.items() if code is not None}
+            found.update(cached)
+            part.log.details += [("cached", text, 0.0) for text in cached]
+            new = [w for w in part.wanted if w.text not in cached]
+            origins.update({w.text: (keys[w.text], part.log) for w in new})
+            progress.expect(len(new), part.log.name)
+            yield from (Job(w.text, str(w.emit()), w.with_passes, w.level) for w in new)
+
+    try:
+        compile_jobs(missing(), target, processes, done)
+        progress.end()
+    except BaseException:
+        progress.end()
+        raise
+    if origins:
         prune()
     warn_of_cache()
-    return [found[w.text] for w in wanted]
+    return found

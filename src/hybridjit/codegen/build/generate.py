@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from ..llvm.jit import Library, assembly, find_target, optimised_text
 from ..packing import Packing, pack
 from ..spec import KernelSpec
 from .driver import emit_driver, load_driver
-from .fetch import Wanted, fetch_objects
+from .fetch import Part, Wanted, fetch_objects
 from .link import link
 from .module import emit_kernel, kernel_name
 from .native_packing import NativePacking
@@ -68,6 +69,7 @@ class Code:
 # Bytes of parameters that machine code packs: NumPy takes as long for less as it takes to load.
 _MANY_BYTES = 4 << 20
 _LOCK = held_at_fork(Rank.KERNELS)
+DRIVER = "driver"
 _KERNELS: weakref.WeakValueDictionary[tuple[Target, KernelSpec], Kernel] = (
     weakref.WeakValueDictionary()
 )
@@ -75,39 +77,72 @@ _DRIVERS: dict[Target, Any] = {}
 _PACKERS: dict[Target, NativePacking] = {}
 
 
-def generate_code(
-    plan: Plan,
+@dataclass(frozen=True)
+class Request:
+    """Kernels that a compilation wants, by their specs, and its log.
+
+    ``packs`` tells whether it wants the packers too.
+    """
+
+    specs: tuple[KernelSpec, ...]
+    log: CompileLog
+    packs: bool = False
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """A plan, the kernel calls of each of its steps, and the kernels that these want."""
+
+    plan: Plan
+    calls: tuple[tuple[Call, ...], ...]
+    request: Request
+
+
+def generate_codes(
+    plans: Iterable[tuple[Plan, CompileLog]],
     winograd: bool | str,
-    log: CompileLog,
     processes: int = 1,
     decide: Decide | None = None,
-) -> Code:
-    """Choose a spec for every step, and load one kernel for every distinct spec.
+) -> list[tuple[Plan, Code]]:
+    """Choose a spec for every step, and load one kernel for every distinct spec of all plans.
 
-    ``processes`` may compile where there is enough to do; ``decide`` as in :func:`choose_calls`.
+    ``processes`` may compile where there is enough to do, and begin while a further plan is being
+    made. ``decide`` as in :func:`choose_calls`.
     """
     target = find_target(config.target)
+    chosen: list[_Chosen] = []
+
+    def requests() -> Iterator[Request]:
+        for plan, log in plans:
+            chosen.append(_choose(plan, log, target, winograd, decide))
+            yield chosen[-1].request
+
+    kernels = _loaded(requests(), target, processes)
+    return [(one.plan, _code(one, kernels, target)) for one in chosen]
+
+
+def _choose(
+    plan: Plan, log: CompileLog, target: Target, winograd: bool | str, decide: Decide | None
+) -> _Chosen:
     calls = choose_calls(plan, target, winograd, log, decide)
     log.dump("spec", lambda: spec_text(plan, calls, target))
     specs = tuple(dict.fromkeys(call.spec for row in calls for call in row))
     _dump_code(specs, target, log)
     has_many = sum(value.types[0].nbytes for value in plan.graph.params) >= _MANY_BYTES
-    kernels = log.timed(
-        "kernels",
-        f"machine code for {len(specs)} kernels",
-        lambda: _loaded(specs, has_many, target, processes, log),
-    )
-    packs = _PACKERS[target].pack if has_many else pack
-    return Code(target, calls, kernels, _DRIVERS[target], packs, link(plan, calls))
+    return _Chosen(plan, calls, Request(specs, log, has_many))
+
+
+def _code(chosen: _Chosen, kernels: Mapping[KernelSpec, Kernel], target: Target) -> Code:
+    own = {spec: kernels[spec] for spec in chosen.request.specs}
+    packs = _PACKERS[target].pack if chosen.request.packs else pack
+    image = link(chosen.plan, chosen.calls)
+    return Code(target, chosen.calls, own, _DRIVERS[target], packs, image)
 
 
 def load_kernel(spec: KernelSpec, log: CompileLog) -> tuple[Kernel, Any]:
     """The kernel of one spec that belongs to no plan, and the driver that calls it."""
     target = find_target(config.target)
-    kernel = log.timed(
-        "kernels", f"machine code for {spec}", lambda: _loaded((spec,), False, target, 1, log)[spec]
-    )
-    return kernel, _DRIVERS[target]
+    return _loaded([Request((spec,), log)], target, 1)[spec], _DRIVERS[target]
 
 
 def choose_calls(
@@ -140,34 +175,76 @@ def choose_calls(
 
 @holding(_LOCK)
 def _loaded(
-    specs: tuple[KernelSpec, ...],
-    packs: bool,
-    target: Target,
-    processes: int,
-    log: CompileLog,
+    requests: Iterable[Request], target: Target, processes: int
 ) -> dict[KernelSpec, Kernel]:
     """A kernel for each spec. What is new shares one library: it is loaded once.
 
-    With the first, the driver is loaded for good, and with the first that ``packs``, the packers.
+    With the first, the driver is loaded for good, and with the first that packs, the packers. The
+    time of a request ends where the next one is made, and that of the last with the loading.
     """
-    kernels = {s: kernel for s in specs if (kernel := _KERNELS.get((target, s))) is not None}
-    new = [s for s in specs if s not in kernels]
-    wanted = [Wanted(str(s), partial(emit_kernel, s, target), s.needs_passes) for s in new]
-    if target not in _DRIVERS:
-        # 5 ms of LLVM instead of 70, and calls take as long: it has a few dozen loads for each step
-        wanted.append(Wanted("driver", partial(emit_driver, target), with_passes=False, level=0))
-    if packs and target not in _PACKERS:
-        wanted.append(Wanted(PACKERS, partial(emit_packers, target), with_passes=False))
-    objects = fetch_objects(wanted, target, processes, log)
-    if packs and target not in _PACKERS:
-        _PACKERS[target] = NativePacking(objects.pop(), target)
-    if target not in _DRIVERS:
-        _DRIVERS[target] = load_driver(objects.pop(), target)
-    if new:
-        library = Library(objects, target, list(map(kernel_name, new)))
-        for spec in new:
-            _KERNELS[target, spec] = kernels[spec] = Kernel(spec, library)
-    return kernels
+    loading = _Loading(target)
+    began, went_on = [], []
+
+    def parts() -> Iterator[Part]:
+        for request in requests:
+            began.append((request, time.perf_counter()))
+            yield loading.part(request)
+            went_on.append(time.perf_counter())
+
+    loading.load(fetch_objects(parts(), target, processes))
+    ended = [*went_on[:-1], time.perf_counter()]
+    for (request, start), end in zip(began, ended):
+        text = f"machine code for {len(request.specs)} kernels"
+        request.log.times.append(("kernels", text, end - start))
+    return loading.kernels
+
+
+class _Loading:
+    """The kernels of some requests: those that are there, and those that are new."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._new: dict[KernelSpec, None] = {}
+        self._others: set[str] = set()
+        self.kernels: dict[KernelSpec, Kernel] = {}
+
+    def part(self, request: Request) -> Part:
+        """What has to be fetched for a request that was not for one before."""
+        new = []
+        for spec in request.specs:
+            kernel = _KERNELS.get((self._target, spec))
+            if kernel is not None:
+                self.kernels[spec] = kernel
+            elif spec not in self._new:
+                new.append(spec)
+        self._new.update(dict.fromkeys(new))
+        emit = partial(emit_kernel, target=self._target)
+        wanted = [Wanted(str(s), partial(emit, s), s.needs_passes) for s in new]
+        return Part([*wanted, *self._once(request.packs)], request.log)
+
+    def _once(self, packs: bool) -> Iterator[Wanted]:
+        """The driver and the packers, if they are to be loaded."""
+        if self._target not in _DRIVERS and DRIVER not in self._others:
+            self._others.add(DRIVER)
+            # 5 ms of LLVM instead of 70, and calls take as long: it has a few dozen loads for each
+            # step
+            yield Wanted(DRIVER, partial(emit_driver, self._target), with_passes=False, level=0)
+        if packs and self._target not in _PACKERS and PACKERS not in self._others:
+            self._others.add(PACKERS)
+            yield Wanted(PACKERS, partial(emit_packers, self._target), with_passes=False)
+
+    def load(self, objects: Mapping[str, bytes]) -> None:
+        """Load what was fetched."""
+        if PACKERS in self._others:
+            _PACKERS[self._target] = NativePacking(objects[PACKERS], self._target)
+        if DRIVER in self._others:
+            _DRIVERS[self._target] = load_driver(objects[DRIVER], self._target)
+        if self._new:
+            codes = [objects[str(spec)] for spec in self._new]
+            library = Library(codes, self._target, list(map(kernel_name, self._new)))
+            for spec in self._new:
+                self.kernels[spec] = Kernel(spec, library)
+                _KERNELS[self._target, spec] = self.kernels[spec]
 
 
 def spec_text(plan: Plan, calls: tuple[tuple[Call, ...], ...], target: Target) -> str:

@@ -10,12 +10,16 @@ _LONG = 2.0
 
 
 class Progress:
-    """``step`` after every kernel, ``end`` when there is no more to say."""
+    """``expect`` kernels, ``step`` after every one, ``end`` when there is no more to say."""
 
-    def __init__(self, name: str, total: int) -> None:
-        self._name, self._total, self._count = name, total, 0
+    def __init__(self) -> None:
+        self._name, self._total, self._count = "", 0, 0
         self._start = time.monotonic()
         self._shown = False
+
+    def expect(self, count: int, name: str) -> None:
+        """So many more kernels are to be compiled, those of ``name``."""
+        self._name, self._total = name, self._total + count
 
     def step(self) -> None:
         """One more kernel is there."""
