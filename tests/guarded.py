@@ -21,6 +21,7 @@ from dataclasses import replace
 import numpy as np
 
 from compiling import assert_near, call, compiled, run_reference, var
+from hybridjit.codegen.build.pool_memory import POLL_SLOTS
 from hybridjit.codegen.call import Address, Argument, Call, Flag, Scratch, Shared
 from hybridjit.ir.image import Packed
 from hybridjit.ir.plan import Step, View
@@ -52,7 +53,7 @@ NO_ACCESS = 0
 THREADS = 3  # every kernel is called once for each, one after the other
 KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 _GO_ON = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(lambda poll: 0)
-_POLL = (ctypes.c_void_p * 1)(ctypes.cast(_GO_ON, ctypes.c_void_p))
+_POLL = (ctypes.c_void_p * POLL_SLOTS)(ctypes.cast(_GO_ON, ctypes.c_void_p))
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 

@@ -49,7 +49,7 @@ def choose_running(step: Step, setting: Setting) -> tuple[Call, ...]:
 
 def emit_running(b: LoopBuilder, spec: RunningSpec, args: Arguments) -> None:
     x, y, rows = args.pointer("x"), args.pointer("y"), args.integer("rows")
-    with b.each_unit(rows, args.tid, args.threads) as row:
+    with b.each_unit(rows, args.share, args.shares) as row:
         first = b.mul(row.index, spec.size)
         with b.loop("col", 0, spec.size, carry=[b.number(0.0)]) as col:
             at = b.add(first, col.index)

@@ -10,6 +10,8 @@ from __future__ import annotations
 from ..codegen.build.driver import emit_run
 from ..codegen.build.pool_memory import (
     BUSY,
+    CLAIMS,
+    QUEUE,
     RECORD_SLOTS,
     RECORDS,
     WORKER_POLL,
@@ -76,6 +78,7 @@ def _emit_start(emitter: Emitter) -> None:
     pool = b.call(emitter.known("new_memory"), [nbytes])
     return_when(lb, is_null(lb, pool), MEMORY)
     put(lb, pool, WORKER_POLL, emitter.known("go_on"))
+    put(lb, pool, WORKER_POLL + QUEUE, slot_at(lb, pool, CLAIMS))
     put(lb, context, POOL, pool)
     there = b.call(emitter.known("start_workers"), [pool, workers])
     return_when(lb, lb.less(there, workers), THREADS)
@@ -102,6 +105,7 @@ def _emit_together(emitter: Emitter) -> None:
     pool, workspace, first, last, threads = args
     b = lb.b
     steps = slot_at(lb, workspace, STEPS)
+    put(lb, workspace, QUEUE, slot_at(lb, pool, CLAIMS))
     base = emit_publish(lb, pool, [number_of(lb, steps), first, last, threads])
     with lb.loop("worker", 0, lb.sub(threads, 1)) as worker:
         emit_wake(lb, worker_record(lb, pool, worker.index))

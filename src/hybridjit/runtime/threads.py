@@ -4,8 +4,8 @@ All that a shared call does to the pool happens in one native call (``codegen.bu
 taking a part of the threads, making workers that are missing, publishing the job, waking who
 sleeps, the caller's own part, giving the pool back. Here is nothing that an exception could leave
 half done.
-Nothing decides a worker's part but its number and how many there are, and no part decides the
-order of a sum: the bits are the same for any number of threads.
+Of little work each thread has a fixed part; of much, those that are done take pieces that others
+have left. No part decides the order of a sum: the bits are the same for any number of threads.
 
 With one thread no worker is made. Callers that run at the same time share the threads: two of
 them on two cores use one each, and a caller that finds the pool busy does all the work itself.

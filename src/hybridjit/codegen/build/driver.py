@@ -33,14 +33,17 @@ from .pool_memory import (
     BUSY,
     CALLER_POLL,
     CALLERS,
+    CLAIMS,
     MAX_WORKERS,
     ORPHANED,
     POLL_SLOTS,
     PUBLIC,
+    QUEUE,
     STEP,
     STOPPED,
     WORKER_POLL,
     PoolLayout,
+    claims_of,
     load_slot,
     new_function,
     null,
@@ -136,10 +139,18 @@ def emit_run(module: ir.Module, target: Target, barrier: ir.Function) -> ir.Func
         stopped = b.load_atomic(slot_at(lb, poll, STOPPED), "acquire", 8, typ=I64)
         with lb.when(b.icmp_signed("==", stopped, number)):
             b.call(barrier, [pool, threads])
+            _emit_forget_claims(lb, pool, tid, threads)
             b.ret_void()
         _emit_stamp(lb, stamps, lb.add(lb.sub(step.index, first), 1))
     b.ret_void()
     return function
+
+
+def _emit_forget_claims(lb: LoopBuilder, pool: Value, tid: Value, threads: Value) -> None:
+    """What a stopped step has left is nobody's: the next one would find it."""
+    with lb.when(lb.less(1, threads)):
+        claims = claims_of(lb, slot_at(lb, pool, CLAIMS), tid)
+        lb.b.atomic_rmw("xchg", claims, lb.i64(0), "acq_rel")
 
 
 def _emit_stamp(lb: LoopBuilder, stamps: Value, number: Index) -> None:
@@ -160,7 +171,7 @@ def _emit_call(module: ir.Module, target: Target, listen: ir.Function) -> None:
     job = function.args[0]
     poll = b.alloca(I64, POLL_SLOTS)
     steps, first, last = (load_slot(lb, job, i, kind) for i, kind in enumerate((PTR, I64, I64)))
-    emit_let_go(lb, poll, listen, load_slot(lb, job, 3), lb.i64(0))
+    emit_let_go(lb, poll, listen, load_slot(lb, job, 3), lb.i64(0), lb.i64(0))
     b.store(lb.i64(1), slot_at(lb, poll, STEP), align=8)
     with lb.loop("step", first, last) as step:
         _emit_kernel_call(lb, steps, step.index, lb.i64(0), lb.i64(1), poll)
@@ -182,7 +193,7 @@ def _emit_alone(
     steps, first, last, stamps, hearer = function.args
     b = lb.b
     poll = b.alloca(I64, POLL_SLOTS)
-    emit_let_go(lb, poll, listen, hearer, lb.i64(0))
+    emit_let_go(lb, poll, listen, hearer, lb.i64(0), lb.i64(0))
     zero = lb.i64(0)
     b.call(run, [null(), steps, first, last, zero, lb.i64(1), poll, zero, stamps])
     emit_take_back(lb, poll)
@@ -242,9 +253,10 @@ def _emit_together(
     pool, steps, first, last, wished, stamps, hearer = function.args
     b = lb.b
     poll, workers_poll = slot_at(lb, pool, CALLER_POLL), slot_at(lb, pool, WORKER_POLL)
-    emit_let_go(lb, poll, listen, hearer, b.ptrtoint(pool, I64))
+    queue = b.ptrtoint(slot_at(lb, pool, CLAIMS), I64)
+    emit_let_go(lb, poll, listen, hearer, b.ptrtoint(pool, I64), queue)
     obey = emit_obey(module, target)
-    for slot, value in ((0, b.ptrtoint(obey, I64)), (STOPPED, lb.i64(0))):
+    for slot, value in ((0, b.ptrtoint(obey, I64)), (STOPPED, lb.i64(0)), (QUEUE, queue)):
         b.store(value, slot_at(lb, workers_poll, slot), align=8)
     workers = b.call(start_workers, [pool, lb.sub(wished, 1)])
     threads = lb.min(wished, lb.add(workers, 1))

@@ -17,6 +17,7 @@ from .pool_memory import (
     NEXT,
     ORPHANED,
     POOL,
+    QUEUE,
     STATE,
     STEP,
     STOPPED,
@@ -38,7 +39,7 @@ def emit_poll(lb: LoopBuilder, poll: Value) -> Value:
 
 
 def emit_let_go(
-    lb: LoopBuilder, poll: Value, listen: ir.Function, hearer: Value, pool: Value
+    lb: LoopBuilder, poll: Value, listen: ir.Function, hearer: Value, pool: Value, queue: Value
 ) -> None:
     """Give the GIL away, and make what the caller's kernels poll."""
     b = lb.b
@@ -50,6 +51,7 @@ def emit_let_go(
         STATE: b.ptrtoint(state, I64),
         HEARER: hearer,
         POOL: pool,
+        QUEUE: queue,
     }
     for slot, value in values.items():
         b.store(value, slot_at(lb, poll, slot), align=8)

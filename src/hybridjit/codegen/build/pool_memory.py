@@ -23,7 +23,9 @@ WORKERS = 56  # how many there are
 HANDLE = 57  # where the system puts a new thread's
 ORPHANED = 58  # whether this process is a fork's child, in which they are not
 CALLER_POLL, WORKER_POLL = 64, 72  # what the caller's and the workers' kernels poll
-RECORDS = 80  # one for each worker
+# What each thread has claimed of a step's work; the caller's here, a worker's within its record.
+CLAIMS = 104
+RECORDS = 112  # one for each worker
 # A worker's record: the pool, the worker's number, the last job before it came, whether it sleeps.
 RECORD_SLOTS = 32
 ASLEEP = 3
@@ -37,6 +39,7 @@ STEP = 3  # the number of the step that is being done
 STATE = 4  # Python's state of this thread
 HEARER = 5  # pthread_self() of the thread in which there is something to hear
 POOL = 6  # of the job; 0 for none
+QUEUE = 7  # where the claims of the job's threads are; 0 where none takes another's work
 # The system's mutex and condition: at most 64 bytes each on what LLVM's x86 and ARM hosts run.
 MUTEX, CONDITION = 8, 16
 MAX_WORKERS = 1023
@@ -90,6 +93,11 @@ def job_record(lb: LoopBuilder, pool: Value, sequence: Index) -> Value:
     """The address of the job's record for a sequence number: one of two cache lines."""
     which = lb.mul(lb.b.and_(lb.i64(sequence), lb.i64(1)), 8)
     return slot_at(lb, pool, lb.add(which, _JOBS))
+
+
+def claims_of(lb: LoopBuilder, queue: Value, thread: Index) -> Value:
+    """Where a thread's claims are: negative while there is work of its share to take."""
+    return slot_at(lb, queue, lb.mul(thread, RECORD_SLOTS))
 
 
 def worker_record(lb: LoopBuilder, pool: Value, number: Index) -> Value:

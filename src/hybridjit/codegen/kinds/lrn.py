@@ -77,7 +77,7 @@ def emit_lrn(b: LoopBuilder, spec: LrnSpec, args: Arguments) -> None:
     scratch = b.at(scratch, b.mul(args.tid, spec.scratch_floats(b.lanes)))
     lrn = _Lrn(b, spec, scratch)
     blocks = -(-spec.inner // b.lanes)
-    with b.each_unit(b.mul(rows, blocks), args.tid, args.threads) as unit:
+    with b.each_unit(b.mul(rows, blocks), args.share, args.shares) as unit:
         row, block = b.split(unit.index, (0, blocks))
         at = b.mul(row, spec.channels * spec.inner)
         if spec.inner == 1:

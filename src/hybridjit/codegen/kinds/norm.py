@@ -114,7 +114,7 @@ class _Norm:
     def emit(self) -> None:
         b, spec = self.b, self.spec
         blocks = -(-spec.inner // b.lanes)
-        with b.each_unit(b.mul(self.rows, blocks), self.args.tid, self.args.threads) as unit:
+        with b.each_unit(b.mul(self.rows, blocks), self.args.share, self.args.shares) as unit:
             row, block = b.split(unit.index, (0, blocks))
             if spec.inner == 1:
                 self._emit_along(row)

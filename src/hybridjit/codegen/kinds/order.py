@@ -62,7 +62,7 @@ def emit_order(b: LoopBuilder, spec: OrderSpec, args: Arguments) -> None:
     scratch, rows = args.pointer("scratch"), args.integer("rows")
     scratch = b.at(scratch, b.mul(args.tid, spec.scratch_bytes), I8)
     orders = scratch, b.at(scratch, spec.count, I64)
-    with b.each_unit(rows, args.tid, args.threads) as unit:
+    with b.each_unit(rows, args.share, args.shares) as unit:
         row = b.at(x, b.mul(unit.index, spec.count))
         first = b.mul(unit.index, spec.most)
         _emit_row(b, spec, row, b.at(y, first), b.at(places, first, I64), orders)

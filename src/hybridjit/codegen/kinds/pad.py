@@ -63,7 +63,7 @@ def emit_pad(b: LoopBuilder, spec: PadSpec, args: Arguments) -> None:
     x, y, count = args.pointer("x"), args.pointer("y"), args.integer("count")
     units = b.mul(count, product(spec.out[:-1]))
     element = ELEMENTS[spec.dtype].stored
-    with b.each_unit(units, args.tid, args.threads) as unit:
+    with b.each_unit(units, args.share, args.shares) as unit:
         first, *place = b.split(unit.index, (0, *spec.out[:-1]))
         target = b.at(y, b.dot([first, *place], spec.y), element)
         row = _Row(b, spec, target)

@@ -148,7 +148,7 @@ def emit_pointwise(b: LoopBuilder, spec: PointwiseSpec, args: Arguments) -> None
         _emit_line(b, spec, (reads, inner[0]), (writes, inner[1]), count, args)
         return
     *outer, row = args.given(spec.dims)
-    with b.each_unit(b.product([count, *outer]), args.tid, args.threads) as unit:
+    with b.each_unit(b.product([count, *outer]), args.share, args.shares) as unit:
         place = b.split(unit.index, (0, *outer))
         bases, targets = (
             [b.at(p, b.dot(place, s), ELEMENTS[t].stored) for p, s, t in zip(*side)]
@@ -168,7 +168,7 @@ def _emit_line(
     """One axis of a length known only at run time, cut into blocks of ``spec.block``."""
     blocks = b.b.udiv(b.add(count, spec.block - 1), b.i64(spec.block))
     vectors = spec.block // b.lanes
-    begin, end = b.share_of(blocks, args.tid, args.threads, each=vectors)
+    begin, end = b.share_of(blocks, args.share, args.shares, each=vectors)
     start, stop = b.mul(begin, spec.block), b.min(b.mul(end, spec.block), count)
     whole = b.sub(stop, b.b.urem(b.sub(stop, start), b.i64(b.lanes)))
     with b.loop("i", start, whole, b.lanes, most=1) as i:

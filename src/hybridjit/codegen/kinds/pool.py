@@ -120,8 +120,10 @@ def emit_pool(b: LoopBuilder, spec: PoolSpec, args: Arguments) -> None:
     blocks = -(-vectors // WIDTH)
     rest = vectors - (blocks - 1) * WIDTH
     last = spec.channels - (vectors - 1) * b.lanes
-    units = b.mul(batch, spec.out[0] * spec.out[1] * blocks)
-    with b.each_unit(units, args.tid, args.threads) as unit:
+    per_image = spec.out[0] * spec.out[1] * blocks
+    b.balance(per_image)
+    units = b.mul(batch, per_image)
+    with b.each_unit(units, args.share, args.shares) as unit:
         image, depth, row, block = b.split(unit.index, (0, spec.out[0], spec.out[1], blocks))
         channel = b.mul(block, WIDTH * b.lanes)
         at = (image, depth, row, 0, channel)

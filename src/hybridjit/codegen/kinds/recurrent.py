@@ -183,7 +183,7 @@ def emit_tiles(
     hidden, most, least = shape
     blocks = -(-hidden // b.lanes)
     tiles, place_of = tiles_of(b, batch, most)
-    with b.each_unit(b.mul(tiles, blocks), args.tid, args.threads) as unit:
+    with b.each_unit(b.mul(tiles, blocks), args.share, args.shares) as unit:
         block, tile = b.divmod(unit.index, tiles)
         first, height = place_of(tile)
         for known in range(least, most + 1):

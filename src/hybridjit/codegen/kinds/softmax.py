@@ -100,7 +100,7 @@ def emit_softmax(b: LoopBuilder, spec: SoftmaxSpec, args: Arguments) -> None:
         return result
 
     together = spec.together
-    with b.each_unit(b.quotient_up(rows, together), args.tid, args.threads) as unit:
+    with b.each_unit(b.quotient_up(rows, together), args.share, args.shares) as unit:
         first = b.mul(unit.index, together)
         if spec.inner > 1:
             line(first).emit_across()

@@ -108,7 +108,7 @@ def emit_batches(
     nbytes = spec.scratch_bytes(b.lanes, b.target.element_bytes)
     scratch = b.at(scratch, b.mul(args.tid, nbytes), I8)
     of_batch = code(b, spec, scratch)
-    with b.each_unit(batches, args.tid, args.threads) as unit:
+    with b.each_unit(batches, args.share, args.shares) as unit:
         first = b.mul(unit.index, spec.count * spec.width)
         of_batch.emit(b.at(x, first), b.at(y, first))
 

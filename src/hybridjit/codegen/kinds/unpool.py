@@ -109,7 +109,7 @@ def emit_unpool(b: LoopBuilder, spec: UnpoolSpec, args: Arguments) -> None:
     blocks = -(-vectors // WIDTH)
     rest = vectors - (blocks - 1) * WIDTH
     last = spec.channels - (vectors - 1) * b.lanes
-    with b.each_unit(b.mul(batch, blocks), args.tid, args.threads) as unit:
+    with b.each_unit(b.mul(batch, blocks), args.share, args.shares) as unit:
         image, block = b.split(unit.index, (0, blocks))
         pointers = zip((*compared, d, target), _strides(spec))
         at = [_moved(b, p, s[0], image, b.mul(block, WIDTH * b.lanes)) for p, s in pointers]

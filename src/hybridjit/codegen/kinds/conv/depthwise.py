@@ -29,7 +29,8 @@ def emit_depthwise(b: LoopBuilder, spec: DepthwiseSpec, args: Arguments) -> None
     batch = args.integer("batch")
     vectors = -(-spec.channels // b.lanes)
     lines = spec.out[0] * spec.out[1]
-    with b.each_unit(b.mul(batch, lines), args.tid, args.threads) as unit:
+    b.balance(lines)
+    with b.each_unit(b.mul(batch, lines), args.share, args.shares) as unit:
         image, depth, row = b.split(unit.index, (0, spec.out[0], spec.out[1]))
 
         def emit_vectors(first: Index, count: int, last: int) -> None:

@@ -65,7 +65,8 @@ def emit_conv(b: LoopBuilder, spec: ConvSpec, args: Arguments) -> None:
     lines = spec.out[0] * spec.out[1] * (len(tiles) if by_tile else 1)
     blocks = blocks_of(spec.oc, spec.nv, b.lanes)
     per_image = spec.groups * len(blocks) * lines
-    with b.each_unit(b.mul(batch, per_image), args.tid, args.threads) as unit:
+    b.balance(per_image)
+    with b.each_unit(b.mul(batch, per_image), args.share, args.shares) as unit:
         image, rest = b.divmod(unit.index, per_image)
         group, block, line, within = _place_in_image(b, spec, rest, lines, len(blocks))
         for kind, count, first in runs_of_blocks(blocks):

@@ -56,11 +56,12 @@ class _Winograd:
         Where the run of one thread begins inside a tile block, both transform that block.
         """
         b, spec = self.b, self.spec
+        b.balance(-(-spec.tiles_of_image // spec.tiles) * self.columns // spec.blocks)
         self._clear_zeros()
         total = b.mul(self.batch, spec.tiles_of_image)
         blocks = b.quotient_up(total, spec.tiles)
         pairs = b.mul(blocks, self.columns)
-        begin, end = b.share_of(pairs, self.args.tid, self.args.threads, block=self.columns)
+        begin, end = b.share_of(pairs, self.args.share, self.args.shares, block=self.columns)
         with b.when(b.less(begin, end)):
             from_block, _ = b.divmod(begin, self.columns)
             last_block, _ = b.divmod(b.sub(end, 1), self.columns)
@@ -70,13 +71,18 @@ class _Winograd:
                 stop = b.min(b.sub(end, pair), self.columns)
                 first = b.mul(block.index, spec.tiles)
                 count = b.min(b.sub(total, first), spec.tiles)
+                with b.when_new(block.index):
+                    self._transform_block(first, count)
                 self._emit_block(first, count, start, stop)
+
+    def _transform_block(self, first: Index, count: Index) -> None:
+        b = self.b
+        with b.loop("tiles", 0, count, most=self.spec.tiles) as tile:
+            self._transform_input(b.add(first, tile.index), tile.index)
 
     def _emit_block(self, first: Index, count: Index, start: Index, stop: Index) -> None:
         """A block of tiles, for the blocks of channels from ``start`` to ``stop``."""
         b, spec = self.b, self.spec
-        with b.loop("tiles", 0, count, most=spec.tiles) as tile:
-            self._transform_input(b.add(first, tile.index), tile.index)
         chunks = -(-self.columns // spec.blocks)
         with b.loop("chunk", start, stop, spec.blocks, most=chunks) as chunk:
             after = b.min(b.add(chunk.index, spec.blocks), stop)

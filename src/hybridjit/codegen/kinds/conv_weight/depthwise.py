@@ -25,7 +25,7 @@ def emit_depthwise_weight(b: LoopBuilder, spec: DepthwiseByWeightSpec, args: Arg
     x, d, buffers = args.pointer("x"), args.pointer("d"), args.working("buffers")
     batch, parts = args.integer("batch"), args.integer("parts")
     blocks = blocks_of(spec.oc, spec.nv, b.lanes)
-    with b.each_unit(b.mul(parts, len(blocks)), args.tid, args.threads) as unit:
+    with b.each_unit(b.mul(parts, len(blocks)), args.share, args.shares) as unit:
         part, block = b.split(unit.index, (0, len(blocks)))
         images = b.share(batch, b.i64(part), parts)
         channel = b.mul(block, spec.nv * b.lanes)

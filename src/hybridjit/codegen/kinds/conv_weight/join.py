@@ -49,7 +49,7 @@ def emit_join_parts(b: LoopBuilder, spec: JoinPartsSpec, args: Arguments) -> Non
     block_floats = b.mul(ic, product(spec.kernel) * columns)
     parts = _Parts(count, b.mul(b.mul(blocks, spec.groups), block_floats), ic, strides)
     units = b.mul(b.mul(blocks, vectors), spec.groups)
-    with b.each_unit(units, args.tid, args.threads) as unit:
+    with b.each_unit(units, args.share, args.shares) as unit:
         group, block, vector = b.split(unit.index, (0, blocks, vectors))
         number, channel = b.add(b.mul(group, blocks), block), b.mul(vector, b.lanes)
         filters = b.add(b.mul(group, oc), b.mul(block, columns))

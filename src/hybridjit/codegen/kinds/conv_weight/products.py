@@ -37,7 +37,7 @@ def emit_conv_weight(b: LoopBuilder, spec: ByWeightSpec, args: Arguments) -> Non
     scratch = b.at(scratch, b.mul(args.tid, sum(spec.scratch_floats(b.lanes))))
     shares = product(spec.tiled_places) if spec.is_split else 1
     sizes = (0, spec.groups, len(blocks), shares)
-    with b.each_unit(b.mul(parts, product(sizes[1:])), args.tid, args.threads) as unit:
+    with b.each_unit(b.mul(parts, product(sizes[1:])), args.share, args.shares) as unit:
         part, group, block, share = b.split(unit.index, sizes)
         images = b.share(b.mul(batch, spec.out[0]), b.i64(part), parts)
         place = b.add(b.mul(b.add(b.mul(part, spec.groups), group), len(blocks)), block)

@@ -45,7 +45,7 @@ class _Matmul:
         blocks = -(-self.vectors // spec.nv)
         rest = self.vectors - (blocks - 1) * spec.nv
         units = b.mul(self.batch, blocks * spec.parts)
-        with b.each_unit(units, self.args.tid, self.args.threads) as unit:
+        with b.each_unit(units, self.args.share, self.args.shares) as unit:
             image, block, part = b.split(unit.index, (0, blocks, spec.parts))
             if (rest, self.last) == (spec.nv, b.lanes):
                 self._emit_block(image, block, part, spec.nv, b.lanes)

@@ -41,7 +41,7 @@ def emit_dense(b: LoopBuilder, spec: DenseSpec, args: Arguments) -> None:
     tiles, place_of = tiles_of(b, rows, spec.mr)
     chunks = b.quotient_up(tiles, spec.chunk)
     chunk = b.quotient_up(tiles, chunks)
-    with b.each_unit(b.mul(b.mul(chunks, chunk), len(blocks)), args.tid, args.threads) as unit:
+    with b.each_unit(b.mul(b.mul(chunks, chunk), len(blocks)), args.share, args.shares) as unit:
         rest, within = b.divmod(unit.index, chunk)
         at, block = b.divmod(rest, len(blocks))
         tile = b.add(b.mul(at, chunk), within)

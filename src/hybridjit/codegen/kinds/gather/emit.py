@@ -32,7 +32,7 @@ class _Gather:
 
     def emit(self) -> None:
         b, spec = self.b, self.spec
-        with b.each_unit(self.runs, self.args.tid, self.args.threads) as row:
+        with b.each_unit(self.runs, self.args.share, self.args.shares) as row:
             target = b.at(self.y, b.mul(row.index, spec.run), self.element)
             if spec.how is Selection.MASK:
                 self._emit_masked(row.index, target)
@@ -117,7 +117,7 @@ def emit_scatter(b: LoopBuilder, spec: ScatterSpec, args: Arguments) -> None:
     total = 1
     for size in spec.sizes:
         total *= size
-    begin, end = b.share(total, args.tid, args.threads)
+    begin, end = b.share(total, args.share, args.shares)
     with b.loop("row", begin, end) as row:
         target = b.at(y, b.mul(row.index, spec.run), element)
         if base is None:
@@ -140,7 +140,7 @@ def emit_one_hot(b: LoopBuilder, spec: OneHotSpec, args: Arguments) -> None:
     """y[row] = off, but on at index[row] if there is such a place."""
     index, y, rows = args.pointer("index"), args.pointer("y"), args.integer("rows")
     element = ELEMENTS[spec.dtype].stored
-    with b.each_unit(rows, args.tid, args.threads) as row:
+    with b.each_unit(rows, args.share, args.shares) as row:
         target = b.at(y, b.mul(row.index, spec.depth), element)
         fill_run(b, target, spec.depth, element, spec.off)
         place = load_index(b, index, row.index, spec.index)

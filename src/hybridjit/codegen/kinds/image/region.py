@@ -100,7 +100,7 @@ def emit_region(b: LoopBuilder, spec: RegionSpec, args: Arguments) -> None:
     x, rois, y = args.pointer("x"), args.pointer("rois"), args.pointer("y")
     images, regions = args.integer("images"), args.integer("regions")
     rows, columns = spec.bins
-    with b.each_unit(b.mul(regions, rows), args.tid, args.threads) as unit:
+    with b.each_unit(b.mul(regions, rows), args.share, args.shares) as unit:
         region, row = b.split(unit.index, (0, rows))
         first = b.mul(region, spec.row)
         numbers = [read_scalar(b, rois, b.add(first, i)) for i in range(spec.columns)]

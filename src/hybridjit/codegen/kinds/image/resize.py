@@ -89,7 +89,7 @@ def emit_resize(b: LoopBuilder, spec: ResizeSpec, args: Arguments) -> None:
     blocks = -(-spec.channels // b.lanes)
     last = spec.channels - (blocks - 1) * b.lanes
     height, width = spec.out
-    with b.each_unit(b.mul(batch, height), args.tid, args.threads) as unit:
+    with b.each_unit(b.mul(batch, height), args.share, args.shares) as unit:
         image, row = b.split(unit.index, (0, height))
         source = b.at(x, b.mul(image, spec.xs[0]))
         bases = [b.at(p, b.dot((image, 0, row), s)) for p, s in zip(reads, spec.reads)]

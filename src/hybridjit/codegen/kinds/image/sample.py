@@ -77,7 +77,7 @@ def emit_sample(b: LoopBuilder, spec: SampleSpec, args: Arguments) -> None:
     blocks = -(-spec.channels // b.lanes)
     last = spec.channels - (blocks - 1) * b.lanes
     units = b.mul(args.integer("batch"), spec.out[0])
-    with b.each_unit(units, args.tid, args.threads) as unit:
+    with b.each_unit(units, args.share, args.shares) as unit:
         image, row = b.split(unit.index, (0, spec.out[0]))
         source = b.at(x, b.mul(image, spec.xs[0]))
         line = b.at(grid, b.dot((image, 0, row), spec.grid[:3]))

@@ -1,4 +1,5 @@
-"""A kernel's arguments: ``args``, a row of 64-bit slots, and which part of the work is meant.
+"""A kernel's arguments: ``args``, a row of 64-bit slots, and which part of the work is meant:
+number ``share`` of ``shares``, for the thread whose working memory is number ``tid``.
 
 Emitters take pointers and integers in the order in which the chooser lists them, and behind them
 the numbers that their spec says are given.
@@ -18,13 +19,16 @@ from ...spec import Program, Size
 class Arguments:
     """Reads the slots one after the other."""
 
-    def __init__(self, builder: LoopBuilder, slots: Value, tid: Value, threads: Value) -> None:
+    def __init__(
+        self, builder: LoopBuilder, slots: Value, tid: Value, share: Value, shares: Value
+    ) -> None:
         self._builder = builder
         self._slots = slots
         self._next = 0
         self._first_given: int | None = None
         self.tid = tid
-        self.threads = threads
+        self.share = share
+        self.shares = shares
 
     def pointer(self, name: str, dtype: str = "") -> Value:
         """An address of elements of this type; by default what operands are stored in."""

@@ -110,7 +110,7 @@ class _Along(_Reduction):
     def emit(self, rows: Value, args: Arguments) -> None:
         b, spec = self.b, self.spec
         units = b.mul(rows, b.product(self.kept))
-        with b.each_unit(units, args.tid, args.threads) as unit:
+        with b.each_unit(units, args.share, args.shares) as unit:
             place = b.split(unit.index, (0, *self.kept))
             sources, target = self.addresses(place, spec.dtype)
             self.middle = self.centre(place, b.lanes)
@@ -168,7 +168,7 @@ class _Across(_Reduction):
         *outer, columns = self.kept
         blocks, width, last = self._blocks(columns)
         units = b.mul(rows, b.product([*outer, blocks]))
-        with b.each_unit(units, args.tid, args.threads) as unit:
+        with b.each_unit(units, args.share, args.shares) as unit:
             *place, block = b.split(unit.index, (0, *outer, blocks))
             place = [*place, b.mul(block, width)]
             sources, target = self.addresses(place, spec.dtype)

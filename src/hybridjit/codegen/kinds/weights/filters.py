@@ -33,7 +33,7 @@ def emit_filters(b: LoopBuilder, spec: FiltersSpec, args: Arguments) -> None:
     chunks = b.divmod(channels, b.lanes)[0] if layout.is_whole else 1
     blocks = b.divmod(b.add(filters, spec.width - 1), spec.width)[0]
     transposed = b.at(scratch, b.mul(args.tid, spec.scratch_floats))
-    with b.each_unit(b.mul(blocks, chunks), args.tid, args.threads) as unit:
+    with b.each_unit(b.mul(blocks, chunks), args.share, args.shares) as unit:
         block, chunk = b.split(unit.index, (0, chunks))
         first = b.mul(chunk, b.lanes)
         is_last = b.equal(chunk, b.sub(chunks, 1))

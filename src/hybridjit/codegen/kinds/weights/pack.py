@@ -33,7 +33,7 @@ def emit_pack(b: LoopBuilder, spec: PackSpec, args: Arguments) -> None:
     rounds = run.squares(b) if run else b.product(layout.sizes)
     (parts,) = args.given((spec.parts,))
     most = -(-rounds // parts) if isinstance(rounds, int) and isinstance(parts, int) else _ROUNDS
-    with b.each_unit(b.mul(_blocks(b, spec, layout), parts), args.tid, args.threads) as unit:
+    with b.each_unit(b.mul(_blocks(b, spec, layout), parts), args.share, args.shares) as unit:
         block, part = b.split(unit.index, (0, parts))
         place = _place(b, spec, layout, w, result, block)
         first, _ = b.divmod(b.mul(part, rounds), parts)
