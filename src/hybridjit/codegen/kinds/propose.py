@@ -78,7 +78,7 @@ def emit_propose(b: LoopBuilder, spec: ProposeSpec, args: Arguments) -> None:
     scratch, images = args.pointer("scratch"), args.integer("images")
     nbytes = spec.scratch_bytes(b.lanes, b.target.element_bytes)
     of_image = _Proposals(b, spec, b.at(scratch, b.mul(args.tid, nbytes), I8))
-    with b.each_unit(images, args.tid, args.threads) as image:
+    with b.each_unit(images, args.share, args.shares) as image:
         first = b.mul(image.index, spec.rows)
         of_image.emit(
             image.index,

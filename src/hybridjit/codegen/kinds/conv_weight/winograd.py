@@ -37,7 +37,7 @@ def emit_winograd_weight(b: LoopBuilder, spec: WinogradByWeightSpec, args: Argum
     scratch = b.at(scratch, b.mul(args.tid, sum(spec.scratch_floats(b.lanes))))
     places = Addresses(b, _SIDE**2)
     sizes = (0, spec.blocks_of_rows(b.lanes), spec.blocks_of_columns(b.lanes))
-    with b.each_unit(b.mul(parts, product(sizes[1:])), args.tid, args.threads) as unit:
+    with b.each_unit(b.mul(parts, product(sizes[1:])), args.share, args.shares) as unit:
         part, rows, columns = b.split(unit.index, sizes)
         images = b.share(batch, b.i64(part), parts)
         target = b.at(buffers, b.mul(part, spec.buffer_floats(b.lanes)))
