@@ -749,12 +749,6 @@ class TestBfloat16:
         has_it = hybridjit.compiler.find_target().has_bfloat16
         assert (found == "avx512bf16") is has_it
 
-    def test_training_in_it_is_refused(self, capsys, tmp_path):
-        words = ["compile", str(DIGITS), "--library", str(tmp_path), "--precision", "bfloat16"]
-        words += ["--train", "l2", "--shape", "data=4,1,28,28", "--shape", "label=4,10"]
-        assert main(words) == 2
-        assert "compute in float32" in capsys.readouterr().err
-
 
 class TestRefusals:
     def said(self, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:

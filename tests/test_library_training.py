@@ -193,15 +193,19 @@ class TestBits:
             assert_bits(made, loaded, given)
 
 
-@pytest.fixture(scope="module")
-def trainer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The digits network as the command makes it, for several CPUs."""
-    folder = tmp_path_factory.mktemp("trainer")
-    targets = ["--target", "avx512,avx2,sse2"] if IS_X86 else []
+def commanded(folder: Path, *options: str) -> Path:
+    """The digits network as the command makes it."""
     words = ["compile", str(DIGITS), "--shape", "data=20,1,28,28", "--shape", "label=20"]
     words += ["--train", "softmax_cross_entropy", "--optimizer", "sgd,momentum=0.9"]
-    assert main([*words, "--name", "trainer", "--library", str(folder), *targets]) == 0
+    assert main([*words, "--name", "trainer", "--library", str(folder), *options]) == 0
     return folder / "trainer"
+
+
+@pytest.fixture(scope="module")
+def trainer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """For several CPUs."""
+    targets = ["--target", "avx512,avx2,sse2"] if IS_X86 else []
+    return commanded(tmp_path_factory.mktemp("trainer"), *targets)
 
 
 def labelled(count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -209,18 +213,31 @@ def labelled(count: int) -> tuple[np.ndarray, np.ndarray]:
     return pictures(count), np.random.default_rng(1).integers(0, 10, count).astype(np.float32)
 
 
+def assert_commanded(stem: Path, precision: str = "float32") -> list[float]:
+    """Losses and what is learned are a train_step's; returns the losses."""
+    net = mx.load(str(DIGITS))
+    net.hybridize(precision=precision)
+    sgd = gluon.Trainer(net.collect_params(), "sgd", {"momentum": 0.9, "learning_rate": 0.02})
+    step = mx.train_step(net, gluon.loss.SoftmaxCrossEntropyLoss(), sgd)
+    loaded, (x, y) = mx.library.load(f"{stem}.so"), labelled(20)
+    assert (loaded.inputs, loaded.outputs) == (["data", "label"], ["loss"])
+    losses = []
+    for _ in range(STEPS):
+        wanted = step(nd.array(x), nd.array(y)).asnumpy()
+        np.testing.assert_array_equal(loaded.step(x, y, learning_rate=0.02), wanted)
+        losses += wanted.tolist()
+    for name, param in net.collect_params().items():
+        np.testing.assert_array_equal(loaded.get(name), param.data().asnumpy())
+    return losses
+
+
 class TestLearned:
     def test_the_command_does_what_train_step_does(self, trainer):
-        net = mx.load(str(DIGITS))
-        sgd = gluon.Trainer(net.collect_params(), "sgd", {"momentum": 0.9, "learning_rate": 0.02})
-        step = mx.train_step(net, gluon.loss.SoftmaxCrossEntropyLoss(), sgd)
-        loaded, (x, y) = mx.library.load(f"{trainer}.so"), labelled(20)
-        assert (loaded.inputs, loaded.outputs) == (["data", "label"], ["loss"])
-        for _ in range(STEPS):
-            wanted = step(nd.array(x), nd.array(y)).asnumpy()
-            np.testing.assert_array_equal(loaded.step(x, y, learning_rate=0.02), wanted)
-        for name, param in net.collect_params().items():
-            np.testing.assert_array_equal(loaded.get(name), param.data().asnumpy())
+        assert_commanded(trainer)
+
+    def test_the_command_takes_a_precision(self, trainer, tmp_path):
+        losses = assert_commanded(commanded(tmp_path, "--precision", "bfloat16"), "bfloat16")
+        assert losses != assert_commanded(trainer)
 
     def test_what_was_read_is_where_another_goes_on(self, trainer):
         first, second = (mx.library.load(f"{trainer}.so") for _ in range(2))

@@ -67,8 +67,6 @@ def _built(args: argparse.Namespace) -> Built:
             raise UsageError("--optimizer is for --train: name a loss")
         network = _network(args)  # which settles the library's name
         return build(network, _request(args), log)
-    if args.precision != Options.precision:
-        raise UsageError("libraries that train compute in float32: leave --precision out")
     training = training_of_files(args)
     return build_training(training, _request(args), log)
 

@@ -63,6 +63,7 @@ def training_of_files(args: argparse.Namespace) -> Training:
             "--train takes a graph that ends before it"
         )
     net = make_block(model.outputs, model.roles, model.params)
+    net.hybridize(precision=args.precision)
     name, words = args.optimizer or (_DEFAULT, {})
     trainer = _made("optimizer", lambda **kw: Trainer(net.collect_params(), name, kw), words)
     arrays = [np.zeros(input_types[n].dims, input_types[n].dtype) for n in model.inputs]
