@@ -61,11 +61,13 @@ KEPT = []  # executables that were measured: what is loaded is not compiled agai
 def made_up(part_of):
     """A measurement: a millisecond for the cost model's kernels, ``part_of(spec)`` for others."""
 
-    def measure(executables, seconds):
-        KEPT.extend(executables)
-        usual, other = (each.code.calls for each in executables)
-        after = [min((1e-3 * part_of(c.spec) for c in row), default=1e-3) for row in other]
-        return [1e-3] * len(usual), after
+    def measure(usual, other, seconds):
+        KEPT.extend((usual, other))
+        rows = zip(usual.code.calls, other.code.calls)
+        after = [
+            1e-3 if row == now else 1e-3 * min(part_of(c.spec) for c in now) for row, now in rows
+        ]
+        return [([1e-3] * len(after), after)] * 3
 
     return measure
 
@@ -123,6 +125,21 @@ def test_what_gains_little_changes_nothing():
     """3 % is what the next measurement may take back."""
     tried = tried_with(made_up(lambda spec: 0.98))
     assert len(tried) == 2 and all(len(one.candidates) > 2 for one in tried)
+    assert tuned_of(tried, "cpu").choices == {}
+
+
+def test_what_gains_once_alone_changes_nothing():
+    """All choices are measured together once more."""
+    asked = []
+    trials = range(max(len(one.candidates) for one in tried_with(made_up(is_direct))))
+
+    def measure(usual, other, seconds):
+        (round_, *_) = made_up(is_direct)(usual, other, seconds)
+        asked.append(round_)
+        return [round_, round_] if len(asked) < len(trials) else [(round_[0], round_[0])]
+
+    tried = tried_with(measure)
+    assert len(asked) == len(trials)
     assert tuned_of(tried, "cpu").choices == {}
 
 

@@ -2,18 +2,21 @@
 
 In: a plan, its parameters, inputs. Out: for each layer with a choice what every candidate took
 beside the one that the cost model takes, and of these the choices that are worth a file. Two
-executables at a time take turns: the cost model's, and one that takes another candidate wherever
-there is one. What a step took is the least of many runs: other programs only add to it.
+executables at a time take turns, the cost model's and one that takes other candidates: what a round
+says is the ratio of the two, for the clock of a core and what its neighbours do change from round
+to round. What is chosen has to show its gain once more, all choices together.
 """
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..codegen.call import Decide
 from ..codegen.tuned import Choice, Tuned, key_of
 from ..compile_log import CompileLog
 from ..compiler import generate
@@ -25,10 +28,11 @@ from ..runtime.profiling import Profiler
 # A candidate is taken that needs less than this of the time of the cost model's: what differs by
 # less differs in the next run, too.
 _WORTH = 0.97
-_LEAST_ROUNDS = 5
+_ROUNDS = 5
 
-# Of the executables, seconds of each step, at best.
-Measure: TypeAlias = Callable[[Sequence[Executable], float], Sequence[Sequence[float]]]
+# For two executables and a time: of each round, the seconds of every step of the one and the other.
+Round: TypeAlias = tuple[Sequence[float], Sequence[float]]
+Measure: TypeAlias = Callable[[Executable, Executable, float], Sequence[Round]]
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,12 @@ class Tried:
         """The number of the candidate to take: the cost model's, unless another gains enough."""
         number = int(np.argmin(self.ratios))
         return number if self.ratios[number] < _WORTH else 0
+
+    def confirmed(self, number: int, again: float) -> Tried:
+        """With what candidate ``number`` took ``again``, and none of the others to take."""
+        least = {0: 1.0, number: again if number else 1.0}
+        ratios = (max(ratio, least.get(i, 1.0)) for i, ratio in enumerate(self.ratios))
+        return replace(self, ratios=tuple(ratios))
 
 
 class _Trial:
@@ -69,25 +79,51 @@ def tune(
     measure: Measure | None = None,
 ) -> list[Tried]:
     """Measure for about ``seconds``, and as long as compiling takes."""
-    measure = measure or (lambda executables, time: _least_times(executables, inputs, time))
-    first = _Trial(0)
-    usual = _bound(plan, params, options, log, first)
-    layers = _layers(usual, first.asked)
-    trials = max((len(asked) for asked in first.asked), default=1)
-    ratios: list[list[float]] = [[1.0] for _ in layers]
-    least = [float("inf")] * len(layers)
-    for number in range(1, trials):
-        other = _bound(plan, params, options, log, _Trial(number))
-        before, after = measure((usual, other), seconds / (trials - 1))
-        for i, (_, step, asked) in enumerate(layers):
-            least[i] = min(least[i], before[step])
-            if number < len(asked):
-                ratios[i].append(after[step] / before[step])
-    return [
-        Tried(name, asked, least[i], tuple(ratios[i]))
-        for i, (name, _, asked) in enumerate(layers)
-        if len(asked) > 1
-    ]
+
+    def bound(decide: Decide) -> Executable:
+        executable = generate(plan, options, log, decide)
+        executable.bind(params)
+        return executable
+
+    compare = measure or (lambda usual, other, time: _rounds(usual, other, inputs, time))
+    return _Bench(bound, compare).tried(seconds)
+
+
+class _Bench:
+    """The cost model's executable, and the layers of it that have a choice."""
+
+    def __init__(self, bound: Callable[[Decide], Executable], measure: Measure) -> None:
+        first = _Trial(0)
+        self._bound, self._measure = bound, measure
+        self._usual = bound(first.decide)
+        self._layers = [row for row in _layers(self._usual, first.asked) if len(row[2]) > 1]
+
+    def tried(self, seconds: float) -> list[Tried]:
+        trials = max((len(asked) for _, _, asked in self._layers), default=0)
+        if not trials:
+            return []
+        time = seconds / trials
+        rows = [self._ratios(_Trial(number).decide, time) for number in range(1, trials)]
+        found = [
+            Tried(name, asked, rows[0][i][0], (1.0, *(r[i][1] for r in rows[: len(asked) - 1])))
+            for i, (name, _, asked) in enumerate(self._layers)
+        ]
+        target = self._usual.code.target
+        decide = tuned_of(found, str(target)).decide
+        again = self._ratios(decide, time)
+        taken = [each.candidates.index(decide(each.candidates, target)) for each in found]
+        return [each.confirmed(n, ratio) for each, n, (_, ratio) in zip(found, taken, again)]
+
+    def _ratios(self, decide: Decide, seconds: float) -> list[tuple[float, float]]:
+        """Of each layer the least seconds as it is, and of which part it needs as decided."""
+        rounds = self._measure(self._usual, self._bound(decide), seconds)
+        return [
+            (
+                min(before[step] for before, _ in rounds),
+                statistics.median(after[step] / before[step] for before, after in rounds),
+            )
+            for _, step, _ in self._layers
+        ]
 
 
 def tuned_of(tried: Sequence[Tried], cpu: str) -> Tuned:
@@ -113,18 +149,6 @@ def _choice(same: Sequence[Tried]) -> Iterator[Choice]:
         yield Choice(together.layer, texts[best], ms * took[best], texts[0], ms * total)
 
 
-def _bound(
-    plan: Plan,
-    params: Mapping[str, np.ndarray],
-    options: Options,
-    log: CompileLog,
-    trial: _Trial,
-) -> Executable:
-    executable = generate(plan, options, log, trial.decide)
-    executable.bind(params)
-    return executable
-
-
 def _layers(
     executable: Executable, asked: Sequence[tuple[Any, ...]]
 ) -> list[tuple[str, int, tuple[Any, ...]]]:
@@ -137,14 +161,12 @@ def _layers(
     return found
 
 
-def _least_times(
-    executables: Sequence[Executable], inputs: Sequence[np.ndarray], seconds: float
-) -> list[list[float]]:
-    """The least seconds of each step, of runs in which all take turns."""
-    profilers = [Profiler(each, inputs, each.results.arrays(inputs)) for each in executables]
-    found = [profiler.least(0) for profiler in profilers]
-    for _ in range(_LEAST_ROUNDS):
-        for i, profiler in enumerate(profilers):
-            now = profiler.least(seconds / (_LEAST_ROUNDS * len(profilers)))
-            found[i] = list(map(min, found[i], now))
-    return found
+def _rounds(
+    usual: Executable, other: Executable, inputs: Sequence[np.ndarray], seconds: float
+) -> list[Round]:
+    """The least seconds of each step in rounds in which both take turns."""
+    one, two = (Profiler(each, inputs, each.results.arrays(inputs)) for each in (usual, other))
+    for profiler in (one, two):
+        profiler.least(0)  # what is loaded by the first runs is no part of it
+    time = seconds / (2 * _ROUNDS)
+    return [(one.least(time), two.least(time)) for _ in range(_ROUNDS)]
