@@ -7,7 +7,7 @@ import pytest
 
 import hybridjit as mx
 from compiling import AVAILABLE, assert_near, call, compiled, plan_of, run_compiled, var
-from hybridjit import autograd, gluon, nd
+from hybridjit import autograd, gluon, nd, sym
 from hybridjit.config import override
 from hybridjit.ir.plan import Plan
 from hybridjit.ir.purpose import Purpose
@@ -192,6 +192,49 @@ def test_heads_give_what_they_give_at_inference(op: str, label: tuple[int, ...] 
     executable = compiled([call(op, *map(var, arrays))], arrays, purpose=TRAINING)
     assert [value.name for value in executable.plan.graph.inputs] == [*arrays]
     assert_near(executable([*arrays.values()]), [eager(op, arrays)])
+
+
+@pytest.mark.parametrize(
+    ("shape", "number"),
+    [((6,), 2.0), ((6, 1), 2 / 6), ((6, 5), 2 / 6), ((2, 3, 4), 2 / 6), ((6, 1, 5, 5), 2 / 30)],
+)
+@pytest.mark.parametrize("is_hybrid", [False, True])
+def test_what_a_loss_calls_its_batch(shape: tuple[int, ...], number: float, is_hybrid: bool):
+    """Rows of the last axis: the numbers are MXNet's."""
+    net = gluon.nn.HybridLambda(
+        lambda F, x: F.MakeLoss(x, grad_scale=2, normalization="batch")  # noqa: N803
+    )
+    net.hybridize(is_hybrid)
+    x = nd.array(images(shape))
+    x.attach_grad()
+    with autograd.record():
+        y = net(x)
+    y.backward()
+    np.testing.assert_allclose(x.grad.asnumpy(), np.full(shape, number), rtol=1e-6)
+
+
+@pytest.mark.parametrize("out_grad", [False, True])
+@pytest.mark.parametrize("is_hybrid", [False, True])
+def test_a_softmax_looks_at_what_comes_back_if_it_is_asked_to(out_grad: bool, is_hybrid: bool):
+    net = gluon.nn.HybridLambda(
+        lambda F, x, label: F.SoftmaxOutput(x, label, out_grad=out_grad)  # noqa: N803
+    )
+    net.hybridize(is_hybrid)
+    data, head, label = images((4, 3)), images((4, 3)) + 2, np.array([0, 2, 1, 1], np.float32)
+    x = nd.array(data)
+    x.attach_grad()
+    with autograd.record():
+        y = net(x, nd.array(label))
+    y.backward(nd.array(head))
+    right = y.asnumpy() - np.eye(3, dtype=np.float32)[label.astype(int)]
+    right = right * head if out_grad else right
+    np.testing.assert_allclose(x.grad.asnumpy(), right, rtol=1e-5, atol=1e-6)
+    loss = sym.SoftmaxOutput(sym.var("data"), sym.var("label"), out_grad=out_grad)
+    arrays = {"data": nd.array(data), "label": nd.array(label)}
+    executor = loss.bind(ctx=None, args=arrays, args_grad={"data": nd.zeros((4, 3))})
+    executor.forward(is_train=True)
+    executor.backward(nd.array(head))
+    np.testing.assert_allclose(executor.grad_dict["data"].asnumpy(), right, rtol=1e-5, atol=1e-6)
 
 
 def test_moving_statistics_are_updated_in_place():

@@ -188,7 +188,7 @@ class _Use:
             outputs=names,
             traits=Traits(
                 random=True,  # no two uses are one, and none runs ahead of a call
-                ignores_head=not getattr(self.prop, "need_top_grad_", True),
+                ignores_head=lambda attrs: not getattr(self.prop, "need_top_grad_", True),
                 training=training,
                 updates=self._updates if gives_states else None,
             ),

@@ -78,7 +78,7 @@ def stops_heads(op: OpDef, count: int, attrs: Attrs) -> bool:
     So it is with losses, which know their own gradient, and with what has a gradient of 0: what
     reads a shape alone among it.
     """
-    if op.traits.ignores_head or op.traits.reads_shape or op.grad is none_at_all:
+    if op.traits.ignores_head(attrs) or op.traits.reads_shape or op.grad is none_at_all:
         return True
     if op.grad is not None or op.expand is not None or op.scalar is None:
         return False

@@ -73,7 +73,7 @@ class Traits:
 
     random          two calls with equal operands may differ
     loss_head       ends a training graph; inference does not read its input ``label``
-    ignores_head    a loss: its gradient does not look at what comes back
+    ignores_head    ``ignores_head(attrs)``: a loss, whose gradient does not look at what comes back
     sized_by_values  how large its result is depends on values, so that its type cannot say it
     reads_shape     the result follows from the shape and type of the operand alone
     in_single       float16 is computed in single precision and rounded once
@@ -108,7 +108,7 @@ class Traits:
 
     random: bool = False
     loss_head: bool = False
-    ignores_head: bool = False
+    ignores_head: Callable[[Attrs], bool] = lambda attrs: False
     sized_by_values: bool = False
     reads_shape: bool = False
     in_single: bool = False

@@ -186,7 +186,7 @@ register(
     expand=_output_as_softmax,
     grad=_grad_softmax_output,
     aliases="Softmax",
-    traits=Traits(loss_head=True, ignores_head=True, in_single=True),
+    traits=Traits(loss_head=True, ignores_head=lambda attrs: not attrs["out_grad"], in_single=True),
     doc="Softmax as the end of a training graph; inference does not read the label.",
 )
 

@@ -89,7 +89,7 @@ _identity(
     aliases="_sparse_make_loss",
     output="loss",
     grad=_grad_make_loss,
-    traits=Traits(ignores_head=True, on_stored=OnStored.EACH),
+    traits=Traits(ignores_head=lambda attrs: True, on_stored=OnStored.EACH),
 )
 
 
@@ -103,12 +103,15 @@ def _grad_scaled_loss(
     valid_thresh: float,
     normalization: str,
 ) -> X:
-    """grad_scale, whatever comes back; divided by the batch's size or the number of valid ones."""
+    """grad_scale, whatever comes back; divided by the number of rows or of valid elements.
+
+    What MXNet calls the batch is a row of the last axis, so that one axis is a batch of 1.
+    """
     (data,) = ins
     t = g.type(data)
     ones = scaled(g, ones_like(g, data), grad_scale)
     if normalization == "batch":
-        return scaled(g, ones, 1.0 / t.dims[0])
+        return scaled(g, ones, 1.0 / product(t.dims[:-1]))
     if normalization == "null":
         return ones
     above = g.op(lookup("_greater_scalar"), data, at="above", scalar=valid_thresh)
@@ -121,7 +124,7 @@ _identity(
     "The data; a loss in training.",
     "grad_scale:float=1 valid_thresh:float=0 normalization:batch|null|valid=null",
     grad=_grad_scaled_loss,
-    traits=Traits(names_data=True, ignores_head=True),
+    traits=Traits(names_data=True, ignores_head=lambda attrs: True),
 )
 _identity(
     "_contrib_gradientmultiplier",
@@ -321,7 +324,7 @@ def _loss_output(name: str, attrs: str, label: Label, grad: Callable[..., object
         expand=itself,
         grad=grad,
         aliases="" if name == "SVMOutput" else f"_sparse_{name}",
-        traits=Traits(loss_head=True, ignores_head=True),
+        traits=Traits(loss_head=True, ignores_head=lambda attrs: True),
         doc="The data; the label serves training only.",
     )
 
@@ -356,7 +359,7 @@ register(
     expand=_logistic,
     grad=_grad_regression(lambda g, error: error),
     aliases="_sparse_LogisticRegressionOutput",
-    traits=Traits(loss_head=True, ignores_head=True),
+    traits=Traits(loss_head=True, ignores_head=lambda attrs: True),
     doc="sigmoid of the data; the label serves training only.",
 )
 
