@@ -332,7 +332,7 @@ class Steps:
 
     @property
     def has_begun(self) -> bool:
-        return self.store._exchange is not None and self.store._exchange._round.has_begun
+        return self.store._sums.is_under_way
 
 
 class TestAhead:
@@ -469,7 +469,7 @@ class TestAhead:
                 steps.trainer.step(1)
             if j.rank == 0:
                 steps.backward(3)
-            thread = steps.store._exchange._round._thread
+            thread = steps.store._sums._exchange._round._thread
             j._say_that_it_ends()
             return thread is None or not thread.is_alive()
 

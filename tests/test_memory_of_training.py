@@ -21,6 +21,7 @@ from hybridjit.gluon import nn
 from hybridjit.ir.graph import Use, from_symbol
 from hybridjit.passes.checkpoint import checkpoint
 from hybridjit.passes.infer import infer_node_types
+from hybridjit.runtime import saved
 from hybridjit.types import FLOAT32, TensorType
 from test_fuzz_graphs import tool
 
@@ -71,6 +72,13 @@ def test_gradients_of_an_executor_and_of_shared_memory_count_once():
     executor.backward(nd.ones((4, 5)))
     np.testing.assert_array_equal(grad.asnumpy(), 2)
     assert counted()[1] - before == 80
+
+
+def test_a_lease_whose_making_was_interrupted(monkeypatch):
+    wrong: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", wrong.append)
+    saved._Lease.__new__(saved._Lease)  # goes at once
+    assert not wrong
 
 
 @pytest.mark.parametrize("is_hybrid", [False, True])

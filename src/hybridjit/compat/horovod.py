@@ -14,6 +14,7 @@ from ..errors import DeferredInitializationError, MXNetError
 from ..gluon.parameter import Parameter, ParameterDict
 from ..gluon.parameter.single import _Deferred
 from ..gluon.trainer import Trainer
+from ..kvstore.exchange import Sums
 from ..kvstore.job import Job, current_job
 from ..nd import NDArray
 from ..optimizer import Optimizer
@@ -271,8 +272,19 @@ class DistributedTrainer(Trainer):
         self._scale *= gradient_predivide_factor / size()
         self._predivide = gradient_predivide_factor
         self._prefix = prefix or ""
+        self._sums = Sums(_job())
 
     def _allreduce_grads(self) -> None:
+        lists = self._current_lists() if self._predivide == 1 and len(self._contexts) == 1 else None
+        if lists is None or any(leaf.grad.stype != "default" for leaf in lists.leaves):
+            self._allreduce_each()
+            return
+        numbers = lists.by_context[0][0]
+        names = [f"{self._prefix}{number}" for number in numbers]
+        for leaf, total in zip(lists.leaves, self._sums.of(names, lists.leaves)):
+            leaf.grad[:] = total
+
+    def _allreduce_each(self) -> None:
         for i, param in enumerate(self._params):
             if param.grad_req != "null":
                 factor = 1.0 / self._predivide

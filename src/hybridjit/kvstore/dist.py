@@ -12,7 +12,7 @@ from ..nd import NDArray
 from ..nd.tape import Leaf
 from ..optimizer import Updater
 from .base import summed
-from .exchange import Exchange
+from .exchange import Sums
 from .job import Job
 from .local import Key, KVStore
 
@@ -27,7 +27,7 @@ class DistKVStore(KVStore):
     def __init__(self, type: str, job: Job) -> None:
         super().__init__(type)
         self._job = job
-        self._exchange: Exchange | None = None
+        self._sums = Sums(job)
 
     def exchange(
         self, keys: Sequence[Key], leaves: Sequence[Leaf], weights: Sequence[NDArray], updates: bool
@@ -44,19 +44,8 @@ class DistKVStore(KVStore):
             for key, leaf, out in zip(keys, leaves, outs):
                 self.pushpull(key, leaf.grad, out)
             return
-        self._take(keys, self._sums(keys, leaves))
+        self._take(keys, self._sums.of(keys, leaves))
         self.pull(keys, outs)
-
-    def _sums(self, keys: Sequence[Key], leaves: Sequence[Leaf]) -> list[NDArray]:
-        """The sums of all processes' gradients."""
-        if self._job.size == 1:
-            return [leaf.grad for leaf in leaves]
-        old = self._exchange
-        if old is None or not old.is_of(keys, leaves):
-            if old is not None:
-                old.leave()
-            self._exchange = old = Exchange(self._job, keys, leaves)
-        return old.finish()
 
     def _take(self, keys: Sequence[Key], totals: Sequence[NDArray]) -> None:
         """Update what is kept by the sums, or keep them."""

@@ -135,6 +135,11 @@ class Exchange:
                 np.copyto(new._data, old._data)
             self._is_ahead = True
 
+    @property
+    def is_under_way(self) -> bool:
+        """Whether gradients of the next step travel."""
+        return self._round.has_begun
+
     def close(self) -> None:
         """Wait for no process any more: this one comes to its end."""
         self._channel.close()
@@ -145,6 +150,29 @@ class Exchange:
         for leaf in self.leaves:
             if leaf.watch is self:
                 leaf.watch = None
+
+
+class Sums:
+    """The sums of a trainer's gradients over all processes, by an :class:`Exchange` of its own."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._exchange: Exchange | None = None
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether gradients of the next step travel."""
+        return self._exchange is not None and self._exchange.is_under_way
+
+    def of(self, keys: Sequence[object], leaves: Sequence[Leaf]) -> list[NDArray]:
+        """The sums; with one process the gradients themselves. Raises as :class:`Exchange`."""
+        if self._job.size == 1:
+            return [leaf.grad for leaf in leaves]
+        if self._exchange is None or not self._exchange.is_of(keys, leaves):
+            if self._exchange is not None:
+                self._exchange.leave()
+            self._exchange = Exchange(self._job, keys, leaves)
+        return self._exchange.finish()
 
 
 class Bucket:

@@ -55,15 +55,34 @@ class Updates:
     def apply(self, params: Mapping[str, Parameter]) -> None:
         """One step of every parameter that has a gradient."""
         found = []
+        are_exchanged = self._exchanged(params)
         for index, (name, param) in enumerate(params.items()):
             if param.grad_req == "null":
                 continue
             for weight, grad in zip(param.list_data(), param.list_grad()):
-                if self.store is not None:
+                if self.store is not None and not are_exchanged:
                     self._by_store(name, weight, grad)
                 found.append((index, grad, weight))
         if self.updater is not None and found:
             self.updater(*map(list, zip(*found)))
+
+    def _exchanged(self, params: Mapping[str, Parameter]) -> bool:
+        """Add up all gradients over the processes of a job together, where they are on one context.
+
+        False, with nothing done, where that is not possible.
+        """
+        if self.store is None or not hasattr(self.store, "exchange"):
+            return False
+        trained = {name: param for name, param in params.items() if param.grad_req != "null"}
+        weights = [param.list_data() for param in trained.values()]
+        leaves = [some[0]._leaf for some in weights]
+        if not weights or any(len(some) > 1 for some in weights) or None in leaves:
+            return False
+        first = [some[0] for some in weights]
+        for name, weight in zip(trained, first):
+            self._introduce(name, weight)
+        self.store.exchange([*trained], leaves, first, self.updater is None)
+        return True
 
     def _by_store(self, name: str, weight: object, grad: object) -> None:
         self._introduce(name, weight)

@@ -63,7 +63,8 @@ class _Lease:
         }  # fmt: skip
 
     def __del__(self) -> None:
-        self._returned.append(self._block)
+        if hasattr(self, "_returned"):  # else an exception ended __init__: the block goes
+            self._returned.append(self._block)
 
 
 class SavedMemory:
