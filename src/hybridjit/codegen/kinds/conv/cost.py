@@ -11,6 +11,9 @@ from ...families import family_of
 from .layer import Layer
 from .spec import ConvSpec, WinogradSpec
 
+# The third-level cache in sizes of the second.
+_THIRD_LEVEL = 16
+
 
 def cost(layer: Layer, spec: ConvSpec | WinogradSpec, target: Target) -> float:
     """Operations for one image, or what its weights cost to bring in if that is more.
@@ -51,6 +54,11 @@ def _packing(layer: Layer, spec: ConvSpec | WinogradSpec, target: Target) -> flo
     written, each = read, 2 * target.lanes
     if isinstance(spec, WinogradSpec):
         written, each = spec.points * layer.ic * layer.oc, 10 + 2 * target.lanes
-    nbytes = target.stored_bytes * read + target.element_bytes * written
+    written_bytes = target.element_bytes * written
+    # A line is brought in before it is written, and leaves and comes back before it is read: 3x3
+    # with 512 channels each way on 8 images of 7x7 takes 12 ms by F(4x4), whose filters are 38 MB,
+    # 7 by F(2x2) and 8 by the definition's sums.
+    ways = 3 if written_bytes > _THIRD_LEVEL * target.l2_bytes else 1
+    nbytes = target.stored_bytes * read + ways * written_bytes
     bytes_price = _price(layer, nbytes, target)
     return max(each * written / layer.images, bytes_price)

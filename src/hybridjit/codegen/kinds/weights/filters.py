@@ -17,8 +17,8 @@ from ...llvm.indices import Index
 from ...llvm.types import F32, F64, I32, Value
 from ...packing import filter_matrix
 from ..parts.arguments import Arguments
-from ..parts.partial import dtype_at, read_scalar
-from ..parts.transpose import Digits, transpose_rows
+from ..parts.partial import dtype_at, read_scalar, read_vector
+from ..parts.transpose import Digits, transpose_rows, transposed
 from .spec import PLANE, RUN, FiltersSpec
 
 _TAPS = 9
@@ -93,11 +93,33 @@ class _Turn:
                 rows = [b.at(row, self._offset(tap.index)) for row in self.rows]
                 store = partial(self._store, first=tap.index)
                 transpose_rows(b, rows, self.known, count, Digits(_TAPS), store, most=2)
+        elif (down, across) in ((3, 1), (-3, -1)):
+            with b.loop("c", 0, count, most=2 * b.lanes) as c:
+                self._turn_taps(c.index, b.mul(c.index, channels), across == -1)
         else:
             each = b.loop("c", 0, count, most=2 * b.lanes)
             with each as c, b.loop("tap", 0, _TAPS) as tap:
                 at = b.add(b.mul(c.index, channels), self._offset(tap.index))
                 self._store(self._across(at), b.mul(c.index, _TAPS), tap.index)
+
+    def _turn_taps(self, c: Index, at: Index, is_backwards: bool) -> None:
+        """The taps of a channel, which lie side by side, forwards or backwards."""
+        b, last = self.b, _TAPS - 1
+        rows = [b.at(row, b.sub(at, last) if is_backwards else at) for row in self.rows]
+
+        def store(value: Value, tap: Index) -> None:
+            self._store(value, b.mul(c, _TAPS), b.sub(last, tap) if is_backwards else tap)
+
+        if b.lanes <= _TAPS:
+            transpose_rows(b, rows, self.known, _TAPS, Digits(1), store)
+            return
+        zeros = b.splat(0.0)
+        square = [
+            b.b.select(is_one, read_vector(b, row, 0, 1, _TAPS), zeros)
+            for row, is_one in zip(rows, self.known)
+        ]
+        for tap, value in enumerate(transposed(b, square)[:_TAPS]):
+            store(value, tap)
 
     def _offset(self, tap: Index) -> Index:
         row, column = self.b.split(tap, (0, 3))
