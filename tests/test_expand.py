@@ -11,7 +11,7 @@ import pytest
 
 from compiling import assert_near
 from expansion_cases import EXPANSIONS
-from hybridjit import random
+from hybridjit import random, sym
 from hybridjit.ir.graph import Graph, from_symbol
 from hybridjit.ir.interpret import interpret
 from hybridjit.ir.node import Output, apply, variable
@@ -83,3 +83,14 @@ def test_case(name: str, applies: bool):
     assert [u.type for u in after.outputs] == [u.type for u in before.outputs]
     assert_near(values_of(after, arrays), values_of(before, arrays))
     assert expand(after, again := []) is after, f"a second run finds more: {again}"
+
+
+def test_a_node_may_be_called_what_a_part_is():
+    def expanded(name):
+        x = sym.relu(sym.var("x"), name=name)
+        made = sym.dot(x, x, transpose_a=True, name="product")
+        return expand(typed(made.outputs, {"x": np.ones((2, 3), "float32")})).values
+
+    part = next(v.name for v in expanded("relu") if v.name.startswith("product:"))
+    names = [v.name for v in expanded(part)]
+    assert part in names and len(set(names)) == len(names)

@@ -357,6 +357,16 @@ def test_one_place_of_an_axis_is_a_slice():
         assert "slice_axis" in {n.op.name for n in topological(heads) if n.op is not None}
 
 
+def test_deformable_convolutions_have_zeros_around_the_picture():
+    x, w = np.ones((1, 1, 4, 4), "float32"), np.ones((1, 1, 1, 1), "float32")
+    offset = np.zeros((1, 2, 4, 4), "float32")
+    offset[0, 0, 0], offset[0, 0, 3] = -0.5, 0.25  # half of a cell above, a quarter below
+    nodes = [node("DeformConv", "x w offset")]
+    model = model_of(nodes, {"x": x.shape, "offset": offset.shape}, {"w": w}, opset=19)
+    (found,) = computed(model, x, offset)
+    np.testing.assert_allclose(found[0, 0, :, 1], [0.5, 1, 1, 0.75])
+
+
 def refusal(model: Model, **shapes: tuple[int, ...]) -> str:
     with pytest.raises(MXNetError) as caught:
         make_graph(model, KNOWN, None, shapes)

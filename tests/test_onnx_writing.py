@@ -326,3 +326,23 @@ def test_regions_of_no_sample_are_asked_of_one_that_is_there(tmp_path):
     by_output = {n.output[0]: n for n in nodes}
     (align,) = (n for n in by_output.values() if n.op_type == "RoiAlign")
     assert by_output[align.input[2]].op_type == "Max"
+
+
+@pytest.mark.parametrize("modulated", [False, True])
+def test_deformable_convolutions(modulated, tmp_path):
+    """Samples before the picture, behind it, and between its last cells and its border."""
+    x, offset = numbers(2, 4, 7, 6), numbers(2, 24, 4, 5) * 3
+    offset[:, :, 0] = offset[:, :, 0].round()
+    inputs = [x, offset, nd.sigmoid(numbers(2, 12, 4, 5))] if modulated else [x, offset]
+    attrs = {"kernel": (3, 2), "stride": (2, 1), "pad": (1, 0), "num_filter": 6}
+    attrs |= {"num_group": 2, "num_deformable_group": 2}
+    op = sym.contrib.ModulatedDeformableConvolution if modulated else None
+    variables = [sym.var(name) for name in ("x", "offset", "mask")[: len(inputs)]]
+    made = (op or sym.contrib.DeformableConvolution)(*variables, **attrs)
+    net = gluon.SymbolBlock(sym.max(made, axis=1), variables)
+    net.initialize(mx.init.Normal(1))
+    require_close(*reversed(written(tmp_path, net, *inputs)))
+    model = read_model((tmp_path / "net.onnx").read_bytes())
+    assert [s.version for s in model.opset_import] == [19]
+    (largest,) = (n for n in model.graph.node if n.op_type == "ReduceMax")
+    assert len(largest.input) == 2 and "axes" not in {a.name for a in largest.attribute}

@@ -51,10 +51,14 @@ _SUMS = re.compile(r"resnet|resnext|resnest|darknet|senet|basicblock|bottleneck|
 # they are cut to it: none suppresses another, and their features are alike.
 _HEAD = re.compile(r"predictor|yolooutput|centernet\d+_conv[135]_|rpnhead\d+_conv2_")
 _GAINS = [
-    ("ssd|yolo3_mobile|center_net_mobile", 0.1),
+    ("ssd|yolo3_mobile|center_net_(mobile|dla34_dcn)", 0.1),
     ("center_net_resnet", 300.0),
     (".*rcnn_fpn", 0.05),
 ]
+
+# Samples of deformable convolutions are within a few cells, as after training: rounding grows with
+# the distance, and one of them moves the samples of the next.
+_OFFSETS = 0.01
 
 _EACH = """
     resnet18_v1 resnet50_v1 resnet18_v2 resnet50_v2 resnest14 resnest50 se_resnet18_v1
@@ -69,7 +73,8 @@ _EACH = """
     ssd_300_vgg16_atrous_voc ssd_512_resnet18_v1_voc ssd_512_mobilenet1.0_voc
     ssd_300_mobilenet0.25_voc ssd_300_mobilenet1.0_lite_coco ssd_300_resnet34_v1b_voc
     yolo3_darknet53_voc yolo3_mobilenet1.0_voc yolo3_mobilenet0.25_voc center_net_resnet18_v1b_voc
-    center_net_resnet18_v1b_dcnv2_voc center_net_dla34_voc center_net_mobilenetv3_small_duc_voc
+    center_net_resnet18_v1b_dcnv2_voc center_net_dla34_voc center_net_dla34_dcnv2_voc
+    center_net_mobilenetv3_small_duc_voc
     faster_rcnn_resnet50_v1b_voc faster_rcnn_fpn_resnet50_v1b_coco
     doublehead_rcnn_resnet50_v1b_voc mask_rcnn_resnet18_v1b_coco mask_rcnn_fpn_resnet18_v1b_coco
     fcn_resnet50_voc psp_resnet50_ade deeplab_resnet50_ade deeplab_v3b_plus_wideresnet_citys
@@ -153,4 +158,5 @@ def _draw(block: Any, name: str) -> None:
         elif key.endswith("weight") and len(param.shape) > 1:
             reach = (2.0 / np.prod(param.shape[1:])) ** 0.5
             reach *= gain if _HEAD.search(key) else 1.0
+            reach *= _OFFSETS if key.endswith("offset_weight") else 1.0
             param.set_data(nd.random.normal(0, reach, shape=param.shape))

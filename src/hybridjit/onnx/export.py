@@ -16,7 +16,7 @@ from ..errors import MXNetError, ShapeError
 from ..formats.atomic import write_atomically
 from ..formats.mxnet import symbol_json
 from ..formats.onnx import messages
-from ..ir.node import Output
+from ..ir.node import Output, topological
 from ..ir.roles import Roles, sort_variables, without_labels
 from ..loading import bare_name, load_params, require_parameters
 from ..log import get_logger
@@ -24,9 +24,9 @@ from ..nd import NDArray
 from ..sym import Symbol
 from ..types import DType, Shape, type_of
 from .check import Arrays, require_same
-from .exporter import Exporter, make_model
+from .exporter import OPSET, Exporter, make_model
 from .sizes import Wanted, fixed, opened
-from .writers import WRITTEN, by_formula
+from .writers import NEEDED, WRITTEN, by_formula
 
 Path = str | os.PathLike[str]
 _MAX_BYTES = 1 << 31  # what a message can be long by its format
@@ -53,7 +53,8 @@ def write_graph(
     known = {name: type_of(x) for name, x in {**params, **arrays}.items()}
     heads = unrolled(tuple(heads), known)
     sizes = opened(heads, params, arrays, wanted) if dynamic else fixed(heads, params, arrays)
-    exporter = Exporter(WRITTEN, by_formula)
+    opset = max(NEEDED.get(n.op.name, OPSET) for n in topological(heads) if n.op is not None)
+    exporter = Exporter(WRITTEN, by_formula, opset)
     made = make_model(exporter, heads, params, sizes.types, sizes.sizes, arrays, with_types)
     pieces = messages.write(made.model)
     count = sum(map(len, pieces))

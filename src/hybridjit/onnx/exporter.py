@@ -25,7 +25,9 @@ from ..records import dataclass
 from ..types import UNKNOWN, Shape, TensorType, is_known_shape, type_of
 from .importer import partial_types
 
-OPSET, IR_VERSION = 17, 8
+OPSET = 17  # of models none of whose nodes needs a newer one
+_IR_VERSIONS = {17: 8, 19: 9}
+_AXES_ARE_OPERANDS = 18  # from this operator set on, those of reductions
 _SHARED = 64  # elements up to which equal constants are written once
 
 AttributeValue: TypeAlias = "int | float | str | Sequence[int] | Sequence[str] | np.ndarray"
@@ -70,11 +72,13 @@ class Exporter:
 
     known     translations by operator name
     formulas  writes a use by its operator's formula of one element
+    opset     the operator set that is written
     """
 
-    opset = OPSET
-
-    def __init__(self, known: Mapping[str, Translation], formulas: Translation) -> None:
+    def __init__(
+        self, known: Mapping[str, Translation], formulas: Translation, opset: int = OPSET
+    ) -> None:
+        self.opset = opset
         self.nodes: list[messages.Node] = []
         self.initializers: dict[str, np.ndarray] = {}
         self._known = known
@@ -107,6 +111,9 @@ class Exporter:
     ) -> list[Value]:
         """A node with an output for each of ``types``."""
         assert self._use is not None
+        if "axes" in attributes and self.opset >= _AXES_ARE_OPERANDS:
+            axes = attributes.pop("axes")
+            inputs = (*inputs, self.constant(np.array(axes, np.int64)))
         base = f"{self._use.name}:{at}" if at else self._use.name
         several = len(types) > 1
         names = [self.fresh(f"{base}{i}" if several else base) for i in range(len(types))]
@@ -298,10 +305,10 @@ def make_model(
         value_info=[value_info(x.name, x.type, {}) for x in inner if with_types],
     )
     model = messages.Model(
-        ir_version=IR_VERSION,
+        ir_version=_IR_VERSIONS[exporter.opset],
         producer_name="hybridjit",
         graph=graph,
-        opset_import=[messages.OperatorSet("", OPSET)],
+        opset_import=[messages.OperatorSet("", exporter.opset)],
     )
     names = {edge: x.name for edge, x in values.items() if x.array is None}
     names |= {head: x.name for head, x in zip(heads, outputs)}

@@ -13,14 +13,17 @@ from __future__ import annotations
 from ..errors import InternalError
 from ..ir.building import ValueBuilder
 from ..ir.graph import Graph, Use, Value, make, uses_of
-from ..ir.rewrite import Match, Replacement, replace_values
+from ..ir.rewrite import Match, Replacement, replace_values, uniquely_named
 from ..ops.building import as_results, parts_of
 from ..ops.record import OpDef
 
 
 def expand(graph: Graph, fired: list[str] | None = None) -> Graph:
-    """The same graph in canonical operators."""
-    return replace_values(graph, _expanded, fired)
+    """The same graph in canonical operators.
+
+    Parts are called after what they are parts of, and a node of the graph may be called so too.
+    """
+    return uniquely_named(replace_values(graph, _expanded, fired))
 
 
 def title(op: OpDef) -> str:

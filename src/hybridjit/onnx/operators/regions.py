@@ -73,13 +73,12 @@ def deformable(
     pads = use.ints("pads", (0,) * 4)
     if len(kernel) != 2 or pads[:2] != pads[2:]:
         raise MXNetError(f"pads {pads} of {len(kernel)} axes: as many on both sides of two")
-    name = "_contrib_DeformableConvolution"
-    operands = [x, offset, w]
-    if mask is not None:
-        name, operands = "_contrib_ModulatedDeformableConvolution", [x, offset, mask, w]
+    if mask is None:  # MXNet's own without one has no zeros around the picture
+        taps = g.op("slice_axis", offset, axis=1, begin=0, end=g.shape(offset)[1] // 2, at="taps")
+        mask = g.op("ones_like", taps, at="mask")
     return g.op(
-        name,
-        *(operands if b is None else [*operands, b]),
+        "_contrib_ModulatedDeformableConvolution",
+        *((x, offset, mask, w) if b is None else (x, offset, mask, w, b)),
         kernel=kernel,
         stride=use.ints("strides", (1, 1)),
         dilate=use.ints("dilations", (1, 1)),

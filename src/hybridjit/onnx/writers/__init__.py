@@ -13,9 +13,11 @@ from . import (
     windows,
 )
 from .formulas import by_formula as by_formula
+from .table import NEEDED as NEEDED
 from .table import WRITTEN as WRITTEN
 
 __all__ = [
+    "NEEDED",
     "WRITTEN",
     "by_formula",
     "matrix",

@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...errors import MXNetError
+from ...ops.nn.window_geometry import Window, window_of
+from ...ops.vision.deformable import TAP_GRID
+from ...types import product
 from ..exporter import Exporter, Use, Value
 from .table import writes
 
@@ -40,6 +43,71 @@ def roi_align(g: Exporter, use: Use, x: Value, rois: Value) -> Value:
 
 def _columns(g: Exporter, x: Value, begin: int, end: int, at: str) -> Value:
     return g.emit("Slice", x, g.ints(begin), g.ints(end), g.ints(-1), at=at)
+
+
+@writes("_contrib_ModulatedDeformableConvolution", opset=19)
+def modulated(
+    g: Exporter, use: Use, x: Value, offset: Value, mask: Value, w: Value, b: Value | None = None
+) -> Value:
+    """A convolution whose samples are moved and weighted, zeros around the picture."""
+    return _deformable(g, use, x, w, offset, b, mask)
+
+
+@writes("_contrib_DeformableConvolution", opset=19)
+def deformable(
+    g: Exporter, use: Use, x: Value, offset: Value, w: Value, b: Value | None = None
+) -> Value:
+    """The same without weights, where samples outside of the picture are 0 and up to one cell
+    behind its last ones these: they are moved there, or so far that zeros are around them.
+    """
+    window, dtype = _window(use), g.dtype(x)
+    batch, _, *sizes = g.shape(offset)
+    pieces, taps = use.attrs["num_deformable_group"], product(window.kernel)
+    told = {"kernel": window.kernel, "stride": window.stride, "dilate": window.dilate}
+    grid = g.op(TAP_GRID, at="grid", size=tuple(sizes), dtype=dtype, pad=window.pad, **told)
+    assert grid.array is not None
+    start = g.constant(grid.array.reshape(1, 1, taps, 2, *sizes))
+    borders = np.array(g.shape(x)[2:], dtype).reshape(2, 1, 1)
+    each = g.ints(batch, pieces, taps, 2, *sizes)
+    at = g.emit("Add", g.emit("Reshape", offset, each, at="offsets"), start, at="at")
+    held = g.emit("Sub", g.emit("Min", at, g.constant(borders - 1), at="held"), start, at="moved")
+    is_out = g.emit(
+        "Or",
+        *(g.emit("Less", at, g.like(x, 0.0), at="before"), _is_behind(g, at, borders)),
+        at="out",
+    )
+    far = g.emit("Where", is_out, g.constant(-2 * grid.array.max() - borders), held, at="inside")
+    return _deformable(g, use, x, w, g.emit("Reshape", far, g.ints(*g.shape(offset))), b)
+
+
+def _is_behind(g: Exporter, at: Value, borders: np.ndarray) -> Value:
+    return g.emit("GreaterOrEqual", at, g.constant(borders), at="behind")
+
+
+def _window(use: Use) -> Window:
+    return window_of(*(use.attrs[name] for name in ("kernel", "stride", "dilate", "pad")))
+
+
+def _deformable(
+    g: Exporter,
+    use: Use,
+    x: Value,
+    w: Value,
+    offset: Value,
+    b: Value | None,
+    mask: Value | None = None,
+) -> Value:
+    window = _window(use)
+    return g.emit(
+        "DeformConv",
+        *(x, w, offset, b, mask),
+        kernel_shape=window.kernel,
+        strides=window.stride,
+        dilations=window.dilate,
+        pads=window.pad * 2,
+        group=use.attrs["num_group"],
+        offset_group=use.attrs["num_deformable_group"],
+    )
 
 
 @writes("ROIPooling")
