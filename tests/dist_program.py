@@ -3,7 +3,8 @@
     mpirun -n 4 python dist_program.py FOLDER [INTERFACE] [MISTAKE]
 
 Rank 0 writes FOLDER/weights.npy; every rank takes its part of the same batches. INTERFACE is
-trainer, module or horovod; a MISTAKE is made by rank 1 after the first step.
+trainer, module or horovod; a MISTAKE is made by rank 1 before the last step. Says how many steps
+had gradients on their way when backward was over.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 
 import hybridjit as mx
 from hybridjit import autograd, gluon, nd, sym
+from hybridjit.kvstore.exchange import Exchange
 
 STEPS, BATCH = 4, 16
 MISTAKES: dict[str, Callable[[], object]] = {
@@ -56,7 +58,7 @@ def train(
     loss = gluon.loss.SoftmaxCrossEntropyLoss()
     contexts = [mx.cpu(i) for i in range(mine.stop - mine.start)]
     for step, (data, labels) in enumerate(batches()):
-        if step == 1:
+        if step == STEPS - 1:
             make_mistake()
         pieces = zip(np.split(data, parts)[mine], np.split(labels, parts)[mine])
         with autograd.record():
@@ -128,8 +130,16 @@ def by_module() -> tuple[int, list[np.ndarray]]:
 
 
 def main(folder: Path, interface: str = "trainer", mistake: str = "") -> None:
+    begun, finish = [], Exchange.finish
+
+    def watched(exchange: Exchange) -> list[nd.NDArray]:
+        begun.append(exchange.is_under_way)
+        return finish(exchange)
+
+    Exchange.finish = watched  # type: ignore[method-assign]
     run = {"trainer": by_trainer, "horovod": by_horovod, "module": by_module}[interface]
     rank, weights = run()
+    print(f"{sum(begun)} steps begun in backward")
     np.save(folder / f"{rank}.npy", np.concatenate([w.reshape(-1) for w in weights]))
 
 

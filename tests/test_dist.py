@@ -500,6 +500,7 @@ class TestProcesses:
     def test_all_ranks_have_the_same_weights(self, tmp_path, interface):
         ended = self.run(tmp_path, 2, interface)
         assert ended.returncode == 0, ended.stderr
+        assert ended.stdout.count("2 steps begun in backward") == 2
         first, second = (np.load(tmp_path / f"{rank}.npy") for rank in range(2))
         assert np.array_equal(first, second)
 
