@@ -21,6 +21,7 @@ from hybridjit.passes.differentiate import Joint, differentiate
 from hybridjit.passes.enter_training import enter_training
 from hybridjit.passes.expand import expand
 from hybridjit.passes.infer import infer_node_types
+from hybridjit.passes.lone_terms import sum_lone_terms
 from hybridjit.passes.partition import Parts, partition
 from hybridjit.passes.parts import take_parts
 from hybridjit.types import FLOAT32, TensorType, type_of
@@ -210,3 +211,37 @@ def test_weights_of_recurrent_layers_are_read_where_they_are():
     assert not any(
         "weight" in value.name for value in trained.forward.plan.graph.values if value.op
     )
+
+
+def sums_of_picked(mode: str, depth: int, axis: int) -> Graph:
+    """The way back of a cross-entropy: what reaches log_softmax is one number of each row."""
+    shape = (2, depth) if axis == 1 else (depth, 2)
+    logs = call("log_softmax", var("x"), axis=axis)
+    picked = call("pick", logs, var("label"), axis=axis, mode=mode)
+    types = {"x": TensorType(shape, FLOAT32), "label": TensorType((2,), FLOAT32)}
+    graph = from_symbol([picked], types, infer_node_types([picked], types))
+    return expand(enter_training(differentiate(graph, {"x"}).graph))
+
+
+@pytest.mark.parametrize("mode", ["clip", "wrap"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_sum_of_one_number_and_zeros_is_the_number(mode: str, axis: int):
+    graph = sums_of_picked(mode, 5, axis)
+    shorter = sum_lone_terms(graph)
+    assert "sum" in operators(graph) and "sum" not in operators(shorter)
+    assert_same_values(graph, shorter)
+
+
+@pytest.mark.parametrize("least, most", [(0, 5), (-1, 4)])
+def test_other_sums_of_chosen_numbers_are_computed(least: int, most: int):
+    """Of an index that may be beyond the axis of 5 there may be nothing to sum."""
+    numbers = call("_arange", start=0, stop=5, step=1, dtype="float32")
+    index = call("clip", call("Cast", var("at"), dtype="int64"), a_min=least, a_max=most)
+    index = call("Cast", call("Reshape", index, shape=(2, 1)), dtype="float32")
+    hot = call("broadcast_equal", call("Reshape", numbers, shape=(1, 5)), index)
+    spread = call("broadcast_to", var("x"), shape=(2, 5))
+    chosen = call("where", hot, spread, call("zeros_like", spread))
+    total = call("sum", chosen, axis=(1,), keepdims=True)
+    types = {"x": TensorType((2, 1), FLOAT32), "at": TensorType((2,), FLOAT32)}
+    graph = expand(from_symbol([total], types, infer_node_types([total], types)))
+    assert "sum" in operators(sum_lone_terms(graph))

@@ -33,6 +33,7 @@ from .passes.half import widen_half
 from .passes.hoist import hoist
 from .passes.infer import infer_node_types, require_known
 from .passes.layout import choose_layouts, move_columns
+from .passes.lone_terms import sum_lone_terms
 from .passes.merge_dense import merge_dense
 from .passes.narrow import narrow, narrow_trained
 from .passes.on_rows import move_to_rows
@@ -95,6 +96,7 @@ _SHARED = {row.name: row for row in PIPELINE}
 JOINT = (
     _SHARED["expand"],
     Pass("parts", take_parts, "pieces of vectors are what these were joined of", "canonical"),
+    Pass("lone", sum_lone_terms, "sums of one number and zeros are that number", "canonical"),
     _SHARED["cse"],
     _SHARED["layout"],
     replace(_SHARED["narrow"], run=narrow_trained),

@@ -1,7 +1,8 @@
 """Fuse: group the values that become one kernel.
 
 An anchor (convolution, dense layer, pooling, softmax, ...) takes with it the pointwise values that
-follow on its result's shape; pointwise values without an anchor form groups among themselves.
+follow on its result's shape; pointwise values without an anchor form groups among themselves, and
+groups of which one reads all that the other makes are one.
 Views (reshape, transpose, slice, broadcast) move no element and get no kernel here; the memory
 plan turns them into addresses, or into copies where an address will not do.
 """
@@ -56,9 +57,11 @@ class _Fusion:
             may_join = kind is POINTWISE and "fuse" not in config.skip
             host = self._joinable(value) if may_join else None
             self._join(value, host or self._new(kind))
+            if host is not None and host.kind is POINTWISE:
+                self._take_in(value, host)
         self._delay_updates()
         ordered = self._demanded() if self.graph.purpose.goes_back else self._ordered()
-        return tuple(self._finished(g) for g in ordered)
+        return tuple(self._finished(g) for g in ordered if g.members)
 
     def _new(self, kind: KernelKind) -> _Building:
         group = _Building(len(self.groups), kind)
@@ -69,6 +72,29 @@ class _Fusion:
         group.members.append(value)
         self.owner[value] = group
         self._put_behind(group, self._sources(value, group))
+
+    def _take_in(self, value: Value, host: _Building) -> None:
+        """Pointwise groups that ``value`` reads, and nobody outside of its group: one kernel.
+
+        None of them needs the host, or ``value`` could not have joined it.
+        """
+        for other in list(self._sources(value, host)):
+            if other.kind is POINTWISE and other.members and self._is_private(other, host):
+                self._put_behind(host, [self.groups[number] for number in other.sources])
+                host.members[:0] = other.members
+                self.owner.update(dict.fromkeys(other.members, host))
+                host.sources.discard(other.number)
+                other.members, other.sources = [], set()
+
+    def _is_private(self, group: _Building, host: _Building) -> bool:
+        """Whether the host computes on the same shape, and alone reads what the group makes."""
+        repeats = self.graph.purpose.repeats
+        one, other = group.members[0], host.members[0]
+        if one.shape != other.shape or (one.name in repeats) != (other.name in repeats):
+            return False
+        owners = (self.owner.get(u) for member in group.members for u in self.graph.uses[member])
+        is_read = any(owner is not group and owner is not host for owner in owners)
+        return not is_read and not any(m in self.graph.output_values for m in group.members)
 
     def _put_behind(self, group: _Building, others: Iterable[_Building]) -> None:
         """The group comes after the others, and after all that they need."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from ...errors import AttributeValueError, DTypeError, MXNetError, ShapeError
-from ...types import INT64, TensorType, merge_shapes, product, shape_text
-from ..algebra import add, as_shape, zeros_like
+from ...types import FLOAT32, FLOAT64, INT64, TensorType, merge_shapes, product, shape_text
+from ..algebra import add, as_shape, equals, in_dtype, zeros_like
 from ..building import Builder, Many, Reached, X
 from ..casting import convert, fresh, scalar_of, widened
 from ..gradient import none_at_all
@@ -20,6 +20,8 @@ from ..rules import Types, forward, merged, normalized_axis
 from .primitives import broadcast, transpose
 
 Shape = tuple[int, ...]
+
+_COUNTED = 1 << 24  # whole numbers up to here are float32's
 
 
 def whole(indices: np.ndarray) -> np.ndarray:
@@ -157,13 +159,26 @@ def _grad_pick(
 
     def by_data() -> X:
         index = as_shape(g, within(g, ins[1], t.dims[place], mode), kept)
-        hot = g.op(ONE_HOT, index, at="hot", depth=t.dims[place], dtype=t.dtype)
-        last = len(kept)
-        hot = transpose(g, hot, (*range(place), last, *range(place + 1, last), place), at="chosen")
         d = broadcast(g, as_shape(g, douts[0], kept), t.dims, at="head")
-        return g.op(lookup("where"), as_shape(g, hot, t.dims), d, zeros_like(g, d))
+        return g.op(lookup("where"), _is_at(g, index, place, t), d, zeros_like(g, d))
 
     return by_data, None
+
+
+def _is_at(g: Builder[X], index: X, place: int, like: TensorType) -> X:
+    """1 at the places of the axis that ``index`` has, which is 1 long there, else 0.
+
+    Told by comparing numbers where the type has all of them: no array of these is written then.
+    """
+    dims, depth = like.dims, like.dims[place]
+    if like.dtype in (FLOAT32, FLOAT64) and depth <= _COUNTED:
+        numbers = g.op(lookup("_arange"), at="numbers", start=0.0, stop=depth, dtype=like.dtype)
+        sizes = tuple(depth if axis == place else 1 for axis in range(len(dims)))
+        return equals(g, as_shape(g, numbers, sizes), in_dtype(g, index, like))
+    hot = g.op(ONE_HOT, index, at="hot", depth=depth, dtype=like.dtype)
+    last = len(dims)
+    order = (*range(place), last, *range(place + 1, last), place)
+    return as_shape(g, transpose(g, hot, order, at="chosen"), dims)
 
 
 PICK = register(
