@@ -22,7 +22,9 @@ from hybridjit.codegen.call import Setting
 from hybridjit.codegen.kinds import all_emitters, choose
 from hybridjit.codegen.kinds.conv.spec import ConvSpec
 from hybridjit.codegen.kinds.dense.spec import DenseSpec
+from hybridjit.codegen.llvm import ir
 from hybridjit.codegen.llvm.jit import assembly, find_target, optimised
+from hybridjit.codegen.llvm.types import F32, I32, constant_of
 from hybridjit.codegen.spec import KernelSpec
 from hybridjit.ir.node import Output, apply
 from hybridjit.ops import all_ops, lookup
@@ -267,6 +269,20 @@ def test_what_others_compile_here_is_as_before():
     before = of_others()
     assert assembly(text, target) != before, "the switches change nothing"
     assert of_others() == before
+
+
+def test_constants_are_written_once_for_all_lanes():
+    """LLVM reads the same from less text, of which kernels have megabytes."""
+    floats, ints = ir.VectorType(F32, 16), ir.VectorType(I32, 16)
+    texts = [
+        str(constant_of(kind, x).ref) for kind, x in ((floats, 0.0), (floats, -0.0), (ints, 0))
+    ]
+    assert len(set(texts)) == 3 and max(map(len, texts)) < 40
+    for kind, x in ((floats, -0.0), (floats, 0.1), (floats, np.inf), (ints, -7)):
+        one = constant_of(kind.element, x).pair
+        both = [constant_of(kind, x).pair, f"{kind.text} <{', '.join([one] * kind.count)}>"]
+        codes = [f"define {kind.text} @f() {{\n  ret {text}\n}}\n" for text in both]
+        assert len({assembly(code, TARGETS["avx512"]) for code in codes}) == 1
 
 
 def test_no_kernel_calls_anything():

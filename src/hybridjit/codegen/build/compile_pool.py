@@ -29,7 +29,7 @@ from .objects import PACKAGE
 
 # Characters of IR text that are worth a process: about 0.1 s of LLVM's time, which a worker takes
 # to start.
-_WORTH_A_PROCESS = 400_000
+_WORTH_A_PROCESS = 300_000
 # Seconds without any result after which this process does what its workers have begun.
 _PATIENCE = 20.0
 # Started without site packages and the user's environment, and without this package's own

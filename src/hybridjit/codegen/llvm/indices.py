@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TypeAlias, overload
 
 from . import ir
-from .types import I64, Value
+from .types import I64, Value, constant_of
 
 Index: TypeAlias = Value | int  # an i64 value, or a Python int
 
@@ -23,7 +23,7 @@ class IndexBuilder:
         self.b = ir.IRBuilder(function.append_basic_block("entry"))
 
     def i64(self, value: Index) -> Value:
-        return ir.Constant(I64, value) if isinstance(value, int) else value
+        return constant_of(I64, value) if isinstance(value, int) else value
 
     @overload
     def add(self, a: int, b: int) -> int: ...

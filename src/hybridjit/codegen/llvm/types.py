@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TypeAlias, cast
 
 
@@ -145,6 +146,9 @@ class Undefined:
 Content: TypeAlias = float | Sequence["float | Value"] | type[Undefined]
 
 
+_UNDEFINED = "undef"
+
+
 class Constant(Value):
     """A number, a list of numbers or constants for a vector, or ``Undefined``."""
 
@@ -156,11 +160,13 @@ class Constant(Value):
 
 def _constant(kind: Type, value: Content) -> str:
     if isinstance(value, type):
-        return "undef"
+        return _UNDEFINED
     if not isinstance(kind, VectorType):
         return number(kind, cast(float, value))
     parts = cast("Sequence[float | Value]", value)
     items = [v.ref if isinstance(v, Value) else number(kind.element, v) for v in parts]
+    if items[0] != _UNDEFINED and items.count(items[0]) == len(items):
+        return f"splat ({kind.element.text} {items[0]})"
     return f"<{', '.join([f'{kind.element.text} {item}' for item in items])}>"
 
 
@@ -217,6 +223,13 @@ def intrinsic_suffix(kind: Type) -> str:
 
 def constant_of(kind: Type, value: float) -> Value:
     """One number in the type ``kind``, in all lanes of a vector."""
+    return _constant_of(kind, value, math.copysign(1.0, value))
+
+
+# Kernels have few numbers, and name each often.
+@lru_cache(maxsize=4096)
+def _constant_of(kind: Type, value: float, _: float) -> Value:
+    """With its sign, for a zero equals the other."""
     if isinstance(kind, VectorType):
-        return Constant(kind, [Constant(kind.element, value)] * kind.count)
+        return Constant(kind, [value] * kind.count)
     return Constant(kind, value)

@@ -242,8 +242,8 @@ class VectorBuilder(IndexBuilder):
 
     def _broadcast(self, value: Value, element: Type) -> Value:
         kind = ir.VectorType(element, self.lanes)
-        zeros = ir.Constant(ir.VectorType(I32, self.lanes), [0] * self.lanes)
-        first = self.b.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(I32, 0))
+        zeros = constant_of(ir.VectorType(I32, self.lanes), 0)
+        first = self.b.insert_element(ir.Constant(kind, ir.Undefined), value, constant_of(I32, 0))
         return self.b.shuffle_vector(first, ir.Constant(kind, ir.Undefined), zeros)
 
     def fma(self, a: Value, b: Value, c: Value) -> Value:
