@@ -22,6 +22,7 @@ RULES: dict[str, dict[str, object]] = {
     "rmsprop_update": {"wd": 0.01, "clip_weights": 1.0},
     "rmspropalex_update": {"wd": 0.01},
     "_sparse_adagrad_update": {"wd": 0.01},
+    "_adadelta_update": {"rho": 0.9, "rest": 0.1, "epsilon": 1e-5, "wd": 0.01},
 }
 
 

@@ -111,6 +111,7 @@ OPTIMIZERS = {
     "rmsprop": {"wd": 0.0},
     "RMSProp": {"centered": True, "clip_weights": 3.0},
     "ftrl": {"lamda1": 0.001},
+    "adadelta": {"wd": 0.01, "clip_gradient": 0.3},
 }
 
 

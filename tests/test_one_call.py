@@ -25,6 +25,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("signum", {"wd_lh": 0.1, "wd": 0.01}),
     ("adam", {"wd": 0.01, "clip_gradient": 0.5}),
     ("adagrad", {"wd": 0.01, "clip_gradient": 0.5}),
+    ("adadelta", {"wd": 0.01, "clip_gradient": 0.5}),
     ("rmsprop", {"wd": 0.01, "clip_weights": 0.8}),
     ("rmsprop", {"wd": 0.01, "centered": True}),
     ("ftrl", {"wd": 0.01}),
@@ -86,8 +87,9 @@ def test_bits_are_those_of_the_operators(case, dtype):
     wanted, other = trained(made(), dtype, at_once=False)
     assert_same_bits(found, wanted)
     assert update.optimizer.num_update == other.optimizer.num_update == 4
-    # AdaGrad applies scale and bound of a double gradient in double: its operator cannot.
-    assert (update._one_call is None) == (name == "adagrad" and dtype == "float64")
+    # Both apply numbers to a double gradient in double: their operators cannot.
+    in_double = ("adagrad", "adadelta")
+    assert (update._one_call is None) == (name in in_double and dtype == "float64")
     assert other._one_call is None
 
 

@@ -117,7 +117,7 @@ class _Updates:
             types = ", ".join(sorted({np.dtype(weight.dtype).name for weight in weights}))
             raise MXNetError(
                 f"{name} has no kernel that updates weights of {types}: SGD, NAG, Signum, Adam, "
-                "AdaGrad, RMSProp and Ftrl have, on float32"
+                "AdaGrad, AdaDelta, RMSProp and Ftrl have, on float32"
             )
         return found
 

@@ -136,10 +136,7 @@ class AdaGrad(ByOperator):
 
     def told(self) -> Attrs:
         """The term below the line, scale and bound; a bound of 0 is one."""
-        scales = {"rescale_grad": self.rescale_grad, "clip_gradient": self.clip_gradient}
-        if self.clip_gradient is None:
-            del scales["clip_gradient"]
-        return {"epsilon": self.float_stable_eps, **scales}
+        return {"epsilon": self.float_stable_eps, **self._exact_scales()}
 
     def takes(self, weight: NDArray) -> bool:
         """The operator's scale and bound are float32; other weights have theirs applied before."""
@@ -199,8 +196,9 @@ class RMSProp(ByOperator):
         return {**given, "epsilon": self.epsilon, **self._scales()}
 
 
+@in_one_call
 @register
-class AdaDelta(PerWeight):
+class AdaDelta(ByOperator):
     """Steps of the size that earlier ones had, without a learning rate: Zeiler 2012."""
 
     def __init__(
@@ -214,10 +212,26 @@ class AdaDelta(PerWeight):
         """Running means of the squares of gradients and of changes."""
         return zeros_like(weight), zeros_like(weight)
 
+    def operator(self, weight: NDArray, state: State) -> tuple[str, tuple[NDArray, ...]]:
+        """With both means."""
+        return "_adadelta_update", state
+
+    def told(self) -> Attrs:
+        """The means' factors, the term below the lines, scale and bound; a bound of 0 is one."""
+        means = {"rho": self.rho, "rest": 1.0 - self.rho, "epsilon": self.epsilon}
+        return {**means, **self._exact_scales()}
+
+    def takes(self, weight: NDArray) -> bool:
+        """The operator's numbers are float32."""
+        return weight.dtype == np.float32
+
     def step(
         self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
     ) -> None:
         """One step. The gradient stays as it is, which MXNet rescales in place."""
+        if self.takes(weight):
+            super().step(index, weight, grad, state, lr, wd)
+            return
         g = self._bounded(grad * self.rescale_grad)
         gradients, changes = state
         gradients[:] = self.rho * gradients + (1.0 - self.rho) * g * g

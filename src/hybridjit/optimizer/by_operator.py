@@ -39,6 +39,13 @@ class ByOperator(PerWeight):
         """To override: attributes beside rate and decay; operators without one are not told it."""
         return self._scales()
 
+    def _exact_scales(self) -> dict[str, float]:
+        """The scale of gradients and their bound, where a bound of 0 is one."""
+        scales = {"rescale_grad": self.rescale_grad}
+        if self.clip_gradient is not None:
+            scales["clip_gradient"] = self.clip_gradient
+        return scales
+
     def rate(self, lr: float, count: int) -> float:
         """The rate that the operator is told at the ``count``-th update of a weight."""
         if self.unbiased is None:

@@ -182,6 +182,28 @@ def adagrad(
     return weight - lr * (g / np.sqrt(history + epsilon) + wd * weight), history
 
 
+def adadelta(
+    weight: np.ndarray,
+    grad: np.ndarray,
+    gradients: np.ndarray,
+    changes: np.ndarray,
+    *,
+    lr: float,
+    rho: float,
+    rest: float,
+    epsilon: float,
+    wd: float,
+    rescale_grad: float,
+    clip_gradient: float,
+) -> tuple[np.ndarray, ...]:
+    """Zeiler 2012: ``rest`` is 1 - rho as it is before rounding; there is no rate."""
+    g = clipped(grad * rescale_grad, clip_gradient)
+    gradients = rho * gradients + rest * g * g
+    change = np.sqrt(changes + epsilon) / np.sqrt(gradients + epsilon) * g
+    changes = rho * changes + rest * change * change
+    return weight - (change + wd * weight), gradients, changes
+
+
 def group_adagrad(
     weight: np.ndarray,
     grad: np.ndarray,
@@ -299,6 +321,15 @@ register_update(
     "A step of AdaGrad.",
     on_stored=OnStored.UPDATE,
     rule=adagrad,
+)
+register_update(
+    "_adadelta_update",
+    "weight grad *gradients *changes",
+    f"lr:float! rho:float! rest:float! epsilon:float! wd:float=0 {SCALES}",
+    in_single(adadelta),
+    "A step of AdaDelta.",
+    internal=True,
+    rule=adadelta,
 )
 register_update(
     "_contrib_group_adagrad_update",

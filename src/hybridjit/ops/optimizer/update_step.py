@@ -113,6 +113,7 @@ def register_update(
     aliases: str = "",
     rule: Step | None = None,
     on_stored: OnStored = OnStored.NOT,
+    internal: bool = False,
 ) -> OpDef:
     """Add an update rule to the table; ``*name`` among ``inputs`` are the states.
 
@@ -127,6 +128,7 @@ def register_update(
         ref=_visible(step, outputs),
         outputs=outputs,
         aliases=aliases,
+        internal=internal,
         traits=Traits(step=step, rule=rule, on_stored=on_stored),
         doc=doc,
     )
