@@ -142,9 +142,9 @@ STOPS = (
         "llvm",
         "Each distinct spec becomes one LLVM function: the names in it are those of the kernel's "
         "source in codegen/kernels. Only its beginning is shown.",
-        "The arguments are addresses: input, weights, bias, output. tid and threads say which "
-        "part of the work is this thread's.",
-        lambda text: "define void @" in text and "%tid, i64 %threads" in text,
+        "The arguments are addresses: input, weights, bias, output. share and shares say which "
+        "part of the work is meant, tid which thread does it.",
+        lambda text: "define void @" in text and "%tid, i64 %share, i64 %shares" in text,
         first_lines,
     ),
     Stop(
