@@ -392,6 +392,11 @@ def test_every_unknown_operator_is_listed_with_its_nodes():
         make_graph(model, KNOWN, None, {})
     text = refusal(model)
     assert "Foo 'the_foo'" in text and "Bar 'the_bar'" in text and "Relu" not in text
+    many = [node("Foo", "x", f"a{i}") for i in range(6)]
+    for i, use in enumerate(many):
+        use.name = f"foo{i}"
+    text = refusal(model_of(many, {"x": (1,)}))
+    assert text.endswith("Foo 'foo2', Foo 'foo3', ... (6 nodes)")
 
 
 def test_open_sizes_that_a_node_asks_for_are_asked_of_the_user():

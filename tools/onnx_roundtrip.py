@@ -4,6 +4,7 @@
     python tools/onnx_roundtrip.py --recorded       all but the model zoo
     python tools/onnx_roundtrip.py resnet           those with one of these words in their name
     python tools/onnx_roundtrip.py --graphs a/b c   files a/b-symbol.json, a/b-0000.params, ...
+    python tools/onnx_roundtrip.py --graphs DIR     all such files in a folder
     python tools/onnx_roundtrip.py --gluoncv DIR    each family of gluon-cv, a checkout in DIR
     python tools/onnx_roundtrip.py --gluoncv DIR ssd yolo     all of its networks with such names
     python tools/onnx_roundtrip.py --wheel          models of the package onnx: read, then written
@@ -173,7 +174,7 @@ def cases(options: argparse.Namespace) -> Iterator[tuple[str, Writer]]:
     if options.gluoncv or options.wheel:
         yield from of_package(options)
         return
-    for stem in options.graphs or ():
+    for stem in stems(options.graphs or ()):
         yield Path(stem).name, partial(recorded, stem)
     if options.graphs:
         return
@@ -186,6 +187,16 @@ def cases(options: argparse.Namespace) -> Iterator[tuple[str, Writer]]:
     if not options.recorded:
         for name in sorted(vision._MODELS):
             yield name, partial(of_zoo, name)
+
+
+def stems(given: Sequence[str]) -> Iterator[str]:
+    """The beginnings of files' names; for a folder those of all graphs in it."""
+    for name in given:
+        if Path(name).is_dir():
+            files = sorted(Path(name).glob("*-symbol.json"))
+            yield from (str(file).removesuffix("-symbol.json") for file in files)
+        else:
+            yield name
 
 
 def gap(found: Sequence[np.ndarray], right: Sequence[np.ndarray]) -> float:

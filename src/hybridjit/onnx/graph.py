@@ -28,6 +28,8 @@ from .importer import (
 )
 from .use import Use
 
+_NAMED = 4  # nodes of an unknown operator that an error names
+
 
 class Imported(NamedTuple):
     """A model as a graph: what it computes, its parameters, its inputs by name with their types."""
@@ -95,10 +97,16 @@ def require_known(graph: messages.Graph, known: Mapping[str, Translation]) -> No
     for use, name in unknown_operators(graph, known).items():
         missing.setdefault(name, []).append(use)
     if missing:
-        lines = [f"    {op}: {', '.join(uses[:4])}" for op, uses in sorted(missing.items())]
+        lines = [f"    {op}: {_listed(uses)}" for op, uses in sorted(missing.items())]
         raise UnknownOpError(
             f"the model uses {len(missing)} operators that are not known here:\n" + "\n".join(lines)
         )
+
+
+def _listed(uses: Sequence[str]) -> str:
+    """The first of them, and how many there are."""
+    more = f", ... ({len(uses)} nodes)" if len(uses) > _NAMED else ""
+    return ", ".join(uses[:_NAMED]) + more
 
 
 def _input_type(info: messages.ValueInfo, shape: Shape | None) -> TensorType:
