@@ -160,6 +160,18 @@ class TestHotLoop:
 
 
 @pytest.mark.parametrize("target", WIDE)
+def test_groups_ask_for_the_weights_of_the_next(target: str):
+    """Where all groups have one block of channels, the next block is the next group's."""
+
+    def asked(groups: int) -> int:
+        net = network(inside(conv(16 * groups, pad=(1, 1), num_group=groups)), (1, 256, 24, 24))
+        return hottest(listing(conv_spec(net, TARGETS[target]), TARGETS[target])).count("prefetch")
+
+    assert asked(16) > 0
+    assert asked(1) == 0
+
+
+@pytest.mark.parametrize("target", WIDE)
 def test_winograd_products_run_in_registers(target: str):
     net = network(inside(conv(128, pad=(1, 1))), (1, 128, 28, 28))
     (spec,) = (s for s in specs_of(net, TARGETS[target]) if s.kind == "winograd")

@@ -109,7 +109,7 @@ def test_a_faster_candidate_is_taken(tmp_path):
 
 
 def test_other_tiles_have_the_same_bits(tmp_path):
-    """Each layer that has a choice takes another tile, and sums in the same order."""
+    """Dense layers in other tiles, Winograd in other blocks: both sum in the same order."""
     usual, without = compiled()
     before = specs_of(usual)
     kinds, sizes = ({getattr(spec, name, None) for spec in before} for name in ("kind", "m"))

@@ -121,7 +121,8 @@ class Setting:
     def decided(self, first: Sequence[Spec], others: Callable[[], Sequence[Spec]]) -> Spec:
         """Of candidates, the cost model's first; or of these and ``others`` what is decided.
 
-        All give the same results, but for how sums are rounded where algorithms differ.
+        All give the same results, but for how sums are rounded: algorithms add in their own order,
+        and so do tiles at edges.
         """
         if self.decide is None:
             return first[0]
