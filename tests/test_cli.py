@@ -668,7 +668,7 @@ class TestProfile:
         assert "1 thread" in lines[0]
         rows = [line for line in lines if re.match(r" +\d+  ", line)]
         assert [row.split()[0] for row in rows] == [str(i) for i in range(7)]
-        assert re.search(r"conv 5x5 tile \d+x\d+ +digits_conv0_fwd +relu", rows[0])
+        assert re.search(r"conv 5x(5|6/1,2) tile \d+x\d+ +digits_conv0_fwd +relu", rows[0])
         assert re.match(r"peak \d+ GFLOP/s on 1 thread; kernels .* of peak$", lines[-2])
         together, start, whole, excess = map(
             float,

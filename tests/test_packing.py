@@ -7,11 +7,18 @@ from functools import cache
 import numpy as np
 import pytest
 
-from compiling import AVAILABLE, call, compiled, var
+from compiling import AVAILABLE, assert_near, call, compiled, run_reference, var
 from hybridjit.codegen.build.native_packing import NativePacking
 from hybridjit.codegen.build.packers import emit_packers
 from hybridjit.codegen.llvm.jit import compile_object, find_target
-from hybridjit.codegen.packing import ConvPacking, PhasePacking, WinogradPacking
+from hybridjit.codegen.packing import (
+    AbreastPacking,
+    ConvPacking,
+    PhasePacking,
+    WinogradPacking,
+)
+from hybridjit.options import Options
+from neighbours import conv, inside, network
 
 RNG = np.random.default_rng(0)
 # Filters, window, channels: whole vectors and not, one block and several, one tap and many.
@@ -103,3 +110,25 @@ def test_folded_batchnorm_is_packed_piece_by_piece(kernel):
     large.packing.pack(weight, expected)
     assert expected.nbytes > 4 << 20
     assert binding._held[binding._key(large)].tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("tail", ["nothing", "residual-relu"])
+@pytest.mark.parametrize("filters", [1, 3, 6])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_columns_that_are_filters_have_the_bits_that_they_have_as_columns(filters, stride, tail):
+    """They are not where Winograd's way is not wanted: infinities may spread by both."""
+    attrs = {"stride": (stride, stride), "pad": (2, 2)}
+    net = network(inside(conv(filters, (3, 7), **attrs)), (2, 5, 13, 12 * stride + 2), tail)
+    found, packings = [], []
+    for options in (Options(), Options(winograd=False)):
+        executable = compiled(net.outputs, net.arrays, net.params, options=options)
+        found.append(executable(net.inputs))
+        args = [a for row in executable.code.calls for c in row for a in c.args]
+        packings.append({type(a.packing) for a in args if hasattr(a, "packing")})
+    assert AbreastPacking not in packings[1]
+    lanes = executable.code.target.lanes
+    if tail == "nothing":  # the other's operand has its channels apart
+        assert (AbreastPacking in packings[0]) == (lanes // filters > 1)
+    assert_near(found[0], run_reference(net.outputs, net.arrays))
+    for wide, plain in zip(*found, strict=True):
+        np.testing.assert_array_equal(wide, plain)

@@ -309,6 +309,38 @@ class PairPacking:
         return short.view(np.uint32)
 
 
+@dataclass(frozen=True)
+class AbreastPacking:
+    """Weights [F, ..., kw, C] for ``columns`` columns of the result as filters of one wider window.
+
+    Those of each column are ``step`` taps right of those of the column before, between zeros. A
+    number for each filter is repeated.
+    """
+
+    inner: ConvPacking | ChannelPacking
+    columns: int
+    step: int
+    rows = 0
+    unpacking = None
+
+    def size(self, weight: np.ndarray) -> int:
+        return self.inner.size(self._wide(weight))
+
+    def pack(self, weight: np.ndarray, out: np.ndarray) -> None:
+        self.inner.pack(self._wide(weight), out)
+
+    def _wide(self, weight: np.ndarray) -> np.ndarray:
+        if weight.ndim == 1:
+            return np.tile(weight, self.columns)
+        *rest, taps, channels = weight.shape
+        width = taps + (self.columns - 1) * self.step
+        wide = np.zeros((self.columns, *rest, width, channels), weight.dtype)
+        for column, part in enumerate(wide):
+            first = column * self.step
+            part[..., first : first + taps, :] = weight
+        return wide.reshape(-1, *wide.shape[2:])
+
+
 Packing = (
     ConvPacking
     | PairPacking
@@ -317,6 +349,7 @@ Packing = (
     | WinogradPacking
     | RecurrentPacking
     | PhasePacking
+    | AbreastPacking
 )
 
 

@@ -25,8 +25,16 @@ from ...call import (
     three,
     views_of,
 )
-from ...packing import ChannelPacking, DepthwisePacking, Packing, WinogradPacking
+from ...packing import (
+    AbreastPacking,
+    ChannelPacking,
+    ConvPacking,
+    DepthwisePacking,
+    Packing,
+    WinogradPacking,
+)
 from ..weights.choose import in_pairs, is_fixed, pack_weights, packing_for
+from .abreast import abreast, columns_abreast
 from .choose_depthwise import depthwise_spec, depthwise_tiles
 from .choose_direct import direct_spec, direct_tiles
 from .choose_winograd import suits_winograd, winograd_blocks, winograd_spec
@@ -58,7 +66,7 @@ def choose_conv(step: Step, setting: Setting) -> tuple[Call, ...]:
         program=program,
     )
     extra = tuple(Address(v) for v in (*others, *step.writes))
-    return calls_of(step, layer, Address(x), extra, x.shape[0], setting)
+    return calls_of(step, layer, Address(x), extra, x.shape[0], setting, are_abreast=True)
 
 
 def calls_of(
@@ -69,11 +77,13 @@ def calls_of(
     batch: int,
     setting: Setting,
     of_phase: Callable[[Packing], Packing] = lambda packing: packing,
+    are_abreast: bool = False,
 ) -> tuple[Call, ...]:
     """The kernel call of a layer, after those that pack weights that are not parameters.
 
     The second and the third input of the group's anchor are weight and bias. ``of_phase`` makes of
-    the packing of a plain convolution's weights that of the anchor's.
+    the packing of a plain convolution's weights that of the anchor's. ``are_abreast``: columns of
+    the result lie side by side, so that several may be filters.
     """
     weight, *biases = step.group.anchor.inputs[1:]
     is_small = layer.has_small_groups(setting.target.lanes)
@@ -82,6 +92,11 @@ def calls_of(
     target, work = setting.target, layer.operations // 2 * batch
     if not is_fixed(weight, setting):
         layer = replace(layer, images=batch if setting.is_training else 1)
+    fixed = all(is_fixed(use, setting) for use in (weight, *biases))
+    are_abreast = are_abreast and fixed and setting.winograd is True
+    columns = columns_abreast(layer, target) if are_abreast else 1
+    step_of_column = layer.stride[2]
+    layer = abreast(layer, columns) if columns > 1 else layer
     winograd = setting.winograd if target.element.accumulated == "float32" else False
     candidates = algorithms(layer, target, winograd)
     spec = setting.decided(candidates, lambda: _other_tiles(layer, candidates, target))
@@ -90,6 +105,8 @@ def calls_of(
         after = (*extra, Scratch(4 * sum(spec.scratch_floats(target.lanes))), batch)
     packing, of_bias = _packings(spec, target)
     wanted = [(weight, of_phase(packing)), *((bias, of_bias) for bias in biases)]
+    if columns > 1:
+        wanted = [(use, _of_columns(p, columns, step_of_column)) for use, p in wanted]
     before, packed = pack_weights(step, wanted, setting)
     if not biases:
         zeros = Packed(None, of_bias, layer.oc * layer.groups, target.element.accumulated)
@@ -98,6 +115,11 @@ def calls_of(
     reason = _reason(layer, spec, candidates, setting)
     call = Call(spec, (x, *packed, *after), work, reason, counted)
     return (*before, call)
+
+
+def _of_columns(packing: Packing, columns: int, step: int) -> Packing:
+    assert isinstance(packing, ConvPacking | ChannelPacking)
+    return AbreastPacking(packing, columns, step)
 
 
 def _packings(

@@ -14,6 +14,8 @@ from .tile import most_rows, register_tile, rows_share_sets
 
 # Channels from which on they are the inner loop: fewer are summed tap by tap.
 _FEWEST_CHANNELS = 8
+# Taps of a line that are summed so.
+MOST_TAPS = 16
 
 
 def direct_spec(layer: Layer, target: Target) -> ConvSpec:
@@ -32,7 +34,7 @@ def direct_tiles(layer: Layer, target: Target) -> Iterator[ConvSpec]:
 def _of_tile(flat: Layer, columns: int, nv: int, target: Target) -> ConvSpec:
     mr = min(columns, _rows_in_a_set(flat, target))
     few = flat.xs[4] != 1 or (flat.ic < _FEWEST_CHANNELS and target.element != PAIRS)
-    taps = few and flat.kernel[2] <= 16 and product(flat.kernel) > 1
+    taps = few and flat.kernel[2] <= MOST_TAPS and product(flat.kernel) > 1
     return ConvSpec(
         **flat.geometry, groups=flat.groups, ic=flat.ic, oc=flat.oc, mr=mr, nv=nv,
         unroll=1 if taps else 4, taps=taps, rows=_lines_in_cache(flat, mr, target),

@@ -29,7 +29,7 @@ from ..parts.window import (
 )
 from .spec import ConvSpec
 
-_LONG = 8192  # products that a tile sums without a break, where there are several taps
+LONG = 8192  # products that a tile sums without a break, where there are several taps
 
 
 @dataclass(frozen=True)
@@ -271,7 +271,7 @@ def _sum_by_tap(
 
 def _is_long(spec: ConvSpec) -> bool:
     """Whether a sum is one of sums of a line of taps, as in ``multiply``."""
-    return product(spec.kernel) * spec.ic > _LONG
+    return product(spec.kernel) * spec.ic > LONG
 
 
 def _lines_ahead(b: LoopBuilder, spec: ConvSpec) -> int:
