@@ -46,7 +46,7 @@ from .passes.verify_plan import verify_plan
 from .passes.views import merge_views
 from .records import dataclass
 from .runtime.executable import Executable, take_turns
-from .runtime.leftovers import release_leftovers
+from .runtime.leftovers import release_code, release_freed
 from .runtime.split_batch import SplitBatch
 from .runtime.threads import THREADS
 from .types import TensorType
@@ -231,7 +231,8 @@ def compile_training(
     if backward is not None:
         take_turns((forward, backward))
     if parts.saved_bytes + forward.room.arena > _LARGE:
-        release_leftovers()
+        release_freed()
+        release_code()
     return Trained(joint, parts, forward, backward)
 
 
@@ -430,7 +431,7 @@ def compile_update(rule: UpdateRule) -> UpdateCode:
     from .codegen.updates import update_spec  # noqa: PLC0415 (see tests/test_layers.py)
 
     code = UpdateCode(*load_kernel(update_spec(rule), new_log()))
-    release_leftovers()
+    release_code()
     return code
 
 

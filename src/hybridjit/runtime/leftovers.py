@@ -17,14 +17,17 @@ _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 _TRIM, _ADVISE = (getattr(_LIBC, name, None) for name in ("malloc_trim", "madvise"))
 
 
-def release_leftovers() -> None:
-    """Give the system what compiling needs no more.
+def release_freed() -> None:
+    """Give the system the memory that compiling has freed: 30 MB of ResNet-50's, in 3 ms.
 
-    Of ResNet-50 30 MB of freed memory and 55 MB of code, in 5 ms; the next compilation takes 2 ms
-    longer.
+    Where a heap is in pieces, what is allocated next takes up to 3 MB of it again, bit by bit.
     """
     if _TRIM is not None:
         _TRIM(0)
+
+
+def release_code() -> None:
+    """Give the system LLVM's code: 30 to 55 MB in 1 to 3 ms, and 2 ms in the next compilation."""
     if _ADVISE is not None:
         for start, end in _code_in_memory():
             _ADVISE(ctypes.c_void_p(start), ctypes.c_size_t(end - start), _DONT_NEED)
