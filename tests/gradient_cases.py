@@ -17,6 +17,7 @@ NO_SLOPE = {
     "_contrib_MultiBoxDetection": _ZERO,
     "_contrib_MultiBoxTarget": _ZERO,
     "_detections": _ZERO,
+    "_proposals": _ZERO,
     "_ordered": "what it is made for says what comes back",
     "_contrib_MultiProposal": _ZERO,
     "_contrib_Proposal": _ZERO,

@@ -20,7 +20,7 @@ from hybridjit.ir.node import Output
 from hybridjit.ir.plan import Plan
 from hybridjit.ops import lookup
 from hybridjit.passes.verify_plan import verify_plan
-from hybridjit.runtime.executable import INSTANCES, Executable, Instance
+from hybridjit.runtime.executable import INSTANCES, Executable, Instance, places_of_arrays
 
 X = np.linspace(-1, 1, 50, dtype=np.float32)  # no whole number of vectors
 
@@ -111,6 +111,7 @@ def redirected(executable: Executable, position: int, step: int, to: int, offset
     calls[step] = (replace(kernel_call, args=args),)
     image = link(executable.plan, tuple(calls))
     executable.code = replace(executable.code, calls=tuple(calls), image=image)
+    executable.places = places_of_arrays(executable.plan, image)
 
 
 def buffer_numbers(executable: Executable, kind: str) -> list[int]:
@@ -163,9 +164,9 @@ def scribbling(executable: Executable, scribble: Callable[[Instance], None]) -> 
 
 
 def memory_of_output(instance: Instance) -> int:
-    """The address of output 0."""
-    slot, _, _ = instance._outputs[0]
-    return instance.slots[slot]
+    """The address of the output, behind that of the only input."""
+    (_, (slot, offset)) = (places[0] for places in instance._places)
+    return instance.slots[slot] - offset
 
 
 @pytest.mark.parametrize("off", [0.0, 0.1], ids=["right", "wrong"])

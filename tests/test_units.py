@@ -14,7 +14,7 @@ from hybridjit.codegen.call import Call, Setting
 from hybridjit.codegen.kinds import all_emitters, choose
 from hybridjit.codegen.kinds.parts.arguments import Arguments
 from hybridjit.codegen.llvm import ir
-from hybridjit.codegen.llvm.builder import LoopBuilder
+from hybridjit.codegen.llvm.builder import LoopBuilder, Part
 from hybridjit.codegen.llvm.indices import Index
 from hybridjit.codegen.llvm.types import I64, PTR, Value
 from hybridjit.runtime.threads import threads
@@ -29,8 +29,9 @@ PRODUCTS = ("conv", "depthwise", "winograd", "dense", "matmul")
 class Known(Arguments):
     """Arguments of a call, of which the integers are known."""
 
-    def __init__(self, builder: LoopBuilder, slots: tuple[Value, ...], call: Call) -> None:
-        super().__init__(builder, *slots)
+    def __init__(self, builder: LoopBuilder, given: tuple[Value, ...], call: Call) -> None:
+        slots, thread, threads = given
+        super().__init__(builder, slots, thread, thread, threads)
         self.call = call
 
     def integer(self, name: str) -> Value:
@@ -58,9 +59,10 @@ class Counting(LoopBuilder):
 def units_of(call: Call, target: Target) -> int:
     module = ir.Module("units")
     module.triple = target.triple
-    function = ir.Function(module, ir.FunctionType(I64, [PTR, I64, I64]), "part")
-    builder = Counting(function, target.of(call.spec.element))
-    all_emitters()[call.spec.kind](builder, call.spec, Known(builder, function.args, call))
+    kinds = [PTR, I64, I64, PTR, I64, I64, PTR]
+    function = ir.Function(module, ir.FunctionType(I64, kinds), "part")
+    builder = Counting(function, target.of(call.spec.element), Part(*function.args[3:]))
+    all_emitters()[call.spec.kind](builder, call.spec, Known(builder, function.args[:3], call))
     assert isinstance(builder.units, int)
     return builder.units
 
