@@ -354,6 +354,7 @@ def test_what_was_not_used_for_longest_goes_first(folder):
 
 def test_a_compilation_keeps_the_size_within_the_limit(folder, monkeypatch):
     monkeypatch.setattr(objects.prune, "__defaults__", (10_000,))
+    monkeypatch.setattr(objects, "BETWEEN_LOOKS", 1)
     for number in range(20):
         objects.store_object(key(f"object {number}"), bytes(5000))
     net = gluon.nn.Dense(3, in_units=2)
@@ -362,6 +363,17 @@ def test_a_compilation_keeps_the_size_within_the_limit(folder, monkeypatch):
     monkeypatch.setattr(generate, "_KERNELS", {})
     net(nd.ones((1, 2)))
     assert sum(path.stat().st_size for path in folder.iterdir()) <= 10_000
+
+
+def test_the_folder_is_looked_at_now_and_then(monkeypatch):
+    """As often as bytes are stored: all of 60,000 objects take a second."""
+    looks = []
+    monkeypatch.setattr(objects, "prune", lambda: looks.append(1))
+    for _ in range(2000):
+        objects.keep_within_limit(objects.BETWEEN_LOOKS // 10)
+    assert 100 < len(looks) < 300  # 200 and seven deviations
+    objects.keep_within_limit(0)
+    assert len(looks) < 300
 
 
 def test_files_that_are_no_objects_stay(folder):

@@ -12,7 +12,7 @@ from ...compile_log import CompileLog
 from ...records import dataclass
 from ...target import Target
 from .compile_pool import Job, compile_jobs
-from .objects import load_object, object_key, prune, store_object, warn_of_cache
+from .objects import keep_within_limit, load_object, object_key, store_object, warn_of_cache
 from .progress import Progress
 
 
@@ -71,7 +71,6 @@ def fetch_objects(parts: Iterable[Part], target: Target, processes: int) -> dict
     except BaseException:
         progress.end()
         raise
-    if origins:
-        prune()
+    keep_within_limit(sum(len(found[text]) for text in origins))
     warn_of_cache()
     return found

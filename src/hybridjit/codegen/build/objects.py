@@ -28,6 +28,8 @@ from ...target import Target
 
 MAGIC = b"hybridjit object 2\n"
 MAX_BYTES = 256 * 1024 * 1024
+# Stored between two looks at the folder, on average; it may be larger than its limit by as much.
+BETWEEN_LOOKS = 16 * 1024 * 1024
 _MAX_OBJECT = 32 * 1024 * 1024  # a hundred times the largest that was seen
 _DIGEST_BYTES = 32
 _UNFINISHED = ".new-"
@@ -164,6 +166,17 @@ def _for_this_user(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
+def keep_within_limit(stored: int) -> None:
+    """Prune, now and then: after ``stored`` bytes with a chance of as many in ``BETWEEN_LOOKS``.
+
+    A folder at its limit holds some 60,000 objects, and looking at them takes a second. By chance,
+    for processes do not know what others have stored.
+    """
+    drawn = int.from_bytes(os.urandom(4), "little") / (1 << 32)
+    if drawn * BETWEEN_LOOKS < stored:
+        prune()
+
+
 def prune(limit: int = MAX_BYTES) -> None:
     """Remove the objects that were not used for longest until ``limit`` bytes are left.
 
@@ -177,21 +190,22 @@ def prune(limit: int = MAX_BYTES) -> None:
         if not _may_read(folder):
             return
         entries = [entry for entry in os.scandir(folder) if _OWN_NAMES.fullmatch(entry.name)]
-        found = [(e.stat(follow_symlinks=False), e.path) for e in entries if e.is_file()]
+        found = [_age_and_size(entry) for entry in entries if entry.is_file()]
     except OSError:
         return
-    total = sum(status.st_size for status, _ in found)
-    for status, path in sorted(found, key=_age):
+    total = sum(size for _, size, _ in found)
+    for _, size, path in sorted(found):
         if total <= limit:
             return
-        total -= status.st_size
+        total -= size
         with suppress(OSError):
             os.unlink(path)
 
 
-def _age(item: tuple[os.stat_result, str]) -> float:
-    status, _ = item
-    return status.st_mtime if status.st_size <= _MAX_OBJECT else -math.inf
+def _age_and_size(entry: os.DirEntry[str]) -> tuple[float, int, str]:
+    status = entry.stat(follow_symlinks=False)
+    age = status.st_mtime if status.st_size <= _MAX_OBJECT else -math.inf
+    return age, status.st_size, entry.path
 
 
 def _may_read(folder: Path) -> bool:
