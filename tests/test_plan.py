@@ -20,7 +20,8 @@ from hybridjit.ir.plan import Buffer, Plan, Step, View, contiguous_strides
 from hybridjit.ir.purpose import Purpose
 from hybridjit.ops import run_ref
 from hybridjit.passes.infer import infer_node_types
-from hybridjit.passes.plan_memory import assign_offsets, reshaped_strides
+from hybridjit.passes.offsets import assign_offsets
+from hybridjit.passes.plan_memory import reshaped_strides
 from hybridjit.types import type_of
 from random_graphs import RandomGraph, random_graph
 from recorded import CASES, NETWORKS, arrays_of, block_of

@@ -15,8 +15,6 @@ from dataclasses import replace
 from itertools import accumulate
 from math import inf
 
-import numpy as np
-
 from ..config import config
 from ..ir.graph import Graph, Group, Use, Value
 from ..ir.kinds import CONCAT, COPY, KIND_NAMED, POINTWISE, VIEW, KernelKind, Reads
@@ -24,9 +22,8 @@ from ..ir.plan import Buffer, Plan, Step, View, contiguous_strides
 from ..ops.bfloat16 import FROM_BFLOAT16
 from ..ops.tensor.primitives import BROADCAST_TO, RESHAPE_TO, SLICE, TRANSPOSE
 from ..types import Shape, TensorType, product
+from .offsets import assign_offsets, largest_live_set, side_by_side
 from .updates import Move, in_turn, read_in_place, shown_by_views
-
-ALIGNMENT = 64
 
 
 def plan_memory(graph: Graph) -> Plan:
@@ -434,70 +431,3 @@ def _with_lives(buffers: list[Buffer], steps: list[Step]) -> list[Buffer]:
             first.setdefault(view.buffer, step.number)
             last[view.buffer] = step.number
     return [replace(b, first=first.get(b.number, 0), last=last.get(b.number, 0)) for b in buffers]
-
-
-def assign_offsets(buffers: list[Buffer]) -> tuple[tuple[Buffer, ...], int]:
-    """Offsets for the arena's buffers, the largest first, each at the lowest place that is free.
-
-    Returns the buffers and the arena's size in bytes.
-    """
-    wanted = [buffer for buffer in buffers if buffer.kind == "arena"]
-    places = _Places(len(wanted))
-    table: dict[int, Buffer] = {}
-    for buffer in sorted(wanted, key=lambda b: (-b.nbytes, b.first, b.number)):
-        table[buffer.number] = replace(buffer, offset=places.take(buffer))
-    return tuple(table.get(b.number, b) for b in buffers), places.arena
-
-
-class _Places:
-    """The buffers that have a place, by their offsets: 20 us for one among 16,384."""
-
-    def __init__(self, count: int) -> None:
-        self.arena = 0
-        self._count = 0
-        # offset, end, first and last step of each
-        self._columns = np.empty((4, count), np.int64)
-
-    def take(self, buffer: Buffer) -> int:
-        """The lowest offset that is free while the buffer is alive; now it is the buffer's."""
-        offsets, ends, first, last = self._columns[:, : self._count]
-        alive = (first <= buffer.last) & (last >= buffer.first)
-        begins = offsets[alive]
-        free = np.zeros(len(begins) + 1, np.int64)  # from where on, below each and above all
-        np.maximum.accumulate(ends[alive], out=free[1:])
-        gaps = np.flatnonzero(free[:-1] + buffer.nbytes <= begins)
-        offset = int(free[gaps[0] if len(gaps) else -1])
-        self._insert(offset, offset + aligned(buffer.nbytes), buffer.first, buffer.last)
-        return offset
-
-    def _insert(self, *row: int) -> None:
-        offset, end, _, _ = row
-        place = int(np.searchsorted(self._columns[0, : self._count], offset, "right"))
-        self._columns[:, place + 1 : self._count + 1] = self._columns[:, place : self._count]
-        self._columns[:, place] = row
-        self._count += 1
-        self.arena = max(self.arena, end)
-
-
-def side_by_side(buffers: list[Buffer]) -> tuple[tuple[Buffer, ...], int]:
-    """The same for a plan in which no two buffers share a place: to find out whether sharing is
-    what makes a result wrong."""
-    laid, arena = [], 0
-    for buffer in buffers:
-        laid.append(replace(buffer, offset=arena if buffer.kind == "arena" else 0))
-        arena += aligned(buffer.nbytes) if buffer.kind == "arena" else 0
-    return tuple(laid), arena
-
-
-def largest_live_set(buffers: tuple[Buffer, ...]) -> int:
-    """The most arena bytes that hold something at one step: no plan can do with less."""
-    changes: Counter[int] = Counter()
-    for buffer in buffers:
-        if buffer.kind == "arena":
-            changes[buffer.first] += buffer.nbytes
-            changes[buffer.last + 1] -= buffer.nbytes
-    return max(accumulate(changes[step] for step in sorted(changes)), default=0)
-
-
-def aligned(nbytes: int) -> int:
-    return -(-nbytes // ALIGNMENT) * ALIGNMENT

@@ -20,7 +20,7 @@ from ..errors import InternalError
 from ..ir.graph import Value
 from ..ir.plan import Plan, Step, View
 from ..ir.print import plan_text
-from .plan_memory import ALIGNMENT
+from .offsets import ALIGNMENT
 from .updates import read_in_place, shown_by_views
 
 
