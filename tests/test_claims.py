@@ -13,15 +13,13 @@ import numpy as np
 import pytest
 
 import hybridjit
-from compiling import compiled
 from guarded import KERNEL
 from hybridjit import nd
 from hybridjit.codegen.build.pool_memory import POLL_SLOTS, QUEUE, RECORD_SLOTS
 from hybridjit.gluon import nn
-from hybridjit.runtime.executable import Instance
 from neighbours import Network, conv, inside, network, pool
+from test_listening import POLL, Bound
 
-_POLL = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
 # More pieces than any kernel makes of a share; the claims of kernels that make none stay.
 _UNTOUCHED = -(10**6)
 # Each of so much work that a share of two is eight pieces.
@@ -37,17 +35,13 @@ class Calls:
     """A network's kernels on one set of arrays, for two threads with their claims."""
 
     def __init__(self, net: Network) -> None:
-        executable = compiled(net.outputs, net.arrays, net.params)
-        assert executable.binding is not None
-        self.outputs = [np.empty(shape, dtype) for shape, dtype in executable.output_types]
-        self._instance = Instance(executable, executable.binding, 2)
-        self._instance.connect(net.inputs, self.outputs)
-        self._kept = (executable, net)
-        self.kinds = [call.spec.kind for row in executable.code.calls for call in row]
+        self._net, self._bound = net, Bound(net, threads=2)
+        self.outputs = self._bound.outputs
+        self.kinds = [call.spec.kind for call in self._bound.calls]
         self.claims = (ctypes.c_int64 * (2 * RECORD_SLOTS))()
         self.polls = 0
         self.stops_at = 0
-        self._function = _POLL(self._polled)
+        self._function = POLL(self._polled)
         self._poll = (ctypes.c_void_p * POLL_SLOTS)(ctypes.cast(self._function, ctypes.c_void_p))
 
     def _polled(self, _: int | None) -> int:
@@ -56,7 +50,7 @@ class Calls:
 
     def run(self, number: int, tid: int, threads: int = 2, queued: bool = True) -> None:
         self._poll[QUEUE] = ctypes.addressof(self.claims) if queued else None
-        address, args = self._instance._steps[2 * number : 2 * number + 2]
+        address, args = self._bound._instance._steps[2 * number : 2 * number + 2]
         KERNEL(address)(args, tid, threads, ctypes.addressof(self._poll))
 
     def results(self) -> list[np.ndarray]:

@@ -230,18 +230,27 @@ class Chain(gluon.nn.HybridSequential):
                 self.add(gluon.nn.Dense(units, activation="tanh", in_units=units - 1))
 
 
+def by_one_process_and_two(run: Callable[[], np.ndarray]) -> None:
+    """The same bits, of kernels that are compiled anew each time."""
+    results = []
+    for processes in (1, 2):
+        generate._KERNELS.clear()
+        with threads(processes):
+            results.append(run())
+    np.testing.assert_array_equal(*results)
+
+
 def test_a_network(started, monkeypatch):
     net, x = Chain(), nd.random.uniform(shape=(2, 19))
     net.initialize()
     monkeypatch.setattr(generate, "_KERNELS", {})
-    results = []
-    for processes in (1, 2):
-        generate._KERNELS.clear()
+
+    def run() -> np.ndarray:
         net.hybridize()
-        with threads(processes):
-            results.append(net(x).asnumpy())
+        return net(x).asnumpy()
+
+    by_one_process_and_two(run)
     assert len(started) == 1
-    np.testing.assert_array_equal(*results)
 
 
 def test_a_network_that_is_trained(started, monkeypatch):
@@ -249,16 +258,16 @@ def test_a_network_that_is_trained(started, monkeypatch):
     net, x = Chain(), nd.random.uniform(shape=(2, 19))
     net.initialize()
     monkeypatch.setattr(generate, "_KERNELS", {})
-    results = []
-    for processes in (1, 2):
-        generate._KERNELS.clear()
+
+    def run() -> np.ndarray:
         net.hybridize()
-        with override(cache_dir="off"), threads(processes), autograd.record():
+        with override(cache_dir="off"), autograd.record():
             y = net(x)
         y.backward()
-        results.append(net[0].weight.grad().asnumpy())
+        return net[0].weight.grad().asnumpy()
+
+    by_one_process_and_two(run)
     assert len(started) == 1
-    np.testing.assert_array_equal(*results)
 
 
 def test_a_part_is_compiled_while_the_next_is_made(started):

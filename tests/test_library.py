@@ -726,7 +726,7 @@ class TestBfloat16:
     @pytest.mark.parametrize("target", ["", "avx2"])
     def test_bits_are_those_of_the_network(self, tmp_path, target):
         if target and not IS_X86:
-            pytest.skip("other CPUs have no vectors to choose from")
+            pytest.skip("other CPUs have no vectors to choose from")  # AArch64 has one kind
         words = ["--precision", "bfloat16", *(["--target", target] if target else [])]
         stem, x = library(tmp_path, *words), pictures()
         with override(target=target):

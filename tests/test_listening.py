@@ -194,25 +194,25 @@ def test_other_threads_compute_on_when_the_main_thread_is_interrupted():
 
 # ---- kernels that poll ---------------------------------------------------------------------------
 
-_POLL = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
+POLL = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
 Kernel = Callable[[Callable[[], bool]], None]
 
 
 class Bound:
     """A network's kernels in their order, with the arrays of a call."""
 
-    def __init__(self, net: Network) -> None:
+    def __init__(self, net: Network, threads: int = 1) -> None:
         executable = compiled(net.outputs, net.arrays, net.params)
         assert executable.binding is not None
         self.outputs = [np.empty(shape, dtype) for shape, dtype in executable.output_types]
-        self._instance = Instance(executable, executable.binding, 1)
+        self._instance = Instance(executable, executable.binding, threads)
         self._instance.connect(net.inputs, self.outputs)
         self._executable = executable
         self.calls = [c for row in executable.code.calls for c in row]
 
     def run(self, number: int, poll: Callable[[], bool]) -> None:
         """All of the kernel's work on one thread; what it polls says whether to stop."""
-        function = _POLL(lambda _: poll())
+        function = POLL(lambda _: poll())
         record = (ctypes.c_void_p * 1)(ctypes.cast(function, ctypes.c_void_p))
         address, args = self._instance._steps[2 * number : 2 * number + 2]
         KERNEL(address)(args, 0, 1, ctypes.addressof(record))

@@ -66,6 +66,18 @@ def is_onnx(path: str) -> bool:
     return path.endswith(".onnx")
 
 
+def add_measuring(parser: argparse.ArgumentParser, seconds: float, what: str = "to take") -> None:
+    """``--threads``, and ``--seconds`` as many as are usual."""
+    parser.add_argument("--threads", metavar="N", type=count, help="default: what a call uses")
+    parser.add_argument(
+        "--seconds",
+        metavar="S",
+        type=float,
+        default=seconds,
+        help=f"time {what} ({seconds:g})",
+    )
+
+
 # What a size of a shape is that stands for any batch.
 BATCH = -1
 

@@ -14,12 +14,12 @@ from ..options import Options
 from ..profiling import Report, TrainingReport, measure, profile_training
 from ..runtime.threads import get_num_threads, threads
 from .arguments import (
+    add_measuring,
     add_model,
     add_precision,
     add_shapes,
     add_target,
     chosen_target,
-    count,
 )
 from .model import Model, Types, learned, model_of, parameters, stand_in
 
@@ -27,8 +27,7 @@ from .model import Model, Types, learned, model_of, parameters, stand_in
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser, " (without it, random ones)")
     add_shapes(parser)
-    parser.add_argument("--threads", metavar="N", type=count, help="default: what a call uses")
-    parser.add_argument("--seconds", metavar="S", type=float, default=3.0, help="time to take (3)")
+    add_measuring(parser, 3)
     parser.add_argument("--train", action="store_true", help="a step of training")
     parser.add_argument(
         "--optimizer", metavar="NAME", default="sgd", help="what updates parameters then (sgd)"

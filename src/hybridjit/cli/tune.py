@@ -23,12 +23,12 @@ from ..runtime.threads import get_num_threads, threads
 from ..table import milliseconds, table
 from .arguments import (
     UsageError,
+    add_measuring,
     add_model,
     add_precision,
     add_shapes,
     add_target,
     chosen_target,
-    count,
 )
 from .model import model_of, parameters, stand_in
 
@@ -39,10 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE", required=True, help="the file, which is added to"
     )
-    parser.add_argument("--threads", metavar="N", type=count, help="default: what a call uses")
-    parser.add_argument(
-        "--seconds", metavar="S", type=float, default=20.0, help="time to take (20)"
-    )
+    add_measuring(parser, 20)
     parser.epilog = (
         "HYBRIDJIT_TUNED=FILE has every later compilation take what is in the file, on this kind "
         "of CPU. Results may differ in their last digits from those without it where an algorithm "

@@ -21,7 +21,14 @@ from ..viewing import (
     training_document,
     write_page,
 )
-from .arguments import UsageError, add_model, add_shapes, add_target, chosen_target, count
+from .arguments import (
+    UsageError,
+    add_measuring,
+    add_model,
+    add_shapes,
+    add_target,
+    chosen_target,
+)
 from .model import learned, model_of, parameters, stand_in
 
 
@@ -29,8 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser, " (without it, random ones)")
     add_shapes(parser)
     parser.add_argument("--profile", action="store_true", help="measure every step, too")
-    parser.add_argument("--seconds", metavar="S", type=float, default=2.0, help="to measure (2)")
-    parser.add_argument("--threads", metavar="N", type=count, help="default: what a call uses")
+    add_measuring(parser, 2, "to measure")
     parser.add_argument("--train", action="store_true", help="forward and backward of training")
     parser.add_argument(
         "--optimizer", metavar="NAME", default="sgd", help="what updates parameters then (sgd)"

@@ -75,6 +75,23 @@ class Channel:
         self._wait(requests, what)
         self._under_way.clear()
 
+    def sum(self, what: str, sent: Sequence[np.ndarray], parts: Sequence[np.ndarray]) -> None:
+        """Write to ``parts`` the sums of what all processes send, in the order of the ranks.
+
+        ``sent`` has the same parts of this process's numbers; each process adds up its own part.
+        """
+        mine = parts[self.rank]
+        received = [np.empty_like(mine) for _ in parts]
+        received[self.rank] = sent[self.rank]
+        if self.rank:
+            received[0] = mine  # arrives where the sum is made
+        else:
+            np.copyto(mine, sent[0])
+        self.exchange(what, sent, received)
+        for part in received[1:]:
+            np.add(mine, part, out=mine)
+        self.exchange(what, [mine] * self.size, parts)
+
     def close(self) -> None:
         """Let no thread wait here any longer."""
         self._is_closed = True

@@ -220,19 +220,7 @@ class Bucket:
         bounds = [0]
         for part in parts:
             bounds.append(bounds[-1] + part.size)
-        spans = list(zip(bounds, bounds[1:]))
-        mine = parts[channel.rank]
-        sent = [self.part(arrays, *span) for span in spans]
-        received = [np.empty_like(mine) for _ in parts]
-        first = received[channel.rank] = sent[channel.rank]
-        if channel.rank:
-            first = received[0] = mine  # arrives where the sum is made
-        else:
-            np.copyto(mine, first)
-        channel.exchange(what, sent, received)
-        for part in received[1:]:
-            np.add(mine, part, out=mine)
-        channel.exchange(what, [mine] * channel.size, parts)
+        channel.sum(what, [self.part(arrays, *span) for span in zip(bounds, bounds[1:])], parts)
 
 
 def _buckets(order: Sequence[int], leaves: Sequence[Leaf]) -> list[Bucket]:

@@ -96,17 +96,8 @@ class Job:
         if self.size == 1:
             return cast(np.ndarray, array.copy())
         self._channel.agree(f"sum of {what}, {array.dtype} {array.shape}")
-        parts = parts_of(np.ascontiguousarray(array).reshape(-1), self.size)
-        received = np.empty((self.size, parts[self.rank].size), array.dtype)
-        received[self.rank] = parts[self.rank]
-        self._channel.exchange(what, parts, received)
-        total = received[0]
-        for part in received[1:]:
-            total += part
-        result = np.empty(array.size, array.dtype)
-        places = parts_of(result, self.size)
-        places[self.rank][...] = total
-        self._channel.exchange(what, [total] * self.size, places)
+        flat, result = np.ascontiguousarray(array).reshape(-1), np.empty(array.size, array.dtype)
+        self._channel.sum(what, parts_of(flat, self.size), parts_of(result, self.size))
         return cast(np.ndarray, result.reshape(array.shape))
 
     def of_rank(self, root: int, array: np.ndarray, what: str) -> np.ndarray:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..formats.atomic import write_atomically
 from ..gluon import Parameter
+from ..kvstore.dist import DistKVStore
 from ..opening import open_file
 from ..sym import Symbol
 
@@ -71,12 +72,12 @@ class Updates:
 
         False, with nothing done, where that is not possible.
         """
-        if self.store is None or not hasattr(self.store, "exchange"):
+        if not isinstance(self.store, DistKVStore):
             return False
         trained = {name: param for name, param in params.items() if param.grad_req != "null"}
         weights = [param.list_data() for param in trained.values()]
-        leaves = [some[0]._leaf for some in weights]
-        if not weights or any(len(some) > 1 for some in weights) or None in leaves:
+        leaves = [leaf for some in weights if (leaf := some[0]._leaf) is not None]
+        if not weights or any(len(some) > 1 for some in weights) or len(leaves) < len(weights):
             return False
         first = [some[0] for some in weights]
         for name, weight in zip(trained, first):
