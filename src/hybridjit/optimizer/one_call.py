@@ -121,11 +121,14 @@ class OneCall:
         counts.update(dict.fromkeys(indices, count))
         optimizer.num_update = max(count, optimizer.num_update)
         self._set_rates(count)
-        self._apply()
+        self.apply()
         return True
 
-    def _apply(self) -> None:
-        """The call, and the word that the arrays are others: as whole as a signal lets it."""
+    def apply(self) -> None:
+        """Update by the rates of the last :meth:`run`, and count nothing.
+
+        The call, and the word that the arrays are others: as whole as a signal lets it.
+        """
         held = self._places.memory()
         try:
             self._table.run()

@@ -2,15 +2,17 @@
 
 In: a graph, an array for every variable, whose gradients are computed. Out: a
 :class:`TrainingReport`. Forward and backward are compiled and measured as an inference is; an
-update runs in NumPy, parameter by parameter, on copies.
+update is the kernel that a trainer calls, parameter by parameter, on copies; optimizers that have
+none run in NumPy.
 """
 
 from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -19,6 +21,8 @@ from ..context import cpu
 from ..ir.node import Output
 from ..nd import NDArray
 from ..optimizer import Optimizer, create
+from ..optimizer.base import State
+from ..optimizer.one_call import gather
 from ..options import Options
 from ..runtime.profiling import faster_means
 from ..table import milliseconds, table
@@ -37,8 +41,14 @@ class Update:
 
     name: str
     rule: str
+    is_native: bool
     seconds: float
     nbytes: int
+
+    @property
+    def algorithm(self) -> str:
+        """What computes it, as other steps have it."""
+        return f"{'update' if self.is_native else 'host'} {self.rule}"
 
 
 @dataclass(frozen=True)
@@ -76,7 +86,7 @@ class TrainingReport:
                 milliseconds(update.seconds),
                 f"{100 * update.seconds / whole:.1f}%",
                 f"{1e-9 * update.nbytes / update.seconds:.1f}" if update.seconds else "",
-                f"host {update.rule}",
+                update.algorithm,
                 update.name,
             )
             for number, update in enumerate(self.updates)
@@ -99,7 +109,7 @@ class TrainingReport:
                 yield {**event, "ts": now + event["ts"]}
             now += 1e6 * report.profile.total
         for update in self.updates:
-            shape = {"name": update.name, "cat": f"host {update.rule}", "ph": "X", "pid": 0}
+            shape = {"name": update.name, "cat": update.algorithm, "ph": "X", "pid": 0}
             took = 1e6 * update.seconds
             yield {**shape, "tid": 0, "ts": now, "dur": took, "args": {"bytes": update.nbytes}}
             now += took
@@ -161,20 +171,34 @@ def _updates(rule: Optimizer, weights: Mapping[str, NDArray], seconds: float) ->
     """The update of each weight, measured round by round."""
     grads = {name: weight * 1e-3 for name, weight in weights.items()}
     states = {n: rule.create_state_multi_precision(n, weight) for n, weight in weights.items()}
+    calls = {n: _call(rule, n, weight, grads[n], states[n]) for n, weight in weights.items()}
     rounds: list[list[float]] = []
     deadline = time.perf_counter() + seconds
     while len(rounds) < _LEAST_ROUNDS or (
         len(rounds) < _MOST_ROUNDS and time.perf_counter() < deadline
     ):
         took = []
-        for name, weight in weights.items():
+        for run, _ in calls.values():
             start = time.perf_counter()
-            rule.update_multi_precision(name, weight, grads[name], states[name])
+            run()
             took.append(time.perf_counter() - start)
         rounds.append(took)
     for (name, weight), mean in zip(weights.items(), faster_means(rounds)):
         moved = 3 * weight._data.nbytes + 2 * _state_bytes(states[name])
-        yield Update(name, type(rule).__name__, mean, moved)
+        yield Update(name, type(rule).__name__, calls[name][1], mean, moved)
+
+
+def _call(
+    rule: Optimizer, name: str, weight: NDArray, grad: NDArray, state: State
+) -> tuple[Callable[[], None], bool]:
+    """The update of one weight, and whether it is a kernel's.
+
+    A trainer sets the rates of all weights once; a kernel's call is what is left for each.
+    """
+    kernel = gather(rule, [name], [weight], [grad], [state])
+    if kernel is not None and kernel.run():
+        return kernel.apply, True
+    return partial(rule.update_multi_precision, name, weight, grad, state), False
 
 
 def _state_bytes(state: object) -> int:
