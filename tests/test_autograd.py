@@ -330,6 +330,17 @@ def test_batchnorm_moves_its_statistics_on_the_way_back():
     np.testing.assert_allclose(mean.asnumpy(), 0.3 * batch.mean(0), rtol=1e-5)
 
 
+@pytest.mark.parametrize("train_mode", [True, False])
+def test_batchnorm_recorded_outside_training_has_the_slope_of_its_kept_statistics(train_mode):
+    data, gamma = nd.array(np.random.default_rng(0).normal(1, 2, (4, 3))), nd.array([1, 2, 3])
+    data.attach_grad()
+    with autograd.record(train_mode=False):
+        y = nd.BatchNorm(data, gamma, nd.zeros(3), nd.zeros(3), nd.full(3, 4), fix_gamma=False)
+    y.backward(train_mode=train_mode)
+    wanted = np.broadcast_to(gamma.asnumpy() / np.sqrt(4 + 1e-3), (4, 3))
+    np.testing.assert_allclose(data.grad.asnumpy(), wanted, rtol=1e-6)
+
+
 def test_synced_batchnorm_gives_the_variance_in_training():
     data = nd.array(np.random.default_rng(0).normal(1, 2, (4, 3)))
     states = [nd.ones(3), nd.zeros(3), nd.zeros(3), nd.ones(3)]
