@@ -199,11 +199,20 @@ def _lstm(x, w, r, b):
     return np.array(states)
 
 
-@pytest.mark.parametrize("equation", ["bij,bjk->bik", "ij,kj->ik", "bhd,bld->bhl", "ij->ji", "i,j"])
+EQUATIONS = [
+    *("bij,bjk->bik", "ij,kj->ik", "bhd,bld->bhl", "ij->ji", "i,j"),
+    *("...ij,...jk->...ik", "...ij,jk", "ij...->...ji", "b...,b->...", "...ii->...i"),
+    *("bii->bi", "bii,bij->bj", "ii", "ij,jk,kl->il", "ij,ij,ij->", "bij,->bj"),
+]
+
+
+@pytest.mark.parametrize("equation", EQUATIONS)
 def test_einsum(equation):
-    sizes = {"b": 2, "i": 3, "j": 4, "k": 5, "h": 3, "d": 4, "l": 6}
+    sizes = {"b": 2, "i": 3, "j": 4, "k": 5, "h": 3, "d": 4, "l": 6, "1": 1, "2": 2}
     terms = equation.partition("->")[0].split(",")
-    arrays = [numbers(*(sizes[c] for c in term)) for term in terms]
+    dots = ("21", "12")  # the axes that dots stand for: those of one element are broadcast
+    spelled = [term.replace("...", axes) for term, axes in zip(terms, dots * len(terms))]
+    arrays = [numbers(*(sizes[c] for c in term)) for term in spelled]
     names = [f"x{i}" for i in range(len(arrays))]
     use = node("Einsum", " ".join(names), equation=equation)
     (found,) = computed(model_of([use], {n: a.shape for n, a in zip(names, arrays)}), *arrays)

@@ -215,6 +215,31 @@ def test_samples_at_places(corners, around):
     np.testing.assert_allclose(y[0, 0, 0], [*x[0, 0, 1, [0, 2, 3]], beyond], atol=1e-5)
 
 
+@pytest.mark.parametrize("sizes, corners", [((3, 4), 0), ((3, 4), 1), ((3, 1), 0), ((2, 3, 4), 1)])
+@pytest.mark.parametrize("around", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
+def test_samples_at_all_cells(mode, around, sizes, corners):
+    """Every cell and two beyond each edge, which are alike in all modes."""
+    x = numbers(2, 3, *sizes)
+    cells = np.stack(np.meshgrid(*(np.arange(-2, n + 2) for n in sizes), indexing="ij"), -1)
+    places = cells / (np.array(sizes) - 1) if corners else (cells + 0.5) / np.array(sizes)
+    grid = np.stack([places[..., ::-1] * 2 - 1] * 2).astype(np.float32)
+    use = node("GridSample", "x g", mode=mode, align_corners=corners, padding_mode=around)
+    (y,) = found(use, x, grid)
+    mirror = "reflect" if corners else "symmetric"
+    how = {"zeros": "constant", "border": "edge", "reflection": mirror}[around]
+    right = np.pad(x, [(0, 0), (0, 0), *[(2, 2)] * len(sizes)], mode=how)
+    np.testing.assert_allclose(y, right, atol=1e-5)
+
+
+def test_cubic_samples_between_cells():
+    """In the middle of 4 x 4 cells, with Keys' polynomials of -0.75."""
+    x = numbers(1, 1, 4, 4)
+    (y,) = found(node("GridSample", "x g", mode="cubic"), x, np.zeros((1, 1, 1, 2), np.float32))
+    keys = np.array([-0.09375, 0.59375, 0.59375, -0.09375])
+    np.testing.assert_allclose(y.reshape(()), keys @ x[0, 0] @ keys, atol=1e-5)
+
+
 @pytest.mark.parametrize("op_type", ["ArgMax", "ArgMin"])
 def test_the_last_of_equal_numbers(op_type):
     x = np.array([[1, 2, 2, 1], [0, 0, 0, 0]], np.float32)

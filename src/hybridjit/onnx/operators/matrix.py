@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from ...errors import MXNetError
 from ..importer import Importer, Value
 from ..use import Use
 from .pointwise import broadcast_shape, to_shape
@@ -74,69 +73,3 @@ def gemm(g: Importer, use: Use, a: Value, b: Value, c: Value | None = None) -> V
     at = "" if c is None else "product"
     made = g.op("FullyConnected", a, b, num_hidden=filters, no_bias=True, flatten=False, at=at)
     return made if c is None else g.op("broadcast_add", made, c)
-
-
-@translates("Einsum")
-def einsum(g: Importer, use: Use, *xs: Value) -> Value:
-    """Sums of products of up to two operands, as a transposition, a sum or a batched product."""
-    text = use.text("equation").replace(" ", "")
-    if "." in text or len(xs) > 2:
-        raise MXNetError(f"the equation '{text}': of one or two operands without dots are there")
-    left, arrow, result = text.partition("->")
-    terms = left.split(",")
-    if not arrow:
-        letters = sorted(set("".join(terms)))
-        result = "".join(letter for letter in letters if left.count(letter) == 1)
-    if any(len(set(term)) != len(term) for term in terms):
-        raise MXNetError(f"the equation '{text}' names an axis twice in one operand")
-    if len(xs) == 1:
-        return _arranged(g, _summed(g, xs[0], terms[0], result), result)
-    return _product(g, xs, terms, result)
-
-
-Lettered = tuple[Value, str]
-
-
-def _summed(g: Importer, x: Value, term: str, kept: str) -> Lettered:
-    """``x`` summed over the axes whose letters are not kept, and the letters that are left."""
-    axes = tuple(i for i, letter in enumerate(term) if letter not in kept)
-    left = "".join(letter for letter in term if letter in kept)
-    if not axes:
-        return x, term
-    made = g.op("sum", x, axis=axes, at="sum")
-    return (made if left else g.scalar(made)), left
-
-
-def _arranged(g: Importer, lettered: Lettered, result: str) -> Value:
-    x, term = lettered
-    if term == result:
-        return g.op("identity", x)
-    return g.op("transpose", x, axes=tuple(term.index(letter) for letter in result))
-
-
-def _product(g: Importer, xs: tuple[Value, ...], terms: list[str], result: str) -> Value:
-    """A batched product: letters of both and the result, of one operand, and those summed over."""
-    pairs = [
-        _summed(g, x, term, other + result) for x, term, other in zip(xs, terms, reversed(terms))
-    ]
-    (a, first), (b, second) = pairs
-    both = "".join(c for c in first if c in second and c in result)
-    inner = "".join(c for c in first if c in second and c not in result)
-    rows = "".join(c for c in first if c not in second)
-    columns = "".join(c for c in second if c not in first)
-    sizes = dict(zip(first, g.shape(a))) | dict(zip(second, g.shape(b)))
-    count = {name: math.prod(sizes[c] for c in name) for name in {both, inner, rows, columns}}
-    left = g.op(
-        "Reshape",
-        _arranged(g, (a, first), both + rows + inner),
-        shape=(count[both], count[rows], count[inner]),
-    )
-    right = g.op(
-        "Reshape",
-        _arranged(g, (b, second), both + inner + columns),
-        shape=(count[both], count[inner], count[columns]),
-    )
-    made = g.op("batch_dot", left, right, at="product")
-    whole = both + rows + columns
-    made = g.op("Reshape", made, shape=tuple(sizes[c] for c in whole) or (1,), at="axes")
-    return _arranged(g, (made, whole), result) if whole else g.scalar(made)

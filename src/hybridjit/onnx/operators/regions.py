@@ -1,8 +1,6 @@
-"""ONNX's operators of places and regions in pictures."""
+"""ONNX's operators of regions in pictures."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 
@@ -10,29 +8,7 @@ from ...errors import MXNetError
 from ...ops.vision.boxes import suppress, to_corners
 from ..importer import Importer, Value
 from ..use import Use
-from .narrow import nearest_even
-from .pointwise import to_shape
 from .table import translates
-
-
-@translates("AffineGrid")
-def affine_grid(g: Importer, use: Use, theta: Value, size: Value) -> Value:
-    """Places to sample at, of affine maps in two or three dimensions, the last axis first."""
-    n, _, *sizes = g.ints(size, "size")
-    count, rank = math.prod(sizes), len(sizes) + 1
-    g.require_small(count * rank)
-    corners = bool(use.number("align_corners"))
-    axes = np.meshgrid(*(_places(size, corners) for size in sizes), indexing="ij")
-    grid = np.stack([*axes[::-1], np.ones(sizes)], -1).reshape(1, -1, rank)
-    base = to_shape(g, g.constant(grid.astype(g.dtype(theta))), (n, count, rank))
-    made = g.op("batch_dot", base, theta, transpose_b=True, at="map")
-    return g.op("Reshape", made, shape=(n, *sizes, len(sizes)))
-
-
-def _places(count: int, corners: bool) -> np.ndarray:
-    if corners:
-        return np.linspace(-1, 1, count)
-    return (np.arange(count) * 2 + 1) / count - 1
 
 
 @translates("RoiAlign")
@@ -95,45 +71,6 @@ def roi_pool(g: Importer, use: Use, x: Value, rois: Value) -> Value:
     """Maxima of the bins of regions."""
     size, scale = use.ints("pooled_shape"), use.real("spatial_scale", 1.0)
     return g.op("ROIPooling", x, rois, pooled_size=size, spatial_scale=scale)
-
-
-@translates("GridSample")
-def grid_sample(g: Importer, use: Use, x: Value, grid: Value) -> Value:
-    """Samples of pictures at places from -1 to 1, with zeros, the edge or a mirror around them."""
-    mode = use.text("mode", "bilinear" if use.opset < 20 else "linear")
-    if mode not in ("bilinear", "linear", "nearest") or g.rank(x) != 4:
-        raise MXNetError(f"mode '{mode}' of {g.rank(x)} axes: linear and nearest of pictures")
-    corners, around = use.number("align_corners"), use.text("padding_mode", "zeros")
-    sizes = g.shape(x)[:1:-1]
-    places = g.op("transpose", grid, axes=(0, 3, 1, 2), at="places")
-    if around == "reflection":
-        places = _reflected(g, places)
-    row = np.array(sizes, np.float64).reshape(1, 2, 1, 1)
-    scale, shift = ((row - 1) / 2,) * 2 if corners else (row / 2, row / 2 - 0.5)
-    pixel = _along(g, _along(g, places, scale, "broadcast_mul"), shift, "broadcast_add")
-    if around != "zeros":
-        low = g.op("_maximum_scalar", pixel, scalar=0.0, at="low")
-        pixel = _along(g, low, row - 1, "broadcast_minimum")
-    if mode == "nearest":
-        pixel = nearest_even(g, pixel)
-    half = np.maximum(row - 1, 1) / 2
-    if (row == 1).any():
-        raise MXNetError(
-            f"a picture of {sizes[1]} x {sizes[0]} cells: 2 and more each way are there"
-        )
-    final = g.op("_minus_scalar", _along(g, pixel, 1 / half, "broadcast_mul"), scalar=1.0, at="at")
-    return g.op("BilinearSampler", x, final)
-
-
-def _along(g: Importer, x: Value, numbers: np.ndarray, op: str) -> Value:
-    return g.op(op, x, g.constant(numbers.astype(g.dtype(x))), at="pixel")
-
-
-def _reflected(g: Importer, x: Value) -> Value:
-    """Places mirrored at -1 and 1 until they lie between them: 1 - |((x + 1) mod 4) - 2|."""
-    turned = g.op("_mod_scalar", g.op("_plus_scalar", x, scalar=1.0), scalar=4.0, at="period")
-    far = g.op("abs", g.op("_minus_scalar", turned, scalar=2.0, at="middle"), at="far")
-    return g.op("_rminus_scalar", far, scalar=1.0, at="mirrored")
 
 
 @translates("NonMaxSuppression")
