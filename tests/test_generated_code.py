@@ -171,6 +171,23 @@ def test_groups_ask_for_the_weights_of_the_next(target: str):
     assert asked(1) == 0
 
 
+def summed(x: Output) -> Output:
+    """A 1x1 convolution of what it is added to, with channels last."""
+    return inside(lambda y: call("elemwise_add", conv(256, (1, 1))(y), y, name="sum"))(x)
+
+
+@pytest.mark.parametrize("target", WIDE)
+def test_products_ask_for_what_is_added_to_the_next(target: str):
+    plain = network(inside(conv(256, (1, 1))), (1, 256, 24, 24))
+    loops = [
+        hottest(listing(conv_spec(net, TARGETS[target]), TARGETS[target]))
+        for net in (plain, network(summed, (1, 256, 24, 24)))
+    ]
+    asked = [loop.count("prefetch") for loop in loops]
+    assert asked[1] > asked[0]
+    assert loops[0].count("vfmadd") == loops[1].count("vfmadd")
+
+
 @pytest.mark.parametrize("target", WIDE)
 def test_winograd_products_run_in_registers(target: str):
     net = network(inside(conv(128, pad=(1, 1))), (1, 128, 28, 28))
@@ -190,6 +207,7 @@ EDGES: dict[str, Network] = {
     "edges5x5": network(inside(conv(48, (5, 5), pad=(2, 2))), (1, 48, 27, 27)),
     "edges1x7": network(inside(conv(160, (1, 7), pad=(0, 3))), (1, 128, 17, 17)),
     "edges-strided": network(inside(conv(64, stride=(2, 2), pad=(1, 1))), (1, 64, 28, 28)),
+    "edges-sum": network(summed, (1, 256, 24, 24)),
     "first7x7": network(conv(64, (7, 7), stride=(2, 2), pad=(3, 3)), (1, 3, 112, 112)),
     "first3x3": network(conv(32, stride=(2, 2), pad=(1, 1)), (1, 3, 112, 112)),
     "first-valid": network(conv(64, stride=(2, 2)), (1, 3, 112, 112)),

@@ -16,7 +16,16 @@ from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import Value
 from ..parts.arguments import Arguments
-from ..parts.gemm import Ahead, Rows, line_elements, multiply, rank_one, steps_of_sum
+from ..parts.gemm import (
+    Ahead,
+    NextTile,
+    Operand,
+    Rows,
+    line_elements,
+    multiply,
+    rank_one,
+    steps_of_sum,
+)
 from ..parts.program import operand_addresses, store_epilogue
 from ..parts.window import (
     Tile,
@@ -262,7 +271,8 @@ def _sum_by_tap(
             # A narrower tile leaves registers free, into which LLVM would load all the weights of
             # a round at once; where they are few it spills these (measured: 4 per 40 FMAs, AVX2).
             tight = reach != (0, tile.width) and b.target.vector_registers < 32
-            unroll, ahead = (1, None) if tight else (spec.unroll, _ahead(b, spec, place, tap))
+            ahead = None if tight else _ahead(b, spec, place, tap, column)
+            unroll = 1 if tight else spec.unroll
             return multiply(b, x, weights, spec.ic, unroll, rows, block.nv, accs, reach, ahead)
 
         accs = rows_inside(b, spec, (place.depth, place.row), accs, body)
@@ -287,12 +297,30 @@ def _lines_ahead(b: LoopBuilder, spec: ConvSpec) -> int:
     return Ahead.lines_for(width * b.target.element_bytes, spec.unroll, spec.rows)
 
 
-def _ahead(b: LoopBuilder, spec: ConvSpec, place: Place, tap: Index) -> Ahead | None:
-    lines = _lines_ahead(b, spec)
-    if not lines:
+def _ahead(b: LoopBuilder, spec: ConvSpec, place: Place, tap: Index, column: Index) -> Ahead | None:
+    lines, tile = _lines_ahead(b, spec), _next_tile(b, spec, place, column)
+    if not lines and tile is None:
         return None
     step = lines * line_elements(b) * (steps_of_sum(b, spec.ic) // spec.unroll)
-    return Ahead(b.at(place.ahead, b.mul(tap, step)), lines)
+    return Ahead(b.at(place.ahead, b.mul(tap, step)), lines, tile)
+
+
+def _next_tile(b: LoopBuilder, spec: ConvSpec, place: Place, column: Index) -> NextTile | None:
+    """What the next unit's program reads beside it, where a sum is short: of a single tap."""
+    steps = steps_of_sum(b, spec.ic)
+    if product(spec.kernel) > 1 or not has_uniform_tiles(spec) or steps < spec.unroll:
+        return None
+    is_line, next_column = spec.out[2] <= spec.mr, b.add(column, spec.mr)
+    operands = tuple(
+        Operand(
+            b.at(pointer, strides[2] if is_line else b.mul(next_column, strides[3])),
+            strides[3],
+            spec.nv * b.lanes,
+        )
+        for pointer, strides in zip(place.reads, spec.reads)
+        if strides[3] and strides[4] == 1
+    )
+    return NextTile(operands, spec.mr, steps) if operands else None
 
 
 def _sum_by_channel(
