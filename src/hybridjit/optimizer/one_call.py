@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..compiler import compile_update
+from ..compiler import UpdateCode, compile_update
 from ..ir.update import UpdateRule
 from ..nd import NDArray
 from ..nd.places import Places
@@ -84,8 +84,7 @@ class OneCall:
         self._rates: object = None
         self._op, self._told = uses[0].op, told
         self._last_told: Attrs = {}
-        rows = [_row(use, told) for use in uses]
-        self._table = UpdateTable(rows, len(_RATES), len(told.numbers))
+        self._table = UpdateTable(_rows(uses, told), len(_RATES), len(told.numbers))
 
     def fits(
         self,
@@ -268,9 +267,14 @@ def _sorted_out(op: str, told: Attrs) -> Told | None:
     return Told(tuple(fixed), numbers)
 
 
-def _row(use: Use, told: Told) -> Row:
-    """The kernel for one weight, with its arrays."""
-    code = compile_update(rule_of(use, told))
+def _rows(uses: Iterable[Use], told: Told) -> list[Row]:
+    """The kernel for each weight, with its arrays; weights of the same rule have the same."""
+    rules = [(use, rule_of(use, told)) for use in uses]
+    codes = {rule: compile_update(rule) for rule in dict.fromkeys(rule for _, rule in rules)}
+    return [_row(use, codes[rule]) for use, rule in rules]
+
+
+def _row(use: Use, code: UpdateCode) -> Row:
     reads = (use.main, use.grad, *use.states)
     writes = [use.main, *use.states]
     if use.weight is not use.main:

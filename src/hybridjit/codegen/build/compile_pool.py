@@ -23,7 +23,7 @@ import llvmlite
 
 from ...target import Target
 from ...tasks import Task, begin
-from ..llvm.jit import compile_object
+from ..llvm.jit import LEVEL, compile_object
 from .compile_worker import GREETING, job_frame, read_frame, target_frame, write_frame
 from .objects import PACKAGE
 
@@ -52,7 +52,7 @@ class Job:
     label: str
     text: str
     with_passes: bool
-    level: int = 3
+    level: int = LEVEL
     code: bytes = b""
     seconds: float = 0.0
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from ...compile_log import CompileLog
 from ...records import dataclass
 from ...target import Target
+from ..llvm.jit import LEVEL
 from .compile_pool import Job, compile_jobs
 from .objects import keep_within_limit, load_object, object_key, store_object, warn_of_cache
 from .progress import Progress
@@ -26,7 +27,7 @@ class Wanted:
     text: str
     emit: Callable[[], object]
     with_passes: bool = True
-    level: int = 3
+    level: int = LEVEL
 
 
 @dataclass(frozen=True)
