@@ -12,7 +12,7 @@ import pytest
 import hybridjit as mx
 from hybridjit import autograd, gluon, nd
 from hybridjit.gluon import nn
-from hybridjit.optimizer import SGD, Optimizer, Updater, get_updater
+from hybridjit.optimizer import SGD, Optimizer, Updater, get_updater, one_call
 
 SHAPES = ((3, 4), (5,), (1,), (2, 3, 41))
 CASES: list[tuple[str, dict[str, Any]]] = [
@@ -91,6 +91,21 @@ def test_bits_are_those_of_the_operators(case, dtype):
     in_double = ("adagrad", "adadelta")
     assert (update._one_call is None) == (name in in_double and dtype == "float64")
     assert other._one_call is None
+
+
+def test_weights_of_one_rule_share_what_is_made_of_it(monkeypatch):
+    made = []
+    compile_update = one_call.compile_update
+
+    def counted(rule):
+        made.append(rule)
+        return compile_update(rule)
+
+    monkeypatch.setattr(one_call, "compile_update", counted)
+    _, trainer, step = net_of("sgd", {"momentum": 0.9})
+    step()
+    assert used(trainer)
+    assert len(made) == 1
 
 
 def net_of(optimizer: str | Optimizer, given: dict[str, Any] | None = None) -> Any:

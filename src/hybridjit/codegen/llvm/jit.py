@@ -42,8 +42,8 @@ R = TypeVar("R")
 
 LOCK = held_at_fork(Rank.LLVM)
 # Of LLVM's code generation. At 3 it takes 5 % longer, and what it makes differs in a copied end of
-# a block of some convolutions with strides, or not at all: 254 kernels of ResNet-18's and ResNet-50's
-# steps, of each of the three widths of vectors.
+# a block of some convolutions with strides, or not at all: kernels of ResNet-18's and ResNet-50's
+# steps, for each width of vectors.
 LEVEL = 1
 _LONGEST_CALL = 30.0  # seconds; a kernel takes 0.1
 atexit.register(LOCK.acquire, timeout=_LONGEST_CALL)
@@ -252,7 +252,9 @@ def _assembly_of(module: object, machine: Any, target: Target) -> str:
 
 
 @calling_llvm
-def compile_object(text: str, target: Target, with_passes: bool = True, level: int = LEVEL) -> bytes:
+def compile_object(
+    text: str, target: Target, with_passes: bool = True, level: int = LEVEL
+) -> bytes:
     """Object code for IR text. Without passes and at ``level`` 0 it takes LLVM a quarter of the
     time, for code that runs slowly.
     """
