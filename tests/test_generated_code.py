@@ -326,8 +326,8 @@ def test_no_kernel_calls_anything():
         calls = re.findall(r"\bcall\w*\s+(\S+)", listing(spec, TARGETS["avx2"]))
         polls = [name for name in calls if name.startswith("*")]
         assert calls == polls, f"{spec} calls {calls}"
-        of_a_batch = ("conv_weight", "winograd_weight", "depthwise_weight", "join_parts")
-        assert not polls or spec.kind in ("region", "scatter", *of_a_batch)
+        summed = ("conv_weight", "winograd_weight", "lines_weight", "depthwise_weight")
+        assert not polls or spec.kind in ("region", "scatter", "join_parts", *summed)
 
 
 def test_a_kernel_goes_from_part_to_part_and_polls_between_them():

@@ -21,6 +21,7 @@ from ...call import (
     three,
     views_of,
 )
+from .choose_lines import lines_weight_spec, suits_lines
 from .choose_winograd import (
     cost_of_sums,
     cost_of_winograd,
@@ -46,6 +47,8 @@ def choose_conv_weight(step: Step, setting: Setting) -> tuple[Call, ...]:
     layer, target = _layer_of(step), setting.target
     if layer.ic == layer.oc == 1 and layer.groups > 1:
         return _depthwise(step, layer, target)
+    if setting.winograd is True and suits_lines(layer, target):
+        return _by_lines(step, layer, target)
     tiled, reason = _choose_winograd(layer, setting)
     if tiled is not None:
         return _by_tiles(step, layer, tiled, target, reason)
@@ -87,6 +90,17 @@ def _by_tiles(
     x, d = (Address(view) for view in step.reads)
     args = (x, d, shared, scratch, layer.batch, parts)
     sums = Call(spec, args, _work(step, layer), reason)
+    return (sums, _join(step, layer, spec.nv, shared, parts, target))
+
+
+def _by_lines(step: Step, layer: Layer, target: Target) -> tuple[Call, ...]:
+    """The sums of whole images along their lines, and the call that adds up the parts."""
+    spec = lines_weight_spec(layer, target)
+    parts = min(layer.batch, _FEW_UNITS)
+    shared = Shared(target.element_bytes * parts * spec.buffer_floats(target.lanes))
+    scratch = Scratch(target.element_bytes * sum(spec.scratch_floats(target.lanes)))
+    x, d = (Address(view) for view in step.reads)
+    sums = Call(spec, (x, d, shared, scratch, layer.batch, parts), _work(step, layer))
     return (sums, _join(step, layer, spec.nv, shared, parts, target))
 
 

@@ -202,6 +202,50 @@ class DepthwiseByWeightSpec(KernelSpec):
 
 
 @dataclass(frozen=True)
+class LinesByWeightSpec(KernelSpec):
+    """The same for pictures of one channel at stride 1 and few filters; vectors along lines.
+
+    Arguments: x, d, buffers, scratch, batch, parts; the buffers are [part][taps][filters].
+    filters  whose sums are kept in registers, for each tap of a line
+    """
+
+    inp: Ints
+    out: Ints
+    kernel: Ints
+    dilate: Ints
+    pad: Ints
+    oc: int
+    xs: Ints
+    ds: Ints
+    filters: int
+    element: ElementTypes = SINGLE
+    kind = "lines_weight"
+    needs_passes = False
+    nv = 1
+
+    @property
+    def width(self) -> int:
+        """Elements of a line with its padding; lines of the gradients have zeros behind them."""
+        return self.out[2] + (self.kernel[2] - 1) * self.dilate[2]
+
+    def run(self, lanes: int) -> int:
+        """Elements of a filter's gradients, in whole vectors."""
+        return -(-self.out[1] * self.width // lanes) * lanes
+
+    def buffer_floats(self, lanes: int) -> int:
+        """Elements of the buffer of one part."""
+        return product(self.kernel) * lanes
+
+    def scratch_floats(self, lanes: int) -> tuple[int, int, int]:
+        """Elements of a thread's image, which vectors may reach beyond, gradients and sums."""
+        down, across = ((k - 1) * d for k, d in zip(self.kernel[1:], self.dilate[1:]))
+        reach = self.run(lanes) + down * self.width + across
+        image = (self.out[1] + down) * self.width
+        data = -(-max(reach, image) // lanes) * lanes
+        return data, self.oc * self.run(lanes), product(self.kernel) * self.oc * lanes
+
+
+@dataclass(frozen=True)
 class JoinPartsSpec(KernelSpec):
     """The weight from the buffers of all parts; arguments: buffers, w, parts.
 
