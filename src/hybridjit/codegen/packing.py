@@ -9,12 +9,18 @@ where the rows are mixed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 
 from ..ir.image import Unpack
 from ..ops.bfloat16 import to_bfloat16
 from ..records import dataclass
-from ..types import BFLOAT16
+from ..types import BFLOAT16, product
+from .interpolation import Line, filter_matrix
+
+_Transform = Callable[[np.ndarray, np.ndarray], None]
 
 
 def whole_vectors(channels: int, lanes: int) -> int:
@@ -118,15 +124,17 @@ class DepthwisePacking:
 
 @dataclass(frozen=True)
 class WinogradPacking:
-    """Weights [F, 3, 3, C] transformed by F(m x m, 3x3) to [block][points][C][nv * lanes].
+    """Weights [F, kh, kw, C] transformed for ``lines`` to [block][points][C][nv * lanes].
 
     Those of volumes have a depth of 1 before the rows. Computed in double precision and rounded
-    once; padded with zeros to whole blocks.
+    once; padded with zeros to whole blocks. ``lines`` are the algorithms down and across, of
+    F(m x m, 3x3) where there are none.
     """
 
     m: int
     lanes: int
     nv: int
+    lines: tuple[Line, ...] = ()
 
     unpacking = None
 
@@ -134,22 +142,42 @@ class WinogradPacking:
     def rows(self) -> int:
         return self.nv * self.lanes
 
+    @property
+    def points(self) -> int:
+        """Values of one transformed filter."""
+        return (
+            product(tuple(line.points for line in self.lines)) if self.lines else (self.m + 2) ** 2
+        )
+
     def size(self, weight: np.ndarray) -> int:
         width = self.nv * self.lanes
         channels: int = weight.shape[-1]
-        return (self.m + 2) ** 2 * channels * whole_vectors(weight.shape[0], width)
+        return self.points * channels * whole_vectors(weight.shape[0], width)
 
     def pack(self, weight: np.ndarray, out: np.ndarray) -> None:
-        width, side = self.nv * self.lanes, self.m + 2
-        channels = weight.shape[-1]
-        weight = weight.reshape(-1, 3, 3, channels)
-        full = out.reshape(-1, side, side, channels, width)
-        workspace = _Workspace(filter_matrix(self.m), min(channels, _CHANNELS), width)
+        width, channels = self.nv * self.lanes, weight.shape[-1]
+        weight = weight.reshape(weight.shape[0], *weight.shape[-3:])
+        full = out.reshape(-1, self.points, channels, width)
+        transform = self._transform(min(channels, _CHANNELS), width)
         for block, target in enumerate(full):
             filters = weight[block * width : (block + 1) * width]
             for first in range(0, channels, _CHANNELS):
                 some = slice(first, first + _CHANNELS)
-                workspace.transform(filters[..., some], target[:, :, some])
+                transform(filters[..., some], target[:, some])
+
+    def _transform(self, channels: int, width: int) -> _Transform:
+        if not self.lines:
+            return _Workspace(filter_matrix(self.m), channels, width).transform
+        down, across = (line.filter_matrix for line in self.lines)
+        return partial(_transform_by_matrix, np.kron(down, across))
+
+
+def _transform_by_matrix(g: np.ndarray, filters: np.ndarray, out: np.ndarray) -> None:
+    """out[point] = g w for every filter and channel; zeros for filters left out."""
+    count, taps, (channels, width) = len(filters), g.shape[1], out.shape[1:]
+    rows = np.zeros((taps, channels, width))
+    rows[..., :count] = filters.reshape(count, taps, channels).transpose(1, 2, 0)
+    out[:] = (g @ rows.reshape(taps, -1)).reshape(out.shape)
 
 
 # Channels transformed together: what a round works on stays in the second-level cache.
@@ -178,7 +206,8 @@ class _Workspace:
             for j in range(3):
                 taps[i, j, :, :count] = filters[:, i, j].T
         _interpolate(self._g, taps, half, self._rows[:, :, :channels])
-        for row, target in zip(half, out):
+        side = len(self._g)
+        for row, target in zip(half, out.reshape(side, side, *out.shape[1:])):
             _interpolate(self._g, row, target, self._columns[:, :channels])
 
 
@@ -193,28 +222,6 @@ def _interpolate(g: np.ndarray, w: np.ndarray, out: np.ndarray, room: np.ndarray
         np.add(even, odd, out=out[i], casting="same_kind")
         np.subtract(even, odd, out=out[i + 1], casting="same_kind")
     out[-1] = w[2]
-
-
-def interpolation_points(m: int) -> tuple[float, ...]:
-    """The finite points of F(m, 3); infinity is the last point.
-
-    For m = 4, sqrt(1/2) and sqrt(2) instead of the usual 1 and 2: the largest error of a layer is
-    a quarter (8e-6 against 3e-5 of the output's deviation, 128 channels).
-    """
-    if m == 2:
-        return (0.0, 1.0, -1.0)
-    return (0.0, 0.5**0.5, -(0.5**0.5), 2.0**0.5, -(2.0**0.5))
-
-
-def filter_matrix(m: int) -> np.ndarray:
-    """G of F(m, 3), [m + 2, 3]: a point's powers over the product of its distances (Toom, Cook)."""
-    points = interpolation_points(m)
-    g = np.zeros((m + 2, 3))
-    for i, p in enumerate(points):
-        others = np.prod([p - q for q in points if q != p])
-        g[i] = np.array([1.0, p, p * p]) / others
-    g[-1, 2] = 1.0
-    return g
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,7 @@ class HybridBlock(Block):
     ) -> None:
         """Run as a graph from the next call on (or no longer, with ``active=False``).
 
-        ``winograd`` False computes 3x3 convolutions and their gradients by the definition's sums,
+        ``winograd`` False computes convolutions and their gradients by the definition's sums,
         "always" by Winograd wherever that is possible; by default where it pays.
         ``cache_size`` is how many signatures (shapes and dtypes of the inputs) are kept compiled,
         16 unless given; the one that was not used for longest goes first, with its code and

@@ -145,7 +145,9 @@ def algorithm(spec: Any) -> str:
     """How a kernel works, from its spec: kind, window, register tile. ``conv 3x3/2 tile 7x2``."""
     words = [spec.kind]
     if spec.kind == "winograd":
-        words.append(f"F({spec.m}x{spec.m})")
+        words.append(f"F({'x'.join(str(line.m) for line in spec.lines)})")
+        if spec.window != (3, 3) or spec.stride != (1, 1):
+            words.append("x".join(map(str, spec.window)) + _stride(spec.stride))
     if spec.kind == "winograd_weight":
         words.append("F(3x3,4x4)")
     how = getattr(spec, "how", None)

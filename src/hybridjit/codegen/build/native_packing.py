@@ -82,6 +82,8 @@ class NativePacking:
         """The weights as rows; None where they do not lie like that, or another packing."""
         if not isinstance(packing, (ConvPacking, WinogradPacking)) or not packing.rows:
             return None
+        if isinstance(packing, WinogradPacking) and packing.lines:
+            return None
         *window, channels = weight.shape[1:]
         taps = product(tuple(window))
         is_large = taps * channels >= self._lanes == packing.lanes

@@ -37,7 +37,7 @@ from ..weights.choose import in_pairs, is_fixed, pack_weights, packing_for
 from .abreast import abreast, columns_abreast
 from .choose_depthwise import depthwise_spec, depthwise_tiles
 from .choose_direct import direct_spec, direct_tiles
-from .choose_winograd import suits_winograd, winograd_blocks, winograd_spec
+from .choose_winograd import suits_winograd, winograd_blocks, winograd_sizes, winograd_spec
 from .cost import cost
 from .layer import Layer
 from .spec import ConvSpec, DepthwiseSpec, WinogradSpec
@@ -130,7 +130,8 @@ def _packings(
         return DepthwisePacking(target.lanes), ChannelPacking(1, target.lanes)
     if isinstance(spec, WinogradSpec):
         bias = ChannelPacking(1, target.lanes * spec.nv)
-        return WinogradPacking(spec.m, target.lanes, spec.nv), bias
+        lines = () if spec.is_plain and spec.m in (2, 4) else spec.lines
+        return WinogradPacking(spec.m, target.lanes, spec.nv, lines), bias
     packing = packing_for(target, spec.groups, spec.nv, spec.taps)
     return packing, ChannelPacking(spec.groups, target.lanes)
 
@@ -145,7 +146,7 @@ def _other_tiles(
         others += depthwise_tiles(layer, target)
     if ConvSpec in kinds:
         others += direct_tiles(layer, target)
-    for m in (4, 2) if WinogradSpec in kinds else ():
+    for m in winograd_sizes(layer) if WinogradSpec in kinds else ():
         others += winograd_blocks(layer, target, m)
     return others
 
@@ -170,7 +171,9 @@ def _reason(
 
 
 def _algorithm(spec: ConvSpec | WinogradSpec) -> str:
-    return f"winograd F({spec.m}x{spec.m})" if isinstance(spec, WinogradSpec) else "direct"
+    if not isinstance(spec, WinogradSpec):
+        return "direct"
+    return f"winograd F({'x'.join(str(line.m) for line in spec.lines)})"
 
 
 def algorithms(
@@ -181,6 +184,6 @@ def algorithms(
         return [depthwise_spec(layer, target)]
     candidates: list[ConvSpec | WinogradSpec] = [direct_spec(layer, target)]
     if winograd and suits_winograd(layer, target if winograd != "always" else None):
-        transformed = [winograd_spec(layer, target, 4), winograd_spec(layer, target, 2)]
+        transformed = [winograd_spec(layer, target, m) for m in winograd_sizes(layer)]
         candidates = [*([] if winograd == "always" else candidates), *transformed]
     return [*sorted(candidates, key=lambda spec: cost(layer, spec, target))]

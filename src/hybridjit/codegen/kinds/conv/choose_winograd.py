@@ -6,21 +6,50 @@ from collections.abc import Iterator
 
 from ....target import TYPES_OF, Target
 from ....types import product
+from ...interpolation import lines_for
 from .layer import Layer
 from .spec import WinogradSpec
 from .tile import most_rows
 
+# The most points of a line where two are nested, with few channels and with many, and of one line
+# alone: more have larger errors than 1e-4 of the results' deviation. F(6x6, 3x3) has 4e-5 with 64
+# channels, 9e-5 with 256, 1.2e-4 with 512.
+_MOST_POINTS, _FEW, _MOST_OF_MANY, _MOST_OF_ONE = 8, 256, 7, 12
+# The results of a tile along an axis.
+_SIZES = (4, 2, 6, 3)
+
 
 def suits_winograd(layer: Layer, target: Target | None) -> bool:
-    """3x3 at stride 1 on pictures, not volumes; for a target, channels that fill its vectors.
+    """Pictures, not volumes; for a target, channels that fill its vectors.
 
-    Dilated by d, it is d x d plain ones, each on the pixels that lie d apart.
+    3x3 at stride 1, which dilated by d is d x d plain ones, each on the pixels that lie d apart.
+    Other windows, and strides, where the weights are transformed once.
     """
-    plain = layer.kernel == (1, 3, 3) and layer.stride == (1, 1, 1)
-    flat = layer.out[0] == 1  # the kernel's tiles lie in images: it knows no depth
-    padded = layer.pad[0] == 0 and all(p <= 2 * d for p, d in zip(layer.pad, layer.dilate))
+    flat = layer.kernel[0] == layer.stride[0] == layer.out[0] == 1 and layer.pad[0] == 0
+    reach = [(taps - 1) * d for taps, d in zip(layer.kernel, layer.dilate)]
+    padded = all(pad <= most for pad, most in zip(layer.pad, reach))
     wide = target is None or min(layer.ic, layer.oc) >= target.lanes
-    return plain and flat and padded and wide and layer.groups == 1 and layer.xs[4] == 1
+    one = layer.groups == 1 and layer.xs[4] == 1
+    plain = layer.kernel == (1, 3, 3) and layer.stride == (1, 1, 1)
+    return flat and padded and wide and one and (plain or _has_lines(layer))
+
+
+def _has_lines(layer: Layer) -> bool:
+    """Whether there are fewer products along a line, for windows and strides as they are met."""
+    window, strides = layer.kernel[1:], layer.stride[1:]
+    plain = layer.dilate == (1, 1, 1) and not layer.images and strides in ((1, 1), (2, 2))
+    return plain and 2 < max(window) <= 7 and all(taps % 2 for taps in window)
+
+
+def winograd_sizes(layer: Layer) -> Iterator[int]:
+    """The sizes of tiles whose errors stay small. Weights of every call know 4 and 2."""
+    window, strides = layer.kernel[1:], layer.stride[1:]
+    most = _MOST_POINTS if layer.ic <= _FEW else _MOST_OF_MANY
+    most = _MOST_OF_ONE if 1 in window else most
+    for m in _SIZES[: 2 if layer.images else None]:
+        lines = lines_for(m, window, strides)
+        if max(count for line in lines for count in line.counts) <= most:
+            yield m
 
 
 def winograd_blocks(layer: Layer, target: Target, m: int) -> Iterator[WinogradSpec]:
@@ -30,7 +59,7 @@ def winograd_blocks(layer: Layer, target: Target, m: int) -> Iterator[WinogradSp
 
 
 def winograd_spec(layer: Layer, target: Target, m: int, factor: float = 1) -> WinogradSpec:
-    """F(m x m, 3x3): blocks of tiles whose transforms stay in the second-level cache.
+    """F(m x m, window): blocks of tiles whose transforms stay in the second-level cache.
 
     Filters that do not stay there are brought in once for every block, so blocks grow with them:
     28 tiles are 14 operations a byte from the third level, 49 are 25 from memory. ``factor`` makes
@@ -39,7 +68,9 @@ def winograd_spec(layer: Layer, target: Target, m: int, factor: float = 1) -> Wi
     vectors = -(-layer.oc // target.lanes)
     nv = 2 if vectors > 1 else 1
     sizes = [-(-size // d) for size, d in zip(layer.out[1:], layer.dilate[1:])]
-    points, total = (m + 2) ** 2, product(tuple(-(-size // m) for size in sizes))
+    lines = lines_for(m, layer.kernel[1:], layer.stride[1:])
+    points = product(tuple(line.points for line in lines))
+    total = product(tuple(-(-size // line.m) for size, line in zip(sizes, lines)))
     total *= product(layer.dilate[1:])
     filters = 4 * points * layer.ic * layer.oc
     if filters <= 4 * target.l2_bytes:
@@ -56,7 +87,8 @@ def winograd_spec(layer: Layer, target: Target, m: int, factor: float = 1) -> Wi
     return WinogradSpec(
         m=m, inp=layer.inp, out=layer.out, pad=layer.pad, ic=layer.ic, oc=layer.oc,
         tiles=tiles, blocks=blocks, mr=mr, nv=nv, unroll=4,
-        dilate=layer.dilate[1:], element=TYPES_OF[target.element.stored], **layer.tensors,
+        dilate=layer.dilate[1:], element=TYPES_OF[target.element.stored], window=layer.kernel[1:],
+        stride=layer.stride[1:], **layer.tensors,
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ....records import dataclass
 from ....target import SINGLE, ElementTypes
 from ....types import product
+from ...interpolation import Line, lines_for
 from ...spec import Ints, KernelSpec, Program
 
 
@@ -46,12 +47,14 @@ class ConvSpec(KernelSpec):
 
 @dataclass(frozen=True)
 class WinogradSpec(KernelSpec):
-    """3x3 convolution at stride 1 by Winograd's F(m x m, 3x3); ConvSpec's arguments, and scratch.
+    """Convolution by Winograd's F(m x m, window); ConvSpec's arguments, and scratch.
 
+    m       results of a tile along each axis on which the window has several taps
     tiles   output tiles that are transformed together, as the rows of the products
     blocks  blocks of ``nv`` vectors of output channels that are done per unit of work
     mr x nv the register tile of the products
     dilate  down and across: pixels so far apart are an image of their own, with tiles of its own
+    window  taps down and across, ``stride`` apart
     """
 
     m: int
@@ -71,14 +74,26 @@ class WinogradSpec(KernelSpec):
     dilate: Ints = (1, 1)
     element: ElementTypes = SINGLE
     program: Program = Program(1)
+    window: Ints = (3, 3)
+    stride: Ints = (1, 1)
     kind = "winograd"
     needs_passes = False
+
+    @property
+    def lines(self) -> tuple[Line, Line]:
+        """The algorithms down and across."""
+        return lines_for(self.m, self.window, self.stride)
+
+    @property
+    def is_plain(self) -> bool:
+        """3x3 at stride 1."""
+        return self.window == (3, 3) and self.stride == (1, 1)
 
     @property
     def grid(self) -> tuple[int, int]:
         """Tiles down and across one image, or the first of those that dilation makes of it."""
         sizes = (-(-size // d) for size, d in zip(self.out[1:], self.dilate))
-        down, across = (-(-size // self.m) for size in sizes)
+        down, across = (-(-size // line.m) for size, line in zip(sizes, self.lines))
         return down, across
 
     @property
@@ -89,7 +104,7 @@ class WinogradSpec(KernelSpec):
     @property
     def points(self) -> int:
         """Values of one transformed tile."""
-        return (self.m + 2) ** 2
+        return product(tuple(line.points for line in self.lines))
 
     @property
     def rows(self) -> int:

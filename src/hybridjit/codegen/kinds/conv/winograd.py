@@ -1,4 +1,4 @@
-"""3x3 convolution by Winograd's F(2x2, 3x3) and F(4x4, 3x3) (Lavin and Gray 2015).
+"""Convolution by Winograd's F(m x m, window), as F(4x4, 3x3) (Lavin and Gray 2015).
 
 Per unit of work: a block of tiles is transformed (V = Bt d B), each of its points is multiplied
 with the filters' (M = V U, a GEMM over channels), and the products are transformed back
@@ -16,17 +16,17 @@ from collections.abc import Callable, Sequence
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import Value
-from ...packing import interpolation_points
 from ..parts.addresses import Addresses
 from ..parts.arguments import Arguments
 from ..parts.gemm import Ahead, Rows, line_elements, multiply
 from ..parts.partial import read_vector
 from ..parts.program import store_epilogue
 from .spec import WinogradSpec
+from .transforms import from_points, into_points
 
 
 def emit_winograd(b: LoopBuilder, spec: WinogradSpec, args: Arguments) -> None:
-    """y[n,o,f] = program(bias[f] + sum over 3x3 taps and channels of x * w), by tiles."""
+    """y[n,o,f] = program(bias[f] + sum over taps and channels of x * w), by tiles."""
     _Winograd(b, spec, args).emit()
 
 
@@ -45,9 +45,11 @@ class _Winograd:
         self.m = b.at(self.v, v)
         self.zeros = b.at(self.m, m)
         self.waste = b.at(self.zeros, self.padded)
-        self.side = spec.m + 2
+        self.down, self.across = spec.lines
         self.columns = -(-spec.oc // self.width)
-        count = max(self.side**2, spec.m**2 * (len(self.reads) + len(self.writes)))
+        self.results = self.down.m * self.across.m
+        places = self.results * (len(self.reads) + len(self.writes))
+        count = max(self.down.reach * self.across.reach, places)
         self.places = Addresses(b, count)
 
     def emit(self) -> None:
@@ -100,7 +102,7 @@ class _Winograd:
         """Image, and first output row and column of a tile."""
         b, spec, (below, beside) = self.b, self.spec, self.spec.dilate
         image, top, left, row, column = b.split(tile, (0, below, beside, *spec.grid))
-        row, column = b.mul(row, spec.m * below), b.mul(column, spec.m * beside)
+        row, column = b.mul(row, self.down.m * below), b.mul(column, self.across.m * beside)
         return image, b.add(top, row), b.add(left, column)
 
     def _inside(self, value: Index, size: int) -> Value:
@@ -112,17 +114,19 @@ class _Winograd:
     def _transform_input(self, tile: Index, row: Index) -> None:
         b, spec = self.b, self.spec
         image, top, left = self._locate(tile)
-        top, left = b.sub(top, spec.pad[1]), b.sub(left, spec.pad[2])
+        top = b.sub(b.mul(top, spec.stride[0]), spec.pad[1])
+        left = b.sub(b.mul(left, spec.stride[1]), spec.pad[2])
         below, beside = spec.dilate
-        rows = [self._inside(b.add(top, r * below), spec.inp[1]) for r in range(self.side)]
-        columns = [self._inside(b.add(left, q * beside), spec.inp[2]) for q in range(self.side)]
+        sides = (self.down.reach, self.across.reach)
+        rows = [self._inside(b.add(top, r * below), spec.inp[1]) for r in range(sides[0])]
+        columns = [self._inside(b.add(left, q * beside), spec.inp[2]) for q in range(sides[1])]
         corner = b.at(self.x, b.dot((image, top, left), (spec.xs[0], spec.xs[2], spec.xs[3])))
 
         def at(r: int, q: int) -> tuple[Value, Value]:
             offset = r * below * spec.xs[2] + q * beside * spec.xs[3]
             return b.b.and_(rows[r], columns[q]), b.at(corner, offset)
 
-        self.places.note_square(0, self.side, at, self.zeros)
+        self.places.note(0, sides, at, self.zeros)
         target = b.at(self.v, b.mul(row, self.padded))
         whole = spec.ic - spec.ic % b.lanes
         if whole:
@@ -132,18 +136,19 @@ class _Winograd:
             self._transform_vector(target, whole, spec.ic % b.lanes)
 
     def _transform_vector(self, target: Value, c: Index, lanes: int) -> None:
-        b, side = self.b, self.side
-        columns = [
-            [
-                read_vector(b, self.places.noted(r * side + q, self.x), c, 1, lanes)
-                for r in range(side)
-            ]
-            for q in range(side)
+        b, down, across = self.b, self.down, self.across
+
+        def read(r: int, q: int) -> Value:
+            place = self.places.noted(r * across.reach + q, self.x)
+            return read_vector(b, place, c, 1, lanes)
+
+        half = [
+            into_points(b, down, [read(r, q) for r in range(down.reach)])
+            for q in range(across.reach)
         ]
-        half = [input_transform(b, column) for column in columns]
-        for r in range(side):
-            for q, value in enumerate(input_transform(b, [half[q][r] for q in range(side)])):
-                b.store(value, target, b.add((r * side + q) * self.v_step, c))
+        for r in range(down.points):
+            for q, value in enumerate(into_points(b, across, [column[r] for column in half])):
+                b.store(value, target, b.add((r * across.points + q) * self.v_step, c))
 
     # --- M = V U ---
 
@@ -190,8 +195,8 @@ class _Winograd:
         image, top, left = self._locate(tile)
         channel = b.mul(start, self.width)
         below, beside = spec.dilate
-        rows = [b.less(b.add(top, r * below), spec.out[1]) for r in range(spec.m)]
-        columns = [b.less(b.add(left, q * beside), spec.out[2]) for q in range(spec.m)]
+        rows = [b.less(b.add(top, r * below), spec.out[1]) for r in range(self.down.m)]
+        columns = [b.less(b.add(left, q * beside), spec.out[2]) for q in range(self.across.m)]
         known: tuple[Index, Index] = (top, left)
         if spec.dilate != (1, 1):
             known = (b.min(top, spec.out[1] - 1), b.min(left, spec.out[2] - 1))
@@ -209,7 +214,7 @@ class _Winograd:
             outside = self.waste
             if number < len(self.reads):
                 outside = b.at(pointer, b.dot((image, *known, channel), (s[0], s[2], s[3], s[4])))
-            self.places.note_square(number * spec.m**2, spec.m, at, outside)
+            self.places.note(number * self.results, (self.down.m, self.across.m), at, outside)
         source = b.at(self.m, b.mul(row, self.width * spec.blocks))
         bias = b.at(self.bias, channel)
         size = b.min(b.sub(spec.oc, channel), b.mul(b.sub(stop, start), self.width))
@@ -226,20 +231,22 @@ class _Winograd:
                 body(whole, last)
 
     def _output_vector(self, source: Value, bias: Value, c: Index, lanes: int) -> None:
-        b, spec, side = self.b, self.spec, self.side
-        columns = [
-            [b.load(source, b.add((r * side + q) * self.m_step, c)) for r in range(side)]
-            for q in range(side)
+        b, down, across = self.b, self.down, self.across
+
+        def read(r: int, q: int) -> Value:
+            return b.load(source, b.add((r * across.points + q) * self.m_step, c))
+
+        half = [
+            from_points(b, down, [read(r, q) for r in range(down.points)])
+            for q in range(across.points)
         ]
-        half = [output_transform(b, column, spec.m) for column in columns]
         offset = b.load(bias, c)
-        for r in range(spec.m):
-            line = output_transform(b, [half[q][r] for q in range(side)], spec.m)
-            for q, value in enumerate(line):
-                self._store_output(r * spec.m + q, b.b.fadd(value, offset), c, lanes)
+        for r in range(down.m):
+            for q, value in enumerate(from_points(b, across, [column[r] for column in half])):
+                self._store_output(r * across.m + q, b.b.fadd(value, offset), c, lanes)
 
     def _store_output(self, place: int, value: Value, c: Index, lanes: int) -> None:
-        b, spec, count = self.b, self.spec, self.spec.m**2
+        b, spec, count = self.b, self.spec, self.results
         tensors = [*zip(self.reads, spec.reads), *zip(self.writes, spec.writes)]
         noted = [
             (self.places.noted(i * count + place, pointer), b.mul(c, s[4]), s[4])
@@ -247,46 +254,3 @@ class _Winograd:
         ]
         split = len(spec.reads)
         store_epilogue(b, spec.program, value, noted[:split], noted[split:], lanes)
-
-
-def input_transform(b: LoopBuilder, d: Sequence[Value]) -> list[Value]:
-    """Bt d for F(m, 3), m = len(d) - 2: rows of points +p and -p share their halves."""
-    if len(d) == 4:
-        return [
-            b.b.fsub(d[2], d[0]),
-            b.b.fadd(d[1], d[2]),
-            b.b.fsub(d[2], d[1]),
-            b.b.fsub(d[3], d[1]),
-        ]
-    _, p, _, q, _ = interpolation_points(4)
-    pp, qq = p * p, q * q
-    first = b.fma(d[0], b.splat(pp * qq), b.fma(d[2], b.splat(-(pp + qq)), d[4]))
-    last = b.fma(d[1], b.splat(pp * qq), b.fma(d[3], b.splat(-(pp + qq)), d[5]))
-    rows = [first]
-    for own, other in ((p, qq), (q, pp)):
-        even = b.fma(d[2], b.splat(-other), d[4])
-        odd = b.fma(d[1], b.splat(-other), d[3])
-        rows += [b.fma(odd, b.splat(own), even), b.fma(odd, b.splat(-own), even)]
-    return [*rows, last]
-
-
-def output_transform(b: LoopBuilder, m: Sequence[Value], size: int) -> list[Value]:
-    """At m for F(size, r): powers of the points, +p and -p together; infinity adds to the last."""
-    if size == 2:
-        both, apart = b.b.fadd(m[1], m[2]), b.b.fsub(m[1], m[2])
-        return [b.b.fadd(m[0], both), b.b.fadd(apart, m[3])]
-    _, p, _, q, _ = interpolation_points(4)
-    pe, po = b.b.fadd(m[1], m[2]), b.b.fsub(m[1], m[2])
-    qe, qo = b.b.fadd(m[3], m[4]), b.b.fsub(m[3], m[4])
-    if size == 3:
-        return [
-            b.b.fadd(b.b.fadd(m[0], pe), qe),
-            b.fma(po, b.splat(p), b.b.fmul(qo, b.splat(q))),
-            b.fma(pe, b.splat(p * p), b.fma(qe, b.splat(q * q), m[5])),
-        ]
-    return [
-        b.b.fadd(b.b.fadd(m[0], pe), qe),
-        b.fma(po, b.splat(p), b.b.fmul(qo, b.splat(q))),
-        b.fma(pe, b.splat(p * p), b.b.fmul(qe, b.splat(q * q))),
-        b.fma(po, b.splat(p**3), b.fma(qo, b.splat(q**3), m[5])),
-    ]

@@ -13,12 +13,12 @@ from itertools import groupby
 
 from ....records import dataclass
 from ....types import product
+from ...interpolation import filter_matrix
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import Value
-from ...packing import filter_matrix
 from ...spec import Ints
-from ..conv.winograd import input_transform, output_transform
+from ..conv.transforms import input_transform, output_transform
 from ..parts.addresses import Addresses
 from ..parts.arguments import Arguments
 from ..parts.partial import read_scalar, read_vector
@@ -135,7 +135,7 @@ class _Sums:
             offset = r * strides[2] + q * strides[3]
             return b.b.and_(rows[r], columns[q]), b.at(corner, offset)
 
-        self.places.note_square(0, side, at, self.zeros)
+        self.places.note(0, (side, side), at, self.zeros)
         target = b.at(operand.target, b.mul(number, operand.vectors * b.lanes))
         self._each_vector(operand, target)
 

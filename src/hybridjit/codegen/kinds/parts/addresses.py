@@ -23,15 +23,20 @@ class Addresses:
         noted = self._b.b.load(self._place(slot), typ=PTR, align=8)
         return Pointer(noted.ref, like.dtype, like.stored) if isinstance(like, Pointer) else noted
 
-    def note_square(
-        self, base: int, side: int, at: Callable[[int, int], tuple[Value, Value]], outside: Value
+    def note(
+        self,
+        base: int,
+        sides: tuple[int, int],
+        at: Callable[[int, int], tuple[Value, Value]],
+        outside: Value,
     ) -> None:
-        """Addresses of side x side places; ``at`` gives whether one is inside, and its address."""
-        for r in range(side):
-            for q in range(side):
+        """Addresses of rows x columns; ``at`` gives whether a place is inside, and its address."""
+        rows, columns = sides
+        for r in range(rows):
+            for q in range(columns):
                 inside, pointer = at(r, q)
                 chosen = self._b.b.select(inside, pointer, outside)
-                self._b.b.store(chosen, self._place(base + r * side + q), align=8)
+                self._b.b.store(chosen, self._place(base + r * columns + q), align=8)
 
     def _place(self, slot: int) -> Value:
         b = self._b

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from functools import partial
 
 from ....records import dataclass
+from ...interpolation import filter_matrix
 from ...llvm import ir
 from ...llvm.builder import LoopBuilder
 from ...llvm.elements import with_element
 from ...llvm.indices import Index
 from ...llvm.types import F32, F64, I32, Value
-from ...packing import filter_matrix
 from ..parts.arguments import Arguments
 from ..parts.partial import dtype_at, read_scalar, read_vector
 from ..parts.transpose import Digits, transpose_rows, transposed
