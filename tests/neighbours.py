@@ -149,6 +149,7 @@ LAYERS: dict[str, tuple[Layer, Shape]] = {
     "weight": (conv_weight((3, 40, 7, 13), (3, 5), pad=(1, 2)), (3, 12, 7, 13)),
     "weight-winograd": (conv_weight((1, 82, 32, 33), pad=(2, 1)), (1, 65, 30, 33)),
     "weight-strided": (conv_weight((2, 18, 3, 4), (1, 1), stride=(2, 2)), (2, 17, 5, 7)),
+    "weight-blocks": (conv_weight((9, 83, 6, 7), (1, 1)), (9, 17, 6, 7)),
     "weight-few": (conv_weight((2, 6, 8, 9), (5, 5)), (2, 1, 12, 13)),
     "weight-lines": (conv_weight((3, 2, 9, 21), (4, 5), pad=(1, 2)), (3, 1, 10, 21)),
     "weight-dilated": (conv_weight((2, 9, 9, 8), pad=(4, 4), dilate=(4, 4)), (2, 8, 9, 8)),

@@ -29,7 +29,7 @@ from hybridjit.codegen.spec import KernelSpec
 from hybridjit.ir.node import Output, apply
 from hybridjit.ops import all_ops, lookup
 from hybridjit.target import Target
-from neighbours import LAYERS, Network, conv, dense, inside, layer, network
+from neighbours import LAYERS, Network, conv, conv_weight, dense, inside, layer, network
 from samples import samples
 
 pytestmark = pytest.mark.skipif(
@@ -186,6 +186,17 @@ def test_products_ask_for_what_is_added_to_the_next(target: str):
     asked = [loop.count("prefetch") for loop in loops]
     assert asked[1] > asked[0]
     assert loops[0].count("vfmadd") == loops[1].count("vfmadd")
+
+
+@pytest.mark.parametrize("target", WIDE)
+def test_sums_over_positions_ask_for_the_next_positions(target: str):
+    """Both operands of the gradient by a weight: the data, and the gradients of all filters."""
+    net = network(inside(conv_weight((8, 256, 56, 56), (1, 1))), (8, 64, 56, 56))
+    (spec,) = (s for s in specs_of(net, TARGETS[target]) if s.kind == "conv_weight")
+    text = listing(spec, TARGETS[target])
+    assert spec.blocks > 1
+    assert sum("prefetch" in line for line in instructions(text)) >= 2
+    assert "prefetch" not in "".join(hottest(text).lines)
 
 
 @pytest.mark.parametrize("target", WIDE)

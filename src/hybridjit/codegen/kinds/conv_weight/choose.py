@@ -52,8 +52,7 @@ def choose_conv_weight(step: Step, setting: Setting) -> tuple[Call, ...]:
     tiled, reason = _choose_winograd(layer, setting)
     if tiled is not None:
         return _by_tiles(step, layer, tiled, target, reason)
-    spec = by_weight_spec(layer, target)
-    parts = _parts(spec, layer.batch, target)
+    spec, parts = _with_units(by_weight_spec(layer, target), layer.batch, target)
     spec = replace(spec, is_split=spec.is_split or parts * _units(spec, target) < _FEW_UNITS)
     shared = Shared(target.element_bytes * parts * spec.buffer_floats(target.lanes))
     scratch = Scratch(target.element_bytes * sum(spec.scratch_floats(target.lanes)))
@@ -132,23 +131,36 @@ def _work(step: Step, layer: Layer) -> int:
     return product(step.reads[1].shape) * product(layer.geometry["kernel"]) * layer.ic
 
 
-def _parts(spec: ByWeightSpec, batch: int, target: Target) -> int:
-    """So many parts that there are units enough, and that the data of each stay in the cache.
+def _with_units(spec: ByWeightSpec, batch: int, target: Target) -> tuple[ByWeightSpec, int]:
+    """Blocks of a unit, and parts: so many that there are units enough, or as many as there are.
 
-    Every block of filters reads them all. More parts cost the time to add up their buffers.
+    Of those the ones that move the least memory. Several blocks read data once; the data of others
+    are read again, but while sums are formed. The buffer of a part is written, and then read and
+    added up: each counts twice, for nothing is computed meanwhile. Measured, 8 images of 28x28, 128
+    to 512 channels: 4.1 ms for units of a block, 3.7 for 2 to 8; of 14x14, 1024 to 256: 0.3 ms to
+    join 1 part, 0.5 for 8.
     """
-    images = batch * spec.out[0]
-    parts = min(images, -(-_UNITS // _units(spec, target)))
-    size = target.stored_bytes * images * product(spec.inp[1:]) * spec.ic * spec.groups
+    images, blocks = batch * spec.out[0], -(-spec.oc // (spec.nv * target.lanes))
+    data = target.stored_bytes * images * product(spec.inp[1:]) * spec.ic * spec.groups
     buffer = target.element_bytes * spec.buffer_floats(target.lanes)
-    wished = min(images, -(-size // target.l2_bytes), 2 * target.l2_bytes // buffer)
-    return max(parts, wished)
+
+    def divided(several: int) -> tuple[ByWeightSpec, int]:
+        found = replace(spec, blocks=several)
+        return found, min(images, -(-_UNITS // _units(found, target)))
+
+    def cost(found: tuple[ByWeightSpec, int]) -> tuple[int, int]:
+        units = found[1] * _units(found[0], target)
+        sets = -(-blocks // found[0].blocks)
+        return max(0, _UNITS - units), sets * data + 4 * found[1] * buffer
+
+    sizes = sorted({-(-blocks // sets) for sets in range(1, min(blocks, _UNITS) + 1)})
+    return min((divided(several) for several in sizes), key=cost)
 
 
 def _units(spec: ByWeightSpec, target: Target) -> int:
     """Units of work for one part."""
-    blocks = spec.groups * -(-spec.oc // (spec.nv * target.lanes))
-    return blocks * (product(spec.tiled_places) if spec.is_split else 1)
+    sets = spec.groups * -(-spec.oc // (spec.blocks * spec.nv * target.lanes))
+    return sets * (product(spec.tiled_places) if spec.is_split else 1)
 
 
 def _join(step: Step, layer: Layer, nv: int, buffers: Shared, parts: int, target: Target) -> Call:
@@ -166,7 +178,7 @@ def _join(step: Step, layer: Layer, nv: int, buffers: Shared, parts: int, target
 
 
 def by_weight_spec(layer: Layer, target: Target) -> ByWeightSpec:
-    """The register tile from the registers, and chunks that fill half of the cache."""
+    """The register tile from the registers, and chunks that stay in the caches."""
     nv = _vectors(-(-layer.oc // target.lanes))
     spec = ByWeightSpec(
         **layer.geometry, groups=layer.groups, ic=layer.ic, oc=layer.oc, xs=layer.xs, ds=layer.ds,
@@ -201,12 +213,16 @@ def _needs_copy(spec: ByWeightSpec) -> bool:
 
 
 def _with_chunks(spec: ByWeightSpec, target: Target) -> ByWeightSpec:
-    """As many lines, or as many whole images, as fit into half of the second-level cache."""
+    """As many lines, or as many whole images, as fit into half of the second-level cache.
+
+    Their gradients stay in the first-level cache: every tile reads them all.
+    """
 
     def fits(spec: ByWeightSpec) -> bool:
         data = spec.images * spec.kernel[0] * _lines_of(spec) * spec.width * spec.ic
         heads = spec.scratch_floats(target.lanes)[1]
-        return target.element_bytes * (data + heads) <= target.l2_bytes // 2
+        in_l1 = target.element_bytes * heads <= 3 * target.l1_bytes // 4
+        return in_l1 and target.element_bytes * (data + heads) <= target.l2_bytes // 2
 
     while spec.lines < spec.out[1] and fits(replace(spec, lines=spec.lines + 1)):
         spec = replace(spec, lines=spec.lines + 1)

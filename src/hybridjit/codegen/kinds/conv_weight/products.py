@@ -1,10 +1,10 @@
 """The gradient by weight as products of the data with the result's gradient, over all positions.
 
-A unit of work is a part of the images, for a block of filters. It goes through its images in
-chunks whose data stay in the cache. For each chunk the gradients of the block are copied side by
-side, and the data with their padding where there is any; then every register tile of the weight
-adds what the chunk's positions give. Sums of a chunk are formed in registers, those of chunks in
-the part's buffer, so that no sum is long enough for f32 to lose digits.
+A unit of work is a part of the images, for some blocks of filters. It goes through its images in
+chunks whose data stay in the cache. For each chunk the data are copied with their padding, where
+there is any, and for each block of filters its gradients side by side; then every register tile of
+the weight adds what the chunk's positions give. Sums of a chunk are formed in registers, those of
+chunks in the part's buffer, so that no sum is long enough for f32 to lose digits.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ...llvm.types import Value
 from ..conv.direct import Block, blocks_of, in_range, runs_of_blocks
 from ..parts.arguments import Arguments
 from ..parts.partial import read_scalar, read_vector
+from .ahead import Region, next_regions
 from .spec import ByWeightSpec
 
 # Columns of a line that are multiplied in one round.
@@ -36,18 +37,15 @@ def emit_conv_weight(b: LoopBuilder, spec: ByWeightSpec, args: Arguments) -> Non
     blocks = blocks_of(spec.oc, spec.nv, b.lanes)
     scratch = b.at(scratch, b.mul(args.tid, sum(spec.scratch_floats(b.lanes))))
     shares = product(spec.tiled_places) if spec.is_split else 1
-    sizes = (0, spec.groups, len(blocks), shares)
+    sizes = (0, spec.groups, -(-len(blocks) // spec.blocks), shares)
     with b.each_unit(b.mul(parts, product(sizes[1:])), args.share, args.shares) as unit:
-        part, group, block, share = b.split(unit.index, sizes)
+        part, group, several, share = b.split(unit.index, sizes)
         images = b.share(b.mul(batch, spec.out[0]), b.i64(part), parts)
-        place = b.add(b.mul(b.add(b.mul(part, spec.groups), group), len(blocks)), block)
+        place = b.mul(b.add(b.mul(part, spec.groups), group), len(blocks))
         target = b.at(buffers, b.mul(place, spec.block_floats(b.lanes)))
-        source = b.at(x, b.mul(group, spec.ic))
-        filters = b.add(b.mul(group, spec.oc), b.mul(block, spec.nv * b.lanes))
-        for kind, count, first in runs_of_blocks(blocks):
-            with b.when(in_range(b, block, first, first + count, len(blocks))):
-                sums = _Sums(b, spec, kind, source, b.at(d, filters), target, scratch)
-                sums.emit(images, share if spec.is_split else None)
+        source, heads = b.at(x, b.mul(group, spec.ic)), b.at(d, b.mul(group, spec.oc))
+        sums = _Sums(b, spec, (source, heads, target), scratch, share if spec.is_split else None)
+        sums.emit(images, b.mul(several, spec.blocks))
 
 
 @dataclass(frozen=True)
@@ -55,51 +53,89 @@ class _Chunk:
     """Positions that are multiplied together: ``images`` from ``image`` on, ``lines`` of each.
 
     The slices of a volume count as images.
+    regions  what the next chunk reads
     """
 
     image: Index
     images: Index
     line: Index
     lines: Index
+    regions: tuple[Region, ...]
+
+
+@dataclass(frozen=True)
+class _Filters:
+    """A block of filters: its gradients, where its sums go, and elements of a copied column.
+
+    number  of the block among those of its unit
+    """
+
+    block: Block
+    d: Value
+    target: Value
+    columns: int
+    number: Index
 
 
 class _Sums:
-    """The sums of a block of filters over the images of a part."""
+    """The sums of several blocks of filters over the images of a part.
+
+    pointers  of a group: its data, its gradients and its sums
+    share     the block of taps that is this unit's, or None where all are
+    """
 
     def __init__(
         self,
         b: LoopBuilder,
         spec: ByWeightSpec,
-        block: Block,
-        x: Value,
-        d: Value,
-        target: Value,
+        pointers: tuple[Value, Value, Value],
         scratch: Value,
+        share: Index | None,
     ) -> None:
-        self.b, self.spec, self.block = b, spec, block
-        self.x, self.d, self.target = x, d, target
+        self.b, self.spec, self.share = b, spec, share
+        self.x, self.d, self.target = pointers
         self.copy = scratch
         self.heads = b.at(scratch, spec.scratch_floats(b.lanes)[0])
-        self.columns = block.nv * b.lanes
+        self.blocks = blocks_of(spec.oc, spec.nv, b.lanes)
 
-    def emit(self, images: tuple[Value, Value], share: Index | None) -> None:
+    def emit(self, images: tuple[Value, Value], first: Index) -> None:
+        """Of the blocks from the ``first`` on."""
         b, spec = self.b, self.spec
-        self._at_taps(share, self._clear)
+        self._each_block(first, self._clear)
         with b.loop("image", *images, spec.images) as image:
             count = b.min(b.sub(images[1], image.index), spec.images)
             with b.loop("chunk", 0, spec.out[1], spec.lines) as chunk:
                 lines = b.min(b.sub(spec.out[1], chunk.index), spec.lines)
-                part = _Chunk(image.index, count, chunk.index, lines)
-                self._copy_heads(part)
+                following = b.add(b.mul(image.index, spec.out[1]), b.mul(count, lines))
+                following = b.add(following, chunk.index)
+                d = b.at(self.d, b.mul(first, spec.nv * b.lanes))
+                regions = next_regions(b, spec, self.x, d, following)
+                part = _Chunk(image.index, count, chunk.index, lines, regions)
                 if spec.is_packed:
                     self._copy_data(part)
-                self._at_taps(share, partial(self._add_taps, part))
+                self._each_block(first, partial(self._add_chunk, part))
 
-    def _at_taps(self, share: Index | None, body: Callable[[list[Index]], None]) -> None:
+    def _each_block(self, first: Index, body: Callable[[_Filters], None]) -> None:
+        """``body`` for the unit's blocks, whose code differs where they do."""
+        b, spec, total = self.b, self.spec, len(self.blocks)
+        count = b.min(b.sub(total, first), spec.blocks)
+        with b.loop("block", first, b.add(first, count), most=spec.blocks) as loop:
+            block = loop.index
+            d = b.at(self.d, b.mul(block, spec.nv * b.lanes))
+            target = b.at(self.target, b.mul(block, spec.block_floats(b.lanes)))
+            for kind, number, start in runs_of_blocks(self.blocks):
+                with b.when(in_range(b, block, start, start + number, total)):
+                    body(_Filters(kind, d, target, kind.nv * b.lanes, b.sub(block, first)))
+
+    def _add_chunk(self, chunk: _Chunk, filters: _Filters) -> None:
+        self._copy_heads(chunk, filters)
+        self._at_taps(partial(self._add_taps, chunk, filters))
+
+    def _at_taps(self, body: Callable[[list[Index]], None]) -> None:
         """``body`` at each block of taps, or at the one that is this unit's."""
         b, places = self.b, self.spec.tiled_places
-        if share is not None:
-            body(b.split(share, (0, *places[1:])))
+        if self.share is not None:
+            body(b.split(self.share, (0, *places[1:])))
             return
         with b.loop("taps", 0, product(places)) as taps:
             body(b.split(taps.index, (0, *places[1:])))
@@ -111,13 +147,17 @@ class _Sums:
         _, down, across = spec.places
         return b.mul(b.dot((at[0], height, at[2]), (down * across, across, 1)), spec.rows)
 
-    def _clear(self, at: list[Index]) -> None:
+    def _clear(self, filters: _Filters) -> None:
         """Zeros where sums are added to."""
         b, spec = self.b, self.spec
-        for tap in range(spec.taps):
-            first = b.mul(self._row(at, tap), spec.nv * b.lanes)
-            with b.loop("row", 0, spec.rows * spec.nv * b.lanes, b.lanes) as row:
-                b.store(b.splat(0.0), self.target, b.add(first, row.index))
+
+        def clear(at: list[Index]) -> None:
+            for tap in range(spec.taps):
+                first = b.mul(self._row(at, tap), spec.nv * b.lanes)
+                with b.loop("row", 0, spec.rows * spec.nv * b.lanes, b.lanes) as row:
+                    b.store(b.splat(0.0), filters.target, b.add(first, row.index))
+
+        self._at_taps(clear)
 
     # --- copies ---
 
@@ -132,16 +172,16 @@ class _Sums:
                 number = b.add(b.mul(n.index, spec.lines), line.index)
                 body(number, place, line.index)
 
-    def _copy_heads(self, chunk: _Chunk) -> None:
-        """The gradients of the chunk for this block of filters, zeros behind the last one."""
-        b, spec, block = self.b, self.spec, self.block
+    def _copy_heads(self, chunk: _Chunk, filters: _Filters) -> None:
+        """The gradients of the chunk for a block of filters, zeros behind the last one."""
+        b, spec, block, columns = self.b, self.spec, filters.block, filters.columns
 
         def copy(number: Index, place: tuple[Index, Index], line: Index) -> None:
             at = b.dot((*place, b.add(chunk.line, line)), spec.ds[:3])
-            start = b.mul(number, spec.out[2] * self.columns)
+            start = b.mul(number, spec.out[2] * columns)
             with b.loop("col", 0, spec.out[2]) as col:
-                source = b.at(self.d, b.add(at, b.mul(col.index, spec.ds[3])))
-                target = b.at(self.heads, b.add(start, b.mul(col.index, self.columns)))
+                source = b.at(filters.d, b.add(at, b.mul(col.index, spec.ds[3])))
+                target = b.at(self.heads, b.add(start, b.mul(col.index, columns)))
                 for j in range(block.nv):
                     lanes = block.last if j == block.nv - 1 else b.lanes
                     b.store(read_vector(b, source, j * b.lanes, 1, lanes), target, j * b.lanes)
@@ -233,38 +273,62 @@ class _Sums:
 
     # --- sums ---
 
-    def _add_taps(self, chunk: _Chunk, at: list[Index]) -> None:
+    def _add_taps(self, chunk: _Chunk, filters: _Filters, at: list[Index]) -> None:
         """Every register tile of a block of taps."""
         b, spec = self.b, self.spec
         for height, members in groupby(tiles_of_rows(spec.rows, spec.mr), key=lambda tile: tile[1]):
             run = [first for first, _ in members]
             with b.loop("row", run[0], run[-1] + 1, height) as row:
-                self._add_tile(chunk, at, row.index, height)
+                self._add_tile(chunk, filters, at, row.index, height)
 
-    def _add_tile(self, chunk: _Chunk, at: list[Index], row: Index, height: int) -> None:
+    def _add_tile(
+        self, chunk: _Chunk, filters: _Filters, at: list[Index], row: Index, height: int
+    ) -> None:
         """buffer[taps, rows of the tile] += the sums over the chunk's positions."""
-        b, spec, nv = self.b, self.spec, self.block.nv
-        sums = self._multiply(chunk, at, row, height)
+        b, spec, nv = self.b, self.spec, filters.block.nv
+        sums = self._multiply(chunk, filters, at, row, height)
         for tap in range(spec.taps):
             first = b.mul(b.add(self._row(at, tap), row), spec.nv * b.lanes)
             for m in range(height):
                 for j in range(nv):
                     index = b.add(first, (m * spec.nv + j) * b.lanes)
-                    total = b.b.fadd(b.load(self.target, index), sums[(tap * height + m) * nv + j])
-                    b.store(total, self.target, index)
+                    total = b.load(filters.target, index)
+                    total = b.b.fadd(total, sums[(tap * height + m) * nv + j])
+                    b.store(total, filters.target, index)
 
-    def _multiply(self, chunk: _Chunk, at: list[Index], row: Index, height: int) -> list[Value]:
+    def _multiply(
+        self, chunk: _Chunk, filters: _Filters, at: list[Index], row: Index, height: int
+    ) -> list[Value]:
         b, spec = self.b, self.spec
-        start = [b.splat(0.0)] * (spec.taps * height * self.block.nv)
+        start = [b.splat(0.0)] * (spec.taps * height * filters.block.nv)
         with b.loop("n", 0, chunk.images, carry=start, most=spec.images) as n:
             with b.loop("line", 0, chunk.lines, carry=n.carried, most=spec.lines) as line:
-                source = b.add(self._data_at(chunk, n.index, line.index, at), row)
                 number = b.add(b.mul(n.index, spec.lines), line.index)
-                heads = b.at(self.heads, b.mul(number, spec.out[2] * self.columns))
+                self._ask(chunk, filters, at, row, number)
+                source = b.add(self._data_at(chunk, n.index, line.index, at), row)
+                heads = b.at(self.heads, b.mul(number, spec.out[2] * filters.columns))
                 data = b.at(self.copy if spec.is_packed else self.x, source)
-                line.yields(self._add_line(data, heads, height, line.carried))
+                line.yields(self._add_line(data, heads, height, filters.block.nv, line.carried))
             n.yields(line.results)
         return list(n.results)
+
+    def _ask(
+        self, chunk: _Chunk, filters: _Filters, at: list[Index], row: Index, line: Index
+    ) -> None:
+        """For what the next chunk reads, a part of it at every line of every tile."""
+        b, spec = self.b, self.spec
+        tiles = len(tiles_of_rows(spec.rows, spec.mr))
+        tile, _ = b.divmod(b.mul(row, tiles), spec.rows)
+        sizes = (min(spec.blocks, len(self.blocks)), *spec.tiled_places, tiles)
+        numbers: tuple[Index, ...] = (filters.number, *at, tile)
+        if self.share is not None:
+            sizes, numbers = (sizes[0], tiles), (filters.number, tile)
+        step: Index = 0
+        for number, size in zip(numbers, sizes):
+            step = b.add(b.mul(step, size), number)
+        lines = spec.images * spec.lines
+        for region in chunk.regions:
+            region.ask(b, b.add(b.mul(step, lines), line), product(sizes) * lines)
 
     def _data_at(self, chunk: _Chunk, n: Index, line: Index, at: list[Index]) -> Index:
         """Where the data of a line of windows begin, under a block of taps."""
@@ -282,16 +346,17 @@ class _Sums:
         return b.add(b.add(b.dot((n, at[0], height), spec.copied[:3]), of_line), across)
 
     def _add_line(
-        self, data: Value, heads: Value, height: int, sums: Sequence[Value]
+        self, data: Value, heads: Value, height: int, nv: int, sums: Sequence[Value]
     ) -> list[Value]:
         """The sums after one line of positions."""
         b, width = self.b, self.spec.out[2]
-        step = self.spec.stride[2] * self.spec.steps[3]
+        steps = (self.spec.stride[2] * self.spec.steps[3], nv * b.lanes)
 
         def columns(at: Index, count: int, sums: Sequence[Value]) -> list[Value]:
-            x, d = b.at(data, b.mul(at, step)), b.at(heads, b.mul(at, self.columns))
+            x, d = (b.at(p, b.mul(at, step)) for p, step in zip((data, heads), steps))
             for u in range(count):
-                sums = self._add_column(b.at(x, u * step), b.at(d, u * self.columns), height, sums)
+                place = (b.at(x, u * steps[0]), b.at(d, u * steps[1]))
+                sums = self._add_column(*place, height, nv, sums)
             return list(sums)
 
         whole = width - width % _UNROLL
@@ -302,11 +367,11 @@ class _Sums:
         return columns(whole, width - whole, sums)
 
     def _add_column(
-        self, data: Value, heads: Value, height: int, sums: Sequence[Value]
+        self, data: Value, heads: Value, height: int, nv: int, sums: Sequence[Value]
     ) -> list[Value]:
         """sum[tap, m, v] += x[tap, m] * d[v]."""
         b, spec = self.b, self.spec
-        vectors = [b.load(heads, j * b.lanes) for j in range(self.block.nv)]
+        vectors = [b.load(heads, j * b.lanes) for j in range(nv)]
         result: list[Value] = []
         for tap, m in combinations(range(spec.taps), range(height)):
             value = b.splat(read_scalar(b, data, tap * spec.steps[2] + m))

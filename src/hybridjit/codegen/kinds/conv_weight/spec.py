@@ -28,6 +28,7 @@ class ByWeightSpec(KernelSpec):
     is_packed  whether the data of a chunk are copied, with their padding, before they are read
     is_apart  whether the copy has lines of its own for each tap down
     is_split  whether each block of taps is a unit of work by itself
+    blocks   so many blocks of filters are a unit of work: they read a chunk one after the other
     """
 
     inp: Ints
@@ -49,6 +50,7 @@ class ByWeightSpec(KernelSpec):
     is_packed: bool
     is_apart: bool = False
     is_split: bool = False
+    blocks: int = 1
     element: ElementTypes = SINGLE
     kind = "conv_weight"
     needs_passes = False
