@@ -86,6 +86,25 @@ def test_what_is_cheap_is_computed_again():
     assert "saved dot 'xw', 64 B: read by" in parts.reasons[0]
 
 
+def test_what_a_product_reads_is_kept():
+    """The sigmoid is written for the product behind it: reading it costs less than the one that
+    it is computed from."""
+    hidden = call("sigmoid", call("dot", var("x"), var("w"), name="xw"), name="hidden")
+    shapes = dict.fromkeys("xw", (4, 4))
+    parts = partitioned([call("dot", hidden, var("w"))], shapes, {"x", "w"})
+    assert "hidden" in [use.value.name for use in parts.saved]
+    assert all(value.name != "hidden" for value in parts.backward.values)
+
+
+def test_what_repeats_a_smaller_value_is_computed_again():
+    """Of a row that is repeated for a product the row is saved: to repeat it reads less."""
+    row = call("sum", call("dot", var("x"), var("w"), name="xw"), axis=0, keepdims=True, name="row")
+    many = call("broadcast_to", row, shape=(64, 4), name="many")
+    parts = partitioned([call("dot", many, var("w"))], dict.fromkeys("xw", (4, 4)), {"x", "w"})
+    names = [use.value.name for use in parts.saved]
+    assert "row" in names and "many" not in names
+
+
 def partitioned(outputs: list[Output], shapes: dict[str, tuple[int, ...]], wanted: set[str]):
     types = {name: TensorType(shape, FLOAT32) for name, shape in shapes.items()}
     graph = from_symbol(outputs, types, infer_node_types(outputs, types))

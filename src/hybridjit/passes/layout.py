@@ -13,7 +13,7 @@ from typing import Any
 
 from ..ir import kinds
 from ..ir.building import building
-from ..ir.graph import Graph, Use, Value
+from ..ir.graph import Graph, Use, Value, uses_of
 from ..ir.rewrite import Match, Replacement, rebuild, rewrite, rule, uniquely_named
 from ..ops.elementwise.binary import ADD_N
 from ..ops.internal import PAD_AXES
@@ -29,8 +29,9 @@ from ..ops.nn.window_geometry import is_channel_last
 from ..ops.record import OpDef
 from ..ops.rules import reduced_axes
 from ..ops.tensor.joining import CONCAT
+from ..ops.tensor.moments import MOMENTS, SUMS_ABOUT
 from ..ops.tensor.primitives import RESHAPE_TO, TRANSPOSE, reshape, transpose
-from ..ops.tensor.reductions import MEAN, MEAN_SQUARE_ABOUT, SUM, SUM_PRODUCT_ABOUT
+from ..ops.tensor.reductions import MEAN, MEAN_SQUARE_ABOUT, SUM
 from ..ops.vision.resolution import ADAPTIVE_POOLING, BILINEAR_RESIZE, RESIZE_LAST, UPSAMPLING
 from ..ops.vision.roi_align import ROI_ALIGN, ROI_ALIGN_LAST
 from ..ops.vision.roi_pooling import ROI_POOLING, ROI_POOLING_LAST
@@ -86,11 +87,10 @@ class _Relayout:
         for value in self.graph.values:
             moved = self._channels_last(value)
             if moved is not None:
-                self.last[Use(value)] = moved
+                self.last.update(zip(uses_of(value), (moved, *uses_of(moved.value)[1:])))
             else:
                 new = self._reduced(value) or self._in_first_order(value)
-                for index in range(len(value.types)):
-                    self.first[Use(value, index)] = Use(new, index)
+                self.first.update(zip(uses_of(value), uses_of(new)))
         outputs = tuple(self.as_first(u) for u in self.graph.outputs)
         if outputs == self.graph.outputs:
             return self.graph
@@ -133,7 +133,9 @@ class _Relayout:
     def _channels_last(self, value: Value) -> Use | None:
         """The value in its channels-last form, if it should have one."""
         op = value.op
-        if op is None or len(value.types) > 1 or len(value.shape) not in _LAYOUTS:
+        if op is None or len(value.shape) not in _LAYOUTS:
+            return None
+        if len(value.types) > 1 and op not in _PAIRS:
             return None
         if value.type.dtype not in kinds.STORED:
             return None
@@ -291,7 +293,8 @@ def _l2_norm(forms: _Relayout, value: Value) -> Use | None:
     return reshape(g, g.op(L2_NORMALIZATION, flat, at="norm", **attrs), shape)
 
 
-_REDUCTIONS = (SUM, MEAN, MEAN_SQUARE_ABOUT, SUM_PRODUCT_ABOUT)
+_PAIRS = (MOMENTS, SUMS_ABOUT)
+_REDUCTIONS = (SUM, MEAN, MEAN_SQUARE_ABOUT, *_PAIRS)
 # Where a region begins, and what follows its operands into one.
 _BEGINNINGS: dict[OpDef | None, Rule] = {
     **dict.fromkeys((CONVOLUTION, DECONVOLUTION, POOLING), _windowed),

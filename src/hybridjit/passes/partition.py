@@ -1,13 +1,13 @@
 """Partition: a joint graph cut into a forward and a backward graph.
 
 The forward graph gives its outputs and, behind them, what the backward graph will read of it: the
-saved values. Saved is what is expensive, and what chance made; what is cheap is computed again from
-what is there anyway.
+saved values. Saved is what is expensive, what chance made, and what the forward graph writes for
+others anyway; what else is cheap is computed again from what is there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ..ir.graph import Graph, Use, Value, uses_of, walk
@@ -44,7 +44,7 @@ class Parts:
     @property
     def saved_bytes(self) -> int:
         """What lives from forward to backward."""
-        return sum(use.type.nbytes for use in self.saved)
+        return _bytes(self.saved)
 
 
 def partition(joint: Joint, is_small: bool = False) -> Parts:
@@ -55,7 +55,8 @@ def partition(joint: Joint, is_small: bool = False) -> Parts:
     forward = set(walk(joint.forward.outputs))
     wanted = joint.backward_outputs
     frontier = _frontier(wanted, forward)
-    usual = _with_chance(_choose(frontier, forward), wanted, forward)
+    written = frozenset[Use]() if is_small else _written(joint.forward)
+    usual = _with_chance(_choose(frontier, written), wanted, forward)
     chosen = checkpoint(walk(joint.forward.outputs), usual) if is_small else Checkpoints(usual, ())
     saved = tuple(dict.fromkeys(map(_as_stored, chosen.saved)))
     stand_ins = {
@@ -106,19 +107,36 @@ def _as_stored(use: Use) -> Use:
     return use.value.inputs[0] if use.value.op is FROM_BFLOAT16 else use
 
 
-def _choose(frontier: list[Use], forward: set[Value]) -> tuple[Use, ...]:
-    """What to save: of the frontier, or of what it can be computed from again."""
+def _written(forward: Graph) -> frozenset[Use]:
+    """What a forward graph writes for kernels, cheap or not: they read it from memory."""
+    readers = (value for value in forward.values if not is_cheap(value))
+    return frozenset(_as_stored(use) for value in readers for use in value.inputs)
+
+
+def _choose(frontier: list[Use], written: frozenset[Use]) -> tuple[Use, ...]:
+    """What to save: of the frontier, or of what it can be computed from again.
+
+    Of what is ``written`` anyway nothing is computed again that would have to read as many bytes:
+    keeping it saves that pass, and its readers wait for none.
+    """
     order = {value: i for i, value in enumerate(walk(frontier))}
     saved = dict.fromkeys(sorted(frontier, key=lambda use: (order[use.value], use.index)))
+    kept = {
+        use for use in saved if use in written and _bytes(_sources(use) or ()) >= use.type.nbytes
+    }
     for use in reversed(list(saved)):
-        sources = _sources(use)
+        sources = None if use in kept else _sources(use, kept)
         if sources is None:
             continue
         extra = [source for source in sources if source not in saved]
-        if sum(source.type.nbytes for source in extra) < use.type.nbytes:
+        if _bytes(extra) < use.type.nbytes:
             del saved[use]
             saved.update(dict.fromkeys(extra))
     return tuple(sorted(saved, key=lambda use: (order.get(use.value, -1), use.index)))
+
+
+def _bytes(uses: Iterable[Use]) -> int:
+    return sum(use.type.nbytes for use in uses)
 
 
 def _with_chance(
@@ -129,8 +147,9 @@ def _with_chance(
     return tuple(dict.fromkeys([*saved, *(use for value in drawn for use in uses_of(value))]))
 
 
-def _sources(use: Use) -> list[Use] | None:
-    """What a cheap value is computed from: nothing cheap, no inputs, no constants.
+def _sources(use: Use, kept: Collection[Use] = ()) -> list[Use] | None:
+    """What a cheap value is computed from: nothing cheap but what is ``kept``, no inputs, no
+    constants.
 
     None if it is not cheap.
     """
@@ -144,7 +163,7 @@ def _sources(use: Use) -> list[Use] | None:
         if len(seen) > _MAX_AGAIN:
             return None
         for source in value.inputs:
-            if is_cheap(source.value):
+            if is_cheap(source.value) and source not in kept:
                 pending.append(source)
             elif source.value.op is not None and not _is_constant(source.value):
                 sources[source] = None

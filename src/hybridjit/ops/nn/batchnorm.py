@@ -27,8 +27,7 @@ from ..registry import register
 from ..rules import Types, fill, merged, normalized_axis, require_float
 from ..signatures import Arrays, Expansion, Gradient, Reference
 from ..tensor.primitives import reshape
-from ..tensor.reductions import MEAN, MEAN_SQUARE_ABOUT
-from .batchnorm_gradient import grad_batchnorm, grad_trained, other_axes, over_batch
+from .batchnorm_gradient import batch_moments, grad_batchnorm, grad_trained, other_axes
 
 
 def along(vector: np.ndarray, ndim: int, axis: int) -> np.ndarray:
@@ -195,8 +194,7 @@ def _from_reductions(
     axis %= len(dims)
     if len(dims) == 1:
         return None
-    mean = over_batch(g, MEAN, (data,), axis, "mean")
-    var = over_batch(g, MEAN_SQUARE_ABOUT, (data, mean), axis, "var")
+    mean, var = batch_moments(g, data, axis)
     padded = g.op(ADD.scalar, var, at="padded", scalar=eps)
     inverse = g.op(RSQRT, padded, at="inverse")
     sizes = tuple(size if i == axis else 1 for i, size in enumerate(dims))

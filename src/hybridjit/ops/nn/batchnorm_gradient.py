@@ -10,9 +10,11 @@ from ...types import product
 from ..algebra import add, as_shape, div, in_dtype, mul, scaled, sub, zeros_like
 from ..attrs import AttrValue
 from ..building import Builder, Many, Reached, X
+from ..elementwise.binary import ADD
 from ..internal import BN_SCALE
 from ..record import OpDef
-from ..tensor.reductions import MEAN, SUM, SUM_PRODUCT_ABOUT
+from ..tensor.moments import MOMENTS, SUMS_ABOUT
+from ..tensor.reductions import MEAN, MEAN_SQUARE_ABOUT, SUM
 
 
 def other_axes(ndim: int, axis: int) -> tuple[int, ...]:
@@ -20,16 +22,36 @@ def other_axes(ndim: int, axis: int) -> tuple[int, ...]:
     return tuple(i for i in range(ndim) if i != axis % ndim)
 
 
-def over_batch(
-    g: Builder[X], op: OpDef, inputs: tuple[X, ...], axis: int, at: str, join: OpDef = MEAN
-) -> X:
-    """A number for each channel, by ``op`` for each sample first, so that there is work for several
-    threads; ``join`` makes one of those."""
+def _over_samples(
+    g: Builder[X], op: OpDef, inputs: tuple[X, ...], axis: int, at: str
+) -> tuple[bool, tuple[X, ...]]:
+    """Two statistics for each channel of each sample, so that there is work for several threads.
+
+    Or, which is the first result, of all samples, where these are along ``axis`` or the only other
+    one.
+    """
     others = other_axes(g.type(inputs[0]).ndim, axis)
     if axis == 0 or len(others) == 1:
-        return g.op(op, *inputs, at=at, axis=others, keepdims=True)
-    of_samples = g.op(op, *inputs, at=f"{at}s", axis=others[1:], keepdims=True)
-    return g.op(join, of_samples, at=at, axis=(0,), keepdims=True)
+        return True, g.outputs(op, *inputs, at=at, axis=others, keepdims=True)
+    return False, g.outputs(op, *inputs, at=at, axis=others[1:], keepdims=True)
+
+
+def _join(g: Builder[X], op: OpDef, *of_samples: X, at: str) -> X:
+    """What comes of all samples, from a number for each."""
+    return g.op(op, *of_samples, at=at, axis=(0,), keepdims=True)
+
+
+def batch_moments(g: Builder[X], data: X, axis: int) -> tuple[X, X]:
+    """The mean and the biased variance of each channel, which broadcast along the data.
+
+    The variance is the mean of the samples' own, and that of their means: samples have one size.
+    """
+    is_whole, (mean, var) = _over_samples(g, MOMENTS, (data,), axis, "moments")
+    if is_whole:
+        return mean, var
+    joint = _join(g, MEAN, mean, at="mean")
+    between = _join(g, MEAN_SQUARE_ABOUT, mean, joint, at="between")
+    return joint, g.op(ADD.strict, _join(g, MEAN, var, at="within"), between, at="var")
 
 
 @dataclass(frozen=True)
@@ -60,11 +82,11 @@ class _Channels(Generic[X]):
         """For each channel the sums of d and of d (data - mean), which broadcast."""
         if g.type(d).ndim == 1:
             return d, mul(g, d, self.distance(g))
-        products = (d, self.x, self.mean)
-        return (
-            over_batch(g, SUM, (d,), self.axis, "heads", SUM),
-            over_batch(g, SUM_PRODUCT_ABOUT, products, self.axis, "products", SUM),
-        )
+        operands = (d, self.x, self.mean)
+        is_whole, (heads, products) = _over_samples(g, SUMS_ABOUT, operands, self.axis, "sums")
+        if is_whole:
+            return heads, products
+        return _join(g, SUM, heads, at="heads"), _join(g, SUM, products, at="products")
 
 
 def _grad_normalised(

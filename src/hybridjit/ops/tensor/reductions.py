@@ -272,66 +272,6 @@ MEAN_SQUARE_ABOUT = register(
 )
 
 
-def _product_about_type(
-    data: TensorType,
-    other: TensorType,
-    about: TensorType,
-    *,
-    axis: Shape | None,
-    keepdims: bool,
-) -> TensorType:
-    return _about_type(data, about, axis=axis, keepdims=keepdims)
-
-
-def sum_product_about(
-    data: np.ndarray,
-    other: np.ndarray,
-    about: np.ndarray,
-    *,
-    axis: Shape | None,
-    keepdims: bool,
-) -> np.ndarray:
-    """The sum of data (other - about) over axes, along which ``about`` has size 1."""
-    axes = reduced_axes(data.ndim, axis)
-    products = data.astype(FLOAT64) * (other.astype(FLOAT64) - about)
-    return convert(_sum(products, axes), data.dtype).reshape(
-        reduced_shape(data.shape, axes, keepdims)
-    )
-
-
-def _grad_product_about(
-    g: Builder[X],
-    ins: Many[X],
-    outs: Many[X],
-    douts: Many[X],
-    *,
-    axis: Shape | None,
-    keepdims: bool,
-) -> tuple[X, X, X]:
-    """(other - about) d, data d, and what of it reaches ``about``, the other way."""
-    x, other, about = ins
-    dims = g.type(x).dims
-    d = as_shape(g, douts[0], reduced_shape(dims, reduced_axes(len(dims), axis), True))
-    distance = g.op(lookup("broadcast_sub"), other, about, at="distance")
-    by_other = mul(g, x, d)
-    repeated = tuple(i for i, n in enumerate(g.type(about).dims) if n == 1)
-    back = total(g, by_other, repeated)
-    return mul(g, distance, d), by_other, g.op(lookup("negative"), back, at="back")
-
-
-SUM_PRODUCT_ABOUT = register(
-    "_sum_product_about",
-    "data other about",
-    "axis:shape?=None keepdims:bool=False",
-    internal=True,
-    kernel="reduce",
-    infer=forward(_product_about_type),
-    ref=sum_product_about,
-    grad=_grad_product_about,
-    doc="The sum of products with the distance from what has size 1 along the axes.",
-)
-
-
 def _norm_type(
     data: TensorType,
     *,

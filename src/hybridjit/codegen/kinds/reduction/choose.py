@@ -7,14 +7,14 @@ tensor is read as it lies.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from ....ir.graph import Value
 from ....ir.plan import Step
 from ....ops.record import OpDef
 from ....ops.rules import reduced_axes
-from ....ops.tensor import reductions
+from ....ops.tensor import moments, reductions
 from ....ops.tensor.ordering import ARGMAX, ARGMAX_CHANNEL, ARGMIN
 from ....records import dataclass
 from ....types import product
@@ -28,7 +28,7 @@ from ...call import (
     views_of,
 )
 from ...spec import CHAINS, Ints
-from .spec import EXTREMES, MULTIPLIED, NORMS, PLACES, ReduceSpec, Statistic
+from .spec import EXTREMES, MULTIPLIED, NORMS, PAIRS, PLACES, PairSpec, ReduceSpec, Statistic
 
 # Additions to one sum in a row, beyond which it is formed in f64: the error of f32 grows with
 # their number. At 4096 rows gradients of LayerNorm are ten times as far off as MXNet's, in f64
@@ -47,7 +47,8 @@ _STATISTICS: dict[OpDef | None, Statistic] = {
     ARGMAX_CHANNEL: Statistic.ARGMAX,
     ARGMIN: Statistic.ARGMIN,
     reductions.MEAN_SQUARE_ABOUT: Statistic.SPREAD,
-    reductions.SUM_PRODUCT_ABOUT: Statistic.PRODUCTS,
+    moments.MOMENTS: Statistic.MOMENTS,
+    moments.SUMS_ABOUT: Statistic.SUMS,
 }
 _NORM_OF_ORDER = {1: Statistic.NORM1, 2: Statistic.NORM2}
 
@@ -59,25 +60,33 @@ class _Axis:
     y: int = 0
     about: int = 0
     other: int = 0
+    second: int = 0
 
     @property
     def strides(self) -> Ints:
-        return self.x, self.y, self.about, self.other
+        return self.x, self.y, self.about, self.other, self.second
 
 
 def choose_reduce(step: Step, setting: Setting) -> tuple[Call, ...]:
     """The call of a reduction's kernel."""
     anchor = step.group.anchor
     how = _how(anchor)
-    (x, *others), (y,) = views_of(step, anchor.inputs), step.writes
-    other = others.pop(0) if how is Statistic.PRODUCTS else None
+    (x, *others), (y, *more) = views_of(step, anchor.inputs), step.writes
+    other = others.pop(0) if how is Statistic.SUMS else None
     axes = axes_of(anchor)
     kept_axes = [i for i in range(len(x.shape)) if i not in axes]
-    places = dict(zip(kept_axes if len(y.shape) < len(x.shape) else range(len(x.shape)), y.strides))
+    kept_places = kept_axes if len(y.shape) < len(x.shape) else range(len(x.shape))
+    places, further = (
+        dict(zip(kept_places, each.strides if each else (0,) * len(x.shape)))
+        for each in (y, more[0] if more else None)
+    )
     about = broadcast_strides(others[0], x.shape) if others else (0,) * len(x.shape)
     second = other.strides if other else (0,) * len(x.shape)
     kept = _merged(
-        [_Axis(x.shape[i], x.strides[i], places[i], about[i], second[i]) for i in kept_axes]
+        [
+            _Axis(x.shape[i], x.strides[i], places[i], about[i], second[i], further[i])
+            for i in kept_axes
+        ]
     )
     found = [_Axis(x.shape[a], x.strides[a], other=second[a]) for a in axes]
     reduced = _merged(sorted(found, key=lambda a: -abs(a.x))) or [_Axis(1, 0)]
@@ -99,9 +108,16 @@ def choose_reduce(step: Step, setting: Setting) -> tuple[Call, ...]:
         about=(rows.about, *(a.about for a in kept)) if others else (),
         other=tuple(a.other for a in (rows, *kept, *reduced)) if other else (),
     )
-    views = (x, *([other] if other else []), y, *others)
+    if more:
+        spec = _as_pair(spec, (rows.second, *(a.second for a in kept)))
+    views = (x, *([other] if other else []), y, *more, *others)
     spec, given = _with_given(spec, tuple(a.size for a in kept), count, setting.target.lanes)
     return (Call(spec, (*map(Address, views), rows.size, *given), product(x.shape)),)
+
+
+def _as_pair(spec: ReduceSpec, second: Ints) -> PairSpec:
+    """The same with a second result."""
+    return PairSpec(**{f.name: getattr(spec, f.name) for f in fields(spec)}, second=second)
 
 
 def _with_given(
@@ -112,8 +128,9 @@ def _with_given(
     if spec.along or not is_float or len(spec.reduced) > 1 or kept[-1] % (CHAINS * lanes):
         return spec, []
     numbers = GivenNumbers()
-    fields = ("kept", "reduced", "x", "y", "about", "other")
-    given: dict[str, Any] = {name: numbers.each(getattr(spec, name)) for name in fields}
+    names = ["kept", "reduced", "x", "y", "about", "other"]
+    names += ["second"] if isinstance(spec, PairSpec) else []
+    given: dict[str, Any] = {name: numbers.each(getattr(spec, name)) for name in names}
     return replace(spec, **given, most=rounds_of(count)), numbers.values
 
 
@@ -164,7 +181,7 @@ def _sum_type(how: Statistic, dtype: str, count: int, along: bool, setting: Sett
     """
     if dtype == "bool":
         return "uint8"
-    if how in NORMS:
+    if how in NORMS | PAIRS:
         return "float64" if dtype != "float64" else ""
     if not dtype.startswith("float") or dtype == "float64" or how in PLACES | EXTREMES:
         return ""

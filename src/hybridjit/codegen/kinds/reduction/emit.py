@@ -31,7 +31,7 @@ def emit_reduce(b: LoopBuilder, spec: ReduceSpec, args: Arguments) -> None:
     y = args.pointer("y")
     about = args.pointer("about") if spec.about else None
     rows = args.integer("rows")
-    (_Along if spec.along else _Across)(b, spec, x, y, about, args).emit(rows, args)
+    (Along if spec.along else Across)(b, spec, x, y, about, args).emit(rows, args)
 
 
 class _Reduction:
@@ -46,7 +46,7 @@ class _Reduction:
         about: Value | None,
         args: Arguments,
     ) -> None:
-        """``x`` are the data, and what they are multiplied with where there is such a thing."""
+        """``x`` are the data, and of pairs what they are multiplied with."""
         self.b, self.spec, self.x, self.y, self.about = b, spec, x, y, about
         self.middle: Value | None = None
         self.kept, self.reduced = args.given(spec.kept), args.given(spec.reduced)
@@ -63,12 +63,10 @@ class _Reduction:
         lanes: int,
         about: Value | None = None,
     ) -> Value:
-        """What joins, from the index and the stride of each operand."""
-        values = [
-            read_vector(self.b, base, index, stride, lanes, self.spec.dtype)
-            for base, (index, stride) in zip(bases, places)
-        ]
-        return self.partial.taken(values, about)
+        """What joins, from the index and the stride of the one operand."""
+        (base,), ((index, stride),) = bases, places
+        value = read_vector(self.b, base, index, stride, lanes, self.spec.dtype)
+        return self.partial.taken(value, about)
 
     def centre(self, place: list[Index], lanes: int) -> Value | None:
         """What distances are taken from at a place: one for each lane, in the type of the sums."""
@@ -104,7 +102,7 @@ class _Reduction:
         )
 
 
-class _Along(_Reduction):
+class Along(_Reduction):
     """Vectors along the last reduced axis; a unit of work is one result."""
 
     def emit(self, rows: Value, args: Arguments) -> None:
@@ -113,13 +111,18 @@ class _Along(_Reduction):
         with b.each_unit(units, args.share, args.shares) as unit:
             place = b.split(unit.index, (0, *self.kept))
             sources, target = self.addresses(place, spec.dtype)
-            self.middle = self.centre(place, b.lanes)
-            parts = self._parts(sources)
-            while len(parts) > 1:
-                half = len(parts) // 2
-                parts = [self.partial.joined(p, q) for p, q in zip(parts[:half], parts[half:])]
-            result = self.partial.result(self.partial.lanes_joined(parts[0]))
-            b.store(stored(b, result, spec.result or spec.dtype), target)
+            self.result(sources, target, place)
+
+    def result(self, sources: list[Value], target: Value, place: list[Index]) -> None:
+        """What comes of the data at ``sources``."""
+        b, spec = self.b, self.spec
+        self.middle = self.centre(place, b.lanes)
+        parts = self._parts(sources)
+        while len(parts) > 1:
+            half = len(parts) // 2
+            parts = [self.partial.joined(p, q) for p, q in zip(parts[:half], parts[half:])]
+        result = self.partial.result(self.partial.lanes_joined(parts[0]))
+        b.store(stored(b, result, spec.result or spec.dtype), target)
 
     def _parts(self, sources: list[Value]) -> list[Carried]:
         """Partial results: one for each chain, a lane for each place in a vector."""
@@ -160,7 +163,7 @@ class _Along(_Reduction):
         return flat
 
 
-class _Across(_Reduction):
+class Across(_Reduction):
     """Vectors across the last kept axis; a unit of work is up to ``CHAINS`` of them."""
 
     def emit(self, rows: Value, args: Arguments) -> None:
@@ -173,13 +176,13 @@ class _Across(_Reduction):
             place = [*place, b.mul(block, width)]
             sources, target = self.addresses(place, spec.dtype)
             if last == width:
-                self._columns(sources, target, width, place)
+                self.columns(sources, target, width, place)
                 return
             if blocks != 1:
                 with b.when(b.less(block, b.sub(blocks, 1))):
-                    self._columns(sources, target, width, place)
+                    self.columns(sources, target, width, place)
             with b.when(b.less(b.sub(blocks, 2), block)):
-                self._columns(sources, target, last, place)
+                self.columns(sources, target, last, place)
 
     def _blocks(self, columns: Index) -> tuple[Index, int, int]:
         """How many, the results of one, and those of the last. A given number has whole ones."""
@@ -191,7 +194,7 @@ class _Across(_Reduction):
         blocks = -(-columns // width)
         return blocks, width, columns - (blocks - 1) * width
 
-    def _columns(self, sources: list[Value], target: Value, count: int, place: list[Index]) -> None:
+    def columns(self, sources: list[Value], target: Value, count: int, place: list[Index]) -> None:
         """``count`` results, side by side."""
         b = self.b
         lanes = [min(b.lanes, count - at) for at in range(0, count, b.lanes)]

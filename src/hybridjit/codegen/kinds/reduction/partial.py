@@ -7,7 +7,6 @@ an extreme comes with it as a second.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -69,13 +68,13 @@ class Partial:
     def start(self) -> Carried:
         return [self.neutral]
 
-    def taken(self, values: Sequence[Value], about: Value | None = None) -> Value:
-        """A value as it joins: in the type of the sums, squared, multiplied or without its NaN."""
+    def taken(self, value: Value, about: Value | None = None) -> Value:
+        """A value as it joins: in the type of the sums, squared or without its NaN."""
         math_, how = self.math, self.spec.how
-        value, *others = (converted(self.b, v, self.spec.dtype, self.type) for v in values)
+        value = converted(self.b, value, self.spec.dtype, self.type)
         if about is not None:
-            distance = math_.sub(others[0] if others else value, about)
-            return math_.mul(value if others else distance, distance)
+            distance = math_.sub(value, about)
+            return math_.mul(distance, distance)
         if how is Statistic.NORM1:
             return math_.abs(value)
         if how is Statistic.NORM2:

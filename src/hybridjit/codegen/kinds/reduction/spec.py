@@ -11,8 +11,9 @@ from ...spec import KernelSpec, Sizes, Way
 class Statistic(Way):
     """What comes of many numbers.
 
-    ``SPREAD`` is the mean of squares of the distance from ``about``, ``PRODUCTS`` the sum of x
-    times the distance of ``other`` from ``about``.
+    ``SPREAD`` is the mean of squares of the distance from ``about``. Pairs of them are ``MOMENTS``,
+    the mean and the mean of squares of the distance from it, and ``SUMS`` of x and of x times the
+    distance of ``other`` from ``about``.
     """
 
     SUM = auto()
@@ -27,7 +28,8 @@ class Statistic(Way):
     ARGMAX = auto()
     ARGMIN = auto()
     SPREAD = auto()
-    PRODUCTS = auto()
+    MOMENTS = auto()
+    SUMS = auto()
 
 
 EXTREMES = frozenset((Statistic.MAX, Statistic.MIN))
@@ -35,13 +37,14 @@ PLACES = frozenset((Statistic.ARGMAX, Statistic.ARGMIN))
 MULTIPLIED = frozenset((Statistic.PROD, Statistic.NANPROD))
 NUMBERS_ONLY = frozenset((Statistic.NANSUM, Statistic.NANPROD))
 NORMS = frozenset((Statistic.NORM1, Statistic.NORM2))
+PAIRS = frozenset((Statistic.MOMENTS, Statistic.SUMS))
 AVERAGED = frozenset((Statistic.MEAN, Statistic.SPREAD))
 
 
 @dataclass(frozen=True)
 class ReduceSpec(KernelSpec):
     """A reduction of [row, *kept, *reduced] to [row, *kept]; arguments: x, [other,] y,
-    [about,] rows.
+    [second,] [about,] rows.
 
     along   whether vectors lie along the last reduced axis, or across, on the last kept one
     x, y    strides of x per (row, *kept, *reduced), of y per (row, *kept)
@@ -66,3 +69,11 @@ class ReduceSpec(KernelSpec):
     most: int = 0
     kind = "reduce"
     needs_passes = False
+
+
+@dataclass(frozen=True)
+class PairSpec(ReduceSpec):
+    """A reduction to two results; ``second`` are strides of the second one, as those of y."""
+
+    second: Sizes = ()
+    kind = "reduce_pair"
