@@ -234,6 +234,8 @@ def some_networks() -> Iterator[Network]:
     yield network(layer("_detections", threshold=-9.0), (2, 17, 6))
     limits = {"before": 16, "after": 20, "threshold": 0.0}
     yield network(layer("_proposals", **limits), (2, 17, 5))
+    yield network(layer("_moments", axis=1), (2, 150, 17))
+    yield network(layer("_moments", axis=2), (2, 17, 150))
     yield network(layer("sort"), (2, 40))
     yield network(layer("sort"), (2, 60))
 
