@@ -10,13 +10,15 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from compiling import assert_near, call, plan_of, run_compiled, run_reference, var
+from compiling import assert_near, call, compiled, plan_of, run_compiled, run_reference, var
 from hybridjit.codegen.build.generate import choose_calls
 from hybridjit.codegen.llvm.jit import find_target
 from hybridjit.codegen.spec import KernelSpec
 from hybridjit.compiler import new_log
 from hybridjit.ir.node import Output
+from hybridjit.ir.purpose import INFERENCE, Purpose
 
+TRAINING = Purpose(training=True)
 Shapes = dict[str, tuple[int, ...]]
 
 
@@ -68,7 +70,8 @@ def weight(filters: int) -> Output:
 
 
 CASES: dict[str, tuple[Callable[..., Output], list[tuple[Shapes, tuple[int, ...]]]]] = {
-    "reduce": (means, [({"x": (2, 5, 64)}, ()), ({"x": (3, 300, 256)}, ())]),
+    "reduce": (means, [({"x": (2, 3500, 128)}, ()), ({"x": (3, 6000, 64)}, ())]),
+    "few": (means, [({"x": (2, 5, 64)}, ()), ({"x": (3, 200, 256)}, ())]),
     "pointwise": (
         scaled,
         [
@@ -110,8 +113,11 @@ CASES: dict[str, tuple[Callable[..., Output], list[tuple[Shapes, tuple[int, ...]
 }
 
 
-def specs_of(output: Output, arrays: dict[str, np.ndarray]) -> list[KernelSpec]:
-    rows = choose_calls(plan_of([output], arrays), find_target(), True, new_log())
+def specs_of(
+    output: Output, arrays: dict[str, np.ndarray], purpose: Purpose = INFERENCE
+) -> list[KernelSpec]:
+    plan = plan_of([output], arrays, purpose=purpose)
+    rows = choose_calls(plan, find_target(), True, new_log())
     return [call.spec for row in rows for call in row]
 
 
@@ -123,7 +129,7 @@ def drawn(shapes: Shapes) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("kind", CASES)
 def test_layers_of_other_sizes_share_a_kernel(kind: str) -> None:
     make, rows = CASES[kind]
-    kind = {"copy": "pointwise", "taps": "pack"}.get(kind, kind)
+    kind = {"copy": "pointwise", "taps": "pack", "few": "reduce"}.get(kind, kind)
     found = [specs_of(make(*rest), drawn(shapes)) for shapes, rest in rows]
     mine = {next(spec for spec in specs if spec.kind == kind) for specs in found}
     assert len(mine) == 1, f"kernels of {kind}: {sorted(map(str, mine))}"
@@ -136,6 +142,20 @@ def test_numbers_are_those_of_numpy_at_every_size(kind: str) -> None:
         arrays = drawn(shapes)
         output = make(*rest)
         assert_near(run_compiled([output], arrays), run_reference([output], arrays), 3e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_factors_of_a_training_step_are_operands(dtype: str) -> None:
+    """What statistics are divided by follows from a layer's size: its kernel does not."""
+    kernels = set()
+    for factor in (0.00015943877551020407, 3.0, -1.0, 1e300, float("nan"), 1e-45):
+        scaled = call("_mul_scalar", call("_plus_scalar", var("x"), scalar="1"), scalar=factor)
+        output = call("elemwise_add", scaled, call("_mul_scalar", var("x"), scalar=factor / 7))
+        arrays = {"x": np.random.RandomState(0).randn(3, 37).astype(dtype)}
+        kernels.update(specs_of(output, arrays, TRAINING))
+        found = compiled([output], arrays, purpose=TRAINING)([arrays["x"]])
+        assert_near(found, run_reference([output], arrays))
+    assert len(kernels) == 1
 
 
 def test_phases_without_taps_share_a_kernel() -> None:

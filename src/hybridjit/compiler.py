@@ -130,11 +130,14 @@ def new_log(
 
 
 class Checked:
-    """What is known of a graph on its way: facts, and values that were found right."""
+    """What is known of a graph on its way: facts, and values that were found right.
 
-    def __init__(self) -> None:
+    ``verified`` are those of a graph that this one was made of.
+    """
+
+    def __init__(self, verified: Verified | None = None) -> None:
         self.facts = {"typed"}
-        self.verified = Verified()
+        self.verified = verified or Verified()
 
 
 _LOCK = held_at_fork(Rank.COMPILING)
@@ -219,11 +222,12 @@ def compile_training(
     Raises as :func:`compile_graph`, and NoGradientError for an operator that has no gradient.
     """
     logs = logs or TrainingLogs.new(config.dump)
-    joint, parts = training_parts(outputs, types, wanted, training, options, logs.joint, name)
+    seen = Verified()
+    joint, parts = training_parts(outputs, types, wanted, training, options, logs.joint, name, seen)
     both = [(parts.forward, logs.forward)]
     if parts.backward.outputs:
         both.append((parts.backward, logs.backward))
-    executables = generate_all((_planned(*one) for one in both), options)
+    executables = generate_all((_planned(*one, seen) for one in both), options)
     for _, log in both:
         log.report()
     forward = executables[0]
@@ -245,12 +249,16 @@ def training_parts(
     options: Options,
     log: CompileLog,
     name: str = "graph",
+    seen: Verified | None = None,
 ) -> tuple[Joint, Parts]:
-    """The graphs of forward and backward: arguments and errors as :func:`compile_training`."""
+    """The graphs of forward and backward: arguments and errors as :func:`compile_training`.
+
+    What is found right is added to ``seen``.
+    """
     outputs = tuple(outputs)
     graph = typed_graph(outputs, types, {}, log, name, Purpose(training=training))
     precision = precision_of(outputs) or options.precision
-    joint = differentiate_graph(graph, wanted, log, precision)
+    joint = differentiate_graph(graph, wanted, log, precision, seen)
     is_small = options.memory == "small"
     parts = log.timed("partition", "forward and backward apart", lambda: partition(joint, is_small))
     log.made("partition", parts, lambda: "\n".join([graph_text(parts.backward), *parts.reasons]))
@@ -259,20 +267,24 @@ def training_parts(
     return joint, parts
 
 
-def _planned(graph: Graph, log: CompileLog) -> tuple[Plan, CompileLog]:
+def _planned(graph: Graph, log: CompileLog, seen: Verified) -> tuple[Plan, CompileLog]:
     log.name = graph.name
-    return plan_typed(graph, log), log
+    return plan_typed(graph, log, seen), log
 
 
 def differentiate_graph(
-    graph: Graph, wanted: Collection[str], log: CompileLog, precision: str = "float32"
+    graph: Graph,
+    wanted: Collection[str],
+    log: CompileLog,
+    precision: str = "float32",
+    seen: Verified | None = None,
 ) -> Joint:
     """Forward and backward as one graph, in the mode that the graph's purpose says.
 
     What is rounded to bfloat16 is so here, once for all of its readers: an operator's rule may ask
     whether what it read is what it gave, as that of a maximum does.
     """
-    state = Checked()
+    state = Checked(seen)
     graph = run_pass(DIFFERENTIATED, graph, state, log)
     joint = log.timed(
         "differentiate", "what reaches each variable", lambda: differentiate(graph, wanted)
@@ -357,9 +369,9 @@ def typed_graph(
 
 
 @uncollected
-def plan_typed(graph: Graph, log: CompileLog) -> Plan:
-    """All of PIPELINE, and the memory plan."""
-    state = Checked()
+def plan_typed(graph: Graph, log: CompileLog, seen: Verified | None = None) -> Plan:
+    """All of PIPELINE, and the memory plan. What of the graph was ``seen`` right needs no look."""
+    state = Checked(seen)
     _check(graph, state, "infer")
     for row in (TRAINING, *PIPELINE):
         graph = run_pass(row, graph, state, log)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from ...ir.image import Base, Image, KernelCall, Packed, Patch, Relocation
 from ...ir.plan import Plan, View
 from ..call import Address, Argument, Call, Flag, Scratch, Shared
+from ..spec import KernelSpec
 from .module import kernel_name
 
 Calls = Sequence[Sequence[Call]]
@@ -28,6 +29,7 @@ class _Linker:
         self.inputs: list[Patch] = []
         self.outputs: list[Patch] = []
         self.packed: dict[Packed, int] = {}
+        self.names: dict[KernelSpec, str] = {}  # a hash of a text each
 
     def image(self) -> Image:
         calls = [self._linked(call) for row in self.rows for call in row]
@@ -48,7 +50,9 @@ class _Linker:
         )
 
     def _linked(self, call: Call) -> KernelCall:
-        made = KernelCall(kernel_name(call.spec), len(self.slots))
+        name = self.names.get(call.spec) or kernel_name(call.spec)
+        self.names[call.spec] = name
+        made = KernelCall(name, len(self.slots))
         for argument in call.args:
             self._add(argument)
         return made

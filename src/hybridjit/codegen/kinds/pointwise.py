@@ -27,6 +27,7 @@ from ..llvm.types import Value
 from ..spec import Instr, Ints, KernelSpec, Program, Sizes
 from .parts.arguments import Arguments
 from .parts.cost import is_plain
+from .parts.factors import without_factors
 from .parts.partial import read_vector, write_vector
 from .parts.program import evaluate
 from .record import register
@@ -46,7 +47,8 @@ class PointwiseSpec(KernelSpec):
     """A program over the elements of an index space; arguments: operands, results, count.
 
     The space is ``(count, *dims)``: the outermost size is an argument. Strides are one per axis.
-    ``block`` cuts a one-axis space into units of work.
+    ``block`` cuts a one-axis space into units of work. The last ``factors`` operands are no arrays:
+    their arguments are numbers.
     """
 
     dims: Sizes
@@ -54,6 +56,7 @@ class PointwiseSpec(KernelSpec):
     writes: tuple[Sizes, ...]
     program: Program
     block: int = 0
+    factors: int = 0
     kind = "pointwise"
 
     @property
@@ -86,20 +89,33 @@ def _pointwise_call(
     sizes, columns = collapse(shape, strides)
     if len(sizes) > 1 and sizes[-1] > 2 * _BLOCK:
         sizes, columns = _split_inner(sizes, columns)
+    factors: list[int] = []
+    if setting.is_training and len(sizes) == 1:
+        program, factors = without_factors(program)
+        columns[len(reads) : len(reads)] = [(0,)] * len(factors)
+    spec, given = _spec(program, sizes, columns, len(factors), setting.target.lanes)
+    operands: list[Argument] = [*map(Address, reads), *factors]
+    return Call(spec, (*operands, *map(Address, writes), sizes[0], *given), product(shape))
+
+
+def _spec(
+    program: Program, sizes: Ints, columns: list[Ints], factors: int, lanes: int
+) -> tuple[PointwiseSpec, list[int]]:
+    """The spec of a program over this space, and the numbers that its calls give."""
     numbers = GivenNumbers()
-    if _takes_sizes(sizes, columns, setting.target.lanes):
-        dims, given = numbers.each(sizes[1:]), [numbers.each(column) for column in columns]
-    else:
-        dims, given = sizes[1:], list[Sizes](columns)
+    dims: Sizes = sizes[1:]
+    strides = list[Sizes](columns)
+    if _takes_sizes(sizes, columns, lanes):
+        dims, strides = numbers.each(sizes[1:]), [numbers.each(column) for column in columns]
     spec = PointwiseSpec(
         dims=dims,
-        reads=tuple(given[: len(reads)]),
-        writes=tuple(given[len(reads) :]),
+        reads=tuple(strides[: program.inputs]),
+        writes=tuple(strides[program.inputs :]),
         program=program,
         block=_BLOCK if len(sizes) == 1 else 0,
+        factors=factors,
     )
-    args: tuple[Argument, ...] = (*map(Address, (*reads, *writes)), sizes[0], *numbers.values)
-    return Call(spec, args, product(shape))
+    return spec, numbers.values
 
 
 def _takes_sizes(sizes: Ints, columns: list[Ints], lanes: int) -> bool:
@@ -139,7 +155,9 @@ def _split_inner(sizes: Ints, columns: list[Ints]) -> tuple[Ints, list[Ints]]:
 
 def emit_pointwise(b: LoopBuilder, spec: PointwiseSpec, args: Arguments) -> None:
     """for (count, *dims): results = program(operands), vectors along the last axis."""
-    reads = [args.pointer(f"x{i}") for i in range(len(spec.reads))]
+    arrays = len(spec.reads) - spec.factors
+    reads = [args.pointer(f"x{i}") for i in range(arrays)]
+    reads += [args.number(f"x{arrays + i}", t) for i, t in enumerate(_types(spec)[0][arrays:])]
     writes = [args.pointer(f"y{i}") for i in range(len(spec.writes))]
     count = args.integer("count")
     strides = [[args.given(each) for each in side] for side in (spec.reads, spec.writes)]

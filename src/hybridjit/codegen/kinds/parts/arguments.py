@@ -55,6 +55,14 @@ class Arguments:
     def integer(self, name: str) -> Value:
         return self._load(I64, name)
 
+    def number(self, name: str, dtype: str) -> Value:
+        """The address of a number of this type, which stands in the slot itself."""
+        assert self._first_given is None, "given numbers are behind all other arguments"
+        b = self._builder.b
+        slot = b.gep(self._slots, [self._builder.i64(self._next)], True, source_etype=I64)
+        self._next += 1
+        return Pointer(slot.ref, dtype, ELEMENTS[dtype].stored)
+
     def given(self, sizes: Sequence[Size]) -> list[Index]:
         """Numbers of a spec. All other arguments have to be taken before."""
         if self._first_given is None:
