@@ -409,9 +409,10 @@ def test_every_unknown_operator_is_listed_with_its_nodes():
 
 
 def test_open_sizes_that_a_node_asks_for_are_asked_of_the_user():
-    nodes = [node("Shape", "x", "shape"), node("Reshape", "x shape")]
-    model = model_of(nodes, {"x": (None, 3)})
-    assert "Shape 'the_shape'" in refusal(model) and "shapes=" in refusal(model)
+    nodes = [node("Size", "x", "count"), node("Range", "zero count one")]
+    numbers_ = {"zero": np.array(0), "one": np.array(1)}
+    model = model_of(nodes, {"x": (None, 3)}, numbers_)
+    assert "Size 'the_size'" in refusal(model) and "shapes=" in refusal(model)
     assert make_graph(model, KNOWN, None, {"x": (2, 3)}).inputs["x"].dims == (2, 3)
 
 

@@ -7,7 +7,7 @@ In: a :class:`..formats.onnx.messages.Model` and the sizes of its inputs. Out: a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from functools import partial
 
 import numpy as np
 
@@ -26,17 +26,13 @@ from .importer import (
     nodes_of,
     supported,
 )
+from .open_sizes import Graph, for_all_sizes
 from .use import Use
 
 _NAMED = 4  # nodes of an unknown operator that an error names
 
 
-class Imported(NamedTuple):
-    """A model as a graph: what it computes, its parameters, its inputs by name with their types."""
-
-    heads: tuple[Output, ...]
-    params: dict[str, np.ndarray]
-    inputs: dict[str, TensorType]
+Imported = Graph
 
 
 def make_graph(
@@ -49,13 +45,32 @@ def make_graph(
 
     known   translations by operator type
     folder  where files of elements may stand
-    shapes  of inputs; those left out are what the model says
+    shapes  of inputs; those left out are what the model says, with sizes that may be open
     Raises UnknownOpError listing every operator that has no translation, MXNetError naming the
     node for what is not supported.
     """
+    assert model.graph is not None
+    require_known(model.graph, known)
+    make = partial(_graph_for, model, known, folder)
+    try:
+        return make(shapes)
+    except ShapeError:
+        sizes = _open_sizes(model.graph, shapes)
+        made = for_all_sizes(lambda closed: make({**shapes, **closed}), sizes) if sizes else None
+        if made is None:
+            raise
+        return made._replace(params=_read_params(made.params, made.heads))
+
+
+def _graph_for(
+    model: messages.Model,
+    known: Mapping[str, Translation],
+    folder: str | None,
+    shapes: Mapping[str, Shape],
+) -> Imported:
+    """The same for inputs of these shapes."""
     graph = model.graph
     assert graph is not None
-    require_known(graph, known)
     importer = Importer(opset_of(model), folder)
     values = {t.name: initializer(importer, t, folder) for t in graph.initializer}
     inputs: dict[str, TensorType] = {}
@@ -68,7 +83,31 @@ def make_graph(
     importer.count_readers(graph)
     importer.run(graph.node, values, known)
     heads = tuple(_head(importer, values, info.name) for info in graph.output)
-    return Imported(heads, _read_params(importer, heads), inputs)
+    return Imported(heads, _read_params(importer.params, heads), inputs)
+
+
+def _open_sizes(
+    graph: messages.Graph, shapes: Mapping[str, Shape]
+) -> dict[str, list[int | str]] | None:
+    """Sizes of inputs with open ones, whose names are the model's or made of their places.
+
+    None where all are known, or a number of axes is not, or where a node may look for sizes of 1.
+    """
+    if any(_looks_for_ones(node) for _, node in nodes_of(graph)):
+        return None
+    found = {}
+    held = {tensor.name for tensor in graph.initializer}
+    for info in (i for i in graph.input if i.name not in held and i.name not in shapes):
+        tensor = info.type.tensor_type if info.type is not None else None
+        if tensor is None or tensor.shape is None:
+            return None
+        sizes = [
+            _name_of(d) or f"{info.name}:{axis}" if _size(d) is None else d.dim_value or 0
+            for axis, d in enumerate(tensor.shape.dim)
+        ]
+        if any(isinstance(size, str) for size in sizes):
+            found[info.name] = sizes
+    return found or None
 
 
 def opset_of(model: messages.Model) -> int:
@@ -126,6 +165,18 @@ def _size(dimension: messages.Dimension) -> int | None:
     return None if value is None or value < 0 or dimension.dim_param else value
 
 
+def _looks_for_ones(node: messages.Node) -> bool:
+    """Whether a node may do something else where a size is 1, as squeezing what can be does."""
+    is_bare = len(node.input) == 1 and not any(a.name == "axes" for a in node.attribute)
+    return node.op_type == "If" or (node.op_type == "Squeeze" and is_bare)
+
+
+def _name_of(dimension: messages.Dimension) -> str:
+    """What an open size is called; "" for what says that it is not known, as ``?`` and None do."""
+    name = dimension.dim_param
+    return name if name.replace(".", "_").isidentifier() and name != "None" else ""
+
+
 def _fits(shape: Shape, declared: Sequence[int | None]) -> bool:
     pairs = zip(shape, declared)
     return len(shape) == len(declared) and all(d in (None, size) for size, d in pairs)
@@ -146,6 +197,8 @@ def _head(importer: Importer, values: Mapping[str, Value], name: str) -> Output:
     return value.output
 
 
-def _read_params(importer: Importer, heads: Sequence[Output]) -> dict[str, np.ndarray]:
+def _read_params(
+    params: Mapping[str, np.ndarray], heads: Sequence[Output]
+) -> dict[str, np.ndarray]:
     """The parameters that the graph reads."""
-    return {name: importer.params[name] for name in variables(heads) if name in importer.params}
+    return {name: params[name] for name in variables(heads) if name in params}

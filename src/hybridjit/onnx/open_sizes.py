@@ -1,0 +1,297 @@
+"""Graphs of models whose nodes ask for sizes that are open.
+
+A model is read twice, with two sizes in place of each that is open. Both graphs have the same
+nodes; what differs between them follows from the open sizes. Shapes in attributes become those
+that copy a size or infer it, and constants that are alike along an axis are broadcast there.
+
+In: the open sizes, and what makes the graph for given ones. Out: one graph for all sizes, or None
+where something else differs, as the number of steps of a loop does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ..errors import MXNetError
+from ..ir.node import Node, Output, apply, topological, variable
+from ..ops.namespace import attr_texts
+from ..ops.registry import lookup
+from ..passes.infer import infer_node_types
+from ..types import Shape, TensorType, is_known_shape, type_of
+
+Sizes = Mapping[str, Sequence["int | str"]]  # by input: a size, or the name of an open one
+Make = Callable[[Mapping[str, Shape]], "Graph"]
+# What stands for open sizes: far apart, so that graphs differ where a node keeps no more than so
+# many steps. None is 1, which would be broadcast, and sizes of pictures can be halved five times.
+_BATCH, _SMALL, _LARGE, _STEP = 2, 64, 4096, 32
+_COPY, _INFER, _JOIN, _CUT = 0, -1, -3, -4  # in the shape of a Reshape
+Pair = tuple[int, int]
+
+
+class Graph(NamedTuple):
+    """What a graph computes, its parameters, its inputs by name with their types."""
+
+    heads: tuple[Output, ...]
+    params: dict[str, np.ndarray]
+    inputs: dict[str, TensorType]
+
+
+class _DiffersError(Exception):
+    """The two graphs differ in what does not follow from sizes by copying and inferring."""
+
+
+def for_all_sizes(make: Make, sizes: Sizes) -> Graph | None:
+    """The graph for all open sizes."""
+    numbers = _stand_ins(sizes)
+    shapes = [
+        {
+            name: tuple(numbers[n][k] if isinstance(n, str) else n for n in dims)
+            for name, dims in sizes.items()
+        }
+        for k in range(2)
+    ]
+    try:
+        pair = [make(given) for given in shapes]
+        made = _Merge(*pair).graph(sizes)
+        _require_same_types(made, pair)
+    except (MXNetError, _DiffersError):
+        return None
+    return made
+
+
+def _stand_ins(sizes: Sizes) -> dict[str, Pair]:
+    """Two numbers for each name of an open size, which no other has."""
+    found: dict[str, Pair] = {}
+    for dims in sizes.values():
+        for axis, name in enumerate(dims):
+            if isinstance(name, str) and name not in found:
+                more = _STEP * len(found)
+                found[name] = (_SMALL if axis or more else _BATCH) + more, _LARGE + more
+    return found
+
+
+def _require_same_types(made: Graph, pair: Sequence[Graph]) -> None:
+    for one in pair:
+        found = infer_node_types(made.heads, _known(made.params, one.inputs))
+        right = infer_node_types(one.heads, _known(one.params, one.inputs))
+        for head, like in zip(made.heads, one.heads):
+            if found[head.node][head.index] != right[like.node][like.index]:
+                raise _DiffersError
+
+
+def _known(
+    params: Mapping[str, np.ndarray], inputs: Mapping[str, TensorType]
+) -> dict[str, TensorType]:
+    return {**{name: type_of(a) for name, a in params.items()}, **inputs}
+
+
+class _Merge:
+    """Walks over two graphs at once; shapes come in pairs, one of each."""
+
+    def __init__(self, one: Graph, other: Graph) -> None:
+        self._pair = one, other
+        self._types = [infer_node_types(g.heads, _known(g.params, g.inputs)) for g in self._pair]
+        self._params = dict(one.params)
+        self._variables: dict[str, Output] = {}
+        self._made: dict[Output, Output] = {}
+
+    def graph(self, sizes: Sizes) -> Graph:
+        """One graph for both. Raises _DiffersError."""
+        orders = [topological(g.heads) for g in self._pair]
+        if len(orders[0]) != len(orders[1]):
+            raise _DiffersError
+        self._variables = {n.name: Output(n) for n in orders[0] if n.name in self._pair[0].inputs}
+        for a, b in zip(*orders):
+            self._add(a, b)
+        inputs = {
+            name: t.with_shape(tuple(n if isinstance(n, int) else None for n in sizes[name]))
+            if name in sizes
+            else t
+            for name, t in self._pair[0].inputs.items()
+        }
+        heads = tuple(self._made[head] for head in self._pair[0].heads)
+        return Graph(heads, self._params, inputs)
+
+    def _add(self, a: Node, b: Node) -> None:
+        if (a.op, a.name, len(a.inputs)) != (b.op, b.name, len(b.inputs)):
+            raise _DiffersError
+        if a.op is None:
+            self._made[Output(a)] = self._variable(a)
+            return
+        inputs = tuple(self._made[x] for x in a.inputs)
+        if a.text == b.text:
+            node = replace(a, inputs=inputs)
+        else:
+            rule = _RULES.get(a.op.name)
+            if rule is None:
+                raise _DiffersError
+            node = rule(self, a, b, inputs)
+        for i in range(len(a.output_names)):
+            self._made[Output(a, i)] = Output(node, i)
+
+    def dims(self, x: Output, like: Output) -> tuple[Shape, Shape]:
+        """Shapes of a value of the first graph, and of its like in the second."""
+        shapes = (
+            self._types[0][x.node][x.index].shape,
+            self._types[1][like.node][like.index].shape,
+        )
+        if not all(map(is_known_shape, shapes)):
+            raise _DiffersError
+        return shapes  # type: ignore[return-value]
+
+    def _variable(self, a: Node) -> Output:
+        """An input, or a parameter that both graphs have."""
+        if a.name not in self._params:
+            return Output(a)
+        one, other = (g.params.get(a.name) for g in self._pair)
+        if one is None or other is None:
+            raise _DiffersError
+        if one.shape == other.shape and one.dtype == other.dtype and _same(one, other):
+            return Output(a)
+        return self._spread(a, one, other)
+
+    def _spread(self, a: Node, one: np.ndarray, other: np.ndarray) -> Output:
+        """A constant of sizes that differ, along which all of its elements are alike."""
+        if one.ndim != other.ndim or not one.size:
+            raise _DiffersError
+        lone = tuple(slice(m if m == n else 1) for m, n in zip(one.shape, other.shape))
+        small = np.ascontiguousarray(one[lone])
+        if not (_same(one, small) and _same(other, small)):
+            raise _DiffersError
+        self._params[a.name] = small
+        start = Output(variable(a.name, {**a.text, "__shape__": str(small.shape)}))
+        return self.like_inputs(start, a.name, small.shape, (one.shape, other.shape))
+
+    def like_inputs(self, x: Output, name: str, old: Shape, new: tuple[Shape, Shape]) -> Output:
+        """``x`` of shape ``old`` broadcast to sizes that inputs have."""
+        for axis, (size, *pair) in enumerate(zip(old, *new)):
+            if pair[0] == pair[1]:
+                continue
+            if size != 1:
+                raise _DiffersError
+            source, place = self._with_size((pair[0], pair[1]))
+            op, text = lookup("broadcast_like"), {"lhs_axes": (axis,), "rhs_axes": (place,)}
+            x = Output(apply(op, f"{name}:axis{axis}", (x, source), attr_texts(op, text)))
+        return x
+
+    def _with_size(self, pair: tuple[int, int]) -> tuple[Output, int]:
+        """An input and its axis of this size."""
+        for name, source in self._variables.items():
+            one, other = (g.inputs[name].dims for g in self._pair)
+            for axis, found in enumerate(zip(one, other)):
+                if found == pair:
+                    return source, axis
+        raise _DiffersError
+
+
+def _same(a: np.ndarray, b: np.ndarray) -> bool:
+    equal = a == b
+    return bool((equal | ((a != a) & (b != b))).all())  # a number that is none is not itself
+
+
+def _reshape(merge: _Merge, a: Node, b: Node, inputs: tuple[Output, ...]) -> Node:
+    """Sizes that differ are copied from the operand where it has them, and one is inferred."""
+    old = [*zip(*merge.dims(a.inputs[0], b.inputs[0]))]
+    ends = merge.dims(Output(a), Output(b))
+    if len(ends[0]) != len(ends[1]):
+        raise _DiffersError
+    new = [*zip(*ends)]
+    shape = [
+        m if m == n and m else _COPY if old[i : i + 1] == [(m, n)] else _INFER
+        for i, (m, n) in enumerate(new)
+    ]
+    if shape.count(_INFER) > 1:
+        shape = _joined(old, new)
+    return _with(a, inputs, shape=tuple(shape))
+
+
+def _joined(old: Sequence[Pair], new: Sequence[Pair]) -> list[int]:
+    """A shape for Reshape where axes are copied, or two are joined, or one is cut in two."""
+    shape: list[int] = []
+    i = j = 0
+    while i < len(old) and j < len(new):
+        if old[i] == new[j]:
+            shape, i, j = [*shape, _COPY], i + 1, j + 1
+        elif _product(old[i : i + 2]) == new[j]:
+            shape, i, j = [*shape, _JOIN], i + 2, j + 1
+        elif _product(new[j : j + 2]) == old[i]:
+            cut = [m if m == n else _INFER for m, n in new[j : j + 2]]
+            shape, i, j = [*shape, _CUT, *cut], i + 1, j + 2
+        else:
+            raise _DiffersError
+    if i < len(old) or j < len(new):
+        raise _DiffersError
+    return shape
+
+
+def _product(pairs: Sequence[Pair]) -> Pair:
+    return math.prod(m for m, _ in pairs), math.prod(n for _, n in pairs)
+
+
+def _broadcast(merge: _Merge, a: Node, b: Node, inputs: tuple[Output, ...]) -> Node:
+    """Sizes that differ are those of inputs, and 0 is the operand's."""
+    old = merge.dims(a.inputs[0], b.inputs[0])
+    new = merge.dims(Output(a), Output(b))
+    grown = tuple(
+        tuple(pair[0] if pair == kept else m for m, pair, kept in zip(side, zip(*new), zip(*old)))
+        for side in new
+    )
+    start = tuple(
+        pair[0] if pair == kept else size for size, pair, kept in zip(old[0], zip(*new), zip(*old))
+    )
+    x = merge.like_inputs(inputs[0], a.name, start, (grown[0], grown[1]))
+    shape = tuple(m if m == n else 0 for m, n in zip(*new))
+    return _with(a, (x,), shape=shape)
+
+
+def _slice(merge: _Merge, a: Node, b: Node, inputs: tuple[Output, ...]) -> Node:
+    """Ends that differ are those of the operand, or as far from them."""
+    old = merge.dims(a.inputs[0], b.inputs[0])
+    changed = {}
+    for key in ("begin", "end"):
+        places = zip(_listed(a.attrs[key]), _listed(b.attrs[key]), *old)
+        changed[key] = tuple(_place(*place) for place in places)
+    if a.attrs.get("step") != b.attrs.get("step"):
+        raise _DiffersError
+    return _with(a, inputs, **changed)
+
+
+def _slice_axis(merge: _Merge, a: Node, b: Node, inputs: tuple[Output, ...]) -> Node:
+    """The same along one axis."""
+    axis = a.attrs["axis"]
+    if axis != b.attrs["axis"]:
+        raise _DiffersError
+    m, n = (shape[axis] for shape in merge.dims(a.inputs[0], b.inputs[0]))  # type: ignore[index]
+    changed = {key: _place(a.attrs[key], b.attrs[key], m, n) for key in ("begin", "end")}
+    return _with(a, inputs, **changed)
+
+
+def _listed(value: object) -> Sequence[object]:
+    return value if isinstance(value, (tuple, list)) else ()
+
+
+def _place(m: object, n: object, size: int, other: int) -> int | None:
+    """A place along an axis, counted from its end where it differs."""
+    if m == n:
+        return m  # type: ignore[return-value]
+    if not isinstance(m, int) or not isinstance(n, int) or m - size != n - other or m > size:
+        raise _DiffersError
+    return m - size or None
+
+
+def _with(a: Node, inputs: tuple[Output, ...], **attrs: object) -> Node:
+    assert a.op is not None
+    return apply(a.op, a.name, inputs, {**a.text, **attr_texts(a.op, attrs)})
+
+
+_RULES: dict[str, Callable[[_Merge, Node, Node, tuple[Output, ...]], Node]] = {
+    "Reshape": _reshape,
+    "broadcast_to": _broadcast,
+    "slice": _slice,
+    "slice_axis": _slice_axis,
+}
