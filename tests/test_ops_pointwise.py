@@ -44,6 +44,15 @@ def test_two_relus_and_nan():
     assert run("Activation", [NAN], act_type="relu")[0] == 0
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("count", [1, 2, 5, 16, 37])
+def test_activation_gives_zero_without_a_sign(count, dtype):
+    """Vectors and what is left of them alike, whatever stands beside zeros in a maximum."""
+    for x in (-0.0, NAN, -INF, -1.0):
+        found = run("Activation", np.full(count, x, dtype), act_type="relu")
+        assert found.tobytes() == np.zeros(count, dtype).tobytes()
+
+
 def test_poles():
     np.testing.assert_array_equal(run("rsqrt", [0, -0.0, INF, -1]), [INF, -INF, 0, NAN])
     np.testing.assert_array_equal(run("reciprocal", [0, -0.0, INF]), [INF, -INF, 0])

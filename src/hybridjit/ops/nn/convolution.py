@@ -6,6 +6,8 @@ The references unfold windows and multiply matrices; they choose no algorithm by
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from ...errors import AttributeValueError, ShapeError
@@ -120,13 +122,14 @@ def _fitted(data: PartialShape, out: PartialShape, window: Window, last: bool) -
     return join_axes(batch, channels, tuple(found), last)
 
 
-def columns(x: np.ndarray, window: Window, groups: int) -> np.ndarray:
-    """One padded sample (C, sizes...) unfolded: (groups, C/g * taps, number of windows)."""
+def columns(x: np.ndarray, window: Window, groups: int) -> Iterator[np.ndarray]:
+    """Each padded sample of (N, C, sizes...) unfolded: (groups, C/g * taps, number of windows)."""
     rank = window.rank
-    view = windows(x, window)  # (C, *out, *kernel)
-    order = (0, *range(1 + rank, 1 + 2 * rank), *range(1, 1 + rank))
-    taps = x.shape[0] // groups * product(window.kernel)
-    return view.transpose(order).reshape(groups, taps, product(view.shape[1 : 1 + rank]))
+    view = windows(x, window)  # (N, C, *out, *kernel)
+    taps = x.shape[1] // groups * product(window.kernel)
+    shape = (groups, taps, product(view.shape[2 : 2 + rank]))
+    order = (0, 1, *range(2 + rank, 2 + 2 * rank), *range(2, 2 + rank))
+    return (sample.reshape(shape) for sample in view.transpose(order))
 
 
 def _convolution(
@@ -152,9 +155,12 @@ def _convolution(
     w = widened(w).reshape(num_group, num_filter // num_group, -1)
     x = padded(widened(x), window.pad, window.pad, 0)
     shift = None if bias is None else widened(bias).reshape(num_group, -1, 1)
-    for sample, target in zip(x, out):
-        y = w @ columns(sample, window, num_group)
-        target[...] = (y if shift is None else y + shift).reshape(target.shape)
+    for unfolded, target in zip(columns(x, window, num_group), out):
+        y = target.reshape(*w.shape[:2], unfolded.shape[2])
+        if shift is None:
+            np.matmul(w, unfolded, out=y)
+        else:
+            y[...] = w @ unfolded + shift
     return np.ascontiguousarray(np.moveaxis(out, 1, -1)) if last else out
 
 
@@ -188,8 +194,9 @@ def _by_weight(
     x = padded(x, window.pad, window.pad, 0)
     filters, deep = d.shape[1] // num_group, x.shape[1] // num_group
     found = np.zeros((num_group, filters, deep * product(kernel)), x.dtype)
-    for sample, of_sample in zip(x, d.reshape(len(d), num_group, filters, product(d.shape[2:]))):
-        found += of_sample @ columns(sample, window, num_group).swapaxes(1, 2)
+    heads = d.reshape(len(d), num_group, filters, product(d.shape[2:]))
+    for unfolded, of_sample in zip(columns(x, window, num_group), heads):
+        found += of_sample @ unfolded.swapaxes(1, 2)
     weight = found.reshape(d.shape[1], deep, *kernel).astype(data.dtype, copy=False)
     return np.ascontiguousarray(np.moveaxis(weight, 1, -1)) if last else weight
 

@@ -222,8 +222,8 @@ def _im2col(data: np.ndarray, **attrs: Declared) -> np.ndarray:
     x = padded(data, window.pad, window.pad, 0)
     count = product(window.out_sizes(data.shape[2:]))  # type: ignore[arg-type]
     out = np.empty((x.shape[0], x.shape[1] * product(window.kernel), count), x.dtype)
-    for sample, target in zip(x, out):
-        target[...] = columns(sample, window, 1)[0]
+    for unfolded, target in zip(columns(x, window, 1), out):
+        target[...] = unfolded[0]
     return out
 
 
