@@ -300,6 +300,7 @@ LIVE: dict[str, tuple[Layer, Shape]] = {
     ),
     "deconv-winograd": (inside(deconv(70, (3, 3), pad=(1, 1))), (1, 65, 12, 13)),
     "deconv-without-taps": (inside(deconv(9, (1, 2), stride=(2, 3), pad=(0, 1))), (2, 5, 4, 3)),
+    "conv-few": (inside(conv(2, (3, 5), pad=(1, 2))), (2, 3, 24, 24)),
     "dense-many-rows": (dense(130), (70, 300)),
     "dense-long": (dense(40), (20, 9000)),
     "dense-columns": (layer("dot", var("w", (37, 21))), (5, 37)),

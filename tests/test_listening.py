@@ -223,7 +223,7 @@ def some_networks() -> Iterator[Network]:
     for make, shape in LAYERS.values():
         yield network(make, shape, "nothing")
     yield strided(17)
-    for name in ("conv3x3", "conv-winograd", "lstm", "deconv"):
+    for name in ("conv3x3", "conv-winograd", "conv-few", "lstm", "deconv"):
         yield live(network(*LIVE[name]))
     yield of_type("float16", 17)
     yield from at_places(17)

@@ -132,3 +132,19 @@ def test_columns_that_are_filters_have_the_bits_that_they_have_as_columns(filter
     assert_near(found[0], run_reference(net.outputs, net.arrays))
     for wide, plain in zip(*found, strict=True):
         np.testing.assert_array_equal(wide, plain)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 9])
+@pytest.mark.parametrize("filters", [1, 3, 6])
+def test_columns_of_live_weights_are_filters_with_the_bits_of_fixed_ones(filters, channels):
+    attrs = {"stride": (1, 2), "pad": (2, 2)}
+    net = network(inside(conv(filters, (3, 7), **attrs)), (1, channels, 23, 50))
+    found, kinds = [], []
+    for params in (net.params, ()):
+        executable = compiled(net.outputs, net.arrays, params)
+        found.append(executable([net.arrays[name] for name in net.arrays if name not in params]))
+        kinds.append({call.spec.kind for row in executable.code.calls for call in row})
+    are_several = executable.code.target.lanes // filters > 1
+    assert ("pack_pieces" in kinds[1]) == are_several and "pack_pieces" not in kinds[0]
+    for fixed, live in zip(*found, strict=True):
+        np.testing.assert_array_equal(fixed, live)

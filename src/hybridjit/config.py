@@ -10,6 +10,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from .late import Late
@@ -122,6 +123,7 @@ SWITCHES = (
     Switch("CACHE_DIR", "", home_expanded, "where compiled objects are kept; `off` keeps none"),
 )
 _BY_NAME = {switch.name: switch for switch in SWITCHES}
+_CHANGING_CODE = attrgetter(*(switch.name.lower() for switch in SWITCHES if switch.changes_code))
 
 
 class Config:
@@ -147,10 +149,9 @@ class Config:
             if name.startswith(PREFIX) and name[len(PREFIX) :] not in _BY_NAME:
                 _warn_unknown(name)
 
-    def fingerprint(self) -> str:
-        """The switches that change generated code, as text for a cache key."""
-        pairs = [(s.name, getattr(self, s.name.lower())) for s in SWITCHES if s.changes_code]
-        return ";".join(f"{name}={value}" for name, value in pairs)
+    def fingerprint(self) -> object:
+        """The switches that change generated code, for keys: every call asks for it."""
+        return _CHANGING_CODE(self)
 
 
 def _warn_unknown(name: str) -> None:

@@ -34,6 +34,7 @@ from ..unwinding import holding
 Heads = NDArray | Sequence[NDArray] | Mapping[str, NDArray] | None
 
 _compiling = held_at_fork(Rank.BINDING)
+_SHAPE, _DTYPE = attrgetter("shape"), attrgetter("dtype")
 
 
 _NO_LOSS = (
@@ -137,10 +138,12 @@ class TrainingGraph:
 
         Raises NoGradientError for an operator on the way to what is wanted that has none.
         """
-        types = {name: type_of(array._data) for name, array in named.items()}
-        key = (*types.values(), wanted, FLAGS.training, config.fingerprint())
+        memory = [array._data for array in named.values()]
+        of_arrays = (*map(_SHAPE, memory), *map(_DTYPE, memory))
+        key = (of_arrays, wanted, FLAGS.training, config.fingerprint())
         found = self._compiled.get(key)
         if found is None:
+            types = {name: type_of(array._data) for name, array in named.items()}
             found = compile_training(
                 self._outputs, types, wanted, FLAGS.training, self._options, name=self._name
             )

@@ -92,8 +92,7 @@ def calls_of(
     target, work = setting.target, layer.operations // 2 * batch
     if not is_fixed(weight, setting):
         layer = replace(layer, images=batch if setting.is_training else 1)
-    fixed = all(is_fixed(use, setting) for use in (weight, *biases))
-    are_abreast = are_abreast and fixed and setting.winograd is True
+    are_abreast = are_abreast and setting.winograd is True
     columns = columns_abreast(layer, target) if are_abreast else 1
     step_of_column = layer.stride[2]
     layer = abreast(layer, columns) if columns > 1 else layer

@@ -5,7 +5,8 @@ from __future__ import annotations
 from ..record import register
 from ..weights.filters import emit_filters
 from ..weights.pack import emit_pack
-from ..weights.spec import FiltersSpec, PackSpec
+from ..weights.pieces import emit_pieces
+from ..weights.spec import FiltersSpec, PackSpec, PiecesSpec
 from .choose import choose_conv
 from .depthwise import emit_depthwise
 from .direct import emit_conv
@@ -21,6 +22,7 @@ register(
         WinogradSpec: emit_winograd,
         DepthwiseSpec: emit_depthwise,
         PackSpec: emit_pack,
+        PiecesSpec: emit_pieces,
         FiltersSpec: emit_filters,
     },
     in_one_type=True,

@@ -26,6 +26,7 @@ from ...call import (
     views_of,
 )
 from ...packing import (
+    AbreastPacking,
     ChannelPacking,
     ConvPacking,
     DepthwisePacking,
@@ -36,7 +37,7 @@ from ...packing import (
     WinogradPacking,
 )
 from ...spec import Ints, Sizes
-from .spec import FiltersSpec, PackSpec
+from .spec import FiltersSpec, PackSpec, PiecesSpec
 
 # Floats from which packing is worth sharing out, and into how many units of work.
 _MANY_FLOATS = 1 << 14
@@ -149,7 +150,7 @@ def _read_by(view: View, packing: Packing) -> _Filters:
 class _Kernel:
     """A kernel that packs, the numbers that it is given, and how many ``floats`` it writes."""
 
-    spec: PackSpec | FiltersSpec
+    spec: PackSpec | PiecesSpec | FiltersSpec
     given: Sequence[int]
     floats: int
 
@@ -209,6 +210,8 @@ def _kernel(weights: _Filters, packing: Packing, target: Target) -> _Kernel:
         packing = packing.inner
     if isinstance(packing, WinogradPacking):
         return _winograd(weights, packing, target)
+    if isinstance(packing, AbreastPacking):
+        return _abreast(weights, packing, target)
     sizes, (group, filter_, *steps) = weights.sizes, weights.strides
     if isinstance(packing, ConvPacking) and packing.taps:
         sizes, steps = (sizes[-1], *sizes[:-1]), [steps[-1], *steps[:-1]]
@@ -236,6 +239,30 @@ def _winograd(weights: _Filters, packing: WinogradPacking, target: Target) -> _K
     )
     blocks = -(-weights.filters // spec.width)
     return _Kernel(spec, numbers.values, blocks * spec.points * channels * spec.width)
+
+
+def _abreast(weights: _Filters, packing: AbreastPacking, target: Target) -> _Kernel:
+    """The filters of each column side by side, in the rows of a wider window."""
+    _, filter_, *steps = weights.strides
+    sizes, axis = weights.sizes, max(0, len(weights.sizes) - 2)
+    step = packing.step if len(sizes) > 1 else 0  # a number for each filter is repeated
+    wide = [*sizes]
+    wide[axis] += (packing.columns - 1) * step
+    order = [*range(len(sizes))]
+    if isinstance(packing.inner, ConvPacking) and packing.inner.taps:
+        order = [order[-1], *order[:-1]]
+    spec = PiecesSpec(
+        sizes=tuple(wide[i] for i in order),
+        strides=(*(steps[i] for i in order), filter_),
+        pieces=packing.columns,
+        width=weights.filters,
+        apart=-step * steps[axis],
+        axis=order.index(axis),
+        step=step,
+        taps=sizes[axis],
+        element=target.element,
+    )
+    return _Kernel(spec, (), product(spec.sizes) * spec.row(target.lanes))
 
 
 def _by_channel(weights: _Filters) -> _Filters:

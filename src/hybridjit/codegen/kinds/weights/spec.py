@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....records import dataclass
 from ....target import SINGLE, ElementTypes
-from ...spec import KernelSpec, Size, Sizes
+from ...spec import Ints, KernelSpec, Size, Sizes
 
 # Floats of a point of transformed filters that are written one after the other, and how far apart
 # points lie until then. Written vector by vector, planes whose distance is a multiple of a page
@@ -42,6 +42,34 @@ class PackSpec(KernelSpec):
     parts: Size = 1
     kind = "pack"
     needs_passes = False
+
+
+@dataclass(frozen=True)
+class PiecesSpec(KernelSpec):
+    """Rows of pieces that lie side by side, zeros behind them; arguments: w, result.
+
+    The result is [row][lane], in whole vectors; a row's number runs over ``sizes``. Piece p of a
+    row is ``width`` numbers from the row's first on, ``apart`` * p further.
+    strides  of w per axis of the rows, and between the numbers of a piece
+    axis, step, taps  a piece is zeros unless the row's index of that axis, less ``step`` * p, is
+                      below ``taps``
+    """
+
+    sizes: Ints
+    strides: Ints
+    pieces: int
+    width: int
+    apart: int
+    axis: int
+    step: int
+    taps: int
+    element: ElementTypes = SINGLE
+    kind = "pack_pieces"
+    needs_passes = False
+
+    def row(self, lanes: int) -> int:
+        """Lanes of a row."""
+        return -(-self.pieces * self.width // lanes) * lanes
 
 
 @dataclass(frozen=True)
