@@ -30,6 +30,8 @@ def rows_together(cpu: str) -> int:
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_a_byte_from_memory_is_dearer_than_one_from_the_cache(family):
     assert 1 < family.third_level_price < family.memory_price < 20
+    assert 0 < family.second_level_price <= family.third_level_price
+    assert family.memory < family.alone < family.third_level
     for cpu in family.cpus:
         assert family_of(replace(portable_target("avx2"), cpu=cpu)) is family
 

@@ -1,7 +1,7 @@
 """What bytes cost on a family of CPUs: a table by name, so that a choice never depends on a clock.
 
-Rates are those of one core while its neighbours work, in units of a cycle. Only the memory's of
-Zen 4 and Zen 5 were measured; the others are estimates from published figures. A CPU that is not in
+Rates are those of one core, in units of a cycle. Those of Zen 5 and the memory's of Zen 4 were
+measured; the others are estimates from published figures. A CPU that is not in
 the table, or code for a narrower one than the host, has the prices of ``GENERIC``.
 """
 
@@ -15,17 +15,25 @@ from ..target import Target
 class Family:
     """Cores that are alike.
 
-    cpus         their names, as LLVM has them
-    operations   on float32 in a cycle, with the widest vectors; a multiply-add is two
-    memory       bytes from memory in a cycle
-    third_level  bytes from the third-level cache, or the last, in a cycle
+    cpus          their names, as LLVM has them
+    operations    on float32 in a cycle, with the widest vectors; a multiply-add is two
+    units         that multiply vectors, and as many that load them
+    memory        bytes from memory in a cycle
+    alone         the same while the neighbours rest
+    third_level   bytes from the third-level cache, or the last, in a cycle
+    second_level  bytes from the second-level cache in a cycle
+    third_bytes   of the third-level cache, for the cores that share it
     """
 
     name: str
     cpus: tuple[str, ...]
     operations: int
+    units: int
     memory: float
+    alone: float
     third_level: float
+    second_level: float
+    third_bytes: int
 
     @property
     def memory_price(self) -> float:
@@ -37,24 +45,60 @@ class Family:
         """Operations in the time in which a byte comes from the third-level cache."""
         return self.operations / self.third_level
 
+    @property
+    def second_level_price(self) -> float:
+        """Operations in the time in which a byte comes from the second-level cache."""
+        return self.operations / self.second_level
 
-# As on Zen 5: 240 GFLOP/s against 39 GB/s for one core, which others share.
-GENERIC = Family("generic", (), 64, 6.4, 32)
+    def instructions(self, target: Target) -> float:
+        """Vectors that are added, multiplied or loaded in a cycle."""
+        return min(self.units, self.operations / (2 * target.lanes))
+
+    def sums(self, target: Target) -> float:
+        """Vectors that are multiplied and added in a cycle: two instructions without FMA."""
+        return self.instructions(target) / (1 if target.has_fma else 2)
+
+
+_MB = 1 << 20
+# As on Zen 5: 240 GFLOP/s against 24 GB/s for one core where others want as much, 39 where not.
+GENERIC = Family("generic", (), 64, 2, 6.4, 10.4, 32, 64, 20 * _MB)
 FAMILIES = (
-    Family("Zen 2", ("znver2",), 32, 4, 16),
-    Family("Zen 3", ("znver3",), 32, 4.5, 20),
+    Family("Zen 2", ("znver2",), 32, 2, 4, 6.5, 16, 32, 16 * _MB),
+    Family("Zen 3", ("znver3",), 32, 2, 4.5, 8, 20, 32, 32 * _MB),
     # 512-bit vectors in two halves: 118 GFLOP/s against 27 GB/s
-    Family("Zen 4", ("znver4",), 32, 5, 20),
-    Family("Zen 5", ("znver5",), 64, 6.4, 32),
-    Family("Haswell", ("haswell", "broadwell", "skylake"), 32, 4, 10),
-    Family("Skylake-X", ("skylake-avx512", "cascadelake", "cooperlake"), 64, 4, 10),
-    Family("Ice Lake", ("icelake-client", "icelake-server", "tigerlake"), 64, 4.5, 11),
-    Family("Sapphire Rapids", ("sapphirerapids", "emeraldrapids", "graniterapids"), 64, 4.5, 11),
-    Family("Alder Lake", ("alderlake", "raptorlake", "meteorlake", "arrowlake"), 32, 6, 16),
-    Family("Neoverse N1", ("neoverse-n1",), 16, 6, 12),
-    Family("Neoverse V1", ("neoverse-v1", "neoverse-n2"), 32, 7, 16),
-    Family("Neoverse V2", ("neoverse-v2", "neoverse-v3"), 32, 8, 16),
-    Family("Apple", tuple(f"apple-m{n}" for n in range(1, 6)), 32, 16, 24),
+    Family("Zen 4", ("znver4",), 32, 2, 5, 8, 20, 32, 32 * _MB),
+    Family("Zen 5", ("znver5",), 64, 2, 6.4, 10.4, 32, 64, 20 * _MB),
+    Family("Haswell", ("haswell", "broadwell", "skylake"), 32, 2, 4, 5, 10, 32, 8 * _MB),
+    Family(
+        "Skylake-X",
+        ("skylake-avx512", "cascadelake", "cooperlake"),
+        *(64, 2, 4, 5, 10, 48, 24 * _MB),
+    ),
+    Family(
+        "Ice Lake",
+        ("icelake-client", "icelake-server", "tigerlake"),
+        64,
+        2,
+        4.5,
+        5.5,
+        11,
+        48,
+        24 * _MB,
+    ),
+    Family(
+        "Sapphire Rapids",
+        ("sapphirerapids", "emeraldrapids", "graniterapids"),
+        *(64, 2, 4.5, 5.5, 11, 48, 48 * _MB),
+    ),
+    Family(
+        "Alder Lake",
+        ("alderlake", "raptorlake", "meteorlake", "arrowlake"),
+        *(32, 2, 6, 8, 16, 48, 24 * _MB),
+    ),
+    Family("Neoverse N1", ("neoverse-n1",), 16, 2, 6, 8, 12, 24, 32 * _MB),
+    Family("Neoverse V1", ("neoverse-v1", "neoverse-n2"), 32, 4, 7, 9, 16, 32, 32 * _MB),
+    Family("Neoverse V2", ("neoverse-v2", "neoverse-v3"), 32, 4, 8, 10, 16, 48, 64 * _MB),
+    Family("Apple", tuple(f"apple-m{n}" for n in range(1, 6)), 32, 4, 16, 20, 24, 48, 8 * _MB),
 )
 _BY_CPU = {cpu: family for family in FAMILIES for cpu in family.cpus}
 

@@ -32,13 +32,13 @@ def cost(layer: Layer, spec: ConvSpec | WinogradSpec, target: Target) -> float:
     rows = -(-tiles // spec.mr) * spec.mr
     products = 2.1 * spec.points * rows * layer.ic * layer.oc
     nbytes = 4 * spec.points * layer.ic * layer.oc
-    into, back = _transforms(*spec.lines)
+    into, back = transform_instructions(*spec.lines)
     transforms = tiles * (layer.ic * into + layer.oc * back) / target.lanes * 4 * target.lanes
     weights = _price(layer, nbytes, target)
     return max(products, weights) + transforms + _packing(layer, spec, target)
 
 
-def _transforms(down: Line, across: Line) -> tuple[float, float]:
+def transform_instructions(down: Line, across: Line) -> tuple[float, float]:
     """Instructions to transform a vector of a tile's channels, there and back.
 
     1.3 for each load and store, a quarter for each sum. Half-way what does not stay in registers

@@ -1,12 +1,10 @@
 """How near the cost model is to the profile: each step's predicted time beside the measured one.
 
-    python tools/predictions.py DIR [NETWORK...]    DIR/NETWORK-symbol.json, -0000.params, -io.npz
+    python tools/predictions DIR [NETWORK...]    DIR/NETWORK-symbol.json, -0000.params, -io.npz
 
-A step is as long as its operations take at the share of the FMA peak that its kind of kernel
-reaches, or its bytes at the rate of its kind, whichever is longer: ``LIMITS``. Operations are those
-of the cost model that chooses between algorithms. What a step took is the least of many runs on
-one thread. A line for each network, then for each kind, says how many steps are within 15 %;
-``--worst`` names those that are furthest off.
+A step's terms are in ``model.py``, and in ``memory.py`` which memory its operands come from. What
+it took is the least of many runs on one thread. A line for each network, then for each kind, says
+how many steps are within 15 %; ``--worst`` names those that are furthest off, with their terms.
 """
 
 from __future__ import annotations
@@ -19,61 +17,40 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from memory import Operands, operands_of
+from model import Terms, Work, terms
 
 from hybridjit.cli.model import parameters, read_model, variable_types
 from hybridjit.codegen.families import family_of
 from hybridjit.codegen.peak import measure_flops
 from hybridjit.compiler import compile_graph
 from hybridjit.options import Options
-from hybridjit.profiling import flops, part_name
+from hybridjit.profiling import part_name
 from hybridjit.runtime.executable import Executable
-from hybridjit.runtime.profiling import Part, Profiler, bytes_moved
+from hybridjit.runtime.profiling import Part, Profiler
 from hybridjit.runtime.threads import threads
 from hybridjit.table import table
 
 NEAR = 0.15
-# Of each kind of kernel: the share of the peak that its loops reach, and bytes in a cycle from the
-# caches; measured on Zen 5 over the networks of the comparison.
-LIMITS = {
-    "conv": (0.97, 20),
-    "dense": (0.98, 20),
-    "winograd": (0.96, 20),
-    "recurrent": (0.83, 40),
-    "matmul": (0.94, 20),
-    "depthwise": (0.8, 18),
-    "pointwise": (1, 29),
-    "softmax": (1, 13),
-    "norm": (1, 17),
-    "pool": (1, 16),
-}
-_START = 0.1e-6  # seconds that a step takes besides
-_IN_CACHE = 4 << 20  # bytes of weights that may be there from the call before
 
 
 @dataclass(frozen=True)
 class Row:
-    """One step: its kind, seconds, and how many times that was predicted."""
+    """One call of a step: its kind, its seconds, and those that were predicted, by their terms."""
 
     name: str
     kind: str
     seconds: float
-    ratio: float
+    terms: Terms
+    cycle: float
+
+    @property
+    def ratio(self) -> float:
+        return self.terms.cycles * self.cycle / self.seconds
 
     @property
     def is_near(self) -> bool:
         return abs(self.ratio - 1) <= NEAR
-
-
-def predicted(part: Part, alone: bool, peak: float, executable: Executable) -> float:
-    """Seconds of a kernel call; ``peak`` in operations a second."""
-    call, target = part.call, executable.code.target
-    family, kind = family_of(target), call.spec.kind
-    share, rate = LIMITS.get(kind, (1, 16))
-    cycles = family.operations / peak  # seconds of one
-    operations = (call.cost or flops(part)) / (share * peak)
-    nbytes = bytes_moved(part.step) if alone else 0
-    is_far = kind in ("conv", "dense") and nbytes > _IN_CACHE
-    return max(operations, nbytes * cycles / (family.memory if is_far else rate)) + _START
 
 
 def rows_of(prefix: Path, seconds: float) -> Iterator[Row]:
@@ -84,14 +61,18 @@ def rows_of(prefix: Path, seconds: float) -> Iterator[Row]:
     while len(rounds) < 9 or time.perf_counter() < end:
         rounds.append(profiler.run_watched())
     least = np.min(rounds, axis=0)
-    peak = max(measure_flops(executable.code.target) for _ in range(3))
+    target = executable.code.target
+    peak = max(measure_flops(target) for _ in range(3))
+    cycle = 2 * target.lanes * family_of(target).sums(target) / peak
+    operands = operands_of(executable)
     calls = [(s, c) for s, r in zip(executable.plan.steps, executable.code.calls) for c in r or [0]]
     for (step, call), took in zip(calls, least):
         if call and took:
             part = Part(step, call, took)
             alone = sum(other is step for other, _ in calls) == 1
-            ratio = predicted(part, alone, peak, executable) / took
-            yield Row(f"{prefix.name} {step.name}: {part_name(part)}", call.spec.kind, took, ratio)
+            found = terms(Work(part, operands[step.number] if alone else Operands(), target))
+            name = f"{prefix.name} {step.name}: {part_name(part)}"
+            yield Row(name, call.spec.kind, took, found, cycle)
 
 
 def compiled(prefix: Path) -> tuple[Executable, np.ndarray]:
@@ -145,6 +126,13 @@ def main() -> None:
     far = sorted((r for r in found if not r.is_near), key=lambda row: -row.seconds)
     for row in far[: options.worst]:
         print(f"{1e6 * row.seconds:9.1f} us, {row.ratio:.2f} of it predicted: {row.name}")
+        print(f"{'':14}{described(row)}")
+
+
+def described(row: Row) -> str:
+    """The terms of a prediction in microseconds."""
+    each = ("compute", "weights", "operands", "beside")
+    return ", ".join(f"{name} {1e6 * row.cycle * getattr(row.terms, name):.1f}" for name in each)
 
 
 if __name__ == "__main__":
