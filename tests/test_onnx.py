@@ -525,6 +525,10 @@ class TestFilesOfElements:
         with pytest.raises(ModelFormatError):
             read_array(self.tensor(**{"location": "w.bin", "length": 8} | entries), str(tmp_path))
 
+    def test_a_file_that_is_missing(self, tmp_path):
+        with pytest.raises(MXNetError, match="none.bin: No such file"):
+            read_array(self.tensor(location="none.bin"), str(tmp_path))
+
     def test_a_model_without_a_folder_has_none(self):
         with pytest.raises(ModelFormatError, match="in no folder"):
             read_array(self.tensor(location="w.bin"))

@@ -22,6 +22,7 @@ from ..formats.mxnet.symbol_upgrade import Changes
 from ..ir.node import Output, topological
 from ..ir.roles import Reading, Roles, is_learned, roles_of
 from ..loading import bare_name
+from ..onnx.functions import inlined
 from ..onnx.graph import unknown_operators
 from ..onnx.load import read_file, read_graph
 from ..onnx.operators import KNOWN
@@ -140,7 +141,7 @@ def _of_onnx(
 
 
 def _of_onnx_nodes(path: str) -> Listing:
-    graph = read_file(path).graph
+    graph = inlined(read_file(path)).graph
     assert graph is not None
     missing = unknown_operators(graph, KNOWN)
     held = {tensor.name for tensor in graph.initializer}

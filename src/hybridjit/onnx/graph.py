@@ -17,6 +17,7 @@ from ..formats.onnx.tensors import dtype_of
 from ..ir.node import Output
 from ..ir.roles import variables
 from ..types import Shape, TensorType, shape_text
+from .functions import inlined
 from .importer import (
     Importer,
     Translation,
@@ -49,6 +50,7 @@ def make_graph(
     Raises UnknownOpError listing every operator that has no translation, MXNetError naming the
     node for what is not supported.
     """
+    model = inlined(model)
     assert model.graph is not None
     require_known(model.graph, known)
     make = partial(_graph_for, model, known, folder)

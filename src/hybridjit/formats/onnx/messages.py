@@ -228,6 +228,7 @@ class Function:
     output: Sequence[str] = texts(5)
     attribute: Sequence[str] = texts(6)
     node: Sequence[Node] = many(7, lambda: Node)
+    opset_import: Sequence[OperatorSet] = many(9, lambda: OperatorSet)
     domain: str = text(10)
     attribute_proto: Sequence[Attribute] = many(11, lambda: Attribute)
 

@@ -16,6 +16,7 @@ import numpy as np
 from ...errors import DTypeError, ModelFormatError
 from ...opening import open_file
 from ...types import MAX_DIMS
+from ..atomic import system_errors
 from .messages import Tensor
 from .narrow import NARROW, decoded
 
@@ -170,7 +171,8 @@ def _read_external(tensor: Tensor, folder: str | None, what: str) -> bytes:
     if folder is None:
         raise ModelFormatError(f"{what} stands in '{location}', and this model is in no folder")
     offset, length = (_number(entries, key, what) for key in ("offset", "length"))
-    with open_file(_inside(folder, location, what)) as file:
+    path = _inside(folder, location, what)
+    with system_errors(path), open_file(path) as file:
         size = file.seek(0, os.SEEK_END)
         start = offset or 0
         count = size - start if length is None else length
