@@ -6,7 +6,7 @@ every ``stride``-th tap, is a convolution of its own at stride 1, and their resu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -48,12 +48,12 @@ class Line:
     @property
     def phases(self) -> tuple[int, ...]:
         """The taps of each phase that has any."""
-        return tuple(len(range(i, self.taps, self.stride)) for i in range(self.stride))[: self.taps]
+        return _phases(self.taps, self.stride)
 
     @property
     def counts(self) -> tuple[int, ...]:
         """The products of each phase."""
-        return tuple(self.m + taps - 1 for taps in self.phases)
+        return _counts(self.m, self.phases)
 
     @property
     def points(self) -> int:
@@ -75,7 +75,18 @@ class Line:
         return g
 
 
-def lines_for(m: int, window: Sequence[int], strides: Sequence[int]) -> tuple[Line, Line]:
+@lru_cache(maxsize=1024)
+def _phases(taps: int, stride: int) -> tuple[int, ...]:
+    return tuple(len(range(i, taps, stride)) for i in range(min(stride, taps)))
+
+
+@lru_cache(maxsize=1024)
+def _counts(m: int, phases: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(m + taps - 1 for taps in phases)
+
+
+@lru_cache(maxsize=1024)
+def lines_for(m: int, window: tuple[int, ...], strides: tuple[int, ...]) -> tuple[Line, Line]:
     """The algorithms down and across: ``m`` results along axes on which there are several taps."""
     down, across = (
         Line(m if taps > 1 else 1, taps, stride) for taps, stride in zip(window, strides)

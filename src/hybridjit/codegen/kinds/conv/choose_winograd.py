@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from ....target import TYPES_OF, Target
 from ....types import product
@@ -16,7 +17,7 @@ from .tile import most_rows
 # channels, 9e-5 with 256, 1.2e-4 with 512.
 _MOST_POINTS, _FEW, _MOST_OF_MANY, _MOST_OF_ONE = 8, 256, 7, 12
 # The results of a tile along an axis.
-_SIZES = (4, 2, 6, 3)
+_SIZES = (4, 2, 6, 5, 3)
 
 
 def suits_winograd(layer: Layer, target: Target | None) -> bool:
@@ -92,6 +93,7 @@ def winograd_spec(layer: Layer, target: Target, m: int, factor: float = 1) -> Wi
     )  # fmt: skip
 
 
+@lru_cache(maxsize=4096)
 def _tile_block(total: int, wished: int, most: int) -> tuple[int, int]:
     """Tiles per block near ``wished`` and rows per register tile, so that few rows are padding."""
     best = (10**9, 0, 0, 0)

@@ -5,6 +5,8 @@ A byte of weights that does not stay in the cache has a price in operations.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from ....target import PAIRS, Target
 from ....types import product
 from ...families import family_of
@@ -21,7 +23,8 @@ _REGISTERS = 32
 def cost(layer: Layer, spec: ConvSpec | WinogradSpec, target: Target) -> float:
     """Operations for one image, or what its weights cost to bring in if that is more.
 
-    The transforms count as instructions, each as long as a vector of fused multiply-adds.
+    The transforms count as instructions, each as long as a vector of fused multiply-adds, and so do
+    the addresses of a tile's places.
     """
     if isinstance(spec, ConvSpec):
         at_once = 2 if spec.element == PAIRS else 1
@@ -32,12 +35,15 @@ def cost(layer: Layer, spec: ConvSpec | WinogradSpec, target: Target) -> float:
     rows = -(-tiles // spec.mr) * spec.mr
     products = 2.1 * spec.points * rows * layer.ic * layer.oc
     nbytes = 4 * spec.points * layer.ic * layer.oc
-    into, back = transform_instructions(*spec.lines)
-    transforms = tiles * (layer.ic * into + layer.oc * back) / target.lanes * 4 * target.lanes
+    down, across = spec.lines
+    into, back = transform_instructions(down, across)
+    addresses = target.lanes * (down.reach * across.reach + down.m * across.m)
+    transforms = 4 * tiles * (layer.ic * into + layer.oc * back + addresses)
     weights = _price(layer, nbytes, target)
     return max(products, weights) + transforms + _packing(layer, spec, target)
 
 
+@lru_cache(maxsize=1024)
 def transform_instructions(down: Line, across: Line) -> tuple[float, float]:
     """Instructions to transform a vector of a tile's channels, there and back.
 
