@@ -174,7 +174,7 @@ def networks() -> Iterator[tuple[str, Network]]:
         for along, axis, other in ((True, (2,), (1, 3, 1)), (False, (1,), (2, 1, size))):
             spread = layer("_mean_square_about", var("other", other), axis=axis)
             yield f"spread {size} {along}", network(spread, (2, 3, size))
-            pair = layer("_sums_about", var("twin"), var("other", other), axis=axis)
+            pair = layer("_sums_about", var("twin", (2, 3, size)), var("other", other), axis=axis)
             yield f"sums {size} {along}", network(pair, (2, 3, size))
             yield f"moments {size} {along}", network(layer("_moments", axis=axis), (2, 3, size))
         yield (
