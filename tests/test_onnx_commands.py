@@ -12,7 +12,7 @@ import hybridjit as mx
 from hybridjit import nd
 from hybridjit.cli import main
 from hybridjit.formats.onnx import messages
-from test_onnx import model_of, node
+from test_onnx import model_of, node, numbers
 
 DIGITS = Path(__file__).parent.parent / "examples" / "digits" / "digits"
 FILE = f"{DIGITS}.onnx"
@@ -76,6 +76,26 @@ def test_run_of_sizes_that_the_file_leaves_open(printed, arrays, tmp_path):
     x = np.load(arrays[0])
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), x * x.size)
     assert "agree" in printed("verify", str(path), "--input", f"x={arrays[0]}")
+
+
+def test_a_library_for_any_batch(printed, tmp_path):
+    """The file holds the parameters, and its nodes ask for the batch."""
+    nodes = [
+        node("Shape", "x", "batch", end=1),
+        node("Concat", "batch rest", "sizes", axis=0),
+        node("Reshape", "x sizes", "flat"),
+        node("MatMul", "flat w"),
+    ]
+    constants = {"rest": np.array([-1]), "w": numbers(6, 4)}
+    path = tmp_path / "net.onnx"
+    path.write_bytes(b"".join(messages.write(model_of(nodes, {"x": (None, 2, 3)}, constants))))
+    printed("compile", str(path), "--shape", "x=N,2,3", "--library", str(tmp_path))
+    library = mx.library.load(tmp_path / "net.so")
+    for batch in (1, 3):
+        x = numbers(batch, 2, 3)
+        np.testing.assert_allclose(
+            library(x), x.reshape(batch, 6) @ constants["w"], rtol=1e-4, atol=1e-5
+        )
 
 
 def test_verify(printed, arrays):

@@ -73,8 +73,8 @@ def _built(args: argparse.Namespace) -> Built:
 
 def _network(args: argparse.Namespace) -> Network:
     args.shape, args.any_batch = _one_sample(args.shape)
-    model, input_types, param_types = model_of(args)
-    if args.params is None:
+    model, input_types, param_types = model_of(args, args.any_batch)
+    if model.params is None:
         raise UsageError("a library has the network's parameters in it: give --params")
     args.name = args.name or model.name
     names = tuple(Symbol(model.outputs).list_outputs())

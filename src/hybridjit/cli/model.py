@@ -82,10 +82,13 @@ def _read_onnx(path: str, shapes: Mapping[str, tuple[int, ...]]) -> Model:
     return Model(name, imported.heads, Roles(inputs, (), ()), imported.params, stated)
 
 
-def model_of(args: argparse.Namespace) -> tuple[Model, Types, Types]:
-    """The model, the types of its inputs and of its parameters, from parsed arguments."""
+def model_of(args: argparse.Namespace, any_batch: bool = False) -> tuple[Model, Types, Types]:
+    """The model, the types of its inputs and of its parameters, from parsed arguments.
+
+    any_batch  whether sizes that an ONNX file leaves open stay so in the graph
+    """
     shapes, dtypes = once(args.shape, "--shape"), once(args.dtype, "--dtype")
-    model = read_model(args.symbol, args.params, shapes, shapes)
+    model = read_model(args.symbol, args.params, shapes, {} if any_batch else shapes)
     return (model, *variable_types(model, shapes, dtypes))
 
 
