@@ -63,6 +63,21 @@ def test_flattening_by_the_batch():
         np.testing.assert_array_equal(y, x.reshape(len(x), -1))
 
 
+def test_other_sizes_than_the_files_are_not_cut_short():
+    """MXNet's Reshape takes the first elements where there are too many."""
+    nodes = [
+        node("Shape", "x", "batch", end=1),
+        node("Concat", "batch rest", "sizes", axis=0),
+        node("Reshape", "x sizes", "flat"),
+        node("MatMul", "flat w"),
+    ]
+    constants = {"rest": np.array([12]), "w": numbers(12, 2)}
+    block = make_block(make_graph(model_of(nodes, {"x": (None, 3, 4)}, constants), KNOWN, None, {}))
+    block(nd.array(numbers(2, 3, 4)))
+    with pytest.raises(ShapeError, match="weight has 12 inputs, data has 24"):
+        block(nd.array(numbers(2, 6, 4)))
+
+
 def test_heads_of_attention():
     """Batches and steps are open: two sizes are copied, products are of both."""
     nodes = [

@@ -207,6 +207,9 @@ def _reshape(merge: _Merge, a: Node, b: Node, inputs: tuple[Output, ...]) -> Nod
     ]
     if shape.count(_INFER) > 1:
         shape = _joined(old, new)
+    elif _INFER not in shape and any(shape):  # or other sizes than the file's would be cut short
+        last = max(i for i, size in enumerate(shape) if size != _COPY)
+        shape[last] = _INFER
     return _with(a, inputs, shape=tuple(shape))
 
 
