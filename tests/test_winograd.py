@@ -18,7 +18,7 @@ from neighbours import Network, conv, inside, network
 RNG = np.random.default_rng(51)
 # Windows and strides, and the sizes of tiles for them.
 WINDOWS: dict[tuple[tuple[int, int], int], tuple[int, ...]] = {
-    ((3, 3), 1): (4, 2, 6, 5, 3),
+    ((3, 3), 1): (4, 2),
     ((3, 3), 2): (4, 2, 6, 5, 3),
     ((5, 5), 1): (4, 2, 3),
     ((5, 5), 2): (4, 2, 6, 5, 3),
@@ -66,7 +66,7 @@ def test_errors_are_below_a_ten_thousandth_of_the_deviation(window, stride, m, m
 
 
 def test_tiles_of_six_are_for_few_channels(monkeypatch):
-    """With 512 channels F(6x6, 3x3) has an error of 1.2e-4 of the deviation."""
+    """With 512 channels eight points both ways have an error of 1.2e-4 of the deviation."""
     taken = []
 
     def noted(layer: choose.Layer) -> list[int]:
@@ -75,7 +75,7 @@ def test_tiles_of_six_are_for_few_channels(monkeypatch):
 
     monkeypatch.setattr(choose, "winograd_sizes", noted)
     for channels in (256, 257):
-        net = layer_of((3, 3), 1, channels)
+        net = layer_of((5, 5), 2, channels)
         compiled(net.outputs, net.arrays, net.params)
     assert taken == [[4, 2, 6, 5, 3], [4, 2, 5, 3]]
 
