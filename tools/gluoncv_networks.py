@@ -24,6 +24,8 @@ _RULES: list[tuple[str, tuple[int, ...], dict[str, Any]]] = [
     (r"ssd_512", (512, 512), {}),
     (r"yolo3", (128, 128), {}),
     (r".*rcnn_fpn", (64, 64), {}),
+    # Of the scores of 1,000 detections many are as far apart as rounding.
+    (r"mask_rcnn", (128, 160), {"rcnn_max_dets": 10, "rpn_test_post_nms": 10}),
     (r".*(faster|mask|doublehead)_rcnn", (128, 160), {}),
     (r"(fcn|psp|deeplab|danet)_", (96, 96), {"crop_size": 96}),
     (r"icnet", (96, 96), {"crop_size": 96}),
