@@ -40,7 +40,7 @@ def tool(name: str) -> str:
     """A program's path; where it is not there the test is skipped."""
     found = shutil.which(name)
     if found is None:
-        pytest.skip(f"{name} is not there")  # a compiler, a checker or an emulator: a system's
+        pytest.skip(f"{name} is not there: compilers, checkers and emulators are the system's")
     return found
 
 
@@ -684,7 +684,7 @@ def java_of(least: int) -> str:
         version = re.search(r'version "(\d+)', ran(place, "-version"))
         if version and int(version[1]) >= least:
             return place
-    pytest.skip(f"no Java {least} is there")  # a runtime for one example
+    pytest.skip(f"no Java {least} is there, which one example needs")
 
 
 def compiled(source: str, stem: Path, folder: Path, ending: str) -> Path:
@@ -696,7 +696,7 @@ def compiled(source: str, stem: Path, folder: Path, ending: str) -> Path:
     return program
 
 
-@pytest.mark.skipif(not IS_X86, reason="other CPUs have no vectors to choose from")
+@pytest.mark.skipif(not IS_X86, reason="AArch64 has one kind of vectors")
 class TestTargets:
     def test_the_widest_that_this_cpu_has(self, digits):
         with override(target=""):
@@ -726,7 +726,7 @@ class TestBfloat16:
     @pytest.mark.parametrize("target", ["", "avx2"])
     def test_bits_are_those_of_the_network(self, tmp_path, target):
         if target and not IS_X86:
-            pytest.skip("other CPUs have no vectors to choose from")  # AArch64 has one kind
+            pytest.skip("AArch64 has one kind of vectors")
         words = ["--precision", "bfloat16", *(["--target", target] if target else [])]
         stem, x = library(tmp_path, *words), pictures()
         with override(target=target):

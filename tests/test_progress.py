@@ -32,7 +32,7 @@ def compile_something() -> None:
 def terminal(monkeypatch):
     """A function that runs another with standard error on a terminal: what came there."""
     if not hasattr(os, "openpty"):
-        pytest.skip("this system has no pseudo terminals")  # Windows
+        pytest.skip("this system, as Windows, has no pseudo terminals")
 
     def shown(work: Callable[[], object]) -> str:
         there, here = os.openpty()

@@ -55,7 +55,7 @@ def winograd_cycles(spec: WinogradSpec, target: Target) -> WinogradCycles:
     blocks, rest = divmod(total, spec.tiles)
     tiles = blocks * -(-spec.tiles // spec.mr) + -(-rest // spec.mr)
     each = tile_cycles(spec.mr, spec.nv, spec.ic, family.sums(target)) + spec.mr * spec.nv + _TURN
-    into, back = transform_instructions(*spec.lines)
+    into, back = transform_instructions(*spec.lines, target.vector_registers)
     instructions = _INTO * into * -(-spec.ic // lanes) + _BACK * back * -(-spec.oc // lanes)
     places = product(tuple(line.reach for line in spec.lines))
     places += product(tuple(line.m for line in spec.lines))

@@ -1,7 +1,7 @@
 """ONNX graphs as symbols.
 
 In: a :class:`..formats.onnx.messages.Model` and the sizes of its inputs. Out: a
-:class:`Imported`: heads, parameters and inputs.
+:class:`.open_sizes.Imported`: heads, parameters and inputs.
 """
 
 from __future__ import annotations
@@ -27,13 +27,10 @@ from .importer import (
     nodes_of,
     supported,
 )
-from .open_sizes import Graph, for_all_sizes
+from .open_sizes import Imported, for_all_sizes
 from .use import Use
 
 _NAMED = 4  # nodes of an unknown operator that an error names
-
-
-Imported = Graph
 
 
 def make_graph(

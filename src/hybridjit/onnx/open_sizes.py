@@ -25,7 +25,7 @@ from ..passes.infer import infer_node_types
 from ..types import Shape, TensorType, is_known_shape, type_of
 
 Sizes = Mapping[str, Sequence["int | str"]]  # by input: a size, or the name of an open one
-Make = Callable[[Mapping[str, Shape]], "Graph"]
+Make = Callable[[Mapping[str, Shape]], "Imported"]
 # What stands for open sizes: far apart, so that graphs differ where a node keeps no more than so
 # many steps. None is 1, which would be broadcast, and sizes of pictures can be halved five times.
 _BATCH, _SMALL, _LARGE, _STEP = 2, 64, 4096, 32
@@ -33,7 +33,7 @@ _COPY, _INFER, _JOIN, _CUT = 0, -1, -3, -4  # in the shape of a Reshape
 Pair = tuple[int, int]
 
 
-class Graph(NamedTuple):
+class Imported(NamedTuple):
     """What a graph computes, its parameters, its inputs by name with their types."""
 
     heads: tuple[Output, ...]
@@ -45,7 +45,7 @@ class _DiffersError(Exception):
     """The two graphs differ in what does not follow from sizes by copying and inferring."""
 
 
-def for_all_sizes(make: Make, sizes: Sizes) -> Graph | None:
+def for_all_sizes(make: Make, sizes: Sizes) -> Imported | None:
     """The graph for all open sizes."""
     numbers = _stand_ins(sizes)
     shapes = [
@@ -75,7 +75,7 @@ def _stand_ins(sizes: Sizes) -> dict[str, Pair]:
     return found
 
 
-def _require_same_types(made: Graph, pair: Sequence[Graph]) -> None:
+def _require_same_types(made: Imported, pair: Sequence[Imported]) -> None:
     for one in pair:
         found = infer_node_types(made.heads, _known(made.params, one.inputs))
         right = infer_node_types(one.heads, _known(one.params, one.inputs))
@@ -93,14 +93,14 @@ def _known(
 class _Merge:
     """Walks over two graphs at once; shapes come in pairs, one of each."""
 
-    def __init__(self, one: Graph, other: Graph) -> None:
+    def __init__(self, one: Imported, other: Imported) -> None:
         self._pair = one, other
         self._types = [infer_node_types(g.heads, _known(g.params, g.inputs)) for g in self._pair]
         self._params = dict(one.params)
         self._variables: dict[str, Output] = {}
         self._made: dict[Output, Output] = {}
 
-    def graph(self, sizes: Sizes) -> Graph:
+    def graph(self, sizes: Sizes) -> Imported:
         """One graph for both. Raises _DiffersError."""
         orders = [topological(g.heads) for g in self._pair]
         if len(orders[0]) != len(orders[1]):
@@ -115,7 +115,7 @@ class _Merge:
             for name, t in self._pair[0].inputs.items()
         }
         heads = tuple(self._made[head] for head in self._pair[0].heads)
-        return Graph(heads, self._params, inputs)
+        return Imported(heads, self._params, inputs)
 
     def _add(self, a: Node, b: Node) -> None:
         if (a.op, a.name, len(a.inputs)) != (b.op, b.name, len(b.inputs)):

@@ -129,7 +129,7 @@ def _packings(
         return DepthwisePacking(target.lanes), ChannelPacking(1, target.lanes)
     if isinstance(spec, WinogradSpec):
         bias = ChannelPacking(1, target.lanes * spec.nv)
-        lines = () if spec.is_plain and spec.m in (2, 4) else spec.lines
+        lines = () if spec.is_plain else spec.lines
         return WinogradPacking(spec.m, target.lanes, spec.nv, lines), bias
     packing = packing_for(target, spec.groups, spec.nv, spec.taps)
     return packing, ChannelPacking(spec.groups, target.lanes)

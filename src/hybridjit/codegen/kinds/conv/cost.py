@@ -16,8 +16,6 @@ from .spec import ConvSpec, WinogradSpec
 
 # The third-level cache in sizes of the second.
 _THIRD_LEVEL = 16
-# Vectors that a transform keeps.
-_REGISTERS = 32
 
 
 def cost(layer: Layer, spec: ConvSpec | WinogradSpec, target: Target) -> float:
@@ -36,7 +34,7 @@ def cost(layer: Layer, spec: ConvSpec | WinogradSpec, target: Target) -> float:
     products = 2.1 * spec.points * rows * layer.ic * layer.oc
     nbytes = 4 * spec.points * layer.ic * layer.oc
     down, across = spec.lines
-    into, back = transform_instructions(down, across)
+    into, back = transform_instructions(down, across, target.vector_registers)
     addresses = target.lanes * (down.reach * across.reach + down.m * across.m)
     transforms = 4 * tiles * (layer.ic * into + layer.oc * back + addresses)
     weights = _price(layer, nbytes, target)
@@ -44,11 +42,11 @@ def cost(layer: Layer, spec: ConvSpec | WinogradSpec, target: Target) -> float:
 
 
 @lru_cache(maxsize=1024)
-def transform_instructions(down: Line, across: Line) -> tuple[float, float]:
+def transform_instructions(down: Line, across: Line, registers: int) -> tuple[float, float]:
     """Instructions to transform a vector of a tile's channels, there and back.
 
-    1.3 for each load and store, a quarter for each sum. Half-way what does not stay in registers
-    is stored and loaded once more. Measured: 130 and 110 for F(4x4, 3x3), 50 and 40 for
+    1.3 for each load and store, a quarter for each sum. What does not stay in so many registers
+    half-way is stored and loaded once more. Measured: 130 and 110 for F(4x4, 3x3), 50 and 40 for
     F(2x2, 3x3); F(6x6, 3x3), F(4x4, 5x5) and F(4x4, 3x3) at stride 2 agree to 5 % of a layer.
     """
     data, points = down.reach * across.reach, down.points * across.points
@@ -57,7 +55,7 @@ def transform_instructions(down: Line, across: Line) -> tuple[float, float]:
     back = across.points * _sums(down) + down.m * _sums(across)
     moved = [data + points, points + results]
     for i, half in enumerate((down.points * across.reach, down.m * across.points)):
-        moved[i] += 2 * max(0, half - _REGISTERS) if min(down.taps, across.taps) > 1 else 0
+        moved[i] += 2 * max(0, half - registers) if min(down.taps, across.taps) > 1 else 0
     return 1.3 * moved[0] + into / 4, 1.3 * moved[1] + back / 4
 
 
