@@ -75,9 +75,10 @@ def operands_of(executable: Executable) -> dict[int, Operands]:
     for step in (*executable.plan.steps, *executable.plan.steps):  # as in the second of two runs
         packed = weights[step.number]
         reads = [v for v in step.reads if not (packed and passed.is_weight(v))]
-        passed.begin(packed, sum(map(bytes_of, (*reads, *step.writes))))
+        writes = [v for v in step.writes if v not in reads]  # in place: it comes once
+        passed.begin(packed, sum(map(bytes_of, (*reads, *writes))))
         read = sum((passed.levels(v, target) for v in reads), Levels())
-        written = sum((passed.levels(v, target) for v in step.writes), Levels())
+        written = sum((passed.levels(v, target) for v in writes), Levels())
         all_bytes = sum(weights.values()) + executable.plan.arena_bytes
         found[step.number] = Operands(read, written, level_of(packed, all_bytes, target))
         passed.end((*reads, *step.writes))
