@@ -196,6 +196,8 @@ def merge_dtypes(a: np.dtype | None, b: np.dtype | None) -> np.dtype | None:
 
 def merge(a: TensorType, b: TensorType) -> TensorType:
     """What two partial types say together; ShapeError or DTypeError when they contradict."""
+    if a is UNKNOWN:
+        return b
     if a is b or a == b:
         return a
     return TensorType(merge_shapes(a.shape, b.shape), merge_dtypes(a.dtype, b.dtype))

@@ -34,7 +34,10 @@ class Use(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """One typed node; ``op`` None for an input or a parameter."""
+    """One typed node; ``op`` None for an input or a parameter.
+
+    ``is_ruled`` tells that its types are known to be those that the operator's rule gives.
+    """
 
     op: OpDef | None
     name: str
@@ -42,6 +45,7 @@ class Value:
     inputs: tuple[Use, ...]
     types: tuple[TensorType, ...]
     source: str = ""
+    is_ruled = False  # no field: a copy with other contents has not been found right
 
     @property
     def type(self) -> TensorType:
@@ -220,7 +224,15 @@ def unique_name(name: str, taken: dict[str, int]) -> str:
 
 def uses_of(value: Value) -> tuple[Use, ...]:
     """Every output of a value."""
+    if len(value.types) == 1:
+        return (Use(value),)
     return tuple(Use(value, index) for index in range(len(value.types)))
+
+
+def typed_by_rule(value: Value) -> Value:
+    """The same value, noted as one whose types its operator's rule has just given."""
+    object.__setattr__(value, "is_ruled", True)
+    return value
 
 
 def make(
@@ -232,4 +244,4 @@ def make(
     """
     full, inputs = op.with_defaults(attrs), tuple(inputs)
     types = infer_types(op, [use.type for use in inputs], full)
-    return Value(op, name, full, inputs, types, source)
+    return typed_by_rule(Value(op, name, full, inputs, types, source))

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import replace
+from typing import NamedTuple
 
 from ..ops.building import infer_types
+from ..ops.record import OpDef
 from ..records import dataclass
-from .graph import Graph, Use, Value, unique_name, uses_of, walk
+from .graph import Graph, Use, Value, typed_by_rule, unique_name, uses_of, walk
 
 Replacement = Use | tuple[Use, ...] | None
 
 
-@dataclass(frozen=True)
-class Match:
+class Match(NamedTuple):
     """Where a rule looks: the graph before this walk, and the value as it was there."""
 
     graph: Graph
@@ -38,15 +39,17 @@ class Rule:
     """A rewrite of one value, titled by its algebra.
 
     ``apply(value, match)`` returns None for "not mine", else what stands for the value's outputs.
+    It is asked about values of the operators ``of``; of all where none is named.
     """
 
     title: str
     apply: Callable[[Value, Match], Replacement]
+    of: tuple[OpDef, ...] = ()
 
 
-def rule(title: str) -> Callable[[Callable[[Value, Match], Replacement]], Rule]:
+def rule(title: str, *of: OpDef) -> Callable[[Callable[[Value, Match], Replacement]], Rule]:
     """Make a :class:`Rule` of a function ``(value, match) -> replacement or None``."""
-    return lambda function: Rule(title, function)
+    return lambda function: Rule(title, function, of)
 
 
 def rebuild(value: Value, inputs: tuple[Use, ...]) -> Value:
@@ -55,13 +58,17 @@ def rebuild(value: Value, inputs: tuple[Use, ...]) -> Value:
         return value
     old, new = ([use.type for use in each] for each in (value.inputs, inputs))
     types = value.types
-    if value.op is not None and old != new:
-        types = infer_types(value.op, new, value.attrs)
-    return Value(value.op, value.name, value.attrs, inputs, types, value.source)
+    if value.op is None or old == new:
+        made = Value(value.op, value.name, value.attrs, inputs, types, value.source)
+        return typed_by_rule(made) if value.is_ruled else made
+    types = infer_types(value.op, new, value.attrs)
+    return typed_by_rule(Value(value.op, value.name, value.attrs, inputs, types, value.source))
 
 
 def uniquely_named(graph: Graph) -> Graph:
     """The same graph with a name of its own for each value: the first keeps the one it has."""
+    if len({value.name for value in graph.values}) == len(graph.values):
+        return graph
     taken: dict[str, int] = {}
 
     def renamed(value: Value, match: Match) -> tuple[str, Replacement]:
@@ -82,30 +89,39 @@ def rewrite(graph: Graph, rules: tuple[Rule, ...], fired: list[str] | None = Non
 
     def first_match(value: Value, match: Match) -> tuple[str, Replacement]:
         for r in rules:
+            if r.of and value.op not in r.of:
+                continue
             result = r.apply(value, match)
             if result is not None:
                 return r.title, result
         return "", None
 
-    return replace_values(graph, first_match, fired)
+    named = {op for r in rules for op in r.of} if all(r.of for r in rules) else None
+    return replace_values(graph, first_match, fired, named)
 
 
 def replace_values(
     graph: Graph,
     change: Callable[[Value, Match], tuple[str, Replacement]],
     fired: list[str] | None = None,
+    of: Container[OpDef | None] | None = None,
 ) -> Graph:
-    """One walk as :func:`rewrite` makes it; ``change`` gives a title with each replacement."""
+    """One walk as :func:`rewrite` makes it; ``change`` gives a title with each replacement.
+
+    It is asked about values of the operators ``of``; None is all of them, and variables.
+    """
     replaced: dict[Use, Use] = {}
+    moved = replaced.keys()
     for value in graph.values:
-        new = value
-        if any(use in replaced for use in value.inputs):
-            new = rebuild(value, tuple(replaced.get(use, use) for use in value.inputs))
-        title, result = change(new, Match(graph, value))
-        if result is not None and fired is not None:
-            fired.append(f"{value.name}: {title}")
+        new, result = value, None
+        if not moved.isdisjoint(value.inputs):
+            new = rebuild(value, tuple([replaced.get(use, use) for use in value.inputs]))
+        if of is None or value.op in of:
+            title, result = change(new, Match(graph, value))
+            if result is not None and fired is not None:
+                fired.append(f"{value.name}: {title}")
         if result is None and new is not value:
-            result = tuple(Use(new, index) for index in range(len(value.types)))
+            result = uses_of(new)
         if result is not None:
             outputs = (result,) if isinstance(result, Use) else result
             replaced.update((Use(value, i), use) for i, use in enumerate(outputs))

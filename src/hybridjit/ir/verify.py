@@ -8,7 +8,8 @@ Always
   A5  the number of inputs is what the operator takes
 From ``infer`` on
   T1  every value is fully typed
-  T2  a value's types are what its op's rule gives for its inputs
+  T2  a value's types are what its op's rule gives for its inputs, which is not asked again about a
+      value that was made by the rule (``ir.graph.make``)
 From ``hoist`` on
   H1  no value of the run graph depends on parameters alone
 From ``fuse`` on
@@ -91,13 +92,14 @@ def _report(graph: Graph, found: list[Violation], stage: str) -> str:
 def _always(graph: Graph, verified: Verified) -> Iterator[Violation]:
     seen: set[Value] = set()
     names: set[str] = set()
-    sources = set(graph.inputs) | set(graph.params)
+    sources = {*graph.inputs, *graph.params}
     for value in graph.values:
-        if not seen.issuperset([source for source, _ in value.inputs]):
-            yield value, "A1 reads a value that is not defined before it"
+        for source, _ in value.inputs:
+            if source not in seen:
+                yield value, "A1 reads a value that is not defined before it"
         if value.name in names:
             yield value, "A2 the name is taken"
-        if (value.op is None) != (value in sources):
+        if (value.op is None) is not (value in sources):
             yield value, "A3 neither input, parameter nor operator"
         if value not in verified.typed and _has_wrong_count(value):
             yield value, f"A5 has {len(value.inputs)} inputs"
@@ -116,17 +118,18 @@ def _typed(graph: Graph, verified: Verified) -> Iterator[Violation]:
     for value in graph.values:
         if value in verified.typed:
             continue
-        problem = "" if verified.has_same_rule(value) else _problem_of_types(value)
+        is_ruled = value.is_ruled or verified.has_same_rule(value)
+        problem = _problem_of_types(value, is_ruled)
         if problem:
             yield value, problem
         else:
             verified.add(value)
 
 
-def _problem_of_types(value: Value) -> str:
+def _problem_of_types(value: Value, is_ruled: bool) -> str:
     if not all(t.is_known for t in value.types):
         return "T1 not fully typed"
-    if value.op is None:
+    if value.op is None or is_ruled:
         return ""
     try:
         types = infer_types(value.op, [u.type for u in value.inputs], value.attrs)

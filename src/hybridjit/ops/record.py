@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
+from functools import cached_property
 from typing import Any
 
 from ..errors import MXNetError
@@ -196,6 +197,8 @@ class OpDef:
 
     def input_names(self, attrs: Attrs) -> Sequence[str]:
         """Names of the inputs for these attributes, auxiliary ones without their asterisk."""
+        if self._fixed_names:
+            return self._fixed_names
         names = self._inputs(attrs)
         if isinstance(names, Numbered):
             return names
@@ -240,6 +243,13 @@ class OpDef:
     @property
     def is_variadic(self) -> bool:
         return not callable(self.inputs) and any(n.endswith("...") for n in self.inputs)
+
+    @cached_property
+    def _fixed_names(self) -> tuple[str, ...]:
+        """Names of the inputs where no attribute decides; none where one does."""
+        if callable(self.inputs) or self.is_variadic:
+            return ()
+        return tuple(name.lstrip("*") for name in self.inputs)
 
     def _inputs(self, attrs: Attrs) -> Sequence[str]:
         names = self.inputs(**attrs) if callable(self.inputs) else self.inputs

@@ -19,11 +19,18 @@ def share_equal(graph: Graph, fired: list[str] | None = None) -> Graph:
     """
     known: dict[object, Value] = {}
     replaced: dict[Use, Use] = {}
+    moved = replaced.keys()
     repeats = graph.purpose.repeats
     for value in graph.values:
-        new = rebuild(value, tuple(replaced.get(use, use) for use in value.inputs))
+        new = value
+        if not moved.isdisjoint(value.inputs):
+            new = rebuild(value, tuple(replaced.get(use, use) for use in value.inputs))
         if value.op is not None and not value.op.is_random:
-            first = known.setdefault((value.name in repeats, _identity(new)), new)
+            place = (value.name in repeats, value.op.name, new.inputs)
+            first = known.setdefault(place, new)
+            if first is not new:  # most are alone there, and their attributes need no text
+                known.setdefault((place, _rest(first)), first)
+                first = known.setdefault((place, _rest(new)), new)
             if first is not new and fired is not None:
                 fired.append(f"{value.name}: is {first.name}")
             new = first
@@ -34,7 +41,6 @@ def share_equal(graph: Graph, fired: list[str] | None = None) -> Graph:
     return graph.with_outputs(replaced.get(use, use) for use in graph.outputs)
 
 
-def _identity(value: Value) -> Hashable:
-    assert value.op is not None
-    attrs = tuple(sorted((key, repr(item)) for key, item in value.attrs.items()))
-    return value.op.name, attrs, value.inputs, value.types
+def _rest(value: Value) -> Hashable:
+    """What makes a value besides its operator and its operands."""
+    return tuple(sorted((key, repr(item)) for key, item in value.attrs.items())), value.types

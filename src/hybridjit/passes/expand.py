@@ -32,7 +32,7 @@ def title(op: OpDef) -> str:
 
 
 def _expanded(value: Value, match: Match) -> tuple[str, Replacement]:
-    if value.op is None or any(t.size == 0 for t in value.types):
+    if value.op is None or value.op.expand is None or any(t.size == 0 for t in value.types):
         return "", None
     made = parts_of(value.op, _Expander(value.name, value.source), value.inputs, value.attrs)
     if made is None:

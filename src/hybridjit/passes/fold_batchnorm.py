@@ -29,7 +29,7 @@ def fold_batchnorm(graph: Graph, fired: list[str] | None = None) -> Graph:
     return rewrite(graph, (fold_into_producer, to_scale_and_shift), fired)
 
 
-@rule("BatchNorm(conv(x, w) + b)  =>  conv(x, w * scale) + (b - mean) * scale + beta")
+@rule("BatchNorm(conv(x, w) + b)  =>  conv(x, w * scale) + (b - mean) * scale + beta", BATCH_NORM)
 def fold_into_producer(value: Value, match: Match) -> Replacement:
     if not _is_plain(value) or match.graph.purpose.training:
         return None  # in training the weights change at every step
@@ -50,7 +50,7 @@ def fold_into_producer(value: Value, match: Match) -> Replacement:
     return g.op(layer.op, data, folded, _shift(value, bias), **attrs)
 
 
-@rule("BatchNorm(x)  =>  x * scale + shift")
+@rule("BatchNorm(x)  =>  x * scale + shift", BATCH_NORM)
 def to_scale_and_shift(value: Value, match: Match) -> Replacement:
     if not _is_plain(value):
         return None

@@ -18,6 +18,8 @@ _HALF = np.dtype("float16")
 
 def widen_half(graph: Graph, fired: list[str] | None = None) -> Graph:
     """The graph with float32 inside of such operators."""
+    if not any(t.dtype == _HALF for value in graph.values for t in value.types):
+        return graph
     return rewrite(graph, (half_in_single,), fired)
 
 

@@ -52,7 +52,7 @@ _TWINS = {
 
 def choose_layouts(graph: Graph, fired: list[str] | None = None) -> Graph:
     """Rewrite convolution regions to channels last."""
-    if not any(value.op in _BEGINNINGS for value in graph.values):
+    if not any(value.op in _BEGINNINGS and not _is_last(value) for value in graph.values):
         return graph
     return _Relayout(graph).run()
 
@@ -65,6 +65,12 @@ def move_columns(graph: Graph, fired: list[str] | None = None) -> Graph:
 def kernel_of(op: OpDef) -> str:
     """The kind of kernel that computes an operator, channels last if it has to be."""
     return RESIZE_LAST.kernel if op in _RESIZED else _TWINS.get(op, op).kernel
+
+
+def _is_last(value: Value) -> bool:
+    """Whether the value has its channels last already, so that no region begins there."""
+    layout = value.attrs.get("layout")
+    return layout is not None and layout[1] != "C"
 
 
 def to_last(rank: int) -> tuple[int, ...]:
@@ -157,8 +163,7 @@ def _again(value: Value, inputs: list[Use], **changed: object) -> Use:
 
 
 def _windowed(forms: _Relayout, value: Value) -> Use | None:
-    layout = value.attrs.get("layout")
-    if layout is not None and layout[1] != "C":
+    if _is_last(value):
         return None
     ndim = len(value.shape)
     data, *weights = value.inputs
@@ -313,10 +318,11 @@ _FOLLOWERS: dict[OpDef, Rule] = {
 }
 
 
-@rule("dense(flatten(to_nchw(x)), w)  =>  dense(flatten(x), w with its columns reordered)")
+@rule(
+    "dense(flatten(to_nchw(x)), w)  =>  dense(flatten(x), w with its columns reordered)",
+    FULLY_CONNECTED,
+)
 def dense_after_flatten(value: Value, match: Match) -> Replacement:
-    if value.op is not FULLY_CONNECTED:
-        return None
     data, weight, *bias = value.inputs
     flat = data.value
     if flat.op is not RESHAPE_TO:

@@ -22,11 +22,11 @@ _WHERE, _ZEROS = map(lookup, ("where", "_zeros"))
 
 def sum_lone_terms(graph: Graph, fired: list[str] | None = None) -> Graph:
     """The graph with no sum of which all terms but one are 0 whatever the operands are."""
-    return replace_values(graph, _lone_term, fired)
+    return replace_values(graph, _lone_term, fired, (_SUM,))
 
 
 def _lone_term(value: Value, match: Match) -> tuple[str, Replacement]:
-    if value.op is not _SUM or value.inputs[0].value.op is not _WHERE:
+    if value.inputs[0].value.op is not _WHERE:
         return "", None
     chosen, spread, zeros = value.inputs[0].value.inputs
     axis = _only_axis(value, len(spread.type.dims))

@@ -42,10 +42,13 @@ def pointwise_on_rows(value: Value, match: Match) -> Replacement:
     return reshape(g, result, value.shape)
 
 
-@rule("dense(reshape(transpose(x)))  =>  transpose(dense(reshape(x))) where that moves less")
+@rule(
+    "dense(reshape(transpose(x)))  =>  transpose(dense(reshape(x))) where that moves less",
+    FULLY_CONNECTED,
+)
 def rows_behind_dense(value: Value, match: Match) -> Replacement:
     """For a transpose of rows of more elements than the layer makes of them."""
-    if value.op is not FULLY_CONNECTED or not match.is_sole_use(0):
+    if not match.is_sole_use(0):
         return None
     rows, *weights = value.inputs
     moved = _moved_rows(rows.value)
@@ -62,9 +65,9 @@ def rows_behind_dense(value: Value, match: Match) -> Replacement:
     return reshape(g, transpose(g, result, moved.attrs["axes"], at="moved"), value.shape)
 
 
-@rule("transpose(take(w, i))  =>  take(w, transpose(i)) where rows stay whole")
+@rule("transpose(take(w, i))  =>  take(w, transpose(i)) where rows stay whole", TRANSPOSE)
 def rows_before_look_up(value: Value, match: Match) -> Replacement:
-    if value.op is not TRANSPOSE or not match.is_sole_use(0):
+    if not match.is_sole_use(0):
         return None
     look_up = value.inputs[0].value
     if look_up.op not in (TAKE, EMBEDDING) or look_up.attrs.get("axis", 0) != 0:

@@ -26,11 +26,11 @@ _Part = Use | str | None
 
 def take_parts(graph: Graph, fired: list[str] | None = None) -> Graph:
     """The graph with no slice of a vector that is a piece of what the vector is made of."""
-    return replace_values(graph, _piece_of_vector, fired)
+    return replace_values(graph, _piece_of_vector, fired, (SLICE,))
 
 
 def _piece_of_vector(value: Value, match: Match) -> tuple[str, Replacement]:
-    if value.op is not SLICE or len(value.shape) != 1 or value.attrs["step"] not in ((), (1,)):
+    if len(value.shape) != 1 or value.attrs["step"] not in ((), (1,)):
         return "", None
     (start,), (stop,) = value.attrs["begin"], value.attrs["end"]
     if start is None or stop is None or not 0 <= start < stop:

@@ -14,26 +14,24 @@ def merge_views(graph: Graph, fired: list[str] | None = None) -> Graph:
     return rewrite(graph, (merge_reshapes, merge_transposes, transpose_of_ones), fired)
 
 
-@rule("_reshape_to(_reshape_to(x, a), b)  =>  _reshape_to(x, b)")
+@rule("_reshape_to(_reshape_to(x, a), b)  =>  _reshape_to(x, b)", RESHAPE_TO)
 def merge_reshapes(value: Value, match: Match) -> Replacement:
-    if value.op is not RESHAPE_TO or value.inputs[0].value.op is not RESHAPE_TO:
+    if value.inputs[0].value.op is not RESHAPE_TO:
         return None
     return reshape(building(value), value.inputs[0].value.inputs[0], value.shape)
 
 
-@rule("transpose(transpose(x, a), b)  =>  transpose(x, a then b)")
+@rule("transpose(transpose(x, a), b)  =>  transpose(x, a then b)", TRANSPOSE)
 def merge_transposes(value: Value, match: Match) -> Replacement:
-    if value.op is not TRANSPOSE or value.inputs[0].value.op is not TRANSPOSE:
+    if value.inputs[0].value.op is not TRANSPOSE:
         return None
     inner = value.inputs[0].value
     axes = tuple(_order(inner)[a] for a in _order(value))
     return transpose(building(value), inner.inputs[0], axes)
 
 
-@rule("transpose(x) that keeps the order of all sizes but 1  =>  _reshape_to(x)")
+@rule("transpose(x) that keeps the order of all sizes but 1  =>  _reshape_to(x)", TRANSPOSE)
 def transpose_of_ones(value: Value, match: Match) -> Replacement:
-    if value.op is not TRANSPOSE:
-        return None
     sizes = value.inputs[0].type.dims
     moved = [a for a in _order(value) if sizes[a] != 1]
     if moved != sorted(moved):
