@@ -329,3 +329,19 @@ def test_dense_programs_load_nothing_of_it():
     program = "import sys, hybridjit; print([m for m in sys.modules if 'sparse_arrays' in m])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "[]\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["nd.cast_storage(x, stype='csr')", "nd.dot(x, x, forward_stype='csr')"],
+)
+def test_the_first_call_that_asks_for_a_storage_gets_it(call: str):
+    """Sparse arrays are loaded by the call itself."""
+    program = f"from hybridjit import nd; x = nd.ones((2, 2)); print({call}.stype)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.strip() == "csr", done.stderr
+
+
+def test_rows_of_a_number_are_refused():
+    with pytest.raises(mx.MXNetError, match=r"at least 1 axis, got a number of shape \(\)"):
+        nd.array(np.float32(3)).reshape(()).tostype("row_sparse")

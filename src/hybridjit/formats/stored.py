@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..errors import ShapeError
 from ..types import product
 
 INDEX = np.dtype(np.int64)
@@ -55,8 +56,10 @@ def nothing(stype: str, shape: tuple[int, ...], dtype: np.dtype) -> Stored:
 
 
 def stored(stype: str, dense: np.ndarray) -> Stored:
-    """The rows, or the values, that are not zero."""
+    """The rows, or the values, that are not zero. Raises ShapeError for rows of a number."""
     if stype == ROW_SPARSE:
+        if not dense.ndim:
+            raise ShapeError("a row_sparse array has at least 1 axis, got a number of shape ()")
         width = product(dense.shape[1:])
         rows = np.flatnonzero((dense.reshape(len(dense), width) != 0).any(axis=1))
         return Stored(stype, dense.shape, dense[rows], (rows.astype(INDEX),))

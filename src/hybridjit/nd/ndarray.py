@@ -269,6 +269,8 @@ def invoke(
     ``given`` are attribute values, or their texts. With ``out`` the results are written there.
     Raises MXNetError naming the operator, its operands and the user's line.
     """
+    if HOOK.run is None and ("stype" in given or "forward_stype" in given):
+        sparse_arrays()
     if (
         HOOK.run is not None
         and (found := HOOK.run(op, inputs, given, out, ctx)) is not NotImplemented

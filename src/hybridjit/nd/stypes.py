@@ -1,6 +1,7 @@
 """The way from dense arrays to the sparse ones, which are loaded when a program asks for one.
 
-In: a storage type. Out: :mod:`.sparse_arrays`. Once it is loaded, eager calls ask ``HOOK`` first.
+In: a storage type. Out: :mod:`.sparse_arrays`. Once it is loaded, eager calls ask ``HOOK`` first;
+calls whose attributes name a storage type load it.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from ..rules import (
 from ..signatures import Arrays
 from ..tensor.primitives import reshape
 from ..tensor.reductions import MEAN
-from .batchnorm import along, check_length
+from .batchnorm import along, check_length, summed
 
 
 def _scale_and_shift(
@@ -52,7 +52,7 @@ def _scale_and_shift(
 def _mean(x: np.ndarray, axes: Shape) -> np.ndarray:
     """The mean with reduced axes as 1; NaN, and no warning, where there is nothing."""
     count = product(tuple(x.shape[a] for a in axes))
-    return x.sum(axis=axes, keepdims=True) / x.dtype.type(count)
+    return summed(x, axes) / x.dtype.type(count)
 
 
 def _centred(x: np.ndarray, axes: Shape) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
