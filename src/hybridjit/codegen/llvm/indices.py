@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TypeAlias, overload
 
 from . import ir
-from .types import I64, Value, constant_of
+from .types import Value, int64
 
 Index: TypeAlias = Value | int  # an i64 value, or a Python int
 
@@ -23,7 +23,7 @@ class IndexBuilder:
         self.b = ir.IRBuilder(function.append_basic_block("entry"))
 
     def i64(self, value: Index) -> Value:
-        return constant_of(I64, value) if isinstance(value, int) else value
+        return int64(value) if isinstance(value, int) else value
 
     @overload
     def add(self, a: int, b: int) -> int: ...
@@ -61,9 +61,10 @@ class IndexBuilder:
     def mul(self, a: Index, b: Index) -> Index:
         if isinstance(a, int) and isinstance(b, int):
             return a * b
-        for x, y in ((a, b), (b, a)):
-            if isinstance(x, int) and x in (0, 1):
-                return 0 if x == 0 else y
+        if isinstance(a, int) and a in (0, 1):
+            return b if a else 0
+        if isinstance(b, int) and b in (0, 1):
+            return a if b else 0
         return self.b.mul(self.i64(a), self.i64(b), flags=["nsw"])
 
     def divmod(self, a: Index, divisor: Index) -> tuple[Index, Index]:

@@ -27,6 +27,7 @@ from .types import (
     VectorType,
     VoidType,
     number,
+    vector_of,
 )
 
 __all__ = [
@@ -230,13 +231,13 @@ class IRBuilder:
         return self._define(a.type, f"{op} {a.pair}, {b.ref}")
 
     def add(self, a: Value, b: Value, flags: Sequence[str] = ()) -> Value:
-        return self._binary(" ".join(("add", *flags)), a, b)
+        return self._binary(" ".join(("add", *flags)) if flags else "add", a, b)
 
     def sub(self, a: Value, b: Value, flags: Sequence[str] = ()) -> Value:
-        return self._binary(" ".join(("sub", *flags)), a, b)
+        return self._binary(" ".join(("sub", *flags)) if flags else "sub", a, b)
 
     def mul(self, a: Value, b: Value, flags: Sequence[str] = ()) -> Value:
-        return self._binary(" ".join(("mul", *flags)), a, b)
+        return self._binary(" ".join(("mul", *flags)) if flags else "mul", a, b)
 
     def udiv(self, a: Value, b: Value) -> Value:
         return self._binary("udiv", a, b)
@@ -293,7 +294,7 @@ class IRBuilder:
 
     def _compare(self, op: str, a: Value, b: Value) -> Value:
         kind = a.type
-        bits = VectorType(_I1, kind.count) if isinstance(kind, VectorType) else _I1
+        bits = vector_of(_I1, kind.count) if isinstance(kind, VectorType) else _I1
         return self._define(bits, f"{op} {a.pair}, {b.ref}")
 
     def icmp_signed(self, sign: str, a: Value, b: Value) -> Value:
@@ -361,7 +362,7 @@ class IRBuilder:
         return self._define(vector.type.element, f"extractelement {vector.pair}, {at.pair}")
 
     def shuffle_vector(self, a: Value, b: Value, lanes: Value) -> Value:
-        kind = VectorType(a.type.element, lanes.type.count)
+        kind = vector_of(a.type.element, lanes.type.count)
         return self._define(kind, f"shufflevector {a.pair}, {b.pair}, {lanes.pair}")
 
     # --- memory ---

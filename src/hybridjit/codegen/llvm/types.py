@@ -228,6 +228,18 @@ def constant_of(kind: Type, value: float) -> Value:
 
 # Kernels have few numbers, and name each often.
 @lru_cache(maxsize=4096)
+def int64(value: int) -> Value:
+    """A whole number as an index."""
+    return Constant(I64, value)
+
+
+@lru_cache(maxsize=64)
+def vector_of(element: Type, count: int) -> VectorType:
+    """Vectors of ``count`` elements: few kinds, each named often."""
+    return VectorType(element, count)
+
+
+@lru_cache(maxsize=4096)
 def _constant_of(kind: Type, value: float, _: float) -> Value:
     """With its sign, for a zero equals the other."""
     if isinstance(kind, VectorType):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from ...target import PAIRS, Target
 from . import ir
@@ -21,6 +22,7 @@ from .types import (
     constant_of,
     element_of,
     intrinsic_suffix,
+    vector_of,
 )
 
 # What loading one element by itself counts, which may lie on a page of its own.
@@ -35,6 +37,13 @@ def _pieces(count: int) -> list[tuple[int, int]]:
         pieces.append((first, size))
         first += size
     return pieces
+
+
+@lru_cache(maxsize=64)
+def _for_splats(element: Type, lanes: int) -> tuple[Value, Value, Value]:
+    """No vector yet, the first lane, and the first lane for each."""
+    undefined = ir.Constant(vector_of(element, lanes), ir.Undefined)
+    return undefined, constant_of(I32, 0), constant_of(vector_of(I32, lanes), 0)
 
 
 class VectorBuilder(IndexBuilder):
@@ -54,6 +63,7 @@ class VectorBuilder(IndexBuilder):
         # Instructions beyond those that are written: as a rule, and at most.
         self._repeated = 0
         self._most_repeated = 0
+        self._intrinsics: dict[tuple[str, str], Value] = {}
 
     @property
     def cost(self) -> int:
@@ -90,7 +100,7 @@ class VectorBuilder(IndexBuilder):
         return pointer.stored if isinstance(pointer, Pointer) else self.element
 
     def vector_type(self, lanes: int | None = None, element: Type | None = None) -> Type:
-        return ir.VectorType(element or self.element, lanes or self.lanes)
+        return vector_of(element or self.element, lanes or self.lanes)
 
     def load_scalar(self, pointer: Value, index: Index = 0, element: Type | None = None) -> Value:
         element = element or self.element_at(pointer)
@@ -241,10 +251,9 @@ class VectorBuilder(IndexBuilder):
         return self._broadcast(value, value.type)
 
     def _broadcast(self, value: Value, element: Type) -> Value:
-        kind = ir.VectorType(element, self.lanes)
-        zeros = constant_of(ir.VectorType(I32, self.lanes), 0)
-        first = self.b.insert_element(ir.Constant(kind, ir.Undefined), value, constant_of(I32, 0))
-        return self.b.shuffle_vector(first, ir.Constant(kind, ir.Undefined), zeros)
+        undefined, lane, lanes = _for_splats(element, self.lanes)
+        first = self.b.insert_element(undefined, value, lane)
+        return self.b.shuffle_vector(first, undefined, lanes)
 
     def fma(self, a: Value, b: Value, c: Value) -> Value:
         """a * b + c: rounded once where the target has the instruction, twice where it has not."""
@@ -262,10 +271,12 @@ class VectorBuilder(IndexBuilder):
     def intrinsic(self, name: str, *args: Value) -> Value:
         """``llvm.<name>`` on scalars or vectors of one type."""
         kind = args[0].type
-        function = self.declare(
-            f"llvm.{name}.{intrinsic_suffix(kind)}", kind, [a.type for a in args]
-        )
-        return self.b.call(function, args)
+        known = self._intrinsics.get((name, kind.text))
+        if known is None:
+            full = f"llvm.{name}.{intrinsic_suffix(kind)}"
+            known = self.declare(full, kind, [a.type for a in args])
+            self._intrinsics[name, kind.text] = known
+        return self.b.call(known, args)
 
     def floor(self, x: Value) -> Value:
         """The largest whole number not above each."""
