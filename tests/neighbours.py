@@ -298,6 +298,7 @@ LIVE: dict[str, tuple[Layer, Shape]] = {
     "deconv-small-groups": (
         inside(deconv(12, (3, 3), stride=(2, 2), num_group=4)), (1, 12, 4, 5)
     ),
+    "conv-winograd-at-once": (inside(conv(128, (3, 3), pad=(1, 1))), (1, 128, 8, 8)),
     "deconv-winograd": (inside(deconv(70, (3, 3), pad=(1, 1))), (1, 65, 12, 13)),
     "deconv-without-taps": (inside(deconv(9, (1, 2), stride=(2, 3), pad=(0, 1))), (2, 5, 4, 3)),
     "conv-few": (inside(conv(2, (3, 5), pad=(1, 2))), (2, 3, 24, 24)),

@@ -33,11 +33,17 @@ from ...packing import (
     Packing,
     WinogradPacking,
 )
-from ..weights.choose import in_pairs, is_fixed, pack_weights, packing_for
+from ..weights.choose import as_filters, in_pairs, is_fixed, pack_weights, packing_for
 from .abreast import abreast, columns_abreast
 from .choose_depthwise import depthwise_spec, depthwise_tiles
 from .choose_direct import direct_spec, direct_tiles
-from .choose_winograd import suits_winograd, winograd_blocks, winograd_sizes, winograd_spec
+from .choose_winograd import (
+    live_winograd_specs,
+    suits_winograd,
+    winograd_blocks,
+    winograd_sizes,
+    winograd_spec,
+)
 from .cost import cost
 from .layer import Layer
 from .spec import ConvSpec, DepthwiseSpec, WinogradSpec
@@ -101,17 +107,23 @@ def calls_of(
     spec = setting.decided(candidates, lambda: _other_tiles(layer, candidates, target))
     after: tuple[Argument, ...] = (*extra, batch)
     if isinstance(spec, WinogradSpec):
-        after = (*extra, Scratch(4 * sum(spec.scratch_floats(target.lanes))), batch)
+        floats = (*spec.scratch_floats(target.lanes), *spec.filter_floats(target.lanes))
+        after = (*extra, Scratch(4 * sum(floats)), batch)
     packing, of_bias = _packings(spec, target)
     wanted = [(weight, of_phase(packing)), *((bias, of_bias) for bias in biases)]
     if columns > 1:
         wanted = [(use, _of_columns(p, columns, step_of_column)) for use, p in wanted]
-    before, packed = pack_weights(step, wanted, setting)
+    is_live = isinstance(spec, WinogradSpec) and spec.live is not None
+    before, packed = pack_weights(step, wanted[is_live:], setting)
     if not biases:
         zeros = Packed(None, of_bias, layer.oc * layer.groups, target.element.accumulated)
         packed = (*packed, zeros)
     counted = 0.0 if isinstance(spec, DepthwiseSpec) else batch * cost(layer, spec, target)
     reason = _reason(layer, spec, candidates, setting)
+    if isinstance(spec, WinogradSpec) and spec.live:
+        filters, strides = as_filters(step, *wanted[0])
+        packed = (filters, *packed)
+        spec = replace(spec, live=replace(spec.live, strides=strides))
     call = Call(spec, (x, *packed, *after), work, reason, counted)
     return (*before, call)
 
@@ -172,7 +184,8 @@ def _reason(
 def _algorithm(spec: ConvSpec | WinogradSpec) -> str:
     if not isinstance(spec, WinogradSpec):
         return "direct"
-    return f"winograd F({'x'.join(str(line.m) for line in spec.lines)})"
+    live = " live" if spec.live else ""
+    return f"winograd F({'x'.join(str(line.m) for line in spec.lines)}){live}"
 
 
 def algorithms(
@@ -184,5 +197,6 @@ def algorithms(
     candidates: list[ConvSpec | WinogradSpec] = [direct_spec(layer, target)]
     if winograd and suits_winograd(layer, target if winograd != "always" else None):
         transformed = [winograd_spec(layer, target, m) for m in winograd_sizes(layer)]
+        transformed += live_winograd_specs(layer, target)
         candidates = [*([] if winograd == "always" else candidates), *transformed]
     return [*sorted(candidates, key=lambda spec: cost(layer, spec, target))]

@@ -16,6 +16,8 @@ from .spec import ConvSpec, WinogradSpec
 
 # The third-level cache in sizes of the second.
 _THIRD_LEVEL = 16
+# Operations for a number of filters that are transformed where they are multiplied.
+_LIVE_FILTER = 34
 
 
 def cost(layer: Layer, spec: ConvSpec | WinogradSpec, target: Target) -> float:
@@ -29,10 +31,12 @@ def cost(layer: Layer, spec: ConvSpec | WinogradSpec, target: Target) -> float:
         nbytes = target.element_bytes * layer.operations // (2 * product(layer.out)) // at_once
         price = _price(layer, nbytes, target)
         return max(layer.operations / at_once, price) + _packing(layer, spec, target)
-    tiles = spec.tiles_of_image
-    rows = -(-tiles // spec.mr) * spec.mr
+    tiles: float = spec.tiles_of_image
+    rows: float = -(-tiles // spec.mr) * spec.mr
+    if spec.live:
+        rows = _blocks_of_tiles(layer, spec) * spec.rows / layer.images
     products = 2.1 * spec.points * rows * layer.ic * layer.oc
-    nbytes = 4 * spec.points * layer.ic * layer.oc
+    nbytes = 4 * (9 if spec.live else spec.points) * layer.ic * layer.oc
     down, across = spec.lines
     into, back = transform_instructions(down, across, target.vector_registers)
     addresses = target.lanes * (down.reach * across.reach + down.m * across.m)
@@ -66,6 +70,11 @@ def _sums(line: Line) -> int:
     )
 
 
+def _blocks_of_tiles(layer: Layer, spec: WinogradSpec) -> int:
+    """How often filters are transformed where this is done for each block of tiles."""
+    return -(-layer.images * spec.tiles_of_image // spec.tiles)
+
+
 def _price(layer: Layer, nbytes: int, target: Target) -> float:
     """The operations that bringing in so many bytes of weights costs, for one image."""
     price = family_of(target).memory_price * nbytes if nbytes > target.l2_bytes else 0
@@ -80,6 +89,9 @@ def _packing(layer: Layer, spec: ConvSpec | WinogradSpec, target: Target) -> flo
     """
     if not layer.images:
         return 0
+    if isinstance(spec, WinogradSpec) and spec.live:
+        made = spec.points * layer.ic * layer.oc * _blocks_of_tiles(layer, spec)
+        return _LIVE_FILTER * made / layer.images
     read = product(layer.kernel) * layer.ic * layer.oc * layer.groups
     written, each = read, 2 * target.lanes
     if isinstance(spec, WinogradSpec):

@@ -46,6 +46,23 @@ class ConvSpec(KernelSpec):
 
 
 @dataclass(frozen=True)
+class LiveFilters:
+    """3x3 filters that the kernel transforms itself, some channels at a time.
+
+    strides   of the weights per (filter, row, column, channel)
+    channels  so many at a time, whole vectors of them: data and filters of a unit of work stay in
+              the second-level cache
+    """
+
+    strides: Ints
+    channels: int
+
+    def step(self, rows: int) -> int:
+        """Floats from point to point of ``rows`` of channels; no multiple of a page."""
+        return rows * self.channels + 16
+
+
+@dataclass(frozen=True)
 class WinogradSpec(KernelSpec):
     """Convolution by Winograd's F(m x m, window); ConvSpec's arguments, and scratch.
 
@@ -55,6 +72,7 @@ class WinogradSpec(KernelSpec):
     mr x nv the register tile of the products
     dilate  down and across: pixels so far apart are an image of their own, with tiles of its own
     window  taps down and across, ``stride`` apart
+    live    None where filters come as ``WinogradPacking`` has them; else the kernel transforms them
     """
 
     m: int
@@ -76,6 +94,7 @@ class WinogradSpec(KernelSpec):
     program: Program = Program(1)
     window: Ints = (3, 3)
     stride: Ints = (1, 1)
+    live: LiveFilters | None = None
     kind = "winograd"
     needs_passes = False
 
@@ -121,7 +140,17 @@ class WinogradSpec(KernelSpec):
         padded = -(-self.ic // lanes) * lanes
         v = self.points * (self.rows * padded + 16)
         m = self.points * (self.rows * width + 16)
+        if self.live:
+            v = self.ic // self.live.channels * self.points * self.live.step(self.rows)
         return v, m, padded + width + lanes
+
+    def filter_floats(self, lanes: int) -> tuple[int, int]:
+        """Floats of one thread's filters: transposed, and transformed for a unit of work."""
+        if not self.live:
+            return 0, 0
+        width = self.nv * lanes
+        transformed = self.blocks * self.points * self.live.step(width)
+        return 9 * lanes * width, transformed
 
 
 @dataclass(frozen=True)

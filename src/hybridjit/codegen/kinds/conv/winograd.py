@@ -21,29 +21,35 @@ from ..parts.arguments import Arguments
 from ..parts.gemm import Ahead, Rows, line_elements, multiply
 from ..parts.partial import read_vector
 from ..parts.program import store_epilogue
+from ..weights.filters import Layout, transform_vector, turn_filters
 from .spec import WinogradSpec
 from .transforms import from_points, into_points
 
 
 def emit_winograd(b: LoopBuilder, spec: WinogradSpec, args: Arguments) -> None:
     """y[n,o,f] = program(bias[f] + sum over taps and channels of x * w), by tiles."""
-    _Winograd(b, spec, args).emit()
+    (_LiveWinograd if spec.live else _Winograd)(b, spec, args).emit()
 
 
 class _Winograd:
     def __init__(self, b: LoopBuilder, spec: WinogradSpec, args: Arguments) -> None:
         self.b, self.spec, self.args = b, spec, args
-        self.x, self.u, self.bias = args.pointer("x"), args.working("u"), args.working("bias")
+        self.x = args.pointer("x")
+        self.u = args.pointer("w") if spec.live else args.working("u")
+        self.bias = args.working("bias")
         self.reads, self.writes = args.of_program(spec.program)
         scratch, self.batch = args.working("scratch"), args.integer("batch")
         self.width = spec.nv * b.lanes
         self.padded = -(-spec.ic // b.lanes) * b.lanes
         self.v_step = spec.rows * self.padded + 16
         self.m_step = spec.rows * self.width * spec.blocks + 16
+        self.row_step = self.padded
         v, m, rest = spec.scratch_floats(b.lanes)
-        self.v = b.at(scratch, b.mul(args.tid, v + m + rest))
+        filters = spec.filter_floats(b.lanes)
+        self.v = b.at(scratch, b.mul(args.tid, v + m + rest + sum(filters)))
         self.m = b.at(self.v, v)
-        self.zeros = b.at(self.m, m)
+        self.filters = b.at(self.m, m)
+        self.zeros = b.at(self.filters, sum(filters))
         self.waste = b.at(self.zeros, self.padded)
         self.down, self.across = spec.lines
         self.columns = -(-spec.oc // self.width)
@@ -127,7 +133,7 @@ class _Winograd:
             return b.b.and_(rows[r], columns[q]), b.at(corner, offset)
 
         self.places.note(0, sides, at, self.zeros)
-        target = b.at(self.v, b.mul(row, self.padded))
+        target = b.at(self.v, b.mul(row, self.row_step))
         whole = spec.ic - spec.ic % b.lanes
         if whole:
             with b.loop("c", 0, whole, b.lanes) as c:
@@ -146,47 +152,69 @@ class _Winograd:
             into_points(b, down, [read(r, q) for r in range(down.reach)])
             for q in range(across.reach)
         ]
+        place = self._channel_of_data(c)
         for r in range(down.points):
             for q, value in enumerate(into_points(b, across, [column[r] for column in half])):
-                b.store(value, target, b.add((r * across.points + q) * self.v_step, c))
+                b.store(value, target, b.add((r * across.points + q) * self.v_step, place))
+
+    def _channel_of_data(self, c: Index) -> Index:
+        """Where a channel of a row of transformed data lies."""
+        return c
 
     # --- M = V U ---
 
     def _multiply(self, start: Index, stop: Index, count: Index) -> None:
         b, spec = self.b, self.spec
-        rows = Rows(self.padded, 1)
-        tiles = spec.rows // spec.mr
-        lines = Ahead.lines_for(4 * self.width, spec.unroll, tiles)
-        asked = lines * line_elements(b) * (spec.ic // spec.unroll)
         size = spec.ic * self.width
         each_block = b.loop("block", start, stop, most=spec.blocks)
         with each_block as block, b.loop("point", 0, spec.points) as point:
             number = b.add(b.mul(block.index, spec.points), point.index)
             v = b.at(self.v, b.mul(point.index, self.v_step))
-            m = b.at(self.m, b.mul(point.index, self.m_step))
             u = b.at(self.u, b.mul(number, size))
             column = b.mul(b.sub(block.index, start), self.width)
-            following = b.at(u, spec.ic * self.width)
-            with b.loop("row", 0, count, spec.mr, most=tiles) as row:
-                part = b.mul(b.b.udiv(row.index, b.i64(spec.mr)), asked)
-                ahead = Ahead(b.at(following, part), lines) if lines else None
-                accs = multiply(
-                    b,
-                    b.at(v, b.mul(row.index, self.padded)),
-                    u,
-                    spec.ic,
-                    spec.unroll,
-                    rows,
-                    spec.nv,
-                    [b.splat(0.0)] * (spec.mr * spec.nv),
-                    (0, spec.mr),
-                    ahead,
-                )
-                at = b.add(b.mul(row.index, self.width * spec.blocks), column)
-                for r in range(spec.mr):
-                    for j in range(spec.nv):
-                        offset = r * self.width * spec.blocks + j * b.lanes
-                        b.store(accs[r * spec.nv + j], m, b.add(at, offset))
+            self._multiply_point(v, (u, b.at(u, size)), point.index, column, count)
+
+    def _multiply_point(
+        self, v: Value, u: tuple[Value, Value], point: Index, column: Index, count: Index
+    ) -> None:
+        """All rows of a point, by a block of filters and what follows it in memory."""
+        b, spec, channels = self.b, self.spec, self._channels()
+        rows = Rows(self.row_step, 1)
+        tiles = spec.rows // spec.mr
+        lines = Ahead.lines_for(4 * self.width, spec.unroll, tiles)
+        asked = lines * line_elements(b) * (channels // spec.unroll)
+        m = b.at(self.m, b.mul(point, self.m_step))
+        with b.loop("row", 0, count, spec.mr, most=tiles) as row:
+            part = b.mul(b.b.udiv(row.index, b.i64(spec.mr)), asked)
+            ahead = Ahead(b.at(u[1], part), lines) if lines else None
+            at = b.add(b.mul(row.index, self.width * spec.blocks), column)
+            places = [
+                b.add(at, r * self.width * spec.blocks + j * b.lanes)
+                for r in range(spec.mr)
+                for j in range(spec.nv)
+            ]
+            sums = multiply(
+                b,
+                b.at(v, b.mul(row.index, self.row_step)),
+                u[0],
+                channels,
+                spec.unroll,
+                rows,
+                spec.nv,
+                self._sums_so_far(m, places),
+                (0, spec.mr),
+                ahead,
+            )
+            for value, place in zip(sums, places):
+                b.store(value, m, place)
+
+    def _channels(self) -> int:
+        """Channels whose products are summed at a time."""
+        return self.spec.ic
+
+    def _sums_so_far(self, m: Value, places: Sequence[Index]) -> list[Value]:
+        """What the products of a tile are added to."""
+        return [self.b.splat(0.0)] * len(places)
 
     # --- y = At M A ---
 
@@ -254,3 +282,66 @@ class _Winograd:
         ]
         split = len(spec.reads)
         store_epilogue(b, spec.program, value, noted[:split], noted[split:], lanes)
+
+
+class _LiveWinograd(_Winograd):
+    """The same with filters that are no parameters: a unit of work transforms its own.
+
+    Some channels of them at a time, which are multiplied where they were written, in the cache.
+    Data lie as they are read then: [channels at a time][point][tile][channel].
+    """
+
+    def __init__(self, b: LoopBuilder, spec: WinogradSpec, args: Arguments) -> None:
+        super().__init__(b, spec, args)
+        assert spec.live is not None
+        self.live = spec.live
+        self.row_step = self.live.channels
+        self.v_step, self.u_step = self.live.step(spec.rows), self.live.step(self.width)
+        self.transformed = b.at(self.filters, spec.filter_floats(b.lanes)[0])
+        self.layout = Layout(spec.oc, self.width, True, list(self.live.strides))
+
+    def _channels(self) -> int:
+        return self.live.channels
+
+    def _channel_of_data(self, c: Index) -> Index:
+        b, several = self.b, self.live.channels
+        run, channel = b.divmod(c, several)
+        return b.add(b.mul(run, self.spec.points * self.v_step), channel)
+
+    def _sums_so_far(self, m: Value, places: Sequence[Index]) -> list[Value]:
+        return [self.b.load(m, place) for place in places]
+
+    def _multiply(self, start: Index, stop: Index, count: Index) -> None:
+        b, spec, several = self.b, self.spec, self.live.channels
+        self._clear_products()
+        with b.loop("run", 0, spec.ic // several) as run:
+            self._transform_filters(start, stop, b.mul(run.index, several))
+            data = b.at(self.v, b.mul(run.index, spec.points * self.v_step))
+            each_block = b.loop("block", start, stop, most=spec.blocks)
+            with each_block as block, b.loop("point", 0, spec.points) as point:
+                number = b.sub(block.index, start)
+                place = b.add(b.mul(number, spec.points), point.index)
+                u = b.at(self.transformed, b.mul(place, self.u_step))
+                v = b.at(data, b.mul(point.index, self.v_step))
+                column = b.mul(number, self.width)
+                self._multiply_point(v, (u, b.at(u, self.u_step)), point.index, column, count)
+
+    def _clear_products(self) -> None:
+        b = self.b
+        with b.loop("m", 0, self.spec.points * self.m_step, b.lanes) as at:
+            b.store(b.splat(0.0), self.m, at.index)
+
+    def _transform_filters(self, start: Index, stop: Index, channel: Index) -> None:
+        """Of the unit's blocks, from a channel on, a vector of channels after the other."""
+        b, spec = self.b, self.spec
+        each_block = b.loop("block", start, stop, most=spec.blocks)
+        with each_block as block, b.loop("c", 0, self.live.channels, b.lanes) as c:
+            first = b.mul(block.index, spec.nv)
+            some = b.add(channel, c.index)
+            turn_filters(b, self.layout, self.u, first, some, b.lanes, self.filters)
+            place = b.mul(b.sub(block.index, start), spec.points * self.u_step)
+            target = b.at(self.transformed, b.add(place, b.mul(c.index, self.width)))
+            with b.loop("row", 0, b.lanes) as row, b.loop("f", 0, self.width, b.lanes) as f:
+                taps = b.at(self.filters, b.add(b.mul(row.index, 9 * self.width), f.index))
+                result = b.at(target, b.add(b.mul(row.index, self.width), f.index))
+                transform_vector(b, spec.m, taps, self.width, result, self.u_step)

@@ -82,6 +82,12 @@ def pack_weights(
     return tuple(calls), tuple(found)
 
 
+def as_filters(step: Step, use: Use, packing: Packing) -> tuple[Address, Ints]:
+    """Where filters of one group lie that a kernel packs itself, and their strides."""
+    found = _read_by(views_of(step, (use,))[0], packing)
+    return Address(found.view), found.strides[1:]
+
+
 def _computing(view: View, target: Target) -> Target:
     """The target, for what this view stores."""
     return target.of(TYPES_OF[dtype_name(view.dtype)])

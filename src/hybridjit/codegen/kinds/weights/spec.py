@@ -76,7 +76,8 @@ class PiecesSpec(KernelSpec):
 class FiltersSpec(KernelSpec):
     """3x3 filters transformed by Winograd's F(m x m, 3x3); arguments: w, result, scratch.
 
-    The result is ``packing.WinogradPacking``'s, bit for bit: [block][point][channel][column].
+    The result is laid out as ``packing.WinogradPacking``'s, [block][point][channel][column], and
+    equals it but for rounding: it is computed in single precision.
     strides  of w per (filter, row, column, channel)
     nv       vectors of filters in a block; the last one is filled up with zeros
     """
