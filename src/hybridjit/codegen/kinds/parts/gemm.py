@@ -45,11 +45,11 @@ class Operand:
 
 @dataclass(frozen=True)
 class NextTile:
-    """The operands of the tile that comes next, which ``steps`` of k ask for row by row.
+    """The operands of what comes next, of ``rows`` rows: ``steps`` of k ask for them row by row.
 
-    They come from memory while products are summed. Asked for all at once they find no room to
-    wait in: 8 images of 56x56, 64 to 256 channels, the sum of two operands, take 7.6 ms, 7.1 so,
-    and 5.0 row by row.
+    It is the next tile's program, or what follows this tile's sums. Operands come from memory
+    while products are summed. Asked for all at once they find no room to wait in: 8 images of
+    56x56, 64 to 256 channels, the sum of two operands, take 7.6 ms, 7.1 so, and 5.0 row by row.
     """
 
     operands: tuple[Operand, ...]
