@@ -177,6 +177,12 @@ def test_neighbours_in_double(name: str, tail: str, kernels):
     assert_near(executable(net.inputs), run_reference(net.outputs, net.arrays))
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+def test_tall_depthwise_layers_are_cut_into_units_of_rows(stride: int, kernels):
+    make = inside(conv(24, num_group=24, pad=(1, 1), stride=(stride, stride)))
+    check_network(network(make, (2, 24, 61 * stride, 13 * stride)), kernels)
+
+
 # --- sizes around the width of a vector, whatever that is ---
 
 
@@ -191,6 +197,11 @@ class TestSizes:
     def test_depthwise_channels(self, size: int, kernels):
         make = inside(conv(size, num_group=size, pad=(1, 1)))
         check_network(network(make, (1, size, 4, 5)), kernels)
+
+    def test_depthwise_columns_and_rows(self, size: int, kernels):
+        for more in ({}, {"stride": (2, 2)}, {"pad": (2, 0)}):
+            make = inside(conv(5, num_group=5, **{"pad": (1, 1), **more}))
+            check_network(network(make, (1, 5, size + 2, size + 2)), kernels)
 
     def test_dense_rows_and_units(self, size: int, kernels):
         check_network(network(dense(size), (size, 11)), kernels)

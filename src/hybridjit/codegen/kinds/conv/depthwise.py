@@ -20,10 +20,14 @@ from ..parts.partial import read_vector
 from ..parts.program import operand_addresses, store_epilogue
 from ..parts.window import Tile, first_input, input_line, rows_inside, tiles_of_row
 from .spec import DepthwiseSpec
+from .strips import emit_strips
 
 
 def emit_depthwise(b: LoopBuilder, spec: DepthwiseSpec, args: Arguments) -> None:
     """y[n,o,c] = program(bias[c] + sum over taps and i of x[n,o+tap,group of c,i] * w[tap,i,c])."""
+    if spec.lines:
+        emit_strips(b, spec, args)
+        return
     x, w, bias = args.pointer("x"), args.working("w"), args.summed("bias")
     reads, writes = args.of_program(spec.program)
     batch = args.integer("batch")

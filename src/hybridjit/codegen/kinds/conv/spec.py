@@ -159,6 +159,7 @@ class DepthwiseSpec(KernelSpec):
 
     cols x nv  output columns x channel vectors that are kept in registers
     group      channels of a group, in and out: 1 is one filter per channel
+    lines      output rows of a unit that goes down a strip of columns; 0 where it goes along a row
     """
 
     inp: Ints
@@ -174,7 +175,13 @@ class DepthwiseSpec(KernelSpec):
     cols: int
     nv: int
     group: int = 1
+    lines: int = 0
     element: ElementTypes = SINGLE
     program: Program = Program(1)
     kind = "depthwise"
     needs_passes = False
+
+    @property
+    def rows_ahead(self) -> int:
+        """Output rows below the one that an input line ends, to which it adds as well."""
+        return (self.kernel[1] - 1) // self.stride[1]

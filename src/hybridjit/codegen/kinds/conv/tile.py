@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import gcd
+
 from ....target import Target
 
 
@@ -46,3 +48,9 @@ _SET_BYTES = 4096
 def rows_share_sets(step: int, target: Target) -> bool:
     """Whether rows that begin ``step`` elements apart lie in the same sets of the cache."""
     return step % (_SET_BYTES // target.stored_bytes) == 0
+
+
+def places_before_a_set(step: int, target: Target) -> int:
+    """How many lines that begin ``step`` elements apart there are before two share a set."""
+    nbytes = step * target.stored_bytes
+    return _SET_BYTES // max(64, gcd(nbytes, _SET_BYTES))

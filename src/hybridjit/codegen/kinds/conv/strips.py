@@ -1,0 +1,173 @@
+"""Depthwise convolution down strips of columns; vectors along channels.
+
+A row of the input is read once. It ends the sums of one row of the result, and adds to those of the
+rows below that it reaches, which wait in registers. Row by row, it would come from the second-level
+cache once for every tap down: rows of many channels do not stay in the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from ...llvm.builder import LoopBuilder
+from ...llvm.indices import Index
+from ...llvm.types import Value
+from ..parts.arguments import Arguments
+from ..parts.partial import read_vector
+from ..parts.program import operand_addresses, store_epilogue
+from ..parts.window import Tile, first_input, tiles_of_row
+from .direct import Block, blocks_of, in_range, runs_of_blocks
+from .spec import DepthwiseSpec
+
+
+def emit_strips(b: LoopBuilder, spec: DepthwiseSpec, args: Arguments) -> None:
+    """y[n,o,c] = program(bias[c] + sum over taps of x[n,o+tap,c] * w[tap,c]).
+
+    A unit of work is ``spec.lines`` rows of a tile of columns and a block of channels.
+    """
+    x, w, bias = args.pointer("x"), args.working("w"), args.summed("bias")
+    reads, writes = args.of_program(spec.program)
+    batch = args.integer("batch")
+    tiles = tiles_of_row(spec, spec.cols)
+    blocks = blocks_of(spec.channels, spec.nv, b.lanes)
+    chunks = -(-spec.out[1] // spec.lines)
+    per_image = chunks * len(tiles) * len(blocks)
+    b.balance(per_image)
+    with b.each_unit(b.mul(batch, per_image), args.share, args.shares) as unit:
+        sizes = (0, chunks, len(tiles), len(blocks))
+        image, chunk, number, block = b.split(unit.index, sizes)
+        channel = b.mul(block, spec.nv * b.lanes)
+        first = b.mul(chunk, spec.lines)
+        rows = (first, b.min(b.add(first, spec.lines), spec.out[1]))
+        at = (image, 0, 0, 0, channel)
+        strip = _Strip(
+            b,
+            spec,
+            b.at(x, b.dot(at, spec.xs)),
+            b.at(w, channel),
+            b.at(bias, channel),
+            [b.at(p, b.dot(at, s)) for p, s in zip(reads, spec.reads)],
+            [b.at(p, b.dot(at, s)) for p, s in zip(writes, spec.writes)],
+        )
+        for kind, count, low in runs_of_blocks(blocks):
+            with b.when(in_range(b, block, low, low + count, len(blocks))):
+                for tile, column in _tile_of(b, tiles, number):
+                    strip.emit(kind, tile, column, rows)
+
+
+def _tile_of(b: LoopBuilder, tiles: Sequence[Tile], number: Index) -> Iterator[tuple[Tile, Index]]:
+    """Each shape of tile, and the column where the one of this number begins if it has the shape;
+    what is written next is for these alone.
+    """
+    low = 0
+    for _, members in groupby(tiles, key=lambda tile: tile.shape):
+        run = list(members)
+        inside = b.b.and_(b.less(low - 1, number), b.less(number, low + len(run)))
+        with b.when(inside):
+            step = b.mul(b.sub(number, low), run[0].width)
+            yield run[0], b.add(step, run[0].start) if len(run) > 1 else run[0].start
+        low += len(run)
+
+
+class _Strip:
+    """Rows of a tile of columns, for the channels that the addresses begin with."""
+
+    def __init__(
+        self,
+        b: LoopBuilder,
+        spec: DepthwiseSpec,
+        x: Value,
+        w: Value,
+        bias: Value,
+        reads: list[Value],
+        writes: list[Value],
+    ) -> None:
+        self.b, self.spec = b, spec
+        self.x, self.w, self.bias, self.reads, self.writes = x, w, bias, reads, writes
+        self.padded = -(-spec.channels // b.lanes) * b.lanes
+
+    def emit(self, block: Block, tile: Tile, column: Index, rows: tuple[Index, Index]) -> None:
+        """Rows above the first give it what they add to it, and are not stored."""
+        b, spec = self.b, self.spec
+        ahead, size = spec.rows_ahead, tile.width * block.nv
+        first, start = b.sub(rows[0], ahead), self._start(block, tile) * ahead
+        with b.loop("row", first, rows[1], carry=start, most=spec.lines + ahead) as row:
+            # The bias is loaded for each row: kept, it would take a register.
+            sums = [*row.carried, *self._start(block, tile)]
+            for line in range(spec.stride[1]):
+                sums = self._add_line(block, tile, column, row.index, line, sums)
+            with b.when(b.less(b.sub(rows[0], 1), row.index)):
+                self._store(block, tile, column, row.index, sums[:size])
+            row.yields(sums[size:])
+
+    def _start(self, block: Block, tile: Tile) -> list[Value]:
+        """The sums of a row before anything is added."""
+        return [self.b.load(self.bias, j * self.b.lanes) for j in range(block.nv)] * tile.width
+
+    def _add_line(
+        self,
+        block: Block,
+        tile: Tile,
+        column: Index,
+        row: Index,
+        line: int,
+        sums: Sequence[Value],
+    ) -> list[Value]:
+        """What an input line adds to the row that it ends, and to those below; if it is there."""
+        b, spec = self.b, self.spec
+        tap = spec.kernel[1] - spec.stride[1] + line
+        at = b.add(b.mul(row, spec.stride[1]), tap - spec.pad[1])
+        left = first_input(b, column, spec.stride[2], spec.pad[2])
+        with b.loop(
+            "line", b.max(at, 0), b.min(b.add(at, 1), spec.inp[1]), carry=sums, most=1
+        ) as there:
+            offset = b.add(b.mul(there.index, spec.xs[2]), b.mul(left, spec.xs[3]))
+            taps = range(tap, -1, -spec.stride[1])
+            there.yields(self._sum_line(block, tile, b.at(self.x, offset), taps, there.carried))
+        return there.results
+
+    def _sum_line(
+        self, block: Block, tile: Tile, x: Value, taps: range, sums: Sequence[Value]
+    ) -> list[Value]:
+        """One input line, of which tap ``taps[d]`` down adds to row d of the sums."""
+        b, spec, result = self.b, self.spec, list(sums)
+        size = tile.width * block.nv
+        for j in range(block.nv):
+            lanes = block.last if j == block.nv - 1 else b.lanes
+            filters = [self._filters(kh, j) for kh in taps]
+            for position, pairs in _by_position(spec, tile):
+                value = read_vector(b, x, position * spec.xs[3] + j * b.lanes, 1, lanes)
+                for d, of_row in enumerate(filters):
+                    for m, kw in pairs:
+                        k = d * size + m * block.nv + j
+                        result[k] = b.fma(value, of_row[kw], result[k])
+        return result
+
+    def _filters(self, kh: int, j: int) -> list[Value]:
+        """Vector ``j`` of the taps of a row."""
+        taps = range(kh * self.spec.kernel[2], (kh + 1) * self.spec.kernel[2])
+        return [self.b.load(self.w, tap * self.padded + j * self.b.lanes) for tap in taps]
+
+    def _store(
+        self, block: Block, tile: Tile, column: Index, row: Index, sums: Sequence[Value]
+    ) -> None:
+        b, spec = self.b, self.spec
+        reads = [b.at(p, b.mul(row, s[2])) for p, s in zip(self.reads, spec.reads)]
+        writes = [b.at(p, b.mul(row, s[2])) for p, s in zip(self.writes, spec.writes)]
+        for k, value in enumerate(sums):
+            m, j = divmod(k, block.nv)
+            lanes = block.last if j == block.nv - 1 else b.lanes
+            at, channel = b.add(column, m), j * b.lanes
+            sources = operand_addresses(b, reads, spec.reads, at, channel)
+            targets = operand_addresses(b, writes, spec.writes, at, channel)
+            store_epilogue(b, spec.program, value, sources, targets, lanes)
+
+
+def _by_position(spec: DepthwiseSpec, tile: Tile) -> list[tuple[int, list[tuple[int, int]]]]:
+    """The inputs of a line from the left, each with the columns and taps that it belongs to."""
+    pairs: dict[int, list[tuple[int, int]]] = {}
+    for kw, (low, high) in enumerate(tile.reach):
+        for m in range(low, high):
+            pairs.setdefault(m * spec.stride[2] + kw * spec.dilate[2], []).append((m, kw))
+    return sorted(pairs.items())
