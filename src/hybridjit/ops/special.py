@@ -36,27 +36,67 @@ TAIL = (
 )  # fmt: skip
 
 
+# Elements that are computed at a time: what is kept of them stays in a core's cache. Over 524,288
+# elements at once erf took 24 ms, in blocks 5.
+_BLOCK = 1 << 15
+
+
 def _ratio(tables: tuple[tuple[float, ...], ...], x: np.ndarray) -> np.ndarray:
-    top, bottom = tables
-    return np.polyval(np.array(top), x) / np.polyval(np.array(bottom), x)
+    top, bottom = (_polynomial(table, x) for table in tables)
+    top /= bottom
+    return top
+
+
+def _polynomial(table: tuple[float, ...], x: np.ndarray) -> np.ndarray:
+    """By Horner's rule, highest power first."""
+    y = np.full_like(x, table[0])
+    for coefficient in table[1:]:
+        y *= x
+        y += coefficient
+    return y
 
 
 def erf(x: np.ndarray) -> np.ndarray:
     """2/sqrt(pi) times the integral of exp(-t^2) from 0 to x."""
     x = np.asarray(x, np.float64)
+    result = np.empty(x.shape, np.float64)
+    flat, out = x.reshape(-1), result.reshape(-1)
+    for begin in range(0, flat.size, _BLOCK):
+        place = slice(begin, begin + _BLOCK)
+        _write_erf(flat[place], out[place])
+    return result
+
+
+def _write_erf(x: np.ndarray, result: np.ndarray) -> None:
+    """erf of a vector, by the formula for where each element lies."""
     size = np.abs(x)
-    result = np.where(np.isnan(x), x, np.copysign(1.0, x))  # already exact from 6 on
-    small = size <= 0.46875
-    result[small] = x[small] * _ratio(SMALL, x[small] ** 2)
-    middle = (size > 0.46875) & (size < 4.0)
-    y = size[middle]
-    result[middle] = np.copysign(1.0 - np.exp(-y * y) * _ratio(MIDDLE, y), x[middle])
-    tail = (size >= 4.0) & (size < 6.0)
-    y = size[tail]
+    np.copysign(1.0, x, out=result)  # already exact from 6 on
+    for fits, formula in (
+        (size <= 0.46875, _erf_near_zero),
+        ((size > 0.46875) & (size < 4.0), _erf_between),
+        ((size >= 4.0) & (size < 6.0), _erf_of_tail),
+    ):
+        at = np.flatnonzero(fits)
+        if at.size:
+            result[at] = formula(x[at])
+    at = np.flatnonzero(np.isnan(x))
+    result[at] = x[at]
+
+
+def _erf_near_zero(x: np.ndarray) -> np.ndarray:
+    return x * _ratio(SMALL, x * x)
+
+
+def _erf_between(x: np.ndarray) -> np.ndarray:
+    y = np.abs(x)
+    return np.copysign(1.0 - np.exp(-y * y) * _ratio(MIDDLE, y), x)
+
+
+def _erf_of_tail(x: np.ndarray) -> np.ndarray:
+    y = np.abs(x)
     inverse = 1.0 / (y * y)
     rest = (1.0 / math.sqrt(math.pi) - inverse * _ratio(TAIL, inverse)) / y
-    result[tail] = np.copysign(1.0 - np.exp(-y * y) * rest, x[tail])
-    return result
+    return np.copysign(1.0 - np.exp(-y * y) * rest, x)
 
 
 def erfinv(x: np.ndarray) -> np.ndarray:
