@@ -91,6 +91,21 @@ def test_same(case):
     assert CASES[case](OURS) == CASES[case](STANDARD)
 
 
+@pytest.mark.parametrize("changes", [{}, {"first": 2}, {"third": "x", "second": ()}], ids=str)
+def test_replaced_is_as_the_standard_library_has_it(changes):
+    record = OURS.Derived(1, (2,), "y")
+    assert record.double == 2
+    found, expected = records.replace(record, **changes), dataclasses.replace(record, **changes)
+    assert found == expected
+    assert found is not record
+    assert vars(found) == vars(expected)
+
+
+def test_replace_refuses_what_is_no_field():
+    with pytest.raises(TypeError, match="other"):
+        records.replace(OURS.Base(1), other=2)
+
+
 def test_what_is_no_number_equals_itself():
     """As the standard library's records up to Python 3.12: keys of caches have such fields."""
     assert OURS.One(NAN) == OURS.One(NAN)

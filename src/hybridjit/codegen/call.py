@@ -68,12 +68,14 @@ class GivenNumbers:
     def any(self, number: int) -> Given:
         """A number that may be 0, 1 or -1 as well: no code depends on that."""
         self.values.append(number)
-        return Given(len(self.values) - 1)
+        return _given(len(self.values) - 1)
 
     def each(self, numbers: Ints) -> Sizes:
         return tuple(map(self.one, numbers))
 
 
+# The same one each time: specs that are compared hold many.
+_given = lru_cache(maxsize=256)(Given)
 _FEW_ROUNDS = 256
 
 

@@ -118,6 +118,9 @@ def _typed(graph: Graph, verified: Verified) -> Iterator[Violation]:
     for value in graph.values:
         if value in verified.typed:
             continue
+        if value.is_ruled and id(value.types) in verified.ruled:
+            verified.typed.add(value)
+            continue
         is_ruled = value.is_ruled or verified.has_same_rule(value)
         problem = _problem_of_types(value, is_ruled)
         if problem:

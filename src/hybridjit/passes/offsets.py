@@ -7,12 +7,12 @@ bytes, and how large the arena is.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from itertools import accumulate
 
 import numpy as np
 
 from ..ir.plan import Buffer
+from ..records import replace
 
 ALIGNMENT = 64
 

@@ -11,7 +11,6 @@ the end. HYBRIDJIT_SKIP=plan gives every value a place of its own.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from itertools import accumulate
 from math import inf
 
@@ -21,6 +20,7 @@ from ..ir.kinds import CONCAT, COPY, KIND_NAMED, POINTWISE, VIEW, KernelKind, Re
 from ..ir.plan import Buffer, Plan, Step, View, contiguous_strides
 from ..ops.bfloat16 import FROM_BFLOAT16
 from ..ops.tensor.primitives import BROADCAST_TO, RESHAPE_TO, SLICE, TRANSPOSE
+from ..records import replace
 from ..types import Shape, TensorType, product
 from .offsets import assign_offsets, largest_live_set, side_by_side
 from .updates import Move, in_turn, read_in_place, shown_by_views

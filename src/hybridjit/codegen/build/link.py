@@ -50,8 +50,9 @@ class _Linker:
         )
 
     def _linked(self, call: Call) -> KernelCall:
-        name = self.names.get(call.spec) or kernel_name(call.spec)
-        self.names[call.spec] = name
+        name = self.names.get(call.spec)
+        if name is None:
+            name = self.names[call.spec] = kernel_name(call.spec)
         made = KernelCall(name, len(self.slots))
         for argument in call.args:
             self._add(argument)

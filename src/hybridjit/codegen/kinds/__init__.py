@@ -8,10 +8,10 @@ the batch, the thread count or an address.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from importlib import import_module
 
 from ...ir.plan import Step
+from ...records import replace
 from ...target import TYPES_OF
 from ..call import Call, Setting, dtype_name, stored_type
 from .record import CODES, KERNELS, Emitter, KernelCode

@@ -10,8 +10,7 @@ packed at every call, 74 us for 120.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from ....records import replace
 from ....target import PAIRS, Target
 from ....types import product
 from ...spec import Ints

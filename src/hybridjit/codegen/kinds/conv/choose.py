@@ -7,11 +7,11 @@ How each is tiled and blocked stands in the file of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from ....ir.image import Packed
 from ....ir.plan import Step
 from ....ops.bfloat16 import multiplies_rounded
+from ....records import replace
 from ....target import Target
 from ...call import (
     Address,

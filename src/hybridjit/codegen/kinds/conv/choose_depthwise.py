@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
+from ....records import replace
 from ....target import Target
 from .layer import Layer
 from .spec import DepthwiseSpec

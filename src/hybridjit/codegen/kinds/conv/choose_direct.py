@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
+from ....records import replace
 from ....target import PAIRS, Target
 from ....types import product
 from ...spec import Ints

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import lru_cache
 
+from ....records import replace
 from ....target import TYPES_OF, Target
 from ....types import product
 from ...interpolation import lines_for

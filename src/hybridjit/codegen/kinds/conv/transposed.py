@@ -7,14 +7,13 @@ stride 2 x 2 is that of four convolutions, each of which writes every second row
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product as combinations
 
 from ....ir.graph import Value
 from ....ir.plan import Step, View
 from ....ops.nn.deconvolution import output_axes
 from ....ops.nn.window_geometry import window_of
-from ....records import dataclass
+from ....records import dataclass, replace
 from ...call import (
     Address,
     Call,

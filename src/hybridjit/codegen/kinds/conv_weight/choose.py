@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ....ir.plan import Step
 from ....ops.nn.window_geometry import window_of
+from ....records import replace
 from ....target import TYPES_OF, Target
 from ....types import product
 from ...call import (

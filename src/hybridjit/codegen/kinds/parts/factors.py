@@ -6,7 +6,6 @@ layer to layer: without these numbers their programs are the same, and so is the
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from ....ops.casting import scalar_of
 from ....ops.elementwise.binary import MULTIPLY
 from ....quiet import quiet
+from ....records import replace
 from ...call import off_default
 from ...spec import Instr, Ints, Program
 

@@ -7,7 +7,7 @@ tensor is read as it lies.
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any, TypeAlias
 
 from ....ir.graph import Value
@@ -16,7 +16,7 @@ from ....ops.record import OpDef
 from ....ops.rules import reduced_axes
 from ....ops.tensor import moments, reductions
 from ....ops.tensor.ordering import ARGMAX, ARGMAX_CHANNEL, ARGMIN
-from ....records import dataclass
+from ....records import dataclass, replace
 from ....types import product
 from ...call import (
     Address,

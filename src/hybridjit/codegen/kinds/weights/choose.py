@@ -5,13 +5,12 @@ by a kernel before the layer's own, into memory that the threads share.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ....ir.graph import Use
 from ....ir.image import Packed
 from ....ir.plan import Step, View
 from ....ops.nn.deconvolution import DECONVOLUTION
-from ....records import dataclass
+from ....records import dataclass, replace
 from ....target import PAIRS, TYPES_OF, ElementTypes, Target
 from ....types import BFLOAT16, FLOAT32, product
 from ...call import (
