@@ -243,11 +243,17 @@ class _Recurrent:
             b.store(value, self.sums, i * b.lanes)
 
     def _ahead(self, block: Index, tile: Index) -> Ahead:
-        """The next block of weights, for which the tiles of 16 samples ask part by part."""
+        """The next block of weights, for which the tiles of 16 samples ask part by part.
+
+        Not where the second-level cache keeps all of them from step to step: 256 units, 16
+        samples, steps of an LSTM take 0.97 of the time then.
+        """
         b, spec = self.b, self.spec
         width = spec.gates * b.lanes
-        lines = Ahead.lines_for(width * b.target.element_bytes, spec.unroll, max(2, 16 // spec.mr))
-        steps = steps_of_sum(b, spec.hidden)
+        steps, row = steps_of_sum(b, spec.hidden), width * b.target.element_bytes
+        is_kept = -(-spec.hidden // b.lanes) * steps * row <= b.target.l2_bytes
+        tiles = 0 if is_kept else max(2, 16 // spec.mr)
+        lines = Ahead.lines_for(row, spec.unroll, tiles)
         asked = lines * line_elements(b) * (steps // spec.unroll)
         following = b.mul(b.add(block, 1), steps * width)
         return Ahead(b.at(self.w, b.add(following, b.mul(tile, asked))), lines)
