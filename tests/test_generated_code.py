@@ -223,6 +223,7 @@ EDGES: dict[str, Network] = {
     "first3x3": network(conv(32, stride=(2, 2), pad=(1, 1)), (1, 3, 112, 112)),
     "first-valid": network(conv(64, stride=(2, 2)), (1, 3, 112, 112)),
     "first11x11": network(conv(64, (11, 11), stride=(4, 4), pad=(2, 2)), (1, 3, 112, 112)),
+    "patches": network(conv(64, (16, 16), stride=(16, 16)), (1, 3, 112, 112)),
     "digits": network(conv(6, (5, 5)), (1, 1, 28, 28)),
     "depthwise": network(inside(conv(64, num_group=64, pad=(1, 1))), (1, 64, 28, 28)),
     "groups-of-4": network(inside(conv(64, num_group=16, pad=(1, 1))), (1, 64, 28, 28)),

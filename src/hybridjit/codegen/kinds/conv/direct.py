@@ -162,7 +162,8 @@ def _locate(
     packed = b.add(b.mul(group, padded), b.mul(block, width))
     steps = steps_of_sum(b, spec.ic)
     size = taps * steps
-    asked = _lines_ahead(b, spec) * line_elements(b) * taps * (steps // spec.unroll)
+    rounds = taps // spec.kernel[2] * spec.ic if spec.taps else taps * (steps // spec.unroll)
+    asked = _lines_ahead(b, spec) * line_elements(b) * rounds
     place = Place(
         x=b.at(x, b.add(b.mul(image, spec.xs[0]), b.mul(group, spec.ic * spec.xs[4]))),
         w=b.at(w, b.mul(packed, size)),
@@ -294,7 +295,8 @@ def _lines_ahead(b: LoopBuilder, spec: ConvSpec) -> int:
     width = spec.nv * b.lanes
     if spec.groups * spec.oc <= width:
         return 0
-    return Ahead.lines_for(width * b.target.element_bytes, spec.unroll, spec.rows)
+    round_ = spec.kernel[2] if spec.taps else spec.unroll
+    return Ahead.lines_for(width * b.target.element_bytes, round_, spec.rows)
 
 
 def _ahead(b: LoopBuilder, spec: ConvSpec, place: Place, tap: Index, column: Index) -> Ahead | None:
@@ -351,6 +353,7 @@ def _sum_by_channel(
             at = b.add(b.add(row, b.mul(left, spec.xs[3])), b.mul(c, spec.xs[4]))
             line = b.add(b.mul(b.add(b.mul(c, spec.kernel[0]), kd), spec.kernel[1]), kh)
             x, w = b.at(place.x, at), b.at(place.w, b.mul(line, spec.kernel[2] * columns))
+            _ask_by_channel(b, spec, place, tile, line, x)
             step, values = spec.dilate[2] * spec.xs[3], zeros if is_long else list(accs)
             for reach, run in runs_of_taps(tile):
                 if len(run) == 1 or unrolled:
@@ -370,6 +373,24 @@ def _sum_by_channel(
     with b.loop("ic", 0, spec.ic, carry=accs) as loop:
         loop.yields(per_channel(loop.index, loop.carried))
     return loop.results
+
+
+def _ask_by_channel(
+    b: LoopBuilder, spec: ConvSpec, place: Place, tile: Tile, line: Index, x: Value
+) -> None:
+    """Where windows do not overlap: for weights of the next block, and what the tile below reads.
+
+    Where they overlap, the rows above have read most of it, and tiles on weights are many. 16x16
+    windows of 3 channels to 192, in a network whose weights come from memory: 0.25 ms for 0.33.
+    """
+    if spec.stride[1] < spec.kernel[1] or spec.out[1] == 1:
+        return
+    lines = _lines_ahead(b, spec)
+    for number in range(lines):
+        b.prefetch(place.ahead, b.mul(b.add(b.mul(line, lines), number), line_elements(b)))
+    reach, below = tile.width * spec.stride[2] * spec.xs[3], spec.stride[1] * spec.xs[2]
+    for first in range(0, reach, line_elements(b)):
+        b.prefetch(x, below + first)
 
 
 def _emit_store(
