@@ -13,6 +13,9 @@ from ...llvm.types import Value
 from ..parts.gemm import LINE_BYTES
 from .spec import ByWeightSpec
 
+# Lines that are asked for without a loop: 225 are half of a kernel's code.
+_FEW = 4
+
 
 @dataclass(frozen=True)
 class Region:
@@ -30,10 +33,20 @@ class Region:
         """For the lines of one of so many steps, which are all lines in the end."""
         share = -(-self.count // steps)
         first = b.min(b.mul(step, share), self.count - share)
-        for number in range(share):
-            row, line = b.divmod(b.add(first, number), self.row_lines)
-            column = b.mul(line, LINE_BYTES // b.target.stored_bytes)
-            b.prefetch(self.pointer, b.add(b.mul(row, self.row_step), column))
+        if share <= _FEW:
+            for number in range(share):
+                self._ask_for(b, b.add(first, number))
+            return
+        with b.loop("ahead", first, b.add(first, share), most=share) as line:
+            self._ask_for(b, line.index)
+
+    def _ask_for(self, b: LoopBuilder, number: Index) -> None:
+        column = LINE_BYTES // b.target.stored_bytes
+        if self.row_step == self.row_lines * column:  # rows follow each other
+            b.prefetch(self.pointer, b.mul(number, column))
+            return
+        row, line = b.divmod(number, self.row_lines)
+        b.prefetch(self.pointer, b.add(b.mul(row, self.row_step), b.mul(line, column)))
 
 
 def next_regions(
