@@ -428,3 +428,25 @@ class TestSymbols:
                 autograd.get_symbol(array)
         with pytest.raises(mx.MXNetError, match="not made of operators"):
             autograd.get_symbol(recorded(lambda: Cube()(x)))
+
+
+@pytest.mark.parametrize("is_compiled", [False, True])
+@pytest.mark.parametrize(
+    "joined, last",
+    [
+        (lambda a, b, c: a.sum() + b.sum(), 1),
+        (lambda a, b, c: b.sum() + a.sum(), 2),
+        (lambda a, b, c: nd.concat(b, a, dim=0).sum(), 2),
+        (lambda a, b, c: (c * a).sum() + b.sum(), 3),
+        (lambda a, b, c: a.sum() + (b.sum() + c.sum()), 1),
+    ],
+)
+def test_calls_of_one_layer_move_its_statistics_in_mxnets_order(joined, last, is_compiled):
+    """What MXNet 1.9.1 has: the call behind the first operand comes last on the way back."""
+    layer = mx.gluon.nn.BatchNorm(momentum=0.0, in_channels=2)
+    layer.initialize()
+    layer.hybridize(is_compiled)
+    with autograd.record():
+        loss = joined(*(layer(nd.full((2, 2), i)) for i in (1, 2, 3)))
+    loss.backward()
+    assert layer.running_mean.data().asnumpy().tolist() == [last, last]

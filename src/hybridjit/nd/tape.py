@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -202,24 +202,31 @@ def place_of(x: DenseArray) -> Entry | None:
 def behind(heads: Iterable[Entry]) -> tuple[list[tuple[Step, int]], list[Leaf]]:
     """The steps that the heads follow from, operands first, and their leaves.
 
-    With each step the number of its results that something behind the heads reads.
+    With each step the number of its results that something behind the heads reads. Steps that
+    do not depend on each other come as in MXNet: what stands behind a first operand, or head,
+    before what stands behind a second one. The way back goes over them in reverse, which says
+    which of two recorded calls moves a layer's statistics last.
     """
     counts: dict[Step, int] = {}
     leaves: dict[Leaf, None] = {}
-    pending = [*heads]
+    order: list[Step] = []
+    pending: list[tuple[Step | None, Iterator[Entry | None]]] = [(None, iter(heads))]
     while pending:
-        owner, index = pending.pop()
-        if isinstance(owner, Leaf):
-            leaves[owner] = None
-            continue
-        if owner not in counts:
-            pending.extend(entry for entry in owner.inputs if entry is not None)
-        counts[owner] = max(counts.get(owner, 0), index + 1)
-    return sorted(counts.items(), key=_number), list(leaves)
-
-
-def _number(counted: tuple[Step, int]) -> int:
-    return counted[0].number
+        step, operands = pending[-1]
+        for owner, index in filter(None, operands):
+            if isinstance(owner, Leaf):
+                leaves[owner] = None
+                continue
+            is_new = owner not in counts
+            counts[owner] = max(counts.get(owner, 0), index + 1)
+            if is_new:
+                pending.append((owner, iter(owner.inputs)))
+                break
+        else:
+            pending.pop()
+            if step is not None:
+                order.append(step)
+    return [(step, counts[step]) for step in order], list(leaves)
 
 
 def _pull(step: Step, count: int, reached: Gradients, add: Adding) -> None:
