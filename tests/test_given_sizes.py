@@ -12,6 +12,7 @@ import pytest
 
 from compiling import assert_near, call, compiled, plan_of, run_compiled, run_reference, var
 from hybridjit.codegen.build.generate import choose_calls
+from hybridjit.codegen.kinds.dense.choose import least_rows
 from hybridjit.codegen.llvm.jit import find_target
 from hybridjit.codegen.spec import KernelSpec
 from hybridjit.compiler import new_log
@@ -192,3 +193,15 @@ def test_steps_back_through_a_recurrent_layer_share_kernels() -> None:
     found = [spec for spec in specs_of(output, drawn(shapes)) if spec.kind == "recurrent_back"]
     assert len(found) == 4 + 1
     assert len(set(found)) == 3
+
+
+@pytest.mark.parametrize("mr", [2, 4, 6, 10, 12, 14])
+@pytest.mark.parametrize("is_training", [False, True])
+def test_dense_layers_have_code_for_every_height_of_a_tile(mr: int, is_training: bool):
+    """Heights differ by one at most: those of ``rows`` rows, and of all that share the kernel."""
+    half = (mr + 1) // 2
+    for rows in range(half, 3 * mr * mr):
+        least = least_rows(rows, mr, half, is_training)
+        assert half <= least <= rows // -(-rows // mr)
+        if rows > mr * (mr - 1):
+            assert least == max(half, mr - 1)

@@ -58,7 +58,7 @@ def choose_dense(step: Step, setting: Setting) -> tuple[Call, ...]:
         nv=nv,
         unroll=4,
         chunk=max(1, _rows_together(inputs, nv, target) // mr),
-        least=least,
+        least=least_rows(x.shape[0], mr, least, setting.is_training),
         by_row=is_long(program),
         program=program,
         element=target.element,
@@ -95,6 +95,18 @@ def _dense_tile(rows: int, vectors: int, share_sets: bool, target: Target) -> tu
     if rows >= least:
         return mr, least, nv
     return least - 1, 2, min(4, vectors)
+
+
+def least_rows(rows: int, mr: int, least: int, is_training: bool) -> int:
+    """The fewest rows of a tile where there are ``rows`` or more; at least ``least``.
+
+    There is code for each height from these on. More than mr (mr - 1) rows are tiles of mr - 1 at
+    least. Steps of training have the same rows each time, so that those of a single tile are of
+    its height.
+    """
+    if rows > mr * (mr - 1):
+        return max(least, mr - 1)
+    return rows if is_training and least <= rows <= mr else least
 
 
 def _other_tiles(spec: DenseSpec, rows: int, target: Target) -> list[DenseSpec]:
