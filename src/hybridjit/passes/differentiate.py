@@ -103,16 +103,24 @@ def _leading_to(graph: Graph, roots: list[Value]) -> set[Value]:
     return needed
 
 
-def _builder(value: Value) -> ValueBuilder:
-    return ValueBuilder(f"{value.name}.grad", value.source)
+def _builder(value: Value, what: str = "grad") -> ValueBuilder:
+    return ValueBuilder(f"{value.name}.{what}", value.source)
 
 
 def _new_states(graph: Graph) -> dict[str, Use]:
-    """What operators of training mode make of their auxiliary states, by the state's name."""
+    """What operators of training mode make of their auxiliary states, by the state's name.
+
+    Of operators that share a state each moves what the one behind it on the graph has made, as
+    eager calls do on the way back.
+    """
     found: dict[str, Use] = {}
-    for value in graph.values:
+    for value in reversed(graph.values):
         if value.op is not None and value.op.traits.updates is not None:
-            g = ValueBuilder(f"{value.name}.state", value.source)
-            made = value.op.traits.updates(g, value.inputs, uses_of(value), **value.attrs)
+            g, states = _builder(value, "state"), value.op.aux_positions(value.attrs)
+            ins = [
+                found.get(use.value.name, use) if i in states else use
+                for i, use in enumerate(value.inputs)
+            ]
+            made = value.op.traits.updates(g, ins, uses_of(value), **value.attrs)
             found.update((value.inputs[i].value.name, new) for i, new in made.items())
     return found
