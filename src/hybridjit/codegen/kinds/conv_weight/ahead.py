@@ -65,13 +65,14 @@ def next_regions(
     if spec.xs[0] == spec.xs[2] * spec.inp[1] and spec.xs[4] == 1:
         at = b.dot((image, b.mul(row, spec.stride[1])), (spec.xs[0], spec.xs[2]))
         down = lines * spec.stride[1]
-        found.append(_region(b, b.at(x, at), down, spec.xs[2], spec.xs[2]))
+        found.append(region_of(b, b.at(x, at), down, spec.xs[2], spec.xs[2]))
     if spec.ds[0] == spec.ds[2] * spec.out[1] and spec.ds[4] == 1:
         at = b.dot((image, row), (spec.ds[0], spec.ds[2]))
-        found.append(_region(b, b.at(d, at), lines * spec.out[2], filters, spec.ds[3]))
+        found.append(region_of(b, b.at(d, at), lines * spec.out[2], filters, spec.ds[3]))
     return tuple(region for region in found if region.count)
 
 
-def _region(b: LoopBuilder, pointer: Value, rows: int, columns: int, step: int) -> Region:
+def region_of(b: LoopBuilder, pointer: Value, rows: int, columns: int, step: int) -> Region:
+    """``rows`` of so many elements, ``step`` apart."""
     row_lines = -(-columns * b.target.stored_bytes // LINE_BYTES)
     return Region(pointer, rows * row_lines, row_lines, step)
