@@ -21,6 +21,7 @@ from ..parts.arguments import Arguments
 from ..parts.gemm import Ahead, Rows, line_elements, multiply
 from ..parts.partial import read_vector
 from ..parts.program import store_epilogue
+from ..parts.regions import Region, region_of
 from ..weights.filters import Layout, transform_vector, turn_filters
 from .spec import WinogradSpec
 from .transforms import from_points, into_points
@@ -187,12 +188,7 @@ class _Winograd:
         with b.loop("row", 0, count, spec.mr, most=tiles) as row:
             part = b.mul(b.b.udiv(row.index, b.i64(spec.mr)), asked)
             ahead = Ahead(b.at(u[1], part), lines) if lines else None
-            at = b.add(b.mul(row.index, self.width * spec.blocks), column)
-            places = [
-                b.add(at, r * self.width * spec.blocks + j * b.lanes)
-                for r in range(spec.mr)
-                for j in range(spec.nv)
-            ]
+            before = self._sums_so_far(m, row.index, column)
             sums = multiply(
                 b,
                 b.at(v, b.mul(row.index, self.row_step)),
@@ -201,20 +197,31 @@ class _Winograd:
                 spec.unroll,
                 rows,
                 spec.nv,
-                self._sums_so_far(m, places),
+                before,
                 (0, spec.mr),
                 ahead,
             )
-            for value, place in zip(sums, places):
-                b.store(value, m, place)
+            at = self._first_sum(row.index, column)
+            for value, offset in zip(sums, self._offsets()):
+                b.store(value, m, b.add(at, offset))
+
+    def _first_sum(self, row: Index, column: Index) -> Index:
+        """Where the products of a tile begin."""
+        return self.b.add(self.b.mul(row, self.width * self.spec.blocks), column)
+
+    def _offsets(self) -> list[int]:
+        """Where they lie from there on."""
+        spec, lanes = self.spec, self.b.lanes
+        step = self.width * spec.blocks
+        return [r * step + j * lanes for r in range(spec.mr) for j in range(spec.nv)]
 
     def _channels(self) -> int:
         """Channels whose products are summed at a time."""
         return self.spec.ic
 
-    def _sums_so_far(self, m: Value, places: Sequence[Index]) -> list[Value]:
+    def _sums_so_far(self, m: Value, row: Index, column: Index) -> list[Value]:
         """What the products of a tile are added to."""
-        return [self.b.splat(0.0)] * len(places)
+        return [self.b.splat(0.0)] * (self.spec.mr * self.spec.nv)
 
     # --- y = At M A ---
 
@@ -308,8 +315,9 @@ class _LiveWinograd(_Winograd):
         run, channel = b.divmod(c, several)
         return b.add(b.mul(run, self.spec.points * self.v_step), channel)
 
-    def _sums_so_far(self, m: Value, places: Sequence[Index]) -> list[Value]:
-        return [self.b.load(m, place) for place in places]
+    def _sums_so_far(self, m: Value, row: Index, column: Index) -> list[Value]:
+        at = self._first_sum(row, column)
+        return [self.b.load(m, self.b.add(at, offset)) for offset in self._offsets()]
 
     def _multiply(self, start: Index, stop: Index, count: Index) -> None:
         b, spec, several = self.b, self.spec, self.live.channels
@@ -317,14 +325,32 @@ class _LiveWinograd(_Winograd):
         with b.loop("run", 0, spec.ic // several) as run:
             self._transform_filters(start, stop, b.mul(run.index, several))
             data = b.at(self.v, b.mul(run.index, spec.points * self.v_step))
+            following = self._following(start, b.add(run.index, 1))
             each_block = b.loop("block", start, stop, most=spec.blocks)
             with each_block as block, b.loop("point", 0, spec.points) as point:
                 number = b.sub(block.index, start)
                 place = b.add(b.mul(number, spec.points), point.index)
+                following.ask(b, place, spec.blocks * spec.points)
                 u = b.at(self.transformed, b.mul(place, self.u_step))
                 v = b.at(data, b.mul(point.index, self.v_step))
                 column = b.mul(number, self.width)
                 self._multiply_point(v, (u, b.at(u, self.u_step)), point.index, column, count)
+
+    def _following(self, start: Index, run: Index) -> Region:
+        """The filters that are transformed next: these at other channels, or the next ones.
+
+        They come from memory while products are summed.
+        """
+        b, spec, several = self.b, self.spec, self.live.channels
+        filter_, down, across, channel = self.live.strides
+        next_unit, run = b.divmod(run, spec.ic // several)
+        filters = spec.blocks * self.width
+        first = b.mul(b.add(start, b.mul(next_unit, spec.blocks)), self.width)
+        offset = b.dot((first, b.mul(run, several)), (filter_, channel))
+        corner = b.at(self.u, b.add(offset, 2 * min(down, 0) + 2 * min(across, 0)))
+        if filter_ < channel:
+            return region_of(b, corner, several, filters * filter_, channel)
+        return region_of(b, corner, filters, several * channel, filter_)
 
     def _clear_products(self) -> None:
         b = self.b

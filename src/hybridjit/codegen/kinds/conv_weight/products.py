@@ -22,7 +22,8 @@ from ...llvm.types import Value
 from ..conv.direct import Block, blocks_of, in_range, runs_of_blocks
 from ..parts.arguments import Arguments
 from ..parts.partial import read_scalar, read_vector
-from .ahead import Region, next_regions
+from ..parts.regions import Region
+from .ahead import next_regions
 from .spec import ByWeightSpec
 
 # Columns of a line that are multiplied in one round.

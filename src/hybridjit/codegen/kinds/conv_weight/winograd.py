@@ -22,7 +22,7 @@ from ..conv.transforms import input_transform, output_transform
 from ..parts.addresses import Addresses
 from ..parts.arguments import Arguments
 from ..parts.partial import read_scalar, read_vector
-from .ahead import Region, region_of
+from ..parts.regions import Region, region_of
 from .products import tiles_of_rows
 from .spec import WinogradByWeightSpec
 
