@@ -116,8 +116,10 @@ class _Sums:
                 with b.loop("tile", 0, count, most=spec.tiles) as tile:
                     self._transform(operand, b.add(chunk.index, tile.index), tile.index)
             is_first = b.equal(chunk.index, begin)
+            # Of small images a chunk is all that a unit of work reads.
+            operands = (of_data, of_gradients) if product(spec.grid) > spec.tiles else ()
             following = b.add(chunk.index, spec.tiles)
-            regions = [self._region(operand, following) for operand in (of_data, of_gradients)]
+            regions = [self._region(operand, following) for operand in operands]
             with b.loop("point", 0, spec.points) as point:
                 self._multiply(point.index, count, is_first, regions)
         self._finish(row, column)
