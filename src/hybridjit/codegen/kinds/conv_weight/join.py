@@ -95,17 +95,35 @@ def _join(
     channels: int,
 ) -> None:
     """All taps of a block of filters, for so many channels."""
-    columns, strides = spec.nv * b.lanes, parts.strides
+    columns = spec.nv * b.lanes
     with b.loop("tap", 0, product(spec.kernel)) as tap:
         source = b.at(place.source, b.mul(tap.index, b.mul(parts.rows, columns)))
-        at = b.dot(b.split(tap.index, spec.kernel), strides[1:4])
-        for j in range(kind.nv):
-            rows = _sum_parts(b, columns, b.at(source, j * b.lanes), parts, channels)
-            rows += [b.splat(0.0)] * (b.lanes - channels)
-            lanes = kind.last if j == kind.nv - 1 else b.lanes
-            for lane, vector in enumerate(transposed(b, rows)[:lanes]):
-                target = b.add(at, b.mul(strides[0], j * b.lanes + lane))
-                write_vector(b, vector, place.target, target, strides[4], channels)
+        at = b.dot(b.split(tap.index, spec.kernel), parts.strides[1:4])
+        body = partial(_turn, b, parts, source, b.at(place.target, at), columns, channels)
+        whole = kind.nv if kind.last == b.lanes else kind.nv - 1
+        with b.loop("vector", 0, whole) as vector:
+            body(vector.index, b.lanes)
+        if whole < kind.nv:
+            body(whole, kind.last)
+
+
+def _turn(
+    b: LoopBuilder,
+    parts: _Parts,
+    source: Value,
+    target: Value,
+    columns: int,
+    channels: int,
+    vector: Index,
+    lanes: int,
+) -> None:
+    """So many filters of a vector of a block, at a tap: LLVM takes 8 ms for each square."""
+    first = b.mul(vector, b.lanes)
+    rows = _sum_parts(b, columns, b.at(source, first), parts, channels)
+    rows += [b.splat(0.0)] * (b.lanes - channels)
+    for lane, value in enumerate(transposed(b, rows)[:lanes]):
+        to = b.mul(parts.strides[0], b.add(first, lane))
+        write_vector(b, value, target, to, parts.strides[4], channels)
 
 
 def _sum_parts(
