@@ -54,6 +54,7 @@ class NormSpec(KernelSpec):
     period: int = 1
     element: ElementTypes = SINGLE
     kind = "norm"
+    needs_passes = False
 
 
 def choose_norm(step: Step, setting: Setting) -> tuple[Call, ...]:

@@ -54,6 +54,7 @@ class SoftmaxSpec(KernelSpec):
     dtype: str = "float32"
     together: int = 1
     kind = "softmax"
+    needs_passes = False
 
 
 def choose_softmax(step: Step, setting: Setting) -> tuple[Call, ...]:
