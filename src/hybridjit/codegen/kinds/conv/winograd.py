@@ -26,6 +26,9 @@ from ..weights.filters import Layout, transform_vector, turn_filters
 from .spec import WinogradSpec
 from .transforms import from_points, into_points
 
+# Blocks of tiles of an image among which a smaller one makes a difference.
+_FEW_BLOCKS = 7
+
 
 def emit_winograd(b: LoopBuilder, spec: WinogradSpec, args: Arguments) -> None:
     """y[n,o,f] = program(bias[f] + sum over taps and channels of x * w), by tiles."""
@@ -78,11 +81,27 @@ class _Winograd:
                 pair = b.mul(block.index, self.columns)
                 start = b.max(b.sub(begin, pair), 0)
                 stop = b.min(b.sub(end, pair), self.columns)
-                first = b.mul(block.index, spec.tiles)
-                count = b.min(b.sub(total, first), spec.tiles)
+                first, count = self._tiles_of(block.index, blocks, total)
                 with b.when_new(block.index):
                     self._transform_block(first, count)
                 self._emit_block(first, count, start, stop)
+
+    def _tiles_of(self, block: Index, blocks: Index, total: Index) -> tuple[Index, Index]:
+        """A block's first tile, and how many it has. The smaller block of an image of few is in the
+        middle: of two threads one begins with the first block, one ends with the last. 28x28, 128
+        channels each way, 49 tiles in blocks of 20, on 2 threads: 0.13 ms, with it last 0.16.
+        Elsewhere it is the last, which costs the loops inside fewer registers.
+        """
+        b, spec = self.b, self.spec
+        if not 3 <= -(-spec.tiles_of_image // spec.tiles) <= _FEW_BLOCKS:
+            first = b.mul(block, spec.tiles)
+            return first, b.min(b.sub(total, first), spec.tiles)
+        missing = b.i64(b.sub(b.mul(blocks, spec.tiles), total))
+        middle, _ = b.divmod(blocks, 2)
+        behind = b.b.select(b.less(middle, block), missing, b.i64(0))
+        less = b.b.select(b.equal(middle, block), missing, b.i64(0))
+        first = b.sub(b.i64(b.mul(block, spec.tiles)), behind)
+        return first, b.sub(b.i64(spec.tiles), less)
 
     def _transform_block(self, first: Index, count: Index) -> None:
         b = self.b
