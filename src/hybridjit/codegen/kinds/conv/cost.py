@@ -42,6 +42,8 @@ def cost(layer: Layer, spec: ConvSpec | WinogradSpec, target: Target) -> float:
     addresses = target.lanes * (down.reach * across.reach + down.m * across.m)
     transforms = 4 * tiles * (layer.ic * into + layer.oc * back + addresses)
     weights = _price(layer, nbytes, target)
+    if layer.images and not spec.live:
+        weights = _blocks_of_image(spec) * _again(nbytes, target)
     return max(products, weights) + transforms + _packing(layer, spec, target)
 
 
@@ -73,6 +75,24 @@ def _sums(line: Line) -> int:
 def _blocks_of_tiles(layer: Layer, spec: WinogradSpec) -> int:
     """How often filters are transformed where this is done for each block of tiles."""
     return -(-layer.images * spec.tiles_of_image // spec.tiles)
+
+
+def _blocks_of_image(spec: WinogradSpec) -> int:
+    """How often an image's blocks of tiles read the filters."""
+    return -(-spec.tiles_of_image // spec.tiles)
+
+
+def _again(nbytes: int, target: Target) -> float:
+    """The operations that reading packed weights costs, which a call reads over and over.
+
+    32 images of 7x7, 512 channels each way: 45 ms by F(4x4), whose filters are 38 MB, 37 by the
+    definition's sums, and much less where filters are transformed for tiles of several images.
+    """
+    family = family_of(target)
+    if nbytes <= target.l2_bytes:
+        return 0
+    stays = nbytes <= family.third_bytes
+    return nbytes * (family.third_level_price if stays else family.memory_price)
 
 
 def _price(layer: Layer, nbytes: int, target: Target) -> float:
