@@ -17,7 +17,7 @@ from ...llvm.indices import Index
 from ...llvm.types import I32, Value, constant_of
 from ..parts.arguments import Arguments
 from ..parts.partial import read_vector
-from ..parts.program import operand_addresses, store_epilogue
+from ..parts.program import at_column, operand_addresses, store_epilogue
 from ..parts.window import Tile, first_input, input_line, rows_inside, tiles_of_row
 from .spec import DepthwiseSpec
 from .strips import emit_strips
@@ -105,12 +105,13 @@ class _Tiles:
             return self._sum_row(tile, x, w, accs, count, last)
 
         accs = rows_inside(b, spec, self.place, start, body)
+        reads = at_column(b, reads, spec.reads, column)
+        writes = at_column(b, writes, spec.writes, column)
         for m in range(tile.width):
             for j in range(count):
                 lanes = last if j == count - 1 else b.lanes
-                at, channel = b.add(column, m), j * b.lanes
-                sources = operand_addresses(b, reads, spec.reads, at, channel)
-                targets = operand_addresses(b, writes, spec.writes, at, channel)
+                sources = operand_addresses(b, reads, spec.reads, m, j * b.lanes)
+                targets = operand_addresses(b, writes, spec.writes, m, j * b.lanes)
                 store_epilogue(b, spec.program, accs[m * count + j], sources, targets, lanes)
 
     def _sum_row(

@@ -26,7 +26,7 @@ from ..parts.gemm import (
     rank_one,
     steps_of_sum,
 )
-from ..parts.program import operand_addresses, store_epilogue
+from ..parts.program import at_column, operand_addresses, store_epilogue
 from ..parts.window import (
     Tile,
     first_input,
@@ -402,10 +402,11 @@ def _emit_store(
     column: Index,
     accs: Sequence[Value],
 ) -> None:
+    reads = at_column(b, place.reads, spec.reads, column)
+    writes = at_column(b, place.writes, spec.writes, column)
     for m in range(tile.width):
         for j in range(block.nv):
             count = block.last if j == block.nv - 1 else b.lanes
-            at = b.add(column, m)
-            reads = operand_addresses(b, place.reads, spec.reads, at, j * b.lanes)
-            writes = operand_addresses(b, place.writes, spec.writes, at, j * b.lanes)
-            store_epilogue(b, spec.program, accs[m * block.nv + j], reads, writes, count)
+            sources = operand_addresses(b, reads, spec.reads, m, j * b.lanes)
+            targets = operand_addresses(b, writes, spec.writes, m, j * b.lanes)
+            store_epilogue(b, spec.program, accs[m * block.nv + j], sources, targets, count)

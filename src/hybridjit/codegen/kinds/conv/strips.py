@@ -15,7 +15,7 @@ from ...llvm.indices import Index
 from ...llvm.types import Value
 from ..parts.arguments import Arguments
 from ..parts.partial import read_vector
-from ..parts.program import operand_addresses, store_epilogue
+from ..parts.program import at_column, operand_addresses, store_epilogue
 from ..parts.window import Tile, first_input, tiles_of_row
 from .direct import Block, blocks_of, in_range, runs_of_blocks
 from .spec import DepthwiseSpec
@@ -155,12 +155,13 @@ class _Strip:
         b, spec = self.b, self.spec
         reads = [b.at(p, b.mul(row, s[2])) for p, s in zip(self.reads, spec.reads)]
         writes = [b.at(p, b.mul(row, s[2])) for p, s in zip(self.writes, spec.writes)]
+        reads = at_column(b, reads, spec.reads, column)
+        writes = at_column(b, writes, spec.writes, column)
         for k, value in enumerate(sums):
             m, j = divmod(k, block.nv)
             lanes = block.last if j == block.nv - 1 else b.lanes
-            at, channel = b.add(column, m), j * b.lanes
-            sources = operand_addresses(b, reads, spec.reads, at, channel)
-            targets = operand_addresses(b, writes, spec.writes, at, channel)
+            sources = operand_addresses(b, reads, spec.reads, m, j * b.lanes)
+            targets = operand_addresses(b, writes, spec.writes, m, j * b.lanes)
             store_epilogue(b, spec.program, value, sources, targets, lanes)
 
 

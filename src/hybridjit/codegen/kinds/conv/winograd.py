@@ -172,10 +172,10 @@ class _Winograd:
             into_points(b, down, [read(r, q) for r in range(down.reach)])
             for q in range(across.reach)
         ]
-        place = self._channel_of_data(c)
+        place = b.at(target, self._channel_of_data(c))
         for r in range(down.points):
             for q, value in enumerate(into_points(b, across, [column[r] for column in half])):
-                b.store(value, target, b.add((r * across.points + q) * self.v_step, place))
+                b.store(value, place, (r * across.points + q) * self.v_step)
 
     def _channel_of_data(self, c: Index) -> Index:
         """Where a channel of a row of transformed data lies."""
@@ -220,9 +220,9 @@ class _Winograd:
                 (0, spec.mr),
                 ahead,
             )
-            at = self._first_sum(row.index, column)
+            place = b.at(m, self._first_sum(row.index, column))
             for value, offset in zip(sums, self._offsets()):
-                b.store(value, m, b.add(at, offset))
+                b.store(value, place, offset)
 
     def _first_sum(self, row: Index, column: Index) -> Index:
         """Where the products of a tile begin."""
@@ -287,8 +287,10 @@ class _Winograd:
     def _output_vector(self, source: Value, bias: Value, c: Index, lanes: int) -> None:
         b, down, across = self.b, self.down, self.across
 
+        source = b.at(source, c)
+
         def read(r: int, q: int) -> Value:
-            return b.load(source, b.add((r * across.points + q) * self.m_step, c))
+            return b.load(source, (r * across.points + q) * self.m_step)
 
         half = [
             from_points(b, down, [read(r, q) for r in range(down.points)])
@@ -335,8 +337,8 @@ class _LiveWinograd(_Winograd):
         return b.add(b.mul(run, self.spec.points * self.v_step), channel)
 
     def _sums_so_far(self, m: Value, row: Index, column: Index) -> list[Value]:
-        at = self._first_sum(row, column)
-        return [self.b.load(m, self.b.add(at, offset)) for offset in self._offsets()]
+        place = self.b.at(m, self._first_sum(row, column))
+        return [self.b.load(place, offset) for offset in self._offsets()]
 
     def _multiply(self, start: Index, stop: Index, count: Index) -> None:
         b, spec, several = self.b, self.spec, self.live.channels

@@ -290,12 +290,12 @@ class _Sums:
         sums = self._multiply(chunk, filters, at, row, height)
         for tap in range(spec.taps):
             first = b.mul(b.add(self._row(at, tap), row), spec.nv * b.lanes)
+            place = b.at(filters.target, first)
             for m in range(height):
                 for j in range(nv):
-                    index = b.add(first, (m * spec.nv + j) * b.lanes)
-                    total = b.load(filters.target, index)
-                    total = b.b.fadd(total, sums[(tap * height + m) * nv + j])
-                    b.store(total, filters.target, index)
+                    offset = (m * spec.nv + j) * b.lanes
+                    total = b.b.fadd(b.load(place, offset), sums[(tap * height + m) * nv + j])
+                    b.store(total, place, offset)
 
     def _multiply(
         self, chunk: _Chunk, filters: _Filters, at: list[Index], row: Index, height: int

@@ -183,9 +183,10 @@ class _Sums:
             return read_vector(b, self.places.noted(r * side + q, operand.pointer), c, 1, lanes)
 
         half = [operand.transform(b, [read(r, q) for r in range(side)]) for q in range(side)]
+        place = b.at(target, c)
         for r in range(_SIDE):
             for q, value in enumerate(operand.transform(b, [column[r] for column in half])):
-                b.store(value, target, b.add((r * _SIDE + q) * operand.step, c))
+                b.store(value, place, (r * _SIDE + q) * operand.step)
 
     # --- M += V U ---
 
