@@ -17,6 +17,7 @@ _SEQUENCE = 0  # of the last job
 _JOBS = 8  # two records of steps, first, last, threads; the sequence's parity says which
 ARRIVALS = 24  # threads at the barrier
 ROUND = 32  # how often all have left it
+HURRIED = 33  # whether the last that waited there had to give its core away first
 CALLERS = 40
 BUSY = 48  # whether the workers have a job
 WORKERS = 56  # how many there are
