@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter, is_
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,11 +38,21 @@ from ..types import TensorType, type_of
 from ..unwinding import holding
 from .inference import finish_deferred
 from .parameter import Parameter
+from .parameter.single import is_plain
 from .training import TrainingGraph
 
 # Held from the look at the parameters until they are bound; calls that find all as it was take no
 # lock.
 _binding = held_at_fork(Rank.BINDING)
+_DATA = attrgetter("_data")
+
+
+class _Live(NamedTuple):
+    """The live arrays of all parameters on one context, and the lists that they were found in."""
+
+    ctx: Context
+    lists: list[object]
+    named: dict[str, NDArray]
 
 
 class CachedGraph:
@@ -75,6 +87,8 @@ class CachedGraph:
         self.cache = SignatureCache(name, input_names, flags.get("cache_size", MAX_SIGNATURES))
         self.training = TrainingGraph(outputs, self.options, name, self.cache.size)
         self._latest: Entry | None = None
+        self._live: _Live | None = None  # of the call before, where parameters are plain
+        self._is_plain = all(map(is_plain, self.params.values()))
         self.seen_writes = NEVER
         # Storages, not their ids: a freed one's id may come back with the same version.
         self._versions: list[tuple[Storage, int]] = []
@@ -204,6 +218,15 @@ class CachedGraph:
     def _parameter_arrays(self, arrays: Sequence[NDArray]) -> dict[str, NDArray]:
         """The live array of every parameter, after finishing deferred initialisations."""
         ctx: Context = arrays[0].context
+        live, lists = self._live, [*map(_DATA, self.params.values())]
+        if live is not None and live.ctx is ctx and all(map(is_, lists, live.lists)):
+            return live.named
+        named = self._found_arrays(arrays, ctx)
+        if self._is_plain and all(map(is_, lists, map(_DATA, self.params.values()))):
+            self._live = _Live(ctx, lists, named)  # none was replaced during the look
+        return named
+
+    def _found_arrays(self, arrays: Sequence[NDArray], ctx: Context) -> dict[str, NDArray]:
         if any(param.is_deferred for param in self.params.values()):
             for param in self.params.values():
                 if not param.is_deferred:

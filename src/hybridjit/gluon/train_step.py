@@ -28,9 +28,10 @@ from ..types import type_of
 from ..unwinding import restoring
 from .hybrid import CachedGraph
 from .hybrid_block import HybridBlock
+from .parameter.single import is_plain
 from .step_library import training_of
 from .structure import Format, Nested, regroup
-from .trainer import Trainer, is_plain
+from .trainer import Trainer
 from .training import stages_of, tape_variables
 from .utils import clip_global_norm as clip_together
 

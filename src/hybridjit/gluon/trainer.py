@@ -22,6 +22,7 @@ from ..nd.tape import Leaf
 from ..opening import open_file
 from ..optimizer import Optimizer
 from .parameter import Parameter, ParameterDict
+from .parameter.single import is_plain
 
 __all__ = ["Trainer"]
 
@@ -87,13 +88,6 @@ def _lists(params: list[Parameter]) -> _Lists | None:
     by_context = [(numbers, list(g), list(w)) for g, w in zip(grads, weights)]
     read = [*map(_DATA, params), *map(_GRAD, params)]
     return _Lists(by_context, leaves, params, read, every, [*map(_ENTRY, every)])
-
-
-def is_plain(param: Parameter) -> bool:
-    """Whether its arrays are those that it keeps."""
-    kind = type(param)
-    plain = ("data", "list_data", "list_grad", "grad_req")
-    return all(getattr(kind, name) is getattr(Parameter, name) for name in plain)
 
 
 class Trainer:

@@ -228,7 +228,10 @@ class _Call:
         reads = [self._sources[name] for name in parts.reads]
         heads = [d._data for d in self._heads(douts, parts.heads)]
         made = self._made(run, [*reads, *self._saved, *heads], step)
-        return self._sorted([NDArray(d, self._ctx) for d in made])
+        places = {id(grad._data): grad for grad in step.places.values()}
+        return self._sorted(
+            [places[id(d)] if id(d) in places else NDArray(d, self._ctx) for d in made]
+        )
 
     def _made(
         self, run: Executable, given: Sequence[np.ndarray], step: Step
@@ -258,7 +261,10 @@ class _Call:
         self, run: Executable, step: Step, written: dict[Storage, None]
     ) -> list[tuple[int, Callable[[], None]]]:
         """What those who watch gradients have called before the way back is over."""
-        owners = {self._names[i]: step.inputs[i].owner for i in step.places}  # type: ignore[union-attr]
+        leaves = {i: step.inputs[i].owner for i in step.places}  # type: ignore[union-attr]
+        if all(leaf.watch is None for leaf in leaves.values()):  # type: ignore[union-attr]
+            return []
+        owners = {self._names[i]: leaf for i, leaf in leaves.items()}
         outputs = [owners.get(name) for name in self._trained.joint.gradients]
         return stages_of(run, [x if isinstance(x, Leaf) else None for x in outputs], written)
 

@@ -172,16 +172,17 @@ def run_back(
 
 def _places(step: Step, reached: Gradients) -> dict[int, NDArray]:
     """The gradients that wait for what this step alone gives."""
-    counts = Counter(entry for entry in step.inputs if entry is not None)
+    owners = [entry.owner if entry is not None else None for entry in step.inputs]
+    leaves = [(i, owner) for i, owner in enumerate(owners) if isinstance(owner, Leaf)]
+    counts = Counter(leaf for _, leaf in leaves)
+    taken = {entry.owner for entry in reached}
     return {
-        i: entry.owner.grad
-        for i, entry in enumerate(step.inputs)
-        if entry is not None
-        and isinstance(entry.owner, Leaf)
-        and entry.owner.request == "write"
-        and entry.owner.grad.stype == "default"
-        and counts[entry] == 1
-        and entry not in reached
+        i: leaf.grad
+        for i, leaf in leaves
+        if leaf.request == "write"
+        and counts[leaf] == 1
+        and leaf not in taken
+        and leaf.grad.stype == "default"
     }
 
 

@@ -95,6 +95,11 @@ class Code(Protocol):
     def pack(self) -> Pack: ...
 
 
+def _nothing() -> object:
+    """What a reference to no array gives."""
+    return None
+
+
 class Instance:
     """One call's arena, working memory and argument table, for up to ``threads`` threads."""
 
@@ -120,6 +125,9 @@ class Instance:
         }
         self._places = executable.places
         self._known: list[int | None] = [None] * len(self._places)  # addresses that stand there
+        # Where parameters are inputs: what gives the array of which the address stands there.
+        self._same = [_nothing] * len(self._places) if executable.takes_parameters else None
+        self._is_first = True
         self.slots = (ctypes.c_int64 * max(1, len(image.slots)))(*image.slots)
         for relocation in image.relocations:
             self.slots[relocation.slot] = self._address(image, relocation)
@@ -128,15 +136,37 @@ class Instance:
 
     def connect(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
         """Put the addresses of one call's arrays where the kernels read them."""
+        if self._same is not None:
+            self._connect_new((*inputs, *outputs), self._same)
+            return
         known = self._known
         for number, array in enumerate((*inputs, *outputs)):
             address = address_of(array)
             if address != known[number]:
                 self.put(number, address)
 
+    def _connect_new(self, arrays: Sequence[np.ndarray], same: list[Callable[[], object]]) -> None:
+        """Those that are not the same arrays as before: to ask for an address takes 0.3 us.
+
+        NumPy moves no array that something refers to weakly. Places that get another array with the
+        second call are taken for such as get one with every call.
+        """
+        is_first, self._is_first = self._is_first, False
+        for number, array in enumerate(arrays):
+            if same[number]() is array:
+                continue
+            same[number] = _nothing
+            address = address_of(array)
+            if address != self._known[number]:
+                self.put(number, address)
+            if is_first:
+                same[number] = weakref.ref(array)
+
     def put(self, number: int, address: int) -> None:
         """Array ``number``, of inputs and then outputs, is at this address from now on."""
         self._known[number] = None  # an exception that comes here leaves nothing half known
+        if self._same is not None:
+            self._same[number] = _nothing
         for slot, offset in self._places[number]:
             self.slots[slot] = address + offset
         self._known[number] = address
@@ -177,6 +207,8 @@ class Executable:
         self._is_plain = self.results.is_plain
         self._finals: list[int] | None = None
         self._cut: tuple[tuple[int, ...], list[list[Segment]]] | None = None
+        purpose = plan.graph.purpose
+        self.takes_parameters = purpose.training or purpose.goes_back or purpose.saved > 0
         self.is_small = code.image.work < WORTH_SHARING
         self._call = code.driver.call
         only = self.segments[0] if len(self.segments) == 1 else Segment(0, 0)

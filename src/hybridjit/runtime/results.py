@@ -5,7 +5,10 @@ In: the arrays of a call. Out: an array for each output, or an error before anyt
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import weakref
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,6 +26,30 @@ Outs = Sequence["np.ndarray | None"]
 _Place = tuple[int, int, int, bool]
 
 
+class _Fitting(NamedTuple):
+    """The arrays of a call whose outputs could be written.
+
+    inputs, outs   what gives each of them, or None where it has gone or there was none
+    starts, stops  the bytes of outs, in their order, which have none in common
+    """
+
+    inputs: list[Callable[[], object]]
+    outs: list[Callable[[], object]]
+    starts: list[int]
+    stops: list[int]
+
+    def serves(self, inputs: Sequence[np.ndarray], outs: Outs) -> bool:
+        """Whether these outs are the same, and the inputs the same or apart from outs too."""
+        if not all(ref() is out for ref, out in zip(self.outs, outs)):
+            return False
+        return all(ref() is x or self._is_apart(x) for ref, x in zip(self.inputs, inputs))
+
+    def _is_apart(self, array: np.ndarray) -> bool:
+        start = address_of(array)
+        before = bisect_left(self.starts, start + array.nbytes) - 1
+        return before < 0 or self.stops[before] <= start
+
+
 class Results:
     """Makes and checks the arrays that calls of one plan write to.
 
@@ -37,6 +64,7 @@ class Results:
         self._visible = len(self.types) - purpose.saved
         self._inputs = [value.name for value in plan.graph.inputs]
         self._saved = Layout(self.types[self._visible :])
+        self._fitting: _Fitting | None = None  # of the latest call that was looked through
         if purpose.saved:
             SAVED.serve(self, self._saved.nbytes)
 
@@ -53,6 +81,8 @@ class Results:
             raise MXNetError(
                 f"outs has one entry for each of {len(self.types)} outputs, got {len(given)}"
             )
+        if self._fitting is not None and self._fitting.serves(inputs, given):
+            return self._filled([*given])
         for number, index in self.updated.items():
             name = f"input '{self._inputs[index]}', which output {number} updates,"
             _require_writable(name, inputs[index], self.types[number])
@@ -64,7 +94,10 @@ class Results:
         for number, out in enumerate(given):
             if out is not None:
                 _require_writable(f"outs[{number}]", out, self.types[number])
-        self._require_apart(self._places(inputs, given))
+        places = self._places(inputs, given)
+        self._require_apart(places)
+        if not self.updated:
+            self._fitting = _fitting(inputs, given, places)
         return self._filled(found)
 
     def _filled(self, found: list[np.ndarray | None]) -> list[np.ndarray]:
@@ -112,6 +145,21 @@ class Results:
     def _name(self, number: int) -> str:
         count = len(self._inputs)
         return f"input '{self._inputs[number]}'" if number < count else f"outs[{number - count}]"
+
+
+def _nothing() -> object:
+    """What a reference to no array gives."""
+    return None
+
+
+def _fitting(inputs: Sequence[np.ndarray], outs: Outs, places: Iterable[_Place]) -> _Fitting:
+    written = sorted((start, stop) for start, stop, _, is_written in places if is_written)
+    return _Fitting(
+        [weakref.ref(array) for array in inputs],
+        [_nothing if out is None else weakref.ref(out) for out in outs],
+        [start for start, stop in written if stop > start],
+        [stop for start, stop in written if stop > start],
+    )
 
 
 def _place(array: np.ndarray, number: int, is_written: bool) -> _Place:

@@ -482,3 +482,10 @@ def _can_hold(
     return [array.context for array in arrays] == contexts and all(
         array.shape == shape and array.dtype == dtype for array in arrays
     )
+
+
+def is_plain(param: Parameter) -> bool:
+    """Whether its arrays are those that it keeps."""
+    kind = type(param)
+    plain = ("data", "list_data", "list_grad", "grad_req")
+    return all(getattr(kind, name) is getattr(Parameter, name) for name in plain)
