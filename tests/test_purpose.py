@@ -282,6 +282,25 @@ def test_outputs_go_where_the_caller_says():
     assert_near(found, [given["a"] + given["b"], given["a"] - given["b"]])
 
 
+@pytest.mark.parametrize("number", [0, 1])
+def test_outputs_that_were_right_before_are_looked_at_again(number: int):
+    given = arrays((4, 5), (4, 5))
+    executable = compiled([call("elemwise_add", A, B), call("elemwise_sub", A, B)], given)
+    places = [np.empty((4, 5), np.float32) for _ in range(2)]
+    for _ in range(2):
+        executable([*given.values()], places)
+    apart = [given["a"].copy(), given["b"].copy()]
+    sums = [given["a"] + given["b"], given["a"] - given["b"]]
+    assert_near(executable(apart, places), sums)
+    apart[number] = places[1 - number]
+    with pytest.raises(MXNetError, match=rf"input '{'ab'[number]}' and outs.{1 - number}. do"):
+        executable(apart, places)
+    places[number].flags.writeable = False
+    with pytest.raises(MXNetError, match="the array is read-only"):
+        executable([*given.values()], places)
+    assert_near(places, sums)
+
+
 @pytest.mark.parametrize(
     ("outs", "message"),
     [

@@ -383,3 +383,69 @@ def test_signals_leave_parameters_whole():
     before = net.a.data().asnumpy()[0]
     step(x, x)
     assert (net.b.data().asnumpy() == before - 1).all()
+
+
+def twins() -> list[gluon.nn.HybridSequential]:
+    """The same network, run line by line and hybridized."""
+    made = []
+    for is_hybrid in (False, True):
+        net = gluon.nn.HybridSequential()
+        net.add(gluon.nn.Dense(5, in_units=5, activation="tanh"), gluon.nn.Dense(5, in_units=5))
+        net.initialize(mx.init.Constant(0.1))
+        for number, param in enumerate(net.collect_params().values()):
+            param.set_data(nd.array(np.random.RandomState(number).normal(0, 1, param.shape)))
+        net.hybridize(is_hybrid)
+        made.append(net)
+    return made
+
+
+def written(net: gluon.nn.HybridSequential) -> None:
+    net[0].weight.set_data(net[0].weight.data() * 2)
+
+
+def replaced(net: gluon.nn.HybridSequential) -> None:
+    net.initialize(mx.init.One(), force_reinit=True, ctx=[mx.cpu(0), mx.cpu(1)])
+    net.collect_params().reset_ctx(mx.cpu(0))
+
+
+def added(net: gluon.nn.HybridSequential) -> None:
+    net[1].weight.grad_req = "add"
+
+
+def frozen(net: gluon.nn.HybridSequential) -> None:
+    net[0].bias.grad_req = "null"
+
+
+def marked(net: gluon.nn.HybridSequential) -> None:
+    weight = net[1].weight.data()
+    autograd.mark_variables(weight, nd.zeros(weight.shape))
+
+
+CHANGES = [written, replaced, added, frozen, marked]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_loop_sees_what_changes_between_its_calls(change):
+    """What is known from the call before is no longer true: the loop finds out."""
+    found = [[*steps_of(net, change)] for net in twins()]
+    assert len(found[0]) == len(found[1])
+    for eager, compiled in zip(*found):
+        np.testing.assert_allclose(compiled, eager, rtol=1e-4, atol=1e-5 * np.abs(eager).max())
+
+
+def steps_of(net: gluon.nn.HybridSequential, change: Callable[[Any], None]):
+    """The losses and gradients of six calls, with a change in the middle.
+
+    Some of the inputs are in a gradient's memory, which that very call's backward writes.
+    """
+    for number in range(6):
+        if number == 3:
+            change(net)
+        x = nd.array(np.random.RandomState(number).normal(0, 1, (5, 5)))
+        with autograd.record():
+            value = net(net[0].weight.grad() if number in (2, 4) else x).square().mean()
+        value.backward()
+        yield value.asnumpy()
+        for param in net.collect_params().values():
+            if param.grad_req != "null":
+                yield param.data().grad.asnumpy()

@@ -40,8 +40,9 @@ class _Fitting(NamedTuple):
 
     def serves(self, inputs: Sequence[np.ndarray], outs: Outs) -> bool:
         """Whether these outs are the same, and the inputs the same or apart from outs too."""
-        if not all(ref() is out for ref, out in zip(self.outs, outs)):
-            return False
+        for ref, out in zip(self.outs, outs):
+            if ref() is not out or out is not None and not out.flags.writeable:
+                return False
         return all(ref() is x or self._is_apart(x) for ref, x in zip(self.inputs, inputs))
 
     def _is_apart(self, array: np.ndarray) -> bool:
