@@ -25,6 +25,7 @@ from hybridjit.codegen.build.pool_memory import POLL_SLOTS
 from hybridjit.codegen.call import Address, Argument, Call, Flag, Scratch, Shared
 from hybridjit.ir.image import Packed
 from hybridjit.ir.plan import Step, View
+from hybridjit.options import Options
 from hybridjit.runtime.executable import Executable
 from hybridjit.types import DTYPE_NAMES
 from neighbours import (
@@ -235,6 +236,9 @@ def networks() -> Iterator[tuple[str, Network]]:
         yield f"{name} float64", in_double(network(make, shape, "residual-relu"))
     for number, net in enumerate(at_places(3)):
         yield f"at places {number} float64", in_double(net)
+    for tail in ("nothing", "residual-relu", "twice"):  # half of the filters are no whole blocks
+        parts = network(inside(conv(96, (1, 1))), (2, 64, 3, 5), tail)
+        yield f"strassen {tail}", parts._replace(options=Options(winograd="always"))
     yield from in_16_bits()
     for seed in range(10):
         case = random_graph(seed)

@@ -133,6 +133,7 @@ LAYERS: dict[str, tuple[Layer, Shape]] = {
     "conv-winograd-row": (inside(conv(34, (1, 7), pad=(0, 3))), (1, 33, 5, 13)),
     "conv-winograd-column": (inside(conv(33, (5, 1), stride=(2, 2), pad=(2, 0))), (2, 34, 27, 7)),
     "conv-winograd-5x5": (inside(conv(33, (5, 5), pad=(2, 1))), (1, 35, 11, 14)),
+    "conv-strassen": (inside(conv(384, (1, 1))), (2, 384, 5, 19)),
     "conv-small-groups": (inside(conv(36, num_group=9, pad=(1, 1))), (2, 36, 7, 8)),
     "conv-eights": (inside(conv(40, num_group=5, pad=(1, 1))), (2, 40, 7, 8)),
     "conv-pairs": (inside(conv(10, (3, 2), stride=(1, 2), num_group=5)), (1, 10, 8, 9)),

@@ -155,7 +155,9 @@ def check_network(net: Network, kernels: list[object]) -> None:
 
 # Every layer with these tails; one of each kind of kernel with all of them.
 USUAL_TAILS = ("nothing", "residual-relu", "gate", "batchnorm-relu", "twice")
-OF_EACH_KIND = ("conv3x3", "conv-winograd", "depthwise", "dense", "batch-dot", "maxpool")
+OF_EACH_KIND = (
+    "conv3x3", "conv-winograd", "conv-strassen", "depthwise", "dense", "batch-dot", "maxpool",
+)  # fmt: skip
 PAIRS = [(n, t) for n in LAYERS for t in TAILS if t in USUAL_TAILS or n in OF_EACH_KIND]
 
 

@@ -199,10 +199,13 @@ def test_sums_over_positions_ask_for_the_next_positions(target: str):
     assert "prefetch" not in "".join(hottest(text).lines)
 
 
+@pytest.mark.parametrize("kind", ["winograd", "strassen"])
 @pytest.mark.parametrize("target", WIDE)
-def test_winograd_products_run_in_registers(target: str):
+def test_transformed_products_run_in_registers(target: str, kind: str):
     net = network(inside(conv(128, pad=(1, 1))), (1, 128, 28, 28))
-    (spec,) = (s for s in specs_of(net, TARGETS[target]) if s.kind == "winograd")
+    if kind == "strassen":
+        net = network(inside(conv(512, (1, 1))), (1, 512, 14, 14))
+    (spec,) = (s for s in specs_of(net, TARGETS[target]) if s.kind == kind)
     loops = innermost_loops(listing(spec, TARGETS[target]))
     rows = spec.mr * spec.unroll
     fitting = [loop for loop in loops if loop.count("vbroadcastss") == rows]

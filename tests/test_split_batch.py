@@ -81,6 +81,7 @@ APART_LAYERS = (
     "conv3x3-first", "conv3x3", "conv1x1", "conv-winograd", "conv-grouped", "conv-small-groups",
     "depthwise", "conv1d", "conv3d", "dense", "maxpool", "global-pool", "sum-last", "max-middle",
     "layer-norm", "instance-norm", "group-norm", "lrn", "softmax", "softmax-across",
+    "conv-strassen",
 )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from neighbours import Network, conv, dense, inside, layer, network
 from test_generated_code import TARGETS
 
 THREADS = 16
-PRODUCTS = ("conv", "depthwise", "winograd", "dense", "matmul")
+PRODUCTS = ("conv", "depthwise", "winograd", "strassen", "dense", "matmul")
 
 
 class Known(Arguments):

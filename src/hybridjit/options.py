@@ -16,7 +16,8 @@ Flag: TypeAlias = Any  # of ``hybridize``: its name decides what it may be
 class Options:
     """What a caller may choose for one network.
 
-    winograd   True where it pays, False never, "always" wherever it is possible
+    winograd   True where it pays, False never, "always" wherever it is possible; so is Strassen's
+               algorithm, for 1x1 layers
     precision  the element type of what products multiply: ``float32`` or ``bfloat16``
     memory     ``small`` saves less for the way back and computes more again; ``default`` what is
                cheap alone

@@ -35,9 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trace", metavar="FILE", help="write a Chrome trace, for ui.perfetto.dev")
     parser.epilog = (
         "GFLOP/s counts two operations for each multiplication in the definition of the operator; "
-        "Winograd needs fewer, so it can pass 100% of peak, and one in float64 takes the room of "
-        "two. GB/s counts each element that a step "
-        "reads or writes once. A network in Python is profiled with the lines of its "
+        "Winograd and Strassen need fewer, so they can pass 100% of peak, and one in float64 takes "
+        "the room of two. GB/s counts each element that a step reads or writes once. A "
+        "network in Python is profiled with the lines of its "
         "hybrid_forward by hybridjit.profiling.profile(net, x)."
     )
     add_precision(parser)

@@ -225,6 +225,42 @@ def _interpolate(g: np.ndarray, w: np.ndarray, out: np.ndarray, room: np.ndarray
 
 
 @dataclass(frozen=True)
+class StrassenPacking:
+    """Weights [F, 1, 1, C] of 1x1 layers to sums of quarters, [block][product][C / 2][nv * lanes].
+
+    Wij are the weights from the channels of half i to the filters of half j. A block of filters has
+    W11, W21, W22, T4, T1, T2 and T3, where T1 = W12 - W11, T2 = W22 - T1, T3 = W22 - W12 and
+    T4 = T2 - W21; blocks of half of the filters, padded with zeros.
+    """
+
+    lanes: int
+    nv: int
+    rows = 0
+    unpacking = None
+
+    def size(self, weight: np.ndarray) -> int:
+        filters, channels = len(weight) // 2, int(weight.shape[-1]) // 2
+        return 7 * channels * whole_vectors(filters, self.nv * self.lanes)
+
+    def pack(self, weight: np.ndarray, out: np.ndarray) -> None:
+        width, filters, channels = self.nv * self.lanes, len(weight) // 2, weight.shape[-1] // 2
+        halves = weight.reshape(2, filters, 2, channels)
+        full = out.reshape(-1, 7, channels, width)
+        for number, block in enumerate(full):
+            some = halves[:, number * width : (number + 1) * width]
+            count = some.shape[1]
+            (w11, w12), (w21, w22) = some.transpose(2, 0, 3, 1)
+            t1, t2 = block[4, :, :count], block[5, :, :count]
+            block[..., count:] = 0
+            for product_, quarter in zip(block, (w11, w21, w22)):
+                product_[:, :count] = quarter
+            np.subtract(w12, w11, out=t1)
+            np.subtract(w22, t1, out=t2)
+            np.subtract(w22, w12, out=block[6, :, :count])
+            np.subtract(t2, w21, out=block[3, :, :count])
+
+
+@dataclass(frozen=True)
 class RecurrentPacking:
     """Weights [gates * H, K] to [vectors of H][K][gate][lanes]; a bias is the case of K = 1."""
 
@@ -354,6 +390,7 @@ Packing = (
     | ChannelPacking
     | DepthwisePacking
     | WinogradPacking
+    | StrassenPacking
     | RecurrentPacking
     | PhasePacking
     | AbreastPacking

@@ -104,7 +104,8 @@ class HybridBlock(Block):
         """Run as a graph from the next call on (or no longer, with ``active=False``).
 
         ``winograd`` False computes convolutions and their gradients by the definition's sums,
-        "always" by Winograd wherever that is possible; by default where it pays.
+        "always" by Winograd, 1x1 ones by Strassen, wherever that is possible; by default where it
+        pays.
         ``cache_size`` is how many signatures (shapes and dtypes of the inputs) are kept compiled,
         16 unless given; the one that was not used for longest goes first, with its code and
         memory. Other ``flags`` (static_alloc, static_shape and the like) are hints that change

@@ -1,7 +1,7 @@
 """Choose for convolutions and dense layers: the algorithm, of those that compute the layer.
 
-Direct (implicit GEMM), Winograd or depthwise follows from the shapes and the target, by ``cost``.
-How each is tiled and blocked stands in the file of its own.
+Direct (implicit GEMM), Winograd, Strassen or depthwise follows from the shapes and the target, by
+``cost``. How each is tiled and blocked stands in the file of its own.
 """
 
 from __future__ import annotations
@@ -31,12 +31,14 @@ from ...packing import (
     ConvPacking,
     DepthwisePacking,
     Packing,
+    StrassenPacking,
     WinogradPacking,
 )
 from ..weights.choose import as_filters, in_pairs, is_fixed, pack_weights, packing_for
 from .abreast import abreast, columns_abreast
 from .choose_depthwise import depthwise_spec, depthwise_tiles
 from .choose_direct import direct_spec, direct_tiles
+from .choose_strassen import strassen_spec, suits_strassen
 from .choose_winograd import (
     live_winograd_specs,
     suits_winograd,
@@ -46,7 +48,10 @@ from .choose_winograd import (
 )
 from .cost import cost
 from .layer import Layer
-from .spec import ConvSpec, DepthwiseSpec, WinogradSpec
+from .spec import ConvSpec, DepthwiseSpec, StrassenSpec, WinogradSpec
+
+# An algorithm for a layer.
+Way = ConvSpec | DepthwiseSpec | StrassenSpec | WinogradSpec
 
 
 def choose_conv(step: Step, setting: Setting) -> tuple[Call, ...]:
@@ -72,7 +77,7 @@ def choose_conv(step: Step, setting: Setting) -> tuple[Call, ...]:
         program=program,
     )
     extra = tuple(Address(v) for v in (*others, *step.writes))
-    return calls_of(step, layer, Address(x), extra, x.shape[0], setting, are_abreast=True)
+    return calls_of(step, layer, Address(x), extra, x.shape[0], setting, is_plain=True)
 
 
 def calls_of(
@@ -83,13 +88,13 @@ def calls_of(
     batch: int,
     setting: Setting,
     of_phase: Callable[[Packing], Packing] = lambda packing: packing,
-    are_abreast: bool = False,
+    is_plain: bool = False,
 ) -> tuple[Call, ...]:
     """The kernel call of a layer, after those that pack weights that are not parameters.
 
     The second and the third input of the group's anchor are weight and bias. ``of_phase`` makes of
-    the packing of a plain convolution's weights that of the anchor's. ``are_abreast``: columns of
-    the result lie side by side, so that several may be filters.
+    the packing of a plain convolution's weights that of the anchor's. ``is_plain``: the anchor is
+    one, whose places are of one image and its columns side by side, so that several may be filters.
     """
     weight, *biases = step.group.anchor.inputs[1:]
     is_small = layer.has_small_groups(setting.target.lanes)
@@ -98,17 +103,14 @@ def calls_of(
     target, work = setting.target, layer.operations // 2 * batch
     if not is_fixed(weight, setting):
         layer = replace(layer, images=batch if setting.is_training else 1)
-    are_abreast = are_abreast and setting.winograd is True
-    columns = columns_abreast(layer, target) if are_abreast else 1
+    may_be_abreast = is_plain and setting.winograd is True
+    columns = columns_abreast(layer, target) if may_be_abreast else 1
     step_of_column = layer.stride[2]
     layer = abreast(layer, columns) if columns > 1 else layer
     winograd = setting.winograd if target.element.accumulated == "float32" else False
-    candidates = algorithms(layer, target, winograd)
+    candidates = algorithms(layer, target, winograd, is_plain)
     spec = setting.decided(candidates, lambda: _other_tiles(layer, candidates, target))
-    after: tuple[Argument, ...] = (*extra, batch)
-    if isinstance(spec, WinogradSpec):
-        floats = (*spec.scratch_floats(target.lanes), *spec.filter_floats(target.lanes))
-        after = (*extra, Scratch(4 * sum(floats)), batch)
+    after: tuple[Argument, ...] = (*extra, *_scratch(spec, target), batch)
     packing, of_bias = _packings(spec, target)
     wanted = [(weight, of_phase(packing)), *((bias, of_bias) for bias in biases)]
     if columns > 1:
@@ -133,9 +135,17 @@ def _of_columns(packing: Packing, columns: int, step: int) -> Packing:
     return AbreastPacking(packing, columns, step)
 
 
-def _packings(
-    spec: ConvSpec | DepthwiseSpec | WinogradSpec, target: Target
-) -> tuple[Packing, ChannelPacking]:
+def _scratch(spec: Way, target: Target) -> tuple[Scratch, ...]:
+    """The working memory of a kernel that transforms its data."""
+    if isinstance(spec, StrassenSpec):
+        return (Scratch(4 * sum(spec.scratch_floats(target.lanes))),)
+    if isinstance(spec, WinogradSpec):
+        floats = (*spec.scratch_floats(target.lanes), *spec.filter_floats(target.lanes))
+        return (Scratch(4 * sum(floats)),)
+    return ()
+
+
+def _packings(spec: Way, target: Target) -> tuple[Packing, ChannelPacking]:
     """How a kernel wants its weights and its biases."""
     if isinstance(spec, DepthwiseSpec):
         return DepthwisePacking(target.lanes), ChannelPacking(1, target.lanes)
@@ -143,16 +153,16 @@ def _packings(
         bias = ChannelPacking(1, target.lanes * spec.nv)
         lines = () if spec.is_plain else spec.lines
         return WinogradPacking(spec.m, target.lanes, spec.nv, lines), bias
+    if isinstance(spec, StrassenSpec):
+        return StrassenPacking(target.lanes, spec.nv), ChannelPacking(1, target.lanes)
     packing = packing_for(target, spec.groups, spec.nv, spec.taps)
     return packing, ChannelPacking(spec.groups, target.lanes)
 
 
-def _other_tiles(
-    layer: Layer, candidates: Sequence[ConvSpec | DepthwiseSpec | WinogradSpec], target: Target
-) -> list[ConvSpec | DepthwiseSpec | WinogradSpec]:
+def _other_tiles(layer: Layer, candidates: Sequence[Way], target: Target) -> list[Way]:
     """The same kernels with other tiles, which are taken where they were measured."""
     kinds = set(map(type, candidates))
-    others: list[ConvSpec | DepthwiseSpec | WinogradSpec] = []
+    others: list[Way] = []
     if DepthwiseSpec in kinds:
         others += depthwise_tiles(layer, target)
     if ConvSpec in kinds:
@@ -164,8 +174,8 @@ def _other_tiles(
 
 def _reason(
     layer: Layer,
-    taken: ConvSpec | DepthwiseSpec | WinogradSpec,
-    candidates: list[ConvSpec | DepthwiseSpec | WinogradSpec],
+    taken: Way,
+    candidates: list[Way],
     setting: Setting,
 ) -> str:
     """The candidates and their costs in operations; empty where there was no choice."""
@@ -181,7 +191,9 @@ def _reason(
     return f"{costs[0]} million operations, against {', '.join(costs[1:])}"
 
 
-def _algorithm(spec: ConvSpec | WinogradSpec) -> str:
+def _algorithm(spec: ConvSpec | StrassenSpec | WinogradSpec) -> str:
+    if isinstance(spec, StrassenSpec):
+        return "strassen"
     if not isinstance(spec, WinogradSpec):
         return "direct"
     live = " live" if spec.live else ""
@@ -189,14 +201,20 @@ def _algorithm(spec: ConvSpec | WinogradSpec) -> str:
 
 
 def algorithms(
-    layer: Layer, target: Target, winograd: bool | str
-) -> list[ConvSpec | DepthwiseSpec | WinogradSpec]:
-    """The kernels that compute this layer, the one to take first."""
+    layer: Layer, target: Target, winograd: bool | str, is_plain: bool = False
+) -> list[Way]:
+    """The kernels that compute this layer, the one to take first.
+
+    ``is_plain`` says that its places are those of one image. What is computed by fewer products
+    than the definition's is wanted where ``winograd`` is.
+    """
     if layer.has_small_groups(target.lanes):
         return [depthwise_spec(layer, target)]
-    candidates: list[ConvSpec | WinogradSpec] = [direct_spec(layer, target)]
+    candidates: list[ConvSpec | StrassenSpec | WinogradSpec] = [direct_spec(layer, target)]
     if winograd and suits_winograd(layer, target if winograd != "always" else None):
         transformed = [winograd_spec(layer, target, m) for m in winograd_sizes(layer)]
         transformed += live_winograd_specs(layer, target)
         candidates = [*([] if winograd == "always" else candidates), *transformed]
+    if winograd and is_plain and suits_strassen(layer, target):
+        candidates = [*([] if winograd == "always" else candidates), strassen_spec(layer, target)]
     return [*sorted(candidates, key=lambda spec: cost(layer, spec, target))]

@@ -20,13 +20,13 @@ MOST_TAPS = 16
 
 def direct_spec(layer: Layer, target: Target) -> ConvSpec:
     """Implicit GEMM with a register tile from the registers, and lines that stay in the cache."""
-    flat = _flattened(layer)
+    flat = flattened(layer)
     return _of_tile(flat, *_tile(flat, target), target)
 
 
 def direct_tiles(layer: Layer, target: Target) -> Iterator[ConvSpec]:
     """The same with each number of vectors, as many columns as stay in registers."""
-    flat, most = _flattened(layer), most_rows(target)
+    flat, most = flattened(layer), most_rows(target)
     for nv in range(1, min(4, -(-flat.oc // target.lanes)) + 1):
         yield _of_tile(flat, min(flat.out[2], most[nv]), nv, target)
 
@@ -69,7 +69,7 @@ def _rows_in_a_set(layer: Layer, target: Target) -> int:
     return 12 if rows_share_sets(step, target) else layer.out[2]
 
 
-def _flattened(layer: Layer) -> Layer:
+def flattened(layer: Layer) -> Layer:
     """A 1x1 convolution whose lines follow each other is one long line."""
     one = (1, 1, 1)
     plain = layer.kernel == layer.stride == one and layer.pad == (0, 0, 0)

@@ -12,15 +12,17 @@ from ....types import product
 from ...families import family_of
 from ...interpolation import Line
 from .layer import Layer
-from .spec import ConvSpec, WinogradSpec
+from .spec import PRODUCTS, ConvSpec, StrassenSpec, WinogradSpec
 
 # The third-level cache in sizes of the second.
 _THIRD_LEVEL = 16
+# Operations for the sums of a channel and half of a pair of pixels, by Strassen's algorithm.
+_OF_A_PAIR = 90
 # Operations for a number of filters that are transformed where they are multiplied.
 _LIVE_FILTER = 34
 
 
-def cost(layer: Layer, spec: ConvSpec | WinogradSpec, target: Target) -> float:
+def cost(layer: Layer, spec: ConvSpec | StrassenSpec | WinogradSpec, target: Target) -> float:
     """Operations for one image, or what its weights cost to bring in if that is more.
 
     The transforms count as instructions, each as long as a vector of fused multiply-adds, and so do
@@ -31,6 +33,8 @@ def cost(layer: Layer, spec: ConvSpec | WinogradSpec, target: Target) -> float:
         nbytes = target.element_bytes * layer.operations // (2 * product(layer.out)) // at_once
         price = _price(layer, nbytes, target)
         return max(layer.operations / at_once, price) + _packing(layer, spec, target)
+    if isinstance(spec, StrassenSpec):
+        return _strassen(layer, spec, target)
     tiles: float = spec.tiles_of_image
     rows: float = -(-tiles // spec.mr) * spec.mr
     if spec.live:
@@ -45,6 +49,22 @@ def cost(layer: Layer, spec: ConvSpec | WinogradSpec, target: Target) -> float:
     if layer.images and not spec.live:
         weights = _blocks_of_image(spec) * _again(nbytes, target)
     return max(products, weights) + transforms + _packing(layer, spec, target)
+
+
+def _strassen(layer: Layer, spec: StrassenSpec, target: Target) -> float:
+    """Seven products of quarters, and the sums before and behind them.
+
+    Measured on 14x14 to 28x28 places and 128 to 1024 channels: 90 operations for a number of a
+    pair's half, and 4.5 % more for products of half as many channels. Filters are 7/4 as large:
+    what does not stay in the second-level cache comes from behind it, half of it meanwhile.
+    """
+    full, rest = divmod(spec.pairs, spec.tiles)
+    rows = (full * -(-spec.tiles // spec.mr) + -(-rest // spec.mr)) * spec.mr
+    width = spec.nv * target.lanes
+    filters = -(-layer.oc // 2 // width) * width
+    products = 1.045 * 2 * PRODUCTS * rows * filters * layer.ic / 2
+    sums = _OF_A_PAIR * spec.pairs * (layer.ic + layer.oc) / 2
+    return products + sums + _again(PRODUCTS * layer.ic * layer.oc, target) / 2
 
 
 @lru_cache(maxsize=1024)

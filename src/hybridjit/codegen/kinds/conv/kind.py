@@ -10,7 +10,8 @@ from ..weights.spec import FiltersSpec, PackSpec, PiecesSpec
 from .choose import choose_conv
 from .depthwise import emit_depthwise
 from .direct import emit_conv
-from .spec import ConvSpec, DepthwiseSpec, WinogradSpec
+from .spec import ConvSpec, DepthwiseSpec, StrassenSpec, WinogradSpec
+from .strassen import emit_strassen
 from .transposed import choose_deconv
 from .winograd import emit_winograd
 
@@ -20,6 +21,7 @@ register(
     {
         ConvSpec: emit_conv,
         WinogradSpec: emit_winograd,
+        StrassenSpec: emit_strassen,
         DepthwiseSpec: emit_depthwise,
         PackSpec: emit_pack,
         PiecesSpec: emit_pieces,

@@ -8,6 +8,9 @@ from ....types import product
 from ...interpolation import Line, lines_for
 from ...spec import Ints, KernelSpec, Program
 
+# Products of quarters of matrices in one level of Strassen's algorithm, in place of eight.
+PRODUCTS = 7
+
 
 @dataclass(frozen=True)
 class ConvSpec(KernelSpec):
@@ -151,6 +154,53 @@ class WinogradSpec(KernelSpec):
         width = self.nv * lanes
         transformed = self.blocks * self.points * self.live.step(width)
         return 9 * lanes * width, transformed
+
+
+@dataclass(frozen=True)
+class StrassenSpec(KernelSpec):
+    """1x1 convolution by one level of Strassen's algorithm; WinogradSpec's arguments.
+
+    The matrix of an image's pixels by channels is cut in four, and so is that of the filters: seven
+    products of quarters make the result. Pixels of the first and of the second half are pairs.
+
+    tiles   pairs of pixels that are transformed together, as the rows of the products
+    mr x nv the register tile of the products
+    """
+
+    out: Ints
+    ic: int
+    oc: int
+    xs: Ints
+    reads: tuple[Ints, ...]
+    writes: tuple[Ints, ...]
+    tiles: int
+    mr: int
+    nv: int
+    unroll: int
+    element: ElementTypes = SINGLE
+    program: Program = Program(1)
+    kind = "strassen"
+    needs_passes = False
+
+    @property
+    def pairs(self) -> int:
+        """Of an image; the last of an odd number of pixels is alone in its own."""
+        return -(-product(self.out) // 2)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the products: pairs rounded up to whole register tiles."""
+        return -(-self.tiles // self.mr) * self.mr
+
+    @property
+    def row_step(self) -> int:
+        """Floats from row to row of transformed data, so that few rows share a set of the cache."""
+        return self.ic // 2 + 16
+
+    def scratch_floats(self, lanes: int) -> tuple[int, int, int]:
+        """Floats of one thread's transformed input, products, and zeros in place of a pixel."""
+        sums = PRODUCTS * (self.rows * self.row_step + 16)
+        return sums, PRODUCTS * (self.rows * self.nv * lanes + 16), self.ic
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,220 @@
+"""1x1 convolution by one level of Strassen's algorithm, in Winograd's form of fifteen sums.
+
+The matrices are x [pixels, channels] and w [channels, filters], each cut in four. Seven products of
+half as many channels by half as many filters, P1 to P7, make y:
+
+    S1 = x21 + x22    S2 = S1 - x11     S3 = x11 - x21    S4 = x12 - S2
+    P1 = x11 w11      P2 = x12 w21      P3 = S4 w22       P4 = x22 T4
+    P5 = S1 T1        P6 = S2 T2        P7 = S3 T3        (T1 to T4: ``packing.StrassenPacking``)
+    y11 = P1 + P2             y12 = P1 + P6 + P5 + P3
+    y21 = P1 + P6 + P7 - P4   y22 = P1 + P6 + P7 + P5
+
+Per unit of work: a block of pairs of pixels is transformed, each of the products is summed (a GEMM
+over channels), and the results go into the program and the stores. A unit is a block of pairs and a
+part of the output channels; a thread that goes on with the same pairs transforms them once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ....records import dataclass
+from ....types import product
+from ...llvm.builder import LoopBuilder
+from ...llvm.indices import Index
+from ...llvm.types import Value
+from ...spec import Ints
+from ..parts.arguments import Arguments
+from ..parts.gemm import Ahead, Rows, line_elements, multiply
+from ..parts.partial import read_vector
+from ..parts.program import store_epilogue
+from .spec import PRODUCTS, StrassenSpec
+
+
+def emit_strassen(b: LoopBuilder, spec: StrassenSpec, args: Arguments) -> None:
+    """y[n,o,f] = program(bias[f] + sum over channels of x[n,o,c] * w[f,c]), by pairs of pixels."""
+    _Strassen(b, spec, args).emit()
+
+
+@dataclass(frozen=True)
+class Row:
+    """The products of a pair, its biases, and its pixels' operands and results."""
+
+    sums: Value
+    bias: Value
+    places: list[list[Value]]
+    is_pair: Value | None
+
+
+class _Strassen:
+    def __init__(self, b: LoopBuilder, spec: StrassenSpec, args: Arguments) -> None:
+        self.b, self.spec, self.args = b, spec, args
+        self.x, self.u, self.bias = args.pointer("x"), args.working("u"), args.working("bias")
+        self.reads, self.writes = args.of_program(spec.program)
+        scratch, self.batch = args.working("scratch"), args.integer("batch")
+        self.width = spec.nv * b.lanes
+        self.channels, self.filters = spec.ic // 2, spec.oc // 2
+        self.columns = -(-self.filters // self.width)
+        self.v_step = spec.rows * spec.row_step + 16
+        self.m_step = spec.rows * self.width + 16
+        v, m, zeros = spec.scratch_floats(b.lanes)
+        self.v = b.at(scratch, b.mul(args.tid, v + m + zeros))
+        self.m = b.at(self.v, v)
+        self.zeros = b.at(self.m, m)
+
+    def emit(self) -> None:
+        """Threads share (block of pairs, block of channels) as in ``winograd``."""
+        b, spec = self.b, self.spec
+        of_image = -(-spec.pairs // spec.tiles)
+        b.balance(of_image * self.columns)
+        with b.loop("zero", 0, spec.ic, b.lanes) as c:
+            b.store(b.splat(0.0), self.zeros, c.index)
+        units = b.mul(self.batch, of_image * self.columns)
+        begin, end = b.share_of(units, self.args.share, self.args.shares, block=self.columns)
+        with b.when(b.less(begin, end)):
+            from_block, _ = b.divmod(begin, self.columns)
+            last_block, _ = b.divmod(b.sub(end, 1), self.columns)
+            with b.loop("block", from_block, b.add(last_block, 1), most=1) as block:
+                unit = b.mul(block.index, self.columns)
+                start = b.max(b.sub(begin, unit), 0)
+                stop = b.min(b.sub(end, unit), self.columns)
+                image, number = b.split(block.index, (0, of_image))
+                first = b.mul(number, spec.tiles)
+                count = b.min(b.sub(spec.pairs, first), spec.tiles)
+                with b.when_new(block.index):
+                    self._transform_block(image, first, count)
+                self._emit_block(image, first, count, start, stop)
+
+    def _transform_block(self, image: Index, first: Index, count: Index) -> None:
+        b = self.b
+        x = b.at(self.x, b.mul(image, self.spec.xs[0]))
+        with b.loop("pairs", 0, count, most=self.spec.tiles) as pair:
+            self._transform_input(x, b.add(first, pair.index), pair.index)
+
+    def _emit_block(
+        self, image: Index, first: Index, count: Index, start: Index, stop: Index
+    ) -> None:
+        """A block of pairs, for the blocks of channels from ``start`` to ``stop``."""
+        b = self.b
+        size = PRODUCTS * self.channels * self.width
+        with b.loop("channels", start, stop, most=self.columns) as block:
+            u = b.at(self.u, b.mul(block.index, size))
+            with b.loop("product", 0, PRODUCTS) as number:
+                self._multiply(u, number.index, count)
+            self._store_block(image, first, count, b.mul(block.index, self.width))
+
+    # --- addresses ---
+
+    def _offsets(self, pair: Index, strides: Ints) -> list[Index]:
+        """How far a pair's pixels are from the image's first."""
+        b, (_, height, width) = self.b, self.spec.out
+        pixels = (pair, b.add(pair, self.spec.pairs))
+        if self.spec.out[:2] == (1, 1):
+            return [b.mul(pixel, strides[3]) for pixel in pixels]
+        return [b.dot(b.split(pixel, (0, height, width)), strides[1:4]) for pixel in pixels]
+
+    def _is_pair(self, pair: Index) -> Value | None:
+        """Whether there is a second pixel; None where there always is."""
+        spec = self.spec
+        return self.b.less(pair, spec.pairs - 1) if product(spec.out) % 2 else None
+
+    # --- sums of x ---
+
+    def _transform_input(self, x: Value, pair: Index, row: Index) -> None:
+        b, spec = self.b, self.spec
+        first, second = (b.at(x, offset) for offset in self._offsets(pair, spec.xs))
+        is_pair = self._is_pair(pair)
+        if is_pair is not None:
+            second = b.b.select(is_pair, second, self.zeros)
+        target = b.at(self.v, b.mul(row, spec.row_step))
+        with b.loop("c", 0, self.channels, b.lanes) as c:
+            half = b.add(c.index, self.channels)
+            x11, x12, x21, x22 = (
+                read_vector(b, pixel, at, 1, b.lanes)
+                for pixel in (first, second)
+                for at in (c.index, half)
+            )
+            s1 = b.b.fadd(x21, x22)
+            s2 = b.b.fsub(s1, x11)
+            sums = (x11, x12, b.b.fsub(x12, s2), x22, s1, s2, b.b.fsub(x11, x21))
+            for number, value in enumerate(sums):
+                b.store(value, target, b.add(number * self.v_step, c.index))
+
+    # --- products ---
+
+    def _multiply(self, u: Value, number: Index, count: Index) -> None:
+        """All rows of one product by a block of filters; what follows it in memory is asked for."""
+        b, spec, size = self.b, self.spec, self.channels * self.width
+        rows, tiles = Rows(spec.row_step, 1), spec.rows // spec.mr
+        lines = Ahead.lines_for(4 * self.width, spec.unroll, tiles)
+        asked = lines * line_elements(b) * (self.channels // spec.unroll)
+        u, v = b.at(u, b.mul(number, size)), b.at(self.v, b.mul(number, self.v_step))
+        m, following = b.at(self.m, b.mul(number, self.m_step)), b.at(u, size)
+        zeros = [b.splat(0.0)] * (spec.mr * spec.nv)
+        with b.loop("row", 0, count, spec.mr, most=tiles) as row:
+            part = b.mul(b.b.udiv(row.index, b.i64(spec.mr)), asked)
+            ahead = Ahead(b.at(following, part), lines) if lines else None
+            data = b.at(v, b.mul(row.index, spec.row_step))
+            sums = multiply(
+                b, data, u, self.channels, spec.unroll, rows, spec.nv, zeros, (0, spec.mr), ahead
+            )
+            at = b.at(m, b.mul(row.index, self.width))
+            for place, value in enumerate(sums):
+                b.store(value, at, place * b.lanes)
+
+    # --- results ---
+
+    def _store_block(self, image: Index, first: Index, count: Index, channel: Index) -> None:
+        b, spec = self.b, self.spec
+        bias = b.at(self.bias, channel)
+        tensors = [*zip(self.reads, spec.reads), *zip(self.writes, spec.writes)]
+        bases = [b.at(p, b.dot((image, channel), (s[0], s[4]))) for p, s in tensors]
+        with b.loop("pair", 0, count, most=spec.tiles) as row:
+            pair = b.add(first, row.index)
+            offsets = [self._offsets(pair, s) for _, s in tensors]
+            places = [[*map(b.at, bases, at)] for at in zip(*offsets)]
+            source = b.at(self.m, b.mul(row.index, self.width))
+            self._store_pair(Row(source, bias, places, self._is_pair(pair)), channel)
+
+    def _store_pair(self, row: Row, channel: Index) -> None:
+        """The results of a pair, for a block of channels of either half."""
+        b, lanes = self.b, self.b.lanes
+        self._store_vector(row, 0)
+        for c in range(lanes, self.width, lanes):
+            if self.filters % self.width == 0:
+                self._store_vector(row, c)
+                continue
+            with b.when(b.less(channel, self.filters - c)):
+                self._store_vector(row, c)
+
+    def _store_vector(self, row: Row, c: int) -> None:
+        b = self.b
+        channels = (c, c + self.filters)
+        bias = [b.load(row.bias, at) for at in channels]
+        first, second = ([*map(b.b.fadd, values, bias)] for values in self._results(row.sums, c))
+        self._store(first, row.places[0], channels)
+        if row.is_pair is None:
+            self._store(second, row.places[1], channels)
+            return
+        with b.when(row.is_pair):
+            self._store(second, row.places[1], channels)
+
+    def _results(self, sums: Value, c: int) -> tuple[tuple[Value, Value], tuple[Value, Value]]:
+        """Those of the first pixel and of the second, each for both halves of the filters."""
+        b, add = self.b, self.b.b.fadd
+        p1, p2, p3, p4, p5, p6, p7 = (
+            b.load(sums, number * self.m_step + c) for number in range(PRODUCTS)
+        )
+        both = add(p1, p6)
+        below = add(both, p7)
+        first = add(p1, p2), add(add(both, p5), p3)
+        return first, (b.b.fsub(below, p4), add(below, p5))
+
+    def _store(
+        self, values: Sequence[Value], pointers: Sequence[Value], channels: Sequence[int]
+    ) -> None:
+        b, spec = self.b, self.spec
+        steps, split = [s[4] for s in (*spec.reads, *spec.writes)], len(spec.reads)
+        for value, channel in zip(values, channels):
+            at = [(p, channel * step, step) for p, step in zip(pointers, steps)]
+            store_epilogue(b, spec.program, value, at[:split], at[split:], b.lanes)

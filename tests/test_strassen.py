@@ -1,0 +1,105 @@
+"""One level of Strassen's algorithm: its numbers, its edges, and where it is chosen."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from compiling import AVAILABLE, call, compiled, run_reference, var
+from hybridjit.codegen.kinds.conv.spec import StrassenSpec
+from hybridjit.codegen.packing import StrassenPacking
+from hybridjit.config import override
+from hybridjit.options import Options
+from hybridjit.runtime.executable import Executable
+from neighbours import Network, conv, inside, live, network
+
+RNG = np.random.default_rng(52)
+ALWAYS = Options(winograd="always")
+
+
+def specs(executable: Executable) -> list[StrassenSpec]:
+    every = (call.spec for row in executable.code.calls for call in row)
+    return [spec for spec in every if isinstance(spec, StrassenSpec)]
+
+
+def layer_of(
+    shape: tuple[int, ...], filters: int, tail: str = "nothing", **attrs: object
+) -> Network:
+    return network(inside(conv(filters, (1, 1), **attrs)), shape, tail)
+
+
+@pytest.mark.parametrize("target", ["" if name == "native" else name for name in AVAILABLE])
+@pytest.mark.parametrize("places", [(1, 2), (1, 3), (7, 7), (5, 12), (15, 15)], ids=str)
+def test_errors_are_below_a_hundred_thousandth_of_the_deviation(target, places):
+    """Of the results' standard deviation, against sums in double precision; also of what is alone
+    in its pair, and where half of the filters are no whole blocks.
+    """
+    net = layer_of((2, 512, *places), 96)
+    random = {name: RNG.standard_normal(a.shape).astype(a.dtype) for name, a in net.arrays.items()}
+    with override(target=target):
+        executable = compiled(net.outputs, random, net.params, options=ALWAYS)
+    assert len(specs(executable)) == 1
+    (found,) = executable([random[name] for name in net.arrays if name not in net.params])
+    wide = {name: array.astype(np.float64) for name, array in random.items()}
+    (wanted,) = run_reference(net.outputs, wide)
+    assert np.abs(found - wanted).max() < 1e-5 * wanted.std()
+
+
+def test_places_that_do_not_follow_each_other():
+    """Every second place of lines that are cut: neither data nor results are one long line."""
+    x = call(
+        "slice", call("Pooling", var("x"), kernel=(1, 1)), begin=(0, 0, 1, 0), end=(2, 64, 8, 9)
+    )
+    y = call("Convolution", x, var("w"), var("b"), kernel=(1, 1), num_filter=64)
+    both = [call("Concat", y, x, dim=1, num_args=2)]
+    shapes = {"x": (2, 64, 9, 11), "w": (64, 64, 1, 1), "b": (64,)}
+    arrays = {name: RNG.standard_normal(shape, np.float32) for name, shape in shapes.items()}
+    executable = compiled(both, arrays, ["w", "b"], options=ALWAYS)
+    (spec,) = specs(executable)
+    assert spec.out == (1, 7, 9) and spec.xs[2] != 9 * spec.xs[3]
+    (found,) = executable([arrays["x"]])
+    (wanted,) = run_reference(both, {name: a.astype(np.float64) for name, a in arrays.items()})
+    assert np.abs(found - wanted).max() < 1e-5 * wanted.std()
+
+
+def test_chosen_where_it_is_cheaper():
+    """Where there are many channels and places; not where filters are read for few of them."""
+    shapes = [((512, 14, 14), 512, True), ((64, 56, 56), 256, False), ((1024, 7, 7), 1024, False)]
+    for shape, filters, is_chosen in shapes:
+        net = layer_of((1, *shape), filters)
+        assert bool(specs(compiled(net.outputs, net.arrays, net.params))) == is_chosen, shape
+        never = compiled(net.outputs, net.arrays, net.params, options=Options(winograd=False))
+        assert not specs(never)
+
+
+def test_not_for_other_layers():
+    """Weights that are no parameters, strides, groups, half a vector, rows of a batch."""
+    nets = [
+        live(layer_of((1, 512, 14, 14), 512)),
+        layer_of((1, 512, 14, 14), 512, num_group=2),
+        layer_of((1, 512, 14, 14), 512, pad=(1, 1)),
+        layer_of((1, 513, 14, 14), 512),
+        layer_of((1, 512, 14, 14), 511),
+    ]
+    for net in nets:
+        assert not specs(compiled(net.outputs, net.arrays, net.params, options=ALWAYS))
+    rows = call("FullyConnected", var("x"), var("w"), num_hidden=512, no_bias=True)
+    arrays = {name: np.ones((512, 512), np.float32) for name in ("x", "w")}
+    assert not specs(compiled([rows], arrays, ["w"], options=ALWAYS))
+
+
+def test_filters_are_sums_of_quarters():
+    weight = RNG.integers(-9, 9, (40, 1, 1, 6)).astype(np.float32)
+    packing = StrassenPacking(lanes=4, nv=2)
+    packed = np.empty(packing.size(weight), np.float32)
+    packing.pack(weight, packed)
+    blocks = packed.reshape(3, 7, 3, 8)
+    assert not blocks[2, :, :, 4:].any(), "half of the filters are two blocks and a half"
+    w11, w21, w22, t4, t1, t2, t3 = blocks.transpose(1, 0, 3, 2).reshape(7, 24, 3)[:, :20]
+    matrix = weight.reshape(40, 6)
+    np.testing.assert_array_equal(np.block([[w11, w21], [t1 + w11, w22]]), matrix)
+    w12 = matrix[20:, :3]
+    np.testing.assert_array_equal(t1, w12 - w11)
+    np.testing.assert_array_equal(t2, w22 - w12 + w11)
+    np.testing.assert_array_equal(t3, w22 - w12)
+    np.testing.assert_array_equal(t4, w22 - w12 + w11 - w21)
