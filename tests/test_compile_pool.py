@@ -165,6 +165,44 @@ def test_a_worker_that_hangs(monkeypatch):
     assert found[0].returncode is not None
 
 
+@pytest.mark.parametrize("processes", [1, 2, 3])
+def test_a_worker_before_the_first_job(started, processes):
+    """One is asked to come, where one may; it is over when nothing was to be done."""
+
+    def emitted() -> Iterator[Job]:
+        wait_until(lambda: len(started) == min(processes - 1, 1))
+        yield from work
+
+    for work in (jobs(), []):
+        compile_jobs(emitted(), TARGET, processes, lambda job: None, at_once=True)
+        assert all(job.code for job in work)
+        assert all(process.returncode is not None for process in started)
+        started.clear()
+
+
+@pytest.mark.parametrize(
+    ("is_stored", "is_large", "expected"),
+    [(False, True, True), (True, True, False), (False, False, False)],
+)
+def test_the_first_large_plans_have_a_worker_at_once(monkeypatch, is_stored, is_large, expected):
+    """Not where something is in the cache: then all may be."""
+    asked: list[bool] = []
+
+    class Asked(Exception):
+        pass
+
+    def fetched(parts, target, processes, at_once):
+        asked.append(at_once)
+        raise Asked
+
+    monkeypatch.setattr(generate, "_DRIVERS", {})
+    monkeypatch.setattr(generate, "load_object", lambda key: b"code" if is_stored else None)
+    monkeypatch.setattr(generate, "fetch_objects", fetched)
+    with pytest.raises(Asked):
+        generate.generate_codes([], False, 2, is_large=is_large)
+    assert asked == [expected]
+
+
 @pytest.mark.parametrize(
     "executable",
     ["", None, "/usr/sbin/uwsgi", "/opt/application.exe", "/nowhere/python3"],
@@ -364,7 +402,8 @@ def test_ctrl_c_in_the_middle_of_a_network(started):
         net.hybridize()
         old = signal.signal(signal.SIGALRM, signal.default_int_handler)
         try:
-            signal.setitimer(signal.ITIMER_REAL, delay)
+            # Again after a while: Python drops what is raised in the callback of a weak reference.
+            signal.setitimer(signal.ITIMER_REAL, delay, 0.5)
             with threads(2):
                 generate._KERNELS.clear()
                 for _ in range(10_000):

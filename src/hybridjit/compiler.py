@@ -141,6 +141,8 @@ class Checked:
 
 
 _LOCK = held_at_fork(Rank.COMPILING)
+# Values of a step's forward graph whose kernels take LLVM longer than a worker takes to start.
+_MANY_VALUES = 32
 # Bytes of a step from which on those count that compiling it has left unused.
 _LARGE = 1 << 25
 
@@ -227,7 +229,8 @@ def compile_training(
     both = [(parts.forward, logs.forward)]
     if parts.backward.outputs:
         both.append((parts.backward, logs.backward))
-    executables = generate_all((_planned(*one, seen) for one in both), options)
+    is_large = len(parts.forward.values) >= _MANY_VALUES
+    executables = generate_all((_planned(*one, seen) for one in both), options, is_large=is_large)
     for _, log in both:
         log.report()
     forward = executables[0]
@@ -420,11 +423,15 @@ def generate_all(
     plans: Iterable[tuple[Plan, CompileLog]],
     options: Options,
     decide: Callable[..., Any] | None = None,
+    is_large: bool = False,
 ) -> list[Executable]:
-    """:func:`generate` for each plan: one is being compiled while the next is made."""
+    """:func:`generate` for each plan: one is being compiled while the next is made.
+
+    ``is_large`` tells before the first is made that there will be many kernels.
+    """
     from .codegen.build.generate import generate_codes  # noqa: PLC0415 (see tests/test_layers.py)
 
-    codes = generate_codes(plans, options.winograd, THREADS.count, decide)
+    codes = generate_codes(plans, options.winograd, THREADS.count, decide, is_large)
     return [Executable(plan, code) for plan, code in codes]
 
 

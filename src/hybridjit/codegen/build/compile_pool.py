@@ -58,17 +58,24 @@ class Job:
 
 
 def compile_jobs(
-    jobs: Iterable[Job], target: Target, processes: int, done: Callable[[Job], None]
+    jobs: Iterable[Job],
+    target: Target,
+    processes: int,
+    done: Callable[[Job], None],
+    at_once: bool = False,
 ) -> None:
     """Compile all of them, and begin while they are being emitted.
 
     processes  how many may work, this one included
     done       called with every job that is compiled, by whichever thread learns of it
+    at_once    whether a worker is started before the first job is there, because many will come
 
     No worker outlives this call. Raises InternalError for what LLVM refuses.
     """
     pool = _CompilePool(target, processes, done)
     try:
+        if at_once:
+            pool.start()
         for job in jobs:
             pool.add(job)
         pool.finish()
@@ -105,6 +112,11 @@ class _CompilePool:
     def worker_count(self) -> int:
         """How many workers were asked to help."""
         return len(self._threads)
+
+    def start(self) -> None:
+        """Start a worker, if there may be one."""
+        if self._most_workers:
+            self._start_thread()
 
     def add(self, job: Job) -> None:
         """Longest first; a worker is started for every so much text."""

@@ -38,10 +38,13 @@ class Part:
     log: CompileLog
 
 
-def fetch_objects(parts: Iterable[Part], target: Target, processes: int) -> dict[str, bytes]:
+def fetch_objects(
+    parts: Iterable[Part], target: Target, processes: int, at_once: bool = False
+) -> dict[str, bytes]:
     """The object of each module by its text; compiled by up to ``processes`` processes.
 
-    Workers compile one part while the next is being made by whoever gives ``parts``.
+    Workers compile one part while the next is being made by whoever gives ``parts``; ``at_once``,
+    one is started before the first is made.
     """
     found: dict[str, bytes] = {}
     origins: dict[str, tuple[str, CompileLog]] = {}
@@ -67,7 +70,7 @@ def fetch_objects(parts: Iterable[Part], target: Target, processes: int) -> dict
             yield from (Job(w.text, str(w.emit()), w.with_passes, w.level) for w in new)
 
     try:
-        compile_jobs(missing(), target, processes, done)
+        compile_jobs(missing(), target, processes, done, at_once)
         progress.end()
     except BaseException:
         progress.end()

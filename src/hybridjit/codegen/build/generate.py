@@ -29,6 +29,7 @@ from .fetch import Part, Wanted, fetch_objects
 from .link import link
 from .module import emit_kernel, kernel_name
 from .native_packing import NativePacking
+from .objects import load_object, object_key
 from .packers import PACKERS, emit_packers
 
 if TYPE_CHECKING:
@@ -103,11 +104,13 @@ def generate_codes(
     winograd: bool | str,
     processes: int = 1,
     decide: Decide | None = None,
+    is_large: bool = False,
 ) -> list[tuple[Plan, Code]]:
     """Choose a spec for every step, and load one kernel for every distinct spec of all plans.
 
     ``processes`` may compile where there is enough to do, and begin while a further plan is being
-    made. ``decide`` as in :func:`choose_calls`.
+    made; where plans are large and nothing was compiled before, they start with the first plan.
+    ``decide`` as in :func:`choose_calls`.
     """
     target = find_target(config.target)
     chosen: list[_Chosen] = []
@@ -117,7 +120,7 @@ def generate_codes(
             chosen.append(_choose(plan, log, target, winograd, decide))
             yield chosen[-1].request
 
-    kernels = _loaded(requests(), target, processes)
+    kernels = _loaded(requests(), target, processes, is_large)
     return [(one.plan, _code(one, kernels, target)) for one in chosen]
 
 
@@ -175,7 +178,7 @@ def choose_calls(
 
 @holding(_LOCK)
 def _loaded(
-    requests: Iterable[Request], target: Target, processes: int
+    requests: Iterable[Request], target: Target, processes: int, is_large: bool = False
 ) -> dict[KernelSpec, Kernel]:
     """A kernel for each spec. What is new shares one library: it is loaded once.
 
@@ -191,12 +194,17 @@ def _loaded(
             yield loading.part(request)
             went_on.append(time.perf_counter())
 
-    loading.load(fetch_objects(parts(), target, processes))
+    loading.load(fetch_objects(parts(), target, processes, is_large and _is_first(target)))
     ended = [*went_on[:-1], time.perf_counter()]
     for (request, start), end in zip(began, ended):
         text = f"machine code for {len(request.specs)} kernels"
         request.log.times.append(("kernels", text, end - start))
     return loading.kernels
+
+
+def _is_first(target: Target) -> bool:
+    """Whether nothing was compiled for this CPU before, here or in the cache."""
+    return target not in _DRIVERS and load_object(object_key(DRIVER, target)) is None
 
 
 class _Loading:
