@@ -582,3 +582,7 @@ def test_check_sha1(tmp_path):
     digest = "a9993e364706816aba3e25717850c26c9cd0d89d"
     assert gluon.utils.check_sha1(str(tmp_path / "f"), digest)
     assert not gluon.utils.check_sha1(str(tmp_path / "f"), digest[::-1])
+    with pytest.raises(FileNotFoundError):
+        gluon.utils.check_sha1(str(tmp_path / "none"), digest)
+    with pytest.raises(FileNotFoundError):
+        gluon.data.vision.ImageFolderDataset(str(tmp_path / "none"))

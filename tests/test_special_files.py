@@ -121,7 +121,7 @@ def test_what_is_no_file_is_refused_at_once(kind, reader, tmp_path):
     else:
         path.symlink_to("/dev/zero")
     before = len(os.listdir("/proc/self/fd"))
-    with pytest.raises(MXNetError):
+    with pytest.raises(OSError if reader == "check_sha1" else MXNetError):
         READERS[reader](str(path))
     assert len(os.listdir("/proc/self/fd")) == before
 
@@ -132,7 +132,7 @@ def test_a_pipe_without_end(reader, tmp_path, monkeypatch):
         monkeypatch.setattr(module, "_PIPE_BYTES", 50 << 20)
     with (
         pipe_from(tmp_path / "it", ["cat", "/dev/zero"]) as path,
-        pytest.raises(MXNetError) as error,
+        pytest.raises(OSError if reader == "check_sha1" else MXNetError) as error,
     ):
         READERS[reader](path)
     if reader in OF_FILES:

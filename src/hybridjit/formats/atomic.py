@@ -105,14 +105,19 @@ def _open_to_user(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
+def require_name(path: Path) -> None:
+    """Raises TypeError for what is no file name: a number would be taken for an open file."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"a file's name is a string or a path, got {type(path).__name__}")
+
+
 @contextmanager
 def system_errors(path: Path) -> Iterator[None]:
     """Turn the system's file errors into MXNetError: ``<path>: No such file or directory``.
 
     Raises TypeError for what is no file name: a number would be taken for an open file.
     """
-    if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(f"a file's name is a string or a path, got {type(path).__name__}")
+    require_name(path)
     try:
         yield
     except OSError as error:

@@ -12,7 +12,7 @@ import numpy as np
 from .. import nd
 from ..context import Context
 from ..errors import MXNetError
-from ..formats.atomic import system_errors
+from ..formats.atomic import require_name
 from ..late import Late
 from ..nd import NDArray
 from ..opening import open_file
@@ -81,9 +81,13 @@ def split_and_load(
 
 
 def check_sha1(filename: str, sha1_hash: str) -> bool:
-    """True when the file's SHA-1 is ``sha1_hash``, given as hexadecimal digits."""
+    """True when the file's SHA-1 is ``sha1_hash``, given as hexadecimal digits.
+
+    Raises OSError for what cannot be read, FileNotFoundError where there is no such file.
+    """
+    require_name(filename)
     digest = hashlib.sha1()
-    with system_errors(filename), open_file(filename) as file:
+    with open_file(filename) as file:
         while chunk := file.read(_CHUNK):
             digest.update(chunk)
     return digest.hexdigest() == sha1_hash

@@ -158,6 +158,7 @@ class ImageFolderDataset(Dataset):
 
     ``synsets`` are the folders' names in order, and the label is the folder's place among them.
     ``flag`` 1 reads in colour, 0 in grey; ``transform`` is called with picture and label.
+    Raises OSError for a folder that cannot be read, FileNotFoundError where there is none.
     """
 
     def __init__(self, root: str, flag: int = 1, transform: Transform | None = None) -> None:
@@ -166,8 +167,7 @@ class ImageFolderDataset(Dataset):
         self._transform = transform
         self.synsets: list[str] = []
         self.items: list[tuple[str, int]] = []
-        with system_errors(self._root):
-            self._list_images()
+        self._list_images()
 
     def _list_images(self) -> None:
         for folder in sorted(os.listdir(self._root)):
