@@ -366,6 +366,44 @@ def test_fixed_gamma_is_overwritten_eagerly():
     assert live._storage.version == version
 
 
+@pytest.mark.parametrize("way", ["eager", "hybridized", "step", "symbolic"])
+@pytest.mark.parametrize("is_train", [False, True])
+def test_fixed_gamma_is_overwritten_where_calls_are_recorded(way, is_train):
+    net = nn.HybridSequential()
+    net.add(nn.BatchNorm(scale=False, in_channels=3), nn.Dense(1))
+    net.initialize()
+    net[0].gamma.set_data(mx.nd.array([2, 3, 4]))
+    live = net[0].gamma.data()
+    image = mx.nd.ones((2, 3, 2, 2))
+    net.hybridize(way != "eager")
+    if way == "step":
+        trainer = gluon.Trainer(net.collect_params(), "sgd")
+        step = mx.train_step(net, gluon.loss.L2Loss(), trainer)
+        for _ in range(2):
+            live[:] = 5
+            step(image, mx.nd.ones((2, 1)))
+            assert live.asnumpy().tolist() == [1, 1, 1]
+        return
+    if way == "symbolic":
+        net(image)
+        output = net(mx.sym.var("data"))
+        names = output.list_arguments() + output.list_auxiliary_states()
+        params = {name: p.data() for name, p in net.collect_params().items()}
+        held = {name: params.get(name, image) for name in names}
+        live = held[net[0].gamma.name]
+        bound = output.bind(
+            mx.cpu(),
+            {n: held[n] for n in output.list_arguments()},
+            args_grad={net[0].gamma.name: mx.nd.zeros(3)},
+            aux_states={n: held[n] for n in output.list_auxiliary_states()},
+        )
+        bound.forward(is_train=is_train)
+    else:
+        with mx.autograd.record(train_mode=is_train):
+            net(image)
+    assert live.asnumpy().tolist() == [1, 1, 1]
+
+
 # ---- deferred shapes ----------------------------------------------------------------------------
 
 

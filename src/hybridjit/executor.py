@@ -18,7 +18,7 @@ from .context import Context, current_context
 from .errors import MXNetError
 from .gluon.hybrid import CachedGraph
 from .gluon.parameter import Parameter
-from .gluon.training import Heads, head_gradients, require_gradients
+from .gluon.training import Heads, head_gradients, put_ones, require_gradients
 from .ir.node import topological
 from .ir.roles import sort_variables
 from .late import arrived
@@ -128,6 +128,7 @@ class Executor:
         for name, given in kwargs.items():
             self._write(name, given)
         self._is_train = is_train
+        put_ones(self._graph.training.fixed(self._arrays))
         if self._wanted() and (is_train or self._draws):
             self._keep(self._record(is_train))
         else:

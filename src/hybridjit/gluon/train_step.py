@@ -32,7 +32,7 @@ from .parameter.single import is_plain
 from .step_library import training_of
 from .structure import Format, Nested, regroup
 from .trainer import Trainer
-from .training import stages_of, tape_variables
+from .training import put_ones, stages_of, tape_variables
 from .utils import clip_global_norm as clip_together
 
 __all__ = ["TrainStep", "train_step"]
@@ -240,6 +240,7 @@ class _Ready:
         self._leaves = {name: leaf for name, x in self._params.items() if (leaf := x._leaf)}
         self._places = Places([*self._held, *(leaf.grad for leaf in self._leaves.values())])
         self._states = [named[name] for name in trained.joint.updates]
+        self._fixed = graph.training.fixed(named)
         self._connect(trained, named)
 
     def _connect(self, trained: Trained, named: Mapping[str, NDArray]) -> None:
@@ -296,6 +297,7 @@ class _Ready:
 
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The losses; every gradient is written, and states are what the batch makes of them."""
+        put_ones(self._fixed)
         held = self._places.memory()
         losses = [np.empty(*kind) for kind in self._types]
         for number, array in enumerate(losses):

@@ -7,7 +7,7 @@ every call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 
@@ -106,6 +106,7 @@ class TrainingGraph:
         self._name = name
         self._size = size
         self._compiled: dict[object, Trained] = {}
+        self._fixed = _fixed_gammas(outputs)
 
     def __call__(self, named: Mapping[str, NDArray], ctx: Context) -> list[NDArray]:
         """The outputs for these variables, on the tape where one of the variables is.
@@ -113,6 +114,8 @@ class TrainingGraph:
         Raises MXNetError naming the operator for arrays that do not fit.
         """
         wanted = tape_variables(named) if FLAGS.recording else frozenset()
+        if FLAGS.recording:
+            put_ones(self.fixed(named))
         trained, failure = self._compiled_for(named, wanted)
         arrays = [array._data for array in named.values()]
         made = trained.forward(arrays)
@@ -122,6 +125,10 @@ class TrainingGraph:
             call = _Call(trained, named, made[visible:], outputs, failure)
             record([], list(named.values()), outputs, call.pull)
         return outputs
+
+    def fixed(self, named: Mapping[str, NDArray]) -> list[NDArray]:
+        """Of these variables those that are a BatchNorm's gamma which counts as ones."""
+        return [named[name] for name in self._fixed]
 
     def _compiled_for(
         self, named: Mapping[str, NDArray], wanted: frozenset[str]
@@ -154,6 +161,26 @@ class TrainingGraph:
                 del self._compiled[next(iter(self._compiled))]
             self._compiled[key] = found
         return found
+
+
+def _fixed_gammas(outputs: Sequence[Output]) -> list[str]:
+    found: dict[str, None] = {}
+    for node in topological(outputs):
+        if node.op is not None and node.attrs.get("fix_gamma") and node.inputs[1].node.is_variable:
+            found[node.inputs[1].node.name] = None
+    return [*found]
+
+
+def put_ones(gammas: Iterable[NDArray]) -> None:
+    """Write ones where gamma counts as ones.
+
+    MXNet does so at every eager call, and where a compiled graph records; it does for variables,
+    too, which a program may not write to while it records.
+    """
+    for gamma in gammas:
+        if not (gamma._data == 1).all():
+            with recording_as(False, FLAGS.training):
+                gamma._write(1)
 
 
 def tape_variables(named: Mapping[str, NDArray]) -> frozenset[str]:

@@ -11,6 +11,7 @@ from ... import nd
 from ...types import DType
 from ..hybrid_block import HybridBlock
 from ..parameter import Parameter, ParameterDict
+from ..training import put_ones
 from ..types import BlockArgs, Init, Tensor, Unpack
 
 
@@ -72,9 +73,9 @@ class BatchNorm(HybridBlock):
         return op(x, gamma, beta, running_mean, running_var, name="fwd", **self._kwargs)
 
     def _overwrite_fixed_gamma(self, gamma: Tensor) -> None:
-        """Write ones where gamma counts as ones: MXNet does so eagerly, and not when hybridized."""
-        if self._kwargs["fix_gamma"] and not (gamma._data == 1).all():
-            gamma[:] = 1
+        """Write ones where gamma counts as ones, as every eager call does."""
+        if self._kwargs["fix_gamma"] and isinstance(gamma, nd.NDArray):
+            put_ones([gamma])
 
     def __repr__(self) -> str:
         return _options_text(self, self._kwargs, self.gamma.shape[0] or None)
