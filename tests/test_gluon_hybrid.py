@@ -404,6 +404,21 @@ def test_fixed_gamma_is_overwritten_where_calls_are_recorded(way, is_train):
     assert live.asnumpy().tolist() == [1, 1, 1]
 
 
+@pytest.mark.parametrize("active", [False, True])
+def test_a_batch_of_no_samples_moves_no_statistics(active):
+    block = nn.BatchNorm(in_channels=3)
+    block.initialize()
+    block.running_mean.set_data(mx.nd.array([1, 2, 3]))
+    block.running_var.set_data(mx.nd.array([4, 5, 6]))
+    block.hybridize(active)
+    with mx.autograd.record():
+        y = block(mx.nd.array(np.zeros((0, 3, 4, 4), np.float32)))
+    y.backward()
+    assert block.running_mean.data().asnumpy().tolist() == [1, 2, 3]
+    assert block.running_var.data().asnumpy().tolist() == [4, 5, 6]
+    assert block.gamma.grad().asnumpy().tolist() == [0, 0, 0]
+
+
 # ---- deferred shapes ----------------------------------------------------------------------------
 
 

@@ -289,7 +289,12 @@ def _infer_trained(ins: Types, outs: Types, **attrs: Declared) -> tuple[Types, T
 def _moved(
     g: Builder[X], ins: Many[X], outs: Many[X], *, momentum: float, **attrs: AttrValue
 ) -> dict[int, X]:
-    """moving = momentum moving + (1 - momentum) batch, with the biased variance."""
+    """moving = momentum moving + (1 - momentum) batch, with the biased variance.
+
+    A batch of no samples moves nothing, as in MXNet.
+    """
+    if 0 in g.type(ins[0]).dims:
+        return {3: ins[3], 4: ins[4]}
 
     def moved(old: X, new: X) -> X:
         return add(g, scaled(g, old, momentum), scaled(g, new, 1 - momentum))
