@@ -398,6 +398,7 @@ def identities() -> None:
     for shape in ((3, 4), (2, 4, 3)):
         moving = np.full(4, 0.3, np.float32)
         add("_IdentityAttachKLSparseReg_training", shape, moving, penalty=0.1)
+    bad("IdentityAttachKLSparseReg", (4,), (4,), error=ShapeError, says="2 axes at least")
     bad("Dropout", TensorType((3,), np.dtype("int32")), error=DTypeError, says="got int32")
     bad(
         "Dropout",

@@ -368,7 +368,11 @@ def _like_data(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Type
     data, average = ins
     (data,), outs = same_type((data,), outs)
     average = average.with_dtype(merge_dtypes(average.dtype, data.dtype))
-    if data.shape is not None and len(data.shape) > 1:
+    if data.shape is not None:
+        if len(data.shape) < 2:
+            raise ShapeError(
+                f"data has 2 axes at least, samples and channels, got {shape_text(data.shape)}"
+            )
         average = average.with_shape(merge_shapes(average.shape, data.shape[1:2]))
     return (data, average), outs
 
