@@ -16,9 +16,10 @@ import numpy as np
 from . import autograd
 from .context import Context, current_context
 from .errors import MXNetError
+from .gluon.fixed_gamma import put_ones
 from .gluon.hybrid import CachedGraph
 from .gluon.parameter import Parameter
-from .gluon.training import Heads, head_gradients, put_ones, require_gradients
+from .gluon.training import Heads, head_gradients, require_gradients
 from .ir.node import topological
 from .ir.roles import sort_variables
 from .late import arrived

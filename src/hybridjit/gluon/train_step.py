@@ -26,13 +26,14 @@ from ..runtime.executable import Executable, Instance, Stage
 from ..runtime.saved import SAVED, Layout
 from ..types import type_of
 from ..unwinding import restoring
+from .fixed_gamma import put_ones
 from .hybrid import CachedGraph
 from .hybrid_block import HybridBlock
 from .parameter.single import is_plain
 from .step_library import training_of
 from .structure import Format, Nested, regroup
 from .trainer import Trainer
-from .training import put_ones, stages_of, tape_variables
+from .training import stages_of, tape_variables
 from .utils import clip_global_norm as clip_together
 
 __all__ = ["TrainStep", "train_step"]

@@ -7,7 +7,7 @@ every call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 
@@ -30,6 +30,7 @@ from ..recording import FLAGS, recording_as
 from ..runtime.executable import Executable
 from ..types import type_of
 from ..unwinding import holding
+from .fixed_gamma import fixed_gammas, put_ones
 
 Heads = NDArray | Sequence[NDArray] | Mapping[str, NDArray] | None
 
@@ -106,7 +107,7 @@ class TrainingGraph:
         self._name = name
         self._size = size
         self._compiled: dict[object, Trained] = {}
-        self._fixed = _fixed_gammas(outputs)
+        self._fixed = fixed_gammas(outputs)
 
     def __call__(self, named: Mapping[str, NDArray], ctx: Context) -> list[NDArray]:
         """The outputs for these variables, on the tape where one of the variables is.
@@ -161,26 +162,6 @@ class TrainingGraph:
                 del self._compiled[next(iter(self._compiled))]
             self._compiled[key] = found
         return found
-
-
-def _fixed_gammas(outputs: Sequence[Output]) -> list[str]:
-    found: dict[str, None] = {}
-    for node in topological(outputs):
-        if node.op is not None and node.attrs.get("fix_gamma") and node.inputs[1].node.is_variable:
-            found[node.inputs[1].node.name] = None
-    return [*found]
-
-
-def put_ones(gammas: Iterable[NDArray]) -> None:
-    """Write ones where gamma counts as ones.
-
-    MXNet does so at every eager call, and where a compiled graph records; it does for variables,
-    too, which a program may not write to while it records.
-    """
-    for gamma in gammas:
-        if not (gamma._data == 1).all():
-            with recording_as(False, FLAGS.training):
-                gamma._write(1)
 
 
 def tape_variables(named: Mapping[str, NDArray]) -> frozenset[str]:

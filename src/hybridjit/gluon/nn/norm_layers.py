@@ -9,9 +9,9 @@ import numpy as np
 
 from ... import nd
 from ...types import DType
+from ..fixed_gamma import put_ones
 from ..hybrid_block import HybridBlock
 from ..parameter import Parameter, ParameterDict
-from ..training import put_ones
 from ..types import BlockArgs, Init, Tensor, Unpack
 
 
