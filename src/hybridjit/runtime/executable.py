@@ -28,7 +28,7 @@ from ..types import BFLOAT16
 from .arena import address_of
 from .binding import Binding, PackedStore
 from .checking import Checker
-from .results import Outs, Results
+from .results import Outs, Results, nothing
 from .threads import THREADS, main_thread
 from .timed import run_timed
 from .workspace import MAX_IDLE, Room, Turns, Workspace
@@ -95,11 +95,6 @@ class Code(Protocol):
     def pack(self) -> Pack: ...
 
 
-def _nothing() -> object:
-    """What a reference to no array gives."""
-    return None
-
-
 class Instance:
     """One call's arena, working memory and argument table, for up to ``threads`` threads."""
 
@@ -126,7 +121,7 @@ class Instance:
         self._places = executable.places
         self._known: list[int | None] = [None] * len(self._places)  # addresses that stand there
         # Where parameters are inputs: what gives the array of which the address stands there.
-        self._same = [_nothing] * len(self._places) if executable.takes_parameters else None
+        self._same = [nothing] * len(self._places) if executable.takes_parameters else None
         self._is_first = True
         self.slots = (ctypes.c_int64 * max(1, len(image.slots)))(*image.slots)
         for relocation in image.relocations:
@@ -155,7 +150,7 @@ class Instance:
         for number, array in enumerate(arrays):
             if same[number]() is array:
                 continue
-            same[number] = _nothing
+            same[number] = nothing
             address = address_of(array)
             if address != self._known[number]:
                 self.put(number, address)
@@ -166,7 +161,7 @@ class Instance:
         """Array ``number``, of inputs and then outputs, is at this address from now on."""
         self._known[number] = None  # an exception that comes here leaves nothing half known
         if self._same is not None:
-            self._same[number] = _nothing
+            self._same[number] = nothing
         for slot, offset in self._places[number]:
             self.slots[slot] = address + offset
         self._known[number] = address

@@ -148,7 +148,7 @@ class Results:
         return f"input '{self._inputs[number]}'" if number < count else f"outs[{number - count}]"
 
 
-def _nothing() -> object:
+def nothing() -> object:
     """What a reference to no array gives."""
     return None
 
@@ -157,7 +157,7 @@ def _fitting(inputs: Sequence[np.ndarray], outs: Outs, places: Iterable[_Place])
     written = sorted((start, stop) for start, stop, _, is_written in places if is_written)
     return _Fitting(
         [weakref.ref(array) for array in inputs],
-        [_nothing if out is None else weakref.ref(out) for out in outs],
+        [nothing if out is None else weakref.ref(out) for out in outs],
         [start for start, stop in written if stop > start],
         [stop for start, stop in written if stop > start],
     )

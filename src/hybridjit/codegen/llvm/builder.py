@@ -220,6 +220,23 @@ class LoopBuilder(VectorBuilder):
         with self.loop("unit", begin, end, most=1) as unit:
             yield unit
 
+    @contextmanager
+    def each_run(
+        self, blocks: Index, length: int, tid: Value, threads: Value
+    ) -> Iterator[tuple[Value, Value, Value]]:
+        """A loop over the blocks of which ``length`` units each are shared: the block, and the
+        first and the last of its units, exclusive, that are this thread's or a part of them.
+        """
+        units = self.mul(blocks, length)
+        begin, end = self.share_of(units, tid, threads, block=length)
+        with self.when(self.less(begin, end)):
+            from_block, _ = self.divmod(begin, length)
+            last_block, _ = self.divmod(self.sub(end, 1), length)
+            with self.loop("block", from_block, self.add(last_block, 1), most=1) as block:
+                first = self.mul(block.index, length)
+                start = self.max(self.sub(begin, first), 0)
+                yield block.index, start, self.min(self.sub(end, first), length)
+
     def share_of(
         self, units: Index, tid: Value, threads: Value, block: int = 1, each: int = 1
     ) -> tuple[Value, Value]:

@@ -69,21 +69,14 @@ class _Strassen:
         b.balance(of_image * self.columns)
         with b.loop("zero", 0, spec.ic, b.lanes) as c:
             b.store(b.splat(0.0), self.zeros, c.index)
-        units = b.mul(self.batch, of_image * self.columns)
-        begin, end = b.share_of(units, self.args.share, self.args.shares, block=self.columns)
-        with b.when(b.less(begin, end)):
-            from_block, _ = b.divmod(begin, self.columns)
-            last_block, _ = b.divmod(b.sub(end, 1), self.columns)
-            with b.loop("block", from_block, b.add(last_block, 1), most=1) as block:
-                unit = b.mul(block.index, self.columns)
-                start = b.max(b.sub(begin, unit), 0)
-                stop = b.min(b.sub(end, unit), self.columns)
-                image, number = b.split(block.index, (0, of_image))
-                first = b.mul(number, spec.tiles)
-                count = b.min(b.sub(spec.pairs, first), spec.tiles)
-                with b.when_new(block.index):
-                    self._transform_block(image, first, count)
-                self._emit_block(image, first, count, start, stop)
+        blocks, thread = b.mul(self.batch, of_image), (self.args.share, self.args.shares)
+        with b.each_run(blocks, self.columns, *thread) as (block, start, stop):
+            image, number = b.split(block, (0, of_image))
+            first = b.mul(number, spec.tiles)
+            count = b.min(b.sub(spec.pairs, first), spec.tiles)
+            with b.when_new(block):
+                self._transform_block(image, first, count)
+            self._emit_block(image, first, count, start, stop)
 
     def _transform_block(self, image: Index, first: Index, count: Index) -> None:
         b = self.b

@@ -72,19 +72,12 @@ class _Winograd:
         self._clear_zeros()
         total = b.mul(self.batch, spec.tiles_of_image)
         blocks = b.quotient_up(total, spec.tiles)
-        pairs = b.mul(blocks, self.columns)
-        begin, end = b.share_of(pairs, self.args.share, self.args.shares, block=self.columns)
-        with b.when(b.less(begin, end)):
-            from_block, _ = b.divmod(begin, self.columns)
-            last_block, _ = b.divmod(b.sub(end, 1), self.columns)
-            with b.loop("block", from_block, b.add(last_block, 1), most=1) as block:
-                pair = b.mul(block.index, self.columns)
-                start = b.max(b.sub(begin, pair), 0)
-                stop = b.min(b.sub(end, pair), self.columns)
-                first, count = self._tiles_of(block.index, blocks, total)
-                with b.when_new(block.index):
-                    self._transform_block(first, count)
-                self._emit_block(first, count, start, stop)
+        thread = self.args.share, self.args.shares
+        with b.each_run(blocks, self.columns, *thread) as (block, start, stop):
+            first, count = self._tiles_of(block, blocks, total)
+            with b.when_new(block):
+                self._transform_block(first, count)
+            self._emit_block(first, count, start, stop)
 
     def _tiles_of(self, block: Index, blocks: Index, total: Index) -> tuple[Index, Index]:
         """A block's first tile, and how many it has. The smaller block of an image of few is in the
