@@ -73,7 +73,7 @@ def test_chosen_where_it_is_cheaper():
 
 
 def test_not_for_other_layers():
-    """Weights that are no parameters, strides, groups, half a vector, rows of a batch."""
+    """Weights that are no parameters, groups, padding, half a vector, rows of a batch."""
     nets = [
         live(layer_of((1, 512, 14, 14), 512)),
         layer_of((1, 512, 14, 14), 512, num_group=2),
